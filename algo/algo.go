@@ -1,0 +1,138 @@
+package algo
+
+import (
+	"errors"
+	"math"
+)
+
+const (
+	// MaxInstant is the largest instant and the largest product of a state that
+	// both Go's int64 and Lua's doubles hold exactly.
+	MaxInstant = 1<<53 - 1
+
+	// MaxSpan is the longest span that a rule deals in, in µs: one hundred years
+	// of 365.25 days. A period, the time from empty to full, and a debt are
+	// never longer.
+	MaxSpan = 36525 * 24 * 3600 * 1_000_000
+
+	// MaxCount is the largest number of tokens that a rule counts.
+	MaxCount = 1 << 40
+
+	// Never is the Retry of a request that no waiting can make fit.
+	Never = math.MaxInt64
+)
+
+// An Op says what is asked of a state.
+type Op uint8
+
+const (
+	// Take consumes n tokens if all n fit, and nothing otherwise.
+	Take Op = iota
+	// TakeUpTo consumes as many of n tokens as fit. It is denied when none does.
+	TakeUpTo
+	// Peek consumes nothing and says what Take would have said.
+	Peek
+	// Charge consumes n tokens whether they fit or not; what does not fit becomes
+	// debt. It is always OK.
+	Charge
+	// Return gives n tokens back, never beyond the capacity. It is always OK.
+	Return
+)
+
+// An Ask is one question put to a state.
+type Ask struct {
+	Op  Op
+	Now int64 // the instant of the decision, µs
+	N   int64 // tokens, not negative
+
+	// At is the instant of the charge that a Return gives back, so that a window
+	// that has passed is not credited. Zero means the newest charges.
+	At int64
+
+	// ID and TTL name and time a slot of a Concurrency rule: the slot ID is taken
+	// for TTL µs, or renewed if it is held. A zero ID is an anonymous slot, a zero
+	// TTL the rule's own lease. Other rules ignore both.
+	ID  uint64
+	TTL int64
+}
+
+// A Result answers an Ask.
+type Result struct {
+	OK      bool
+	Granted int64 // tokens consumed; 0 for Peek and Return
+	Balance int64 // tokens left after the decision, rounded down; negative in debt
+	Retry   int64 // µs until the request would be admitted; 0 when OK; or Never
+	Reset   int64 // µs until the state is as if never used
+	Delay   int64 // µs to hold an admitted request back (leaky queue)
+}
+
+// A Rule is one limit's arithmetic. Rules are immutable, and safe for use by
+// several goroutines at once; a state is not.
+type Rule interface {
+	// Name is the name of the algorithm: that of its file, of its twin in Lua, and
+	// of the algorithm in a policy file.
+	Name() string
+
+	// Params are the numbers that a twin in another language needs to decide as Do
+	// does; each rule documents their order. now is roughly the instant of the
+	// decision: a calendar's rule lists the windows around it.
+	Params(now int64) []int64
+
+	// Words is the number of words that a state starts with. Rules with a
+	// Variable state grow it from there.
+	Words() int
+
+	// Variable reports whether the length of a state changes as it is used.
+	Variable() bool
+
+	// Capacity is the most tokens that a single Take can get: a larger one is
+	// denied for ever.
+	Capacity() int64
+
+	// Horizon is the longest time, in µs, that a state without debt takes to be as
+	// if never used.
+	Horizon() int64
+
+	// Do decides a and returns the state after it. It may write into s and return
+	// it, as append does. When the result is not OK the words of s are unchanged.
+	// A state that is empty, shorter than Words or all zeros is one never used.
+	Do(s []int64, a Ask) ([]int64, Result)
+
+	// Until is the instant from which s is as if never used; 0 if it is so already.
+	Until(s []int64) int64
+
+	// Shift moves every instant in s back by d µs: the state of a clock that was
+	// found to run d ahead. No instant becomes less than 1.
+	Shift(s []int64, d int64)
+}
+
+// Errors of the constructors. They are wrapped with the value at fault and with
+// what would be accepted.
+var (
+	// ErrRange is a parameter outside of its range.
+	ErrRange = errors.New("out of range")
+	// ErrInexact is a limit that cannot be kept exactly in both Go and Lua.
+	ErrInexact = errors.New("cannot be kept exactly")
+)
+
+// gcd is the greatest common divisor of two positive numbers.
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// zero clears a state in place: the key is as if never used.
+func zero(s []int64) []int64 {
+	clear(s)
+	return s
+}
+
+// grown returns s with at least n words, new ones zero.
+func grown(s []int64, n int) []int64 {
+	for len(s) < n {
+		s = append(s, 0)
+	}
+	return s
+}

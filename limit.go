@@ -1,0 +1,225 @@
+package weir
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/floodweir/weir/algo"
+)
+
+// An Algorithm names the arithmetic of a limit.
+type Algorithm string
+
+// The algorithms.
+const (
+	// TokenBucket admits a burst at once and then count per period. The default.
+	TokenBucket Algorithm = "token_bucket"
+	// LeakyBucket is a bucket as a meter, which refuses, or as a queue, which delays.
+	LeakyBucket Algorithm = "leaky_bucket"
+	// FixedWindow counts per window.
+	FixedWindow Algorithm = "fixed_window"
+	// SlidingWindow counts in a ring of sub-windows.
+	SlidingWindow Algorithm = "sliding_window"
+	// SlidingLog remembers every admission of the last period.
+	SlidingLog Algorithm = "sliding_log"
+	// Concurrency counts how many run at once.
+	Concurrency Algorithm = "concurrency"
+)
+
+// An Anchor says where the windows of a FixedWindow, or the refills of a
+// TokenBucket by interval, begin.
+type Anchor string
+
+// The anchors.
+const (
+	// FirstRequest starts a window with the first request of a key.
+	FirstRequest Anchor = "first"
+	// Epoch starts windows at whole multiples of the period since the Unix epoch.
+	Epoch Anchor = "epoch"
+)
+
+// LimitConfig describes a limit. Count and Period are required; the zero value
+// of every other field is its default. A field that does not belong to the
+// algorithm must be zero.
+type LimitConfig struct {
+	// Algorithm is TokenBucket if empty.
+	Algorithm Algorithm
+
+	// Count is the number of tokens per Period; of Concurrency, the number of
+	// slots. From 1 to 2^40.
+	Count int64
+
+	// Period is the time in which Count tokens come: whole microseconds, from 1 µs
+	// to 100 years. Of Concurrency, it is the lease after which a slot that nobody
+	// renewed is free again; one minute if zero. With Calendar it must be zero.
+	Period time.Duration
+
+	// Burst is the most tokens that a TokenBucket gives at once; Count if zero. Of
+	// a LeakyBucket, it is how many requests beyond the rate may pile up, as in
+	// nginx; none if zero.
+	Burst int64
+
+	// Interval makes a TokenBucket receive its Count tokens at once at the end of
+	// each Period, instead of smoothly.
+	Interval bool
+
+	// Initial is the number of tokens of a TokenBucket at a key's first request,
+	// from 0 to Burst; nil is a full bucket. A key that was full and idle for as
+	// long as its bucket takes to fill is new again.
+	Initial *int64
+
+	// Warmup makes a TokenBucket start cold, at a third of its rate, and reach its
+	// full rate after this time of saturated use; whole microseconds.
+	Warmup time.Duration
+
+	// Queue makes a LeakyBucket admit what is above the rate with a Delay, instead
+	// of at once. The first QueueFree of them are admitted without a delay.
+	Queue     bool
+	QueueFree int64
+
+	// Nginx makes a LeakyBucket compute as nginx's limit_req does: in milliseconds
+	// and thousandths of a request, with the rate cut to whole thousandths per
+	// second. A LeakyBucket is exact otherwise.
+	Nginx bool
+
+	// Anchor is where a FixedWindow's windows, or the refills by Interval of a
+	// TokenBucket, begin; FirstRequest if empty.
+	Anchor Anchor
+
+	// Calendar makes a FixedWindow's windows the days, weeks (from Monday), months
+	// or years of Zone; UTC if nil.
+	Calendar CalendarUnit
+	Zone     *time.Location
+
+	// Segments is the number of sub-windows of a SlidingWindow, from 1 to 100,
+	// which must divide the Period into whole microseconds; 10 if zero.
+	Segments int
+
+	// Weighted makes a SlidingWindow count the share of its oldest segment that is
+	// still within the period, instead of dropping whole segments.
+	Weighted bool
+}
+
+// A Limit is a rule: how many tokens, in what time, by which algorithm. It is an
+// immutable value of one word, made by NewLimit or ParseLimit and compared with
+// Equal. The zero Limit is no limit, and every request with it is refused.
+type Limit struct{ s *spec }
+
+type spec struct {
+	config LimitConfig
+	rule   algo.Rule
+	text   string
+	id     uint64
+}
+
+// NewLimit makes a limit from its description. An error wraps ErrInvalid and
+// names the field, its value and what would be accepted.
+func NewLimit(c LimitConfig) (Limit, error) {
+	if err := c.normalize(); err != nil {
+		return Limit{}, err
+	}
+	rule, err := c.rule()
+	if err != nil {
+		return Limit{}, fmt.Errorf("weir: limit: %w: %w", ErrInvalid, err)
+	}
+	s := &spec{config: c, rule: rule, text: c.text()}
+	h := fnv.New64a()
+	h.Write([]byte(s.text))
+	s.id = h.Sum64()
+	return Limit{s}, nil
+}
+
+// MustLimit is ParseLimit for a text that is known to be good; it panics
+// otherwise.
+func MustLimit(text string) Limit {
+	l, err := ParseLimit(text)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// IsZero reports whether l is the zero Limit.
+func (l Limit) IsZero() bool { return l.s == nil }
+
+// Equal reports whether two limits are the same rule, however they were written.
+func (l Limit) Equal(m Limit) bool { return l.String() == m.String() }
+
+// Config describes l with every default filled in.
+func (l Limit) Config() LimitConfig {
+	if l.s == nil {
+		return LimitConfig{}
+	}
+	return l.s.config
+}
+
+// Capacity is the most tokens that l gives at once: its burst, or its count per
+// window. A request for more is denied with Never. The zero Limit has none.
+func (l Limit) Capacity() int64 {
+	if l.s == nil {
+		return 0
+	}
+	return l.s.rule.Capacity()
+}
+
+// String is the limit in the grammar of ParseLimit, in one canonical form.
+func (l Limit) String() string {
+	if l.s == nil {
+		return ""
+	}
+	return l.s.text
+}
+
+// Rule is the arithmetic of l, for stores; nil for the zero Limit.
+func (l Limit) Rule() algo.Rule {
+	if l.s == nil {
+		return nil
+	}
+	return l.s.rule
+}
+
+// Fingerprint identifies l among limits: equal limits have equal fingerprints,
+// and different ones different ones but for an accident of 64 bits.
+func (l Limit) Fingerprint() uint64 {
+	if l.s == nil {
+		return 0
+	}
+	return l.s.id
+}
+
+// Decision is what a store answers for the result r of l's rule at the instant
+// now, in µs.
+func (l Limit) Decision(r algo.Result, now int64) Decision {
+	return Decision{
+		OK:         r.OK,
+		Limit:      l,
+		Granted:    r.Granted,
+		Remaining:  max(0, r.Balance),
+		RetryAfter: span(r.Retry),
+		ResetAfter: span(r.Reset),
+		Delay:      span(r.Delay),
+		At:         time.UnixMicro(now),
+	}
+}
+
+// span is µs as a Duration; one that is too long to be said saturates just below
+// Never, which only algo.Never becomes.
+func span(us int64) time.Duration {
+	switch {
+	case us == algo.Never:
+		return Never
+	case us > math.MaxInt64/int64(time.Microsecond):
+		return Never - 1
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// micros is d in µs, exactly.
+func micros(field string, d time.Duration) (int64, error) {
+	if d%time.Microsecond != 0 {
+		return 0, fmt.Errorf("%s %v: want whole microseconds", field, d)
+	}
+	return int64(d / time.Microsecond), nil
+}

@@ -1,0 +1,254 @@
+package weir
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseLimit reads a limit from text:
+//
+//	10/s                                  10 per second, 10 at once
+//	10/s burst 20                         20 at once, then 10 per second
+//	5000/24h
+//	100/1m30s interval                    all 100 back at the end of each 90 s
+//	10/s burst 10 initial 0               a new key starts empty
+//	50/s warmup 30s                       starts cold, at a third of the rate
+//	10/s leaky_bucket burst 20            refuse what is above
+//	10/s leaky_bucket burst 20 queue      delay what is above
+//	10/s leaky_bucket burst 20 delay 8    delay what is above 8
+//	10/s leaky_bucket burst 20 nodelay nginx
+//	100/1m fixed_window anchor epoch
+//	100000/month calendar Asia/Shanghai   calendar months of a time zone
+//	100/1m sliding_window segments 6 weighted
+//	100/1m sliding_log
+//	20 concurrency lease 30s              20 at a time
+//
+// A period is a Go duration, or a unit: us, ms, s, m, h, d, w, second, minute,
+// hour, day (24 hours), week (7 days), year (365 days), or, as a calendar's
+// window, month. The word calendar with a time zone makes day, week, month and
+// year windows of the calendar; a plain month is one of UTC. A number may have
+// underscores, as in 1_000_000. An error wraps ErrInvalid and quotes the text and
+// the word at fault.
+func ParseLimit(text string) (Limit, error) {
+	if len(text) > 256 {
+		return Limit{}, fmt.Errorf("weir: limit: %w: want at most 256 bytes, got %d", ErrInvalid, len(text))
+	}
+	p := parser{text: text, words: strings.Fields(text)}
+	c, err := p.limit()
+	if err != nil {
+		return Limit{}, err
+	}
+	return NewLimit(c)
+}
+
+type parser struct {
+	text  string
+	words []string
+	seen  map[string]bool
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return fmt.Errorf("weir: limit %q: %w: %s", p.text, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// next takes the next word; it is "" at the end.
+func (p *parser) next() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+func (p *parser) limit() (LimitConfig, error) {
+	var c LimitConfig
+	if len(p.words) == 0 {
+		return c, p.errorf(`want a limit such as "10/s burst 20", got nothing`)
+	}
+	count, period, ok := strings.Cut(p.next(), "/")
+	var err error
+	if c.Count, err = p.number("count", count); err != nil {
+		return c, err
+	}
+	if ok {
+		if err := p.period(&c, period); err != nil {
+			return c, err
+		}
+	}
+	p.seen = map[string]bool{}
+	for len(p.words) > 0 {
+		if err := p.option(&c); err != nil {
+			return c, err
+		}
+	}
+	if c.Period != 0 {
+		c.Calendar = "" // the word calendar was not said: a day is 24 hours
+	}
+	if p.seen["lease"] && c.Algorithm != Concurrency {
+		return c, p.errorf("lease: want it with concurrency only")
+	}
+	if !ok && c.Algorithm != Concurrency {
+		return c, p.errorf("want a count per period such as %d/s, got %q", c.Count, count)
+	}
+	if ok && c.Algorithm == Concurrency {
+		return c, p.errorf(`want "%d concurrency", got a count per period`, c.Count)
+	}
+	return c, nil
+}
+
+func (p *parser) number(name, word string) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(word, "_", ""), 10, 64)
+	if err != nil || strings.HasPrefix(word, "_") || strings.HasPrefix(word, "+") {
+		return 0, p.errorf("%s: want a whole number, got %q", name, word)
+	}
+	return n, nil
+}
+
+var units = map[string]time.Duration{
+	"us": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour,
+	"d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
+}
+
+// period reads what stands behind the slash.
+func (p *parser) period(c *LimitConfig, word string) error {
+	if word == string(Month) {
+		c.Calendar = Month
+		return nil
+	}
+	d, err := p.duration("period", word)
+	if err != nil {
+		return err
+	}
+	c.Period = d
+	switch word {
+	case string(Day), string(Week), string(Year):
+		c.Calendar = CalendarUnit(word) // in case the word calendar follows
+	}
+	return nil
+}
+
+// duration reads a unit, a whole number of days or weeks, or a Go duration.
+func (p *parser) duration(name, word string) (time.Duration, error) {
+	if d, ok := units[word]; ok {
+		return d, nil
+	}
+	for _, unit := range []string{"d", "w"} {
+		if n, err := strconv.ParseInt(strings.TrimSuffix(word, unit), 10, 64); err == nil && strings.HasSuffix(word, unit) {
+			if n > int64(math.MaxInt64/units[unit]) || n < 0 {
+				return 0, p.errorf("%s: want at most 100 years, got %q", name, word)
+			}
+			return time.Duration(n) * units[unit], nil
+		}
+	}
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		return 0, p.errorf("%s: want a duration such as 1m30s, or s, minute, day, month and the like, got %q", name, word)
+	}
+	if d <= 0 {
+		return 0, p.errorf("%s: want more than 0, got %q", name, word)
+	}
+	return d, nil
+}
+
+func (p *parser) option(c *LimitConfig) error {
+	word := p.next()
+	if p.seen[word] {
+		return p.errorf("%s is said twice", word)
+	}
+	p.seen[word] = true
+	switch word {
+	case "gcra":
+		return p.algorithm(c, TokenBucket)
+	case string(TokenBucket), string(LeakyBucket), string(FixedWindow), string(SlidingWindow), string(SlidingLog), string(Concurrency):
+		return p.algorithm(c, Algorithm(word))
+	case "interval":
+		c.Interval = true
+	case "queue":
+		c.Queue = true
+	case "nginx":
+		c.Nginx = true
+	case "weighted":
+		c.Weighted = true
+	case "nodelay":
+		if c.Queue {
+			return p.errorf("nodelay contradicts queue and delay")
+		}
+	default:
+		return p.valued(c, word)
+	}
+	if c.Queue && p.seen["nodelay"] {
+		return p.errorf("nodelay contradicts queue and delay")
+	}
+	return nil
+}
+
+func (p *parser) algorithm(c *LimitConfig, a Algorithm) error {
+	if c.Algorithm != "" {
+		return p.errorf("want one algorithm, got %s and %s", c.Algorithm, a)
+	}
+	c.Algorithm = a
+	return nil
+}
+
+// valued reads an option that is followed by a value.
+func (p *parser) valued(c *LimitConfig, word string) (err error) {
+	value := ""
+	switch word {
+	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "segments", "lease":
+		if value = p.next(); value == "" {
+			return p.errorf("want a value after %s", word)
+		}
+	}
+	switch word {
+	case "burst":
+		if c.Burst, err = p.number(word, value); err == nil && c.Burst < 1 && !(c.Burst == 0 && strings.Contains(p.text, string(LeakyBucket))) {
+			return p.errorf("burst: want at least 1, got %s", value)
+		}
+	case "initial":
+		var n int64
+		n, err = p.number(word, value)
+		c.Initial = &n
+	case "warmup":
+		c.Warmup, err = p.duration(word, value)
+	case "lease":
+		c.Period, err = p.duration(word, value)
+	case "delay":
+		c.Queue = true
+		c.QueueFree, err = p.number(word, value)
+		if p.seen["nodelay"] {
+			return p.errorf("nodelay contradicts queue and delay")
+		}
+	case "anchor":
+		c.Anchor = Anchor(value)
+	case "segments":
+		var n int64
+		n, err = p.number(word, value)
+		if err == nil && (n < 1 || n > 100) {
+			return p.errorf("segments: want 1 to 100, got %s", value)
+		}
+		c.Segments = int(n)
+	case "calendar":
+		return p.zone(c, value)
+	default:
+		return p.errorf("want burst, an algorithm or one of its options, got %q", word)
+	}
+	return err
+}
+
+func (p *parser) zone(c *LimitConfig, name string) error {
+	if c.Calendar == "" {
+		return p.errorf("calendar: want a count per day, week, month or year")
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || zone == time.Local {
+		return p.errorf("calendar: want a time zone such as Asia/Shanghai, got %q", name)
+	}
+	c.Zone, c.Period = zone, 0
+	return nil
+}
