@@ -1,0 +1,58 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// A Reservation is tokens taken under an id, to be settled later. If nobody
+// settles it within its TTL, its tokens go back by themselves. Its methods are
+// idempotent, and safe for concurrent use; the first settlement counts.
+type Reservation struct {
+	store Store
+	r     Request
+}
+
+// Reserve takes n tokens of key under id for ttl, from 1 µs to MaxTTL. The
+// decision says whether it was admitted; if not, there is nothing to settle.
+// Reserving an id of the key again charges nothing and answers as the first
+// time, so that a lost answer can be asked for again. Of a concurrency limit, n
+// slots are held, and reserving again holds them for another ttl.
+func (l *Limiter) Reserve(ctx context.Context, key, id string, n int64, ttl time.Duration) (Reservation, Decision, error) {
+	if key == "" {
+		return Reservation{}, Decision{}, errEmptyKey
+	}
+	r := l.Request(Reserve, key, n)
+	r.ID, r.TTL = id, ttl
+	d, err := l.store.Do(ctx, r)
+	return Reservation{l.store, r}, d, err
+}
+
+// Reservation is the handle of a reservation made elsewhere or before: of id on
+// key. It asks nothing.
+func (l *Limiter) Reservation(key, id string) Reservation {
+	r := l.Request(Reserve, key, 0)
+	r.ID = id
+	return Reservation{l.store, r}
+}
+
+// Commit settles the reservation at actual tokens: fewer than reserved go back,
+// more are charged, into debt if need be. An error wraps ErrNoReservation if the
+// tokens have gone back already.
+func (r Reservation) Commit(ctx context.Context, actual int64) (Decision, error) {
+	r.r.Verb, r.r.N = Commit, actual
+	return r.store.Do(ctx, r.r)
+}
+
+// Cancel settles the reservation at nothing: its tokens go back.
+func (r Reservation) Cancel(ctx context.Context) (Decision, error) {
+	r.r.Verb, r.r.N = Cancel, 0
+	return r.store.Do(ctx, r.r)
+}
+
+// Extend holds a slot of a concurrency limit for another ttl: its heartbeat.
+// Other reservations cannot be extended; Extend then changes nothing.
+func (r Reservation) Extend(ctx context.Context, ttl time.Duration) (Decision, error) {
+	r.r.Verb, r.r.TTL = Reserve, ttl
+	return r.store.Do(ctx, r.r)
+}
