@@ -43,16 +43,27 @@ func (c calendar) Window(now int64) (start, end int64) {
 	return from.UnixMicro(), to.UnixMicro()
 }
 
-// midnight is the first instant of a date. Where a clock change skips midnight,
-// time.Date may give an instant of the day before: the first instant of the date
-// is then the change itself.
+// midnight is the first instant of a date. Where a change of the clock skips
+// midnight, that is the change itself; where it repeats midnight, the first one.
 func (c calendar) midnight(y int, m time.Month, d int) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, c.zone)
-	noon := time.Date(y, m, d, 12, 0, 0, 0, c.zone)
-	if t.Day() != noon.Day() {
+	y, m, d = time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Date() // the 32nd is a 1st
+	if !on(t, y, m, d) {
 		_, t = t.ZoneBounds()
+		return t
+	}
+	change, _ := t.ZoneBounds()
+	if before := change.Add(-1); !change.IsZero() && on(before, y, m, d) {
+		_, offset := before.Zone()
+		return time.Date(y, m, d, 0, 0, 0, 0, time.FixedZone("", offset))
 	}
 	return t
+}
+
+// on reports whether t is on a date of its zone.
+func on(t time.Time, y int, m time.Month, d int) bool {
+	ty, tm, td := t.Date()
+	return ty == y && tm == m && td == d
 }
 
 // Longest implements [algo.Calendar].

@@ -1,0 +1,69 @@
+package weir
+
+import (
+	"testing"
+	"time"
+)
+
+func TestCalendarWindow(t *testing.T) {
+	for _, c := range []struct {
+		unit             CalendarUnit
+		zone, at         string
+		start, endOfTime string
+	}{
+		{Day, "UTC", "2026-11-21T08:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
+		{Day, "UTC", "2026-11-21T00:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
+		{Day, "Asia/Shanghai", "2026-11-21T17:00:00Z", "2026-11-21T16:00:00Z", "2026-11-22T16:00:00Z"},
+		{Day, "Europe/Berlin", "2026-03-29T10:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // 23 hours
+		{Day, "Europe/Berlin", "2026-10-25T10:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25 hours
+		{Week, "UTC", "2026-11-21T08:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Saturday
+		{Week, "UTC", "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Sunday
+		{Week, "UTC", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"},
+		{Month, "Asia/Shanghai", "2026-02-28T15:59:59Z", "2026-01-31T16:00:00Z", "2026-02-28T16:00:00Z"},
+		{Month, "UTC", "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
+		{Month, "UTC", "2026-12-31T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+		{Year, "UTC", "2026-11-21T08:00:00Z", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+		// Midnight does not exist: the day begins at one.
+		{Day, "America/Santiago", "2026-09-06T12:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
+		// A whole day does not exist: the 30th of December 2011 in Samoa.
+		{Day, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := time.Parse(time.RFC3339, c.at)
+		start, end := calendar{c.unit, zone}.Window(at.UnixMicro())
+		got := [2]string{time.UnixMicro(start).UTC().Format(time.RFC3339), time.UnixMicro(end).UTC().Format(time.RFC3339)}
+		if want := [2]string{c.start, c.endOfTime}; got != want {
+			t.Errorf("%s of %s at %s = %v, want %v", c.unit, c.zone, c.at, got, want)
+		}
+	}
+}
+
+// Windows follow each other without a gap, contain their instant, and are never
+// longer than Longest, in every zone and through every change of its clock.
+func TestCalendarWindowsTile(t *testing.T) {
+	for _, name := range []string{"UTC", "Europe/Berlin", "America/Santiago", "Pacific/Apia", "Asia/Gaza", "Africa/Casablanca", "Australia/Lord_Howe", "America/Sao_Paulo", "Atlantic/Azores"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unit := range []CalendarUnit{Day, Week, Month, Year} {
+			c := calendar{unit, zone}
+			now := time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+			for range 1500 {
+				start, end := c.Window(now)
+				if !(start <= now && now < end) || end-start > c.Longest() {
+					t.Fatalf("%s of %s at %v = [%v, %v)", unit, name, time.UnixMicro(now).UTC(), time.UnixMicro(start).UTC(), time.UnixMicro(end).UTC())
+				}
+				if s, e := c.Window(end - 1); s != start || e != end {
+					t.Fatalf("%s of %s: the last instant of [%v, %v) is in [%v, %v)", unit, name, start, end, s, e)
+				}
+				if now = end; now > time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() {
+					break
+				}
+			}
+		}
+	}
+}
