@@ -1,0 +1,10 @@
+module github.com/floodweir/weir/weirfile
+
+go 1.25.0
+
+require (
+	github.com/floodweir/weir v0.0.0
+	go.yaml.in/yaml/v4 v4.0.0
+)
+
+replace github.com/floodweir/weir => ../
