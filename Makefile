@@ -1,0 +1,99 @@
+# Weir's tasks. `make help` lists them. Everything runs from here; the modules
+# are those of go.work, and tools/ beside them.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+export PATH := $(PATH):/usr/local/go/bin:/usr/sbin
+
+FUZZTIME  ?= 5s
+BENCH     ?= .
+BENCHTIME ?= 1s
+TRAFFIC   ?= 60s
+
+# The modules but e2e, whose tests start servers and measure rates: they run
+# alone, one package after the other. Evaluated only where it is used.
+modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
+
+# Where things run side by side: what the race detector is worth its time for.
+racy := . memstore/... redisstore httplimit/... contrib/... cmd/weir/internal/...
+
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: test
+test: need check .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
+	@.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
+		then GOWORK=off -count=1 -- tools/... \
+		then -count=1 -timeout=15m -p=1 -- e2e/... \
+		then -race -count=1 -timeout=10m -- $(racy)
+
+.PHONY: need
+need: ## install the servers and tools that the tests run, or say what is missing
+	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light wrk:wrk
+
+.PHONY: check
+check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
+	@for m in $(modules) ./e2e ./tools; do \
+		echo "check $$m"; \
+		(cd $$m && export GOWORK=off && go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck ./...) || exit 1; \
+	done
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)
+	@command -v golangci-lint >/dev/null || [ -x .bin/golangci-lint ] || \
+		{ echo "building golangci-lint"; GOBIN=$(CURDIR)/.bin GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0; }
+	@for m in $(modules) ./e2e ./tools; do \
+		echo "lint $$m"; (cd $$m && GOWORK=off PATH="$(CURDIR)/.bin:$$PATH" golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; \
+	done
+
+.PHONY: race
+race: need .bin/tally ## every module under the race detector
+	@.bin/tally -race -count=1 -timeout=30m -- $(addsuffix /...,$(modules)) then -race -count=1 -timeout=30m -p=1 -- e2e/...
+
+.PHONY: fuzz
+fuzz: ## every fuzzer for FUZZTIME (5s) each
+	@for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
+		for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' $$f); do \
+			echo "fuzz $${f%/*} $$name"; \
+			(cd $${f%/*} && go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) .) || exit 1; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## every benchmark; BENCH=regexp and BENCHTIME choose
+	@for m in $(modules); do \
+		(cd $$m && go test -run='^$$' -bench='$(BENCH)' -benchtime=$(BENCHTIME) -benchmem ./... | { grep -vE 'no test files|^(PASS|ok) ' || true; }) || exit 1; \
+	done
+
+.PHONY: generate
+generate: ## run go generate everywhere
+	@for m in $(modules) ./e2e ./tools; do (cd $$m && go generate ./...) || exit 1; done
+
+.PHONY: cover
+cover: need ## statement coverage of each module by its own tests; profiles in cover/
+	@mkdir -p cover; for m in $(modules); do \
+		profile=$(CURDIR)/cover/$$(echo $$m | tr -c 'a-z\n' _).out; \
+		(cd $$m && go test -coverpkg=./... -coverprofile=$$profile ./... >/dev/null && \
+			echo "$$m: $$(go tool cover -func=$$profile | tail -n 1 | awk '{ print $$NF }')") || exit 1; \
+	done
+
+.PHONY: test-long
+test-long: need .bin/tally ## the differential run at full length: function, memory and Redis against the model
+	@WEIR_LONG=1 .bin/tally -count=1 -timeout=120m -v -- memstore storetest/... redisstore e2e/...
+
+.PHONY: traffic
+traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each
+	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run=Traffic ./...
+
+.bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
+	@mkdir -p .bin && cd tools && GOWORK=off go build -o ../.bin/tally ./tally
+
+.bin/staticcheck: tools/go.mod tools/go.sum
+	@echo "building staticcheck"
+	@mkdir -p .bin && cd tools && GOBIN=$(CURDIR)/.bin GOWORK=off go install honnef.co/go/tools/cmd/staticcheck && touch $(CURDIR)/.bin/staticcheck

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestTally counts what go test says of a module made for it.
+func TestTally(t *testing.T) {
+	const good = "package p\nimport \"testing\"\nfunc TestA(t *testing.T) {}\n"
+	for name, c := range map[string]struct {
+		test      string
+		want      counts
+		ok        bool
+		say, hush string
+	}{
+		"passes":      {test: good, want: counts{passed: 1}, ok: true, hush: "TestA"},
+		"subtests":    {test: good + "func TestB(t *testing.T) { t.Run(\"x\", TestA); t.Run(\"y\", TestA) }", want: counts{passed: 3}, ok: true},
+		"fails":       {test: good + "func TestB(t *testing.T) { t.Error(\"why\") }", want: counts{passed: 1, failed: 1}, say: "why"},
+		"fails below": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"why\") }) }", want: counts{passed: 1, failed: 1}, say: "why"},
+		"parent alone": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", TestA); t.Error(\"why\") }",
+			want: counts{passed: 2, failed: 1}, say: "why"},
+		"panics":     {test: good + "func TestB(t *testing.T) { panic(\"why\") }", want: counts{passed: 1, failed: 1}, say: "panic: why"},
+		"exits":      {test: good + "func TestB(t *testing.T) { os.Exit(3) }", want: counts{passed: 1, failed: 1}, say: "FAIL"},
+		"no build":   {test: good + "func TestB(t *testing.T) { why }", say: "undefined: why"},
+		"skips":      {test: good + "func TestB(t *testing.T) { t.Skip(\"why\") }", want: counts{passed: 1, skipped: 1}, say: "why"},
+		"none":       {test: "package p"},
+		"a bad flag": {test: good, say: "not defined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := strings.Replace(c.test, "\"testing\"", "(\n\"os\"\n\"testing\"\n)\nvar _ = os.Exit", 1)
+			write(t, dir, "go.mod", "module p\n\ngo 1.26.0\n")
+			write(t, dir, "p_test.go", text)
+			var out strings.Builder
+			args := []string{"GOWORK=off", "-count=1", "--", dir + "/..."}
+			if name == "a bad flag" {
+				args[1] = "-nonsense"
+			}
+			err := run(args, &out)
+			if (err == nil) != c.ok {
+				t.Errorf("run = %v, want ok = %v", err, c.ok)
+			}
+			want := fmt.Sprintf("%d passed, %d failed, %d skipped", c.want.passed, c.want.failed, c.want.skipped)
+			if !strings.Contains(out.String(), "\n"+want+"\n") {
+				t.Errorf("last line is not %q:\n%s", want, &out)
+			}
+			if !strings.Contains(out.String(), c.say) || c.hush != "" && strings.Contains(out.String(), c.hush) {
+				t.Errorf("want %q and not %q in:\n%s", c.say, c.hush, &out)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	gs, err := parse(strings.Fields("A=1 -x -- a b/... then -y -- c"))
+	want := []group{
+		{env: []string{"A=1"}, flags: []string{"-x"}, places: []string{"a", "b/..."}},
+		{flags: []string{"-y"}, places: []string{"c"}},
+	}
+	if err != nil || !reflect.DeepEqual(gs, want) {
+		t.Errorf("parse = %v, %v, want %v", gs, err, want)
+	}
+	for _, args := range []string{"", "-x", "-x --", "-x -- a then", "then -- a"} {
+		if gs, err := parse(strings.Fields(args)); err == nil {
+			t.Errorf("parse(%q) = %v, want the usage", args, gs)
+		}
+	}
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
