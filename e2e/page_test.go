@@ -1,0 +1,235 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A block is a fenced block of a page.
+type block struct {
+	kind string // sh, console, go, yaml, …
+	line int    // of its opening fence
+	text string
+}
+
+// blocks are the fenced blocks of a page in Markdown.
+func blocks(page string) ([]block, error) {
+	var all []block
+	var open *block
+	n := 0
+	for line := range strings.Lines(page) {
+		n++
+		fence, found := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case !found && open != nil:
+			open.text += line
+		case !found:
+		case open == nil:
+			open = &block{kind: fence, line: n}
+		case fence == "":
+			all = append(all, *open)
+			open = nil
+		default:
+			return nil, fmt.Errorf("line %d: a block opens inside a block", n)
+		}
+	}
+	if open != nil {
+		return nil, fmt.Errorf("line %d: the block does not end", open.line)
+	}
+	return all, nil
+}
+
+// A step is a command of a page and, of a console block, what it is said to print.
+type step struct {
+	line    int
+	command string
+	output  []string
+	judged  bool // output is promised
+}
+
+// steps are the commands of a sh or console block. A command goes on after a
+// backslash at the end of a line, and until its quotes are closed.
+func (b block) steps() ([]step, error) {
+	var all []step
+	lines := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
+	for i := 0; i < len(lines); i++ {
+		text, at := lines[i], b.line+1+i
+		if b.kind == "console" {
+			command, ok := strings.CutPrefix(text, "$ ")
+			if !ok {
+				if len(all) == 0 {
+					return nil, fmt.Errorf("line %d: output before the first command", at)
+				}
+				all[len(all)-1].output = append(all[len(all)-1].output, text)
+				continue
+			}
+			text = command
+		}
+		if t := strings.TrimSpace(text); t == "" || t[0] == '#' {
+			continue
+		}
+		for unfinished(text) && i+1 < len(lines) {
+			i++
+			text += "\n" + lines[i]
+		}
+		all = append(all, step{line: at, command: text, judged: b.kind == "console"})
+	}
+	return all, nil
+}
+
+func unfinished(command string) bool {
+	return strings.HasSuffix(command, `\`) || strings.Count(command, "'")%2 == 1
+}
+
+// A terminal runs the commands of one page one after the other, as a reader
+// would who types them: in one directory after the other, with servers left
+// running in terminals of their own.
+type terminal struct {
+	dir     string            // where the reader is
+	env     []string          // beside the test's own
+	instead map[string]string // commands that are replaced, and by what
+	servers []server          // commands that run until the page ends
+	running []*process
+}
+
+// A server is a command that does not end, and a command that succeeds when it
+// is ready.
+type server struct{ prefix, ready string }
+
+type process struct {
+	prefix string
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when it has
+	err    error
+}
+
+// run runs one command, and returns what was wrong.
+func (t *terminal) run(s step) error {
+	command := s.command
+	if other, ok := t.instead[command]; ok {
+		command = other
+	}
+	for _, v := range t.servers {
+		if strings.HasPrefix(command, v.prefix) {
+			return t.start(v, command)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	where := filepath.Join(os.TempDir(), fmt.Sprintf("weir-page-%d", os.Getpid()))
+	defer os.Remove(where)
+	cmd := t.command(ctx, command+"\nstatus=$?; pwd >'"+where+"'; exit $status")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("line %d: %s: %w\n%s", s.line, s.command, err, &out)
+	}
+	if dir, err := os.ReadFile(where); err == nil {
+		t.dir = strings.TrimSpace(string(dir))
+	}
+	if s.judged && !like(s.output, strings.Split(strings.TrimRight(out.String(), "\n"), "\n")) {
+		return fmt.Errorf("line %d: %s: the page says that it prints\n%s\nand it prints\n%s",
+			s.line, s.command, strings.Join(s.output, "\n"), &out)
+	}
+	return nil
+}
+
+// start starts a server in place of a running one of the same kind, and waits
+// until it is ready.
+func (t *terminal) start(v server, command string) error {
+	t.stop(v.prefix)
+	if t.command(context.Background(), v.ready).Run() == nil {
+		return fmt.Errorf("%s: something else listens already where it is to listen (%s)", command, v.ready)
+	}
+	p := &process{prefix: v.prefix, cmd: t.command(context.Background(), "exec "+command), ended: make(chan struct{})}
+	var out bytes.Buffer
+	p.cmd.Stdout, p.cmd.Stderr = &out, &out
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { p.err = p.cmd.Wait(); close(p.ended) }()
+	t.running = append(t.running, p)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(3 * time.Minute)
+	for {
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s: ended before it was ready: %v\n%s", command, p.err, &out)
+		case <-deadline:
+			t.stop(v.prefix)
+			return fmt.Errorf("%s: not ready after 3 minutes (%s)\n%s", command, v.ready, &out)
+		case <-tick.C:
+			if t.command(context.Background(), v.ready).Run() == nil {
+				return nil
+			}
+		}
+	}
+}
+
+// stop ends the servers that were started by commands with the given prefix.
+func (t *terminal) stop(prefix string) {
+	var rest []*process
+	for _, p := range t.running {
+		if !strings.HasPrefix(p.prefix, prefix) {
+			rest = append(rest, p)
+			continue
+		}
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+		select {
+		case <-p.ended:
+		case <-time.After(15 * time.Second):
+			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			<-p.ended
+		}
+	}
+	t.running = rest
+}
+
+// command is a command line in a process group of its own.
+func (t *terminal) command(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", line)
+	cmd.Dir = t.dir
+	cmd.Env = append(os.Environ(), t.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+// like reports whether got is as the page says: line for line, where … stands for
+// any text in a line, and a line of nothing else for any lines.
+func like(want, got []string) bool {
+	switch {
+	case len(want) == 0:
+		return len(got) == 0 || len(got) == 1 && got[0] == ""
+	case want[0] == "…":
+		return like(want[1:], got) || len(got) > 0 && like(want, got[1:])
+	case len(got) == 0:
+		return false
+	}
+	return likeLine(strings.Split(want[0], "…"), strings.TrimRight(got[0], " \r")) && like(want[1:], got[1:])
+}
+
+// likeLine reports whether got is the parts with anything between them.
+func likeLine(parts []string, got string) bool {
+	rest, ok := strings.CutPrefix(got, parts[0])
+	if !ok || len(parts) == 1 {
+		return ok && rest == ""
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, p)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}

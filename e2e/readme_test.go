@@ -1,0 +1,296 @@
+package e2e_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// instead are the commands of the pages that are not run as they stand.
+var instead = map[string]string{
+	// Nothing is fetched: the clone is of this working tree, at the same place.
+	"git clone https://github.com/floodweir/weir": "git clone -q \"$TREE\" weir && \"$OVERLAY\" \"$TREE\" weir",
+	// make test runs this test. That it would run, and what, is seen without it.
+	"make test": "make -n test",
+}
+
+// servers are the commands that go on until they are stopped.
+var servers = []server{
+	{"go run ./cmd/weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
+	{"weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
+	{"redis-server --port 6399", "redis-cli -p 6399 ping"},
+}
+
+// overlay copies what is changed and not yet committed over a fresh clone.
+const overlay = `#!/bin/bash
+set -euo pipefail
+cd "$1" && git ls-files -z --cached --others --exclude-standard |
+	while IFS= read -r -d '' f; do if [ -e "$f" ]; then printf '%s\0' "$f"; fi; done |
+	tar -c --null -T - | tar -x -C "$OLDPWD/$2"
+`
+
+// TestReadme does what README.md tells a newcomer to do, in an empty directory.
+// The Chinese page has the same blocks (TestReadmeLanguages).
+func TestReadme(t *testing.T) { testPage(t, tools(t), "README.md", t.TempDir()) }
+
+// TestDocs does what the other pages tell, each from the root of a fresh clone.
+func TestDocs(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages = %v, %v", pages, err)
+	}
+	env := tools(t)
+	for _, p := range append(pages, "../CONTRIBUTING.md", "../SECURITY.md") {
+		t.Run(filepath.Base(p), func(t *testing.T) {
+			testPage(t, env, strings.TrimPrefix(p, "../"), clone(t, env))
+		})
+	}
+}
+
+func testPage(t *testing.T, env []string, page, dir string) {
+	text, err := os.ReadFile(filepath.Join("..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{dir: dir, env: env, instead: instead, servers: servers}
+	defer term.stop("")
+	for _, err := range follow(term, string(text)) {
+		t.Errorf("%s: %v", page, err)
+	}
+}
+
+// tools is an environment in which a weir program of this tree is at hand.
+func tools(t *testing.T) []string {
+	t.Helper()
+	tree, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "weir"), "./cmd/weir")
+	build.Dir = tree
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/weir: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "overlay"), []byte(overlay), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"TREE=" + tree, "OVERLAY=" + filepath.Join(bin, "overlay"), "PATH=" + bin + ":" + os.Getenv("PATH")}
+}
+
+// clone is a fresh clone of this tree.
+func clone(t *testing.T, env []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	term := &terminal{dir: dir, env: env}
+	if err := term.run(step{command: instead["git clone https://github.com/floodweir/weir"]}); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "weir")
+}
+
+// follow does what a page tells, block by block, and returns what was wrong.
+func follow(term *terminal, page string) (wrong []error) {
+	bs, err := blocks(page)
+	if err != nil {
+		return []error{err}
+	}
+	for _, b := range bs {
+		if err := term.do(b); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	return wrong
+}
+
+// do does what one block tells.
+func (t *terminal) do(b block) error {
+	switch b.kind {
+	case "sh", "console":
+		steps, err := b.steps()
+		for _, s := range steps {
+			if err == nil {
+				err = t.run(s)
+			}
+		}
+		return err
+	case "go":
+		return t.program(b)
+	case "yaml":
+		return t.policies(b)
+	case "text", "mermaid", "json", "nginx":
+		return nil // shown, not done
+	}
+	return fmt.Errorf("line %d: a block of %q: want sh, console, go, yaml, text, mermaid, json or nginx", b.line, b.kind)
+}
+
+var fileName = regexp.MustCompile(`\A# ([a-z][a-z.-]*\.yaml)\n`)
+
+// policies keeps a policy file under the name that its first line says, and has
+// the program check it.
+func (t *terminal) policies(b block) error {
+	name := "weir.yaml"
+	if m := fileName.FindStringSubmatch(b.text); m != nil {
+		name = m[1]
+	}
+	if err := os.WriteFile(filepath.Join(t.dir, name), []byte(b.text), 0o644); err != nil {
+		return err
+	}
+	return t.run(step{line: b.line, command: "weir check " + name})
+}
+
+// around is what a reader of a fragment has already.
+const around = `package main
+import (
+%s)
+var ctx context.Context
+var store weir.Store
+var lim *weir.Limiter
+var set *policy.Set
+var handler http.Handler
+var _ = context.Background
+func main() {
+%s
+}
+`
+
+// program compiles a Go block, as it stands or within a main function, and runs
+// it if it is a program that ends.
+func (t *terminal) program(b block) error {
+	tree := t.dir
+	for ; ; tree = filepath.Dir(tree) {
+		if _, err := os.Stat(filepath.Join(tree, "go.work")); err == nil {
+			break
+		}
+		if tree == "/" {
+			return fmt.Errorf("line %d: a Go block before the clone", b.line)
+		}
+	}
+	text := b.text
+	whole := strings.HasPrefix(text, "package ")
+	if !whole {
+		text = fmt.Sprintf(around, imports(text), text)
+	}
+	if _, err := parser.ParseFile(token.NewFileSet(), "block.go", text, 0); err != nil {
+		return fmt.Errorf("line %d: the block is not Go: %w", b.line, err)
+	}
+	dir, err := os.MkdirTemp(filepath.Join(tree, "e2e"), "block")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	verb := "run"
+	if !whole || strings.Contains(text, "ListenAndServe") {
+		verb = "build -o /dev/null"
+	}
+	in := *t
+	in.dir = tree
+	return in.run(step{line: b.line, command: "go " + verb + " ./e2e/" + filepath.Base(dir)})
+}
+
+// imports are the packages that a fragment, and what is around it, may mean.
+func imports(text string) string {
+	var s strings.Builder
+	for _, p := range []string{"fmt", "log", "time", "errors", "net/netip",
+		"github.com/floodweir/weir/memstore", "github.com/floodweir/weir/redisstore", "github.com/floodweir/weir/httplimit",
+		"github.com/floodweir/weir/weirfile", "github.com/floodweir/weir/contrib/rueidis", "github.com/floodweir/weir/contrib/goredis"} {
+		if regexp.MustCompile(`\b` + filepath.Base(p) + `\.`).MatchString(text) {
+			fmt.Fprintf(&s, "%q\n", p)
+		}
+	}
+	for _, p := range []string{"context", "net/http", "github.com/floodweir/weir", "github.com/floodweir/weir/policy"} {
+		fmt.Fprintf(&s, "%q\n", p)
+	}
+	return s.String()
+}
+
+// TestReadmeLanguages compares the two READMEs: the same blocks, and headings of
+// the same levels in the same order.
+func TestReadmeLanguages(t *testing.T) {
+	en, zh := readmeParts(t, "../README.md"), readmeParts(t, "../README.zh-CN.md")
+	if !slices.Equal(en.levels, zh.levels) {
+		t.Errorf("headings: English %v, Chinese %v", en.levels, zh.levels)
+	}
+	if len(en.blocks) != len(zh.blocks) {
+		t.Fatalf("blocks: English %d, Chinese %d", len(en.blocks), len(zh.blocks))
+	}
+	for i, b := range en.blocks {
+		if z := zh.blocks[i]; b.kind != z.kind || b.text != z.text {
+			t.Errorf("block %d differs: line %d of the English page, line %d of the Chinese:\n%s\n%s", i+1, b.line, z.line, b.text, z.text)
+		}
+	}
+	if !slices.Equal(en.tableRows, zh.tableRows) {
+		t.Errorf("rows of tables: English %v, Chinese %v", en.tableRows, zh.tableRows)
+	}
+}
+
+type parts struct {
+	blocks    []block
+	levels    []int
+	tableRows []string // the first cell, which is a name, of each row
+}
+
+func readmeParts(t *testing.T, name string) parts {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p parts
+	if p.blocks, err = blocks(string(text)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	for line := range strings.Lines(prose) {
+		if i := strings.IndexByte(line, ' '); i > 0 && strings.Trim(line[:i], "#") == "" {
+			p.levels = append(p.levels, i)
+		}
+		if strings.HasPrefix(line, "| `") {
+			p.tableRows = append(p.tableRows, strings.Split(line, "|")[1])
+		}
+	}
+	return p
+}
+
+// TestLinks looks for the target of every relative link of every page.
+func TestLinks(t *testing.T) {
+	var pages []string
+	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+		found, err := filepath.Glob(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	link := regexp.MustCompile(`\]\(([^)]+)\)`)
+	n := 0
+	for _, p := range pages {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") || target == "" {
+				continue
+			}
+			n++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("looked at %d links in %v", n, pages)
+	}
+}
