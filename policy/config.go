@@ -70,25 +70,3 @@ type Override struct {
 	// Limits replace the limits of the policy.
 	Limits []weir.Limit
 }
-
-// An OnDenied describes the answer to a denied request. Its zero value is status
-// 429 with a problem+json body.
-type OnDenied struct {
-	// Status is 429 if zero; 200 to 599, without 204, 205 and 304, which have no body.
-	Status int
-
-	// Body is ProblemJSON if empty, or else the text that is sent as it is.
-	Body string
-
-	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It has to
-	// be empty for ProblemJSON.
-	ContentType string
-
-	// Headers are added to the answer. Fields that the door sets itself, such as
-	// Retry-After, and those of the connection are refused.
-	Headers map[string]string
-}
-
-// ProblemJSON is the Body of an answer as the RateLimit draft describes it: a
-// problem (RFC 9457) that names the violated policies.
-const ProblemJSON = "problem+json"

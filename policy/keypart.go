@@ -1,5 +1,17 @@
 package policy
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/floodweir/weir"
+)
+
+// maxText is the longest name, pattern or value in a policy, in bytes.
+const maxText = 1024
+
 // A Source says where a part of a key comes from.
 type Source string
 
@@ -30,9 +42,92 @@ const (
 // A KeyPart is one part of what names a bucket.
 type KeyPart struct {
 	Source Source
-	Name   string
+	Name   string // see the sources; empty for those that do not mention it
 }
 
 // ParseKeyPart reads a part from text: client.ip, client.ip/56, header:NAME,
-// query:NAME, cookie:NAME, path, method, host or const:TEXT.
-func ParseKeyPart(text string) (KeyPart, error) { return KeyPart{}, nil }
+// query:NAME, cookie:NAME, path, method, host or const:TEXT. An error wraps
+// weir.ErrInvalid.
+func ParseKeyPart(text string) (KeyPart, error) {
+	source, name, named := strings.Cut(text, ":")
+	if !named {
+		if bits, ok := strings.CutPrefix(text, string(ClientIP)+"/"); ok {
+			source, name, named = string(ClientIP), bits, true
+		}
+	} else if source == string(ClientIP) {
+		named, source = false, text // its bits stand after a slash
+	}
+	k := KeyPart{Source(source), name}
+	if want := k.fault(); want != "" || named && name == "" {
+		if want == "" {
+			want = wantKeyPart
+		}
+		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: %s", quoted(text), weir.ErrInvalid, want)
+	}
+	return k, nil
+}
+
+// String is k in the grammar of ParseKeyPart.
+func (k KeyPart) String() string {
+	switch {
+	case k.Name == "":
+		return string(k.Source)
+	case k.Source == ClientIP:
+		return string(k.Source) + "/" + k.Name
+	}
+	return string(k.Source) + ":" + k.Name
+}
+
+const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, path, method, host or const:TEXT"
+
+// fault is what k should have been, or "".
+func (k KeyPart) fault() string {
+	switch k.Source {
+	case ClientIP:
+		if _, ok := k.bits(); !ok {
+			return "want client.ip, or client.ip/BITS with the 1 to 128 bits of an IPv6 address that share a bucket"
+		}
+	case Path, Method, Host:
+		if k.Name != "" {
+			return fmt.Sprintf("want %s alone, without a name", k.Source)
+		}
+	case Header, Cookie:
+		if !isToken(k.Name) {
+			return fmt.Sprintf("want %s:NAME with a name as HTTP has them: letters, digits and !#$%%&'*+-.^_`|~", k.Source)
+		}
+		if k.Source == Header && strings.EqualFold(k.Name, "Host") {
+			return "want host, which knows case and ports"
+		}
+	case Query, Constant:
+		if k.Name == "" || len(k.Name) > maxText || !utf8.ValidString(k.Name) || hasControl(k.Name) {
+			return fmt.Sprintf("want %s:TEXT with 1 to %d bytes of text without control characters", k.Source, maxText)
+		}
+	default:
+		return wantKeyPart
+	}
+	return ""
+}
+
+// bits is how much of an IPv6 address is kept.
+func (k KeyPart) bits() (int, bool) {
+	if k.Name == "" {
+		return 64, true
+	}
+	n, err := strconv.Atoi(k.Name)
+	return n, err == nil && n >= 1 && n <= 128 && strconv.Itoa(n) == k.Name
+}
+
+// isToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxText
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}

@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/floodweir/weir"
+)
+
+// MaxOverrides is the largest number of overrides of a policy.
+const MaxOverrides = 100_000
+
+// compile checks p.config field by field and fills in what is derived from it.
+func (p *Policy) compile(f *faults) {
+	p.compileName(f)
+	p.compileMatch(f)
+	p.compileKey(f)
+	c := &p.config
+	if len(c.Limits) == 0 {
+		f.add("limits", "", "want at least one limit, such as 10/s burst 20")
+	}
+	if c.Cost < 1 {
+		f.add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
+	}
+	p.compileLimits(f, "limits", c.Limits)
+	c.OnDenied.check(f)
+	switch c.OnStoreError {
+	case Open, Closed:
+	case "local":
+		f.add("on_store_error", quoted("local"), "want open or closed: deciding by a local share is not available yet")
+	default:
+		f.add("on_store_error", quoted(string(c.OnStoreError)), "want open or closed")
+	}
+	switch c.Mode {
+	case Enforce, Shadow, Off:
+	default:
+		f.add("mode", quoted(string(c.Mode)), "want enforce, shadow or off")
+	}
+	p.compileOverrides(f)
+}
+
+func (p *Policy) compileName(f *faults) {
+	name := p.config.Name
+	ok := name != "" && len(name) <= 64
+	for i := 0; i < len(name) && ok; i++ {
+		c := name[i]
+		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		ok = alnum || i > 0 && (c == '.' || c == '_' || c == '-')
+	}
+	if !ok {
+		f.add("name", quoted(name), "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first")
+	}
+}
+
+func (p *Policy) compileMatch(f *faults) {
+	m := &p.config.Match
+	for i, method := range m.Methods {
+		if !isToken(method) {
+			f.add(fmt.Sprintf("match.methods[%d]", i), quoted(method), "want a method such as GET")
+		}
+		p.methods = append(p.methods, strings.ToUpper(method))
+	}
+	for i, host := range m.Hosts {
+		h, want := parseHost(host)
+		if want != "" {
+			f.add(fmt.Sprintf("match.hosts[%d]", i), quoted(host), "%s", want)
+		}
+		p.hosts = append(p.hosts, h)
+	}
+	for i, path := range m.Paths {
+		r, want := parseRoute(path)
+		if want != "" {
+			f.add(fmt.Sprintf("match.paths[%d]", i), quoted(path), "%s", want)
+		}
+		p.routes = append(p.routes, r)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		field, values := "match.headers."+name, m.Headers[name]
+		switch {
+		case !isToken(name):
+			f.add("match.headers", quoted(name), "want header names as HTTP has them, such as X-Plan")
+		case strings.EqualFold(name, "Host"):
+			f.add(field, "", "want match.hosts, which knows case and ports")
+		case len(values) == 0:
+			f.add(field, "", `want at least one value, or "*" for any`)
+		}
+		h := headerMatch{name: canonical(name)}
+		for i, v := range values {
+			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || hasControl(v) {
+				f.add(fmt.Sprintf("%s[%d]", field, i), quoted(v), `want a value without space around it, or "*" for any`)
+			}
+			h.values = append(h.values, v)
+		}
+		if slices.ContainsFunc(p.headers, func(o headerMatch) bool { return o.name == h.name }) {
+			f.add(field, "", "want every header once: names differ in more than case")
+		}
+		p.headers = append(p.headers, h)
+	}
+}
+
+func (p *Policy) compileKey(f *faults) {
+	c := &p.config
+	if len(c.Key) == 0 {
+		f.add("key", "", "want who shares a bucket, such as client.ip; const:all is one bucket for everybody")
+	}
+	if len(c.Key) > 16 {
+		f.add("key", fmt.Sprintf("%d parts", len(c.Key)), "want at most 16 parts")
+	}
+	for i, k := range c.Key {
+		field := fmt.Sprintf("key[%d]", i)
+		if want := k.fault(); want != "" {
+			f.add(field, quoted(k.String()), "%s", want)
+		}
+		if k.Source == Path && len(c.Match.Paths) == 0 {
+			f.add(field, quoted("path"), "want match.paths with it: the key holds the pattern that matched, never the path itself")
+		}
+		if k.Source == Header {
+			k.Name = canonical(k.Name)
+		}
+		if j := slices.IndexFunc(p.parts, func(o part) bool { return o.KeyPart == k }); j >= 0 {
+			f.add(field, quoted(k.String()), "want every part once: it is key[%d] already", j)
+		}
+		bits, _ := k.bits()
+		p.parts = append(p.parts, part{k, bits})
+	}
+}
+
+// compileLimits checks the limits of a policy or of an override.
+func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
+	p.most = max(p.most, len(limits))
+	if len(limits) > weir.MaxBatch {
+		f.add(field, fmt.Sprintf("%d limits", len(limits)), "want at most %d, which a store decides together", weir.MaxBatch)
+		return
+	}
+	for i, l := range limits {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if l.IsZero() {
+			f.add(at, "the zero Limit", "want a limit made by weir.NewLimit or weir.ParseLimit")
+			continue
+		}
+		if j := slices.IndexFunc(limits[:i], l.Equal); j >= 0 {
+			f.add(at, quoted(l.String()), "want every limit once: it is %s[%d] already", field, j)
+		}
+		if p.config.Cost > l.Capacity() {
+			f.add(at, quoted(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)
+		}
+	}
+}
+
+func (p *Policy) compileOverrides(f *faults) {
+	overrides := p.config.Overrides
+	if len(overrides) > MaxOverrides {
+		f.add("overrides", fmt.Sprintf("%d overrides", len(overrides)), "want at most %d", MaxOverrides)
+		return
+	}
+	p.overrides = make(map[string][]weir.Limit, len(overrides))
+	places := make(map[string]int, len(overrides))
+	for i, o := range overrides {
+		field := fmt.Sprintf("overrides[%d]", i)
+		if len(o.Limits) == 0 {
+			f.add(field+".limits", "", "want at least one limit, such as 1000/s")
+		}
+		p.compileLimits(f, field+".limits", o.Limits)
+		if len(o.Key) != len(p.parts) {
+			f.add(field+".key", fmt.Sprintf("%d values", len(o.Key)), "want %d, one for every part of the policy's key", len(p.parts))
+			continue
+		}
+		key, at, want := p.overrideKey(o.Key)
+		if want != "" {
+			f.add(fmt.Sprintf("%s.key[%d]", field, at), quoted(o.Key[at]), "%s", want)
+			continue
+		}
+		if j, ok := places[key]; ok {
+			f.add(field+".key", quoted(strings.Join(o.Key, ", ")), "want every key once: it is that of overrides[%d] already", j)
+		}
+		places[key] = i
+		p.overrides[key] = o.Limits
+	}
+}

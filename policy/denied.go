@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// An OnDenied describes the answer to a denied request. Its zero value is status
+// 429 with a problem+json body.
+type OnDenied struct {
+	// Status is 429 if zero; 200 to 599, without 204, 205 and 304, which have no body.
+	Status int
+
+	// Body is ProblemJSON if empty, or else the text that is sent as it is.
+	Body string
+
+	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It has to
+	// be empty for ProblemJSON.
+	ContentType string
+
+	// Headers are added to the answer. Fields that the door sets itself, such as
+	// Retry-After, and those of the connection are refused.
+	Headers map[string]string
+}
+
+// ProblemJSON is the Body of an answer as the RateLimit draft describes it: a
+// problem (RFC 9457) that names the violated policies.
+const ProblemJSON = "problem+json"
+
+// maxBody is the longest text of a body, in bytes.
+const maxBody = 64 << 10
+
+func (d *OnDenied) setDefaults() {
+	if d.Status == 0 {
+		d.Status = 429
+	}
+	if d.Body == "" {
+		d.Body = ProblemJSON
+	}
+	if d.ContentType == "" && d.Body != ProblemJSON {
+		d.ContentType = "text/plain; charset=utf-8"
+	}
+}
+
+// check reports the faults of d after its defaults are filled in.
+func (d *OnDenied) check(f *faults) {
+	switch {
+	case d.Status < 200 || d.Status > 599:
+		f.add("on_denied.status", fmt.Sprint(d.Status), "want 200 to 599")
+	case d.Status == 204 || d.Status == 205 || d.Status == 304:
+		f.add("on_denied.status", fmt.Sprint(d.Status), "want a status that has a body, such as 429")
+	}
+	if len(d.Body) > maxBody {
+		f.add("on_denied.body", fmt.Sprintf("%d bytes", len(d.Body)), "want at most %d bytes", maxBody)
+	}
+	if d.Body == ProblemJSON && d.ContentType != "" {
+		f.add("on_denied.content_type", quoted(d.ContentType), "want none with a problem+json body, which has its own")
+	}
+	if d.ContentType != "" && (!isFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {
+		f.add("on_denied.content_type", quoted(d.ContentType), "want a media type such as text/html; charset=utf-8")
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		field := "on_denied.headers." + name
+		switch value := d.Headers[name]; {
+		case !isToken(name):
+			f.add("on_denied.headers", quoted(name), "want header names as HTTP has them, such as Location")
+		case isReserved(canonical(name)):
+			f.add(field, "", "want no field that the door sets itself or that belongs to the connection")
+		case !isFieldValue(value):
+			f.add(field, quoted(value), "want a value without line breaks and other control characters")
+		}
+	}
+}
+
+// isReserved reports whether a denial's header is not the user's to set.
+func isReserved(name string) bool {
+	switch name {
+	case "Connection", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Retry-After",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit")
+}
+
+// isFieldValue reports whether s can be the value of a header.
+func isFieldValue(s string) bool {
+	return len(s) <= maxText && s == strings.TrimSpace(s) && !hasControl(strings.ReplaceAll(s, "\t", " "))
+}

@@ -1,0 +1,219 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A route is a compiled pattern of Match.Paths.
+type route struct {
+	pattern  string   // as it was written
+	segments []string // in lower case; "" stands for any one segment
+	rest     bool     // anything may follow
+}
+
+// parseRoute reads a pattern, or says what was expected instead.
+func parseRoute(pattern string) (route, string) {
+	r := route{pattern: pattern}
+	if !strings.HasPrefix(pattern, "/") {
+		return r, "want a path that begins with a slash, such as /api/*"
+	}
+	if len(pattern) > maxText || !utf8.ValidString(pattern) || strings.ContainsAny(pattern, "%;?#\\") || hasControl(pattern) {
+		return r, fmt.Sprintf("want a path as plain text of at most %d bytes, without escapes, query and any of ; # \\", maxText)
+	}
+	if pattern == "/" {
+		return r, ""
+	}
+	names := map[string]bool{}
+	segments := strings.Split(pattern[1:], "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch {
+		case s == "{$}" && last && i == 0:
+			return r, ""
+		case s == "*" && last:
+			r.rest = true
+		case s == "" && last:
+			return r, fmt.Sprintf("want %s, which is the path with and without a slash at its end, or %s*, which is all below it too", strings.TrimRight(pattern, "/"), pattern)
+		case s == "" || s == "." || s == "..":
+			return r, "want a path without empty and dot segments: requests are compared after those are gone"
+		case strings.ContainsAny(s, "{}"):
+			name, ok := wildcard(s)
+			name, rest := strings.CutSuffix(name, "...")
+			if !ok || !isIdentifier(name) || rest && !last {
+				return r, "want {name} as a whole segment, or {name...} as the last"
+			}
+			if names[name] {
+				return r, fmt.Sprintf("want every wildcard once, got {%s} twice", name)
+			}
+			names[name] = true
+			if rest {
+				r.rest = true
+				continue
+			}
+			r.segments = append(r.segments, "")
+		case strings.Contains(s, "*"):
+			return r, "want * as the last segment only, or {name} for any one segment"
+		default:
+			r.segments = append(r.segments, strings.ToLower(s))
+		}
+	}
+	return r, ""
+}
+
+// wildcard is what stands between the braces of a segment.
+func wildcard(segment string) (string, bool) {
+	if len(segment) < 3 || segment[0] != '{' || segment[len(segment)-1] != '}' {
+		return "", false
+	}
+	return segment[1 : len(segment)-1], true
+}
+
+func isIdentifier(s string) bool {
+	for i, c := range s {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// matches reports whether r matches a reading of a path.
+func (r *route) matches(path string) bool {
+	for _, want := range r.segments {
+		if path == "" {
+			return false
+		}
+		end := strings.IndexByte(path[1:], '/') + 1
+		if end == 0 {
+			end = len(path)
+		}
+		if want != "" && want != path[1:end] {
+			return false
+		}
+		path = path[end:]
+	}
+	return r.rest || path == ""
+}
+
+// readings are what servers may take a path for, in lower case, without empty
+// segments and without a slash at the end ("" is the root). Servers differ about
+// escaped slashes, backslashes, dot segments and path parameters, and a way around
+// a policy is a path that the policy reads in one way and the server behind it in
+// another: so a policy reads it in all.
+type readings struct {
+	n    int
+	text [4]string
+}
+
+func (r *readings) add(s string) {
+	for _, t := range r.text[:r.n] {
+		if s == t {
+			return
+		}
+	}
+	r.text[r.n] = s
+	r.n++
+}
+
+// read is the readings of a path as it was sent. It allocates for unusual paths
+// only.
+func read(path string) readings {
+	var r readings
+	if isPlain(path) {
+		if path == "/" {
+			path = ""
+		}
+		r.add(path)
+		return r
+	}
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	for _, split := range []bool{true, false} {
+		for _, resolve := range []bool{true, false} {
+			r.add(normalize(path, split, resolve))
+		}
+	}
+	return r
+}
+
+// isPlain reports that a path has one reading, which is itself but for the root.
+func isPlain(path string) bool {
+	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
+		return false
+	}
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c >= 'A' && c <= 'Z', c >= utf8.RuneSelf, c == '%', c == ';', c == '\\', c == '?', c == '#':
+			return false
+		case c == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.'):
+			return false
+		}
+	}
+	return true
+}
+
+// normalize is one reading. With split, what decodes to a slash or a backslash
+// separates segments, and a path parameter ends before a dot segment is looked for;
+// without, it is part of its segment. With resolve, dot segments are followed.
+func normalize(path string, split, resolve bool) string {
+	if split {
+		path = strings.ReplaceAll(unescape(path), `\`, "/")
+	}
+	out := make([]byte, 0, len(path)+1)
+	for segment := range strings.SplitSeq(path, "/") {
+		if split {
+			segment, _, _ = strings.Cut(segment, ";")
+		} else {
+			segment = strings.ReplaceAll(unescape(segment), "/", "\x00") // no pattern has one
+		}
+		if resolve && segment == ".." {
+			out = out[:max(0, bytes.LastIndexByte(out, '/'))]
+			continue
+		}
+		if !split {
+			segment, _, _ = strings.Cut(segment, ";")
+		}
+		if segment == "" || resolve && segment == "." {
+			continue
+		}
+		out = append(out, '/')
+		out = append(out, segment...)
+	}
+	return strings.ToLower(string(out))
+}
+
+// unescape decodes each escape once. What is no escape stays as it is.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if hi, lo := unhex(s[i+1]), unhex(s[i+2]); hi < 16 && lo < 16 {
+				out = append(out, hi<<4|lo)
+				i += 2
+				continue
+			}
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}
+
+// unhex is the value of a hexadecimal digit, or 16.
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 16
+}
