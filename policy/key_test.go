@@ -1,0 +1,174 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestClientIP is the buckets of addresses (S3, S4).
+func TestClientIP(t *testing.T) {
+	key := func(bits, ip string) string {
+		k, _ := keyOf(t, mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, bits)}}), request{ip: ip})
+		return k
+	}
+	for _, tc := range []struct{ bits, ip, want string }{
+		{"", "1.2.3.4", "p|7:1.2.3.4"},
+		{"", "::ffff:1.2.3.4", "p|7:1.2.3.4"},
+		{"", "::ffff:102:304", "p|7:1.2.3.4"},
+		{"56", "::ffff:102:304", "p|7:1.2.3.4"},
+		{"1", "1.2.3.4", "p|7:1.2.3.4"},
+		{"", "1.2.3.5", "p|7:1.2.3.5"},
+		{"", "2001:db8::1.2.3.4", "p|13:2001:db8::/64"},
+		{"", "2001:db8:0:0:ffff::9%eth0", "p|13:2001:db8::/64"},
+		{"", "2001:db8:0:1::1", "p|17:2001:db8:0:1::/64"},
+		{"56", "2001:db8:0:ff::1", "p|13:2001:db8::/56"},
+		{"128", "2001:db8::1", "p|11:2001:db8::1"},
+		{"", "64:ff9b::1.2.3.4", "p|12:64:ff9b::/64"},
+		{"", "", "p|-"},
+	} {
+		if got := key(tc.bits, tc.ip); got != tc.want {
+			t.Errorf("key of %s by client.ip/%s = %q, want %q", tc.ip, tc.bits, got, tc.want)
+		}
+	}
+	buckets := map[string]bool{}
+	p := mustNew(t, policy.Config{})
+	s := mustSet(t, p)
+	var q policy.Questions
+	for range 100_000 {
+		s.Ask(&q, request{ip: fmt.Sprintf("2001:db8:1:2:%x:%x:%x:%x", rand.N(1<<16), rand.N(1<<16), rand.N(1<<16), rand.N(1<<16))})
+		buckets[q.Asks[0].Key] = true
+	}
+	if len(buckets) != 1 {
+		t.Errorf("100000 addresses of one /64 have %d buckets, want 1", len(buckets))
+	}
+}
+
+// TestAnonymous: what has no value shares one bucket and is never unlimited (S8).
+func TestAnonymous(t *testing.T) {
+	for _, tc := range []struct {
+		source policy.Source
+		none   []request
+	}{
+		{policy.Header, []request{
+			{}, {header: map[string][]string{"X-A": {}}}, {header: map[string][]string{"X-A": {""}}}, {header: map[string][]string{"X-A": {" \t"}}},
+			{header: map[string][]string{"X-A": {"a", "b"}}}, {header: map[string][]string{"X-A": {"", "b"}}},
+		}},
+		{policy.Query, []request{{}, {query: map[string][]string{"X-A": {""}}}, {query: map[string][]string{"X-A": {"a", "b"}}}}},
+		{policy.Cookie, []request{{}, {cookies: map[string][]string{"X-A": {""}}}, {cookies: map[string][]string{"X-A": {"a", "b"}}}}},
+	} {
+		p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(tc.source, "X-A")}})
+		for _, r := range tc.none {
+			if k, ok := keyOf(t, p, r); !ok || k != "p|-" {
+				t.Errorf("%s: key of %+v = %q, %v, want p|-", tc.source, r, k, ok)
+			}
+		}
+	}
+	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "x-a")}})
+	if k, _ := keyOf(t, p, request{header: map[string][]string{"X-A": {" a", "a "}}}); k != "p|1:a" {
+		t.Errorf("key of a header sent twice alike = %q, want p|1:a", k)
+	}
+}
+
+func TestMethodKey(t *testing.T) {
+	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Method, "")}})
+	for method, want := range map[string]string{"GET": "p|3:GET", "get": "p|3:GET", "BREW": "p|1:*", "XYZ1": "p|1:*", "": "p|1:*"} {
+		if k, _ := keyOf(t, p, request{method: method}); k != want {
+			t.Errorf("key of method %q = %q, want %q", method, k, want)
+		}
+	}
+	p = mustNew(t, policy.Config{Match: policy.Match{Methods: []string{"brew"}}, Key: []policy.KeyPart{part(policy.Method, "")}})
+	if k, _ := keyOf(t, p, request{method: "Brew"}); k != "p|4:BREW" {
+		t.Errorf("key of a listed method = %q, want p|4:BREW", k)
+	}
+}
+
+// TestKeysDiffer: different values have different keys, whatever they hold, and no
+// key is longer than 128 bytes (S6).
+func TestKeysDiffer(t *testing.T) {
+	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "A"), part(policy.Header, "B")}})
+	s := mustSet(t, p)
+	pieces := []string{"", "a", "b", "|", ":", "1", "-", "|-", "1:a", "|1:a", "{", "}", "\r\n", "\x00", "😀", "#", "é", "e\u0301",
+		strings.Repeat("x", 50), strings.Repeat("x", 100), strings.Repeat("x", 101)}
+	seen := map[string]string{}
+	var q policy.Questions
+	random := func() string {
+		return pieces[rand.N(len(pieces))] + pieces[rand.N(len(pieces))] + pieces[rand.N(len(pieces))]
+	}
+	for range 200_000 {
+		a, b := random(), random()
+		s.Ask(&q, request{header: map[string][]string{"A": {a}, "B": {b}}})
+		k := q.Asks[0].Key
+		value := fmt.Sprintf("%q %q", strings.TrimSpace(a), strings.TrimSpace(b))
+		if other, ok := seen[k]; ok && other != value {
+			t.Fatalf("key %q is that of %s and of %s", k, value, other)
+		}
+		seen[k] = value
+		if len(k) > 128 {
+			t.Fatalf("key of %s has %d bytes, want at most 128", value, len(k))
+		}
+	}
+	if len(seen) < 1000 {
+		t.Fatalf("only %d different keys were tried", len(seen))
+	}
+	s.Ask(&q, request{header: map[string][]string{"A": {strings.Repeat("x", 1<<20)}}})
+	if k := q.Asks[0].Key; len(k) > 128 || !strings.HasPrefix(k, "p|#") {
+		t.Errorf("key of a value of 1 MB = %q, want a hash of at most 128 bytes", k)
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	vip, anonymous, net6 := weir.MustLimit("1000/s"), weir.MustLimit("1/s"), weir.MustLimit("5/s")
+	p := mustNew(t, policy.Config{
+		Key: []policy.KeyPart{part(policy.ClientIP, ""), part(policy.Header, "X-User")},
+		Overrides: []policy.Override{
+			{Key: []string{"::ffff:203.0.113.7", "bob"}, Limits: []weir.Limit{vip, ten[0]}},
+			{Key: []string{"203.0.113.7", ""}, Limits: []weir.Limit{anonymous}},
+			{Key: []string{"2001:db8::/64", strings.Repeat("x", 200)}, Limits: []weir.Limit{net6}},
+		},
+	})
+	user := func(ip, name string) request {
+		return request{ip: ip, header: map[string][]string{"X-User": {name}}}
+	}
+	for _, tc := range []struct {
+		r    request
+		want []weir.Limit
+	}{
+		{user("203.0.113.7", "bob"), []weir.Limit{vip, ten[0]}},
+		{user("203.0.113.7", ""), []weir.Limit{anonymous}},
+		{user("203.0.113.7", "eve"), ten},
+		{user("2001:db8::77", strings.Repeat("x", 200)), []weir.Limit{net6}},
+	} {
+		var q policy.Questions
+		n := mustSet(t, p).Ask(&q, tc.r)
+		var got []weir.Limit
+		for _, r := range q.Requests {
+			got = append(got, r.Limit)
+		}
+		if n != len(tc.want) || !slices.EqualFunc(got, tc.want, weir.Limit.Equal) {
+			t.Errorf("limits of %+v = %v, want %v", tc.r, got, tc.want)
+		}
+	}
+}
+
+func TestParseKeyPart(t *testing.T) {
+	for _, text := range []string{"client.ip", "client.ip/56", "header:X-Api-Key", "query:a:b", "cookie:sid", "path", "method", "host", "const:all"} {
+		k, err := policy.ParseKeyPart(text)
+		if err != nil || k.String() != text {
+			t.Errorf("ParseKeyPart(%q) = %q, %v, want it back", text, k, err)
+		}
+	}
+	for _, text := range []string{
+		"", "ip", "client.ip/", "client.ip:56", "client.ip/x", "header", "header:", "header:a b", "path:x", "path:", "const:", "host:", "Client.IP", "query:\x00",
+	} {
+		if k, err := policy.ParseKeyPart(text); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("ParseKeyPart(%q) = %q, %v, want an error that wraps weir.ErrInvalid", text, k, err)
+		}
+	}
+}
