@@ -215,7 +215,7 @@ func like(want, got []string) bool {
 	case len(got) == 0:
 		return false
 	}
-	return likeLine(strings.Split(want[0], "…"), strings.TrimRight(got[0], " \r")) && like(want[1:], got[1:])
+	return likeLine(strings.Split(strings.TrimRight(want[0], " "), "…"), strings.TrimRight(got[0], " \r")) && like(want[1:], got[1:])
 }
 
 // likeLine reports whether got is the parts with anything between them.
