@@ -59,7 +59,7 @@ type Ask struct {
 // A Result answers an Ask.
 type Result struct {
 	OK      bool
-	Granted int64 // tokens consumed; 0 for Peek and Return
+	Granted int64 // tokens consumed; 0 for Peek; of Return 0, but for Concurrency the slots freed
 	Balance int64 // tokens left after the decision, rounded down; negative in debt
 	Retry   int64 // µs until the request would be admitted; 0 when OK; or Never
 	Reset   int64 // µs until the state is as if never used

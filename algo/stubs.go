@@ -15,10 +15,3 @@ func NewWarmupBucket(count, period, warmup, burst int64) (Rule, error)       { r
 func NewPrimed(inner Rule, initial int64) (Rule, error)                      { return nil, errStub }
 func NewLeakyBucket(count, period, burst int64, q Queueing) (Rule, error)    { return nil, errStub }
 func NewLimitReq(count, period, burst int64, q Queueing) (Rule, error)       { return nil, errStub }
-func NewFixedWindow(count, period int64, epoch bool) (Rule, error)           { return nil, errStub }
-func NewCalendarWindow(count int64, c Calendar) (Rule, error)                { return nil, errStub }
-func NewSlidingWindow(count, period int64, segments int, weighted bool) (Rule, error) {
-	return nil, errStub
-}
-func NewSlidingLog(count, period int64) (Rule, error) { return nil, errStub }
-func NewConcurrency(count, lease int64) (Rule, error) { return nil, errStub }

@@ -1,0 +1,4 @@
+package algo_test
+
+// bucketRules are the rules that refill.
+var bucketRules = []namedRule{}

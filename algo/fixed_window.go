@@ -1,0 +1,173 @@
+package algo
+
+import "fmt"
+
+// NewFixedWindow makes the rule of at most count tokens per window of period µs.
+// With epoch, windows begin at whole multiples of period since the Unix epoch;
+// otherwise a key's window begins with the first token that it takes.
+//
+// The idea: count the tokens taken, and forget the count when the window ends.
+// The state is the end of the window and the tokens taken in it. What is taken
+// by Charge above the count is a debt inside the window only: it ends with it.
+//
+//	live     ⇔  end > now
+//	used     =  the tokens taken, if live; else 0
+//	admit n  ⇔  used + n ≤ count
+//	then        used ← used + n, and if not live
+//	            end  ← now + period, or (⌊now/period⌋ + 1)·period with epoch
+//
+// Invariant: in each window at most count tokens are admitted, and so in any
+// span of one period at most 2·count: count at the end of a window and count at
+// the beginning of the next.
+//
+// Source: the rate limiter pattern of the documentation of Redis INCR (a counter
+// with EXPIRE, anchored at the first request) and envoyproxy/ratelimit,
+// src/limiter/cache_key.go (windows at multiples of the unit). We deviate from
+// both in that a denied request is not counted. A window whose end is ahead of
+// now is the current one even if now lies before its beginning, so a clock that
+// goes back opens no second window.
+func NewFixedWindow(count, period int64, epoch bool) (Rule, error) {
+	if err := checkCount(count, MaxCount); err != nil {
+		return nil, err
+	}
+	if err := checkPeriod("period", period); err != nil {
+		return nil, err
+	}
+	return &fixedWindow{count: count, period: period, epoch: epoch}, nil
+}
+
+// NewCalendarWindow makes the rule of at most count tokens per window of a
+// calendar. It is a [NewFixedWindow] whose windows are those of c.
+func NewCalendarWindow(count int64, c Calendar) (Rule, error) {
+	if err := checkCount(count, MaxCount); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, fmt.Errorf("calendar nil: %w: want a calendar", ErrRange)
+	}
+	if err := checkPeriod("longest window", c.Longest()); err != nil {
+		return nil, err
+	}
+	return &fixedWindow{count: count, calendar: c}, nil
+}
+
+type fixedWindow struct {
+	count    int64
+	period   int64
+	epoch    bool
+	calendar Calendar // nil if windows are all of one period
+}
+
+// The state of a fixedWindow.
+const (
+	windowEnd = iota
+	windowUsed
+	fixedWindowWords
+)
+
+func (w *fixedWindow) Name() string    { return "fixed_window" }
+func (w *fixedWindow) Words() int      { return fixedWindowWords }
+func (w *fixedWindow) Variable() bool  { return false }
+func (w *fixedWindow) Capacity() int64 { return w.count }
+
+// Horizon implements [Rule].
+func (w *fixedWindow) Horizon() int64 {
+	if w.calendar != nil {
+		return w.calendar.Longest()
+	}
+	return w.period
+}
+
+// Params are the count, the period, and 1 if windows begin at multiples of the
+// period since the epoch, else 0. Of a calendar they are the count, 0, and the
+// bounds of four windows in order: the one before now's, now's, and the two
+// after it. A twin whose clock is not within these bounds must fail.
+func (w *fixedWindow) Params(now int64) []int64 {
+	if w.calendar == nil {
+		p := []int64{w.count, w.period, 0}
+		if w.epoch {
+			p[2] = 1
+		}
+		return p
+	}
+	start, end := w.calendar.Window(now)
+	before, _ := w.calendar.Window(start - 1)
+	_, next := w.calendar.Window(end)
+	_, last := w.calendar.Window(next)
+	return []int64{w.count, 0, before, start, end, next, last}
+}
+
+// Do implements [Rule].
+func (w *fixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
+	s = grown(s, fixedWindowWords)
+	end, used := s[windowEnd], s[windowUsed]
+	if end <= a.Now {
+		end, used = 0, 0
+	}
+	n, ok := admit(a, w.count-used)
+	r := Result{OK: ok, Granted: n}
+	switch {
+	case !ok && wanted(a) > w.count:
+		r.Retry = Never
+	case !ok:
+		r.Retry = end - a.Now
+	case a.Op == Return:
+		if a.At == 0 || w.start(end) <= a.At && a.At < end {
+			used -= min(used, a.N)
+		}
+	case n > 0:
+		if end == 0 {
+			end = w.end(a.Now)
+		}
+		used = saturated(used, n, maxUsed)
+	}
+	r.Balance = w.count - used
+	if used > 0 {
+		r.Reset = end - a.Now
+	}
+	switch {
+	case !ok || a.Op == Peek:
+		return s, r
+	case used == 0:
+		return zero(s), r
+	}
+	s[windowEnd], s[windowUsed] = end, used
+	return s, r
+}
+
+// end is the end of the window that now is in.
+func (w *fixedWindow) end(now int64) int64 {
+	switch {
+	case w.calendar != nil:
+		_, end := w.calendar.Window(now)
+		return end
+	case w.epoch:
+		return (now/w.period + 1) * w.period
+	}
+	return now + w.period
+}
+
+// start is the beginning of the window that ends at end.
+func (w *fixedWindow) start(end int64) int64 {
+	if w.calendar != nil {
+		start, _ := w.calendar.Window(end - 1)
+		return start
+	}
+	return end - w.period
+}
+
+// Until implements [Rule].
+func (w *fixedWindow) Until(s []int64) int64 {
+	if len(s) < fixedWindowWords {
+		return 0
+	}
+	return s[windowEnd]
+}
+
+// Shift implements [Rule]. The current window ends d earlier; those after it
+// begin where they always do.
+func (w *fixedWindow) Shift(s []int64, d int64) {
+	if len(s) >= fixedWindowWords && s[windowEnd] > 0 {
+		s[windowEnd] = max(1, s[windowEnd]-d)
+	}
+}
