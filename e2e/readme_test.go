@@ -261,36 +261,3 @@ func readmeParts(t *testing.T, name string) parts {
 	}
 	return p
 }
-
-// TestLinks looks for the target of every relative link of every page.
-func TestLinks(t *testing.T) {
-	var pages []string
-	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
-		found, err := filepath.Glob(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
-	link := regexp.MustCompile(`\]\(([^)]+)\)`)
-	n := 0
-	for _, p := range pages {
-		text, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			target, _, _ := strings.Cut(m[1], "#")
-			if strings.Contains(target, "://") || target == "" {
-				continue
-			}
-			n++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
-				t.Errorf("%s: %v", p, err)
-			}
-		}
-	}
-	if n < 10 {
-		t.Errorf("looked at %d links in %v", n, pages)
-	}
-}

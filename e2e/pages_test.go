@@ -1,0 +1,89 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLinks looks for the target of every relative link of every page.
+func TestLinks(t *testing.T) {
+	var pages []string
+	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+		found, err := filepath.Glob(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	link := regexp.MustCompile(`\]\(([^)]+)\)`)
+	n := 0
+	for _, p := range pages {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target, _, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") || target == "" {
+				continue
+			}
+			n++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(p), target)); err != nil {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("looked at %d links in %v", n, pages)
+	}
+}
+
+var direct = regexp.MustCompile(`(?m)^(?:require )?\s*(\S+\.\S+/\S+) (v\S+)(?: // (.*))?$`)
+
+// TestDependencies compares the direct requirements of every module with the
+// table of their decision record.
+func TestDependencies(t *testing.T) {
+	page, err := os.ReadFile("../docs/decisions/0010-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{} // true once a module requires it
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\S+)` \\| (\\S+) \\|").FindAllStringSubmatch(string(page), -1) {
+		rows[m[1]+" "+m[2]] = false
+	}
+	mods, err := filepath.Glob("../*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := filepath.Glob("../*/*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mod := range append(mods, deeper...) {
+		text, err := os.ReadFile(mod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tool := regexp.MustCompile(`(?m)^tool (\S+)`).FindSubmatch(text)
+		for _, m := range direct.FindAllStringSubmatch(string(text), -1) {
+			isTool := tool != nil && strings.HasPrefix(string(tool[1]), m[1]+"/")
+			if strings.HasPrefix(m[1], "github.com/floodweir/") || m[3] == "indirect" && !isTool {
+				continue
+			}
+			row := fmt.Sprintf("%s %s", m[1], m[2])
+			if _, ok := rows[row]; !ok {
+				t.Errorf("%s requires %s, which the record does not have", mod, row)
+			}
+			rows[row] = true
+		}
+	}
+	for row, required := range rows {
+		if !required {
+			t.Errorf("no module requires %s, which the record has", row)
+		}
+	}
+}
