@@ -1,8 +1,6 @@
 package algo
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // A TokenBucket admits a burst of tokens at once and then count per period,
 // refilled smoothly.
@@ -14,9 +12,11 @@ import (
 // needs no work at all.
 //
 //	cost(n)  = n·T
-//	admit n  ⇔  max(TAT, now) + cost(n) ≤ now + cost(burst)
-//	then        TAT ← max(TAT, now) + cost(n)
-//	balance  = ⌊(now + cost(burst) − max(TAT, now)) / T⌋
+//	owed     = max(TAT − now, 0)
+//	admit n  ⇔  owed + cost(n) ≤ cost(burst)
+//	then        TAT ← now + owed + cost(n)
+//	balance  = ⌊(cost(burst) − owed) / T⌋
+//	retry    = ⌈owed + cost(n) − cost(burst)⌉
 //
 // Invariant: in any span of d µs at most burst + d/T tokens are admitted, and
 // Take(a+b) admits exactly when Take(a) and then Take(b) at the same instant do.
@@ -24,10 +24,14 @@ import (
 // Source: the generic cell rate algorithm, ITU-T I.371 (2004) annex A, virtual
 // scheduling. It agrees with golang.org/x/time/rate and with Bucket4j's greedy
 // refill at the instants that they can express, and with redis-cell up to its
-// rounding of T to whole nanoseconds. We deviate in keeping T exact: T is q units of
-// 1/k µs, where k = count/gcd(count, period), and so the TAT is a pair of µs and
-// a remainder below k. A debt (Charge) moves the TAT beyond now + cost(burst),
-// to at most now + MaxSpan.
+// rounding of T to whole nanoseconds.
+//
+// Deviation: T is kept exactly, as q units of 1/k µs with
+// k = count/gcd(count, period), and so the TAT is a pair of µs and a remainder
+// below k. A Charge may move the TAT beyond now + cost(burst), which is debt, but
+// not beyond now + MaxSpan, and one Charge counts at most MaxCount tokens. A
+// Return does not look at the instant of the charge: a bucket forgets when its
+// tokens were taken, and giving back stops at full.
 type TokenBucket struct {
 	e               emission
 	burst           int64
@@ -42,32 +46,38 @@ const (
 )
 
 // NewTokenBucket makes the rule of count tokens per period µs, of which at most
-// burst may be taken at once. It returns an error that wraps ErrRange or
-// ErrInexact and names the parameter, its value and what would be accepted.
+// burst may be taken at once. A burst must refill within MaxSpan. An error wraps
+// ErrRange and names the parameter, its value and what would be accepted.
 func NewTokenBucket(count, period, burst int64) (*TokenBucket, error) {
 	e, err := newEmission(count, period)
 	if err != nil {
 		return nil, err
 	}
-	if burst < 1 {
-		return nil, fmt.Errorf("burst %d: %w: want at least 1", burst, ErrRange)
-	}
-	if burst > e.most {
-		return nil, fmt.Errorf("burst %d: %w at %d per %d µs: the largest burst that can is %d", burst, ErrInexact, count, period, e.most)
+	if burst < 1 || burst > e.most {
+		return nil, fmt.Errorf("burst %d: %w: want 1 to %d at %d per %d µs", burst, ErrRange, e.most, count, period)
 	}
 	b := &TokenBucket{e: e, burst: burst}
 	b.spanUs, b.spanRem = e.cost(burst)
 	return b, nil
 }
 
-func (b *TokenBucket) Name() string    { return "token_bucket" }
-func (b *TokenBucket) Words() int      { return tokenBucketWords }
-func (b *TokenBucket) Variable() bool  { return false }
+// Name implements [Rule].
+func (b *TokenBucket) Name() string { return "token_bucket" }
+
+// Words implements [Rule]: the µs of the TAT, and its remainder.
+func (b *TokenBucket) Words() int { return tokenBucketWords }
+
+// Variable implements [Rule].
+func (b *TokenBucket) Variable() bool { return false }
+
+// Capacity implements [Rule].
 func (b *TokenBucket) Capacity() int64 { return b.burst }
-func (b *TokenBucket) Horizon() int64  { return ceilMicros(b.spanUs, b.spanRem) }
+
+// Horizon implements [Rule].
+func (b *TokenBucket) Horizon() int64 { return ceilMicros(b.spanUs, b.spanRem) }
 
 // Params are k, T as µs and as units of 1/k µs beyond them, the burst, its cost
-// as µs and units, and the largest n whose cost is exact.
+// as µs and units, and the most tokens that one Charge or Return counts.
 func (b *TokenBucket) Params(int64) []int64 {
 	return []int64{b.e.k, b.e.us, b.e.rem, b.burst, b.spanUs, b.spanRem, b.e.most}
 }
@@ -84,71 +94,80 @@ func (b *TokenBucket) Do(s []int64, a Ask) ([]int64, Result) {
 }
 
 // Step is [TokenBucket.Do] on the pair itself, for a store that packs it into
-// less than two words. An instant that has passed comes back as 0, 0.
+// less than two words. A TAT that has passed comes back as 0, 0.
 func (b *TokenBucket) Step(us, rem int64, a Ask) (int64, int64, Result) {
-	u, m := us, rem // the TAT after the decision
-	if u < a.Now {
-		u, m = a.Now, 0
+	d, dr := us-a.Now, rem // what is owed
+	if d < 0 {
+		d, dr = 0, 0
 	}
 	r := Result{OK: true}
 	switch a.Op {
 	case Take, Peek:
-		tu, tm, wait := b.take(u, m, a.Now, a.N)
-		r.OK, r.Retry = wait == 0, wait
-		if r.OK && a.Op == Take {
-			u, m, r.Granted = tu, tm, a.N
+		td, tdr, wait := b.take(d, dr, a.N)
+		if r.OK, r.Retry = wait == 0, wait; r.OK && a.Op == Take {
+			d, dr, r.Granted = td, tdr, a.N
 		}
 	case TakeUpTo:
-		n := min(a.N, max(0, b.balance(u, m, a.Now)))
+		n := min(a.N, max(0, b.balance(d, dr)))
 		if n == 0 && a.N > 0 {
 			r.OK = false
-			_, _, r.Retry = b.take(u, m, a.Now, 1)
+			_, _, r.Retry = b.take(d, dr, 1)
 			break
 		}
-		u, m, _ = b.take(u, m, a.Now, n)
+		d, dr, _ = b.take(d, dr, n)
 		r.Granted = n
 	case Charge:
-		u, m, _ = b.take(u, m, a.Now, a.N)
-		if u >= a.Now+MaxSpan {
-			u, m = a.Now+MaxSpan, 0
-		}
+		d, dr = b.charge(d, dr, a.N)
 		r.Granted = a.N
 	case Return:
-		c, cm := b.e.cost(a.N)
-		u, m = b.e.sub(u, m, c, cm)
-		if u < a.Now {
-			u, m = a.Now, 0
+		c, cr := b.e.cost(a.N)
+		if d, dr = b.e.sub(d, dr, c, cr); d < 0 {
+			d, dr = 0, 0
 		}
 	}
-	r.Balance = b.balance(u, m, a.Now)
-	r.Reset = ceilMicros(u, m) - a.Now
+	r.Balance, r.Reset = b.balance(d, dr), ceilMicros(d, dr)
 	switch {
 	case !r.OK || a.Op == Peek:
 		return us, rem, r
 	case r.Reset == 0:
 		return 0, 0, r
 	}
-	return u, m, r
+	return a.Now + d, dr, r
 }
 
-// take is the TAT after n more tokens, and how long to wait until they fit.
-// It requires us ≥ now.
-func (b *TokenBucket) take(us, rem, now, n int64) (newUs, newRem, wait int64) {
+// take is what is owed after n more tokens, and how long to wait until they fit.
+// No tokens always fit.
+func (b *TokenBucket) take(d, dr, n int64) (newD, newDr, wait int64) {
+	switch {
+	case n == 0:
+		return d, dr, 0
+	case n > b.burst:
+		return d, dr, Never
+	}
 	c, cr := b.e.cost(n)
-	us, rem = b.e.add(us, rem, c, cr)
-	if n > b.burst {
-		return us, rem, Never
+	d, dr = b.e.add(d, dr, c, cr)
+	if w, wr := b.e.sub(d, dr, b.spanUs, b.spanRem); w >= 0 {
+		wait = ceilMicros(w, wr)
 	}
-	if w, wr := b.e.sub(us, rem, b.spanUs, b.spanRem); after(w, wr, now, 0) {
-		wait = ceilMicros(w, wr) - now
-	}
-	return us, rem, wait
+	return d, dr, wait
 }
 
-// balance is the number of whole tokens at now. It requires us ≥ now.
-func (b *TokenBucket) balance(us, rem, now int64) int64 {
-	gap, gapRem := b.e.sub(b.spanUs, b.spanRem, us-now, rem)
-	return b.e.tokens(gap, gapRem)
+// charge is what is owed after n more tokens: at most MaxSpan or, where a clock
+// that went back left more than that, as much as before.
+func (b *TokenBucket) charge(d, dr, n int64) (int64, int64) {
+	c, cr := b.e.cost(n)
+	switch nd, ndr := b.e.add(d, dr, c, cr); {
+	case nd < MaxSpan:
+		return nd, ndr
+	case d >= MaxSpan:
+		return d, dr
+	}
+	return MaxSpan, 0
+}
+
+// balance is the number of whole tokens while d, dr is owed.
+func (b *TokenBucket) balance(d, dr int64) int64 {
+	return b.e.tokens(b.e.sub(b.spanUs, b.spanRem, d, dr))
 }
 
 // Until implements [Rule].

@@ -1,0 +1,89 @@
+package algo
+
+import "math/bits"
+
+// A CarryMode says what becomes of a key's tokens when its limit changes. Its
+// values are those of weir.Carry.
+type CarryMode uint8
+
+const (
+	// CarryProportional keeps the share of the capacity that was left.
+	CarryProportional CarryMode = iota
+	// CarryAsIs keeps the number of tokens left, up to the new capacity.
+	CarryAsIs
+	// CarryAdditive adds to the tokens left what the capacity grew by.
+	CarryAdditive
+	// CarryReset starts afresh.
+	CarryReset
+)
+
+// Carry is the state under the rule to, at now, of a key whose state under the
+// rule from is fs. It writes into ts, whose content does not matter, and returns
+// it; fs keeps its words.
+//
+// With b the balance under from, which is negative in debt, and B and B' the two
+// capacities, the key has these tokens left under to:
+//
+//	proportional  ⌊b·B'/B⌋
+//	as is         min(b, B')
+//	additive      min(b + max(0, B' − B), B')
+//	reset         B'
+//
+// A state that is as if never used becomes one that is as if never used.
+func Carry(mode CarryMode, from Rule, fs []int64, to Rule, ts []int64, now int64) []int64 {
+	ts = grown(zero(ts), to.Words())
+	if from.Until(fs) <= now {
+		return ts
+	}
+	owed := int64(0)
+	if mode != CarryReset {
+		_, r := from.Do(fs, Ask{Op: Peek, Now: now})
+		owed = to.Capacity() - carried(mode, r.Balance, from.Capacity(), to.Capacity())
+	}
+	if p, ok := to.(*Primed); ok {
+		return p.carried(ts, now, owed)
+	}
+	if owed > 0 {
+		ts, _ = to.Do(ts, Ask{Op: Charge, Now: now, N: owed})
+	}
+	return ts
+}
+
+// carried is how many of b tokens of a capacity are left under another.
+func carried(mode CarryMode, b, from, to int64) int64 {
+	switch mode {
+	case CarryProportional:
+		return min(to, scale(b, to, from))
+	case CarryAsIs:
+		return min(to, b)
+	case CarryAdditive:
+		return min(to, b+max(0, to-from))
+	}
+	return to
+}
+
+// scale is ⌊b·n/d⌋, also of a negative b, saturated at ±2·MaxCount.
+func scale(b, n, d int64) int64 {
+	const most = 2 * MaxCount
+	if b >= 0 {
+		return mulDiv(b, n, d, most)
+	}
+	hi, lo := bits.Mul64(uint64(-b), uint64(n))
+	lo, carry := bits.Add64(lo, uint64(d-1), 0)
+	if hi += carry; hi >= uint64(d) {
+		return -most
+	}
+	q, _ := bits.Div64(hi, lo, uint64(d))
+	return -int64(min(q, most))
+}
+
+// carried makes s the state of a key that is not new and owes so many tokens.
+func (p *Primed) carried(s []int64, now, owed int64) []int64 {
+	inner := s[primedInner:]
+	if owed > 0 {
+		inner, _ = p.inner.Do(inner, Ask{Op: Charge, Now: now, N: owed})
+	}
+	s = append(s[:primedInner], inner...)
+	s[primedSeen] = p.seen(inner, now)
+	return s
+}
