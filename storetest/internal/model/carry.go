@@ -1,0 +1,53 @@
+package model
+
+import (
+	"math/big"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
+)
+
+// carry moves what a key owes under a former limit over to e, if e is as never
+// used. It returns what undoes that, or nil if nothing was carried.
+func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
+	if e.state.Until() > now || len(e.holds) > 0 {
+		return nil
+	}
+	for _, limit := range r.From {
+		if limit.IsZero() || limit.Equal(r.Limit) || m.keys[name{r.Key, limit.String()}] == nil {
+			continue
+		}
+		old := m.entry(r.Key, limit, now)
+		if old.state.Until() <= now {
+			continue
+		}
+		n := name{r.Key, limit.String()}
+		before := e.state.Clone()
+		delete(m.keys, n)
+		left := carried(r.Carry, old.peek(now).Balance, limit.Capacity(), r.Limit.Capacity())
+		owed := r.Limit.Capacity() - left
+		e.state = NewState(r.Limit)
+		if p, ok := e.state.(*primed); ok {
+			p.carried(now, owed)
+		} else if owed > 0 {
+			e.state.Do(algo.Ask{Op: algo.Charge, Now: now, N: owed})
+		}
+		return func() { m.keys[n], e.state = old, before }
+	}
+	return nil
+}
+
+// carried is how many tokens are left under the new capacity when b of the old
+// one were.
+func carried(c weir.Carry, b, before, after int64) int64 {
+	switch c {
+	case weir.CarryAsIs:
+		return min(b, after)
+	case weir.CarryAdditive:
+		return min(after, b+max(0, after-before))
+	case weir.CarryReset:
+		return after
+	}
+	share := new(big.Int).Mul(big.NewInt(b), big.NewInt(after))
+	return share.Div(share, big.NewInt(before)).Int64() // rounded down, as the divisor is positive
+}

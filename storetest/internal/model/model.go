@@ -1,0 +1,206 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
+)
+
+// A Model is a [weir.Store] that decides slowly and plainly. Its clock is what
+// SetNow says. It is safe for concurrent use.
+type Model struct {
+	mu     sync.Mutex
+	now    int64 // what the clock shows
+	latest int64 // the largest instant at which anything was decided
+	keys   map[name]*entry
+}
+
+// A name names a state: two limits never share one.
+type name struct{ key, limit string }
+
+// An entry is what is known about one name.
+type entry struct {
+	limit weir.Limit
+	state State
+	holds map[string]hold
+}
+
+// New makes a Model whose clock shows now, in µs.
+func New(now int64) *Model {
+	return &Model{now: now, keys: map[name]*entry{}}
+}
+
+// SetNow sets the clock, in µs. A Model whose clock goes back decides at the
+// latest instant that it has seen until the clock is there again.
+func (m *Model) SetNow(us int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = us
+}
+
+// Do implements [weir.Store].
+func (m *Model) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := r.Validate(); err != nil {
+		return weir.Decision{}, err
+	}
+	return m.decide(r, m.clock())
+}
+
+// DoAll implements [weir.Store]: it keeps a copy of everything, decides one
+// request after the other, and puts the copy back unless all were OK.
+func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(ds) != len(rs) || len(rs) > weir.MaxBatch {
+		return false, fmt.Errorf("model: batch: %w: %d requests for %d decisions", weir.ErrInvalid, len(rs), len(ds))
+	}
+	for i := range rs {
+		if err := rs[i].Validate(); err != nil {
+			return false, err
+		}
+	}
+	before := m.copy()
+	now, all := m.clock(), true
+	for i, r := range rs {
+		d, err := m.decide(r, now)
+		if err != nil {
+			m.keys = before
+			return false, err
+		}
+		ds[i] = d
+		all = all && d.OK
+	}
+	if !all {
+		m.keys = before
+		m.firstSights(rs, now)
+	}
+	return all, nil
+}
+
+// firstSights is what a denied batch leaves behind, as a denied request does: that
+// the keys of a limit with initial tokens were seen.
+func (m *Model) firstSights(rs []weir.Request, now int64) {
+	for _, r := range rs {
+		e := m.entry(r.Key, r.Limit, now)
+		if p, ok := e.state.(*primed); ok && r.Verb != weir.Peek && m.carry(e, r, now) == nil {
+			p.Do(algo.Ask{Op: algo.Take, Now: now})
+		}
+	}
+}
+
+// clock reads the clock once per call; it never goes back.
+func (m *Model) clock() int64 {
+	m.latest = max(m.latest, m.now)
+	return m.latest
+}
+
+// copy is a deep copy of everything that is known.
+func (m *Model) copy() map[name]*entry {
+	all := make(map[name]*entry, len(m.keys))
+	for k, e := range m.keys {
+		all[k] = &entry{e.limit, e.state.Clone(), maps.Clone(e.holds)}
+	}
+	return all
+}
+
+// entry is what is known of key under limit, with the reservations whose time
+// has run out given back.
+func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
+	n := name{key, limit.String()}
+	e := m.keys[n]
+	if e == nil {
+		e = &entry{limit: limit, state: NewState(limit), holds: map[string]hold{}}
+		m.keys[n] = e
+	}
+	e.expire(now)
+	return e
+}
+
+// decide answers a valid request.
+func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
+	e := m.entry(r.Key, r.Limit, now)
+	var undo func()
+	if r.Verb != weir.Commit && r.Verb != weir.Cancel {
+		undo = m.carry(e, r, now)
+	}
+	res, err := e.answer(r, now)
+	keep := err == nil && res.OK && !asksOnly(r)
+	if undo != nil && !keep {
+		undo() // a denial, or a question, changes nothing
+	}
+	return decision(r.Limit, res, now), err
+}
+
+// asksOnly reports whether a request can change nothing.
+func asksOnly(r weir.Request) bool {
+	return r.Verb == weir.Peek || r.N == 0 && (r.Verb == weir.Take || r.Verb == weir.TakeUpTo)
+}
+
+var errNoReservation = errors.New("model: unknown or expired id")
+
+// answer asks the state what r asks.
+func (e *entry) answer(r weir.Request, now int64) (algo.Result, error) {
+	ask := algo.Ask{Now: now, N: r.N}
+	switch r.Verb {
+	case weir.Reserve:
+		return e.reserve(r, now), nil
+	case weir.Commit, weir.Cancel:
+		n := r.N
+		if r.Verb == weir.Cancel {
+			n = 0
+		}
+		return e.settle(r.ID, n, now)
+	case weir.Reset:
+		e.state, e.holds = NewState(e.limit), map[string]hold{}
+		ask.Op, ask.N = algo.Peek, 0
+	case weir.Take:
+		ask.Op = algo.Take
+	case weir.TakeUpTo:
+		ask.Op = algo.TakeUpTo
+	case weir.Peek:
+		ask.Op = algo.Peek
+	case weir.Charge:
+		ask.Op = algo.Charge
+	case weir.Return:
+		ask.Op = algo.Return
+		if !r.At.IsZero() {
+			ask.At = max(1, r.At.UnixMicro()) // 0 would be none
+		}
+	}
+	return e.state.Do(ask), nil
+}
+
+// decision is a result as a caller sees it.
+func decision(l weir.Limit, r algo.Result, now int64) weir.Decision {
+	return weir.Decision{
+		OK:         r.OK,
+		Limit:      l,
+		Granted:    r.Granted,
+		Remaining:  max(0, r.Balance),
+		RetryAfter: duration(r.Retry),
+		ResetAfter: duration(r.Reset),
+		Delay:      duration(r.Delay),
+		At:         time.UnixMicro(now),
+	}
+}
+
+// duration is µs as a Duration. One that does not fit is as long as can be said
+// without saying Never.
+func duration(us int64) time.Duration {
+	if us == algo.Never {
+		return weir.Never
+	}
+	d := time.Duration(us) * time.Microsecond
+	if d.Microseconds() != us {
+		return weir.Never - 1
+	}
+	return d
+}

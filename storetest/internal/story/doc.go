@@ -1,0 +1,43 @@
+// Package story reads and writes traces: short texts that say what is asked of a
+// store, when, and what it answers.
+//
+//	# 3 per second, 3 at once
+//	limit a: 3/1s
+//	at 0s    take user 2   -> ok remaining 1 reset 666.667ms
+//	+0       take user 2   -> denied remaining 1 retry 333.334ms reset 666.667ms
+//	at 1h    peek user 4   -> denied remaining 3 retry never
+//
+// # Lines
+//
+// A # starts a comment line. "start" and an RFC 3339 instant say when the story
+// begins; 2026-01-01T00:00:00Z if no such line comes first. "limit NAME: TEXT"
+// names a limit in the grammar of weir.ParseLimit.
+//
+// Every other line is an instant, a request, an arrow and the answer. An instant
+// is "at" and a span since the start or an RFC 3339 instant, or a span since the
+// line before with its sign, as in +0, +1.5s or -5ms.
+//
+// # Requests
+//
+// A request is a verb of weir.Request, a key and a number of tokens (reset and
+// cancel have none), and then any of
+//
+//	under NAME       the limit; the first one of the story if absent
+//	id ID            the reservation
+//	ttl SPAN         its life
+//	charged INSTANT  of a return: the instant of the charge, as after "at"
+//	from NAME,NAME   the limits that governed the key before
+//	carry HOW        proportional, as-is, additive or reset
+//
+// A key or an id with spaces or strange bytes is quoted as in Go. The request
+// "all" is a batch: it has ok, denied or an error as its answer, and its
+// requests follow on lines of their own, each after a bar.
+//
+// # Answers
+//
+// An answer is ok or denied and then remaining N, retry SPAN, reset SPAN, delay
+// SPAN and granted N, each left out where it is 0; granted is left out where it
+// is what was asked for. Or it is "error" and what the error wraps: invalid,
+// no-reservation, full, unavailable or closed. Spans are Go durations, in which a
+// number of days may come first, as in 30d12h; never is Never.
+package story
