@@ -1,0 +1,184 @@
+package memstore
+
+import (
+	"fmt"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
+)
+
+// commit writes the copies of t back, or reports that there is no room for them
+// and by how much. It unpins what was pinned, in any case.
+func (t *txn) commit() (lacking int64) {
+	need, shared := t.need()
+	most := int64(t.s.config.MaxKeys)
+	if !t.s.acquire(need, most) {
+		t.abandon()
+		return need
+	}
+	if !t.s.acquire(shared, most+overflowRoom) {
+		t.s.used.Add(-need)
+		t.abandon()
+		return shared
+	}
+	// First the deadlines, so that nobody sees a charge without its deadline; then
+	// the known states; then the others, whose keys nobody decides without the lock.
+	for i := range t.news {
+		t.publish(&t.news[i])
+	}
+	for i := range t.cells {
+		if c := &t.cells[i]; c.known {
+			t.write(c)
+		}
+	}
+	for i := range t.cells {
+		if c := &t.cells[i]; !c.known && c.changed && t.live(c) {
+			t.insert(c)
+		}
+	}
+	return 0
+}
+
+// abandon leaves all states as they were.
+func (t *txn) abandon() {
+	for i := range t.cells {
+		if c := &t.cells[i]; c.step != nil && c.known {
+			c.entry.word.Store(c.was)
+		}
+	}
+}
+
+// need is by how much the commit makes the store fuller: its keys, and the states
+// that strangers share.
+func (t *txn) need() (keys, shared int64) {
+	for i := range t.cells {
+		c := &t.cells[i]
+		if !c.changed {
+			continue
+		}
+		n := int64(0)
+		if c.known {
+			n -= t.priceWas(c)
+		}
+		if t.kept(c) {
+			n += t.price(c)
+		}
+		if c.shared {
+			shared += n
+		} else {
+			keys += n
+		}
+	}
+	for i := range t.news {
+		if t.news[i].kind == added {
+			keys++
+		}
+	}
+	return keys, shared
+}
+
+// strangers reports whether there are requests about keys of which nothing is
+// known or becomes known.
+func (t *txn) strangers() bool {
+	for _, hash := range t.hashes {
+		if c := t.cell(hash); !c.known && !c.changed {
+			return true
+		}
+	}
+	return false
+}
+
+// kept reports whether the store knows c after the commit. A state that is as
+// never used stays where it is until somebody needs the room, unless it was
+// forgotten.
+func (t *txn) kept(c *cell) bool { return t.live(c) || c.known && !c.forgot }
+
+func (t *txn) price(c *cell) int64 {
+	if c.step != nil {
+		return 1
+	}
+	return price(len(c.words))
+}
+
+func (t *txn) priceWas(c *cell) int64 {
+	if c.step != nil {
+		return 1
+	}
+	words, _ := c.sh.wide.state(ref(c.was))
+	return price(len(words))
+}
+
+// write puts a state back that was known.
+func (t *txn) write(c *cell) {
+	kept := t.kept(c)
+	switch {
+	case c.changed && !kept:
+		if c.step == nil {
+			c.sh.wide.drop(ref(c.was))
+		}
+		t.s.keys.Add(-1)
+		c.entry.word.Store(gone)
+	case c.step != nil && c.changed:
+		c.entry.word.Store(packed(c.words[0], c.words[1], t.now))
+	case c.step != nil:
+		c.entry.word.Store(c.was)
+	case c.changed:
+		c.entry.word.Store(uint64(c.sh.wide.put(ref(c.was), c.words)))
+	}
+}
+
+// insert keeps a state that was not known.
+func (t *txn) insert(c *cell) {
+	if c.step != nil {
+		t.s.addNarrow(c.sh, c.entry, c.hash, packed(c.words[0], c.words[1], t.now))
+		return
+	}
+	t.s.addWide(c.sh, c.entry, c.hash, c.sh.wide.keep(c.limit, c.words))
+}
+
+// publish does to the reservations what t found.
+func (t *txn) publish(n *news) {
+	sh := t.s.shard(n.state)
+	switch n.kind {
+	case added:
+		h := n.hold
+		h.limit = sh.wide.limits.hold(n.limit)
+		sh.holds.add(h)
+		t.s.holds.Add(1)
+		sh.watch()
+	case settled:
+		h := sh.holds.find(n.holdID)
+		h.settled, h.actual = true, n.actual
+	case forgotten:
+		sh.holds.forget(n.state)
+	}
+}
+
+// firstSights makes t one that changes nothing but this: that keys of a primed
+// limit were seen, which is remembered even if the request was denied. Without
+// that, a key that begins with nothing could never begin.
+func (t *txn) firstSights() (any bool) {
+	t.news = t.news[:0]
+	for i := range t.cells {
+		c := &t.cells[i]
+		c.changed, c.forgot = false, false
+		if _, primed := c.rule.(*algo.Primed); !primed || !c.asked {
+			continue
+		}
+		if c.known {
+			words, _ := c.sh.wide.state(ref(c.was))
+			c.words = append(c.words[:0], words...)
+		} else {
+			c.words = t.cut(c.rule.Words(), c.rule.Words())
+		}
+		if !t.live(c) {
+			t.do(c, algo.Ask{Op: algo.Take})
+			any = true
+		}
+	}
+	return any
+}
+
+func (s *Store) errFull(r *weir.Request) error {
+	return fmt.Errorf("memstore: %s: %w: all of %d keys owe", r.Verb, weir.ErrFull, s.config.MaxKeys)
+}

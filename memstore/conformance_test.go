@@ -1,0 +1,21 @@
+package memstore_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/storetest"
+)
+
+func open(tb testing.TB) storetest.Harness {
+	var now atomic.Int64
+	now.Store(1)
+	s, err := memstore.New(memstore.Config{Clock: now.Load})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return storetest.Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }}
+}
+
+func TestConformance(t *testing.T) { storetest.Run(t, open) }

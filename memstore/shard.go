@@ -1,0 +1,177 @@
+package memstore
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/floodweir/weir/algo"
+)
+
+// A shard keeps the states whose hashes begin with its number.
+//
+// Who may change a word of the narrow table: anybody, by compare-and-swap from a
+// word that is not pinned; the holder of mu may also pin it, and store into what
+// it has pinned. So pins are only ever seen while somebody holds mu, and whoever
+// meets one waits for mu in the end. Everything else is guarded by mu.
+type shard struct {
+	narrow atomic.Pointer[table]
+
+	// due is an instant up to which no reservation of the shard runs out. A
+	// decision that finds it past takes mu, and so settles them first. It is
+	// lowered before the tokens of a new reservation are charged: whoever sees
+	// the charge sees its deadline. Below all instants once the store is closed.
+	due atomic.Int64
+
+	_ [64]byte // what follows is written more often
+
+	mu      sync.Mutex
+	latest  int64 // the largest instant at which mu's holder decided or dropped anything
+	wide    wide
+	holds   holds
+	scratch []int64
+	dropped int64 // by how much what was dropped made the store emptier, in all
+}
+
+// open begins a decision at now, or at the latest instant of the shard, which it
+// returns: what was dropped as having passed must not be asked at an instant
+// before that. It gives back what has run out. It requires mu.
+func (s *Store) open(sh *shard, now int64) int64 {
+	now = max(now, sh.latest)
+	sh.latest = now
+	if sh.holds.due() <= now {
+		s.expire(sh, now)
+	}
+	return now
+}
+
+// expire gives the reservations back whose deadline has come. It requires mu.
+func (s *Store) expire(sh *shard, now int64) {
+	dropped := int64(0)
+	for sh.holds.due() <= now {
+		h := sh.holds.pop()
+		if !h.settled && !h.void {
+			s.giveBack(sh, &h, now)
+		}
+		sh.wide.limits.release(h.limit)
+		dropped++
+	}
+	s.holds.Add(-dropped)
+	s.emptier(sh, dropped)
+	sh.watch()
+}
+
+// watch sets due, unless the store is closed. It requires mu.
+func (sh *shard) watch() {
+	if sh.due.Load() != closed {
+		sh.due.Store(sh.holds.due())
+	}
+}
+
+// giveBack returns a hold's tokens to its state, if that is still known. It
+// requires mu.
+func (s *Store) giveBack(sh *shard, h *hold, now int64) {
+	rule := sh.wide.limits.list[h.limit].limit.Rule()
+	ask := algo.Ask{Op: algo.Return, Now: now, N: h.n, At: h.at}
+	if b := narrow(rule); b != nil {
+		e := sh.narrow.Load().find(h.state)
+		for e != nil {
+			w := e.word.Load()
+			if w == gone {
+				return
+			}
+			us, rem := unpack(w)
+			us, rem, _ = b.Step(us, rem, ask)
+			if e.word.CompareAndSwap(w, packed(us, rem, now)) {
+				return
+			}
+		}
+		return
+	}
+	if e := sh.wide.find(h.state); e != nil && e.word.Load() != gone {
+		r := ref(e.word.Load())
+		words, _ := sh.wide.state(r)
+		had := price(len(words))
+		sh.scratch, _ = rule.Do(append(sh.scratch[:0], words...), ask)
+		e.word.Store(uint64(sh.wide.put(r, sh.scratch)))
+		s.emptier(sh, had-price(len(sh.scratch)))
+	}
+}
+
+// emptier gives n keys of MaxKeys back.
+func (s *Store) emptier(sh *shard, n int64) {
+	s.used.Add(-n)
+	sh.dropped += n
+}
+
+// addNarrow keeps a narrow state of a hash. e is the entry of the hash if it has
+// one, with the word gone. It requires mu, and that no entry is pinned.
+func (s *Store) addNarrow(sh *shard, e *entry, hash, word uint64) {
+	s.keys.Add(1)
+	if e != nil {
+		e.word.Store(word)
+		return
+	}
+	t := sh.narrow.Load()
+	if t.full() {
+		for i := range t.entries {
+			s.dropNarrow(sh, &t.entries[i], sh.latest)
+		}
+		t = t.moved()
+		t.add(hash, word)
+		sh.narrow.Store(t)
+		return
+	}
+	t.add(hash, word)
+}
+
+// addWide keeps a wide state of a hash, as addNarrow does.
+func (s *Store) addWide(sh *shard, e *entry, hash uint64, r ref) {
+	s.keys.Add(1)
+	if e != nil {
+		e.word.Store(uint64(r))
+		return
+	}
+	if sh.wide.full() {
+		for i := range sh.wide.entries {
+			s.dropWide(sh, &sh.wide.entries[i], sh.latest)
+		}
+		sh.wide.table = sh.wide.moved()
+	}
+	sh.wide.add(hash, uint64(r))
+}
+
+// dropNarrow drops what an entry knows if it is as never used at now. Whoever
+// wants to change it at the same time either was first, and it is used, or finds
+// it gone. It requires mu.
+func (s *Store) dropNarrow(sh *shard, e *entry, now int64) {
+	if e.hash.Load() == 0 {
+		return
+	}
+	if w := e.word.Load(); w != gone && w <= pack(now, 0) && e.word.CompareAndSwap(w, gone) {
+		s.keys.Add(-1)
+		s.emptier(sh, 1)
+	}
+}
+
+// dropWide drops what an entry knows if it is as never used at now. It requires
+// mu.
+func (s *Store) dropWide(sh *shard, e *entry, now int64) {
+	w := e.word.Load()
+	if e.hash.Load() == 0 || w == gone {
+		return
+	}
+	words, limit := sh.wide.state(ref(w))
+	if limit.Rule().Until(words) <= now {
+		s.forget(sh, e)
+	}
+}
+
+// forget drops the wide state of an entry. It requires mu.
+func (s *Store) forget(sh *shard, e *entry) {
+	r := ref(e.word.Load())
+	words, _ := sh.wide.state(r)
+	s.keys.Add(-1)
+	s.emptier(sh, price(len(words)))
+	sh.wide.drop(r)
+	e.word.Store(gone)
+}

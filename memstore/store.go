@@ -1,0 +1,266 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
+)
+
+// A Store keeps the state of keys in this process. It is made by New, and is safe
+// for concurrent use.
+type Store struct {
+	config Config
+	clock  clock
+	hash   hasher
+	bits   int // of a hash, that choose its shard
+	shards []shard
+	txns   sync.Pool
+
+	used  atomic.Int64 // of MaxKeys
+	keys  atomic.Int64
+	holds atomic.Int64
+
+	overflowed atomic.Int64
+	refused    atomic.Int64
+
+	sweeping sync.Mutex
+	sweepAt  int // the shard where the next sweep begins; guarded by sweeping
+
+	saver saver
+}
+
+var _ weir.Store = (*Store)(nil)
+
+// closed is the due of a shard whose store is closed: before every instant.
+const closed = math.MinInt64
+
+func (s *Store) shard(hash uint64) *shard { return &s.shards[hash>>(64-s.bits)] }
+
+// Do decides one request, as [weir.Store] says. It doesn't look at the context,
+// since it never waits for anything.
+func (s *Store) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
+	if err := r.Validate(); err != nil {
+		return weir.Decision{}, err
+	}
+	now := s.clock.now()
+	if r.Verb <= weir.Return {
+		hash := stateHash(s.hash.sum(r.Key), r.Limit)
+		rule := r.Limit.Rule()
+		var res algo.Result
+		var at int64
+		var ok bool
+		switch b := rule.(type) {
+		case *algo.TokenBucket: // by its own name, as it is the most usual one
+			if b.Units() <= maxUnits {
+				res, ok = s.bucket(b, &r, hash, now)
+				at = now
+			} else {
+				res, at, ok = s.wide(rule, &r, hash, now)
+			}
+		default:
+			if b := narrow(rule); b != nil {
+				res, ok = s.step(b, &r, hash, now)
+				at = now
+			} else {
+				res, at, ok = s.wide(rule, &r, hash, now)
+			}
+		}
+		if ok {
+			return r.Limit.Decision(res, at), nil
+		}
+	}
+	return s.single(r, now)
+}
+
+// bucket decides on a token bucket that is known, without a lock. It reports
+// false, having changed nothing, where that can't be done.
+func (s *Store) bucket(b *algo.TokenBucket, r *weir.Request, hash uint64, now int64) (algo.Result, bool) {
+	sh := s.shard(hash)
+	e := sh.narrow.Load().find(hash)
+	if e == nil {
+		return algo.Result{}, false
+	}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
+	for {
+		w := e.word.Load()
+		if !s.free(sh, r, w, now) {
+			return algo.Result{}, false
+		}
+		us, rem := unpack(w)
+		newUs, newRem, res := b.Step(us, rem, a)
+		if newUs == us && newRem == rem {
+			// Nothing to write; but what ran out between the two loads in free may have
+			// been given back since.
+			if e.word.Load() == w {
+				return res, true
+			}
+		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+			return res, true
+		}
+	}
+}
+
+// step is bucket for every other rule whose states fit a word.
+func (s *Store) step(b stepper, r *weir.Request, hash uint64, now int64) (algo.Result, bool) {
+	sh := s.shard(hash)
+	e := sh.narrow.Load().find(hash)
+	if e == nil {
+		return algo.Result{}, false
+	}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
+	for {
+		w := e.word.Load()
+		if !s.free(sh, r, w, now) {
+			return algo.Result{}, false
+		}
+		us, rem := unpack(w)
+		newUs, newRem, res := b.Step(us, rem, a)
+		if newUs == us && newRem == rem {
+			// Nothing to write; but what ran out between the two loads in free may have
+			// been given back since.
+			if e.word.Load() == w {
+				return res, true
+			}
+		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+			return res, true
+		}
+	}
+}
+
+// free reports whether a request may be decided on the word w without a lock: w
+// is neither pinned nor gone, no reservation of the shard has run out, and
+// nothing may have to be carried over. due must be loaded after w.
+func (s *Store) free(sh *shard, r *weir.Request, w uint64, now int64) bool {
+	return w&pin == 0 && sh.due.Load() > now && (len(r.From) == 0 || w > pack(now, 0))
+}
+
+// wide decides on a state that is known and does not fit a word, in its place. It
+// reports false, having changed nothing, where that can't be done.
+func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64) (res algo.Result, at int64, ok bool) {
+	sh := s.shard(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.due.Load() == closed {
+		return res, 0, false
+	}
+	now = s.open(sh, now)
+	e := sh.wide.find(hash)
+	if e == nil || e.word.Load() == gone {
+		return res, 0, false
+	}
+	at0 := ref(e.word.Load())
+	words, limit := sh.wide.state(at0)
+	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= now {
+		return res, 0, false
+	}
+	a := ask(r)
+	a.Now = now
+	if !rule.Variable() {
+		_, res = rule.Do(words, a)
+		return res, now, true
+	}
+	sh.scratch, res = rule.Do(append(sh.scratch[:0], words...), a)
+	if res.OK && a.Op != algo.Peek {
+		if price(len(sh.scratch)) > price(len(words)) {
+			return res, 0, false
+		}
+		e.word.Store(uint64(sh.wide.put(at0, sh.scratch)))
+	}
+	return res, now, true
+}
+
+// DoAll decides requests together, as [weir.Store] says.
+func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	if len(rs) != len(ds) || len(rs) > weir.MaxBatch {
+		return false, fmt.Errorf("memstore: batch: %w: want as many decisions as requests, at most %d, got %d and %d", weir.ErrInvalid, weir.MaxBatch, len(ds), len(rs))
+	}
+	for i := range rs {
+		if err := rs[i].Validate(); err != nil {
+			return false, err
+		}
+	}
+	t := s.txns.Get().(*txn)
+	t.rs = rs
+	ok, err := s.run(t, ds, s.clock.now())
+	s.done(t)
+	return ok, err
+}
+
+// single decides one request by a txn.
+func (s *Store) single(r weir.Request, now int64) (weir.Decision, error) {
+	t := s.txns.Get().(*txn)
+	t.oneR[0] = r
+	t.rs = t.oneR[:]
+	_, err := s.run(t, t.oneD[:], now)
+	d := t.oneD[0]
+	s.done(t)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return d, nil
+}
+
+func (s *Store) done(t *txn) {
+	t.reset()
+	s.txns.Put(t)
+}
+
+// run decides t, and makes room for it if need be.
+func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
+	t.s = s
+	for swept := 0; ; swept++ {
+		ok, lacking, err := t.try(ds, now)
+		switch {
+		case lacking == 0:
+			s.overflowed.Add(int64(t.shared))
+			return ok, err
+		case swept < maxSweeps && s.sweep(t.now) >= lacking:
+			// As there is room now, try again, if others were not faster.
+		case s.config.Full == Share && !t.overflow:
+			t.overflow = true
+		default:
+			s.refused.Add(1)
+			return false, s.errFull(&t.rs[0])
+		}
+	}
+}
+
+// maxSweeps bounds how often a request makes room that others take away.
+const maxSweeps = 4
+
+// try decides all requests of t. It reports whether all were OK and, if there was
+// no room to keep that, how many keys are lacking.
+func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err error) {
+	t.gather()
+	t.lock(now)
+	defer t.unlock()
+	if len(t.cells) > 0 && t.cells[0].sh.due.Load() == closed {
+		return false, 0, errClosed
+	}
+	t.load()
+	ok = true
+	for i := range t.rs {
+		if ds[i], err = t.decide(i); err != nil {
+			t.abandon()
+			return false, 0, err
+		}
+		ok = ok && ds[i].OK
+	}
+	switch {
+	case t.strangers() && t.s.config.Full == Share && !t.overflow && t.s.used.Load() >= int64(t.s.config.MaxKeys):
+		t.abandon()
+		return false, 1, nil // a stranger that needs no room is told of the state that strangers share
+	case ok:
+		return true, t.commit(), nil
+	case t.firstSights():
+		t.commit() // if there is no room, the key is not remembered
+	default:
+		t.abandon()
+	}
+	return false, 0, nil
+}

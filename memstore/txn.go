@@ -1,0 +1,251 @@
+package memstore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
+)
+
+// A txn decides requests together, at one instant, all or nothing: it locks the
+// shards of every state that they may touch, pins the narrow states, works on
+// copies, and writes back only if all were OK. So it is atomic to the world: who
+// needs a lock waits for it, and who needs none meets a pin, or a key that is not
+// known, and then waits too.
+//
+// Shards are locked in the order of their numbers, and pins are taken by those
+// who hold the locks only, so that no two can wait for each other.
+type txn struct {
+	s        *Store
+	now      int64
+	overflow bool // strangers, keys not known, share one state per limit
+	shared   int  // requests that did so
+	rs       []weir.Request
+	oneR     [1]weir.Request
+	oneD     [1]weir.Decision
+	hashes   []uint64 // of the requests
+	cells    []cell   // by hash, each once
+	news     []news   // of reservations, in order
+	words    []int64  // what cells' words are cut from
+}
+
+// A cell is a state in a txn.
+type cell struct {
+	hash  uint64
+	limit weir.Limit
+	rule  algo.Rule
+	sh    *shard
+	step  stepper // nil if the state is wide
+
+	entry *entry // nil if the hash has none
+	known bool   // the entry knows something
+	was   uint64 // then, its word
+
+	words   []int64 // the state, as decided so far
+	changed bool
+	forgot  bool // by Reset, or by being carried over
+	asked   bool // by a request that may change something
+	shared  bool // by strangers, beyond the cap
+}
+
+// news is what a txn does to a reservation.
+type news struct {
+	hold  // as it is then
+	kind  newsKind
+	limit weir.Limit
+}
+
+type newsKind uint8
+
+const (
+	added newsKind = iota
+	settled
+	forgotten // and all others of its state
+)
+
+func (t *txn) reset() {
+	clear(t.cells)
+	clear(t.news)
+	*t = txn{hashes: t.hashes[:0], cells: t.cells[:0], news: t.news[:0], words: t.words[:0]}
+}
+
+// gather names the states that the requests may touch, and makes a cell of each.
+func (t *txn) gather() {
+	n := 0
+	for i := range t.rs {
+		n += 2 + len(t.rs[i].From)
+	}
+	t.cells = slices.Grow(t.cells[:0], n)
+	t.hashes = slices.Grow(t.hashes[:0], len(t.rs))
+	for i := range t.rs {
+		r := &t.rs[i]
+		key := t.s.hash.sum(r.Key)
+		t.hashes = append(t.hashes, t.add(key, r.Limit))
+		for _, f := range r.From {
+			if !f.IsZero() {
+				t.add(key, f)
+			}
+		}
+		if t.overflow {
+			t.add(t.s.hash.sum(""), r.Limit)
+			t.cells[len(t.cells)-1].shared = true
+		}
+	}
+	if len(t.cells) > 1 {
+		slices.SortFunc(t.cells, func(a, b cell) int { return cmp.Compare(a.hash, b.hash) })
+		t.cells = slices.CompactFunc(t.cells, func(a, b cell) bool { return a.hash == b.hash })
+	}
+}
+
+func (t *txn) add(key uint64, limit weir.Limit) uint64 {
+	hash := stateHash(key, limit)
+	rule := limit.Rule()
+	t.cells = append(t.cells, cell{
+		hash: hash, limit: limit, rule: rule, step: narrow(rule), sh: t.s.shard(hash),
+	})
+	return hash
+}
+
+// cell is the one of a hash, which must be there.
+func (t *txn) cell(hash uint64) *cell {
+	if len(t.cells) <= 8 {
+		for i := range t.cells {
+			if t.cells[i].hash == hash {
+				return &t.cells[i]
+			}
+		}
+	}
+	i, _ := slices.BinarySearchFunc(t.cells, hash, func(c cell, h uint64) int { return cmp.Compare(c.hash, h) })
+	return &t.cells[i]
+}
+
+// lock locks the shards and finds the instant at which all of them decide.
+func (t *txn) lock(now int64) {
+	for i := range t.cells {
+		if sh := t.cells[i].sh; i == 0 || sh != t.cells[i-1].sh {
+			sh.mu.Lock()
+			now = max(now, sh.latest)
+		}
+	}
+	t.now = now
+	for i := range t.cells {
+		if sh := t.cells[i].sh; i == 0 || sh != t.cells[i-1].sh {
+			t.s.open(sh, now)
+		}
+	}
+}
+
+func (t *txn) unlock() {
+	for i := range t.cells {
+		if sh := t.cells[i].sh; i == 0 || sh != t.cells[i-1].sh {
+			sh.mu.Unlock()
+		}
+	}
+}
+
+// load copies the states, and pins the narrow ones. All shards must be locked.
+func (t *txn) load() {
+	for i := range t.cells {
+		c := &t.cells[i]
+		if c.step != nil {
+			t.loadNarrow(c)
+		} else {
+			t.loadWide(c)
+		}
+	}
+}
+
+func (t *txn) loadNarrow(c *cell) {
+	c.words = t.cut(2, 2)
+	if c.entry = c.sh.narrow.Load().find(c.hash); c.entry == nil {
+		return
+	}
+	for {
+		w := c.entry.word.Load()
+		if w == gone {
+			return
+		}
+		if c.entry.word.CompareAndSwap(w, w|pin) {
+			c.known, c.was = true, w
+			c.words[0], c.words[1] = unpack(w)
+			return
+		}
+	}
+}
+
+func (t *txn) loadWide(c *cell) {
+	if c.entry = c.sh.wide.find(c.hash); c.entry != nil {
+		if w := c.entry.word.Load(); w != gone {
+			words, limit := c.sh.wide.state(ref(w))
+			if limit.Fingerprint() == c.limit.Fingerprint() {
+				c.known, c.was = true, w
+				c.words = t.cut(len(words), len(words)+room(c.rule))
+				copy(c.words, words)
+				return
+			}
+			t.s.forget(c.sh, c.entry) // an accident of the hash
+		}
+	}
+	c.words = t.cut(c.rule.Words(), c.rule.Words()+room(c.rule))
+}
+
+// room is how much longer a state may become in a decision without an
+// allocation.
+func room(rule algo.Rule) int {
+	if rule.Variable() {
+		return 8
+	}
+	return 0
+}
+
+// cut is n words, zero, with room for most.
+func (t *txn) cut(n, most int) []int64 {
+	at := len(t.words)
+	if at+most > cap(t.words) {
+		t.words = make([]int64, 0, max(512, 2*most))
+		at = 0
+	}
+	t.words = t.words[:at+most]
+	w := t.words[at : at+n : at+most]
+	clear(w)
+	return w
+}
+
+// live reports whether the state of c is other than never used.
+func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
+
+// find is the reservation of an id as it stands in the txn.
+func (t *txn) find(c *cell, id holdID) (hold, bool) {
+	for i := len(t.news) - 1; i >= 0; i-- {
+		switch n := &t.news[i]; {
+		case n.kind == forgotten && n.state == id.state:
+			return hold{}, false
+		case n.kind != forgotten && n.holdID == id:
+			return n.hold, true
+		}
+	}
+	if h := c.sh.holds.find(id); h != nil {
+		return *h, true
+	}
+	return hold{}, false
+}
+
+// reserved reports whether the state of c has reservations, settled or not.
+func (t *txn) reserved(c *cell) bool {
+	for i := len(t.news) - 1; i >= 0; i-- {
+		if n := &t.news[i]; n.state == c.hash && n.kind != settled {
+			return n.kind == added
+		}
+	}
+	return c.sh.holds.any(c.hash)
+}
+
+// forget makes the state of c as never used, and its reservations with it.
+func (t *txn) forget(c *cell) {
+	c.words = t.cut(len(c.words), cap(c.words))
+	c.changed, c.forgot = true, true
+	if t.reserved(c) {
+		t.news = append(t.news, news{kind: forgotten, hold: hold{holdID: holdID{state: c.hash}}, limit: c.limit})
+	}
+}

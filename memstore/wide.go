@@ -1,0 +1,104 @@
+package memstore
+
+import (
+	"github.com/floodweir/weir"
+)
+
+// wide are a shard's wide states. The word of an entry is the ref of a record, whose header
+// says which limit the state is of and how long it is. Everything here requires
+// the shard's mu.
+type wide struct {
+	*table
+	slabs  slabs
+	limits limits
+}
+
+// state is the words at a ref, with room behind them, and their limit.
+func (w *wide) state(r ref) ([]int64, weir.Limit) {
+	rec := w.slabs.record(r)
+	n := 1 + int(rec[0]&(1<<32-1))
+	return rec[1:n:n], w.limits.list[rec[0]>>32].limit
+}
+
+// put keeps words in the record r, or in another one if they don't fit it well,
+// and returns where. It does not change the limit.
+func (w *wide) put(r ref, words []int64) ref {
+	rec := w.slabs.record(r)
+	index := rec[0] >> 32
+	if sizeOf(len(words)) != r.size() {
+		w.slabs.release(r)
+		r = w.slabs.alloc(len(words))
+		rec = w.slabs.record(r)
+	}
+	rec[0] = index<<32 | int64(len(words))
+	copy(rec[1:], words)
+	return r
+}
+
+// keep makes a record of words.
+func (w *wide) keep(limit weir.Limit, words []int64) ref {
+	r := w.slabs.alloc(len(words))
+	rec := w.slabs.record(r)
+	rec[0] = int64(w.limits.hold(limit))<<32 | int64(len(words))
+	copy(rec[1:], words)
+	return r
+}
+
+// drop gives a record back.
+func (w *wide) drop(r ref) {
+	w.limits.release(uint32(w.slabs.record(r)[0] >> 32))
+	w.slabs.release(r)
+}
+
+// price is how many keys of the cap a state of n words counts as.
+func price(n int) int64 {
+	return max(1, int64(capOf(sizeOf(n))/wordsPerKey))
+}
+
+// wordsPerKey is the length above which a state counts as more than one key.
+const wordsPerKey = 32
+
+// limits are those that a shard's records are of, each counted.
+type limits struct {
+	list  []counted
+	byID  map[uint64]uint32
+	holes []uint32
+}
+
+type counted struct {
+	limit weir.Limit
+	n     int
+}
+
+// hold is the index of a limit, for one more user.
+func (l *limits) hold(limit weir.Limit) uint32 {
+	id := limit.Fingerprint()
+	i, ok := l.byID[id]
+	if !ok {
+		if last := len(l.holes) - 1; last >= 0 {
+			i, l.holes = l.holes[last], l.holes[:last]
+		} else {
+			i = uint32(len(l.list))
+			l.list = append(l.list, counted{})
+		}
+		if l.byID == nil {
+			l.byID = map[uint64]uint32{}
+		}
+		l.byID[id], l.list[i] = i, counted{limit: limit}
+	}
+	l.list[i].n++
+	return i
+}
+
+// release is for a user who needs the limit no more.
+func (l *limits) release(i uint32) {
+	if l.list[i].n--; l.list[i].n > 0 {
+		return
+	}
+	delete(l.byID, l.list[i].limit.Fingerprint())
+	l.list[i] = counted{}
+	l.holes = append(l.holes, i)
+	if len(l.byID) == 0 {
+		*l = limits{}
+	}
+}
