@@ -1,0 +1,2 @@
+// Package cli is the command line: serve, check, take and version.
+package cli

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/run"
+)
+
+func (w *world) serve() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve [FILE]",
+		Short: "Run the gateway and the HTTP API",
+		Long: "Run the gateway and the HTTP API with the policies of FILE, or a demonstration without one.\n\n" +
+			"Every flag can be said in the environment too: --listen-http is WEIR_LISTEN_HTTP. A flag wins over\n" +
+			"the environment, that over the file. SIGINT or SIGTERM ends the program in order; a second one at once.\n\n" +
+			"Exit codes: 0 stopped by a signal, 1 could not start or go on, 2 wrong usage.",
+		Args: usage(cobra.MaximumNArgs(1)),
+	}
+	for _, s := range config.Settings() {
+		c.Flags().String(s.Name, s.Default, s.Usage)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		source := config.Source{Flags: map[string]string{}, Env: w.getenv}
+		if len(args) == 1 {
+			source.File = args[0]
+		}
+		for _, s := range config.Settings() {
+			if f := c.Flags().Lookup(s.Name); f.Changed {
+				source.Flags[s.Name] = f.Value.String()
+			}
+		}
+		cfg, err := config.Load(source)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop) // the next signal ends the process
+		return run.Serve(ctx, cfg, w.stdout, w.stderr)
+	}
+	return c
+}

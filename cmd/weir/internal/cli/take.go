@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/run"
+)
+
+// askTimeout is how long `weir take` waits for an answer.
+const askTimeout = 5 * time.Second
+
+// taking is what `weir take` was asked.
+type taking struct {
+	key           string
+	limits        []string
+	n             int64
+	peek          bool
+	store, server string
+	output        string
+}
+
+func (w *world) take() *cobra.Command {
+	var t taking
+	c := &cobra.Command{
+		Use:   "take KEY --limit LIMIT",
+		Short: "Ask for tokens, from a shell",
+		Long: "Take N tokens of KEY under a limit, or several limits all or nothing, and say whether they were there.\n\n" +
+			"The server (--server, else WEIR_SERVER, else " + config.DefaultServer + ") is asked, or with --store a Redis itself.\n" +
+			"Whoever asks about the same key and limit shares the tokens.\n\n" +
+			"Exit codes: 0 admitted, 1 denied, 2 no decision or wrong usage.",
+		Example: "  weir take user:42 --limit '10/s burst 20'\n" +
+			"  weir take backup --limit 1/24h --store redis://127.0.0.1:6379 && run-the-backup\n" +
+			"  weir take user:42 --limit 10/s --limit 5000/24h -n 3 --output json",
+		Args: usage(cobra.ExactArgs(1)),
+	}
+	f := c.Flags()
+	f.StringArrayVar(&t.limits, "limit", nil, "the `LIMIT`, such as '10/s burst 20'; repeat it for several")
+	f.Int64VarP(&t.n, "n", "n", 1, "take `N` tokens; 0 only looks")
+	f.BoolVar(&t.peek, "peek", false, "say what the answer would be, and take nothing")
+	f.StringVar(&t.store, "store", "", "ask the Redis at `URL` itself, such as redis://127.0.0.1:6379")
+	f.StringVar(&t.server, "server", "", "ask the server at `URL`")
+	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the answer: text or json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		t.key = args[0]
+		answer, err := w.ask(c.Context(), t)
+		if err != nil {
+			return &exit{exitTrouble, err}
+		}
+		return w.say(t, answer)
+	}
+	return c
+}
+
+// ask is the answer in JSON, be it the server's or our own.
+func (w *world) ask(ctx context.Context, t taking) ([]byte, error) {
+	switch {
+	case len(t.limits) == 0:
+		return nil, errors.New(`take: --limit: want a limit such as "10/s burst 20", got none`)
+	case t.output != "text" && t.output != "json":
+		return nil, fmt.Errorf("take: --output %q: want text or json", t.output)
+	case t.store != "" && t.server != "":
+		return nil, errors.New("take: --store and --server: want one of them, got both")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if t.store != "" {
+		return askStore(ctx, t)
+	}
+	server, err := config.Server(t.server, w.getenv)
+	if err != nil {
+		return nil, fmt.Errorf("take: %w", err)
+	}
+	return askServer(ctx, server, t)
+}
+
+func askStore(ctx context.Context, t taking) ([]byte, error) {
+	if err := config.CheckStore(t.store); err != nil {
+		return nil, fmt.Errorf("take: --store %q: %w", config.Redacted(t.store), err)
+	}
+	var rs []weir.Request
+	for _, text := range t.limits {
+		limit, err := weir.ParseLimit(text)
+		if err != nil {
+			return nil, fmt.Errorf("take: --limit %q: %w", text, err)
+		}
+		r := weir.Request{Key: t.key, Limit: limit, N: t.n}
+		if t.peek {
+			r.Verb = weir.Peek
+		}
+		rs = append(rs, r)
+	}
+	store, stop, err := run.OpenStore(t.store)
+	if err != nil {
+		return nil, fmt.Errorf("take: %w", err)
+	}
+	defer stop()
+	ds := make([]weir.Decision, len(rs))
+	if _, err := store.DoAll(ctx, rs, ds); err != nil {
+		return nil, fmt.Errorf("take: %w", err)
+	}
+	return httpapi.Answer("", ds), nil
+}
+
+func askServer(ctx context.Context, server *url.URL, t taking) ([]byte, error) {
+	verb := "take"
+	if t.peek {
+		verb = "peek"
+	}
+	body, err := json.Marshal(map[string]any{"key": t.key, "limits": t.limits, "n": t.n})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.JoinPath("v1", verb).String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("take: cannot ask %s: %w: is `weir serve` running there? Choose another with --server, or a Redis with --store", server.Redacted(), cause(err))
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("take: %s: %w", server.Redacted(), err)
+	}
+	if res.StatusCode != http.StatusOK {
+		var p struct{ Title, Detail string }
+		if json.Unmarshal(data, &p) != nil || p.Title == "" {
+			return nil, fmt.Errorf("take: %s answers %s: this is no Weir", server.Redacted(), res.Status)
+		}
+		return nil, fmt.Errorf("take: %s: %s: %s", server.Redacted(), p.Title, p.Detail)
+	}
+	return data, nil
+}
+
+// cause is err without the method and URL that url.Error repeats.
+func cause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// say prints the answer and ends the process as it says.
+func (w *world) say(t taking, data []byte) error {
+	var a struct {
+		OK         *bool       `json:"ok"`
+		Limit      string      `json:"limit"`
+		Capacity   int64       `json:"capacity"`
+		Remaining  int64       `json:"remaining"`
+		RetryAfter json.Number `json:"retry_after"`
+		Never      bool        `json:"never"`
+		Delay      json.Number `json:"delay"`
+	}
+	if err := json.Unmarshal(data, &a); err != nil || a.OK == nil {
+		return &exit{exitTrouble, errors.New("take: the answer is not that of a Weir")}
+	}
+	var text string
+	switch {
+	case t.output == "json":
+		text = strings.TrimSuffix(string(data), "\n")
+	case *a.OK:
+		text = fmt.Sprintf("admitted: %d of %d left (%s)", a.Remaining, a.Capacity, a.Limit)
+		if a.Delay != "" {
+			text += fmt.Sprintf("; go on in %s s", a.Delay)
+		}
+	case a.Never:
+		text = fmt.Sprintf("denied: %d is never possible, at most %d are (%s)", t.n, a.Capacity, a.Limit)
+	default:
+		text = fmt.Sprintf("denied: try again in %s s (%s)", a.RetryAfter, a.Limit)
+	}
+	if _, err := fmt.Fprintln(w.stdout, text); err != nil {
+		return &exit{exitTrouble, err}
+	}
+	if !*a.OK {
+		return &exit{code: exitDenied}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile"
+)
+
+// Config is everything that `weir serve` needs to know, complete and checked.
+type Config struct {
+	// File is the name of the policy file; "" for the demonstration.
+	File string
+
+	// Store is "memory" or the URL of a Redis. It may hold a password: see
+	// [Redacted].
+	Store string
+
+	// Snapshot is the file in which a store in memory outlives the process; none if
+	// empty.
+	Snapshot string
+
+	Gateway  Gateway
+	HTTP     HTTP
+	Policies *policy.Set
+	Log      Log
+
+	// DrainDelay is how long the doors stay open after a signal to stop, while
+	// /readyz already fails; Drain is how long requests may take to end after that.
+	DrainDelay, Drain time.Duration
+}
+
+// Gateway is the reverse proxy. Listen may be Off.
+type Gateway struct {
+	Listen            string
+	CertFile, KeyFile string // both or none
+	Routes            []weirfile.Route
+	Client            httplimit.ClientAddress
+	Fields            httplimit.Fields
+	RetryJitter       time.Duration
+	RequestID         bool
+	AccessLog         int // one of so many requests; 0 for none
+}
+
+// HTTP is the door of questions. Listen may be Off.
+type HTTP struct{ Listen string }
+
+// Demo reports whether this is the demonstration: no file was named.
+func (c *Config) Demo() bool { return c.File == "" }
+
+// A Source is where settings come from.
+type Source struct {
+	File  string            // the policy file; "" for the demonstration
+	Flags map[string]string // the flags that were given, by name
+	Env   func(string) string
+}
+
+//go:embed demo.yaml
+var demo []byte
+
+// Load reads everything. An error names every value at fault, where it stands and
+// what was expected.
+func Load(s Source) (*Config, error) {
+	file, err := read(s.File)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{File: s.File, Policies: file.Policies}
+	c.Gateway.Routes = file.Gateway.Routes
+	c.Gateway.Client = file.Gateway.Client
+	c.Gateway.Fields = file.Gateway.Fields
+	c.Gateway.RetryJitter = file.Gateway.RetryJitter
+	inFile := map[string]string{
+		"store":          file.Store,
+		"listen-gateway": file.Gateway.Listen,
+		"listen-http":    file.HTTP.Listen,
+	}
+	var faults []error
+	for _, setting := range Settings() {
+		where, value := s.find(setting, inFile)
+		if err := setting.set(c, value); err != nil {
+			faults = append(faults, fmt.Errorf("%s %q: %w", where, Redacted(value), err))
+		}
+	}
+	faults = append(faults, c.check()...)
+	return c, errors.Join(faults...)
+}
+
+// find is where a setting's value stands, and the value.
+func (s Source) find(t Setting, inFile map[string]string) (where, value string) {
+	if v, ok := s.Flags[t.Name]; ok {
+		return "--" + t.Name, v
+	}
+	if v := s.Env(t.Env()); v != "" {
+		return t.Env(), v
+	}
+	if v := inFile[t.Name]; v != "" {
+		return s.File + ": " + t.Name, v
+	}
+	return "--" + t.Name, t.Default
+}
+
+func read(name string) (*weirfile.File, error) {
+	if name == "" {
+		return weirfile.Parse("demo.yaml", demo)
+	}
+	return weirfile.Load(name)
+}
+
+// check looks at the settings together.
+func (c *Config) check() (faults []error) {
+	g := c.Gateway
+	if c.Snapshot != "" && c.Store != "memory" {
+		faults = append(faults, fmt.Errorf("--snapshot %q: want --store memory with it; a Redis keeps its own", c.Snapshot))
+	}
+	if (g.CertFile == "") != (g.KeyFile == "") {
+		faults = append(faults, errors.New("--tls-cert and --tls-key: want both or none"))
+	}
+	if g.Listen == Off && c.HTTP.Listen == Off {
+		faults = append(faults, errors.New("--listen-gateway and --listen-http: both are off, want at least one door"))
+	}
+	return faults
+}
+
+// Redacted is a store's URL without its password.
+func Redacted(store string) string {
+	scheme, rest, ok := strings.Cut(store, "://")
+	if !ok {
+		return store
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return store
+	}
+	user, _, _ := strings.Cut(rest[:at], ":")
+	return scheme + "://" + user + ":xxxxx@" + rest[at+1:]
+}
+
+// DefaultServer is the server that the commands of a shell ask.
+const DefaultServer = "http://127.0.0.1:8080"
+
+// Server is the server to ask: that of a flag, else WEIR_SERVER, else
+// DefaultServer.
+func Server(flag string, env func(string) string) (*url.URL, error) {
+	where, value := "--server", flag
+	if value == "" {
+		where, value = "WEIR_SERVER", env("WEIR_SERVER")
+	}
+	if value == "" {
+		value = DefaultServer
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%s %q: want http://HOST:PORT or https://HOST:PORT", where, value)
+	}
+	return u, nil
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Setting is one value that a flag or the environment can give.
+type Setting struct {
+	// Name is that of the flag, such as "listen-http". The variable is WEIR_ and the
+	// name in capitals: WEIR_LISTEN_HTTP.
+	Name string
+
+	// Default is what holds if nothing else is said; in the form of the flag.
+	Default string
+
+	// Usage is what the setting does, in one line, with what the value is in back
+	// quotes.
+	Usage string
+
+	set func(c *Config, value string) error
+}
+
+// Env is the name of the environment variable.
+func (s Setting) Env() string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+}
+
+// Off as the address of a door keeps it shut.
+const Off = "off"
+
+// Settings are all settings, with their defaults.
+func Settings() []Setting {
+	return []Setting{
+		{
+			"store", "memory",
+			"where state lives: memory, or the `URL` of a Redis: redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT",
+			func(c *Config, v string) error { c.Store = v; return CheckStore(v) },
+		},
+		{
+			"snapshot", "", "`FILE` in which --store memory outlives a restart",
+			func(c *Config, v string) error { c.Snapshot = v; return nil },
+		},
+		{
+			"listen-gateway", "127.0.0.1:8000", "`ADDRESS` on which the gateway listens, or off",
+			func(c *Config, v string) error { c.Gateway.Listen = v; return checkAddress(v) },
+		},
+		{
+			"listen-http", "127.0.0.1:8080", "`ADDRESS` on which the HTTP API listens, or off",
+			func(c *Config, v string) error { c.HTTP.Listen = v; return checkAddress(v) },
+		},
+		{
+			"tls-cert", "", "`FILE` with the certificate chain of the gateway in PEM; with --tls-key it speaks TLS",
+			func(c *Config, v string) error { c.Gateway.CertFile = v; return nil },
+		},
+		{
+			"tls-key", "", "`FILE` with the private key of the gateway in PEM",
+			func(c *Config, v string) error { c.Gateway.KeyFile = v; return nil },
+		},
+		{
+			"request-id", "false", "`true` to give every request through the gateway an X-Request-Id",
+			func(c *Config, v string) (err error) { c.Gateway.RequestID, err = parseBool(v); return err },
+		},
+		{
+			"access-log", "0", "log one of `N` requests through the gateway at level debug; 0 for none",
+			func(c *Config, v string) (err error) { c.Gateway.AccessLog, err = parseCount(v); return err },
+		},
+		{
+			"drain", "10s", "`TIME` that requests may take to end after a signal to stop",
+			func(c *Config, v string) (err error) { c.Drain, err = parseDuration(v); return err },
+		},
+		{
+			"drain-delay", "0s", "`TIME` to go on as before once /readyz has begun to fail",
+			func(c *Config, v string) (err error) { c.DrainDelay, err = parseDuration(v); return err },
+		},
+		{
+			"log", "text", "`FORMAT` of the log: text or json",
+			func(c *Config, v string) error { c.Log.Format = v; return oneOf(v, "text", "json") },
+		},
+		{
+			"log-level", "info", "least `LEVEL` of the log: debug, info, warn or error",
+			func(c *Config, v string) error {
+				if err := oneOf(v, "debug", "info", "warn", "error"); err != nil {
+					return err
+				}
+				return c.Log.Level.UnmarshalText([]byte(v))
+			},
+		},
+	}
+}
+
+// Log says how to log.
+type Log struct {
+	Format string // "text" or "json"
+	Level  slog.Level
+}
+
+// CheckStore reports what is wrong with the name of a store.
+func CheckStore(v string) error {
+	if v == "memory" {
+		return nil
+	}
+	for _, scheme := range []string{"redis", "rediss", "redis+sentinel", "redis+cluster"} {
+		if rest, ok := strings.CutPrefix(v, scheme+"://"); ok && rest != "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("want memory, redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT")
+}
+
+func checkAddress(v string) error {
+	if v == Off {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(v)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("want HOST:PORT such as 127.0.0.1:8000 or :8000, or off")
+	}
+	return nil
+}
+
+func oneOf(v string, want ...string) error {
+	for _, w := range want {
+		if v == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("want one of %s", strings.Join(want, ", "))
+}
+
+func parseBool(v string) (bool, error) {
+	return v == "true", oneOf(v, "true", "false")
+}
+
+func parseCount(v string) (int, error) {
+	n, err := strconv.ParseUint(v, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("want a whole number of 0 or more")
+	}
+	return int(n), nil
+}
+
+func parseDuration(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("want a duration of 0 or more such as 10s")
+	}
+	return d, nil
+}

@@ -1,0 +1,20 @@
+// Package gateway is a reverse proxy that puts a limit in front of upstreams.
+//
+// A request is limited first, once, then routed by host and path, then passed on
+// with its body and its answer streamed both ways. HTTP/1.1, HTTP/2, WebSocket
+// and any other protocol that begins with an Upgrade go through; trailers too.
+//
+// # Headers
+//
+// Hop-by-hop headers stop here. X-Forwarded-For, -Host and -Proto tell the
+// upstream what this gateway saw: what the client claims in them is believed
+// only from a trusted proxy, and Forwarded and X-Real-Ip are removed otherwise.
+//
+// # Errors
+//
+// An upstream that cannot be reached is answered with 502, one that stays silent
+// for longer than its timeout with 504, a body that stops for as long with 408,
+// one that is too large with 413: each a problem document that tells the client
+// nothing about the inside. The log names the route and the upstream, at most
+// once a second for each.
+package gateway

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
+)
+
+// A proxy is one route in action.
+type proxy struct {
+	gateway  *Gateway
+	upstream *upstream
+	route    Route
+	target   *url.URL
+	reverse  httputil.ReverseProxy
+}
+
+// ServeHTTP passes r on. The limit has already let it through.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.route.MaxBody > 0 {
+		if r.ContentLength > p.route.MaxBody {
+			tooLarge(w)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, p.route.MaxBody)
+	}
+	x := newExchange(w, r, p.route.Timeout)
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), exchangeKey{}, x))
+	defer cancel(nil)
+	x.start(cancel)
+	defer x.stop()
+	out := r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		out.Body = &body{ReadCloser: r.Body, x: x}
+	}
+	p.reverse.ServeHTTP(w, out)
+}
+
+// rewrite addresses the request to the upstream. ReverseProxy has already
+// removed the hop-by-hop, Forwarded and X-Forwarded-* headers.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(p.target)
+	if p.route.PassHost {
+		r.Out.Host = r.In.Host
+	}
+	trusted := p.gateway.trusts(r.In)
+	if trusted {
+		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+	} else {
+		r.Out.Header.Del("X-Real-Ip")
+	}
+	r.SetXForwarded()
+	if trusted {
+		for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+			if v := r.In.Header.Get(name); v != "" {
+				r.Out.Header.Set(name, v)
+			}
+		}
+	}
+	if _, ok := r.Out.Header["User-Agent"]; !ok {
+		r.Out.Header.Set("User-Agent", "") // keeps Transport from inventing one
+	}
+}
+
+// failed answers for an upstream that did not.
+func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	x := r.Context().Value(exchangeKey{}).(*exchange)
+	x.stop()
+	var large *http.MaxBytesError
+	client := x.bodyError()
+	switch {
+	case errors.As(client, &large):
+		tooLarge(w)
+		return
+	case errors.Is(client, os.ErrDeadlineExceeded):
+		problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "the request body stopped"})
+		return
+	case client != nil:
+		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "the request body could not be read"})
+		return
+	}
+	status, detail := http.StatusBadGateway, "the upstream cannot be reached"
+	var timeout net.Error
+	switch {
+	case errors.Is(context.Cause(r.Context()), errSilent):
+		status, detail, err = http.StatusGatewayTimeout, "the upstream did not answer in time", errSilent
+	case r.Context().Err() != nil:
+		p.gateway.log.Debug("client left before its answer", "upstream", p.upstream.name)
+		w.WriteHeader(http.StatusBadGateway) // nobody is there to read it
+		return
+	case errors.As(err, &timeout) && timeout.Timeout():
+		status, detail = http.StatusGatewayTimeout, "the upstream did not answer in time"
+	}
+	if ok, muted := p.upstream.failures.allow(time.Now()); ok {
+		p.gateway.log.LogAttrs(r.Context(), slog.LevelError, "upstream failed",
+			slog.String("upstream", p.upstream.name), slog.String("route", p.route.Host+p.route.Path),
+			slog.Int("status", status), slog.Any("error", err), slog.Int("more_since_last", muted))
+	}
+	problem.Write(w, problem.Problem{Status: status, Detail: detail})
+}
+
+func tooLarge(w http.ResponseWriter) {
+	problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "the request body is too large"})
+}

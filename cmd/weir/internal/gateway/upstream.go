@@ -1,0 +1,140 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// An upstream is an origin and the connections to it. Routes that name the same
+// origin with the same dial timeout and authorities share it.
+type upstream struct {
+	name      string // as in the configuration, without a password
+	origin    *url.URL
+	transport *http.Transport
+	failures  throttle // guards the log against one line per request
+}
+
+// buffers are shared by all responses: 32 KiB is what ReverseProxy would allocate
+// for each.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return *p
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
+
+// route makes the handler of one route.
+func (g *Gateway) route(r Route) (http.Handler, error) {
+	if r.Timeout < 0 || r.DialTimeout < 0 || r.MaxBody < 0 {
+		return nil, fmt.Errorf("want a timeout, dial timeout and maximum body of 0 or more, got %v, %v, %d",
+			r.Timeout, r.DialTimeout, r.MaxBody)
+	}
+	if r.Timeout == 0 {
+		r.Timeout = DefaultTimeout
+	}
+	if r.DialTimeout == 0 {
+		r.DialTimeout = DefaultDialTimeout
+	}
+	u, err := g.upstream(r)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(r.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	target.Scheme = u.origin.Scheme
+	p := &proxy{gateway: g, upstream: u, route: r, target: target}
+	p.reverse = httputil.ReverseProxy{
+		Rewrite:        p.rewrite,
+		Transport:      u.transport,
+		FlushInterval:  -1, // a gateway does not know what is a stream: pass on what comes
+		ModifyResponse: answered,
+		ErrorHandler:   p.failed,
+		ErrorLog:       slog.NewLogLogger(g.log.With("upstream", u.name).Handler(), slog.LevelDebug),
+		BufferPool:     &buffers{},
+	}
+	return p, nil
+}
+
+func (g *Gateway) upstream(r Route) (*upstream, error) {
+	origin, err := url.Parse(r.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("upstream: %w", err)
+	}
+	h2c := false
+	switch origin.Scheme {
+	case "http", "https":
+	case "h2c":
+		h2c, origin.Scheme = true, "http"
+	default:
+		return nil, fmt.Errorf("upstream %q: want http://, https:// or h2c://", r.Upstream)
+	}
+	switch {
+	case origin.Hostname() == "":
+		return nil, fmt.Errorf("upstream %q: want a host", r.Upstream)
+	case origin.RawQuery != "" || origin.Fragment != "" || origin.User != nil:
+		return nil, fmt.Errorf("upstream %q: want a scheme, a host and a path alone", origin.Redacted())
+	}
+	name := fmt.Sprintf("%s://%s", origin.Scheme, origin.Host)
+	id := fmt.Sprintf("%s %t %v %p", name, h2c, r.DialTimeout, r.RootCAs)
+	if u, ok := g.upstreams[id]; ok {
+		return u, nil
+	}
+	u := &upstream{name: name, origin: origin, transport: transport(h2c, r)}
+	g.upstreams[id] = u
+	return u, nil
+}
+
+// transport holds the connections to one upstream. It reads no proxy settings
+// from the environment and does not decompress: bytes pass as they are.
+func transport(h2c bool, r Route) *http.Transport {
+	p := new(http.Protocols)
+	if h2c {
+		p.SetUnencryptedHTTP2(true)
+	} else {
+		p.SetHTTP1(true)
+		p.SetHTTP2(true)
+	}
+	return &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: r.DialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   r.DialTimeout,
+		TLSClientConfig:       &tls.Config{RootCAs: r.RootCAs, MinVersion: tls.VersionTLS12},
+		Protocols:             p,
+		DisableCompression:    true,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// A throttle lets one event through per second and counts the others.
+type throttle struct {
+	mu    sync.Mutex
+	next  time.Time
+	muted int
+}
+
+// allow reports whether to speak now, and how many were muted since last time.
+func (t *throttle) allow(now time.Time) (ok bool, muted int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Before(t.next) {
+		t.muted++
+		return false, 0
+	}
+	muted, t.muted = t.muted, 0
+	t.next = now.Add(time.Second)
+	return true, muted
+}

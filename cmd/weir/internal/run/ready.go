@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+)
+
+const (
+	probeTimeout = time.Second
+	probeEvery   = time.Second // however often /readyz is asked
+)
+
+// readiness is what /readyz says.
+type readiness struct {
+	store    weir.Store
+	name     string // of the store, without a password
+	policies string // what is loaded, in a few words
+	draining atomic.Bool
+
+	mu   sync.Mutex
+	last httpapi.Check
+	at   time.Time
+}
+
+var probeLimit = weir.MustLimit("1/s")
+
+// checks implements the Ready of an httpapi.Config.
+func (r *readiness) checks(ctx context.Context) []httpapi.Check {
+	checks := []httpapi.Check{{Name: "policies", OK: true, Detail: r.policies}, r.probe(ctx)}
+	if r.draining.Load() {
+		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is about to stop"})
+	}
+	return checks
+}
+
+// probe asks the store something that changes nothing. One answer serves all who
+// ask within a second.
+func (r *readiness) probe(ctx context.Context) httpapi.Check {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.at) >= probeEvery {
+		// A caller that leaves says nothing about the store.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		r.last = httpapi.Check{Name: "store", OK: true, Detail: r.name}
+		if _, err := r.store.Do(ctx, weir.Request{Verb: weir.Peek, Key: "weir:ready", Limit: probeLimit}); err != nil {
+			r.last.OK, r.last.Detail = false, r.name+": "+err.Error()
+		}
+		r.at = now
+	}
+	return r.last
+}

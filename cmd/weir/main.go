@@ -1,0 +1,14 @@
+// Command weir limits rates: it serves a gateway and an HTTP API, checks policy
+// files and asks about limits from a shell. `weir help` says more.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/floodweir/weir/cmd/weir/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+}
