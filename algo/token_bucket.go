@@ -95,41 +95,53 @@ func (b *TokenBucket) Do(s []int64, a Ask) ([]int64, Result) {
 
 // Step is [TokenBucket.Do] on the pair itself, for a store that packs it into
 // less than two words. A TAT that has passed comes back as 0, 0.
-func (b *TokenBucket) Step(us, rem int64, a Ask) (int64, int64, Result) {
+func (b *TokenBucket) Step(us, rem int64, a Ask) (newUs, newRem int64, r Result) {
 	d, dr := us-a.Now, rem // what is owed
 	if d < 0 {
 		d, dr = 0, 0
 	}
-	r := Result{OK: true}
+	if a.Op == Take && a.N == 1 { // most asks, without a call
+		td, tdr := b.e.add(d, dr, b.e.us, b.e.rem)
+		if gap, gapRem := b.e.sub(b.spanUs, b.spanRem, td, tdr); uint64(gap) <= b.e.narrow {
+			r.OK, r.Granted, r.Reset = true, 1, ceilMicros(td, tdr)
+			r.Balance, _ = b.e.byToken.div(gap*b.e.k + gapRem)
+			return a.Now + td, tdr, r
+		}
+	}
+	ok, wait, granted := true, int64(0), int64(0)
 	switch a.Op {
 	case Take, Peek:
-		td, tdr, wait := b.take(d, dr, a.N)
-		if r.OK, r.Retry = wait == 0, wait; r.OK && a.Op == Take {
-			d, dr, r.Granted = td, tdr, a.N
+		var td, tdr int64
+		td, tdr, wait = b.take(d, dr, a.N)
+		if ok = wait == 0; ok && a.Op == Take {
+			d, dr, granted = td, tdr, a.N
 		}
 	case TakeUpTo:
 		n := min(a.N, max(0, b.balance(d, dr)))
 		if n == 0 && a.N > 0 {
-			r.OK = false
-			_, _, r.Retry = b.take(d, dr, 1)
+			ok = false
+			_, _, wait = b.take(d, dr, 1)
 			break
 		}
 		d, dr, _ = b.take(d, dr, n)
-		r.Granted = n
+		granted = n
 	case Charge:
 		d, dr = b.charge(d, dr, a.N)
-		r.Granted = a.N
+		granted = a.N
 	case Return:
 		c, cr := b.e.cost(a.N)
 		if d, dr = b.e.sub(d, dr, c, cr); d < 0 {
 			d, dr = 0, 0
 		}
 	}
+	// Field by field into the result itself: a copy of it would cost as much as
+	// the arithmetic.
+	r.OK, r.Granted, r.Retry = ok, granted, wait
 	r.Balance, r.Reset = b.balance(d, dr), ceilMicros(d, dr)
 	switch {
-	case !r.OK || a.Op == Peek:
+	case !ok || a.Op == Peek:
 		return us, rem, r
-	case r.Reset == 0:
+	case d == 0 && dr == 0:
 		return 0, 0, r
 	}
 	return a.Now + d, dr, r
