@@ -1,8 +1,7 @@
 package algo
 
-// NewConcurrency makes the rule of at most count slots in use at once. A slot
-// that nobody returns or renews is free again after its lease of lease µs. The
-// count is at most 10,000.
+// A Concurrency admits at most count slots in use at once. A slot that nobody
+// returns or renews is free again after its lease.
 //
 // The idea: a slot is a lease. It ends by itself, so the slot of a holder that
 // died heals, and a holder that lives keeps it by taking it again under the same
@@ -31,19 +30,22 @@ package algo
 // mechanism for distributed file cache consistency" (SOSP 1989). We deviate from
 // the first two in that slots expire. When charges have made it 20,000 slots, a
 // further one joins the anonymous slot that expires last.
-func NewConcurrency(count, lease int64) (Rule, error) {
+type Concurrency struct{ count, lease int64 }
+
+// NewConcurrency makes the rule of count slots, of which each is leased for lease
+// µs unless its taker says otherwise. The count is at most 10,000. An error wraps
+// ErrRange and names the parameter, its value and what would be accepted.
+func NewConcurrency(count, lease int64) (*Concurrency, error) {
 	if err := checkCount(count, maxEntries); err != nil {
 		return nil, err
 	}
 	if err := checkPeriod("lease", lease); err != nil {
 		return nil, err
 	}
-	return &concurrency{count, lease}, nil
+	return &Concurrency{count, lease}, nil
 }
 
-type concurrency struct{ count, lease int64 }
-
-// The state of a concurrency is its slots, the soonest to expire first. The ID 0
+// The state of a Concurrency is its slots, the soonest to expire first. The ID 0
 // is anonymous; anonymous slots of one expiry are one slot.
 const (
 	slotExpiry = iota
@@ -56,16 +58,16 @@ const (
 // slots half are anonymous.
 const maxSlots = 2 * maxEntries
 
-func (c *concurrency) Name() string    { return "concurrency" }
-func (c *concurrency) Words() int      { return slotWords }
-func (c *concurrency) Variable() bool  { return true }
-func (c *concurrency) Capacity() int64 { return c.count }
+func (c *Concurrency) Name() string    { return "concurrency" }
+func (c *Concurrency) Words() int      { return slotWords }
+func (c *Concurrency) Variable() bool  { return true }
+func (c *Concurrency) Capacity() int64 { return c.count }
 
 // Horizon implements [Rule]. A slot with a TTL of its own may live longer.
-func (c *concurrency) Horizon() int64 { return c.lease }
+func (c *Concurrency) Horizon() int64 { return c.lease }
 
 // Params are the count and the lease.
-func (c *concurrency) Params(int64) []int64 { return []int64{c.count, c.lease} }
+func (c *Concurrency) Params(int64) []int64 { return []int64{c.count, c.lease} }
 
 // slots is s without the words of a state that was never used.
 func slots(s []int64) []int64 {
@@ -76,7 +78,7 @@ func slots(s []int64) []int64 {
 }
 
 // Do implements [Rule].
-func (c *concurrency) Do(words []int64, a Ask) ([]int64, Result) {
+func (c *Concurrency) Do(words []int64, a Ask) ([]int64, Result) {
 	s := slots(words)
 	from := 0
 	for from < len(s) && s[from] <= a.Now {
@@ -132,7 +134,7 @@ func (c *concurrency) Do(words []int64, a Ask) ([]int64, Result) {
 }
 
 // ttl is how long a slot is asked for.
-func (c *concurrency) ttl(a Ask) int64 {
+func (c *Concurrency) ttl(a Ask) int64 {
 	if a.TTL <= 0 {
 		return c.lease
 	}
@@ -178,7 +180,7 @@ func addSlot(s []int64, expiry, id, n int64) []int64 {
 
 // giveBack frees the slot at index held of a.ID or, without an ID, a.N anonymous
 // tokens, the soonest to expire first. It says how many tokens those were.
-func (c *concurrency) giveBack(s []int64, held int, a Ask) ([]int64, int64) {
+func (c *Concurrency) giveBack(s []int64, held int, a Ask) ([]int64, int64) {
 	if a.ID != 0 {
 		if held < 0 {
 			return s, 0
@@ -203,7 +205,7 @@ func (c *concurrency) giveBack(s []int64, held int, a Ask) ([]int64, int64) {
 }
 
 // Until implements [Rule].
-func (c *concurrency) Until(s []int64) int64 {
+func (c *Concurrency) Until(s []int64) int64 {
 	if s = slots(s); len(s) == 0 {
 		return 0
 	}
@@ -211,7 +213,7 @@ func (c *concurrency) Until(s []int64) int64 {
 }
 
 // Shift implements [Rule].
-func (c *concurrency) Shift(s []int64, d int64) {
+func (c *Concurrency) Shift(s []int64, d int64) {
 	s = slots(s)
 	for i := 0; i < len(s); i += slotWords {
 		s[i] = max(1, s[i]-d)

@@ -2,9 +2,8 @@ package algo
 
 import "fmt"
 
-// NewFixedWindow makes the rule of at most count tokens per window of period µs.
-// With epoch, windows begin at whole multiples of period since the Unix epoch;
-// otherwise a key's window begins with the first token that it takes.
+// A FixedWindow admits at most count tokens per window and forgets them when it
+// ends.
 //
 // The idea: count the tokens taken, and forget the count when the window ends.
 // The state is the end of the window and the tokens taken in it. What is taken
@@ -26,19 +25,30 @@ import "fmt"
 // both in that a denied request is not counted. A window whose end is ahead of
 // now is the current one even if now lies before its beginning, so a clock that
 // goes back opens no second window.
-func NewFixedWindow(count, period int64, epoch bool) (Rule, error) {
+type FixedWindow struct {
+	count    int64
+	period   int64
+	epoch    bool
+	calendar Calendar // nil if windows are all of one period
+}
+
+// NewFixedWindow makes the rule of count tokens per window of period µs. With
+// epoch, windows begin at whole multiples of period since the Unix epoch;
+// otherwise a key's window begins with the first token that it takes. An error
+// wraps ErrRange and names the parameter, its value and what would be accepted.
+func NewFixedWindow(count, period int64, epoch bool) (*FixedWindow, error) {
 	if err := checkCount(count, MaxCount); err != nil {
 		return nil, err
 	}
 	if err := checkPeriod("period", period); err != nil {
 		return nil, err
 	}
-	return &fixedWindow{count: count, period: period, epoch: epoch}, nil
+	return &FixedWindow{count: count, period: period, epoch: epoch}, nil
 }
 
 // NewCalendarWindow makes the rule of at most count tokens per window of a
 // calendar. It is a [NewFixedWindow] whose windows are those of c.
-func NewCalendarWindow(count int64, c Calendar) (Rule, error) {
+func NewCalendarWindow(count int64, c Calendar) (*FixedWindow, error) {
 	if err := checkCount(count, MaxCount); err != nil {
 		return nil, err
 	}
@@ -48,30 +58,23 @@ func NewCalendarWindow(count int64, c Calendar) (Rule, error) {
 	if err := checkPeriod("longest window", c.Longest()); err != nil {
 		return nil, err
 	}
-	return &fixedWindow{count: count, calendar: c}, nil
+	return &FixedWindow{count: count, calendar: c}, nil
 }
 
-type fixedWindow struct {
-	count    int64
-	period   int64
-	epoch    bool
-	calendar Calendar // nil if windows are all of one period
-}
-
-// The state of a fixedWindow.
+// The state of a FixedWindow.
 const (
 	windowEnd = iota
 	windowUsed
 	fixedWindowWords
 )
 
-func (w *fixedWindow) Name() string    { return "fixed_window" }
-func (w *fixedWindow) Words() int      { return fixedWindowWords }
-func (w *fixedWindow) Variable() bool  { return false }
-func (w *fixedWindow) Capacity() int64 { return w.count }
+func (w *FixedWindow) Name() string    { return "fixed_window" }
+func (w *FixedWindow) Words() int      { return fixedWindowWords }
+func (w *FixedWindow) Variable() bool  { return false }
+func (w *FixedWindow) Capacity() int64 { return w.count }
 
 // Horizon implements [Rule].
-func (w *fixedWindow) Horizon() int64 {
+func (w *FixedWindow) Horizon() int64 {
 	if w.calendar != nil {
 		return w.calendar.Longest()
 	}
@@ -82,7 +85,7 @@ func (w *fixedWindow) Horizon() int64 {
 // period since the epoch, else 0. Of a calendar they are the count, 0, and the
 // bounds of four windows in order: the one before now's, now's, and the two
 // after it. A twin whose clock is not within these bounds must fail.
-func (w *fixedWindow) Params(now int64) []int64 {
+func (w *FixedWindow) Params(now int64) []int64 {
 	if w.calendar == nil {
 		p := []int64{w.count, w.period, 0}
 		if w.epoch {
@@ -98,7 +101,7 @@ func (w *fixedWindow) Params(now int64) []int64 {
 }
 
 // Do implements [Rule].
-func (w *fixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
+func (w *FixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, fixedWindowWords)
 	end, used := s[windowEnd], s[windowUsed]
 	if end <= a.Now {
@@ -136,7 +139,7 @@ func (w *fixedWindow) Do(s []int64, a Ask) ([]int64, Result) {
 }
 
 // end is the end of the window that now is in.
-func (w *fixedWindow) end(now int64) int64 {
+func (w *FixedWindow) end(now int64) int64 {
 	switch {
 	case w.calendar != nil:
 		_, end := w.calendar.Window(now)
@@ -148,7 +151,7 @@ func (w *fixedWindow) end(now int64) int64 {
 }
 
 // start is the beginning of the window that ends at end.
-func (w *fixedWindow) start(end int64) int64 {
+func (w *FixedWindow) start(end int64) int64 {
 	if w.calendar != nil {
 		start, _ := w.calendar.Window(end - 1)
 		return start
@@ -157,7 +160,7 @@ func (w *fixedWindow) start(end int64) int64 {
 }
 
 // Until implements [Rule].
-func (w *fixedWindow) Until(s []int64) int64 {
+func (w *FixedWindow) Until(s []int64) int64 {
 	if len(s) < fixedWindowWords {
 		return 0
 	}
@@ -166,7 +169,7 @@ func (w *fixedWindow) Until(s []int64) int64 {
 
 // Shift implements [Rule]. The current window ends d earlier; those after it
 // begin where they always do.
-func (w *fixedWindow) Shift(s []int64, d int64) {
+func (w *FixedWindow) Shift(s []int64, d int64) {
 	if len(s) >= fixedWindowWords && s[windowEnd] > 0 {
 		s[windowEnd] = max(1, s[windowEnd]-d)
 	}

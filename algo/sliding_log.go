@@ -2,8 +2,7 @@ package algo
 
 import "fmt"
 
-// NewSlidingLog makes the rule of at most count tokens in any span of period µs,
-// exactly. The count is at most 10,000.
+// A SlidingLog admits at most count tokens in any span of one period, exactly.
 //
 // The idea: remember every admission and count those of the last period. The log
 // is kept in order of time with running totals, so that what is still within the
@@ -25,7 +24,12 @@ import "fmt"
 // entries long, a further one moves the newest entry to its own instant, which
 // counts that entry for longer, never for less. If now lies before the newest
 // entry, it is taken to be that entry's instant.
-func NewSlidingLog(count, period int64) (Rule, error) {
+type SlidingLog struct{ count, period int64 }
+
+// NewSlidingLog makes the rule of count tokens in any span of period µs. The count
+// is at most 10,000. An error wraps ErrRange and names the parameter, its value
+// and what would be accepted.
+func NewSlidingLog(count, period int64) (*SlidingLog, error) {
 	if count > maxEntries {
 		return nil, fmt.Errorf("count %d: %w: want 1 to %d, since every admission is remembered; for more use sliding_window, weighted, or token_bucket", count, ErrRange, maxEntries)
 	}
@@ -35,12 +39,10 @@ func NewSlidingLog(count, period int64) (Rule, error) {
 	if err := checkPeriod("period", period); err != nil {
 		return nil, err
 	}
-	return &slidingLog{count, period}, nil
+	return &SlidingLog{count, period}, nil
 }
 
-type slidingLog struct{ count, period int64 }
-
-// The state of a slidingLog is entries of two words, oldest first: the instant,
+// The state of a SlidingLog is entries of two words, oldest first: the instant,
 // and the tokens of this entry and of all before it in the state. Entries that
 // have left the period are dropped once they are as many as the others.
 const (
@@ -49,14 +51,14 @@ const (
 	entryWords
 )
 
-func (l *slidingLog) Name() string    { return "sliding_log" }
-func (l *slidingLog) Words() int      { return entryWords }
-func (l *slidingLog) Variable() bool  { return true }
-func (l *slidingLog) Capacity() int64 { return l.count }
-func (l *slidingLog) Horizon() int64  { return l.period }
+func (l *SlidingLog) Name() string    { return "sliding_log" }
+func (l *SlidingLog) Words() int      { return entryWords }
+func (l *SlidingLog) Variable() bool  { return true }
+func (l *SlidingLog) Capacity() int64 { return l.count }
+func (l *SlidingLog) Horizon() int64  { return l.period }
 
 // Params are the count and the period.
-func (l *slidingLog) Params(int64) []int64 { return []int64{l.count, l.period} }
+func (l *SlidingLog) Params(int64) []int64 { return []int64{l.count, l.period} }
 
 // entries is s without the words of a state that was never used.
 func entries(s []int64) []int64 {
@@ -89,7 +91,7 @@ func totalBefore(s []int64, i int) int64 {
 }
 
 // Do implements [Rule].
-func (l *slidingLog) Do(words []int64, a Ask) ([]int64, Result) {
+func (l *SlidingLog) Do(words []int64, a Ask) ([]int64, Result) {
 	s := entries(words)
 	now := a.Now // never before the newest entry
 	if len(s) > 0 {
@@ -130,7 +132,7 @@ func (l *slidingLog) Do(words []int64, a Ask) ([]int64, Result) {
 
 // add appends n tokens at now to the entries of which those before from have
 // left the period.
-func (l *slidingLog) add(s []int64, from int, now, n int64) []int64 {
+func (l *SlidingLog) add(s []int64, from int, now, n int64) []int64 {
 	if 2*from >= len(s) {
 		gone := totalBefore(s, from)
 		s = s[:copy(s, s[from:])]
@@ -150,7 +152,7 @@ func (l *slidingLog) add(s []int64, from int, now, n int64) []int64 {
 
 // giveBack takes a.N tokens off the entry of a.At, or off the newest, of those
 // from from on.
-func (l *slidingLog) giveBack(s []int64, from int, a Ask) []int64 {
+func (l *SlidingLog) giveBack(s []int64, from int, a Ask) []int64 {
 	if a.At != 0 {
 		i := bisect(s, from, entryAt, a.At)
 		if i == len(s) || s[i] != a.At {
@@ -180,7 +182,7 @@ func (l *slidingLog) giveBack(s []int64, from int, a Ask) []int64 {
 }
 
 // Until implements [Rule].
-func (l *slidingLog) Until(s []int64) int64 {
+func (l *SlidingLog) Until(s []int64) int64 {
 	if s = entries(s); len(s) == 0 {
 		return 0
 	}
@@ -188,7 +190,7 @@ func (l *slidingLog) Until(s []int64) int64 {
 }
 
 // Shift implements [Rule].
-func (l *slidingLog) Shift(s []int64, d int64) {
+func (l *SlidingLog) Shift(s []int64, d int64) {
 	s = entries(s)
 	for i := 0; i < len(s); i += entryWords {
 		s[i] = max(1, s[i]-d)

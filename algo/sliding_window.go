@@ -2,10 +2,9 @@ package algo
 
 import "fmt"
 
-// NewSlidingWindow makes the rule of at most count tokens in about the last
-// period µs, counted in segments of period/segments µs that begin at whole
-// multiples of their length since the Unix epoch. There are 1 to 100 segments,
-// and they must divide the period into whole microseconds.
+// A SlidingWindow admits at most count tokens in about the last period, counted in
+// segments of it that begin at whole multiples of their length since the Unix
+// epoch.
 //
 // The idea: keep one count per segment, and add up those of the current segment
 // and of the segments − 1 before it. Then what was taken falls out a segment at
@@ -31,11 +30,23 @@ import "fmt"
 //
 // Source: alibaba/Sentinel, LeapArray.java (not weighted); Cloudflare, "How we
 // built rate limiting capable of scaling to millions of domains" (2017), for
-// segments = 1, weighted. We deviate from the latter in integers: the share is
-// rounded up, to the token, and not a float; and from both in that a denied
-// request is not counted. If now lies before the newest segment, it is taken to
-// be that segment's beginning, where most is counted.
-func NewSlidingWindow(count, period int64, segments int, weighted bool) (Rule, error) {
+// segments = 1, weighted. We deviate from the latter in that the share is a whole
+// number of tokens, rounded up, and in that a denied request is not counted. If
+// now lies before the newest segment, it is taken to be that segment's
+// beginning, where most is counted.
+type SlidingWindow struct {
+	count    int64
+	length   int64 // of a segment, µs
+	segments int   // that count in full
+	ring     int   // segments of the state: one more if weighted
+	most     int64 // where the count of one segment saturates
+}
+
+// NewSlidingWindow makes the rule of about count tokens in the last period µs, in 1
+// to 100 segments that divide the period into whole µs. An error wraps ErrRange
+// or, of a weighted window, ErrInexact, and names the parameter, its value and
+// what would be accepted.
+func NewSlidingWindow(count, period int64, segments int, weighted bool) (*SlidingWindow, error) {
 	if err := checkCount(count, MaxCount); err != nil {
 		return nil, err
 	}
@@ -48,7 +59,7 @@ func NewSlidingWindow(count, period int64, segments int, weighted bool) (Rule, e
 	if period%int64(segments) != 0 {
 		return nil, fmt.Errorf("segments %d: %w: want a number that divides the period of %d µs into whole µs", segments, ErrRange, period)
 	}
-	w := &slidingWindow{count: count, length: period / int64(segments), segments: segments, ring: segments, most: maxUsed}
+	w := &SlidingWindow{count: count, length: period / int64(segments), segments: segments, ring: segments, most: maxUsed}
 	if weighted {
 		w.ring++
 		w.most = min(w.most, MaxInstant/w.length)
@@ -61,31 +72,23 @@ func NewSlidingWindow(count, period int64, segments int, weighted bool) (Rule, e
 
 const maxSegments = 100
 
-type slidingWindow struct {
-	count    int64
-	length   int64 // of a segment, µs
-	segments int   // that count in full
-	ring     int   // segments of the state: one more if weighted
-	most     int64 // where the count of one segment saturates
-}
-
-// The state of a slidingWindow is the number of the newest segment, plus one,
+// The state of a SlidingWindow is the number of the newest segment, plus one,
 // and the counts of the newest segment and of those before it, newest first.
 const (
 	newestSegment = iota
 	segmentCounts
 )
 
-func (w *slidingWindow) Name() string    { return "sliding_window" }
-func (w *slidingWindow) Words() int      { return segmentCounts + w.ring }
-func (w *slidingWindow) Variable() bool  { return false }
-func (w *slidingWindow) Capacity() int64 { return w.count }
-func (w *slidingWindow) Horizon() int64  { return int64(w.ring) * w.length }
+func (w *SlidingWindow) Name() string    { return "sliding_window" }
+func (w *SlidingWindow) Words() int      { return segmentCounts + w.ring }
+func (w *SlidingWindow) Variable() bool  { return false }
+func (w *SlidingWindow) Capacity() int64 { return w.count }
+func (w *SlidingWindow) Horizon() int64  { return int64(w.ring) * w.length }
 
 // Params are the count, the length of a segment, the segments that count in
 // full, the segments kept (one more if weighted), and where the count of one
 // segment saturates.
-func (w *slidingWindow) Params(int64) []int64 {
+func (w *SlidingWindow) Params(int64) []int64 {
 	return []int64{w.count, w.length, int64(w.segments), int64(w.ring), w.most}
 }
 
@@ -97,7 +100,7 @@ type segmentView struct {
 	elapsed int64   // µs since the beginning of the current one
 }
 
-func (w *slidingWindow) view(s []int64, now int64) segmentView {
+func (w *SlidingWindow) view(s []int64, now int64) segmentView {
 	newest := s[newestSegment] - 1
 	v := segmentView{counts: s[segmentCounts:w.Words()], current: max(newest, now/w.length)}
 	v.back = v.current - newest
@@ -115,7 +118,7 @@ func (v *segmentView) ago(i int) int64 {
 }
 
 // balance is the number of whole tokens left.
-func (w *slidingWindow) balance(v *segmentView) int64 {
+func (w *SlidingWindow) balance(v *segmentView) int64 {
 	left := w.count
 	for i := range w.segments {
 		left -= v.ago(i)
@@ -130,7 +133,7 @@ func (w *slidingWindow) balance(v *segmentView) int64 {
 // fits is the first instant at which n ≤ count tokens fit, which they do not now.
 // As the current segment moves on by k, the k oldest of the full ones fall out,
 // and the youngest of these is the one that is weighted.
-func (w *slidingWindow) fits(v *segmentView, n int64) int64 {
+func (w *SlidingWindow) fits(v *segmentView, n int64) int64 {
 	room := w.count - n
 	for i := range w.segments {
 		room -= v.ago(i)
@@ -148,7 +151,7 @@ func (w *slidingWindow) fits(v *segmentView, n int64) int64 {
 }
 
 // Do implements [Rule].
-func (w *slidingWindow) Do(s []int64, a Ask) ([]int64, Result) {
+func (w *SlidingWindow) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, w.Words())
 	v := w.view(s, a.Now)
 	balance := w.balance(&v)
@@ -179,7 +182,7 @@ func (w *slidingWindow) Do(s []int64, a Ask) ([]int64, Result) {
 }
 
 // advance makes the current segment the newest of s.
-func (w *slidingWindow) advance(s []int64, v *segmentView) {
+func (w *SlidingWindow) advance(s []int64, v *segmentView) {
 	back := int(min(v.back, int64(w.ring)))
 	copy(v.counts[back:], v.counts)
 	clear(v.counts[:back])
@@ -188,7 +191,7 @@ func (w *slidingWindow) advance(s []int64, v *segmentView) {
 }
 
 // giveBack takes a.N tokens off the segment of a.At, or off the newest.
-func (w *slidingWindow) giveBack(s []int64, a Ask) {
+func (w *SlidingWindow) giveBack(s []int64, a Ask) {
 	n, counts := a.N, s[segmentCounts:w.Words()]
 	if a.At != 0 {
 		i := s[newestSegment] - 1 - a.At/w.length
@@ -205,7 +208,7 @@ func (w *slidingWindow) giveBack(s []int64, a Ask) {
 }
 
 // Until implements [Rule].
-func (w *slidingWindow) Until(s []int64) int64 {
+func (w *SlidingWindow) Until(s []int64) int64 {
 	if len(s) < w.Words() {
 		return 0
 	}
@@ -219,7 +222,7 @@ func (w *slidingWindow) Until(s []int64) int64 {
 
 // Shift implements [Rule]. It moves the state by whole segments, rounded down:
 // what is counted stays counted.
-func (w *slidingWindow) Shift(s []int64, d int64) {
+func (w *SlidingWindow) Shift(s []int64, d int64) {
 	if len(s) >= w.Words() && s[newestSegment] > 0 {
 		s[newestSegment] = max(1, s[newestSegment]-d/w.length)
 	}
