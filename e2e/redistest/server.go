@@ -1,0 +1,137 @@
+// Package redistest runs real Redis servers for tests: one, or a cluster of six,
+// on free ports of the loopback interface, ended with the test.
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A Server is a running redis-server.
+type Server struct {
+	// Addr is its host:port.
+	Addr string
+
+	port int
+	cmd  *exec.Cmd
+	log  string
+}
+
+// Start runs a redis-server that keeps nothing on disk, with directives of its
+// configuration added, such as "maxmemory 3mb". It ends with the test. The test
+// fails if redis-server is not installed.
+func Start(t testing.TB, directives ...string) *Server {
+	t.Helper()
+	s, err := start(t, FreePort(t), directives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func start(t testing.TB, port int, directives []string) (*Server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("redistest: these tests need a real Redis, 6.2 or later: install it (Debian: apt-get install redis-server): %w", err)
+	}
+	dir := t.TempDir()
+	s := &Server{port: port, Addr: "127.0.0.1:" + strconv.Itoa(port), log: filepath.Join(dir, "log")}
+	conf := []string{
+		"bind 127.0.0.1", "port " + strconv.Itoa(port), "dir " + dir, "logfile " + s.log,
+		`save ""`, "appendonly no", "daemonize no", "maxmemory-policy noeviction",
+	}
+	file := filepath.Join(dir, "redis.conf")
+	if err := os.WriteFile(file, []byte(strings.Join(append(conf, directives...), "\n")+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	s.cmd = exec.Command(path, file)
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	t.Cleanup(s.Stop)
+	return s, s.await()
+}
+
+// await polls until the server answers.
+func (s *Server) await() error {
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if c, err := Dial(s.Addr); err == nil {
+			_, err = c.Do("PING")
+			c.Close()
+			if _, answered := err.(Error); err == nil || answered {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			log, _ := os.ReadFile(s.log)
+			return fmt.Errorf("redistest: redis-server at %s does not answer; its log:\n%s", s.Addr, log)
+		}
+	}
+}
+
+// Stop ends the server at once, as a crash would. Stopping again does nothing.
+func (s *Server) Stop() {
+	if s.cmd.ProcessState == nil {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	}
+}
+
+// Do sends one command on a connection of its own and fails the test on an error.
+func (s *Server) Do(t testing.TB, args ...any) any {
+	t.Helper()
+	c, err := Dial(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	v, err := c.Do(args...)
+	if err != nil {
+		t.Fatalf("%v = %v", args, err)
+	}
+	return v
+}
+
+// FreePort is a port of the loopback interface that was free a moment ago, low
+// enough that a cluster's bus port, 10,000 above it, exists too.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		// Kernels hand out ephemeral ports from 32768 up; the bus port of a lower
+		// half of them is out of their way.
+		port = 12000 + port%20000
+		if free(port) && free(port+10000) {
+			return port
+		}
+	}
+	t.Fatal("redistest: no free port")
+	return 0
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}

@@ -1,0 +1,303 @@
+package redistest_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/redisstore"
+)
+
+var (
+	twinAsks = flag.Int("twin.asks", 4000, "random asks per rule of the twin tests")
+	twinSeed = flag.Uint64("twin.seed", 1, "seed of the twin tests")
+)
+
+// A twin compares one rule with its twin in a real Redis: the same random asks at
+// the same instants to both, on the same state; every result, and the words of
+// every state, have to be the same.
+type twin struct {
+	t    testing.TB
+	c    *redistest.Conn
+	sha  string
+	rule algo.Rule
+	key  string
+	rng  *rand.Rand
+
+	now   int64
+	words []int64 // the rule's state
+	last  int64   // the largest instant at which it was written; 0: no state
+	ids   bool    // also ask for named slots
+}
+
+// runTwins runs the rules against one server.
+func runTwins(t *testing.T, rules map[string]algo.Rule) {
+	s := redistest.Start(t)
+	for name, rule := range rules {
+		t.Run(name, func(t *testing.T) {
+			c, err := redistest.Dial(s.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			sha, err := c.Do("SCRIPT", "LOAD", redisstore.Script())
+			if err != nil {
+				t.Fatalf("SCRIPT LOAD: %v", err)
+			}
+			w := &twin{t: t, c: c, sha: sha.(string), rule: rule, key: name,
+				rng: rand.New(rand.NewPCG(*twinSeed, 0)), now: 1_700_000_000_000_000,
+				ids: rule.Name() == "concurrency"}
+			w.run(*twinAsks)
+		})
+	}
+}
+
+// step is one ask and what the rule says of it.
+type step struct {
+	clock   int64
+	ask     algo.Ask
+	want    algo.Result
+	unknown bool    // the ask is a Return of a slot that nobody holds
+	now     int64   // after the guard
+	words   []int64 // the state after it; nil: none
+	last    int64
+}
+
+func (w *twin) run(n int) {
+	admitted, denied := 0, 0
+	for done := 0; done < n; done += 50 {
+		var steps []step
+		for range 50 {
+			st := w.next()
+			steps = append(steps, st)
+			w.send(st)
+			w.c.Send("GET", w.key)
+			if st.want.OK {
+				admitted++
+			} else {
+				denied++
+			}
+		}
+		if err := w.c.Flush(); err != nil {
+			w.t.Fatal(err)
+		}
+		for i, st := range steps {
+			w.check(done+i, st)
+		}
+	}
+	w.t.Logf("%d OK, %d denied", admitted, denied)
+}
+
+// next makes up an ask and lets the rule answer it, behind the clock guard that
+// the script has.
+func (w *twin) next() step {
+	w.now += w.jump()
+	a := algo.Ask{Op: algo.Op(w.rng.IntN(5)), N: w.amount()}
+	if w.rng.IntN(2) == 0 {
+		a.Op = algo.Take
+	}
+	if a.Op == algo.Return && w.rng.IntN(2) == 0 {
+		a.At = w.now - w.rng.Int64N(w.rule.Horizon()+2)
+	}
+	if w.ids && (a.Op == algo.Take || a.Op == algo.Return) && w.rng.IntN(2) == 0 {
+		a.ID, a.TTL, a.N = 1+w.rng.Uint64N(5), 1+w.rng.Int64N(2*w.rule.Horizon()), max(1, a.N)
+		if a.Op == algo.Return {
+			a.N, a.At, a.TTL = 0, 0, 0
+		}
+	}
+	words, last := slices.Clone(w.words), w.last
+	now := w.now
+	if back := last - now; back > 0 {
+		if back <= w.rule.Horizon() {
+			now = last
+		} else {
+			w.rule.Shift(words, back)
+			last = now
+		}
+	}
+	if a.Op == algo.Take && a.N == 0 && a.ID == 0 {
+		a.Op = algo.Peek // as the script does
+	}
+	a.Now = now
+	before := slices.Clone(words)
+	words, r := w.rule.Do(words, a)
+	if a.ID != 0 && a.Op == algo.Return && r.Granted == 0 {
+		// The script says that nobody holds the slot, and writes nothing.
+		return step{clock: w.now, ask: a, want: algo.Result{}, unknown: true, now: now, words: w.words, last: w.last}
+	}
+	if !r.OK || a.Op == algo.Peek {
+		if !slices.Equal(trim(words), trim(before)) {
+			w.t.Fatalf("%+v = %+v changed %v to %v", a, r, before, words)
+		}
+	} else if w.last = max(last, now); r.Reset == 0 {
+		w.words, w.last = nil, 0
+	} else {
+		w.words = slices.Clone(words)
+	}
+	if until := w.rule.Until(words); max(0, until-now) != r.Reset {
+		w.t.Fatalf("%+v = %+v, but Until is %d", a, r, until-now)
+	}
+	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last}
+}
+
+// trim is words without what is never used.
+func trim(words []int64) []int64 {
+	for _, v := range words {
+		if v != 0 {
+			return words
+		}
+	}
+	return nil
+}
+
+// jump is how far the clock moves: mostly little, sometimes beyond the horizon,
+// sometimes back.
+func (w *twin) jump() int64 {
+	h := w.rule.Horizon()
+	if w.now > 5_000_000_000_000_000 {
+		return -w.rng.Int64N(1000) // doubles end at 2^53, 9·10^15
+	}
+	token := max(1, h/max(1, w.rule.Capacity()))
+	switch w.rng.IntN(12) {
+	case 0, 1, 2:
+		return 0
+	case 3:
+		return 1
+	case 4, 5, 6:
+		return w.rng.Int64N(2 * token)
+	case 7, 8:
+		return w.rng.Int64N(max(2, h/4))
+	case 9:
+		return w.rng.Int64N(2 * h)
+	case 10:
+		return -w.rng.Int64N(min(h, 1_000_000_000) + 1)
+	}
+	if w.now > 1_600_000_000_000_000 && w.now < 2_000_000_000_000_000 && h < 1<<40 {
+		return -w.rng.Int64N(3 * h)
+	}
+	return 0
+}
+
+func (w *twin) amount() int64 {
+	c := w.rule.Capacity()
+	switch w.rng.IntN(10) {
+	case 0:
+		return 0
+	case 1:
+		return w.rng.Int64N(c + 2)
+	case 2:
+		return c
+	case 3:
+		return c + 1
+	case 4:
+		if w.rng.IntN(20) == 0 {
+			return []int64{algo.MaxCount, algo.MaxCount + 1, algo.MaxInstant}[w.rng.IntN(3)]
+		}
+		return 1 + w.rng.Int64N(max(1, c/3))
+	}
+	return 1
+}
+
+func (w *twin) send(s step) {
+	verb, more := int(s.ask.Op), 0
+	args := []any{"EVALSHA", w.sha, 1, w.key, s.clock, 3_600_000, 0, 1}
+	rule := []any{ruleName(w.rule), pack(w.rule, s.clock)}
+	if s.ask.ID != 0 {
+		verb = map[algo.Op]int{algo.Take: 6, algo.Return: 8}[s.ask.Op]
+	}
+	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both roads of the script
+		more = 12
+		rest, err := json.Marshal([]any{0, s.ask.At, s.ask.TTL, s.ask.ID, 0, 0, 0})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		rule = append(rule, string(rest))
+	}
+	args = append(args, 1, 10, verb, s.ask.N, more)
+	w.c.Send(append(args, rule...)...)
+}
+
+// ruleName is the name of a rule as the script takes it: of a rule around
+// another, both.
+func ruleName(r algo.Rule) string {
+	if outer, ok := r.(interface{ Inner() algo.Rule }); ok {
+		return r.Name() + "/" + ruleName(outer.Inner())
+	}
+	return r.Name()
+}
+
+func pack(r algo.Rule, now int64) string {
+	var b []byte
+	for _, p := range append(r.Params(now), r.Horizon()) {
+		b = binary.LittleEndian.AppendUint64(b, uint64(p))
+	}
+	return string(b)
+}
+
+func (w *twin) check(i int, s step) {
+	reply, err := w.c.Receive()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stored, err := w.c.Receive()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	want := fmt.Sprint([]any{b2i(s.want.OK), s.want.Granted, s.want.Balance, never(s.want.Retry), s.want.Reset, s.want.Delay, s.now})
+	if s.unknown {
+		want = fmt.Sprint([]any{2, 0, 0, 0, 0, 0, s.now})
+	}
+	if got := fmt.Sprint(reply); got != want {
+		w.t.Fatalf("step %d: %+v at %d: the twin says %v, the rule %v\n(code, granted, balance, retry, reset, delay, now); stored %v, want %v %v",
+			i, s.ask, s.clock, got, want, stored, s.words, s.last)
+	}
+	wantStored := "<nil>"
+	if s.last != 0 {
+		text, err := json.Marshal(append(slices.Clone(s.words), s.last))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		wantStored = string(text)
+	}
+	if got := fmt.Sprint(stored); got != wantStored {
+		w.t.Fatalf("step %d: %+v = %+v: the twin stores %s, the rule %s", i, s.ask, s.want, got, wantStored)
+	}
+}
+
+func b2i(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func never(retry int64) int64 {
+	if retry == math.MaxInt64 {
+		return -1
+	}
+	return retry
+}
+
+func TestTwinTokenBucket(t *testing.T) {
+	rules := map[string]algo.Rule{}
+	for _, c := range [][3]int64{
+		{10, 1_000_000, 20}, {1, 1_000_000, 1}, {3, 1_000_000, 3}, {7, 3_600_000_000, 100},
+		{6000, 1_000_000, 6000}, {10_000_000, 1_000_000, 1000}, {1, 31_557_600_000_000, 5},
+		{999_983, 1_000_003, 77}, {1 << 40, 86_400_000_001, 1 << 20}, {1<<40 - 1, algo.MaxSpan, 10},
+		{1_000_003, 7, 1 << 30}, {1<<30 + 7, 1<<31 + 11, 5000},
+	} {
+		r, err := algo.NewTokenBucket(c[0], c[1], c[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules[fmt.Sprintf("%d per %dus burst %d", c[0], c[1], c[2])] = r
+	}
+	runTwins(t, rules)
+}

@@ -1,0 +1,2 @@
+// Package redisstore keeps limits in Redis or Valkey.
+package redisstore

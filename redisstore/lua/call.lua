@@ -1,0 +1,132 @@
+-- The general road of a call: any number of requests, of any kind.
+
+local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
+local slack = ARGV[2] + 0
+local clock
+local rules, states = {}, {}
+
+-- guard keeps time from going back for a state that was written at last: a step
+-- back that is no longer than the horizon stands still, a longer one takes the
+-- state along. It then settles what is due. It returns a problem, or nothing.
+local function guard(st, horizon, holds)
+  local back = st.last - clock
+  if back > 0 then
+    if back <= horizon then
+      st.now, back = st.last, 0
+    else
+      st.twin.shift(st.s, st.p, back)
+      st.last = clock
+    end
+  end
+  if st.due and (back > 0 or st.due <= st.now) then
+    if holds == 0 then return 3 end
+    use('holds').settle(st, holds, back)
+  end
+end
+
+local function rule_at(i)
+  local r = rules[i]
+  if not r then
+    local packed = ARGV[i + 1]
+    local p = { struct.unpack('<' .. string.rep('i8', #packed / 8), packed) }
+    local c = #p
+    r = { p = p, twin = use(ARGV[i]), horizon = p[c - 1] }
+    p[c], p[c - 1] = nil, nil
+    rules[i] = r
+  end
+  return r
+end
+
+-- open gives the state at KEYS[key] under the rule at ARGV[rule], at the instant
+-- of this call; or nil and a problem.
+local function open(key, rule, holds)
+  local st = states[key]
+  if st then return st end
+  local r = rule_at(rule)
+  local v, s, last = redis.pcall('GET', KEYS[key]), nil, 0
+  if not v then
+    s = {}
+  elseif type(v) == 'table' then
+    return nil, v.err
+  else
+    local fine
+    fine, s = pcall(cjson.decode, v)
+    if not fine or type(s) ~= 'table' then return nil, BAD_STATE end
+  end
+  st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v }
+  if v then
+    local c = #s
+    last, s[c] = s[c], nil
+    if type(last) == 'table' then
+      st.due, st.far, last, s[c - 1] = last[1], last[2], s[c - 1], nil
+    end
+    if type(last) ~= 'number' then return nil, BAD_STATE end
+  end
+  st.last = last
+  if clock < last or st.due then
+    local problem = guard(st, r.horizon, holds)
+    if problem then return nil, problem end
+  end
+  states[key] = st
+  return st
+end
+
+-- answer decides one request. A Take of nothing is a Peek.
+local function answer(key, rule, verb, n, more)
+  local x = more ~= 0 and use('holds').rest(more) or nil
+  local st, problem = open(key, rule, x and x[1] or 0)
+  if not st then return problem, 0, 0, 0, 0, 0, clock end
+  if verb == TAKE and n == 0 then verb = PEEK end
+  if verb >= RESET or x and x[8] then return use('holds').answer(st, verb, n, x, open) end
+  local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
+  if not ok then return 0, granted, balance, retry, reset, delay, st.now end
+  if verb ~= PEEK then st.dirty, st.reset = true, reset end
+  return 1, granted, balance, retry, reset, delay, st.now
+end
+
+-- text is a state as it is stored.
+local function text(s, last, due, far)
+  local c = #s
+  if c == 2 and not due then return format('[%d,%d,%d]', s[1], s[2], last) end
+  local out = {}
+  for i = 1, c do out[i] = format('%d', s[i]) end
+  out[c + 1] = format('%d', last)
+  if due then out[c + 2] = format('[%d,%d]', due, far) end
+  return '[' .. table.concat(out, ',') .. ']'
+end
+
+-- write stores what became of a state, for as long as it means something: to the
+-- millisecond above, and one more.
+local function write(st)
+  if st.h then use('holds').write(st, slack) end
+  local now, live = st.now, st.reset
+  if st.far and st.far - now > live then live = st.far - now end
+  if live > 0 then
+    local s = st.reset > 0 and st.s or {}
+    local last = now > st.last and now or st.last
+    call('SET', KEYS[st.key], text(s, last, st.due, st.far), 'PX', format('%d', (live + 999) / 1000 + 1 + slack))
+  elseif st.exists then
+    call('DEL', KEYS[st.key])
+  end
+end
+
+local function run(now)
+  clock = now
+  local out, count, fits = {}, 0, true
+  for i = 5, ARGV[4] * 5, 5 do
+    local code, granted, balance, retry, reset, delay, at =
+      answer(ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0, ARGV[i + 4] + 0)
+    fits = fits and code == 1
+    out[count + 1], out[count + 2], out[count + 3], out[count + 4] = code, granted, balance, retry
+    out[count + 5], out[count + 6], out[count + 7] = reset, delay, at
+    count = count + 7
+  end
+  if fits or ARGV[3] == '0' then
+    for _, st in pairs(states) do
+      if st.dirty then write(st) end
+    end
+  end
+  return out
+end
+
+return { run = run, text = text }

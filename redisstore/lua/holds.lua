@@ -1,0 +1,223 @@
+-- Reservations: holds that give back by themselves; and the other rare requests,
+-- Reset and those that carry a state over from an older limit.
+--
+-- A hold is [n, at, deadline, settled] in the hash at KEYS[h] under the id of its
+-- reservation, and its deadline is the score of its id in the sorted set at
+-- KEYS[h + 1]. It stays, settled, until its deadline, so that asking again is
+-- answered as the first time.
+--
+-- The rest of a request is a JSON array in ARGV: [holds, at, ttl, id, name, carry,
+-- capacity, then four numbers per limit that used to govern the key]
+--   holds     index in KEYS of its holds, or 0
+--   at        Return: instant of the charge, µs; 0: the newest
+--   ttl       Reserve: µs
+--   id        number of a concurrency slot; 0: none
+--   name      index in ARGV of the reservation's id; 0: none
+--   carry     weir.Carry
+--   capacity  of the rule
+--   key, rule, holds, capacity of an older limit
+
+local N, AT, DEADLINE, SETTLED = 1, 2, 3, 4
+local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
+
+local function rest(more) return cjson.decode(ARGV[more]) end
+
+local function micros(v) return format('%d', v) end
+
+-- use_holds makes st ready to read and change its holds. Changes stay in
+-- st.holds until they are written; false is a hold to delete.
+local function use_holds(st, h)
+  if not st.h then st.h, st.holds = h, {} end
+end
+
+local function find(st, id)
+  local hold = st.holds[id]
+  if hold == nil and not st.wiped then
+    local v = call('HGET', KEYS[st.h], id)
+    hold = v and cjson.decode(v) or false
+  end
+  return hold
+end
+
+local function put(st, id, hold)
+  st.holds[id] = hold
+  if not st.due or hold[DEADLINE] < st.due then st.due = hold[DEADLINE] end
+  if not st.far or hold[DEADLINE] > st.far then st.far = hold[DEADLINE] end
+end
+
+-- settle gives back what holds are due, and forgets them. back is by how much
+-- the clock was found to run ahead: every hold moves along.
+local function settle(st, h, back)
+  use_holds(st, h)
+  local due, first
+  if back > 0 then
+    local ids = call('ZRANGE', KEYS[h + 1], '0', '-1')
+    due = {}
+    for _, id in ipairs(ids) do
+      local hold = find(st, id)
+      if hold then
+        hold[AT] = math.max(1, hold[AT] - back)
+        hold[DEADLINE] = math.max(1, hold[DEADLINE] - back)
+        st.holds[id] = hold
+        if hold[DEADLINE] <= st.now then
+          due[#due + 1] = id
+        elseif not first or hold[DEADLINE] < first then
+          first = hold[DEADLINE]
+        end
+      end
+    end
+    st.far = st.far - back
+  else
+    due = call('ZRANGEBYSCORE', KEYS[h + 1], '-inf', micros(st.now))
+    first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+    first = first and tonumber(first)
+  end
+  for _, id in ipairs(due) do
+    local hold = find(st, id)
+    if hold and hold[SETTLED] == 0 then
+      local _
+      _, _, _, _, st.reset = st.twin.decide(st.s, st.p, RETURN, st.now, hold[N], hold[AT], 0, 0)
+    end
+    st.holds[id] = false
+  end
+  st.due = first
+  if not first then st.far = nil end
+end
+
+-- change asks the twin and, if it agrees, marks the state as changed.
+local function change(st, op, n, at, id, ttl)
+  local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
+  if ok and op ~= PEEK then st.dirty, st.reset = true, reset end
+  return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
+end
+
+local function peek(st)
+  return change(st, PEEK, 0, 0, 0, 0)
+end
+
+-- same is the answer to a reservation that is asked for again.
+local function same(st, granted)
+  local _, _, balance, _, reset = peek(st)
+  return 1, granted, balance, 0, reset, 0, st.now
+end
+
+local function reserve(st, n, ttl, id)
+  local hold = find(st, id)
+  if hold then return same(st, hold[N]) end
+  local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
+  if code == 1 then
+    put(st, id, { n, now, now + ttl, 0 })
+  end
+  return code, granted, balance, retry, reset, delay, now
+end
+
+local function finish(st, actual, id)
+  local hold = find(st, id)
+  if not hold then return 2, 0, 0, 0, 0, 0, st.now end
+  if hold[SETTLED] ~= 0 then return same(st, 0) end
+  local over = actual - hold[N]
+  put(st, id, { hold[N], hold[AT], hold[DEADLINE], 1 })
+  if over > 0 then return change(st, CHARGE, over, 0, 0, 0) end
+  return change(st, RETURN, -over, hold[AT], 0, 0)
+end
+
+local function act(st, verb, n, x)
+  if verb < RESET then return change(st, verb, n, x[2], 0, 0) end
+  if verb == RESET then
+    use_holds(st, x[1])
+    st.s, st.holds, st.wiped, st.due, st.far = {}, {}, true, nil, nil
+    local code, _, balance, _, reset, _, now = peek(st)
+    st.dirty, st.reset = true, 0
+    return code, 0, balance, 0, reset, 0, now
+  end
+  if verb == CANCEL then n = 0 end
+  if x[4] ~= 0 then -- a slot: its state remembers it
+    if verb == RESERVE then return change(st, TAKE, n, 0, x[4], x[3]) end
+    local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, RETURN, st.now, 0, 0, x[4], 0)
+    if granted == 0 then return 2, 0, 0, 0, 0, 0, st.now end
+    st.dirty, st.reset = true, reset
+    return 1, granted, balance, retry, reset, delay, st.now
+  end
+  use_holds(st, x[1])
+  if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
+  return finish(st, n, ARGV[x[5]])
+end
+
+-- left is how many of b tokens of an old capacity a new one starts with.
+local function left(carry, b, old, new)
+  if carry == PROPORTIONAL then
+    local size = math.abs(b)
+    if size * (new / old) > MAX_INSTANT / 2 then return b < 0 and -MAX_INSTANT or new end
+    local whole, rest = use('emission').product(old, floor(new / old), new % old, size)
+    if b >= 0 then return whole end
+    return rest > 0 and -whole - 1 or -whole
+  elseif carry == AS_IS then
+    return math.min(b, new)
+  elseif carry == ADDITIVE then
+    return math.min(new, b + math.max(0, new - old))
+  end
+  return new
+end
+
+-- carry brings the state of the first older limit that has one over into st, if
+-- st has none. It gives that older state, to be deleted if the request is
+-- granted; or nil, and a problem if there is one.
+local function carry(st, x, open)
+  local _, _, _, _, reset = peek(st)
+  if reset > 0 then return nil end
+  for i = 8, #x, 4 do
+    local old, problem = open(x[i], x[i + 1], x[i + 2])
+    if not old then return nil, problem end
+    local _, _, balance, _, until_reset = peek(old)
+    if until_reset > 0 then
+      st.s = {}
+      local owed = math.min(x[7] - left(x[6], balance, x[i + 3], x[7]), MAX_INSTANT)
+      if st.twin.carried then
+        st.twin.carried(st.s, st.p, st.now, owed)
+      elseif owed > 0 then
+        st.twin.decide(st.s, st.p, CHARGE, st.now, owed, 0, 0, 0)
+      end
+      return old
+    end
+  end
+  return nil
+end
+
+local function answer(st, verb, n, x, open)
+  local before = st.s
+  local old, problem = carry(st, x, open)
+  if problem then return problem, 0, 0, 0, 0, 0, st.now end
+  local code, granted, balance, retry, reset, delay, now = act(st, verb, n, x)
+  if old then
+    if code == 1 and verb ~= PEEK then
+      old.s, old.reset, old.dirty = {}, 0, true
+    else
+      st.s = before
+    end
+  end
+  return code, granted, balance, retry, reset, delay, now
+end
+
+-- write stores what became of the holds of st, each key with a TTL.
+local function write(st, slack)
+  local h, d = KEYS[st.h], KEYS[st.h + 1]
+  if st.wiped then call('DEL', h, d) end
+  local some = false
+  for id, hold in pairs(st.holds) do
+    if hold then
+      call('HSET', h, id, format('[%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[SETTLED]))
+      call('ZADD', d, micros(hold[DEADLINE]), id)
+      some = true
+    else
+      call('HDEL', h, id)
+      call('ZREM', d, id)
+    end
+  end
+  if some then
+    local ttl = micros((st.far - st.now + 999) / 1000 + 1 + slack)
+    call('PEXPIRE', h, ttl)
+    call('PEXPIRE', d, ttl)
+  end
+end
+
+return { rest = rest, settle = settle, answer = answer, write = write }

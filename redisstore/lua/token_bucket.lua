@@ -1,0 +1,90 @@
+-- Twin of algo/token_bucket.go, where the idea and the formula are.
+--
+-- State: s[1] µs and s[2] units of the TAT.
+-- Params: k, T as µs and units, burst, cost(burst) as µs and units, most.
+--
+-- The arithmetic on pairs of emission.lua is written out here, because this is
+-- what nearly every call runs.
+
+-- balance is the number of whole tokens in a gap, where rem may be negative: it
+-- estimates by doubles, which is off by one at most, and the exact cost decides.
+local function balance(p, gap, rem)
+  local k, tu, tr = p[1], p[2], p[3]
+  if rem < 0 then gap, rem = gap - 1, rem + k end
+  if k == 1 then
+    local n = floor(gap / tu)
+    return n < -MAX_COUNT and -MAX_COUNT or n
+  elseif gap < 0 then
+    return use('emission').tokens(k, tu, tr, gap, rem)
+  end
+  local n = floor((gap + rem / k) / (tu + tr / k))
+  local units = n * tr
+  if units > MAX_INSTANT then return use('emission').tokens(k, tu, tr, gap, rem) end
+  local whole = floor(units / k)
+  local over, over_rem = n * tu + whole - gap, units - whole * k - rem
+  if over > 0 or over == 0 and over_rem > 0 then return n - 1 end
+  over, over_rem = over + tu, over_rem + tr
+  if over_rem >= k then over, over_rem = over + 1, over_rem - k end
+  if over < 0 or over == 0 and over_rem <= 0 then return n + 1 end
+  return n
+end
+
+local function decide(s, p, op, now, n)
+  local k, most, span, span_rem = p[1], p[7], p[5], p[6]
+  local u, m = s[1] or 0, s[2] or 0
+  if u < now then u, m = now, 0 end
+  local ok, granted, retry, want = true, 0, 0, n
+  if op == TAKE_UP_TO then
+    want = balance(p, span - u + now, span_rem - m)
+    if want > n then want = n end
+    if want < 0 then want = 0 end
+    if want == 0 and n > 0 then want, ok = 1, false end
+  end
+  local count = want > most and most or want
+  local cost, units = count * p[2], count * p[3]
+  if units > MAX_INSTANT then
+    cost, units = use('emission').product(k, p[2], p[3], count)
+  elseif units > 0 then
+    local whole = floor(units / k)
+    cost, units = cost + whole, units - whole * k
+  end
+  if op == RETURN then
+    u, m = u - cost, m - units
+    if m < 0 then u, m = u - 1, m + k end
+    if u < now then u, m = now, 0 end
+  else
+    local after, rem = u + cost, m + units
+    if rem >= k then after, rem = after + 1, rem - k end
+    if op == CHARGE then
+      granted = n
+      if after < now + MAX_SPAN then
+        u, m = after, rem
+      elseif u < now + MAX_SPAN then
+        u, m = now + MAX_SPAN, 0
+      end
+    elseif want == 0 then
+      granted = 0
+    elseif want > p[4] then
+      ok, retry = false, NEVER
+    else
+      local wait, wait_rem = after - span - now, rem - span_rem
+      if wait_rem < 0 then wait, wait_rem = wait - 1, wait_rem + k end
+      if wait > 0 or wait == 0 and wait_rem > 0 then
+        ok, retry = false, wait_rem > 0 and wait + 1 or wait
+      elseif op ~= PEEK then
+        u, m, granted = after, rem, want
+      end
+    end
+  end
+  local reset = (m > 0 and u + 1 or u) - now
+  if ok and op ~= PEEK then
+    if reset == 0 then s[1], s[2] = 0, 0 else s[1], s[2] = u, m end
+  end
+  return ok, granted, balance(p, span - u + now, span_rem - m), retry, reset, 0
+end
+
+local function shift(s, p, d)
+  if s[1] and s[1] > 0 then s[1] = math.max(1, s[1] - d) end
+end
+
+return { decide = decide, shift = shift }

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+)
+
+//go:embed lua/*.lua
+var luaFiles embed.FS
+
+// Script is the one script that decides every request, as package redisstore
+// sends it and as another program may that shares its keys: lua/main.lua states
+// its keys, arguments and reply. It never contains anything of a request.
+func Script() string { return script().text }
+
+type scriptText struct{ text, sha string }
+
+var script = sync.OnceValue(func() scriptText {
+	text := assemble()
+	// Redis names scripts by their SHA-1; nothing here relies on it for security.
+	sum := sha1.Sum([]byte(text))
+	return scriptText{text, hex.EncodeToString(sum[:])}
+})
+
+// assemble puts the files of the directory lua together. Those between prelude
+// and main become branches of one function, so that a call pays only for the
+// algorithms that it uses.
+func assemble() string {
+	names, err := fs.Glob(luaFiles, "lua/*.lua")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	var b strings.Builder
+	b.WriteString(read("lua/prelude.lua"))
+	b.WriteString("local function use(name)\n")
+	for _, f := range names {
+		name := strings.TrimSuffix(path.Base(f), ".lua")
+		if name == "prelude" || name == "main" {
+			continue
+		}
+		b.WriteString("if name == '" + name + "' then\n" + read(f) + "end\n")
+	}
+	b.WriteString("local outer, inner = string.match(name, '^([^/]+)/(.+)$')\n" +
+		"if outer then return use(outer)(use(inner)) end\n" +
+		"error('weir: no algorithm ' .. name)\nend\n")
+	b.WriteString(read("lua/main.lua"))
+	return b.String()
+}
+
+func read(name string) string {
+	text, err := luaFiles.ReadFile(name)
+	if err != nil {
+		panic(err) // embedded with the package
+	}
+	return string(text)
+}
