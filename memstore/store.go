@@ -52,43 +52,31 @@ func (s *Store) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
 		rule := r.Limit.Rule()
 		var res algo.Result
-		var at int64
 		var ok bool
-		switch b := rule.(type) {
-		case *algo.TokenBucket: // by its own name, as it is the most usual one
-			if b.Units() <= maxUnits {
-				res, ok = s.bucket(b, &r, hash, now)
-				at = now
-			} else {
-				res, at, ok = s.wide(rule, &r, hash, now)
-			}
-		default:
-			if b := narrow(rule); b != nil {
-				res, ok = s.step(b, &r, hash, now)
-				at = now
-			} else {
-				res, at, ok = s.wide(rule, &r, hash, now)
-			}
+		if b := narrow(rule); b != nil {
+			res, ok = s.narrow(b, &r, hash, &now)
+		} else {
+			res, ok = s.wide(rule, &r, hash, &now)
 		}
 		if ok {
-			return r.Limit.Decision(res, at), nil
+			return r.Limit.Decision(res, now), nil
 		}
 	}
 	return s.single(r, now)
 }
 
-// bucket decides on a token bucket that is known, without a lock. It reports
-// false, having changed nothing, where that can't be done.
-func (s *Store) bucket(b *algo.TokenBucket, r *weir.Request, hash uint64, now int64) (algo.Result, bool) {
+// narrow decides on a state that fits a word: without a lock, if it is known. It
+// reports false, having changed nothing, where only a txn can decide.
+func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now *int64) (algo.Result, bool) {
 	sh := s.shard(hash)
 	e := sh.narrow.Load().find(hash)
 	if e == nil {
-		return algo.Result{}, false
+		return s.begin(b, r, hash, now)
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: *now, N: r.N}
 	for {
 		w := e.word.Load()
-		if !s.free(sh, r, w, now) {
+		if !s.free(sh, r, w, *now) {
 			return algo.Result{}, false
 		}
 		us, rem := unpack(w)
@@ -99,37 +87,29 @@ func (s *Store) bucket(b *algo.TokenBucket, r *weir.Request, hash uint64, now in
 			if e.word.Load() == w {
 				return res, true
 			}
-		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, *now)) {
 			return res, true
 		}
 	}
 }
 
-// step is bucket for every other rule whose states fit a word.
-func (s *Store) step(b stepper, r *weir.Request, hash uint64, now int64) (algo.Result, bool) {
+// begin decides on a state that is not known and fits a word. Like narrow it may
+// leave it to a txn.
+func (s *Store) begin(b stepper, r *weir.Request, hash uint64, now *int64) (algo.Result, bool) {
 	sh := s.shard(hash)
-	e := sh.narrow.Load().find(hash)
-	if e == nil {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if len(r.From) > 0 || sh.due.Load() == closed || sh.narrow.Load().find(hash) != nil {
 		return algo.Result{}, false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
-	for {
-		w := e.word.Load()
-		if !s.free(sh, r, w, now) {
-			return algo.Result{}, false
-		}
-		us, rem := unpack(w)
-		newUs, newRem, res := b.Step(us, rem, a)
-		if newUs == us && newRem == rem {
-			// Nothing to write; but what ran out between the two loads in free may have
-			// been given back since.
-			if e.word.Load() == w {
-				return res, true
-			}
-		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
-			return res, true
-		}
+	at := s.open(sh, *now)
+	us, rem, res := b.Step(0, 0, algo.Ask{Op: algo.Op(r.Verb), Now: at, N: r.N})
+	if us == 0 || !s.acquire(1, int64(s.config.MaxKeys)) {
+		return algo.Result{}, false
 	}
+	s.addNarrow(sh, nil, hash, pack(us, rem))
+	*now = at
+	return res, true
 }
 
 // free reports whether a request may be decided on the word w without a lock: w
@@ -141,37 +121,37 @@ func (s *Store) free(sh *shard, r *weir.Request, w uint64, now int64) bool {
 
 // wide decides on a state that is known and does not fit a word, in its place. It
 // reports false, having changed nothing, where that can't be done.
-func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64) (res algo.Result, at int64, ok bool) {
+func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now *int64) (res algo.Result, ok bool) {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.due.Load() == closed {
-		return res, 0, false
+		return res, false
 	}
-	now = s.open(sh, now)
+	at := s.open(sh, *now)
 	e := sh.wide.find(hash)
 	if e == nil || e.word.Load() == gone {
-		return res, 0, false
+		return res, false
 	}
-	at0 := ref(e.word.Load())
-	words, limit := sh.wide.state(at0)
-	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= now {
-		return res, 0, false
+	r0 := ref(e.word.Load())
+	words, limit := sh.wide.state(r0)
+	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= at {
+		return res, false
 	}
 	a := ask(r)
-	a.Now = now
+	a.Now, *now = at, at
 	if !rule.Variable() {
 		_, res = rule.Do(words, a)
-		return res, now, true
+		return res, true
 	}
 	sh.scratch, res = rule.Do(append(sh.scratch[:0], words...), a)
 	if res.OK && a.Op != algo.Peek {
 		if price(len(sh.scratch)) > price(len(words)) {
-			return res, 0, false
+			return res, false
 		}
-		e.word.Store(uint64(sh.wide.put(at0, sh.scratch)))
+		e.word.Store(uint64(sh.wide.put(r0, sh.scratch)))
 	}
-	return res, now, true
+	return res, true
 }
 
 // DoAll decides requests together, as [weir.Store] says.
