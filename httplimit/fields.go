@@ -1,23 +1,41 @@
 package httplimit
 
-// Fields are the forms in which responses tell how much is left, as a set of bits.
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/floodweir/weir"
+)
+
+// Fields are the forms in which a response tells how much is left, as a set of
+// bits.
+//
+// Two numbers need a word. The quota of a limit is its capacity, and its window the
+// time in which that much comes: "10/s burst 20" is 20 in 2 seconds, so that what is
+// left is never above the quota and their quotient is the rate. A window that is not
+// a whole number of seconds, or differs from month to month, is not said. The reset
+// is in seconds from now, rounded up: of a limit that denies, until it would admit
+// the same request; of any other, until it is as if never used.
 type Fields uint8
 
 // The forms.
 const (
-	// Legacy is X-RateLimit-Limit, -Remaining and -Reset. Reset is in seconds from
-	// now.
+	// Legacy is X-RateLimit-Limit, -Remaining and -Reset, of the limit that counts:
+	// the one that denies longest, or else has the smallest share left. Reset is in
+	// seconds from now.
 	Legacy Fields = 1 << iota
-	// Draft03 is RateLimit-Limit with the policies, -Remaining and -Reset, as in
-	// draft-ietf-httpapi-ratelimit-headers 00 to 03.
+	// Draft03 is RateLimit-Limit with its policies, -Remaining and -Reset, as in
+	// draft-ietf-httpapi-ratelimit-headers-00 to -03.
 	Draft03
-	// Draft06 is RateLimit-Limit, -Remaining, -Reset and -Policy, as in drafts 04 to
-	// 06.
+	// Draft06 is RateLimit-Limit, -Remaining, -Reset and -Policy, as in -04 to -06.
 	Draft06
-	// Draft07 is RateLimit as a dictionary and RateLimit-Policy, as in draft 07.
+	// Draft07 is RateLimit as a dictionary and RateLimit-Policy, as in -07.
 	Draft07
-	// Draft08 is RateLimit and RateLimit-Policy as lists of named items, as in drafts
-	// 08 to 11.
+	// Draft08 is RateLimit and RateLimit-Policy as lists of named items, as in -08 to
+	// -11. RateLimit-Policy names every limit that the request fell under. RateLimit
+	// says what is left of each or, in a denial, of those that denied alone, since
+	// Retry-After should not be earlier than any reset. Partition keys are not sent.
 	Draft08
 	// NoFields is none. Retry-After is sent all the same.
 	NoFields
@@ -26,6 +44,149 @@ const (
 // DefaultFields are the current draft and X-RateLimit-*.
 const DefaultFields = Draft08 | Legacy
 
+// The response fields. They are canonical, so that Header.Get finds them.
+const (
+	fieldLegacyLimit     = "X-Ratelimit-Limit"
+	fieldLegacyRemaining = "X-Ratelimit-Remaining"
+	fieldLegacyReset     = "X-Ratelimit-Reset"
+	fieldLimit           = "Ratelimit-Limit"
+	fieldRemaining       = "Ratelimit-Remaining"
+	fieldReset           = "Ratelimit-Reset"
+	fieldPolicy          = "Ratelimit-Policy"
+	fieldRateLimit       = "Ratelimit"
+)
+
+var fieldNames = map[string]Fields{
+	"off": NoFields, "legacy": Legacy, "x-ratelimit": Legacy,
+	"draft-03": Draft03, "draft-06": Draft06, "draft-07": Draft07,
+	"draft-08": Draft08, "draft-09": Draft08, "draft-10": Draft08, "draft-11": Draft08,
+}
+
 // ParseFields reads forms by name: off, legacy (or x-ratelimit), draft-03, draft-06,
-// draft-07, draft-08 up to draft-11. None is DefaultFields.
-func ParseFields(names ...string) (Fields, error) { return 0, nil }
+// draft-07, draft-08 (or -09, -10, -11). No name is DefaultFields. An error wraps
+// weir.ErrInvalid.
+func ParseFields(names ...string) (Fields, error) {
+	var f Fields
+	for _, name := range names {
+		one, ok := fieldNames[strings.ToLower(name)]
+		if !ok {
+			return 0, fmt.Errorf("httplimit: fields %q: %w: want off, legacy, draft-03, draft-06, draft-07 or draft-08", name, weir.ErrInvalid)
+		}
+		f |= one
+	}
+	if f == 0 {
+		f = DefaultFields
+	}
+	return f, f.check()
+}
+
+// check refuses forms that contradict each other.
+func (f Fields) check() error {
+	drafts := 0
+	for _, draft := range []Fields{Draft03, Draft06, Draft07, Draft08} {
+		if f&draft != 0 {
+			drafts++
+		}
+	}
+	switch {
+	case f > NoFields|NoFields-1:
+		return fmt.Errorf("httplimit: fields %#x: %w: want a set of the forms of this package", uint8(f), weir.ErrInvalid)
+	case f&NoFields != 0 && f != NoFields:
+		return fmt.Errorf("httplimit: fields %s: %w: want off alone", f, weir.ErrInvalid)
+	case drafts > 1:
+		return fmt.Errorf("httplimit: fields %s: %w: want at most one draft: they give the same names different meanings", f, weir.ErrInvalid)
+	}
+	return nil
+}
+
+// String is the forms by name, as in "legacy draft-08".
+func (f Fields) String() string {
+	var names []string
+	for i, name := range []string{"legacy", "draft-03", "draft-06", "draft-07", "draft-08", "off"} {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// Names are the response fields that f sets, in canonical form. A proxy removes
+// them from what its upstream answers, or a response would say two things.
+func (f Fields) Names() []string {
+	if f == 0 {
+		f = DefaultFields
+	}
+	var names []string
+	for _, form := range []struct {
+		of    Fields
+		names []string
+	}{
+		{Legacy, []string{fieldLegacyLimit, fieldLegacyRemaining, fieldLegacyReset}},
+		{Draft03, []string{fieldLimit, fieldRemaining, fieldReset}},
+		{Draft06, []string{fieldLimit, fieldRemaining, fieldReset, fieldPolicy}},
+		{Draft07, []string{fieldPolicy, fieldRateLimit}},
+		{Draft08, []string{fieldPolicy, fieldRateLimit}},
+	} {
+		if f&form.of != 0 {
+			names = append(names, form.names...)
+		}
+	}
+	return names
+}
+
+// An Item is what the fields say of one limit.
+type Item struct {
+	// Name is printable ASCII without '"' and '\'.
+	Name     string
+	Decision weir.Decision
+}
+
+// Set sets the fields about limits that were decided together. Without items it
+// sets none.
+func (f Fields) Set(h http.Header, items ...Item) {
+	if f == 0 {
+		f = DefaultFields
+	}
+	if len(items) == 0 || f == NoFields {
+		return
+	}
+	w := writer{h: h, text: make([]byte, 0, 64+80*len(items))}
+	counts := counting(items)
+	limit, remaining, reset := counts.Limit.Capacity(), counts.Remaining, resetSeconds(counts)
+	if f&Legacy != 0 {
+		w.integer(fieldLegacyLimit, limit)
+		w.integer(fieldLegacyRemaining, remaining)
+		w.integer(fieldLegacyReset, reset)
+	}
+	switch {
+	case f&Draft03 != 0:
+		w.field(fieldLimit, appendWindows(appendUint(w.text, limit), items, true))
+		w.integer(fieldRemaining, remaining)
+		w.integer(fieldReset, reset)
+	case f&Draft06 != 0:
+		w.integer(fieldLimit, limit)
+		w.integer(fieldRemaining, remaining)
+		w.integer(fieldReset, reset)
+		w.field(fieldPolicy, appendWindows(w.text, items, false))
+	case f&Draft07 != 0:
+		w.field(fieldRateLimit, appendDictionary(w.text, limit, remaining, reset))
+		w.field(fieldPolicy, appendWindows(w.text, items, false))
+	case f&Draft08 != 0:
+		w.field(fieldPolicy, appendPolicies(w.text, items))
+		w.field(fieldRateLimit, appendLimits(w.text, items, !counts.OK))
+	}
+	w.flush()
+}
+
+// counting is the decision that counts: as weir.Combine, of items.
+func counting(items []Item) weir.Decision {
+	if len(items) == 1 {
+		return items[0].Decision
+	}
+	var few [8]weir.Decision
+	ds := few[:0]
+	for _, it := range items {
+		ds = append(ds, it.Decision)
+	}
+	return weir.Combine(ds)
+}

@@ -1,15 +1,19 @@
 package httplimit
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
 )
 
-// A Config tunes a Middleware. Its zero value trusts no proxy and sends the
-// current draft's fields and X-RateLimit-*.
+// A Config tunes a Middleware. Its zero value trusts no proxy and sends the current
+// draft's fields and X-RateLimit-*.
 type Config struct {
 	// Client says how the client's address is found.
 	Client ClientAddress
@@ -18,7 +22,8 @@ type Config struct {
 	Fields Fields
 
 	// RetryJitter is the most that is added to Retry-After, at random, so that
-	// clients do not all return at once; none if zero.
+	// clients do not all return at once; none if zero, at most an hour. It is never
+	// negative: nobody is told a time at which they would be denied again.
 	RetryJitter time.Duration
 
 	// Observe, if not nil, is told what became of a request, once for each policy
@@ -26,52 +31,200 @@ type Config struct {
 	Observe func(*http.Request, Event)
 }
 
+// DegradedField is the response field that says how a request was decided without
+// its store, such as "open".
+const DegradedField = "Weir-Degraded"
+
 // A Middleware limits requests. It is safe for concurrent use.
 type Middleware struct {
 	store weir.Store
 	set   *policy.Set
 	c     Config
+	pool  sync.Pool // of *inquiry
 }
 
-// New makes a middleware that asks store about the policies of set.
+// New makes a middleware that asks store about the policies of set. An error wraps
+// weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
-	return &Middleware{store, set, c}, nil
+	switch {
+	case store == nil:
+		return nil, fmt.Errorf("httplimit: store: %w: want a store, got nil", weir.ErrInvalid)
+	case set == nil:
+		return nil, fmt.Errorf("httplimit: policies: %w: want a set, got nil", weir.ErrInvalid)
+	case c.RetryJitter < 0 || c.RetryJitter > time.Hour:
+		return nil, fmt.Errorf("httplimit: retry jitter %v: %w: want 0 to 1h", c.RetryJitter, weir.ErrInvalid)
+	}
+	if err := errors.Join(c.Fields.check(), c.Client.check()); err != nil {
+		return nil, err
+	}
+	if c.Fields == 0 {
+		c.Fields = DefaultFields
+	}
+	m := &Middleware{store: store, set: set, c: c}
+	m.pool.New = func() any { return new(inquiry) }
+	return m, nil
 }
 
-// Wrap is next behind the limits. The ResponseWriter reaches next as it is.
-func (m *Middleware) Wrap(next http.Handler) http.Handler { return next }
-
-// An Event says what became of a request under one policy.
-type Event struct {
-	Policy  *policy.Policy
-	Outcome Outcome
-
-	// Key is the key that was asked about. It holds what the client sent: quote it
-	// in logs, and do not make it a label of metrics.
-	Key string
-
-	// Decision is that of the policy's limit which decided; zero if Err is set.
-	Decision weir.Decision
-
-	// Err is why the store made no decision.
-	Err error
+// Wrap is next behind the limits. The ResponseWriter reaches next as it is, with
+// everything that it can do.
+func (m *Middleware) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admitted, held := m.admit(w, r)
+		if held != nil {
+			defer held.release()
+		}
+		if admitted {
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
-// An Outcome is what became of a request under one policy. Under a Shadow policy it
-// is what would have.
-type Outcome string
+// An inquiry is the questions of one request and their answers.
+type inquiry struct {
+	attributes attributes
+	q          policy.Questions
+	ds         []weir.Decision
+	items      []Item
+}
 
-// The outcomes.
-const (
-	// Admitted is a request that went through.
-	Admitted Outcome = "admitted"
-	// Denied is a request that this policy denied.
-	Denied Outcome = "denied"
-	// Held is a request that this policy would have admitted and another denied. It
-	// took nothing.
-	Held Outcome = "held"
-	// FailedOpen is a request that went through undecided.
-	FailedOpen Outcome = "failed_open"
-	// FailedClosed is a request that was refused undecided.
-	FailedClosed Outcome = "failed_closed"
-)
+// admit decides about r. If it does not admit r it has answered. The slots that r
+// holds, if any, are given back by the caller in either case.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (bool, *slots) {
+	in := m.pool.Get().(*inquiry)
+	defer func() {
+		in.attributes = attributes{}
+		m.pool.Put(in)
+	}()
+	in.attributes = attributes{r: r, client: &m.c.Client}
+	enforced := m.set.Ask(&in.q, &in.attributes)
+	if len(in.q.Asks) == 0 {
+		return true, nil
+	}
+	if n := len(in.q.Requests); cap(in.ds) < n {
+		in.ds = make([]weir.Decision, n)
+	} else {
+		in.ds = in.ds[:n]
+	}
+	held := reserve(in.q.Requests)
+	delay := time.Duration(0)
+	if enforced > 0 {
+		ok, err := do(r.Context(), m.store, in.q.Requests[:enforced], in.ds[:enforced])
+		if err != nil {
+			if !m.undecided(w, r, in, enforced, err) {
+				return false, nil
+			}
+		} else {
+			m.describe(w, in, enforced)
+			m.observe(r, in, enforced, ok)
+			if !ok {
+				m.deny(w, in, enforced)
+				return false, nil
+			}
+			held.hold(r.Context(), m.store, in.q.Requests[:enforced])
+			delay = weir.Combine(in.ds[:enforced]).Delay
+		}
+	}
+	m.shadow(r, in, enforced, held)
+	return wait(r.Context(), delay), held
+}
+
+// do decides requests together.
+func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	if len(rs) == 1 {
+		d, err := store.Do(ctx, rs[0])
+		ds[0] = d
+		return d.OK, err
+	}
+	return store.DoAll(ctx, rs, ds)
+}
+
+// wait reports whether the time d passed before the client went away.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// observe tells what became of an enforced request.
+func (m *Middleware) observe(r *http.Request, in *inquiry, enforced int, ok bool) {
+	if m.c.Observe == nil {
+		return
+	}
+	for _, a := range in.q.Asks {
+		if a.From >= enforced {
+			break
+		}
+		e := Event{Policy: a.Policy, Key: a.Key, Outcome: Admitted, Decision: weir.Combine(in.ds[a.From:a.To])}
+		switch {
+		case !e.Decision.OK:
+			e.Outcome = Denied
+		case !ok:
+			e.Outcome = Held
+		}
+		m.c.Observe(r, e)
+	}
+}
+
+// shadow asks the shadow policies of an admitted request, each by itself.
+func (m *Middleware) shadow(r *http.Request, in *inquiry, enforced int, held *slots) {
+	for _, a := range in.q.Asks {
+		if a.From < enforced {
+			continue
+		}
+		rs, ds := in.q.Requests[a.From:a.To], in.ds[a.From:a.To]
+		ok, err := do(r.Context(), m.store, rs, ds)
+		e := Event{Policy: a.Policy, Key: a.Key, Outcome: Admitted}
+		switch {
+		case err != nil:
+			e.Outcome, e.Err = FailedOpen, err
+		default:
+			e.Decision = weir.Combine(ds)
+			if !ok {
+				e.Outcome = Denied
+			}
+		}
+		if err == nil && ok {
+			held.hold(r.Context(), m.store, rs)
+		}
+		if m.c.Observe != nil {
+			m.c.Observe(r, e)
+		}
+	}
+}
+
+// undecided does what the policies say of a request that the store did not decide,
+// and reports whether it goes through. Otherwise it is answered.
+func (m *Middleware) undecided(w http.ResponseWriter, r *http.Request, in *inquiry, enforced int, err error) bool {
+	gone, outcome := r.Context().Err() != nil, FailedOpen
+	for _, a := range in.q.Asks {
+		if a.From < enforced && (gone || a.Policy.Config().OnStoreError == policy.Closed) {
+			outcome = FailedClosed
+		}
+	}
+	if m.c.Observe != nil {
+		for _, a := range in.q.Asks {
+			if a.From < enforced {
+				m.c.Observe(r, Event{Policy: a.Policy, Key: a.Key, Outcome: outcome, Err: err})
+			}
+		}
+	}
+	degraded := weir.FailedOpen
+	if outcome == FailedClosed {
+		degraded = weir.FailedClosed
+	}
+	if m.c.Fields != NoFields {
+		w.Header().Set(DegradedField, string(degraded))
+	}
+	if outcome == FailedClosed {
+		m.refuse(w)
+	}
+	return outcome == FailedOpen
+}

@@ -1,0 +1,120 @@
+package httplimit
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+const (
+	problemType   = "application/problem+json"
+	quotaExceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":`
+	reducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}` + "\n"
+
+	// retryUndecided is when to come back after the store made no decision.
+	retryUndecided = time.Second
+)
+
+// describe sets the fields about the enforced requests of in, and fills in.items.
+func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, enforced int) {
+	in.items = in.items[:0]
+	var degraded weir.Degraded
+	for _, a := range in.q.Asks {
+		if a.From >= enforced {
+			break
+		}
+		for i, d := range in.ds[a.From:a.To] {
+			name := a.Policy.Name()
+			if a.To-a.From > 1 {
+				name += "/" + strconv.Itoa(i+1)
+			}
+			in.items = append(in.items, Item{name, d})
+			if d.Degraded != "" {
+				degraded = d.Degraded
+			}
+		}
+	}
+	m.c.Fields.Set(w.Header(), in.items...)
+	if degraded != "" && m.c.Fields != NoFields {
+		w.Header().Set(DegradedField, string(degraded))
+	}
+}
+
+// deny answers a request that was denied, as the policy says that holds it back
+// longest.
+func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, enforced int) {
+	var by *policy.Policy
+	var longest time.Duration
+	for _, a := range in.q.Asks {
+		if a.From >= enforced {
+			break
+		}
+		for _, d := range in.ds[a.From:a.To] {
+			if !d.OK && (by == nil || d.RetryAfter > longest) {
+				by, longest = a.Policy, d.RetryAfter
+			}
+		}
+	}
+	h, c := w.Header(), by.Config().OnDenied
+	for name, value := range c.Headers {
+		h.Set(name, value)
+	}
+	body, contentType := []byte(c.Body), c.ContentType
+	if c.Body == policy.ProblemJSON {
+		body, contentType = problem(c.Status, in.items), problemType
+	}
+	m.answer(w, c.Status, contentType, body, longest)
+}
+
+// problem is the body of a denial: see RFC 9457 and the RateLimit draft.
+func problem(status int, items []Item) []byte {
+	b := make([]byte, 0, 256+64*len(items))
+	b = append(b, quotaExceeded...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, `,"violated-policies":[`...)
+	for _, it := range items {
+		if it.Decision.OK {
+			continue
+		}
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = appendName(b, it.Name) // printable ASCII, so the same in JSON
+	}
+	return append(b, "]}\n"...)
+}
+
+// refuse answers a request that the store did not decide.
+func (m *Middleware) refuse(w http.ResponseWriter) {
+	m.answer(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), retryUndecided)
+}
+
+func (m *Middleware) answer(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	if retry != weir.Never {
+		h.Set("Retry-After", strconv.FormatInt(m.retrySeconds(retry), 10))
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that went away needs no answer
+}
+
+// retrySeconds is a Retry-After: whole seconds, rounded up after the jitter, and at
+// least one.
+func (m *Middleware) retrySeconds(d time.Duration) int64 {
+	if m.c.RetryJitter > 0 && d < weir.Never-m.c.RetryJitter {
+		d += rand.N(m.c.RetryJitter + 1)
+	}
+	return max(1, ceilSeconds(d))
+}

@@ -1,0 +1,172 @@
+package httplimit
+
+import (
+	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/floodweir/weir"
+)
+
+// This file alone knows the wire forms. The lists of drafts 07 and 08 are
+// structured fields (RFC 9651), whose integers have at most 15 digits; the largest
+// quota, 2^40, has 13.
+
+// A writer sets fields and makes one string of all of them, to allocate once.
+type writer struct {
+	h     http.Header
+	text  []byte
+	names [6]string
+	ends  [6]int
+	n     int
+}
+
+// field ends a field whose value was appended to w.text, as which text is passed
+// back. A value that is empty sets no field.
+func (w *writer) field(name string, text []byte) {
+	w.text = text
+	if w.n > 0 && len(text) == w.ends[w.n-1] || len(text) == 0 {
+		return
+	}
+	w.names[w.n], w.ends[w.n] = name, len(text)
+	w.n++
+}
+
+func (w *writer) integer(name string, n int64) { w.field(name, appendUint(w.text, n)) }
+
+func (w *writer) flush() {
+	all, values, from := string(w.text), make([]string, w.n), 0
+	for i := range w.n {
+		values[i] = all[from:w.ends[i]]
+		w.h[w.names[i]] = values[i : i+1 : i+1]
+		from = w.ends[i]
+	}
+}
+
+// appendUint appends n, which is never negative on the wire.
+func appendUint(b []byte, n int64) []byte { return strconv.AppendInt(b, max(0, n), 10) }
+
+// appendPolicies appends RateLimit-Policy of draft 08: "name";q=20;w=2, …
+func appendPolicies(b []byte, items []Item) []byte {
+	for i, it := range items {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendName(b, it.Name)
+		b = append(b, ";q="...)
+		b = appendUint(b, it.Decision.Limit.Capacity())
+		if it.Decision.Limit.Config().Algorithm == weir.Concurrency {
+			b = append(b, `;qu="concurrent-requests"`...)
+		}
+		if w := window(it.Decision.Limit); w > 0 {
+			b = append(b, ";w="...)
+			b = appendUint(b, w)
+		}
+	}
+	return b
+}
+
+// appendLimits appends RateLimit of draft 08: "name";r=7;t=2, … In a denial, items
+// that would have admitted are left out.
+func appendLimits(b []byte, items []Item, denied bool) []byte {
+	first := true
+	for _, it := range items {
+		if denied && it.Decision.OK {
+			continue
+		}
+		if !first {
+			b = append(b, ", "...)
+		}
+		first = false
+		b = appendName(b, it.Name)
+		b = append(b, ";r="...)
+		b = appendUint(b, it.Decision.Remaining)
+		b = append(b, ";t="...)
+		b = appendUint(b, resetSeconds(it.Decision))
+	}
+	return b
+}
+
+// appendWindows appends the policies of drafts 00 to 07: 20;w=2, … A window is
+// required there, so limits without one are left out. With more, it goes on a list.
+func appendWindows(b []byte, items []Item, more bool) []byte {
+	for _, it := range items {
+		w := window(it.Decision.Limit)
+		if w == 0 {
+			continue
+		}
+		if more {
+			b = append(b, ", "...)
+		}
+		more = true
+		b = appendUint(b, it.Decision.Limit.Capacity())
+		b = append(b, ";w="...)
+		b = appendUint(b, w)
+	}
+	return b
+}
+
+// appendDictionary appends RateLimit of draft 07.
+func appendDictionary(b []byte, limit, remaining, reset int64) []byte {
+	b = append(b, "limit="...)
+	b = appendUint(b, limit)
+	b = append(b, ", remaining="...)
+	b = appendUint(b, remaining)
+	b = append(b, ", reset="...)
+	return appendUint(b, reset)
+}
+
+// appendName appends a string of RFC 9651. A byte that such a string cannot hold
+// becomes a question mark.
+func appendName(b []byte, name string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			c = '?'
+		}
+		b = append(b, c)
+	}
+	return append(b, '"')
+}
+
+// resetSeconds is the reset of a decision: see Fields.
+func resetSeconds(d weir.Decision) int64 {
+	if d.OK || d.RetryAfter == weir.Never {
+		return ceilSeconds(d.ResetAfter)
+	}
+	return ceilSeconds(d.RetryAfter)
+}
+
+func ceilSeconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// window is the number of whole seconds in which the capacity of a limit comes, or 0
+// if there is no such number.
+func window(l weir.Limit) int64 {
+	c := l.Config()
+	switch {
+	case c.Calendar == weir.Day && c.Zone == time.UTC:
+		return 24 * 60 * 60
+	case c.Calendar == weir.Week && c.Zone == time.UTC:
+		return 7 * 24 * 60 * 60
+	case c.Calendar != "" || c.Algorithm == weir.Concurrency || c.Count <= 0 || c.Period <= 0:
+		return 0
+	}
+	// capacity × period ÷ count, in ns; neither factor is negative.
+	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(c.Period))
+	if hi >= uint64(c.Count) {
+		return 0 // more than 64 bits of nanoseconds
+	}
+	ns, rest := bits.Div64(hi, lo, uint64(c.Count))
+	if rest != 0 || ns%uint64(time.Second) != 0 {
+		return 0
+	}
+	return int64(ns / uint64(time.Second))
+}
