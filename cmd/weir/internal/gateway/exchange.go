@@ -98,16 +98,16 @@ func (x *exchange) bodyError() error {
 	return x.body
 }
 
-// answered is called when the head of an answer is there, be it 101. It puts back
-// what others had put into the answer's header, which ReverseProxy clears when
-// the upstream sends an interim answer.
+// answered is called when the head of an answer is there, be it 101. What others
+// had put into the answer's header before, such as what the limits say, is put
+// back if an interim answer of the upstream made ReverseProxy clear it, and stands
+// in the place of what the upstream says under the same name.
 func answered(r *http.Response) error {
 	x := r.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
 	for name, values := range x.kept {
-		if _, ok := x.header[name]; !ok {
-			x.header[name] = values
-		}
+		x.header[name] = values
+		r.Header.Del(name)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
 )
 
 // seconds is a duration as a JSON number of seconds, rounded up to the
@@ -65,6 +66,23 @@ func judge(d weir.Decision) verdict {
 		v.Delay = &delay
 	}
 	return v
+}
+
+// items are what the response fields say: each limit under its policy's name, as a
+// gateway does, or under its own text.
+func items(policy string, ds []weir.Decision) []httplimit.Item {
+	var items []httplimit.Item
+	for i, d := range ds {
+		name := policy
+		switch {
+		case policy == "":
+			name = d.Limit.String()
+		case len(ds) > 1:
+			name += "/" + strconv.Itoa(i+1)
+		}
+		items = append(items, httplimit.Item{Name: name, Decision: d})
+	}
+	return items
 }
 
 // Answer is the body of the answer to decisions that were made together.

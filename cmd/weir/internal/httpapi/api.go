@@ -48,6 +48,7 @@ type API struct {
 	store    weir.Store
 	policies map[string]*named
 	ready    func(context.Context) []Check
+	fields   httplimit.Fields
 	log      *slog.Logger
 	handler  http.Handler
 }
@@ -57,7 +58,7 @@ func New(c Config) (*API, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: store: want a store, got nil")
 	}
-	a := &API{store: c.Store, policies: map[string]*named{}, ready: c.Ready, log: c.Log}
+	a := &API{store: c.Store, policies: map[string]*named{}, ready: c.Ready, fields: c.Fields, log: c.Log}
 	if a.ready == nil {
 		a.ready = noChecks
 	}
@@ -191,6 +192,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, v weir.Verb, q *que
 		h := w.Header()
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "no-store")
+		a.fields.Set(h, items(q.policy, ds)...)
 		w.Write(Answer(q.policy, ds))
 	case r.Context().Err() != nil:
 		// The client left. The store may have charged it.

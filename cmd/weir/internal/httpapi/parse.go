@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -83,8 +82,8 @@ func parse(data []byte) (*question, error) {
 	if _, err := dec.Token(); err != nil {
 		return nil, syntax(data, err)
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, refuse("body", data[dec.InputOffset():], "nothing after the JSON object")
+	if rest := bytes.TrimSpace(data[dec.InputOffset():]); len(rest) > 0 {
+		return nil, refuse("body", rest, "nothing after the JSON object")
 	}
 	return q, q.check(seen)
 }

@@ -1,0 +1,272 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patient is a time within which everything in a test happens, or has failed.
+const patient = 10 * time.Second
+
+func opened(t *testing.T, d *door) *door {
+	t.Helper()
+	d.addr, d.flag, d.log = "127.0.0.1:0", "listen-test", slog.New(slog.DiscardHandler)
+	if err := d.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		d.drain(ctx)
+	})
+	return d
+}
+
+// certificate is a new one for 127.0.0.1, and those who trust it.
+func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestDoorSpeaks(t *testing.T) {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+	cert, pool := certificate(t)
+	plain, secure := opened(t, &door{name: "plain", handler: echo}), opened(t, &door{name: "secure", handler: echo, cert: cert})
+	h2c := new(http.Protocols)
+	h2c.SetUnencryptedHTTP2(true)
+	for _, test := range []struct {
+		name, url, want string
+		transport       *http.Transport
+	}{
+		{"HTTP/1.1", plain.url(), "HTTP/1.1", &http.Transport{}},
+		{"h2c", plain.url(), "HTTP/2.0", &http.Transport{Protocols: h2c}},
+		{"HTTP/1.1 over TLS", secure.url(), "HTTP/1.1", &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, NextProtos: []string{"http/1.1"}}}},
+		{"HTTP/2", secure.url(), "HTTP/2.0", &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			defer test.transport.CloseIdleConnections()
+			res, err := (&http.Client{Transport: test.transport, Timeout: patient}).Get(test.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if body, _ := io.ReadAll(res.Body); string(body) != test.want {
+				t.Errorf("the door heard %s, want %s", body, test.want)
+			}
+		})
+	}
+}
+
+// A drain lets the request in flight end and admits no other.
+func TestDrain(t *testing.T) {
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-goOn
+		io.WriteString(w, "done")
+	})})
+	answer := make(chan string, 1)
+	go func() {
+		res, err := http.Get(d.url())
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answer <- string(body)
+	}()
+	<-arrived
+	drained := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		d.drain(ctx)
+		close(drained)
+	}()
+	refused(t, d)
+	select {
+	case <-drained:
+		t.Fatal("the drain did not wait for the request in flight")
+	default:
+	}
+	close(goOn)
+	if got := <-answer; got != "done" {
+		t.Errorf("the request in flight got %q, want done", got)
+	}
+	<-drained
+	d.drain(context.Background()) // again: nothing
+}
+
+// refused waits until the door takes no more connections.
+func refused(t *testing.T, d *door) {
+	t.Helper()
+	for end := time.Now().Add(patient); time.Now().Before(end); {
+		conn, err := net.Dial("tcp", d.bound.String())
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
+	t.Fatal("the door still takes connections")
+}
+
+// At the end of the drain what still runs is cut off: a request by its context,
+// an upgraded connection by being closed.
+func TestDrainEnds(t *testing.T) {
+	arrived := make(chan struct{}, 2)
+	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/upgrade" {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		}
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})})
+	readers := map[string]*bufio.Reader{}
+	for _, path := range []string{"/", "/upgrade"} {
+		conn, err := net.Dial("tcp", d.bound.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patient))
+		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		readers[path] = bufio.NewReader(conn)
+		<-arrived
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	d.drain(ctx)
+	for path, r := range readers {
+		if _, err := io.Copy(io.Discard, r); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("%s was not cut off: %v", path, err)
+		}
+	}
+}
+
+// An upgraded connection is a request in flight: the drain waits for it.
+func TestDrainWaitsForUpgraded(t *testing.T) {
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		close(arrived)
+		<-goOn
+		io.WriteString(conn, "bye")
+	})})
+	conn, err := net.Dial("tcp", d.bound.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-arrived
+	drained := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		d.drain(ctx)
+		close(drained)
+	}()
+	refused(t, d)
+	select {
+	case <-drained:
+		t.Error("the drain did not wait for the upgraded connection")
+	default:
+	}
+	close(goOn)
+	<-drained
+	conn.SetDeadline(time.Now().Add(patient))
+	if got, _ := io.ReadAll(conn); string(got) != "bye" {
+		t.Errorf("the upgraded connection got %q, want bye", got)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	first := opened(t, &door{name: "first", handler: http.NotFoundHandler()})
+	second := &door{name: "gateway", flag: "listen-gateway", addr: first.bound.String(), log: first.log}
+	err := second.start()
+	if err == nil || !strings.Contains(err.Error(), "gateway: "+second.addr+" is in use") || !strings.Contains(err.Error(), "--listen-gateway") {
+		t.Errorf("start = %v, want what to do about a port in use", err)
+	}
+}
+
+// A client that sends headers without end, or none, is let go.
+func TestHeadersThatNeverEnd(t *testing.T) {
+	d := opened(t, &door{handler: http.NotFoundHandler()})
+	conn, err := net.Dial("tcp", d.bound.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patient))
+	go func() {
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n")
+		for range 100 {
+			if _, err := io.WriteString(conn, "X-Long: "+strings.Repeat("x", 1000)+"\r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("100 kB of headers = %v, %v, want 431", res, err)
+	}
+	if d.server.ReadHeaderTimeout == 0 || d.server.IdleTimeout == 0 {
+		t.Error("the server waits for headers for ever")
+	}
+}
+
+func TestURL(t *testing.T) {
+	for addr, want := range map[string]string{"[::]:8000": "http://127.0.0.1:8000", "0.0.0.0:80": "http://127.0.0.1:80", "[::1]:81": "http://[::1]:81", "192.0.2.1:82": "http://192.0.2.1:82"} {
+		bound, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&door{bound: bound}).url(); got != want {
+			t.Errorf("url of %s = %s, want %s", addr, got, want)
+		}
+	}
+}

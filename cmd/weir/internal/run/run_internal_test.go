@@ -1,0 +1,191 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile"
+)
+
+// settings are those of a program with one policy in front of one upstream, on
+// ports that are free.
+func settings(t *testing.T, upstream string, p policy.Config) *config.Config {
+	t.Helper()
+	one, err := policy.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.NewSet(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &config.Config{
+		File: "weir.yaml", Store: "memory", Policies: set, Drain: patient,
+		HTTP:    config.HTTP{Listen: "127.0.0.1:0"},
+		Gateway: config.Gateway{Listen: "127.0.0.1:0", Routes: []weirfile.Route{{Path: "/", Upstream: u}}},
+	}
+}
+
+func perClient(limit string) policy.Config {
+	return policy.Config{Name: "per-client", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit(limit)}}
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// with starts the doors over a store of the test's own.
+func with(t *testing.T, c *config.Config, store weir.Store, log *slog.Logger) *Program {
+	t.Helper()
+	p := &Program{config: c, log: log, store: store, failed: make(chan error, 3)}
+	p.ready = &readiness{store: store, name: "test", policies: "one"}
+	for _, start := range []func(context.Context) error{p.startUpstream, p.startAPI, p.startGateway} {
+		if err := start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func status(t *testing.T, url string) int {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer res.Body.Close()
+	io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
+
+// With the clock at a stand, exactly the burst goes through, however many ask at
+// once, and only that reaches the upstream.
+func TestExactBurst(t *testing.T) {
+	const burst, requests, clients = 37, 400, 16
+	var reached atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer up.Close()
+	now := int64(1_700_000_000_000_000)
+	store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := with(t, settings(t, up.URL, perClient(fmt.Sprintf("1/s burst %d", burst))), store, discard())
+	var got [600]atomic.Int64
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for range requests / clients {
+				got[status(t, p.gateway.url())].Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if a, d := got[200].Load(), got[429].Load(); a != burst || d != requests-burst || reached.Load() != burst {
+		t.Errorf("%d requests: %d admitted, %d denied, %d reached the upstream; want %d, %d, %d", requests, a, d, reached.Load(), burst, requests-burst, burst)
+	}
+}
+
+// Stop lets /readyz fail while the doors are still open, and then shuts them.
+func TestStopFailsReadinessFirst(t *testing.T) {
+	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
+	c.DrainDelay = 300 * time.Millisecond
+	p, err := Start(t.Context(), c, discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := p.api.url() + "/readyz"
+	if got := status(t, ready); got != 200 {
+		t.Fatalf("readyz = %d, want 200", got)
+	}
+	stopped := make(chan struct{})
+	go func() { p.Stop(); close(stopped) }()
+	saw503 := false
+	for end := time.Now().Add(patient); time.Now().Before(end) && !saw503; {
+		saw503 = status(t, ready) == 503
+	}
+	if !saw503 {
+		t.Error("readyz never failed before the door shut")
+	}
+	<-stopped
+	p.Stop() // again: nothing
+	if _, err := http.Get(ready); err == nil {
+		t.Error("the door is open after Stop")
+	}
+}
+
+func TestStartUndoesItself(t *testing.T) {
+	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
+	first, err := Start(t.Context(), c, discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Stop()
+	c2 := *c
+	c2.Gateway.Listen = first.gateway.bound.String()
+	c2.HTTP.Listen = "127.0.0.1:0"
+	if _, err := Start(t.Context(), &c2, discard()); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("Start = %v, want a port in use", err)
+	}
+}
+
+// A store that does not answer: ready says so, each request goes by its policy,
+// and the log names the policy once, not for every request.
+func TestStoreGone(t *testing.T) {
+	up := httptest.NewServer(http.NotFoundHandler())
+	defer up.Close()
+	for _, test := range []struct {
+		mode policy.FailMode
+		want int
+	}{{policy.Open, 404}, {policy.Closed, 503}} {
+		pc := perClient("1/s")
+		pc.OnStoreError = test.mode
+		var log bytes.Buffer
+		p := with(t, settings(t, up.URL, pc), gone{}, slog.New(slog.NewTextHandler(&log, nil)))
+		for range 4 {
+			if got := status(t, p.gateway.url()); got != test.want {
+				t.Errorf("%s: %d, want %d", test.mode, got, test.want)
+			}
+		}
+		if got := status(t, p.api.url()+"/readyz"); got != 503 {
+			t.Errorf("%s: readyz = %d, want 503", test.mode, got)
+		}
+		if got := status(t, p.api.url()+"/healthz"); got != 200 {
+			t.Errorf("%s: healthz = %d, want 200", test.mode, got)
+		}
+		p.Stop()
+		if n := strings.Count(log.String(), "no decision"); n < 1 || n > 2 || !strings.Contains(log.String(), "policy=per-client") {
+			t.Errorf("%s: the log names the policy %d times, want once:\n%s", test.mode, n, log.String())
+		}
+	}
+}
+
+// gone is a store that never answers.
+type gone struct{}
+
+func (gone) Do(context.Context, weir.Request) (weir.Decision, error) {
+	return weir.Decision{}, weir.ErrUnavailable
+}
+
+func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+	return false, weir.ErrUnavailable
+}
