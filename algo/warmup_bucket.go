@@ -199,7 +199,7 @@ func (b *WarmupBucket) store(d, dr, m, n int64) (newD, newDr, newM int64) {
 
 // stored is n·T in units, at most most.
 func (b *WarmupBucket) stored(n, most int64) int64 {
-	if n > most/b.e.q {
+	if n = min(n, b.e.most); n > most/b.e.q {
 		return most
 	}
 	return n * b.e.q
