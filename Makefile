@@ -39,18 +39,19 @@ need: ## install the servers and tools that the tests run, or say what is missin
 .PHONY: check
 check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
-	@for m in $(modules) ./e2e ./tools; do \
+	@bad=; for m in $(modules) ./e2e ./tools; do \
 		echo "check $$m"; \
-		(cd $$m && export GOWORK=off && go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck ./...) || exit 1; \
-	done
+		(cd $$m && export GOWORK=off && go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck -checks all ./...) || bad="$$bad $$m"; \
+	done; if [ -n "$$bad" ]; then echo "check failed:$$bad"; exit 1; fi
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)
 	@command -v golangci-lint >/dev/null || [ -x .bin/golangci-lint ] || \
 		{ echo "building golangci-lint"; GOBIN=$(CURDIR)/.bin GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0; }
-	@for m in $(modules) ./e2e ./tools; do \
-		echo "lint $$m"; (cd $$m && GOWORK=off PATH="$(CURDIR)/.bin:$$PATH" golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || exit 1; \
-	done
+	@bad=; for m in $(modules) ./e2e ./tools; do \
+		echo "lint $$m"; \
+		(cd $$m && GOWORK=off PATH="$(CURDIR)/.bin:$$PATH" golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || bad="$$bad $$m"; \
+	done; if [ -n "$$bad" ]; then echo "lint failed:$$bad"; exit 1; fi
 
 .PHONY: race
 race: need .bin/tally ## every module under the race detector
