@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -27,28 +28,46 @@ var script = sync.OnceValue(func() scriptText {
 	return scriptText{text, hex.EncodeToString(sum[:])}
 })
 
-// assemble puts the files of the directory lua together. Those between prelude
-// and main become branches of one function, so that a call pays only for the
-// algorithms that it uses.
+var (
+	luaConstant = regexp.MustCompile(`(?m)^local ([A-Z_]+) = ('[^']*'|-?\d+)`)
+	luaName     = regexp.MustCompile(`\b[A-Z][A-Z_]+\b`)
+	luaComment  = regexp.MustCompile(`(?m)^\s*--.*\n`)
+)
+
+// assemble puts the files of the directory lua together. Those but prelude and
+// main become branches of one function, so that a call pays only for the
+// algorithms that it uses; the constants of prelude become numbers.
 func assemble() string {
 	names, err := fs.Glob(luaFiles, "lua/*.lua")
 	if err != nil {
 		panic(err) // the pattern is a constant
 	}
+	constants := map[string]string{}
+	for _, m := range luaConstant.FindAllStringSubmatch(read("lua/prelude.lua"), -1) {
+		constants[m[1]] = m[2]
+	}
+	body := func(file string) string {
+		text := luaComment.ReplaceAllString(read(file), "")
+		return luaName.ReplaceAllStringFunc(text, func(name string) string {
+			if v, ok := constants[name]; ok {
+				return v
+			}
+			return name
+		})
+	}
 	var b strings.Builder
-	b.WriteString(read("lua/prelude.lua"))
 	b.WriteString("local function use(name)\n")
 	for _, f := range names {
 		name := strings.TrimSuffix(path.Base(f), ".lua")
 		if name == "prelude" || name == "main" {
 			continue
 		}
-		b.WriteString("if name == '" + name + "' then\n" + read(f) + "end\n")
+		b.WriteString("if name == '" + name + "' then\n" + body(f) + "end\n")
 	}
 	b.WriteString("local outer, inner = string.match(name, '^([^/]+)/(.+)$')\n" +
 		"if outer then return use(outer)(use(inner)) end\n" +
 		"error('weir: no algorithm ' .. name)\nend\n")
-	b.WriteString(read("lua/main.lua"))
+	b.WriteString(body("lua/main.lua"))
 	return b.String()
 }
 

@@ -206,22 +206,21 @@ func (w *twin) amount() int64 {
 }
 
 func (w *twin) send(s step) {
-	verb, more := int(s.ask.Op), 0
-	args := []any{"EVALSHA", w.sha, 1, w.key, s.clock, 3_600_000, 0, 1}
-	rule := []any{ruleName(w.rule), pack(w.rule, s.clock)}
+	verb, more := int64(s.ask.Op), int64(0)
 	if s.ask.ID != 0 {
-		verb = map[algo.Op]int{algo.Take: 6, algo.Return: 8}[s.ask.Op]
+		verb = map[algo.Op]int64{algo.Take: 6, algo.Return: 8}[s.ask.Op]
 	}
+	args := []any{"EVALSHA", w.sha, 1, w.key, nil, ruleName(w.rule), pack(append(w.rule.Params(s.clock), w.rule.Horizon())...)}
 	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both roads of the script
-		more = 12
+		more = 4
 		rest, err := json.Marshal([]any{0, s.ask.At, s.ask.TTL, s.ask.ID, 0, 0, 0})
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		rule = append(rule, string(rest))
+		args = append(args, string(rest))
 	}
-	args = append(args, 1, 10, verb, s.ask.N, more)
-	w.c.Send(append(args, rule...)...)
+	args[4] = pack(s.clock, 3_600_000, 0, 1, 2, verb, s.ask.N, more)
+	w.c.Send(args...)
 }
 
 // ruleName is the name of a rule as the script takes it: of a rule around
@@ -233,12 +232,30 @@ func ruleName(r algo.Rule) string {
 	return r.Name()
 }
 
-func pack(r algo.Rule, now int64) string {
+// pack is numbers as the script takes them.
+func pack(vs ...int64) string {
 	var b []byte
-	for _, p := range append(r.Params(now), r.Horizon()) {
-		b = binary.LittleEndian.AppendUint64(b, uint64(p))
+	for _, v := range vs {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	return string(b)
+}
+
+// unpack is the answer of the script to one request: seven numbers, or an error.
+func unpack(reply any) string {
+	vs, ok := reply.([]any)
+	if !ok || len(vs) != 1 {
+		return fmt.Sprint(reply)
+	}
+	text, ok := vs[0].(string)
+	if !ok || len(text) != 56 {
+		return fmt.Sprint(vs[0])
+	}
+	var ns []int64
+	for b := []byte(text); len(b) > 0; b = b[8:] {
+		ns = append(ns, int64(binary.LittleEndian.Uint64(b)))
+	}
+	return fmt.Sprint(ns)
 }
 
 func (w *twin) check(i int, s step) {
@@ -250,11 +267,11 @@ func (w *twin) check(i int, s step) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	want := fmt.Sprint([]any{b2i(s.want.OK), s.want.Granted, s.want.Balance, never(s.want.Retry), s.want.Reset, s.want.Delay, s.now})
+	want := fmt.Sprint([]int64{b2i(s.want.OK), s.want.Granted, s.want.Balance, never(s.want.Retry), s.want.Reset, s.want.Delay, s.now})
 	if s.unknown {
-		want = fmt.Sprint([]any{2, 0, 0, 0, 0, 0, s.now})
+		want = fmt.Sprint([]int64{2, 0, 0, 0, 0, 0, s.now})
 	}
-	if got := fmt.Sprint(reply); got != want {
+	if got := unpack(reply); got != want {
 		w.t.Fatalf("step %d: %+v at %d: the twin says %v, the rule %v\n(code, granted, balance, retry, reset, delay, now); stored %v, want %v %v",
 			i, s.ask, s.clock, got, want, stored, s.words, s.last)
 	}

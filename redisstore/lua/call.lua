@@ -1,8 +1,9 @@
 -- The general road of a call: any number of requests, of any kind.
 
+local call, format = redis.call, string.format
+
 local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
-local slack = ARGV[2] + 0
-local clock
+local clock, slack
 local rules, states = {}, {}
 
 -- guard keeps time from going back for a state that was written at last: a step
@@ -110,18 +111,20 @@ local function write(st)
   end
 end
 
-local function run(now)
-  clock = now
-  local out, count, fits = {}, 0, true
-  for i = 5, ARGV[4] * 5, 5 do
-    local code, granted, balance, retry, reset, delay, at =
-      answer(ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0, ARGV[i + 4] + 0)
+local function run(now, prolonged, all)
+  clock, slack = now, prolonged
+  local out, fits, asked = {}, true, ARGV[1]
+  for i = 1, (#asked - 24) / 40 do
+    local key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8', asked, i * 40 - 15)
+    local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
     fits = fits and code == 1
-    out[count + 1], out[count + 2], out[count + 3], out[count + 4] = code, granted, balance, retry
-    out[count + 5], out[count + 6], out[count + 7] = reset, delay, at
-    count = count + 7
+    if type(code) == 'string' then
+      out[i] = { err = code }
+    else
+      out[i] = struct.pack(ANSWER, code, granted, balance, retry, reset, delay, at)
+    end
   end
-  if fits or ARGV[3] == '0' then
+  if fits or not all then
     for _, st in pairs(states) do
       if st.dirty then write(st) end
     end

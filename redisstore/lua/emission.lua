@@ -6,6 +6,8 @@
 -- of a quotient of whole numbers below 2^53 is exact: a quotient that is not
 -- whole is further from the next whole number than rounding can carry it.
 
+local floor = math.floor
+
 -- add and sub are arithmetic on pairs.
 local function add(k, us, rem, us2, rem2)
   us, rem = us + us2, rem + rem2

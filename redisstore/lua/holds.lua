@@ -17,6 +17,7 @@
 --   capacity  of the rule
 --   key, rule, holds, capacity of an older limit
 
+local call, format, floor = redis.call, string.format, math.floor
 local N, AT, DEADLINE, SETTLED = 1, 2, 3, 4
 local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
 

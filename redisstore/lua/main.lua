@@ -1,18 +1,19 @@
 -- The call, and its lean road: one request of the kind that nearly all are.
 --
 -- KEYS      states; hold keys, each directly before its deadlines key
--- ARGV[1]   clock    µs since the epoch; 0: the server's own clock
--- ARGV[2]   slack    ms by which every TTL is prolonged
--- ARGV[3]   all      1: charge all requests or none; 0: each for itself
--- ARGV[4]   how many requests follow; five arguments each:
+-- ARGV[1]   numbers of 8 bytes, little-endian:
+--             clock    µs since the epoch; 0: the server's own clock
+--             slack    ms by which every TTL is prolonged
+--             all      1: charge all requests or none; 0: each for itself
+--           then five for each request:
 --             key      index in KEYS of its state
---             rule     index in ARGV of its rule: a name, then the params and
---                      the horizon, each 8 bytes, little-endian
+--             rule     index in ARGV of its rule: the name; the params and, last,
+--                      the horizon follow in ARGV[rule + 1], packed likewise
 --             verb, n  what is asked, and for how many tokens
 --             more     index in ARGV of the rest (see holds.lua), or 0
--- returns   seven values per request:
+-- returns   for each request its error or seven numbers, packed likewise:
 --             code     0 denied, 1 OK, 2 no such reservation, 3 not decided: the
---                      hold keys have to be declared; or this request's error
+--                      hold keys have to be declared
 --             granted, balance, retry µs (-1 never), reset µs, delay µs, now µs
 --
 -- A state is the text [word,word,…,last] or, while the key has holds,
@@ -22,14 +23,14 @@
 -- Nothing is written before everything is decided, and nothing for a request
 -- that is denied.
 
-local clock = ARGV[1] + 0
+local clock, slack, all, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
-  local t = call('TIME')
+  local t = redis.call('TIME')
   clock = t[1] * 1000000 + t[2]
 end
 
-if ARGV[4] == '1' and ARGV[9] == '0' then
-  local verb, n, v, s, last = ARGV[7] + 0, ARGV[8] + 0, redis.pcall('GET', KEYS[1]), nil, 0
+if #ARGV[1] == 64 and more == 0 and verb < RESET then
+  local v, s, last = redis.pcall('GET', KEYS[1]), nil, 0
   if not v then
     s = {}
   elseif type(v) == 'string' then
@@ -41,34 +42,32 @@ if ARGV[4] == '1' and ARGV[9] == '0' then
     end
     if type(last) ~= 'number' then last = clock + 1 end
   end
-  if s and last <= clock and verb < RESET then
-    local rule = ARGV[6] + 0
-    local twin, p = use(ARGV[rule]), nil
-    rule = ARGV[rule + 1]
-    if #rule == 64 then
-      p = { struct.unpack('<i8i8i8i8i8i8i8', rule) }
+  if s and last <= clock then
+    local twin, p = use(ARGV[2]), ARGV[3]
+    if #p == 64 then
+      p = { struct.unpack('<i8i8i8i8i8i8i8', p) }
     else
-      p = { struct.unpack('<' .. string.rep('i8', #rule / 8 - 1), rule) }
+      p = { struct.unpack('<' .. string.rep('i8', #p / 8 - 1), p) }
     end
     p[#p] = nil
     if verb == TAKE and n == 0 then verb = PEEK end
     local ok, granted, balance, retry, reset, delay = twin.decide(s, p, verb, clock, n, 0, 0, 0)
-    if not ok then return { 0, granted, balance, retry, reset, delay, clock } end
+    if not ok then return { struct.pack(ANSWER, 0, granted, balance, retry, reset, delay, clock) } end
     if verb ~= PEEK then
       if reset > 0 then
         local text
         if #s == 2 then
-          text = format('[%d,%d,%d]', s[1], s[2], clock)
+          text = string.format('[%d,%d,%d]', s[1], s[2], clock)
         else
           text = use('call').text(s, clock)
         end
-        call('SET', KEYS[1], text, 'PX', format('%d', (reset + 999) / 1000 + 1 + ARGV[2]))
+        redis.call('SET', KEYS[1], text, 'PX', string.format('%d', (reset + 999) / 1000 + 1 + slack))
       elseif v then
-        call('DEL', KEYS[1])
+        redis.call('DEL', KEYS[1])
       end
     end
-    return { 1, granted, balance, retry, reset, delay, clock }
+    return { struct.pack(ANSWER, 1, granted, balance, retry, reset, delay, clock) }
   end
 end
 
-return use('call').run(clock)
+return use('call').run(clock, slack, all == 1)

@@ -6,6 +6,8 @@
 -- The arithmetic on pairs of emission.lua is written out here, because this is
 -- what nearly every call runs.
 
+local floor = math.floor
+
 -- balance is the number of whole tokens in a gap, where rem may be negative: it
 -- estimates by doubles, which is off by one at most, and the exact cost decides.
 local function balance(p, gap, rem)
