@@ -58,6 +58,8 @@ func TestCountingRulesRefuse(t *testing.T) {
 		{sliding(104250, 86_400_000_000, 1, true), algo.ErrInexact, "count 104250: cannot be kept exactly, weighted in segments of 86400000000 µs: the largest count that can is 104249"},
 		{sliding(104249, 86_400_000_000, 1, true), nil, ""},
 		{sliding(algo.MaxCount, 86_400_000_000, 1, false), nil, ""},
+		{sliding(1, algo.MaxSpan, 1, true), algo.ErrRange, "period and a segment 6311520000000000 µs: out of range: want 1 to 3155760000000000 (100 years)"},
+		{sliding(1, algo.MaxSpan/2, 1, true), nil, ""},
 		{log(0, 1), algo.ErrRange, "count 0: out of range: want 1 to 10000"},
 		{log(1_000_000, 60_000_000), algo.ErrRange, "count 1000000: out of range: want 1 to 10000, since every admission is remembered; for more use sliding_window, weighted, or token_bucket"},
 		{log(10_001, 1), algo.ErrRange, "count 10001: "},

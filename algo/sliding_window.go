@@ -61,6 +61,9 @@ func NewSlidingWindow(count, period int64, segments int, weighted bool) (*Slidin
 	}
 	w := &SlidingWindow{count: count, length: period / int64(segments), segments: segments, ring: segments, most: maxUsed}
 	if weighted {
+		if err := checkPeriod("period and a segment", period+w.length); err != nil {
+			return nil, err
+		}
 		w.ring++
 		w.most = min(w.most, MaxInstant/w.length)
 		if count > w.most {
