@@ -65,11 +65,11 @@ func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, enforced int) {
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
-	body, contentType := []byte(c.Body), c.ContentType
 	if c.Body == policy.ProblemJSON {
-		body, contentType = problem(c.Status, in.items), problemType
+		m.answer(w, c.Status, problemType, problem(c.Status, in.items), longest)
+	} else {
+		m.answer(w, c.Status, c.ContentType, []byte(c.Body), longest)
 	}
-	m.answer(w, c.Status, contentType, body, longest)
 }
 
 // problem is the body of a denial: see RFC 9457 and the RateLimit draft.

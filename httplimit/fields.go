@@ -89,7 +89,7 @@ func (f Fields) check() error {
 		}
 	}
 	switch {
-	case f > NoFields|NoFields-1:
+	case f >= NoFields<<1:
 		return fmt.Errorf("httplimit: fields %#x: %w: want a set of the forms of this package", uint8(f), weir.ErrInvalid)
 	case f&NoFields != 0 && f != NoFields:
 		return fmt.Errorf("httplimit: fields %s: %w: want off alone", f, weir.ErrInvalid)
@@ -150,7 +150,8 @@ func (f Fields) Set(h http.Header, items ...Item) {
 	if len(items) == 0 || f == NoFields {
 		return
 	}
-	w := writer{h: h, text: make([]byte, 0, 64+80*len(items))}
+	var few [512]byte
+	w := writer{h: h, text: few[:0]}
 	counts := counting(items)
 	limit, remaining, reset := counts.Limit.Capacity(), counts.Remaining, resetSeconds(counts)
 	if f&Legacy != 0 {

@@ -14,8 +14,10 @@ func hostName(s string) string {
 		s = s[:i]
 	}
 	s = strings.ToLower(strings.TrimRight(s, "."))
-	if a, err := netip.ParseAddr(s); err == nil {
-		return a.Unmap().String()
+	if strings.IndexByte(s, ':') >= 0 { // IPv4 has one spelling
+		if a, err := netip.ParseAddr(s); err == nil {
+			return a.Unmap().String()
+		}
 	}
 	return s
 }

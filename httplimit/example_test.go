@@ -1,0 +1,60 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+func Example() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	p, err := policy.New(policy.Config{
+		Name:   "api",
+		Match:  policy.Match{Paths: []string{"/api/*"}},
+		Key:    []policy.KeyPart{{Source: policy.ClientIP}},
+		Limits: []weir.Limit{weir.MustLimit("1/m")},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := policy.NewSet(p)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := httplimit.New(store, set, httplimit.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/users", nil))
+		fmt.Printf("%d %s %q\n", w.Code, w.Header().Get("RateLimit-Policy"), w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 "api";q=1;w=60 ""
+	// 429 "api";q=1;w=60 "60"
+}
+
+func ExampleParseFields() {
+	f, err := httplimit.ParseFields("draft-06")
+	fmt.Println(f, err)
+	fmt.Println(f.Names())
+	// Output:
+	// draft-06 <nil>
+	// [Ratelimit-Limit Ratelimit-Remaining Ratelimit-Reset Ratelimit-Policy]
+}

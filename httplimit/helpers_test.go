@@ -1,0 +1,136 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// fakeStore is a weir.Store made of functions.
+type fakeStore struct {
+	do    func(context.Context, weir.Request) (weir.Decision, error)
+	doAll func(context.Context, []weir.Request, []weir.Decision) (bool, error)
+}
+
+func (s fakeStore) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	return s.do(ctx, r)
+}
+
+func (s fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	return s.doAll(ctx, rs, ds)
+}
+
+// failing is a store that answers everything with err.
+func failing(err error) fakeStore {
+	return fakeStore{
+		do:    func(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, err },
+		doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) { return false, err },
+	}
+}
+
+// answering is a store that gives every request the decision d, under its limit.
+func answering(d weir.Decision) fakeStore {
+	one := func(r weir.Request) weir.Decision {
+		d := d
+		d.Limit = r.Limit
+		return d
+	}
+	return fakeStore{
+		do: func(_ context.Context, r weir.Request) (weir.Decision, error) { return one(r), nil },
+		doAll: func(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+			for i, r := range rs {
+				ds[i] = one(r)
+			}
+			return d.OK, nil
+		},
+	}
+}
+
+// memory is a memory store that ends with the test.
+func memory(t testing.TB) weir.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// clocked is a memory store whose clock the test sets.
+func clocked(t testing.TB) (s weir.Store, advance func(time.Duration)) {
+	t.Helper()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store, func(d time.Duration) { now += d.Microseconds() }
+}
+
+// set is policies that, unless they say otherwise, are about the client's address.
+func set(t testing.TB, cs ...policy.Config) *policy.Set {
+	t.Helper()
+	var ps []*policy.Policy
+	for _, c := range cs {
+		if c.Key == nil {
+			c.Key = []policy.KeyPart{{Source: policy.ClientIP}}
+		}
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps = append(ps, p)
+	}
+	s, err := policy.NewSet(ps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func limits(texts ...string) []weir.Limit {
+	var ls []weir.Limit
+	for _, text := range texts {
+		ls = append(ls, weir.MustLimit(text))
+	}
+	return ls
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
+
+// wrap is hello behind the policies of s.
+func wrap(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config) http.Handler {
+	t.Helper()
+	m, err := httplimit.New(store, s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Wrap(hello)
+}
+
+// get asks h for target as the peer at addr.
+func get(h http.Handler, target, addr string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.RemoteAddr = addr
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// recording is a store that admits everything and notes the keys.
+func recording() (weir.Store, map[string]bool) {
+	keys := map[string]bool{}
+	return fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+		keys[r.Key] = true
+		return weir.Decision{OK: true, Limit: r.Limit}, nil
+	}}, keys
+}

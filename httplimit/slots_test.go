@@ -1,0 +1,165 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// slow is a handler behind two slots that runs until it is told to end.
+func slow(t *testing.T, store weir.Store, mode policy.Mode, limit ...string) (start func() (status func() int, end func())) {
+	t.Helper()
+	m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits(limit...)}), httplimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (func() int, func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		w := httptest.NewRecorder()
+		go m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })).
+			ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		synctest.Wait()
+		return func() int { return w.Code }, func() { cancel(); synctest.Wait() }
+	}
+}
+
+func bubbled(t *testing.T) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func after(d time.Duration) { <-time.After(d); synctest.Wait() }
+
+// TestSlotsLastAsLongAsTheHandler: a slot of a lease of a minute is held for hours
+// while the handler runs, and free the moment it returns.
+func TestSlotsLastAsLongAsTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		start := slow(t, store, policy.Enforce, "2 concurrency lease 1m", "1000/s")
+		status, end := start()
+		_, end2 := start()
+		for step := range 5 {
+			denied, endDenied := start()
+			if denied() != 429 {
+				t.Errorf("step %d: a third request = %d, want 429", step, denied())
+			}
+			endDenied()
+			after(time.Hour)
+		}
+		end()
+		if status() != 200 {
+			t.Errorf("first request = %d, want 200", status())
+		}
+		third, end3 := start()
+		fourth, end4 := start()
+		if fourth() != 429 {
+			t.Errorf("with two running, a further request = %d, want 429", fourth())
+		}
+		end2()
+		end3()
+		end4()
+		if third() != 200 {
+			t.Errorf("third request = %d, want 200", third())
+		}
+	})
+}
+
+// TestSlotsAreGivenBackOnPanic: a handler that panics holds nothing.
+func TestSlotsAreGivenBackOnPanic(t *testing.T) {
+	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("1 concurrency")}), httplimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	panics := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("handler") }))
+	for step := range 3 {
+		func() {
+			defer func() {
+				if recover() != "handler" {
+					t.Errorf("step %d: the panic did not pass through: the request was denied", step)
+				}
+			}()
+			get(panics, "/", peer)
+		}()
+	}
+}
+
+// TestSlotsHeal: when the process of a holder is gone, its slot is free after the
+// lease. Its renewals stop with it, here by a store that it can no longer reach.
+func TestSlotsHeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		reached := true
+		cut := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			if !reached {
+				return weir.Decision{}, weir.ErrUnavailable
+			}
+			return store.Do(ctx, r)
+		}}
+		_, end := slow(t, cut, policy.Enforce, "1 concurrency lease 1m")()
+		start := slow(t, store, policy.Enforce, "1 concurrency lease 1m")
+		reached = false
+		if denied, stop := start(); denied() != 429 {
+			t.Errorf("beside the holder = %d, want 429", denied())
+			stop()
+		}
+		after(time.Minute + time.Second)
+		status, stop := start()
+		stop()
+		if status() != 200 {
+			t.Errorf("after the lease = %d, want 200", status())
+		}
+		end()
+	})
+}
+
+// TestDeniedTakesNoSlot: a request that a rate denies holds no slot.
+func TestDeniedTakesNoSlot(t *testing.T) {
+	h := wrap(t, memory(t), set(t,
+		policy.Config{Name: "slots", Limits: limits("1 concurrency")},
+		policy.Config{Name: "rate", Match: policy.Match{Paths: []string{"/rated"}}, Limits: limits("1/h")},
+	), httplimit.Config{})
+	for step, tc := range []struct {
+		path   string
+		status int
+	}{{"/rated", 200}, {"/rated", 429}, {"/rated", 429}, {"/", 200}, {"/", 200}} {
+		if w := get(h, tc.path, peer); w.Code != tc.status {
+			t.Errorf("step %d: %s = %d, want %d", step, tc.path, w.Code, tc.status)
+		}
+	}
+}
+
+func TestShadowSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		key := "p|9:192.0.2.1" // httptest's peer
+		limit := weir.MustLimit("1 concurrency lease 1m")
+		free := func() bool {
+			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit, N: 1})
+			return err == nil && d.OK
+		}
+		_, end := slow(t, store, policy.Shadow, "1 concurrency lease 1m")()
+		after(time.Hour)
+		if free() {
+			t.Error("while the handler runs the shadow slot is free, want it held")
+		}
+		end()
+		if !free() {
+			t.Error("after the handler the shadow slot is held, want it free")
+		}
+	})
+}
