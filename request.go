@@ -72,7 +72,10 @@ type Request struct {
 
 	// From are limits that used to govern this key, newest first. If the key has no
 	// state under Limit but has one under one of them, that state is carried over
-	// as Carry says, in the same step.
+	// as Carry says, in the same step. That comes before the decision, in DoAll
+	// before the first one, and stays even if the request is denied, so that who is
+	// told to retry is refilled by Limit from then on; but not if it is an error, a
+	// Peek, or a Take of nothing. Commit and Cancel carry nothing over.
 	From  []Limit
 	Carry Carry
 }

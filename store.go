@@ -8,7 +8,10 @@ import "context"
 //
 //  1. A decision is what the limit's rule in package algo says for the state of
 //     (Key, Limit) at the store's instant.
-//  2. A denied request changes nothing that any later request could see.
+//  2. A denied request changes nothing that any later request could see, but for
+//     what comes before every decision other than a Peek and stays: that a key's
+//     state under a former limit (Request.From) is carried over, and that a key
+//     of a limit with initial tokens has been seen.
 //  3. DoAll decides all requests at one instant and charges all or none. Requests
 //     in it are decided in order, each seeing the charges of those before it. If
 //     one is denied, or cannot be decided, none is charged.
@@ -16,7 +19,8 @@ import "context"
 //     memory, and a key that owes is never forgotten to make room.
 //  5. The clock never goes back far enough to create tokens.
 //  6. Reserve, Commit and Cancel are idempotent by ID until the reservation's TTL
-//     has passed; an unsettled reservation goes back at its TTL.
+//     has passed; an unsettled reservation goes back at its TTL. When that is
+//     noticed makes no difference: the rule is asked for the instant of the TTL.
 //  7. An invalid request gets an error that wraps ErrInvalid and changes nothing.
 //     A denial is never an error.
 //  8. The methods are safe for concurrent use, and each decision is linearizable.

@@ -12,7 +12,7 @@ import (
 // brings count of them.
 type bucket struct {
 	count, period, burst int64
-	most                 int64 // the largest amount that is told apart
+	most                 int64 // a larger amount at once counts as this
 	token, full, rate    *big.Int
 
 	used  bool // false: full
@@ -37,23 +37,15 @@ func newTokenBucket(c weir.LimitConfig) State {
 }
 
 func newBucket(count, period, burst int64) *bucket {
-	b := &bucket{count: count, period: period, burst: burst, most: mostExact(count, period)}
+	b := &bucket{count: count, period: period, burst: burst, most: mostAtOnce(count, period)}
 	b.token, b.rate, b.full = big.NewInt(period), big.NewInt(count), mul(burst, period)
 	return b
 }
 
-// mostExact is the largest number of tokens that a bucket charges or returns at
-// once; a larger one counts as this many. It is what the documentation of the
-// emission interval says: at most MaxCount, not worth more than MaxSpan, and its
-// remainder, in units of 1/k µs, still exact.
-func mostExact(count, period int64) int64 {
-	g := new(big.Int).GCD(nil, nil, big.NewInt(count), big.NewInt(period)).Int64()
-	k, q := count/g, period/g
-	n := min(algo.MaxCount, floorDiv(mul(algo.MaxSpan, k), big.NewInt(q)))
-	if rem := q % k; rem > 0 {
-		n = min(n, algo.MaxInstant/rem)
-	}
-	return n
+// mostAtOnce is the largest number of tokens that a bucket charges or returns at
+// once; a larger one counts as this many. They are not worth more than MaxSpan.
+func mostAtOnce(count, period int64) int64 {
+	return min(algo.MaxCount, floorDiv(mul(algo.MaxSpan, count), big.NewInt(period)))
 }
 
 // levelAt is the level at now. Before the instant of the last change it is what

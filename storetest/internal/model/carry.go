@@ -8,10 +8,10 @@ import (
 )
 
 // carry moves what a key owes under a former limit over to e, if e is as never
-// used. It returns what undoes that, or nil if nothing was carried.
+// used. It returns what undoes that.
 func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 	if e.state.Until() > now || len(e.holds) > 0 {
-		return nil
+		return func() {}
 	}
 	for _, limit := range r.From {
 		if limit.IsZero() || limit.Equal(r.Limit) || m.keys[name{r.Key, limit.String()}] == nil {
@@ -34,7 +34,7 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		}
 		return func() { m.keys[n], e.state = old, before }
 	}
-	return nil
+	return func() {}
 }
 
 // carried is how many tokens are left under the new capacity when b of the old
@@ -49,5 +49,5 @@ func carried(c weir.Carry, b, before, after int64) int64 {
 		return after
 	}
 	share := new(big.Int).Mul(big.NewInt(b), big.NewInt(after))
-	return share.Div(share, big.NewInt(before)).Int64() // rounded down, as the divisor is positive
+	return max(-2*algo.MaxCount, floorDiv(share, big.NewInt(before))) // no debt counts for more
 }

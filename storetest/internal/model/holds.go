@@ -18,7 +18,8 @@ type hold struct {
 	actual          int64 // what it was settled at
 }
 
-// expire gives the tokens of reservations back whose deadline has come.
+// expire gives the tokens of reservations back whose deadline has come, each at
+// its deadline: whenever that is noticed, nobody can tell.
 func (e *entry) expire(now int64) {
 	type due struct {
 		id string
@@ -35,8 +36,8 @@ func (e *entry) expire(now int64) {
 	})
 	for _, d := range over {
 		delete(e.holds, d.id)
-		if !d.settled && e.state.Until() > now { // as never used, it has all already
-			e.state.Do(algo.Ask{Op: algo.Return, Now: now, N: d.n, At: d.at})
+		if !d.settled && e.state.Until() > d.deadline { // as never used, it has all already
+			e.state.Do(algo.Ask{Op: algo.Return, Now: d.deadline, N: d.n, At: d.at})
 		}
 	}
 }
@@ -71,8 +72,8 @@ func (e *entry) settle(id string, actual, now int64) (algo.Result, error) {
 	}
 	var res algo.Result
 	switch {
-	case h.settled || actual == h.n:
-		res = e.peek(now)
+	case h.settled || actual == h.n || actual < h.n && e.state.Until() <= now:
+		res = e.peek(now) // as never used, it has all already
 	case actual < h.n:
 		res = e.state.Do(algo.Ask{Op: algo.Return, Now: now, N: h.n - actual, At: h.at})
 	default:

@@ -54,7 +54,7 @@ func (b *interval) Do(a algo.Ask) algo.Result {
 	case a.Op == algo.Return:
 		tokens += min(a.N, b.burst-tokens)
 	default:
-		tokens = max(b.deepest, tokens-min(n, 2*algo.MaxCount))
+		tokens = max(b.deepest, tokens-min(n, algo.MaxCount)) // no more count at once
 	}
 	r.Balance = tokens
 	if tokens < b.burst {

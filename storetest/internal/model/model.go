@@ -44,6 +44,13 @@ func (m *Model) SetNow(us int64) {
 	m.now = us
 }
 
+// Latest is the largest instant at which anything was decided.
+func (m *Model) Latest() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.latest
+}
+
 // Do implements [weir.Store].
 func (m *Model) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 	m.mu.Lock()
@@ -51,7 +58,9 @@ func (m *Model) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 	if err := r.Validate(); err != nil {
 		return weir.Decision{}, err
 	}
-	return m.decide(r, m.clock())
+	now := m.clock()
+	m.precede(r, now)
+	return m.decide(r, now)
 }
 
 // DoAll implements [weir.Store]: it keeps a copy of everything, decides one
@@ -67,32 +76,40 @@ func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 			return false, err
 		}
 	}
-	before := m.copy()
 	now, all := m.clock(), true
+	untouched := m.copy()
+	for _, r := range rs {
+		m.precede(r, now)
+	}
+	uncharged := m.copy()
 	for i, r := range rs {
 		d, err := m.decide(r, now)
 		if err != nil {
-			m.keys = before
+			m.keys = untouched
 			return false, err
 		}
 		ds[i] = d
 		all = all && d.OK
 	}
 	if !all {
-		m.keys = before
-		m.firstSights(rs, now)
+		m.keys = uncharged
 	}
 	return all, nil
 }
 
-// firstSights is what a denied batch leaves behind, as a denied request does: that
-// the keys of a limit with initial tokens were seen.
-func (m *Model) firstSights(rs []weir.Request, now int64) {
-	for _, r := range rs {
-		e := m.entry(r.Key, r.Limit, now)
-		if p, ok := e.state.(*primed); ok && r.Verb != weir.Peek && m.carry(e, r, now) == nil {
-			p.Do(algo.Ask{Op: algo.Take, Now: now})
-		}
+// precede does what comes before a decision, and stays even if that is a denial:
+// the key's state under a former limit is carried over, and a key with initial
+// tokens has been seen.
+func (m *Model) precede(r weir.Request, now int64) {
+	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
+		return
+	}
+	e := m.entry(r.Key, r.Limit, now)
+	if !asksOnly(r) {
+		m.carry(e, r, now)
+	}
+	if p, ok := e.state.(*primed); ok && r.Verb != weir.Peek && p.Until() <= now {
+		p.Do(algo.Ask{Op: algo.Take, Now: now})
 	}
 }
 
@@ -127,15 +144,12 @@ func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
 // decide answers a valid request.
 func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 	e := m.entry(r.Key, r.Limit, now)
-	var undo func()
-	if r.Verb != weir.Commit && r.Verb != weir.Cancel {
+	undo := func() {}
+	if asksOnly(r) {
 		undo = m.carry(e, r, now)
 	}
 	res, err := e.answer(r, now)
-	keep := err == nil && res.OK && !asksOnly(r)
-	if undo != nil && !keep {
-		undo() // a denial, or a question, changes nothing
-	}
+	undo()
 	return decision(r.Limit, res, now), err
 }
 

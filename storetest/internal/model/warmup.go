@@ -22,7 +22,7 @@ type warmup struct {
 func newWarmup(c weir.LimitConfig) State {
 	period := c.Period.Microseconds()
 	g := new(big.Int).GCD(nil, nil, big.NewInt(c.Count), big.NewInt(period)).Int64()
-	b := &warmup{burst: c.Burst, most: mostExact(c.Count, period)}
+	b := &warmup{burst: c.Burst, most: mostAtOnce(c.Count, period)}
 	b.k, b.token = big.NewInt(c.Count/g), big.NewInt(period/g)
 	b.w = new(big.Int).Mul(b.k, big.NewInt(c.Warmup.Microseconds()))
 	b.worst = b.cost(b.burst)
@@ -39,7 +39,7 @@ func min2(a, b *big.Int) *big.Int {
 
 func (b *warmup) tokens(n int64) *big.Int { return new(big.Int).Mul(b.token, big.NewInt(n)) }
 
-// cost is n·T; of more than can be told apart, of as many as can.
+// cost is n·T; of more than count at once, of as many as do.
 func (b *warmup) cost(n int64) *big.Int { return b.tokens(min(n, b.most)) }
 
 // extra is ((2s−W)₊² − (2(s−y)−W)₊²) / 2W, rounded up: what y of the stored

@@ -1,0 +1,37 @@
+package storetest
+
+import (
+	"flag"
+	"sync/atomic"
+	"testing"
+
+	"github.com/floodweir/weir/memstore"
+)
+
+var (
+	seed      = flag.Uint64("seed", 1, "of the differential runs")
+	decisions = flag.Int("decisions", 200_000, "that the differential runs compare")
+)
+
+func openMemory(tb testing.TB) Harness {
+	var now atomic.Int64
+	now.Store(origin)
+	s, err := memstore.New(memstore.Config{Clock: now.Load, MaxKeys: 1 << 20})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }}
+}
+
+func TestDifferentialMemory(t *testing.T) {
+	Differential(t, openMemory, DiffConfig{Seed: *seed, Decisions: *decisions})
+}
+
+func TestDifferentialMemoryBackward(t *testing.T) {
+	Differential(t, openMemory, DiffConfig{Seed: *seed, Decisions: *decisions / 4, Backward: true})
+}
+
+// TestDifferentialModel: the Model differs from no other Model.
+func TestDifferentialModel(t *testing.T) {
+	Differential(t, OpenModel, DiffConfig{Seed: *seed, Decisions: 20_000})
+}

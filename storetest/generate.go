@@ -1,0 +1,279 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/storetest/internal/story"
+)
+
+// A generator makes up limits, requests and steps of time. Everything follows
+// from its seed.
+type generator struct {
+	*rand.Rand
+	keep func(weir.LimitConfig) bool // which limits; nil for all
+}
+
+// pick is one of a list.
+func pick[T any](g *generator, list ...T) T { return list[g.IntN(len(list))] }
+
+// about is a number from 1 to most, small more often than large.
+func (g *generator) about(most int64) int64 {
+	if most <= 1 {
+		return 1
+	}
+	return min(most, 1+int64(math.Exp2(g.Float64()*math.Log2(float64(most)))))
+}
+
+var periods = []time.Duration{
+	time.Microsecond, time.Millisecond, 100 * time.Millisecond, time.Second, time.Second, time.Second, 10 * time.Second,
+	time.Minute, time.Minute, 90 * time.Second, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour,
+}
+
+var zones = func() (all []*time.Location) {
+	for _, name := range []string{
+		"UTC", "Europe/Berlin", "America/New_York", "Asia/Shanghai", "Asia/Kathmandu", "Australia/Lord_Howe",
+		"America/Santiago", "Africa/Cairo", "Pacific/Chatham", "Pacific/Apia", "Asia/Beirut", "America/Havana",
+	} {
+		if z, err := time.LoadLocation(name); err == nil {
+			all = append(all, z)
+		}
+	}
+	return all
+}()
+
+// limit is a limit of any algorithm, of an everyday or of an extreme rate.
+func (g *generator) limit() weir.Limit {
+	for {
+		c := g.config()
+		if g.keep != nil && !g.keep(c) {
+			continue
+		}
+		l, err := weir.NewLimit(c)
+		if err == nil {
+			return l
+		}
+		if !errors.Is(err, weir.ErrInvalid) {
+			panic(fmt.Sprintf("%+v: %v", c, err))
+		}
+	}
+}
+
+func (g *generator) config() weir.LimitConfig {
+	c := weir.LimitConfig{Count: g.about(pick[int64](g, 3, 10, 10, 100, 1000, 1e6, 1<<40)), Period: pick(g, periods...)}
+	if g.IntN(4) == 0 { // a period that nothing divides
+		c.Period = time.Duration(g.about(pick[int64](g, 1e3, 1e6, 1e9, 1e12, 36525*24*3600*1e6))) * time.Microsecond
+	}
+	switch g.IntN(12) {
+	case 0, 1, 2, 3:
+		g.bucket(&c)
+	case 4, 5:
+		c.Algorithm = weir.LeakyBucket
+		c.Burst = g.about(pick[int64](g, 3, 20, 1000)) - 1
+		if c.Queue = g.IntN(2) == 0; c.Queue && g.IntN(2) == 0 {
+			c.QueueFree = g.Int64N(c.Burst + 1)
+		}
+		c.Nginx = g.IntN(2) == 0
+	case 6, 7:
+		c.Algorithm = weir.FixedWindow
+		switch g.IntN(3) {
+		case 0:
+			c.Anchor = weir.Epoch
+		case 1:
+			c.Period, c.Calendar, c.Zone = 0, pick(g, weir.Day, weir.Week, weir.Month, weir.Year), pick(g, zones...)
+		}
+	case 8, 9:
+		c.Algorithm = weir.SlidingWindow
+		c.Segments, c.Weighted = pick(g, 1, 2, 3, 10, 100), g.IntN(2) == 0
+		c.Period -= c.Period % (time.Duration(c.Segments) * time.Microsecond)
+	case 10:
+		c.Algorithm = weir.SlidingLog
+		c.Count = min(c.Count, 10_000)
+	case 11:
+		c.Algorithm = weir.Concurrency
+		c.Count = min(c.Count, 10_000)
+	}
+	return c
+}
+
+func (g *generator) bucket(c *weir.LimitConfig) {
+	if g.IntN(2) == 0 {
+		c.Burst = g.about(pick[int64](g, 1, 10, 100, 10_000, 1<<40))
+	}
+	switch g.IntN(6) {
+	case 0:
+		c.Warmup = time.Duration(g.about(pick[int64](g, 1e3, 1e6, 1e8, 1e11))) * time.Microsecond
+		return
+	case 1, 2:
+		c.Interval = true
+		c.Anchor = pick(g, weir.FirstRequest, weir.Epoch)
+	}
+	if g.IntN(4) == 0 {
+		burst := c.Burst
+		if burst == 0 {
+			burst = c.Count
+		}
+		initial := g.Int64N(burst + 1)
+		c.Initial = &initial
+	}
+}
+
+// A scene is some keys under some limits, and what was answered about them.
+type scene struct {
+	*generator
+	limits  []weir.Limit
+	keys    []string
+	now     int64
+	until   int64 // the clock goes no further
+	slow    int64 // the longest period, µs
+	wait    int64 // the last RetryAfter, µs
+	reset   int64 // the last ResetAfter
+	charged []int64
+	back    bool // the clock may go back
+}
+
+// newScene sets a scene that begins at now. Keys of different scenes differ.
+func (g *generator) newScene(n int, now int64, back bool) *scene {
+	s := &scene{generator: g, now: now, back: back}
+	for range 1 + g.IntN(3) {
+		l := g.limit()
+		s.limits = append(s.limits, l)
+		s.slow = max(s.slow, l.Rule().Horizon())
+	}
+	for i := range 1 + g.IntN(2) {
+		s.keys = append(s.keys, fmt.Sprintf("k%d.%d", n, i))
+	}
+	budget := int64(365 * 24 * time.Hour / time.Microsecond)
+	if g.IntN(20) == 0 {
+		budget *= 100
+	}
+	s.until = min(ceiling, now+budget)
+	return s
+}
+
+// ceiling is the last instant that the clock of a differential run shows: what
+// lasts MaxSpan from then on is still exact in doubles.
+var ceiling = time.Date(2150, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// pass lets some time pass, often to an instant at which an answer changes, or to
+// just before it.
+func (s *scene) pass() {
+	step := int64(0)
+	switch s.IntN(16) {
+	case 0, 1, 2, 3, 4, 5:
+	case 6, 7:
+		step = s.wait
+	case 8:
+		step = s.wait - 1
+	case 9:
+		step = s.wait + pick[int64](s.generator, 1, 999, 1000)
+	case 10:
+		step = s.reset
+	case 11:
+		step = s.reset - 1
+	case 12:
+		step = s.about(s.slow)
+	case 13:
+		step = s.about(1e6)
+	case 14:
+		step = 1
+	case 15:
+		step = s.slow + s.about(s.slow)
+	}
+	if s.back && s.IntN(10) == 0 {
+		step = -s.about(s.slow)
+	}
+	if step < 0 && !s.back || step > s.until-s.now {
+		step = 0
+	}
+	s.now = max(origin, s.now+step)
+}
+
+// next fills st in with the next step; st keeps its memory.
+func (s *scene) next(st *story.Step) {
+	s.pass()
+	asks := st.Asks[:0]
+	st.Now, st.Batch = s.now, s.IntN(10) == 0
+	n := 1
+	if st.Batch {
+		n = s.IntN(5)
+	}
+	for range n {
+		asks = append(asks, story.Ask{Request: s.request()})
+	}
+	st.Asks = asks
+}
+
+func (s *scene) request() weir.Request {
+	g := s.generator
+	l := pick(g, s.limits...)
+	r := weir.Request{Key: pick(g, s.keys...), Limit: l, N: s.cost(l.Capacity())}
+	switch v := s.IntN(100); {
+	case v < 45:
+	case v < 55:
+		r.Verb = weir.TakeUpTo
+	case v < 64:
+		r.Verb = weir.Peek
+	case v < 69:
+		r.Verb = weir.Charge
+	case v < 76:
+		r.Verb = weir.Return
+		if len(s.charged) > 0 && s.IntN(2) == 0 {
+			r.At = time.UnixMicro(pick(g, s.charged...))
+		}
+	case v < 77:
+		r.Verb = weir.Reset
+	default:
+		r.Verb = pick(g, weir.Reserve, weir.Reserve, weir.Commit, weir.Cancel)
+		r.ID = pick(g, "a", "b", "c", "d")
+		if r.Verb == weir.Reserve {
+			r.N = max(1, r.N)
+			r.TTL = min(weir.MaxTTL, time.Duration(s.about(pick(g, 1, 1e6, 2*s.slow)))*time.Microsecond)
+		}
+	}
+	if len(s.limits) > 1 && s.IntN(10) == 0 {
+		r.From = s.limits
+		r.Carry = weir.Carry(s.IntN(int(weir.CarryReset) + 1))
+	}
+	return r
+}
+
+func (s *scene) cost(capacity int64) int64 {
+	switch s.IntN(20) {
+	case 0:
+		return 0
+	case 1, 2:
+		return capacity
+	case 3:
+		return capacity + 1
+	case 4:
+		return capacity - s.Int64N(min(capacity, 3))
+	case 5:
+		if s.IntN(4) == 0 {
+			return pick[int64](s.generator, capacity+1e6, 1<<40, 1<<40+1, 1<<53, 1<<62, math.MaxInt64)
+		}
+	case 6, 7, 8, 9:
+		return s.about(capacity)
+	}
+	return 1
+}
+
+// heard takes note of an answer, for the steps after it.
+func (s *scene) heard(d weir.Decision) {
+	switch {
+	case d.RetryAfter > 0 && d.RetryAfter != weir.Never:
+		s.wait = d.RetryAfter.Microseconds()
+	case d.Delay > 0:
+		s.wait = d.Delay.Microseconds()
+	}
+	if d.ResetAfter > 0 {
+		s.reset = d.ResetAfter.Microseconds()
+	}
+	if d.Granted > 0 && len(s.charged) < 16 {
+		s.charged = append(s.charged, d.At.UnixMicro())
+	}
+}
