@@ -40,7 +40,7 @@ func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, enforced int) 
 			}
 		}
 	}
-	m.c.Fields.Set(w.Header(), in.items...)
+	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	if degraded != "" && m.c.Fields != NoFields {
 		w.Header().Set(DegradedField, string(degraded))
 	}

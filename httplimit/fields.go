@@ -143,15 +143,17 @@ type Item struct {
 
 // Set sets the fields about limits that were decided together. Without items it
 // sets none.
-func (f Fields) Set(h http.Header, items ...Item) {
+func (f Fields) Set(h http.Header, items ...Item) { f.set(h, items, nil) }
+
+// set is Set with a buffer to work in, which it returns.
+func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 	if f == 0 {
 		f = DefaultFields
 	}
 	if len(items) == 0 || f == NoFields {
-		return
+		return buf
 	}
-	var few [512]byte
-	w := writer{h: h, text: few[:0]}
+	w := writer{h: h, text: buf[:0]}
 	counts := counting(items)
 	limit, remaining, reset := counts.Limit.Capacity(), counts.Remaining, resetSeconds(counts)
 	if f&Legacy != 0 {
@@ -177,6 +179,7 @@ func (f Fields) Set(h http.Header, items ...Item) {
 		w.field(fieldRateLimit, appendLimits(w.text, items, !counts.OK))
 	}
 	w.flush()
+	return w.text
 }
 
 // counting is the decision that counts: as weir.Combine, of items.

@@ -85,6 +85,7 @@ type inquiry struct {
 	q          policy.Questions
 	ds         []weir.Decision
 	items      []Item
+	text       []byte
 }
 
 // admit decides about r. If it does not admit r it has answered. The slots that r

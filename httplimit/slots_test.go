@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,16 +103,17 @@ func TestSlotsHeal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
-		reached := true
+		var reached atomic.Bool
+		reached.Store(true)
 		cut := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
-			if !reached {
+			if !reached.Load() {
 				return weir.Decision{}, weir.ErrUnavailable
 			}
 			return store.Do(ctx, r)
 		}}
 		_, end := slow(t, cut, policy.Enforce, "1 concurrency lease 1m")()
 		start := slow(t, store, policy.Enforce, "1 concurrency lease 1m")
-		reached = false
+		reached.Store(false)
 		if denied, stop := start(); denied() != 429 {
 			t.Errorf("beside the holder = %d, want 429", denied())
 			stop()
