@@ -72,17 +72,16 @@ local function open(key, rule, holds)
   return st
 end
 
--- answer decides one request. A Take of nothing is a Peek.
+-- answer decides one request.
 local function answer(key, rule, verb, n, more)
   local x = more ~= 0 and use('holds').rest(more) or nil
   local st, problem = open(key, rule, x and x[1] or 0)
   if not st then return problem, 0, 0, 0, 0, 0, clock end
-  if verb == TAKE and n == 0 then verb = PEEK end
   if verb >= RESET or x and x[8] then return use('holds').answer(st, verb, n, x, open) end
-  local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
-  if not ok then return 0, granted, balance, retry, reset, delay, st.now end
-  if verb ~= PEEK then st.dirty, st.reset = true, reset end
-  return 1, granted, balance, retry, reset, delay, st.now
+  local ok, granted, balance, retry, reset, delay, keep =
+    st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
+  if keep or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
+  return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
 end
 
 -- text is a state as it is stored.
@@ -111,23 +110,45 @@ local function write(st)
   end
 end
 
+-- first_sights are what a denied batch leaves behind, as a denied request does:
+-- that keys were seen whose limit counts from the first sight.
+local function first_sights(asked)
+  local seen = states
+  states = {}
+  for i = 25, #asked, 40 do
+    local key, rule, verb, _, more = struct.unpack('<i8i8i8i8i8', asked, i)
+    if verb ~= PEEK and seen[key].twin.sights and not seen[key].arrived then
+      local x = more ~= 0 and use('holds').rest(more) or nil
+      local st = open(key, rule, x and x[1] or 0)
+      local _, _, _, _, reset, _, keep = st.twin.decide(st.s, st.p, TAKE, st.now, 0, 0, 0, 0)
+      if keep then st.dirty, st.reset = true, reset end
+    end
+  end
+end
+
 local function run(now, prolonged, all)
   clock, slack = now, prolonged
-  local out, fits, asked = {}, true, ARGV[1]
+  local out, fits, decided, asked = {}, true, true, ARGV[1]
   for i = 1, (#asked - 24) / 40 do
     local key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8', asked, i * 40 - 15)
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
-    fits = fits and code == 1
+    if code ~= 1 then
+      fits = false
+      decided = decided and code == 0
+    end
     if type(code) == 'string' then
       out[i] = { err = code }
     else
       out[i] = struct.pack(ANSWER, code, granted, balance, retry, reset, delay, at)
     end
   end
-  if fits or not all then
-    for _, st in pairs(states) do
-      if st.dirty then write(st) end
-    end
+  if all and not decided then
+    states = {}
+  elseif all and not fits then
+    first_sights(asked)
+  end
+  for _, st in pairs(states) do
+    if st.dirty then write(st) end
   end
   return out
 end

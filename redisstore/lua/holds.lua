@@ -1,10 +1,10 @@
 -- Reservations: holds that give back by themselves; and the other rare requests,
 -- Reset and those that carry a state over from an older limit.
 --
--- A hold is [n, at, deadline, settled] in the hash at KEYS[h] under the id of its
+-- A hold is [n, at, deadline, actual] in the hash at KEYS[h] under the id of its
 -- reservation, and its deadline is the score of its id in the sorted set at
--- KEYS[h + 1]. It stays, settled, until its deadline, so that asking again is
--- answered as the first time.
+-- KEYS[h + 1]. actual is what it was settled at, or -1. Settled or not it stays
+-- until its deadline, so that asking again is answered as the first time.
 --
 -- The rest of a request is a JSON array in ARGV: [holds, at, ttl, id, name, carry,
 -- capacity, then four numbers per limit that used to govern the key]
@@ -18,7 +18,7 @@
 --   key, rule, holds, capacity of an older limit
 
 local call, format, floor = redis.call, string.format, math.floor
-local N, AT, DEADLINE, SETTLED = 1, 2, 3, 4
+local N, AT, DEADLINE, ACTUAL = 1, 2, 3, 4
 local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
 
 local function rest(more) return cjson.decode(ARGV[more]) end
@@ -46,102 +46,109 @@ local function put(st, id, hold)
   if not st.far or hold[DEADLINE] > st.far then st.far = hold[DEADLINE] end
 end
 
--- settle gives back what holds are due, and forgets them. back is by how much
--- the clock was found to run ahead: every hold moves along.
+-- ahead is how the clock was found to run ahead by back: every hold moves along.
+-- It gives the ids of those that are due, in order.
+local function ahead(st, back)
+  local due = {}
+  for _, id in ipairs(call('ZRANGE', KEYS[st.h + 1], '0', '-1')) do
+    local hold = find(st, id)
+    if hold then
+      hold[AT] = math.max(1, hold[AT] - back)
+      hold[DEADLINE] = math.max(1, hold[DEADLINE] - back)
+      st.holds[id] = hold
+      if hold[DEADLINE] <= st.now then due[#due + 1] = id end
+    end
+  end
+  st.far = st.far - back
+  return due
+end
+
+-- settle gives the tokens of the holds back that are due, each at its deadline,
+-- so that nobody can tell when it was noticed; and forgets them.
 local function settle(st, h, back)
   use_holds(st, h)
   local due, first
   if back > 0 then
-    local ids = call('ZRANGE', KEYS[h + 1], '0', '-1')
-    due = {}
-    for _, id in ipairs(ids) do
-      local hold = find(st, id)
-      if hold then
-        hold[AT] = math.max(1, hold[AT] - back)
-        hold[DEADLINE] = math.max(1, hold[DEADLINE] - back)
-        st.holds[id] = hold
-        if hold[DEADLINE] <= st.now then
-          due[#due + 1] = id
-        elseif not first or hold[DEADLINE] < first then
-          first = hold[DEADLINE]
-        end
-      end
-    end
-    st.far = st.far - back
+    due = ahead(st, back)
   else
     due = call('ZRANGEBYSCORE', KEYS[h + 1], '-inf', micros(st.now))
-    first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-    first = first and tonumber(first)
   end
   for _, id in ipairs(due) do
     local hold = find(st, id)
-    if hold and hold[SETTLED] == 0 then
-      local _
-      _, _, _, _, st.reset = st.twin.decide(st.s, st.p, RETURN, st.now, hold[N], hold[AT], 0, 0)
+    if hold and hold[ACTUAL] < 0 then
+      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
+      if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
     end
     st.holds[id] = false
   end
-  st.due = first
-  if not first then st.far = nil end
+  first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now + back), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  if first then
+    st.due = first - back
+  else
+    st.due, st.far = nil, nil
+  end
 end
 
 -- change asks the twin and, if it agrees, marks the state as changed.
 local function change(st, op, n, at, id, ttl)
-  local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
-  if ok and op ~= PEEK then st.dirty, st.reset = true, reset end
+  local ok, granted, balance, retry, reset, delay, keep = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
+  if keep or ok and op ~= PEEK then st.dirty, st.reset = true, reset end
   return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
 end
 
-local function peek(st)
-  return change(st, PEEK, 0, 0, 0, 0)
-end
-
--- same is the answer to a reservation that is asked for again.
-local function same(st, granted)
-  local _, _, balance, _, reset = peek(st)
+-- look is how things stand, with so many tokens granted.
+local function look(st, granted)
+  local _, _, balance, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
   return 1, granted, balance, 0, reset, 0, st.now
 end
 
+local function unknown(st) return 2, 0, 0, 0, 0, 0, st.now end
+
 local function reserve(st, n, ttl, id)
   local hold = find(st, id)
-  if hold then return same(st, hold[N]) end
+  if hold then return look(st, hold[N]) end
   local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
-  if code == 1 then
-    put(st, id, { n, now, now + ttl, 0 })
-  end
+  if code == 1 then put(st, id, { n, now, now + ttl, -1 }) end
   return code, granted, balance, retry, reset, delay, now
 end
 
 local function finish(st, actual, id)
   local hold = find(st, id)
-  if not hold then return 2, 0, 0, 0, 0, 0, st.now end
-  if hold[SETTLED] ~= 0 then return same(st, 0) end
-  local over = actual - hold[N]
-  put(st, id, { hold[N], hold[AT], hold[DEADLINE], 1 })
-  if over > 0 then return change(st, CHARGE, over, 0, 0, 0) end
-  return change(st, RETURN, -over, hold[AT], 0, 0)
+  if not hold then return unknown(st) end
+  if hold[ACTUAL] >= 0 then return look(st, hold[ACTUAL]) end
+  put(st, id, { hold[N], hold[AT], hold[DEADLINE], actual })
+  if actual < hold[N] then
+    change(st, RETURN, hold[N] - actual, hold[AT], 0, 0)
+  else
+    change(st, CHARGE, actual - hold[N], 0, 0, 0)
+  end
+  return look(st, actual)
 end
 
+-- forget makes st as if never used.
+local function forget(st, h)
+  use_holds(st, h)
+  st.s, st.holds, st.wiped, st.due, st.far = {}, {}, true, nil, nil
+  st.dirty, st.reset = true, 0
+end
+
+-- act is what is asked, without what is carried over.
 local function act(st, verb, n, x)
   if verb < RESET then return change(st, verb, n, x[2], 0, 0) end
   if verb == RESET then
-    use_holds(st, x[1])
-    st.s, st.holds, st.wiped, st.due, st.far = {}, {}, true, nil, nil
-    local code, _, balance, _, reset, _, now = peek(st)
-    st.dirty, st.reset = true, 0
-    return code, 0, balance, 0, reset, 0, now
+    forget(st, x[1])
+    return look(st, 0)
   end
-  if verb == CANCEL then n = 0 end
-  if x[4] ~= 0 then -- a slot: its state remembers it
+  if x[4] ~= 0 then -- a slot: the state itself remembers it
     if verb == RESERVE then return change(st, TAKE, n, 0, x[4], x[3]) end
-    local ok, granted, balance, retry, reset, delay = st.twin.decide(st.s, st.p, RETURN, st.now, 0, 0, x[4], 0)
-    if granted == 0 then return 2, 0, 0, 0, 0, 0, st.now end
+    local _, freed, _, _, reset = st.twin.decide(st.s, st.p, RETURN, st.now, 0, 0, x[4], 0)
+    if freed == 0 then return unknown(st) end
     st.dirty, st.reset = true, reset
-    return 1, granted, balance, retry, reset, delay, st.now
+    return look(st, 0)
   end
   use_holds(st, x[1])
   if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
-  return finish(st, n, ARGV[x[5]])
+  return finish(st, verb == CANCEL and 0 or n, ARGV[x[5]])
 end
 
 -- left is how many of b tokens of an old capacity a new one starts with.
@@ -161,39 +168,41 @@ local function left(carry, b, old, new)
 end
 
 -- carry brings the state of the first older limit that has one over into st, if
--- st has none. It gives that older state, to be deleted if the request is
+-- st has none. It gives that older state, which is forgotten if the request is
 -- granted; or nil, and a problem if there is one.
 local function carry(st, x, open)
-  local _, _, _, _, reset = peek(st)
-  if reset > 0 then return nil end
+  local _, _, _, _, reset = look(st, 0)
+  if reset > 0 or st.due then return nil end
   for i = 8, #x, 4 do
     local old, problem = open(x[i], x[i + 1], x[i + 2])
     if not old then return nil, problem end
-    local _, _, balance, _, until_reset = peek(old)
-    if until_reset > 0 then
-      st.s = {}
+    local _, _, balance, _, live = look(old, 0)
+    if live > 0 then
+      st.s, st.arrived = {}, true
       local owed = math.min(x[7] - left(x[6], balance, x[i + 3], x[7]), MAX_INSTANT)
       if st.twin.carried then
         st.twin.carried(st.s, st.p, st.now, owed)
       elseif owed > 0 then
         st.twin.decide(st.s, st.p, CHARGE, st.now, owed, 0, 0, 0)
       end
-      return old
+      return old, nil, x[i + 2]
     end
   end
   return nil
 end
 
+-- answer decides one request. What would be carried over stays where it was if
+-- the request is denied, or can change nothing.
 local function answer(st, verb, n, x, open)
-  local before = st.s
-  local old, problem = carry(st, x, open)
+  local before, dirty, old, problem, h = st.s, st.dirty, nil, nil, nil
+  if x[8] and verb ~= COMMIT and verb ~= CANCEL then old, problem, h = carry(st, x, open) end
   if problem then return problem, 0, 0, 0, 0, 0, st.now end
   local code, granted, balance, retry, reset, delay, now = act(st, verb, n, x)
   if old then
-    if code == 1 and verb ~= PEEK then
-      old.s, old.reset, old.dirty = {}, 0, true
+    if code == 1 and verb ~= PEEK and (n > 0 or verb > PEEK) then
+      forget(old, h)
     else
-      st.s = before
+      st.s, st.dirty = before, dirty
     end
   end
   return code, granted, balance, retry, reset, delay, now
@@ -206,7 +215,7 @@ local function write(st, slack)
   local some = false
   for id, hold in pairs(st.holds) do
     if hold then
-      call('HSET', h, id, format('[%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[SETTLED]))
+      call('HSET', h, id, format('[%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[ACTUAL]))
       call('ZADD', d, micros(hold[DEADLINE]), id)
       some = true
     else

@@ -21,7 +21,7 @@
 -- written, due and far the first and the last deadline of its holds.
 --
 -- Nothing is written before everything is decided, and nothing for a request
--- that is denied.
+-- that is denied or asks for 0 tokens, but what a twin wants kept (primed.lua).
 
 local clock, slack, all, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
@@ -50,10 +50,8 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET then
       p = { struct.unpack('<' .. string.rep('i8', #p / 8 - 1), p) }
     end
     p[#p] = nil
-    if verb == TAKE and n == 0 then verb = PEEK end
-    local ok, granted, balance, retry, reset, delay = twin.decide(s, p, verb, clock, n, 0, 0, 0)
-    if not ok then return { struct.pack(ANSWER, 0, granted, balance, retry, reset, delay, clock) } end
-    if verb ~= PEEK then
+    local ok, granted, balance, retry, reset, delay, keep = twin.decide(s, p, verb, clock, n, 0, 0, 0)
+    if keep or ok and n > 0 and verb ~= PEEK then
       if reset > 0 then
         local text
         if #s == 2 then
@@ -66,7 +64,7 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET then
         redis.call('DEL', KEYS[1])
       end
     end
-    return { struct.pack(ANSWER, 1, granted, balance, retry, reset, delay, clock) }
+    return { struct.pack(ANSWER, ok and 1 or 0, granted, balance, retry, reset, delay, clock) }
   end
 end
 
