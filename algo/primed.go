@@ -51,15 +51,10 @@ func (p *Primed) Inner() Rule { return p.inner }
 // Name implements [Rule].
 func (p *Primed) Name() string { return "primed" }
 
-// Params are capacity − initial, the inner rule's horizon in µs, the length of
-// the inner rule's name, the bytes of that name, and the inner rule's Params.
+// Params are capacity − initial, the inner rule's horizon in µs, and the inner
+// rule's Params.
 func (p *Primed) Params(now int64) []int64 {
-	name := p.inner.Name()
-	out := []int64{p.inner.Capacity() - p.initial, p.horizon, int64(len(name))}
-	for _, c := range []byte(name) {
-		out = append(out, int64(c))
-	}
-	return append(out, p.inner.Params(now)...)
+	return append([]int64{p.inner.Capacity() - p.initial, p.horizon}, p.inner.Params(now)...)
 }
 
 // Words implements [Rule].

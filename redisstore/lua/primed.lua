@@ -1,0 +1,60 @@
+-- Twin of algo/primed.go, where the idea and the formula are.
+--
+-- State: s[1] µs until which the key counts as seen, then the inner words.
+-- Params: capacity - initial, the inner horizon in µs, then the inner params.
+--
+-- The first sight of a key is kept even if its request is denied or asks for
+-- nothing: decide then changes s and returns true as its seventh value.
+
+-- tail is a list without its first n values.
+local function tail(list, n)
+  local out = {}
+  for i = n + 1, #list do out[i - n] = list[i] end
+  return out
+end
+
+-- put makes s the state seen until seen, with the inner words t.
+local function put(s, seen, t)
+  s[1] = seen
+  for i = 1, math.max(#t, #s - 1) do s[i + 1] = t[i] end
+end
+
+return function(inner)
+  -- first is the inner state of a key that owes so much at now, and its reset.
+  local function first(q, now, owed)
+    local t = {}
+    local _, _, _, _, reset = inner.decide(t, q, CHARGE, now, owed, 0, 0, 0)
+    return t, reset
+  end
+
+  local function decide(s, p, op, now, n, at, id, ttl)
+    local q, t = tail(p, 2), nil
+    local fresh = (s[1] or 0) <= now
+    if fresh then
+      t = first(q, now, p[1])
+    else
+      t = tail(s, 1)
+    end
+    local ok, granted, balance, retry, reset, delay = inner.decide(t, q, op, now, n, at, id, ttl)
+    if op == PEEK then
+      return ok, granted, balance, retry, fresh and 0 or s[1] - now, delay
+    end
+    if ok or fresh then put(s, now + reset + p[2], t) end
+    return ok, granted, balance, retry, s[1] - now, delay, fresh
+  end
+
+  local function shift(s, p, d)
+    if s[1] and s[1] > 0 then
+      local t = tail(s, 1)
+      inner.shift(t, tail(p, 2), d)
+      put(s, math.max(1, s[1] - d), t)
+    end
+  end
+
+  local function carried(s, p, now, owed)
+    local t, reset = first(tail(p, 2), now, math.max(0, owed))
+    put(s, now + reset + p[2], t)
+  end
+
+  return { decide = decide, shift = shift, carried = carried, sights = true }
+end
