@@ -1,12 +1,5 @@
 package memstore
 
-import (
-	"fmt"
-
-	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
-)
-
 // commit writes the copies of t back, or reports that there is no room for them
 // and by how much. It unpins what was pinned, in any case.
 func (t *txn) commit() (lacking int64) {
@@ -34,6 +27,11 @@ func (t *txn) commit() (lacking int64) {
 	for i := range t.cells {
 		if c := &t.cells[i]; !c.known && c.changed && t.live(c) {
 			t.insert(c)
+		}
+	}
+	for i := range t.cells {
+		if c := &t.cells[i]; c.returned {
+			t.s.sooner()
 		}
 	}
 	return 0
@@ -152,33 +150,4 @@ func (t *txn) publish(n *news) {
 	case forgotten:
 		sh.holds.forget(n.state)
 	}
-}
-
-// firstSights makes t one that changes nothing but this: that keys of a primed
-// limit were seen, which is remembered even if the request was denied. Without
-// that, a key that begins with nothing could never begin.
-func (t *txn) firstSights() (any bool) {
-	t.news = t.news[:0]
-	for i := range t.cells {
-		c := &t.cells[i]
-		c.changed, c.forgot = false, false
-		if _, primed := c.rule.(*algo.Primed); !primed || !c.asked {
-			continue
-		}
-		if c.known {
-			words, _ := c.sh.wide.state(ref(c.was))
-			c.words = append(c.words[:0], words...)
-		} else {
-			c.words = t.cut(c.rule.Words(), c.rule.Words())
-		}
-		if !t.live(c) {
-			t.do(c, algo.Ask{Op: algo.Take})
-			any = true
-		}
-	}
-	return any
-}
-
-func (s *Store) errFull(r *weir.Request) error {
-	return fmt.Errorf("memstore: %s: %w: all of %d keys owe", r.Verb, weir.ErrFull, s.config.MaxKeys)
 }

@@ -101,6 +101,7 @@ func New(c Config) (*Store, error) {
 	}
 	s := &Store{config: c, hash: newHasher(), bits: bitsOf(c.MaxKeys)}
 	s.clock.begin(c.Clock)
+	s.full = fmt.Errorf("memstore: %w: MaxKeys is %d, and no key was found that owes nothing", weir.ErrFull, c.MaxKeys)
 	s.shards = make([]shard, 1<<s.bits)
 	s.txns.New = func() any { return new(txn) }
 	for i := range s.shards {
@@ -109,8 +110,10 @@ func New(c Config) (*Store, error) {
 		sh.wide.table = newTable(s.bits, minTable)
 		sh.due.Store(never)
 	}
-	if c.Snapshot == "" {
-		return s, nil
+	if c.Snapshot != "" {
+		if err := s.resume(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -119,15 +122,22 @@ func New(c Config) (*Store, error) {
 // every later request gets an error that wraps weir.ErrClosed. Closing again does
 // nothing.
 func (s *Store) Close() error {
+	if s.closing.Swap(true) {
+		return nil
+	}
+	if s.saver.stop != nil {
+		s.saver.stop()
+	}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		sh.due.Store(closed)
 		sh.mu.Unlock()
 	}
-	return nil
+	if s.config.Snapshot == "" {
+		return nil
+	}
+	return s.save(true)
 }
 
 var errClosed = fmt.Errorf("memstore: %w", weir.ErrClosed)
-
-type saver struct{}

@@ -8,27 +8,78 @@ import (
 	"github.com/floodweir/weir/algo"
 )
 
+// precede does what comes before the decision of request i and stays even if
+// that is a denial: what the key owes under a former limit is carried over, and
+// a key of a primed limit has been seen.
+func (t *txn) precede(i int) {
+	r := &t.rs[i]
+	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
+		return
+	}
+	c := t.cell(t.hashes[i])
+	if len(r.From) > 0 && !asksOnly(r) {
+		t.carry(c, r)
+	}
+	if t.overflow && t.stranger(c, r) {
+		t.hashes[i] = stateHash(t.s.hash.sum(""), r.Limit)
+		t.shared++
+		c = t.cell(t.hashes[i])
+	}
+	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !t.live(c) {
+		t.do(c, algo.Ask{Op: algo.Take})
+	}
+}
+
+// preceded notes how the states are before the decisions.
+func (t *txn) preceded() {
+	t.newsBefore = len(t.news)
+	for i := range t.cells {
+		if c := &t.cells[i]; c.changed {
+			c.before = append(t.cut(0, len(c.words)), c.words...)
+			c.preceded, c.forgotBefore = true, c.forgot
+		}
+	}
+}
+
+// deny takes the decisions back, but not what preceded them. It reports whether
+// there was anything.
+func (t *txn) deny() (any bool) {
+	t.news = t.news[:t.newsBefore]
+	for i := range t.cells {
+		c := &t.cells[i]
+		if c.changed = c.preceded; c.changed {
+			c.words, c.forgot, any = c.before, c.forgotBefore, true
+		}
+	}
+	return any
+}
+
+// stranger reports whether nothing is known of the key of r, whose state is c.
+func (t *txn) stranger(c *cell, r *weir.Request) bool {
+	return !c.known && !t.live(c) && !t.reserved(c) && t.former(c, r) == nil
+}
+
 // decide answers the request i on the copies of t.
 func (t *txn) decide(i int) (weir.Decision, error) {
 	r := &t.rs[i]
 	c := t.cell(t.hashes[i])
-	var undo carried
-	if len(r.From) > 0 && r.Verb != weir.Commit && r.Verb != weir.Cancel {
-		undo = t.carry(c, r)
+	if c.shared && r.Verb == weir.Reserve {
+		return weir.Decision{}, t.s.full
 	}
-	if t.overflow && !c.known && !t.live(c) && !t.reserved(c) {
-		if r.Verb == weir.Reserve {
-			return weir.Decision{}, t.s.errFull(r)
-		}
-		c = t.cell(stateHash(t.s.hash.sum(""), r.Limit))
-		t.shared++
+	if len(r.From) == 0 || !asksOnly(r) {
+		res, err := t.answer(c, r)
+		return r.Limit.Decision(res, t.now), err
+	}
+	// What is only asked about is carried over for the answer, and then back.
+	from, was, news := t.former(c, r), *c, len(t.news)
+	var fromWas cell
+	if from != nil {
+		fromWas = *from
+		t.carry(c, r)
 	}
 	res, err := t.answer(c, r)
-	switch {
-	case undo.from != nil && (err != nil || !res.OK || asksOnly(r)):
-		undo.undo(t)
-	case err == nil && r.Verb != weir.Peek:
-		c.asked = true
+	if from != nil {
+		*c, *from, t.news = was, fromWas, t.news[:news]
 	}
 	return r.Limit.Decision(res, t.now), err
 }
@@ -68,6 +119,7 @@ func (t *txn) do(c *cell, a algo.Ask) algo.Result {
 	words, res := c.rule.Do(c.words, a)
 	c.words = words
 	c.changed = c.changed || res.OK && a.Op != algo.Peek
+	c.returned = c.returned || a.Op == algo.Return
 	return res
 }
 
@@ -129,40 +181,32 @@ func errNoReservation(r *weir.Request) error {
 	return fmt.Errorf("memstore: %s %.40q: %w", r.Verb, r.ID, weir.ErrNoReservation)
 }
 
-// A carried is a state that was carried over, and what both cells were before.
-type carried struct {
-	from, to       *cell
-	fromWas, toWas cell
-	news           int
-}
-
-// carry moves what the key owes under a former limit over to c, if nothing is
-// known of it there.
-func (t *txn) carry(c *cell, r *weir.Request) carried {
-	if t.live(c) || t.reserved(c) {
-		return carried{}
+// former is the state of the key under the first of its former limits under
+// which it has one, if it has none under the limit in force.
+func (t *txn) former(c *cell, r *weir.Request) *cell {
+	if len(r.From) == 0 || t.live(c) || t.reserved(c) {
+		return nil
 	}
 	key := t.s.hash.sum(r.Key)
 	for _, limit := range r.From {
 		if limit.IsZero() {
 			continue
 		}
-		from := t.cell(stateHash(key, limit))
-		if from == c || !t.live(from) {
-			continue
+		if from := t.cell(stateHash(key, limit)); from != c && t.live(from) {
+			return from
 		}
-		done := carried{from, c, *from, *c, len(t.news)}
-		n := c.rule.Words()
-		c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.cut(n, n+room(c.rule)), t.now)
-		c.changed = true
-		t.forget(from)
-		return done
 	}
-	return carried{}
+	return nil
 }
 
-// undo puts both states back: a denial, or a question, changes nothing.
-func (d *carried) undo(t *txn) {
-	*d.from, *d.to = d.fromWas, d.toWas
-	t.news = t.news[:d.news]
+// carry moves what the key owes under a former limit over to c.
+func (t *txn) carry(c *cell, r *weir.Request) {
+	from := t.former(c, r)
+	if from == nil {
+		return
+	}
+	n := c.rule.Words()
+	c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.cut(n, n+room(c.rule)), t.now)
+	c.changed = true
+	t.forget(from)
 }

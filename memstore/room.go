@@ -1,7 +1,12 @@
 package memstore
 
-// overflowRoom is how many overflow states there may be beyond MaxKeys: one for
-// each of so many limits.
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// overflowRoom is how many states there may be beyond MaxKeys for strangers to
+// share: one for each of so many limits.
 const overflowRoom = 1024
 
 // acquire takes n of the keys that most leaves, or none.
@@ -17,6 +22,29 @@ func (s *Store) acquire(n, most int64) bool {
 	}
 }
 
+// emptier gives n keys of MaxKeys back. It requires the shard's mu.
+func (s *Store) emptier(sh *shard, n int64) {
+	s.used.Add(-n)
+	sh.dropped += n
+}
+
+// A sweeper makes room in a full store, in steps of bounded work. It goes round
+// all shards; when a round has found nothing to drop, it rests until the earliest
+// instant at which there can be something, so that a flood of new keys against a
+// store full of debtors costs no look at them.
+type sweeper struct {
+	// sooner is set after every change that can make a key as never used sooner
+	// than a sweep may have found, or that adds one. It is cleared when a round
+	// begins: a change is either seen by the round, or sets it during or after it.
+	sooner atomic.Bool
+
+	mu    sync.Mutex
+	shard int   // where the round is
+	freed int64 // in this round
+	first int64 // the earliest instant, of those seen in this round, at which a key is as never used
+	rest  int64 // until then there is nothing to drop, unless sooner
+}
+
 const (
 	// sweepSteps bounds the work of one sweep, in narrow entries.
 	sweepSteps = 1024
@@ -25,46 +53,114 @@ const (
 )
 
 // sweep drops keys that are as never used, and reports by how much the store is
-// emptier. It goes on where the sweep before it stopped and looks at a bounded
-// number of entries: in a large store that is nearly full of debtors, the one key
-// that could be dropped is found after a few sweeps, not by each.
-func (s *Store) sweep(now int64) int64 {
-	s.sweeping.Lock()
-	defer s.sweeping.Unlock()
-	freed, steps := int64(0), sweepSteps
-	for range s.shards {
-		freed += s.sweepShard(&s.shards[s.sweepAt], now, &steps)
-		if steps <= 0 {
+// emptier. It goes on where the sweep before it stopped: in a large store that
+// is nearly full of debtors, the one key that can be dropped is found after some
+// sweeps, not by each.
+func (s *Store) sweep(now int64) (freed int64) {
+	w := &s.sweeper
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now < w.rest && !w.sooner.Load() {
+		return 0
+	}
+	w.rest = 0
+	for steps, shards := sweepSteps, 0; steps > 0 && shards < len(s.shards); {
+		sh := &s.shards[w.shard]
+		sh.mu.Lock()
+		if w.shard == 0 && sh.cursors() == 0 {
+			w.sooner.Store(false)
+			w.freed, w.first = 0, never
+		}
+		n, whole := s.sweepShard(sh, now, &steps)
+		sh.mu.Unlock()
+		freed += n
+		w.freed += n
+		if !whole {
 			break
 		}
-		if s.sweepAt++; s.sweepAt == len(s.shards) {
-			s.sweepAt = 0
+		shards++
+		if w.shard++; w.shard == len(s.shards) {
+			w.shard = 0
+			if w.freed == 0 {
+				w.rest = w.first
+			}
 		}
 	}
 	return freed
 }
 
-// sweepShard sweeps one shard, in at most so many steps, and takes those that it
-// needed from steps.
-func (s *Store) sweepShard(sh *shard, now int64, steps *int) int64 {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+// sweepShard goes on in one shard, in at most so many steps, and takes those that
+// it needed from steps. It reports whether the shard is through. It requires mu.
+func (s *Store) sweepShard(sh *shard, now int64, steps *int) (freed int64, whole bool) {
 	before := sh.dropped
 	now = s.open(sh, now)
-	t := sh.narrow.Load()
-	for range t.entries {
-		if *steps <= 0 {
-			break
-		}
-		s.dropNarrow(sh, t.next(), now)
+	t, first := sh.narrow.Load(), &s.sweeper.first
+	for ; t.cursor < t.length() && *steps > 0; t.cursor++ {
+		*first = min(*first, s.dropNarrow(sh, &t.entries[t.cursor], now))
 		*steps--
 	}
-	for range sh.wide.entries {
-		if *steps <= 0 {
-			break
-		}
-		s.dropWide(sh, sh.wide.next(), now)
+	for w := &sh.wide; w.cursor < w.length() && *steps > 0; w.cursor++ {
+		*first = min(*first, s.dropWide(sh, &w.entries[w.cursor], now))
 		*steps -= wideSteps
 	}
-	return sh.dropped - before
+	*first = min(*first, sh.holds.due())
+	if whole = t.cursor >= t.length() && sh.wide.cursor >= sh.wide.length(); whole {
+		t.cursor, sh.wide.cursor = 0, 0
+	}
+	return sh.dropped - before, whole
+}
+
+// cursors is 0 if no sweep has begun with the shard. It requires mu.
+func (sh *shard) cursors() int { return sh.narrow.Load().cursor + sh.wide.cursor }
+
+// dropNarrow drops what an entry knows if it is as never used at now. Whoever
+// wants to change it at the same time either was first, and it is used, or finds
+// it gone. Otherwise it returns the instant from which it is as never used. It
+// requires mu.
+func (s *Store) dropNarrow(sh *shard, e *entry, now int64) (until int64) {
+	w := e.word.Load()
+	if e.hash.Load() == 0 || w == gone {
+		return never
+	}
+	if w <= pack(now, 0) {
+		if e.word.CompareAndSwap(w, gone) {
+			s.keys.Add(-1)
+			s.emptier(sh, 1)
+			return never
+		}
+		return now // it is in use: ask again
+	}
+	us, _ := unpack(w)
+	return us
+}
+
+// dropWide drops what an entry knows as dropNarrow does. It requires mu.
+func (s *Store) dropWide(sh *shard, e *entry, now int64) (until int64) {
+	w := e.word.Load()
+	if e.hash.Load() == 0 || w == gone {
+		return never
+	}
+	words, limit := sh.wide.state(ref(w))
+	if until = limit.Rule().Until(words); until <= now {
+		s.forget(sh, e)
+		return never
+	}
+	return until
+}
+
+// forget drops the wide state of an entry. It requires mu.
+func (s *Store) forget(sh *shard, e *entry) {
+	r := ref(e.word.Load())
+	words, _ := sh.wide.state(r)
+	s.keys.Add(-1)
+	s.emptier(sh, price(len(words)))
+	sh.wide.drop(r)
+	e.word.Store(gone)
+}
+
+// sooner tells the sweeper that its rest may be over.
+func (s *Store) sooner() {
+	if w := &s.sweeper; !w.sooner.Load() {
+		w.sooner.Store(true)
+	}
 }

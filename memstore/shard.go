@@ -50,8 +50,9 @@ func (s *Store) expire(sh *shard, now int64) {
 	for sh.holds.due() <= now {
 		h := sh.holds.pop()
 		if !h.settled && !h.void {
-			s.giveBack(sh, &h, now)
+			s.giveBack(sh, &h)
 		}
+		s.sooner()
 		sh.wide.limits.release(h.limit)
 		dropped++
 	}
@@ -67,46 +68,47 @@ func (sh *shard) watch() {
 	}
 }
 
-// giveBack returns a hold's tokens to its state, if that is still known. It
-// requires mu.
-func (s *Store) giveBack(sh *shard, h *hold, now int64) {
+// giveBack returns a hold's tokens to its state at its deadline, if the state was
+// not as never used then: whenever that is noticed, nobody can tell. It requires
+// mu.
+func (s *Store) giveBack(sh *shard, h *hold) {
 	rule := sh.wide.limits.list[h.limit].limit.Rule()
-	ask := algo.Ask{Op: algo.Return, Now: now, N: h.n, At: h.at}
+	ask := algo.Ask{Op: algo.Return, Now: h.deadline, N: h.n, At: h.at}
 	if b := narrow(rule); b != nil {
 		e := sh.narrow.Load().find(h.state)
 		for e != nil {
 			w := e.word.Load()
-			if w == gone {
+			if w == gone || w <= pack(h.deadline, 0) {
 				return
 			}
 			us, rem := unpack(w)
 			us, rem, _ = b.Step(us, rem, ask)
-			if e.word.CompareAndSwap(w, packed(us, rem, now)) {
+			if e.word.CompareAndSwap(w, packed(us, rem, h.deadline)) {
 				return
 			}
 		}
 		return
 	}
-	if e := sh.wide.find(h.state); e != nil && e.word.Load() != gone {
-		r := ref(e.word.Load())
-		words, _ := sh.wide.state(r)
-		had := price(len(words))
-		sh.scratch, _ = rule.Do(append(sh.scratch[:0], words...), ask)
-		e.word.Store(uint64(sh.wide.put(r, sh.scratch)))
-		s.emptier(sh, had-price(len(sh.scratch)))
+	e := sh.wide.find(h.state)
+	if e == nil || e.word.Load() == gone {
+		return
 	}
-}
-
-// emptier gives n keys of MaxKeys back.
-func (s *Store) emptier(sh *shard, n int64) {
-	s.used.Add(-n)
-	sh.dropped += n
+	r := ref(e.word.Load())
+	words, _ := sh.wide.state(r)
+	if rule.Until(words) <= h.deadline {
+		return
+	}
+	had := price(len(words))
+	sh.scratch, _ = rule.Do(append(sh.scratch[:0], words...), ask)
+	e.word.Store(uint64(sh.wide.put(r, sh.scratch)))
+	s.emptier(sh, had-price(len(sh.scratch)))
 }
 
 // addNarrow keeps a narrow state of a hash. e is the entry of the hash if it has
 // one, with the word gone. It requires mu, and that no entry is pinned.
 func (s *Store) addNarrow(sh *shard, e *entry, hash, word uint64) {
 	s.keys.Add(1)
+	defer s.sooner()
 	if e != nil {
 		e.word.Store(word)
 		return
@@ -127,6 +129,7 @@ func (s *Store) addNarrow(sh *shard, e *entry, hash, word uint64) {
 // addWide keeps a wide state of a hash, as addNarrow does.
 func (s *Store) addWide(sh *shard, e *entry, hash uint64, r ref) {
 	s.keys.Add(1)
+	defer s.sooner()
 	if e != nil {
 		e.word.Store(uint64(r))
 		return
@@ -138,40 +141,4 @@ func (s *Store) addWide(sh *shard, e *entry, hash uint64, r ref) {
 		sh.wide.table = sh.wide.moved()
 	}
 	sh.wide.add(hash, uint64(r))
-}
-
-// dropNarrow drops what an entry knows if it is as never used at now. Whoever
-// wants to change it at the same time either was first, and it is used, or finds
-// it gone. It requires mu.
-func (s *Store) dropNarrow(sh *shard, e *entry, now int64) {
-	if e.hash.Load() == 0 {
-		return
-	}
-	if w := e.word.Load(); w != gone && w <= pack(now, 0) && e.word.CompareAndSwap(w, gone) {
-		s.keys.Add(-1)
-		s.emptier(sh, 1)
-	}
-}
-
-// dropWide drops what an entry knows if it is as never used at now. It requires
-// mu.
-func (s *Store) dropWide(sh *shard, e *entry, now int64) {
-	w := e.word.Load()
-	if e.hash.Load() == 0 || w == gone {
-		return
-	}
-	words, limit := sh.wide.state(ref(w))
-	if limit.Rule().Until(words) <= now {
-		s.forget(sh, e)
-	}
-}
-
-// forget drops the wide state of an entry. It requires mu.
-func (s *Store) forget(sh *shard, e *entry) {
-	r := ref(e.word.Load())
-	words, _ := sh.wide.state(r)
-	s.keys.Add(-1)
-	s.emptier(sh, price(len(words)))
-	sh.wide.drop(r)
-	e.word.Store(gone)
 }

@@ -24,7 +24,7 @@ const (
 	refBits = 32
 
 	// chunkWords is the length of a chunk, unless one record is longer than that.
-	chunkWords = 256
+	chunkWords = 128
 
 	// sizes are 2, 3, 4, 6, 8, 12, … up to 3·2^23 words.
 	sizes = 48

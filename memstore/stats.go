@@ -14,10 +14,16 @@ type Stats struct {
 	Refused int64
 	// Shared counts requests that were decided by a shared state.
 	Shared int64
+	// Snapshots counts the snapshots written, and SnapshotErr is what kept the
+	// latest one from being written.
+	Snapshots   int64
+	SnapshotErr error
 }
 
 // Stats reads a few counters; it is cheap, and changes nothing.
 func (s *Store) Stats() Stats {
+	s.saver.mu.Lock()
+	defer s.saver.mu.Unlock()
 	return Stats{
 		Keys:         int(s.keys.Load()),
 		Reservations: int(s.holds.Load()),
@@ -25,6 +31,8 @@ func (s *Store) Stats() Stats {
 		MaxKeys:      s.config.MaxKeys,
 		Refused:      s.refused.Load(),
 		Shared:       s.overflowed.Load(),
+		Snapshots:    s.saver.done,
+		SnapshotErr:  s.saver.err,
 	}
 }
 

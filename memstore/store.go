@@ -28,10 +28,11 @@ type Store struct {
 	overflowed atomic.Int64
 	refused    atomic.Int64
 
-	sweeping sync.Mutex
-	sweepAt  int // the shard where the next sweep begins; guarded by sweeping
+	full    error // what a new key meets when there is no room
+	sweeper sweeper
 
-	saver saver
+	closing atomic.Bool
+	saver   saver
 }
 
 var _ weir.Store = (*Store)(nil)
@@ -88,6 +89,9 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now *int64) (alg
 				return res, true
 			}
 		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, *now)) {
+			if r.Verb == weir.Return {
+				s.sooner()
+			}
 			return res, true
 		}
 	}
@@ -140,6 +144,9 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now *int64) (
 	}
 	a := ask(r)
 	a.Now, *now = at, at
+	if a.Op == algo.Return {
+		defer s.sooner()
+	}
 	if !rule.Variable() {
 		_, res = rule.Do(words, a)
 		return res, true
@@ -205,7 +212,7 @@ func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
 			t.overflow = true
 		default:
 			s.refused.Add(1)
-			return false, s.errFull(&t.rs[0])
+			return false, s.full
 		}
 	}
 }
@@ -223,6 +230,10 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 		return false, 0, errClosed
 	}
 	t.load()
+	for i := range t.rs {
+		t.precede(i)
+	}
+	t.preceded()
 	ok = true
 	for i := range t.rs {
 		if ds[i], err = t.decide(i); err != nil {
@@ -231,16 +242,13 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 		}
 		ok = ok && ds[i].OK
 	}
-	switch {
-	case t.strangers() && t.s.config.Full == Share && !t.overflow && t.s.used.Load() >= int64(t.s.config.MaxKeys):
+	if s := t.s; s.config.Full == Share && !t.overflow && s.used.Load() >= int64(s.config.MaxKeys) && t.strangers() {
 		t.abandon()
-		return false, 1, nil // a stranger that needs no room is told of the state that strangers share
-	case ok:
-		return true, t.commit(), nil
-	case t.firstSights():
-		t.commit() // if there is no room, the key is not remembered
-	default:
-		t.abandon()
+		return false, 1, nil // one that needs no room is told of the state that strangers share
 	}
-	return false, 0, nil
+	if !ok && !t.deny() {
+		t.abandon()
+		return false, 0, nil
+	}
+	return ok, t.commit(), nil
 }

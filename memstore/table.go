@@ -29,7 +29,7 @@ type table struct {
 	bits    int // of a hash, that chose the shard
 	entries []entry
 	used    int // entries with a hash; guarded by the shard's mu
-	cursor  int // where the next sweep begins; guarded by the shard's mu
+	cursor  int // where the sweep is; guarded by the shard's mu
 }
 
 // An entry says what is known of a hash.
@@ -122,11 +122,10 @@ func (t *table) moved() *table {
 	return to
 }
 
-// next is the entry at the cursor, which moves on by one. It requires mu.
-func (t *table) next() *entry {
-	if t.cursor >= len(t.entries) {
-		t.cursor = 0
+// length is how many entries there are to look at. It requires mu.
+func (t *table) length() int {
+	if t.used == 0 {
+		return 0
 	}
-	t.cursor++
-	return &t.entries[t.cursor-1]
+	return len(t.entries)
 }

@@ -28,6 +28,8 @@ type txn struct {
 	cells    []cell   // by hash, each once
 	news     []news   // of reservations, in order
 	words    []int64  // what cells' words are cut from
+
+	newsBefore int // how much news there was before the decisions
 }
 
 // A cell is a state in a txn.
@@ -42,11 +44,15 @@ type cell struct {
 	known bool   // the entry knows something
 	was   uint64 // then, its word
 
-	words   []int64 // the state, as decided so far
-	changed bool
-	forgot  bool // by Reset, or by being carried over
-	asked   bool // by a request that may change something
-	shared  bool // by strangers, beyond the cap
+	words    []int64 // the state, as decided so far
+	changed  bool
+	returned bool // tokens, perhaps
+	forgot   bool // by Reset, or by being carried over
+	shared   bool // by strangers, beyond the cap
+
+	preceded     bool // changed before the decisions, and so even if they are denials
+	forgotBefore bool
+	before       []int64
 }
 
 // news is what a txn does to a reservation.

@@ -1,0 +1,281 @@
+package memstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore"
+)
+
+var bothPaths = []string{"1/h", "1/h fixed_window"}
+
+// A million new keys against a full store: no debtor is forgotten, memory stays
+// where it was, and every one of them gets the same clear error.
+func TestFloodForgetsNoDebtor(t *testing.T) {
+	const most = 10_000
+	flood := 1_000_000
+	if racing {
+		flood /= 20
+	}
+	for _, text := range bothPaths {
+		limit := weir.MustLimit(text)
+		now := clockAt(begin)
+		s := newStore(t, memstore.Config{MaxKeys: most, Clock: now.Load})
+		for i := range most {
+			take(t, s, "debtor "+strconv.Itoa(i), limit, 1)
+		}
+		before := heap()
+		for i := range flood {
+			_, err := s.Do(context.Background(), weir.Request{Key: "flood " + strconv.Itoa(i), Limit: limit, N: 1})
+			if !errors.Is(err, weir.ErrFull) {
+				t.Fatalf("%s: new key %d in a full store: %v, want ErrFull", limit, i, err)
+			}
+		}
+		if grown := heap() - before; grown > 1<<20 {
+			t.Errorf("%s: the flood left %d bytes behind, want at most %d", limit, grown, 1<<20)
+		}
+		for i := range most {
+			if take(t, s, "debtor "+strconv.Itoa(i), limit, 1).OK {
+				t.Fatalf("%s: debtor %d was forgotten", limit, i)
+			}
+		}
+		if st := s.Stats(); st.Keys != most || st.Used != most || st.Refused != int64(flood) {
+			t.Errorf("%s: %+v, want %d keys, %d refused", limit, st, most, flood)
+		}
+	}
+}
+
+// Keys that come and go for ever need no more room than those that owe at one
+// time.
+func TestFloodOfShortLives(t *testing.T) {
+	flood := 1_000_000
+	if racing {
+		flood /= 20
+	}
+	for _, text := range []string{"10/s", "10/s fixed_window", "10/s sliding_log"} {
+		limit := weir.MustLimit(text)
+		now := clockAt(begin)
+		s := newStore(t, memstore.Config{MaxKeys: 1 << 20, Clock: now.Load})
+		before := heap()
+		for i := range flood {
+			take(t, s, strconv.Itoa(i), limit, 1)
+			now.Add(1000) // so that 100 or 1000 owe at a time
+		}
+		if grown := heap() - before; grown > 3<<19 {
+			t.Errorf("%s: %d bytes after %d keys that came and went, want at most %d", limit, grown, flood, 3<<19)
+		}
+	}
+}
+
+// In a full store a key that is as never used makes way, however few they are.
+func TestFullStoreMakesRoom(t *testing.T) {
+	for _, most := range []int{1, 2, 64, 65, 300} {
+		for _, text := range bothPaths {
+			hourly, daily := weir.MustLimit(text), weir.MustLimit("1/24h")
+			now := clockAt(begin)
+			s := newStore(t, memstore.Config{MaxKeys: most, Clock: now.Load})
+			for i := range most - 1 {
+				take(t, s, "daily "+strconv.Itoa(i), daily, 1)
+			}
+			for round := range 3 {
+				take(t, s, fmt.Sprint("hourly ", round), hourly, 1)
+				if _, err := s.Do(context.Background(), weir.Request{Key: "too many", Limit: hourly, N: 1}); !errors.Is(err, weir.ErrFull) {
+					t.Fatalf("%d keys, %s, round %d: %v, want ErrFull", most, text, round, err)
+				}
+				now.Add(hour)
+			}
+		}
+	}
+}
+
+// What needs no room is decided in a full store too.
+func TestFullStoreAnswersQuestions(t *testing.T) {
+	for _, text := range bothPaths {
+		limit := weir.MustLimit(text)
+		s := newStore(t, memstore.Config{MaxKeys: 1, Clock: clockAt(begin).Load})
+		take(t, s, "debtor", limit, 1)
+		for _, r := range []weir.Request{
+			{Verb: weir.Peek, N: 1}, {Verb: weir.Take, N: 0}, {Verb: weir.Return, N: 1}, {Verb: weir.Reset},
+		} {
+			r.Key, r.Limit = "new", limit
+			if d := do(t, s, r); !d.OK || d.Remaining != 1 {
+				t.Errorf("%s: %s of a new key = %+v, want OK and 1 remaining", limit, r.Verb, d)
+			}
+		}
+		if d := do(t, s, weir.Request{Verb: weir.Take, N: 2, Key: "new", Limit: limit}); d.OK || d.RetryAfter != weir.Never {
+			t.Errorf("%s: Take above the capacity = %+v, want Never", limit, d)
+		}
+		do(t, s, weir.Request{Verb: weir.Reset, Key: "debtor", Limit: limit})
+		if !take(t, s, "new", limit, 1).OK {
+			t.Errorf("%s: after Reset there is no room", limit)
+		}
+	}
+}
+
+// With Share, keys for which there is no room share one state for each limit,
+// and those that are known keep their own.
+func TestShare(t *testing.T) {
+	for _, text := range []string{"3/h", "3/h fixed_window", "3/h sliding_log"} {
+		limit, other := weir.MustLimit(text), weir.MustLimit("3/24h")
+		now := clockAt(begin)
+		s := newStore(t, memstore.Config{MaxKeys: 2, Full: memstore.Share, Clock: now.Load})
+		take(t, s, "known", limit, 1)
+		take(t, s, "known too", limit, 1)
+		for i, want := range []bool{true, true, true, false, false} {
+			if d := take(t, s, "stranger "+strconv.Itoa(i), limit, 1); d.OK != want {
+				t.Errorf("%s: stranger %d: OK %t, want %t", limit, i, d.OK, want)
+			}
+		}
+		if d := do(t, s, weir.Request{Verb: weir.Peek, Key: "stranger", Limit: limit, N: 1}); d.OK {
+			t.Errorf("%s: Peek of a stranger = OK, want what Take says", limit)
+		}
+		if !take(t, s, "stranger", other, 3).OK {
+			t.Errorf("%s: another limit shares its state", limit)
+		}
+		if d := take(t, s, "known", limit, 2); !d.OK {
+			t.Errorf("%s: the known key has no state of its own: %+v", limit, d)
+		}
+		_, err := s.Do(context.Background(), weir.Request{Verb: weir.Reserve, Key: "stranger", Limit: other, N: 1, ID: "i", TTL: time.Hour})
+		if !errors.Is(err, weir.ErrFull) {
+			t.Errorf("%s: Reserve of a stranger = %v, want ErrFull", limit, err)
+		}
+		if st := s.Stats(); st.Keys != 4 || st.Shared != 7 || st.Refused != 1 {
+			t.Errorf("%s: %+v, want 4 keys, 7 requests that shared, 1 refused", limit, st)
+		}
+		now.Add(2 * hour)
+		if d := take(t, s, "stranger", limit, 1); !d.OK || d.Remaining != 2 {
+			t.Errorf("%s: when there is room again: %+v, want a state of its own", limit, d)
+		}
+	}
+}
+
+// However many limits strangers come with, the states that they share are
+// bounded too.
+func TestShareIsBounded(t *testing.T) {
+	s := newStore(t, memstore.Config{MaxKeys: 1, Full: memstore.Share, Clock: clockAt(begin).Load})
+	take(t, s, "known", weir.MustLimit("1/24h"), 1)
+	var err error
+	n := 0
+	for ; err == nil && n < 5000; n++ {
+		l := weir.MustLimit(strconv.Itoa(n+1) + "/24h")
+		_, err = s.Do(context.Background(), weir.Request{Key: "stranger", Limit: l, N: 1})
+	}
+	if !errors.Is(err, weir.ErrFull) || s.Stats().Used > 1+1024 {
+		t.Errorf("after %d limits: %v and %+v, want ErrFull within 1024 shared states", n, err, s.Stats())
+	}
+}
+
+// Reservations are part of the cap, and leave it when they run out.
+func TestReservationsAreBounded(t *testing.T) {
+	limit := weir.MustLimit("1000000/h")
+	now := clockAt(begin)
+	s := newStore(t, memstore.Config{MaxKeys: 100, Clock: now.Load})
+	reserve := func(i int) error {
+		r := weir.Request{Verb: weir.Reserve, Key: "k", Limit: limit, N: 1, ID: strconv.Itoa(i), TTL: time.Minute}
+		_, err := s.Do(context.Background(), r)
+		return err
+	}
+	for i := range 99 {
+		if err := reserve(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reserve(99); !errors.Is(err, weir.ErrFull) {
+		t.Errorf("reservation 100 beside its key = %v, want ErrFull", err)
+	}
+	now.Add(60_000_000)
+	if err := reserve(99); err != nil {
+		t.Errorf("when the others have run out: %v", err)
+	}
+	if st := s.Stats(); st.Reservations != 1 || st.Used != 2 {
+		t.Errorf("%+v, want 1 reservation, 2 used", st)
+	}
+}
+
+// A long state counts as the many keys whose room it takes.
+func TestLongStatesAreBounded(t *testing.T) {
+	limit := weir.MustLimit("10000/h sliding_log")
+	now := clockAt(begin)
+	s := newStore(t, memstore.Config{MaxKeys: 100, Clock: now.Load})
+	var err error
+	admitted := 0
+	for err == nil && admitted < 10_000 {
+		_, err = s.Do(context.Background(), weir.Request{Key: "k", Limit: limit, N: 1})
+		admitted++
+		now.Add(1)
+	}
+	if !errors.Is(err, weir.ErrFull) || admitted > 2000 {
+		t.Errorf("%v after %d admissions, want ErrFull before 2000", err, admitted)
+	}
+	if d := do(t, s, weir.Request{Verb: weir.Peek, Key: "k", Limit: limit, N: 1}); int(d.Remaining) != 10_000-admitted+1 {
+		t.Errorf("%d remaining after %d admissions, want %d", d.Remaining, admitted-1, 10_000-admitted+1)
+	}
+	do(t, s, weir.Request{Verb: weir.Reset, Key: "k", Limit: limit})
+	if st := s.Stats(); st.Used != 0 || st.Keys != 0 {
+		t.Errorf("after Reset: %+v, want nothing used", st)
+	}
+}
+
+// Whatever happens, what the store says it uses is what it uses: when everything
+// has been forgotten, nothing.
+func TestAccounts(t *testing.T) {
+	limits := []weir.Limit{}
+	for _, text := range []string{"5/s", "5/s fixed_window", "50/s sliding_log", "50 concurrency lease 1s", "1000003/s burst 3"} {
+		limits = append(limits, weir.MustLimit(text))
+	}
+	var now atomic.Int64
+	now.Store(begin)
+	s := newStore(t, memstore.Config{MaxKeys: 200, Full: memstore.Share, Clock: now.Load})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for range 5000 {
+				var rs []weir.Request
+				for range 1 + r.IntN(3) {
+					q := weir.Request{
+						Verb: weir.Verb(r.IntN(9)), Key: strconv.Itoa(r.IntN(100)), Limit: limits[r.IntN(len(limits))],
+						N: 1 + r.Int64N(8), ID: strconv.Itoa(r.IntN(5)), TTL: time.Duration(1+r.IntN(2000)) * time.Millisecond,
+					}
+					if r.IntN(3) == 0 {
+						q.From = []weir.Limit{limits[r.IntN(len(limits))]}
+					}
+					rs = append(rs, q)
+				}
+				_, err := s.DoAll(context.Background(), rs, make([]weir.Decision, len(rs)))
+				if err != nil && !errors.Is(err, weir.ErrFull) && !errors.Is(err, weir.ErrNoReservation) {
+					t.Error(err)
+				}
+				if st := s.Stats(); st.Used > 200+len(limits) {
+					t.Errorf("%+v, want at most %d used", st, 200+len(limits))
+				}
+				now.Add(r.Int64N(10_000))
+			}
+		})
+	}
+	wg.Wait()
+	now.Add(hour)
+	for _, l := range limits { // makes room, and settles what ran out
+		for i := range 200 {
+			take(t, s, "late "+strconv.Itoa(i), l, 1)
+		}
+		now.Add(hour)
+	}
+	for i := range 200 { // each is forgotten by name
+		for _, l := range limits {
+			do(t, s, weir.Request{Verb: weir.Reset, Key: "late " + strconv.Itoa(i), Limit: l})
+			do(t, s, weir.Request{Verb: weir.Reset, Key: strconv.Itoa(i), Limit: l})
+		}
+	}
+	if st := s.Stats(); st.Keys != st.Used || st.Reservations != 0 || st.Keys > len(limits) {
+		t.Errorf("at the end %+v, want no reservations and only shared states", st)
+	}
+}
