@@ -163,7 +163,7 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) (algo.Result, error
 	switch {
 	case h.settled:
 		actual = h.actual
-	case actual < h.n:
+	case actual < h.n && t.live(c): // as never used, it has all already
 		a = algo.Ask{Op: algo.Return, N: h.n - actual, At: h.at}
 	case actual > h.n:
 		a = algo.Ask{Op: algo.Charge, N: actual - h.n}
