@@ -30,6 +30,15 @@ type DiffConfig struct {
 	Spaced string
 }
 
+func (c *DiffConfig) fill() {
+	if c.Seed == 0 {
+		c.Seed = 1
+	}
+	if c.Decisions == 0 {
+		c.Decisions = 100_000
+	}
+}
+
 // sceneSteps is how many steps are asked about the same few keys.
 const sceneSteps = 60
 
@@ -41,12 +50,7 @@ const sceneSteps = 60
 // the form of a story, and both answers; and logs how many decisions it compared.
 func Differential(tb testing.TB, open Open, c DiffConfig) {
 	tb.Helper()
-	if c.Seed == 0 {
-		c.Seed = 1
-	}
-	if c.Decisions == 0 {
-		c.Decisions = 100_000
-	}
+	c.fill()
 	g := &generator{rand.New(rand.NewPCG(c.Seed, 0)), c.Limits}
 	h := open.open(tb)
 	began, now, compared := time.Now(), int64(origin), 0
@@ -55,7 +59,8 @@ func Differential(tb testing.TB, open Open, c DiffConfig) {
 		if now > ceiling-ceiling/50 { // the clock has run out: again from the beginning
 			h, now = open.open(tb), origin
 		}
-		s := g.newScene(n, now, c.Backward)
+		s := g.newScene(n, now)
+		s.back = c.Backward
 		for i := range s.keys {
 			s.keys[i] += c.Spaced
 		}

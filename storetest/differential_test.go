@@ -31,6 +31,10 @@ func TestDifferentialMemoryBackward(t *testing.T) {
 	Differential(t, openMemory, DiffConfig{Seed: *seed, Decisions: *decisions / 4, Backward: true})
 }
 
+func TestDiffAlgo(t *testing.T) {
+	DiffAlgo(t, DiffConfig{Seed: *seed, Decisions: *decisions})
+}
+
 // TestDifferentialModel: the Model differs from no other Model.
 func TestDifferentialModel(t *testing.T) {
 	Differential(t, OpenModel, DiffConfig{Seed: *seed, Decisions: 20_000})

@@ -137,11 +137,17 @@ type scene struct {
 }
 
 // newScene sets a scene that begins at now. Keys of different scenes differ.
-func (g *generator) newScene(n int, now int64, back bool) *scene {
-	s := &scene{generator: g, now: now, back: back}
+func (g *generator) newScene(n int, now int64) *scene {
+	var limits []weir.Limit
 	for range 1 + g.IntN(3) {
-		l := g.limit()
-		s.limits = append(s.limits, l)
+		limits = append(limits, g.limit())
+	}
+	return g.sceneOf(n, now, limits)
+}
+
+func (g *generator) sceneOf(n int, now int64, limits []weir.Limit) *scene {
+	s := &scene{generator: g, limits: limits, now: now}
+	for _, l := range limits {
 		s.slow = max(s.slow, l.Rule().Horizon())
 	}
 	for i := range 1 + g.IntN(2) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
@@ -40,8 +41,29 @@ func (s *slots) enter(id string, n, end int64) {
 	slices.SortStableFunc(s.inside, func(a, b slot) int { return cmp.Compare(a.end, b.end) })
 }
 
+// Do decides; the id of an Ask is a name.
 func (s *slots) Do(a algo.Ask) algo.Result {
-	return s.ask("", s.lease, a)
+	life := s.lease
+	if a.TTL > 0 {
+		life = min(a.TTL, algo.MaxSpan)
+	}
+	if a.ID == 0 || a.Op == algo.Charge {
+		return s.ask("", life, a)
+	}
+	id := strconv.FormatUint(a.ID, 16)
+	s.alive(a.Now)
+	held := slices.ContainsFunc(s.inside, func(x slot) bool { return x.id == id })
+	switch {
+	case a.Op == algo.Return && held:
+		before := s.alive(a.Now)
+		_, _ = s.release(id, a.Now) // it is held
+		return s.granted(before-s.alive(a.Now), a.Now)
+	case a.Op == algo.Return || held && a.Op == algo.Peek:
+		return s.granted(0, a.Now)
+	case held && a.N > 0:
+		return s.hold(id, a.N, a.Now, life)
+	}
+	return s.ask(id, life, a)
 }
 
 // ask is Do for somebody with a name and a life.

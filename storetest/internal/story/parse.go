@@ -131,7 +131,7 @@ func (p *parser) when(text string) (us int64, err error) {
 	if rest, ok := strings.CutPrefix(text, "at "); ok {
 		return p.instant(rest)
 	}
-	if text[0] != '+' && text[0] != '-' {
+	if !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") {
 		return 0, fmt.Errorf("want a line that begins with at, + or -, got %q", text)
 	}
 	d, err := ParseSpan(strings.TrimPrefix(text, "+"))
@@ -194,8 +194,11 @@ func split(line string) (words []string, answer string, err error) {
 func (p *parser) ask(words []string, answer string) (Ask, error) {
 	a := Ask{Line: p.line}
 	r := &a.Request
+	if len(words) < 2 {
+		return a, fmt.Errorf("want a verb and a key, got %q", strings.Join(words, " "))
+	}
 	verb, ok := verbs[words[0]]
-	if !ok || len(words) < 2 {
+	if !ok {
 		return a, fmt.Errorf("want a verb and a key, got %q", strings.Join(words, " "))
 	}
 	r.Verb, r.Key, r.Limit = verb, words[1], p.first
