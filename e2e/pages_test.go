@@ -3,8 +3,10 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,37 @@ func TestLinks(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("looked at %d links in %v", n, pages)
+	}
+}
+
+// TestFlags compares the flags of weir serve with those that the page about
+// configuration has.
+func TestFlags(t *testing.T) {
+	cmd := exec.Command("go", "run", "./cmd/weir", "serve", "--help")
+	cmd.Dir = ".."
+	help, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("weir serve --help: %v\n%s", err, help)
+	}
+	page, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag := regexp.MustCompile(`--[a-z][a-z-]+`)
+	_, listed, _ := strings.Cut(string(help), "\nFlags:")
+	have := flag.FindAllString(listed, -1)
+	for _, f := range have {
+		if f != "--help" && !strings.Contains(string(page), "`"+f+"`") {
+			t.Errorf("the page has no %s", f)
+		}
+	}
+	for _, m := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(string(page), -1) {
+		if !slices.Contains(have, m[1]) {
+			t.Errorf("the page has %s, weir serve has not", m[1])
+		}
+	}
+	if len(have) < 5 {
+		t.Errorf("flags of weir serve --help = %v", have)
 	}
 }
 
