@@ -1,8 +1,10 @@
 package weirfile
 
 import (
-	"net/netip"
+	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/floodweir/weir/httplimit"
@@ -12,7 +14,7 @@ import (
 // A File is what a policy file says. What the file does not mention is zero: the
 // defaults are those of the program.
 type File struct {
-	// Name is the name the file was read under.
+	// Name is the name that the file was read under.
 	Name string
 
 	// Store is where state lives: "memory", or a URL of the scheme redis, rediss,
@@ -21,22 +23,20 @@ type File struct {
 
 	Gateway Gateway
 	HTTP    Door
-	Admin   Door
 
-	// Policies are the policies in the order of the file; empty, not nil, if the file
-	// has none.
+	// Policies are the policies in the order of the file; none if it has none.
 	Policies *policy.Set
 }
 
-// A Door is where one protocol listens.
+// A Door is where one protocol is spoken.
 type Door struct {
-	// Listen is host:port, with either part possibly empty; "" if not said.
+	// Listen is host:port, with the host possibly empty, or "off"; "" if not said.
 	Listen string
 }
 
 // A Gateway is the reverse proxy.
 type Gateway struct {
-	// Listen is host:port; "" if not said.
+	// Listen is host:port, with the host possibly empty, or "off"; "" if not said.
 	Listen string
 
 	// Routes are in the order of the file. No two have the same Host and Path.
@@ -58,11 +58,12 @@ type Route struct {
 	// Host is a host name in lower case without port, or "" for any.
 	Host string
 
-	// Path is a path that begins with a slash and does not end in one but for "/"
-	// itself. It stands for itself and all below it.
+	// Path begins with a slash and does not end in one but for "/" itself. It stands
+	// for itself and all below it.
 	Path string
 
-	// Upstream is an http or https URL with a host and without query and fragment.
+	// Upstream is an http, https or h2c URL with a host, without user, query and
+	// fragment.
 	Upstream *url.URL
 
 	// Timeout is how long to wait for the headers of the upstream's response; zero if
@@ -70,11 +71,56 @@ type Route struct {
 	Timeout time.Duration
 }
 
-var _ netip.Prefix
+// MaxSize is the largest file, in bytes.
+const MaxSize = 4 << 20
 
-// Load reads the file at path. It fails as Parse does, or if the file cannot be read.
-func Load(path string) (*File, error) { return nil, nil }
+// Load reads the file at path. It fails as Parse does, or with an error of package
+// os if the file cannot be read.
+func Load(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("weirfile: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("weirfile: %w", err)
+	}
+	return Parse(path, data)
+}
 
-// Parse reads data, which was found under name. An error is Errors: every fault, in
-// the order of the file.
-func Parse(name string, data []byte) (*File, error) { return nil, nil }
+// Parse reads data, which was found under name. An error is Errors, which wrap
+// weir.ErrInvalid: every fault, in the order of the file.
+func Parse(name string, data []byte) (*File, error) {
+	d := &decoder{name: name}
+	f := &File{Name: name}
+	if root := d.parse(data); root != nil {
+		d.file(root, f)
+	}
+	if len(d.errs) > 0 {
+		return nil, d.errs.sorted()
+	}
+	return f, nil
+}
+
+func (d *decoder) file(root *node, f *File) {
+	m := d.mapping(root, "", "store", "gateway", "http", "policies")
+	if n := m.get("store"); n != nil {
+		f.Store = d.store(n, "store")
+	}
+	if n := m.get("gateway"); n != nil {
+		d.gateway(n, &f.Gateway)
+	}
+	if n := m.get("http"); n != nil {
+		door := d.mapping(n, "http", "listen")
+		if n := door.get("listen"); n != nil {
+			f.HTTP.Listen = d.listen(n, "http.listen")
+		}
+	}
+	f.Policies = new(policy.Set)
+	if n := m.get("policies"); n != nil {
+		if set := d.policies(n); set != nil {
+			f.Policies = set
+		}
+	}
+}
