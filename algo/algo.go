@@ -94,8 +94,10 @@ type Rule interface {
 	Horizon() int64
 
 	// Do decides a and returns the state after it. It may write into s and return
-	// it, as append does. When the result is not OK the words of s are unchanged.
-	// A state that is empty, shorter than Words or all zeros is one never used.
+	// it, as append does. When the result is not OK the words of s are unchanged,
+	// with one exception: [Primed] remembers its first sight of a key even then, and
+	// a store keeps that. A state that is empty, shorter than Words or all zeros is
+	// one never used.
 	Do(s []int64, a Ask) ([]int64, Result)
 
 	// Until is the instant from which s is as if never used; 0 if it is so already.

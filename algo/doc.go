@@ -23,8 +23,10 @@
 //
 // # Guarantees
 //
-// A denied Take leaves the state as it was, word for word. A Retry is tight: one
-// microsecond earlier the same request would still be denied, and at it the
-// request is admitted if nobody else came. Time that goes back creates no
-// tokens. No input, however large, overflows: amounts saturate at [MaxSpan].
+// A denied Take leaves the state as it was, word for word; [Primed] alone keeps
+// the first sight of a key. A Retry is tight: one microsecond earlier the same
+// request would still be denied, and at it the request is admitted if nobody else
+// came. Time that goes back creates no tokens, but for the millisecond that
+// nginx gives, and so does [LimitReq]. No input, however large, overflows: amounts
+// saturate at [MaxSpan] or at [MaxCount] tokens.
 package algo
