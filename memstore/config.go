@@ -93,7 +93,8 @@ func bitsOf(keys int) int {
 
 // New makes a store. With a snapshot file that exists, it knows what the file
 // says; a file that is damaged, or of another version, is an error, as is one
-// with more keys than MaxKeys. Errors of c wrap weir.ErrInvalid.
+// with more keys than MaxKeys. Otherwise it writes the first one. Errors of c, and
+// of what is in the file, wrap weir.ErrInvalid.
 func New(c Config) (*Store, error) {
 	c, err := c.withDefaults()
 	if err != nil {

@@ -64,6 +64,9 @@ func (s *Store) resume() error {
 		var key [16]byte
 		rand.Read(key[:]) // never fails
 		s.hash = stableHasher(sipKey{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])})
+		if err := s.save(false); err != nil { // better now than at the end
+			return err
+		}
 	case err != nil:
 		return fmt.Errorf("memstore: snapshot: %w", err)
 	default:

@@ -1,0 +1,149 @@
+package memstore_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore"
+)
+
+// However many come at once to keys while their shards grow, each key admits
+// exactly what its limit says.
+func TestGrowthLosesNothing(t *testing.T) {
+	const askers, known, each = 8, 64, 100
+	s := newStore(t, memstore.Config{Clock: func() int64 { return 1_000_000 }})
+	limit := weir.MustLimit("100/h")
+	wide := weir.MustLimit("100/h fixed_window")
+	keys := keysOf(known)
+	var admitted [askers][2][known]int
+	var wg sync.WaitGroup
+	for a := range askers {
+		wg.Go(func() {
+			fresh := 0
+			for round := range each {
+				for k, key := range keys {
+					for i, l := range []weir.Limit{limit, wide} {
+						if d := take(t, s, key, l, 1); d.OK {
+							admitted[a][i][k]++
+						}
+					}
+					if (k+round)%8 == a { // something new, so that tables grow
+						take(t, s, "new "+strconv.Itoa(a)+" "+strconv.Itoa(fresh), limit, 1)
+						fresh++
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, name := range []string{"token bucket", "fixed window"} {
+		for k := range keys {
+			sum := 0
+			for a := range askers {
+				sum += admitted[a][i][k]
+			}
+			if sum != 100 {
+				t.Errorf("%s, key %d: %d admitted, want 100", name, k, sum)
+			}
+		}
+	}
+}
+
+// Two keys that are always charged together are seen together: whoever looks at
+// both finds them equal, and whoever looks at one after the other never finds
+// the second one behind. Meanwhile tables grow.
+func TestTogetherIsSeenTogether(t *testing.T) {
+	const rounds = 2000
+	for _, texts := range [][2]string{
+		{"1000000/h", "1000000/h"},
+		{"1000000/h", "1000000/h fixed_window"},
+		{"1000000/h fixed_window", "1000000/h sliding_window"},
+	} {
+		first, second := weir.MustLimit(texts[0]), weir.MustLimit(texts[1])
+		s := newStore(t, memstore.Config{MaxKeys: 1 << 16, Clock: clockAt(begin).Load})
+		both := func(verb weir.Verb, n int64) []weir.Request {
+			return []weir.Request{{Verb: verb, Key: "a", Limit: first, N: n}, {Verb: verb, Key: "b", Limit: second, N: n}}
+		}
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		for w := range 2 {
+			wg.Go(func() {
+				ds := make([]weir.Decision, 2)
+				for i := range rounds {
+					if ok, err := s.DoAll(context.Background(), both(weir.Take, 1), ds); !ok || err != nil {
+						t.Errorf("DoAll = %t, %v", ok, err)
+					}
+					rs := both(weir.Take, 1)
+					rs[1].N = second.Capacity() + 1
+					if ok, err := s.DoAll(context.Background(), rs, ds); ok || err != nil {
+						t.Errorf("DoAll above the capacity = %t, %v", ok, err)
+					}
+					take(t, s, "new "+strconv.Itoa(w*rounds+i), first, 1)
+				}
+				stop.Store(true)
+			})
+		}
+		for range 2 {
+			wg.Go(func() {
+				ds := make([]weir.Decision, 2)
+				for !stop.Load() {
+					if _, err := s.DoAll(context.Background(), both(weir.Peek, 1), ds); err != nil || ds[0].Remaining != ds[1].Remaining {
+						t.Errorf("%s and %s: %d and %d remaining at one instant, %v", first, second, ds[0].Remaining, ds[1].Remaining, err)
+						return
+					}
+					a := do(t, s, both(weir.Peek, 1)[0])
+					b := do(t, s, both(weir.Peek, 1)[1])
+					if b.Remaining > a.Remaining {
+						t.Errorf("%s then %s: %d then %d remaining", first, second, a.Remaining, b.Remaining)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if d := do(t, s, both(weir.Peek, 1)[0]); d.Remaining != 1_000_000-2*rounds {
+			t.Errorf("%s: %d remaining at the end, want %d", first, d.Remaining, 1_000_000-2*rounds)
+		}
+	}
+}
+
+// Reservations that run out while many come are given back once each, and nobody
+// is denied who comes after that.
+func TestReservationsRunOutUnderLoad(t *testing.T) {
+	for _, text := range []string{"100/1000h", "100/1000h fixed_window"} {
+		limit := weir.MustLimit(text)
+		now := clockAt(begin)
+		s := newStore(t, memstore.Config{Clock: now.Load})
+		for round := range 50 {
+			do(t, s, weir.Request{Verb: weir.Reserve, Key: "k", Limit: limit, N: 100, ID: strconv.Itoa(round), TTL: time.Millisecond})
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for g := range 4 {
+				wg.Go(func() {
+					if g == 0 {
+						now.Add(1000)
+					}
+					late := now.Load() >= int64(begin+1000*(round+1))
+					for range 10 {
+						d := take(t, s, "k", limit, 1)
+						if d.OK {
+							admitted.Add(1)
+						} else if late {
+							t.Errorf("%s, round %d: denied after the reservation ran out", limit, round)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if d := do(t, s, weir.Request{Verb: weir.Peek, Key: "k", Limit: limit, N: 1}); d.Remaining != 100-admitted.Load() {
+				t.Fatalf("%s, round %d: %d remaining after %d admitted", limit, round, d.Remaining, admitted.Load())
+			}
+			do(t, s, weir.Request{Verb: weir.Return, Key: "k", Limit: limit, N: admitted.Load()})
+		}
+	}
+}
