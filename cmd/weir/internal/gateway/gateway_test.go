@@ -75,7 +75,9 @@ func do(t *testing.T, r *http.Request) (*http.Response, string) {
 
 func request(t *testing.T, method, url string, body io.Reader, header ...string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +216,14 @@ func TestStreamingDown(t *testing.T) {
 		w.Header().Set("Content-Length", "6") // not chunked: nothing says that it is a stream
 		io.WriteString(w, "one")
 		http.NewResponseController(w).Flush()
-		<-read
-		io.WriteString(w, "two")
+		select {
+		case <-read:
+			io.WriteString(w, "two")
+		case <-r.Context().Done():
+		}
 	})
 	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 200 * time.Millisecond}}})
-	res, err := http.DefaultClient.Do(request(t, "GET", gw, nil))
+	res, err := http.DefaultClient.Do(request(t, "POST", gw, strings.NewReader("body"))) // whose time is over with its end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -560,5 +565,20 @@ func TestBadConfig(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("New = %v, want an error with %q", err, want)
 		}
+	}
+}
+
+// The gateway asks for no encoding that the client did not ask for, and unpacks
+// nothing.
+func TestEncodingIsTheClients(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if got, ok := r.Header["Accept-Encoding"]; ok {
+			t.Errorf("Accept-Encoding = %q, want none", got)
+		}
+	})
+	conn := dial(t, start(t, gateway.Config{Routes: to(up)}))
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != 200 {
+		t.Errorf("got %v, %v", res, err)
 	}
 }

@@ -39,7 +39,7 @@ func (g *Gateway) accessLog(n int, next http.Handler) http.Handler {
 			g.log.LogAttrs(r.Context(), slog.LevelDebug, "request",
 				slog.String("method", r.Method), slog.String("host", r.Host), slog.String("path", r.URL.Path),
 				slog.String("peer", r.RemoteAddr), slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes),
-				slog.Duration("took", time.Since(start)), slog.String("id", r.Header.Get(requestIDHeader)))
+				slog.String("took", time.Since(start).String()), slog.String("id", r.Header.Get(requestIDHeader)))
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -31,7 +31,7 @@ func (p *Program) observe() func(*http.Request, httplimit.Event) {
 		case e.Outcome == httplimit.Denied:
 			p.log.LogAttrs(r.Context(), slog.LevelDebug, "denied",
 				slog.String("policy", e.Policy.Name()), slog.String("key", e.Key),
-				slog.Duration("retry_after", e.Decision.RetryAfter))
+				slog.String("retry_after", e.Decision.RetryAfter.String()))
 		}
 	}
 }

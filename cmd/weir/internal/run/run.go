@@ -26,7 +26,7 @@ func Serve(ctx context.Context, c *config.Config, stdout, stderr io.Writer) erro
 	}
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", "drain", c.Drain)
+		log.Info("stopping", "drain", c.Drain.String())
 		return nil
 	case err := <-p.failed:
 		return err

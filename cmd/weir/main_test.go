@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"weir": main})
+}
+
+// TestScript runs testdata/*.txtar against the program. Beside the commands of
+// testscript they have `get STATUS URL FILE`, which asks until it gets that
+// status and puts the body into FILE. The addresses $GATEWAY and $API are free, and
+// that of $TAKEN is not.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"GATEWAY", "API", "TAKEN"} {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				if e.Setenv(name, l.Addr().String()); name == "TAKEN" {
+					e.Defer(func() { l.Close() })
+				} else {
+					l.Close()
+				}
+			}
+			_, port, err := net.SplitHostPort(e.Getenv("API"))
+			if err != nil {
+				return err
+			}
+			e.Setenv("API_PORT", port)
+			e.Setenv("WEIR_SERVER", "http://"+e.Getenv("API"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"get": get},
+	})
+}
+
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: get STATUS URL FILE")
+	}
+	var last string
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); {
+		res, err := http.Get(args[1])
+		if err != nil {
+			last = err.Error()
+			continue
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if last = strconv.Itoa(res.StatusCode); err == nil && last == args[0] {
+			ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o600))
+			return
+		}
+	}
+	ts.Fatalf("%s: %s, want %s", args[1], last, args[0])
+}
