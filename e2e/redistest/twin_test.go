@@ -32,9 +32,10 @@ type twin struct {
 	rng  *rand.Rand
 
 	now   int64
-	words []int64 // the rule's state
-	last  int64   // the largest instant at which it was written; 0: no state
-	ids   bool    // also ask for named slots
+	words []int64  // the rule's state
+	last  int64    // the largest instant at which it was written; 0: no state
+	past  [6]int64 // some instants of earlier asks
+	ids   bool     // also ask for named slots
 }
 
 // runTwins runs the rules against one server.
@@ -78,7 +79,7 @@ func (w *twin) run(n int) {
 			st := w.next()
 			steps = append(steps, st)
 			w.send(st)
-			w.c.Send("GET", w.key)
+			w.c.Send(stored(w.rule, w.key)...)
 			if st.want.OK {
 				admitted++
 			} else {
@@ -108,6 +109,9 @@ func (w *twin) next() step {
 	}
 	if a.Op == algo.Return && w.rng.IntN(2) == 0 {
 		a.At = w.now - w.rng.Int64N(w.rule.Horizon()+2)
+		if w.rng.IntN(2) == 0 {
+			a.At = w.past[w.rng.IntN(len(w.past))]
+		}
 	}
 	if w.ids && (a.Op == algo.Take || a.Op == algo.Return) && w.rng.IntN(2) == 0 {
 		a.ID, a.TTL, a.N = 1+w.rng.Uint64N(5), 1+w.rng.Int64N(2*w.rule.Horizon()), max(1, a.N)
@@ -126,6 +130,7 @@ func (w *twin) next() step {
 		}
 	}
 	a.Now = now
+	w.past[w.rng.IntN(len(w.past))] = now
 	// A limit with initial tokens keeps the first sight of a key, come what may.
 	kept := w.rule.Name() == "primed" && a.Op != algo.Peek && w.rule.Until(words) <= now
 	before := slices.Clone(words)
@@ -286,6 +291,9 @@ func (w *twin) check(i int, s step) {
 			w.t.Fatal(err)
 		}
 		wantStored = string(text)
+	}
+	if w.rule.Name() == "sliding_log" {
+		stored, wantStored = log(stored, s.last-w.rule.Horizon()), logWanted(s.words, s.last, s.last-w.rule.Horizon())
 	}
 	if got := fmt.Sprint(stored); got != wantStored {
 		w.t.Fatalf("step %d: %+v = %+v: the twin stores %s, the rule %s", i, s.ask, s.want, got, wantStored)

@@ -44,7 +44,9 @@ local function open(key, rule, holds)
   local st = states[key]
   if st then return st end
   local r = rule_at(rule)
-  local v, s, last = redis.pcall('GET', KEYS[key]), nil, 0
+  local load = r.twin.load
+  local v, s, last = nil, nil, 0
+  if load then v = load(KEYS[key]) else v = redis.pcall('GET', KEYS[key]) end
   if not v then
     s = {}
   elseif type(v) == 'table' then
@@ -53,6 +55,7 @@ local function open(key, rule, holds)
     local fine
     fine, s = pcall(cjson.decode, v)
     if not fine or type(s) ~= 'table' then return nil, BAD_STATE end
+    if load then s.key, s.head = KEYS[key], v end
   end
   st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v }
   if v then
@@ -104,7 +107,8 @@ local function write(st)
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
     local last = now > st.last and now or st.last
-    call('SET', KEYS[st.key], text(s, last, st.due, st.far), 'PX', format('%d', (live + 999) / 1000 + 1 + slack))
+    local v, ttl = text(s, last, st.due, st.far), format('%d', (live + 999) / 1000 + 1 + slack)
+    if st.twin.save then st.twin.save(KEYS[st.key], s, v, ttl) else call('SET', KEYS[st.key], v, 'PX', ttl) end
   elseif st.exists then
     call('DEL', KEYS[st.key])
   end

@@ -30,7 +30,9 @@ if clock == 0 then
 end
 
 if #ARGV[1] == 64 and more == 0 and verb < RESET then
-  local v, s, last = redis.pcall('GET', KEYS[1]), nil, 0
+  local twin = use(ARGV[2])
+  -- A twin that loads its state itself has the general road.
+  local v, s, last = twin.load and {} or redis.pcall('GET', KEYS[1]), nil, 0
   if not v then
     s = {}
   elseif type(v) == 'string' then
@@ -43,7 +45,7 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET then
     if type(last) ~= 'number' then last = clock + 1 end
   end
   if s and last <= clock then
-    local twin, p = use(ARGV[2]), ARGV[3]
+    local p = ARGV[3]
     if #p == 64 then
       p = { struct.unpack('<i8i8i8i8i8i8i8', p) }
     else
