@@ -80,7 +80,7 @@ func (p *Policy) compileMatch(f *faults) {
 		field, values := "match.headers."+name, m.Headers[name]
 		switch {
 		case !isToken(name):
-			f.add("match.headers", quoted(name), "want header names as HTTP has them, such as X-Plan")
+			f.add(field, "", "want header names as HTTP has them, such as X-Plan")
 		case strings.EqualFold(name, "Host"):
 			f.add(field, "", "want match.hosts, which knows case and ports")
 		case len(values) == 0:
@@ -106,7 +106,7 @@ func (p *Policy) compileKey(f *faults) {
 		f.add("key", "", "want who shares a bucket, such as client.ip; const:all is one bucket for everybody")
 	}
 	if len(c.Key) > 16 {
-		f.add("key", fmt.Sprintf("%d parts", len(c.Key)), "want at most 16 parts")
+		f.add("key", many(len(c.Key), "part"), "want at most 16 parts")
 	}
 	for i, k := range c.Key {
 		field := fmt.Sprintf("key[%d]", i)
@@ -131,13 +131,13 @@ func (p *Policy) compileKey(f *faults) {
 func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 	p.most = max(p.most, len(limits))
 	if len(limits) > weir.MaxBatch {
-		f.add(field, fmt.Sprintf("%d limits", len(limits)), "want at most %d, which a store decides together", weir.MaxBatch)
+		f.add(field, many(len(limits), "limit"), "want at most %d, which a store decides together", weir.MaxBatch)
 		return
 	}
 	for i, l := range limits {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if l.IsZero() {
-			f.add(at, "the zero Limit", "want a limit made by weir.NewLimit or weir.ParseLimit")
+			f.add(at, "", "want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit")
 			continue
 		}
 		if j := slices.IndexFunc(limits[:i], l.Equal); j >= 0 {
@@ -152,7 +152,7 @@ func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 func (p *Policy) compileOverrides(f *faults) {
 	overrides := p.config.Overrides
 	if len(overrides) > MaxOverrides {
-		f.add("overrides", fmt.Sprintf("%d overrides", len(overrides)), "want at most %d", MaxOverrides)
+		f.add("overrides", many(len(overrides), "override"), "want at most %d", MaxOverrides)
 		return
 	}
 	p.overrides = make(map[string][]weir.Limit, len(overrides))
@@ -163,8 +163,11 @@ func (p *Policy) compileOverrides(f *faults) {
 			f.add(field+".limits", "", "want at least one limit, such as 1000/s")
 		}
 		p.compileLimits(f, field+".limits", o.Limits)
+		if len(p.parts) == 0 {
+			continue // that the policy has no key is said already
+		}
 		if len(o.Key) != len(p.parts) {
-			f.add(field+".key", fmt.Sprintf("%d values", len(o.Key)), "want %d, one for every part of the policy's key", len(p.parts))
+			f.add(field+".key", many(len(o.Key), "value"), "want %d, one for every part of the policy's key", len(p.parts))
 			continue
 		}
 		key, at, want := p.overrideKey(o.Key)

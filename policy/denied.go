@@ -65,7 +65,7 @@ func (d *OnDenied) check(f *faults) {
 		field := "on_denied.headers." + name
 		switch value := d.Headers[name]; {
 		case !isToken(name):
-			f.add("on_denied.headers", quoted(name), "want header names as HTTP has them, such as Location")
+			f.add(field, "", "want header names as HTTP has them, such as Location")
 		case isReserved(canonical(name)):
 			f.add(field, "", "want no field that the door sets itself or that belongs to the connection")
 		case !isFieldValue(value):

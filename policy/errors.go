@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/floodweir/weir"
 )
@@ -18,7 +19,7 @@ type Error struct {
 // Error is `policy "name": field: value: what was expected`.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "policy %s: %s: ", quoted(e.Policy), e.Field)
+	fmt.Fprintf(&b, "policy %s: %s: ", quoted(e.Policy), printable(e.Field))
 	if e.Value != "" {
 		b.WriteString(e.Value + ": ")
 	}
@@ -67,4 +68,22 @@ func quoted(s string) string {
 		return fmt.Sprintf("%.*q… (%d bytes)", most, s, len(s))
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// many is a number of things, in words.
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// printable is a field that keeps to one line, whatever a header is called.
+func printable(field string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, field)
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -29,7 +28,8 @@ const (
 type decoder struct {
 	name   string
 	errs   Errors
-	budget int // of values that may still be looked at
+	budget int    // of values that may still be looked at
+	bomb   *Error // that it ran out
 }
 
 // fail notes a fault at n.
@@ -38,23 +38,9 @@ func (d *decoder) fail(n *node, field, value, want string, args ...any) {
 }
 
 func (d *decoder) failAt(line, column int, field, value, want string) {
-	field = printable(field)
 	d.errs = append(d.errs, &Error{
 		File: d.name, Line: max(1, line), Column: max(1, column), Field: field, Value: value, Want: want,
 	})
-}
-
-// printable is a field that keeps to one line, whatever a file calls its headers.
-func printable(field string) string {
-	if len(field) > 200 {
-		field = strings.ToValidUTF8(field[:200], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, field)
 }
 
 // parse is the root of the one document of data, or nil if it has faults.
@@ -151,7 +137,9 @@ func tabbed(data []byte, line int) bool {
 // follow is what n stands for: itself, or what it is an alias of.
 func (d *decoder) follow(n *node) *node {
 	if d.budget--; d.budget == 0 {
-		d.fail(n, "", "", "want fewer aliases: they add more than %d values to the file", maxAliased)
+		d.bomb = &Error{
+			File: d.name, Line: n.Line, Column: n.Column, Want: fmt.Sprintf("want fewer aliases: they add more than %d values to the file", maxAliased),
+		}
 	}
 	if n.Kind == yaml.AliasNode {
 		return n.Alias // an anchor stands at a value, never at an alias

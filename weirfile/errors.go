@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/floodweir/weir"
 )
@@ -24,7 +25,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Column)
 	if e.Field != "" {
-		b.WriteString(e.Field + ": ")
+		b.WriteString(printable(e.Field) + ": ")
 	}
 	if e.Value != "" {
 		b.WriteString(e.Value + ": ")
@@ -73,6 +74,19 @@ func (e Errors) sorted() Errors {
 		})
 	}
 	return e
+}
+
+// printable is a field that keeps to one line, whatever a file calls its headers.
+func printable(field string) string {
+	if len(field) > 200 {
+		field = strings.ToValidUTF8(field[:200], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, field)
 }
 
 // quoted is s in quotes, cut to a length that fits a line.

@@ -97,6 +97,9 @@ func Parse(name string, data []byte) (*File, error) {
 	if root := d.parse(data); root != nil {
 		d.file(root, f)
 	}
+	if d.bomb != nil {
+		return nil, Errors{d.bomb} // what was found is of a file cut short
+	}
 	if len(d.errs) > 0 {
 		return nil, d.errs.sorted()
 	}

@@ -95,7 +95,7 @@ func (d *decoder) fields(n *node, field string) httplimit.Fields {
 	const want = "want off, or any of legacy and one draft (draft-03, draft-06, draft-07 or draft-08)"
 	var names []string
 	for i, e := range d.elements(n, field, want, true) {
-		at := element(n, field, i)
+		at := element(field, i)
 		s, ok := d.text(e, at, want)
 		if !ok {
 			continue
@@ -116,19 +116,14 @@ func (d *decoder) fields(n *node, field string) httplimit.Fields {
 	return f
 }
 
-// element is the name of the i-th element of a list, or of the value that stands for
-// one.
-func element(n *node, field string, i int) string {
-	if n.Kind != yaml.SequenceNode {
-		return field
-	}
-	return fmt.Sprintf("%s[%d]", field, i)
-}
+// element is the name of the i-th element of a list. A value that stands for a list
+// is its first element.
+func element(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 func (d *decoder) trusted(n *node, field string, c *httplimit.ClientAddress) {
 	const want = "want an address, a prefix such as 10.0.0.0/8, or unix for a proxy on a Unix socket"
 	for i, e := range d.elements(n, field, want, true) {
-		at := element(n, field, i)
+		at := element(field, i)
 		s, ok := d.text(e, at, want)
 		if !ok {
 			continue
@@ -191,8 +186,8 @@ func (d *decoder) route(n *node, field string) (Route, *node) {
 	}
 	if n := m.get("upstream"); n != nil {
 		r.Upstream = d.upstream(n, field+".upstream")
-	} else if n.Kind == yaml.MappingNode {
-		d.fail(n, field+".upstream", "", wantUpstream)
+	} else if m.node.Kind == yaml.MappingNode {
+		d.fail(m.node, field+".upstream", "", wantUpstream)
 	}
 	if n := m.get("timeout"); n != nil {
 		r.Timeout = d.duration(n, field+".timeout", time.Millisecond, 24*time.Hour)

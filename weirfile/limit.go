@@ -17,7 +17,7 @@ const wantLimit = `want a limit such as "10/s burst 20" or { rate: 10/s, burst: 
 func (d *decoder) limits(n *node, field string, places map[string]*node) []weir.Limit {
 	var limits []weir.Limit
 	for i, e := range d.elements(n, field, "want at least one limit, such as 10/s burst 20", true) {
-		at := element(n, field, i)
+		at := element(field, i)
 		places[at] = e
 		limits = append(limits, d.limit(e, at))
 	}
@@ -49,10 +49,15 @@ var (
 	limitFlags = []string{"interval", "queue", "nodelay", "nginx", "weighted"}
 )
 
+var algorithms = []string{
+	string(weir.TokenBucket), "gcra", string(weir.LeakyBucket), string(weir.FixedWindow), string(weir.SlidingWindow), string(weir.SlidingLog),
+	string(weir.Concurrency),
+}
+
 func (d *decoder) limitMap(n *node, field string) weir.Limit {
 	before := len(d.errs)
 	m := d.mapping(n, field, limitFields...)
-	if m.get("rate") == nil && m.keys["rate"] == nil {
+	if m.keys["rate"] == nil {
 		d.fail(n, field+".rate", "", "want a rate such as 10/s, or a number of slots with algorithm: concurrency")
 	}
 	var words []string
@@ -69,8 +74,12 @@ func (d *decoder) limitMap(n *node, field string) weir.Limit {
 			continue
 		}
 		word, ok := d.scalar(v, at, "want a value")
-		if ok && (word == "" || len(strings.Fields(word)) != 1 || strings.TrimSpace(word) != word) {
+		switch {
+		case !ok:
+		case len(strings.Fields(word)) != 1 || strings.TrimSpace(word) != word:
 			d.fail(v, at, value(v), "want one word: each part of a limit has a field of its own here")
+		case name == "algorithm" && !slices.Contains(algorithms, word):
+			d.fail(v, at, value(v), "want %s", list(algorithms))
 		}
 		if name != "rate" && name != "algorithm" {
 			words = append(words, name)
@@ -84,13 +93,12 @@ func (d *decoder) limitMap(n *node, field string) weir.Limit {
 	l, err := weir.ParseLimit(text)
 	if err != nil {
 		want := plainError(err, text)
-		at, name := n, field
-		if about, _, ok := strings.Cut(want, ":"); ok && m.get(about) != nil {
-			at, name = m.get(about), field+"."+about
-		} else if ok && (about == "count" || about == "period") {
-			at, name = m.get("rate"), field+".rate"
+		name := "rate"
+		if about, rest, ok := strings.Cut(want, ": "); ok && m.get(about) != nil {
+			name, want = about, rest
 		}
-		d.fail(at, name, value(at), "%s", want)
+		want, _, _ = strings.Cut(want, ", got ") // the value stands before it
+		d.fail(m.get(name), field+"."+name, value(m.get(name)), "%s", want)
 	}
 	return l
 }

@@ -2,7 +2,6 @@ package weirfile
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -17,7 +16,7 @@ func (d *decoder) policies(n *node) *policy.Set {
 	var ps []*policy.Policy
 	names := map[string]*node{}
 	for i, e := range d.elements(n, "policies", "want a list of policies, each with name, key and limits", false) {
-		field := fmt.Sprintf("policies[%d]", i)
+		field := element("policies", i)
 		p, name := d.policy(e, field)
 		if name != nil && name.Tag == "!!str" {
 			if first := names[name.Value]; first != nil {
@@ -71,8 +70,8 @@ type policyReader struct {
 func (r *policyReader) at(field string) string { return join(r.field, field) }
 
 // report notes what package policy refuses, at the place of the field or of the
-// closest one around it. What has a fault already, within it or around it, has no
-// second one.
+// closest one around it. What has a fault already has no second one, and nothing is
+// missing where something could not be read.
 func (r *policyReader) report(errs policy.Errors, known Errors) {
 	faulty, around := map[string]bool{}, map[string]bool{}
 	for _, e := range known {
@@ -85,7 +84,7 @@ func (r *policyReader) report(errs policy.Errors, known Errors) {
 next:
 	for _, e := range errs {
 		place := r.places[e.Field]
-		if faulty[e.Field] || around[e.Field] {
+		if faulty[e.Field] || e.Value == "" && (around[e.Field] || faulty[""]) {
 			continue
 		}
 		for f := range outer(e.Field) {
@@ -188,9 +187,9 @@ func (r *policyReader) match(n *node, m *policy.Match) {
 func (r *policyReader) texts(n *node, field string) []string {
 	r.places[field] = n
 	var texts []string
-	for i, e := range r.elements(n, r.at(field), "want at least one text", true) {
-		at := element(n, field, i)
-		r.places[fmt.Sprintf("%s[%d]", field, i)] = e
+	for i, e := range r.elements(n, r.at(field), "want a text or a list of them", true) {
+		at := element(field, i)
+		r.places[at] = e
 		s, _ := r.text(e, r.at(at), "want a text")
 		texts = append(texts, s)
 	}
@@ -200,8 +199,8 @@ func (r *policyReader) texts(n *node, field string) []string {
 func (r *policyReader) key(n *node, c *policy.Config) {
 	const want = "want who shares a bucket: client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, path, method, host or const:TEXT"
 	for i, e := range r.elements(n, r.at("key"), want, true) {
-		at := element(n, "key", i)
-		r.places[fmt.Sprintf("key[%d]", i)] = e
+		at := element("key", i)
+		r.places[at] = e
 		s, ok := r.text(e, r.at(at), want)
 		part, err := policy.ParseKeyPart(s)
 		if ok && err != nil {
@@ -241,7 +240,7 @@ func (r *policyReader) onDenied(n *node, o *policy.OnDenied) {
 func (r *policyReader) overrides(n *node, c *policy.Config) {
 	const want = "want a list of overrides such as { key: [203.0.113.7], limits: [1000/s] }"
 	for i, e := range r.elements(n, r.at("overrides"), want, false) {
-		field := fmt.Sprintf("overrides[%d]", i)
+		field := element("overrides", i)
 		r.places[field] = e
 		m := r.mapping(e, r.at(field), "key", "limits")
 		var o policy.Override
@@ -267,8 +266,8 @@ func (r *policyReader) overrideKey(n *node, field string) []string {
 	r.places[field] = n
 	var key []string
 	for i, e := range r.elements(n, r.at(field), want, true) {
-		at := element(n, field, i)
-		r.places[fmt.Sprintf("%s[%d]", field, i)] = e
+		at := element(field, i)
+		r.places[at] = e
 		s, ok := r.scalar(e, r.at(at), want)
 		if ok && e.Tag != "!!str" {
 			r.fail(e, r.at(at), value(e), want+": put it in quotes")
