@@ -1,0 +1,133 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+)
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const policies = "\npolicies:\n  - { name: p, key: [client.ip], limits: [1/s] }\n"
+
+func TestDefaults(t *testing.T) {
+	c, err := config.Load(config.Source{Env: env()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Demo() || c.Store != "memory" || c.Gateway.Listen != "127.0.0.1:8000" || c.HTTP.Listen != "127.0.0.1:8080" ||
+		c.Drain != 10*time.Second || c.DrainDelay != 0 || c.Log.Format != "text" || c.Gateway.AccessLog != 0 || c.Gateway.RequestID {
+		t.Errorf("defaults = %+v", c)
+	}
+	if n := len(c.Policies.Policies()); n != 3 {
+		t.Errorf("the demonstration has %d policies, want 3", n)
+	}
+}
+
+// Every setting can be given by its flag and by its variable; the flag wins, then
+// the variable, then the file.
+func TestPrecedence(t *testing.T) {
+	path := file(t, "store: redis://file:1\nhttp: { listen: ':1' }\ngateway: { listen: ':2' }"+policies)
+	for _, test := range []struct {
+		flag, env   string
+		store, http string
+	}{
+		{"", "", "redis://file:1", ":1"},
+		{"", "redis://env:1", "redis://env:1", ":1"},
+		{"redis://flag:1", "redis://env:1", "redis://flag:1", ":1"},
+		{"redis://flag:1", "", "redis://flag:1", ":1"},
+	} {
+		s := config.Source{File: path, Flags: map[string]string{}, Env: env("WEIR_STORE", test.env)}
+		if test.flag != "" {
+			s.Flags["store"] = test.flag
+		}
+		c, err := config.Load(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Store != test.store || c.HTTP.Listen != test.http || c.Gateway.Listen != ":2" {
+			t.Errorf("flag %q, env %q: store %q, http %q", test.flag, test.env, c.Store, c.HTTP.Listen)
+		}
+	}
+	good := map[string]string{
+		"store": "redis+cluster://a:1,b:2", "snapshot": "", "listen-gateway": "off", "listen-http": "[::1]:0",
+		"tls-cert": "", "tls-key": "", "request-id": "true", "access-log": "7", "drain": "1m", "drain-delay": "5s", "log": "json", "log-level": "debug",
+	}
+	for _, s := range config.Settings() {
+		value, ok := good[s.Name]
+		if !ok {
+			t.Errorf("no test of --%s", s.Name)
+		}
+		if _, err := config.Load(config.Source{Env: env(s.Env(), value)}); err != nil {
+			t.Errorf("%s=%s: %v", s.Env(), value, err)
+		}
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	for name, values := range map[string][]string{
+		"store":       {"disk", "redis://", "redis:h", "http://h"},
+		"listen-http": {"8080", "h:port", "h:70000", "h:-1", "on"},
+		"request-id":  {"yes"},
+		"access-log":  {"-1", "1.5", "99999999999"},
+		"drain":       {"10", "-1s", "long"},
+		"log":         {"TEXT"},
+		"log-level":   {"loud"},
+	} {
+		for _, v := range values {
+			_, err := config.Load(config.Source{Flags: map[string]string{name: v}, Env: env()})
+			if err == nil || !strings.HasPrefix(err.Error(), "--"+name+" \""+v+"\": want ") {
+				t.Errorf("--%s %s: %v, want an error that names both and says what is wanted", name, v, err)
+			}
+		}
+	}
+}
+
+func TestServer(t *testing.T) {
+	for _, test := range []struct{ flag, env, want string }{
+		{"", "", config.DefaultServer}, {"", "http://e:1", "http://e:1"}, {"https://f:1/base", "http://e:1", "https://f:1/base"},
+		{"f:1", "", ""}, {"", "ftp://e", ""},
+	} {
+		u, err := config.Server(test.flag, env("WEIR_SERVER", test.env))
+		if test.want == "" {
+			if err == nil {
+				t.Errorf("Server(%q, %q) = %v, want an error", test.flag, test.env, u)
+			}
+		} else if err != nil || u.String() != test.want {
+			t.Errorf("Server(%q, %q) = %v, %v, want %s", test.flag, test.env, u, err, test.want)
+		}
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	for in, want := range map[string]string{
+		"memory": "memory", "redis://h:1": "redis://h:1", "redis://u:p@h:1/0": "redis://u:xxxxx@h:1/0",
+		"redis://:p@ss@h": "redis://:xxxxx@h", "redis+cluster://u:p@a:1,b:2": "redis+cluster://u:xxxxx@a:1,b:2",
+	} {
+		if got := config.Redacted(in); got != want {
+			t.Errorf("Redacted(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
