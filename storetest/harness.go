@@ -20,6 +20,11 @@ type Harness struct {
 	SetNow func(us int64)
 	// Close ends the store; nil if there is nothing to do.
 	Close func()
+
+	// Heals says that the store's clock may be set back for good, as that of a
+	// server may, and that the store goes on from there: no key waits longer than
+	// its limit takes to fill. A store whose clock is monotonic leaves it false.
+	Heals bool
 }
 
 // An Open makes a store of its own for each test that asks for one. It ends the

@@ -51,8 +51,19 @@ func (a asker) silent(r weir.Request) weir.Decision {
 func oneKey(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const capacity = askers * rounds / 2
-	for _, text := range []string{"%d/1h"} {
-		l := weir.MustLimit(fmt.Sprintf(text, capacity))
+	for _, l := range limits([]string{
+		fmt.Sprintf("%d/1h", capacity),
+		fmt.Sprintf("1999/1h burst %d", capacity), // no whole number of µs or of their 1024ths
+		fmt.Sprintf("%d/1h interval", capacity),
+		fmt.Sprintf("1/1h burst %d initial %[1]d", capacity),
+		fmt.Sprintf("1/1h leaky_bucket burst %d", capacity-1),
+		fmt.Sprintf("4/1h leaky_bucket burst %d nginx", capacity-1),
+		fmt.Sprintf("%d/1h fixed_window", capacity),
+		fmt.Sprintf("%d/month calendar Asia/Shanghai", capacity),
+		fmt.Sprintf("%d/1h sliding_window weighted", capacity),
+		fmt.Sprintf("%d/1h sliding_log", capacity),
+		fmt.Sprintf("%d concurrency", capacity),
+	}) {
 		var seen [capacity + 1]atomic.Int32
 		var admitted atomic.Int64
 		together(func(int) {

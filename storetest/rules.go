@@ -21,6 +21,7 @@ var ruleChecks = []check{
 	{"rule 4: debtors are not forgotten", rule4},
 	{"rule 5: going back creates no tokens", rule5},
 	{"rule 6: reservations are idempotent and come back", rule6},
+	{"rule 6: many reservations end each at its time", manyReservations},
 	{"rule 7: an invalid request changes nothing", rule7},
 	// Rule 8 is checked by raceChecks.
 }
@@ -189,72 +190,6 @@ func rule4(tb testing.TB, open Open) {
 	}
 }
 
-// rule5 lets the clock jitter back and forth, and counts: going back and forth
-// must not give more than going forth.
-func rule5(tb testing.TB, open Open) {
-	for _, back := range []int64{1, 1000, second, 90 * second} {
-		a := open.asker(tb)
-		for _, l := range limits(everyday) {
-			if l.Config().Algorithm == weir.Concurrency {
-				continue // slots come back by a clock of their own: the lease
-			}
-			now := int64(origin)
-			key := fmt.Sprint(l, back)
-			a.SetNow(now)
-			for a.do(take(key, l, 1)).OK {
-			}
-			for i := range 50 {
-				a.SetNow(now - back*int64(i%2))
-				if d := a.do(take(key, l, 1)); d.OK {
-					tb.Errorf("%s: a clock that jitters by %d µs created a token at step %d: %+v", l, back, i, d)
-					break
-				}
-			}
-			a.SetNow(now)
-		}
-	}
-}
-
-func rule6(tb testing.TB, open Open) {
-	a := open.asker(tb)
-	l := hourly(10)
-	reserve := func(key, id string, n int64, ttl time.Duration) weir.Request {
-		return weir.Request{Verb: weir.Reserve, Key: key, Limit: l, N: n, ID: id, TTL: ttl}
-	}
-	settle := func(v weir.Verb, key, id string, n int64) weir.Request {
-		return weir.Request{Verb: v, Key: key, Limit: l, N: n, ID: id}
-	}
-	for range 3 { // again and again: charged once
-		a.want(reserve("k", "one", 4, time.Minute), "ok remaining 6 reset 24m")
-	}
-	a.want(reserve("k", "one", 9, time.Minute), "ok granted 4 remaining 6 reset 24m")
-	a.want(reserve("k", "two", 4, time.Minute), "ok remaining 2 reset 48m")
-	a.want(reserve("k", "three", 4, time.Minute), "denied remaining 2 retry 12m reset 48m")
-	a.want(settle(weir.Commit, "k", "three", 4), "error no-reservation")
-	a.want(settle(weir.Cancel, "other", "one", 0), "error no-reservation")
-	for range 3 { // fewer than reserved: the rest goes back, once
-		a.want(settle(weir.Commit, "k", "one", 1), "ok remaining 5 reset 30m")
-	}
-	a.want(settle(weir.Cancel, "k", "one", 0), "ok granted 1 remaining 5 reset 30m") // settled is settled
-	a.want(reserve("k", "one", 4, time.Minute), "ok remaining 5 reset 30m")          // and still known
-	for range 3 {                                                                    // more than reserved: into debt
-		a.want(settle(weir.Commit, "k", "two", 12), "ok reset 1h18m")
-	}
-	a.want(peek("k", l, 1), "denied retry 24m reset 1h18m")
-
-	// Unsettled at its end: back by itself, at the microsecond.
-	a.want(reserve("t", "x", 5, 10*time.Second), "ok remaining 5 reset 30m")
-	a.SetNow(origin + 10*second - 1)
-	a.want(peek("t", l, 6), "denied remaining 5 retry 5m50.000001s reset 29m50.000001s")
-	a.want(reserve("t", "x", 5, 10*time.Second), "ok remaining 5 reset 29m50.000001s")
-	a.SetNow(origin + 10*second)
-	a.want(peek("t", l, 10), "ok remaining 10")
-	a.want(settle(weir.Commit, "t", "x", 5), "error no-reservation")
-	a.want(reserve("t", "x", 7, 10*time.Second), "ok remaining 3 reset 42m") // a new one
-	a.want(ask(weir.Reset, "t", l, 0), "ok remaining 10")
-	a.want(settle(weir.Cancel, "t", "x", 0), "error no-reservation")
-}
-
 func rule7(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	l := hourly(10)
@@ -268,4 +203,11 @@ func rule7(tb testing.TB, open Open) {
 		}
 		a.want(peek("k", l, 6), "ok remaining 6 reset 24m")
 	}
+	for _, n := range []int{0, 1, 3} { // ds has the length of rs
+		rs := []weir.Request{take("k", l, 1), take("k", l, 1)}
+		if _, err := a.Store.DoAll(tb.Context(), rs, make([]weir.Decision, n)); !errors.Is(err, weir.ErrInvalid) {
+			tb.Errorf("DoAll of 2 requests into %d decisions: error %v, want one that wraps ErrInvalid", n, err)
+		}
+	}
+	a.want(peek("k", l, 6), "ok remaining 6 reset 24m")
 }

@@ -19,6 +19,38 @@ func TestModel(t *testing.T) {
 	Run(t, OpenModel)
 }
 
+// A healing is a Model whose clock, when it is set back by more than most, goes
+// on from where it was.
+type healing struct {
+	*Model
+	last, ahead, most int64
+}
+
+func (h *healing) SetNow(us int64) {
+	if back := h.last - (us + h.ahead); back > h.most {
+		h.ahead += back
+	}
+	h.last = us + h.ahead
+	h.Model.SetNow(h.last)
+}
+
+func TestHeals(t *testing.T) {
+	for _, c := range []struct {
+		most int64
+		ok   bool
+	}{{second, true}, {1 << 60, false}} {
+		failures := failuresOf(func(tb testing.TB) {
+			heals(tb, func(testing.TB) Harness {
+				h := &healing{Model: NewModel(origin), most: c.most}
+				return Harness{Store: h, SetNow: h.SetNow, Heals: true}
+			})
+		})
+		if ok := len(failures) == 0; ok != c.ok {
+			t.Errorf("a clock that goes on when it is set back by more than %d µs: %q, want ok %v", c.most, failures, c.ok)
+		}
+	}
+}
+
 func rewrite(t *testing.T) {
 	files, err := filepath.Glob("trace/*.txt")
 	if err != nil || len(files) == 0 {

@@ -1,0 +1,60 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// rule5 lets the clock jitter, by no more than a limit takes to fill: going back
+// and forth must not give more than standing still.
+func rule5(tb testing.TB, open Open) {
+	for _, back := range []int64{1, 1000, second, 90 * second} {
+		a := open.asker(tb)
+		for _, l := range limits(everyday) {
+			key, back := fmt.Sprint(l, back), min(back, l.Rule().Horizon())
+			a.SetNow(origin)
+			for a.do(take(key, l, 1)).OK {
+			}
+			for i := range 50 {
+				a.SetNow(origin - back*int64(i%2))
+				if d := a.do(take(key, l, 1)); d.OK {
+					tb.Errorf("%s: a clock that jitters by %d µs created a token at step %d: %+v", l, back, i, d)
+					break
+				}
+			}
+			a.SetNow(origin)
+		}
+	}
+	heals(tb, open)
+}
+
+// heals sets the clock back for good, in the middle of asking: whoever asks on
+// gets through before its limit would have filled once.
+func heals(tb testing.TB, open Open) {
+	a := open.asker(tb)
+	if !a.Heals {
+		return // its clock is not one that can be set back
+	}
+	now := int64(origin + 1000*hour.Microseconds())
+	for _, l := range limits(everyday) {
+		a.SetNow(now)
+		for a.do(take("k", l, 1)).OK {
+		}
+		fill := l.Rule().Horizon()
+		now -= 10*fill + 1
+		for waited := int64(0); ; waited += fill / 16 {
+			a.SetNow(now + waited)
+			d := a.do(take("k", l, 1))
+			if d.OK {
+				break
+			}
+			if d.RetryAfter.Microseconds() > fill || waited > fill {
+				tb.Errorf("%s: %v after the clock was set back: %+v, want an admission within %v", l,
+					time.Duration(waited)*time.Microsecond, d, time.Duration(fill)*time.Microsecond)
+				break
+			}
+		}
+		now += 2 * fill
+	}
+}
