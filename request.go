@@ -18,7 +18,8 @@ const (
 	// Charge consumes N tokens whether they fit or not; what does not fit is debt.
 	Charge
 	// Return gives N tokens back, never beyond the capacity. If At is set, only
-	// tokens that were charged at that instant and still count are given back.
+	// tokens that were charged at that instant and still count are given back, as
+	// far as the limit tells charges apart; a bucket does not.
 	Return
 	// Reset forgets the key: it is as if never used.
 	Reset

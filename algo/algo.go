@@ -46,7 +46,10 @@ type Ask struct {
 	N   int64 // tokens, not negative
 
 	// At is the instant of the charge that a Return gives back, so that a window
-	// that has passed is not credited. Zero means the newest charges.
+	// that has passed is not credited. Zero means the newest charges. It goes as far
+	// as a rule tells charges apart: a log gives back what was charged at At, a
+	// sliding window what was charged in At's segment, a fixed window what was in
+	// the current one if At is in it. Buckets tell none apart and ignore it.
 	At int64
 
 	// ID and TTL name and time a slot of a Concurrency rule: the slot ID is taken

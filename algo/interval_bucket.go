@@ -20,6 +20,8 @@ import "fmt"
 //
 // Invariant: in any span of d µs at most burst + ⌈d/period⌉·count tokens are
 // admitted, and tokens appear only at the ends of periods.
+// A Charge counts at most MaxCount tokens, and what is missing from the burst is
+// at most MaxCount more than it, and comes within MaxSpan.
 //
 // Source: Bucket4j, Refill.intervally and, for the epoch,
 // Refill.intervallyAligned.

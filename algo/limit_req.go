@@ -23,7 +23,8 @@ import "fmt"
 // Source: nginx, src/http/modules/ngx_http_limit_req_module.c,
 // ngx_http_limit_req_lookup and ngx_http_limit_req_account.
 //
-// Deviation: a request may count for more than one. nginx forgets a key when its
+// Deviation: a request may count for more than one; one that counts for none does
+// not move last, and so cuts no fraction off what drains. nginx forgets a key when its
 // memory is full; here it is new once its backlog has drained, which no decision
 // shows. A clock that goes back by more than a minute drains the backlog of one
 // millisecond, as nginx does, although no other rule gains from such a clock.

@@ -47,6 +47,11 @@ func failuresOf(f func(tb testing.TB)) []string {
 				r.cleanups[i]()
 			}
 		}()
+		defer func() {
+			if p := recover(); p != nil {
+				r.Errorf("panic: %v", p)
+			}
+		}()
 		f(r)
 	}()
 	<-done
