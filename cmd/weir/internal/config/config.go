@@ -128,18 +128,22 @@ func (c *Config) check() (faults []error) {
 	return faults
 }
 
-// Redacted is a store's URL without its password.
+// Redacted is a store's URL without what may be secret: its password, and its
+// parameters, one of which may be another.
 func Redacted(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	if !ok {
 		return store
 	}
-	at := strings.LastIndexByte(rest, '@')
-	if at < 0 {
-		return store
+	rest, params, _ := strings.Cut(rest, "?")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		user, _, _ := strings.Cut(rest[:at], ":")
+		rest = user + ":xxxxx@" + rest[at+1:]
 	}
-	user, _, _ := strings.Cut(rest[:at], ":")
-	return scheme + "://" + user + ":xxxxx@" + rest[at+1:]
+	if params != "" {
+		rest += "?xxxxx"
+	}
+	return scheme + "://" + rest
 }
 
 // DefaultServer is the server that the commands of a shell ask.

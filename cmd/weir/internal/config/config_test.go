@@ -124,7 +124,8 @@ func TestServer(t *testing.T) {
 func TestRedacted(t *testing.T) {
 	for in, want := range map[string]string{
 		"memory": "memory", "redis://h:1": "redis://h:1", "redis://u:p@h:1/0": "redis://u:xxxxx@h:1/0",
-		"redis://:p@ss@h": "redis://:xxxxx@h", "redis+cluster://u:p@a:1,b:2": "redis+cluster://u:xxxxx@a:1,b:2",
+		"redis+sentinel://h/p?sentinel_password=p": "redis+sentinel://h/p?xxxxx",
+		"redis://:p@ss@h":                          "redis://:xxxxx@h", "redis+cluster://u:p@a:1,b:2": "redis+cluster://u:xxxxx@a:1,b:2",
 	} {
 		if got := config.Redacted(in); got != want {
 			t.Errorf("Redacted(%q) = %q, want %q", in, got, want)

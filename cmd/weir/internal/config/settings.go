@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/redisstore"
 )
 
 // A Setting is one value that a flag or the environment can give.
@@ -104,12 +106,10 @@ func CheckStore(v string) error {
 	if v == "memory" {
 		return nil
 	}
-	for _, scheme := range []string{"redis", "rediss", "redis+sentinel", "redis+cluster"} {
-		if rest, ok := strings.CutPrefix(v, scheme+"://"); ok && rest != "" {
-			return nil
-		}
+	if _, err := redisstore.ParseURL(v); err != nil {
+		return fmt.Errorf("want memory, redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT: %w", err)
 	}
-	return fmt.Errorf("want memory, redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT")
+	return nil
 }
 
 func checkAddress(v string) error {

@@ -194,12 +194,12 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, v weir.Verb, q *que
 		h.Set("Cache-Control", "no-store")
 		a.fields.Set(h, items(q.policy, ds)...)
 		w.Write(Answer(q.policy, ds))
-	case r.Context().Err() != nil:
-		// The client left. The store may have charged it.
 	case errors.Is(err, weir.ErrInvalid):
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()})
 	default:
-		a.log.LogAttrs(r.Context(), slog.LevelError, "no decision", slog.String("verb", v.String()), slog.Any("error", err))
+		if r.Context().Err() == nil { // or the client left, which is no fault of the store
+			a.log.LogAttrs(r.Context(), slog.LevelError, "no decision", slog.String("verb", v.String()), slog.Any("error", err))
+		}
 		w.Header().Set("Retry-After", "1")
 		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "the store could not decide"})
 	}

@@ -1,0 +1,313 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// The limit of the traffic, shared by everybody.
+const (
+	trafficRate  = 100
+	trafficBurst = 50
+)
+
+// trafficTime is how long the traffic lasts: WEIR_TRAFFIC, or five seconds.
+func trafficTime(t *testing.T) time.Duration {
+	text := os.Getenv("WEIR_TRAFFIC")
+	if text == "" {
+		return 5 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d%time.Second != 0 {
+		t.Fatalf("WEIR_TRAFFIC=%q: want whole seconds such as 60s", text)
+	}
+	return d
+}
+
+// Real traffic: wrk before one gateway, nginx behind it.
+func TestTrafficMemory(t *testing.T) {
+	traffic(t, "memory", 1)
+}
+
+// traffic offers far more than the limit to gateways that share a store, and
+// counts what nginx saw: burst + rate·t, where t is the time from the first
+// admitted request to the last by nginx's clock. One request more or less is
+// what the way from a decision to nginx's log may cost: the limit lets one
+// through every 10 ms.
+func traffic(t *testing.T, store string, gateways int) {
+	duration := trafficTime(t)
+	binary := build(t)
+	upstream := startNginx(t)
+	var urls []string
+	for range gateways {
+		urls = append(urls, startGateway(t, binary, upstream.url, store))
+	}
+	for _, url := range urls { // connections, scripts and files are warm: not what is measured
+		for range 20 {
+			mustGet(t, url+"/warm")
+		}
+	}
+	results := make([]wrkResult, gateways)
+	var wg sync.WaitGroup
+	for i, url := range urls {
+		wg.Go(func() { results[i] = wrk(t, url+"/", duration) })
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	var offered, admitted int64
+	for _, r := range results {
+		offered += r.requests
+		admitted += r.requests - r.others
+	}
+	seen := upstream.times(t)
+	if len(seen) == 0 {
+		t.Fatal("nginx saw no request")
+	}
+	span := seen[len(seen)-1] - seen[0]
+	want := trafficBurst + trafficRate*span
+	t.Logf("%s, %d gateway(s): %d offered, %d reached nginx in t = %.3f s; %d + %d·t = %.1f; off by %+.1f",
+		name(store), gateways, offered, len(seen), span, trafficBurst, trafficRate, want, float64(len(seen))-want)
+	if math.Abs(float64(len(seen))-want) > 1 {
+		t.Errorf("%d requests reached nginx in %.3f s, want %.1f ± 1", len(seen), span, want)
+	}
+	if span < (duration - 500*time.Millisecond).Seconds() {
+		t.Errorf("the last request was admitted after %.3f s, want traffic for %v", span, duration)
+	}
+	if inFlight := int64(len(seen)) - admitted; inFlight < 0 || inFlight > int64(gateways*wrkConnections) {
+		t.Errorf("wrk got %d answers of status 200 and nginx gave %d: want as many, less those in flight at the end", admitted, len(seen))
+	}
+}
+
+func name(store string) string {
+	before, _, _ := strings.Cut(store, "://")
+	return before
+}
+
+// build builds the program once for each test.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "weir")
+	out, err := exec.Command("go", "build", "-C", "../cmd/weir", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// A process is a program that runs until the end of the test.
+func startProcess(t *testing.T, path string, args ...string) *bytes.Buffer {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			cmd.Process.Kill()
+			<-done
+			t.Errorf("%s did not stop when it was told to", path)
+		}
+		if t.Failed() {
+			t.Logf("%s said:\n%s", filepath.Base(path), log.String())
+		}
+	})
+	return &log
+}
+
+// await polls a URL until it answers 200.
+func await(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if status, _ := tryGet(ctx, url); status == http.StatusOK {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s does not answer", url)
+		}
+	}
+}
+
+func tryGet(ctx context.Context, url string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
+}
+
+func mustGet(t *testing.T, url string) {
+	t.Helper()
+	if status, err := tryGet(t.Context(), url); err != nil || status != http.StatusOK {
+		t.Fatalf("GET %s = %d, %v, want 200", url, status, err)
+	}
+}
+
+// nginx is a real upstream that logs the instant of every request but warm-ups.
+type nginx struct {
+	url, log string
+}
+
+const nginxConf = `
+daemon off;
+worker_processes 1;
+pid DIR/pid;
+error_log DIR/error.log;
+events { worker_connections 512; }
+http {
+  log_format instant '$msec';
+  access_log off;
+  client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
+  uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+  keepalive_requests 1000000;
+  server {
+    listen 127.0.0.1:PORT;
+    location = /warm { return 200 "warm\n"; }
+    location / { access_log DIR/access.log instant; return 200 "ok\n"; }
+  }
+}
+`
+
+func startNginx(t *testing.T) *nginx {
+	t.Helper()
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Fatalf("this test needs a real nginx: install it (Debian: apt-get install nginx-light): %v", err)
+	}
+	dir, port := t.TempDir(), strconv.Itoa(redistest.FreePort(t))
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(nginxConf)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startProcess(t, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", conf)
+	n := &nginx{"http://127.0.0.1:" + port, filepath.Join(dir, "access.log")}
+	await(t, n.url+"/warm")
+	return n
+}
+
+// times are the instants of the requests, in seconds, in order.
+func (n *nginx) times(t *testing.T) (times []float64) {
+	t.Helper()
+	f, err := os.Open(n.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		at, err := strconv.ParseFloat(lines.Text(), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times = append(times, at)
+	}
+	return times
+}
+
+const trafficFile = `
+gateway:
+  routes:
+    - { path: /, upstream: "UPSTREAM" }
+policies:
+  - name: everybody
+    match: { paths: ["/"] }
+    key: ["const:everybody"]
+    limits: ["%d/s burst %d"]
+    on_store_error: closed
+`
+
+// startGateway runs the program and returns the URL of its gateway.
+func startGateway(t *testing.T, binary, upstream, store string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	text := fmt.Sprintf(strings.Replace(trafficFile, "UPSTREAM", upstream, 1), trafficRate, trafficBurst)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway, api := freeAddress(t), freeAddress(t)
+	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api)
+	await(t, "http://"+api+"/readyz")
+	return "http://" + gateway
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+const wrkConnections = 4
+
+// wrkResult is what wrk counted: others are answers of another status than 2xx
+// and 3xx.
+type wrkResult struct{ requests, others int64 }
+
+var (
+	wrkRequests = regexp.MustCompile(`(\d+) requests in `)
+	wrkOthers   = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
+)
+
+// wrk offers as much as a few connections can.
+func wrk(t *testing.T, url string, d time.Duration) (r wrkResult) {
+	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(wrkConnections), "-d"+d.String(), url).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("this test needs wrk: install it (Debian: apt-get install wrk)")
+		return r
+	}
+	requests := wrkRequests.FindSubmatch(out)
+	if err != nil || requests == nil {
+		t.Errorf("wrk = %v\n%s", err, out)
+		return r
+	}
+	r.requests, _ = strconv.ParseInt(string(requests[1]), 10, 64)
+	if others := wrkOthers.FindSubmatch(out); others != nil {
+		r.others, _ = strconv.ParseInt(string(others[1]), 10, 64)
+	}
+	if bytes.Contains(out, []byte("Socket errors")) {
+		t.Errorf("wrk met errors:\n%s", out)
+	}
+	return r
+}
