@@ -1,6 +1,7 @@
 package weirfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -105,22 +106,26 @@ func (d *decoder) syntax(data []byte, err error) {
 	if many := (*yaml.LoadErrors)(nil); errors.As(err, &many) && len(many.Errors) > 0 {
 		one = many.Errors[0]
 	} else if !errors.As(err, &one) {
-		d.failAt(1, 1, "", "", "want YAML: "+err.Error())
+		d.failAt(1, 1, "", "", "want YAML: "+printable(err.Error()))
 		return
 	}
 	text := strings.TrimPrefix(one.Message, "yaml: ")
+	line, column := one.Mark.Line, one.Mark.Column
+	if last := bytes.Count(data, []byte("\n")) + 1; line > last {
+		line, column = last, 1 // the end of a file that does not end in a line end
+	}
 	switch {
 	case strings.HasPrefix(text, "no documents"):
 		d.failAt(1, 1, "", "", wantSomething)
 	case strings.HasPrefix(text, "expected single document"):
 		d.failAt(1, 1, "", "", "want one document, got several: a line of --- begins another")
-	case tabbed(data, one.Mark.Line):
-		d.failAt(one.Mark.Line, one.Mark.Column, "", "a tab", "want spaces: YAML does not indent with tabs")
+	case tabbed(data, line):
+		d.failAt(line, column, "", "a tab", "want spaces: YAML does not indent with tabs")
 	default:
 		if one.ContextMsg != "" {
 			text += " " + one.ContextMsg
 		}
-		d.failAt(one.Mark.Line, one.Mark.Column, "", "", "want YAML: "+text)
+		d.failAt(line, column, "", "", "want YAML: "+printable(text))
 	}
 }
 
@@ -170,11 +175,8 @@ func value(n *node) string {
 	if kind(n) != "a value" {
 		return kind(n)
 	}
-	if n.Tag == "!!str" {
+	if n.Tag == "!!str" || len(n.Value) > 60 || printable(n.Value) != n.Value {
 		return quoted(n.Value)
-	}
-	if len(n.Value) > 60 {
-		return fmt.Sprintf("%.60s… (%d bytes)", n.Value, len(n.Value))
 	}
 	return n.Value
 }

@@ -76,17 +76,17 @@ func (e Errors) sorted() Errors {
 	return e
 }
 
-// printable is a field that keeps to one line, whatever a file calls its headers.
-func printable(field string) string {
-	if len(field) > 200 {
-		field = strings.ToValidUTF8(field[:200], "") + "…"
+// printable is text of a file that keeps to one line and a sensible length.
+func printable(text string) string {
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
 		}
 		return r
-	}, field)
+	}, text)
 }
 
 // quoted is s in quotes, cut to a length that fits a line.
