@@ -122,3 +122,25 @@ func logWanted(words []int64, last, from int64) string {
 	}
 	return b.String()
 }
+
+// A clock outside of the calendar windows that the rule lists opens none of them.
+func TestTwinCalendarOutside(t *testing.T) {
+	w := newTwin(t, must(algo.NewCalendarWindow(100, months{})))
+	now := time.Date(2027, 3, 15, 0, 0, 0, 0, time.UTC)
+	for clock, fails := range map[time.Time]bool{
+		time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC): true,
+		time.Date(2027, 2, 1, 0, 0, 0, 0, time.UTC):  false,
+		time.Date(2027, 5, 31, 0, 0, 0, 0, time.UTC): false,
+		time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC):  true,
+	} {
+		key := clock.String()
+		reply, err := w.c.Do("EVALSHA", w.sha, 1, key, pack(clock.UnixMicro(), 0, 0, 1, 2, 0, 1, 0),
+			"fixed_window", pack(append(w.rule.Params(now.UnixMicro()), w.rule.Horizon())...))
+		if err != nil && !strings.Contains(err.Error(), "outside of the calendar windows") || (err != nil) != fails {
+			t.Errorf("clock %v: %v, %v, want an error: %t", clock, reply, err, fails)
+		}
+		if n, err := w.c.Do("EXISTS", key); err != nil || n != b2i(!fails) {
+			t.Errorf("clock %v: EXISTS = %v, %v", clock, n, err)
+		}
+	}
+}

@@ -187,7 +187,6 @@ local function decide(s, p, op, now, n, at)
     s.from = from
     give(s, n, at)
     used = math.max(0, (s[2] or 0) - gone)
-    if used == 0 then forget(s) end
   end
   if not ok then
     local x = gone + used + want - count
