@@ -200,6 +200,28 @@ func TestReservationsAreBounded(t *testing.T) {
 	}
 }
 
+// A reservation for which room has to be made is made once, and charged.
+func TestReservationMakesRoom(t *testing.T) {
+	for _, text := range []string{"10/h", "10/h fixed_window"} {
+		limit := weir.MustLimit(text)
+		now := clockAt(begin)
+		s := newStore(t, memstore.Config{MaxKeys: 2, Clock: now.Load})
+		take(t, s, "first", limit, 1)
+		take(t, s, "second", limit, 1)
+		now.Add(hour)
+		r := weir.Request{Verb: weir.Reserve, Key: "k", Limit: limit, N: 3, ID: "i", TTL: time.Minute}
+		for range 2 {
+			if d := do(t, s, r); !d.OK || d.Granted != 3 || d.Remaining != 7 {
+				t.Errorf("%s: reserve = %+v, want 3 granted, 7 remaining", limit, d)
+			}
+		}
+		r.Verb = weir.Cancel
+		if d := do(t, s, r); d.Remaining != 10 {
+			t.Errorf("%s: cancel = %+v, want 10 remaining", limit, d)
+		}
+	}
+}
+
 // A long state counts as the many keys whose room it takes.
 func TestLongStatesAreBounded(t *testing.T) {
 	limit := weir.MustLimit("10000/h sliding_log")

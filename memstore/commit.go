@@ -91,19 +91,22 @@ func (t *txn) strangers() bool {
 // forgotten.
 func (t *txn) kept(c *cell) bool { return t.live(c) || c.known && !c.forgot }
 
-func (t *txn) price(c *cell) int64 {
-	if c.step != nil {
-		return 1
-	}
-	return price(len(c.words))
-}
-
+// priceWas and price are how many keys c counts as, before and after the commit.
 func (t *txn) priceWas(c *cell) int64 {
 	if c.step != nil {
 		return 1
 	}
-	words, _ := c.sh.wide.state(ref(c.was))
-	return price(len(words))
+	return price(ref(c.was).size())
+}
+
+func (t *txn) price(c *cell) int64 {
+	switch {
+	case c.step != nil:
+		return 1
+	case c.known:
+		return price(fit(ref(c.was), len(c.words)))
+	}
+	return price(sizeOf(len(c.words)))
 }
 
 // write puts a state back that was known.

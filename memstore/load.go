@@ -147,7 +147,7 @@ func (l *loader) wide() error {
 	if rule.Until(words) <= l.now {
 		return nil
 	}
-	if err := l.room(price(len(words))); err != nil {
+	if err := l.room(price(sizeOf(len(words)))); err != nil {
 		return err
 	}
 	sh := l.store.shard(hash)

@@ -151,9 +151,8 @@ func (s *Store) dropWide(sh *shard, e *entry, now int64) (until int64) {
 // forget drops the wide state of an entry. It requires mu.
 func (s *Store) forget(sh *shard, e *entry) {
 	r := ref(e.word.Load())
-	words, _ := sh.wide.state(r)
 	s.keys.Add(-1)
-	s.emptier(sh, price(len(words)))
+	s.emptier(sh, price(r.size()))
 	sh.wide.drop(r)
 	e.word.Store(gone)
 }

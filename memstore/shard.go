@@ -28,7 +28,6 @@ type shard struct {
 	latest  int64 // the largest instant at which mu's holder decided or dropped anything
 	wide    wide
 	holds   holds
-	scratch []int64
 	dropped int64 // by how much what was dropped made the store emptier, in all
 }
 
@@ -98,10 +97,19 @@ func (s *Store) giveBack(sh *shard, h *hold) {
 	if rule.Until(words) <= h.deadline {
 		return
 	}
-	had := price(len(words))
-	sh.scratch, _ = rule.Do(append(sh.scratch[:0], words...), ask)
-	e.word.Store(uint64(sh.wide.put(r, sh.scratch)))
-	s.emptier(sh, had-price(len(sh.scratch)))
+	words, _ = rule.Do(words, ask)
+	s.putWide(sh, e, words)
+}
+
+// putWide keeps the words of the wide state of an entry, and accounts for the room
+// that they take. It requires mu.
+func (s *Store) putWide(sh *shard, e *entry, words []int64) {
+	was := ref(e.word.Load())
+	is := sh.wide.put(was, words)
+	if is != was {
+		e.word.Store(uint64(is))
+		s.emptier(sh, price(was.size())-price(is.size()))
+	}
 }
 
 // addNarrow keeps a narrow state of a hash. e is the entry of the hash if it has

@@ -56,9 +56,8 @@ func (s *slabs) record(r ref) []int64 {
 	return s[r.size()].chunks[i/per][at : at+n : at+n]
 }
 
-// alloc is a record with room for n words. Its content is undefined.
-func (s *slabs) alloc(n int) ref {
-	size := sizeOf(n)
+// alloc is a record of a size. Its content is undefined.
+func (s *slabs) alloc(size int) ref {
 	b, per := &s[size], perChunk(size)
 	b.live++
 	i := b.cut

@@ -30,7 +30,7 @@ func (s *Store) Stats() Stats {
 		Used:         int(s.used.Load()),
 		MaxKeys:      s.config.MaxKeys,
 		Refused:      s.refused.Load(),
-		Shared:       s.overflowed.Load(),
+		Shared:       s.shared.Load(),
 		Snapshots:    s.saver.done,
 		SnapshotErr:  s.saver.err,
 	}

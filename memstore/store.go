@@ -25,8 +25,8 @@ type Store struct {
 	keys  atomic.Int64
 	holds atomic.Int64
 
-	overflowed atomic.Int64
-	refused    atomic.Int64
+	shared  atomic.Int64 // requests decided by a shared state
+	refused atomic.Int64
 
 	full    error // what a new key meets when there is no room
 	sweeper sweeper
@@ -44,23 +44,20 @@ func (s *Store) shard(hash uint64) *shard { return &s.shards[hash>>(64-s.bits)] 
 
 // Do decides one request, as [weir.Store] says. It doesn't look at the context,
 // since it never waits for anything.
-func (s *Store) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
+func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err error) {
 	if err := r.Validate(); err != nil {
-		return weir.Decision{}, err
+		return d, err
 	}
 	now := s.clock.now()
 	if r.Verb <= weir.Return {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
 		rule := r.Limit.Rule()
-		var res algo.Result
-		var ok bool
 		if b := narrow(rule); b != nil {
-			res, ok = s.narrow(b, &r, hash, &now)
-		} else {
-			res, ok = s.wide(rule, &r, hash, &now)
-		}
-		if ok {
-			return r.Limit.Decision(res, now), nil
+			if s.narrow(b, &r, hash, now, &d) {
+				return d, nil
+			}
+		} else if s.wide(rule, &r, hash, now, &d) {
+			return d, nil
 		}
 	}
 	return s.single(r, now)
@@ -68,52 +65,54 @@ func (s *Store) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 
 // narrow decides on a state that fits a word: without a lock, if it is known. It
 // reports false, having changed nothing, where only a txn can decide.
-func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now *int64) (algo.Result, bool) {
+func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	e := sh.narrow.Load().find(hash)
 	if e == nil {
-		return s.begin(b, r, hash, now)
+		return s.begin(b, r, hash, now, d)
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: *now, N: r.N}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
 	for {
 		w := e.word.Load()
-		if !s.free(sh, r, w, *now) {
-			return algo.Result{}, false
+		if !s.free(sh, r, w, now) {
+			return false
 		}
 		us, rem := unpack(w)
 		newUs, newRem, res := b.Step(us, rem, a)
 		if newUs == us && newRem == rem {
 			// Nothing to write; but what ran out between the two loads in free may have
 			// been given back since.
-			if e.word.Load() == w {
-				return res, true
+			if e.word.Load() != w {
+				continue
 			}
-		} else if e.word.CompareAndSwap(w, packed(newUs, newRem, *now)) {
-			if r.Verb == weir.Return {
-				s.sooner()
-			}
-			return res, true
+		} else if !e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+			continue
 		}
+		if r.Verb == weir.Return {
+			s.sooner()
+		}
+		*d = r.Limit.Decision(res, now)
+		return true
 	}
 }
 
 // begin decides on a state that is not known and fits a word. Like narrow it may
 // leave it to a txn.
-func (s *Store) begin(b stepper, r *weir.Request, hash uint64, now *int64) (algo.Result, bool) {
+func (s *Store) begin(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if len(r.From) > 0 || sh.due.Load() == closed || sh.narrow.Load().find(hash) != nil {
-		return algo.Result{}, false
+		return false
 	}
-	at := s.open(sh, *now)
-	us, rem, res := b.Step(0, 0, algo.Ask{Op: algo.Op(r.Verb), Now: at, N: r.N})
+	now = s.open(sh, now)
+	us, rem, res := b.Step(0, 0, algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N})
 	if us == 0 || !s.acquire(1, int64(s.config.MaxKeys)) {
-		return algo.Result{}, false
+		return false
 	}
 	s.addNarrow(sh, nil, hash, pack(us, rem))
-	*now = at
-	return res, true
+	*d = r.Limit.Decision(res, now)
+	return true
 }
 
 // free reports whether a request may be decided on the word w without a lock: w
@@ -125,40 +124,36 @@ func (s *Store) free(sh *shard, r *weir.Request, w uint64, now int64) bool {
 
 // wide decides on a state that is known and does not fit a word, in its place. It
 // reports false, having changed nothing, where that can't be done.
-func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now *int64) (res algo.Result, ok bool) {
+func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.due.Load() == closed {
-		return res, false
-	}
-	at := s.open(sh, *now)
-	e := sh.wide.find(hash)
-	if e == nil || e.word.Load() == gone {
-		return res, false
-	}
-	r0 := ref(e.word.Load())
-	words, limit := sh.wide.state(r0)
-	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= at {
-		return res, false
+		return false
 	}
 	a := ask(r)
-	a.Now, *now = at, at
+	a.Now = s.open(sh, now)
+	e := sh.wide.find(hash)
+	if e == nil || e.word.Load() == gone {
+		return false
+	}
+	at := ref(e.word.Load())
+	words, limit := sh.wide.state(at)
+	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
+		return false
+	}
+	if rule.Variable() && len(words)+room(rule) > capOf(at.size()) {
+		return false // it may grow out of its place, for which there may be no room
+	}
+	words, res := rule.Do(words, a)
+	if rule.Variable() && res.OK && a.Op != algo.Peek {
+		s.putWide(sh, e, words)
+	}
 	if a.Op == algo.Return {
-		defer s.sooner()
+		s.sooner()
 	}
-	if !rule.Variable() {
-		_, res = rule.Do(words, a)
-		return res, true
-	}
-	sh.scratch, res = rule.Do(append(sh.scratch[:0], words...), a)
-	if res.OK && a.Op != algo.Peek {
-		if price(len(sh.scratch)) > price(len(words)) {
-			return res, false
-		}
-		e.word.Store(uint64(sh.wide.put(r0, sh.scratch)))
-	}
-	return res, true
+	*d = r.Limit.Decision(res, a.Now)
+	return true
 }
 
 // DoAll decides requests together, as [weir.Store] says.
@@ -203,8 +198,11 @@ func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
 	for swept := 0; ; swept++ {
 		ok, lacking, err := t.try(ds, now)
 		switch {
+		case err == s.full:
+			s.refused.Add(1)
+			return false, err
 		case lacking == 0:
-			s.overflowed.Add(int64(t.shared))
+			s.shared.Add(int64(t.shared))
 			return ok, err
 		case swept < maxSweeps && s.sweep(t.now) >= lacking:
 			// As there is room now, try again, if others were not faster.
@@ -223,6 +221,7 @@ const maxSweeps = 4
 // try decides all requests of t. It reports whether all were OK and, if there was
 // no room to keep that, how many keys are lacking.
 func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err error) {
+	t.news, t.words, t.shared = t.news[:0], t.words[:0], 0 // of the try before
 	t.gather()
 	t.lock(now)
 	defer t.unlock()

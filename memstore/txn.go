@@ -196,8 +196,8 @@ func (t *txn) loadWide(c *cell) {
 	c.words = t.cut(c.rule.Words(), c.rule.Words()+room(c.rule))
 }
 
-// room is how much longer a state may become in a decision without an
-// allocation.
+// room is how much longer a state may become in one decision: by an admission or
+// a slot.
 func room(rule algo.Rule) int {
 	if rule.Variable() {
 		return 8

@@ -13,31 +13,43 @@ type wide struct {
 	limits limits
 }
 
-// state is the words at a ref, with room behind them, and their limit.
+// state is the words at a ref, with the room behind them, and their limit.
 func (w *wide) state(r ref) ([]int64, weir.Limit) {
 	rec := w.slabs.record(r)
-	n := 1 + int(rec[0]&(1<<32-1))
-	return rec[1:n:n], w.limits.list[rec[0]>>32].limit
+	return rec[1 : 1+rec[0]&(1<<32-1)], w.limits.list[rec[0]>>32].limit
 }
 
 // put keeps words in the record r, or in another one if they don't fit it well,
-// and returns where. It does not change the limit.
+// and returns where. The words may be those of the record itself. It does not
+// change the limit.
 func (w *wide) put(r ref, words []int64) ref {
 	rec := w.slabs.record(r)
 	index := rec[0] >> 32
-	if sizeOf(len(words)) != r.size() {
+	if size := fit(r, len(words)); size != r.size() {
+		to := w.slabs.alloc(size)
+		rec = w.slabs.record(to)
+		copy(rec[1:], words)
 		w.slabs.release(r)
-		r = w.slabs.alloc(len(words))
-		rec = w.slabs.record(r)
+		r = to
+	} else if len(words) > 0 && &rec[1] != &words[0] {
+		copy(rec[1:], words)
 	}
 	rec[0] = index<<32 | int64(len(words))
-	copy(rec[1:], words)
 	return r
+}
+
+// fit is the size of the record to which n words go from r. They stay where they
+// are unless they need more room, or less than half of it.
+func fit(r ref, n int) int {
+	if size := sizeOf(n); size > r.size() || size < r.size()-2 {
+		return size
+	}
+	return r.size()
 }
 
 // keep makes a record of words.
 func (w *wide) keep(limit weir.Limit, words []int64) ref {
-	r := w.slabs.alloc(len(words))
+	r := w.slabs.alloc(sizeOf(len(words)))
 	rec := w.slabs.record(r)
 	rec[0] = int64(w.limits.hold(limit))<<32 | int64(len(words))
 	copy(rec[1:], words)
@@ -50,10 +62,8 @@ func (w *wide) drop(r ref) {
 	w.slabs.release(r)
 }
 
-// price is how many keys of the cap a state of n words counts as.
-func price(n int) int64 {
-	return max(1, int64(capOf(sizeOf(n))/wordsPerKey))
-}
+// price is how many keys of the cap a record of a size counts as.
+func price(size int) int64 { return max(1, int64(capOf(size)/wordsPerKey)) }
 
 // wordsPerKey is the length above which a state counts as more than one key.
 const wordsPerKey = 32
