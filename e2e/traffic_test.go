@@ -59,7 +59,7 @@ func traffic(t *testing.T, store string, gateways int) {
 	upstream := startNginx(t)
 	var urls []string
 	for range gateways {
-		urls = append(urls, startGateway(t, binary, upstream.url, store))
+		urls = append(urls, startGateway(t, binary, upstream.url, store, fmt.Sprintf("%d/s burst %d", trafficRate, trafficBurst)))
 	}
 	for _, url := range urls { // connections, scripts and files are warm: not what is measured
 		for range 20 {
@@ -104,7 +104,7 @@ func name(store string) string {
 	return before
 }
 
-// build builds the program once for each test.
+// build builds the program.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "weir")
@@ -115,8 +115,9 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// A process is a program that runs until the end of the test.
-func startProcess(t *testing.T, path string, args ...string) *bytes.Buffer {
+// startProcess runs a program until the end of the test, which shows what it said
+// if it fails.
+func startProcess(t *testing.T, path string, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := exec.Command(path, args...)
@@ -140,7 +141,6 @@ func startProcess(t *testing.T, path string, args ...string) *bytes.Buffer {
 			t.Logf("%s said:\n%s", filepath.Base(path), log.String())
 		}
 	})
-	return &log
 }
 
 // await polls a URL until it answers 200.
@@ -251,15 +251,16 @@ policies:
   - name: everybody
     match: { paths: ["/"] }
     key: ["const:everybody"]
-    limits: ["%d/s burst %d"]
+    limits: ["LIMIT"]
     on_store_error: closed
 `
 
-// startGateway runs the program and returns the URL of its gateway.
-func startGateway(t *testing.T, binary, upstream, store string) string {
+// startGateway runs the program with one limit for everybody, in front of an
+// upstream, and returns the URL of its gateway.
+func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	text := fmt.Sprintf(strings.Replace(trafficFile, "UPSTREAM", upstream, 1), trafficRate, trafficBurst)
+	text := strings.NewReplacer("UPSTREAM", upstream, "LIMIT", limit).Replace(trafficFile)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

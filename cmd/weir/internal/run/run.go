@@ -108,23 +108,30 @@ func (p *Program) open(d *door) error {
 }
 
 func (p *Program) startStore(ctx context.Context) error {
-	store, stop, err := openStore(p.config.Store, p.config.Snapshot, p.log)
-	if err != nil {
-		return err
+	name := config.Redacted(p.config.Store)
+	if p.config.Store == "memory" {
+		store, stop, err := openMemory(p.config.Snapshot, p.log)
+		if err != nil {
+			return err
+		}
+		p.store = store
+		p.stops = append(p.stops, func(context.Context) { stop() })
+	} else {
+		store, err := openLate(ctx, p.config.Store, name, p.log)
+		if err != nil {
+			return err
+		}
+		p.store = store
+		p.stops = append(p.stops, func(context.Context) { store.close() })
 	}
-	p.store = store
-	p.stops = append(p.stops, func(context.Context) { stop() })
 	source := "the demonstration"
 	if !p.config.Demo() {
 		source = p.config.File
 	}
 	p.ready = &readiness{
-		store:    store,
-		name:     config.Redacted(p.config.Store),
+		store:    p.store,
+		name:     name,
 		policies: fmt.Sprintf("%d from %s", len(p.config.Policies.Policies()), source),
-	}
-	if check := p.ready.probe(ctx); !check.OK {
-		p.log.Error("the store does not answer; every request goes by the on_store_error of its policy until it does", "store", p.ready.name, "error", check.Detail)
 	}
 	return nil
 }

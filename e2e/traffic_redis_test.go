@@ -1,0 +1,57 @@
+package e2e_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// Two gateways on one Redis admit together what one does.
+func TestTrafficRedis(t *testing.T) {
+	traffic(t, "redis://"+redistest.Start(t).Addr, 2)
+}
+
+// And on one Redis Cluster.
+func TestTrafficCluster(t *testing.T) {
+	traffic(t, "redis+cluster://"+redistest.StartCluster(t).Addrs(), 2)
+}
+
+// Two gateways share one limit to the token: of what both are offered at once,
+// exactly the burst goes through.
+func TestTwoGatewaysShareALimit(t *testing.T) {
+	const requests, clients = 400, 8
+	binary, upstream, store := build(t), startNginx(t), "redis://"+redistest.Start(t).Addr
+	limit := "1/1h burst 100"
+	var urls []string
+	for range 2 {
+		urls = append(urls, startGateway(t, binary, upstream.url, store, limit))
+	}
+	var admitted, denied atomic.Int64
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			for range requests / clients {
+				switch status, err := tryGet(t.Context(), urls[i%2]+"/"); {
+				case err != nil:
+					t.Error(err)
+				case status == http.StatusOK:
+					admitted.Add(1)
+				case status == http.StatusTooManyRequests:
+					denied.Add(1)
+				default:
+					t.Errorf("status %d", status)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if a, d := admitted.Load(), denied.Load(); a != 100 || d != requests-100 {
+		t.Errorf("%d admitted, %d denied, want 100 and %d", a, d, requests-100)
+	}
+	if n := len(upstream.times(t)); n != 100 {
+		t.Errorf("%d requests reached nginx, want 100", n)
+	}
+}
