@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"flag"
+	"os"
 	"sync/atomic"
 	"testing"
 
@@ -10,8 +11,17 @@ import (
 
 var (
 	seed      = flag.Uint64("seed", 1, "of the differential runs")
-	decisions = flag.Int("decisions", 200_000, "that the differential runs compare")
+	decisions = flag.Int("decisions", usual(), "that the differential runs compare")
 )
+
+// usual is how long the runs are: a second or two, or the full length if WEIR_LONG
+// is set.
+func usual() int {
+	if os.Getenv("WEIR_LONG") != "" {
+		return 5_000_000
+	}
+	return 200_000
+}
 
 func openMemory(tb testing.TB) Harness {
 	var now atomic.Int64

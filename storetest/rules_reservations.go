@@ -96,4 +96,3 @@ func manyReservations(tb testing.TB, open Open) {
 		}
 	}
 }
-
