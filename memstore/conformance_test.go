@@ -15,7 +15,7 @@ func open(tb testing.TB) storetest.Harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return storetest.Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }}
+	return storetest.Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }, Monotonic: true}
 }
 
 func TestConformance(t *testing.T) { storetest.Run(t, open) }

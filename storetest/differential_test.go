@@ -30,7 +30,7 @@ func openMemory(tb testing.TB) Harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }}
+	return Harness{Store: s, SetNow: now.Store, Close: func() { s.Close() }, Monotonic: true}
 }
 
 func TestDifferentialMemory(t *testing.T) {

@@ -21,10 +21,11 @@ type Harness struct {
 	// Close ends the store; nil if there is nothing to do.
 	Close func()
 
-	// Heals says that the store's clock may be set back for good, as that of a
-	// server may, and that the store goes on from there: no key waits longer than
-	// its limit takes to fill. A store whose clock is monotonic leaves it false.
-	Heals bool
+	// Monotonic says that nobody can set the store's clock back, since it goes on
+	// by a monotonic clock of the process. Any other store is set back for good in
+	// the middle of a test, and has to go on from there: a denied key that asks on
+	// gets through before its limit would have filled twice.
+	Monotonic bool
 }
 
 // An Open makes a store of its own for each test that asks for one. It ends the
@@ -57,7 +58,7 @@ func NewModel(now int64) *Model { return model.New(now) }
 // OpenModel is an Open of Models.
 func OpenModel(testing.TB) Harness {
 	m := NewModel(origin)
-	return Harness{Store: m, SetNow: m.SetNow}
+	return Harness{Store: m, SetNow: m.SetNow, Monotonic: true}
 }
 
 //go:embed trace/*.txt

@@ -350,7 +350,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			open := func(testing.TB) Harness {
 				b := &broken{Model: NewModel(origin)}
 				plant(b)
-				return Harness{Store: b, SetNow: b.SetNow}
+				return Harness{Store: b, SetNow: b.SetNow, Monotonic: true}
 			}
 			var found []string
 			for _, c := range checks(t) {

@@ -42,7 +42,7 @@ func TestHeals(t *testing.T) {
 		failures := failuresOf(func(tb testing.TB) {
 			heals(tb, func(testing.TB) Harness {
 				h := &healing{Model: NewModel(origin), most: c.most}
-				return Harness{Store: h, SetNow: h.SetNow, Heals: true}
+				return Harness{Store: h, SetNow: h.SetNow}
 			})
 		})
 		if ok := len(failures) == 0; ok != c.ok {
