@@ -130,25 +130,25 @@ local function first_sights(asked)
   end
 end
 
-local function run(now, prolonged, all)
+local function run(now, prolonged, mode)
   clock, slack = now, prolonged
   local out, fits, decided, asked = {}, true, true, ARGV[1]
   for i = 1, (#asked - 24) / 40 do
     local key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8', asked, i * 40 - 15)
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
-    if code ~= 1 then
+    if code ~= 1 and code ~= 4 then
       fits = false
       decided = decided and code == 0
     end
     if type(code) == 'string' then
-      out[i] = { err = code }
+      out[i] = '!' .. code
     else
       out[i] = struct.pack(ANSWER, code, granted, balance, retry, reset, delay, at)
     end
   end
-  if all and not decided then
+  if mode == 2 or mode > 0 and not decided then
     states = {}
-  elseif all and not fits then
+  elseif mode == 3 or mode == 1 and not fits then
     first_sights(asked)
   end
   for _, st in pairs(states) do

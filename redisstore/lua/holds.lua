@@ -104,9 +104,12 @@ end
 
 local function unknown(st) return 2, 0, 0, 0, 0, 0, st.now end
 
+-- again is an answer that is OK because it was before.
+local function again(_, ...) return 4, ... end
+
 local function reserve(st, n, ttl, id)
   local hold = find(st, id)
-  if hold then return look(st, hold[N]) end
+  if hold then return again(look(st, hold[N])) end
   local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
   if code == 1 then put(st, id, { n, now, now + ttl, -1 }) end
   return code, granted, balance, retry, reset, delay, now
@@ -140,13 +143,24 @@ local function act(st, verb, n, x)
     return look(st, 0)
   end
   if x[4] ~= 0 then -- a slot: the state itself remembers it
-    if verb == RESERVE then return change(st, TAKE, n, 0, x[4], x[3]) end
+    if verb == RESERVE then
+      local _, _, left = look(st, 0)
+      local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, x[4], x[3])
+      if code == 1 and balance == left then code = 4 end
+      return code, granted, balance, retry, reset, delay, now
+    end
     local _, freed, _, _, reset = st.twin.decide(st.s, st.p, RETURN, st.now, 0, 0, x[4], 0)
-    if freed == 0 then return unknown(st) end
+    if freed == 0 and verb ~= RETRACT then return unknown(st) end
     st.dirty, st.reset = true, reset
     return look(st, 0)
   end
   use_holds(st, x[1])
+  if verb == RETRACT then
+    local hold = find(st, ARGV[x[5]])
+    if not hold or hold[ACTUAL] >= 0 then return look(st, 0) end
+    st.holds[ARGV[x[5]]] = false
+    return change(st, RETURN, hold[N], hold[AT], 0, 0)
+  end
   if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
   return finish(st, verb == CANCEL and 0 or n, ARGV[x[5]])
 end
@@ -199,7 +213,7 @@ local function answer(st, verb, n, x, open)
   if problem then return problem, 0, 0, 0, 0, 0, st.now end
   local code, granted, balance, retry, reset, delay, now = act(st, verb, n, x)
   if old then
-    if code == 1 and verb ~= PEEK and (n > 0 or verb > PEEK) then
+    if (code == 1 or code == 4) and verb ~= PEEK and (n > 0 or verb > PEEK) then
       forget(old, h)
     else
       st.s, st.dirty = before, dirty

@@ -4,16 +4,18 @@
 -- ARGV[1]   numbers of 8 bytes, little-endian:
 --             clock    µs since the epoch; 0: the server's own clock
 --             slack    ms by which every TTL is prolonged
---             all      1: charge all requests or none; 0: each for itself
+--             mode     0: each request for itself; 1: charge all or none; 2: decide
+--                      as for 1, and write nothing; 3: write what 1 writes when one
+--                      is denied
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
 --                      the horizon follow in ARGV[rule + 1], packed likewise
 --             verb, n  what is asked, and for how many tokens
 --             more     index in ARGV of the rest (see holds.lua), or 0
--- returns   for each request its error or seven numbers, packed likewise:
+-- returns   for each request "!" and its error, or seven numbers, packed likewise:
 --             code     0 denied, 1 OK, 2 no such reservation, 3 not decided: the
---                      hold keys have to be declared
+--                      hold keys have to be declared, 4 OK, and reserved before
 --             granted, balance, retry µs (-1 never), reset µs, delay µs, now µs
 --
 -- A state is the text [word,word,…,last] or, while the key has holds,
@@ -23,13 +25,13 @@
 -- Nothing is written before everything is decided, and nothing for a request
 -- that is denied or asks for 0 tokens, but what a twin wants kept (primed.lua).
 
-local clock, slack, all, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
+local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
   local t = redis.call('TIME')
   clock = t[1] * 1000000 + t[2]
 end
 
-if #ARGV[1] == 64 and more == 0 and verb < RESET then
+if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
   local twin = use(ARGV[2])
   -- A twin that loads its state itself has the general road.
   local v, s, last = twin.load and {} or redis.pcall('GET', KEYS[1]), nil, 0
@@ -70,4 +72,4 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET then
   end
 end
 
-return use('call').run(clock, slack, all == 1)
+return use('call').run(clock, slack, mode)

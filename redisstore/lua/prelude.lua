@@ -13,7 +13,7 @@
 -- README.md is the contract of a twin.
 
 -- What is asked: the numbers of weir.Verb, of which the first five are also
--- those of algo.Op.
+-- those of algo.Op; and, within the store, to undo a Reserve without a trace.
 local TAKE = 0
 local TAKE_UP_TO = 1
 local PEEK = 2
@@ -23,6 +23,7 @@ local RESET = 5
 local RESERVE = 6
 local COMMIT = 7
 local CANCEL = 8
+local RETRACT = 9
 
 -- The retry of a request that no waiting can make fit.
 local NEVER = -1

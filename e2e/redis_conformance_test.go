@@ -1,0 +1,34 @@
+package e2e_test
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/storetest"
+)
+
+var (
+	redisDecisions = flag.Int("redis.decisions", 5000, "random decisions compared for each client and topology")
+	redisSeed      = flag.Uint64("redis.seed", 1, "seed of the random decisions")
+)
+
+// TestRedisConformance runs the suite of every store with each client, on one
+// Redis and on a cluster.
+func TestRedisConformance(t *testing.T) {
+	urls := map[string]string{
+		"standalone": "redis://" + redistest.Start(t).Addr,
+		"cluster":    "redis+cluster://" + redistest.StartCluster(t).Addrs(),
+	}
+	for topology, url := range urls {
+		for client := range redisConns {
+			t.Run(topology+"/"+client, func(t *testing.T) {
+				open := openRedis(openConn(t, client, url))
+				storetest.Run(t, open)
+				t.Run("differential", func(t *testing.T) {
+					storetest.Differential(t, open, storetest.DiffConfig{Seed: *redisSeed, Decisions: *redisDecisions})
+				})
+			})
+		}
+	}
+}

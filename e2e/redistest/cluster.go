@@ -1,0 +1,125 @@
+package redistest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A ClusterServers is a running Redis Cluster: three primaries, each with a
+// replica.
+type ClusterServers struct {
+	Primaries [3]*Server
+	Replicas  [3]*Server
+}
+
+const slots = 16384
+
+// StartCluster runs six redis-servers as a cluster. They end with the test, which
+// fails if redis-server is not installed.
+func StartCluster(t testing.TB, directives ...string) *ClusterServers {
+	t.Helper()
+	c := &ClusterServers{}
+	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-replica-validity-factor 0"}, directives...)
+	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
+		for i := range list {
+			s, err := start(t, FreePort(t), directives)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list[i] = s
+		}
+	}
+	all := append(c.Primaries[:], c.Replicas[:]...)
+	first := c.Primaries[0]
+	for i, s := range c.Primaries {
+		args := []any{"CLUSTER", "ADDSLOTS"}
+		for slot := i * slots / 3; slot < (i+1)*slots/3; slot++ {
+			args = append(args, slot)
+		}
+		s.Do(t, args...)
+		s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+	}
+	for _, s := range all[1:] {
+		s.Do(t, "CLUSTER", "MEET", "127.0.0.1", first.port)
+	}
+	Await(t, "every node knows six", func() error { return each(t, all, knowsSix) })
+	for i, s := range c.Replicas {
+		s.Do(t, "CLUSTER", "REPLICATE", c.Primaries[i].Do(t, "CLUSTER", "MYID"))
+	}
+	Await(t, "the cluster is whole", func() error {
+		if err := each(t, c.Replicas[:], replicates); err != nil {
+			return err
+		}
+		return each(t, all, whole)
+	})
+	return c
+}
+
+func each(t testing.TB, servers []*Server, f func(testing.TB, *Server) error) error {
+	t.Helper()
+	for _, s := range servers {
+		if err := f(t, s); err != nil {
+			return fmt.Errorf("%s: %w", s.Addr, err)
+		}
+	}
+	return nil
+}
+
+func knowsSix(t testing.TB, s *Server) error {
+	t.Helper()
+	return has(s.Do(t, "CLUSTER", "INFO"), "cluster_known_nodes:6")
+}
+
+func replicates(t testing.TB, s *Server) error {
+	t.Helper()
+	return has(s.Do(t, "INFO", "replication"), "master_link_status:up")
+}
+
+func whole(t testing.TB, s *Server) error {
+	t.Helper()
+	if err := has(s.Do(t, "CLUSTER", "INFO"), "cluster_state:ok"); err != nil {
+		return err
+	}
+	if n := strings.Count(fmt.Sprint(s.Do(t, "CLUSTER", "NODES")), "slave"); n != 3 {
+		return fmt.Errorf("knows %d replicas, want 3", n)
+	}
+	return nil
+}
+
+func has(info any, want string) error {
+	if text := fmt.Sprint(info); !strings.Contains(text, want) {
+		return fmt.Errorf("want %s in:\n%s", want, text)
+	}
+	return nil
+}
+
+// Addrs are the addresses of the primaries, with commas between them.
+func (c *ClusterServers) Addrs() string {
+	var all []string
+	for _, s := range c.Primaries {
+		all = append(all, s.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// Await asks until it gets no error, for at most 20 seconds.
+func Await(t testing.TB, what string, f func() error) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("redistest: waited in vain until %s: %v", what, err)
+		}
+	}
+}
