@@ -143,21 +143,22 @@ func startProcess(t *testing.T, path string, args ...string) {
 	})
 }
 
-// await polls a URL until it answers 200.
-func await(t *testing.T, url string) {
+// awaitStatus polls a URL until it answers with a status.
+func awaitStatus(t *testing.T, url string, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if status, _ := tryGet(ctx, url); status == http.StatusOK {
+		status, _ := tryGet(ctx, url)
+		if status == want {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s does not answer", url)
+			t.Fatalf("%s = %d, want %d", url, status, want)
 		}
 	}
 }
@@ -221,7 +222,7 @@ func startNginx(t *testing.T) *nginx {
 	}
 	startProcess(t, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", conf)
 	n := &nginx{"http://127.0.0.1:" + port, filepath.Join(dir, "access.log")}
-	await(t, n.url+"/warm")
+	awaitStatus(t, n.url+"/warm", http.StatusOK)
 	return n
 }
 
@@ -259,6 +260,15 @@ policies:
 // upstream, and returns the URL of its gateway.
 func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 	t.Helper()
+	gateway, api := launchGateway(t, binary, upstream, store, limit)
+	awaitStatus(t, api+"/readyz", http.StatusOK)
+	return gateway
+}
+
+// launchGateway is startGateway without waiting for the program to be ready; it
+// returns the URL of the API too.
+func launchGateway(t *testing.T, binary, upstream, store, limit string) (gatewayURL, apiURL string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	text := strings.NewReplacer("UPSTREAM", upstream, "LIMIT", limit).Replace(trafficFile)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -266,8 +276,7 @@ func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 	}
 	gateway, api := freeAddress(t), freeAddress(t)
 	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api)
-	await(t, "http://"+api+"/readyz")
-	return "http://" + gateway
+	return "http://" + gateway, "http://" + api
 }
 
 func freeAddress(t *testing.T) string {

@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 
 // TestScript runs testdata/*.txtar against the program. Beside the commands of
 // testscript they have `get STATUS URL FILE`, which asks until it gets that
-// status and puts the body into FILE. The addresses $GATEWAY and $API are free, and
-// that of $TAKEN is not.
+// status and puts the body into FILE. The addresses $GATEWAY, $API and $NOBODY are
+// free, and that of $TAKEN is not.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"GATEWAY", "API", "TAKEN"} {
+			for _, name := range []string{"GATEWAY", "API", "NOBODY", "TAKEN"} {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					return err

@@ -7,8 +7,10 @@
 // # Headers
 //
 // Hop-by-hop headers stop here. X-Forwarded-For, -Host and -Proto tell the
-// upstream what this gateway saw: what the client claims in them is believed
-// only from a trusted proxy, and Forwarded and X-Real-Ip are removed otherwise.
+// upstream what this gateway saw. What a request says itself in them, in Forwarded
+// or in X-Real-Ip is passed on from a trusted proxy alone, and of X-Forwarded-For
+// and Forwarded only the one that the configuration names. What the limits say
+// in an answer stands in the place of what the upstream says under the same name.
 //
 // # Errors
 //

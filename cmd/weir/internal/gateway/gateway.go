@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/floodweir/weir/httplimit"
 )
 
 // Config describes a gateway. Routes are required; the zero value of every other
@@ -20,9 +22,9 @@ type Config struct {
 	// nothing is limited if nil.
 	Limit func(http.Handler) http.Handler
 
-	// Trusted are the addresses of proxies whose X-Forwarded-* headers are believed
-	// and added to. Those of everybody else are replaced.
-	Trusted []netip.Prefix
+	// Client says which proxies are trusted, and which header of theirs: it is
+	// passed on and added to. That of everybody else is replaced.
+	Client httplimit.ClientAddress
 
 	// RequestID gives every request an X-Request-Id, which the upstream and the
 	// client see. That of a trusted proxy is kept.
@@ -78,7 +80,7 @@ const (
 type Gateway struct {
 	handler   http.Handler
 	log       *slog.Logger
-	trusted   []netip.Prefix
+	client    httplimit.ClientAddress
 	upstreams map[string]*upstream
 }
 
@@ -93,7 +95,7 @@ func New(c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{log: c.Log, trusted: c.Trusted, upstreams: map[string]*upstream{}}
+	g := &Gateway{log: c.Log, client: c.Client, upstreams: map[string]*upstream{}}
 	routes := new(router)
 	for i, r := range c.Routes {
 		if r.Path == "" {
@@ -134,7 +136,7 @@ func (g *Gateway) Close() {
 
 // trusts reports whether the peer of r is a proxy whose headers are believed.
 func (g *Gateway) trusts(r *http.Request) bool {
-	if len(g.trusted) == 0 {
+	if len(g.client.Trusted) == 0 {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -142,7 +144,7 @@ func (g *Gateway) trusts(r *http.Request) bool {
 		return false
 	}
 	addr := peer.Addr().Unmap().WithZone("")
-	for _, p := range g.trusted {
+	for _, p := range g.client.Trusted {
 		if p.Contains(addr) {
 			return true
 		}

@@ -51,20 +51,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	if p.route.PassHost {
 		r.Out.Host = r.In.Host
 	}
-	trusted := p.gateway.trusts(r.In)
-	if trusted {
-		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
-	} else {
-		r.Out.Header.Del("X-Real-Ip")
-	}
-	r.SetXForwarded()
-	if trusted {
-		for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
-			if v := r.In.Header.Get(name); v != "" {
-				r.Out.Header.Set(name, v)
-			}
-		}
-	}
+	p.gateway.forward(r)
 	if _, ok := r.Out.Header["User-Agent"]; !ok {
 		r.Out.Header.Set("User-Agent", "") // keeps Transport from inventing one
 	}

@@ -56,7 +56,7 @@ func (p *Program) startGateway(context.Context) error {
 		return err
 	}
 	g, err := gateway.New(gateway.Config{
-		Routes: routes, Limit: limit.Wrap, Trusted: c.Client.Trusted,
+		Routes: routes, Limit: limit.Wrap, Client: c.Client,
 		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: p.log.With("door", "gateway"),
 	})
 	if err != nil {

@@ -1,0 +1,41 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// A Redis that comes after the program, goes and comes back: nobody restarts the
+// program, and while Redis is away every request goes by its policy.
+func TestRedisComesAndGoes(t *testing.T) {
+	port := strconv.Itoa(redistest.FreePort(t))
+	upstream := startNginx(t)
+	gateway, api := launchGateway(t, build(t), upstream.url, "redis://127.0.0.1:"+port, "1/1h burst 1")
+	for range 2 {
+		awaitStatus(t, api+"/readyz", http.StatusServiceUnavailable)
+		awaitStatus(t, gateway+"/", http.StatusServiceUnavailable) // on_store_error: closed
+		awaitStatus(t, api+"/healthz", http.StatusOK)
+		redis := exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+		if err := redis.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end := func() {
+			if redis.ProcessState == nil {
+				redis.Process.Kill()
+				redis.Wait()
+			}
+		}
+		t.Cleanup(end)
+		awaitStatus(t, api+"/readyz", http.StatusOK)
+		mustGet(t, gateway+"/")
+		awaitStatus(t, gateway+"/", http.StatusTooManyRequests)
+		end()
+	}
+	if n := len(upstream.times(t)); n != 2 {
+		t.Errorf("%d requests reached nginx, want 1 for each life of Redis", n)
+	}
+}
