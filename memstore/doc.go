@@ -33,10 +33,10 @@
 //
 // A key takes 21 to 32 bytes under a token bucket or leaky bucket, as long as
 // the rate is such that count/gcd(count, period in µs) is at most 1024, which
-// nearly all are. Under another limit it takes 30 to 45 bytes and its state: 16
+// nearly all are. Under another limit it takes 30 to 50 bytes and its state: 16
 // bytes of a fixed window or other token bucket, 8 for each segment of a sliding
-// window, 16 for each admission that a sliding log remembers. A reservation takes
-// about 200 bytes.
+// window, 16 for each admission that a sliding log remembers, 24 for each slot in
+// use. A reservation takes about 130 bytes.
 //
 // # Time
 //

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
 )
 
 var errDamaged = errors.New("damaged")
@@ -119,6 +120,9 @@ func (l *loader) section(kind byte) error {
 func (l *loader) narrow() error {
 	hash, w := l.word(), l.word()
 	us, rem := unpack(w)
+	if l.bad != nil || hash == 0 || us > lastInstant+algo.MaxSpan {
+		return l.wrong("narrow state")
+	}
 	us = max(1, us-l.ahead)
 	if w = pack(us, rem); w <= pack(l.now, 0) {
 		return nil
@@ -136,11 +140,14 @@ func (l *loader) wide() error {
 	if l.bad != nil {
 		return l.bad
 	}
+	rule := limit.Rule()
 	words := make([]int64, len(raw)/8)
+	if n := rule.Words(); hash == 0 || len(words)%n != 0 || len(words) != n && !rule.Variable() {
+		return l.wrong("wide state")
+	}
 	for i := range words {
 		words[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
 	}
-	rule := limit.Rule()
 	if l.ahead > 0 {
 		rule.Shift(words, l.ahead)
 	}
@@ -160,14 +167,14 @@ func (l *loader) hold() error {
 	limit := l.limit()
 	h.settled = l.int() != 0
 	h.n, h.actual, h.at, h.deadline = l.int(), l.int(), l.int(), l.int()
-	if l.bad != nil {
-		return l.bad
+	sh := l.store.shard(h.state)
+	if l.bad != nil || h.state == 0 || h.id == 0 || sh.holds.find(h.holdID) != nil {
+		return l.wrong("reservation")
 	}
 	if err := l.room(1); err != nil {
 		return err
 	}
 	h.at, h.deadline = max(1, h.at-l.ahead), max(1, h.deadline-l.ahead)
-	sh := l.store.shard(h.state)
 	h.limit = sh.wide.limits.hold(limit)
 	sh.holds.add(h) // one that has run out is settled when the shard is next asked
 	l.store.holds.Add(1)
@@ -185,6 +192,15 @@ func (l *loader) limit() weir.Limit {
 		return weir.Limit{}
 	}
 	return l.limits[i]
+}
+
+// wrong is what is wrong with a record: that it could not be read, or that no
+// store wrote it.
+func (l *loader) wrong(record string) error {
+	if l.bad != nil {
+		return l.bad
+	}
+	return fmt.Errorf("%w: %s that no store wrote", errDamaged, record)
 }
 
 // room takes n of MaxKeys.

@@ -54,6 +54,36 @@ func TestGrowthLosesNothing(t *testing.T) {
 	}
 }
 
+// No charge is lost while the only table of a small store moves again and again,
+// as keys come and go.
+func TestMovingLosesNothing(t *testing.T) {
+	fleeting, limit := weir.MustLimit("1000000/s"), weir.MustLimit("1000000/1000h")
+	now := clockAt(begin)
+	s := newStore(t, memstore.Config{MaxKeys: 64, Clock: now.Load})
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	var taken [2]int64
+	for i, key := range keysOf(2) {
+		take(t, s, key, limit, 1)
+		wg.Go(func() {
+			for taken[i] = 1; !stop.Load() && taken[i] < 900_000; taken[i]++ {
+				take(t, s, key, limit, 1)
+			}
+		})
+	}
+	for i := range 100_000 {
+		take(t, s, strconv.Itoa(i), fleeting, 1)
+		now.Add(2)
+	}
+	stop.Store(true)
+	wg.Wait()
+	for i, key := range keysOf(2) {
+		if d := do(t, s, weir.Request{Verb: weir.Peek, Key: key, Limit: limit}); d.Remaining != 1_000_000-taken[i] {
+			t.Errorf("%d remaining, want %d", d.Remaining, 1_000_000-taken[i])
+		}
+	}
+}
+
 // Two keys that are always charged together are seen together: whoever looks at
 // both finds them equal, and whoever looks at one after the other never finds
 // the second one behind. Meanwhile tables grow.
@@ -108,6 +138,39 @@ func TestTogetherIsSeenTogether(t *testing.T) {
 		wg.Wait()
 		if d := do(t, s, both(weir.Peek, 1)[0]); d.Remaining != 1_000_000-2*rounds {
 			t.Errorf("%s: %d remaining at the end, want %d", first, d.Remaining, 1_000_000-2*rounds)
+		}
+	}
+}
+
+// No charge is lost where batches, which hold a lock, meet single requests, which
+// need none.
+func TestBatchesMeetSingles(t *testing.T) {
+	const rounds = 3000
+	limit := weir.MustLimit("1000000/h")
+	s := newStore(t, memstore.Config{Clock: clockAt(begin).Load})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			ds := make([]weir.Decision, 2)
+			for range rounds {
+				rs := []weir.Request{{Key: "a", Limit: limit, N: 1}, {Key: "b", Limit: limit, N: 1}}
+				if ok, err := s.DoAll(context.Background(), rs, ds); !ok || err != nil {
+					t.Errorf("DoAll = %t, %v", ok, err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range rounds {
+				take(t, s, "a", limit, 1)
+				take(t, s, "b", limit, 1)
+				do(t, s, weir.Request{Verb: weir.Return, Key: "b", Limit: limit, N: 1})
+			}
+		})
+	}
+	wg.Wait()
+	for key, want := range map[string]int64{"a": 1_000_000 - 4*rounds, "b": 1_000_000 - 2*rounds} {
+		if d := do(t, s, weir.Request{Verb: weir.Peek, Key: key, Limit: limit}); d.Remaining != want {
+			t.Errorf("%d remaining of %s, want %d", d.Remaining, key, want)
 		}
 	}
 }
