@@ -227,7 +227,7 @@ var planted = map[string]func(b *broken){
 		last := int64(0)
 		b.setNow = func(us int64) {
 			if us < last {
-				*b.Model = *NewModel(us) //nolint:govet // nobody asks while the clock is set
+				*b.Model = *NewModel(us) // nobody asks while the clock is set
 			}
 			last = us
 			b.Model.SetNow(us)

@@ -37,7 +37,7 @@ func heals(tb testing.TB, open Open) {
 	if a.Monotonic {
 		return // its clock is not one that can be set back
 	}
-	now := int64(origin + 1000*hour.Microseconds())
+	now := origin + 1000*hour.Microseconds()
 	for _, l := range limits(everyday) {
 		fill := l.Rule().Horizon()
 		for i, back := range []int64{fill, 10*fill + 1} {
