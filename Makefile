@@ -11,6 +11,7 @@ FUZZTIME  ?= 5s
 BENCH     ?= .
 BENCHTIME ?= 1s
 TRAFFIC   ?= 60s
+REDIS     ?= 300000
 
 # The modules but e2e, whose tests start servers and measure rates: they run
 # alone, one package after the other. Evaluated only where it is used.
@@ -85,8 +86,9 @@ cover: need ## statement coverage of each module by its own tests; profiles in c
 	done
 
 .PHONY: test-long
-test-long: need .bin/tally ## the differential run at full length: function, memory and Redis against the model
-	@WEIR_LONG=1 .bin/tally -count=1 -timeout=120m -v -- memstore storetest/... redisstore e2e/...
+test-long: need ## the differential run at full length: function, memory and Redis against the model
+	@WEIR_LONG=1 go test -count=1 -timeout=120m -v -run=Diff ./storetest
+	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
 
 .PHONY: traffic
 traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each

@@ -60,7 +60,7 @@ var house = map[string]place{
 	// The doors of the program. None knows another; internal/run joins them.
 	"cmd/weir/internal/problem": {floor: 4}, // an answer that several doors give
 	"cmd/weir/internal/*":       {floor: 5},
-	"cmd/weir/internal/run":     {floor: 6, third: []string{"github.com/redis/rueidis"}},
+	"cmd/weir/internal/run":     {floor: 6},
 	"cmd/weir/internal/cli":     {floor: 7, third: []string{"github.com/spf13/cobra"}},
 	"cmd/weir":                  {floor: 8},
 
