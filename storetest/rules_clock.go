@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir"
 )
 
 // rule5 lets the clock jitter, by no more than a limit takes to fill: going back
@@ -26,7 +28,30 @@ func rule5(tb testing.TB, open Open) {
 			a.SetNow(origin)
 		}
 	}
+	jitters(tb, open)
 	heals(tb, open)
+}
+
+// jitters takes all that it gets from a bucket while the clock goes on, but
+// shows up to a second less at every other look: what comes is what the rate
+// brings in the time that passed, no more, and no less but for that second.
+func jitters(tb testing.TB, open Open) {
+	a := open.asker(tb)
+	const rate, burst, steps, step = 3, 5, 600, 37_000
+	l := mustLimit(weir.LimitConfig{Count: rate, Period: time.Second, Burst: burst})
+	got := int64(0)
+	for i := range int64(steps) {
+		us := origin + i*step
+		if i%2 == 1 {
+			us -= i * 7919 % 1000 * 1000
+		}
+		a.SetNow(us)
+		got += a.do(ask(weir.TakeUpTo, "k", l, burst)).Granted
+	}
+	const most = burst + rate*(steps-1)*step/second
+	if got > most || got < most-rate-1 {
+		tb.Errorf("%s: a clock that jitters by up to a second let %d through, want %d to %d", l, got, most-rate-1, most)
+	}
 }
 
 // heals sets the clock back for good, in the middle of asking. Whoever asks on
