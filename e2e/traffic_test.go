@@ -302,7 +302,7 @@ var (
 
 // wrk offers as much as a few connections can.
 func wrk(t *testing.T, url string, d time.Duration) (r wrkResult) {
-	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(wrkConnections), "-d"+d.String(), url).CombinedOutput()
+	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(wrkConnections), fmt.Sprintf("-d%ds", int(d.Seconds())), url).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("this test needs wrk: install it (Debian: apt-get install wrk)")
 		return r
