@@ -191,7 +191,7 @@ func TestReservationsRunOutUnderLoad(t *testing.T) {
 					if g == 0 {
 						now.Add(1000)
 					}
-					late := now.Load() >= int64(begin+1000*(round+1))
+					late := now.Load() >= begin+1000*int64(round+1)
 					for range 10 {
 						d := take(t, s, "k", limit, 1)
 						if d.OK {

@@ -8,7 +8,7 @@ package memstore
 // Records that were given back are used again before new ones are cut. A chunk
 // of one large record is given back with it, and all chunks of a size with its
 // last record.
-type slabs [sizes]slab
+type slabs [sizes]*slab // nil if it has no records
 
 type slab struct {
 	chunks [][]int64
@@ -58,7 +58,10 @@ func (s *slabs) record(r ref) []int64 {
 
 // alloc is a record of a size. Its content is undefined.
 func (s *slabs) alloc(size int) ref {
-	b, per := &s[size], perChunk(size)
+	if s[size] == nil {
+		s[size] = new(slab)
+	}
+	b, per := s[size], perChunk(size)
 	b.live++
 	i := b.cut
 	if last := len(b.holes) - 1; last >= 0 {
@@ -78,9 +81,9 @@ func (s *slabs) alloc(size int) ref {
 
 // release gives the record at r back.
 func (s *slabs) release(r ref) {
-	b := &s[r.size()]
+	b := s[r.size()]
 	if b.live--; b.live == 0 {
-		*b = slab{}
+		s[r.size()] = nil
 		return
 	}
 	i, per := r.index()

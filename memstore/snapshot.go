@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -132,8 +133,11 @@ func (s *Store) writeFile(seal bool) (err error) {
 	return nil
 }
 
-// syncDir makes a rename in dir last.
+// syncDir makes a rename in dir last, where a directory can be synced.
 func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

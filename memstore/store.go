@@ -225,7 +225,7 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 	t.gather()
 	t.lock(now)
 	defer t.unlock()
-	if len(t.cells) > 0 && t.cells[0].sh.due.Load() == closed {
+	if t.s.closing.Load() { // Close waits for the locks before it writes the snapshot
 		return false, 0, errClosed
 	}
 	t.load()

@@ -129,7 +129,7 @@ func TestSlabs(t *testing.T) {
 		w.drop(k.ref)
 	}
 	for size := range w.slabs {
-		if w.slabs[size].chunks != nil {
+		if w.slabs[size] != nil {
 			t.Errorf("chunks of size %d are kept for nobody", size)
 		}
 	}
