@@ -38,7 +38,7 @@ type door struct {
 	bound  net.Addr
 	cancel context.CancelFunc // of every request
 	active sync.WaitGroup     // requests, upgraded connections included
-	failed chan error         // gets why serving ended, if not by stop
+	failed chan error         // gets why serving ended, if not by drain; then it is closed
 	stop   sync.Once
 }
 
@@ -72,6 +72,7 @@ func (d *door) start() error {
 		serve = func(l net.Listener) error { return d.server.ServeTLS(l, "", "") }
 	}
 	go func() {
+		defer close(d.failed)
 		if err := serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			d.failed <- fmt.Errorf("%s: %w", d.name, err)
 		}
