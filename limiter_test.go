@@ -217,6 +217,9 @@ func TestReservationOfSlots(t *testing.T) {
 		if _, d, err := l.Reserve(ctx, "k", "third", 1, 10*time.Second); err != nil || !d.OK || d.Remaining != 0 {
 			t.Errorf("a slot after one holder died = %v with %d remaining, %v; want the dead one's", d.OK, d.Remaining, err)
 		}
+		if d, err := l.Reservation("k", "alive").Extend(ctx, 10*time.Second); err != nil || !d.OK || d.Remaining != 0 {
+			t.Errorf("heartbeat by another handle = %v with %d remaining, %v; want it held on", d.OK, d.Remaining, err)
+		}
 		if _, err := alive.Cancel(ctx); err != nil {
 			t.Error(err)
 		}

@@ -29,9 +29,9 @@ func (l *Limiter) Reserve(ctx context.Context, key, id string, n int64, ttl time
 }
 
 // Reservation is the handle of a reservation made elsewhere or before: of id on
-// key. It asks nothing.
+// key. It asks nothing. Extended after it is gone, it is made anew, of one slot.
 func (l *Limiter) Reservation(key, id string) Reservation {
-	r := l.Request(Reserve, key, 0)
+	r := l.Request(Reserve, key, 1)
 	r.ID = id
 	return Reservation{l.store, r}
 }
@@ -50,8 +50,10 @@ func (r Reservation) Cancel(ctx context.Context) (Decision, error) {
 	return r.store.Do(ctx, r.r)
 }
 
-// Extend holds a slot of a concurrency limit for another ttl: its heartbeat.
-// Other reservations cannot be extended; Extend then changes nothing.
+// Extend holds a slot of a concurrency limit for another ttl: its heartbeat. A
+// slot that was freed meanwhile is taken again, if one is free: the decision says
+// so. Other reservations cannot be extended; Extend is then a Reserve again, which
+// changes nothing while they last.
 func (r Reservation) Extend(ctx context.Context, ttl time.Duration) (Decision, error) {
 	r.r.Verb, r.r.TTL = Reserve, ttl
 	return r.store.Do(ctx, r.r)
