@@ -43,15 +43,15 @@ func (t *txn) preceded() {
 
 // deny takes the decisions back, but not what preceded them. It reports whether
 // there was anything.
-func (t *txn) deny() (any bool) {
+func (t *txn) deny() (some bool) {
 	t.news = t.news[:t.newsBefore]
 	for i := range t.cells {
 		c := &t.cells[i]
 		if c.changed = c.preceded; c.changed {
-			c.words, c.forgot, any = c.before, c.forgotBefore, true
+			c.words, c.forgot, some = c.before, c.forgotBefore, true
 		}
 	}
-	return any
+	return some
 }
 
 // stranger reports whether nothing is known of the key of r, whose state is c.

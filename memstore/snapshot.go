@@ -89,7 +89,7 @@ func (s *Store) resume() error {
 			case <-stop:
 				return
 			case <-tick.C:
-				s.save(false) // its error is in Stats
+				_ = s.save(false) // Stats say so
 			}
 		}
 	}()
