@@ -50,12 +50,12 @@ func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.De
 		return false, err
 	}
 	if !scatter(parts, ds) {
-		return false, s.firstSights(ctx, rs, groups)
+		return false, s.precede(ctx, rs, groups)
 	}
 
 	charges, rest := splitParts(rs, groups)
 	err := s.askParts(ctx, charges)
-	if err != nil || !scatter(charges, ds) {
+	if err != nil || !charged(charges, ds) {
 		s.giveBack(ctx, charges)
 		return false, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.De
 		s.giveBack(ctx, charges)
 		return false, err
 	}
-	return scatter(rest, ds), nil
+	return charged(rest, ds), nil
 }
 
 // A part is an op for some requests of a batch.
@@ -143,6 +143,27 @@ func scatter(parts []*part, ds []weir.Decision) bool {
 	return ok
 }
 
+// charged corrects the decisions of the dry run, each of which saw all requests
+// before it, by what the charges say: how much, when, and who is denied after
+// all. It reports whether nobody is.
+func charged(parts []*part, ds []weir.Decision) bool {
+	ok := true
+	for _, p := range parts {
+		if !p.ok {
+			ok = false
+		}
+		for i, at := range p.of {
+			switch d := p.ds[i]; {
+			case !d.OK:
+				ds[at] = d
+			default:
+				ds[at].Granted, ds[at].At = d.Granted, d.At
+			}
+		}
+	}
+	return ok
+}
+
 // giveBack undoes the parts that were charged. It goes on when ctx has ended.
 // What cannot be given back stays charged.
 func (s *Store) giveBack(ctx context.Context, parts []*part) {
@@ -174,14 +195,15 @@ func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	_ = s.ask(ctx, ops...) // lost tokens come back with time
 }
 
-// firstSights has every slot remember the keys that it saw for the first time,
-// where a limit counts from then on. Few limits do.
-func (s *Store) firstSights(ctx context.Context, rs []weir.Request, groups [][]int) error {
+// precede has every slot do what comes before a decision and stays when it is a
+// denial: carry over the state of an older limit, remember the first sight of a
+// key whose limit counts from then on. Few requests have either.
+func (s *Store) precede(ctx context.Context, rs []weir.Request, groups [][]int) error {
 	var parts []*part
 	for _, g := range groups {
 		for _, i := range g {
-			if rs[i].Limit.Config().Initial != nil {
-				parts = append(parts, newPart(sightsOnly, rs, g))
+			if len(rs[i].From) > 0 || rs[i].Limit.Config().Initial != nil {
+				parts = append(parts, newPart(preceding, rs, g))
 				break
 			}
 		}

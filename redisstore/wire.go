@@ -19,9 +19,7 @@ const (
 	all    mode = 1 // all or none
 	dryRun mode = 2 // as all, and nothing is written
 
-	// sightsOnly is what remains of a denied batch: that keys were seen whose limit
-	// counts from their first sight.
-	sightsOnly mode = 3
+	preceding mode = 3 // write only what comes before the decisions
 )
 
 // The codes of an answer.

@@ -128,18 +128,25 @@ func (w *twin) next() step {
 		} else {
 			w.rule.Shift(words, back)
 			last = now
+			// A state that was taken along stays there, whatever is asked.
+			if w.words, w.last = slices.Clone(words), now; w.rule.Until(words) <= now {
+				w.words, w.last = nil, 0
+			}
 		}
 	}
 	a.Now = now
 	w.past[w.rng.IntN(len(w.past))] = now
-	// A limit with initial tokens keeps the first sight of a key, come what may.
-	kept := w.rule.Name() == "primed" && a.Op != algo.Peek && w.rule.Until(words) <= now
+	// A limit with initial tokens keeps the first sight of a key, come what may, and
+	// everything that is OK.
+	primed := w.rule.Name() == "primed" && a.Op != algo.Peek
+	first := w.rule.Until(words) <= now
 	before := slices.Clone(words)
 	words, r := w.rule.Do(words, a)
 	if a.ID != 0 && a.Op == algo.Return && r.Granted == 0 {
 		// The script says that nobody holds the slot, and writes nothing.
 		return step{clock: w.now, ask: a, want: algo.Result{}, unknown: true, now: now, words: w.words, last: w.last}
 	}
+	kept := primed && (first || r.OK)
 	if w.ids && a.ID != 0 && a.Op == algo.Return {
 		r.Granted = 0 // a cancelled slot grants nothing
 	}

@@ -6,11 +6,15 @@ local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
 local clock, slack
 local rules, states = {}, {}
 
+-- before is how the states are that changed before the decisions of a batch.
+local before
+
 -- guard keeps time from going back for a state that was written at last: a step
 -- back that is no longer than the horizon stands still, a longer one takes the
--- state along. It then settles what is due. It returns a problem, or nothing.
+-- state along, for good: else every call would take it along again, and it would
+-- never refill. It then settles what is due. It returns a problem, or nothing.
 local function guard(st, horizon, holds)
-  local back = st.last - clock
+  local back = math.max(0, st.last - clock)
   if back > 0 then
     if back <= horizon then
       st.now, back = st.last, 0
@@ -22,6 +26,11 @@ local function guard(st, horizon, holds)
   if st.due and (back > 0 or st.due <= st.now) then
     if holds == 0 then return 3 end
     use('holds').settle(st, holds, back)
+  end
+  if back > 0 then
+    local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+    st.dirty, st.reset = true, reset
+    if before then before[st.key] = use('holds').copy(st) end
   end
 end
 
@@ -75,6 +84,24 @@ local function open(key, rule, holds)
   return st
 end
 
+-- precede does what comes before the decision of a request and stays even if
+-- that is a denial.
+local function precede(key, rule, verb, n, more)
+  local sights = rule_at(rule).twin.sights
+  if verb == PEEK or verb >= COMMIT or not sights and more == 0 then return end
+  local x = more ~= 0 and use('holds').rest(more) or nil
+  local st = open(key, rule, x and x[1] or 0)
+  if not st then return end -- answer meets the same problem
+  if x and x[8] and (n > 0 or verb > PEEK) then use('holds').carry(st, x, open) end
+  if sights then
+    local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+    if reset == 0 then
+      _, _, _, _, reset = st.twin.decide(st.s, st.p, TAKE, st.now, 0, 0, 0, 0)
+      st.dirty, st.reset = true, reset
+    end
+  end
+end
+
 -- answer decides one request.
 local function answer(key, rule, verb, n, more)
   local x = more ~= 0 and use('holds').rest(more) or nil
@@ -114,27 +141,19 @@ local function write(st)
   end
 end
 
--- first_sights are what a denied batch leaves behind, as a denied request does:
--- that keys were seen whose limit counts from the first sight.
-local function first_sights(asked)
-  local seen = states
-  states = {}
-  for i = 25, #asked, 40 do
-    local key, rule, verb, _, more = struct.unpack('<i8i8i8i8i8', asked, i)
-    if verb ~= PEEK and seen[key].twin.sights and not seen[key].arrived then
-      local x = more ~= 0 and use('holds').rest(more) or nil
-      local st = open(key, rule, x and x[1] or 0)
-      local _, _, _, _, reset, _, keep = st.twin.decide(st.s, st.p, TAKE, st.now, 0, 0, 0, 0)
-      if keep then st.dirty, st.reset = true, reset end
-    end
-  end
-end
-
 local function run(now, prolonged, mode)
   clock, slack = now, prolonged
   local out, fits, decided, asked = {}, true, true, ARGV[1]
+  if mode > 0 then
+    for i = 25, #asked, 40 do precede(struct.unpack('<i8i8i8i8i8', asked, i)) end
+    before = {}
+    for key, st in pairs(states) do
+      if st.dirty then before[key] = use('holds').copy(st) end
+    end
+  end
   for i = 1, (#asked - 24) / 40 do
     local key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8', asked, i * 40 - 15)
+    if mode == 0 and more ~= 0 then precede(key, rule, verb, n, more) end
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
     if code ~= 1 and code ~= 4 then
       fits = false
@@ -149,7 +168,7 @@ local function run(now, prolonged, mode)
   if mode == 2 or mode > 0 and not decided then
     states = {}
   elseif mode == 3 or mode == 1 and not fits then
-    first_sights(asked)
+    states = before
   end
   for _, st in pairs(states) do
     if st.dirty then write(st) end

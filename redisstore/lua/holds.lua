@@ -73,9 +73,13 @@ local function settle(st, h, back)
   else
     due = call('ZRANGEBYSCORE', KEYS[h + 1], '-inf', micros(st.now))
   end
+  -- To a state that is over by now nothing needs to go back; but a key whose limit
+  -- counts from its first sight is known for longer.
+  local _, _, _, _, live = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+  live = live > 0 or st.twin.sights
   for _, id in ipairs(due) do
     local hold = find(st, id)
-    if hold and hold[ACTUAL] < 0 then
+    if live and hold and hold[ACTUAL] < 0 then
       local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
       if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
     end
@@ -92,7 +96,7 @@ end
 -- change asks the twin and, if it agrees, marks the state as changed.
 local function change(st, op, n, at, id, ttl)
   local ok, granted, balance, retry, reset, delay, keep = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
-  if keep or ok and op ~= PEEK then st.dirty, st.reset = true, reset end
+  if keep or ok and op ~= PEEK and (n > 0 or op > PEEK) then st.dirty, st.reset = true, reset end
   return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
 end
 
@@ -103,6 +107,17 @@ local function look(st, granted)
 end
 
 local function unknown(st) return 2, 0, 0, 0, 0, 0, st.now end
+
+-- give gives n tokens back that were charged at an instant. A state that is as if
+-- never used has them already.
+local function give(st, n, at)
+  local _, _, _, _, reset = look(st, 0)
+  if reset > 0 then
+    change(st, RETURN, n, at, 0, 0)
+  else
+    st.dirty, st.reset = true, 0
+  end
+end
 
 -- again is an answer that is OK because it was before.
 local function again(_, ...) return 4, ... end
@@ -121,7 +136,7 @@ local function finish(st, actual, id)
   if hold[ACTUAL] >= 0 then return look(st, hold[ACTUAL]) end
   put(st, id, { hold[N], hold[AT], hold[DEADLINE], actual })
   if actual < hold[N] then
-    change(st, RETURN, hold[N] - actual, hold[AT], 0, 0)
+    give(st, hold[N] - actual, hold[AT])
   else
     change(st, CHARGE, actual - hold[N], 0, 0, 0)
   end
@@ -159,7 +174,8 @@ local function act(st, verb, n, x)
     local hold = find(st, ARGV[x[5]])
     if not hold or hold[ACTUAL] >= 0 then return look(st, 0) end
     st.holds[ARGV[x[5]]] = false
-    return change(st, RETURN, hold[N], hold[AT], 0, 0)
+    give(st, hold[N], hold[AT])
+    return look(st, 0)
   end
   if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
   return finish(st, verb == CANCEL and 0 or n, ARGV[x[5]])
@@ -181,45 +197,61 @@ local function left(carry, b, old, new)
   return new
 end
 
--- carry brings the state of the first older limit that has one over into st, if
--- st has none. It gives that older state, which is forgotten if the request is
--- granted; or nil, and a problem if there is one.
-local function carry(st, x, open)
+-- carried brings the state of the first older limit that has one over into st,
+-- if st has none. It gives that older state, which is to be forgotten, and where
+-- its holds are; or nil, nil and a problem if there is one.
+local function carried(st, x, open)
   local _, _, _, _, reset = look(st, 0)
   if reset > 0 or st.due then return nil end
   for i = 8, #x, 4 do
     local old, problem = open(x[i], x[i + 1], x[i + 2])
-    if not old then return nil, problem end
+    if not old then return nil, nil, problem end
     local _, _, balance, _, live = look(old, 0)
     if live > 0 then
-      st.s, st.arrived = {}, true
+      st.s = {}
       local owed = math.min(x[7] - left(x[6], balance, x[i + 3], x[7]), MAX_INSTANT)
       if st.twin.carried then
         st.twin.carried(st.s, st.p, st.now, owed)
       elseif owed > 0 then
         st.twin.decide(st.s, st.p, CHARGE, st.now, owed, 0, 0, 0)
       end
-      return old, nil, x[i + 2]
+      return old, x[i + 2]
     end
   end
   return nil
 end
 
--- answer decides one request. What would be carried over stays where it was if
--- the request is denied, or can change nothing.
+-- carry is carried, to stay.
+local function carry(st, x, open)
+  local old, holds = carried(st, x, open)
+  if not old then return end
+  forget(old, holds)
+  local _, _, _, _, reset = look(st, 0)
+  st.dirty, st.reset = true, reset
+end
+
+-- answer decides one request. One that can change nothing carries nothing over:
+-- it only sees what would be.
 local function answer(st, verb, n, x, open)
-  local before, dirty, old, problem, h = st.s, st.dirty, nil, nil, nil
-  if x[8] and verb ~= COMMIT and verb ~= CANCEL then old, problem, h = carry(st, x, open) end
+  local before, old, problem, _ = st.s, nil, nil, nil
+  if x[8] and (verb == PEEK or n == 0 and verb < PEEK) then old, _, problem = carried(st, x, open) end
   if problem then return problem, 0, 0, 0, 0, 0, st.now end
   local code, granted, balance, retry, reset, delay, now = act(st, verb, n, x)
-  if old then
-    if (code == 1 or code == 4) and verb ~= PEEK and (n > 0 or verb > PEEK) then
-      forget(old, h)
-    else
-      st.s, st.dirty = before, dirty
-    end
-  end
+  if old then st.s = before end
   return code, granted, balance, retry, reset, delay, now
+end
+
+-- copy is a copy of a state and its holds.
+local function copy(st)
+  local c = {}
+  for name, v in pairs(st) do c[name] = v end
+  c.s = {}
+  for i, v in pairs(st.s) do c.s[i] = type(v) == 'table' and { unpack(v) } or v end
+  if st.holds then
+    c.holds = {}
+    for id, hold in pairs(st.holds) do c.holds[id] = hold end
+  end
+  return c
 end
 
 -- write stores what became of the holds of st, each key with a TTL.
@@ -244,4 +276,4 @@ local function write(st, slack)
   end
 end
 
-return { rest = rest, settle = settle, answer = answer, write = write }
+return { rest = rest, settle = settle, carry = carry, answer = answer, copy = copy, write = write }

@@ -4,9 +4,8 @@
 -- ARGV[1]   numbers of 8 bytes, little-endian:
 --             clock    µs since the epoch; 0: the server's own clock
 --             slack    ms by which every TTL is prolonged
---             mode     0: each request for itself; 1: charge all or none; 2: decide
---                      as for 1, and write nothing; 3: write what 1 writes when one
---                      is denied
+--             mode     0: each request for itself; 1: charge all or none; 2: as 1,
+--                      but write nothing; 3: as 1 when one is denied
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
@@ -23,7 +22,8 @@
 -- written, due and far the first and the last deadline of its holds.
 --
 -- Nothing is written before everything is decided, and nothing for a request
--- that is denied or asks for 0 tokens, but what a twin wants kept (primed.lua).
+-- that is denied or asks for 0 tokens, but what comes before a decision: a state
+-- carried over from an older limit, the first sight of a key (primed.lua).
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then

@@ -3,8 +3,9 @@
 -- State: s[1] µs until which the key counts as seen, then the inner words.
 -- Params: capacity - initial, the inner horizon in µs, then the inner params.
 --
--- The first sight of a key is kept even if its request is denied or asks for
--- nothing: decide then changes s and returns true as its seventh value.
+-- The first sight of a key is kept even if its request is denied, and every one
+-- that is OK makes it known for longer, even if it asks for nothing: decide then
+-- changes s and returns true as its seventh value.
 
 -- tail is a list without its first n values.
 local function tail(list, n)
@@ -39,8 +40,9 @@ return function(inner)
     if op == PEEK then
       return ok, granted, balance, retry, fresh and 0 or s[1] - now, delay
     end
-    if ok or fresh then put(s, now + reset + p[2], t) end
-    return ok, granted, balance, retry, s[1] - now, delay, fresh
+    local keep = ok or fresh
+    if keep then put(s, now + reset + p[2], t) end
+    return ok, granted, balance, retry, s[1] - now, delay, keep
   end
 
   local function shift(s, p, d)
