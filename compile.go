@@ -211,7 +211,7 @@ func (c *LimitConfig) text() string {
 	case c.Calendar != "":
 		fmt.Fprintf(&b, "%d/%s", c.Count, c.Calendar)
 	default:
-		fmt.Fprintf(&b, "%d/%s", c.Count, spell(c.Period))
+		fmt.Fprintf(&b, "%d/%s", c.Count, per(c.Period))
 	}
 	if c.Algorithm != TokenBucket {
 		fmt.Fprintf(&b, " %s", c.Algorithm)
@@ -242,6 +242,15 @@ func option(b *strings.Builder, set bool, text string) {
 	if set {
 		b.WriteString(text)
 	}
+}
+
+// per is what stands behind the slash: of one unit, the unit alone.
+func per(d time.Duration) string {
+	text := spell(d)
+	if unit, one := strings.CutPrefix(text, "1"); one && units[unit] == d {
+		return unit
+	}
+	return text
 }
 
 // spell is d as ParseLimit reads it, in its largest whole unit up to hours.

@@ -50,7 +50,7 @@ func ExampleParseLimit() {
 		fmt.Println(limit, err)
 	}
 	// Output:
-	// 10/1s burst 20 <nil>
+	// 10/s burst 20 <nil>
 	// 100000/month fixed_window calendar Asia/Shanghai <nil>
 	//  weir: limit "10/s bust 20": invalid: want burst, an algorithm or one of its options, got "bust"
 }
@@ -64,7 +64,7 @@ func ExampleNewLimit() {
 		Weighted:  true,
 	})
 	fmt.Println(limit, err)
-	// Output: 100/1m sliding_window segments 6 weighted <nil>
+	// Output: 100/m sliding_window segments 6 weighted <nil>
 }
 
 func ExampleLimiter_TakeUpTo() {
@@ -137,9 +137,9 @@ func ExampleTakeAll() {
 	d, _ := user.Peek(ctx, "42", 1)
 	fmt.Println("user has", d.Remaining) // the denied request cost it nothing
 	// Output:
-	// true 3/1h burst 3
-	// true 3/1h burst 3
-	// true 3/1h burst 3
-	// false 3/1h burst 3
+	// true 3/h burst 3
+	// true 3/h burst 3
+	// true 3/h burst 3
+	// false 3/h burst 3
 	// user has 2
 }

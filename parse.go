@@ -20,10 +20,10 @@ import (
 //	10/s leaky_bucket burst 20 queue      delay what is above
 //	10/s leaky_bucket burst 20 delay 8    delay what is above 8
 //	10/s leaky_bucket burst 20 nodelay nginx
-//	100/1m fixed_window anchor epoch
+//	100/m fixed_window anchor epoch
 //	100000/month calendar Asia/Shanghai   calendar months of a time zone
-//	100/1m sliding_window segments 6 weighted
-//	100/1m sliding_log
+//	100/m sliding_window segments 6 weighted
+//	100/m sliding_log
 //	20 concurrency lease 30s              20 at a time
 //
 // A period is a Go duration, or a unit: us, ms, s, m, h, d, w, second, minute,

@@ -14,7 +14,7 @@ import (
 func TestRedisComesAndGoes(t *testing.T) {
 	port := strconv.Itoa(redistest.FreePort(t))
 	upstream := startNginx(t)
-	gateway, api := launchGateway(t, build(t), upstream.url, "redis://127.0.0.1:"+port, "1/1h burst 1")
+	gateway, api := launchGateway(t, build(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
 	for range 2 {
 		awaitStatus(t, api+"/readyz", http.StatusServiceUnavailable)
 		awaitStatus(t, gateway+"/", http.StatusServiceUnavailable) // on_store_error: closed

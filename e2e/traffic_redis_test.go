@@ -24,7 +24,7 @@ func TestTrafficCluster(t *testing.T) {
 func TestTwoGatewaysShareALimit(t *testing.T) {
 	const requests, clients = 400, 8
 	binary, upstream, store := build(t), startNginx(t), "redis://"+redistest.Start(t).Addr
-	limit := "1/1h burst 100"
+	limit := "1/h burst 100"
 	var urls []string
 	for range 2 {
 		urls = append(urls, startGateway(t, binary, upstream.url, store, limit))

@@ -29,7 +29,7 @@ func Example() {
 		fmt.Println(r.Verb, r.N, r.Key, r.Limit)
 	}
 	// Output:
-	// take 1 api-per-client|11:203.0.113.7 10/1s burst 20
+	// take 1 api-per-client|11:203.0.113.7 10/s burst 20
 	// take 1 api-per-client|11:203.0.113.7 5000/24h burst 5000
 }
 
@@ -43,7 +43,7 @@ func ExampleNew_errors() {
 	fmt.Println(err)
 	// Output:
 	// policy "login": key[0]: "path": want match.paths with it: the key holds the pattern that matched, never the path itself
-	// policy "login": limits[0]: "5/1m burst 5": want a capacity of at least 6, the cost of a request: it never admits one
+	// policy "login": limits[0]: "5/m burst 5": want a capacity of at least 6, the cost of a request: it never admits one
 }
 
 func ExampleParseKeyPart() {

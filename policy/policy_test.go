@@ -134,7 +134,7 @@ func TestNewErrors(t *testing.T) {
 			}
 		}},
 		{"limits", func(c *policy.Config) {
-			c.Limits = []weir.Limit{weir.MustLimit("10/s"), {}, weir.MustLimit("10/1s burst 10")}
+			c.Limits = []weir.Limit{weir.MustLimit("10/s"), {}, weir.MustLimit("10/s burst 10")}
 		}},
 		{"too many limits", func(c *policy.Config) { c.Limits = make([]weir.Limit, weir.MaxBatch+1) }},
 		{"negative cost", func(c *policy.Config) { c.Cost = -1 }},

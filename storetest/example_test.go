@@ -13,7 +13,7 @@ import (
 func ExampleNewModel() {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	m := storetest.NewModel(now.UnixMicro())
-	r := weir.Request{Key: "user:42", Limit: weir.MustLimit("3/1s"), N: 3}
+	r := weir.Request{Key: "user:42", Limit: weir.MustLimit("3/s"), N: 3}
 	for range 2 {
 		d, err := m.Do(context.Background(), r)
 		if err != nil {

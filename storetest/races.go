@@ -53,11 +53,11 @@ func oneKey(tb testing.TB, open Open) {
 	const capacity = askers * rounds / 2
 	for _, l := range limits([]string{
 		fmt.Sprintf("%d/1h", capacity),
-		fmt.Sprintf("1999/1h burst %d", capacity), // no whole number of µs or of their 1024ths
+		fmt.Sprintf("1999/h burst %d", capacity), // no whole number of µs or of their 1024ths
 		fmt.Sprintf("%d/1h interval", capacity),
-		fmt.Sprintf("1/1h burst %d initial %[1]d", capacity),
-		fmt.Sprintf("1/1h leaky_bucket burst %d", capacity-1),
-		fmt.Sprintf("4/1h leaky_bucket burst %d nginx", capacity-1),
+		fmt.Sprintf("1/h burst %d initial %[1]d", capacity),
+		fmt.Sprintf("1/h leaky_bucket burst %d", capacity-1),
+		fmt.Sprintf("4/h leaky_bucket burst %d nginx", capacity-1),
 		fmt.Sprintf("%d/1h fixed_window", capacity),
 		fmt.Sprintf("%d/month calendar Asia/Shanghai", capacity),
 		fmt.Sprintf("%d/1h sliding_window weighted", capacity),

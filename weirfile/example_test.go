@@ -21,7 +21,7 @@ policies:
 	for _, p := range f.Policies.Policies() {
 		fmt.Println(p.Name(), p.Config().Limits)
 	}
-	// Output: api-per-client [10/1s burst 20 5000/24h burst 5000]
+	// Output: api-per-client [10/s burst 20 5000/24h burst 5000]
 }
 
 func ExampleParse_errors() {

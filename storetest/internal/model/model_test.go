@@ -53,8 +53,8 @@ func TestDoAllPutsEverythingBack(t *testing.T) {
 	m := New(1_767_225_600_000_000)
 	var rs []weir.Request
 	for i, text := range []string{
-		"3/1s", "3/1s interval", "3/1s warmup 1s", "3/1s leaky_bucket burst 2", "3/1s leaky_bucket burst 2 nginx",
-		"3/1s fixed_window", "3/s sliding_window weighted", "3/1s sliding_log", "3 concurrency",
+		"3/s", "3/s interval", "3/s warmup 1s", "3/s leaky_bucket burst 2", "3/s leaky_bucket burst 2 nginx",
+		"3/s fixed_window", "3/s sliding_window weighted", "3/s sliding_log", "3 concurrency",
 	} {
 		l := weir.MustLimit(text)
 		m.do(t, weir.Request{Verb: weir.Charge, Key: "k", Limit: l, N: 1})
@@ -64,7 +64,7 @@ func TestDoAllPutsEverythingBack(t *testing.T) {
 			weir.Request{Verb: weir.Return, Key: "k", Limit: l, N: 1},
 			weir.Request{Verb: weir.Reserve, Key: fmt.Sprint("new", i), Limit: l, N: 1, ID: "id", TTL: time.Minute})
 	}
-	rs = append(rs, weir.Request{Key: "k", Limit: weir.MustLimit("1/1s"), N: 2})
+	rs = append(rs, weir.Request{Key: "k", Limit: weir.MustLimit("1/s"), N: 2})
 	before := dump(m)
 	if ok, err := m.DoAll(t.Context(), rs, make([]weir.Decision, len(rs))); ok || err != nil {
 		t.Fatalf("DoAll = %v, %v, want false", ok, err)

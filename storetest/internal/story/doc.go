@@ -2,7 +2,7 @@
 // store, when, and what it answers.
 //
 //	# 3 per second, 3 at once
-//	limit a: 3/1s
+//	limit a: 3/s
 //	at 0s    take user 2   -> ok remaining 1 reset 666.667ms
 //	+0       take user 2   -> denied remaining 1 retry 333.334ms reset 666.667ms
 //	at 1h    peek user 4   -> denied remaining 3 retry never

@@ -15,8 +15,8 @@ import (
 func TestParse(t *testing.T) {
 	const text = `# a comment
 start 2026-03-01T12:00:00.000001Z
-limit a: 3/1s
-limit b: 5/1m fixed_window
+limit a: 3/s
+limit b: 5/m fixed_window
 
 at 1s            take "a b" 2 under b -> ok remaining 3 reset 1m
 +0               reserve u 1 id "x y" ttl 1m30s
@@ -34,13 +34,13 @@ at 2026-03-01T13:00:00Z  all -> denied
 		t.Fatalf("start %d with %d steps, want %d with 4", s.Start, len(s.Steps), start.UnixMicro())
 	}
 	first := s.Steps[0].Asks[0]
-	if r := first.Request; r.Key != "a b" || r.N != 2 || r.Limit.String() != "5/1m fixed_window" || s.Steps[0].Now != s.Start+1e6 {
+	if r := first.Request; r.Key != "a b" || r.N != 2 || r.Limit.String() != "5/m fixed_window" || s.Steps[0].Now != s.Start+1e6 {
 		t.Errorf("step 1 = %+v at %d", r, s.Steps[0].Now)
 	}
 	if want := (story.Answer{OK: true, Granted: 2, Remaining: 3, Reset: time.Minute}); first.Want != want {
 		t.Errorf("answer 1 = %+v, want %+v", first.Want, want)
 	}
-	if r := s.Steps[1].Asks[0].Request; r.ID != "x y" || r.TTL != 90*time.Second || r.Limit.String() != "3/1s burst 3" {
+	if r := s.Steps[1].Asks[0].Request; r.ID != "x y" || r.TTL != 90*time.Second || r.Limit.String() != "3/s burst 3" {
 		t.Errorf("step 2 = %+v", r)
 	}
 	if r := s.Steps[2].Asks[0].Request; r.At != time.UnixMicro(s.Start-1) || s.Steps[2].Now != s.Start+500_000 {
@@ -61,32 +61,32 @@ at 2026-03-01T13:00:00Z  all -> denied
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"at 0s take u 1", "x.txt:1: want a limit line"},
-		{"limit a: 3/1s\nlimit a: 3/1s", "x.txt:2: limit a is there already"},
+		{"limit a: 3/s\nlimit a: 3/s", "x.txt:2: limit a is there already"},
 		{"limit a: 3/1fortnight", "x.txt:1: weir: limit"},
-		{"limit a 3/1s", `x.txt:1: want "limit NAME: TEXT"`},
-		{"limit a: 3/1s\n\nnow take u 1", "x.txt:3: want a line that begins with at, + or -"},
-		{"limit a: 3/1s\nat 0.5us take u 1", "x.txt:2: want whole microseconds"},
-		{"limit a: 3/1s\nat noon take u 1", "x.txt:2: want a span such as"},
-		{"limit a: 3/1s\nat 2300-01-01T00:00:00Z take u 1", "x.txt:2: want whole microseconds between 1970 and 2200"},
-		{"limit a: 3/1s\n-100000d take u 1", "x.txt:2: want a span"},
-		{"limit a: 3/1s\n-40000d take u 1", "x.txt:2: want whole microseconds between"},
-		{"limit a: 3/1s\n+0 grab u 1", "x.txt:2: want a verb and a key"},
-		{"limit a: 3/1s\n+0 take u", "x.txt:2: want a number of tokens after the key"},
-		{"limit a: 3/1s\n+0 take u many", `x.txt:2: want a number of tokens after the key, got "many"`},
-		{"limit a: 3/1s\n+0 take u 1 under b", "x.txt:2: want the name of a limit above"},
-		{"limit a: 3/1s\n+0 take u 1 under", `x.txt:2: want a value after "under"`},
-		{"limit a: 3/1s\n+0 take u 1 for 3s", "x.txt:2: want under, id, ttl"},
-		{"limit a: 3/1s\n+0 take u 1 carry away", "x.txt:2: want carry"},
-		{"limit a: 3/1s\n+0 take \"u 1", "x.txt:2: want a closed quotation"},
-		{"limit a: 3/1s\n+0 take u 1 -> yes", "x.txt:2: want ok, denied or error"},
-		{"limit a: 3/1s\n+0 take u 1 -> ok remaining", `x.txt:2: want a value after "remaining"`},
-		{"limit a: 3/1s\n+0 take u 1 -> ok remaining -1", "x.txt:2: want remaining and a number"},
-		{"limit a: 3/1s\n+0 take u 1 -> ok reset soon", "x.txt:2: want a span"},
-		{"limit a: 3/1s\n+0 take u 1 -> ok left 3", "x.txt:2: want granted, remaining"},
-		{"limit a: 3/1s\n+0 take u 1 -> error", "x.txt:2: want one word after error"},
-		{"limit a: 3/1s\n| take u 1", "x.txt:2: want a request after a bar only below"},
-		{"limit a: 3/1s\n-> ok", "x.txt:2: want a request before the arrow"},
-		{"limit a: 3/1s\n+0 take u 1\nstart 2026-01-01T00:00:00Z", "x.txt:3: want one start"},
+		{"limit a 3/s", `x.txt:1: want "limit NAME: TEXT"`},
+		{"limit a: 3/s\n\nnow take u 1", "x.txt:3: want a line that begins with at, + or -"},
+		{"limit a: 3/s\nat 0.5us take u 1", "x.txt:2: want whole microseconds"},
+		{"limit a: 3/s\nat noon take u 1", "x.txt:2: want a span such as"},
+		{"limit a: 3/s\nat 2300-01-01T00:00:00Z take u 1", "x.txt:2: want whole microseconds between 1970 and 2200"},
+		{"limit a: 3/s\n-100000d take u 1", "x.txt:2: want a span"},
+		{"limit a: 3/s\n-40000d take u 1", "x.txt:2: want whole microseconds between"},
+		{"limit a: 3/s\n+0 grab u 1", "x.txt:2: want a verb and a key"},
+		{"limit a: 3/s\n+0 take u", "x.txt:2: want a number of tokens after the key"},
+		{"limit a: 3/s\n+0 take u many", `x.txt:2: want a number of tokens after the key, got "many"`},
+		{"limit a: 3/s\n+0 take u 1 under b", "x.txt:2: want the name of a limit above"},
+		{"limit a: 3/s\n+0 take u 1 under", `x.txt:2: want a value after "under"`},
+		{"limit a: 3/s\n+0 take u 1 for 3s", "x.txt:2: want under, id, ttl"},
+		{"limit a: 3/s\n+0 take u 1 carry away", "x.txt:2: want carry"},
+		{"limit a: 3/s\n+0 take \"u 1", "x.txt:2: want a closed quotation"},
+		{"limit a: 3/s\n+0 take u 1 -> yes", "x.txt:2: want ok, denied or error"},
+		{"limit a: 3/s\n+0 take u 1 -> ok remaining", `x.txt:2: want a value after "remaining"`},
+		{"limit a: 3/s\n+0 take u 1 -> ok remaining -1", "x.txt:2: want remaining and a number"},
+		{"limit a: 3/s\n+0 take u 1 -> ok reset soon", "x.txt:2: want a span"},
+		{"limit a: 3/s\n+0 take u 1 -> ok left 3", "x.txt:2: want granted, remaining"},
+		{"limit a: 3/s\n+0 take u 1 -> error", "x.txt:2: want one word after error"},
+		{"limit a: 3/s\n| take u 1", "x.txt:2: want a request after a bar only below"},
+		{"limit a: 3/s\n-> ok", "x.txt:2: want a request before the arrow"},
+		{"limit a: 3/s\n+0 take u 1\nstart 2026-01-01T00:00:00Z", "x.txt:3: want one start"},
 	} {
 		if _, err := story.Parse("x.txt", c.text); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("Parse(%q): error %v, want %s…", c.text, err, c.want)
@@ -118,7 +118,7 @@ func TestSpan(t *testing.T) {
 
 // TestPlayFindsWhatIsWrong: each part of an answer counts.
 func TestPlayFindsWhatIsWrong(t *testing.T) {
-	const before = "limit a: 2/1s\nat 0s take u 2 -> ok reset 1s\n"
+	const before = "limit a: 2/s\nat 0s take u 2 -> ok reset 1s\n"
 	for _, c := range []struct {
 		line string
 		want int
@@ -151,14 +151,14 @@ func TestPlayFindsWhatIsWrong(t *testing.T) {
 
 // TestRewrite: it changes answers and nothing else, and then nothing.
 func TestRewrite(t *testing.T) {
-	const text = "# -> not an arrow\nlimit a: 2/1s\n\nat 0s   take \"x -> y\" 1   -> denied  \n+0 all\n| take u 3 # here\n"
+	const text = "# -> not an arrow\nlimit a: 2/s\n\nat 0s   take \"x -> y\" 1   -> denied  \n+0 all\n| take u 3 # here\n"
 	text2 := strings.Replace(text, " # here", "", 1)
 	s, err := story.Parse("x", text2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := model.New(s.Start)
-	want := "# -> not an arrow\nlimit a: 2/1s\n\n" +
+	want := "# -> not an arrow\nlimit a: 2/s\n\n" +
 		"at 0s   take \"x -> y\" 1 -> ok remaining 1 reset 500ms\n" +
 		"+0 all                  -> denied\n" +
 		"| take u 3              -> denied remaining 2 retry never\n"

@@ -6,7 +6,7 @@
 // whether it is yes or no:
 //
 //	$ curl -d '{"key": "user:42", "limit": "10/s burst 20", "n": 1}' http://127.0.0.1:8080/v1/take
-//	{"ok":true,"limit":"10/1s burst 20","capacity":20,"granted":1,"remaining":19,"retry_after":0,"reset_after":0.1,…}
+//	{"ok":true,"limit":"10/s burst 20","capacity":20,"granted":1,"remaining":19,"retry_after":0,"reset_after":0.1,…}
 //
 // In the place of "limit" may stand "limits", an array that is decided all or
 // nothing, or "policy", the name of a policy of the configuration. The key of a
