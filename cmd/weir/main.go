@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // calendars need their zones where the machine has none
 
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const welcomeText = `Weir is running a demonstration, in this process alone. Ctrl-C ends it.
+const welcomeText = `Weir is running a demonstration. Ctrl-C ends it.
 
   gateway   GATEWAY/   each client gets 5/s, 10 at once; open it in a browser
   questions ASK
