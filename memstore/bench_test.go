@@ -55,10 +55,11 @@ func keysOf(n int) []string {
 
 // BenchmarkTake decides one token of one hot key, of 100,000 keys drawn evenly,
 // of a million keys of which few are drawn often (Zipf, s = 1.1), and of 100,000
-// keys that are all denied; then under other limits.
+// keys that are all denied; of 100,000 keys that are as never used again whenever
+// they come; then under other limits.
 func BenchmarkTake(b *testing.B) {
 	million := keysOf(1_000_000)
-	const allowed, denied = "1000000/s burst 1000000", "1/24h"
+	const allowed, denied = "1000000000/10000h", "1/24h"
 	for _, load := range []struct {
 		name, limit string
 		keys        []string
@@ -68,6 +69,7 @@ func BenchmarkTake(b *testing.B) {
 		{"hot-denied", denied, million[:1], false},
 		{"100k", allowed, million[:100_000], false},
 		{"100k-denied", denied, million[:100_000], false},
+		{"100k-fleeting", "1000000/s", million[:100_000], false},
 		{"1M-zipf", allowed, million, true},
 		{"hot-fixed", "1000000000/s fixed_window", million[:1], false},
 		{"100k-fixed", "1000000000/s fixed_window", million[:100_000], false},
@@ -118,9 +120,12 @@ func BenchmarkTake(b *testing.B) {
 			}
 		})
 		m := newBaseline()
-		interval, burst := int64(1000), int64(1_000_000)
-		if load.limit == denied {
+		interval, burst := int64(36_000), int64(1_000_000_000)
+		switch load.name {
+		case "hot-denied", "100k-denied":
 			interval, burst = int64(24*time.Hour), 1
+		case "100k-fleeting":
+			interval, burst = 1000, 1_000_000
 		}
 		run("map+mutex", func(key string) { m.take(key, interval, burst) })
 		s.Close()
@@ -151,7 +156,7 @@ func BenchmarkDoAll(b *testing.B) {
 	for _, n := range []int{2, 8} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s, _ := memstore.New(memstore.Config{})
-			limit := weir.MustLimit("1000000/s burst 1000000")
+			limit := weir.MustLimit("1000000000/10000h")
 			rs := make([]weir.Request, n)
 			for i, k := range keysOf(n) {
 				rs[i] = weir.Request{Key: k, Limit: limit, N: 1}

@@ -26,7 +26,7 @@ func (t *txn) precede(i int) {
 		c = t.cell(t.hashes[i])
 	}
 	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !t.live(c) {
-		t.do(c, algo.Ask{Op: algo.Take})
+		t.do(c, &algo.Ask{Op: algo.Take})
 	}
 }
 
@@ -60,28 +60,27 @@ func (t *txn) stranger(c *cell, r *weir.Request) bool {
 }
 
 // decide answers the request i on the copies of t.
-func (t *txn) decide(i int) (weir.Decision, error) {
+func (t *txn) decide(i int, d *weir.Decision) error {
 	r := &t.rs[i]
 	c := t.cell(t.hashes[i])
 	if c.shared && r.Verb == weir.Reserve {
-		return weir.Decision{}, t.s.full
+		return t.s.full
 	}
-	if len(r.From) == 0 || !asksOnly(r) {
-		res, err := t.answer(c, r)
-		return r.Limit.Decision(res, t.now), err
+	var from *cell
+	if asksOnly(r) {
+		from = t.former(c, r)
 	}
-	// What is only asked about is carried over for the answer, and then back.
-	from, was, news := t.former(c, r), *c, len(t.news)
-	var fromWas cell
 	if from != nil {
-		fromWas = *from
+		// What is only asked about is carried over for the answer, and then back.
+		was, fromWas, news := *c, *from, len(t.news)
+		defer func() { *c, *from, t.news = was, fromWas, t.news[:news] }()
 		t.carry(c, r)
 	}
-	res, err := t.answer(c, r)
-	if from != nil {
-		*c, *from, t.news = was, fromWas, t.news[:news]
+	if err := t.answer(c, r); err != nil {
+		return err
 	}
-	return r.Limit.Decision(res, t.now), err
+	*d = r.Limit.Decision(t.res, t.now)
+	return nil
 }
 
 // asksOnly reports whether a request can change nothing.
@@ -89,75 +88,78 @@ func asksOnly(r *weir.Request) bool {
 	return r.Verb == weir.Peek || r.N == 0 && (r.Verb == weir.Take || r.Verb == weir.TakeUpTo)
 }
 
-func (t *txn) answer(c *cell, r *weir.Request) (algo.Result, error) {
+// answer leaves in t.res what the answer to r is.
+func (t *txn) answer(c *cell, r *weir.Request) error {
 	switch r.Verb {
 	case weir.Reset:
 		t.forget(c)
-		return t.do(c, algo.Ask{Op: algo.Peek}), nil
+		t.do(c, &algo.Ask{Op: algo.Peek})
 	case weir.Reserve:
-		return t.reserve(c, r), nil
+		t.reserve(c, r)
 	case weir.Commit:
 		return t.settle(c, r, r.N)
 	case weir.Cancel:
 		return t.settle(c, r, 0)
+	default:
+		a := algo.Ask{Op: algo.Op(r.Verb), N: r.N, At: at(r)}
+		t.do(c, &a)
 	}
-	return t.do(c, ask(r)), nil
+	return nil
 }
 
-// ask is what a request without a reservation asks a rule.
-func ask(r *weir.Request) algo.Ask {
-	a := algo.Ask{Op: algo.Op(r.Verb), N: r.N}
-	if r.Verb == weir.Return && !r.At.IsZero() {
-		a.At = max(1, r.At.UnixMicro()) // zero is no instant
+// at is the instant of the charge that a request gives back; 0 if it names none.
+func at(r *weir.Request) int64 {
+	if r.Verb != weir.Return || r.At.IsZero() {
+		return 0
 	}
-	return a
+	return max(1, r.At.UnixMicro())
 }
 
-// do asks the rule, on the copy of c.
-func (t *txn) do(c *cell, a algo.Ask) algo.Result {
+// do asks the rule, on the copy of c, and leaves what it says in t.res.
+func (t *txn) do(c *cell, a *algo.Ask) {
 	a.Now = t.now
-	words, res := c.rule.Do(c.words, a)
-	c.words = words
-	c.changed = c.changed || res.OK && a.Op != algo.Peek
-	c.returned = c.returned || a.Op == algo.Return
-	return res
+	c.words, t.res = c.rule.Do(c.words, *a)
+	if a.Op != algo.Peek && t.res.OK {
+		c.changed = true
+		c.returned = c.returned || a.Op == algo.Return
+	}
 }
 
 // reserve takes tokens under an id. Asked again it only answers.
-func (t *txn) reserve(c *cell, r *weir.Request) algo.Result {
+func (t *txn) reserve(c *cell, r *weir.Request) {
 	id := holdID{c.hash, t.s.hash.reservation(r.ID)}
 	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
 	if isConcurrency(r.Limit) {
-		return t.do(c, algo.Ask{Op: algo.Take, N: r.N, ID: id.id, TTL: ttl})
+		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.id, TTL: ttl})
+		return
 	}
 	if h, ok := t.find(c, id); ok {
-		res := t.do(c, algo.Ask{Op: algo.Peek})
-		res.Granted = h.n
-		return res
+		t.do(c, &algo.Ask{Op: algo.Peek})
+		t.res.Granted = h.n
+		return
 	}
-	res := t.do(c, algo.Ask{Op: algo.Take, N: r.N})
-	if res.OK {
+	t.do(c, &algo.Ask{Op: algo.Take, N: r.N})
+	if t.res.OK {
 		h := hold{holdID: id, n: r.N, at: t.now, deadline: t.now + ttl}
 		t.news = append(t.news, news{kind: added, hold: h, limit: c.limit})
 	}
-	return res
 }
 
 // settle settles a reservation at actual tokens, the first time it is asked to.
 // What it grants is what the reservation came to.
-func (t *txn) settle(c *cell, r *weir.Request, actual int64) (algo.Result, error) {
+func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	id := holdID{c.hash, t.s.hash.reservation(r.ID)}
 	if isConcurrency(r.Limit) {
-		res := t.do(c, algo.Ask{Op: algo.Return, ID: id.id})
-		if res.Granted == 0 {
-			return res, errNoReservation(r)
+		t.do(c, &algo.Ask{Op: algo.Return, ID: id.id})
+		if t.res.Granted == 0 {
+			return errNoReservation(r)
 		}
-		res.Granted = 0
-		return res, nil
+		t.res.Granted = 0
+		return nil
 	}
 	h, ok := t.find(c, id)
 	if !ok {
-		return algo.Result{}, errNoReservation(r)
+		return errNoReservation(r)
 	}
 	a := algo.Ask{Op: algo.Peek}
 	switch {
@@ -168,13 +170,13 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) (algo.Result, error
 	case actual > h.n:
 		a = algo.Ask{Op: algo.Charge, N: actual - h.n}
 	}
-	res := t.do(c, a)
-	res.Granted = actual
+	t.do(c, &a)
+	t.res.Granted = actual
 	if !h.settled {
 		h.settled, h.actual = true, actual
 		t.news = append(t.news, news{kind: settled, hold: h, limit: c.limit})
 	}
-	return res, nil
+	return nil
 }
 
 func errNoReservation(r *weir.Request) error {

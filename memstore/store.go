@@ -131,18 +131,17 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if sh.due.Load() == closed {
 		return false
 	}
-	a := ask(r)
-	a.Now = s.open(sh, now)
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N, At: at(r)}
 	e := sh.wide.find(hash)
 	if e == nil || e.word.Load() == gone {
 		return false
 	}
-	at := ref(e.word.Load())
-	words, limit := sh.wide.state(at)
+	lies := ref(e.word.Load())
+	words, limit := sh.wide.state(lies)
 	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
-	if rule.Variable() && len(words)+room(rule) > capOf(at.size()) {
+	if rule.Variable() && len(words)+room(rule) > capOf(lies.size()) {
 		return false // it may grow out of its place, for which there may be no room
 	}
 	words, res := rule.Do(words, a)
@@ -235,7 +234,7 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 	t.preceded()
 	ok = true
 	for i := range t.rs {
-		if ds[i], err = t.decide(i); err != nil {
+		if err = t.decide(i, &ds[i]); err != nil {
 			t.abandon()
 			return false, 0, err
 		}

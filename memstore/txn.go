@@ -25,11 +25,14 @@ type txn struct {
 	oneR     [1]weir.Request
 	oneD     [1]weir.Decision
 	hashes   []uint64 // of the requests
-	cells    []cell   // by hash, each once
-	news     []news   // of reservations, in order
-	words    []int64  // what cells' words are cut from
+	names    []name
+	cells    []cell  // by hash, each once
+	news     []news  // of reservations, in order
+	words    []int64 // what cells' words are cut from
 
 	newsBefore int // how much news there was before the decisions
+
+	res algo.Result // of the latest question
 }
 
 // A cell is a state in a txn.
@@ -70,47 +73,64 @@ const (
 	forgotten // and all others of its state
 )
 
+// reset lets go of what t points to, and keeps its memory.
 func (t *txn) reset() {
 	clear(t.cells)
 	clear(t.news)
-	*t = txn{hashes: t.hashes[:0], cells: t.cells[:0], news: t.news[:0], words: t.words[:0]}
+	clear(t.names)
+	t.s, t.rs, t.overflow = nil, nil, false
+	t.oneR[0], t.oneD[0] = weir.Request{}, weir.Decision{}
+	t.cells, t.news, t.names = t.cells[:0], t.news[:0], t.names[:0]
+	if cap(t.words) > mostWords {
+		t.words = nil // it was a large one
+	}
+}
+
+// mostWords is how many words a txn keeps room for.
+const mostWords = 1 << 14
+
+// A name is that of a state that the requests may touch.
+type name struct {
+	hash   uint64
+	limit  weir.Limit
+	shared bool
 }
 
 // gather names the states that the requests may touch, and makes a cell of each.
 func (t *txn) gather() {
-	n := 0
-	for i := range t.rs {
-		n += 2 + len(t.rs[i].From)
-	}
-	t.cells = slices.Grow(t.cells[:0], n)
-	t.hashes = slices.Grow(t.hashes[:0], len(t.rs))
+	t.names, t.hashes = t.names[:0], t.hashes[:0]
 	for i := range t.rs {
 		r := &t.rs[i]
 		key := t.s.hash.sum(r.Key)
-		t.hashes = append(t.hashes, t.add(key, r.Limit))
+		hash := stateHash(key, r.Limit)
+		t.hashes = append(t.hashes, hash)
+		t.names = append(t.names, name{hash: hash, limit: r.Limit})
 		for _, f := range r.From {
 			if !f.IsZero() {
-				t.add(key, f)
+				t.names = append(t.names, name{hash: stateHash(key, f), limit: f})
 			}
 		}
 		if t.overflow {
-			t.add(t.s.hash.sum(""), r.Limit)
-			t.cells[len(t.cells)-1].shared = true
+			hash := stateHash(t.s.hash.sum(""), r.Limit)
+			t.names = append(t.names, name{hash: hash, limit: r.Limit, shared: true})
 		}
 	}
-	if len(t.cells) > 1 {
-		slices.SortFunc(t.cells, func(a, b cell) int { return cmp.Compare(a.hash, b.hash) })
-		t.cells = slices.CompactFunc(t.cells, func(a, b cell) bool { return a.hash == b.hash })
+	if len(t.names) > 1 {
+		slices.SortFunc(t.names, func(a, b name) int { return cmp.Compare(a.hash, b.hash) })
 	}
-}
-
-func (t *txn) add(key uint64, limit weir.Limit) uint64 {
-	hash := stateHash(key, limit)
-	rule := limit.Rule()
-	t.cells = append(t.cells, cell{
-		hash: hash, limit: limit, rule: rule, step: narrow(rule), sh: t.s.shard(hash),
-	})
-	return hash
+	clear(t.cells)
+	t.cells = slices.Grow(t.cells[:0], len(t.names))
+	for i := range t.names {
+		n := &t.names[i]
+		if i > 0 && n.hash == t.names[i-1].hash {
+			continue
+		}
+		t.cells = t.cells[:len(t.cells)+1]
+		c := &t.cells[len(t.cells)-1]
+		c.hash, c.limit, c.shared = n.hash, n.limit, n.shared
+		c.rule, c.sh = n.limit.Rule(), t.s.shard(n.hash)
+		c.step = narrow(c.rule)
+	}
 }
 
 // cell is the one of a hash, which must be there.
