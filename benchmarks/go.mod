@@ -11,9 +11,9 @@ replace (
 
 require (
 	github.com/floodweir/weir v0.0.0
-	github.com/floodweir/weir/contrib/goredis v0.0.0-00010101000000-000000000000
-	github.com/floodweir/weir/contrib/rueidis v0.0.0-00010101000000-000000000000
-	github.com/floodweir/weir/e2e v0.0.0-00010101000000-000000000000
+	github.com/floodweir/weir/contrib/goredis v0.0.0
+	github.com/floodweir/weir/contrib/rueidis v0.0.0
+	github.com/floodweir/weir/e2e v0.0.0
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sethvargo/go-limiter v0.7.1
