@@ -4,6 +4,8 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/storetest"
 )
@@ -26,9 +28,22 @@ func TestRedisConformance(t *testing.T) {
 				open := openRedis(openConn(t, client, url))
 				storetest.Run(t, open)
 				t.Run("differential", func(t *testing.T) {
-					storetest.Differential(t, open, storetest.DiffConfig{Seed: *redisSeed, Decisions: *redisDecisions})
+					storetest.Differential(t, open, storetest.DiffConfig{
+						Seed: *redisSeed, Decisions: *redisDecisions, Limits: before2255,
+					})
 				})
 			})
 		}
 	}
+}
+
+// before2255 leaves limits out whose states reach beyond 2^53 µs, where Redis'
+// numbers end: those that know a key for twice a span of many decades, which the
+// run asks about until 2150.
+func before2255(c weir.LimitConfig) bool {
+	if c.Initial == nil {
+		return true
+	}
+	l, err := weir.NewLimit(c)
+	return err == nil && l.Rule().Horizon() < algo.MaxSpan
 }

@@ -32,15 +32,16 @@ func (s *Store) bySlot(rs []weir.Request) (groups [][]int) {
 //
 //  1. Every slot decides its requests and writes nothing. If one denies, the
 //     batch is denied: that is all that most denied batches cost.
-//  2. Every slot charges those of its requests that may be denied, all or none.
-//     If one denies now, because somebody else came in between, the others give
-//     back what they charged.
-//  3. What cannot be denied follows: Charge, Return, Reset, Commit, Cancel.
+//  2. The slots with nothing but Take, TakeUpTo and Reserve charge, each all or
+//     none.
+//  3. The slots that also have other verbs follow, one after the other.
+//  4. The slots where nothing can be denied come last.
 //
-// Who comes between 2 and its giving back may be denied by what goes back a
-// moment later; nobody is admitted beyond the limit. If this process dies
-// there, what it had charged stays charged until it is refilled, or until the
-// reservation's TTL.
+// If a slot denies in 2 or 3 after all, because somebody else came in between,
+// what was charged goes back. Until it has, others may be denied for it; nobody
+// is admitted beyond the limit. What this process cannot give back, because it
+// dies or Redis does not answer, stays charged until it is refilled, or until the
+// reservation's TTL. A Reset, Commit or Cancel in 3 is final.
 func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.Decision, groups [][]int) (bool, error) {
 	parts := make([]*part, len(groups))
 	for i, g := range groups {
@@ -52,18 +53,49 @@ func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.De
 	if !scatter(parts, ds) {
 		return false, s.precede(ctx, rs, groups)
 	}
+	var charged []*part
+	for _, step := range steps(rs, groups) {
+		err := s.askParts(ctx, step)
+		charged = append(charged, step...)
+		if err != nil || !scatter(step, ds) {
+			s.giveBack(ctx, charged)
+			return false, err
+		}
+	}
+	return true, nil
+}
 
-	charges, rest := splitParts(rs, groups)
-	err := s.askParts(ctx, charges)
-	if err != nil || !charged(charges, ds) {
-		s.giveBack(ctx, charges)
-		return false, err
+// steps are the round trips that charge groups, as acrossSlots says. A group that
+// only asks is done.
+func steps(rs []weir.Request, groups [][]int) (steps [][]*part) {
+	var first, last []*part
+	for _, g := range groups {
+		deniable, other := false, false
+		for _, i := range g {
+			switch rs[i].Verb {
+			case weir.Peek:
+			case weir.Take, weir.TakeUpTo, weir.Reserve:
+				deniable = true
+			default:
+				other = true
+			}
+		}
+		switch {
+		case deniable && other:
+			steps = append(steps, []*part{newPart(all, rs, g)})
+		case deniable:
+			first = append(first, newPart(all, rs, g))
+		case other:
+			last = append(last, newPart(all, rs, g))
+		}
 	}
-	if err := s.askParts(ctx, rest); err != nil {
-		s.giveBack(ctx, charges)
-		return false, err
+	if first != nil {
+		steps = append([][]*part{first}, steps...)
 	}
-	return charged(rest, ds), nil
+	if last != nil {
+		steps = append(steps, last)
+	}
+	return steps
 }
 
 // A part is an op for some requests of a batch.
@@ -80,30 +112,6 @@ func newPart(m mode, rs []weir.Request, of []int) *part {
 	p := &part{newBatch(m, some), of}
 	p.codes = make([]int64, len(of))
 	return p
-}
-
-// splitParts divides each group into what may be denied and what may not. A Peek
-// has been answered already.
-func splitParts(rs []weir.Request, groups [][]int) (charges, rest []*part) {
-	for _, g := range groups {
-		var charge, other []int
-		for _, i := range g {
-			switch rs[i].Verb {
-			case weir.Peek:
-			case weir.Take, weir.TakeUpTo, weir.Reserve:
-				charge = append(charge, i)
-			default:
-				other = append(other, i)
-			}
-		}
-		if charge != nil {
-			charges = append(charges, newPart(all, rs, charge))
-		}
-		if other != nil {
-			rest = append(rest, newPart(all, rs, other))
-		}
-	}
-	return charges, rest
 }
 
 // askParts has all parts decided in one round trip. If it returns an error some
@@ -143,29 +151,7 @@ func scatter(parts []*part, ds []weir.Decision) bool {
 	return ok
 }
 
-// charged corrects the decisions of the dry run, each of which saw all requests
-// before it, by what the charges say: how much, when, and who is denied after
-// all. It reports whether nobody is.
-func charged(parts []*part, ds []weir.Decision) bool {
-	ok := true
-	for _, p := range parts {
-		if !p.ok {
-			ok = false
-		}
-		for i, at := range p.of {
-			switch d := p.ds[i]; {
-			case !d.OK:
-				ds[at] = d
-			default:
-				ds[at].Granted, ds[at].At = d.Granted, d.At
-			}
-		}
-	}
-	return ok
-}
-
 // giveBack undoes the parts that were charged. It goes on when ctx has ended.
-// What cannot be given back stays charged.
 func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	var ops []*op
 	for _, p := range parts {
@@ -173,14 +159,9 @@ func (s *Store) giveBack(ctx context.Context, parts []*part) {
 			continue
 		}
 		var back []weir.Request
-		for i := range p.rs {
-			r, d := &p.rs[i], &p.ds[i]
-			switch {
-			case p.codes[i] == codeAgain || d.Granted == 0:
-			case r.Verb == weir.Reserve:
-				back = append(back, weir.Request{Verb: retract, Key: r.Key, Limit: r.Limit, ID: r.ID})
-			default:
-				back = append(back, weir.Request{Verb: weir.Return, Key: r.Key, Limit: r.Limit, N: d.Granted, At: d.At})
+		for i := len(p.rs) - 1; i >= 0; i-- {
+			if r, ok := undo(&p.rs[i], &p.ds[i], p.codes[i]); ok {
+				back = append(back, r)
 			}
 		}
 		if back != nil {
@@ -193,6 +174,29 @@ func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.config.Timeout+time.Second)
 	defer cancel()
 	_ = s.ask(ctx, ops...) // lost tokens come back with time
+}
+
+// endless is a debt so long that it may have been cut short: to give all of it
+// back might give more than was charged.
+const endless = 50 * 365 * 24 * time.Hour
+
+// undo is the request that takes back what r did, if anything does. It never
+// gives back more than r charged.
+func undo(r *weir.Request, d *weir.Decision, code int64) (back weir.Request, ok bool) {
+	back = weir.Request{Verb: weir.Return, Key: r.Key, Limit: r.Limit, N: d.Granted, At: d.At, ID: r.ID}
+	switch r.Verb {
+	case weir.Take, weir.TakeUpTo:
+		return back, d.Granted > 0
+	case weir.Charge:
+		return back, d.Granted > 0 && d.ResetAfter < endless
+	case weir.Reserve:
+		back.Verb = retract
+		return back, code != codeAgain
+	case weir.Return:
+		back.Verb, back.N = weir.Charge, r.N
+		return back, r.N > 0
+	}
+	return back, false
 }
 
 // precede has every slot do what comes before a decision and stays when it is a

@@ -176,7 +176,10 @@ func (c *call) more(r *weir.Request, k *known, hold int) int {
 	if r.Verb == weir.Return && !r.At.IsZero() {
 		at = min(max(1, r.At.UnixMicro()), algo.MaxInstant)
 	}
-	if r.Verb == weir.Reserve {
+	switch r.Verb {
+	case weir.Commit:
+		at, ttl = r.N&algo.MaxInstant, r.N>>53
+	case weir.Reserve:
 		ttl = int64((r.TTL + time.Microsecond - 1) / time.Microsecond)
 	}
 	if r.Verb >= weir.Reserve {
@@ -235,11 +238,15 @@ func (c *call) command(eval bool) Command {
 }
 
 // decision is what a store answers for an answer of the script. The script
-// counts up to algo.MaxInstant tokens; whoever asked for more hears their own
-// number again.
+// counts up to algo.MaxInstant tokens; whoever charged more hears their own number
+// again, and of what a reservation was settled at the higher bits come apart.
 func decision(r *weir.Request, a answer) weir.Decision {
-	if a.result.OK && r.N > algo.MaxInstant && (r.Verb == weir.Charge || r.Verb == weir.Commit) {
+	switch {
+	case r.Verb == weir.Charge && a.result.OK:
 		a.result.Granted = r.N
+	case r.Verb == weir.Commit || r.Verb == weir.Cancel:
+		a.result.Granted |= a.result.Delay << 53
+		a.result.Delay = 0
 	}
 	return r.Limit.Decision(a.result, a.now)
 }

@@ -1,16 +1,17 @@
 -- Reservations: holds that give back by themselves; and the other rare requests,
 -- Reset and those that carry a state over from an older limit.
 --
--- A hold is [n, at, deadline, actual] in the hash at KEYS[h] under the id of its
+-- A hold is [n, at, deadline, actual, high] in the hash at KEYS[h] under the id of its
 -- reservation, and its deadline is the score of its id in the sorted set at
--- KEYS[h + 1]. actual is what it was settled at, or -1. Settled or not it stays
--- until its deadline, so that asking again is answered as the first time.
+-- KEYS[h + 1]. actual is what it was settled at, or -1; beyond 2^53 its
+-- higher bits are in high. Settled or not it stays until its deadline, so that
+-- asking again is answered as the first time.
 --
 -- The rest of a request is a JSON array in ARGV: [holds, at, ttl, id, name, carry,
 -- capacity, then four numbers per limit that used to govern the key]
 --   holds     index in KEYS of its holds, or 0
---   at        Return: instant of the charge, µs; 0: the newest
---   ttl       Reserve: µs
+--   at        Return: instant of the charge, µs; 0: the newest. Commit: actual
+--   ttl       Reserve: µs. Commit: high
 --   id        number of a concurrency slot; 0: none
 --   name      index in ARGV of the reservation's id; 0: none
 --   carry     weir.Carry
@@ -18,7 +19,7 @@
 --   key, rule, holds, capacity of an older limit
 
 local call, format, floor = redis.call, string.format, math.floor
-local N, AT, DEADLINE, ACTUAL = 1, 2, 3, 4
+local N, AT, DEADLINE, ACTUAL, HIGH = 1, 2, 3, 4, 5
 local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
 
 local function rest(more) return cjson.decode(ARGV[more]) end
@@ -126,21 +127,32 @@ local function reserve(st, n, ttl, id)
   local hold = find(st, id)
   if hold then return again(look(st, hold[N])) end
   local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
-  if code == 1 then put(st, id, { n, now, now + ttl, -1 }) end
+  if code == 1 then put(st, id, { n, now, now + ttl, -1, 0 }) end
   return code, granted, balance, retry, reset, delay, now
 end
 
-local function finish(st, actual, id)
+-- settled is the answer to a settlement: high in place of a delay.
+local function settled(st, hold)
+  local code, granted, balance, retry, reset, _, now = look(st, hold[ACTUAL])
+  return code, granted, balance, retry, reset, hold[HIGH], now
+end
+
+local function finish(st, n, actual, high, id)
   local hold = find(st, id)
   if not hold then return unknown(st) end
-  if hold[ACTUAL] >= 0 then return look(st, hold[ACTUAL]) end
-  put(st, id, { hold[N], hold[AT], hold[DEADLINE], actual })
-  if actual < hold[N] then
-    give(st, hold[N] - actual, hold[AT])
+  if hold[ACTUAL] >= 0 then return settled(st, hold) end
+  local tokens = hold[N]
+  hold = { tokens, hold[AT], hold[DEADLINE], actual, high }
+  put(st, id, hold)
+  if n < tokens then
+    give(st, tokens - n, hold[AT])
+  elseif n > tokens then
+    change(st, CHARGE, n - tokens, 0, 0, 0)
   else
-    change(st, CHARGE, actual - hold[N], 0, 0, 0)
+    local _, _, _, _, reset = look(st, 0)
+    st.dirty, st.reset = true, reset
   end
-  return look(st, actual)
+  return settled(st, hold)
 end
 
 -- forget makes st as if never used.
@@ -178,7 +190,8 @@ local function act(st, verb, n, x)
     return look(st, 0)
   end
   if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
-  return finish(st, verb == CANCEL and 0 or n, ARGV[x[5]])
+  if verb == CANCEL then return finish(st, 0, 0, 0, ARGV[x[5]]) end
+  return finish(st, n, x[2], x[3], ARGV[x[5]])
 end
 
 -- left is how many of b tokens of an old capacity a new one starts with.
@@ -261,7 +274,7 @@ local function write(st, slack)
   local some = false
   for id, hold in pairs(st.holds) do
     if hold then
-      call('HSET', h, id, format('[%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[ACTUAL]))
+      call('HSET', h, id, format('[%d,%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[ACTUAL], hold[HIGH]))
       call('ZADD', d, micros(hold[DEADLINE]), id)
       some = true
     else

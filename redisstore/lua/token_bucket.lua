@@ -33,11 +33,12 @@ end
 
 local function decide(s, p, op, now, n)
   local k, most, span, span_rem = p[1], p[7], p[5], p[6]
-  local u, m = s[1] or 0, s[2] or 0
-  if u < now then u, m = now, 0 end
+  -- What is owed at now: relative times are small enough for every product.
+  local d, m = (s[1] or 0) - now, s[2] or 0
+  if d < 0 then d, m = 0, 0 end
   local ok, granted, retry, want = true, 0, 0, n
   if op == TAKE_UP_TO then
-    want = balance(p, span - u + now, span_rem - m)
+    want = balance(p, span - d, span_rem - m)
     if want > n then want = n end
     if want < 0 then want = 0 end
     if want == 0 and n > 0 then want, ok = 1, false end
@@ -51,38 +52,38 @@ local function decide(s, p, op, now, n)
     cost, units = cost + whole, units - whole * k
   end
   if op == RETURN then
-    u, m = u - cost, m - units
-    if m < 0 then u, m = u - 1, m + k end
-    if u < now then u, m = now, 0 end
+    d, m = d - cost, m - units
+    if m < 0 then d, m = d - 1, m + k end
+    if d < 0 then d, m = 0, 0 end
   else
-    local after, rem = u + cost, m + units
+    local after, rem = d + cost, m + units
     if rem >= k then after, rem = after + 1, rem - k end
     if op == CHARGE then
       granted = n
-      if after < now + MAX_SPAN then
-        u, m = after, rem
-      elseif u < now + MAX_SPAN then
-        u, m = now + MAX_SPAN, 0
+      if after < MAX_SPAN then
+        d, m = after, rem
+      elseif d < MAX_SPAN then
+        d, m = MAX_SPAN, 0
       end
     elseif want == 0 then
       granted = 0
     elseif want > p[4] then
       ok, retry = false, NEVER
     else
-      local wait, wait_rem = after - span - now, rem - span_rem
+      local wait, wait_rem = after - span, rem - span_rem
       if wait_rem < 0 then wait, wait_rem = wait - 1, wait_rem + k end
       if wait > 0 or wait == 0 and wait_rem > 0 then
         ok, retry = false, wait_rem > 0 and wait + 1 or wait
       elseif op ~= PEEK then
-        u, m, granted = after, rem, want
+        d, m, granted = after, rem, want
       end
     end
   end
-  local reset = (m > 0 and u + 1 or u) - now
+  local reset = m > 0 and d + 1 or d
   if ok and op ~= PEEK then
-    if reset == 0 then s[1], s[2] = 0, 0 else s[1], s[2] = u, m end
+    if reset == 0 then s[1], s[2] = 0, 0 else s[1], s[2] = now + d, m end
   end
-  return ok, granted, balance(p, span - u + now, span_rem - m), retry, reset, 0
+  return ok, granted, balance(p, span - d, span_rem - m), retry, reset, 0
 end
 
 local function shift(s, p, d)
