@@ -9,10 +9,11 @@
 //
 // # Guarantees
 //
-// A decision allocates nothing. On a token bucket or leaky bucket whose key is
-// known it takes no lock either, and a denial writes nothing; other limits take
-// the lock of one shard for as long as the decision lasts. No memory is looked at
-// by the garbage collector, whatever the number of keys.
+// A decision on a known key allocates nothing, unless its state grows longer. On
+// a token bucket or leaky bucket it takes no lock either, and a denial writes
+// nothing; other limits take the lock of one shard for as long as the decision
+// lasts. States hold no pointers, so the garbage collector doesn't look at them,
+// however many they are.
 //
 // The number of keys is bounded by Config.MaxKeys. A key whose state is as if
 // never used makes way for a new one; a key that owes never does. When all owe,
@@ -26,8 +27,9 @@
 // The store doesn't keep keys, but a hash of 64 bits of the key and the limit,
 // seeded at random. Two of n states share one by accident with a chance of
 // about n²/2^65: of a million states, 1 in 37 million. They would then be limited
-// together. As the seed is secret, nobody can bring that about. A reservation is
-// known by the hash of its state and another of 64 bits of its id.
+// together. As the seed is secret, nobody can bring that about; with a snapshot it
+// is in the file, which only its owner can read. A reservation is known by the
+// hash of its state and another of 64 bits of its id.
 //
 // # Memory
 //
