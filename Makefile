@@ -18,7 +18,7 @@ REDIS     ?= 300000
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
 
 # Where things run side by side: what the race detector is worth its time for.
-racy := . memstore/... redisstore httplimit/... contrib/... cmd/weir/internal/...
+racy := . memstore/... policy httplimit/... cmd/weir/internal/...
 
 .NOTPARALLEL:
 
@@ -31,7 +31,8 @@ test: need check .bin/tally ## everything that CI does: check, all tests with re
 	@.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
 		then GOWORK=off -count=1 -- tools/... \
 		then -count=1 -timeout=15m -p=1 -- e2e/... \
-		then -race -count=1 -timeout=10m -- $(racy)
+		then -race -count=1 -timeout=10m -- $(racy) \
+		then -race -count=1 -timeout=15m -run=TestRedis -- e2e
 
 .PHONY: need
 need: ## install the servers and tools that the tests run, or say what is missing
