@@ -118,7 +118,8 @@ func (s *Store) land() []*op {
 // A cargo is a call and the ops whose requests it carries, in order.
 type cargo struct {
 	*call
-	ops []*op
+	ops  []*op
+	eval bool // bring the script along
 }
 
 // fly makes one round trip for all ops.
@@ -156,41 +157,59 @@ func (s *Store) send(ctx context.Context, ops []*op) {
 		}
 		return
 	}
-	cargos := s.load(ops, clock)
-	cmds := make([]Command, len(cargos))
-	replies := make([]Reply, len(cargos))
-	for i := range cargos {
-		cmds[i] = cargos[i].command(false)
-	}
-	s.conn.Do(ctx, cmds, replies)
-
-	// The one error after which a call is sent again: the script was not known, so
-	// it did not run.
-	var missing []int
-	for i := range replies {
-		if noScript(replies[i].Err) {
-			missing = append(missing, i)
+	for left := s.load(ops, clock); left != nil; {
+		cmds := make([]Command, len(left))
+		replies := make([]Reply, len(left))
+		for i, c := range left {
+			cmds[i] = c.command(c.eval)
 		}
-	}
-	if missing != nil {
-		evals := make([]Command, len(missing))
-		answers := make([]Reply, len(missing))
-		for j, i := range missing {
-			evals[j] = cargos[i].command(true)
+		s.conn.Do(ctx, cmds, replies)
+		var again []*cargo
+		pause := false
+		for i, c := range left {
+			switch err := replies[i].Err; {
+			case refused(err, "NOSCRIPT") && !c.eval:
+				c.eval = true
+				again = append(again, c)
+			case refused(err, "TRYAGAIN"):
+				pause = true
+				again = append(again, c)
+			default:
+				c.unload(replies[i])
+			}
 		}
-		s.conn.Do(ctx, evals, answers)
-		for j, i := range missing {
-			replies[i] = answers[j]
+		if left = again; pause && !wait(ctx, migration) {
+			for _, c := range left {
+				c.unload(Reply{Err: errMigrating})
+			}
+			return
 		}
-	}
-	for i := range cargos {
-		cargos[i].unload(replies[i])
 	}
 }
 
-func noScript(err error) bool {
+// migration is how long Redis is left alone with the keys of a slot that it is
+// moving from node to node, some of which have arrived and some not.
+const migration = 5 * time.Millisecond
+
+var errMigrating = errors.New("the keys are moving to another node; nothing was decided")
+
+// refused reports whether Redis said that it did not run a command, for the
+// given reason. After these errors alone a call is sent again.
+func refused(err error, reason string) bool {
 	var e ServerError
-	return errors.As(err, &e) && strings.HasPrefix(string(e), "NOSCRIPT")
+	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
+}
+
+// wait waits, and reports whether it did for all of d.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // load puts single requests into one call, or into one for each slot on a

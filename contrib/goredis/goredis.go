@@ -43,6 +43,7 @@ func Options(a redisstore.Address) *redis.UniversalOptions {
 		DB:                    a.DB,
 		TLSConfig:             a.TLS,
 		MaxRetries:            -1,
+		DialerRetries:         1,
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
 		IsClusterMode:         a.Topology == redisstore.Cluster,

@@ -43,8 +43,10 @@ if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
     if fine and type(s) == 'table' then
       local c = #s
       last, s[c] = s[c], nil
+      if type(last) ~= 'number' then s = nil end
+    else
+      s = nil
     end
-    if type(last) ~= 'number' then last = clock + 1 end
   end
   if s and last <= clock then
     local p = ARGV[3]
