@@ -21,7 +21,9 @@ const slots = 16384
 func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	t.Helper()
 	c := &ClusterServers{}
-	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 5000", "cluster-replica-validity-factor 0"}, directives...)
+	// A node that starts waits for a node timeout before it serves: a short one to
+	// begin with, and a long one for a busy machine.
+	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600"}, directives...)
 	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
 		for i := range list {
 			s, err := start(t, FreePort(t), directives)
@@ -54,6 +56,9 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 		}
 		return each(t, all, whole)
 	})
+	for _, s := range all {
+		s.Do(t, "CONFIG", "SET", "cluster-node-timeout", 15000)
+	}
 	return c
 }
 
@@ -121,5 +126,27 @@ func Await(t testing.TB, what string, f func() error) {
 		case <-deadline.C:
 			t.Fatalf("redistest: waited in vain until %s: %v", what, err)
 		}
+	}
+}
+
+// Move moves a slot, key by key, as redis-cli --cluster reshard does.
+func (c *ClusterServers) Move(t testing.TB, slot int64, from, to *Server) {
+	t.Helper()
+	fromID, toID := from.Do(t, "CLUSTER", "MYID"), to.Do(t, "CLUSTER", "MYID")
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID)
+	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID)
+	for {
+		keys := from.Do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, k := range keys { // one by one, so that those of one call part for a while
+			from.Do(t, "MIGRATE", "127.0.0.1", to.port, k, 0, 5000)
+		}
+	}
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	from.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
+	for _, p := range c.Primaries {
+		p.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", toID)
 	}
 }

@@ -15,6 +15,7 @@ const (
 	NoFault     Fault = "none"
 	DropReplies Fault = "drop" // the server gets and answers everything, the client hears nothing
 	CutReplies  Fault = "cut"  // as DropReplies, and the connection is closed instead
+	CutReply    Fault = "once" // as CutReplies, for the next reply alone
 )
 
 // A Proxy stands between a client and a server and can lose replies.
@@ -89,9 +90,12 @@ func (p *Proxy) replies(c, s net.Conn) {
 		}
 		p.mu.Lock()
 		fault := p.fault
+		if fault == CutReply {
+			p.fault = NoFault
+		}
 		p.mu.Unlock()
 		switch fault {
-		case CutReplies:
+		case CutReplies, CutReply:
 			return
 		case DropReplies:
 			continue

@@ -36,22 +36,32 @@ func Start(t testing.TB, directives ...string) *Server {
 	return s
 }
 
-func start(t testing.TB, port int, directives []string) (*Server, error) {
+// StartSentinel runs a sentinel that watches a primary under a name.
+func StartSentinel(t testing.TB, name string, primary *Server) *Server {
+	t.Helper()
+	s, err := start(t, FreePort(t), []string{fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.port)}, "--sentinel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func start(t testing.TB, port int, directives []string, args ...string) (*Server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("redistest: these tests need a real Redis, 6.2 or later: install it (Debian: apt-get install redis-server): %w", err)
 	}
 	dir := t.TempDir()
 	s := &Server{port: port, Addr: "127.0.0.1:" + strconv.Itoa(port), log: filepath.Join(dir, "log")}
-	conf := []string{
-		"bind 127.0.0.1", "port " + strconv.Itoa(port), "dir " + dir, "logfile " + s.log,
-		`save ""`, "appendonly no", "daemonize no", "maxmemory-policy noeviction",
+	conf := []string{"bind 127.0.0.1", "port " + strconv.Itoa(port), "dir " + dir, "logfile " + s.log, "daemonize no"}
+	if len(args) == 0 {
+		conf = append(conf, `save ""`, "appendonly no", "maxmemory-policy noeviction")
 	}
 	file := filepath.Join(dir, "redis.conf")
 	if err := os.WriteFile(file, []byte(strings.Join(append(conf, directives...), "\n")+"\n"), 0o600); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.Command(path, file)
+	s.cmd = exec.Command(path, append([]string{file}, args...)...)
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
