@@ -64,6 +64,9 @@ func toolbox(t *testing.T) string {
 
 // TestPageLiesOfTree follows pages about the program and the library.
 func TestPageLiesOfTree(t *testing.T) {
+	if alone(t) {
+		return
+	}
 	env := tools(t)
 	dir := clone(t, env)
 	for name, c := range map[string]struct{ page, want string }{

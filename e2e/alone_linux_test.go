@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// inside is set in the process that alone starts.
+const inside = "WEIR_TEST_ALONE"
+
+// alone runs the test once more in a process with a network of its own, where
+// every port that a page names is free, and reports whether it did. Where a
+// process may not have one, the test runs where it is.
+func alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inside) != "" {
+		if err := loopbackUp(); err != nil {
+			t.Fatal("loopback: ", err)
+		}
+		return false
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
+	}
+	runtime.LockOSThread() // whose end would be the parent's, to Pdeathsig
+	defer runtime.UnlockOSThread()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return true
+	case errors.As(err, &exit):
+		t.Errorf("in a network of its own: %v\n%s", err, out)
+		return true
+	}
+	t.Logf("not in a network of its own: %v", err)
+	return false
+}
+
+// loopbackUp switches on the loopback interface of a new network: RTM_NEWLINK of
+// rtnetlink(7) for interface 1, with IFF_UP.
+func loopbackUp() error {
+	s, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(s)
+	e := binary.NativeEndian
+	var m []byte
+	m = e.AppendUint32(m, syscall.SizeofNlMsghdr+syscall.SizeofIfInfomsg)
+	m = e.AppendUint16(m, syscall.RTM_NEWLINK)
+	m = e.AppendUint16(m, syscall.NLM_F_REQUEST|syscall.NLM_F_ACK)
+	m = e.AppendUint32(m, 1)                 // sequence
+	m = e.AppendUint32(m, 0)                 // port
+	m = e.AppendUint32(m, syscall.AF_UNSPEC) // family, padding, type
+	m = e.AppendUint32(m, 1)                 // the interface
+	m = e.AppendUint32(m, syscall.IFF_UP)    // flags
+	m = e.AppendUint32(m, syscall.IFF_UP)    // which of them to change
+	if err := syscall.Sendto(s, m, 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
+		return err
+	}
+	reply := make([]byte, 4096)
+	n, _, err := syscall.Recvfrom(s, reply, 0)
+	if err != nil {
+		return err
+	}
+	if n >= syscall.SizeofNlMsghdr+4 && e.Uint16(reply[4:]) == syscall.NLMSG_ERROR {
+		if code := int32(e.Uint32(reply[syscall.SizeofNlMsghdr:])); code != 0 {
+			return syscall.Errno(-code)
+		}
+	}
+	return nil
+}
