@@ -23,7 +23,7 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	c := &ClusterServers{}
 	// A node that starts waits for a node timeout before it serves: a short one to
 	// begin with, and a long one for a busy machine.
-	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600"}, directives...)
+	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600", "repl-diskless-sync-delay 0"}, directives...)
 	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
 		for i := range list {
 			s, err := start(t, FreePort(t), directives)
@@ -34,7 +34,6 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 		}
 	}
 	all := append(c.Primaries[:], c.Replicas[:]...)
-	first := c.Primaries[0]
 	for i, s := range c.Primaries {
 		args := []any{"CLUSTER", "ADDSLOTS"}
 		for slot := i * slots / 3; slot < (i+1)*slots/3; slot++ {
@@ -43,8 +42,12 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 		s.Do(t, args...)
 		s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for _, s := range all[1:] {
-		s.Do(t, "CLUSTER", "MEET", "127.0.0.1", first.port)
+	for _, s := range all { // each meets each, rather than wait for gossip
+		for _, other := range all {
+			if other != s {
+				s.Do(t, "CLUSTER", "MEET", "127.0.0.1", other.port)
+			}
+		}
 	}
 	Await(t, "every node knows six", func() error { return each(t, all, knowsSix) })
 	for i, s := range c.Replicas {
@@ -74,7 +77,11 @@ func each(t testing.TB, servers []*Server, f func(testing.TB, *Server) error) er
 
 func knowsSix(t testing.TB, s *Server) error {
 	t.Helper()
-	return has(s.Do(t, "CLUSTER", "INFO"), "cluster_known_nodes:6")
+	nodes := fmt.Sprint(s.Do(t, "CLUSTER", "NODES"))
+	if n := strings.Count(nodes, " connected"); n != 6 || strings.Contains(nodes, "handshake") {
+		return fmt.Errorf("want 6 nodes:\n%s", nodes)
+	}
+	return nil
 }
 
 func replicates(t testing.TB, s *Server) error {
