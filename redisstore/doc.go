@@ -60,9 +60,9 @@
 //
 // A user of Redis needs no more than
 //
-//	ACL SETUSER weir on >secret resetchannels ~weir:1:* -@all +evalsha +eval +time +get +set +del +hget +hset +hdel +zadd +zrem +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zcount +pexpire +ping +info +cluster|slots +cluster|shards
+//	ACL SETUSER weir on >secret resetchannels ~weir:1:* -@all +evalsha +eval +time +get +set +del +hget +hset +hdel +zadd +zrem +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zcount +pexpire +ping +info +cluster|slots +cluster|shards +asking
 //
-// where weir:1:* follows Config.Prefix. The last two are for clusters, +info for
+// where weir:1:* follows Config.Prefix. The last three are for clusters, +info for
 // [Store.Probe].
 //
 // # Time
