@@ -1,0 +1,153 @@
+package redisstore_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// A fakeConn answers as its field says, and remembers what it was asked.
+type fakeConn struct {
+	cluster bool
+	do      func(ctx context.Context, cmds []redisstore.Command, replies []redisstore.Reply)
+
+	mu    sync.Mutex
+	trips [][]call
+}
+
+func (c *fakeConn) Cluster() bool { return c.cluster }
+
+func (c *fakeConn) Do(ctx context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
+	var trip []call
+	for _, cmd := range cmds {
+		trip = append(trip, parseCall(cmd))
+	}
+	c.mu.Lock()
+	c.trips = append(c.trips, trip)
+	c.mu.Unlock()
+	if c.do != nil {
+		c.do(ctx, cmds, replies)
+		return
+	}
+	for i, cmd := range cmds {
+		replies[i] = grant(cmd)
+	}
+}
+
+// asked is what was sent so far, each trip as the texts of its calls.
+func (c *fakeConn) asked() [][]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all [][]string
+	for _, trip := range c.trips {
+		var texts []string
+		for _, t := range trip {
+			texts = append(texts, t.String())
+		}
+		all = append(all, texts)
+	}
+	return all
+}
+
+// A call is a Command as lua/main.lua reads it.
+type call struct {
+	name                 string
+	clock, slack, mode   int64
+	keys                 []string
+	verbs, ns, ats, refs []int64
+	more                 []string
+}
+
+func parseCall(cmd redisstore.Command) call {
+	c := call{name: cmd.Head[0], keys: cmd.Keys}
+	if len(cmd.Args) == 0 {
+		return c
+	}
+	n := numbers(cmd.Args[0])
+	c.clock, c.slack, c.mode = n[0], n[1], n[2]
+	for r := n[3:]; len(r) > 0; r = r[5:] {
+		c.refs = append(c.refs, r[0])
+		c.verbs = append(c.verbs, r[2])
+		c.ns = append(c.ns, r[3])
+		more := ""
+		if r[4] > 0 {
+			more = cmd.Args[r[4]-1]
+		}
+		c.more = append(c.more, more)
+	}
+	return c
+}
+
+// String is like "EVALSHA mode 1: take 3 {k}:10/s+burst+20".
+func (c call) String() string {
+	var b strings.Builder
+	b.WriteString(c.name)
+	if c.mode != 0 {
+		b.WriteString(" mode " + strconv.FormatInt(c.mode, 10))
+	}
+	for i, v := range c.verbs {
+		b.WriteString("; " + weir.Verb(v).String() + " " + strconv.FormatInt(c.ns[i], 10) +
+			" " + strings.TrimPrefix(c.keys[c.refs[i]-1], "weir:1:"))
+	}
+	return b.String()
+}
+
+func numbers(packed string) (ns []int64) {
+	for b := []byte(packed); len(b) >= 8; b = b[8:] {
+		ns = append(ns, int64(binary.LittleEndian.Uint64(b)))
+	}
+	return ns
+}
+
+func pack(ns ...int64) string {
+	var b []byte
+	for _, n := range ns {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return string(b)
+}
+
+// grant answers OK to every request of a call.
+func grant(cmd redisstore.Command) redisstore.Reply {
+	c := parseCall(cmd)
+	var items []string
+	for _, n := range c.ns {
+		items = append(items, pack(1, n, 7, 0, 1000, 0, 1_700_000_000_000_000))
+	}
+	return redisstore.Reply{Items: items}
+}
+
+// deny denies every request of a call.
+func deny(cmd redisstore.Command) redisstore.Reply {
+	var items []string
+	for range parseCall(cmd).ns {
+		items = append(items, pack(0, 0, 0, 1000, 1000, 0, 1_700_000_000_000_000))
+	}
+	return redisstore.Reply{Items: items}
+}
+
+func fails(err error) redisstore.Reply { return redisstore.Reply{Err: err} }
+
+var errLost = io.ErrUnexpectedEOF
+
+func newStore(t testing.TB, conn redisstore.Conn, c redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(conn, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var tenPerSecond = weir.MustLimit("10/s burst 20")
+
+func take(key string, n int64) weir.Request {
+	return weir.Request{Verb: weir.Take, Key: key, Limit: tenPerSecond, N: n}
+}
