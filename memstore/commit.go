@@ -14,8 +14,8 @@ func (t *txn) commit() (lacking int64) {
 		t.abandon()
 		return shared
 	}
-	// First the deadlines, so that nobody sees a charge without its deadline; then
-	// the known states; then the others, whose keys nobody decides without the lock.
+	// First the reservations, which say what is pinned from now on; then the known
+	// states; then the others, which may move all of them to another table.
 	for i := range t.news {
 		t.publish(&t.news[i])
 	}
@@ -120,7 +120,7 @@ func (t *txn) write(c *cell) {
 		t.s.keys.Add(-1)
 		c.entry.word.Store(gone)
 	case c.step != nil && c.changed:
-		c.entry.word.Store(packed(c.words[0], c.words[1], t.now))
+		c.entry.word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pins(c.hash))
 	case c.step != nil:
 		c.entry.word.Store(c.was)
 	case c.changed:
@@ -146,7 +146,6 @@ func (t *txn) publish(n *news) {
 		h.limit = sh.wide.limits.hold(n.limit)
 		sh.holds.add(h)
 		t.s.holds.Add(1)
-		sh.watch()
 	case settled:
 		h := sh.holds.find(n.holdID)
 		h.settled, h.actual = true, n.actual

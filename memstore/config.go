@@ -109,7 +109,6 @@ func New(c Config) (*Store, error) {
 		sh := &s.shards[i]
 		sh.narrow.Store(newTable(s.bits, minTable))
 		sh.wide.table = newTable(s.bits, minTable)
-		sh.due.Store(never)
 	}
 	if c.Snapshot != "" {
 		if err := s.resume(); err != nil {
@@ -128,12 +127,6 @@ func (s *Store) Close() error {
 	}
 	if s.saver.stop != nil {
 		s.saver.stop()
-	}
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		sh.due.Store(closed)
-		sh.mu.Unlock()
 	}
 	if s.config.Snapshot == "" {
 		return nil

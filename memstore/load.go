@@ -178,7 +178,9 @@ func (l *loader) hold() error {
 	h.limit = sh.wide.limits.hold(limit)
 	sh.holds.add(h) // one that has run out is settled when the shard is next asked
 	l.store.holds.Add(1)
-	sh.watch()
+	if e := sh.narrow.Load().find(h.state); e != nil {
+		e.word.Or(pin)
+	}
 	return nil
 }
 

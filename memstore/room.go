@@ -113,25 +113,30 @@ func (s *Store) sweepShard(sh *shard, now int64, steps *int) (freed int64, whole
 // cursors is 0 if no sweep has begun with the shard. It requires mu.
 func (sh *shard) cursors() int { return sh.narrow.Load().cursor + sh.wide.cursor }
 
-// dropNarrow drops what an entry knows if it is as never used at now. Whoever
-// wants to change it at the same time either was first, and it is used, or finds
-// it gone. Otherwise it returns the instant from which it is as never used. It
-// requires mu.
+// dropNarrow drops what an entry knows if it is as never used at now. Otherwise it
+// returns the instant from which it is. It requires mu.
 func (s *Store) dropNarrow(sh *shard, e *entry, now int64) (until int64) {
 	w := e.word.Load()
-	if e.hash.Load() == 0 || w == gone {
+	switch us, _ := unpack(w); {
+	case e.hash.Load() == 0 || w == gone:
+		return never
+	case w&^pin > pack(now, 0):
+		return us
+	case s.dropWord(sh, e, w):
 		return never
 	}
-	if w <= pack(now, 0) {
-		if e.word.CompareAndSwap(w, gone) {
-			s.keys.Add(-1)
-			s.emptier(sh, 1)
-			return never
-		}
-		return now // it is in use: ask again
+	return now // it is in use: ask again
+}
+
+// dropWord drops what an entry knows if that is still w: whoever wants to change
+// it at the same time either was first, or finds it gone. It requires mu.
+func (s *Store) dropWord(sh *shard, e *entry, w uint64) bool {
+	if !e.word.CompareAndSwap(w, gone) {
+		return false
 	}
-	us, _ := unpack(w)
-	return us
+	s.keys.Add(-1)
+	s.emptier(sh, 1)
+	return true
 }
 
 // dropWide drops what an entry knows as dropNarrow does. It requires mu.

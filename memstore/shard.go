@@ -9,18 +9,13 @@ import (
 
 // A shard keeps the states whose hashes begin with its number.
 //
-// Who may change a word of the narrow table: anybody, by compare-and-swap from a
-// word that is not pinned; the holder of mu may also pin it, and store into what
-// it has pinned. So pins are only ever seen while somebody holds mu, and whoever
-// meets one waits for mu in the end. Everything else is guarded by mu.
+// Who may change a word of the narrow table: one that is not pinned anybody, by
+// compare-and-swap; one that is pinned the holder of mu alone, who may also pin
+// it. It is pinned while a txn works on a copy of it, and as long as its key has
+// reservations: before each decision about those mu's holder looks at what has
+// run out. Whoever meets a pin takes mu. Everything else is guarded by mu.
 type shard struct {
 	narrow atomic.Pointer[table]
-
-	// due is an instant up to which no reservation of the shard runs out. A
-	// decision that finds it past takes mu, and so settles them first. It is
-	// lowered before the tokens of a new reservation are charged: whoever sees
-	// the charge sees its deadline. Below all instants once the store is closed.
-	due atomic.Int64
 
 	_ [64]byte // what follows is written more often
 
@@ -48,7 +43,7 @@ func (s *Store) expire(sh *shard, now int64) {
 	dropped := int64(0)
 	for sh.holds.due() <= now {
 		h := sh.holds.pop()
-		if !h.settled && !h.void {
+		if !h.void {
 			s.giveBack(sh, &h)
 		}
 		s.sooner()
@@ -57,43 +52,42 @@ func (s *Store) expire(sh *shard, now int64) {
 	}
 	s.holds.Add(-dropped)
 	s.emptier(sh, dropped)
-	sh.watch()
 }
 
-// watch sets due, unless the store is closed. It requires mu.
-func (sh *shard) watch() {
-	if sh.due.Load() != closed {
-		sh.due.Store(sh.holds.due())
+// pins is the pin of a narrow state that no txn works on. It requires mu.
+func (sh *shard) pins(state uint64) uint64 {
+	if sh.holds.any(state) {
+		return pin
 	}
+	return 0
 }
 
-// giveBack returns a hold's tokens to its state at its deadline, if the state was
-// not as never used then: whenever that is noticed, nobody can tell. It requires
-// mu.
+// giveBack does to a state what becomes of it as a hold, which has been popped,
+// runs out: if the hold is not settled, its tokens are returned at its deadline,
+// unless the state was as never used then. Whenever that is noticed, nobody can
+// tell. It requires mu.
 func (s *Store) giveBack(sh *shard, h *hold) {
 	rule := sh.wide.limits.list[h.limit].limit.Rule()
 	ask := algo.Ask{Op: algo.Return, Now: h.deadline, N: h.n, At: h.at}
 	if b := narrow(rule); b != nil {
 		e := sh.narrow.Load().find(h.state)
-		for e != nil {
-			w := e.word.Load()
-			if w == gone || w <= pack(h.deadline, 0) {
-				return
-			}
+		if e == nil || e.word.Load() == gone {
+			return
+		}
+		w := e.word.Load() &^ pin
+		if !h.settled && w > pack(h.deadline, 0) {
 			us, rem := unpack(w)
 			us, rem, _ = b.Step(us, rem, ask)
-			if e.word.CompareAndSwap(w, packed(us, rem, h.deadline)) {
-				return
-			}
+			w = packed(us, rem, h.deadline)
 		}
+		e.word.Store(w | sh.pins(h.state))
 		return
 	}
 	e := sh.wide.find(h.state)
-	if e == nil || e.word.Load() == gone {
+	if h.settled || e == nil || e.word.Load() == gone {
 		return
 	}
-	r := ref(e.word.Load())
-	words, _ := sh.wide.state(r)
+	words, _ := sh.wide.state(ref(e.word.Load()))
 	if rule.Until(words) <= h.deadline {
 		return
 	}
@@ -113,10 +107,11 @@ func (s *Store) putWide(sh *shard, e *entry, words []int64) {
 }
 
 // addNarrow keeps a narrow state of a hash. e is the entry of the hash if it has
-// one, with the word gone. It requires mu, and that no entry is pinned.
+// one, with the word gone. It requires mu, and that no txn works on an entry.
 func (s *Store) addNarrow(sh *shard, e *entry, hash, word uint64) {
 	s.keys.Add(1)
 	defer s.sooner()
+	word |= sh.pins(hash)
 	if e != nil {
 		e.word.Store(word)
 		return

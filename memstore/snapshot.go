@@ -220,9 +220,9 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 		if seal {
 			w = x.word.Swap(gone)
 		}
-		if w != gone && w > pack(now, 0) {
+		if w != gone && w&^pin > pack(now, 0) {
 			e.word(x.hash.Load())
-			e.word(w)
+			e.word(w &^ pin)
 			n.add()
 		}
 	}

@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -14,12 +13,17 @@ import (
 // A Store keeps the state of keys in this process. It is made by New, and is safe
 // for concurrent use.
 type Store struct {
-	config Config
-	clock  clock
-	hash   hasher
-	bits   int // of a hash, that choose its shard
-	shards []shard
-	txns   sync.Pool
+	config  Config
+	clock   clock
+	hash    hasher
+	bits    int // of a hash, that choose its shard
+	shards  []shard
+	full    error // what a new key meets when there is no room
+	closing atomic.Bool
+
+	_ [64]byte // what follows is written more often
+
+	txns sync.Pool
 
 	used  atomic.Int64 // of MaxKeys
 	keys  atomic.Int64
@@ -28,17 +32,11 @@ type Store struct {
 	shared  atomic.Int64 // requests decided by a shared state
 	refused atomic.Int64
 
-	full    error // what a new key meets when there is no room
 	sweeper sweeper
-
-	closing atomic.Bool
 	saver   saver
 }
 
 var _ weir.Store = (*Store)(nil)
-
-// closed is the due of a shard whose store is closed: before every instant.
-const closed = math.MinInt64
 
 func (s *Store) shard(hash uint64) *shard { return &s.shards[hash>>(64-s.bits)] }
 
@@ -48,12 +46,15 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 	if err := r.Validate(); err != nil {
 		return d, err
 	}
+	if s.closing.Load() {
+		return d, errClosed
+	}
 	now := s.clock.now()
 	if r.Verb <= weir.Return {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
 		rule := r.Limit.Rule()
 		if b := narrow(rule); b != nil {
-			if s.narrow(b, &r, hash, now, &d) {
+			if s.narrow(b, &r, hash, now, &d) || s.locked(b, &r, hash, now, &d) {
 				return d, nil
 			}
 		} else if s.wide(rule, &r, hash, now, &d) {
@@ -63,29 +64,23 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 	return s.single(r, now)
 }
 
-// narrow decides on a state that fits a word: without a lock, if it is known. It
-// reports false, having changed nothing, where only a txn can decide.
+// narrow decides without a lock on a state that fits a word. It reports false,
+// having changed nothing, if the state is not known or pinned, or if there may be
+// something to carry over.
 func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
-	sh := s.shard(hash)
-	e := sh.narrow.Load().find(hash)
+	e := s.shard(hash).narrow.Load().find(hash)
 	if e == nil {
-		return s.begin(b, r, hash, now, d)
+		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
 	for {
 		w := e.word.Load()
-		if !s.free(sh, r, w, now) {
+		if w&pin != 0 || len(r.From) > 0 && w <= pack(now, 0) {
 			return false
 		}
 		us, rem := unpack(w)
 		newUs, newRem, res := b.Step(us, rem, a)
-		if newUs == us && newRem == rem {
-			// Nothing to write; but what ran out between the two loads in free may have
-			// been given back since.
-			if e.word.Load() != w {
-				continue
-			}
-		} else if !e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+		if (newUs != us || newRem != rem) && !e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
 			continue
 		}
 		if r.Verb == weir.Return {
@@ -96,30 +91,42 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 	}
 }
 
-// begin decides on a state that is not known and fits a word. Like narrow it may
-// leave it to a txn.
-func (s *Store) begin(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
+// locked decides as narrow does, with the lock: on a state that is not known, or
+// has reservations. It reports false, having changed nothing, where only a txn can
+// decide.
+func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if len(r.From) > 0 || sh.due.Load() == closed || sh.narrow.Load().find(hash) != nil {
+	if len(r.From) > 0 || s.closing.Load() {
 		return false
 	}
-	now = s.open(sh, now)
-	us, rem, res := b.Step(0, 0, algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N})
-	if us == 0 || !s.acquire(1, int64(s.config.MaxKeys)) {
-		return false
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N}
+	for e := sh.narrow.Load().find(hash); ; {
+		w, us, rem := uint64(gone), int64(0), int64(0)
+		if e != nil {
+			w = e.word.Load()
+		}
+		if w != gone {
+			us, rem = unpack(w)
+		}
+		us, rem, res := b.Step(us, rem, a)
+		switch {
+		case w != gone:
+			if !e.word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
+				continue // it isn't pinned any more
+			}
+		case us == 0 || !s.acquire(1, int64(s.config.MaxKeys)):
+			return false
+		default:
+			s.addNarrow(sh, e, hash, pack(us, rem))
+		}
+		if r.Verb == weir.Return {
+			s.sooner()
+		}
+		*d = r.Limit.Decision(res, a.Now)
+		return true
 	}
-	s.addNarrow(sh, nil, hash, pack(us, rem))
-	*d = r.Limit.Decision(res, now)
-	return true
-}
-
-// free reports whether a request may be decided on the word w without a lock: w
-// is neither pinned nor gone, no reservation of the shard has run out, and
-// nothing may have to be carried over. due must be loaded after w.
-func (s *Store) free(sh *shard, r *weir.Request, w uint64, now int64) bool {
-	return w&pin == 0 && sh.due.Load() > now && (len(r.From) == 0 || w > pack(now, 0))
 }
 
 // wide decides on a state that is known and does not fit a word, in its place. It
@@ -128,7 +135,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.due.Load() == closed {
+	if s.closing.Load() {
 		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N, At: at(r)}

@@ -105,8 +105,8 @@ func (t *table) live() (n int) {
 }
 
 // moved is a table with everything that is known, and room for half as much
-// again. Nothing is known to t after that. It requires mu, and that no entry is
-// pinned.
+// again. Nothing is known to t after that. It requires mu, and that no txn
+// works on an entry.
 func (t *table) moved() *table {
 	to := newTable(t.bits, 2*(t.live()+1))
 	for i := range t.entries {

@@ -1,0 +1,154 @@
+package memstore
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+)
+
+// A lone key is one in a store of one shard, with a bucket that one token drains
+// and ten seconds fill.
+type loneKey struct {
+	s    *Store
+	sh   *shard
+	now  int64
+	hash uint64
+	r    weir.Request
+}
+
+func newLoneKey(t *testing.T, snapshot string) *loneKey {
+	t.Helper()
+	k := &loneKey{now: 1_000_000, r: weir.Request{Key: "k", Limit: weir.MustLimit("1/10s"), N: 1}}
+	k.open(t, snapshot)
+	return k
+}
+
+func (k *loneKey) open(t *testing.T, snapshot string) {
+	t.Helper()
+	s, err := New(Config{MaxKeys: fewKeys, Clock: func() int64 { return k.now }, Snapshot: snapshot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	k.s, k.sh, k.hash = s, &s.shards[0], stateHash(s.hash.sum(k.r.Key), k.r.Limit)
+}
+
+func (k *loneKey) do(t *testing.T, verb weir.Verb, ttl time.Duration) weir.Decision {
+	t.Helper()
+	r := k.r
+	r.Verb, r.ID, r.TTL = verb, "id", ttl
+	d, err := k.s.Do(context.Background(), r)
+	if err != nil {
+		t.Fatalf("%s: %v", verb, err)
+	}
+	return d
+}
+
+func (k *loneKey) entry() *entry { return k.sh.narrow.Load().find(k.hash) }
+
+// forget drops the key, which is as never used, and its entry.
+func (k *loneKey) forget(t *testing.T) {
+	t.Helper()
+	k.sh.mu.Lock()
+	defer k.sh.mu.Unlock()
+	steps := sweepSteps
+	k.s.sweepShard(k.sh, k.now, &steps)
+	k.sh.narrow.Store(k.sh.narrow.Load().moved())
+	if k.entry() != nil {
+		t.Fatal("the key is still known")
+	}
+}
+
+// Who read the clock, and was overtaken by others who found the key as never used
+// and dropped it, is not decided at the instant that he read: it would be refilled
+// for a time that has been counted already.
+func TestOvertakenByDrop(t *testing.T) {
+	k := newLoneKey(t, "")
+	k.do(t, weir.Take, 0)
+	early := k.now + 5_000_000
+	k.now += 10_000_000
+	k.forget(t)
+	var d weir.Decision
+	if !k.s.locked(narrow(k.r.Limit.Rule()), &k.r, k.hash, early, &d) || !d.OK || d.At.UnixMicro() != k.now {
+		t.Errorf("overtaken: %+v, want it decided at %d", d, k.now)
+	}
+	if d := k.do(t, weir.Take, 0); d.OK || d.RetryAfter != 10*time.Second {
+		t.Errorf("after that: %+v, want a denial for 10s", d)
+	}
+}
+
+// A reservation that outlives what it charged is not given back to those who come
+// when its key has been dropped.
+func TestHoldOutlivesState(t *testing.T) {
+	k := newLoneKey(t, "")
+	k.do(t, weir.Reserve, 15*time.Second)
+	k.now += 10_000_000
+	k.forget(t)
+	k.now += 6_000_000
+	for i, want := range []bool{true, false, false} {
+		if d := k.do(t, weir.Take, 0); d.OK != want {
+			t.Errorf("Take %d: %+v, want OK %t", i, d, want)
+		}
+	}
+}
+
+// A sweeper that finds a key as never used, and is overtaken by someone who takes
+// of it, does not drop it: the charge would be lost.
+func TestSweeperOvertaken(t *testing.T) {
+	k := newLoneKey(t, "")
+	k.do(t, weir.Take, 0)
+	k.now += 10_000_000
+	e := k.entry()
+	seen := e.word.Load()
+	k.do(t, weir.Take, 0)
+	k.sh.mu.Lock()
+	if k.s.dropWord(k.sh, e, seen) {
+		t.Error("a key that is in use was dropped")
+	}
+	k.sh.mu.Unlock()
+	if d := k.do(t, weir.Take, 0); d.OK || k.s.Len() != 1 {
+		t.Errorf("%+v of %d keys, want a denial of 1", d, k.s.Len())
+	}
+}
+
+// A key is pinned as long as it has reservations, and no longer; also one that
+// comes from a snapshot, and one that has been dropped meanwhile.
+func TestPinned(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.snapshot")
+	k := newLoneKey(t, path)
+	pinned := func(when string, want bool) {
+		t.Helper()
+		if w := k.entry().word.Load(); w == gone || w&pin != 0 != want {
+			t.Errorf("%s: the word is %x, want it pinned: %t", when, w, want)
+		}
+	}
+	k.do(t, weir.Charge, 0)
+	pinned("charged", false)
+	k.do(t, weir.Reset, 0)
+	k.do(t, weir.Reserve, 15*time.Second)
+	pinned("reserved", true)
+	k.do(t, weir.Take, 0)
+	k.do(t, weir.Charge, 0)
+	pinned("charged beside that", true)
+	k.do(t, weir.Return, 0)
+
+	if err := k.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k.open(t, path)
+	pinned("loaded", true)
+
+	k.now += 10_000_000
+	k.forget(t)
+	k.do(t, weir.Take, 0)
+	pinned("known again", true)
+
+	k.now += 5_000_000 // the reservation runs out; the key owes half a token
+	if d := k.do(t, weir.Take, 0); !d.OK {
+		t.Errorf("after the reservation ran out: %+v, want what it gave back", d)
+	}
+	pinned("after that", false)
+}
