@@ -86,47 +86,61 @@ type inquiry struct {
 	ds         []weir.Decision
 	items      []Item
 	text       []byte
+	held       *slots
 }
 
 // admit decides about r. If it does not admit r it has answered. The slots that r
 // holds, if any, are given back by the caller in either case.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (bool, *slots) {
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *slots) {
 	in := m.pool.Get().(*inquiry)
+	returned := false
 	defer func() {
-		in.attributes = attributes{}
+		if !returned && in.held != nil {
+			in.held.release() // an Observe that panics keeps no slot
+		}
+		in.attributes, in.held = attributes{}, nil
 		m.pool.Put(in)
 	}()
+	admitted = m.judge(w, r, in)
+	returned = true
+	return admitted, in.held
+}
+
+// judge is admit, with what r holds in in.held.
+func (m *Middleware) judge(w http.ResponseWriter, r *http.Request, in *inquiry) bool {
 	in.attributes = attributes{r: r, client: &m.c.Client}
 	enforced := m.set.Ask(&in.q, &in.attributes)
 	if len(in.q.Asks) == 0 {
-		return true, nil
+		return true
 	}
 	if n := len(in.q.Requests); cap(in.ds) < n {
 		in.ds = make([]weir.Decision, n)
 	} else {
 		in.ds = in.ds[:n]
 	}
-	held := reserve(in.q.Requests)
+	in.held = reserve(in.q.Requests)
 	delay := time.Duration(0)
 	if enforced > 0 {
 		ok, err := do(r.Context(), m.store, in.q.Requests[:enforced], in.ds[:enforced])
 		if err != nil {
 			if !m.undecided(w, r, in, enforced, err) {
-				return false, nil
+				return false
 			}
 		} else {
+			if ok {
+				in.held.hold(r.Context(), m.store, in.q.Requests[:enforced])
+			}
 			m.describe(w, in, enforced)
 			m.observe(r, in, enforced, ok)
 			if !ok {
 				m.deny(w, in, enforced)
-				return false, nil
+				return false
 			}
-			held.hold(r.Context(), m.store, in.q.Requests[:enforced])
 			delay = weir.Combine(in.ds[:enforced]).Delay
 		}
 	}
-	m.shadow(r, in, enforced, held)
-	return wait(r.Context(), delay), held
+	m.shadow(r, in, enforced)
+	return wait(r.Context(), delay)
 }
 
 // do decides requests together.
@@ -175,7 +189,7 @@ func (m *Middleware) observe(r *http.Request, in *inquiry, enforced int, ok bool
 }
 
 // shadow asks the shadow policies of an admitted request, each by itself.
-func (m *Middleware) shadow(r *http.Request, in *inquiry, enforced int, held *slots) {
+func (m *Middleware) shadow(r *http.Request, in *inquiry, enforced int) {
 	for _, a := range in.q.Asks {
 		if a.From < enforced {
 			continue
@@ -193,7 +207,7 @@ func (m *Middleware) shadow(r *http.Request, in *inquiry, enforced int, held *sl
 			}
 		}
 		if err == nil && ok {
-			held.hold(r.Context(), m.store, rs)
+			in.held.hold(r.Context(), m.store, rs)
 		}
 		if m.c.Observe != nil {
 			m.c.Observe(r, e)

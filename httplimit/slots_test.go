@@ -97,6 +97,34 @@ func TestSlotsAreGivenBackOnPanic(t *testing.T) {
 	}
 }
 
+// TestObserveThatPanicsHoldsNothing: the slot is free although the handler was never
+// reached.
+func TestObserveThatPanicsHoldsNothing(t *testing.T) {
+	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
+		store, first := memory(t), true
+		m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits("1 concurrency")}), httplimit.Config{
+			Observe: func(_ *http.Request, e httplimit.Event) {
+				if first {
+					first = false
+					panic("observe")
+				}
+				if e.Outcome != httplimit.Admitted {
+					t.Errorf("%s: after the panic a request is %s, want admitted", mode, e.Outcome)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := m.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		func() {
+			defer func() { recover() }()
+			get(h, "/", peer)
+		}()
+		get(h, "/", peer)
+	}
+}
+
 // TestSlotsHeal: when the process of a holder is gone, its slot is free after the
 // lease. Its renewals stop with it, here by a store that it can no longer reach.
 func TestSlotsHeal(t *testing.T) {

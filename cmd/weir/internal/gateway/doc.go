@@ -2,7 +2,9 @@
 //
 // A request is limited first, once, then routed by host and path, then passed on
 // with its body and its answer streamed both ways. HTTP/1.1, HTTP/2, WebSocket
-// and any other protocol that begins with an Upgrade go through; trailers too.
+// and any other protocol that begins with an Upgrade go through; trailers too. An
+// Upgrade to another version of HTTP or to TLS is not passed on: requests inside it
+// would reach the upstream past the limits.
 //
 // # Headers
 //

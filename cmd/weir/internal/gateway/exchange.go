@@ -30,6 +30,7 @@ type exchange struct {
 	timer *time.Timer
 	done  bool  // the answer has begun, or never will
 	body  error // why the client's body ended early
+	left  bool  // some of the body is still to come
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
@@ -62,12 +63,33 @@ func (x *exchange) stop() {
 	}
 }
 
+// watch is the body of the request, of which size bytes are announced, or -1.
+func (x *exchange) watch(b io.ReadCloser, size int64) io.ReadCloser {
+	x.left = true
+	if !x.h2 {
+		// Without it the server, once an answer begins, takes what is left of the body
+		// for itself: the upstream would get a part for the whole, or the transport,
+		// finding the body gone, would cut the answer off.
+		x.conn.EnableFullDuplex()
+	}
+	return &body{ReadCloser: b, x: x, left: size}
+}
+
+// closeEarly ends a connection of HTTP/1 with an answer that comes before the end of
+// the body: what is left of the body must not be taken for the next request.
+func (x *exchange) closeEarly() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.left && !x.h2 {
+		x.header.Set("Connection", "close")
+	}
+}
+
 // awaitClient stops the clock of the upstream while the client is to move.
 //
-// On HTTP/1 the deadline stays on the connection until the body has ended: the
-// server itself reads the rest of the body before it answers, and would wait for
-// ever. A stream of HTTP/2 has no such rest, and a deadline that passes there
-// breaks the stream even if nobody is reading.
+// On HTTP/1 the deadline stays on the connection until the body has ended: nobody
+// may wait for its rest for ever. A stream of HTTP/2 has no such rest, and a deadline
+// that passes there breaks the stream even if nobody is reading.
 func (x *exchange) awaitClient() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -78,13 +100,17 @@ func (x *exchange) awaitClient() {
 }
 
 // clientMoved starts the clock of the upstream afresh: it has something to do.
-func (x *exchange) clientMoved(err error) {
+// Whole says that the client has sent its body.
+func (x *exchange) clientMoved(err error, whole bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if whole {
+		x.left = false
+	}
 	if err != nil && err != io.EOF && x.body == nil {
 		x.body = err
 	}
-	if err == io.EOF || x.h2 && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if whole || x.h2 && !errors.Is(err, os.ErrDeadlineExceeded) {
 		x.conn.SetReadDeadline(time.Time{}) // or the server would take it for the client's end
 	}
 	if !x.done {
@@ -105,6 +131,7 @@ func (x *exchange) bodyError() error {
 func answered(r *http.Response) error {
 	x := r.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
+	x.closeEarly()
 	for name, values := range x.kept {
 		x.header[name] = values
 		r.Header.Del(name)
@@ -115,21 +142,39 @@ func answered(r *http.Response) error {
 // A body is a request body that may not stop for longer than the timeout.
 type body struct {
 	io.ReadCloser
-	x *exchange
+	x    *exchange
+	left int64 // of what was announced; negative if nothing was
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	b.x.awaitClient()
 	n, err := b.ReadCloser.Read(p)
-	b.x.clientMoved(err)
+	b.left -= int64(n)
+	b.x.clientMoved(err, err == io.EOF || b.left == 0)
 	return n, err
 }
 
+// lingerBody is how long the rest of a body is read that nobody wants: a client that
+// reads no answer before it has sent everything may still get there.
+const lingerBody = time.Second
+
+// Close ends a Read that waits: on HTTP/1 it would keep the answer from its end.
+func (b *body) Close() error {
+	b.x.mu.Lock()
+	if b.x.left && !b.x.h2 {
+		b.x.conn.SetReadDeadline(time.Now().Add(lingerBody))
+	}
+	b.x.mu.Unlock()
+	return b.ReadCloser.Close()
+}
+
 // guardBody gives a request with a body a deadline for its first bytes, so that a
-// client that is refused does not hold its connection by sending none.
+// client that is refused does not hold its connection by sending none. A refused
+// stream of HTTP/2 ends without its body, and one that waits in a queue would be
+// broken by a deadline.
 func guardBody(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != nil && r.Body != http.NoBody {
+		if r.ProtoMajor < 2 && r.Body != nil && r.Body != http.NoBody {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 		}
 		next.ServeHTTP(w, r)

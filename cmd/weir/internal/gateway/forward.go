@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"slices"
@@ -13,6 +15,10 @@ import (
 // ReverseProxy has removed all of them from r.Out.
 func (g *Gateway) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
+	maps.DeleteFunc(out, func(name string, _ []string) bool { return disguised(name) })
+	if id := in[requestIDHeader]; g.ids && id != nil {
+		out[requestIDHeader] = id // whatever the client's Connection names
+	}
 	trusted := g.trusts(r.In)
 	switch {
 	case !trusted:
@@ -33,6 +39,21 @@ func (g *Gateway) forward(r *httputil.ProxyRequest) {
 				out.Set(name, v)
 			}
 		}
+	}
+}
+
+// disguised reports whether name is one of the fields by which proxies speak of a
+// client, spelled with underscores: servers that hand fields on as environment
+// variables do not tell the two apart.
+func disguised(name string) bool {
+	if !strings.Contains(name, "_") {
+		return false
+	}
+	switch plain := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")); plain {
+	case "Forwarded", "X-Real-Ip", requestIDHeader:
+		return true
+	default:
+		return strings.HasPrefix(plain, "X-Forwarded-")
 	}
 }
 

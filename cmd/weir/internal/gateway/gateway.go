@@ -81,6 +81,7 @@ type Gateway struct {
 	handler   http.Handler
 	log       *slog.Logger
 	client    httplimit.ClientAddress
+	ids       bool // every request has an X-Request-Id
 	upstreams map[string]*upstream
 }
 
@@ -95,7 +96,7 @@ func New(c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{log: c.Log, client: c.Client, upstreams: map[string]*upstream{}}
+	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, upstreams: map[string]*upstream{}}
 	routes := new(router)
 	for i, r := range c.Routes {
 		if r.Path == "" {

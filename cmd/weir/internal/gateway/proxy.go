@@ -39,7 +39,13 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.stop()
 	out := r.WithContext(ctx)
 	if r.Body != nil && r.Body != http.NoBody {
-		out.Body = &body{ReadCloser: r.Body, x: x}
+		out.Body = x.watch(r.Body, r.ContentLength)
+	}
+	if upgrade := r.Header["Upgrade"]; switchable(upgrade) {
+		w = &tunneler{w, p.route.Timeout}
+	} else if upgrade != nil {
+		out.Header = r.Header.Clone()
+		out.Header.Del("Upgrade")
 	}
 	p.reverse.ServeHTTP(w, out)
 }
@@ -61,6 +67,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
+	x.closeEarly()
 	var large *http.MaxBytesError
 	client := x.bodyError()
 	switch {

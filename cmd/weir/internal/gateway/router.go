@@ -92,13 +92,14 @@ func plainHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// dotted reports whether a segment of a decoded path is . or ..
+// dotted reports whether a segment of a decoded path is . or .., also for servers
+// that take a backslash for a slash, or cut a parameter off a segment first.
 func dotted(path string) bool {
-	if !strings.Contains(path, "/.") {
+	if !strings.Contains(path, "/.") && !strings.Contains(path, `\.`) {
 		return false
 	}
-	for s := range strings.SplitSeq(path, "/") {
-		if s == "." || s == ".." {
+	for s := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if s, _, _ = strings.Cut(s, ";"); s == "." || s == ".." {
 			return true
 		}
 	}

@@ -1,0 +1,213 @@
+package gateway_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/gateway"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// limited is a limit for everybody together, and what went on in front of it.
+type limited struct {
+	store          *memstore.Store
+	limit          weir.Limit
+	wrap           func(http.Handler) http.Handler
+	active, served atomic.Int64
+}
+
+func everybody(t *testing.T, limit string) *limited {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	l := &limited{store: store, limit: weir.MustLimit(limit)}
+	p, err := policy.New(policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: []weir.Limit{l.limit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.NewSet(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := httplimit.New(store, set, httplimit.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wrap = func(next http.Handler) http.Handler {
+		inside := m.Wrap(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			l.active.Add(1)
+			l.served.Add(1)
+			defer l.active.Add(-1)
+			inside.ServeHTTP(w, r)
+		})
+	}
+	return l
+}
+
+// taken is how much of the limit is gone.
+func (l *limited) taken(t *testing.T) int64 {
+	t.Helper()
+	d, err := l.store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|3:all", Limit: l.limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.limit.Capacity() - d.Remaining
+}
+
+// within waits until a fact holds.
+func within(t *testing.T, what string, fact func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(patient); !fact(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %v: %s", patient, what)
+		}
+	}
+}
+
+// TestSlotOfATunnel: an upgraded connection holds its slot until it ends, whoever
+// ends it; a client that keeps its end open gains nothing by that.
+func TestSlotOfATunnel(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		rw.ReadByte() // until a byte comes, or the client leaves
+	})
+	l := everybody(t, "1 concurrency")
+	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 100 * time.Millisecond}}, Limit: l.wrap})
+	for step, end := range []string{"client leaves", "upstream ends"} {
+		conn := dial(t, gw)
+		status := func(conn io.ReadWriter) int {
+			io.WriteString(conn, "GET /chat HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			return res.StatusCode
+		}
+		if got := status(conn); got != 101 {
+			t.Fatalf("step %d: upgrade = %d, want 101", step, got)
+		}
+		if got := status(dial(t, gw)); got != 429 {
+			t.Errorf("step %d: beside an open tunnel = %d, want 429", step, got)
+		}
+		if step == 0 {
+			conn.Close()
+		} else {
+			io.WriteString(conn, "x")
+		}
+		within(t, end+" and the slot is free", func() bool { return l.active.Load() == 0 && l.taken(t) == 0 })
+	}
+}
+
+// TestSlotOfABrokenAnswer: an upstream that dies in the middle of its answer makes
+// ReverseProxy panic, and the slot comes free.
+func TestSlotOfABrokenAnswer(t *testing.T) {
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		io.WriteString(w, "half of it")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	l := everybody(t, "1 concurrency")
+	gw := start(t, gateway.Config{Routes: to(up), Limit: l.wrap})
+	for step := range 3 {
+		res, err := http.Get(gw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != 200 || err == nil {
+			t.Errorf("step %d: %d, %v, want 200 and an answer that is cut off", step, res.StatusCode, err)
+		}
+		within(t, "the slot is free", func() bool { return l.active.Load() == 0 && l.taken(t) == 0 })
+	}
+}
+
+// TestClientsThatLeaveTheQueue: who is held back and goes away leaves nothing behind,
+// and keeps the place in the queue that was charged.
+func TestClientsThatLeaveTheQueue(t *testing.T) {
+	var reached atomic.Int64
+	up := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	const clients = 50
+	l := everybody(t, fmt.Sprintf("1/h leaky_bucket burst %d queue", clients+1))
+	gw := start(t, gateway.Config{Routes: to(up), Limit: l.wrap})
+	get(t, gw)
+	var conns []io.Closer
+	for range clients {
+		conn := dial(t, gw)
+		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		conns = append(conns, conn)
+	}
+	within(t, "all wait", func() bool { return l.active.Load() == clients })
+	for _, c := range conns {
+		c.Close()
+	}
+	within(t, "nobody waits", func() bool { return l.active.Load() == 0 })
+	if reached.Load() != 1 || l.taken(t) < clients {
+		t.Errorf("the upstream saw %d requests and %d were charged, want 1 and %d", reached.Load(), l.taken(t), clients)
+	}
+}
+
+// TestResetStreamsCount: of 500 streams on one connection, each reset as soon as it
+// is open, every one that reaches the limit is charged, and the upstream sees no
+// more than the limit admits.
+func TestResetStreamsCount(t *testing.T) {
+	var reached atomic.Int64
+	up := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	l := everybody(t, "1000/24h")
+	gw := start(t, gateway.Config{Routes: to(up), Limit: l.wrap})
+	conn := dial(t, gw)
+	io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	frame := func(kind, flags byte, stream uint32, payload []byte) []byte {
+		b := []byte{0, 0, byte(len(payload)), kind, flags}
+		return append(binary.BigEndian.AppendUint32(b, stream), payload...)
+	}
+	const (
+		headers, reset, settings = 1, 3, 4
+		endStream, endHeaders    = 1, 4
+	)
+	// HPACK: GET, http, / and the authority x.
+	block := []byte{0x82, 0x86, 0x84, 0x01, 1, 'x'}
+	storm := frame(settings, 0, 0, nil)
+	for i := range uint32(500) {
+		storm = append(storm, frame(headers, endStream|endHeaders, 2*i+1, block)...)
+		storm = append(storm, frame(reset, 0, 2*i+1, []byte{0, 0, 0, 8})...)
+	}
+	if _, err := conn.Write(storm); err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, conn)
+	within(t, "a stream is served", func() bool { return l.served.Load() > 0 })
+	conn.Close()
+	within(t, "all streams end", func() bool { return l.active.Load() == 0 })
+	served, taken := l.served.Load(), l.taken(t)
+	if taken != served || reached.Load() > taken {
+		t.Errorf("%d requests reached the limit, %d were charged, %d reached the upstream: want as many charged as came, and no more beyond", served, taken, reached.Load())
+	}
+	if res, _ := get(t, gw); res.StatusCode != 200 {
+		t.Errorf("after the storm = %d, want 200", res.StatusCode)
+	}
+}
