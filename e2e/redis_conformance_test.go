@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"flag"
+	"os"
 	"testing"
 
 	"github.com/floodweir/weir"
@@ -11,9 +12,18 @@ import (
 )
 
 var (
-	redisDecisions = flag.Int("redis.decisions", 5000, "random decisions compared for each client and topology")
+	redisDecisions = flag.Int("redis.decisions", usual(5000, 100_000), "random decisions compared for each client and topology")
 	redisSeed      = flag.Uint64("redis.seed", 1, "seed of the random decisions")
 )
+
+// usual is how long a random run is: some seconds, or the full length if WEIR_LONG
+// is set.
+func usual(short, long int) int {
+	if os.Getenv("WEIR_LONG") != "" {
+		return long
+	}
+	return short
+}
 
 // TestRedisConformance runs the suite of every store with each client, on one
 // Redis and on a cluster.

@@ -1,6 +1,6 @@
 -- The general road of a call: any number of requests, of any kind.
 
-local call, format = redis.call, string.format
+local call, format, attempt, decode, unpack = redis.call, string.format, redis.pcall, cjson.decode, struct.unpack
 
 local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
 local clock, slack
@@ -38,7 +38,7 @@ local function rule_at(i)
   local r = rules[i]
   if not r then
     local packed = ARGV[i + 1]
-    local p = { struct.unpack('<' .. string.rep('i8', #packed / 8), packed) }
+    local p = { unpack('<' .. string.rep('i8', #packed / 8), packed) }
     local c = #p
     r = { p = p, twin = use(ARGV[i]), horizon = p[c - 1] }
     p[c], p[c - 1] = nil, nil
@@ -55,28 +55,30 @@ local function open(key, rule, holds)
   local r = rule_at(rule)
   local load = r.twin.load
   local v, s, last = nil, nil, 0
-  if load then v = load(KEYS[key]) else v = redis.pcall('GET', KEYS[key]) end
+  if load then v = load(KEYS[key]) else v = attempt('GET', KEYS[key]) end
   if not v then
     s = {}
   elseif type(v) == 'table' then
     return nil, v.err
   else
     local fine
-    fine, s = pcall(cjson.decode, v)
+    fine, s = pcall(decode, v)
     if not fine or type(s) ~= 'table' then return nil, BAD_STATE end
     if load then s.key, s.head = KEYS[key], v end
   end
-  st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v }
+  local due, far
   if v then
     local c = #s
     last, s[c] = s[c], nil
     if type(last) == 'table' then
-      st.due, st.far, last, s[c - 1] = last[1], last[2], s[c - 1], nil
+      due, far, last, s[c - 1] = last[1], last[2], s[c - 1], nil
     end
     if type(last) ~= 'number' then return nil, BAD_STATE end
   end
-  st.last = last
-  if clock < last or st.due then
+  -- All fields that nearly every state has: one more would cost a new table.
+  st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v, last = last, dirty = false }
+  if due then st.due, st.far = due, far end
+  if clock < last or due then
     local problem = guard(st, r.horizon, holds)
     if problem then return nil, problem end
   end
@@ -145,14 +147,14 @@ local function run(now, prolonged, mode)
   clock, slack = now, prolonged
   local out, fits, decided, asked = {}, true, true, ARGV[1]
   if mode > 0 then
-    for i = 25, #asked, 40 do precede(struct.unpack('<i8i8i8i8i8', asked, i)) end
+    for i = 25, #asked, 40 do precede(unpack('<i8i8i8i8i8', asked, i)) end
     before = {}
     for key, st in pairs(states) do
       if st.dirty then before[key] = use('holds').copy(st) end
     end
   end
   for i = 1, (#asked - 24) / 40 do
-    local key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8', asked, i * 40 - 15)
+    local key, rule, verb, n, more = unpack('<i8i8i8i8i8', asked, i * 40 - 15)
     if mode == 0 and more ~= 0 then precede(key, rule, verb, n, more) end
     local code, granted, balance, retry, reset, delay, at = answer(key, rule, verb, n, more)
     if code ~= 1 and code ~= 4 then
