@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -151,4 +152,35 @@ func TestPinned(t *testing.T) {
 		t.Errorf("after the reservation ran out: %+v, want what it gave back", d)
 	}
 	pinned("after that", false)
+}
+
+// Who was let in before Close, and is overtaken by it, is not told of a charge
+// that the snapshot doesn't know.
+func TestOvertakenByClose(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		k := newLoneKey(t, filepath.Join(t.TempDir(), "weir.snapshot"))
+		wide := k.r
+		wide.Limit = weir.MustLimit("9/10s fixed_window")
+		wideHash := stateHash(k.s.hash.sum(wide.Key), wide.Limit)
+		if known {
+			k.do(t, weir.Charge, 0)
+			if _, err := k.s.Do(context.Background(), wide); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := k.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var d weir.Decision
+		bucket := narrow(k.r.Limit.Rule())
+		if k.s.narrow(bucket, &k.r, k.hash, k.now, &d) || k.s.locked(bucket, &k.r, k.hash, k.now, &d) {
+			t.Errorf("a bucket, known before: %t: %+v after the snapshot, want no decision", known, d)
+		}
+		if k.s.wide(wide.Limit.Rule(), &wide, wideHash, k.now, &d) {
+			t.Errorf("a window, known before: %t: %+v after the snapshot, want no decision", known, d)
+		}
+		if _, err := k.s.single(k.r, k.now); !errors.Is(err, weir.ErrClosed) {
+			t.Errorf("known before: %t: %v after the snapshot, want ErrClosed", known, err)
+		}
+	}
 }
