@@ -66,17 +66,14 @@ func (x *exchange) stop() {
 // watch is the body of the request, of which size bytes are announced, or -1.
 func (x *exchange) watch(b io.ReadCloser, size int64) io.ReadCloser {
 	x.left = true
-	if !x.h2 {
-		// Without it the server, once an answer begins, takes what is left of the body
-		// for itself: the upstream would get a part for the whole, or the transport,
-		// finding the body gone, would cut the answer off.
-		x.conn.EnableFullDuplex()
-	}
 	return &body{ReadCloser: b, x: x, left: size}
 }
 
-// closeEarly ends a connection of HTTP/1 with an answer that comes before the end of
-// the body: what is left of the body must not be taken for the next request.
+// closeEarly ends a connection of HTTP/1 with an answer that begins before the end of
+// the body: what is left of the body must not be taken for the next request. On a
+// connection that goes on, the server would also take the rest for itself: the
+// upstream would get a part for the whole, or the transport, finding the body gone,
+// would cut the answer off.
 func (x *exchange) closeEarly() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
