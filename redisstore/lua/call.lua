@@ -135,8 +135,7 @@ local function write(st)
   if st.far and st.far - now > live then live = st.far - now end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
-    local last = now > st.last and now or st.last
-    local v, ttl = text(s, last, st.due, st.far), format('%d', (live + 999) / 1000 + 1 + slack)
+    local v, ttl = text(s, now, st.due, st.far), format('%d', (live + 999) / 1000 + 1 + slack)
     if st.twin.save then st.twin.save(KEYS[st.key], s, v, ttl) else call('SET', KEYS[st.key], v, 'PX', ttl) end
   elseif st.exists then
     call('DEL', KEYS[st.key])
