@@ -144,6 +144,9 @@ type body struct {
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF // the server may have closed a body that is whole
+	}
 	b.x.awaitClient()
 	n, err := b.ReadCloser.Read(p)
 	b.left -= int64(n)
