@@ -38,6 +38,8 @@ var house = map[string]place{
 	// constructors alone, and time for Duration alone.
 	"algo": {floor: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
+	"memstore/internal/*": {floor: 0}, // data structures that know nothing of limits
+
 	"": {floor: 1}, // package weir
 
 	"memstore":   {floor: 2},

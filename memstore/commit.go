@@ -1,5 +1,9 @@
 package memstore
 
+import (
+	"github.com/floodweir/weir/memstore/internal/slab"
+)
+
 // commit writes the copies of t back, or reports that there is no room for them
 // and by how much. It unpins what was pinned, in any case.
 func (t *txn) commit() (lacking int64) {
@@ -41,7 +45,7 @@ func (t *txn) commit() (lacking int64) {
 func (t *txn) abandon() {
 	for i := range t.cells {
 		if c := &t.cells[i]; c.step != nil && c.known {
-			c.entry.word.Store(c.was)
+			c.entry.Word.Store(c.was)
 		}
 	}
 }
@@ -96,7 +100,7 @@ func (t *txn) priceWas(c *cell) int64 {
 	if c.step != nil {
 		return 1
 	}
-	return price(ref(c.was).size())
+	return price(slab.Ref(c.was).Size())
 }
 
 func (t *txn) price(c *cell) int64 {
@@ -104,9 +108,9 @@ func (t *txn) price(c *cell) int64 {
 	case c.step != nil:
 		return 1
 	case c.known:
-		return price(fit(ref(c.was), len(c.words)))
+		return price(fit(slab.Ref(c.was), len(c.words)))
 	}
-	return price(sizeOf(len(c.words)))
+	return price(slab.SizeOf(len(c.words)))
 }
 
 // write puts a state back that was known.
@@ -115,16 +119,16 @@ func (t *txn) write(c *cell) {
 	switch {
 	case c.changed && !kept:
 		if c.step == nil {
-			c.sh.wide.drop(ref(c.was))
+			c.sh.wide.drop(slab.Ref(c.was))
 		}
 		t.s.keys.Add(-1)
-		c.entry.word.Store(gone)
+		c.entry.Word.Store(gone)
 	case c.step != nil && c.changed:
-		c.entry.word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pins(c.hash))
+		c.entry.Word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pins(c.hash))
 	case c.step != nil:
-		c.entry.word.Store(c.was)
+		c.entry.Word.Store(c.was)
 	case c.changed:
-		c.entry.word.Store(uint64(c.sh.wide.put(ref(c.was), c.words)))
+		c.entry.Word.Store(uint64(c.sh.wide.put(slab.Ref(c.was), c.words)))
 	}
 }
 
@@ -139,17 +143,17 @@ func (t *txn) insert(c *cell) {
 
 // publish does to the reservations what t found.
 func (t *txn) publish(n *news) {
-	sh := t.s.shard(n.state)
+	sh := t.s.shard(n.State)
 	switch n.kind {
 	case added:
-		h := n.hold
-		h.limit = sh.wide.limits.hold(n.limit)
-		sh.holds.add(h)
+		h := n.Hold
+		h.Limit = sh.wide.limits.hold(n.limit)
+		sh.holds.Add(h)
 		t.s.holds.Add(1)
 	case settled:
-		h := sh.holds.find(n.holdID)
-		h.settled, h.actual = true, n.actual
+		h := sh.holds.Find(n.Name)
+		h.Settled, h.Actual = true, n.Actual
 	case forgotten:
-		sh.holds.forget(n.state)
+		sh.holds.Forget(n.State)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A Config adjusts a Store. Its zero value works.
@@ -107,8 +108,8 @@ func New(c Config) (*Store, error) {
 	s.txns.New = func() any { return new(txn) }
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.narrow.Store(newTable(s.bits, minTable))
-		sh.wide.table = newTable(s.bits, minTable)
+		sh.narrow.Store(table.New(s.bits))
+		sh.wide.Table = table.New(s.bits)
 	}
 	if c.Snapshot != "" {
 		if err := s.resume(); err != nil {

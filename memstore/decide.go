@@ -6,6 +6,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/hold"
 )
 
 // precede does what comes before the decision of request i and stays even if
@@ -127,30 +128,30 @@ func (t *txn) do(c *cell, a *algo.Ask) {
 
 // reserve takes tokens under an id. Asked again it only answers.
 func (t *txn) reserve(c *cell, r *weir.Request) {
-	id := holdID{c.hash, t.s.hash.reservation(r.ID)}
+	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
 	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
 	if isConcurrency(r.Limit) {
-		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.id, TTL: ttl})
+		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.ID, TTL: ttl})
 		return
 	}
 	if h, ok := t.find(c, id); ok {
 		t.do(c, &algo.Ask{Op: algo.Peek})
-		t.res.Granted = h.n
+		t.res.Granted = h.N
 		return
 	}
 	t.do(c, &algo.Ask{Op: algo.Take, N: r.N})
 	if t.res.OK {
-		h := hold{holdID: id, n: r.N, at: t.now, deadline: t.now + ttl}
-		t.news = append(t.news, news{kind: added, hold: h, limit: c.limit})
+		h := hold.Hold{Name: id, N: r.N, At: t.now, Deadline: t.now + ttl}
+		t.news = append(t.news, news{kind: added, Hold: h, limit: c.limit})
 	}
 }
 
 // settle settles a reservation at actual tokens, the first time it is asked to.
 // What it grants is what the reservation came to.
 func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
-	id := holdID{c.hash, t.s.hash.reservation(r.ID)}
+	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
 	if isConcurrency(r.Limit) {
-		t.do(c, &algo.Ask{Op: algo.Return, ID: id.id})
+		t.do(c, &algo.Ask{Op: algo.Return, ID: id.ID})
 		if t.res.Granted == 0 {
 			return errNoReservation(r)
 		}
@@ -163,21 +164,24 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	}
 	a := algo.Ask{Op: algo.Peek}
 	switch {
-	case h.settled:
-		actual = h.actual
-	case actual < h.n && t.live(c): // as never used, it has all already
-		a = algo.Ask{Op: algo.Return, N: h.n - actual, At: h.at}
-	case actual > h.n:
-		a = algo.Ask{Op: algo.Charge, N: actual - h.n}
+	case h.Settled:
+		actual = h.Actual
+	case actual < h.N && t.live(c): // as never used, it has all already
+		a = algo.Ask{Op: algo.Return, N: h.N - actual, At: h.At}
+	case actual > h.N:
+		a = algo.Ask{Op: algo.Charge, N: actual - h.N}
 	}
 	t.do(c, &a)
 	t.res.Granted = actual
-	if !h.settled {
-		h.settled, h.actual = true, actual
-		t.news = append(t.news, news{kind: settled, hold: h, limit: c.limit})
+	if !h.Settled {
+		h.Settled, h.Actual = true, actual
+		t.news = append(t.news, news{kind: settled, Hold: h, limit: c.limit})
 	}
 	return nil
 }
+
+// isConcurrency reports whether l keeps reservations itself, as slots.
+func isConcurrency(l weir.Limit) bool { return l.Rule().Name() == "concurrency" }
 
 func errNoReservation(r *weir.Request) error {
 	return fmt.Errorf("memstore: %s %.40q: %w", r.Verb, r.ID, weir.ErrNoReservation)

@@ -9,6 +9,9 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/siphash"
+	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
 var errDamaged = errors.New("damaged")
@@ -29,7 +32,7 @@ func (s *Store) load(file []byte) error {
 		return fmt.Errorf("%w: checksum is %016x, want %016x", errDamaged, got, sum)
 	}
 	d := &decoder{rest: body[len(magic)+1:]}
-	s.hash = stableHasher(sipKey{d.word(), d.word()})
+	s.hash = stableHasher(siphash.Key{K0: d.word(), K1: d.word()})
 	l := &loader{store: s, decoder: d, now: s.clock.now()}
 	l.ahead = max(0, d.int()-l.now)
 	return l.sections()
@@ -154,7 +157,7 @@ func (l *loader) wide() error {
 	if rule.Until(words) <= l.now {
 		return nil
 	}
-	if err := l.room(price(sizeOf(len(words)))); err != nil {
+	if err := l.room(price(slab.SizeOf(len(words)))); err != nil {
 		return err
 	}
 	sh := l.store.shard(hash)
@@ -163,23 +166,23 @@ func (l *loader) wide() error {
 }
 
 func (l *loader) hold() error {
-	h := hold{holdID: holdID{l.word(), l.word()}}
+	h := hold.Hold{Name: hold.Name{State: l.word(), ID: l.word()}}
 	limit := l.limit()
-	h.settled = l.int() != 0
-	h.n, h.actual, h.at, h.deadline = l.int(), l.int(), l.int(), l.int()
-	sh := l.store.shard(h.state)
-	if l.bad != nil || h.state == 0 || h.id == 0 || sh.holds.find(h.holdID) != nil {
+	h.Settled = l.int() != 0
+	h.N, h.Actual, h.At, h.Deadline = l.int(), l.int(), l.int(), l.int()
+	sh := l.store.shard(h.State)
+	if l.bad != nil || h.State == 0 || h.ID == 0 || sh.holds.Find(h.Name) != nil {
 		return l.wrong("reservation")
 	}
 	if err := l.room(1); err != nil {
 		return err
 	}
-	h.at, h.deadline = max(1, h.at-l.ahead), max(1, h.deadline-l.ahead)
-	h.limit = sh.wide.limits.hold(limit)
-	sh.holds.add(h) // one that has run out is settled when the shard is next asked
+	h.At, h.Deadline = max(1, h.At-l.ahead), max(1, h.Deadline-l.ahead)
+	h.Limit = sh.wide.limits.hold(limit)
+	sh.holds.Add(h) // one that has run out is settled when the shard is next asked
 	l.store.holds.Add(1)
-	if e := sh.narrow.Load().find(h.state); e != nil {
-		e.word.Or(pin)
+	if e := sh.narrow.Load().Find(h.State); e != nil {
+		e.Word.Or(pin)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A lone key is one in a store of one shard, with a bucket that one token drains
@@ -48,7 +49,7 @@ func (k *loneKey) do(t *testing.T, verb weir.Verb, ttl time.Duration) weir.Decis
 	return d
 }
 
-func (k *loneKey) entry() *entry { return k.sh.narrow.Load().find(k.hash) }
+func (k *loneKey) entry() *table.Entry { return k.sh.narrow.Load().Find(k.hash) }
 
 // forget drops the key, which is as never used, and its entry.
 func (k *loneKey) forget(t *testing.T) {
@@ -57,7 +58,7 @@ func (k *loneKey) forget(t *testing.T) {
 	defer k.sh.mu.Unlock()
 	steps := sweepSteps
 	k.s.sweepShard(k.sh, k.now, &steps)
-	k.sh.narrow.Store(k.sh.narrow.Load().moved())
+	k.sh.narrow.Store(k.sh.narrow.Load().Moved())
 	if k.entry() != nil {
 		t.Fatal("the key is still known")
 	}
@@ -103,7 +104,7 @@ func TestSweeperOvertaken(t *testing.T) {
 	k.do(t, weir.Take, 0)
 	k.now += 10_000_000
 	e := k.entry()
-	seen := e.word.Load()
+	seen := e.Word.Load()
 	k.do(t, weir.Take, 0)
 	k.sh.mu.Lock()
 	if k.s.dropWord(k.sh, e, seen) {
@@ -122,7 +123,7 @@ func TestPinned(t *testing.T) {
 	k := newLoneKey(t, path)
 	pinned := func(when string, want bool) {
 		t.Helper()
-		if w := k.entry().word.Load(); w == gone || w&pin != 0 != want {
+		if w := k.entry().Word.Load(); w == gone || w&pin != 0 != want {
 			t.Errorf("%s: the word is %x, want it pinned: %t", when, w, want)
 		}
 	}

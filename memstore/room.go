@@ -3,6 +3,9 @@ package memstore
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/floodweir/weir/memstore/internal/slab"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // overflowRoom is how many states there may be beyond MaxKeys for strangers to
@@ -95,30 +98,30 @@ func (s *Store) sweepShard(sh *shard, now int64, steps *int) (freed int64, whole
 	before := sh.dropped
 	now = s.open(sh, now)
 	t, first := sh.narrow.Load(), &s.sweeper.first
-	for ; t.cursor < t.length() && *steps > 0; t.cursor++ {
-		*first = min(*first, s.dropNarrow(sh, &t.entries[t.cursor], now))
+	for ; t.Cursor < t.Len() && *steps > 0; t.Cursor++ {
+		*first = min(*first, s.dropNarrow(sh, &t.Entries[t.Cursor], now))
 		*steps--
 	}
-	for w := &sh.wide; w.cursor < w.length() && *steps > 0; w.cursor++ {
-		*first = min(*first, s.dropWide(sh, &w.entries[w.cursor], now))
+	for w := &sh.wide; w.Cursor < w.Len() && *steps > 0; w.Cursor++ {
+		*first = min(*first, s.dropWide(sh, &w.Entries[w.Cursor], now))
 		*steps -= wideSteps
 	}
-	*first = min(*first, sh.holds.due())
-	if whole = t.cursor >= t.length() && sh.wide.cursor >= sh.wide.length(); whole {
-		t.cursor, sh.wide.cursor = 0, 0
+	*first = min(*first, sh.holds.Due())
+	if whole = t.Cursor >= t.Len() && sh.wide.Cursor >= sh.wide.Len(); whole {
+		t.Cursor, sh.wide.Cursor = 0, 0
 	}
 	return sh.dropped - before, whole
 }
 
 // cursors is 0 if no sweep has begun with the shard. It requires mu.
-func (sh *shard) cursors() int { return sh.narrow.Load().cursor + sh.wide.cursor }
+func (sh *shard) cursors() int { return sh.narrow.Load().Cursor + sh.wide.Cursor }
 
 // dropNarrow drops what an entry knows if it is as never used at now. Otherwise it
 // returns the instant from which it is. It requires mu.
-func (s *Store) dropNarrow(sh *shard, e *entry, now int64) (until int64) {
-	w := e.word.Load()
+func (s *Store) dropNarrow(sh *shard, e *table.Entry, now int64) (until int64) {
+	w := e.Word.Load()
 	switch us, _ := unpack(w); {
-	case e.hash.Load() == 0 || w == gone:
+	case e.Hash.Load() == 0 || w == gone:
 		return never
 	case w&^pin > pack(now, 0):
 		return us
@@ -130,8 +133,8 @@ func (s *Store) dropNarrow(sh *shard, e *entry, now int64) (until int64) {
 
 // dropWord drops what an entry knows if that is still w: whoever wants to change
 // it at the same time either was first, or finds it gone. It requires mu.
-func (s *Store) dropWord(sh *shard, e *entry, w uint64) bool {
-	if !e.word.CompareAndSwap(w, gone) {
+func (s *Store) dropWord(sh *shard, e *table.Entry, w uint64) bool {
+	if !e.Word.CompareAndSwap(w, gone) {
 		return false
 	}
 	s.keys.Add(-1)
@@ -140,12 +143,12 @@ func (s *Store) dropWord(sh *shard, e *entry, w uint64) bool {
 }
 
 // dropWide drops what an entry knows as dropNarrow does. It requires mu.
-func (s *Store) dropWide(sh *shard, e *entry, now int64) (until int64) {
-	w := e.word.Load()
-	if e.hash.Load() == 0 || w == gone {
+func (s *Store) dropWide(sh *shard, e *table.Entry, now int64) (until int64) {
+	w := e.Word.Load()
+	if e.Hash.Load() == 0 || w == gone {
 		return never
 	}
-	words, limit := sh.wide.state(ref(w))
+	words, limit := sh.wide.state(slab.Ref(w))
 	if until = limit.Rule().Until(words); until <= now {
 		s.forget(sh, e)
 		return never
@@ -154,12 +157,12 @@ func (s *Store) dropWide(sh *shard, e *entry, now int64) (until int64) {
 }
 
 // forget drops the wide state of an entry. It requires mu.
-func (s *Store) forget(sh *shard, e *entry) {
-	r := ref(e.word.Load())
+func (s *Store) forget(sh *shard, e *table.Entry) {
+	r := slab.Ref(e.Word.Load())
 	s.keys.Add(-1)
-	s.emptier(sh, price(r.size()))
+	s.emptier(sh, price(r.Size()))
 	sh.wide.drop(r)
-	e.word.Store(gone)
+	e.Word.Store(gone)
 }
 
 // sooner tells the sweeper that its rest may be over.

@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/slab"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A shard keeps the states whose hashes begin with its number.
@@ -15,14 +18,14 @@ import (
 // reservations: before each decision about those mu's holder looks at what has
 // run out. Whoever meets a pin takes mu. Everything else is guarded by mu.
 type shard struct {
-	narrow atomic.Pointer[table]
+	narrow atomic.Pointer[table.Table]
 
 	_ [64]byte // what follows is written more often
 
 	mu      sync.Mutex
 	latest  int64 // the largest instant at which mu's holder decided or dropped anything
 	wide    wide
-	holds   holds
+	holds   hold.Queue
 	dropped int64 // by how much what was dropped made the store emptier, in all
 }
 
@@ -32,7 +35,7 @@ type shard struct {
 func (s *Store) open(sh *shard, now int64) int64 {
 	now = max(now, sh.latest)
 	sh.latest = now
-	if sh.holds.due() <= now {
+	if sh.holds.Due() <= now {
 		s.expire(sh, now)
 	}
 	return now
@@ -41,13 +44,13 @@ func (s *Store) open(sh *shard, now int64) int64 {
 // expire gives the reservations back whose deadline has come. It requires mu.
 func (s *Store) expire(sh *shard, now int64) {
 	dropped := int64(0)
-	for sh.holds.due() <= now {
-		h := sh.holds.pop()
-		if !h.void {
+	for sh.holds.Due() <= now {
+		h := sh.holds.Pop()
+		if !h.Void {
 			s.giveBack(sh, &h)
 		}
 		s.sooner()
-		sh.wide.limits.release(h.limit)
+		sh.wide.limits.release(h.Limit)
 		dropped++
 	}
 	s.holds.Add(-dropped)
@@ -56,7 +59,7 @@ func (s *Store) expire(sh *shard, now int64) {
 
 // pins is the pin of a narrow state that no txn works on. It requires mu.
 func (sh *shard) pins(state uint64) uint64 {
-	if sh.holds.any(state) {
+	if sh.holds.Any(state) {
 		return pin
 	}
 	return 0
@@ -66,29 +69,29 @@ func (sh *shard) pins(state uint64) uint64 {
 // runs out: if the hold is not settled, its tokens are returned at its deadline,
 // unless the state was as never used then. Whenever that is noticed, nobody can
 // tell. It requires mu.
-func (s *Store) giveBack(sh *shard, h *hold) {
-	rule := sh.wide.limits.list[h.limit].limit.Rule()
-	ask := algo.Ask{Op: algo.Return, Now: h.deadline, N: h.n, At: h.at}
+func (s *Store) giveBack(sh *shard, h *hold.Hold) {
+	rule := sh.wide.limits.list[h.Limit].limit.Rule()
+	ask := algo.Ask{Op: algo.Return, Now: h.Deadline, N: h.N, At: h.At}
 	if b := narrow(rule); b != nil {
-		e := sh.narrow.Load().find(h.state)
-		if e == nil || e.word.Load() == gone {
+		e := sh.narrow.Load().Find(h.State)
+		if e == nil || e.Word.Load() == gone {
 			return
 		}
-		w := e.word.Load() &^ pin
-		if !h.settled && w > pack(h.deadline, 0) {
+		w := e.Word.Load() &^ pin
+		if !h.Settled && w > pack(h.Deadline, 0) {
 			us, rem := unpack(w)
 			us, rem, _ = b.Step(us, rem, ask)
-			w = packed(us, rem, h.deadline)
+			w = packed(us, rem, h.Deadline)
 		}
-		e.word.Store(w | sh.pins(h.state))
+		e.Word.Store(w | sh.pins(h.State))
 		return
 	}
-	e := sh.wide.find(h.state)
-	if h.settled || e == nil || e.word.Load() == gone {
+	e := sh.wide.Find(h.State)
+	if h.Settled || e == nil || e.Word.Load() == gone {
 		return
 	}
-	words, _ := sh.wide.state(ref(e.word.Load()))
-	if rule.Until(words) <= h.deadline {
+	words, _ := sh.wide.state(slab.Ref(e.Word.Load()))
+	if rule.Until(words) <= h.Deadline {
 		return
 	}
 	words, _ = rule.Do(words, ask)
@@ -97,51 +100,51 @@ func (s *Store) giveBack(sh *shard, h *hold) {
 
 // putWide keeps the words of the wide state of an entry, and accounts for the room
 // that they take. It requires mu.
-func (s *Store) putWide(sh *shard, e *entry, words []int64) {
-	was := ref(e.word.Load())
+func (s *Store) putWide(sh *shard, e *table.Entry, words []int64) {
+	was := slab.Ref(e.Word.Load())
 	is := sh.wide.put(was, words)
 	if is != was {
-		e.word.Store(uint64(is))
-		s.emptier(sh, price(was.size())-price(is.size()))
+		e.Word.Store(uint64(is))
+		s.emptier(sh, price(was.Size())-price(is.Size()))
 	}
 }
 
 // addNarrow keeps a narrow state of a hash. e is the entry of the hash if it has
 // one, with the word gone. It requires mu, and that no txn works on an entry.
-func (s *Store) addNarrow(sh *shard, e *entry, hash, word uint64) {
+func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
 	s.keys.Add(1)
 	defer s.sooner()
 	word |= sh.pins(hash)
 	if e != nil {
-		e.word.Store(word)
+		e.Word.Store(word)
 		return
 	}
 	t := sh.narrow.Load()
-	if t.full() {
-		for i := range t.entries {
-			s.dropNarrow(sh, &t.entries[i], sh.latest)
+	if t.Full() {
+		for i := range t.Entries {
+			s.dropNarrow(sh, &t.Entries[i], sh.latest)
 		}
-		t = t.moved()
-		t.add(hash, word)
+		t = t.Moved()
+		t.Add(hash, word)
 		sh.narrow.Store(t)
 		return
 	}
-	t.add(hash, word)
+	t.Add(hash, word)
 }
 
 // addWide keeps a wide state of a hash, as addNarrow does.
-func (s *Store) addWide(sh *shard, e *entry, hash uint64, r ref) {
+func (s *Store) addWide(sh *shard, e *table.Entry, hash uint64, r slab.Ref) {
 	s.keys.Add(1)
 	defer s.sooner()
 	if e != nil {
-		e.word.Store(uint64(r))
+		e.Word.Store(uint64(r))
 		return
 	}
-	if sh.wide.full() {
-		for i := range sh.wide.entries {
-			s.dropWide(sh, &sh.wide.entries[i], sh.latest)
+	if sh.wide.Full() {
+		for i := range sh.wide.Entries {
+			s.dropWide(sh, &sh.wide.Entries[i], sh.latest)
 		}
-		sh.wide.table = sh.wide.moved()
+		sh.wide.Table = sh.wide.Moved()
 	}
-	sh.wide.add(hash, uint64(r))
+	sh.wide.Add(hash, uint64(r))
 }

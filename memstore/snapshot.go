@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/siphash"
+	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
 // A snapshot is everything that a store knows of keys that owe, in a file:
@@ -64,7 +67,7 @@ func (s *Store) resume() error {
 	case errors.Is(err, fs.ErrNotExist):
 		var key [16]byte
 		rand.Read(key[:]) // never fails
-		s.hash = stableHasher(sipKey{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])})
+		s.hash = stableHasher(siphash.Key{K0: binary.LittleEndian.Uint64(key[:]), K1: binary.LittleEndian.Uint64(key[8:])})
 		if err := s.save(false); err != nil { // better now than at the end
 			return err
 		}
@@ -151,8 +154,8 @@ func (s *Store) write(f *os.File, seal bool) error {
 	e := encoder{limits: map[string]int64{}}
 	e.buf.WriteString(magic)
 	e.buf.WriteByte(version)
-	e.word(s.hash.key.k0)
-	e.word(s.hash.key.k1)
+	e.word(s.hash.key.K0)
+	e.word(s.hash.key.K1)
 	e.int(s.clock.now())
 	for i := range s.shards {
 		s.writeShard(&e, &s.shards[i], seal)
@@ -214,14 +217,14 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 	e.buf.WriteByte(sectionNarrow)
 	n := e.count()
 	t := sh.narrow.Load()
-	for i := range t.entries {
-		x := &t.entries[i]
-		w := x.word.Load()
+	for i := range t.Entries {
+		x := &t.Entries[i]
+		w := x.Word.Load()
 		if seal {
-			w = x.word.Swap(gone)
+			w = x.Word.Swap(gone)
 		}
 		if w != gone && w&^pin > pack(now, 0) {
-			e.word(x.hash.Load())
+			e.word(x.Hash.Load())
 			e.word(w &^ pin)
 			n.add()
 		}
@@ -229,17 +232,17 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 	n.done()
 	e.buf.WriteByte(sectionWide)
 	n = e.count()
-	for i := range sh.wide.entries {
-		x := &sh.wide.entries[i]
-		w := x.word.Load()
-		if x.hash.Load() == 0 || w == gone {
+	for i := range sh.wide.Entries {
+		x := &sh.wide.Entries[i]
+		w := x.Word.Load()
+		if x.Hash.Load() == 0 || w == gone {
 			continue
 		}
-		words, limit := sh.wide.state(ref(w))
+		words, limit := sh.wide.state(slab.Ref(w))
 		if limit.Rule().Until(words) <= now {
 			continue
 		}
-		e.word(x.hash.Load())
+		e.word(x.Hash.Load())
 		e.int(e.limits[limit.String()])
 		e.int(int64(len(words)))
 		for _, w := range words {
@@ -250,24 +253,22 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 	n.done()
 	e.buf.WriteByte(sectionHold)
 	n = e.count()
-	for _, i := range sh.holds.heap {
-		if h := &sh.holds.list[i]; !h.void {
-			e.hold(h, sh.wide.limits.list[h.limit].limit)
-			n.add()
-		}
+	for h := range sh.holds.All() {
+		e.hold(h, sh.wide.limits.list[h.Limit].limit)
+		n.add()
 	}
 	n.done()
 }
 
-func (e *encoder) hold(h *hold, l weir.Limit) {
-	e.word(h.state)
-	e.word(h.id)
+func (e *encoder) hold(h *hold.Hold, l weir.Limit) {
+	e.word(h.State)
+	e.word(h.ID)
 	e.int(e.limits[l.String()])
 	flags := int64(0)
-	if h.settled {
+	if h.Settled {
 		flags = 1
 	}
-	for _, i := range []int64{flags, h.n, h.actual, h.at, h.deadline} {
+	for _, i := range []int64{flags, h.N, h.Actual, h.At, h.Deadline} {
 		e.int(i)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
 // A Store keeps the state of keys in this process. It is made by New, and is safe
@@ -68,19 +69,19 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 // having changed nothing, if the state is not known or pinned, or if there may be
 // something to carry over.
 func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
-	e := s.shard(hash).narrow.Load().find(hash)
+	e := s.shard(hash).narrow.Load().Find(hash)
 	if e == nil {
 		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: now, N: r.N}
 	for {
-		w := e.word.Load()
+		w := e.Word.Load()
 		if w&pin != 0 || len(r.From) > 0 && w <= pack(now, 0) {
 			return false
 		}
 		us, rem := unpack(w)
 		newUs, newRem, res := b.Step(us, rem, a)
-		if (newUs != us || newRem != rem) && !e.word.CompareAndSwap(w, packed(newUs, newRem, now)) {
+		if (newUs != us || newRem != rem) && !e.Word.CompareAndSwap(w, packed(newUs, newRem, now)) {
 			continue
 		}
 		if r.Verb == weir.Return {
@@ -102,10 +103,10 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N}
-	for e := sh.narrow.Load().find(hash); ; {
+	for e := sh.narrow.Load().Find(hash); ; {
 		w, us, rem := uint64(gone), int64(0), int64(0)
 		if e != nil {
-			w = e.word.Load()
+			w = e.Word.Load()
 		}
 		if w != gone {
 			us, rem = unpack(w)
@@ -113,7 +114,7 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		us, rem, res := b.Step(us, rem, a)
 		switch {
 		case w != gone:
-			if !e.word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
+			if !e.Word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
 				continue // it isn't pinned any more
 			}
 		case us == 0 || !s.acquire(1, int64(s.config.MaxKeys)):
@@ -139,16 +140,16 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 		return false
 	}
 	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N, At: at(r)}
-	e := sh.wide.find(hash)
-	if e == nil || e.word.Load() == gone {
+	e := sh.wide.Find(hash)
+	if e == nil || e.Word.Load() == gone {
 		return false
 	}
-	lies := ref(e.word.Load())
+	lies := slab.Ref(e.Word.Load())
 	words, limit := sh.wide.state(lies)
 	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
-	if rule.Variable() && len(words)+room(rule) > capOf(lies.size()) {
+	if rule.Variable() && len(words)+room(rule) > slab.CapOf(lies.Size()) {
 		return false // it may grow out of its place, for which there may be no room
 	}
 	words, res := rule.Do(words, a)

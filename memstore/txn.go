@@ -6,6 +6,9 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/slab"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A txn decides requests together, at one instant, all or nothing: it locks the
@@ -43,9 +46,9 @@ type cell struct {
 	sh    *shard
 	step  stepper // nil if the state is wide
 
-	entry *entry // nil if the hash has none
-	known bool   // the entry knows something
-	was   uint64 // then, its word
+	entry *table.Entry // nil if the hash has none
+	known bool         // the entry knows something
+	was   uint64       // then, its word
 
 	words    []int64 // the state, as decided so far
 	changed  bool
@@ -60,9 +63,9 @@ type cell struct {
 
 // news is what a txn does to a reservation.
 type news struct {
-	hold  // as it is then
-	kind  newsKind
-	limit weir.Limit
+	hold.Hold // as it is then
+	kind      newsKind
+	limit     weir.Limit
 }
 
 type newsKind uint8
@@ -184,15 +187,15 @@ func (t *txn) load() {
 
 func (t *txn) loadNarrow(c *cell) {
 	c.words = t.cut(2, 2)
-	if c.entry = c.sh.narrow.Load().find(c.hash); c.entry == nil {
+	if c.entry = c.sh.narrow.Load().Find(c.hash); c.entry == nil {
 		return
 	}
 	for {
-		w := c.entry.word.Load()
+		w := c.entry.Word.Load()
 		if w == gone {
 			return
 		}
-		if c.entry.word.CompareAndSwap(w, w|pin) {
+		if c.entry.Word.CompareAndSwap(w, w|pin) {
 			c.known, c.was = true, w
 			c.words[0], c.words[1] = unpack(w)
 			return
@@ -201,9 +204,9 @@ func (t *txn) loadNarrow(c *cell) {
 }
 
 func (t *txn) loadWide(c *cell) {
-	if c.entry = c.sh.wide.find(c.hash); c.entry != nil {
-		if w := c.entry.word.Load(); w != gone {
-			words, limit := c.sh.wide.state(ref(w))
+	if c.entry = c.sh.wide.Find(c.hash); c.entry != nil {
+		if w := c.entry.Word.Load(); w != gone {
+			words, limit := c.sh.wide.state(slab.Ref(w))
 			if limit.Fingerprint() == c.limit.Fingerprint() {
 				c.known, c.was = true, w
 				c.words = t.cut(len(words), len(words)+room(c.rule))
@@ -242,29 +245,29 @@ func (t *txn) cut(n, most int) []int64 {
 func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
 
 // find is the reservation of an id as it stands in the txn.
-func (t *txn) find(c *cell, id holdID) (hold, bool) {
+func (t *txn) find(c *cell, id hold.Name) (hold.Hold, bool) {
 	for i := len(t.news) - 1; i >= 0; i-- {
 		switch n := &t.news[i]; {
-		case n.kind == forgotten && n.state == id.state:
-			return hold{}, false
-		case n.kind != forgotten && n.holdID == id:
-			return n.hold, true
+		case n.kind == forgotten && n.State == id.State:
+			return hold.Hold{}, false
+		case n.kind != forgotten && n.Name == id:
+			return n.Hold, true
 		}
 	}
-	if h := c.sh.holds.find(id); h != nil {
+	if h := c.sh.holds.Find(id); h != nil {
 		return *h, true
 	}
-	return hold{}, false
+	return hold.Hold{}, false
 }
 
 // reserved reports whether the state of c has reservations, settled or not.
 func (t *txn) reserved(c *cell) bool {
 	for i := len(t.news) - 1; i >= 0; i-- {
-		if n := &t.news[i]; n.state == c.hash && n.kind != settled {
+		if n := &t.news[i]; n.State == c.hash && n.kind != settled {
 			return n.kind == added
 		}
 	}
-	return c.sh.holds.any(c.hash)
+	return c.sh.holds.Any(c.hash)
 }
 
 // forget makes the state of c as never used, and its reservations with it.
@@ -272,6 +275,6 @@ func (t *txn) forget(c *cell) {
 	c.words = t.cut(len(c.words), cap(c.words))
 	c.changed, c.forgot = true, true
 	if t.reserved(c) {
-		t.news = append(t.news, news{kind: forgotten, hold: hold{holdID: holdID{state: c.hash}}, limit: c.limit})
+		t.news = append(t.news, news{kind: forgotten, Hold: hold.Hold{Name: hold.Name{State: c.hash}}, limit: c.limit})
 	}
 }

@@ -2,34 +2,36 @@ package memstore
 
 import (
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore/internal/slab"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // wide are a shard's wide states. The word of an entry is the ref of a record, whose header
 // says which limit the state is of and how long it is. Everything here requires
 // the shard's mu.
 type wide struct {
-	*table
-	slabs  slabs
+	*table.Table
+	slabs  slab.Slabs
 	limits limits
 }
 
 // state is the words at a ref, with the room behind them, and their limit.
-func (w *wide) state(r ref) ([]int64, weir.Limit) {
-	rec := w.slabs.record(r)
+func (w *wide) state(r slab.Ref) ([]int64, weir.Limit) {
+	rec := w.slabs.Record(r)
 	return rec[1 : 1+rec[0]&(1<<32-1)], w.limits.list[rec[0]>>32].limit
 }
 
 // put keeps words in the record r, or in another one if they don't fit it well,
 // and returns where. The words may be those of the record itself. It does not
 // change the limit.
-func (w *wide) put(r ref, words []int64) ref {
-	rec := w.slabs.record(r)
+func (w *wide) put(r slab.Ref, words []int64) slab.Ref {
+	rec := w.slabs.Record(r)
 	index := rec[0] >> 32
-	if size := fit(r, len(words)); size != r.size() {
-		to := w.slabs.alloc(size)
-		rec = w.slabs.record(to)
+	if size := fit(r, len(words)); size != r.Size() {
+		to := w.slabs.Alloc(size)
+		rec = w.slabs.Record(to)
 		copy(rec[1:], words)
-		w.slabs.release(r)
+		w.slabs.Release(r)
 		r = to
 	} else if len(words) > 0 && &rec[1] != &words[0] {
 		copy(rec[1:], words)
@@ -40,30 +42,30 @@ func (w *wide) put(r ref, words []int64) ref {
 
 // fit is the size of the record to which n words go from r. They stay where they
 // are unless they need more room, or less than half of it.
-func fit(r ref, n int) int {
-	if size := sizeOf(n); size > r.size() || size < r.size()-2 {
+func fit(r slab.Ref, n int) int {
+	if size := slab.SizeOf(n); size > r.Size() || size < r.Size()-2 {
 		return size
 	}
-	return r.size()
+	return r.Size()
 }
 
 // keep makes a record of words.
-func (w *wide) keep(limit weir.Limit, words []int64) ref {
-	r := w.slabs.alloc(sizeOf(len(words)))
-	rec := w.slabs.record(r)
+func (w *wide) keep(limit weir.Limit, words []int64) slab.Ref {
+	r := w.slabs.Alloc(slab.SizeOf(len(words)))
+	rec := w.slabs.Record(r)
 	rec[0] = int64(w.limits.hold(limit))<<32 | int64(len(words))
 	copy(rec[1:], words)
 	return r
 }
 
 // drop gives a record back.
-func (w *wide) drop(r ref) {
-	w.limits.release(uint32(w.slabs.record(r)[0] >> 32))
-	w.slabs.release(r)
+func (w *wide) drop(r slab.Ref) {
+	w.limits.release(uint32(w.slabs.Record(r)[0] >> 32))
+	w.slabs.Release(r)
 }
 
 // price is how many keys of the cap a record of a size counts as.
-func price(size int) int64 { return max(1, int64(capOf(size)/wordsPerKey)) }
+func price(size int) int64 { return max(1, int64(slab.CapOf(size)/wordsPerKey)) }
 
 // wordsPerKey is the length above which a state counts as more than one key.
 const wordsPerKey = 32

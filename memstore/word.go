@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/memstore/internal/table"
 )
 
 // A narrow state is a token bucket's or leaky bucket's, packed into the word of an entry:
@@ -17,6 +18,7 @@ import (
 // that of now.
 const (
 	pin      = 1
+	gone     = table.Gone // pinned, and at an instant that the clock never reaches
 	remBits  = 10
 	maxUnits = 1 << remBits
 )

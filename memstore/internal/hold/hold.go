@@ -1,0 +1,166 @@
+// Package hold keeps reservations until their deadlines, found by name and by
+// state, without pointers.
+package hold
+
+import (
+	"iter"
+	"math"
+)
+
+// A Hold is a reservation: n tokens charged at an instant, to be settled before
+// its deadline. Settled or not it stays until then, so that asking again changes
+// nothing.
+type Hold struct {
+	Name
+	Limit    uint32 // a number that its owner gave its limit
+	Settled  bool
+	Void     bool // its key was forgotten: it only waits to be dropped
+	N        int64
+	Actual   int64 // what it was settled at
+	At       int64
+	Deadline int64
+
+	prev, next uint32 // of the same state, as indexes plus one
+}
+
+// A Name names a reservation: by the hash of its state and that of its id.
+type Name struct{ State, ID uint64 }
+
+// A Queue orders holds by deadline, which is the only way they leave. Its zero
+// value is empty. It is not safe for concurrent use.
+type Queue struct {
+	list  []Hold
+	empty []uint32          // unused places in list
+	heap  []uint32          // by deadline
+	byID  map[Name]uint32   // those that are not void
+	first map[uint64]uint32 // of each state, as an index plus one
+}
+
+// Find is the hold of an id, or nil.
+func (q *Queue) Find(id Name) *Hold {
+	if i, ok := q.byID[id]; ok {
+		return &q.list[i]
+	}
+	return nil
+}
+
+// Any reports whether a state has holds, settled or not.
+func (q *Queue) Any(state uint64) bool { return q.first[state] != 0 }
+
+// Due is the first deadline, or never.
+func (q *Queue) Due() int64 {
+	if len(q.heap) == 0 {
+		return math.MaxInt64
+	}
+	return q.list[q.heap[0]].Deadline
+}
+
+// All are the holds that are not void, in no order.
+func (q *Queue) All() iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		for _, i := range q.heap {
+			if h := &q.list[i]; !h.Void && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// Add keeps a hold whose id is not known.
+func (q *Queue) Add(x Hold) {
+	if q.byID == nil {
+		q.byID, q.first = map[Name]uint32{}, map[uint64]uint32{}
+	}
+	var i uint32
+	if last := len(q.empty) - 1; last >= 0 {
+		i, q.empty = q.empty[last], q.empty[:last]
+	} else {
+		i = uint32(len(q.list))
+		q.list = append(q.list, Hold{})
+	}
+	x.prev, x.next = 0, q.first[x.State]
+	if x.next != 0 {
+		q.list[x.next-1].prev = i + 1
+	}
+	q.list[i], q.byID[x.Name], q.first[x.State] = x, i, i+1
+	q.push(i)
+}
+
+// Forget makes the holds of a state void.
+func (q *Queue) Forget(state uint64) {
+	for at := q.first[state]; at != 0; {
+		x := &q.list[at-1]
+		at = x.next
+		delete(q.byID, x.Name)
+		x.Void, x.prev, x.next = true, 0, 0
+	}
+	delete(q.first, state)
+}
+
+// Pop drops the hold with the first deadline, and returns it.
+func (q *Queue) Pop() Hold {
+	i := q.heap[0]
+	last := len(q.heap) - 1
+	q.heap[0] = q.heap[last]
+	q.heap = q.heap[:last]
+	q.down(0)
+	x := q.list[i]
+	if !x.Void {
+		q.unlink(&x)
+		delete(q.byID, x.Name)
+	}
+	q.empty = append(q.empty, i)
+	if last == 0 {
+		*q = Queue{}
+	}
+	return x
+}
+
+// unlink takes x out of the list of its state.
+func (q *Queue) unlink(x *Hold) {
+	switch {
+	case x.prev != 0:
+		q.list[x.prev-1].next = x.next
+	case x.next != 0:
+		q.first[x.State] = x.next
+	default:
+		delete(q.first, x.State)
+	}
+	if x.next != 0 {
+		q.list[x.next-1].prev = x.prev
+	}
+}
+
+func (q *Queue) before(a, b uint32) bool {
+	x, y := &q.list[a], &q.list[b]
+	return x.Deadline < y.Deadline || x.Deadline == y.Deadline && a < b
+}
+
+func (q *Queue) push(i uint32) {
+	q.heap = append(q.heap, i)
+	for c := len(q.heap) - 1; c > 0; {
+		p := (c - 1) / 2
+		if !q.before(q.heap[c], q.heap[p]) {
+			return
+		}
+		q.heap[c], q.heap[p] = q.heap[p], q.heap[c]
+		c = p
+	}
+}
+
+func (q *Queue) down(p int) {
+	for {
+		c := 2*p + 1
+		if c >= len(q.heap) {
+			return
+		}
+		if r := c + 1; r < len(q.heap) && q.before(q.heap[r], q.heap[c]) {
+			c = r
+		}
+		if !q.before(q.heap[c], q.heap[p]) {
+			return
+		}
+		q.heap[c], q.heap[p] = q.heap[p], q.heap[c]
+		p = c
+	}
+}
