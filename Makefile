@@ -27,12 +27,14 @@ help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: need check .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
-	@.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
+test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
+	@bad=; make --no-print-directory check || bad=1; \
+	.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
 		then GOWORK=off -count=1 -- tools/... \
 		then -count=1 -timeout=15m -p=1 -- e2e/... \
 		then -race -count=1 -timeout=10m -- $(racy) \
-		then -race -count=1 -timeout=15m -run=TestRedis -- e2e
+		then -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
+	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
 
 .PHONY: need
 need: ## install the servers and tools that the tests run, or say what is missing
