@@ -108,7 +108,6 @@ func TestRedisLostReply(t *testing.T) {
 				proxy := redistest.StartProxy(t, s.Addr)
 				store := newRedisStore(t, openConn(t, client, "redis://"+proxy.Addr), redisstore.Config{Timeout: 300 * time.Millisecond})
 				mustTake(t, store, "k", limit, 1) // the script is known now
-				before := calls(t, s, "evalsha") + calls(t, s, "eval")
 				proxy.Set(how)
 				wantUnavailable(t, store, "k", limit, "")
 				proxy.Set(redistest.NoFault)
@@ -118,11 +117,11 @@ func TestRedisLostReply(t *testing.T) {
 				})
 				direct := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{})
 				d, err := direct.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "k", Limit: limit})
-				if err != nil || d.Remaining != 998 {
-					t.Errorf("after a Take and one whose reply was lost: %+v, %v, want 998 remaining", d, err)
-				}
-				if n := calls(t, s, "set"); n != 2 {
-					t.Errorf("%d writes for 2 Takes (%d calls before, %d after)", n, before, calls(t, s, "evalsha")+calls(t, s, "eval"))
+				// A call that had to wait for a new connection, whose greeting was lost,
+				// was not sent at all.
+				sent := calls(t, s, "set")
+				if err != nil || sent < 1 || sent > 2 || d.Remaining != 1000-sent {
+					t.Errorf("after a Take and one whose reply was lost: %+v, %v, %d writes, want each Take sent once", d, err, sent)
 				}
 			})
 		})
