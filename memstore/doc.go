@@ -10,9 +10,9 @@
 // # Guarantees
 //
 // A decision on a known key allocates nothing, unless its state grows longer. On
-// a token bucket or leaky bucket it takes no lock either, and a denial writes
-// nothing; other limits take the lock of one shard for as long as the decision
-// lasts. States hold no pointers, so the garbage collector doesn't look at them,
+// a token bucket or leaky bucket it takes no lock either, unless the key has
+// reservations, and a denial writes nothing; other limits take the lock of one
+// shard for as long as the decision lasts. States hold no pointers, so the garbage collector doesn't look at them,
 // however many they are.
 //
 // The number of keys is bounded by Config.MaxKeys. A key whose state is as if

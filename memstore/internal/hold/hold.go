@@ -45,7 +45,7 @@ func (q *Queue) Find(id Name) *Hold {
 }
 
 // Any reports whether a state has holds, settled or not.
-func (q *Queue) Any(state uint64) bool { return q.first[state] != 0 }
+func (q *Queue) Any(state uint64) bool { return len(q.first) > 0 && q.first[state] != 0 }
 
 // Due is the first deadline, or never.
 func (q *Queue) Due() int64 {
