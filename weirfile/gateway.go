@@ -12,25 +12,25 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/redisstore"
 )
 
 // store reads where state lives. A URL may hold a password, so errors do not quote
-// what follows its scheme.
+// one with an @ or its parameters.
 func (d *decoder) store(n *node, field string) string {
 	const want = "want memory, or redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT"
 	s, ok := d.text(n, field, want)
 	if !ok || s == "memory" {
 		return s
 	}
-	scheme, rest, isURL := strings.Cut(s, "://")
-	switch scheme {
-	case "redis", "rediss", "redis+sentinel", "redis+cluster":
-		if isURL && rest != "" && !strings.ContainsAny(rest, " \t\n\r") && rest[0] != '/' {
-			return s
-		}
+	// Its parameters may name files of certificates, which nobody opens here.
+	address, _, _ := strings.Cut(s, "?")
+	if _, err := redisstore.ParseURL(address); err == nil && !strings.ContainsAny(s, " \t\n\r") {
+		return s
 	}
-	shown := quoted(s)
-	if isURL || strings.Contains(s, "@") {
+	scheme, _, isURL := strings.Cut(s, "://")
+	shown := quoted(address)
+	if strings.Contains(s, "@") {
 		shown = quoted(scheme+"://") + "…"
 		if !isURL {
 			shown = "a text with an @ in it"
@@ -180,7 +180,7 @@ func (d *decoder) route(n *node, field string) (Route, *node) {
 		const want = "want a host name such as api.example.com, without a port"
 		s, ok := d.text(n, field+".host", want)
 		r.Host = strings.TrimSuffix(strings.ToLower(s), ".")
-		if ok && (r.Host == "" || strings.ContainsAny(r.Host, ":/@?#*[] \t\n\r") || !ascii(r.Host)) {
+		if ok && (r.Host == "" || r.Host[0] == '.' || strings.HasSuffix(r.Host, ".") || strings.Contains(r.Host, "..") || strings.ContainsAny(r.Host, ":/@?#*[] \t\n\r") || !ascii(r.Host)) {
 			d.fail(n, field+".host", quoted(s), want)
 		}
 	}

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/run"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
 )
@@ -31,6 +35,9 @@ func (w *world) check() *cobra.Command {
 			if errors.As(err, &path) {
 				return &exit{exitUsage, err}
 			}
+			if err == nil {
+				err = complete(f)
+			}
 			if err != nil {
 				for line := range strings.Lines(err.Error()) {
 					fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line:column
@@ -41,6 +48,18 @@ func (w *world) check() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// complete reports what weir serve would still find wrong with a good file.
+func complete(f *weirfile.File) error {
+	c, err := config.Complete(f, config.Source{File: f.Name, Env: func(string) string { return "" }})
+	if err == nil {
+		err = run.Check(c)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return nil
 }
 
 func (w *world) load(name string) (*weirfile.File, error) {
@@ -70,20 +89,54 @@ func summary(name string, f *weirfile.File) string {
 			limits = append(limits, l.String())
 		}
 		for _, k := range c.Key {
-			part := string(k.Source)
-			if k.Name != "" {
-				part += ":" + k.Name
-			}
-			key = append(key, part)
+			key = append(key, k.String())
 		}
-		fmt.Fprintf(&b, "policy: %s: %s by %s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "))
-		if c.Mode != policy.Enforce {
-			fmt.Fprintf(&b, " (%s)", c.Mode)
-		}
-		if n := len(c.Overrides); n > 0 {
-			fmt.Fprintf(&b, ", %d overrides", n)
+		fmt.Fprintf(&b, "policy: %s: %s by %s%s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "), about(c.Match))
+		if more := beside(c); len(more) > 0 {
+			fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// about is which requests a policy is about, in words; "" for all.
+func about(m policy.Match) string {
+	var b strings.Builder
+	say := func(before string, list []string) {
+		if len(list) > 0 {
+			fmt.Fprintf(&b, " %s %s", before, strings.Join(list, " or "))
+		}
+	}
+	say("for", m.Methods)
+	say("at", m.Paths)
+	say("of", m.Hosts)
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		say("with "+name+":", m.Headers[name])
+	}
+	return b.String()
+}
+
+// beside is what differs from the defaults.
+func beside(c policy.Config) (more []string) {
+	if c.Mode != policy.Enforce {
+		more = append(more, string(c.Mode))
+	}
+	if c.Cost != 1 {
+		more = append(more, fmt.Sprintf("cost %d", c.Cost))
+	}
+	if c.OnDenied.Status != http.StatusTooManyRequests {
+		more = append(more, fmt.Sprintf("status %d", c.OnDenied.Status))
+	}
+	if c.OnStoreError != policy.Open {
+		more = append(more, string(c.OnStoreError)+" if the store fails")
+	}
+	switch n := len(c.Overrides); n {
+	case 0:
+	case 1:
+		more = append(more, "1 override")
+	default:
+		more = append(more, fmt.Sprintf("%d overrides", n))
+	}
+	return more
 }

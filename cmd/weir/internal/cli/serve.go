@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os/signal"
 	"syscall"
 
@@ -27,7 +28,9 @@ func (w *world) serve() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		source := config.Source{Flags: map[string]string{}, Env: w.getenv}
 		if len(args) == 1 {
-			source.File = args[0]
+			if source.File = args[0]; source.File == "" {
+				return &exit{exitUsage, errors.New(`serve: FILE "": want the name of a policy file, or no argument for the demonstration`)}
+			}
 		}
 		for _, s := range config.Settings() {
 			if f := c.Flags().Lookup(s.Name); f.Changed {

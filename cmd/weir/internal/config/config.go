@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -71,6 +72,11 @@ func Load(s Source) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Complete(file, s)
+}
+
+// Complete is Load of a file that was read.
+func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c := &Config{File: s.File, Policies: file.Policies}
 	c.Gateway.Routes = file.Gateway.Routes
 	c.Gateway.Client = file.Gateway.Client
@@ -121,6 +127,9 @@ func (c *Config) check() (faults []error) {
 	}
 	if (g.CertFile == "") != (g.KeyFile == "") {
 		faults = append(faults, errors.New("--tls-cert and --tls-key: want both or none"))
+	}
+	if _, port, _ := net.SplitHostPort(g.Listen); g.Listen == c.HTTP.Listen && g.Listen != Off && port != "0" {
+		faults = append(faults, fmt.Errorf("--listen-gateway and --listen-http: both are %s, want two addresses", g.Listen))
 	}
 	if g.Listen == Off && c.HTTP.Listen == Off {
 		faults = append(faults, errors.New("--listen-gateway and --listen-http: both are off, want at least one door"))

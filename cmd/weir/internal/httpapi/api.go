@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -88,8 +91,30 @@ func New(c Config) (*API, error) {
 	// A page in a browser could otherwise spend the limits of whoever looks at it.
 	protect := http.NewCrossOriginProtection()
 	protect.SetDenyHandler(http.HandlerFunc(crossOrigin))
-	a.handler = protect.Handler(mux)
+	a.handler = noPages(protect.Handler(mux))
 	return a, nil
+}
+
+// noPages refuses pages whose own host this is said to be: nobody serves pages here,
+// so the name is one that was pointed at this address after the page was read (DNS
+// rebinding). An address and localhost cannot be pointed elsewhere.
+func noPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !fixed(r.Host) {
+			crossOrigin(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// fixed reports whether a host is an address or localhost.
+func fixed(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
 }
 
 // ServeHTTP implements [http.Handler].
@@ -106,7 +131,7 @@ func onlyPost(w http.ResponseWriter, r *http.Request) {
 }
 
 func crossOrigin(w http.ResponseWriter, r *http.Request) {
-	problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "a page of another origin may not ask"})
+	problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "a web page may not ask"})
 }
 
 // verb is the handler of one verb.

@@ -172,6 +172,8 @@ func TestBadQuestions(t *testing.T) {
 		{`{"key":"k"`, "body", "unfinished", "a JSON object"},
 		{`{"key":"k","limit":"1/s"} {}`, "body", "{}", "nothing after"},
 		{`{"key":"k","limit":"1/s",}`, "body", "byte", "JSON"},
+		{`{"key":"k","limit":"1/s","n":NaN}`, "body", `"NaN}" at byte 30`, "JSON"},
+		{`{"key":"k" "limit":"1/s"}`, "body", `at byte 12`, "JSON"},
 		{"{\"key\":\"\xff\",\"limit\":\"1/s\"}", "body", "", "UTF-8"},
 		{`{"key":"k","limit":"1/s","nn":1}`, "nn", "1", "no such field"},
 		{`{"KEY":"k","limit":"1/s"}`, "KEY", `"k"`, "no such field"},
@@ -249,12 +251,37 @@ func TestMethodsAndPaths(t *testing.T) {
 			t.Errorf("%s %s = %d, want %d", test.method, test.path, w.Code, test.status)
 		}
 	}
-	r := httptest.NewRequest("POST", "/v1/take", strings.NewReader(`{"key":"k","limit":"1/s"}`))
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	w := httptest.NewRecorder()
-	a.ServeHTTP(w, r)
-	if w.Code != 403 {
-		t.Errorf("a page of another origin = %d, want 403", w.Code)
+}
+
+// TestPages: a page in a browser cannot spend the limits of whoever looks at it, be
+// it by a name of its own that it points at this address.
+func TestPages(t *testing.T) {
+	store, _ := frozen(t)
+	a := api(t, httpapi.Config{Store: store})
+	for _, test := range []struct {
+		host, header, value string
+		status              int
+	}{
+		{"127.0.0.1:8080", "Sec-Fetch-Site", "cross-site", 403},
+		{"127.0.0.1:8080", "Origin", "http://evil.example", 403},
+		{"127.0.0.1:8080", "Origin", "null", 403},
+		{"evil.example:8080", "Origin", "http://evil.example:8080", 403},
+		{"evil.example:8080", "Sec-Fetch-Site", "same-origin", 403},
+		{"localhost.evil.example", "Origin", "http://localhost.evil.example", 403},
+		{"", "Origin", "http://", 403},
+		{"127.0.0.1:8080", "Origin", "http://127.0.0.1:8080", 200},
+		{"[::1]:8080", "Origin", "http://[::1]:8080", 200},
+		{"Localhost:8080", "Sec-Fetch-Site", "same-origin", 200},
+		{"weir.internal:8080", "User-Agent", "curl", 200},
+	} {
+		r := httptest.NewRequest("POST", "/v1/peek", strings.NewReader(`{"key":"k","limit":"1/s"}`))
+		r.Host = test.host
+		r.Header.Set(test.header, test.value)
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code != test.status {
+			t.Errorf("%s: %s at %q = %d, want %d", test.header, test.value, test.host, w.Code, test.status)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func newNamed(p *policy.Policy) (*named, error) {
 // requests are those of the policy's limits for a key with the given parts.
 func (n *named) requests(key []string) ([]weir.Request, error) {
 	if len(key) != len(n.parts) && !(len(n.parts) == 0 && len(key) == 1) {
-		return nil, refuse("key", fmt.Appendf(nil, "%d parts", len(key)), fmt.Sprintf("%d parts, as policy %s has", len(n.parts), n.name))
+		return nil, refuse("key", []byte(partsOf(len(key))), fmt.Sprintf("%s, as policy %s has", partsOf(len(n.parts)), n.name))
 	}
 	a := parts{n.parts, key}
 	for i, p := range n.parts {
@@ -56,6 +56,13 @@ func (n *named) requests(key []string) ([]weir.Request, error) {
 		return nil, refuse("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
 	}
 	return q.Requests, nil
+}
+
+func partsOf(n int) string {
+	if n == 1 {
+		return "1 part"
+	}
+	return fmt.Sprintf("%d parts", n)
 }
 
 // parts are a request as a policy sees it, known by the parts of its key alone.

@@ -91,7 +91,10 @@ func parse(data []byte) (*question, error) {
 func syntax(data []byte, err error) error {
 	var s *json.SyntaxError
 	at := len(data)
-	if errors.As(err, &s) {
+	if whole := json.Unmarshal(data, new(json.RawMessage)); whole != nil {
+		err = whole // whose offset is that in data
+	}
+	if errors.As(err, &s) && !strings.HasPrefix(s.Error(), "unexpected end") {
 		at = int(min(max(s.Offset-1, 0), int64(len(data))))
 	}
 	if at >= len(data) {

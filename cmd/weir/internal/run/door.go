@@ -30,8 +30,8 @@ type door struct {
 	flag    string // the flag that moves it elsewhere
 	addr    string
 	handler http.Handler
-	cert    *tls.Certificate // nil: no TLS
-	trusts  bool             // whoever reaches it may do what it offers
+	cert    func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil: no TLS
+	trusts  bool                                                 // whoever reaches it may do what it offers
 	log     *slog.Logger
 
 	server *http.Server
@@ -68,7 +68,7 @@ func (d *door) start() error {
 	}
 	serve := d.server.Serve
 	if d.cert != nil {
-		d.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*d.cert}, MinVersion: tls.VersionTLS12}
+		d.server.TLSConfig = &tls.Config{GetCertificate: d.cert, MinVersion: tls.VersionTLS12}
 		serve = func(l net.Listener) error { return d.server.ServeTLS(l, "", "") }
 	}
 	go func() {

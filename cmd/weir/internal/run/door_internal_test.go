@@ -63,7 +63,7 @@ func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 func TestDoorSpeaks(t *testing.T) {
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 	cert, pool := certificate(t)
-	plain, secure := opened(t, &door{name: "plain", handler: echo}), opened(t, &door{name: "secure", handler: echo, cert: cert})
+	plain, secure := opened(t, &door{name: "plain", handler: echo}), opened(t, &door{name: "secure", handler: echo, cert: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }})
 	h2c := new(http.Protocols)
 	h2c.SetUnencryptedHTTP2(true)
 	for _, test := range []struct {

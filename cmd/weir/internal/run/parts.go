@@ -2,8 +2,9 @@ package run
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
@@ -21,15 +22,38 @@ func (p *Program) startUpstream(context.Context) error {
 	return p.open(p.upstream)
 }
 
+// Check reports why the doors of c could not be made. It opens nothing.
+func Check(c *config.Config) error {
+	log := slog.New(slog.DiscardHandler)
+	store, stop, err := openMemory("", log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p := &Program{config: c, log: log, store: store, ready: &readiness{store: store}}
+	if _, err := p.newAPI(); err != nil {
+		return err
+	}
+	if len(c.Gateway.Routes) == 0 {
+		return nil
+	}
+	_, err = p.newGateway(p.routes())
+	return err
+}
+
+func (p *Program) newAPI() (*httpapi.API, error) {
+	return httpapi.New(httpapi.Config{
+		Store: p.store, Policies: p.config.Policies, Fields: p.config.Gateway.Fields,
+		Ready: p.ready.checks, Log: p.log.With("door", "http"),
+	})
+}
+
 // startAPI opens the door of questions.
 func (p *Program) startAPI(context.Context) error {
 	if p.config.HTTP.Listen == config.Off {
 		return nil
 	}
-	api, err := httpapi.New(httpapi.Config{
-		Store: p.store, Policies: p.config.Policies, Fields: p.config.Gateway.Fields,
-		Ready: p.ready.checks, Log: p.log.With("door", "http"),
-	})
+	api, err := p.newAPI()
 	if err != nil {
 		return err
 	}
@@ -49,30 +73,35 @@ func (p *Program) startGateway(context.Context) error {
 		p.log.Warn("the file has no gateway.routes: the gateway stays shut", "file", p.config.File)
 		return nil
 	}
-	limit, err := httplimit.New(p.store, p.config.Policies, httplimit.Config{
-		Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter, Observe: p.observe(),
-	})
-	if err != nil {
-		return err
-	}
-	g, err := gateway.New(gateway.Config{
-		Routes: routes, Limit: limit.Wrap, Client: c.Client,
-		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: p.log.With("door", "gateway"),
-	})
+	g, err := p.newGateway(routes)
 	if err != nil {
 		return err
 	}
 	d := &door{name: "gateway", flag: "listen-gateway", addr: c.Listen, handler: g}
 	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
+		pair := &keyPair{certFile: c.CertFile, keyFile: c.KeyFile, log: p.log}
+		if err := pair.load(time.Now()); err != nil {
 			return fmt.Errorf("gateway: --tls-cert %s, --tls-key %s: %w", c.CertFile, c.KeyFile, err)
 		}
-		d.cert = &cert
+		d.cert = pair.get
 	}
 	p.stops = append(p.stops, func(context.Context) { g.Close() })
 	p.gateway = d
 	return p.open(d)
+}
+
+func (p *Program) newGateway(routes []gateway.Route) (*gateway.Gateway, error) {
+	c := p.config.Gateway
+	limit, err := httplimit.New(p.store, p.config.Policies, httplimit.Config{
+		Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter, Observe: p.observe(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Config{
+		Routes: routes, Limit: limit.Wrap, Client: c.Client,
+		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: p.log.With("door", "gateway"),
+	})
 }
 
 func (p *Program) routes() []gateway.Route {
