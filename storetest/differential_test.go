@@ -14,13 +14,13 @@ var (
 	decisions = flag.Int("decisions", usual(), "that the differential runs compare")
 )
 
-// usual is how long the runs are: a second or two, or the full length if WEIR_LONG
+// usual is how long the runs are: a few seconds, or the full length if WEIR_LONG
 // is set.
 func usual() int {
 	if os.Getenv("WEIR_LONG") != "" {
 		return 5_000_000
 	}
-	return 200_000
+	return 1_000_000
 }
 
 func openMemory(tb testing.TB) Harness {
