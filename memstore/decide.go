@@ -80,7 +80,8 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 	if err := t.answer(c, r); err != nil {
 		return err
 	}
-	*d = r.Limit.Decision(t.res, t.now)
+	*d = weir.Decision{}
+	decision(d, r.Limit, &t.res, t.now)
 	return nil
 }
 
