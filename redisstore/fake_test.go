@@ -61,7 +61,7 @@ type call struct {
 	name                 string
 	clock, slack, mode   int64
 	keys                 []string
-	verbs, ns, ats, refs []int64
+	verbs, ns, refs []int64
 	more                 []string
 }
 
