@@ -2,9 +2,7 @@ package memstore
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc64"
 	"math"
 
 	"github.com/floodweir/weir"
@@ -12,60 +10,25 @@ import (
 	"github.com/floodweir/weir/memstore/internal/hold"
 	"github.com/floodweir/weir/memstore/internal/siphash"
 	"github.com/floodweir/weir/memstore/internal/slab"
+	"github.com/floodweir/weir/memstore/internal/snapfile"
 )
-
-var errDamaged = errors.New("damaged")
 
 // load makes s, which is new, know what a snapshot says. After an error s must
 // not be used.
 func (s *Store) load(file []byte) error {
-	switch {
-	case len(file) < len(magic)+1 || string(file[:len(magic)]) != magic:
-		return errors.New("not a snapshot of this package")
-	case file[len(magic)] != version:
-		return fmt.Errorf("written in version %d of the format, want version %d", file[len(magic)], version)
-	case len(file) < headerLen+1+crcLen:
-		return fmt.Errorf("%w: cut short at %d bytes", errDamaged, len(file))
+	r, err := snapfile.NewReader(file)
+	if err != nil {
+		return err
 	}
-	body, sum := file[:len(file)-crcLen], binary.LittleEndian.Uint64(file[len(file)-crcLen:])
-	if got := crc64.Checksum(body, crcTable); got != sum {
-		return fmt.Errorf("%w: checksum is %016x, want %016x", errDamaged, got, sum)
-	}
-	d := &decoder{rest: body[len(magic)+1:]}
-	s.hash = stableHasher(siphash.Key{K0: d.word(), K1: d.word()})
-	l := &loader{store: s, decoder: d, now: s.clock.now()}
-	l.ahead = max(0, d.int()-l.now)
+	s.hash = stableHasher(siphash.Key{K0: r.Word(), K1: r.Word()})
+	l := &loader{Reader: r, store: s, now: s.clock.now()}
+	l.ahead = max(0, r.Int()-l.now)
 	return l.sections()
 }
 
-// A decoder reads numbers. What is wrong is found in bad, once.
-type decoder struct {
-	rest []byte
-	bad  error
-}
-
-func (d *decoder) bytes(n int64) []byte {
-	if n < 0 || n > int64(len(d.rest)) {
-		d.bad, n = fmt.Errorf("%w: cut short", errDamaged), 0
-		d.rest = nil
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b
-}
-
-func (d *decoder) word() uint64 {
-	if b := d.bytes(8); len(b) == 8 {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (d *decoder) int() int64 { return int64(d.word()) }
-
-// A loader puts what a decoder reads into a store.
+// A loader puts what is read into a store.
 type loader struct {
-	*decoder
+	*snapfile.Reader
 	store  *Store
 	limits []weir.Limit
 	now    int64
@@ -73,14 +36,14 @@ type loader struct {
 }
 
 func (l *loader) sections() error {
-	for l.bad == nil {
-		section := l.bytes(1)
+	for l.Err == nil {
+		section := l.Bytes(1)
 		if len(section) == 0 {
 			break
 		}
 		if section[0] == sectionEnd {
-			if len(l.rest) > 0 {
-				return fmt.Errorf("%w: %d bytes after the end", errDamaged, len(l.rest))
+			if l.Len() > 0 {
+				return fmt.Errorf("%w: %d bytes after the end", snapfile.ErrDamaged, l.Len())
 			}
 			return nil
 		}
@@ -88,15 +51,15 @@ func (l *loader) sections() error {
 			return err
 		}
 	}
-	return l.bad
+	return l.Err
 }
 
 func (l *loader) section(kind byte) error {
-	n := l.int()
+	n := l.Int()
 	if kind == sectionLimit {
-		text := string(l.bytes(n))
-		if l.bad != nil {
-			return l.bad
+		text := string(l.Bytes(n))
+		if l.Err != nil {
+			return l.Err
 		}
 		limit, err := weir.ParseLimit(text)
 		if err != nil {
@@ -107,23 +70,23 @@ func (l *loader) section(kind byte) error {
 	}
 	record := map[byte]func() error{sectionNarrow: l.narrow, sectionWide: l.wide, sectionHold: l.hold}[kind]
 	if record == nil {
-		return fmt.Errorf("%w: section %q is not known", errDamaged, kind)
+		return fmt.Errorf("%w: section %q is not known", snapfile.ErrDamaged, kind)
 	}
 	for range n {
 		if err := record(); err != nil {
 			return err
 		}
-		if l.bad != nil {
-			return l.bad
+		if l.Err != nil {
+			return l.Err
 		}
 	}
 	return nil
 }
 
 func (l *loader) narrow() error {
-	hash, w := l.word(), l.word()
+	hash, w := l.Word(), l.Word()
 	us, rem := unpack(w)
-	if l.bad != nil || hash == 0 || us > lastInstant+algo.MaxSpan {
+	if l.Err != nil || hash == 0 || us > lastInstant+algo.MaxSpan {
 		return l.wrong("narrow state")
 	}
 	us = max(1, us-l.ahead)
@@ -138,10 +101,10 @@ func (l *loader) narrow() error {
 }
 
 func (l *loader) wide() error {
-	hash, limit := l.word(), l.limit()
-	raw := l.bytes(8 * min(l.int(), math.MaxInt32))
-	if l.bad != nil {
-		return l.bad
+	hash, limit := l.Word(), l.limit()
+	raw := l.Bytes(8 * min(l.Int(), math.MaxInt32))
+	if l.Err != nil {
+		return l.Err
 	}
 	rule := limit.Rule()
 	words := make([]int64, len(raw)/8)
@@ -166,12 +129,12 @@ func (l *loader) wide() error {
 }
 
 func (l *loader) hold() error {
-	h := hold.Hold{Name: hold.Name{State: l.word(), ID: l.word()}}
+	h := hold.Hold{Name: hold.Name{State: l.Word(), ID: l.Word()}}
 	limit := l.limit()
-	h.Settled = l.int() != 0
-	h.N, h.Actual, h.At, h.Deadline = l.int(), l.int(), l.int(), l.int()
+	h.Settled = l.Int() != 0
+	h.N, h.Actual, h.At, h.Deadline = l.Int(), l.Int(), l.Int(), l.Int()
 	sh := l.store.shard(h.State)
-	if l.bad != nil || h.State == 0 || h.ID == 0 || sh.holds.Find(h.Name) != nil {
+	if l.Err != nil || h.State == 0 || h.ID == 0 || sh.holds.Find(h.Name) != nil {
 		return l.wrong("reservation")
 	}
 	if err := l.room(1); err != nil {
@@ -189,11 +152,11 @@ func (l *loader) hold() error {
 
 // limit reads the number of a limit of the file.
 func (l *loader) limit() weir.Limit {
-	i := l.int()
-	if l.bad == nil && (i < 0 || i >= int64(len(l.limits))) {
-		l.bad = fmt.Errorf("%w: limit %d of %d", errDamaged, i, len(l.limits))
+	i := l.Int()
+	if l.Err == nil && (i < 0 || i >= int64(len(l.limits))) {
+		l.Err = fmt.Errorf("%w: limit %d of %d", snapfile.ErrDamaged, i, len(l.limits))
 	}
-	if l.bad != nil {
+	if l.Err != nil {
 		return weir.Limit{}
 	}
 	return l.limits[i]
@@ -202,10 +165,10 @@ func (l *loader) limit() weir.Limit {
 // wrong is what is wrong with a record: that it could not be read, or that no
 // store wrote it.
 func (l *loader) wrong(record string) error {
-	if l.bad != nil {
-		return l.bad
+	if l.Err != nil {
+		return l.Err
 	}
-	return fmt.Errorf("%w: %s that no store wrote", errDamaged, record)
+	return fmt.Errorf("%w: %s that no store wrote", snapfile.ErrDamaged, record)
 }
 
 // room takes n of MaxKeys.
