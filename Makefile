@@ -95,7 +95,7 @@ test-long: need ## the differential run at full length: function, memory and Red
 
 .PHONY: traffic
 traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each
-	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run=Traffic ./...
+	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)' .
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
 	@mkdir -p .bin && cd tools && GOWORK=off go build -o ../.bin/tally ./tally

@@ -58,11 +58,11 @@ func (c *fakeConn) asked() [][]string {
 
 // A call is a Command as lua/main.lua reads it.
 type call struct {
-	name                 string
-	clock, slack, mode   int64
-	keys                 []string
-	verbs, ns, refs []int64
-	more                 []string
+	name               string
+	clock, slack, mode int64
+	keys               []string
+	verbs, ns, refs    []int64
+	more               []string
 }
 
 func parseCall(cmd redisstore.Command) call {
