@@ -140,7 +140,7 @@ func TestNothingIsEchoed(t *testing.T) {
 func TestKeysOfARequest(t *testing.T) {
 	store, keys := recording()
 	h := wrap(t, store, set(t, policy.Config{
-		Name: "p", Limits: limits("1/s"), Match: policy.Match{Paths: []string{"/users/{id}"}},
+		Name: "p", Limits: limits("1/s"), Match: policy.Match{Paths: []string{"/users/{id}"}, Hosts: []string{"a.example"}},
 		Key: []policy.KeyPart{
 			{Source: policy.ClientIP}, {Source: policy.Method}, {Source: policy.Host}, {Source: policy.Path}, {Source: policy.Header, Name: "x-user"},
 			{Source: policy.Query, Name: "q"}, {Source: policy.Cookie, Name: "c"}, {Source: policy.Constant, Name: "k"},

@@ -116,6 +116,9 @@ func (p *Policy) compileKey(f *faults) {
 		if k.Source == Path && len(c.Match.Paths) == 0 {
 			f.add(field, quoted("path"), "want match.paths with it: the key holds the pattern that matched, never the path itself")
 		}
+		if k.Source == Host && len(c.Match.Hosts) == 0 && k.Name == "" {
+			f.add(field, quoted("host"), "want match.hosts with it: a client may send any host, and each would be a bucket")
+		}
 		if k.Source == Header {
 			k.Name = canonical(k.Name)
 		}

@@ -75,7 +75,7 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 		b = append(b, ':')
 		return append(b, value...)
 	case Header:
-		return appendValue(b, single(s.a.Header(k.Name)))
+		return appendValue(b, k.credentials(single(s.a.Header(k.Name))))
 	case Query:
 		return appendValue(b, single(s.a.Query(k.Name)))
 	case Cookie:
@@ -105,6 +105,20 @@ func single(values []string) string {
 		}
 	}
 	return value
+}
+
+// credentials is the one spelling of a value of Authorization, whose scheme has no case
+// and ends at any space (RFC 9110, section 11.4): or a client would have a bucket for
+// each of "Bearer", "bearer" and "BEARER". Values of other headers are as they are.
+func (k *part) credentials(value string) string {
+	if k.Name != "Authorization" && k.Name != "Proxy-Authorization" {
+		return value
+	}
+	i := strings.IndexAny(value, " \t")
+	if i < 0 {
+		return value
+	}
+	return strings.ToLower(value[:i]) + " " + strings.TrimLeft(value[i:], " \t")
 }
 
 // appendAddr appends the bucket of an address: an IPv4 address itself, in whatever
@@ -185,6 +199,9 @@ func (k *part) override(p *Policy, text string) (value, want string) {
 	}
 	if len(text) > maxText || text != strings.TrimSpace(text) {
 		return "", "want at most " + strconv.Itoa(maxText) + " bytes without space around them"
+	}
+	if k.Source == Header {
+		text = k.credentials(text)
 	}
 	return text, ""
 }

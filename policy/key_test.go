@@ -76,6 +76,33 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
+// TestCredentials: spelling the scheme of Authorization otherwise is no way to another
+// bucket (S7); the credentials themselves keep their case.
+func TestCredentials(t *testing.T) {
+	strict := weir.MustLimit("1/h")
+	p := mustNew(t, policy.Config{
+		Key:       []policy.KeyPart{part(policy.Header, "authorization")},
+		Overrides: []policy.Override{{Key: []string{"BEARER  vip"}, Limits: []weir.Limit{strict}}},
+	})
+	for value, want := range map[string]string{
+		"Bearer K": "p|8:bearer K", "bearer K": "p|8:bearer K", "BEARER   K ": "p|8:bearer K", "Bearer\tK": "p|8:bearer K",
+		"Bearer k": "p|8:bearer k", "Basic K": "p|7:basic K", "K": "p|1:K",
+	} {
+		if k, _ := keyOf(t, p, request{header: map[string][]string{"Authorization": {value}}}); k != want {
+			t.Errorf("key of %q = %q, want %q", value, k, want)
+		}
+	}
+	var q policy.Questions
+	mustSet(t, p).Ask(&q, request{header: map[string][]string{"Authorization": {"bearer vip"}}})
+	if !q.Requests[0].Limit.Equal(strict) {
+		t.Errorf("limit of bearer vip = %v, want its override", q.Requests[0].Limit)
+	}
+	p = mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "X-Token")}})
+	if k, _ := keyOf(t, p, request{header: map[string][]string{"X-Token": {"A  B"}}}); k != "p|4:A  B" {
+		t.Errorf("key of another header = %q, want it as it is", k)
+	}
+}
+
 func TestMethodKey(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Method, "")}})
 	for method, want := range map[string]string{"GET": "p|3:GET", "get": "p|3:GET", "BREW": "p|1:*", "XYZ1": "p|1:*", "": "p|1:*"} {

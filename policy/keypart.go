@@ -33,7 +33,7 @@ const (
 	// Method is the method. Methods that neither HTTP defines nor Match.Methods lists
 	// are one.
 	Method Source = "method"
-	// Host is the host name, without case, port and trailing dot.
+	// Host is the host name, without case, port and trailing dot. It needs Match.Hosts.
 	Host Source = "host"
 	// Constant is the text Name.
 	Constant Source = "const"

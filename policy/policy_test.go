@@ -127,6 +127,7 @@ func TestNewErrors(t *testing.T) {
 				part(policy.Constant, ""), part(policy.Cookie, "a;b"), part(policy.Header, "x-a"), part(policy.Header, "X-A"), part(policy.Constant, "a\n"),
 			}
 		}},
+		{"a host that anybody sends", func(c *policy.Config) { c.Key = []policy.KeyPart{part(policy.Host, "")} }},
 		{"too many keys", func(c *policy.Config) {
 			c.Key = nil
 			for i := range 17 {
@@ -165,7 +166,7 @@ func TestNewErrors(t *testing.T) {
 			}
 		}},
 		{"overrides of other parts", func(c *policy.Config) {
-			c.Match.Paths = []string{"/a/*"}
+			c.Match.Paths, c.Match.Hosts = []string{"/a/*"}, []string{"*.example.com"}
 			c.Key = []policy.KeyPart{part(policy.Path, ""), part(policy.Method, ""), part(policy.Host, ""), part(policy.Constant, "x"), part(policy.Header, "X-A")}
 			for i, bad := range []string{"/a/b", "BREW", "*.example.com", "y", " a "} {
 				key := []string{"/a/*", "GET", "example.com", "x", "a"}

@@ -131,7 +131,14 @@ func TestPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := policy.NewSet(per)
+	tenants, err := policy.New(policy.Config{
+		Name: "per-tenant", Match: policy.Match{Hosts: []string{"*.shop.example"}, Headers: map[string][]string{"X-User": {"nobody"}}},
+		Key: []policy.KeyPart{{Source: policy.Host}}, Limits: []weir.Limit{weir.MustLimit("1/h")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.NewSet(per, tenants)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +161,9 @@ func TestPolicy(t *testing.T) {
 		{`{"policy":"per-client","key":["203.0.113.7","vip"]}`, `"remaining":48`},
 		{`{"policy":"per-client","key":["192.0.2.1"]}`, `"expected":"2 parts, as policy per-client has"`},
 		{`{"policy":"per-client","key":["localhost","ann"]}`, `"field":"key[0]","value":"localhost","expected":"an IP address"`},
+		{`{"policy":"per-tenant","key":"a.shop.example"}`, `"ok":true`},
+		{`{"policy":"per-tenant","key":"A.shop.example.:443"}`, `"ok":false`},
+		{`{"policy":"per-tenant","key":"evil.example"}`, `"expected":"a key that policy per-tenant matches"`},
 		{`{"policy":"other","key":"x"}`, `"field":"policy","value":"\"other\""`},
 	} {
 		if w := ask(a, "POST", "/v1/take", step.body); !strings.Contains(w.Body.String(), step.want) {

@@ -25,6 +25,9 @@ func newNamed(p *policy.Policy) (*named, error) {
 		if part.Source == policy.Path {
 			match.Paths = c.Match.Paths // the pattern that matches is the key
 		}
+		if part.Source == policy.Host {
+			match.Hosts = c.Match.Hosts
+		}
 		if part.Source != policy.Constant {
 			n.parts = append(n.parts, part)
 		}

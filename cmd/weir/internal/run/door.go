@@ -63,8 +63,10 @@ func (d *door) start() error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:          slog.NewLogLogger(d.log.With("door", d.name).Handler(), slog.LevelDebug),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * counts as every request does
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:                     slog.NewLogLogger(d.log.With("door", d.name).Handler(), slog.LevelDebug),
 	}
 	serve := d.server.Serve
 	if d.cert != nil {

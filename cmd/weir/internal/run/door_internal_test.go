@@ -259,6 +259,22 @@ func TestHeadersThatNeverEnd(t *testing.T) {
 	}
 }
 
+// TestOptionsOfTheServer: a request about no path is handled, and so limited, as every
+// other is.
+func TestOptionsOfTheServer(t *testing.T) {
+	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })})
+	conn, err := net.Dial("tcp", d.bound.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patient))
+	io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("OPTIONS * = %v, %v, want the answer of the handler", res, err)
+	}
+}
+
 func TestURL(t *testing.T) {
 	for addr, want := range map[string]string{"[::]:8000": "http://127.0.0.1:8000", "0.0.0.0:80": "http://127.0.0.1:80", "[::1]:81": "http://[::1]:81", "192.0.2.1:82": "http://192.0.2.1:82"} {
 		bound, err := net.ResolveTCPAddr("tcp", addr)
