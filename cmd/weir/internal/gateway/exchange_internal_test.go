@@ -31,3 +31,41 @@ func TestRefusedBodyThatNeverComes(t *testing.T) {
 		t.Errorf("the connection gives %v, want its end", err)
 	}
 }
+
+// A stream of HTTP/2 that waits in a queue for longer than a body may stop is whole
+// when its turn comes.
+func TestQueuedStreamKeepsItsBody(t *testing.T) {
+	const patience = 50 * time.Millisecond
+	pr, pw := io.Pipe()
+	turnCame := make(chan struct{})
+	go func() {
+		io.WriteString(pw, "bo")
+		<-turnCame
+		io.WriteString(pw, "dy")
+		pw.Close()
+	}()
+	queue := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn := time.NewTimer(3 * patience)
+		defer turn.Stop()
+		<-turn.C
+		close(turnCame)
+		if _, err := io.Copy(w, r.Body); err != nil {
+			t.Errorf("the body after its wait: %v", err)
+		}
+	})
+	s := httptest.NewUnstartedServer(guardBody(patience, queue))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	defer s.Close()
+	tr := &http.Transport{Protocols: s.Config.Protocols}
+	defer tr.CloseIdleConnections()
+	res, err := (&http.Client{Transport: tr}).Post(s.URL, "text/plain", pr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "body" || res.ProtoMajor != 2 {
+		t.Errorf("%s: %q, %v, want the body over HTTP/2", res.Proto, body, err)
+	}
+}
