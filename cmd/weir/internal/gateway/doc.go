@@ -19,6 +19,7 @@
 // An upstream that cannot be reached is answered with 502, one that stays silent
 // for longer than its timeout with 504, a body that stops for as long with 408,
 // one that is too large with 413: each a problem document that tells the client
-// nothing about the inside. The log names the route and the upstream, at most
-// once a second for each.
+// nothing about the inside. A client that takes nothing of its answer for a minute
+// is cut off. The log names the route and the upstream, at most once a second for
+// each.
 package gateway

@@ -26,6 +26,10 @@ type Config struct {
 	// passed on and added to. That of everybody else is replaced.
 	Client httplimit.ClientAddress
 
+	// SendTimeout is how long a client may take nothing of an answer that is there for
+	// it; a minute if zero. It bounds how long one that does not read keeps a slot.
+	SendTimeout time.Duration
+
 	// RequestID gives every request an X-Request-Id, which the upstream and the
 	// client see. That of a trusted proxy is kept.
 	RequestID bool
@@ -76,12 +80,16 @@ const (
 	DefaultDialTimeout = 5 * time.Second
 )
 
+// DefaultSendTimeout is that of a Config.
+const DefaultSendTimeout = time.Minute
+
 // A Gateway is a reverse proxy. It is an http.Handler, safe for concurrent use.
 type Gateway struct {
 	handler   http.Handler
 	log       *slog.Logger
 	client    httplimit.ClientAddress
 	ids       bool // every request has an X-Request-Id
+	send      time.Duration
 	upstreams map[string]*upstream
 }
 
@@ -93,10 +101,16 @@ func New(c Config) (*Gateway, error) {
 	if c.AccessLog < 0 {
 		return nil, fmt.Errorf("gateway: access log: want 0 or more requests per line, got %d", c.AccessLog)
 	}
+	if c.SendTimeout < 0 {
+		return nil, fmt.Errorf("gateway: send timeout: want 0 or more, got %v", c.SendTimeout)
+	}
+	if c.SendTimeout == 0 {
+		c.SendTimeout = DefaultSendTimeout
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, upstreams: map[string]*upstream{}}
+	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, send: c.SendTimeout, upstreams: map[string]*upstream{}}
 	routes := new(router)
 	for i, r := range c.Routes {
 		if r.Path == "" {

@@ -146,6 +146,51 @@ func TestSlotOfABrokenAnswer(t *testing.T) {
 	}
 }
 
+// TestSlotOfAClientThatDoesNotRead: an answer that nobody takes is given up, over
+// HTTP/1.1 and HTTP/2; one that pauses by itself is not.
+func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
+	const patience = 100 * time.Millisecond
+	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pause" {
+			w.WriteHeader(200)
+			http.NewResponseController(w).Flush()
+			timer := time.NewTimer(3 * patience)
+			defer timer.Stop()
+			<-timer.C
+			io.WriteString(w, "after a pause")
+			return
+		}
+		for piece := make([]byte, 64<<10); ; {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	})
+	l := everybody(t, "1 concurrency")
+	gw := start(t, gateway.Config{Routes: to(up), Limit: l.wrap, SendTimeout: patience})
+	for _, h2 := range []bool{false, true} {
+		tr := &http.Transport{Protocols: new(http.Protocols)}
+		tr.Protocols.SetHTTP1(!h2)
+		tr.Protocols.SetUnencryptedHTTP2(h2)
+		defer tr.CloseIdleConnections()
+		client := &http.Client{Transport: tr, Timeout: patient}
+		res, err := client.Get(gw + "/pause")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "after a pause" {
+			t.Errorf("%s: %q, %v, want what comes after a pause", res.Proto, body, err)
+		}
+		res.Body.Close()
+		within(t, "the slot is free", func() bool { return l.taken(t) == 0 })
+		if res, err = client.Get(gw + "/endless"); err != nil {
+			t.Fatal(err)
+		}
+		within(t, "the answer that nobody reads is given up", func() bool { return l.active.Load() == 0 && l.taken(t) == 0 })
+		res.Body.Close()
+	}
+}
+
 // TestClientsThatLeaveTheQueue: who is held back and goes away leaves nothing behind,
 // and keeps the place in the queue that was charged.
 func TestClientsThatLeaveTheQueue(t *testing.T) {

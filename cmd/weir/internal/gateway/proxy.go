@@ -41,6 +41,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = x.watch(r.Body, r.ContentLength)
 	}
+	w = &sender{w, x.conn, p.gateway.send}
 	if upgrade := r.Header["Upgrade"]; switchable(upgrade) {
 		w = &tunneler{w, p.route.Timeout}
 	} else if upgrade != nil {
