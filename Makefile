@@ -20,6 +20,9 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\
 # Where things run side by side: what the race detector is worth its time for.
 racy := . memstore/... policy httplimit/... cmd/weir/internal/...
 
+# What only the tests of e2e reach.
+SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
+
 .NOTPARALLEL:
 
 .PHONY: help
@@ -78,15 +81,17 @@ bench: ## every benchmark; BENCH=regexp and BENCHTIME choose
 
 .PHONY: generate
 generate: ## run go generate everywhere
-	@for m in $(modules) ./e2e ./tools; do (cd $$m && go generate ./...) || exit 1; done
+	@for m in $(modules) ./e2e; do (cd $$m && go generate ./...) || exit 1; done
 
 .PHONY: cover
-cover: need ## statement coverage of each module by its own tests; profiles in cover/
-	@mkdir -p cover; for m in $(modules); do \
+cover: need ## statement coverage of each module by its own tests, and by those of e2e; profiles in cover/
+	@mkdir -p cover; for m in . ./cmd/weir ./weirfile; do \
 		profile=$(CURDIR)/cover/$$(echo $$m | tr -c 'a-z\n' _).out; \
 		(cd $$m && go test -coverpkg=./... -coverprofile=$$profile ./... >/dev/null && \
 			echo "$$m: $$(go tool cover -func=$$profile | tail -n 1 | awk '{ print $$NF }')") || exit 1; \
 	done
+	@cd e2e && go test -p=1 -coverpkg=$(SHARED) -coverprofile=../cover/e2e.out ./... >/dev/null && \
+		echo "redisstore and contrib, by e2e: $$(go tool cover -func=../cover/e2e.out | tail -n 1 | awk '{ print $$NF }')"
 
 .PHONY: test-long
 test-long: need ## the differential run at full length: function, memory and Redis against the model
