@@ -191,29 +191,28 @@ func (l Limit) Fingerprint() uint64 {
 
 // Decision is what a store answers for the result r of l's rule at the instant
 // now, in µs.
-func (l Limit) Decision(r algo.Result, now int64) Decision {
-	return Decision{
-		OK:         r.OK,
-		Limit:      l,
-		Granted:    r.Granted,
-		Remaining:  max(0, r.Balance),
-		RetryAfter: span(r.Retry),
-		ResetAfter: span(r.Reset),
-		Delay:      span(r.Delay),
-		At:         time.UnixMicro(now),
-	}
+func (l Limit) Decision(r algo.Result, now int64) (d Decision) {
+	d.Fill(l, &r, now)
+	return d
 }
 
-// span is µs as a Duration; one that is too long to be said saturates just below
-// Never, which only algo.Never becomes.
+// Fill makes d what [Limit.Decision] returns, in its place: a copy of a Decision
+// costs a store in this process more than some of its decisions.
+func (d *Decision) Fill(l Limit, r *algo.Result, now int64) {
+	d.OK, d.Limit, d.Granted, d.Remaining = r.OK, l, r.Granted, max(0, r.Balance)
+	d.RetryAfter, d.ResetAfter, d.Delay = span(r.Retry), span(r.Reset), span(r.Delay)
+	d.At, d.Degraded = time.UnixMicro(now), Exact
+}
+
+// span is µs as a Duration. One that is too long to be said is just below Never.
 func span(us int64) time.Duration {
 	switch {
+	case us <= math.MaxInt64/int64(time.Microsecond):
+		return time.Duration(us) * time.Microsecond
 	case us == algo.Never:
 		return Never
-	case us > math.MaxInt64/int64(time.Microsecond):
-		return Never - 1
 	}
-	return time.Duration(us) * time.Microsecond
+	return Never - 1
 }
 
 // micros is d in µs, exactly.

@@ -81,7 +81,7 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 		return err
 	}
 	*d = weir.Decision{}
-	decision(d, r.Limit, &t.res, t.now)
+	d.Fill(r.Limit, &t.res, t.now)
 	return nil
 }
 

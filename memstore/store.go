@@ -3,10 +3,8 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/algo"
@@ -89,7 +87,7 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		if r.Verb == weir.Return {
 			s.sooner()
 		}
-		decision(d, r.Limit, &res, now)
+		d.Fill(r.Limit, &res, now)
 		return true
 	}
 }
@@ -127,28 +125,9 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		if r.Verb == weir.Return {
 			s.sooner()
 		}
-		decision(d, r.Limit, &res, a.Now)
+		d.Fill(r.Limit, &res, a.Now)
 		return true
 	}
-}
-
-// decision puts into d, which is zero, what Limit.Decision says. It is here because
-// to copy a Decision takes longer than to make one.
-func decision(d *weir.Decision, l weir.Limit, r *algo.Result, now int64) {
-	d.OK, d.Limit, d.Granted, d.Remaining = r.OK, l, r.Granted, max(0, r.Balance)
-	d.RetryAfter, d.ResetAfter, d.Delay = span(r.Retry), span(r.Reset), span(r.Delay)
-	d.At = time.UnixMicro(now)
-}
-
-// span is µs as a Duration. One that is too long to be said is just below Never.
-func span(us int64) time.Duration {
-	switch {
-	case us <= math.MaxInt64/int64(time.Microsecond):
-		return time.Duration(us) * time.Microsecond
-	case us == algo.Never:
-		return weir.Never
-	}
-	return weir.Never - 1
 }
 
 // wide decides on a state that is known and does not fit a word, in its place. It
@@ -180,7 +159,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if a.Op == algo.Return {
 		s.sooner()
 	}
-	decision(d, r.Limit, &res, a.Now)
+	d.Fill(r.Limit, &res, a.Now)
 	return true
 }
 

@@ -1,13 +1,11 @@
 package memstore
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
@@ -79,23 +77,5 @@ func TestSlabs(t *testing.T) {
 	}
 	if len(w.limits.list) != 0 {
 		t.Errorf("%d limits are kept for nobody", len(w.limits.list))
-	}
-}
-
-// A decision says what Limit.Decision says.
-func TestDecision(t *testing.T) {
-	limit := weir.MustLimit("2/s")
-	for _, us := range []int64{0, 1, 1_000_000, math.MaxInt64/1000 - 1, math.MaxInt64 / 1000, math.MaxInt64/1000 + 1, algo.Never - 1, algo.Never} {
-		for _, r := range []algo.Result{
-			{OK: true, Granted: us, Balance: us, Reset: us},
-			{Balance: -us, Retry: us, Reset: 3},
-			{OK: true, Delay: us, Retry: 2},
-		} {
-			var d weir.Decision
-			decision(&d, limit, &r, 1_767_225_600_000_001)
-			if want := limit.Decision(r, 1_767_225_600_000_001); d != want {
-				t.Errorf("%+v: %+v, want %+v", r, d, want)
-			}
-		}
 	}
 }
