@@ -13,7 +13,7 @@ import (
 // program, and while Redis is away every request goes by its policy.
 func TestRedisComesAndGoes(t *testing.T) {
 	port := strconv.Itoa(redistest.FreePort(t))
-	upstream := startNginx(t)
+	upstream := startNginx(t, nginxConf, "/warm")
 	gateway, api := launchGateway(t, build(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
 	for range 2 {
 		awaitStatus(t, api+"/readyz", http.StatusServiceUnavailable)

@@ -7,15 +7,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // echoConf is an nginx that says what it takes each request for. Its own paths are
@@ -43,20 +40,9 @@ http {
 // startEcho starts it, and returns its URL and the requests that it has seen.
 func startEcho(t *testing.T) (url string, seen func() []string) {
 	t.Helper()
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Fatalf("this test needs a real nginx: install it (Debian: apt-get install nginx-light): %v", err)
-	}
-	dir, port := t.TempDir(), strconv.Itoa(redistest.FreePort(t))
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(echoConf)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	startProcess(t, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", conf)
-	url = "http://127.0.0.1:" + port
-	awaitStatus(t, url+"/ready", http.StatusOK)
-	return url, func() []string {
-		data, err := os.ReadFile(filepath.Join(dir, "access.log"))
+	n := startNginx(t, echoConf, "/ready")
+	return n.url, func() []string {
+		data, err := os.ReadFile(n.log)
 		if err != nil {
 			t.Fatal(err)
 		}

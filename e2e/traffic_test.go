@@ -56,7 +56,7 @@ func TestTrafficMemory(t *testing.T) {
 func traffic(t *testing.T, store string, gateways int) {
 	duration := trafficTime(t)
 	binary := build(t)
-	upstream := startNginx(t)
+	upstream := startNginx(t, nginxConf, "/warm")
 	var urls []string
 	for range gateways {
 		urls = append(urls, startGateway(t, binary, upstream.url, store, fmt.Sprintf("%d/s burst %d", trafficRate, trafficBurst)))
@@ -209,20 +209,22 @@ http {
 }
 `
 
-func startNginx(t *testing.T) *nginx {
+// startNginx starts an nginx with a configuration in which DIR and PORT are to be
+// filled in, and waits until it answers at the path ready.
+func startNginx(t *testing.T, conf, ready string) *nginx {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
 		t.Fatalf("this test needs a real nginx: install it (Debian: apt-get install nginx-light): %v", err)
 	}
 	dir, port := t.TempDir(), strconv.Itoa(redistest.FreePort(t))
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(nginxConf)), 0o600); err != nil {
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(conf)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startProcess(t, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", conf)
+	startProcess(t, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", file)
 	n := &nginx{"http://127.0.0.1:" + port, filepath.Join(dir, "access.log")}
-	awaitStatus(t, n.url+"/warm", http.StatusOK)
+	awaitStatus(t, n.url+ready, http.StatusOK)
 	return n
 }
 
