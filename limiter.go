@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -50,7 +51,7 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 		return nil, fmt.Errorf("weir: limit: %w: want a limit such as MustLimit(\"10/s\"), got the zero Limit", ErrInvalid)
 	case c.MaxWaiters < 0:
 		return nil, fmt.Errorf("weir: MaxWaiters: %w: want 0 or more, got %d", ErrInvalid, c.MaxWaiters)
-	case len(c.Prefix) > MaxKey/2 || hasZero(c.Prefix):
+	case len(c.Prefix) > MaxKey/2 || strings.IndexByte(c.Prefix, 0) >= 0:
 		return nil, fmt.Errorf("weir: Prefix: %w: want at most %d bytes without a zero byte, got %.40q", ErrInvalid, MaxKey/2, c.Prefix)
 	}
 	l := &Limiter{store: store}
@@ -63,15 +64,6 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	}
 	l.rules.Store(&rules{limit: limit})
 	return l, nil
-}
-
-func hasZero(s string) bool {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Limit is the limit in force.
@@ -119,8 +111,6 @@ func (l *Limiter) do(ctx context.Context, verb Verb, key string, n int64) (Decis
 	}
 	return l.store.Do(ctx, l.Request(verb, key, n))
 }
-
-var errEmptyKey = fmt.Errorf("weir: key: %w: want a key of at least 1 byte, got an empty one", ErrInvalid)
 
 // Take consumes n tokens of key if all of them fit, and none otherwise. A cost
 // of 0 is a Peek; a cost above the limit's capacity is denied with RetryAfter

@@ -95,6 +95,8 @@ const (
 	CarryReset
 )
 
+var errEmptyKey = fmt.Errorf("weir: key: %w: want a key of at least 1 byte, got an empty one", ErrInvalid)
+
 // Validate reports the first thing that keeps r from being decided, as an error
 // that wraps ErrInvalid. Stores call it before they do anything.
 func (r *Request) Validate() error {
@@ -102,7 +104,7 @@ func (r *Request) Validate() error {
 	case r.Limit.IsZero():
 		return fmt.Errorf("weir: limit: %w: a request needs a limit, got the zero Limit", ErrInvalid)
 	case r.Key == "":
-		return fmt.Errorf("weir: key: %w: want a key of at least 1 byte, got an empty one", ErrInvalid)
+		return errEmptyKey
 	case len(r.Key) > MaxKey:
 		return fmt.Errorf("weir: key: %w: want at most %d bytes, got %d", ErrInvalid, MaxKey, len(r.Key))
 	case r.N < 0:
