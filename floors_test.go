@@ -58,13 +58,22 @@ var house = map[string]place{
 	"contrib/rueidis": {floor: 4, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis": {floor: 4, third: []string{"github.com/redis/go-redis/v9"}},
 	"weirfile":        {floor: 4, third: []string{"go.yaml.in/yaml/v4"}},
+	"weirfile/expr":   {floor: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
 
 	// The doors of the program. None knows another; internal/run joins them.
-	"cmd/weir/internal/problem": {floor: 4}, // an answer that several doors give
-	"cmd/weir/internal/*":       {floor: 5},
-	"cmd/weir/internal/run":     {floor: 6},
-	"cmd/weir/internal/cli":     {floor: 7, third: []string{"github.com/spf13/cobra"}},
-	"cmd/weir":                  {floor: 8},
+	"cmd/weir/internal/problem":   {floor: 4},                                        // an answer that several doors give
+	"cmd/weir/internal/ratelimit": {floor: 4, third: []string{"go.yaml.in/yaml/v4"}}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/rls": {floor: 5, third: []string{
+		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
+	}},
+	"cmd/weir/internal/respd":     {floor: 5, third: []string{"github.com/tidwall/redcon"}},
+	"cmd/weir/internal/metrics":   {floor: 5, third: []string{"github.com/prometheus/client_golang"}},
+	"cmd/weir/internal/telemetry": {floor: 5, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
+	"cmd/weir/internal/watch":     {floor: 5, third: []string{"github.com/fsnotify/fsnotify"}},
+	"cmd/weir/internal/*":         {floor: 5},
+	"cmd/weir/internal/run":       {floor: 6, third: []string{"google.golang.org/grpc"}},
+	"cmd/weir/internal/cli":       {floor: 7, third: []string{"github.com/spf13/cobra"}},
+	"cmd/weir":                    {floor: 8},
 
 	// Never tagged and never imported by what stands below.
 	"benchmarks": {floor: 9},

@@ -26,6 +26,10 @@ type Config struct {
 	// negative: nobody is told a time at which they would be denied again.
 	RetryJitter time.Duration
 
+	// Local decides for policies whose OnStoreError is Local while the store does not:
+	// see package failover. It is required if there is one.
+	Local weir.Store
+
 	// Observe, if not nil, is told what became of a request, once for each policy
 	// that it fell under. It is called before the handler and has to be quick.
 	Observe func(*http.Request, Event)

@@ -23,6 +23,19 @@ type Config struct {
 	// It may not be above the capacity of a limit: no request would ever pass.
 	Cost int64
 
+	// CostOf, if not nil, measures the cost of each request. Cost then stands for a
+	// request that cannot be measured.
+	CostOf Measure
+
+	// Settle says what the response makes of the cost; nothing if zero.
+	Settle Settle
+
+	// Count says which requests count; CountAdmitted if empty.
+	Count Count
+
+	// Failures are the statuses that Count calls a failure; 400 to 599 if empty.
+	Failures []StatusRange
+
 	// OnDenied is the answer to a denied request.
 	OnDenied OnDenied
 
@@ -32,6 +45,20 @@ type Config struct {
 
 	// Mode is Enforce if empty.
 	Mode Mode
+
+	// Percent, from 1 to 100, enforces the policy for so many of a hundred keys; the
+	// others are in Shadow. A key stays on its side as long as Percent does not
+	// change, and one that is enforced stays so as Percent grows. 100 if zero.
+	Percent int
+
+	// Candidate are limits to try out beside Limits: they decide in shadow about the
+	// same requests, as a policy of the name NAME~candidate, whatever the policies
+	// decide.
+	Candidate []weir.Limit
+
+	// Carry says what becomes of a key's tokens when its limits change in a Set that
+	// follows another.
+	Carry weir.Carry
 
 	// Overrides give certain keys limits of their own.
 	Overrides []Override
@@ -46,7 +73,40 @@ const (
 	Open FailMode = "open"
 	// Closed refuses the request.
 	Closed FailMode = "closed"
+	// Local decides by this process's share of the limits, kept in its memory.
+	Local FailMode = "local"
 )
+
+// A Count says which requests count against the limits of a policy.
+type Count string
+
+// The counts. A door that does not see responses counts those that it admits for
+// CountFailures and CountSuccesses.
+const (
+	// CountAdmitted counts what is admitted.
+	CountAdmitted Count = "admitted"
+	// CountAll counts what is denied too, into debt: who does not slow down stays out.
+	CountAll Count = "all"
+	// CountFailures counts what is answered with one of Failures.
+	CountFailures Count = "failures"
+	// CountSuccesses counts what is answered with none of Failures.
+	CountSuccesses Count = "successes"
+)
+
+// A StatusRange is the statuses of responses from First to Last.
+type StatusRange struct{ First, Last int }
+
+// Settle says where a response tells what its request cost. The cost that is known
+// before is reserved and then settled: what was too much goes back, what was too
+// little is charged, into debt if need be. At most one of Header and JSON is set. A
+// response that does not tell leaves the cost as it was.
+type Settle struct {
+	// Header is a response header with a whole number in it.
+	Header string
+	// JSON is where the number stands in a response body in JSON, as names of members
+	// joined by dots: usage.total_tokens.
+	JSON string
+}
 
 // A Mode says how a policy is applied.
 type Mode string
@@ -64,7 +124,9 @@ const (
 // An Override replaces the limits of one key.
 type Override struct {
 	// Key has one value for every part of the policy's key, in its order. A value
-	// for ClientIP is an address, or a prefix as long as those that share a bucket.
+	// for ClientIP is an address, or a prefix. In other values '*' stands for any
+	// text, as it does alone for ClientIP. A key that an override names exactly has
+	// its limits; any other key those of the first override that fits.
 	Key []string
 
 	// Limits replace the limits of the policy.

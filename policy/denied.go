@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // An OnDenied describes the answer to a denied request. Its zero value is status
@@ -23,6 +24,14 @@ type OnDenied struct {
 	// Headers are added to the answer. Fields that the door sets itself, such as
 	// Retry-After, and those of the connection are refused.
 	Headers map[string]string
+
+	// Redirect is a URL or a path to send the client to. Status is then 303 if zero, or
+	// one of 302, 303, 307 and 308, and Body is empty.
+	Redirect string
+
+	// Wait, up to a minute, holds a denied request back for at most so long, until it
+	// can be admitted; it is denied at once if it could not be. None if zero.
+	Wait time.Duration
 }
 
 // ProblemJSON is the Body of an answer as the RateLimit draft describes it: a

@@ -35,6 +35,13 @@ const (
 	Method Source = "method"
 	// Host is the host name, without case, port and trailing dot. It needs Match.Hosts.
 	Host Source = "host"
+	// Claim is the claim Name of a JSON Web Token that something in front of the door
+	// has verified: Name is that of a claim, or a path of members joined by dots. The
+	// token is the Bearer of Authorization or, after an @ in Name, another header's
+	// value: a whole token, or its payload alone. The token is read, not verified.
+	Claim Source = "claim"
+	// Expression is the text Of. Name is empty.
+	Expression Source = "cel"
 	// Constant is the text Name.
 	Constant Source = "const"
 )
@@ -43,6 +50,7 @@ const (
 type KeyPart struct {
 	Source Source
 	Name   string // see the sources; empty for those that do not mention it
+	Of     Text   // of an Expression
 }
 
 // ParseKeyPart reads a part from text: client.ip, client.ip/56, header:NAME,
@@ -57,7 +65,7 @@ func ParseKeyPart(text string) (KeyPart, error) {
 	} else if source == string(ClientIP) {
 		named, source = false, text // its bits stand after a slash
 	}
-	k := KeyPart{Source(source), name}
+	k := KeyPart{Source: Source(source), Name: name}
 	if want := k.fault(); want != "" || named && name == "" {
 		if want == "" {
 			want = wantKeyPart

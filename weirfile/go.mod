@@ -7,4 +7,6 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0
 )
 
+require cel.dev/cel-go v0.33.2 // indirect
+
 replace github.com/floodweir/weir => ../
