@@ -1,0 +1,142 @@
+package watch_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/cmd/weir/internal/watch"
+)
+
+// patient is a time within which everything in a test happens, or has failed.
+const patient = 10 * time.Second
+
+func watching(t *testing.T, c watch.Config) *watch.Watcher {
+	t.Helper()
+	if c.Quiet == 0 {
+		c.Quiet = 10 * time.Millisecond
+	}
+	w, err := watch.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func changes(t *testing.T, w *watch.Watcher, what string) {
+	t.Helper()
+	select {
+	case <-w.Changed():
+	case <-time.After(patient):
+		t.Fatalf("%s: nothing was told", what)
+	}
+}
+
+// TestChanges replaces a file in every way that people have. The look without being
+// told is too rare to help.
+func TestChanges(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	write(t, file, "one")
+	w := watching(t, watch.Config{Paths: []string{file}, Look: time.Hour})
+
+	write(t, file, "two")
+	changes(t, w, "written in place")
+
+	write(t, filepath.Join(dir, "new"), "three")
+	if err := os.Rename(filepath.Join(dir, "new"), file); err != nil {
+		t.Fatal(err)
+	}
+	changes(t, w, "renamed over")
+
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	changes(t, w, "removed")
+	write(t, file, "four")
+	changes(t, w, "there again")
+}
+
+// TestMountedLinks swaps the link by which a ConfigMap is replaced.
+func TestMountedLinks(t *testing.T) {
+	dir := t.TempDir()
+	for _, version := range []string{"v1", "v2"} {
+		if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, version, "weir.yaml"), version)
+	}
+	link := func(to, name string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(dir, "tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "tmp"), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("v1", "..data")
+	link(filepath.Join("..data", "weir.yaml"), "weir.yaml")
+	w := watching(t, watch.Config{Paths: []string{filepath.Join(dir, "weir.yaml")}, Look: time.Hour})
+	link("v2", "..data")
+	changes(t, w, "the link leads elsewhere")
+	write(t, filepath.Join(dir, "v2", "weir.yaml"), "v2 again")
+	changes(t, w, "written where the link leads")
+}
+
+// TestDirectory watches all files of a directory.
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	w := watching(t, watch.Config{Paths: []string{dir}, Look: time.Hour})
+	write(t, filepath.Join(dir, "a.yaml"), "a")
+	changes(t, w, "a new file")
+	write(t, filepath.Join(dir, "a.yaml"), "b")
+	changes(t, w, "another content")
+}
+
+// TestSameContent: a file that is written anew with what it had has not changed.
+func TestSameContent(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	write(t, file, "one")
+	w := watching(t, watch.Config{Paths: []string{file}, Look: time.Hour})
+	write(t, file, "one")
+	write(t, filepath.Join(dir, "another"), "file")
+	select {
+	case <-w.Changed():
+		t.Error("a change was told of a file that has none")
+	case <-time.After(200 * time.Millisecond):
+	}
+	write(t, file, "two")
+	changes(t, w, "after that")
+}
+
+// TestLook notices what nobody tells: the directory is not there when the watch
+// begins.
+func TestLook(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	file := filepath.Join(dir, "weir.yaml")
+	w := watching(t, watch.Config{Paths: []string{file}, Look: 20 * time.Millisecond})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, "one")
+	changes(t, w, "a file in a new directory")
+	w.Close()
+	w.Close()
+}
+
+func TestNoPaths(t *testing.T) {
+	if _, err := watch.New(watch.Config{}); err == nil {
+		t.Error("New without paths = nil, want an error")
+	}
+}
