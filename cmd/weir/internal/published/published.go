@@ -1,0 +1,179 @@
+package published
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/redisstore"
+)
+
+const (
+	key = "weir:1:policies"
+
+	// Keep is how many versions are kept.
+	Keep = 20
+
+	// MaxSize is the largest text, in bytes.
+	MaxSize = 4 << 20
+
+	maxNote = 1024
+)
+
+// A Version is what was published once.
+type Version struct {
+	Number int64     `json:"version"`
+	At     time.Time `json:"at"`             // by the clock of who published it
+	By     string    `json:"by,omitempty"`   // who published it, as they say
+	Note   string    `json:"note,omitempty"` // why, as they say
+	Text   string    `json:"text,omitempty"` // the policy file
+}
+
+// A Draft is what is to be published.
+type Draft struct {
+	Text string
+	By   string
+	Note string
+
+	// After is the version that has to be the current one; any if nil. It is 0 where
+	// nothing was published yet.
+	After *int64
+}
+
+// ErrNone is the error where nothing was published, or not that version.
+var ErrNone = errors.New("published: there is no such version")
+
+// A Conflict is the error of a Draft whose After is not the current version.
+type Conflict struct{ Current int64 }
+
+// Error implements error.
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("published: the current version is %d by now", c.Current)
+}
+
+// publish numbers a version and makes it the current one, in one step.
+//
+// KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] how many
+// to keep; ARGV[3] the version that has to be current, or "". Returns the new number,
+// or its negative predecessor, less one, if ARGV[3] is another.
+const publish = `
+local current = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= current then
+  return -current - 1
+end
+local number = current + 1
+redis.call('HSET', KEYS[1], 'v:' .. string.format('%.0f', number), ARGV[1], 'version', string.format('%.0f', number))
+redis.call('HDEL', KEYS[1], 'v:' .. string.format('%.0f', number - tonumber(ARGV[2])))
+return number
+`
+
+// Publish makes d the current version and returns it. The error is a *Conflict if
+// another came first. The text is not checked.
+func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error) {
+	v := Version{At: time.Now().UTC().Truncate(time.Second), By: d.By, Note: d.Note, Text: d.Text}
+	switch {
+	case d.Text == "" || len(d.Text) > MaxSize:
+		return v, fmt.Errorf("published: text: %w: want 1 to %d bytes, got %d", weir.ErrInvalid, MaxSize, len(d.Text))
+	case len(d.Note) > maxNote || len(d.By) > maxNote:
+		return v, fmt.Errorf("published: note: %w: want at most %d bytes, got %d", weir.ErrInvalid, maxNote, max(len(d.Note), len(d.By)))
+	}
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return v, err
+	}
+	after := ""
+	if d.After != nil {
+		after = strconv.FormatInt(*d.After, 10)
+	}
+	reply, err := ask(ctx, conn, redisstore.Command{
+		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after},
+	})
+	if err != nil {
+		return v, err
+	}
+	v.Number, err = strconv.ParseInt(reply, 10, 64)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("published: the store answered %.40q", reply)
+	case v.Number < 0:
+		return v, &Conflict{-v.Number - 1}
+	}
+	return v, nil
+}
+
+// Current is the number of the current version, or 0 if nothing was published.
+func Current(ctx context.Context, conn redisstore.Conn) (int64, error) {
+	reply, err := ask(ctx, conn, get("version"))
+	if errors.Is(err, ErrNone) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(reply, 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("published: field version of %s: want a number, got %.40q", key, reply)
+	}
+	return n, nil
+}
+
+// Get is the version of the given number, or ErrNone.
+func Get(ctx context.Context, conn redisstore.Conn, number int64) (Version, error) {
+	reply, err := ask(ctx, conn, get("v:"+strconv.FormatInt(number, 10)))
+	if err != nil {
+		return Version{}, err
+	}
+	var v Version
+	if err := json.Unmarshal([]byte(reply), &v); err != nil || v.Text == "" {
+		return Version{}, fmt.Errorf("published: field v:%d of %s: want a version in JSON, got %.40q", number, key, reply)
+	}
+	v.Number = number
+	return v, nil
+}
+
+// List is the versions that are kept, the current one first.
+func List(ctx context.Context, conn redisstore.Conn) ([]Version, error) {
+	n, err := Current(ctx, conn)
+	var vs []Version
+	for ; err == nil && n > 0 && len(vs) < Keep; n-- {
+		v, e := Get(ctx, conn, n)
+		switch {
+		case errors.Is(e, ErrNone):
+			return vs, nil
+		case e != nil:
+			return vs, e
+		}
+		vs = append(vs, v)
+	}
+	return vs, err
+}
+
+// read is a field of the hash KEYS[1], or "": an answer of nothing is an error in one
+// client and a value in another.
+const read = `return redis.call('HGET', KEYS[1], ARGV[1]) or ''`
+
+func get(field string) redisstore.Command {
+	return redisstore.Command{Head: []string{"EVAL", read, "1"}, Keys: []string{key}, Args: []string{field}}
+}
+
+// ask sends one command and returns the one text that answers it; ErrNone if there is
+// none.
+func ask(ctx context.Context, conn redisstore.Conn, c redisstore.Command) (string, error) {
+	var replies [1]redisstore.Reply
+	conn.Do(ctx, []redisstore.Command{c}, replies[:])
+	r := replies[0]
+	switch {
+	case r.Err != nil && strings.HasPrefix(r.Err.Error(), "NOPERM"):
+		return "", fmt.Errorf("published: the user of the store may not use %s: %w", key, r.Err)
+	case r.Err != nil:
+		return "", fmt.Errorf("published: %w", r.Err)
+	case len(r.Items) == 0 || r.Items[0] == "":
+		return "", ErrNone
+	}
+	return r.Items[0], nil
+}
