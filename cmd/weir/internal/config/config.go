@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,8 +30,24 @@ type Config struct {
 
 	Gateway  Gateway
 	HTTP     HTTP
+	GRPC     GRPC
+	RESP     RESP
+	Admin    Admin
 	Policies *policy.Set
-	Log      Log
+
+	// Published takes the policies from the store instead, as soon as there are some.
+	Published bool
+
+	// Watch reads the file again when it changes.
+	Watch bool
+
+	// Deadline is how long a decision of a Redis may take, and Nodes among how many
+	// processes a limit is divided where it is made without.
+	Deadline time.Duration
+	Nodes    int
+
+	Log       Log
+	Decisions Decisions
 
 	// DrainDelay is how long the doors stay open after a signal to stop, while
 	// /readyz already fails; Drain is how long requests may take to end after that.
@@ -50,7 +67,33 @@ type Gateway struct {
 }
 
 // HTTP is the door of questions. Listen may be Off.
-type HTTP struct{ Listen string }
+type HTTP struct {
+	Listen string
+	Client httplimit.ClientAddress // of those who ask at /v1/auth
+}
+
+// GRPC is the door of Envoy's protocol. Listen may be Off.
+type GRPC struct {
+	Listen            string
+	Config            string // a directory or a file; "" for none
+	CertFile, KeyFile string // both or none
+	ClientCAFile      string
+	OnStoreError      policy.FailMode // "" for an error
+	ResponseHeaders   bool
+	Shadow            bool
+}
+
+// RESP is the door of CL.THROTTLE. Listen may be Off.
+type RESP struct{ Listen, Password string }
+
+// Admin is the door of those who run the program. Listen may be Off.
+type Admin struct{ Listen, Token string }
+
+// Decisions say how many decisions are logged: one of so many, or none if zero.
+type Decisions struct {
+	Admitted, Denied int
+	Keys             string // "hash", "plain" or "off"
+}
 
 // Demo reports whether this is the demonstration: no file was named.
 func (c *Config) Demo() bool { return c.File == "" }
@@ -82,10 +125,24 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c.Gateway.Client = file.Gateway.Client
 	c.Gateway.Fields = file.Gateway.Fields
 	c.Gateway.RetryJitter = file.Gateway.RetryJitter
+	c.HTTP.Client = file.HTTP.Client
+	c.GRPC.OnStoreError = file.GRPC.OnStoreError
+	c.GRPC.ResponseHeaders = file.GRPC.ResponseHeaders
+	c.GRPC.Shadow = file.GRPC.Shadow
 	inFile := map[string]string{
 		"store":          file.Store,
 		"listen-gateway": file.Gateway.Listen,
 		"listen-http":    file.HTTP.Listen,
+		"listen-grpc":    file.GRPC.Listen,
+		"listen-resp":    file.RESP.Listen,
+		"listen-admin":   file.Admin.Listen,
+		"grpc-config":    file.GRPC.Config,
+	}
+	if d := file.Failover.Deadline; d != 0 {
+		inFile["deadline"] = d.String()
+	}
+	if n := file.Failover.Nodes; n != 0 {
+		inFile["nodes"] = strconv.Itoa(n)
 	}
 	var faults []error
 	for _, setting := range Settings() {
@@ -121,18 +178,46 @@ func read(name string) (*weirfile.File, error) {
 
 // check looks at the settings together.
 func (c *Config) check() (faults []error) {
-	g := c.Gateway
 	if c.Snapshot != "" && c.Store != "memory" {
 		faults = append(faults, fmt.Errorf("--snapshot %q: want --store memory with it; a Redis keeps its own", c.Snapshot))
 	}
-	if (g.CertFile == "") != (g.KeyFile == "") {
+	if c.Published && c.Store == "memory" {
+		faults = append(faults, errors.New("--policies store: want the --store of a Redis with it, where they are published"))
+	}
+	if (c.Gateway.CertFile == "") != (c.Gateway.KeyFile == "") {
 		faults = append(faults, errors.New("--tls-cert and --tls-key: want both or none"))
 	}
-	if _, port, _ := net.SplitHostPort(g.Listen); g.Listen == c.HTTP.Listen && g.Listen != Off && port != "0" {
-		faults = append(faults, fmt.Errorf("--listen-gateway and --listen-http: both are %s, want two addresses", g.Listen))
+	if (c.GRPC.CertFile == "") != (c.GRPC.KeyFile == "") {
+		faults = append(faults, errors.New("--grpc-tls-cert and --grpc-tls-key: want both or none"))
 	}
-	if g.Listen == Off && c.HTTP.Listen == Off {
-		faults = append(faults, errors.New("--listen-gateway and --listen-http: both are off, want at least one door"))
+	if c.GRPC.ClientCAFile != "" && c.GRPC.CertFile == "" {
+		faults = append(faults, errors.New("--grpc-client-ca: want --grpc-tls-cert and --grpc-tls-key with it"))
+	}
+	return append(faults, c.checkDoors()...)
+}
+
+// checkDoors looks for doors in one place.
+func (c *Config) checkDoors() (faults []error) {
+	doors := []struct{ flag, listen string }{
+		{"--listen-gateway", c.Gateway.Listen}, {"--listen-http", c.HTTP.Listen}, {"--listen-grpc", c.GRPC.Listen},
+		{"--listen-resp", c.RESP.Listen}, {"--listen-admin", c.Admin.Listen},
+	}
+	var open int
+	for i, d := range doors {
+		if d.listen == Off {
+			continue
+		}
+		if d.flag != "--listen-admin" { // which answers no question about a limit
+			open++
+		}
+		for _, e := range doors[:i] {
+			if _, port, _ := net.SplitHostPort(d.listen); d.listen == e.listen && port != "0" {
+				faults = append(faults, fmt.Errorf("%s and %s: both are %s, want two addresses", e.flag, d.flag, d.listen))
+			}
+		}
+	}
+	if open == 0 {
+		faults = append(faults, errors.New("--listen-gateway, --listen-http, --listen-grpc and --listen-resp: all are off, want at least one door"))
 	}
 	return faults
 }

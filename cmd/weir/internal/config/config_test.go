@@ -71,7 +71,11 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("flag %q, env %q: store %q, http %q", test.flag, test.env, c.Store, c.HTTP.Listen)
 		}
 	}
+	token := file(t, "correct-horse-battery\n")
 	good := map[string]string{
+		"listen-grpc": ":0", "listen-resp": "[::1]:6380", "listen-admin": "off", "policies": "file", "watch": "false",
+		"deadline": "1s", "nodes": "3", "grpc-config": "ratelimit", "grpc-tls-cert": "", "grpc-tls-key": "", "grpc-client-ca": "",
+		"resp-password-file": token, "admin-token-file": token, "log-decisions": "1000", "log-denials": "1", "log-keys": "plain",
 		"store": "redis+cluster://a:1,b:2", "snapshot": "", "listen-gateway": "off", "listen-http": "[::1]:0",
 		"tls-cert": "", "tls-key": "", "request-id": "true", "access-log": "7", "drain": "1m", "drain-delay": "5s", "log": "json", "log-level": "debug",
 	}
@@ -95,6 +99,13 @@ func TestBadSettings(t *testing.T) {
 		"drain":       {"10", "-1s", "long"},
 		"log":         {"TEXT"},
 		"log-level":   {"loud"},
+		"deadline":    {"0s", "50", "2m"},
+		"nodes":       {"0", "-1", "100001", "many"},
+		"policies":    {"redis"},
+		"log-keys":    {"all"},
+
+		"admin-token-file":   {"/nowhere", os.DevNull, file(t, "two words"), file(t, "\n"), file(t, strings.Repeat("x", 5000))},
+		"resp-password-file": {t.TempDir()},
 	} {
 		for _, v := range values {
 			_, err := config.Load(config.Source{Flags: map[string]string{name: v}, Env: env()})
@@ -102,6 +113,36 @@ func TestBadSettings(t *testing.T) {
 				t.Errorf("--%s %s: %v, want an error that names both and says what is wanted", name, v, err)
 			}
 		}
+	}
+}
+
+// What contradicts something else is said with both names.
+func TestTogether(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"policies", "store"}, "--policies store: want the --store of a Redis"},
+		{[]string{"grpc-tls-cert", "c"}, "--grpc-tls-cert and --grpc-tls-key: want both or none"},
+		{[]string{"grpc-client-ca", "c"}, "--grpc-client-ca: want --grpc-tls-cert"},
+		{[]string{"listen-admin", "127.0.0.1:8080"}, "--listen-http and --listen-admin: both are 127.0.0.1:8080"},
+		{[]string{"listen-gateway", "off", "listen-http", "off", "listen-grpc", "off", "listen-resp", "off"}, "all are off"},
+	} {
+		flags := map[string]string{}
+		for i := 0; i < len(test.flags); i += 2 {
+			flags[test.flags[i]] = test.flags[i+1]
+		}
+		if _, err := config.Load(config.Source{Flags: flags, Env: env()}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v, want %q", test.flags, err, test.want)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	path := file(t, "correct-horse-battery\r\n")
+	c, err := config.Load(config.Source{Env: env("WEIR_ADMIN_TOKEN_FILE", path, "WEIR_RESP_PASSWORD_FILE", path)})
+	if err != nil || c.Admin.Token != "correct-horse-battery" || c.RESP.Password != c.Admin.Token {
+		t.Errorf("the secrets are %q and %q, %v", c.Admin.Token, c.RESP.Password, err)
 	}
 }
 

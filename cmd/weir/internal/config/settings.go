@@ -2,12 +2,15 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -54,6 +57,75 @@ func Settings() []Setting {
 		{
 			"listen-http", "127.0.0.1:8080", "`ADDRESS` on which the HTTP API listens, or off",
 			func(c *Config, v string) error { c.HTTP.Listen = v; return checkAddress(v) },
+		},
+		{
+			"listen-grpc", "127.0.0.1:8081", "`ADDRESS` on which Envoy's rate limit protocol is spoken, or off",
+			func(c *Config, v string) error { c.GRPC.Listen = v; return checkAddress(v) },
+		},
+		{
+			"listen-resp", "127.0.0.1:6380", "`ADDRESS` on which CL.THROTTLE is answered to clients of Redis, or off",
+			func(c *Config, v string) error { c.RESP.Listen = v; return checkAddress(v) },
+		},
+		{
+			"listen-admin", "127.0.0.1:9090", "`ADDRESS` of metrics, explanations and profiles, or off",
+			func(c *Config, v string) error { c.Admin.Listen = v; return checkAddress(v) },
+		},
+		{
+			"policies", "file", "where policies come from: `file`, or store for those that weir apply published there",
+			func(c *Config, v string) error { c.Published = v == "store"; return oneOf(v, "file", "store") },
+		},
+		{
+			"watch", "true", "`true` to read the file again when it changes; SIGHUP does in any case",
+			func(c *Config, v string) (err error) { c.Watch, err = parseBool(v); return err },
+		},
+		{
+			"deadline", failover.DefaultDeadline.String(), "`TIME` after which a decision of a Redis is made without it, by the policy's on_store_error",
+			func(c *Config, v string) (err error) { c.Deadline, err = parsePositive(v); return err },
+		},
+		{
+			"nodes", "1", "among how many processes, `N`, a limit is divided for on_store_error: local",
+			func(c *Config, v string) (err error) {
+				if c.Nodes, err = parseCount(v); err == nil && (c.Nodes == 0 || c.Nodes > maxNodes) {
+					err = fmt.Errorf("want 1 to %d", maxNodes)
+				}
+				return err
+			},
+		},
+		{
+			"grpc-config", "", "`PATH` of a directory or file in the format of envoyproxy/ratelimit, which --listen-grpc serves",
+			func(c *Config, v string) error { c.GRPC.Config = v; return nil },
+		},
+		{
+			"grpc-tls-cert", "", "`FILE` with the certificate chain of --listen-grpc in PEM; with --grpc-tls-key it speaks TLS",
+			func(c *Config, v string) error { c.GRPC.CertFile = v; return nil },
+		},
+		{
+			"grpc-tls-key", "", "`FILE` with the private key of --listen-grpc in PEM",
+			func(c *Config, v string) error { c.GRPC.KeyFile = v; return nil },
+		},
+		{
+			"grpc-client-ca", "", "`FILE` with the authorities in PEM one of which must have signed a client's certificate",
+			func(c *Config, v string) error { c.GRPC.ClientCAFile = v; return nil },
+		},
+		{
+			"resp-password-file", "", "`FILE` with the password that clients of --listen-resp give with AUTH",
+			func(c *Config, v string) (err error) { c.RESP.Password, err = secret(v); return err },
+		},
+		{
+			"admin-token-file", "", "`FILE` with the token that --listen-admin asks for; it needs one where other machines can reach it",
+			func(c *Config, v string) (err error) { c.Admin.Token, err = secret(v); return err },
+		},
+		{
+			"log-decisions", "0", "log one of `N` decisions that admit; 0 for none",
+			func(c *Config, v string) (err error) { c.Decisions.Admitted, err = parseCount(v); return err },
+		},
+		{
+			"log-denials", "0", "log one of `N` decisions that deny; 0 for none",
+			func(c *Config, v string) (err error) { c.Decisions.Denied, err = parseCount(v); return err },
+		},
+		{
+			"log-keys", "hash", "how a decision in the log names its key: `hash`, plain or off",
+			func(c *Config, v string) error { c.Decisions.Keys = v; return oneOf(v, "hash", "plain", "off") },
 		},
 		{
 			"tls-cert", "", "`FILE` with the certificate chain of the gateway in PEM; with --tls-key it speaks TLS",
@@ -146,6 +218,40 @@ func parseCount(v string) (int, error) {
 	}
 	return int(n), nil
 }
+
+// maxNodes is more processes than anybody runs.
+const maxNodes = 100_000
+
+func parsePositive(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 || d > time.Minute {
+		return 0, fmt.Errorf("want a duration above 0 and up to 1m such as 50ms")
+	}
+	return d, nil
+}
+
+// secret is what a file says, without the line end; "" for no file.
+func secret(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("want a file that can be read: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	s := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("want a file that can be read: %w", err)
+	case s == "" || len(text) > maxSecret || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return "", fmt.Errorf("want a file with one line of 1 to %d bytes without spaces", maxSecret)
+	}
+	return s, nil
+}
+
+const maxSecret = 4096
 
 func parseDuration(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
