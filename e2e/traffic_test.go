@@ -116,12 +116,12 @@ func build(t *testing.T) string {
 }
 
 // startProcess runs a program until the end of the test, which shows what it said
-// if it fails.
+// if it fails. Doors of Weir that no flag opens are shut: their ports may be taken.
 func startProcess(t *testing.T, path string, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
 	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), "TZ=UTC")
+	cmd.Env = append(os.Environ(), "TZ=UTC", "WEIR_LISTEN_GRPC=off", "WEIR_LISTEN_RESP=off", "WEIR_LISTEN_ADMIN=off")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func launchGateway(t *testing.T, binary, upstream, store, limit string) (gateway
 		t.Fatal(err)
 	}
 	gateway, api := freeAddress(t), freeAddress(t)
-	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api)
+	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api, "--deadline", "5s")
 	return "http://" + gateway, "http://" + api
 }
 

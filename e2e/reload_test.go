@@ -1,0 +1,266 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// A program under test that is told to reload.
+type serving struct {
+	gateway, api, admin string
+	file                string
+	process             *os.Process
+}
+
+// serve runs the program with the text of a file, in which UPSTREAM is filled in.
+func serve(t *testing.T, binary, text string, args ...string) *serving {
+	t.Helper()
+	s := &serving{file: filepath.Join(t.TempDir(), "weir.yaml")}
+	s.write(t, text)
+	gateway, api, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	s.gateway, s.api, s.admin = "http://"+gateway, "http://"+api, "http://"+admin
+	cmd := exec.Command(binary, append([]string{"serve", s.file, "--listen-gateway", gateway, "--listen-http", api,
+		"--listen-admin", admin, "--listen-grpc", "off", "--listen-resp", "off", "--deadline", "5s"}, args...)...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.process = cmd.Process
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("weir said:\n%s", log.String())
+		}
+	})
+	awaitStatus(t, s.api+"/readyz", http.StatusOK)
+	return s
+}
+
+// write replaces the file at once, as an editor does.
+func (s *serving) write(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(s.file+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.file+".new", s.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await polls a URL until its body has a text.
+func awaitText(t *testing.T, url, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var last string
+	for !strings.Contains(last, text) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			body, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			last = string(body)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s says %q, want %q", url, last, text)
+		}
+	}
+}
+
+const reloadFile = `
+gateway:
+  routes:
+    - { path: /, upstream: "UPSTREAM", timeout: TIMEOUT }
+policies:
+  - name: everybody
+    match: { paths: ["/"] }
+    key: ["const:everybody"]
+    limits: ["LIMIT"]
+    on_store_error: closed
+    carry: as_is
+`
+
+// TestReloadUnderLoad changes the file again and again, sometimes to nonsense, while
+// requests come as fast as they can: none fails, and in no span of time do more reach
+// nginx than the loosest of the limits admits.
+func TestReloadUnderLoad(t *testing.T) {
+	duration := trafficTime(t)
+	binary, upstream := build(t), startNginx(t, nginxConf, "/warm")
+	text := func(i int) string {
+		limit := []string{"100/s burst 50", "100/s burst 40", "80/s burst 50"}[i%3]
+		if i%4 == 3 {
+			return "policies: nonsense"
+		}
+		return strings.NewReplacer("UPSTREAM", upstream.url, "LIMIT", limit, "TIMEOUT", fmt.Sprintf("%ds", 10+i%50)).Replace(reloadFile)
+	}
+	s := serve(t, binary, text(0))
+	var admitted, denied, failed atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				res, err := client.Get(s.gateway + "/")
+				if err != nil {
+					t.Error(err)
+					failed.Add(1)
+					continue
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+				switch res.StatusCode {
+				case http.StatusOK:
+					admitted.Add(1)
+				case http.StatusTooManyRequests:
+					denied.Add(1)
+				default:
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	reloads := 0
+	for tick := time.NewTicker(150 * time.Millisecond); ctx.Err() == nil; reloads++ {
+		s.write(t, text(reloads+1))
+		if reloads%5 == 0 {
+			s.process.Signal(syscall.SIGHUP)
+		}
+		<-tick.C
+	}
+	wg.Wait()
+	seen := upstream.times(t)
+	worst, from, to := excess(seen, 100, 50)
+	t.Logf("%d requests in %v with %d changes of the file: %d admitted, %d denied, %d failed; the fullest span, %.3f to %.3f s, has %+.1f against 50 + 100·t",
+		admitted.Load()+denied.Load()+failed.Load(), duration, reloads, admitted.Load(), denied.Load(), failed.Load(), from, to, worst)
+	if failed.Load() != 0 || reloads < 10 || admitted.Load() < 100 || denied.Load() < 100 {
+		t.Error("want no failed request, ten changes, and a hundred requests of each kind")
+	}
+	if worst > 1 {
+		t.Errorf("%.1f more than 50 + 100·t reached nginx in some span, want none (but one for the way to its log)", worst)
+	}
+}
+
+// excess is by how many requests the fullest span of time is above burst + rate·t.
+func excess(times []float64, rate, burst float64) (worst, from, to float64) {
+	worst = -burst
+	least, at := 0.0, 0.0 // the smallest i - rate·t so far, and where
+	for i, t := range times {
+		if v := float64(i) - rate*t; i == 0 || v < least {
+			least, at = v, t
+		}
+		if over := float64(i) + 1 - rate*t - least - burst; over > worst {
+			worst, from, to = over, at-times[0], t-times[0]
+		}
+	}
+	return worst, from, to
+}
+
+// TestReloadRefuses: a broken file changes nothing, and log, /readyz and a metric say
+// so; a good one is in force at once.
+func TestReloadRefuses(t *testing.T) {
+	upstream := startNginx(t, nginxConf, "/warm")
+	text := strings.NewReplacer("UPSTREAM", upstream.url, "TIMEOUT", "10s")
+	s := serve(t, build(t), text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 2", 1)))
+	mustGet(t, s.gateway+"/")
+	s.write(t, "policies: [{ name: everybody }]")
+	awaitText(t, s.api+"/readyz", "the last reload changed nothing")
+	awaitText(t, s.api+"/readyz", `"ready":true`)
+	awaitText(t, s.admin+"/metrics", "weir_policies_last_reload_successful 0")
+	mustGet(t, s.gateway+"/") // the second of two, as before
+	awaitStatus(t, s.gateway+"/", http.StatusTooManyRequests)
+	s.write(t, text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 3", 1)))
+	awaitText(t, s.admin+"/metrics", "weir_policies_last_reload_successful 1")
+	awaitStatus(t, s.gateway+"/", http.StatusTooManyRequests) // carried over as it is: nothing left
+}
+
+// TestPublished: what is published is in force at every node within a second, what is
+// broken nowhere, and a rollback is what it says.
+func TestPublished(t *testing.T) {
+	redis := redistest.Start(t)
+	store := "redis://" + redis.Addr
+	upstream, binary := startNginx(t, nginxConf, "/warm"), build(t)
+	text := strings.NewReplacer("UPSTREAM", upstream.url, "TIMEOUT", "10s")
+	first := text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 1", 1))
+	nodes := []*serving{
+		serve(t, binary, first, "--store", store, "--policies", "store"),
+		serve(t, binary, first, "--store", store, "--policies", "store"),
+	}
+	weir := func(stdin string, args ...string) (string, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Env = append(os.Environ(), "WEIR_STORE="+store)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	mustSay := func(want, stdin string, args ...string) {
+		t.Helper()
+		if out, err := weir(stdin, args...); err != nil || !strings.Contains(out, want) {
+			t.Fatalf("weir %v = %v: %s, want %q", args, err, out, want)
+		}
+	}
+	second := strings.Replace(reloadFile, "LIMIT", "1/h burst 5", 1)
+	mustSay("published version 1", text.Replace(second), "apply", "-", "--note", "more")
+	start := time.Now()
+	for _, n := range nodes {
+		awaitText(t, n.api+"/readyz", "1 from version 1 in the store")
+	}
+	t.Logf("both nodes follow after %v", time.Since(start).Round(time.Millisecond))
+	if took := time.Since(start); took > time.Second+500*time.Millisecond {
+		t.Errorf("the nodes follow after %v, want within a second", took)
+	}
+	for i := range 5 {
+		mustGet(t, nodes[i%2].gateway+"/")
+	}
+	for _, n := range nodes {
+		awaitStatus(t, n.gateway+"/", http.StatusTooManyRequests)
+	}
+	if out, err := weir("policies: nonsense", "apply", "-"); err == nil || !strings.Contains(out, "stdin:1:") {
+		t.Errorf("apply of nonsense = %v: %s, want where the fault stands", err, out)
+	}
+	// Another program, or a newer one, may publish what this one cannot read.
+	if _, err := redistest.Dial(redis.Addr); err != nil {
+		t.Fatal(err)
+	}
+	redis.Do(t, "HSET", "weir:1:policies", "version", "2", "v:2", `{"version":2,"text":"policies: nonsense"}`)
+	for _, n := range nodes {
+		awaitText(t, n.api+"/readyz", "the last reload changed nothing")
+		awaitText(t, n.api+"/readyz", "1 from version 1 in the store")
+	}
+	if out, err := weir(text.Replace(second), "apply", "-", "--after", "1"); err == nil || !strings.Contains(out, "2 is the current one") {
+		t.Errorf("apply --after 1 = %v: %s, want a refusal that names the current version", err, out)
+	}
+	mustSay("published version 3", "", "rollback", "1")
+	for _, n := range nodes {
+		awaitText(t, n.api+"/readyz", "1 from version 3 in the store")
+		awaitStatus(t, n.gateway+"/", http.StatusTooManyRequests) // the same limit, and what it is owed
+	}
+	mustSay("back to version 1", "", "versions")
+	mustSay("burst 5", "", "versions", "3")
+	// A node that starts later has what was published, not what its file says.
+	late := serve(t, binary, first, "--store", store, "--policies", "store")
+	awaitText(t, late.api+"/readyz", "1 from version 3 in the store")
+}
