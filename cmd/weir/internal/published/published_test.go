@@ -1,0 +1,183 @@
+package published_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/published"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// A redis is a Conn that does in Go what the scripts of this package do in Redis.
+// (That Redis does the same is shown by tests with a real one.)
+type redis struct {
+	mu   sync.Mutex
+	hash map[string]string
+	err  error
+}
+
+func (r *redis) Cluster() bool { return false }
+
+func (r *redis) Do(ctx context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, c := range cmds {
+		switch {
+		case r.err != nil:
+			replies[i] = redisstore.Reply{Err: r.err}
+		case c.Head[0] != "EVAL" || c.Head[2] != "1" || len(c.Keys) != 1 || c.Keys[0] != "weir:1:policies":
+			replies[i] = redisstore.Reply{Err: redisstore.ServerError("ERR what is this")}
+		case len(c.Args) == 1:
+			replies[i] = redisstore.Reply{Items: []string{r.hash[c.Args[0]]}}
+		default:
+			replies[i] = redisstore.Reply{Items: []string{r.publish(c.Args)}}
+		}
+	}
+}
+
+func (r *redis) publish(args []string) string {
+	current, _ := strconv.Atoi(r.hash["version"])
+	if args[2] != "" && args[2] != strconv.Itoa(current) {
+		return strconv.Itoa(-current - 1)
+	}
+	keep, _ := strconv.Atoi(args[1])
+	number := strconv.Itoa(current + 1)
+	r.hash["v:"+number], r.hash["version"] = args[0], number
+	delete(r.hash, "v:"+strconv.Itoa(current+1-keep))
+	return number
+}
+
+func mustPublish(t *testing.T, r *redis, text string) published.Version {
+	t.Helper()
+	v, err := published.Publish(t.Context(), r, published.Draft{Text: text, By: "me", Note: "why"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestVersions(t *testing.T) {
+	r := &redis{hash: map[string]string{}}
+	if n, err := published.Current(t.Context(), r); n != 0 || err != nil {
+		t.Errorf("Current of nothing = %d, %v, want 0", n, err)
+	}
+	if _, err := published.Get(t.Context(), r, 1); !errors.Is(err, published.ErrNone) {
+		t.Errorf("Get of nothing = %v, want ErrNone", err)
+	}
+	for i := range published.Keep + 3 {
+		if v := mustPublish(t, r, "text "+strconv.Itoa(i)); v.Number != int64(i+1) {
+			t.Errorf("version %d was published, want %d", v.Number, i+1)
+		}
+	}
+	vs, err := published.List(t.Context(), r)
+	if err != nil || len(vs) != published.Keep || vs[0].Number != published.Keep+3 || vs[0].By != "me" || vs[0].Note != "why" || vs[0].Text != "text 22" {
+		t.Errorf("List = %d versions, the first %+v, %v; want the last %d", len(vs), vs[0], err, published.Keep)
+	}
+}
+
+func TestAfter(t *testing.T) {
+	r := &redis{hash: map[string]string{}}
+	zero, one := int64(0), int64(1)
+	var c *published.Conflict
+	if _, err := published.Publish(t.Context(), r, published.Draft{Text: "a", After: &one}); !errors.As(err, &c) || c.Current != 0 {
+		t.Errorf("Publish after 1 = %v, want a conflict with 0", err)
+	}
+	if _, err := published.Publish(t.Context(), r, published.Draft{Text: "a", After: &zero}); err != nil {
+		t.Errorf("Publish after nothing = %v", err)
+	}
+	if _, err := published.Publish(t.Context(), r, published.Draft{Text: "b", After: &zero}); !errors.As(err, &c) || c.Current != 1 {
+		t.Errorf("Publish after nothing = %v, want a conflict with 1", err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	r := &redis{hash: map[string]string{}}
+	for _, d := range []published.Draft{{}, {Text: strings.Repeat("x", published.MaxSize+1)}, {Text: "a", Note: strings.Repeat("x", 2000)}} {
+		if _, err := published.Publish(t.Context(), r, d); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("Publish of %d bytes = %v, want ErrInvalid", len(d.Text), err)
+		}
+	}
+	for field, value := range map[string]string{"version": "many", "v:1": "no json"} {
+		r.hash = map[string]string{"version": "1", "v:1": "{}", field: value}
+		if _, err := published.List(t.Context(), r); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("List with %s %q = %v, want an error that names the field", field, value, err)
+		}
+	}
+	r.err = redisstore.ServerError("NOPERM this user has no permissions")
+	if _, err := published.Current(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the user of the store may not use weir:1:policies") {
+		t.Errorf("Current without permission = %v", err)
+	}
+}
+
+// TestFollower: every version that is current for long enough is told once, trouble is
+// told each time, and its end once.
+func TestFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &redis{hash: map[string]string{}}
+		mustPublish(t, r, "one")
+		connected := false
+		var adopted []int64
+		var trouble, well int
+		f := published.Follower{
+			Conn: func() redisstore.Conn {
+				if !connected {
+					return nil
+				}
+				return r
+			},
+			Adopt: func(v published.Version) { adopted = append(adopted, v.Number) },
+			Trouble: func(err error) {
+				if err != nil {
+					trouble++
+				} else {
+					well++
+				}
+			},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { f.Run(ctx, 0) })
+		pass := func() {
+			time.Sleep(2 * published.DefaultEvery)
+			synctest.Wait()
+		}
+		is := func(step string, n, bad, good int) {
+			t.Helper()
+			if len(adopted) != n || (trouble > 0) != (bad > 0) || well != good {
+				t.Errorf("%s: adopted %v, trouble %d, well %d; want %d adopted, %d, %d", step, adopted, trouble, well, n, bad, good)
+			}
+			trouble, well = 0, 0
+		}
+		pass()
+		is("not connected", 0, 1, 0)
+		connected = true
+		pass()
+		is("connected", 1, 0, 1)
+		mustPublish(t, r, "two")
+		mustPublish(t, r, "three")
+		pass()
+		is("two more", 2, 0, 0)
+		r.mu.Lock()
+		r.err = errors.New("gone")
+		r.mu.Unlock()
+		pass()
+		is("gone", 2, 1, 0)
+		r.mu.Lock()
+		r.err = nil
+		r.mu.Unlock()
+		pass()
+		is("there again", 2, 0, 1)
+		if adopted[1] != 3 {
+			t.Errorf("adopted %v, want the last of what came at once", adopted)
+		}
+		cancel()
+		ended.Wait()
+	})
+}
