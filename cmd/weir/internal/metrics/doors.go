@@ -1,0 +1,150 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The results of hits of Envoy's door, as envoyproxy/ratelimit names its statistics.
+const (
+	TotalHits   = "total_hits"
+	OverLimit   = "over_limit"
+	NearLimit   = "near_limit"
+	WithinLimit = "within_limit"
+	ShadowMode  = "shadow_mode"
+)
+
+var hitResults = [...]string{TotalHits, OverLimit, NearLimit, WithinLimit, ShadowMode, other}
+
+// descriptors are the counters of hits.
+type descriptors struct {
+	m        *Metrics
+	max      int
+	overflow prometheus.Counter
+
+	mu    sync.RWMutex
+	known map[descriptor]*[len(hitResults)]prometheus.Counter
+	rest  *[len(hitResults)]prometheus.Counter // of all that have no place
+}
+
+type descriptor struct{ domain, path string }
+
+func (d *descriptors) init(m *Metrics, most int) {
+	d.m, d.max = m, most
+	d.overflow = m.overflow.WithLabelValues("descriptor")
+	d.known = map[descriptor]*[len(hitResults)]prometheus.Counter{}
+}
+
+// Descriptor counts hits of a limit of Envoy's door: the descriptor is its path in the
+// configuration, and the result one of [TotalHits] and those that follow it. Names may
+// come from requests: no more than Config.MaxSeries pairs of them have series.
+func (m *Metrics) Descriptor(domain, path, result string, hits uint64) {
+	at := len(hitResults) - 1
+	for i, r := range hitResults {
+		if r == result {
+			at = i
+			break
+		}
+	}
+	c, own := m.descriptors.of(descriptor{short(domain), short(path)})
+	c[at].Add(float64(hits))
+	if !own {
+		m.descriptors.overflow.Inc()
+	}
+}
+
+func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter, own bool) {
+	d.mu.RLock()
+	c, rest := d.known[key], d.rest
+	d.mu.RUnlock()
+	switch {
+	case c != nil:
+		return c, true
+	case rest != nil:
+		return rest, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.known[key]; c != nil {
+		return c, true
+	}
+	if len(d.known) >= d.max {
+		d.rest = d.counters(descriptor{other, other})
+		return d.rest, false
+	}
+	key = descriptor{strings.Clone(key.domain), strings.Clone(key.path)} // or it would keep a request alive
+	c = d.counters(descriptor{label(key.domain), label(key.path)})
+	d.known[key] = c
+	return c, true
+}
+
+// ForgetDescriptors ends all series of Envoy's door. It is for a configuration that
+// takes the place of another.
+func (m *Metrics) ForgetDescriptors() {
+	d := &m.descriptors
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known, d.rest = map[descriptor]*[len(hitResults)]prometheus.Counter{}, nil
+	m.hits.Reset()
+}
+
+func (d *descriptors) counters(names descriptor) *[len(hitResults)]prometheus.Counter {
+	c := new([len(hitResults)]prometheus.Counter)
+	for i, r := range hitResults {
+		c[i] = d.m.hits.WithLabelValues(names.domain, names.path, r)
+	}
+	return c
+}
+
+// The results of commands of the RESP door.
+const (
+	CommandOK      = "ok"
+	CommandLimited = "limited"
+	CommandError   = "error"
+)
+
+var commandResults = [...]string{CommandOK, CommandLimited, CommandError}
+
+const results = len(commandResults)
+
+// newCommands are the counters of the commands that the RESP door knows, and other.
+func newCommands(v *prometheus.CounterVec) map[string]*[results]prometheus.Counter {
+	all := map[string]*[results]prometheus.Counter{}
+	for _, name := range []string{
+		"cl.throttle", "ping", "hello", "auth", "info", "command", "quit", "echo", "select", "client", "reset", other,
+	} {
+		c := new([results]prometheus.Counter)
+		for i, r := range commandResults {
+			if r != CommandLimited || name == "cl.throttle" {
+				c[i] = v.WithLabelValues(name, r)
+			} else {
+				c[i] = c[0] // no other is limited
+			}
+		}
+		all[name], all[strings.ToUpper(name)] = c, c
+	}
+	return all
+}
+
+// Command counts a command of the RESP door, in whatever case it was sent; one that
+// the door does not know is "other". The result is [CommandOK], [CommandLimited] or
+// [CommandError].
+func (m *Metrics) Command(name, result string) {
+	c := m.resp[name]
+	if c == nil && len(name) <= len("cl.throttle") {
+		c = m.resp[strings.ToLower(name)]
+	}
+	if c == nil {
+		c = m.resp[other]
+	}
+	switch result {
+	case CommandOK:
+		c[0].Inc()
+	case CommandLimited:
+		c[1].Inc()
+	default:
+		c[2].Inc()
+	}
+}

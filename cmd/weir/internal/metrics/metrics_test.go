@@ -1,0 +1,276 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+func newPolicy(tb testing.TB, name string, mode policy.Mode) *policy.Policy {
+	tb.Helper()
+	p, err := policy.New(policy.Config{
+		Name: name, Mode: mode, Key: []policy.KeyPart{{Source: policy.ClientIP}},
+		Limits: []weir.Limit{weir.MustLimit("10/s")},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func newSet(tb testing.TB, ps ...*policy.Policy) *policy.Set {
+	tb.Helper()
+	s, err := policy.NewSet(ps...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// scrape asks m as Prometheus does, and reads the answer as Prometheus does.
+func scrape(tb testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
+	tb.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		tb.Fatalf("GET /metrics = %d %s", w.Code, w.Body)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	if err != nil {
+		tb.Fatalf("the answer cannot be read: %v", err)
+	}
+	return families
+}
+
+// value is that of the one series of a family with the given labels, in order; NaN if
+// there is none.
+func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
+	for _, m := range families[name].GetMetric() {
+		if fmt.Sprint(values(m)) != fmt.Sprint(labels) {
+			continue
+		}
+		switch {
+		case m.Counter != nil:
+			return m.Counter.GetValue()
+		case m.Gauge != nil:
+			return m.Gauge.GetValue()
+		case m.Histogram != nil:
+			return float64(m.Histogram.GetSampleCount())
+		}
+	}
+	return math.NaN()
+}
+
+// values are the labels of m without their names, in the order of the names.
+func values(m *dto.Metric) []string {
+	all := []string{}
+	for _, l := range m.GetLabel() {
+		all = append(all, l.GetValue())
+	}
+	return all
+}
+
+func wantValue(t *testing.T, families map[string]*dto.MetricFamily, want float64, name string, labels ...string) {
+	t.Helper()
+	if got := value(families, name, labels...); got != want {
+		t.Errorf("%s%v = %v, want %v", name, labels, got, want)
+	}
+}
+
+func TestObserve(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	enforced, shadow := newPolicy(t, "api", policy.Enforce), newPolicy(t, "trial", policy.Shadow)
+	for _, e := range []struct {
+		n int
+		httplimit.Event
+	}{
+		{7, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted}},
+		{5, httplimit.Event{Policy: enforced, Outcome: httplimit.Denied}},
+		{3, httplimit.Event{Policy: enforced, Outcome: httplimit.Held}},
+		{2, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable}},
+		{1, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedClosed, Err: weir.ErrUnavailable}},
+		{4, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted, Decision: weir.Decision{Degraded: weir.FailedLocal}}},
+		{6, httplimit.Event{Policy: shadow, Outcome: httplimit.Denied}},
+		{8, httplimit.Event{Policy: shadow, Outcome: httplimit.Admitted}},
+		{1, httplimit.Event{Policy: enforced, Outcome: "new"}},
+	} {
+		for range e.n {
+			m.Observe("gateway", e.Event)
+		}
+	}
+	m.Observe("gateway", httplimit.Event{}) // no policy: nothing to count
+	m.ExpressionFailed("api")
+	got := scrape(t, m)
+	for outcome, want := range map[string]float64{"admitted": 11, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "other": 1} {
+		wantValue(t, got, want, "weir_decisions_total", "gateway", outcome, "api")
+	}
+	wantValue(t, got, 6, "weir_shadow_decisions_total", "gateway", "denied", "trial")
+	wantValue(t, got, 8, "weir_shadow_decisions_total", "gateway", "admitted", "trial")
+	if v := value(got, "weir_decisions_total", "gateway", "denied", "trial"); !math.IsNaN(v) {
+		t.Errorf("a denial in shadow is counted as one that was enforced: %v", v)
+	}
+	wantValue(t, got, 4, "weir_degraded_decisions_total", "local", "api")
+	wantValue(t, got, 2, "weir_degraded_decisions_total", "open", "api")
+	wantValue(t, got, 1, "weir_degraded_decisions_total", "closed", "api")
+	wantValue(t, got, 1, "weir_expression_errors_total", "api")
+	wantValue(t, got, 0, "weir_expression_errors_total", "trial")
+}
+
+func TestReloaded(t *testing.T) {
+	m := metrics.New(metrics.Config{Version: "v1.2.3"})
+	a, b := newPolicy(t, "a", policy.Enforce), newPolicy(t, "b", policy.Enforce)
+	m.Reloaded("7", newSet(t, a, b), nil)
+	for _, p := range []*policy.Policy{a, b} {
+		m.Observe("http", httplimit.Event{Policy: p, Outcome: httplimit.Denied})
+	}
+	m.Reloaded("", nil, errors.New("line 3: no such field"))
+	got := scrape(t, m)
+	wantValue(t, got, 1, "weir_policies_reload_total", "success")
+	wantValue(t, got, 1, "weir_policies_reload_total", "failure")
+	wantValue(t, got, 0, "weir_policies_last_reload_successful")
+	wantValue(t, got, 1, "weir_policies_version", "7")
+	wantValue(t, got, 1, "weir_decisions_total", "http", "denied", "b")
+	wantValue(t, got, 1, "weir_build_info", runtime.Version(), "v1.2.3")
+	if v := value(got, "weir_policies_reload_success_timestamp_seconds"); v < 1e9 {
+		t.Errorf("the time of the reload = %v", v)
+	}
+
+	m.Reloaded("8", newSet(t, newPolicy(t, "a", policy.Enforce)), nil)
+	m.Observe("http", httplimit.Event{Policy: a, Outcome: httplimit.Denied})
+	got = scrape(t, m)
+	wantValue(t, got, 1, "weir_policies_last_reload_successful")
+	wantValue(t, got, 2, "weir_decisions_total", "http", "denied", "a")
+	if n := len(got["weir_policies_version"].GetMetric()); n != 1 {
+		t.Errorf("%d versions, want the one in use", n)
+	}
+	for name, f := range got {
+		for _, metric := range f.GetMetric() {
+			for _, l := range metric.GetLabel() {
+				if l.GetName() == "policy" && l.GetValue() == "b" {
+					t.Errorf("%s still has a series of a policy that is not in use", name)
+				}
+			}
+		}
+	}
+}
+
+func TestMemoryAndAway(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	if got := scrape(t, m); got["weir_keys"] != nil {
+		t.Error("weir_keys without a store in memory")
+	}
+	store, err := memstore.New(memstore.Config{MaxKeys: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Memory(store.Stats)
+	m.StoreAway(true)
+	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape(t, m)
+	wantValue(t, got, 1, "weir_keys")
+	wantValue(t, got, 100, "weir_keys_capacity")
+	wantValue(t, got, 1, "weir_store_away")
+	m.StoreAway(false)
+	m.Memory(nil)
+	got = scrape(t, m)
+	wantValue(t, got, 0, "weir_store_away")
+	if got["weir_keys"] != nil {
+		t.Error("weir_keys after the store in memory is gone")
+	}
+}
+
+func TestDescriptorAndCommand(t *testing.T) {
+	m := metrics.New(metrics.Config{})
+	m.Descriptor("checkout", "tenant_acme", metrics.TotalHits, 3)
+	m.Descriptor("checkout", "tenant_acme", metrics.OverLimit, 2)
+	m.Descriptor("checkout", "tenant_acme", "no such result", 1)
+	m.Command("CL.THROTTLE", metrics.CommandLimited)
+	m.Command("cl.Throttle", metrics.CommandOK)
+	m.Command("PING", metrics.CommandOK)
+	m.Command("FLUSHALL", metrics.CommandError)
+	m.Command("", "")
+	m.Command(strings.Repeat("x", 1<<20), metrics.CommandError)
+	got := scrape(t, m)
+	wantValue(t, got, 3, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "total_hits")
+	wantValue(t, got, 2, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "over_limit")
+	wantValue(t, got, 1, "weir_ratelimit_hits_total", "tenant_acme", "checkout", "other")
+	wantValue(t, got, 1, "weir_resp_commands_total", "cl.throttle", "limited")
+	wantValue(t, got, 1, "weir_resp_commands_total", "cl.throttle", "ok")
+	wantValue(t, got, 1, "weir_resp_commands_total", "ping", "ok")
+	wantValue(t, got, 3, "weir_resp_commands_total", "other", "error")
+
+	m.ForgetDescriptors()
+	m.Descriptor("checkout", "tenant_b", metrics.TotalHits, 1)
+	got = scrape(t, m)
+	if n := len(got["weir_ratelimit_hits_total"].GetMetric()); n != 6 {
+		t.Errorf("%d series of hits after the old ones were forgotten, want 6", n)
+	}
+}
+
+// everything is m with every instrument used.
+func everything(tb testing.TB) *metrics.Metrics {
+	m := metrics.New(metrics.Config{})
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m.Memory(store.Stats)
+	p := newPolicy(tb, "api", policy.Enforce)
+	m.Reloaded("1", newSet(tb, p), nil)
+	m.Observe("gateway", httplimit.Event{Policy: p, Outcome: httplimit.Admitted})
+	m.Observe("gateway", httplimit.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Outcome: httplimit.Admitted})
+	m.Descriptor("d", "k", metrics.TotalHits, 1)
+	r := weir.Request{Key: "k", Limit: weir.MustLimit("1/s"), N: 1}
+	if _, err := m.Door("gateway", m.Store(store)).Do(context.Background(), r); err != nil {
+		tb.Fatal(err)
+	}
+	store.Close()
+	if _, err := m.Store(store).Do(context.Background(), r); !errors.Is(err, weir.ErrClosed) {
+		tb.Fatalf("a closed store: %v", err)
+	}
+	return m
+}
+
+// Names and units are as Prometheus wants them.
+func TestLint(t *testing.T) {
+	w := httptest.NewRecorder()
+	everything(t).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	problems, err := promlint.New(w.Body).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// Two Metrics are two.
+func TestNothingGlobal(t *testing.T) {
+	a, b := everything(t), metrics.New(metrics.Config{})
+	if got := scrape(t, b); got["weir_decisions_total"] != nil {
+		t.Errorf("one sees what the other counts: %v", got["weir_decisions_total"])
+	}
+	if scrape(t, a)["go_goroutines"] == nil || scrape(t, a)["process_cpu_seconds_total"] == nil {
+		t.Error("nothing of the process")
+	}
+}
