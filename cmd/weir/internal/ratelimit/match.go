@@ -1,0 +1,162 @@
+package ratelimit
+
+import "strings"
+
+// An Entry is one entry of a descriptor in a request.
+type Entry struct{ Key, Value string }
+
+// A Match is what a domain has for a descriptor.
+type Match struct {
+	// Limit is the limit.
+	Limit *Limit
+
+	// Descriptor is where it stands.
+	Descriptor *Descriptor
+
+	// Key says whose state the limit is about; "" if the limit has no state.
+	Key string
+
+	// Path names the descriptors on the way, as in "message_type_marketing.to_number":
+	// there are as many as the configuration has descriptors.
+	Path string
+
+	// Label is Path, or what DetailedMetric and ValueToMetric make of it: there are as
+	// many as clients send values.
+	Label string
+}
+
+// A level is the descriptors that stand side by side.
+type level struct {
+	exact    map[Entry]*Descriptor
+	bare     map[string]*Descriptor // by key
+	patterns []pattern              // in the order of the file
+	wild     map[Entry]*Descriptor  // those of the patterns
+}
+
+// A pattern is a descriptor with a '*'.
+type pattern struct {
+	key, value []string // what stands between the '*'
+	any        bool     // there is no value
+	descriptor *Descriptor
+}
+
+// add puts d into its place, and returns what is there already.
+func (l *level) add(d *Descriptor) *Descriptor {
+	if l.exact == nil {
+		l.exact, l.bare, l.wild = map[Entry]*Descriptor{}, map[string]*Descriptor{}, map[Entry]*Descriptor{}
+	}
+	e := Entry{d.Key, d.Value}
+	switch {
+	case strings.Contains(d.Key, "*") || strings.Contains(d.Value, "*"):
+		if there := l.wild[e]; there != nil {
+			return there
+		}
+		l.wild[e] = d
+		l.patterns = append(l.patterns, pattern{
+			key: strings.Split(d.Key, "*"), value: strings.Split(d.Value, "*"), any: d.Value == "", descriptor: d,
+		})
+	case d.Value == "":
+		if there := l.bare[d.Key]; there != nil {
+			return there
+		}
+		l.bare[d.Key] = d
+	default:
+		if there := l.exact[e]; there != nil {
+			return there
+		}
+		l.exact[e] = d
+	}
+	return nil
+}
+
+// find is the descriptor for e, or nil, and whether it was found by a pattern.
+func (l *level) find(e Entry) (d *Descriptor, wild bool) {
+	if e.Value != "" {
+		if d := l.exact[e]; d != nil {
+			return d, false
+		}
+	}
+	for i := range l.patterns {
+		p := &l.patterns[i]
+		if matches(p.key, e.Key) && (p.any || matches(p.value, e.Value)) {
+			return p.descriptor, true
+		}
+	}
+	return l.bare[e.Key], false
+}
+
+// matches reports whether text has the parts in order, beginning with the first and
+// ending with the last, and anything between them.
+func matches(parts []string, text string) bool {
+	if len(parts) == 1 {
+		return parts[0] == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	if rest, ok = strings.CutSuffix(rest, parts[len(parts)-1]); !ok {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return true
+}
+
+// A step is one entry and the descriptor that matched it.
+type step struct {
+	Entry
+	d    *Descriptor
+	wild bool
+}
+
+// shared is the pattern that stands for the value, or "".
+func (s *step) shared() string {
+	switch {
+	case !s.wild || !s.d.ShareThreshold:
+		return ""
+	case s.d.Value == "":
+		return s.d.Key
+	}
+	return s.d.Value
+}
+
+// Match is what d has for a descriptor. It is false if there is no limit for it, or
+// only one for fewer or more entries. A nil Domain has none.
+func (d *Domain) Match(entries []Entry) (Match, bool) {
+	if d == nil || len(entries) == 0 || len(entries) > d.depth {
+		return Match{}, false
+	}
+	var few [8]step
+	steps, at := few[:0], &d.level
+	for _, e := range entries {
+		next, wild := at.find(e)
+		if next == nil {
+			return Match{}, false
+		}
+		steps = append(steps, step{e, next, wild})
+		at = &next.level
+	}
+	last := steps[len(steps)-1].d
+	if last.Limit == nil {
+		return Match{}, false
+	}
+	m := Match{Limit: last.Limit, Descriptor: last, Path: last.label, Label: label(steps)}
+	if !last.Limit.Limit.IsZero() {
+		m.Key = key(d.Name, steps)
+	}
+	return m, true
+}
+
+// Depth is the largest number of entries that a descriptor with a limit in d may have.
+func (d *Domain) Depth() int {
+	if d == nil {
+		return 0
+	}
+	return d.depth
+}

@@ -1,0 +1,207 @@
+package rls
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// answer is the response to a request that was decided.
+func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitResponse {
+	response := &pb.RateLimitResponse{
+		OverallCode: code(d.admitted || s.c.Shadow),
+		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.asks)),
+	}
+	for i := range d.asks {
+		response.Statuses[i] = describe(&d.asks[i], d.at)
+	}
+	if s.c.ResponseHeaders {
+		response.ResponseHeadersToAdd = headers(d, response.Statuses)
+	}
+	if s.c.DynamicMetadata {
+		response.DynamicMetadata = metadata(r, d)
+	}
+	return response
+}
+
+func code(ok bool) pb.RateLimitResponse_Code {
+	if ok {
+		return pb.RateLimitResponse_OK
+	}
+	return pb.RateLimitResponse_OVER_LIMIT
+}
+
+// describe is the status of one descriptor.
+func describe(a *ask, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
+	switch {
+	case a.limit == nil:
+		return &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
+	case a.limit.Unlimited:
+		return &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK, LimitRemaining: math.MaxUint32}
+	}
+	return &pb.RateLimitResponse_DescriptorStatus{
+		Code:               code(a.ok || a.role == shadow),
+		CurrentLimit:       current(a.limit),
+		LimitRemaining:     uint32(min(a.decision.Remaining, math.MaxUint32)),
+		DurationUntilReset: seconds(reset(a, now)),
+	}
+}
+
+// units are the units, longest first.
+var units = []struct {
+	length time.Duration
+	unit   pb.RateLimitResponse_RateLimit_Unit
+}{
+	{365 * 24 * time.Hour, pb.RateLimitResponse_RateLimit_YEAR},
+	{30 * 24 * time.Hour, pb.RateLimitResponse_RateLimit_MONTH},
+	{7 * 24 * time.Hour, pb.RateLimitResponse_RateLimit_WEEK},
+	{24 * time.Hour, pb.RateLimitResponse_RateLimit_DAY},
+	{time.Hour, pb.RateLimitResponse_RateLimit_HOUR},
+	{time.Minute, pb.RateLimitResponse_RateLimit_MINUTE},
+	{time.Second, pb.RateLimitResponse_RateLimit_SECOND},
+}
+
+// current describes a limit. A window that is no unit is a multiple of one; one that is
+// no multiple of a second has none.
+func current(l *ratelimit.Limit) *pb.RateLimitResponse_RateLimit {
+	c := &pb.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: l.RequestsPerUnit}
+	for _, u := range units {
+		if l.Window%u.length != 0 {
+			continue
+		}
+		c.Unit = u.unit
+		if n := l.Window / u.length; n > 1 {
+			c.UnitMultiplier = wrapperspb.UInt32(uint32(min(n, math.MaxUint32)))
+		}
+		break
+	}
+	return c
+}
+
+// reset is the time until the limit of a is whole again: of a fixed window until it
+// ends, of another that denies until the request would be admitted, and else until
+// nothing is used.
+func reset(a *ask, now time.Time) time.Duration {
+	d := &a.decision
+	if !d.At.IsZero() {
+		now = d.At
+	}
+	if a.limit.Limit.IsZero() || a.limit.Limit.Config().Algorithm == weir.FixedWindow {
+		if d.ResetAfter > 0 {
+			return d.ResetAfter
+		}
+		window := a.limit.Window.Microseconds()
+		return time.Duration(window-now.UnixMicro()%window) * time.Microsecond
+	}
+	if !a.ok && d.RetryAfter != weir.Never {
+		return d.RetryAfter
+	}
+	return d.ResetAfter
+}
+
+// seconds is d in whole seconds, rounded up.
+func seconds(d time.Duration) *durationpb.Duration {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return &durationpb.Duration{Seconds: s}
+}
+
+// headers describe the limit that is nearest to its end: of those that deny the last,
+// else the one with the least remaining.
+func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
+	var nearest *pb.RateLimitResponse_DescriptorStatus
+	least := uint32(math.MaxUint32)
+	for i, s := range statuses {
+		if s.CurrentLimit == nil {
+			continue
+		}
+		if s.LimitRemaining < least {
+			nearest, least = s, s.LimitRemaining
+		}
+		if a := &d.asks[i]; !a.ok && a.role == enforced {
+			nearest, least = s, 0
+		}
+	}
+	if nearest == nil {
+		return nil
+	}
+	header := func(name string, n int64) *core.HeaderValue {
+		return &core.HeaderValue{Key: name, Value: strconv.FormatInt(n, 10)}
+	}
+	return []*core.HeaderValue{
+		header("RateLimit-Limit", int64(nearest.CurrentLimit.RequestsPerUnit)),
+		header("RateLimit-Remaining", int64(nearest.LimitRemaining)),
+		header("RateLimit-Reset", nearest.DurationUntilReset.GetSeconds()),
+	}
+}
+
+// metadata is the request, and what the limits that admitted it say about themselves.
+func metadata(r *pb.RateLimitRequest, d *decision) *structpb.Struct {
+	all := map[string]any{"domain": r.GetDomain()}
+	var descriptors []any
+	for _, from := range r.GetDescriptors() {
+		var entries []any
+		for _, e := range from.GetEntries() {
+			entries = append(entries, e.GetKey()+"="+e.GetValue())
+		}
+		one := map[string]any{"entries": entries}
+		if l := from.GetLimit(); l != nil {
+			one["limit"] = fmt.Sprintf("requests_per_unit:%d unit:%s", l.GetRequestsPerUnit(), l.GetUnit())
+		}
+		if h := from.GetHitsAddend(); h != nil {
+			one["hitsAddend"] = float64(h.GetValue())
+		}
+		descriptors = append(descriptors, one)
+	}
+	all["descriptors"] = descriptors
+	if h := r.GetHitsAddend(); h != 0 {
+		all["hitsAddend"] = float64(h)
+	}
+	passed := map[string]any{}
+	for i := range d.asks {
+		a := &d.asks[i]
+		if a.limit != nil && !a.limit.Unlimited && a.match.Descriptor != nil && (a.ok || a.role == shadow) {
+			merge(passed, a.match.Descriptor.Metadata)
+		}
+	}
+	if len(passed) > 0 {
+		all["metadata"] = passed
+	}
+	made, err := structpb.NewStruct(all)
+	if err != nil {
+		return nil // text that is not UTF-8, which neither protocol lets in
+	}
+	return made
+}
+
+// merge adds to into what from has and it has not, maps within maps too.
+func merge(into, from map[string]any) {
+	for k, v := range from {
+		there, known := into[k]
+		if !known {
+			if m, ok := v.(map[string]any); ok {
+				own := map[string]any{}
+				merge(own, m) // what is configured is not changed
+				v = own
+			}
+			into[k] = v
+			continue
+		}
+		a, ok := there.(map[string]any)
+		b, both := v.(map[string]any)
+		if ok && both {
+			merge(a, b)
+		}
+	}
+}

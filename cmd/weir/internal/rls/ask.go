@@ -1,0 +1,206 @@
+package rls
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+)
+
+// MaxDescriptors is the largest number of descriptors of a request, which a store
+// decides together.
+const MaxDescriptors = weir.MaxBatch
+
+// maxHits is more hits than any limit gives at once.
+const maxHits = 1 << 41
+
+// A role says what a limit's denial means for the request.
+type role uint8
+
+const (
+	enforced role = iota // the request is denied
+	quota                // it is, if all of this role deny
+	shadow               // nothing
+)
+
+// An ask is what one descriptor has to ask, and what it got.
+type ask struct {
+	limit    *ratelimit.Limit // nil: there is none
+	match    ratelimit.Match
+	override bool // the limit came with the request
+	role     role
+	quota    bool // in quota mode, also if it is a shadow
+	asks     bool // the store is asked before the request is decided: not of a refund
+	all      bool // hits count also if they are denied
+
+	hits    uint64 // as in the request; 0 only looks
+	refund  bool
+	request weir.Request
+
+	ok       bool // what the limit itself says
+	looked   bool // the store was asked without a charge
+	charged  bool
+	decision weir.Decision
+}
+
+// A decision is a request and what became of it.
+type decision struct {
+	domain   *ratelimit.Domain // nil: unknown
+	asks     []ask
+	admitted bool
+	at       time.Time
+}
+
+var (
+	errDomain      = errors.New("rls: domain: want the name of a domain, got an empty one: the rate limit domain must not be empty")
+	errDescriptors = errors.New("rls: descriptors: want at least 1, got none: the rate limit descriptor list must not be empty")
+)
+
+// read finds the limits of a request.
+func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, error) {
+	descriptors := r.GetDescriptors()
+	switch n := len(descriptors); {
+	case r.GetDomain() == "":
+		return nil, errDomain
+	case n == 0:
+		return nil, errDescriptors
+	case n > MaxDescriptors:
+		return nil, fmt.Errorf("rls: descriptors: want at most %d, which are decided together, got %d", MaxDescriptors, n)
+	}
+	d := &decision{domain: gens.now.Domain(r.GetDomain()), asks: make([]ask, len(descriptors))}
+	if d.domain == nil {
+		for i := range d.asks {
+			d.asks[i].ok = true
+		}
+		return d, nil
+	}
+	var few [8]ratelimit.Entry
+	for i, descriptor := range descriptors {
+		if err := s.readOne(gens, d, &d.asks[i], r, descriptor, few[:0]); err != nil {
+			return nil, fmt.Errorf("rls: descriptors[%d]: %w", i, err)
+		}
+	}
+	replace(d.asks)
+	for i := range d.asks {
+		s.prepare(gens, d.domain, &d.asks[i], descriptors[i], few[:0])
+	}
+	return d, nil
+}
+
+// readOne finds the limit of one descriptor.
+func (s *Server) readOne(gens *generations, d *decision, a *ask, r *pb.RateLimitRequest, from *common.RateLimitDescriptor, few []ratelimit.Entry) error {
+	a.ok = true
+	a.hits, a.refund = uint64(max(1, r.GetHitsAddend())), from.GetIsNegativeHits()
+	if h := from.GetHitsAddend(); h != nil {
+		a.hits = h.GetValue()
+	}
+	matched := false
+	if len(from.GetEntries()) <= d.domain.Depth() {
+		a.match, matched = d.domain.Match(entries(from, few))
+	}
+	if o := from.GetLimit(); o != nil {
+		limit, err := s.overrides.limit(o)
+		if err != nil {
+			return err
+		}
+		a.limit, a.override = limit, true
+		a.match.Key = d.domain.Key(entries(from, few))
+		a.match.Descriptor = nil
+		return nil
+	}
+	if matched {
+		a.limit = a.match.Limit
+	}
+	return nil
+}
+
+func entries(d *common.RateLimitDescriptor, into []ratelimit.Entry) []ratelimit.Entry {
+	for _, e := range d.GetEntries() {
+		into = append(into, ratelimit.Entry{Key: e.GetKey(), Value: e.GetValue()})
+	}
+	return into
+}
+
+// replace takes the limits away that others of the request replace. One that is
+// unlimited stays.
+func replace(asks []ask) {
+	for i := range asks {
+		if asks[i].limit == nil {
+			continue
+		}
+		for _, name := range asks[i].limit.Replaces {
+			for j := range asks {
+				if l := asks[j].limit; l != nil && l.Name == name && !l.Unlimited {
+					asks[j].match, asks[j].limit = ratelimit.Match{}, nil
+				}
+			}
+		}
+	}
+}
+
+// prepare makes the request of a for the store.
+func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, from *common.RateLimitDescriptor, few []ratelimit.Entry) {
+	if a.limit == nil {
+		a.quota = s.c.Quota
+		return
+	}
+	a.quota = s.c.Quota || a.limit.Quota
+	switch {
+	case a.limit.Unlimited:
+		return
+	case a.limit.Shadow:
+		a.role = shadow
+	case a.quota:
+		a.role = quota
+	}
+	if a.limit.Blocks() {
+		a.ok = a.refund
+		return
+	}
+	a.request = weir.Request{Key: a.match.Key, Limit: a.limit.Limit, N: int64(min(a.hits, maxHits))}
+	switch {
+	case a.hits == 0:
+		// Is there anything left? One hit has to fit.
+		a.request.Verb, a.request.N, a.asks = weir.Peek, 1, true
+		s.budgets.note(domain, a)
+	case a.refund:
+		a.request.Verb = weir.Return
+	default:
+		a.request.Verb, a.asks = weir.Take, true
+		a.all = s.budgets.all(domain, a)
+	}
+	if a.override {
+		a.request.From = s.overrides.former(a.match.Key, a.limit.Limit)
+	} else if len(gens.former) > 0 {
+		a.request.From = gens.before(domain.Name, a, entries(from, few), s.c.Now())
+	}
+	if from := a.request.From; len(from) > 0 && from[0].Capacity() <= a.limit.Limit.Capacity() {
+		a.request.Carry = weir.CarryAdditive
+	}
+}
+
+// before are the limits that a descriptor had under former configurations, newest first.
+func (g *generations) before(domain string, a *ask, es []ratelimit.Entry, now time.Time) []weir.Limit {
+	var from []weir.Limit
+	for _, f := range g.former {
+		if !f.until.After(now) {
+			continue
+		}
+		m, ok := f.limits.Domain(domain).Match(es)
+		if !ok || m.Key != a.match.Key || m.Limit.Limit.IsZero() || m.Limit.Limit.Equal(a.limit.Limit) {
+			continue
+		}
+		known := false
+		for _, l := range from {
+			known = known || l.Equal(m.Limit.Limit)
+		}
+		if !known {
+			from = append(from, m.Limit.Limit)
+		}
+	}
+	return from
+}

@@ -1,0 +1,149 @@
+package rls
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/floodweir/weir"
+)
+
+// decide asks the store for all of d, and says whether the request is admitted.
+//
+// All that the request meets is decided in one call, all or nothing. If only limits in
+// quota or shadow mode deny, they drop out and the rest is asked again, so that in the
+// end exactly what lets the request through is charged.
+func (s *Server) decide(ctx context.Context, d *decision) error {
+	var live []int
+	for i := range d.asks {
+		if d.asks[i].asks {
+			live = append(live, i)
+		}
+	}
+	d.admitted = admitted(d.asks)
+	for len(live) > 0 {
+		verb := ask.verb
+		if !d.admitted { // a limit of 0 denies already
+			verb = ask.look
+			for _, i := range live {
+				d.asks[i].looked = true
+			}
+		}
+		all, err := s.ask(ctx, d, live, verb)
+		if err != nil {
+			return err
+		}
+		if !d.admitted {
+			break
+		}
+		var rest []int
+		for _, i := range live {
+			switch a := &d.asks[i]; {
+			case all:
+				a.charged = a.request.Verb == weir.Take
+			case a.ok:
+				rest = append(rest, i)
+			}
+		}
+		if d.admitted = admitted(d.asks); all || !d.admitted {
+			break
+		}
+		if len(rest) == len(live) {
+			return fmt.Errorf("%w: it denied all limits together and none alone", weir.ErrUnavailable)
+		}
+		live = rest
+	}
+	return s.settle(ctx, d)
+}
+
+// admitted reports whether what is known so far lets the request through.
+func admitted(asks []ask) bool {
+	quotas, over := 0, 0
+	for i := range asks {
+		a := &asks[i]
+		if !a.ok && a.role == enforced {
+			return false
+		}
+		if a.quota && (a.limit == nil || !a.limit.Unlimited) {
+			quotas++
+			if !a.ok && a.role == quota {
+				over++
+			}
+		}
+	}
+	return quotas == 0 || over < quotas
+}
+
+// settle does what is done whatever was decided: hits that count although they are
+// denied, and refunds.
+func (s *Server) settle(ctx context.Context, d *decision) error {
+	var charges, refunds []int
+	for i := range d.asks {
+		switch a := &d.asks[i]; {
+		case a.request.Verb == weir.Return:
+			refunds = append(refunds, i)
+		case a.all && !a.charged:
+			charges = append(charges, i)
+		case a.asks && a.ok && !a.charged && !a.looked && a.request.Verb == weir.Take:
+			// It was asked as if it were charged.
+			a.decision.Remaining = min(a.decision.Remaining+a.request.N, a.limit.Limit.Capacity())
+		}
+	}
+	if len(charges) > 0 {
+		was := make([]bool, len(charges))
+		for i, at := range charges {
+			was[i] = d.asks[at].ok
+		}
+		if _, err := s.ask(ctx, d, charges, ask.charge); err != nil {
+			return err
+		}
+		for i, at := range charges {
+			d.asks[at].ok, d.asks[at].charged = was[i], true
+		}
+	}
+	if len(refunds) > 0 {
+		if _, err := s.ask(ctx, d, refunds, ask.verb); err != nil {
+			return err
+		}
+	}
+	if d.at.IsZero() {
+		d.at = s.c.Now()
+	}
+	return nil
+}
+
+// ask puts the requests at the given places to the store, as form has them.
+func (s *Server) ask(ctx context.Context, d *decision, places []int, form func(ask) weir.Request) (bool, error) {
+	rs, ds := make([]weir.Request, len(places)), make([]weir.Decision, len(places))
+	for i, at := range places {
+		rs[i] = form(d.asks[at])
+	}
+	all, err := s.c.Store.DoAll(ctx, rs, ds)
+	if err != nil {
+		return false, err
+	}
+	for i, at := range places {
+		a := &d.asks[at]
+		a.decision, a.ok = ds[i], ds[i].OK
+		if !ds[i].At.IsZero() {
+			d.at = ds[i].At
+		}
+	}
+	return all, nil
+}
+
+// verb is the request as it is.
+func (a ask) verb() weir.Request { return a.request }
+
+// look is the request without its charge.
+func (a ask) look() weir.Request {
+	r := a.request
+	r.Verb = weir.Peek
+	return r
+}
+
+// charge is the request whether it fits or not.
+func (a ask) charge() weir.Request {
+	r := a.request
+	r.Verb = weir.Charge
+	return r
+}

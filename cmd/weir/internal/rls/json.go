@@ -1,0 +1,72 @@
+package rls
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+const (
+	// MaxMessage is the largest request, in bytes.
+	MaxMessage = 1 << 20
+
+	// bodyTimeout is how long a request body may take.
+	bodyTimeout = 10 * time.Second
+)
+
+// JSON serves POST /json: a RateLimitRequest in, a RateLimitResponse out, both in the
+// JSON of protocol buffers. The status is 200, or 429 if the request is over a limit.
+// A request that is not understood gets 400, one that the store did not decide 500.
+func (s *Server) JSON() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "want POST with a RateLimitRequest in JSON", http.StatusMethodNotAllowed)
+			return
+		}
+		conn := http.NewResponseController(w)
+		_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // a connection that cannot have one has its own bound
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+			http.Error(w, "want a body of at most 1 MiB", http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, "the body did not arrive", http.StatusBadRequest)
+			return
+		}
+		_ = conn.SetReadDeadline(time.Time{})
+		var request pb.RateLimitRequest
+		if err := protojson.Unmarshal(body, &request); err != nil {
+			http.Error(w, "want a RateLimitRequest in JSON: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		response, err := s.ShouldRateLimit(r.Context(), &request)
+		if err != nil {
+			reason := status.Convert(err)
+			to := http.StatusInternalServerError
+			if reason.Code() == codes.InvalidArgument {
+				to = http.StatusBadRequest
+			}
+			http.Error(w, reason.Message(), to)
+			return
+		}
+		answer, err := protojson.Marshal(response)
+		if err != nil {
+			http.Error(w, "the answer has no JSON: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		if response.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		_, _ = w.Write(answer) // who asked may be gone
+	})
+}
