@@ -21,54 +21,68 @@ const (
 	retryUndecided = time.Second
 )
 
-// describe sets the fields about the enforced requests of in, and fills in.items.
-func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, enforced int) {
+// describe sets the fields about what was decided of asks, and fills in.items.
+func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, asks []policy.Ask, outcome Outcome) {
 	in.items = in.items[:0]
 	var degraded weir.Degraded
-	for _, a := range in.q.Asks {
-		if a.From >= enforced {
-			break
-		}
-		for i, d := range in.ds[a.From:a.To] {
-			name := a.Policy.Name()
-			if a.To-a.From > 1 {
-				name += "/" + strconv.Itoa(i+1)
+	switch outcome {
+	case FailedOpen:
+		degraded = weir.FailedOpen
+	case FailedClosed:
+		degraded = weir.FailedClosed
+	default:
+		for _, a := range asks {
+			for i, d := range in.ds[a.From:a.To] {
+				if d.Degraded != "" && degraded != weir.FailedLocal {
+					degraded = d.Degraded
+				}
+				if d.Limit.IsZero() {
+					continue // let through undecided
+				}
+				name := a.Policy.Name()
+				if a.To-a.From > 1 {
+					name += "/" + strconv.Itoa(i+1)
+				}
+				in.items = append(in.items, Item{name, d})
 			}
-			in.items = append(in.items, Item{name, d})
-			if d.Degraded != "" {
-				degraded = d.Degraded
-			}
 		}
+		in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	}
-	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	if degraded != "" && m.c.Fields != NoFields {
 		w.Header().Set(DegradedField, string(degraded))
 	}
 }
 
-// deny answers a request that was denied, as the policy says that holds it back
-// longest.
-func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, enforced int) {
-	var by *policy.Policy
-	var longest time.Duration
-	for _, a := range in.q.Asks {
-		if a.From >= enforced {
-			break
-		}
-		for _, d := range in.ds[a.From:a.To] {
-			if !d.OK && (by == nil || d.RetryAfter > longest) {
-				by, longest = a.Policy, d.RetryAfter
+// denier is the one of denied asks that holds back longest, and for how long.
+func (in *inquiry) denier(asks []policy.Ask) (by *policy.Ask, retry time.Duration) {
+	by, retry = &asks[0], -1
+	for i := range asks {
+		for _, d := range in.ds[asks[i].From:asks[i].To] {
+			if !d.OK && d.RetryAfter > retry {
+				by, retry = &asks[i], d.RetryAfter
 			}
 		}
 	}
-	h, c := w.Header(), by.Config().OnDenied
+	return by, retry
+}
+
+// deny answers a request that was denied, as the policy says that holds it back
+// longest. A redirect has no Retry-After, which would be the time until the client
+// may follow it.
+func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, asks []policy.Ask) {
+	by, retry := in.denier(asks)
+	h, c := w.Header(), by.Policy.Config().OnDenied
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
-	if c.Body == policy.ProblemJSON {
-		m.answer(w, c.Status, problemType, problem(c.Status, in.items), longest)
-	} else {
-		m.answer(w, c.Status, c.ContentType, []byte(c.Body), longest)
+	switch {
+	case c.Redirect != "":
+		h.Set("Location", c.Redirect)
+		m.answer(w, c.Status, "", nil, weir.Never)
+	case c.Body == policy.ProblemJSON:
+		m.answer(w, c.Status, problemType, problem(c.Status, in.items), retry)
+	default:
+		m.answer(w, c.Status, c.ContentType, []byte(c.Body), retry)
 	}
 }
 
@@ -90,14 +104,16 @@ func problem(status int, items []Item) []byte {
 	return append(b, "]}\n"...)
 }
 
-// refuse answers a request that the store did not decide.
+// refuse answers a request that was not decided, or whose client has gone.
 func (m *Middleware) refuse(w http.ResponseWriter) {
 	m.answer(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), retryUndecided)
 }
 
 func (m *Middleware) answer(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
 	h := w.Header()
-	h.Set("Content-Type", contentType)
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("X-Content-Type-Options", "nosniff")
 	if h.Get("Cache-Control") == "" {

@@ -1,0 +1,245 @@
+package httplimit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// holds are what a request has reserved until it is answered: tokens of policies that
+// count by the response, which are then settled, and slots of concurrency limits. A
+// slot is renewed while the request runs and given back at its end. If the process
+// dies, all of it comes free by itself.
+type holds struct {
+	id     string          // of all its reservations
+	ctx    context.Context // of the request
+	tokens []hold
+
+	mu    sync.Mutex
+	slots []hold
+	every time.Duration // between renewals
+	timer *time.Timer   // nil before the first slot
+	done  bool
+}
+
+// A hold is one reservation, or a request that took nothing and is charged later.
+type hold struct {
+	store   weir.Store
+	request weir.Request
+	policy  *policy.Policy
+	key     string
+	shadow  bool
+}
+
+// byResponse reports whether a policy counts by the response.
+func byResponse(c *policy.Config) bool {
+	return byStatus(c) || c.Settle != policy.Settle{}
+}
+
+func byStatus(c *policy.Config) bool {
+	return c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
+}
+
+// isSlot reports whether a request is about a concurrency limit.
+func isSlot(r *weir.Request) bool { return r.Limit.Rule().Name() == string(weir.Concurrency) }
+
+// prepare turns those requests of asks into reservations whose tokens are known only
+// after the answer, and those for slots. Without an answer to come, what would be
+// counted by it is counted as it is.
+func (m *Middleware) prepare(r *http.Request, in *inquiry, asks []policy.Ask, answered bool) {
+	for i := range asks {
+		settled := false
+		if m.settles && answered {
+			c := asks[i].Policy.Config()
+			settled = byResponse(&c)
+		}
+		for j := asks[i].From; j < asks[i].To; j++ {
+			rq, ttl := &in.q.Requests[j], m.c.SettleTTL
+			if isSlot(rq) {
+				ttl = min(rq.Limit.Config().Period, weir.MaxTTL)
+				if rq.N == 0 {
+					continue // nothing to hold
+				}
+			} else if !settled {
+				continue
+			}
+			if in.held == nil {
+				in.held = &holds{id: rand.Text(), ctx: r.Context()}
+			}
+			rq.ID, rq.TTL = in.held.id, ttl
+			if rq.N > 0 {
+				rq.Verb = weir.Reserve // nothing cannot be reserved
+			}
+		}
+	}
+}
+
+// keep notes what store has granted to asks.
+func (in *inquiry) keep(store weir.Store, asks []policy.Ask) {
+	h := in.held
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range asks {
+		for _, rq := range in.q.Requests[a.From:a.To] {
+			if rq.ID == "" {
+				continue
+			}
+			rq.From = nil // it is carried over already
+			one := hold{store: store, request: rq, policy: a.Policy, key: a.Key, shadow: in.shadow(&a)}
+			if !isSlot(&rq) {
+				h.tokens = append(h.tokens, one)
+				continue
+			}
+			h.slots = append(h.slots, one)
+			if every := max(rq.TTL/3, time.Millisecond); h.every == 0 || every < h.every {
+				h.every = every
+			}
+		}
+	}
+	switch {
+	case len(h.slots) == 0:
+	case h.timer == nil:
+		h.timer = time.AfterFunc(h.every, h.renew)
+	case h.timer.Stop(): // otherwise it renews, and sets itself
+		h.timer.Reset(h.every)
+	}
+}
+
+// renew keeps every slot for another of its lives. A renewal that fails is tried
+// again when the next is due.
+func (h *holds) renew() {
+	h.mu.Lock()
+	slots := h.slots
+	h.mu.Unlock()
+	for i := range slots {
+		h.ask(&slots[i], weir.Reserve)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done {
+		h.free() // release came while this ran, and left it to do
+		return
+	}
+	h.timer.Reset(h.every)
+}
+
+// release gives every slot back.
+func (h *holds) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.done = true
+	if h.timer == nil || h.timer.Stop() {
+		h.free()
+	}
+}
+
+// free gives every slot back. It requires mu.
+func (h *holds) free() {
+	for i := range h.slots {
+		h.ask(&h.slots[i], weir.Cancel)
+	}
+	h.slots = nil
+}
+
+// ask asks about a slot. Nobody waits for an error: a slot that could not be given
+// back comes free at the end of its life.
+func (h *holds) ask(slot *hold, verb weir.Verb) {
+	ctx, stop := afterwards(h.ctx)
+	defer stop()
+	_ = slot.ask(ctx, verb, slot.request.N)
+}
+
+func (h *hold) ask(ctx context.Context, verb weir.Verb, n int64) error {
+	r := h.request
+	r.Verb, r.N = verb, n
+	_, err := h.store.Do(ctx, r)
+	return err
+}
+
+// settle makes h cost n tokens, also if what it had reserved has gone back.
+func (h *hold) settle(ctx context.Context, n int64) error {
+	if h.request.Verb == weir.Reserve {
+		if err := h.ask(ctx, weir.Commit, n); !errors.Is(err, weir.ErrNoReservation) {
+			return err
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return h.ask(ctx, weir.Charge, n)
+}
+
+// cancel gives everything back.
+func (h *holds) cancel() {
+	h.release()
+	ctx, stop := afterwards(h.ctx)
+	defer stop()
+	for i := range h.tokens {
+		_ = h.tokens[i].settle(ctx, 0) // it goes back by itself
+	}
+}
+
+// serve lets r through to next, and settles what it holds by the response.
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, h *holds) {
+	res, panicked := &response{ResponseWriter: w}, true
+	defer func() {
+		h.release()
+		m.settle(r, h, res, panicked)
+	}()
+	next.ServeHTTP(res.watch(r, h.tokens))
+	panicked = false
+}
+
+// settle makes every token of h cost what the response says.
+func (m *Middleware) settle(r *http.Request, h *holds, res *response, panicked bool) {
+	if len(h.tokens) == 0 {
+		return
+	}
+	ctx, stop := afterwards(h.ctx)
+	defer stop()
+	status := res.end(panicked, r.Context().Err() != nil)
+	var failed []Event
+	for i := range h.tokens {
+		t := &h.tokens[i]
+		c, cost := t.policy.Config(), t.request.N
+		if !counts(&c, status) {
+			cost = 0
+		} else if n, ok := res.tells(&c.Settle); ok {
+			cost = n
+		}
+		err := t.settle(ctx, cost)
+		if n := len(failed); err != nil && (n == 0 || failed[n-1].Policy != t.policy) {
+			failed = append(failed, Event{Policy: t.policy, Outcome: Unsettled, Shadow: t.shadow, Key: t.key, Cost: cost, Err: err})
+		}
+	}
+	if m.c.Observe == nil {
+		return
+	}
+	for _, e := range failed {
+		m.c.Observe(r, e)
+	}
+}
+
+// counts reports whether a response counts against a policy.
+func counts(c *policy.Config, status int) bool {
+	failed := false
+	for _, f := range c.Failures {
+		failed = failed || f.First <= status && status <= f.Last
+	}
+	switch c.Count {
+	case policy.CountFailures:
+		return failed
+	case policy.CountSuccesses:
+		return !failed
+	}
+	return true
+}
