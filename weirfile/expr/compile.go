@@ -1,0 +1,139 @@
+package expr
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/ext"
+)
+
+const (
+	// MaxText is the longest text of an expression, in bytes.
+	MaxText = 4096
+
+	// MaxCost is the most that an expression may cost for any request, in CEL's units
+	// of cost, each of which takes some twenty nanoseconds.
+	MaxCost = 100_000
+
+	// watched is the cost up to which an expression is not watched as it runs, which
+	// takes longer than running it. It has no loop over what a request brings then.
+	watched = 10_000
+
+	// maxNodes is the largest number of values, names and calls in a text, after its
+	// macros are expanded. A text of MaxText has no more unless it is made to.
+	maxNodes = 10_000
+
+	// maxNested is how many loops may stand in one another.
+	maxNested = 2
+
+	// maxDepth is how deep parentheses and calls may stand in one another. The time to
+	// check types grows with more than its square.
+	maxDepth = 40
+)
+
+// environment is the language of expressions. Nothing of it changes.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	byName := cel.MapType(cel.StringType, cel.StringType)
+	return cel.NewEnv(
+		cel.Variable(method, cel.StringType), cel.Variable(host, cel.StringType), cel.Variable(path, cel.StringType),
+		cel.Variable(headers, byName), cel.Variable(query, byName), cel.Variable(cookies, byName),
+		cel.Variable(clientIP, cel.StringType),
+		ext.Strings(), ext.Network(),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateComprehensionNestingLimit(maxNested)),
+		cel.ParserExpressionSizeLimit(MaxText), cel.ParserRecursionLimit(maxDepth), cel.ExpressionNodeLimit(maxNodes),
+	)
+})
+
+// compile makes a program of a text. An error is Errors, or that CEL cannot be set
+// up, which no text is to blame for.
+func compile(text string, k kind) (*program, error) {
+	env, err := environment()
+	if err != nil {
+		return nil, fmt.Errorf("expr: %w", err)
+	}
+	switch {
+	case len(text) > MaxText:
+		return nil, fault(1, 1, "want an expression of at most %d bytes, got %d", MaxText, len(text))
+	case !utf8.ValidString(text):
+		return nil, fault(1, 1, "want text in UTF-8")
+	case strings.TrimSpace(text) == "":
+		return nil, fault(1, 1, "%s, got an empty text", k.want)
+	}
+	checked, iss := env.Compile(text)
+	if iss.Err() != nil {
+		return nil, issues(text, iss)
+	}
+	if t := checked.OutputType(); !t.IsExactType(k.of) {
+		line, column := start(text)
+		return nil, fault(line, column, "%s, got one of type %s", k.want, t)
+	}
+	c := &checker{info: checked.NativeRep().SourceInfo(), names: map[string]string{}, patterns: map[string]uint64{}}
+	c.check(ast.NavigateAST(checked.NativeRep()))
+	if len(c.errs) > 0 {
+		return nil, c.errs
+	}
+	most, err := c.cost(env, checked, text)
+	if err != nil {
+		return nil, err
+	}
+	checked, err = fold(env, checked, c.constant, text, k)
+	if err != nil {
+		return nil, err
+	}
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if most > watched {
+		options = append(options, cel.CostLimit(MaxCost))
+	}
+	run, err := env.Program(checked, options...)
+	if err != nil {
+		line, column := start(text)
+		return nil, fault(line, column, "%s", printable(err.Error()))
+	}
+	return &program{text: text, run: run, names: c.names}, nil
+}
+
+// fold computes what does not depend on the request, and refuses an expression that
+// does not at all.
+func fold(env *cel.Env, checked *cel.Ast, constant bool, text string, k kind) (*cel.Ast, error) {
+	line, column := start(text)
+	if constant {
+		run, err := env.Program(checked, cel.CostLimit(MaxCost))
+		if err != nil {
+			return nil, fault(line, column, "%s", printable(err.Error()))
+		}
+		out, _, err := run.Eval(cel.NoVars())
+		if err != nil {
+			return nil, fault(line, column, "cannot be evaluated: %s", printable(err.Error()))
+		}
+		return nil, fault(line, column, "%s", k.constant(out))
+	}
+	folder, err := cel.NewConstantFoldingOptimizer()
+	if err != nil {
+		return nil, fmt.Errorf("expr: %w", err)
+	}
+	optimizer, err := cel.NewStaticOptimizer(folder)
+	if err != nil {
+		return nil, fmt.Errorf("expr: %w", err)
+	}
+	folded, iss := optimizer.Optimize(env, checked)
+	if iss.Err() != nil {
+		return checked, nil // a value that cannot be written, such as a prefix of addresses, is computed each time
+	}
+	if e := folded.NativeRep().Expr(); e.Kind() == ast.LiteralKind {
+		return nil, fault(line, column, "%s", k.constant(e.AsLiteral()))
+	}
+	return folded, nil
+}
+
+// start is the place of the first character of a text that is no space.
+func start(text string) (line, column int) {
+	before := text[:len(text)-len(strings.TrimLeft(text, " \t\r\n"))]
+	return 1 + strings.Count(before, "\n"), 1 + len(before) - (1 + strings.LastIndexByte(before, '\n'))
+}
+
+func canonical(header string) string { return textproto.CanonicalMIMEHeaderKey(header) }

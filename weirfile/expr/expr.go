@@ -1,0 +1,126 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/floodweir/weir/policy"
+)
+
+// Condition compiles a text that is true or false.
+func Condition(text string) (policy.Condition, error) {
+	p, err := compile(text, kind{cel.BoolType, "want an expression that is true or false", func(v ref.Val) string {
+		if v == types.False {
+			return "never holds: the policy would limit nothing"
+		}
+		return "always holds: leave it out"
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return condition{p}, nil
+}
+
+// Measure compiles a text that is a whole number.
+func Measure(text string) (policy.Measure, error) {
+	p, err := compile(text, kind{cel.IntType, "want an expression that is a whole number", func(v ref.Val) string {
+		if n, _ := v.(types.Int); n < 1 {
+			return fmt.Sprintf("is always %d, want a number of tokens", n)
+		}
+		return fmt.Sprintf("is always %v: want that number itself, not as text", v)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return measure{p}, nil
+}
+
+// Text compiles a text that is a text.
+func Text(text string) (policy.Text, error) {
+	p, err := compile(text, kind{cel.StringType, "want an expression that is a text", func(v ref.Val) string {
+		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", quoted(fmt.Sprint(v.Value())))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return value{p}, nil
+}
+
+// A kind is what an expression has to be.
+type kind struct {
+	of       *cel.Type
+	want     string
+	constant func(ref.Val) string // what is wrong with one that is always the same
+}
+
+// A program is a compiled text.
+type program struct {
+	text  string
+	run   cel.Program
+	names map[string]string // see vars
+}
+
+// String is the text.
+func (p *program) String() string { return p.text }
+
+// eval is the value for a request.
+func (p *program) eval(a policy.Attributes) (ref.Val, error) {
+	v := pool.Get().(*vars)
+	v.a, v.names = a, p.names
+	out, _, err := p.run.Eval(v)
+	v.a, v.names = nil, nil
+	pool.Put(v)
+	if err != nil {
+		return nil, p.failed(err.Error())
+	}
+	return out, nil
+}
+
+func (p *program) failed(why string) error {
+	return fmt.Errorf("expr: %s: %s", quoted(strings.TrimSpace(p.text)), printable(why))
+}
+
+type condition struct{ *program }
+
+// Holds implements policy.Condition.
+func (c condition) Holds(a policy.Attributes) (bool, error) {
+	out, err := c.eval(a)
+	if err != nil {
+		return false, err
+	}
+	return out == types.True, nil
+}
+
+type measure struct{ *program }
+
+// Measure implements policy.Measure.
+func (m measure) Measure(a policy.Attributes) (int64, error) {
+	out, err := m.eval(a)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := out.(types.Int)
+	if !ok {
+		return 0, m.failed("no whole number")
+	}
+	return int64(n), nil
+}
+
+type value struct{ *program }
+
+// Text implements policy.Text.
+func (t value) Text(a policy.Attributes) (string, error) {
+	out, err := t.eval(a)
+	if err != nil {
+		return "", err
+	}
+	s, ok := out.(types.String)
+	if !ok {
+		return "", t.failed("no text")
+	}
+	return string(s), nil
+}

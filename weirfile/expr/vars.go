@@ -1,0 +1,170 @@
+package expr
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/floodweir/weir/policy"
+)
+
+// The names that an expression knows, and the longest value of each in bytes.
+const (
+	method    = "request.method"
+	host      = "request.host"
+	path      = "request.path"
+	headers   = "request.headers"
+	query     = "request.query"
+	cookies   = "request.cookies"
+	clientIP  = "client.ip"
+	maxMethod = 256
+	maxHost   = 256
+	maxPath   = 4096
+	maxIP     = 45
+
+	// MaxValue is the longest value of a header, query parameter or cookie that an
+	// expression reads, in bytes. A path is at most half as long. A longer one is an
+	// error of the evaluation.
+	MaxValue = 8192
+)
+
+// vars are the values of one request, read when they are asked for.
+type vars struct {
+	a                       policy.Attributes
+	names                   map[string]string // canonical header names, by what the text calls them
+	headers, query, cookies lookup
+}
+
+// pool saves the allocation of vars for each evaluation.
+var pool = sync.Pool{New: func() any {
+	v := new(vars)
+	v.headers, v.query, v.cookies = lookup{v, headers}, lookup{v, query}, lookup{v, cookies}
+	return v
+}}
+
+// Parent implements cel.Activation: there is none.
+func (v *vars) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (v *vars) ResolveName(name string) (any, bool) {
+	switch name {
+	case method:
+		return text(name, v.a.Method(), maxMethod), true
+	case host:
+		return text(name, v.a.Host(), maxHost), true
+	case path:
+		return text(name, v.a.Path(), maxPath), true
+	case headers:
+		return &v.headers, true
+	case query:
+		return &v.query, true
+	case cookies:
+		return &v.cookies, true
+	case clientIP:
+		a := v.a.ClientIP().Unmap().WithZone("")
+		if !a.IsValid() {
+			return types.String(""), true
+		}
+		return types.String(a.String()), true
+	}
+	return nil, false
+}
+
+// text is a value of a request, or the error that it is too long.
+func text(name, value string, most int) ref.Val {
+	if len(value) > most {
+		return types.NewErr("%s has %d bytes, more than the %d that are read", name, len(value), most)
+	}
+	return types.String(value)
+}
+
+// A lookup is the values of a request by name. It is a map to CEL, but nobody can
+// list it: check refuses all that would.
+type lookup struct {
+	vars *vars
+	kind string
+}
+
+func (l *lookup) values(name string) []string {
+	switch l.kind {
+	case headers:
+		c, ok := l.vars.names[name]
+		if !ok {
+			c = canonical(name)
+		}
+		return l.vars.a.Header(c)
+	case query:
+		return l.vars.a.Query(name)
+	default:
+		return l.vars.a.Cookie(name)
+	}
+}
+
+// Find is the one value under a name, "" if there is none. Several that differ are
+// an error: whoever reads the request next may take any of them.
+func (l *lookup) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), false
+	}
+	values := l.values(string(name))
+	if len(values) == 0 {
+		return types.String(""), true
+	}
+	value := strings.TrimSpace(values[0])
+	for _, other := range values[1:] {
+		if strings.TrimSpace(other) != value {
+			return types.NewErr("%s has different values for %s", l.kind, quoted(string(name))), false
+		}
+	}
+	if len(value) > MaxValue {
+		return text(fmt.Sprintf("%s[%s]", l.kind, quoted(string(name))), value, MaxValue), false
+	}
+	return types.String(value), true
+}
+
+// Get implements traits.Indexer.
+func (l *lookup) Get(key ref.Val) ref.Val {
+	v, _ := l.Find(key)
+	return v
+}
+
+// Contains reports whether there is a value under a name.
+func (l *lookup) Contains(key ref.Val) ref.Val {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key)
+	}
+	return types.Bool(len(l.values(string(name))) > 0)
+}
+
+// Iterator implements traits.Iterable, for nobody.
+func (l *lookup) Iterator() traits.Iterator {
+	return types.NewStringList(types.DefaultTypeAdapter, nil).Iterator()
+}
+
+// Size implements traits.Sizer, for those who reckon the cost.
+func (l *lookup) Size() ref.Val { return types.IntOne }
+
+// ConvertToNative implements ref.Val, for nobody.
+func (l *lookup) ConvertToNative(reflect.Type) (any, error) {
+	return nil, fmt.Errorf("%s is no value", l.kind)
+}
+
+// ConvertToType implements ref.Val, for nobody.
+func (l *lookup) ConvertToType(ref.Type) ref.Val { return types.NewErr("%s is no value", l.kind) }
+
+// Equal implements ref.Val, for nobody.
+func (l *lookup) Equal(other ref.Val) ref.Val { return types.Bool(l == other) }
+
+// Type implements ref.Val.
+func (l *lookup) Type() ref.Type { return types.MapType }
+
+// Value implements ref.Val.
+func (l *lookup) Value() any { return l }
