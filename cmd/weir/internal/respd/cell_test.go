@@ -1,0 +1,84 @@
+package respd_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/floodweir/weir/cmd/weir/internal/respd"
+)
+
+// cell is the arithmetic of redis-cell (src/cell/mod.rs and src/lib.rs), in
+// nanoseconds.
+type cell struct{ tat map[string]int64 }
+
+func (c *cell) throttle(now int64, key string, maxBurst, count, period, quantity int64) string {
+	limit := maxBurst + 1
+	interval := int64(float64(period*1e9) / float64(count))
+	tolerance, increment := interval*limit, interval*quantity
+	tat, known := c.tat[key]
+	if !known || tat <= now { // Redis has expired it
+		tat = now
+	}
+	next := max(now, tat) + increment
+	limited, retry, ttl := int64(0), int64(-1), next-now
+	if diff := now - (next - tolerance); diff < 0 {
+		if limited, ttl = 1, tat-now; increment <= tolerance {
+			retry = rounded(-diff)
+		}
+	} else {
+		c.tat[key] = next
+	}
+	remaining := int64(0)
+	if left := tolerance - ttl; left > -interval {
+		remaining = int64(float64(left/1000) / float64(interval/1000))
+	}
+	return fmt.Sprintf("[%d %d %d %d %d]", limited, limit, remaining, retry, rounded(ttl))
+}
+
+func rounded(ns int64) int64 {
+	s := ns / 1e9
+	if ns%1e9/1e6 > 0 {
+		s++
+	}
+	return s
+}
+
+// TestAgreesWithRedisCell asks both at random. The intervals are whole microseconds,
+// which both have exactly.
+func TestAgreesWithRedisCell(t *testing.T) {
+	var now atomic.Int64
+	now.Store(1_700_000_000_000_000)
+	_, addr := start(t, respd.Config{Store: memory(t, &now)})
+	c := dial(t, addr)
+	model := cell{tat: map[string]int64{}}
+	seed := uint64(1)
+	r := rand.New(rand.NewPCG(seed, 2))
+	rates := []struct{ burst, count, period int64 }{
+		{15, 30, 60}, {0, 1, 1}, {4, 1000, 1}, {99, 8000, 1}, {9, 1_000_000, 1}, {3, 1, 86400}, {1, 250, 7},
+	}
+	const n = 5000
+	limited := 0
+	for i := range n {
+		at := r.IntN(len(rates))
+		rate := rates[at]
+		key := fmt.Sprintf("%d-%d", at, r.IntN(3))
+		quantity := r.Int64N(rate.burst + 3)
+		interval := rate.period * 1_000_000 / rate.count // µs
+		now.Add(r.Int64N(2*interval + 1))
+		got := c.do(t, "CL.THROTTLE", key, strconv.FormatInt(rate.burst, 10), strconv.FormatInt(rate.count, 10), strconv.FormatInt(rate.period, 10), strconv.FormatInt(quantity, 10))
+		want := model.throttle(now.Load()*1000, key, rate.burst, rate.count, rate.period, quantity)
+		if got != want {
+			t.Fatalf("ask %d: %s %+v quantity %d = %s, redis-cell %s", i, key, rate, quantity, got, want)
+		}
+		if got[1] == '1' {
+			limited++
+		}
+	}
+	t.Logf("%d asks, %d limited, all as redis-cell", n, limited)
+	if limited < n/10 || limited > n*9/10 {
+		t.Errorf("%d of %d limited: the test has lost its point", limited, n)
+	}
+}

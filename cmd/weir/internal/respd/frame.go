@@ -1,0 +1,201 @@
+package respd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+)
+
+// This file stands in front of redcon. Its reader takes lengths as they come: one of
+// 2^63−1 makes it panic, a count of 2^31−1 keeps it busy for seconds, and a pipeline
+// that never ends at the end of its buffer makes that grow for ever. So a framer finds
+// where a command ends, within bounds, and redcon sees whole commands only.
+
+// Bounds of one command. Those for a client that has not given the password are
+// Redis's.
+const (
+	maxBulk   = 64 << 10  // the longest argument, which is weir.MaxKey
+	maxArgs   = 1024      // the most arguments
+	maxFrame  = 128 << 10 // the longest command
+	maxInline = 16 << 10  // the longest command typed by hand
+	maxHeader = 32        // the longest line with a count or a length
+
+	maxBulkBefore = 16 << 10
+	maxArgsBefore = 10
+)
+
+const (
+	buffer = 8 << 10 // what every connection has
+	// maxExtra is what the buffers of all connections may have beyond that.
+	maxExtra = 64 << 20
+)
+
+// A protocolError is sent to the client before the connection ends.
+type protocolError string
+
+func (e protocolError) Error() string { return "ERR Protocol error: " + string(e) }
+
+var errTooMuch = errors.New("ERR too many unfinished commands of other clients, try again")
+
+// A framer cuts what a client sends into commands.
+type framer struct {
+	from   io.Reader
+	extra  *atomic.Int64 // of all framers: bytes beyond their buffers
+	trusts bool          // the client has given the password
+
+	buf  []byte
+	r, w int // what has come and is not taken: buf[r:w]
+	at   int // up to where that is scanned, from r
+	left int // arguments still to come; 0 before their count is known
+}
+
+func newFramer(from io.Reader, extra *atomic.Int64) *framer {
+	return &framer{from: from, extra: extra, buf: make([]byte, buffer)}
+}
+
+// pending reports whether a command has begun and not ended.
+func (f *framer) pending() bool { return f.r < f.w }
+
+// next is the next whole command, or nil if more has to come. It is valid until fill.
+// An error is a protocolError.
+func (f *framer) next() ([]byte, error) {
+	for f.r < f.w {
+		scan := f.inline
+		if f.buf[f.r] == '*' {
+			scan = f.multibulk
+		}
+		end, empty, err := scan(f.buf[f.r:f.w])
+		if err != nil || end == 0 {
+			return nil, err
+		}
+		frame := f.buf[f.r : f.r+end : f.r+end]
+		f.r, f.at, f.left = f.r+end, 0, 0
+		if !empty {
+			return frame, nil
+		}
+	}
+	return nil, nil
+}
+
+// inline finds the end of a line.
+func (f *framer) inline(b []byte) (end int, empty bool, err error) {
+	i := bytes.IndexByte(b[f.at:], '\n')
+	switch end = f.at + i + 1; {
+	case i < 0 && len(b) <= maxInline:
+		f.at = len(b)
+		return 0, false, nil
+	case i < 0 || end > maxInline:
+		return 0, false, protocolError("too big inline request")
+	}
+	return end, len(bytes.TrimSpace(b[:end])) == 0, nil
+}
+
+// multibulk finds the end of *COUNT and that many $LENGTH.
+func (f *framer) multibulk(b []byte) (end int, empty bool, err error) {
+	if f.at == 0 {
+		n, size, err := header(b, maxArgs, "multibulk length")
+		switch {
+		case err != nil || size == 0:
+			return 0, false, err
+		case n <= 0:
+			return size, true, nil
+		case !f.trusts && n > maxArgsBefore:
+			return 0, false, protocolError("unauthenticated multibulk length")
+		}
+		f.at, f.left = size, n
+	}
+	for f.left > 0 {
+		if f.at >= len(b) {
+			return 0, false, nil
+		}
+		if b[f.at] != '$' {
+			return 0, false, protocolError(fmt.Sprintf("expected '$', got %q", b[f.at]))
+		}
+		n, size, err := header(b[f.at:], maxBulk, "bulk length")
+		switch end := f.at + size + n + 2; {
+		case err != nil || size == 0:
+			return 0, false, err
+		case n < 0:
+			return 0, false, protocolError("invalid bulk length")
+		case !f.trusts && n > maxBulkBefore:
+			return 0, false, protocolError("unauthenticated bulk length")
+		case end > maxFrame:
+			return 0, false, protocolError("too big request")
+		case end > len(b):
+			return 0, false, nil
+		case b[end-2] != '\r' || b[end-1] != '\n':
+			return 0, false, protocolError("invalid bulk length")
+		default:
+			f.at = end
+			f.left--
+		}
+	}
+	return f.at, false, nil
+}
+
+// header reads the number in a line such as "*3\r\n" and how long the line is: 0 if
+// its end has not come.
+func header(b []byte, most int, what string) (n, size int, err error) {
+	i := bytes.IndexByte(b[:min(len(b), maxHeader)], '\n')
+	switch {
+	case i < 0 && len(b) < maxHeader:
+		return 0, 0, nil
+	case i < 2 || b[i-1] != '\r' || b[1] == '+':
+		return 0, 0, protocolError("invalid " + what)
+	}
+	n, err = strconv.Atoi(string(b[1 : i-1]))
+	if err != nil || n > most {
+		return 0, 0, protocolError("invalid " + what)
+	}
+	return n, i + 1, nil
+}
+
+// fill waits for more. It returns what the connection does, or errTooMuch.
+func (f *framer) fill() error {
+	if f.r == f.w {
+		f.r, f.w = 0, 0
+		f.shrink()
+	}
+	if f.w == len(f.buf) {
+		if f.r > 0 {
+			f.w = copy(f.buf, f.buf[f.r:f.w])
+			f.r = 0
+		} else if err := f.grow(); err != nil {
+			return err
+		}
+	}
+	n, err := f.from.Read(f.buf[f.w:])
+	f.w += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// grow doubles a buffer that is full. It follows what has come, not what was
+// announced.
+func (f *framer) grow() error {
+	more := int64(len(f.buf))
+	if f.extra.Add(more) > maxExtra {
+		f.extra.Add(-more)
+		return errTooMuch
+	}
+	b := make([]byte, 2*len(f.buf))
+	copy(b, f.buf)
+	f.buf = b
+	return nil
+}
+
+// shrink gives back what grow took.
+func (f *framer) shrink() {
+	if more := len(f.buf) - buffer; more > 0 {
+		f.extra.Add(-int64(more))
+		f.buf = make([]byte, buffer)
+	}
+}
+
+// release gives back what the framer took, at the end of its connection.
+func (f *framer) release() { f.extra.Add(-int64(len(f.buf) - buffer)) }
