@@ -9,9 +9,6 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// MaxOverrides is the largest number of overrides of a policy.
-const MaxOverrides = 100_000
-
 // compile checks p.config field by field and fills in what is derived from it.
 func (p *Policy) compile(f *faults) {
 	p.compileName(f)
@@ -25,18 +22,17 @@ func (p *Policy) compile(f *faults) {
 		f.add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
 	}
 	p.compileLimits(f, "limits", c.Limits)
+	p.most = len(c.Limits)
+	p.checkCount(f)
 	c.OnDenied.check(f)
 	switch c.OnStoreError {
-	case Open, Closed:
-	case "local":
-		f.add("on_store_error", quoted("local"), "want open or closed: deciding by a local share is not available yet")
+	case Open, Closed, Local:
 	default:
-		f.add("on_store_error", quoted(string(c.OnStoreError)), "want open or closed")
+		f.add("on_store_error", quoted(string(c.OnStoreError)), "want open, closed or local")
 	}
-	switch c.Mode {
-	case Enforce, Shadow, Off:
-	default:
-		f.add("mode", quoted(string(c.Mode)), "want enforce, shadow or off")
+	p.checkMode(f)
+	if c.Carry > weir.CarryReset {
+		f.add("carry", fmt.Sprint(c.Carry), "want one of the carries, such as weir.CarryProportional")
 	}
 	p.compileOverrides(f)
 }
@@ -86,7 +82,7 @@ func (p *Policy) compileMatch(f *faults) {
 		case len(values) == 0:
 			f.add(field, "", `want at least one value, or "*" for any`)
 		}
-		h := headerMatch{name: canonical(name)}
+		h := headerMatch{name: canonical(name), field: name}
 		for i, v := range values {
 			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || hasControl(v) {
 				f.add(fmt.Sprintf("%s[%d]", field, i), quoted(v), `want a value without space around it, or "*" for any`)
@@ -122,17 +118,20 @@ func (p *Policy) compileKey(f *faults) {
 		if k.Source == Header {
 			k.Name = canonical(k.Name)
 		}
-		if j := slices.IndexFunc(p.parts, func(o part) bool { return o.KeyPart == k }); j >= 0 {
+		bits, _ := k.bits()
+		c := part{KeyPart: k, field: field, v6: bits}
+		if k.Source == Claim {
+			c.claim = k.claim()
+		}
+		if j := slices.IndexFunc(p.parts, func(o part) bool { return o.String() == k.String() }); j >= 0 {
 			f.add(field, quoted(k.String()), "want every part once: it is key[%d] already", j)
 		}
-		bits, _ := k.bits()
-		p.parts = append(p.parts, part{k, bits})
+		p.parts = append(p.parts, c)
 	}
 }
 
-// compileLimits checks the limits of a policy or of an override.
+// compileLimits checks the limits of a policy, its candidate or an override.
 func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
-	p.most = max(p.most, len(limits))
 	if len(limits) > weir.MaxBatch {
 		f.add(field, many(len(limits), "limit"), "want at most %d, which a store decides together", weir.MaxBatch)
 		return
@@ -149,39 +148,5 @@ func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 		if p.config.Cost > l.Capacity() {
 			f.add(at, quoted(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)
 		}
-	}
-}
-
-func (p *Policy) compileOverrides(f *faults) {
-	overrides := p.config.Overrides
-	if len(overrides) > MaxOverrides {
-		f.add("overrides", many(len(overrides), "override"), "want at most %d", MaxOverrides)
-		return
-	}
-	p.overrides = make(map[string][]weir.Limit, len(overrides))
-	places := make(map[string]int, len(overrides))
-	for i, o := range overrides {
-		field := fmt.Sprintf("overrides[%d]", i)
-		if len(o.Limits) == 0 {
-			f.add(field+".limits", "", "want at least one limit, such as 1000/s")
-		}
-		p.compileLimits(f, field+".limits", o.Limits)
-		if len(p.parts) == 0 {
-			continue // that the policy has no key is said already
-		}
-		if len(o.Key) != len(p.parts) {
-			f.add(field+".key", many(len(o.Key), "value"), "want %d, one for every part of the policy's key", len(p.parts))
-			continue
-		}
-		key, at, want := p.overrideKey(o.Key)
-		if want != "" {
-			f.add(fmt.Sprintf("%s.key[%d]", field, at), quoted(o.Key[at]), "%s", want)
-			continue
-		}
-		if j, ok := places[key]; ok {
-			f.add(field+".key", quoted(strings.Join(o.Key, ", ")), "want every key once: it is that of overrides[%d] already", j)
-		}
-		places[key] = i
-		p.overrides[key] = o.Limits
 	}
 }

@@ -24,16 +24,20 @@ type Config struct {
 	Cost int64
 
 	// CostOf, if not nil, measures the cost of each request. Cost then stands for a
-	// request that cannot be measured.
+	// request that cannot be measured. A cost of 0 asks and takes nothing; one above
+	// the capacity of a limit is denied, with weir.Never.
 	CostOf Measure
 
-	// Settle says what the response makes of the cost; nothing if zero.
+	// Settle says what the response makes of the cost; nothing if zero. It is not for
+	// a concurrency limit: a slot is given back and costs nothing.
 	Settle Settle
 
-	// Count says which requests count; CountAdmitted if empty.
+	// Count says which requests count; CountAdmitted if empty. Any other is not for a
+	// concurrency limit. What counts, counts at the cost that Settle makes of it.
 	Count Count
 
-	// Failures are the statuses that Count calls a failure; 400 to 599 if empty.
+	// Failures are the statuses that CountFailures and CountSuccesses call a failure;
+	// 400 to 599 if empty.
 	Failures []StatusRange
 
 	// OnDenied is the answer to a denied request.
@@ -48,19 +52,23 @@ type Config struct {
 
 	// Percent, from 1 to 100, enforces the policy for so many of a hundred keys; the
 	// others are in Shadow. A key stays on its side as long as Percent does not
-	// change, and one that is enforced stays so as Percent grows. 100 if zero.
+	// change, and one that is enforced stays so as Percent grows: enforced are the keys
+	// whose hash is below Percent, which is the FNV-1a of 64 bits of the key, which
+	// begins with the name of the policy, mixed by the finalizer of MurmurHash3,
+	// modulo 100. 100 if zero; less is for Enforce only.
 	Percent int
 
 	// Candidate are limits to try out beside Limits: they decide in shadow about the
-	// same requests, as a policy of the name NAME~candidate, whatever the policies
-	// decide.
+	// same requests, as a policy of the name NAME~candidate with keys of its own,
+	// whatever the policies decide. Overrides and Percent are not for them.
 	Candidate []weir.Limit
 
 	// Carry says what becomes of a key's tokens when its limits change in a Set that
-	// follows another.
+	// follows another. With weir.CarryReset the new limits start afresh.
 	Carry weir.Carry
 
-	// Overrides give certain keys limits of their own.
+	// Overrides give certain keys limits of their own: at most MaxOverrides, of which
+	// at most MaxWildcards do not name one key exactly.
 	Overrides []Override
 }
 
@@ -121,12 +129,16 @@ const (
 	Off Mode = "off"
 )
 
-// An Override replaces the limits of one key.
+// An Override replaces the limits of one key, or of all keys that fit.
 type Override struct {
-	// Key has one value for every part of the policy's key, in its order. A value
-	// for ClientIP is an address, or a prefix. In other values '*' stands for any
-	// text, as it does alone for ClientIP. A key that an override names exactly has
-	// its limits; any other key those of the first override that fits.
+	// Key has one value for every part of the policy's key, in its order; "" is the
+	// anonymous part. A value for ClientIP is an address, or a prefix that cuts no
+	// bucket. In other values '*' stands for any text: a star itself cannot be written,
+	// but in a pattern of Match.Paths and in a Constant. A '*' alone is any value and
+	// none, also for ClientIP; in a longer value it wants a value, of at most 8 KiB.
+	//
+	// A key that an override names exactly has its limits; any other key those of the
+	// first override that fits.
 	Key []string
 
 	// Limits replace the limits of the policy.

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +43,12 @@ const ProblemJSON = "problem+json"
 const maxBody = 64 << 10
 
 func (d *OnDenied) setDefaults() {
+	if d.Redirect != "" {
+		if d.Status == 0 {
+			d.Status = 303
+		}
+		return
+	}
 	if d.Status == 0 {
 		d.Status = 429
 	}
@@ -55,6 +62,14 @@ func (d *OnDenied) setDefaults() {
 
 // check reports the faults of d after its defaults are filled in.
 func (d *OnDenied) check(f *faults) {
+	if d.Wait < 0 || d.Wait > time.Minute {
+		f.add("on_denied.wait", d.Wait.String(), "want 0 to 1m")
+	}
+	d.checkHeaders(f)
+	if d.Redirect != "" {
+		d.checkRedirect(f)
+		return
+	}
 	switch {
 	case d.Status < 200 || d.Status > 599:
 		f.add("on_denied.status", fmt.Sprint(d.Status), "want 200 to 599")
@@ -70,6 +85,43 @@ func (d *OnDenied) check(f *faults) {
 	if d.ContentType != "" && (!isFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {
 		f.add("on_denied.content_type", quoted(d.ContentType), "want a media type such as text/html; charset=utf-8")
 	}
+}
+
+// checkRedirect reports the faults of a d that redirects.
+func (d *OnDenied) checkRedirect(f *faults) {
+	if !isTarget(d.Redirect) {
+		f.add("on_denied.redirect", quoted(d.Redirect), "want an http or https URL or a path that begins with one slash, with what is special in URLs escaped")
+	}
+	if d.Status != 302 && d.Status != 303 && d.Status != 307 && d.Status != 308 {
+		f.add("on_denied.status", fmt.Sprint(d.Status), "want 302, 303, 307 or 308 with on_denied.redirect")
+	}
+	if d.Body != "" {
+		f.add("on_denied.body", quoted(d.Body), "want none with on_denied.redirect")
+	}
+	if d.ContentType != "" {
+		f.add("on_denied.content_type", quoted(d.ContentType), "want none with on_denied.redirect")
+	}
+}
+
+// isTarget reports whether s can be sent as a Location. A browser takes "//host" and
+// "/\host" for other hosts.
+func isTarget(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '\\' || s[i] == '"' || s[i] == '<' || s[i] == '>' {
+			return false
+		}
+	}
+	u, err := url.Parse(s)
+	if err != nil || len(s) > maxText {
+		return false
+	}
+	if s[0] == '/' {
+		return !strings.HasPrefix(s, "//")
+	}
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+func (d *OnDenied) checkHeaders(f *faults) {
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		field := "on_denied.headers." + name
 		switch value := d.Headers[name]; {
@@ -77,6 +129,8 @@ func (d *OnDenied) check(f *faults) {
 			f.add(field, "", "want header names as HTTP has them, such as Location")
 		case isReserved(canonical(name)):
 			f.add(field, "", "want no field that the door sets itself or that belongs to the connection")
+		case d.Redirect != "" && canonical(name) == "Location":
+			f.add(field, "", "want on_denied.redirect alone, which is the Location")
 		case !isFieldValue(value):
 			f.add(field, quoted(value), "want a value without line breaks and other control characters")
 		}

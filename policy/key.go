@@ -19,31 +19,38 @@ import (
 // the name, which no part begins with.
 const maxKey = 128
 
-// source is where the parts of a key come from: a request, or an override.
+// A source is a request: where the parts of a key come from.
 type source struct {
-	a       Attributes
-	host    string // as hostName gives it
+	a     Attributes
+	host  string // as hostName gives it
+	paths readings
+	seen  *view // what expressions see
+
+	// What the policy that was matched last found.
 	pattern string // the path pattern that matched
+	reading int    // the reading of the path that did
+	err     error  // the first that an expression had
 }
 
-// appendKey appends the key of a request.
-func (p *Policy) appendKey(b []byte, s *source) []byte {
-	b = append(b, p.config.Name...)
-	from := len(b)
+// appendParts appends what follows the name in the key of a request.
+func (p *Policy) appendParts(b []byte, s *source) []byte {
 	for i := range p.parts {
 		b = p.parts[i].append(b, p, s)
 	}
-	return fold(b, from)
+	return b
 }
 
-// fold replaces what follows the name by its hash in a key that is too long.
-func fold(b []byte, from int) []byte {
-	if len(b) <= maxKey {
-		return b
+// key is the key of such parts. What follows the name is replaced by its hash in a
+// key that would be too long.
+func (p *Policy) key(parts []byte) string {
+	name := p.config.Name
+	if len(name)+len(parts) <= maxKey {
+		return name + string(parts)
 	}
-	sum := sha256.Sum256(b[from:])
-	b = append(b[:from], "|#"...)
-	return base64.RawURLEncoding.AppendEncode(b, sum[:])
+	sum := sha256.Sum256(parts)
+	var text [43]byte
+	base64.RawURLEncoding.Encode(text[:], sum[:])
+	return name + "|#" + string(text[:])
 }
 
 func appendValue(b []byte, value string) []byte {
@@ -56,10 +63,21 @@ func appendValue(b []byte, value string) []byte {
 	return append(b, value...)
 }
 
+// nextValue is the first value of what appendValue appended, and what follows it.
+func nextValue(parts []byte) (value, rest []byte) {
+	n, i := 0, 1
+	for ; i < len(parts) && parts[i] >= '0' && parts[i] <= '9'; i++ {
+		n = 10*n + int(parts[i]-'0')
+	}
+	return parts[i+1 : i+1+n], parts[i+1+n:] // after a ':' or, of no value, a '-'
+}
+
 // A part is a compiled KeyPart.
 type part struct {
 	KeyPart
-	v6 int // bits of an IPv6 address
+	field string // such as "key[0]"
+	v6    int    // bits of an IPv6 address
+	claim claim
 }
 
 func (k *part) append(b []byte, p *Policy, s *source) []byte {
@@ -86,6 +104,15 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 		return appendValue(b, p.method(s.a.Method()))
 	case Host:
 		return appendValue(b, s.host)
+	case Claim:
+		return appendValue(b, k.claim.read(single(s.a.Header(k.claim.header))))
+	case Expression:
+		text, err := k.Of.Text(s.view(s.reading))
+		if err != nil {
+			s.fault(p, k.field, err)
+			text = ""
+		}
+		return appendValue(b, strings.TrimSpace(text))
 	default:
 		return appendValue(b, k.Name)
 	}
@@ -111,7 +138,7 @@ func single(values []string) string {
 // and ends at any space (RFC 9110, section 11.4): or a client would have a bucket for
 // each of "Bearer", "bearer" and "BEARER". Values of other headers are as they are.
 func (k *part) credentials(value string) string {
-	if k.Name != "Authorization" && k.Name != "Proxy-Authorization" {
+	if !isCredentials(k.Name) {
 		return value
 	}
 	i := strings.IndexAny(value, " \t")
@@ -119,6 +146,11 @@ func (k *part) credentials(value string) string {
 		return value
 	}
 	return strings.ToLower(value[:i]) + " " + strings.TrimLeft(value[i:], " \t")
+}
+
+// isCredentials reports whether the value of a header begins with a scheme.
+func isCredentials(header string) bool {
+	return header == "Authorization" || header == "Proxy-Authorization"
 }
 
 // appendAddr appends the bucket of an address: an IPv4 address itself, in whatever
@@ -147,83 +179,4 @@ func (p *Policy) method(m string) string {
 		}
 	}
 	return "*"
-}
-
-// overrideKey is the key that values stand for, or the index of the first value at
-// fault and what was expected.
-func (p *Policy) overrideKey(values []string) (key string, at int, want string) {
-	b := append([]byte(nil), p.config.Name...)
-	from := len(b)
-	for i := range p.parts {
-		value, want := p.parts[i].override(p, values[i])
-		if want != "" {
-			return "", i, want
-		}
-		b = appendValue(b, value)
-	}
-	return string(fold(b, from)), 0, ""
-}
-
-// override is the value of a key that text in an override stands for, or what was
-// expected.
-func (k *part) override(p *Policy, text string) (value, want string) {
-	if text == "" && k.Source != Constant {
-		return "", "" // the anonymous part
-	}
-	switch k.Source {
-	case ClientIP:
-		return k.overrideAddr(text)
-	case Path:
-		for i := range p.routes {
-			if p.routes[i].pattern == text {
-				return text, ""
-			}
-		}
-		return "", "want one of the patterns of match.paths, as it stands there"
-	case Method:
-		if m := p.method(text); m != "*" || text == "*" {
-			return m, ""
-		}
-		return "", "want a method that HTTP defines or match.methods lists, or * for all others"
-	case Host:
-		if h, want := parseHost(text); want != "" || h.below {
-			return "", "want a host name such as example.com, without a port"
-		} else {
-			return h.name, ""
-		}
-	case Constant:
-		if text != k.Name {
-			return "", "want " + quoted(k.Name) + ", the constant of the key"
-		}
-		return text, ""
-	}
-	if len(text) > maxText || text != strings.TrimSpace(text) {
-		return "", "want at most " + strconv.Itoa(maxText) + " bytes without space around them"
-	}
-	if k.Source == Header {
-		text = k.credentials(text)
-	}
-	return text, ""
-}
-
-func (k *part) overrideAddr(text string) (value, want string) {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return "", "want an address such as 203.0.113.7 or 2001:db8::1"
-		}
-		bits := k.v6
-		if p.Addr().Is4() {
-			bits = 32
-		}
-		if p.Bits() != bits || p.Addr().Is4In6() {
-			return "", "want an address, or a prefix of the length of a bucket: /32 of IPv4, /" + strconv.Itoa(k.v6) + " of IPv6"
-		}
-		a = p.Addr()
-	}
-	if a.Zone() != "" {
-		return "", "want an address without a zone"
-	}
-	return string(appendAddr(nil, a, k.v6)), ""
 }

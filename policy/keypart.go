@@ -36,11 +36,17 @@ const (
 	// Host is the host name, without case, port and trailing dot. It needs Match.Hosts.
 	Host Source = "host"
 	// Claim is the claim Name of a JSON Web Token that something in front of the door
-	// has verified: Name is that of a claim, or a path of members joined by dots. The
-	// token is the Bearer of Authorization or, after an @ in Name, another header's
-	// value: a whole token, or its payload alone. The token is read, not verified.
+	// HAS VERIFIED: sub or, if no claim is called so, a path of members joined by dots
+	// as address.country. The token is the Bearer of Authorization or, after the last @
+	// in Name, another header's value: a whole token, or its payload alone.
+	//
+	// The token is read here, not verified: where nothing in front refuses forged
+	// tokens and removes the header that clients send themselves, a client has a bucket
+	// for every claim that it makes up, and any other client's. A claim that is not
+	// text, a number or a boolean is the anonymous part, and so is one of a token that
+	// is malformed or above 16 KiB. A number is its value, however it is written.
 	Claim Source = "claim"
-	// Expression is the text Of. Name is empty.
+	// Expression is the text Of, without space around it. Name is empty.
 	Expression Source = "cel"
 	// Constant is the text Name.
 	Constant Source = "const"
@@ -54,7 +60,8 @@ type KeyPart struct {
 }
 
 // ParseKeyPart reads a part from text: client.ip, client.ip/56, header:NAME,
-// query:NAME, cookie:NAME, path, method, host or const:TEXT. An error wraps
+// query:NAME, cookie:NAME, claim:NAME, claim:NAME@HEADER, path, method, host or
+// const:TEXT. It reads no expression, which needs a compiler. An error wraps
 // weir.ErrInvalid.
 func ParseKeyPart(text string) (KeyPart, error) {
 	source, name, named := strings.Cut(text, ":")
@@ -66,6 +73,9 @@ func ParseKeyPart(text string) (KeyPart, error) {
 		named, source = false, text // its bits stand after a slash
 	}
 	k := KeyPart{Source: Source(source), Name: name}
+	if k.Source == Expression {
+		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: an expression needs a compiler, as package weirfile has one", quoted(text), weir.ErrInvalid)
+	}
 	if want := k.fault(); want != "" || named && name == "" {
 		if want == "" {
 			want = wantKeyPart
@@ -75,9 +85,11 @@ func ParseKeyPart(text string) (KeyPart, error) {
 	return k, nil
 }
 
-// String is k in the grammar of ParseKeyPart.
+// String is k in the grammar of ParseKeyPart, or cel: and the text of an expression.
 func (k KeyPart) String() string {
 	switch {
+	case k.Source == Expression && k.Of != nil:
+		return string(k.Source) + ":" + k.Of.String()
 	case k.Name == "":
 		return string(k.Source)
 	case k.Source == ClientIP:
@@ -86,10 +98,13 @@ func (k KeyPart) String() string {
 	return string(k.Source) + ":" + k.Name
 }
 
-const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, path, method, host or const:TEXT"
+const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, path, method, host or const:TEXT"
 
 // fault is what k should have been, or "".
 func (k KeyPart) fault() string {
+	if k.Of != nil && k.Source != Expression {
+		return fmt.Sprintf("want no expression with %s", k.Source)
+	}
 	switch k.Source {
 	case ClientIP:
 		if _, ok := k.bits(); !ok {
@@ -107,8 +122,16 @@ func (k KeyPart) fault() string {
 			return "want host, which knows case and ports"
 		}
 	case Query, Constant:
-		if k.Name == "" || len(k.Name) > maxText || !utf8.ValidString(k.Name) || hasControl(k.Name) {
+		if !isText(k.Name) {
 			return fmt.Sprintf("want %s:TEXT with 1 to %d bytes of text without control characters", k.Source, maxText)
+		}
+	case Claim:
+		if c := k.claim(); !isText(c.name) || !isToken(c.header) {
+			return "want claim:NAME or claim:NAME@HEADER, such as claim:sub or claim:sub@X-Jwt-Payload"
+		}
+	case Expression:
+		if k.Of == nil || k.Name != "" {
+			return "want an expression that was compiled, and no name"
 		}
 	default:
 		return wantKeyPart
@@ -134,6 +157,11 @@ func isToken(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= maxText
+}
+
+// isText reports whether s can be a name or a constant.
+func isText(s string) bool {
+	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !hasControl(s)
 }
 
 func hasControl(s string) bool {

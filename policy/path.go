@@ -40,7 +40,7 @@ func parseRoute(pattern string) (route, string) {
 		case s == "" || s == "." || s == "..":
 			return r, "want a path without empty and dot segments: requests are compared after those are gone"
 		case strings.ContainsAny(s, "{}"):
-			name, ok := wildcard(s)
+			name, ok := braced(s)
 			name, rest := strings.CutSuffix(name, "...")
 			if !ok || !isIdentifier(name) || rest && !last {
 				return r, "want {name} as a whole segment, or {name...} as the last"
@@ -63,8 +63,8 @@ func parseRoute(pattern string) (route, string) {
 	return r, ""
 }
 
-// wildcard is what stands between the braces of a segment.
-func wildcard(segment string) (string, bool) {
+// braced is what stands between the braces of a segment.
+func braced(segment string) (string, bool) {
 	if len(segment) < 3 || segment[0] != '{' || segment[len(segment)-1] != '}' {
 		return "", false
 	}

@@ -17,11 +17,14 @@ type Policy struct {
 	headers   []headerMatch
 	parts     []part
 	overrides map[string][]weir.Limit // by key
+	wildcards []wildcard              // in their order
 	most      int                     // the largest number of limits of a key
+	candidate *Policy                 // nil if there is none
 }
 
 type headerMatch struct {
 	name   string // canonical
+	field  string // as it was written
 	values []string
 }
 
@@ -35,12 +38,35 @@ func New(c Config) (*Policy, error) {
 	if len(f.errs) > 0 {
 		return nil, f.errs
 	}
+	if len(p.config.Candidate) > 0 {
+		p.candidate = p.newCandidate()
+	}
 	return p, nil
+}
+
+// newCandidate is the policy that tries p's Candidate out. No policy that New makes
+// has its name, so that it shares no key with one.
+func (p *Policy) newCandidate() *Policy {
+	c := *p
+	c.overrides, c.wildcards, c.most = nil, nil, len(p.config.Candidate)
+	c.config.Name += "~candidate"
+	c.config.Mode, c.config.Percent = Shadow, 100
+	c.config.Limits, c.config.Candidate, c.config.Overrides = p.config.Candidate, nil, nil
+	return &c
 }
 
 func (c *Config) setDefaults() {
 	if c.Cost == 0 {
 		c.Cost = 1
+	}
+	if c.Count == "" {
+		c.Count = CountAdmitted
+	}
+	if len(c.Failures) == 0 && c.Count.seesResponses() {
+		c.Failures = []StatusRange{{400, 599}}
+	}
+	if c.Percent == 0 {
+		c.Percent = 100
 	}
 	if c.OnStoreError == "" {
 		c.OnStoreError = Open
@@ -58,27 +84,48 @@ func (p *Policy) Name() string { return p.config.Name }
 // it holds.
 func (p *Policy) Config() Config { return p.config }
 
-// match reports whether p is about a request, and fills s in as far as the key needs
-// it.
-func (p *Policy) match(s *source, paths *readings) bool {
+// A miss is why a policy is not about a request. From missedHeaders on, it is the
+// index of a header.
+type miss int
+
+const (
+	matched miss = iota
+	missedMethods
+	missedHosts
+	missedPaths
+	missedWhere
+	missedHeaders
+)
+
+// why is the field that a request did not fit, or "".
+func (p *Policy) why(m miss) string {
+	if m >= missedHeaders {
+		return "match.headers." + p.headers[m-missedHeaders].field
+	}
+	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where"}[m]
+}
+
+// match says whether p is about a request, and fills s in as far as the key needs it.
+func (p *Policy) match(s *source) miss {
 	if len(p.methods) > 0 && !p.matchMethod(s.a.Method()) {
-		return false
+		return missedMethods
 	}
 	if len(p.hosts) > 0 && !p.matchHost(s.host) {
-		return false
+		return missedHosts
 	}
-	s.pattern = ""
-	if len(p.routes) > 0 {
-		if s.pattern = p.matchPath(paths); s.pattern == "" {
-			return false
-		}
+	s.pattern, s.reading, s.err = "", 0, nil
+	if len(p.routes) > 0 && !p.matchPath(s) {
+		return missedPaths
 	}
 	for i := range p.headers {
 		if !p.headers[i].matches(s.a.Header(p.headers[i].name)) {
-			return false
+			return missedHeaders + miss(i)
 		}
 	}
-	return true
+	if p.config.Match.Where != nil && !p.holds(s) {
+		return missedWhere
+	}
+	return matched
 }
 
 func (p *Policy) matchMethod(method string) bool {
@@ -99,16 +146,17 @@ func (p *Policy) matchHost(host string) bool {
 	return false
 }
 
-// matchPath is the first pattern that matches any reading of a path, or "".
-func (p *Policy) matchPath(paths *readings) string {
+// matchPath keeps the first pattern that matches any reading of the path, and which.
+func (p *Policy) matchPath(s *source) bool {
 	for i := range p.routes {
-		for _, path := range paths.text[:paths.n] {
-			if p.routes[i].matches(path) {
-				return p.routes[i].pattern
+		for j := range s.paths.n {
+			if p.routes[i].matches(s.paths.text[j]) {
+				s.pattern, s.reading = p.routes[i].pattern, j
+				return true
 			}
 		}
 	}
-	return ""
+	return false
 }
 
 func (h *headerMatch) matches(lines []string) bool {
@@ -123,12 +171,20 @@ func (h *headerMatch) matches(lines []string) bool {
 	return false
 }
 
-// limits are the limits of a key.
-func (p *Policy) limits(key []byte) []weir.Limit {
-	if l, ok := p.overrides[string(key)]; ok {
-		return l
+// limits are the limits of a key, and whether an override gives them. parts are its
+// values, which a long key does not show.
+func (p *Policy) limits(key string, parts []byte, s *source) (limits []weir.Limit, ruled bool) {
+	if len(p.overrides) > 0 {
+		if l, ok := p.overrides[key]; ok {
+			return l, true
+		}
 	}
-	return p.config.Limits
+	for i := range p.wildcards {
+		if p.wildcards[i].fits(parts, s) {
+			return p.wildcards[i].limits, true
+		}
+	}
+	return p.config.Limits, false
 }
 
 func canonical(header string) string { return textproto.CanonicalMIMEHeaderKey(header) }

@@ -155,7 +155,6 @@ func TestNewErrors(t *testing.T) {
 				"X-RateLimit-Limit": "1", "Proxy-Authenticate": "x", "Connection": "close", "X-Good": "yes"}
 		}},
 		{"on_store_error", func(c *policy.Config) { c.OnStoreError = "ignore" }},
-		{"on_store_error local", func(c *policy.Config) { c.OnStoreError = "local" }},
 		{"mode", func(c *policy.Config) { c.Mode = "dry-run" }},
 		{"overrides", func(c *policy.Config) {
 			c.Overrides = []policy.Override{

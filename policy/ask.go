@@ -1,0 +1,177 @@
+package policy
+
+import "github.com/floodweir/weir"
+
+// Questions are what one request has to ask. Requests are the questions of all
+// policies, those that are enforced first; Asks say which belong to which. The zero
+// value is ready for use, and using it again saves allocations.
+type Questions struct {
+	Requests []weir.Request
+	Asks     []Ask
+
+	later queue  // what is not enforced
+	parts []byte // of a key
+	seen  view
+}
+
+// An Ask is what one policy has to ask: Requests[From:To] of its Questions, one for
+// each limit in the policy's order, all about Key. They are of the verb weir.Take.
+type Ask struct {
+	Policy   *Policy
+	Key      string
+	From, To int
+
+	// Cost is what each of the requests takes.
+	Cost int64
+
+	// Always is true of a candidate: it is asked whatever was decided before.
+	Always bool
+
+	// Err is why an expression of the policy could not be evaluated, if one could not.
+	Err error
+}
+
+// Ask fills q with the questions about a request: one Ask for each policy that
+// matches and is not Off. First come the enforced policies, which are decided
+// together, all or nothing, in one call of weir.Store.DoAll. Then comes what is in
+// shadow: shadow policies, those that are not enforced for their key (see
+// Config.Percent), and candidates. Each of these is decided by itself and only if the
+// request is admitted or the Ask is Always, so that it takes nothing from the others.
+// Ask returns how many of q.Requests belong to the first. What q held before is gone.
+func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
+	q.Requests, q.Asks = q.Requests[:0], q.Asks[:0]
+	if len(s.active) == 0 {
+		return 0
+	}
+	now := q.begin()
+	src := newSource(q, a)
+	for _, m := range s.active {
+		if m.match(&src) == matched {
+			q.add(m, &src, &now)
+		}
+	}
+	return q.end(now)
+}
+
+// A Finding is what one policy makes of a request.
+type Finding struct {
+	Policy  *Policy
+	Matched bool
+	Why     string // of one that did not match: the field, such as "match.methods", or "mode" for one that is off
+	Ask     *Ask   // of one that matched, in the Asks of the Questions
+}
+
+// Explain is Ask, and tells what every policy makes of the request, in the order of
+// the set; a candidate comes after its policy.
+func (s *Set) Explain(q *Questions, a Attributes) []Finding {
+	now := q.begin()
+	src := newSource(q, a)
+	var found []Finding
+	for _, m := range s.members {
+		f := Finding{Policy: m.Policy, Why: "mode"}
+		if m.config.Mode != Off {
+			missed := m.match(&src)
+			f.Matched, f.Why = missed == matched, m.why(missed)
+			if f.Matched {
+				q.add(m, &src, &now)
+			}
+		}
+		found = append(found, f)
+		if m.candidate != nil {
+			f.Policy = m.candidate.Policy
+			found = append(found, f)
+		}
+	}
+	q.end(now)
+	asks := make(map[*Policy]*Ask, len(q.Asks))
+	for i := range q.Asks {
+		asks[q.Asks[i].Policy] = &q.Asks[i]
+	}
+	for i := range found {
+		found[i].Ask = asks[found[i].Policy]
+	}
+	return found
+}
+
+// A queue is questions in the making.
+type queue struct {
+	requests []weir.Request
+	asks     []Ask
+}
+
+// begin empties q and returns the queue of what is enforced.
+func (q *Questions) begin() queue {
+	q.later.requests, q.later.asks = q.later.requests[:0], q.later.asks[:0]
+	return queue{q.Requests[:0], q.Asks[:0]}
+}
+
+// newSource is a request as the policies read it.
+func newSource(q *Questions, a Attributes) source {
+	s := source{a: a, host: hostName(a.Host()), paths: read(a.Path()), seen: &q.seen}
+	q.seen = view{Attributes: a, host: s.host}
+	return s
+}
+
+// maxKeep is the largest buffer that Questions keep for the next request.
+const maxKeep = 16 << 10
+
+// end joins what is enforced and what is not, and returns how many requests are.
+func (q *Questions) end(now queue) int {
+	enforced := len(now.requests)
+	q.Requests = append(now.requests, q.later.requests...)
+	q.Asks = now.asks
+	for _, a := range q.later.asks {
+		a.From, a.To = a.From+enforced, a.To+enforced
+		q.Asks = append(q.Asks, a)
+	}
+	q.seen = view{}
+	if cap(q.parts) > maxKeep {
+		q.parts = nil
+	}
+	return enforced
+}
+
+// add puts the question of a policy that matched, and that of its candidate.
+func (q *Questions) add(m *member, s *source, now *queue) {
+	q.parts = m.appendParts(q.parts[:0], s)
+	ask := Ask{Policy: m.Policy, Key: m.key(q.parts), Cost: m.cost(s), Err: s.err}
+	to := now
+	if m.config.Mode == Shadow || m.config.Percent < 100 && share(ask.Key) >= m.config.Percent {
+		to = &q.later
+	}
+	to.add(m, ask, q.parts, s)
+	if c := m.candidate; c != nil {
+		ask.Policy, ask.Key, ask.Always = c.Policy, c.key(q.parts), true
+		q.later.add(c, ask, q.parts, s)
+	}
+}
+
+func (to *queue) add(m *member, ask Ask, parts []byte, s *source) {
+	limits, ruled := m.limits(ask.Key, parts, s)
+	var from [][]weir.Limit
+	if len(m.former) > 0 {
+		from = m.past.from(limits, ruled, ask.Key, parts, s)
+	}
+	ask.From = len(to.requests)
+	for i, l := range limits {
+		r := weir.Request{Verb: weir.Take, Key: ask.Key, Limit: l, N: ask.Cost}
+		if from != nil && from[i] != nil {
+			r.From, r.Carry = from[i], m.config.Carry
+		}
+		to.requests = append(to.requests, r)
+	}
+	ask.To = len(to.requests)
+	to.asks = append(to.asks, ask)
+}
+
+// share is which of a hundred shares of all keys a key belongs to (see
+// Config.Percent).
+func share(key string) int {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(key); i++ {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd // the low bits of FNV-1a alone are not even
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return int((h ^ h>>33) % 100)
+}
