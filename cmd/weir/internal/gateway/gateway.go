@@ -37,6 +37,9 @@ type Config struct {
 	// AccessLog logs one of so many requests at debug level; none if zero.
 	AccessLog int
 
+	// Transport wraps the way to every upstream; nothing if nil.
+	Transport func(http.RoundTripper) http.RoundTripper
+
 	// Log is where upstreams that fail are named; nowhere if nil.
 	Log *slog.Logger
 }
@@ -91,6 +94,7 @@ type Gateway struct {
 	ids       bool // every request has an X-Request-Id
 	send      time.Duration
 	upstreams map[string]*upstream
+	wrap      func(http.RoundTripper) http.RoundTripper
 }
 
 // New makes a gateway. An error names the route and what was expected.
@@ -110,7 +114,10 @@ func New(c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, send: c.SendTimeout, upstreams: map[string]*upstream{}}
+	if c.Transport == nil {
+		c.Transport = func(rt http.RoundTripper) http.RoundTripper { return rt }
+	}
+	g := &Gateway{log: c.Log, client: c.Client, ids: c.RequestID, send: c.SendTimeout, wrap: c.Transport, upstreams: map[string]*upstream{}}
 	routes := new(router)
 	for i, r := range c.Routes {
 		if r.Path == "" {

@@ -58,7 +58,7 @@ func (g *Gateway) route(r Route) (http.Handler, error) {
 	p := &proxy{gateway: g, upstream: u, route: r, target: target}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
-		Transport:      u.transport,
+		Transport:      g.wrap(u.transport),
 		FlushInterval:  -1, // a gateway does not know what is a stream: pass on what comes
 		ModifyResponse: answered,
 		ErrorHandler:   p.failed,
