@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -10,7 +11,8 @@ import (
 
 // Config describes a Store. Its zero value works.
 type Config struct {
-	// Deadline is how long a decision may take; DefaultDeadline if zero.
+	// Deadline is how long a decision may take, at most an hour; DefaultDeadline if
+	// zero. A context that ends sooner ends the wait.
 	Deadline time.Duration
 
 	// Fallback decides what the store did not: a store of NewLocal, Open() or Closed().
@@ -21,12 +23,18 @@ type Config struct {
 	// DefaultFailures if zero.
 	Failures int
 
-	// Cooldown is how long it is left alone before one request tries again;
-	// DefaultCooldown if zero.
+	// Cooldown is how long it is left alone before one request tries again, at most a
+	// day; DefaultCooldown if zero.
 	Cooldown time.Duration
 
+	// MaxCalls is how many calls of the store may be under way at a time, those included
+	// whose caller has left because of the deadline; one more fails at once.
+	// DefaultMaxCalls if zero.
+	MaxCalls int
+
 	// Observe, if not nil, is told when the store is left alone (true) and when it is
-	// asked again (false). It has to be quick.
+	// asked again (false), once each and in order. It is called by a request that waits
+	// for it, so it has to be quick.
 	Observe func(away bool)
 }
 
@@ -35,42 +43,216 @@ const (
 	DefaultDeadline = 50 * time.Millisecond
 	DefaultFailures = 5
 	DefaultCooldown = time.Second
+	DefaultMaxCalls = 1024
 )
 
-// A Store is a store with a deadline and a fallback.
+// A Store is a store with a deadline and a fallback. It is safe for concurrent use,
+// and needs no closing.
 type Store struct {
-	store weir.Store
-	c     Config
+	c       Config
+	calls   calls
+	breaker breaker
+
+	late error // the deadline passed
+	busy error // MaxCalls calls are under way
 }
 
-// New makes a store over store.
+var _ weir.Store = (*Store)(nil)
+
+// New makes a store over store. An error wraps weir.ErrInvalid.
 func New(store weir.Store, c Config) (*Store, error) {
 	if store == nil {
-		return nil, errors.New("failover: store: want a store, got nil")
+		return nil, fmt.Errorf("failover: store: %w: want a store such as that of package redisstore, got nil", weir.ErrInvalid)
 	}
-	return &Store{store, c}, nil
+	if err := c.normalize(); err != nil {
+		return nil, err
+	}
+	return &Store{
+		c:     c,
+		calls: calls{store: store, max: int64(c.MaxCalls)},
+		breaker: breaker{
+			failures: int64(c.Failures), cooldown: c.Cooldown, deadline: c.Deadline, observe: c.Observe,
+		},
+		late: fmt.Errorf("failover: %w: the deadline of %v passed; the request may have been charged", weir.ErrUnavailable, c.Deadline),
+		busy: fmt.Errorf("failover: %w: %d calls are under way already", weir.ErrUnavailable, c.MaxCalls),
+	}, nil
+}
+
+func (c *Config) normalize() error {
+	for _, f := range []struct {
+		name  string
+		value *time.Duration
+		def   time.Duration
+		most  time.Duration
+	}{
+		{"Deadline", &c.Deadline, DefaultDeadline, time.Hour},
+		{"Cooldown", &c.Cooldown, DefaultCooldown, 24 * time.Hour},
+	} {
+		if *f.value == 0 {
+			*f.value = f.def
+		}
+		if *f.value < 0 || *f.value > f.most {
+			return fmt.Errorf("failover: %s: %w: want more than 0, at most %v, got %v", f.name, weir.ErrInvalid, f.most, *f.value)
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value *int
+		def   int
+	}{
+		{"Failures", &c.Failures, DefaultFailures},
+		{"MaxCalls", &c.MaxCalls, DefaultMaxCalls},
+	} {
+		if *f.value == 0 {
+			*f.value = f.def
+		}
+		if *f.value < 0 || *f.value > 1<<20 {
+			return fmt.Errorf("failover: %s: %w: want 1 to %d, got %d", f.name, weir.ErrInvalid, 1<<20, *f.value)
+		}
+	}
+	return nil
 }
 
 // Do implements [weir.Store].
 func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	return s.store.Do(ctx, r)
+	if err := r.Validate(); err != nil {
+		return weir.Decision{}, err
+	}
+	c, undecided, err := s.ask(ctx, &r, nil)
+	switch {
+	case c != nil:
+		d, err := c.d, c.err
+		s.calls.put(c)
+		return d, err
+	case !undecided || s.c.Fallback == nil:
+		return weir.Decision{}, err
+	}
+	d, second := s.c.Fallback.Do(ctx, r)
+	return d, both(err, second)
 }
 
 // DoAll implements [weir.Store].
 func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	return s.store.DoAll(ctx, rs, ds)
+	if err := validate(rs, ds); err != nil {
+		return false, err
+	}
+	c, undecided, err := s.ask(ctx, nil, rs)
+	switch {
+	case c != nil:
+		ok, err := c.ok, c.err
+		copy(ds, c.ds)
+		s.calls.put(c)
+		return ok, err
+	case !undecided || s.c.Fallback == nil:
+		return false, err
+	}
+	ok, second := s.c.Fallback.DoAll(ctx, rs, ds)
+	return ok, both(err, second)
 }
 
 // Away reports whether the store is left alone at present.
-func (s *Store) Away() bool { return false }
+func (s *Store) Away() bool { return s.breaker.away() }
 
-// Open is a store that lets everything through.
-func Open() weir.Store { return nil }
+// Err is the last failure of the store while it is left alone, and nil otherwise.
+func (s *Store) Err() error { return s.breaker.err() }
 
-// Closed is a store that lets nothing through.
-func Closed() weir.Store { return nil }
+// ask asks the store: one request, or those of rs together. If it gets an answer, which
+// may be an error that is not a failure of the store, it returns the call with it, for
+// the caller to put back. If not, it says why, and whether the decision is open:
+// nothing is decided any more for a caller who left.
+func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ *call, undecided bool, _ error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, gone(err)
+	}
+	t, err := s.breaker.enter()
+	if err != nil {
+		return nil, true, err
+	}
+	c := s.calls.take()
+	if c == nil {
+		if t.trial {
+			s.breaker.fail(t, s.busy)
+		}
+		return nil, true, s.busy
+	}
+	if r != nil {
+		c.single(r)
+	} else {
+		c.together(rs)
+	}
+	began := time.Now()
+	deadline := began.Add(s.c.Deadline)
+	sooner, own := ctx.Deadline()
+	if own = own && sooner.Before(deadline); own {
+		deadline = sooner
+	}
+	c.begin(ctx, deadline, s.c.Deadline)
+	if !c.wait(ctx) {
+		if err := ctx.Err(); err != nil {
+			s.breaker.gone(t, time.Since(began))
+			return nil, false, gone(err)
+		}
+		s.breaker.fail(t, s.late)
+		return nil, true, s.late
+	}
+	if c.panicked != nil {
+		v := c.panicked
+		s.calls.put(c)
+		s.breaker.fail(t, errPanic)
+		panic(v)
+	}
+	switch err := c.err; {
+	case err == nil, errors.Is(err, weir.ErrNoReservation), errors.Is(err, weir.ErrFull):
+		s.breaker.succeeded(t)
+		return c, false, nil
+	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed):
+		s.breaker.pass(t)
+		return c, false, nil
+	}
+	err = c.err
+	s.calls.put(c)
+	late := !time.Now().Before(deadline)
+	switch {
+	case ctx.Err() != nil || late && own:
+		// The store noticed first that the caller's time was up, or ended by itself.
+		s.breaker.gone(t, time.Since(began))
+		return nil, false, fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
+	case late:
+		err = fmt.Errorf("%w: %v", s.late, err)
+	case errors.Is(err, weir.ErrUnavailable):
+		err = fmt.Errorf("failover: %w", err)
+	default:
+		err = fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
+	}
+	s.breaker.fail(t, err)
+	return nil, true, err
+}
 
-// NewLocal is a store that decides by one node's share of every limit, which it keeps
-// in store, one in memory. Its decisions are Degraded weir.FailedLocal and name the
-// limit that was asked about.
-func NewLocal(store weir.Store, nodes int) (weir.Store, error) { return store, nil }
+var errPanic = errors.New("the store panicked")
+
+// gone is the error of a caller who left, by the error of its context.
+func gone(err error) error {
+	return fmt.Errorf("failover: %w: the caller left; the request may have been charged: %w", weir.ErrUnavailable, err)
+}
+
+// both is why the store did not decide, and why the fallback did not, if it did not.
+func both(first, second error) error {
+	if second == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; nor did the fallback decide: %w", first, second)
+}
+
+// validate reports the first thing that keeps a batch from being decided.
+func validate(rs []weir.Request, ds []weir.Decision) error {
+	if len(ds) != len(rs) || len(rs) > weir.MaxBatch {
+		return fmt.Errorf("failover: batch: %w: want at most %d requests and as many decisions, got %d and %d",
+			weir.ErrInvalid, weir.MaxBatch, len(rs), len(ds))
+	}
+	for i := range rs {
+		if err := rs[i].Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package failover
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A callContext is the context of one call of the store. Who waits for the call has a
+// timer already and ends the context, so it needs none of its own, and it makes a
+// channel only for a store that asks for one. A context of package context costs four
+// allocations here.
+type callContext struct {
+	context.Context // the caller's, for its values
+
+	deadline time.Time
+
+	mu    sync.Mutex
+	err   error
+	done  chan struct{} // nil until somebody asks for it
+	after []*func()
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done implements [context.Context].
+func (c *callContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// Err implements [context.Context].
+func (c *callContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// AfterFunc is what package context asks a context for that it did not make: without
+// it, every context that a store derives from this one would start a goroutine.
+func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	at := &f
+	c.after = append(c.after, at)
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.Index(c.after, at)
+		if i < 0 {
+			return false
+		}
+		c.after = slices.Delete(c.after, i, i+1)
+		return true
+	}
+}
+
+// end ends the context for the reason err.
+func (c *callContext) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+	for _, f := range c.after {
+		go (*f)()
+	}
+	c.after = nil
+}
