@@ -40,14 +40,23 @@ type verdict struct {
 	Delay      *seconds `json:"delay,omitempty"`
 }
 
-// answer is what a client reads: the decision that counts and, of several
-// limits, every one.
+// A result is what is said of one question: the decision that counts and, of
+// several limits, every one.
+type result struct {
+	verdict
+	Policy string    `json:"policy,omitempty"`
+	Limits []verdict `json:"limits,omitempty"`
+}
+
+// answer is what a client reads.
 type answer struct {
 	verdict
 	Policy   string        `json:"policy,omitempty"`
 	At       string        `json:"at"`
 	Degraded weir.Degraded `json:"degraded,omitempty"`
+	Replayed bool          `json:"replayed,omitempty"`
 	Limits   []verdict     `json:"limits,omitempty"`
+	Results  []result      `json:"results,omitempty"` // of a batch
 }
 
 func judge(d weir.Decision) verdict {
@@ -68,14 +77,32 @@ func judge(d weir.Decision) verdict {
 	return v
 }
 
+// each is the verdict on every one of several limits.
+func each(ds []weir.Decision) (vs []verdict) {
+	if len(ds) > 1 {
+		for _, d := range ds {
+			vs = append(vs, judge(d))
+		}
+	}
+	return vs
+}
+
+// maxItems is how many limits the response fields tell of: a header has to stay
+// small enough for every client. Of more, the one that counts stands for all.
+const maxItems = 8
+
 // items are what the response fields say: each limit under its policy's name, as a
-// gateway does, or under its own text.
-func items(policy string, ds []weir.Decision) []httplimit.Item {
+// gateway does, or under its own text. Of a batch it is the limit that counts.
+func (in inquiry) items(ds []weir.Decision) []httplimit.Item {
+	if in.batch || len(ds) > maxItems {
+		d := weir.Combine(ds)
+		return []httplimit.Item{{Name: d.Limit.String(), Decision: d}}
+	}
 	var items []httplimit.Item
 	for i, d := range ds {
-		name := policy
+		name := in.questions[0].policy
 		switch {
-		case policy == "":
+		case name == "":
 			name = d.Limit.String()
 		case len(ds) > 1:
 			name += "/" + strconv.Itoa(i+1)
@@ -85,20 +112,46 @@ func items(policy string, ds []weir.Decision) []httplimit.Item {
 	return items
 }
 
-// Answer is the body of the answer to decisions that were made together.
-func Answer(policy string, ds []weir.Decision) []byte {
+// of is the decisions about question i.
+func (in inquiry) of(i int, ds []weir.Decision) []weir.Decision {
+	from := 0
+	if i > 0 {
+		from = in.ends[i-1]
+	}
+	return ds[from:in.ends[i]]
+}
+
+func (in inquiry) answer(ds []weir.Decision, replayed bool) []byte {
+	a := answerTo(ds)
+	a.Replayed = replayed
+	if !in.batch {
+		a.Policy, a.Limits = in.questions[0].policy, each(ds)
+		return marshal(a)
+	}
+	for i, q := range in.questions {
+		of := in.of(i, ds)
+		a.Results = append(a.Results, result{judge(weir.Combine(of)), q.policy, each(of)})
+	}
+	return marshal(a)
+}
+
+func answerTo(ds []weir.Decision) answer {
 	counts := weir.Combine(ds)
-	a := answer{
+	return answer{
 		verdict:  judge(counts),
-		Policy:   policy,
 		At:       counts.At.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		Degraded: counts.Degraded,
 	}
-	if len(ds) > 1 {
-		for _, d := range ds {
-			a.Limits = append(a.Limits, judge(d))
-		}
-	}
+}
+
+// Answer is the body of the answer to decisions that were made together.
+func Answer(policy string, ds []weir.Decision) []byte {
+	a := answerTo(ds)
+	a.Policy, a.Limits = policy, each(ds)
+	return marshal(a)
+}
+
+func marshal(a answer) []byte {
 	b, err := json.Marshal(a)
 	if err != nil { // numbers, texts and bools always marshal
 		panic(err)

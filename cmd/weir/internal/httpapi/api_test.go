@@ -20,7 +20,7 @@ import (
 const second = int64(1_000_000)
 
 // frozen is a store whose clock stands until it is moved.
-func frozen(t *testing.T) (weir.Store, *int64) {
+func frozen(t testing.TB) (weir.Store, *int64) {
 	t.Helper()
 	now := 1_700_000_000 * second
 	store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
@@ -31,7 +31,7 @@ func frozen(t *testing.T) (weir.Store, *int64) {
 	return store, &now
 }
 
-func api(t *testing.T, c httpapi.Config) *httpapi.API {
+func api(t testing.TB, c httpapi.Config) *httpapi.API {
 	t.Helper()
 	a, err := httpapi.New(c)
 	if err != nil {
@@ -41,8 +41,17 @@ func api(t *testing.T, c httpapi.Config) *httpapi.API {
 }
 
 func ask(a http.Handler, method, path, body string) *httptest.ResponseRecorder {
+	return askWith(a, method, path, body)
+}
+
+// askWith is ask with header fields, each a name and a value.
+func askWith(a http.Handler, method, path, body string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
 	w := httptest.NewRecorder()
-	a.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	a.ServeHTTP(w, r)
 	return w
 }
 
@@ -308,6 +317,10 @@ func TestReady(t *testing.T) {
 	}
 	if w := ask(a, "GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("healthz = %d, want 200: the process is alive", w.Code)
+	}
+	checks[0] = httpapi.Check{Name: "policies", Warn: true, Detail: "the last reload failed"}
+	if w := ask(a, "GET", "/readyz", ""); w.Code != 200 || w.Body.String() != `{"ready":true,"checks":[{"name":"policies","ok":false,"warn":true,"detail":"the last reload failed"}]}`+"\n" {
+		t.Errorf("readyz with a warning = %d %s", w.Code, w.Body)
 	}
 }
 

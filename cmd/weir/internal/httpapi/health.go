@@ -8,8 +8,14 @@ import (
 
 // A Check is one thing that has to work for the program to be ready.
 type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+
+	// Warn says that something is wrong with which the program can do its work: with
+	// it, a check that is not OK does not make the program unready.
+	Warn bool `json:"warn,omitempty"`
+
+	// Detail is what there is, or what is wrong, in words.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -21,14 +27,14 @@ func (a *API) healthz(w http.ResponseWriter, r *http.Request) {
 	w.Write([]byte(`{"alive":true}` + "\n"))
 }
 
-// readyz answers 200 if every check is OK, and 503 otherwise.
+// readyz answers 200 if every check is OK or a warning, and 503 otherwise.
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	answer := struct {
 		Ready  bool    `json:"ready"`
 		Checks []Check `json:"checks"`
 	}{true, a.ready(r.Context())}
 	for _, c := range answer.Checks {
-		answer.Ready = answer.Ready && c.OK
+		answer.Ready = answer.Ready && (c.OK || c.Warn)
 	}
 	b, err := json.Marshal(answer)
 	if err != nil { // texts and bools always marshal

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
@@ -17,24 +18,31 @@ type named struct {
 	set   *policy.Set
 }
 
+// newNamed makes a policy that reads nothing but its key: who asks by name has
+// matched already, says what it costs, and is answered whatever the mode.
 func newNamed(p *policy.Policy) (*named, error) {
 	c := p.Config()
 	n := &named{name: c.Name, cost: c.Cost}
 	match := policy.Match{}
-	for _, part := range c.Key {
-		if part.Source == policy.Path {
+	key := make([]policy.KeyPart, len(c.Key))
+	for i, part := range c.Key {
+		switch part.Source {
+		case policy.Path:
 			match.Paths = c.Match.Paths // the pattern that matches is the key
-		}
-		if part.Source == policy.Host {
+		case policy.Host:
 			match.Hosts = c.Match.Hosts
+		case policy.Claim, policy.Expression:
+			// What such a part would find in a request is what the client gives.
+			part = policy.KeyPart{Source: policy.Expression, Of: given(len(n.parts))}
 		}
+		key[i] = part
 		if part.Source != policy.Constant {
 			n.parts = append(n.parts, part)
 		}
 	}
-	c.Match = match
-	c.Mode = policy.Enforce // a question about a policy is answered, whatever its mode
-	asked, err := policy.New(c)
+	asked, err := policy.New(policy.Config{
+		Name: c.Name, Match: match, Key: key, Limits: c.Limits, Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +76,23 @@ func partsOf(n int) string {
 	return fmt.Sprintf("%d parts", n)
 }
 
+// given is the part of a key that is the client's i-th. It is found among query
+// parameters, under a name that no policy can ask for.
+type given int
+
+func (g given) name() string { return "\x00" + strconv.Itoa(int(g)) }
+
+// Text implements [policy.Text].
+func (g given) Text(a policy.Attributes) (string, error) {
+	if values := a.Query(g.name()); len(values) == 1 {
+		return values[0], nil
+	}
+	return "", nil
+}
+
+// String implements [policy.Text].
+func (g given) String() string { return "part " + strconv.Itoa(int(g)) }
+
 // parts are a request as a policy sees it, known by the parts of its key alone.
 type parts struct {
 	parts []policy.KeyPart
@@ -96,8 +121,16 @@ func (a parts) Method() string              { return a.one(policy.Method) }
 func (a parts) Host() string                { return a.one(policy.Host) }
 func (a parts) Path() string                { return a.one(policy.Path) }
 func (a parts) Header(name string) []string { return a.value(policy.Header, name) }
-func (a parts) Query(name string) []string  { return a.value(policy.Query, name) }
 func (a parts) Cookie(name string) []string { return a.value(policy.Cookie, name) }
+
+func (a parts) Query(name string) []string {
+	for i := range a.parts {
+		if a.parts[i].Source == policy.Expression && given(i).name() == name {
+			return a.key[i : i+1]
+		}
+	}
+	return a.value(policy.Query, name)
+}
 
 func (a parts) ClientIP() netip.Addr {
 	addr, err := netip.ParseAddr(a.one(policy.ClientIP))

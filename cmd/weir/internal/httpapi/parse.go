@@ -14,16 +14,6 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A question is a request body that was understood.
-type question struct {
-	key    []string // one text, or the parts of a policy's key
-	parts  bool     // key was an array
-	limits []weir.Limit
-	policy string
-	n      int64
-	hasN   bool
-}
-
 // A fault says why a request body was refused. Value is shortened, for it is
 // sent back.
 type fault struct {
@@ -48,10 +38,87 @@ func refuse(field string, value []byte, expected string) *fault {
 	return &fault{field, shown, expected}
 }
 
-const fields = `"key", "limit" or "limits" or "policy", and "n"`
+// parse reads a request body: one JSON object with the fields of a verb.
+func parse(v weir.Verb, data []byte) (*question, error) {
+	q := &question{verb: v, n: 1}
+	seen, err := object(data, q.fields(), q.set)
+	if err != nil {
+		return nil, err
+	}
+	return q, q.check(seen)
+}
 
-// parse reads a request body: one JSON object with known fields, each once.
-func parse(data []byte) (*question, error) {
+// parseBatch reads the request body of several questions.
+func parseBatch(data []byte) (qs []*question, err error) {
+	const fields = `"requests", an array of questions`
+	want := fmt.Sprintf("an array of 1 to %d questions, each an object with a \"verb\"", weir.MaxBatch)
+	seen, err := object(data, fields, func(name string, value json.RawMessage) error {
+		if name != "requests" {
+			return refuse(name, value, "no such field; known is "+fields)
+		}
+		var list []json.RawMessage
+		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
+			return refuse(name, value, want)
+		}
+		for i, v := range list {
+			q, err := parseAny(v)
+			if err != nil {
+				return within(i, err)
+			}
+			qs = append(qs, q)
+		}
+		return nil
+	})
+	if err == nil && len(seen) == 0 {
+		err = refuse("requests", nil, want)
+	}
+	return qs, err
+}
+
+// parseAny is parse of a question that names its verb.
+func parseAny(data []byte) (*question, error) {
+	const want = "one of take, take_up_to, peek, charge, return, reset, reserve, commit and cancel"
+	q := &question{n: 1}
+	verb := ""
+	seen, err := object(data, `"verb" and the fields of the verb`, func(name string, value json.RawMessage) (err error) {
+		if name != "verb" {
+			return q.set(name, value)
+		}
+		if verb, err = text(name, value, want); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(verbs[:], func(v weir.Verb) bool { return v.String() == verb })
+		if i < 0 {
+			return refuse(name, value, want)
+		}
+		q.verb = verbs[i]
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case verb == "":
+		return nil, refuse("verb", nil, want)
+	}
+	return q, q.check(seen)
+}
+
+// within is what is wrong with a question, said of the i-th of a batch.
+func within(i int, err error) error {
+	var f *fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	at := fmt.Sprintf("requests[%d]", i)
+	if f.field != "body" {
+		at += "." + f.field
+	}
+	return &fault{at, f.value, f.expected}
+}
+
+// object reads a JSON object with each field once, and returns their names. Fields
+// are those that it may have, in words.
+func object(data []byte, fields string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
 	if !utf8.Valid(data) {
 		return nil, refuse("body", data, "JSON in UTF-8")
 	}
@@ -59,12 +126,10 @@ func parse(data []byte) (*question, error) {
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, refuse("body", data, "a JSON object with "+fields)
 	}
-	q := &question{n: 1}
-	var seen []string
 	for dec.More() {
 		t, err := dec.Token()
 		if err != nil {
-			return nil, syntax(data, err)
+			return nil, syntax(data, fields, err)
 		}
 		name := t.(string) // a key of an object always is
 		if slices.Contains(seen, name) {
@@ -73,22 +138,22 @@ func parse(data []byte) (*question, error) {
 		seen = append(seen, name)
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, syntax(data, err)
+			return nil, syntax(data, fields, err)
 		}
-		if err := q.set(name, value); err != nil {
+		if err := set(name, value); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, syntax(data, err)
+		return nil, syntax(data, fields, err)
 	}
 	if rest := bytes.TrimSpace(data[dec.InputOffset():]); len(rest) > 0 {
 		return nil, refuse("body", rest, "nothing after the JSON object")
 	}
-	return q, q.check(seen)
+	return seen, nil
 }
 
-func syntax(data []byte, err error) error {
+func syntax(data []byte, fields string, err error) error {
 	var s *json.SyntaxError
 	at := len(data)
 	if whole := json.Unmarshal(data, new(json.RawMessage)); whole != nil {
@@ -101,73 +166,6 @@ func syntax(data []byte, err error) error {
 		return refuse("body", []byte("an unfinished one"), "a JSON object with "+fields)
 	}
 	return refuse("body", fmt.Appendf(nil, "%.40q at byte %d", data[at:], at+1), "JSON: "+err.Error())
-}
-
-func (q *question) set(name string, value json.RawMessage) (err error) {
-	switch name {
-	case "key":
-		return q.setKey(value)
-	case "policy":
-		q.policy, err = text(name, value, "the name of a policy")
-		return err
-	case "limit":
-		return q.addLimit(name, value)
-	case "limits":
-		var list []json.RawMessage
-		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
-			return refuse(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, weir.MaxBatch))
-		}
-		for i, v := range list {
-			if err := q.addLimit(fmt.Sprintf("limits[%d]", i), v); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "n":
-		q.hasN = true
-		q.n, err = strconv.ParseInt(string(value), 10, 64)
-		if err != nil || q.n < 0 {
-			return refuse(name, value, fmt.Sprintf("a whole number from 0 to %d", int64(math.MaxInt64)))
-		}
-		return nil
-	}
-	return refuse(name, value, "no such field; known are "+fields)
-}
-
-func (q *question) setKey(value json.RawMessage) error {
-	const want = "a text of at least 1 byte"
-	if value[0] != '[' {
-		key, err := text("key", value, want)
-		q.key = []string{key}
-		return err
-	}
-	q.parts = true
-	var list []json.RawMessage
-	if json.Unmarshal(value, &list) != nil || len(list) == 0 {
-		return refuse("key", value, "an array of texts, one for each part of the policy's key")
-	}
-	for i, v := range list {
-		part, err := text(fmt.Sprintf("key[%d]", i), v, want)
-		if err != nil {
-			return err
-		}
-		q.key = append(q.key, part)
-	}
-	return nil
-}
-
-func (q *question) addLimit(field string, value json.RawMessage) error {
-	const want = `a limit such as "10/s burst 20"`
-	s, err := text(field, value, want)
-	if err != nil {
-		return err
-	}
-	l, err := weir.ParseLimit(s)
-	if err != nil {
-		return refuse(field, value, want+": "+err.Error())
-	}
-	q.limits = append(q.limits, l)
-	return nil
 }
 
 // text reads a JSON string that is not empty. One that escapes half of a
@@ -187,23 +185,11 @@ func text(field string, value json.RawMessage, want string) (string, error) {
 	return s, nil
 }
 
-// check looks at the fields together.
-func (q *question) check(seen []string) error {
-	rules := 0
-	for _, name := range []string{"limit", "limits", "policy"} {
-		if slices.Contains(seen, name) {
-			rules++
-		}
+// whole reads a number of tokens.
+func whole(field string, value json.RawMessage) (int64, error) {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || n < 0 {
+		return 0, refuse(field, value, fmt.Sprintf("a whole number from 0 to %d", int64(math.MaxInt64)))
 	}
-	switch {
-	case q.key == nil:
-		return refuse("key", nil, "a text of at least 1 byte")
-	case rules == 0:
-		return refuse("limit", nil, `a limit such as "10/s burst 20", or "limits", or "policy"`)
-	case rules > 1:
-		return refuse("limit", []byte(strings.Join(seen, ", ")), `one of "limit", "limits" and "policy"`)
-	case q.parts && q.policy == "":
-		return refuse("key", []byte("an array"), "a text; only the key of a policy has parts")
-	}
-	return nil
+	return n, nil
 }

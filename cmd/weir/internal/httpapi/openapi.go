@@ -1,0 +1,15 @@
+package httpapi
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+//go:embed openapi.json
+var openAPI []byte
+
+// document answers with the description of the API in OpenAPI 3.1.
+func document(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(openAPI)
+}

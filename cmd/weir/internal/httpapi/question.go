@@ -1,0 +1,195 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir"
+)
+
+// A question is a request body that was understood.
+type question struct {
+	verb   weir.Verb
+	key    []string // one text, or the parts of a policy's key
+	parts  bool     // key was an array
+	limits []weir.Limit
+	policy string
+	n      int64
+	hasN   bool
+	id     string        // of a reservation
+	ttl    time.Duration // of Reserve
+	at     time.Time     // of Return
+}
+
+// own are the fields that a verb has beside those that all have.
+func own(v weir.Verb) []string {
+	switch v {
+	case weir.Reset:
+		return nil
+	case weir.Return:
+		return []string{"n", "at"}
+	case weir.Reserve:
+		return []string{"n", "id", "ttl"}
+	case weir.Commit:
+		return []string{"n", "id"}
+	case weir.Cancel:
+		return []string{"id"}
+	}
+	return []string{"n"}
+}
+
+// fields are the fields of a question, in words.
+func (q *question) fields() string {
+	text := `"key", and "limit" or "limits" or "policy"`
+	for _, f := range own(q.verb) {
+		text += `, "` + f + `"`
+	}
+	return text
+}
+
+// set reads a field. Whether the verb has it is left to check.
+func (q *question) set(name string, value json.RawMessage) (err error) {
+	switch name {
+	case "key":
+		return q.setKey(value)
+	case "policy":
+		q.policy, err = text(name, value, "the name of a policy")
+		return err
+	case "limit":
+		return q.addLimit(name, value)
+	case "limits":
+		var list []json.RawMessage
+		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
+			return refuse(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, weir.MaxBatch))
+		}
+		for i, v := range list {
+			if err := q.addLimit(fmt.Sprintf("limits[%d]", i), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "n":
+		q.hasN = true
+		q.n, err = whole(name, value)
+		return err
+	case "id":
+		const want = "a text of 1 to 256 bytes"
+		if q.id, err = text(name, value, want); err == nil && len(q.id) > weir.MaxID {
+			err = refuse(name, fmt.Appendf(nil, "%d bytes", len(q.id)), want)
+		}
+		return err
+	case "ttl":
+		q.ttl, err = duration(name, value)
+		return err
+	case "at":
+		return q.setAt(value)
+	}
+	return refuse(name, value, "no such field; known are "+q.fields())
+}
+
+func (q *question) setKey(value json.RawMessage) error {
+	const want = "a text of at least 1 byte"
+	if value[0] != '[' {
+		key, err := text("key", value, want)
+		q.key = []string{key}
+		return err
+	}
+	q.parts = true
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil || len(list) == 0 {
+		return refuse("key", value, "an array of texts, one for each part of the policy's key")
+	}
+	for i, v := range list {
+		part, err := text(fmt.Sprintf("key[%d]", i), v, want)
+		if err != nil {
+			return err
+		}
+		q.key = append(q.key, part)
+	}
+	return nil
+}
+
+func (q *question) addLimit(field string, value json.RawMessage) error {
+	const want = `a limit such as "10/s burst 20"`
+	s, err := text(field, value, want)
+	if err != nil {
+		return err
+	}
+	l, err := weir.ParseLimit(s)
+	if err != nil {
+		return refuse(field, value, want+": "+err.Error())
+	}
+	q.limits = append(q.limits, l)
+	return nil
+}
+
+func (q *question) setAt(value json.RawMessage) error {
+	const want = `the "at" of an answer, such as "2026-01-02T15:04:05.678901Z"`
+	s, err := text("at", value, want)
+	if err != nil {
+		return err
+	}
+	if q.at, err = time.Parse(time.RFC3339Nano, s); err != nil || q.at.UnixMicro() < 1 {
+		return refuse("at", value, want)
+	}
+	return nil
+}
+
+// duration reads a number of seconds with up to six decimals, exactly.
+func duration(field string, value json.RawMessage) (time.Duration, error) {
+	want := fmt.Sprintf("a number of seconds from 0.000001 to %d, with up to 6 decimals", int64(weir.MaxTTL/time.Second))
+	s, frac, _ := strings.Cut(string(value), ".")
+	if len(s) > 10 || len(frac) > 6 {
+		return 0, refuse(field, value, want)
+	}
+	us, err := strconv.ParseInt(s+(frac + "000000")[:6], 10, 64)
+	d := time.Duration(us) * time.Microsecond
+	if err != nil || d < time.Microsecond || d > weir.MaxTTL {
+		return 0, refuse(field, value, want)
+	}
+	return d, nil
+}
+
+// check looks at the fields together.
+func (q *question) check(seen []string) error {
+	rules := 0
+	for _, name := range []string{"limit", "limits", "policy"} {
+		if slices.Contains(seen, name) {
+			rules++
+		}
+	}
+	switch {
+	case q.key == nil:
+		return refuse("key", nil, "a text of at least 1 byte")
+	case rules == 0:
+		return refuse("limit", nil, `a limit such as "10/s burst 20", or "limits", or "policy"`)
+	case rules > 1:
+		return refuse("limit", []byte(strings.Join(seen, ", ")), `one of "limit", "limits" and "policy"`)
+	case q.parts && q.policy == "":
+		return refuse("key", []byte("an array"), "a text; only the key of a policy has parts")
+	}
+	for _, name := range []string{"n", "id", "ttl", "at"} {
+		if slices.Contains(seen, name) && !slices.Contains(own(q.verb), name) {
+			return refuse(name, []byte("one"), fmt.Sprintf("no %s: %s has none", name, q.verb))
+		}
+	}
+	for _, need := range []struct{ name, want string }{
+		{"id", "the name of the reservation: a text of 1 to 256 bytes"},
+		{"ttl", "the seconds after which the tokens go back by themselves"},
+	} {
+		if slices.Contains(own(q.verb), need.name) && !slices.Contains(seen, need.name) {
+			return refuse(need.name, nil, need.want)
+		}
+	}
+	switch {
+	case q.verb == weir.Commit && !q.hasN:
+		return refuse("n", nil, "the tokens that were really used")
+	case q.verb == weir.Reserve && q.hasN && q.n == 0:
+		return refuse("n", []byte("0"), "at least 1 token to reserve")
+	}
+	return nil
+}
