@@ -132,8 +132,9 @@ func (l *Limit) Blocks() bool { return !l.Unlimited && l.RequestsPerUnit == 0 }
 type Count string
 
 const (
-	// CountAuto is CountAdmitted, until the limit is asked with a hits_addend of 0: who
-	// asks first and charges afterwards means every hit.
+	// CountAuto is CountAdmitted, until the limit is asked with a hits_addend of 0. Who
+	// asks first and charges afterwards means every hit: of one that does not fit, what is
+	// left is counted.
 	CountAuto Count = ""
 	// CountAll counts hits whether they fit or not.
 	CountAll Count = "all"

@@ -27,6 +27,15 @@ const (
 	shadow               // nothing
 )
 
+// A counts says which hits count of those that do not go through.
+type counts uint8
+
+const (
+	none    counts = iota
+	fitting        // as many as are left
+	every          // all, into debt
+)
+
 // An ask is what one descriptor has to ask, and what it got.
 type ask struct {
 	limit    *ratelimit.Limit // nil: there is none
@@ -35,7 +44,7 @@ type ask struct {
 	role     role
 	quota    bool // in quota mode, also if it is a shadow
 	asks     bool // the store is asked before the request is decided: not of a refund
-	all      bool // hits count also if they are denied
+	counts   counts
 
 	hits    uint64 // as in the request; 0 only looks
 	refund  bool
@@ -171,7 +180,7 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, fr
 		a.request.Verb = weir.Return
 	default:
 		a.request.Verb, a.asks = weir.Take, true
-		a.all = s.budgets.all(domain, a)
+		a.counts = s.budgets.counts(domain, a)
 	}
 	if a.override {
 		a.request.From = s.overrides.former(a.match.Key, a.limit.Limit)

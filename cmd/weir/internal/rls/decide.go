@@ -73,42 +73,53 @@ func admitted(asks []ask) bool {
 	return quotas == 0 || over < quotas
 }
 
-// settle does what is done whatever was decided: hits that count although they are
-// denied, and refunds.
+// settle does what is done whatever was decided: hits that count although they did not
+// go through, and refunds.
 func (s *Server) settle(ctx context.Context, d *decision) error {
 	var charges, refunds []int
 	for i := range d.asks {
 		switch a := &d.asks[i]; {
 		case a.request.Verb == weir.Return:
 			refunds = append(refunds, i)
-		case a.all && !a.charged:
+		case !a.asks || a.charged || a.request.Verb != weir.Take:
+		case a.counts == every:
 			charges = append(charges, i)
-		case a.asks && a.ok && !a.charged && !a.looked && a.request.Verb == weir.Take:
+		case a.counts == fitting && (a.ok || a.decision.Remaining > 0):
+			if !a.ok {
+				a.request.N = min(a.request.N, a.decision.Remaining)
+			}
+			charges = append(charges, i)
+		case a.ok && !a.looked:
 			// It was asked as if it were charged.
 			a.decision.Remaining = min(a.decision.Remaining+a.request.N, a.limit.Limit.Capacity())
 		}
 	}
-	if len(charges) > 0 {
-		was := make([]bool, len(charges))
-		for i, at := range charges {
-			was[i] = d.asks[at].ok
-		}
-		if _, err := s.ask(ctx, d, charges, ask.charge); err != nil {
-			return err
-		}
-		for i, at := range charges {
-			d.asks[at].ok, d.asks[at].charged = was[i], true
-		}
+	was := make([]bool, len(charges))
+	for i, at := range charges {
+		was[i] = d.asks[at].ok
 	}
-	if len(refunds) > 0 {
-		if _, err := s.ask(ctx, d, refunds, ask.verb); err != nil {
-			return err
-		}
+	if err := s.act(ctx, d, charges, ask.charge); err != nil {
+		return err
+	}
+	for i, at := range charges {
+		d.asks[at].ok, d.asks[at].charged = was[i], true
+	}
+	if err := s.act(ctx, d, refunds, ask.verb); err != nil {
+		return err
 	}
 	if d.at.IsZero() {
 		d.at = s.c.Now()
 	}
 	return nil
+}
+
+// act puts requests to the store that it does not deny.
+func (s *Server) act(ctx context.Context, d *decision, places []int, form func(ask) weir.Request) error {
+	if len(places) == 0 {
+		return nil
+	}
+	_, err := s.ask(ctx, d, places, form)
+	return err
 }
 
 // ask puts the requests at the given places to the store, as form has them.

@@ -143,8 +143,8 @@ func (l *labels) bounded(domain string, m ratelimit.Match) string {
 const maxBudgets = 1 << 16
 
 // budgets are the limits that were asked whether anything is left, by their names. Who
-// asks that charges later, when the answer cannot be kept back any more: hits that do
-// not fit have to count, or the limit would never be reached.
+// asks that charges later, when it is too late to deny. Hits that do not fit then have
+// to count as far as something is left, or the answer would be yes for ever.
 type budgets struct {
 	mu    sync.RWMutex
 	known map[[2]string]struct{}
@@ -168,16 +168,18 @@ func (b *budgets) note(domain *ratelimit.Domain, a *ask) {
 	}
 }
 
-// all reports whether hits count that do not fit.
-func (b *budgets) all(domain *ratelimit.Domain, a *ask) bool {
-	switch a.limit.Count {
-	case ratelimit.CountAll:
-		return true
-	case ratelimit.CountAdmitted:
-		return false
+// counts says which hits of a count that do not go through.
+func (b *budgets) counts(domain *ratelimit.Domain, a *ask) counts {
+	switch {
+	case a.limit.Count == ratelimit.CountAll:
+		return every
+	case a.limit.Count == ratelimit.CountAdmitted || a.hits == 1: // if one does not fit, nothing is left
+		return none
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	_, ok := b.known[[2]string{domain.Name, path(a)}]
-	return ok
+	if _, ok := b.known[[2]string{domain.Name, path(a)}]; ok {
+		return fitting
+	}
+	return none
 }
