@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
+)
+
+// A Config describes a Door. Address is required; the zero value of every other field
+// works.
+type Config struct {
+	// Address is where the door listens, HOST:PORT. Off loopback it needs a Token.
+	Address string
+
+	// Token is what a request has to show; none is asked for if empty. See [Check].
+	Token string
+
+	// Metrics answers at /metrics, Explain at /v1/explain and Ready at /readyz; a path
+	// does not exist if nil.
+	Metrics, Explain, Ready http.Handler
+
+	// Policies is what /v1/policies says, as JSON; the path does not exist if nil.
+	Policies func() any
+
+	// Pprof opens /debug/pprof/.
+	Pprof bool
+
+	// Log is where failed attempts are told; nowhere if nil.
+	Log *slog.Logger
+}
+
+// A Door is an http.Handler, safe for concurrent use.
+type Door struct {
+	handler http.Handler
+	index   string
+}
+
+// New makes a door. An error is that of [Check].
+func New(c Config) (*Door, error) {
+	if err := Check(c.Address, c.Token); err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	d := &Door{}
+	mux := http.NewServeMux()
+	var index strings.Builder
+	route := func(path, what string, h http.Handler) {
+		mux.Handle(path, h)
+		fmt.Fprintf(&index, "%-24s %s\n", path, what)
+	}
+	if c.Metrics != nil {
+		route("/metrics", "what is counted, for Prometheus", readOnly(c.Metrics))
+	}
+	if c.Policies != nil {
+		route("/v1/policies", "the policies in use", readOnly(policies(c.Policies)))
+	}
+	if c.Explain != nil {
+		route("/v1/explain", "what would become of a request, and why", c.Explain)
+	}
+	if c.Ready != nil {
+		route("/readyz", "what has to work, and whether it does", readOnly(c.Ready))
+	}
+	if c.Pprof {
+		routeProfiles(route)
+		mux.Handle("/debug/pprof/{$}", readOnly(http.HandlerFunc(d.list)))
+	}
+	d.index = index.String()
+	mux.Handle("/{$}", readOnly(http.HandlerFunc(d.list)))
+	mux.Handle("/", http.HandlerFunc(unknown))
+	guard, err := newGuard(c.Token, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	d.handler = headers(ownPages(c.Token == "", guard.wrap(mux)))
+	return d, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+
+func (d *Door) list(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprint(w, d.index)
+}
+
+func unknown(w http.ResponseWriter, _ *http.Request) {
+	problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "GET / lists what there is"})
+}
+
+// policies answers with what is loaded.
+func policies(read func() any) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		b, err := json.MarshalIndent(read(), "", "  ")
+		if err != nil {
+			problem.Write(w, problem.Problem{Status: http.StatusInternalServerError, Detail: "the policies cannot be written as JSON"})
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(append(b, '\n'))
+	})
+}
+
+// readOnly lets nothing but GET and HEAD through.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "want GET"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// headers are those of every answer: nobody keeps it, guesses what it is, frames it or
+// runs anything in it.
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		next.ServeHTTP(w, r)
+	})
+}
