@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -133,4 +134,44 @@ func recording() (weir.Store, map[string]bool) {
 		keys[r.Key] = true
 		return weir.Decision{OK: true, Limit: r.Limit}, nil
 	}}, keys
+}
+
+// serving is h behind the policies of s.
+func serving(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config, h http.HandlerFunc) http.Handler {
+	t.Helper()
+	m, err := httplimit.New(store, s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Wrap(h)
+}
+
+// observed makes c note its events: policy, outcome and how it was degraded.
+func observed(c *httplimit.Config) *[]string {
+	var events []string
+	c.Observe = func(_ *http.Request, e httplimit.Event) {
+		text := fmt.Sprint(e.Policy.Name(), " ", e.Outcome)
+		if e.Shadow {
+			text += " shadow"
+		}
+		if e.Decision.Degraded != "" {
+			text += fmt.Sprint(" ", e.Decision.Degraded)
+		}
+		if e.Err != nil {
+			text += " error"
+		}
+		events = append(events, text)
+	}
+	return &events
+}
+
+// charged is how many tokens the key of get's peer has taken of a limit of policy.
+func charged(t testing.TB, store weir.Store, policy, limit string) int64 {
+	t.Helper()
+	l := weir.MustLimit(limit)
+	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|11:203.0.113.7", Limit: l, N: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Capacity() - d.Remaining
 }
