@@ -10,10 +10,16 @@ type gatewayRequest struct{ r *http.Request }
 
 func (g gatewayRequest) Method() string              { return g.r.Method }
 func (g gatewayRequest) Host() string                { return g.r.Host }
-func (g gatewayRequest) Path() string                { return g.r.URL.Path }
+func (g gatewayRequest) Path() string                { return g.r.URL.EscapedPath() }
 func (g gatewayRequest) Header(name string) []string { return g.r.Header[name] }
 func (g gatewayRequest) Query(name string) []string  { return g.r.URL.Query()[name] }
-func (g gatewayRequest) Cookie(string) []string      { return nil }
 func (g gatewayRequest) ClientIP() netip.Addr {
 	return netip.MustParseAddrPort(g.r.RemoteAddr).Addr()
+}
+
+func (g gatewayRequest) Cookie(name string) (values []string) {
+	for _, c := range g.r.CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return values
 }

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -151,18 +150,4 @@ func TestIdempotencyDegraded(t *testing.T) {
 			t.Errorf("take without a key, failed %s = %d %s, want 200", mode, w.Code, w.Body)
 		}
 	}
-}
-
-// A degraded store denies everything.
-type degraded struct{ mode weir.Degraded }
-
-func (s degraded) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
-	return weir.Decision{Limit: r.Limit, Degraded: s.mode}, nil
-}
-
-func (s degraded) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	for i, r := range rs {
-		ds[i], _ = s.Do(ctx, r)
-	}
-	return false, nil
 }

@@ -1,9 +1,13 @@
 package httpapi
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
@@ -31,22 +35,23 @@ func newNamed(p *policy.Policy) (*named, error) {
 			match.Paths = c.Match.Paths // the pattern that matches is the key
 		case policy.Host:
 			match.Hosts = c.Match.Hosts
-		case policy.Claim, policy.Expression:
-			// What such a part would find in a request is what the client gives.
-			part = policy.KeyPart{Source: policy.Expression, Of: given(len(n.parts))}
+		case policy.Claim:
+			part = asked(len(n.parts), part)
+		case policy.Expression:
+			part.Of = given{len(n.parts), part.String()}
 		}
 		key[i] = part
 		if part.Source != policy.Constant {
 			n.parts = append(n.parts, part)
 		}
 	}
-	asked, err := policy.New(policy.Config{
+	plain, err := policy.New(policy.Config{
 		Name: c.Name, Match: match, Key: key, Limits: c.Limits, Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.set, err = policy.NewSet(asked)
+	n.set, err = policy.NewSet(plain)
 	return n, err
 }
 
@@ -76,22 +81,52 @@ func partsOf(n int) string {
 	return fmt.Sprintf("%d parts", n)
 }
 
-// given is the part of a key that is the client's i-th. It is found among query
-// parameters, under a name that no policy can ask for.
-type given int
+// given is an expression whose value is the client's at-th part. It is found among
+// query parameters, under a name that no policy can ask for. Its text is that of the
+// part it stands for, by which a policy knows its successor.
+type given struct {
+	at   int
+	text string
+}
 
-func (g given) name() string { return "\x00" + strconv.Itoa(int(g)) }
+func parameter(at int) string { return "\x00" + strconv.Itoa(at) }
 
 // Text implements [policy.Text].
 func (g given) Text(a policy.Attributes) (string, error) {
-	if values := a.Query(g.name()); len(values) == 1 {
+	if values := a.Query(parameter(g.at)); len(values) == 1 {
 		return values[0], nil
 	}
 	return "", nil
 }
 
 // String implements [policy.Text].
-func (g given) String() string { return "part " + strconv.Itoa(int(g)) }
+func (g given) String() string { return g.text }
+
+// asked is a claim whose value is the client's at-th part: the same claim, of a token
+// in a header of its own.
+func asked(at int, claim policy.KeyPart) policy.KeyPart {
+	h := fnv.New32a()
+	h.Write([]byte(claim.Name))
+	claim.Name = fmt.Sprintf("%s@X-Weir-%d-%08x", claimName(claim), at, h.Sum32())
+	return claim
+}
+
+// claimName is the name of a claim without that of the header.
+func claimName(claim policy.KeyPart) string {
+	if i := strings.LastIndexByte(claim.Name, '@'); i >= 0 {
+		return claim.Name[:i]
+	}
+	return claim.Name
+}
+
+// token is the payload of a token that claims a value.
+func token(claim policy.KeyPart, value string) string {
+	payload, err := json.Marshal(map[string]string{claimName(claim): value})
+	if err != nil { // texts always marshal
+		panic(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(payload)
+}
 
 // parts are a request as a policy sees it, known by the parts of its key alone.
 type parts struct {
@@ -120,12 +155,20 @@ func (a parts) one(s policy.Source) string {
 func (a parts) Method() string              { return a.one(policy.Method) }
 func (a parts) Host() string                { return a.one(policy.Host) }
 func (a parts) Path() string                { return a.one(policy.Path) }
-func (a parts) Header(name string) []string { return a.value(policy.Header, name) }
 func (a parts) Cookie(name string) []string { return a.value(policy.Cookie, name) }
 
+func (a parts) Header(name string) []string {
+	for i, p := range a.parts {
+		if p.Source == policy.Claim && strings.EqualFold(p.Name[len(claimName(p))+1:], name) {
+			return []string{token(p, a.key[i])}
+		}
+	}
+	return a.value(policy.Header, name)
+}
+
 func (a parts) Query(name string) []string {
-	for i := range a.parts {
-		if a.parts[i].Source == policy.Expression && given(i).name() == name {
+	for i, p := range a.parts {
+		if p.Source == policy.Expression && parameter(i) == name {
 			return a.key[i : i+1]
 		}
 	}
