@@ -157,12 +157,14 @@ func (d *decoder) replaces(m mapping, field string, l *Limit) {
 			return
 		}
 		name := fmt.Sprintf("%s[%d]", field, i)
+		before := len(d.errs)
 		one := d.mapping(d.follow(e), name, "name")
 		text := ""
 		if v := one.values["name"]; v != nil {
 			text, _ = d.text(v, name+".name")
 		}
 		switch {
+		case len(d.errs) > before:
 		case text == "":
 			d.fail(e, name+".name", "", "want the name of a limit")
 		case text == l.Name:

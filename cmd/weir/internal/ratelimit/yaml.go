@@ -175,7 +175,7 @@ func (d *decoder) mapping(n *node, field string, known ...string) mapping {
 		case k.Tag == "!!merge":
 			merged = append(merged, v)
 			continue
-		case k.Kind != yaml.ScalarNode || k.Tag != "!!str":
+		case k.Kind != yaml.ScalarNode || k.Tag != "!!str" && len(known) > 0:
 			d.fail(at, field, value(k), "want text as the name of a field")
 			continue
 		}
