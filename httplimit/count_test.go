@@ -136,7 +136,7 @@ func status(w http.ResponseWriter, r *http.Request) {
 
 // TestCountByStatus is what each answer costs.
 func TestCountByStatus(t *testing.T) {
-	own := []policy.StatusRange{{401, 401}, {403, 403}}
+	own := []policy.StatusRange{{First: 401, Last: 401}, {First: 403, Last: 403}}
 	for _, tc := range []struct {
 		count    policy.Count
 		failures []policy.StatusRange

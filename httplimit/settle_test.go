@@ -1,0 +1,280 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+const (
+	budget    = "1099511627776/8760h fixed_window" // enough for whatever is told, and not refilled
+	unsettled = 3                                  // the cost that is known before
+)
+
+// spent is what an answer of handler costs.
+func spent(t testing.TB, settle policy.Settle, handler http.HandlerFunc) int64 {
+	t.Helper()
+	store := memory(t)
+	p := policy.Config{Name: "p", Limits: limits(budget), Cost: unsettled, Settle: settle}
+	if w := get(serving(t, store, set(t, p), httplimit.Config{}, handler), "/", peer); w.Code != 200 {
+		t.Fatalf("status %d, want 200", w.Code)
+	}
+	return charged(t, store, "p", budget)
+}
+
+func TestSettleByHeader(t *testing.T) {
+	for _, tc := range []struct {
+		values []string
+		want   int64
+	}{
+		{nil, unsettled},
+		{[]string{"7"}, 7},
+		{[]string{"0"}, 0},
+		{[]string{" 12 "}, 12},
+		{[]string{"007"}, 7},
+		{[]string{"1099511627776"}, 1 << 40},
+		{[]string{"1099511627777"}, unsettled},
+		{[]string{"9223372036854775808"}, unsettled},
+		{[]string{"99999999999999999999999"}, unsettled},
+		{[]string{"-1"}, unsettled},
+		{[]string{"+1"}, unsettled},
+		{[]string{"1.0"}, unsettled},
+		{[]string{"1e3"}, unsettled},
+		{[]string{"0x10"}, unsettled},
+		{[]string{"1_000"}, unsettled},
+		{[]string{"1, 2"}, unsettled},
+		{[]string{"٣"}, unsettled},
+		{[]string{""}, unsettled},
+		{[]string{"5", "6"}, 6},
+		{[]string{"5", "x"}, unsettled},
+	} {
+		got := spent(t, policy.Settle{Header: "x-cost"}, func(w http.ResponseWriter, _ *http.Request) { w.Header()["X-Cost"] = tc.values })
+		if got != tc.want {
+			t.Errorf("X-Cost %q costs %d, want %d", tc.values, got, tc.want)
+		}
+	}
+}
+
+func TestSettleByJSON(t *testing.T) {
+	deep := strings.Repeat(`{"usage":`, 10_001) + "1" + strings.Repeat("}", 10_001)
+	for _, tc := range []struct {
+		name, kind, body string
+		want             int64
+	}{
+		{"a number", "application/json", `{"id":"x","usage":{"prompt":[1,{}],"total_tokens":42},"z":null}`, 42},
+		{"a charset", "application/json; charset=utf-8", `{"usage":{"total_tokens":42}}`, 42},
+		{"a suffix", "application/vnd.x+json", `{"usage":{"total_tokens":42}}`, 42},
+		{"upper case", "Application/JSON", ` { "usage" : { "total_tokens" : 42 } } ` + "\n", 42},
+		{"an escape", "application/json", `{"us\u0061ge":{"total_tokens":42}}`, 42},
+		{"none", "application/json", `{"usage":{"total_tokens":0}}`, 0},
+		{"twice", "application/json", `{"usage":{"total_tokens":1,"total_tokens":2},"usage":{"total_tokens":3,"total_tokens":4}}`, 4},
+		{"twice, the last without", "application/json", `{"usage":{"total_tokens":1},"usage":{}}`, unsettled},
+		{"the largest", "application/json", `{"usage":{"total_tokens":1099511627776}}`, 1 << 40},
+		{"above", "application/json", `{"usage":{"total_tokens":1099511627777}}`, unsettled},
+		{"2^63", "application/json", `{"usage":{"total_tokens":9223372036854775808}}`, unsettled},
+		{"2^64 and 5", "application/json", `{"usage":{"total_tokens":18446744073709551621}}`, unsettled},
+		{"negative", "application/json", `{"usage":{"total_tokens":-1}}`, unsettled},
+		{"a fraction", "application/json", `{"usage":{"total_tokens":42.5}}`, unsettled},
+		{"an exponent", "application/json", `{"usage":{"total_tokens":4e1}}`, unsettled},
+		{"a string", "application/json", `{"usage":{"total_tokens":"42"}}`, unsettled},
+		{"null", "application/json", `{"usage":{"total_tokens":null}}`, unsettled},
+		{"a list", "application/json", `{"usage":[{"total_tokens":42}]}`, unsettled},
+		{"another case", "application/json", `{"Usage":{"total_tokens":42}}`, unsettled},
+		{"too deep", "application/json", `{"usage":{"total_tokens":{"x":42}}}`, unsettled},
+		{"not so deep", "application/json", `{"usage":42}`, unsettled},
+		{"deeper than can be read", "application/json", deep, unsettled},
+		{"cut", "application/json", `{"usage":{"total_tokens":42}`, unsettled},
+		{"more", "application/json", `{"usage":{"total_tokens":42}}{}`, unsettled},
+		{"nothing", "application/json", ``, unsettled},
+		{"no JSON", "application/json", `<html>`, unsettled},
+		{"another type", "text/plain", `{"usage":{"total_tokens":42}}`, unsettled},
+		{"no type", "", `{"usage":{"total_tokens":42}}`, unsettled},
+		{"a bad type", "application/json; =", `{"usage":{"total_tokens":42}}`, unsettled},
+		{"large", "application/json", `{"usage":{"total_tokens":42}` + strings.Repeat(" ", 1<<20-29) + `}`, 42},
+		{"too large", "application/json", `{"usage":{"total_tokens":42}` + strings.Repeat(" ", 1<<20-28) + `}`, unsettled},
+	} {
+		for _, piece := range []int{1, 7, 1 << 22} { // bytes of a write
+			if piece < 7 && len(tc.body) > 1<<16 {
+				continue
+			}
+			got := spent(t, policy.Settle{JSON: "usage.total_tokens"}, func(w http.ResponseWriter, _ *http.Request) {
+				if tc.kind != "" {
+					w.Header().Set("Content-Type", tc.kind)
+				}
+				writePieces(w, tc.body, piece)
+			})
+			if got != tc.want {
+				t.Errorf("%s in pieces of %d costs %d, want %d", tc.name, piece, got, tc.want)
+			}
+		}
+	}
+}
+
+func writePieces(w http.ResponseWriter, body string, piece int) {
+	for len(body) > 0 {
+		n := min(piece, len(body))
+		_, _ = w.Write([]byte(body[:n]))
+		body = body[n:]
+	}
+}
+
+func TestSettleByStream(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, tc := range []struct {
+		name, body string
+		want       int64
+	}{
+		{"the last that tells", "data: {\"n\":1}\n\ndata: {\"n\":2}\n\ndata: {\"n\":null}\n\ndata: {}\n\ndata: [DONE]\n\n", 2},
+		{"no space, and other ends", "data:{\"n\":1}\r\n\r\ndata:{\"n\":5}\r\rid: 1\n", 5},
+		{"no end", "data: {\"n\":1}\n\ndata: {\"n\":6}", 6},
+		{"other fields", ": {\"n\":1}\nevent: {\"n\":2}\nid: {\"n\":3}\ndatum: {\"n\":4}\n data: {\"n\":5}\nDATA: {\"n\":6}\n\n", unsettled},
+		{"a line too long", "data: {\"n\":7}\n\ndata: {\"n\":8,\"x\":\"" + long + "\"}\n\n", 7},
+		{"after a line too long", "data: {\"x\":\"" + long + "\"}\n\ndata: {\"n\":9}\n\n", 9},
+		{"longer than is kept", strings.Repeat("data: {\"n\":1}\n\n", 100_000) + "data: {\"n\":10}\n\n", 10},
+		{"nothing", "", unsettled},
+	} {
+		for _, piece := range []int{1, 5, 1 << 22} {
+			if piece < 5 && len(tc.body) > 1<<16 {
+				continue
+			}
+			got := spent(t, policy.Settle{JSON: "n"}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				writePieces(w, tc.body, piece)
+			})
+			if got != tc.want {
+				t.Errorf("%s in pieces of %d costs %d, want %d", tc.name, piece, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestEncodedAnswer: an encoded answer does not tell, and the handler is asked for one
+// that is not encoded, whatever the client accepts. The client's request stays as it is.
+func TestEncodedAnswer(t *testing.T) {
+	for encoding, want := range map[string]int64{"": 42, "identity": 42, "gzip": unsettled, "br": unsettled} {
+		got := spent(t, policy.Settle{JSON: "n"}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if encoding != "" {
+				w.Header().Set("Content-Encoding", encoding)
+			}
+			_, _ = w.Write([]byte(`{"n":42}`))
+		})
+		if got != want {
+			t.Errorf("an answer encoded as %q costs %d, want %d", encoding, got, want)
+		}
+	}
+	for settle, want := range map[policy.Settle]string{{JSON: "n"}: "identity", {Header: "X-Cost"}: "gzip"} {
+		accepts := ""
+		h := serving(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: settle}), httplimit.Config{},
+			func(_ http.ResponseWriter, r *http.Request) { accepts = r.Header.Get("Accept-Encoding") })
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if accepts != want || r.Header.Get("Accept-Encoding") != "gzip" {
+			t.Errorf("settled by %+v, the handler is asked for %q and the request for %q, want %q and gzip", settle, accepts, r.Header.Get("Accept-Encoding"), want)
+		}
+	}
+}
+
+// TestSettleWhatCounts: an answer that does not count costs nothing, whatever it tells,
+// and one that counts what it tells.
+func TestSettleWhatCounts(t *testing.T) {
+	for path, want := range map[string]int64{"/200": 50, "/404": 0} {
+		store := memory(t)
+		h := serving(t, store, set(t,
+			policy.Config{Name: "p", Limits: limits("100/h", budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}},
+			policy.Config{Name: "q", Limits: limits(budget), Settle: policy.Settle{JSON: "a.n"}},
+			policy.Config{Name: "s", Mode: policy.Shadow, Limits: limits(budget), Settle: policy.Settle{JSON: "n"}},
+		), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Cost", "50")
+			w.Header().Set("Content-Type", "application/json")
+			status(w, r)
+			_, _ = w.Write([]byte(`{"n":60,"a":{"n":70}}`))
+		})
+		get(h, path, peer)
+		for limit, want := range map[[2]string]int64{{"p", "100/h"}: want, {"p", budget}: want, {"q", budget}: 70, {"s", budget}: 60} {
+			if got := charged(t, store, limit[0], limit[1]); got != want {
+				t.Errorf("%s costs %d of %s, want %d", path, got, limit, want)
+			}
+		}
+	}
+}
+
+// TestDebt: what costs more than is left is paid before the next is admitted.
+func TestDebt(t *testing.T) {
+	store, advance := clocked(t)
+	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("10/s"), Settle: policy.Settle{Header: "X-Cost"}}), httplimit.Config{},
+		func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "25") })
+	for step, tc := range []struct {
+		wait   time.Duration
+		status int
+	}{{0, 200}, {0, 429}, {1599 * time.Millisecond, 429}, {time.Millisecond, 200}} {
+		advance(tc.wait)
+		if w := get(h, "/", peer); w.Code != tc.status {
+			t.Errorf("step %d: %d, want %d", step, w.Code, tc.status)
+		}
+	}
+}
+
+// TestLongRequest: one that takes longer than its reservation lasts is charged at its
+// end, and one that does not count is not.
+func TestLongRequest(t *testing.T) {
+	for path, want := range map[string]int64{"/200": 7, "/500": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			store := bubbled(t)
+			defer store.Close()
+			p := policy.Config{Name: "p", Limits: limits(budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}}
+			h := serving(t, store, set(t, p), httplimit.Config{SettleTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Cost", "7")
+				status(w, r)
+				<-time.After(59 * time.Second)
+				if got := charged(t, store, "p", budget); got != 1 {
+					t.Errorf("while it is served %d is reserved, want 1", got)
+				}
+				<-time.After(2 * time.Second)
+				if got := charged(t, store, "p", budget); got != 0 {
+					t.Errorf("after its reservation %d is reserved, want 0", got)
+				}
+			})
+			get(h, path, peer)
+			if got := charged(t, store, "p", budget); got != want {
+				t.Errorf("%s costs %d, want %d", path, got, want)
+			}
+		})
+	}
+}
+
+// TestAtOnce: requests that are answered at once, each settled by its own answer: what
+// one holds is not mixed up with what another asks meanwhile.
+func TestAtOnce(t *testing.T) {
+	store := memory(t)
+	var h http.Handler
+	h = serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("1000000/8760h", budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{},
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/outer" {
+				for range 3 {
+					get(h, "/inner", "203.0.113.8:1")
+				}
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"n":%d}`, len(r.URL.Path)) // 6 each
+		})
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { get(h, "/outer", peer) })
+	}
+	all.Wait()
+	for _, limit := range []string{"1000000/8760h", budget} {
+		if got := charged(t, store, "p", limit); got != 64*6 {
+			t.Errorf("charged %d of %s, want %d", got, limit, 64*6)
+		}
+	}
+}
