@@ -130,6 +130,28 @@ func TestAnswerOfThePolicy(t *testing.T) {
 	}
 }
 
+// TestRedirect: the client is sent elsewhere at once. In a redirect Retry-After would be
+// how long to wait before following it.
+func TestRedirect(t *testing.T) {
+	for status, want := range map[int]int{0: 303, 307: 307} {
+		h := wrap(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits("1/h"), OnDenied: policy.OnDenied{
+			Status: status, Redirect: "/wait?for=it", Headers: map[string]string{"X-Why": "busy"},
+		}}), httplimit.Config{})
+		get(h, "/", peer)
+		w := get(h, "/", peer)
+		if w.Code != want || w.Body.Len() != 0 {
+			t.Errorf("%d with %d bytes, want %d without a body", w.Code, w.Body.Len(), want)
+		}
+		for name, want := range map[string]string{
+			"Location": "/wait?for=it", "X-Why": "busy", "Retry-After": "", "Content-Type": "", "Content-Length": "0", "Cache-Control": "no-store", "RateLimit": `"p";r=0;t=3600`,
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s = %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
 func TestNoPolicyNoField(t *testing.T) {
 	store := failing(errors.New("nobody should ask"))
 	h := wrap(t, store, set(t,
@@ -349,6 +371,23 @@ func TestNewErrors(t *testing.T) {
 			return err
 		},
 		"unknown fields": func() error { _, err := httplimit.New(store, policies, httplimit.Config{Fields: 128}); return err },
+		"negative room": func() error {
+			_, err := httplimit.New(store, policies, httplimit.Config{MaxWaiting: -1})
+			return err
+		},
+		"reservations too short": func() error {
+			_, err := httplimit.New(store, policies, httplimit.Config{SettleTTL: time.Second - 1})
+			return err
+		},
+		"reservations too long": func() error {
+			_, err := httplimit.New(store, policies, httplimit.Config{SettleTTL: weir.MaxTTL + 1})
+			return err
+		},
+		"local without a store": func() error {
+			local := set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local})
+			_, err := httplimit.New(store, local, httplimit.Config{})
+			return err
+		},
 		"header": func() error {
 			_, err := httplimit.New(store, policies, httplimit.Config{Client: httplimit.ClientAddress{Header: "X-Real-IP"}})
 			return err

@@ -1,0 +1,159 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestCandidate: it is asked whatever was decided, under its own name and keys; other
+// shadow policies only about what goes through.
+func TestCandidate(t *testing.T) {
+	c := httplimit.Config{}
+	events := observed(&c)
+	h := wrap(t, memory(t), set(t,
+		policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("2/h")},
+		policy.Config{Name: "s", Mode: policy.Shadow, Limits: limits("1/h")},
+	), c)
+	for step, want := range []struct {
+		status int
+		events []string
+	}{
+		{200, []string{"p admitted", "p~candidate admitted shadow", "s admitted shadow"}},
+		{429, []string{"p denied", "p~candidate admitted shadow"}},
+		{429, []string{"p denied", "p~candidate denied shadow"}},
+	} {
+		*events = nil
+		if w := get(h, "/", peer); w.Code != want.status || !slices.Equal(*events, want.events) {
+			t.Errorf("step %d: %d %q, want %d %q", step, w.Code, *events, want.status, want.events)
+		}
+	}
+}
+
+// TestCandidateOfWhatFails: it is asked too when the request could not be decided.
+func TestCandidateOfWhatFails(t *testing.T) {
+	for mode, want := range map[policy.FailMode]int{policy.Open: 200, policy.Closed: 503} {
+		store, down := memory(t), true
+		failing := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			if down = !down; !down {
+				return weir.Decision{}, weir.ErrUnavailable
+			}
+			return store.Do(ctx, r)
+		}}
+		c := httplimit.Config{}
+		events := observed(&c)
+		h := wrap(t, failing, set(t, policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("2/h"), OnStoreError: mode}), c)
+		w := get(h, "/", peer)
+		if w.Code != want || !slices.Equal(*events, []string{fmt.Sprint("p failed_", mode, " error"), "p~candidate admitted shadow"}) {
+			t.Errorf("%s: %d %q, want %d and the candidate's decision", mode, w.Code, *events, want)
+		}
+	}
+}
+
+// TestCandidateWithoutAnAnswer: of a request that the limits in force deny there will be
+// no response, so a candidate that counts by it counts the request.
+func TestCandidateWithoutAnAnswer(t *testing.T) {
+	store := memory(t)
+	p := policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("9/h"), Count: policy.CountFailures}
+	h := serving(t, store, set(t, p), httplimit.Config{}, status)
+	for step, want := range []struct {
+		path    string
+		status  int
+		charged int64
+	}{{"/200", 200, 0}, {"/500", 500, 1}, {"/200", 429, 2}, {"/200", 429, 3}} {
+		w := get(h, want.path, peer)
+		if got := charged(t, store, "p~candidate", "9/h"); w.Code != want.status || got != want.charged {
+			t.Errorf("step %d: %d and the candidate has charged %d, want %d and %d", step, w.Code, got, want.status, want.charged)
+		}
+	}
+}
+
+// TestCandidateSlots: a candidate holds a slot as long as the handler runs, and none of
+// a request that is denied.
+func TestCandidateSlots(t *testing.T) {
+	store := memory(t)
+	p := policy.Config{Name: "p", Limits: limits("1 concurrency"), Candidate: limits("2 concurrency")}
+	var h http.Handler
+	var events *[]string
+	depth := 0
+	c := httplimit.Config{}
+	events = observed(&c)
+	h = serving(t, store, set(t, p), c, func(http.ResponseWriter, *http.Request) {
+		if depth++; depth == 1 {
+			for range 3 {
+				get(h, "/", peer)
+			}
+		}
+	})
+	get(h, "/", peer)
+	want := []string{"p admitted", "p~candidate admitted shadow"}
+	for range 3 {
+		want = append(want, "p denied", "p~candidate admitted shadow")
+	}
+	if !slices.Equal(*events, want) {
+		t.Errorf("events = %q, want %q", *events, want)
+	}
+	if got := charged(t, store, "p~candidate", "2 concurrency"); got != 0 {
+		t.Errorf("the candidate still holds %d slots, want none", got)
+	}
+}
+
+// costly is a measure that answers the same of every request.
+type costly struct {
+	n   int64
+	err error
+}
+
+func (c costly) Measure(policy.Attributes) (int64, error) { return c.n, c.err }
+func (c costly) String() string                           { return "costly" }
+
+// TestEventTellsTheCost: as it was measured, and why it could not be.
+func TestEventTellsTheCost(t *testing.T) {
+	fault := errors.New("no such header")
+	var events []httplimit.Event
+	h := wrap(t, memory(t), set(t,
+		policy.Config{Name: "measured", Limits: limits("10/h"), CostOf: costly{n: 4}},
+		policy.Config{Name: "not", Limits: limits("10/h"), Cost: 2, CostOf: costly{err: fault}},
+		policy.Config{Name: "nothing", Limits: limits("10/h"), CostOf: costly{}},
+	), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }})
+	w := get(h, "/", peer)
+	if got, want := w.Header().Get("RateLimit"), `"measured";r=6;t=1440, "not";r=8;t=720, "nothing";r=10;t=0`; w.Code != 200 || got != want {
+		t.Errorf("%d %s, want 200 %s", w.Code, got, want)
+	}
+	for i, want := range []struct {
+		cost  int64
+		fault error
+	}{{4, nil}, {2, fault}, {0, nil}} {
+		if e := events[i]; e.Cost != want.cost || !errors.Is(e.Fault, want.fault) || e.Err != nil || e.Outcome != httplimit.Admitted {
+			t.Errorf("event %d = %+v, want admitted at %d with fault %v", i, e, want.cost, want.fault)
+		}
+	}
+}
+
+// TestCostOfNothing: nothing cannot be reserved, and is charged what the answer tells.
+func TestCostOfNothing(t *testing.T) {
+	store := memory(t)
+	h := serving(t, store, set(t,
+		policy.Config{Name: "s", Limits: limits(budget), CostOf: costly{}, Settle: policy.Settle{Header: "X-Cost"}},
+		policy.Config{Name: "f", Limits: limits(budget), CostOf: costly{}, Count: policy.CountSuccesses},
+		policy.Config{Name: "c", Limits: limits("1 concurrency"), CostOf: costly{}},
+	), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Cost", "5")
+		status(w, r)
+	})
+	if w := get(h, "/200", peer); w.Code != 200 {
+		t.Fatalf("%d, want 200", w.Code)
+	}
+	for name, want := range map[string]int64{"s": 5, "f": 0} {
+		if got := charged(t, store, name, budget); got != want {
+			t.Errorf("%s is charged %d, want %d", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package httplimit
+
+import (
+	"net/http"
+	"testing"
+)
+
+// FuzzBody: however an answer is cut into writes, it tells the same, and a number in
+// range if it tells one.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"usage":{"n":42}}`, `{"usage":{"n":1},"usage":{"n":-2}}`, `{"usage":{"n":9223372036854775808}}`, `{"usage":null}`, `[`, "",
+		"data: {\"usage\":{\"n\":1}}\n\ndata: [DONE]\r\n\r\n", "data:{\"usage\":{\"n\":1}}\rdata:", ": {}\nid: 1\n", "\xef\xbb\xbfdata: {}", `{"\ud800":{"n":1}}`,
+	} {
+		f.Add(seed, 3)
+	}
+	f.Fuzz(func(t *testing.T, text string, piece int) {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			h := http.Header{"Content-Type": {kind}}
+			whole, cut := []member{{path: "usage.n"}}, []member{{path: "usage.n"}}
+			b := newBody(h, whole)
+			b.write([]byte(text))
+			b.end()
+			b = newBody(h, cut)
+			for rest := text; len(rest) > 0; {
+				n := min(max(1, piece), len(rest))
+				b.write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			b.end()
+			if m := whole[0]; cut[0] != m || m.n < 0 || m.n > maxTold || !m.told && m.n != 0 {
+				t.Errorf("%s %q tells %+v at once and %+v in pieces of %d", kind, text, m, cut[0], piece)
+			}
+		}
+	})
+}
