@@ -143,8 +143,8 @@ func (d *decoder) metadata(n *node, field string, depth int) any {
 	case yaml.MappingNode:
 		m := d.mapping(n, field)
 		all := make(map[string]any, len(m.values))
-		for k, v := range m.values {
-			all[k] = d.metadata(v, join(field, k), depth+1)
+		for _, k := range m.order {
+			all[k] = d.metadata(m.values[k], join(field, k), depth+1)
 		}
 		return all
 	case yaml.SequenceNode:

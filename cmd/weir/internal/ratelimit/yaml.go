@@ -196,13 +196,13 @@ func (d *decoder) mapping(n *node, field string, known ...string) mapping {
 		}
 	}
 	for _, from := range merged {
-		d.merge(from, field, known, m, own)
+		d.merge(from, field, known, &m, own)
 	}
 	return m
 }
 
 // merge adds to m what from has, a map or a list of them, and m does not.
-func (d *decoder) merge(from *node, field string, known []string, m mapping, own map[string]bool) {
+func (d *decoder) merge(from *node, field string, known []string, m *mapping, own map[string]bool) {
 	if d.spent() {
 		return
 	}
@@ -221,6 +221,7 @@ func (d *decoder) merge(from *node, field string, known []string, m mapping, own
 		if !own[k] {
 			own[k] = true
 			m.keys[k], m.values[k] = other.keys[k], other.values[k]
+			m.order = append(m.order, k)
 		}
 	}
 }
