@@ -10,7 +10,7 @@ type Questions struct {
 	Asks     []Ask
 
 	later queue  // what is not enforced
-	parts []byte // of a key
+	key   []byte // as appendKey makes it
 	seen  view
 }
 
@@ -44,7 +44,8 @@ func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
 		return 0
 	}
 	now := q.begin()
-	src := newSource(q, a)
+	var src source
+	src.fill(q, a)
 	for _, m := range s.active {
 		if m.match(&src) == matched {
 			q.add(m, &src, &now)
@@ -65,7 +66,8 @@ type Finding struct {
 // the set; a candidate comes after its policy.
 func (s *Set) Explain(q *Questions, a Attributes) []Finding {
 	now := q.begin()
-	src := newSource(q, a)
+	var src source
+	src.fill(q, a)
 	var found []Finding
 	for _, m := range s.members {
 		f := Finding{Policy: m.Policy, Why: "mode"}
@@ -105,11 +107,10 @@ func (q *Questions) begin() queue {
 	return queue{q.Requests[:0], q.Asks[:0]}
 }
 
-// newSource is a request as the policies read it.
-func newSource(q *Questions, a Attributes) source {
-	s := source{a: a, host: hostName(a.Host()), paths: read(a.Path()), seen: &q.seen}
-	q.seen = view{Attributes: a, host: s.host}
-	return s
+// fill makes s the request as the policies read it.
+func (s *source) fill(q *Questions, a Attributes) {
+	s.a, s.host, s.seen = a, hostName(a.Host()), &q.seen
+	s.paths.read(a.Path())
 }
 
 // maxKeep is the largest buffer that Questions keep for the next request.
@@ -124,29 +125,34 @@ func (q *Questions) end(now queue) int {
 		a.From, a.To = a.From+enforced, a.To+enforced
 		q.Asks = append(q.Asks, a)
 	}
-	q.seen = view{}
-	if cap(q.parts) > maxKeep {
-		q.parts = nil
+	if q.seen.Attributes != nil {
+		q.seen = view{}
+	}
+	if cap(q.key) > maxKeep {
+		q.key = nil
 	}
 	return enforced
 }
 
 // add puts the question of a policy that matched, and that of its candidate.
 func (q *Questions) add(m *member, s *source, now *queue) {
-	q.parts = m.appendParts(q.parts[:0], s)
-	ask := Ask{Policy: m.Policy, Key: m.key(q.parts), Cost: m.cost(s), Err: s.err}
+	q.key = m.appendKey(q.key[:0], s)
+	parts := q.key[len(m.config.Name):]
+	ask := Ask{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
 	to := now
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(ask.Key) >= m.config.Percent {
 		to = &q.later
 	}
-	to.add(m, ask, q.parts, s)
+	to.add(m, &ask, parts, s)
 	if c := m.candidate; c != nil {
-		ask.Policy, ask.Key, ask.Always = c.Policy, c.key(q.parts), true
-		q.later.add(c, ask, q.parts, s)
+		whole := append(append(q.key, c.config.Name...), parts...)
+		ask.Policy, ask.Key, ask.Always = c.Policy, c.key(whole[len(q.key):]), true
+		q.key = whole[:len(q.key)]
+		q.later.add(c, &ask, parts, s)
 	}
 }
 
-func (to *queue) add(m *member, ask Ask, parts []byte, s *source) {
+func (to *queue) add(m *member, ask *Ask, parts []byte, s *source) {
 	limits, ruled := m.limits(ask.Key, parts, s)
 	var from [][]weir.Limit
 	if len(m.former) > 0 {
@@ -154,14 +160,14 @@ func (to *queue) add(m *member, ask Ask, parts []byte, s *source) {
 	}
 	ask.From = len(to.requests)
 	for i, l := range limits {
-		r := weir.Request{Verb: weir.Take, Key: ask.Key, Limit: l, N: ask.Cost}
+		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: ask.Key, Limit: l, N: ask.Cost})
 		if from != nil && from[i] != nil {
+			r := &to.requests[len(to.requests)-1]
 			r.From, r.Carry = from[i], m.config.Carry
 		}
-		to.requests = append(to.requests, r)
 	}
 	ask.To = len(to.requests)
-	to.asks = append(to.asks, ask)
+	to.asks = append(to.asks, *ask)
 }
 
 // share is which of a hundred shares of all keys a key belongs to (see

@@ -43,7 +43,7 @@ func (v *view) Path() string { return v.path }
 
 // view is the request with the i-th reading of its path.
 func (s *source) view(i int) Attributes {
-	s.seen.path = s.paths.text[i]
+	*s.seen = view{s.a, s.host, s.paths.text[i]}
 	if s.seen.path == "" {
 		s.seen.path = "/"
 	}

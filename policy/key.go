@@ -32,25 +32,25 @@ type source struct {
 	err     error  // the first that an expression had
 }
 
-// appendParts appends what follows the name in the key of a request.
-func (p *Policy) appendParts(b []byte, s *source) []byte {
+// appendKey appends the key of a request, however long it is.
+func (p *Policy) appendKey(b []byte, s *source) []byte {
+	b = append(b, p.config.Name...)
 	for i := range p.parts {
 		b = p.parts[i].append(b, p, s)
 	}
 	return b
 }
 
-// key is the key of such parts. What follows the name is replaced by its hash in a
-// key that would be too long.
-func (p *Policy) key(parts []byte) string {
-	name := p.config.Name
-	if len(name)+len(parts) <= maxKey {
-		return name + string(parts)
+// key is the key that a store is asked about: what follows the name is replaced by
+// its hash in one that would be too long.
+func (p *Policy) key(whole []byte) string {
+	if len(whole) <= maxKey {
+		return string(whole)
 	}
-	sum := sha256.Sum256(parts)
+	sum := sha256.Sum256(whole[len(p.config.Name):])
 	var text [43]byte
 	base64.RawURLEncoding.Encode(text[:], sum[:])
-	return name + "|#" + string(text[:])
+	return p.config.Name + "|#" + string(text[:])
 }
 
 func appendValue(b []byte, value string) []byte {

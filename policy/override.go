@@ -140,19 +140,18 @@ func (p *Policy) compileOverrides(f *faults) {
 // them is at fault and what was expected. If o is for one key, that is the text, and
 // nothing needs to fit.
 func (p *Policy) override(o Override) (w wildcard, at int, want string) {
-	var parts []byte
-	exact := true
+	whole, exact := []byte(p.config.Name), true
 	for i := range p.parts {
 		f, want := p.parts[i].override(p, o.Key[i])
 		if want != "" {
 			return w, i, want
 		}
 		value, ok := f.exact()
-		parts, exact = appendValue(parts, value), exact && ok
+		whole, exact = appendValue(whole, value), exact && ok
 		w.fit = append(w.fit, f)
 	}
 	if exact {
-		return wildcard{p.key(parts), nil, o.Limits}, 0, ""
+		return wildcard{p.key(whole), nil, o.Limits}, 0, ""
 	}
 	var text []byte // no name of a policy, with which a key begins, has a space
 	for _, f := range w.fit {

@@ -118,16 +118,15 @@ func (r *readings) add(s string) {
 	r.n++
 }
 
-// read is the readings of a path as it was sent. It allocates for unusual paths
-// only.
-func read(path string) readings {
-	var r readings
+// read makes r, which is zero, the readings of a path as it was sent. It allocates for
+// unusual paths only.
+func (r *readings) read(path string) {
 	if isPlain(path) {
 		if path == "/" {
 			path = ""
 		}
 		r.add(path)
-		return r
+		return
 	}
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -137,7 +136,6 @@ func read(path string) readings {
 			r.add(normalize(path, split, resolve))
 		}
 	}
-	return r
 }
 
 // isPlain reports that a path has one reading, which is itself but for the root.

@@ -1,0 +1,201 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// An expression is a Condition, a Measure and a Text for tests.
+type expression struct {
+	text string
+	do   func(policy.Attributes) (string, error)
+}
+
+func (e expression) String() string                             { return e.text }
+func (e expression) Text(a policy.Attributes) (string, error)   { return e.do(a) }
+func (e expression) Holds(a policy.Attributes) (bool, error)    { s, err := e.do(a); return s == "true", err }
+func (e expression) Measure(a policy.Attributes) (int64, error) { return measured(e.do(a)) }
+
+func measured(s string, err error) (n int64, _ error) {
+	fmt.Sscan(s, &n)
+	return n, err
+}
+
+var errBroken = errors.New("division by zero")
+
+func says(text string) expression {
+	return expression{text, func(policy.Attributes) (string, error) { return text, nil }}
+}
+
+func breaks(text string) expression {
+	return expression{"broken", func(policy.Attributes) (string, error) { return text, errBroken }}
+}
+
+func ofHeader(name string) expression {
+	return expression{"header " + name, func(a policy.Attributes) (string, error) { return strings.Join(a.Header(name), ","), nil }}
+}
+
+// where notes the paths that it is asked about, and holds for one of them.
+func where(path string, asked *[]string) expression {
+	return expression{"path == " + path, func(a policy.Attributes) (string, error) {
+		*asked = append(*asked, a.Host()+a.Path())
+		return fmt.Sprint(a.Path() == path), nil
+	}}
+}
+
+// askOf is what the only policy of a set asks about r.
+func askOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Ask, []weir.Request) {
+	t.Helper()
+	var q policy.Questions
+	mustSet(t, p).Ask(&q, r)
+	if len(q.Asks) == 0 {
+		return policy.Ask{}, nil
+	}
+	return q.Asks[0], q.Requests[q.Asks[0].From:q.Asks[0].To]
+}
+
+// TestWhere: a condition is asked about every reading of the path until it holds, with
+// the plain name of the host, after the lists.
+func TestWhere(t *testing.T) {
+	for _, tc := range []struct {
+		path, holds string
+		matches     bool
+		asked       string
+	}{
+		{"/api/users", "/api/users", true, "a.example/api/users"},
+		{"/API//Users/?x=1", "/api/users", true, "a.example/api/users"},
+		{"/", "/", true, "a.example/"},
+		{"/x", "/api", false, "a.example/x"},
+		{"/other/..%2fapi", "/api", true, "a.example/api"},
+		{"/other/..%2fapi", "/other/../api", true, "a.example/api a.example/other/../api"},
+		{"/api/../b", "/c", false, "a.example/b a.example/api/../b"},
+	} {
+		var asked []string
+		p := mustNew(t, policy.Config{Match: policy.Match{Where: where(tc.holds, &asked), Methods: []string{"GET"}}})
+		ask, _ := askOf(t, p, request{method: "GET", host: "A.Example.:8080", path: tc.path})
+		if (ask.Policy != nil) != tc.matches || strings.Join(asked, " ") != tc.asked || ask.Err != nil {
+			t.Errorf("%s where path == %s: matches %v, asked %q, error %v, want %v, %q, none", tc.path, tc.holds, ask.Policy != nil, asked, ask.Err, tc.matches, tc.asked)
+		}
+		asked = nil
+		if ask, _ := askOf(t, p, request{method: "PUT", path: tc.path}); ask.Policy != nil || asked != nil {
+			t.Errorf("%s of another method: matches %v, asked %q, want neither", tc.path, ask.Policy != nil, asked)
+		}
+	}
+}
+
+// TestFaultsAreNoWayAround: an expression that cannot be evaluated leaves a request
+// within the limits, and the error in its Ask.
+func TestFaultsAreNoWayAround(t *testing.T) {
+	byText := func(e policy.Text) []policy.KeyPart { return []policy.KeyPart{{Source: policy.Expression, Of: e}} }
+	for _, tc := range []struct {
+		name     string
+		c        policy.Config
+		key, err string
+		cost     int64
+	}{
+		{"where", policy.Config{Match: policy.Match{Where: breaks("")}}, "p|7:1.2.3.4", "match.where", 1},
+		{"cost", policy.Config{Cost: 3, CostOf: breaks("7")}, "p|7:1.2.3.4", "cost", 3},
+		{"negative cost", policy.Config{Cost: 3, CostOf: says("-7")}, "p|7:1.2.3.4", "want 0 or more tokens, got -7", 3},
+		{"key", policy.Config{Key: byText(breaks("x"))}, "p|-", "key[0]", 1},
+		{"two", policy.Config{Key: byText(breaks("x")), CostOf: breaks("2")}, "p|-", "key[0]", 1},
+	} {
+		tc.c.Candidate = []weir.Limit{weir.MustLimit("1/s")}
+		if tc.c.Cost > 1 {
+			tc.c.Candidate = []weir.Limit{weir.MustLimit("20/s")}
+		}
+		var q policy.Questions
+		set := mustSet(t, mustNew(t, tc.c), mustNew(t, policy.Config{Name: "well"}))
+		if n := set.Ask(&q, request{ip: "1.2.3.4"}); n != 2 || len(q.Asks) != 3 {
+			t.Fatalf("%s: %d enforced of %d asks, want 2 of 3", tc.name, n, len(q.Asks))
+		}
+		for i, want := range []string{tc.key, "", strings.Replace(tc.key, "p|", "p~candidate|", 1)} {
+			ask := q.Asks[i]
+			if want == "" {
+				if ask.Err != nil {
+					t.Errorf("%s: error of another policy = %v, want none", tc.name, ask.Err)
+				}
+				continue
+			}
+			if ask.Err == nil || !strings.Contains(ask.Err.Error(), tc.err) || !strings.Contains(ask.Err.Error(), `policy "p"`) {
+				t.Errorf("%s: error = %v, want one with the policy and %q", tc.name, ask.Err, tc.err)
+			}
+			if r := q.Requests[ask.From]; ask.Key != want || ask.Cost != tc.cost || r.N != tc.cost || r.Key != want {
+				t.Errorf("%s: ask %+v, request %+v, want key %s and cost %d", tc.name, ask, r, want, tc.cost)
+			}
+		}
+		if tc.name != "negative cost" && !errors.Is(q.Asks[0].Err, errBroken) {
+			t.Errorf("%s: %v does not wrap the expression's error", tc.name, q.Asks[0].Err)
+		}
+	}
+}
+
+func TestCostOf(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "1": 1, "10": 10, "1000000": 1_000_000, "9223372036854775807": 1<<63 - 1} {
+		ask, rs := askOf(t, mustNew(t, policy.Config{CostOf: says(text)}), request{})
+		if ask.Err != nil || ask.Cost != want || rs[0].N != want || rs[0].Validate() != nil {
+			t.Errorf("cost of %s: ask %d (%v), request %d (%v), want %d", text, ask.Cost, ask.Err, rs[0].N, rs[0].Validate(), want)
+		}
+	}
+}
+
+// TestExpressionsSeeTheReadingThatMatched, be it a pattern that did or a condition.
+func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
+	var asked []string
+	note := where("", &asked)
+	key := []policy.KeyPart{{Source: policy.Expression, Of: note}}
+	for _, m := range []policy.Match{
+		{Paths: []string{"/api/*"}},
+		{Where: expression{"", func(a policy.Attributes) (string, error) { return fmt.Sprint(strings.HasPrefix(a.Path(), "/api/")), nil }}},
+	} {
+		asked = nil
+		p := mustNew(t, policy.Config{Match: m, Key: key, CostOf: note})
+		askOf(t, p, request{host: "h", path: "/API/x/..%2f../Other"})
+		if want := []string{"h/api/x/../../other", "h/api/x/../../other"}; !slices.Equal(asked, want) {
+			t.Errorf("match %v: key and cost see %q, want %q", m, asked, want)
+		}
+	}
+}
+
+func TestExpressionKey(t *testing.T) {
+	p := mustNew(t, policy.Config{Key: []policy.KeyPart{{Source: policy.Expression, Of: ofHeader("X-A")}}})
+	for text, want := range map[string]string{"": "p|-", " \t": "p|-", "a": "p|1:a", " a ": "p|1:a", "a|1:b": "p|5:a|1:b"} {
+		if k, _ := keyOf(t, p, request{header: map[string][]string{"X-A": {text}}}); k != want {
+			t.Errorf("key of %q = %q, want %q", text, k, want)
+		}
+	}
+	if got, want := p.Config().Key[0].String(), "cel:header X-A"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+}
+
+// uncomparable is an expression that == panics about.
+type uncomparable struct {
+	expression
+	_ []int
+}
+
+// TestKeyPartIsComparable, and two expressions of one text are one part.
+func TestKeyPartIsComparable(t *testing.T) {
+	if a, b := part(policy.Header, "a"), part(policy.Header, "a"); a != b {
+		t.Error("equal parts differ")
+	}
+	c := policy.Config{Name: "p", Limits: ten, Key: []policy.KeyPart{
+		{Source: policy.Expression, Of: uncomparable{expression: says("a")}},
+		{Source: policy.Expression, Of: uncomparable{expression: says("b")}},
+	}}
+	p, err := policy.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, p).Following(mustSet(t, p))
+	c.Key[1] = c.Key[0]
+	if _, err := policy.New(c); err == nil || !strings.Contains(err.Error(), `key[1]: "cel:a": want every part once`) {
+		t.Errorf("New of one expression twice = %v, want an error", err)
+	}
+}
