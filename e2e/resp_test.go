@@ -1,0 +1,270 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// The door for clients of Redis, with real clients of Redis.
+
+// startRESP runs the program with this door, and returns its address.
+func startRESP(t *testing.T, store string, more ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte("policies: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door, api := freeAddress(t), freeAddress(t)
+	args := []string{"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-resp", door, "--deadline", "5s"}
+	startProcess(t, build(t), append(args, more...)...)
+	awaitStatus(t, "http://"+api+"/readyz", 200)
+	return door
+}
+
+// respStores are the stores behind the door.
+func respStores(t *testing.T, f func(t *testing.T, door string)) {
+	t.Run("memory", func(t *testing.T) { f(t, startRESP(t, "memory")) })
+	t.Run("redis", func(t *testing.T) { f(t, startRESP(t, "redis://"+redistest.Start(t).Addr)) })
+}
+
+// redisCLI runs the real redis-cli, with lines to its input if there are any.
+func redisCLI(t *testing.T, door, input string, args ...string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "redis-cli", append([]string{"-h", host, "-p", port}, args...)...)
+	if input != "" {
+		cmd.Stdin = strings.NewReader(input)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatalf("redis-cli %q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestRESPTranscript asks what the contract of CL.THROTTLE speaks of, with redis-cli.
+func TestRESPTranscript(t *testing.T) {
+	respStores(t, func(t *testing.T, door string) {
+		const cell = "ERR|Cell error: Store error: "
+		usage := cell + "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
+		for _, step := range []struct{ contract, command, want string }{
+			{"first call", "user123 15 30 60", "0 16 15 -1 2"},
+			{"fourteen more", "user123 15 30 60 14", "0 16 1 -1 30"},
+			{"the last one", "user123 15 30 60", "0 16 0 -1 32"},
+			{"limited", "user123 15 30 60", "1 16 0 2 32"},
+			{"quantity 0 looks, and is never limited", "user123 15 30 60 0", "0 16 0 -1 32"},
+			{"quantity 0 of a new key", "nobody 15 30 60 0", "0 16 16 -1 0"},
+			{"above the limit: -1, what is left as it is", "nobody 15 30 60 17", "1 16 16 -1 0"},
+			{"below 0 gives back", "user123 15 30 60 -4", "0 16 4 -1 24"},
+			{"and no more than there was", "user123 15 30 60 -100", "0 16 16 -1 0"},
+			{"wrong arity", "user123 15 30", usage},
+			{"wrong arity", "user123 15 30 60 1 1", usage},
+			{"no integer", "user123 abc 30 60", cell + "Couldn't parse as integer: abc"},
+			{"no integer", "user123 15 30 1.5", cell + "Couldn't parse as integer: 1.5"},
+			{"zero rate", "user123 15 0 60", cell + "Zero rates are not supported"},
+			{"zero rate", "user123 15 30 0", cell + "Zero rates are not supported"},
+		} {
+			got := strings.Join(strings.Fields(redisCLI(t, door, "", append([]string{"CL.THROTTLE"}, strings.Fields(step.command)...)...)), " ")
+			want, isError := strings.CutPrefix(step.want, "ERR|")
+			t.Logf("%-44s CL.THROTTLE %-24s %s", step.contract, step.command, got)
+			if isError && got != want || !isError && !within(got, want) {
+				t.Errorf("%s: CL.THROTTLE %s = %s, want %s", step.contract, step.command, got, want)
+			}
+		}
+	})
+}
+
+// within compares replies, whose times may be a few seconds shorter by now.
+func within(got, want string) bool {
+	var g, w [5]int
+	if n, _ := fmt.Sscan(got, &g[0], &g[1], &g[2], &g[3], &g[4]); n != 5 {
+		return false
+	}
+	fmt.Sscan(want, &w[0], &w[1], &w[2], &w[3], &w[4])
+	near := func(got, want int) bool { return got <= want && got > want-4 && (got < 0) == (want < 0) }
+	return g[0] == w[0] && g[1] == w[1] && g[2]-w[2] <= 1 && g[2] >= w[2] && near(g[3], w[3]) && near(g[4], w[4])
+}
+
+func TestRESPTools(t *testing.T) {
+	door := startRESP(t, "memory")
+	for _, args := range [][]string{
+		{"PING"}, {"-3", "PING"}, {"-2", "ECHO", "PONG"},
+	} {
+		if got := redisCLI(t, door, "", args...); got != "PONG" {
+			t.Errorf("redis-cli %q = %s", args, got)
+		}
+	}
+	if got := redisCLI(t, door, "INFO server\nCOMMAND COUNT\nCONFIG GET save\nhelp cl.throttle\nQUIT\n"); !strings.Contains(got, "server_name:weir") {
+		t.Errorf("a session of redis-cli:\n%s", got)
+	}
+	host, port, _ := net.SplitHostPort(door)
+	for _, c := range []struct {
+		what string
+		args []string
+	}{
+		{"one key", []string{"-n", "50000", "-c", "20", "CL.THROTTLE", "bench", "99", "100000", "1"}},
+		{"pipelines, 10,000 keys", []string{"-n", "200000", "-c", "20", "-P", "16", "-r", "10000", "CL.THROTTLE", "key:__rand_int__", "99", "100000", "1"}},
+		{"PING", []string{"-n", "20000", "-c", "20", "-t", "ping"}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patient)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "redis-benchmark", append([]string{"-h", host, "-p", port, "-q"}, c.args...)...).CombinedOutput()
+		rates := regexp.MustCompile(`([0-9.]+) requests per second`).FindAllSubmatch(out, -1)
+		if err != nil || rates == nil || bytes.Contains(bytes.ToLower(out), []byte("error")) || bytes.Contains(out, []byte("WARN")) {
+			t.Errorf("redis-benchmark %s: %v\n%s", c.what, err, out)
+			continue
+		}
+		t.Logf("redis-benchmark, %s: %s per second", c.what, rates[len(rates)-1][1])
+	}
+}
+
+func TestRESPPassword(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door := startRESP(t, "memory", "--resp-password-file", file)
+	if got := redisCLI(t, door, "", "CL.THROTTLE", "k", "0", "1", "60"); got != "NOAUTH Authentication required." {
+		t.Errorf("without a password = %s", got)
+	}
+	if got := redisCLI(t, door, "", "--no-auth-warning", "-a", "s3cret", "CL.THROTTLE", "k", "0", "1", "60"); !strings.HasPrefix(got, "0\n1\n0") {
+		t.Errorf("with it = %s", got)
+	}
+	for _, protocol := range []int{2, 3} {
+		c := redis.NewClient(&redis.Options{Addr: door, Password: "s3cret", Protocol: protocol})
+		defer c.Close()
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Errorf("go-redis, RESP%d: %v", protocol, err)
+		}
+		wrong := redis.NewClient(&redis.Options{Addr: door, Password: "wrong", Protocol: protocol})
+		defer wrong.Close()
+		if err := wrong.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+			t.Errorf("go-redis, RESP%d, a wrong password: %v", protocol, err)
+		}
+	}
+}
+
+func TestRESPClients(t *testing.T) {
+	respStores(t, func(t *testing.T, door string) {
+		for _, protocol := range []int{2, 3} {
+			c := redis.NewClient(&redis.Options{Addr: door, Protocol: protocol, ClientName: "app"})
+			defer c.Close()
+			key := fmt.Sprint("goredis", protocol)
+			got, err := c.Do(t.Context(), "CL.THROTTLE", key, 4, 1, 3600).Int64Slice()
+			if err != nil || fmt.Sprint(got) != "[0 5 4 -1 3600]" {
+				t.Errorf("go-redis, RESP%d = %v, %v", protocol, got, err)
+			}
+			pipe := c.Pipeline()
+			for range 20 {
+				pipe.Do(t.Context(), "CL.THROTTLE", key, 4, 1, 3600)
+				pipe.Do(t.Context(), "CL.THROTTLE", key+"other", 99, 1, 3600)
+			}
+			cmds, err := pipe.Exec(t.Context())
+			if err != nil {
+				t.Fatalf("go-redis, RESP%d, a pipeline: %v", protocol, err)
+			}
+			for i, cmd := range cmds {
+				r, err := cmd.(*redis.Cmd).Int64Slice()
+				if err != nil || i%2 == 0 && (r[0] == 0) != (i/2 < 4) || i%2 == 1 && r[2] != int64(99-i/2) {
+					t.Errorf("go-redis, RESP%d, reply %d of a pipeline = %v, %v", protocol, i, r, err)
+				}
+			}
+			_, err = c.TxPipelined(t.Context(), func(p redis.Pipeliner) error { return p.Do(t.Context(), "CL.THROTTLE", key, 4, 1, 3600).Err() })
+			if err == nil || !strings.Contains(err.Error(), "MULTI is not supported") {
+				t.Errorf("go-redis, RESP%d, a transaction: %v", protocol, err)
+			}
+			if info, err := c.Command(t.Context()).Result(); err != nil || info["cl.throttle"] == nil {
+				t.Errorf("go-redis, RESP%d, COMMAND = %v, %v", protocol, info, err)
+			}
+		}
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{door}, DisableCache: true})
+		if err != nil {
+			t.Fatalf("rueidis: %v", err)
+		}
+		defer c.Close()
+		got, err := c.Do(t.Context(), c.B().Arbitrary("CL.THROTTLE").Keys("rueidis").Args("4", "1", "3600").Build()).AsIntSlice()
+		if err != nil || fmt.Sprint(got) != "[0 5 4 -1 3600]" {
+			t.Errorf("rueidis = %v, %v", got, err)
+		}
+	})
+}
+
+// TestRESPFastRate offers one key far more than 6,000 per second for a second.
+func TestRESPFastRate(t *testing.T) {
+	const perSecond, burst, clients, batch = 6000, 20, 4, 50
+	respStores(t, func(t *testing.T, door string) {
+		var mu sync.Mutex
+		var first, last time.Time
+		offered, admitted := 0, 0
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				c, err := redistest.Dial(door)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				for begun := time.Now(); time.Since(begun) < time.Second; {
+					sent, passed := time.Now(), 0
+					for range batch {
+						c.Send("CL.THROTTLE", "fast", burst, perSecond, 1)
+					}
+					if err := c.Flush(); err != nil {
+						t.Error(err)
+						return
+					}
+					for range batch {
+						v, err := c.Receive()
+						r, ok := v.([]any)
+						if err != nil || !ok || len(r) != 5 {
+							t.Errorf("reply %v, %v", v, err)
+							return
+						}
+						if r[0] == int64(0) {
+							passed++
+						}
+					}
+					mu.Lock()
+					if first.IsZero() || sent.Before(first) {
+						first = sent
+					}
+					last = time.Now()
+					offered, admitted = offered+batch, admitted+passed
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		span := last.Sub(first).Seconds()
+		most := burst + 1 + perSecond*span
+		t.Logf("%d offered in %.3f s, %d admitted, at most %.1f may be (%d·t + %d + 1)", offered, span, admitted, most, perSecond, burst)
+		if float64(admitted) > most {
+			t.Errorf("%d admitted, want at most %.1f", admitted, most)
+		}
+		if offered > 3*perSecond && float64(admitted) < most*0.95 {
+			t.Errorf("%d of %d admitted, want nearly %.1f", admitted, offered, most)
+		}
+	})
+}
