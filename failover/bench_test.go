@@ -29,6 +29,7 @@ func newStore(tb testing.TB, store weir.Store, c failover.Config) *failover.Stor
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() { s.Close() })
 	return s
 }
 

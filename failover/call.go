@@ -48,15 +48,18 @@ type calls struct {
 
 	flying atomic.Int64
 
-	mu    sync.Mutex
-	idle  []*call // the one that was used last at the end
-	spare int     // how many of idle nobody has used since the last reap
-	armed bool    // a reap is to come
+	mu     sync.Mutex
+	idle   []*call     // the one that was used last at the end
+	spare  int         // how many of idle nobody has used since the last reap
+	armed  bool        // a reap is to come
+	closed atomic.Bool // set with mu held
 }
 
 // idleTime is after how long without use the goroutine of a call ends: after one to
 // two of it.
 const idleTime = time.Second
+
+var errClosed = fmt.Errorf("failover: %w", weir.ErrClosed)
 
 // take is a call to be used, or nil if max are under way.
 func (p *calls) take() *call {
@@ -90,6 +93,10 @@ func (p *calls) put(c *call) {
 	p.flying.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed.Load() {
+		close(c.job)
+		return
+	}
 	p.idle = append(p.idle, c)
 	if !p.armed {
 		p.armed = true
@@ -110,6 +117,18 @@ func (p *calls) reap() {
 	if p.armed = p.spare > 0; p.armed {
 		time.AfterFunc(idleTime, p.reap)
 	}
+}
+
+// close ends the goroutines that are idle, and those of calls that are under way as
+// soon as they are back.
+func (p *calls) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed.Store(true)
+	for _, c := range p.idle {
+		close(c.job)
+	}
+	p.idle, p.spare = nil, 0
 }
 
 // serve asks the store, one question after the other. It ends with a call whose caller

@@ -46,8 +46,7 @@ const (
 	DefaultMaxCalls = 1024
 )
 
-// A Store is a store with a deadline and a fallback. It is safe for concurrent use,
-// and needs no closing.
+// A Store is a store with a deadline and a fallback. It is safe for concurrent use.
 type Store struct {
 	c       Config
 	calls   calls
@@ -150,6 +149,15 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	return ok, both(err, second)
 }
 
+// Close ends the goroutines that Store keeps for the next request; without it they end
+// by themselves after a second or two in which none came. From then on requests get an
+// error that wraps weir.ErrClosed. It closes neither the store nor the fallback, and
+// never fails. Closing again does nothing.
+func (s *Store) Close() error {
+	s.calls.close()
+	return nil
+}
+
 // Away reports whether the store is left alone at present.
 func (s *Store) Away() bool { return s.breaker.away() }
 
@@ -161,6 +169,9 @@ func (s *Store) Err() error { return s.breaker.err() }
 // the caller to put back. If not, it says why, and whether the decision is open:
 // nothing is decided any more for a caller who left.
 func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ *call, undecided bool, _ error) {
+	if s.calls.closed.Load() {
+		return nil, false, errClosed
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, false, gone(err)
 	}

@@ -51,8 +51,9 @@ func (s *local) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if err := r.Validate(); err != nil {
 		return weir.Decision{}, err
 	}
-	asked, part := r, s.part(&r)
-	if part == partDebt {
+	asked := r
+	p := s.part(&r)
+	if p == partDebt {
 		rs, ds := [1]weir.Request{asked}, [1]weir.Decision{}
 		_, err := s.DoAll(ctx, rs[:], ds[:])
 		return ds[0], err
@@ -61,7 +62,7 @@ func (s *local) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	finish(&asked, part, &d)
+	finish(&asked, p, &d)
 	return d, nil
 }
 

@@ -160,6 +160,7 @@ func nearest(c weir.LimitConfig) weir.Limit {
 	}
 	return weir.MustLimit("1/876600h")
 }
+
 // shares are the shares of limits. Limits come from policies, which are few, and from
 // questions, where an outsider may choose them: what is remembered is bounded.
 type shares struct {
