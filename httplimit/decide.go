@@ -10,10 +10,10 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// afterwards is a context of what the store is asked after the decision. That is done
-// for clients that have gone away too, and in bounded time.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+// afterwards is a context of what the store is asked after the decision about r. That
+// is done for clients that have gone away too, and in bounded time.
+func afterwards(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
 }
 
 // enforce decides about asks, which are those of all enforced policies, and reports
@@ -22,7 +22,7 @@ func (m *Middleware) enforce(w http.ResponseWriter, r *http.Request, in *inquiry
 	m.prepare(r, in, asks, true)
 	outcome, err := m.inTurn(r, in, asks)
 	m.observe(r, in, asks, outcome, err)
-	if outcome == Denied {
+	if outcome == Denied && m.counts {
 		m.countDenied(r, in, asks, err != nil)
 	}
 	m.describe(w, in, asks, outcome)
@@ -44,7 +44,7 @@ func (m *Middleware) try(r *http.Request, in *inquiry, asks []policy.Ask, admitt
 		outcome = FailedOpen
 	}
 	m.observe(r, in, asks, outcome, err)
-	if outcome == Denied {
+	if outcome == Denied && m.counts {
 		m.countDenied(r, in, asks, err != nil)
 	}
 }
@@ -179,7 +179,7 @@ func (m *Middleware) countDenied(r *http.Request, in *inquiry, asks []policy.Ask
 	if local {
 		store = m.c.Local
 	}
-	ctx, stop := afterwards(r.Context())
+	ctx, stop := afterwards(r)
 	defer stop()
 	ds := make([]weir.Decision, len(rs))
 	if _, err := do(ctx, store, rs, ds); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,10 +147,14 @@ func serving(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config, 
 	return m.Wrap(h)
 }
 
-// observed makes c note its events: policy, outcome and how it was degraded.
-func observed(c *httplimit.Config) *[]string {
-	var events []string
+// observed makes c note its events, as policy, outcome and how it was degraded. It
+// returns what tells those since it told last.
+func observed(c *httplimit.Config) (events func() []string) {
+	var mu sync.Mutex
+	var noted []string
 	c.Observe = func(_ *http.Request, e httplimit.Event) {
+		mu.Lock()
+		defer mu.Unlock()
 		text := fmt.Sprint(e.Policy.Name(), " ", e.Outcome)
 		if e.Shadow {
 			text += " shadow"
@@ -160,9 +165,15 @@ func observed(c *httplimit.Config) *[]string {
 		if e.Err != nil {
 			text += " error"
 		}
-		events = append(events, text)
+		noted = append(noted, text)
 	}
-	return &events
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		told := noted
+		noted = nil
+		return told
+	}
 }
 
 // charged is how many tokens the key of get's peer has taken of a limit of policy.

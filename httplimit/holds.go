@@ -17,8 +17,8 @@ import (
 // slot is renewed while the request runs and given back at its end. If the process
 // dies, all of it comes free by itself.
 type holds struct {
-	id     string          // of all its reservations
-	ctx    context.Context // of the request
+	r      *http.Request
+	id     string // of all its reservations
 	tokens []hold
 
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func (m *Middleware) prepare(r *http.Request, in *inquiry, asks []policy.Ask, an
 				continue
 			}
 			if in.held == nil {
-				in.held = &holds{id: rand.Text(), ctx: r.Context()}
+				in.held = &holds{r: r, id: rand.Text()}
 			}
 			rq.ID, rq.TTL = in.held.id, ttl
 			if rq.N > 0 {
@@ -153,7 +153,7 @@ func (h *holds) free() {
 // ask asks about a slot. Nobody waits for an error: a slot that could not be given
 // back comes free at the end of its life.
 func (h *holds) ask(slot *hold, verb weir.Verb) {
-	ctx, stop := afterwards(h.ctx)
+	ctx, stop := afterwards(h.r)
 	defer stop()
 	_ = slot.ask(ctx, verb, slot.request.N)
 }
@@ -181,7 +181,7 @@ func (h *hold) settle(ctx context.Context, n int64) error {
 // cancel gives everything back.
 func (h *holds) cancel() {
 	h.release()
-	ctx, stop := afterwards(h.ctx)
+	ctx, stop := afterwards(h.r)
 	defer stop()
 	for i := range h.tokens {
 		_ = h.tokens[i].settle(ctx, 0) // it goes back by itself
@@ -204,7 +204,7 @@ func (m *Middleware) settle(r *http.Request, h *holds, res *response, panicked b
 	if len(h.tokens) == 0 {
 		return
 	}
-	ctx, stop := afterwards(h.ctx)
+	ctx, stop := afterwards(h.r)
 	defer stop()
 	status := res.end(panicked, r.Context().Err() != nil)
 	var failed []Event

@@ -57,10 +57,10 @@ func TestLocal(t *testing.T) {
 		events := observed(&c)
 		h := wrap(t, failing, set(t, cs...), c)
 		for step, want := range tc.answers {
-			*events = nil
 			w := get(h, "/", peer)
-			if w.Code != want.status || w.Header().Get(httplimit.DegradedField) != want.degraded || !slices.Equal(*events, want.events) {
-				t.Errorf("%s, step %d: %d %q %q, want %d %q %q", tc.name, step, w.Code, w.Header().Get(httplimit.DegradedField), *events, want.status, want.degraded, want.events)
+			told := events()
+			if w.Code != want.status || w.Header().Get(httplimit.DegradedField) != want.degraded || !slices.Equal(told, want.events) {
+				t.Errorf("%s, step %d: %d %q %q, want %d %q %q", tc.name, step, w.Code, w.Header().Get(httplimit.DegradedField), told, want.status, want.degraded, want.events)
 			}
 			if got := w.Header().Get("RateLimit-Policy"); strings.Contains(got, "q=5") == (tc.modes[0] == policy.Open || want.status == 503) && len(tc.modes) > 1 {
 				t.Errorf("%s, step %d: RateLimit-Policy %s tells of what nobody decided, or not of what was", tc.name, step, got)
@@ -123,7 +123,7 @@ func TestShadowLocal(t *testing.T) {
 			t.Errorf("%d %q, want 200 without a word of the shadow", w.Code, w.Header().Get(httplimit.DegradedField))
 		}
 	}
-	if want := []string{"p admitted shadow local error", "p denied shadow local error"}; !slices.Equal(*events, want) {
-		t.Errorf("events = %q, want %q", *events, want)
+	if told, want := events(), []string{"p admitted shadow local error", "p denied shadow local error"}; !slices.Equal(told, want) {
+		t.Errorf("events = %q, want %q", told, want)
 	}
 }

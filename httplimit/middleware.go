@@ -69,6 +69,7 @@ type Middleware struct {
 	room    room
 	waits   bool      // a policy holds denied requests back
 	settles bool      // a policy counts by the response
+	counts  bool      // a policy counts what is denied
 	pool    sync.Pool // of *inquiry
 }
 
@@ -108,6 +109,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 			return nil, fmt.Errorf("httplimit: local: %w: policy %s is decided by it when the store makes no decision: want a store, got nil", weir.ErrInvalid, p.Name())
 		}
 		m.waits = m.waits || pc.OnDenied.Wait > 0
+		m.counts = m.counts || pc.Count == policy.CountAll
 		m.settles = m.settles || !c.Blind && byResponse(&pc)
 	}
 	return m, nil

@@ -30,9 +30,9 @@ func TestCandidate(t *testing.T) {
 		{429, []string{"p denied", "p~candidate admitted shadow"}},
 		{429, []string{"p denied", "p~candidate denied shadow"}},
 	} {
-		*events = nil
-		if w := get(h, "/", peer); w.Code != want.status || !slices.Equal(*events, want.events) {
-			t.Errorf("step %d: %d %q, want %d %q", step, w.Code, *events, want.status, want.events)
+		w, told := get(h, "/", peer), events()
+		if w.Code != want.status || !slices.Equal(told, want.events) {
+			t.Errorf("step %d: %d %q, want %d %q", step, w.Code, told, want.status, want.events)
 		}
 	}
 }
@@ -50,9 +50,9 @@ func TestCandidateOfWhatFails(t *testing.T) {
 		c := httplimit.Config{}
 		events := observed(&c)
 		h := wrap(t, failing, set(t, policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("2/h"), OnStoreError: mode}), c)
-		w := get(h, "/", peer)
-		if w.Code != want || !slices.Equal(*events, []string{fmt.Sprint("p failed_", mode, " error"), "p~candidate admitted shadow"}) {
-			t.Errorf("%s: %d %q, want %d and the candidate's decision", mode, w.Code, *events, want)
+		w, told := get(h, "/", peer), events()
+		if w.Code != want || !slices.Equal(told, []string{fmt.Sprint("p failed_", mode, " error"), "p~candidate admitted shadow"}) {
+			t.Errorf("%s: %d %q, want %d and the candidate's decision", mode, w.Code, told, want)
 		}
 	}
 }
@@ -81,10 +81,9 @@ func TestCandidateSlots(t *testing.T) {
 	store := memory(t)
 	p := policy.Config{Name: "p", Limits: limits("1 concurrency"), Candidate: limits("2 concurrency")}
 	var h http.Handler
-	var events *[]string
 	depth := 0
 	c := httplimit.Config{}
-	events = observed(&c)
+	events := observed(&c)
 	h = serving(t, store, set(t, p), c, func(http.ResponseWriter, *http.Request) {
 		if depth++; depth == 1 {
 			for range 3 {
@@ -97,8 +96,8 @@ func TestCandidateSlots(t *testing.T) {
 	for range 3 {
 		want = append(want, "p denied", "p~candidate admitted shadow")
 	}
-	if !slices.Equal(*events, want) {
-		t.Errorf("events = %q, want %q", *events, want)
+	if told := events(); !slices.Equal(told, want) {
+		t.Errorf("events = %q, want %q", told, want)
 	}
 	if got := charged(t, store, "p~candidate", "2 concurrency"); got != 0 {
 		t.Errorf("the candidate still holds %d slots, want none", got)

@@ -181,9 +181,9 @@ func TestNotYourTurnIsADenial(t *testing.T) {
 		go func() { first = get(h, "/", peer).Code }()
 		synctest.Wait()
 		start := time.Now()
-		w := get(h, "/", peer)
-		if w.Code != 429 || time.Since(start) != 2*time.Second || !slices.Equal(*events, []string{"p denied"}) {
-			t.Errorf("%d after %v and %q, want 429 after 2s and p denied", w.Code, time.Since(start), *events)
+		w, told := get(h, "/", peer), events()
+		if w.Code != 429 || time.Since(start) != 2*time.Second || !slices.Equal(told, []string{"p denied"}) {
+			t.Errorf("%d after %v and %q, want 429 after 2s and p denied", w.Code, time.Since(start), told)
 		}
 		after(time.Minute)
 		if first != 200 {
@@ -198,12 +198,12 @@ func TestWaitEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
-		served := 0
+		var served atomic.Int64
 		c := httplimit.Config{}
 		events := observed(&c)
 		p := waiting("p", time.Minute, "1/s burst 1")
 		p.Count = policy.CountAll
-		h := serving(t, store, set(t, p), c, func(http.ResponseWriter, *http.Request) { served++ })
+		h := serving(t, store, set(t, p), c, func(http.ResponseWriter, *http.Request) { served.Add(1) })
 		get(h, "/", peer)
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := [2]*httptest.ResponseRecorder{httptest.NewRecorder(), httptest.NewRecorder()}
@@ -218,15 +218,15 @@ func TestWaitEndsWithTheClient(t *testing.T) {
 		after(500 * time.Millisecond)
 		cancel()
 		after(10 * time.Second)
-		if served != 2 || gone[0].Code != 503 || gone[1].Code != 503 {
-			t.Errorf("served %d, those who went got %d and %d, want 2, 503 and 503", served, gone[0].Code, gone[1].Code)
+		if served.Load() != 2 || gone[0].Code != 503 || gone[1].Code != 503 {
+			t.Errorf("served %d, those who went got %d and %d, want 2, 503 and 503", served.Load(), gone[0].Code, gone[1].Code)
 		}
 		if last != time.Second {
 			t.Errorf("the one behind is served after %v, want 1s", last)
 		}
-		slices.Sort(*events)
-		if want := []string{"p admitted", "p admitted", "p failed_closed error", "p failed_closed error"}; !slices.Equal(*events, want) {
-			t.Errorf("events = %q, want %q", *events, want)
+		told, want := events(), []string{"p admitted", "p admitted", "p failed_closed error", "p failed_closed error"}
+		if slices.Sort(told); !slices.Equal(told, want) {
+			t.Errorf("events = %q, want %q", told, want)
 		}
 	})
 }
