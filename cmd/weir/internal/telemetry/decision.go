@@ -1,0 +1,52 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+// Decision tells the span of ctx what became of its request under one policy, without
+// the key. If nothing records the span it does nothing and allocates nothing.
+func (t *Telemetry) Decision(ctx context.Context, door string, e httplimit.Event) {
+	if t == nil || t.traces == nil || e.Policy == nil {
+		return
+	}
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	shadow := e.Policy.Config().Mode == policy.Shadow
+	attrs := make([]attribute.KeyValue, 0, 9)
+	attrs = append(attrs,
+		attribute.String("weir.door", door),
+		attribute.String("weir.policy", e.Policy.Name()),
+		attribute.String("weir.outcome", string(e.Outcome)))
+	if shadow {
+		attrs = append(attrs, attribute.Bool("weir.shadow", true))
+	}
+	if d := &e.Decision; !d.Limit.IsZero() {
+		attrs = append(attrs, attribute.String("weir.limit", d.Limit.String()), attribute.Int64("weir.remaining", d.Remaining))
+		switch {
+		case d.RetryAfter == weir.Never:
+			attrs = append(attrs, attribute.Bool("weir.never", true))
+		case d.RetryAfter > 0:
+			attrs = append(attrs, attribute.Float64("weir.retry_after", d.RetryAfter.Seconds()))
+		}
+	}
+	if d := e.Decision.Degraded; d != weir.Exact {
+		attrs = append(attrs, attribute.String("weir.degraded", string(d)))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, attribute.String("weir.error", e.Err.Error()))
+	}
+	span.AddEvent("weir.decision", trace.WithAttributes(attrs...))
+	if e.Outcome == httplimit.Denied && !shadow {
+		span.SetAttributes(attribute.String("weir.denied_by", e.Policy.Name()))
+	}
+}

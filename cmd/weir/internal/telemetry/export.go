@@ -1,0 +1,98 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// reportEvery is how often a collector that does not take what is sent is told of.
+const reportEvery = time.Minute
+
+// A report logs errors of one signal, and keeps them from the handler of errors that
+// all users of the SDK in a process share.
+type report struct {
+	log    *slog.Logger
+	signal string
+
+	mu         sync.Mutex
+	next       time.Time
+	suppressed int
+}
+
+func newReport(log *slog.Logger, signal string) *report { return &report{log: log, signal: signal} }
+
+func (r *report) tell(err error) {
+	if err == nil {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	speak, before := !now.Before(r.next), r.suppressed
+	if speak {
+		r.next, r.suppressed = now.Add(reportEvery), 0
+	} else {
+		r.suppressed++
+	}
+	r.mu.Unlock()
+	if speak {
+		r.log.Warn("telemetry was not taken", "signal", r.signal, "error", err, "suppressed", before)
+	}
+}
+
+// spans sends spans without what they are not to hold.
+type spans struct {
+	sdktrace.SpanExporter
+	report *report
+}
+
+// ExportSpans implements [sdktrace.SpanExporter].
+func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) error {
+	clean := make([]sdktrace.ReadOnlySpan, len(all))
+	for i, span := range all {
+		clean[i] = cleaned{span}
+	}
+	s.report.tell(s.SpanExporter.ExportSpans(ctx, clean))
+	return nil
+}
+
+// A cleaned span does not tell who asked: what names a client is the key of a limit,
+// X-Forwarded-For is believed by the instrumentation whoever sent it, and queries hold
+// secrets.
+type cleaned struct{ sdktrace.ReadOnlySpan }
+
+// Attributes implements [sdktrace.ReadOnlySpan].
+func (c cleaned) Attributes() []attribute.KeyValue {
+	all := c.ReadOnlySpan.Attributes()
+	kept := make([]attribute.KeyValue, 0, len(all))
+	for _, a := range all {
+		switch a.Key {
+		case "client.address", "client.port", "network.peer.address", "network.peer.port", "url.query":
+			continue
+		case "url.full":
+			before, _, _ := strings.Cut(a.Value.AsString(), "?")
+			a.Value = attribute.StringValue(before)
+		}
+		kept = append(kept, a)
+	}
+	return kept
+}
+
+// points sends metrics.
+type points struct {
+	sdkmetric.Exporter
+	report *report
+}
+
+// Export implements [sdkmetric.Exporter].
+func (p *points) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	p.report.tell(p.Exporter.Export(ctx, m))
+	return nil
+}

@@ -1,0 +1,28 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A collector that is away for an hour is told of sixty times.
+func TestReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newReport(slog.New(slog.NewTextHandler(&log, nil)), "traces")
+		r.tell(nil)
+		for range 3600 {
+			r.tell(errors.New("connection refused"))
+			time.Sleep(time.Second)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 60 || !strings.HasSuffix(lines[59], `level=WARN msg="telemetry was not taken" signal=traces error="connection refused" suppressed=59`) {
+			t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
+		}
+	})
+}
