@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
@@ -50,4 +51,94 @@ func ExampleParseKeyPart() {
 	k, err := policy.ParseKeyPart("header:X-Api-Key")
 	fmt.Println(k.Source, k.Name, err)
 	// Output: header X-Api-Key <nil>
+}
+
+// premium is a Condition in Go, in the place of one that a compiler made of text.
+type premium struct{}
+
+func (premium) Holds(a policy.Attributes) (bool, error) {
+	return strings.HasPrefix(a.Path(), "/premium/"), nil
+}
+
+func (premium) String() string { return `path.startsWith("/premium/")` }
+
+func ExampleCondition() {
+	p, _ := policy.New(policy.Config{
+		Name:   "premium",
+		Match:  policy.Match{Where: premium{}},
+		Key:    []policy.KeyPart{{Source: policy.Claim, Name: "sub"}},
+		Limits: []weir.Limit{weir.MustLimit("10/s")},
+	})
+	set, _ := policy.NewSet(p)
+	var q policy.Questions
+	for _, path := range []string{"/other", "//Premium/reports?page=2"} {
+		fmt.Println(path, set.Ask(&q, request{path: path}))
+	}
+	// Output:
+	// /other 0
+	// //Premium/reports?page=2 1
+}
+
+func ExampleOverride() {
+	p, _ := policy.New(policy.Config{
+		Name:   "api",
+		Key:    []policy.KeyPart{{Source: policy.ClientIP}, {Source: policy.Header, Name: "X-Plan"}},
+		Limits: []weir.Limit{weir.MustLimit("10/s")},
+		Overrides: []policy.Override{
+			{Key: []string{"10.0.0.0/8", "*"}, Limits: []weir.Limit{weir.MustLimit("1000/s")}},
+			{Key: []string{"*", "gold-*"}, Limits: []weir.Limit{weir.MustLimit("100/s")}},
+		},
+	})
+	set, _ := policy.NewSet(p)
+	var q policy.Questions
+	for _, r := range []request{
+		{ip: "10.1.2.3"},
+		{ip: "203.0.113.7", header: map[string][]string{"X-Plan": {"gold-2026"}}},
+		{ip: "203.0.113.7"},
+	} {
+		set.Ask(&q, r)
+		fmt.Println(q.Requests[0].Limit)
+	}
+	// Output:
+	// 1000/s burst 1000
+	// 100/s burst 100
+	// 10/s burst 10
+}
+
+func ExampleSet_Following() {
+	version := func(limit string) *policy.Set {
+		p, _ := policy.New(policy.Config{
+			Name: "api", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit(limit)}, Carry: weir.CarryAsIs,
+		})
+		s, _ := policy.NewSet(p)
+		return s
+	}
+	inForce := version("10/s")
+	inForce = version("5/s").Following(inForce) // the file was changed, and read again
+	var q policy.Questions
+	inForce.Ask(&q, request{ip: "203.0.113.7"})
+	fmt.Println(q.Requests[0].Limit, "follows", q.Requests[0].From)
+	// Output: 5/s burst 5 follows [10/s burst 10]
+}
+
+func ExampleSet_Explain() {
+	writes, _ := policy.New(policy.Config{
+		Name: "writes", Match: policy.Match{Methods: []string{"POST"}}, Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("5/s")},
+	})
+	all, _ := policy.New(policy.Config{
+		Name: "all", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("10/s")}, Candidate: []weir.Limit{weir.MustLimit("8/s")},
+	})
+	set, _ := policy.NewSet(writes, all)
+	var q policy.Questions
+	for _, f := range set.Explain(&q, request{method: "GET", ip: "203.0.113.7"}) {
+		if !f.Matched {
+			fmt.Println(f.Policy.Name(), "does not match:", f.Why)
+			continue
+		}
+		fmt.Println(f.Policy.Name(), f.Ask.Key, q.Requests[f.Ask.From].Limit)
+	}
+	// Output:
+	// writes does not match: match.methods
+	// all all|11:203.0.113.7 10/s burst 10
+	// all~candidate all~candidate|11:203.0.113.7 8/s burst 8
 }

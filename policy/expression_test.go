@@ -17,9 +17,12 @@ type expression struct {
 	do   func(policy.Attributes) (string, error)
 }
 
-func (e expression) String() string                             { return e.text }
-func (e expression) Text(a policy.Attributes) (string, error)   { return e.do(a) }
-func (e expression) Holds(a policy.Attributes) (bool, error)    { s, err := e.do(a); return s == "true", err }
+func (e expression) String() string                           { return e.text }
+func (e expression) Text(a policy.Attributes) (string, error) { return e.do(a) }
+func (e expression) Holds(a policy.Attributes) (bool, error) {
+	s, err := e.do(a)
+	return s == "true", err
+}
 func (e expression) Measure(a policy.Attributes) (int64, error) { return measured(e.do(a)) }
 
 func measured(s string, err error) (n int64, _ error) {
@@ -151,7 +154,9 @@ func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
 	key := []policy.KeyPart{{Source: policy.Expression, Of: note}}
 	for _, m := range []policy.Match{
 		{Paths: []string{"/api/*"}},
-		{Where: expression{"", func(a policy.Attributes) (string, error) { return fmt.Sprint(strings.HasPrefix(a.Path(), "/api/")), nil }}},
+		{Where: expression{"", func(a policy.Attributes) (string, error) {
+			return fmt.Sprint(strings.HasPrefix(a.Path(), "/api/")), nil
+		}}},
 	} {
 		asked = nil
 		p := mustNew(t, policy.Config{Match: m, Key: key, CostOf: note})

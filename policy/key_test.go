@@ -185,7 +185,8 @@ func TestOverrides(t *testing.T) {
 }
 
 func TestParseKeyPart(t *testing.T) {
-	for _, text := range []string{"client.ip", "client.ip/56", "header:X-Api-Key", "query:a:b", "cookie:sid", "path", "method", "host", "const:all"} {
+	for _, text := range []string{"client.ip", "client.ip/56", "header:X-Api-Key", "query:a:b", "cookie:sid", "path", "method", "host", "const:all",
+		"claim:sub", "claim:address.country", "claim:https://example.com/tenant", "claim:sub@X-Jwt-Payload", "claim:user@example@X-A"} {
 		k, err := policy.ParseKeyPart(text)
 		if err != nil || k.String() != text {
 			t.Errorf("ParseKeyPart(%q) = %q, %v, want it back", text, k, err)
@@ -193,9 +194,17 @@ func TestParseKeyPart(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "ip", "client.ip/", "client.ip:56", "client.ip/x", "header", "header:", "header:a b", "path:x", "path:", "const:", "host:", "Client.IP", "query:\x00",
+		"claim", "claim:", "claim:@X-A", "claim:sub@", "claim:sub@a b", "cel", "cel:", "cel:request.path",
 	} {
 		if k, err := policy.ParseKeyPart(text); !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("ParseKeyPart(%q) = %q, %v, want an error that wraps weir.ErrInvalid", text, k, err)
 		}
+	}
+}
+
+func TestParseKeyPartReadsNoExpression(t *testing.T) {
+	_, err := policy.ParseKeyPart("cel:request.path")
+	if err == nil || !strings.Contains(err.Error(), `"cel:request.path"`) || !strings.Contains(err.Error(), "an expression needs a compiler") {
+		t.Errorf("ParseKeyPart of an expression = %v, want an error that says what is needed", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
@@ -156,6 +157,49 @@ func TestNewErrors(t *testing.T) {
 		}},
 		{"on_store_error", func(c *policy.Config) { c.OnStoreError = "ignore" }},
 		{"mode", func(c *policy.Config) { c.Mode = "dry-run" }},
+		{"percent", func(c *policy.Config) { c.Percent = 101 }},
+		{"negative percent", func(c *policy.Config) { c.Percent = -1 }},
+		{"percent of nothing", func(c *policy.Config) { c.Percent, c.Mode = 10, policy.Shadow }},
+		{"percent of a policy that is off", func(c *policy.Config) { c.Percent, c.Mode = 10, policy.Off }},
+		{"carry", func(c *policy.Config) { c.Carry = 9 }},
+		{"count", func(c *policy.Config) { c.Count = "errors" }},
+		{"count of slots", func(c *policy.Config) {
+			c.Count, c.Limits = policy.CountAll, limits("10/s", "5 concurrency")
+		}},
+		{"count of a candidate's slots", func(c *policy.Config) { c.Count, c.Candidate = policy.CountFailures, limits("5 concurrency") }},
+		{"count of an override's slots", func(c *policy.Config) {
+			c.Count, c.Overrides = policy.CountSuccesses, []policy.Override{{Key: []string{"1.2.3.4"}, Limits: limits("5 concurrency")}}
+		}},
+		{"failures", func(c *policy.Config) {
+			c.Count, c.Failures = policy.CountFailures, []policy.StatusRange{{500, 599}, {99, 500}, {500, 600}, {500, 499}, {}}
+		}},
+		{"failures of nothing", func(c *policy.Config) { c.Failures = []policy.StatusRange{{500, 599}} }},
+		{"settle twice", func(c *policy.Config) { c.Settle = policy.Settle{Header: "X-Cost", JSON: "cost"} }},
+		{"settle of slots", func(c *policy.Config) { c.Settle.Header, c.Limits = "X-Cost", limits("5 concurrency") }},
+		{"settle of slots by JSON", func(c *policy.Config) { c.Settle.JSON, c.Limits = "a.b", limits("5 concurrency") }},
+		{"settle header", func(c *policy.Config) { c.Settle.Header = "X Cost" }},
+		{"settle JSON", func(c *policy.Config) { c.Settle.JSON = "usage..total" }},
+		{"settle JSON with a dot at its end", func(c *policy.Config) { c.Settle.JSON = "usage." }},
+		{"candidate", func(c *policy.Config) { c.Candidate = []weir.Limit{{}, ten[0], weir.MustLimit("10/s burst 10")} }},
+		{"candidate that is the policy", func(c *policy.Config) {
+			c.Limits, c.Candidate = limits("10/s", "100/m"), limits("100/m", "10/s burst 10")
+		}},
+		{"candidate below the cost", func(c *policy.Config) { c.Cost, c.Candidate = 5, limits("4/s") }},
+		{"too many candidates", func(c *policy.Config) { c.Candidate = make([]weir.Limit, weir.MaxBatch+1) }},
+		{"name of a candidate", func(c *policy.Config) { c.Name = "p~candidate" }},
+		{"wait", func(c *policy.Config) { c.OnDenied.Wait = time.Minute + 1 }},
+		{"negative wait", func(c *policy.Config) { c.OnDenied.Wait = -time.Second }},
+		{"redirect with all that it has not", func(c *policy.Config) {
+			c.OnDenied = policy.OnDenied{Redirect: "/a", Status: 301, Body: "x", ContentType: "text/html", Headers: map[string]string{"location": "/b"}}
+		}},
+		{"redirect with a problem", func(c *policy.Config) { c.OnDenied = policy.OnDenied{Redirect: "/a", Body: policy.ProblemJSON} }},
+		{"claims and expressions", func(c *policy.Config) {
+			c.Key = []policy.KeyPart{
+				part(policy.Claim, ""), part(policy.Claim, "@X-A"), part(policy.Claim, "sub@"), part(policy.Claim, "sub@X A"), part(policy.Claim, "a\n"),
+				part(policy.Expression, ""), part(policy.Expression, "x"), {Source: policy.Expression, Name: "x", Of: says("a")},
+				{Source: policy.Header, Name: "X-A", Of: says("a")}, part(policy.Claim, "sub"), part(policy.Claim, "sub"),
+			}
+		}},
 		{"overrides", func(c *policy.Config) {
 			c.Overrides = []policy.Override{
 				{}, {Key: []string{"a", "b"}, Limits: ten}, {Key: []string{"1.2.3"}, Limits: ten}, {Key: []string{"10.0.0.0/8"}, Limits: ten},
@@ -205,6 +249,26 @@ func golden(t *testing.T, name, got string) {
 	}
 	if got != string(want) {
 		t.Errorf("%s differs; run with -update and look at the difference. Got:\n%s", name, got)
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	redirect := func(to string) error {
+		_, err := policy.New(policy.Config{Name: "p", Key: byIP, Limits: ten, OnDenied: policy.OnDenied{Redirect: to}})
+		return err
+	}
+	for _, to := range []string{"/", "/wait?for=a%20while#x", "https://example.com", "http://example.com:8080/a", "https://[::1]/", "HTTPS://example.com/"} {
+		if err := redirect(to); err != nil {
+			t.Errorf("redirect to %q = %v, want none", to, err)
+		}
+	}
+	for _, to := range []string{
+		"//evil.example", "/\\evil.example", "\\\\evil.example", "wait", "ftp://a", "javascript:alert(1)", "https:", "https://", "https:///a", "https://:80/",
+		"https://a:b@c/", "/a b", "/a\r\nX-A: b", "/\x00", "/é", "/%zz", "?a=b", "#a", "/\t/evil.example", " /", "/" + strings.Repeat("a", 1024), "/<x>", "https://a b/",
+	} {
+		if err := redirect(to); err == nil || !strings.Contains(err.Error(), "on_denied.redirect: ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("redirect to %q = %v, want one error of on_denied.redirect", to, err)
+		}
 	}
 }
 
