@@ -1,0 +1,144 @@
+package forwardauth
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/httplimit"
+)
+
+// Config describes a Handler. Limit is required.
+type Config struct {
+	// Limit puts a handler behind the limits, as httplimit.Middleware.Wrap does. The
+	// requests that it judges come from the client: it has to take their RemoteAddr for
+	// the client's address, and not to read a header for it.
+	Limit func(http.Handler) http.Handler
+
+	// Client says who may ask, and in which header it names the client's address. If it
+	// trusts nobody, peers with an address of this machine (127.0.0.0/8, ::1) may.
+	Client httplimit.ClientAddress
+
+	// Log is told of what was refused before it was judged; nobody is if nil.
+	Log *slog.Logger
+}
+
+// A Handler is an http.Handler, safe for concurrent use.
+type Handler struct {
+	client  httplimit.ClientAddress
+	limited http.Handler
+	log     *slog.Logger
+	warned  atomic.Bool // of a peer that is not trusted
+}
+
+// New makes a handler.
+func New(c Config) (*Handler, error) {
+	if c.Limit == nil {
+		return nil, errors.New("forwardauth: limit: want a middleware such as httplimit.Middleware.Wrap, got nil")
+	}
+	h := &Handler{client: c.Client, limited: c.Limit(http.HandlerFunc(admit)), log: c.Log}
+	if h.log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	return h, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	denied, err := deniedStatus(r)
+	if err != nil {
+		h.refuse(w, r, http.StatusBadRequest, err)
+		return
+	}
+	if !h.trusts(r.RemoteAddr) {
+		h.stranger(w, r, denied)
+		return
+	}
+	original, err := h.original(r)
+	if err != nil {
+		h.refuse(w, r, http.StatusBadRequest, err)
+		return
+	}
+	v := &verdict{ResponseWriter: w, denied: denied}
+	h.limited.ServeHTTP(v, original.WithContext(context.WithValue(r.Context(), verdictKey{}, v)))
+	if !v.written { // the client went away while the request was held back
+		v.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+// deniedStatus is the status that the proxy wants a refusal to have; 0 for its own.
+func deniedStatus(r *http.Request) (int, error) {
+	const want = "denied=401 or denied=403, or nothing"
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return 0, refusal("query", r.URL.RawQuery, want)
+	}
+	for name := range q {
+		if name != "denied" {
+			return 0, refusal("query", name, want)
+		}
+	}
+	switch v := q["denied"]; {
+	case len(v) == 0:
+		return 0, nil
+	case len(v) == 1 && v[0] == "401":
+		return http.StatusUnauthorized, nil
+	case len(v) == 1 && v[0] == "403":
+		return http.StatusForbidden, nil
+	default:
+		return 0, refusal("query", r.URL.RawQuery, want)
+	}
+}
+
+// trusts reports whether a peer may say for whom it asks.
+func (h *Handler) trusts(peer string) bool {
+	var addr netip.Addr // of a Unix socket, none
+	if ap, err := netip.ParseAddrPort(peer); err == nil {
+		addr = ap.Addr().Unmap().WithZone("")
+	}
+	switch {
+	case len(h.client.Trusted) == 0 && !h.client.TrustUnix:
+		return addr.IsLoopback()
+	case !addr.IsValid():
+		return h.client.TrustUnix
+	}
+	for _, p := range h.client.Trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// stranger refuses a peer that is not trusted. With a denied status this is no
+// refusal of the client's request, and must not look like one.
+func (h *Handler) stranger(w http.ResponseWriter, r *http.Request, denied int) {
+	const detail = "who asks is not among http.trusted_proxies: add its address there, or the network of the proxies"
+	if h.warned.CompareAndSwap(false, true) {
+		h.log.LogAttrs(r.Context(), slog.LevelWarn, "a proxy that is not trusted asks; more of these are logged at level debug",
+			slog.String("peer", r.RemoteAddr), slog.String("setting", "http.trusted_proxies"))
+	}
+	status := http.StatusForbidden
+	if denied != 0 {
+		status = http.StatusBadRequest
+	}
+	h.refuse(w, r, status, &fault{problem.Problem{Detail: detail, Field: "peer", Value: shown(r.RemoteAddr), Expected: "an address of http.trusted_proxies"}})
+}
+
+// refuse answers a request that was not judged.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	p := problem.Problem{Detail: err.Error()}
+	var f *fault
+	if errors.As(err, &f) {
+		p = f.Problem
+	}
+	p.Status = status
+	h.log.LogAttrs(r.Context(), slog.LevelDebug, "a question of a proxy was refused", slog.Int("status", status),
+		slog.String("peer", r.RemoteAddr), slog.String("field", p.Field), slog.String("value", p.Value))
+	problem.Write(w, p)
+}
