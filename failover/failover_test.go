@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,9 +108,10 @@ func TestDeadline(t *testing.T) {
 // at once. When it lets go of them, it is asked again.
 func TestMaxCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release, held := make(chan struct{}), 0
+		release := make(chan struct{})
+		var held atomic.Int64
 		store := fake{do: func(context.Context, weir.Request) (weir.Decision, error) {
-			held++
+			held.Add(1)
 			<-release
 			return weir.Decision{OK: true}, nil
 		}}
@@ -128,8 +130,8 @@ func TestMaxCalls(t *testing.T) {
 		if _, err := newStore(t, store, failover.Config{MaxCalls: 1}).Do(t.Context(), request); !strings.Contains(fmt.Sprint(err), "deadline") {
 			t.Errorf("Do = %v, want a deadline that passed", err)
 		}
-		if held != 4 {
-			t.Errorf("%d calls reached the store, want 3 and 1", held)
+		if n := held.Load(); n != 4 {
+			t.Errorf("%d calls reached the store, want 3 and 1", n)
 		}
 		close(release)
 		synctest.Wait()
