@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// maxFile is the largest file that is read from standard input.
+// maxFile is how much of a file is read: more than a policy file may have.
 const maxFile = 16 << 20
 
 func (w *world) check() *cobra.Command {
@@ -30,19 +29,9 @@ func (w *world) check() *cobra.Command {
 			"Exit codes: 0 good, 1 not good, 2 wrong usage or a file that cannot be read.",
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := w.load(args[0])
-			var path *fs.PathError
-			if errors.As(err, &path) {
-				return &exit{exitUsage, err}
-			}
-			if err == nil {
-				err = complete(f)
-			}
+			f, _, err := w.good(args[0])
 			if err != nil {
-				for line := range strings.Lines(err.Error()) {
-					fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line:column
-				}
-				return &exit{code: exitFailed}
+				return err
 			}
 			_, err = io.WriteString(w.stdout, summary(args[0], f))
 			return err
@@ -62,15 +51,40 @@ func complete(f *weirfile.File) error {
 	return nil
 }
 
-func (w *world) load(name string) (*weirfile.File, error) {
-	if name != "-" {
-		return weirfile.Load(name)
-	}
-	data, err := io.ReadAll(io.LimitReader(w.stdin, maxFile))
+// good reads a policy file and its text. Of one that is not good it says all that is
+// wrong.
+func (w *world) good(name string) (*weirfile.File, string, error) {
+	data, err := w.read(name)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: "standard input", Err: err}
+		return nil, "", &exit{exitUsage, err}
 	}
-	return weirfile.Parse("stdin", data)
+	if name == "-" {
+		name = "stdin"
+	}
+	f, err := weirfile.Parse(name, data)
+	if err == nil {
+		err = complete(f)
+	}
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line:column
+		}
+		return nil, "", &exit{code: exitFailed}
+	}
+	return f, string(data), nil
+}
+
+// read is the bytes of a file, or of standard input for "-".
+func (w *world) read(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(w.stdin, maxFile))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 func summary(name string, f *weirfile.File) string {

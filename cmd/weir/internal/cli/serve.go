@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -15,10 +16,11 @@ import (
 func (w *world) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [FILE]",
-		Short: "Run the gateway and the HTTP API",
-		Long: "Run the gateway and the HTTP API with the policies of FILE, or a demonstration without one.\n\n" +
+		Short: "Run the gateway and the other doors",
+		Long: "Run the gateway and the other doors with the policies of FILE, or a demonstration without one.\n\n" +
 			"Every flag can be said in the environment too: --listen-http is WEIR_LISTEN_HTTP. A flag wins over\n" +
-			"the environment, that over the file. SIGINT or SIGTERM ends the program in order; a second one at once.\n\n" +
+			"the environment, that over the file. SIGINT or SIGTERM ends the program in order; a second one at once.\n" +
+			"The policies and routes of FILE are read again when it changes or SIGHUP comes; one that is broken changes nothing.\n\n" +
 			"Exit codes: 0 stopped by a signal, 1 could not start or go on, 2 wrong usage.",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
@@ -44,7 +46,12 @@ func (w *world) serve() *cobra.Command {
 		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		context.AfterFunc(ctx, stop) // the next signal ends the process
-		return run.Serve(ctx, cfg, w.stdout, w.stderr)
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		return run.Serve(ctx, run.Input{
+			Config: cfg, Reload: func() (*config.Config, error) { return config.Load(source) }, Hangup: hangup, Getenv: w.getenv, Version: version(),
+		}, w.stdout, w.stderr)
 	}
 	return c
 }

@@ -108,6 +108,13 @@ type Source struct {
 //go:embed demo.yaml
 var demo []byte
 
+//go:embed demo-ratelimit.yaml
+var demoRateLimits []byte
+
+// DemoRateLimits is what the door of gRPC serves in the demonstration, in the format of
+// envoyproxy/ratelimit.
+func DemoRateLimits() []byte { return demoRateLimits }
+
 // Load reads everything. An error names every value at fault, where it stands and
 // what was expected.
 func Load(s Source) (*Config, error) {

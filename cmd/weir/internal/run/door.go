@@ -46,7 +46,7 @@ type door struct {
 func (d *door) start() error {
 	listener, err := net.Listen("tcp", d.addr)
 	if err != nil {
-		return d.explain(err)
+		return cannotListen(d.name, d.flag, d.addr, err)
 	}
 	d.bound = listener.Addr()
 	d.failed = make(chan error, 1)
@@ -80,10 +80,15 @@ func (d *door) start() error {
 		}
 	}()
 	d.log.Info("listening", "door", d.name, "url", d.url())
-	if ip := d.bound.(*net.TCPAddr).IP; d.trusts && !ip.IsLoopback() {
-		d.log.Warn("this door is open to other machines and asks nobody for a password", "door", d.name, "address", d.bound.String())
-	}
+	warnOpen(d.log, d.name, d.bound, d.trusts)
 	return nil
+}
+
+// warnOpen tells of a door that trusts whoever reaches it, and that others can reach.
+func warnOpen(log *slog.Logger, name string, bound net.Addr, trusts bool) {
+	if ip := bound.(*net.TCPAddr).IP; trusts && !ip.IsLoopback() {
+		log.Warn("this door is open to other machines and asks nobody for a password", "door", name, "address", bound.String())
+	}
 }
 
 func (d *door) serve(w http.ResponseWriter, r *http.Request) {
@@ -140,12 +145,13 @@ func (d *door) wait(ctx context.Context) error {
 	}
 }
 
-func (d *door) explain(err error) error {
+// cannotListen says what to do about a door that does not open.
+func cannotListen(name, flag, addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: %s is in use by another program: end that, or choose another address with --%s", d.name, d.addr, d.flag)
+		return fmt.Errorf("%s: %s is in use by another program: end that, or choose another address with --%s (off keeps the door shut)", name, addr, flag)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s: this user may not listen on %s: choose a port from 1024 on with --%s", d.name, d.addr, d.flag)
+		return fmt.Errorf("%s: this user may not listen on %s: choose a port from 1024 on with --%s", name, addr, flag)
 	}
-	return fmt.Errorf("%s: cannot listen on %s: %w: choose another address with --%s", d.name, d.addr, err, d.flag)
+	return fmt.Errorf("%s: cannot listen on %s: %w: choose another address with --%s", name, addr, err, flag)
 }

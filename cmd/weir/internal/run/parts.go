@@ -3,15 +3,42 @@ package run
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"time"
 
+	"github.com/floodweir/weir/cmd/weir/internal/admin"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
+	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
 	"github.com/floodweir/weir/httplimit"
 )
+
+// startDoors makes the first generation and opens the doors, that of the gateway last:
+// its drain comes first when the program stops.
+func (p *Program) startDoors(ctx context.Context) error {
+	if err := p.startUpstream(ctx); err != nil {
+		return err
+	}
+	var err error
+	if p.rls, err = p.newRLS(); err != nil {
+		return err
+	}
+	g, err := p.build(p.config, p.published.Load())
+	if err != nil {
+		return err
+	}
+	p.adopt(g)
+	for _, start := range []func(*generation) error{p.startAdmin, p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
+		if err := start(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // startUpstream opens the upstream of the demonstration, on a port that is free.
 func (p *Program) startUpstream(context.Context) error {
@@ -24,60 +51,122 @@ func (p *Program) startUpstream(context.Context) error {
 
 // Check reports why the doors of c could not be made. It opens nothing.
 func Check(c *config.Config) error {
-	log := slog.New(slog.DiscardHandler)
-	store, stop, err := openMemory("", log)
-	if err != nil {
-		return err
+	p := &Program{in: Input{Config: c}, config: c, log: slog.New(slog.DiscardHandler)}
+	defer p.stop(context.Background())
+	memory := *c
+	memory.Store = "memory"
+	p.config = &memory
+	for _, start := range []func(context.Context) error{p.startMeters, p.startStore} {
+		if err := start(context.Background()); err != nil {
+			return err
+		}
 	}
-	defer stop()
-	p := &Program{config: c, log: log, store: store, ready: &readiness{store: store}}
-	if _, err := p.newAPI(); err != nil {
-		return err
-	}
-	if len(c.Gateway.Routes) == 0 {
-		return nil
-	}
-	_, err = p.newGateway(p.routes())
+	_, err := p.build(c, nil)
 	return err
 }
 
-func (p *Program) newAPI() (*httpapi.API, error) {
-	return httpapi.New(httpapi.Config{
-		Store: p.store, Policies: p.config.Policies, Fields: p.config.Gateway.Fields,
-		Ready: p.ready.checks, Log: p.log.With("door", "http"),
+// newLimit is the policies of g as a middleware of a door.
+func (p *Program) newLimit(g *generation, name string, client httplimit.ClientAddress, blind bool) (*httplimit.Middleware, error) {
+	c := g.config.Gateway
+	return httplimit.New(p.metrics.Door(name, p.store), g.policies, httplimit.Config{
+		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Local: p.local, Blind: blind, Observe: p.observe(name),
 	})
 }
 
+func (p *Program) newAPI(g *generation) (*httpapi.API, error) {
+	// Who asks at /v1/auth is told about the client by the proxy, and not by itself.
+	limit, err := p.newLimit(g, "auth", httplimit.ClientAddress{}, true)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := forwardauth.New(forwardauth.Config{Limit: limit.Wrap, Client: g.config.HTTP.Client, Log: p.log.With("door", "auth")})
+	if err != nil {
+		return nil, err
+	}
+	c := httpapi.Config{
+		Store: p.metrics.Door("http", p.store), Policies: g.policies, Fields: g.config.Gateway.Fields,
+		Ready: p.ready.checks, Log: p.log.With("door", "http"), Auth: auth, Extra: map[string]http.Handler{},
+	}
+	if old := p.current.Load(); old != nil {
+		c.Before = old.api
+	}
+	if p.rls != nil {
+		c.Extra["/json"] = p.rls.JSON()
+		c.Extra["GET /healthcheck"] = http.HandlerFunc(healthcheck)
+	}
+	return httpapi.New(c)
+}
+
+// healthcheck answers as envoyproxy/ratelimit does.
+func healthcheck(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK") }
+
 // startAPI opens the door of questions.
-func (p *Program) startAPI(context.Context) error {
+func (p *Program) startAPI(*generation) error {
 	if p.config.HTTP.Listen == config.Off {
 		return nil
 	}
-	api, err := p.newAPI()
-	if err != nil {
-		return err
+	p.api = &door{
+		name: "http", flag: "listen-http", addr: p.config.HTTP.Listen, trusts: true,
+		handler: p.telemetry.Handler("http", http.HandlerFunc(p.serveAPI)),
 	}
-	p.api = &door{name: "http", flag: "listen-http", addr: p.config.HTTP.Listen, handler: api, trusts: true}
 	return p.open(p.api)
 }
 
-// startGateway opens the reverse proxy behind the limits. Its drain comes first
-// when the program stops.
-func (p *Program) startGateway(context.Context) error {
-	c := p.config.Gateway
-	routes := p.routes()
-	switch {
-	case c.Listen == config.Off:
-		return nil
-	case len(routes) == 0:
-		p.log.Warn("the file has no gateway.routes: the gateway stays shut", "file", p.config.File)
+// startAdmin opens the door of those who run the program.
+func (p *Program) startAdmin(*generation) error {
+	c := p.config.Admin
+	if c.Listen == config.Off {
 		return nil
 	}
-	g, err := p.newGateway(routes)
+	h, err := admin.New(admin.Config{
+		Address: c.Listen, Token: c.Token, Metrics: p.metrics.Handler(), Pprof: true,
+		Policies: p.loaded, Log: p.log.With("door", "admin"),
+	})
 	if err != nil {
 		return err
 	}
-	d := &door{name: "gateway", flag: "listen-gateway", addr: c.Listen, handler: g}
+	p.admin = &door{name: "admin", flag: "listen-admin", addr: c.Listen, handler: h}
+	return p.open(p.admin)
+}
+
+// loaded is what the admin door tells of the policies in force.
+func (p *Program) loaded() any {
+	type loaded struct {
+		Name   string   `json:"name"`
+		Mode   string   `json:"mode"`
+		Key    []string `json:"key"`
+		Limits []string `json:"limits"`
+	}
+	g := p.current.Load()
+	all := []loaded{}
+	for _, one := range g.policies.Policies() {
+		c := one.Config()
+		l := loaded{Name: c.Name, Mode: string(c.Mode)}
+		for _, k := range c.Key {
+			l.Key = append(l.Key, k.String())
+		}
+		for _, limit := range c.Limits {
+			l.Limits = append(l.Limits, limit.String())
+		}
+		all = append(all, l)
+	}
+	return map[string]any{"from": g.source, "policies": all}
+}
+
+// startGateway opens the reverse proxy behind the limits.
+func (p *Program) startGateway(g *generation) error {
+	c := p.config.Gateway
+	switch {
+	case c.Listen == config.Off:
+		return nil
+	case g.gateway == nil:
+		p.log.Warn("the file has no gateway.routes: the gateway stays shut", "file", p.config.File)
+		return nil
+	}
+	d := &door{
+		name: "gateway", flag: "listen-gateway", addr: c.Listen,
+		handler: p.telemetry.Handler("gateway", http.HandlerFunc(p.serveGateway)),
+	}
 	if c.CertFile != "" {
 		pair := &keyPair{certFile: c.CertFile, keyFile: c.KeyFile, log: p.log}
 		if err := pair.load(time.Now()); err != nil {
@@ -85,31 +174,30 @@ func (p *Program) startGateway(context.Context) error {
 		}
 		d.cert = pair.get
 	}
-	p.stops = append(p.stops, func(context.Context) { g.Close() })
+	p.stops = append(p.stops, func(context.Context) { p.current.Load().gateway.Close() })
 	p.gateway = d
 	return p.open(d)
 }
 
-func (p *Program) newGateway(routes []gateway.Route) (*gateway.Gateway, error) {
-	c := p.config.Gateway
-	limit, err := httplimit.New(p.store, p.config.Policies, httplimit.Config{
-		Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter, Observe: p.observe(),
-	})
+func (p *Program) newGateway(g *generation, routes []gateway.Route) (*gateway.Gateway, error) {
+	c := g.config.Gateway
+	limit, err := p.newLimit(g, "gateway", c.Client, false)
 	if err != nil {
 		return nil, err
 	}
 	return gateway.New(gateway.Config{
 		Routes: routes, Limit: limit.Wrap, Client: c.Client,
 		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: p.log.With("door", "gateway"),
+		Transport: p.telemetry.Transport,
 	})
 }
 
-func (p *Program) routes() []gateway.Route {
+func (p *Program) routes(c *config.Config) []gateway.Route {
 	if p.upstream != nil {
 		return []gateway.Route{{Upstream: p.upstream.url()}}
 	}
 	var routes []gateway.Route
-	for _, r := range p.config.Gateway.Routes {
+	for _, r := range c.Gateway.Routes {
 		routes = append(routes, gateway.Route{Host: r.Host, Path: r.Path, Upstream: r.Upstream.String(), Timeout: r.Timeout})
 	}
 	return routes

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,10 @@ const (
 // readiness is what /readyz says.
 type readiness struct {
 	store    weir.Store
-	name     string // of the store, without a password
-	policies string // what is loaded, in a few words
+	name     string        // of the store, without a password
+	policies func() string // what is in force, in a few words
 	draining atomic.Bool
+	refused  atomic.Pointer[error] // why the last reload changed nothing; nil if it did
 
 	mu   sync.Mutex
 	last httpapi.Check
@@ -31,11 +33,29 @@ var probeLimit = weir.MustLimit("1/s")
 
 // checks implements the Ready of an httpapi.Config.
 func (r *readiness) checks(ctx context.Context) []httpapi.Check {
-	checks := []httpapi.Check{{Name: "policies", OK: true, Detail: r.policies}, r.probe(ctx)}
+	policies := httpapi.Check{Name: "policies", OK: true, Detail: r.policies()}
+	if err := r.refused.Load(); err != nil {
+		first, more, _ := strings.Cut((*err).Error(), "\n")
+		if more != "" {
+			first += " (and more)"
+		}
+		policies.Detail += "; the last reload changed nothing: " + first
+		policies.Warn = true
+	}
+	checks := []httpapi.Check{policies, r.probe(ctx)}
 	if r.draining.Load() {
 		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is about to stop"})
 	}
 	return checks
+}
+
+// reloaded remembers what became of the last reload.
+func (r *readiness) reloaded(err error) {
+	if err == nil {
+		r.refused.Store(nil)
+		return
+	}
+	r.refused.Store(&err)
 }
 
 // probe asks the store something that changes nothing. One answer serves all who

@@ -5,28 +5,54 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/cmd/weir/internal/rls"
+	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
 )
+
+// Input is what a program is given.
+type Input struct {
+	// Config is what to begin with.
+	Config *config.Config
+
+	// Reload reads the configuration again; it is what it was if nil.
+	Reload func() (*config.Config, error)
+
+	// Hangup receives when the configuration is to be read again; never if nil.
+	Hangup <-chan os.Signal
+
+	// Getenv reads the environment, for what OpenTelemetry finds there; nothing is set
+	// if nil.
+	Getenv func(string) string
+
+	// Version is that of the program.
+	Version string
+}
 
 // Serve runs the program until ctx is done and then stops it in order. What a
 // person should see goes to stdout, the log to stderr.
-func Serve(ctx context.Context, c *config.Config, stdout, stderr io.Writer) error {
-	log := newLog(c.Log, stderr)
-	p, err := Start(ctx, c, log)
+func Serve(ctx context.Context, in Input, stdout, stderr io.Writer) error {
+	log := newLog(in.Config.Log, stderr)
+	p, err := Start(ctx, in, log)
 	if err != nil {
 		return err
 	}
 	defer p.Stop()
-	if c.Demo() {
+	if in.Config.Demo() {
 		welcome(stdout, p)
 	}
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", "drain", c.Drain.String())
+		log.Info("stopping", "drain", in.Config.Drain.String())
 		return nil
 	case err := <-p.failed:
 		return err
@@ -43,24 +69,46 @@ func newLog(c config.Log, w io.Writer) *slog.Logger {
 
 // A Program is the running program.
 type Program struct {
-	config *config.Config
+	in     Input
+	config *config.Config // what it began with
 	log    *slog.Logger
-	store  weir.Store
-	ready  *readiness
-	failed chan error // gets why a door ended by itself
 
-	gateway, api *door // nil: shut
-	upstream     *door // of the demonstration; else nil
+	metrics   *metrics.Metrics
+	telemetry *telemetry.Telemetry
+	decisions *decisionlog.Log
 
-	stops []func(context.Context) // in the order of starts
-	once  sync.Once
+	raw   weir.Store // the store as it is
+	late  *late      // the same if it is a Redis; else nil
+	store weir.Store // with a deadline, and measured
+	local weir.Store // this process's share of limits, for when store is away
+	ready *readiness
+
+	current   atomic.Pointer[generation]
+	published atomic.Pointer[version] // nil: none
+	reloading sync.Mutex
+
+	gateway, api, admin *door           // nil: shut
+	upstream            *door           // of the demonstration; else nil
+	rls                 *rls.Server     // nil without a configuration
+	grpc                *rls.GRPCServer // nil: shut
+	grpcAt, respAt      net.Addr        // nil: shut
+
+	failed     chan error              // gets why a door ended by itself
+	stops      []func(context.Context) // in the order of starts
+	background sync.WaitGroup
+	once       sync.Once
 }
 
 // Start builds the parts and starts them in order. If one fails, those before it
 // are stopped.
-func Start(ctx context.Context, c *config.Config, log *slog.Logger) (*Program, error) {
-	p := &Program{config: c, log: log, failed: make(chan error, 3)}
-	for _, start := range []func(context.Context) error{p.startStore, p.startUpstream, p.startAPI, p.startGateway} {
+func Start(ctx context.Context, in Input, log *slog.Logger) (*Program, error) {
+	if in.Getenv == nil {
+		in.Getenv = func(string) string { return "" }
+	}
+	p := &Program{in: in, config: in.Config, log: log, failed: make(chan error, 8)}
+	for _, start := range []func(context.Context) error{
+		p.startMeters, p.startStore, p.startPublished, p.startDoors, p.startReload,
+	} {
 		if err := start(ctx); err != nil {
 			p.stop(context.Background())
 			return nil, err
@@ -74,6 +122,9 @@ func Start(ctx context.Context, c *config.Config, log *slog.Logger) (*Program, e
 func (p *Program) Stop() {
 	p.once.Do(func() {
 		p.ready.draining.Store(true)
+		if p.grpc != nil {
+			p.grpc.SetServing(false)
+		}
 		if p.config.DrainDelay > 0 {
 			<-time.After(p.config.DrainDelay)
 		}
@@ -107,31 +158,8 @@ func (p *Program) open(d *door) error {
 	return nil
 }
 
-func (p *Program) startStore(ctx context.Context) error {
-	name := config.Redacted(p.config.Store)
-	if p.config.Store == "memory" {
-		store, stop, err := openMemory(p.config.Snapshot, p.log)
-		if err != nil {
-			return err
-		}
-		p.store = store
-		p.stops = append(p.stops, func(context.Context) { stop() })
-	} else {
-		store, err := openLate(ctx, p.config.Store, name, p.log)
-		if err != nil {
-			return err
-		}
-		p.store = store
-		p.stops = append(p.stops, func(context.Context) { store.close() })
-	}
-	source := "the demonstration"
-	if !p.config.Demo() {
-		source = p.config.File
-	}
-	p.ready = &readiness{
-		store:    p.store,
-		name:     name,
-		policies: fmt.Sprintf("%d from %s", len(p.config.Policies.Policies()), source),
-	}
-	return nil
+// inForce says which policies are in force, in a few words.
+func (p *Program) inForce() string {
+	g := p.current.Load()
+	return fmt.Sprintf("%d from %s", len(g.policies.Policies()), g.source)
 }

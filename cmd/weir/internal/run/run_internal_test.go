@@ -41,6 +41,9 @@ func settings(t *testing.T, upstream string, p policy.Config) *config.Config {
 	return &config.Config{
 		File: "weir.yaml", Store: "memory", Policies: set, Drain: patient,
 		HTTP:    config.HTTP{Listen: "127.0.0.1:0"},
+		GRPC:    config.GRPC{Listen: config.Off},
+		RESP:    config.RESP{Listen: config.Off},
+		Admin:   config.Admin{Listen: config.Off},
 		Gateway: config.Gateway{Listen: "127.0.0.1:0", Routes: []weirfile.Route{{Path: "/", Upstream: u}}},
 	}
 }
@@ -54,12 +57,17 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // with starts the doors over a store of the test's own.
 func with(t *testing.T, c *config.Config, store weir.Store, log *slog.Logger) *Program {
 	t.Helper()
-	p := &Program{config: c, log: log, store: store, failed: make(chan error, 3)}
-	p.ready = &readiness{store: store, name: "test", policies: "one"}
-	for _, start := range []func(context.Context) error{p.startUpstream, p.startAPI, p.startGateway} {
-		if err := start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	p := &Program{in: Input{Config: c, Getenv: func(string) string { return "" }}, config: c, log: log, failed: make(chan error, 8)}
+	if err := p.startMeters(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.raw = store
+	if err := p.over(store); err != nil {
+		t.Fatal(err)
+	}
+	p.ready = &readiness{store: p.store, name: "test", policies: p.inForce}
+	if err := p.startDoors(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
 	return p
@@ -109,7 +117,7 @@ func TestExactBurst(t *testing.T) {
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
 	c.DrainDelay = 300 * time.Millisecond
-	p, err := Start(t.Context(), c, discard())
+	p, err := Start(t.Context(), Input{Config: c}, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +143,7 @@ func TestStopFailsReadinessFirst(t *testing.T) {
 
 func TestStartUndoesItself(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
-	first, err := Start(t.Context(), c, discard())
+	first, err := Start(t.Context(), Input{Config: c}, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +151,7 @@ func TestStartUndoesItself(t *testing.T) {
 	c2 := *c
 	c2.Gateway.Listen = first.gateway.bound.String()
 	c2.HTTP.Listen = "127.0.0.1:0"
-	if _, err := Start(t.Context(), &c2, discard()); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Start(t.Context(), Input{Config: &c2}, discard()); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("Start = %v, want a port in use", err)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -14,7 +16,11 @@ import (
 // has to answer. The function that it returns closes the store.
 func OpenStore(name string) (weir.Store, func(), error) {
 	if name == "memory" {
-		return openMemory("", slog.New(slog.DiscardHandler))
+		store, stop, err := openMemory("", slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, stop, nil
 	}
 	r, err := connect(name)
 	if err != nil {
@@ -23,9 +29,19 @@ func OpenStore(name string) (weir.Store, func(), error) {
 	return r.store, r.close, nil
 }
 
+// OpenConn connects to the Redis at url, which has to answer. The function that it
+// returns closes the connection.
+func OpenConn(url string) (redisstore.Conn, func(), error) {
+	conn, err := rueidis.Open(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() { conn.Close() }, nil
+}
+
 // openMemory makes a store in memory, which outlives the process in the file
 // snapshot if that is not empty.
-func openMemory(snapshot string, log *slog.Logger) (weir.Store, func(), error) {
+func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), error) {
 	store, err := memstore.New(memstore.Config{Snapshot: snapshot})
 	if err != nil {
 		return nil, nil, err
@@ -35,6 +51,61 @@ func openMemory(snapshot string, log *slog.Logger) (weir.Store, func(), error) {
 			log.Error("the snapshot was not written", "file", snapshot, "error", err)
 		}
 	}, nil
+}
+
+// startStore opens the store, puts a deadline on one that is not in this process, and
+// makes ready what decides without it.
+func (p *Program) startStore(ctx context.Context) error {
+	name := config.Redacted(p.config.Store)
+	if p.config.Store == "memory" {
+		store, stop, err := openMemory(p.config.Snapshot, p.log)
+		if err != nil {
+			return err
+		}
+		p.raw = store
+		p.metrics.Memory(store.Stats)
+		p.stops = append(p.stops, func(context.Context) { stop() })
+	} else {
+		store, err := openLate(ctx, p.config.Store, name, p.log)
+		if err != nil {
+			return err
+		}
+		p.raw, p.late = store, store
+		p.stops = append(p.stops, func(context.Context) { store.close() })
+	}
+	if err := p.over(p.raw); err != nil {
+		return err
+	}
+	p.ready = &readiness{store: p.store, name: name, policies: p.inForce}
+	return nil
+}
+
+// over makes the store that the doors ask, and the one for when that is away.
+func (p *Program) over(raw weir.Store) error {
+	shares, stop, err := openMemory("", p.log)
+	if err != nil {
+		return err
+	}
+	p.stops = append(p.stops, func(context.Context) { stop() })
+	if p.local, err = failover.NewLocal(shares, max(1, p.config.Nodes)); err != nil {
+		return err
+	}
+	p.store = p.metrics.Store(raw)
+	if p.late == nil {
+		return nil
+	}
+	p.store, err = failover.New(p.store, failover.Config{Deadline: p.config.Deadline, Observe: p.away})
+	return err
+}
+
+// away tells that the store is left alone, or asked again.
+func (p *Program) away(away bool) {
+	p.metrics.StoreAway(away)
+	if away {
+		p.log.Error("the store does not answer and is left alone for a moment: requests go by the on_store_error of their policy")
+	} else {
+		p.log.Info("the store answers again")
+	}
 }
 
 // A redis is a store in Redis and the connection that it has.
