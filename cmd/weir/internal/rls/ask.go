@@ -40,7 +40,7 @@ const (
 type ask struct {
 	limit    *ratelimit.Limit // nil: there is none
 	match    ratelimit.Match
-	override bool // the limit came with the request
+	override *override // the limit that came with the request; nil if it did not
 	role     role
 	quota    bool // in quota mode, also if it is a shadow
 	asks     bool // the store is asked before the request is decided: not of a refund
@@ -94,8 +94,16 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 		}
 	}
 	replace(d.asks)
+	requests := 0
 	for i := range d.asks {
-		s.prepare(gens, d.domain, &d.asks[i], descriptors[i], few[:0])
+		a := &d.asks[i]
+		s.prepare(gens, d.domain, a, descriptors[i], few[:0])
+		if requests++; a.override != nil {
+			requests++
+		}
+	}
+	if requests > weir.MaxBatch {
+		return nil, fmt.Errorf("rls: descriptors: want at most %d, and those with a limit of their own count twice, got %d", MaxDescriptors, requests)
 	}
 	return d, nil
 }
@@ -112,11 +120,11 @@ func (s *Server) readOne(gens *generations, d *decision, a *ask, r *pb.RateLimit
 		a.match, matched = d.domain.Match(entries(from, few))
 	}
 	if o := from.GetLimit(); o != nil {
-		limit, err := s.overrides.limit(o)
+		override, err := s.overrides.of(o)
 		if err != nil {
 			return err
 		}
-		a.limit, a.override = limit, true
+		a.limit, a.override = &override.limit, override
 		a.match.Key = d.domain.Key(entries(from, few))
 		a.match.Descriptor = nil
 		return nil
@@ -182,8 +190,8 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, fr
 		a.request.Verb, a.asks = weir.Take, true
 		a.counts = s.budgets.counts(domain, a)
 	}
-	if a.override {
-		a.request.From = s.overrides.former(a.match.Key, a.limit.Limit)
+	if a.override != nil {
+		a.request.Limit = a.override.counted
 	} else if len(gens.former) > 0 {
 		a.request.From = gens.before(domain.Name, a, entries(from, few), s.c.Now())
 	}

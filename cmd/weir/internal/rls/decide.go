@@ -21,14 +21,14 @@ func (s *Server) decide(ctx context.Context, d *decision) error {
 	}
 	d.admitted = admitted(d.asks)
 	for len(live) > 0 {
-		verb := ask.verb
+		asked := whole
 		if !d.admitted { // a limit of 0 denies already
-			verb = ask.look
+			asked = look
 			for _, i := range live {
 				d.asks[i].looked = true
 			}
 		}
-		all, err := s.ask(ctx, d, live, verb)
+		all, err := s.ask(ctx, d, live, asked)
 		if err != nil {
 			return err
 		}
@@ -98,13 +98,13 @@ func (s *Server) settle(ctx context.Context, d *decision) error {
 	for i, at := range charges {
 		was[i] = d.asks[at].ok
 	}
-	if err := s.act(ctx, d, charges, ask.charge); err != nil {
+	if err := s.act(ctx, d, charges, charge); err != nil {
 		return err
 	}
 	for i, at := range charges {
 		d.asks[at].ok, d.asks[at].charged = was[i], true
 	}
-	if err := s.act(ctx, d, refunds, ask.verb); err != nil {
+	if err := s.act(ctx, d, refunds, whole); err != nil {
 		return err
 	}
 	if d.at.IsZero() {
@@ -114,47 +114,79 @@ func (s *Server) settle(ctx context.Context, d *decision) error {
 }
 
 // act puts requests to the store that it does not deny.
-func (s *Server) act(ctx context.Context, d *decision, places []int, form func(ask) weir.Request) error {
+func (s *Server) act(ctx context.Context, d *decision, places []int, f form) error {
 	if len(places) == 0 {
 		return nil
 	}
-	_, err := s.ask(ctx, d, places, form)
+	_, err := s.ask(ctx, d, places, f)
 	return err
 }
 
-// ask puts the requests at the given places to the store, as form has them.
-func (s *Server) ask(ctx context.Context, d *decision, places []int, form func(ask) weir.Request) (bool, error) {
-	rs, ds := make([]weir.Request, len(places)), make([]weir.Decision, len(places))
-	for i, at := range places {
-		rs[i] = form(d.asks[at])
+// A form is what is asked for a descriptor.
+type form uint8
+
+const (
+	whole  form = iota // the request as it is
+	look               // the same without a charge
+	charge             // the same whether it fits or not
+)
+
+// requests appends what a asks.
+func (a *ask) requests(rs []weir.Request, f form) []weir.Request {
+	r := a.request
+	if a.override != nil && f != charge && r.Verb != weir.Return {
+		guard := r
+		guard.Verb = weir.Peek
+		guard.N += a.override.aside()
+		if rs = append(rs, guard); r.Verb == weir.Peek || f == look {
+			return rs
+		}
 	}
+	switch f {
+	case look:
+		r.Verb = weir.Peek
+	case charge:
+		r.Verb = weir.Charge
+	}
+	return append(rs, r)
+}
+
+// answered makes ds, of what a asked, its decision.
+func (a *ask) answered(ds []weir.Decision) {
+	a.decision = ds[len(ds)-1]
+	if len(ds) > 1 && !ds[0].OK {
+		a.decision = ds[0]
+	}
+	a.ok = a.decision.OK
+	if a.override != nil {
+		a.decision.Limit = a.limit.Limit
+		a.decision.Remaining = max(0, a.decision.Remaining-a.override.aside())
+	}
+}
+
+// ask puts the requests at the given places to the store.
+func (s *Server) ask(ctx context.Context, d *decision, places []int, f form) (bool, error) {
+	rs := make([]weir.Request, 0, len(places)+4)
+	ends := make([]int, len(places))
+	for i, at := range places {
+		rs = d.asks[at].requests(rs, f)
+		ends[i] = len(rs)
+	}
+	ds := make([]weir.Decision, len(rs))
 	all, err := s.c.Store.DoAll(ctx, rs, ds)
 	if err != nil {
 		return false, err
 	}
+	from := 0
 	for i, at := range places {
-		a := &d.asks[at]
-		a.decision, a.ok = ds[i], ds[i].OK
+		d.asks[at].answered(ds[from:ends[i]])
+		from = ends[i]
+	}
+	for i := range ds {
 		if !ds[i].At.IsZero() {
 			d.at = ds[i].At
+			break
 		}
 	}
 	return all, nil
-}
-
-// verb is the request as it is.
-func (a ask) verb() weir.Request { return a.request }
-
-// look is the request without its charge.
-func (a ask) look() weir.Request {
-	r := a.request
-	r.Verb = weir.Peek
-	return r
-}
-
-// charge is the request whether it fits or not.
-func (a ask) charge() weir.Request {
-	r := a.request
-	r.Verb = weir.Charge
-	return r
 }

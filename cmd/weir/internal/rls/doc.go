@@ -24,8 +24,7 @@
 // request, so does its descriptor.
 //
 // What a client can grow is bounded: the descriptors of a request, the size of a
-// message, the length of keys, what is remembered of limits that requests bring, and
-// the labels of events.
+// message, the length of keys, and the labels of events.
 //
 // # Errors
 //

@@ -66,11 +66,11 @@ func (s *Server) tell(d *decision) {
 		}
 		e := Event{
 			Domain: d.domain.Name, Path: path(a), OK: a.ok, Admitted: d.admitted || s.c.Shadow, Charged: a.charged,
-			Shadow: a.role == shadow || s.c.Shadow, Quota: a.quota, Override: a.override,
+			Shadow: a.role == shadow || s.c.Shadow, Quota: a.quota, Override: a.override != nil,
 			Key: a.match.Key, Decision: a.decision, Hits: a.hits,
 		}
 		e.Label = e.Path
-		if a.match.Label != a.match.Path && !a.override {
+		if a.match.Label != a.match.Path && a.override == nil {
 			e.Label = s.labels.bounded(d.domain.Name, a.match)
 		}
 		if a.refund {
@@ -84,7 +84,7 @@ func (s *Server) tell(d *decision) {
 }
 
 func path(a *ask) string {
-	if a.override && a.match.Path == "" {
+	if a.override != nil && a.match.Path == "" {
 		return "(override)"
 	}
 	return a.match.Path

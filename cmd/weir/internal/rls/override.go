@@ -2,7 +2,7 @@ package rls
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"sync"
 	"time"
 
@@ -12,23 +12,20 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 )
 
-const (
-	// maxMade is how many limits that requests brought are kept made.
-	maxMade = 4096
-	// maxSeen is how many keys of such limits are remembered, of each of two
-	// generations.
-	maxSeen = 16384
-)
+// Limits are part of the name of a state. A limit that comes with a request may be
+// another with every request, and would then never be reached. So the hits of such a
+// descriptor are counted under the largest limit there is, one for each unit, and a
+// limit of c is that of the largest with all but c tokens put aside: n hits fit if those
+// and n fit together. That is asked in the same step, before they are taken.
+const largest = math.MaxUint32
 
-// overrides are the limits that come with requests. Limits are part of the name of a
-// state, so one that changed would start afresh: a load-dependent limit would never be
-// reached. The limits that a key had last are therefore remembered, for as many keys as
-// there is room.
+// maxMade is how many limits that requests brought are kept made.
+const maxMade = 4096
+
+// overrides are the limits that come with requests.
 type overrides struct {
-	mu      sync.Mutex
-	made    map[brought]*ratelimit.Limit
-	seen    map[string][]weir.Limit // by key, newest first; at most maxFormer and the one in force
-	earlier map[string][]weir.Limit
+	mu   sync.Mutex
+	made map[brought]*override
 }
 
 // A brought limit is what a request says.
@@ -37,26 +34,36 @@ type brought struct {
 	unit  typepb.RateLimitUnit
 }
 
-// limit is the limit that a request brings.
-func (o *overrides) limit(from *common.RateLimitDescriptor_RateLimitOverride) (*ratelimit.Limit, error) {
+// An override is such a limit, and the one under which its hits are counted.
+type override struct {
+	limit   ratelimit.Limit
+	counted weir.Limit
+}
+
+// aside is how many tokens are put aside.
+func (o *override) aside() int64 { return largest - int64(o.limit.RequestsPerUnit) }
+
+// of is the limit that a request brings.
+func (o *overrides) of(from *common.RateLimitDescriptor_RateLimitOverride) (*override, error) {
 	b := brought{from.GetRequestsPerUnit(), from.GetUnit()}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if l := o.made[b]; l != nil {
 		return l, nil
 	}
-	l := &ratelimit.Limit{RequestsPerUnit: b.count, Window: window(b.unit)}
-	if l.Window == 0 {
+	l := &override{limit: ratelimit.Limit{RequestsPerUnit: b.count, Window: window(b.unit)}}
+	if l.limit.Window == 0 {
 		return nil, fmt.Errorf("limit.unit: want SECOND, MINUTE, HOUR, DAY, MONTH or YEAR, got %s", b.unit)
 	}
-	if b.count > 0 {
-		var err error
-		if l.Limit, err = ratelimit.FixedWindow(int64(b.count), l.Window); err != nil {
-			return nil, fmt.Errorf("limit: %w", err)
-		}
+	var err error
+	if l.counted, err = ratelimit.FixedWindow(largest, l.limit.Window); err == nil && b.count > 0 {
+		l.limit.Limit, err = ratelimit.FixedWindow(int64(b.count), l.limit.Window)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("limit: %w", err)
 	}
 	if o.made == nil || len(o.made) >= maxMade {
-		o.made = map[brought]*ratelimit.Limit{}
+		o.made = map[brought]*override{}
 	}
 	o.made[b] = l
 	return l, nil
@@ -80,32 +87,4 @@ func window(u typepb.RateLimitUnit) time.Duration {
 		return 365 * day
 	}
 	return 0
-}
-
-// former are the limits that key had before limit, newest first; it is remembered that
-// the key has limit now.
-func (o *overrides) former(key string, limit weir.Limit) []weir.Limit {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	had, fresh := o.seen[key]
-	if !fresh {
-		had = o.earlier[key]
-	}
-	if len(had) == 0 || !had[0].Equal(limit) {
-		now := make([]weir.Limit, 1, len(had)+1)
-		now[0] = limit
-		for _, l := range had {
-			if len(now) <= maxFormer && !l.Equal(limit) {
-				now = append(now, l)
-			}
-		}
-		had, fresh = now, false
-	}
-	if !fresh {
-		if o.seen == nil || len(o.seen) >= maxSeen {
-			o.seen, o.earlier = map[string][]weir.Limit{}, o.seen
-		}
-		o.seen[key] = had
-	}
-	return slices.Clip(had[1:])
 }
