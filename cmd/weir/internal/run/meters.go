@@ -46,9 +46,6 @@ func (p *Program) observe(door string) func(*http.Request, httplimit.Event) {
 	return func(r *http.Request, e httplimit.Event) {
 		ctx := r.Context()
 		p.metrics.Observe(door, e)
-		if e.Fault != nil {
-			p.metrics.ExpressionFailed(e.Policy.Name())
-		}
 		p.telemetry.Decision(ctx, door, e)
 		p.decisions.Observe(ctx, door, e, slog.String("method", r.Method), slog.String("path", r.URL.Path))
 	}
