@@ -3,7 +3,6 @@ package decisionlog
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
-	"github.com/floodweir/weir/policy"
 )
 
 // A Config describes a Log. Log is required; the zero value of every other field works.
@@ -109,8 +107,11 @@ func (l *Log) Observe(ctx context.Context, door string, e httplimit.Event, more 
 	if e.Policy == nil {
 		return
 	}
-	if e.Err != nil || e.Decision.Degraded != weir.Exact {
+	if e.Err != nil || e.Decision.Degraded != weir.Exact || e.Fault != nil {
 		l.trouble(ctx, door, &e)
+	}
+	if e.Outcome == httplimit.Unsettled { // told beside the outcome
+		return
 	}
 	n := l.c.Every
 	if e.Outcome == httplimit.Denied || e.Outcome == httplimit.FailedClosed {
@@ -140,7 +141,7 @@ func (l *Log) Observe(ctx context.Context, door string, e httplimit.Event, more 
 func (l *Log) attributes(door string, e *httplimit.Event) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
-	if e.Policy.Config().Mode == policy.Shadow {
+	if e.Shadow {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}
 	if d := &e.Decision; !d.Limit.IsZero() {
@@ -165,28 +166,4 @@ func (l *Log) attributes(door string, e *httplimit.Event) []slog.Attr {
 		attrs = append(attrs, slog.String("key", cut(e.Key)))
 	}
 	return attrs
-}
-
-// trouble tells that the store made no decision, or that somebody else made it. A
-// client that left is no trouble.
-func (l *Log) trouble(ctx context.Context, door string, e *httplimit.Event) {
-	if e.Err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return
-	}
-	speak, before := l.troubles.speak(e.Policy.Name(), time.Now())
-	if !speak {
-		return
-	}
-	level, text := slog.LevelError, "no decision"
-	attrs := []slog.Attr{slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
-	if e.Err != nil {
-		attrs = append(attrs, slog.Any("error", e.Err))
-	} else {
-		level, text = slog.LevelWarn, "decided without the store"
-		attrs = append(attrs, slog.String("degraded", string(e.Decision.Degraded)))
-	}
-	if before > 0 {
-		attrs = append(attrs, slog.Int64("suppressed", before))
-	}
-	l.c.Log.LogAttrs(ctx, level, text, attrs...)
 }

@@ -105,7 +105,7 @@ func TestLines(t *testing.T) {
 			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"never"}`,
 		},
 		{
-			e:    httplimit.Event{Policy: shadow, Key: "other", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
+			e:    httplimit.Event{Policy: shadow, Shadow: true, Key: "other", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
 			want: `{"delay":"1s","door":"gateway","key":"7fb6623ba11ec865","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"trial","remaining":0,"shadow":true}`,
 		},
 	} {
@@ -253,7 +253,15 @@ func TestTrouble(t *testing.T) {
 		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a","suppressed":100}`)
 		time.Sleep(time.Second)
 		b.Observe(context.Background(), "gateway", httplimit.Event{Policy: a, Outcome: httplimit.Admitted, Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal}})
-		want(t, b.lines(t), `{"degraded":"local","door":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a","suppressed":1}`)
+		want(t, b.lines(t), `{"degraded":"local","door":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a"}`)
+		b.Observe(context.Background(), "gateway", httplimit.Event{
+			Policy: c, Outcome: httplimit.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal},
+		})
+		want(t, b.lines(t),
+			`{"degraded":"local","door":"gateway","error":"redis: store unavailable","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,
+			`{"door":"gateway","error":"no such key: team","level":"WARN","msg":"an expression could not be evaluated","outcome":"admitted","policy":"c"}`)
+		b.Observe(context.Background(), "gateway", httplimit.Event{Policy: c, Outcome: httplimit.Unsettled, Err: down})
+		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"the cost could not be settled","outcome":"unsettled","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -15,8 +15,10 @@
 // says is quoted by the handler of the log, line ends too. Keys are hashed unless they
 // are asked for.
 //
-// A store that made no decision is told as an error, and a decision that was made
-// without it as a warning, whatever is sampled, at most once a second for each policy.
+// What is wrong is told whatever is sampled, at most once a second for each policy: a
+// store that made no decision and a cost that could not be settled as errors, a decision
+// that was made without the store and an expression that could not be evaluated as
+// warnings.
 //
 // # Concurrency
 //

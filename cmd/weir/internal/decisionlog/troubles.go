@@ -1,44 +1,87 @@
 package decisionlog
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
 )
 
 const (
-	// troubleEvery is how often one policy is told to have trouble.
+	// troubleEvery is how often one trouble of one policy is told.
 	troubleEvery = time.Second
-	// maxTroubled is how many policies are told apart: all others are one.
+	// maxTroubled is how many of them are told apart: all others are one.
 	maxTroubled = 1000
 )
 
-// troubles remember which policies were told to have trouble, and when.
-type troubles struct {
-	mu       sync.Mutex
-	policies map[string]*trouble
+// trouble tells what is wrong with a request that somebody who runs the program can do
+// something about. A client that left is no trouble.
+func (l *Log) trouble(ctx context.Context, door string, e *httplimit.Event) {
+	gone := errors.Is(ctx.Err(), context.Canceled) || errors.Is(e.Err, context.Canceled)
+	switch {
+	case e.Outcome == httplimit.Unsettled:
+		l.tell(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
+	case e.Decision.Degraded != weir.Exact:
+		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("error", e.Err))
+		}
+		l.tell(ctx, slog.LevelWarn, "decided without the store", door, e, attrs...)
+	case e.Err != nil && !gone:
+		l.tell(ctx, slog.LevelError, "no decision", door, e, slog.Any("error", e.Err))
+	}
+	if e.Fault != nil {
+		l.tell(ctx, slog.LevelWarn, "an expression could not be evaluated", door, e, slog.Any("error", e.Fault))
+	}
 }
+
+// tell tells one trouble of one policy, at most once a second.
+func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *httplimit.Event, more ...slog.Attr) {
+	speak, before := l.troubles.speak(about{what, e.Policy.Name()}, time.Now())
+	if !speak {
+		return
+	}
+	attrs := []slog.Attr{slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
+	if before > 0 {
+		attrs = append(attrs, slog.Int64("suppressed", before))
+	}
+	l.c.Log.LogAttrs(ctx, level, what, append(attrs, more...)...)
+}
+
+// troubles remember what was told, and when.
+type troubles struct {
+	mu    sync.Mutex
+	known map[about]*trouble
+}
+
+// about is one trouble of one policy.
+type about struct{ what, policy string }
 
 type trouble struct {
 	next       time.Time // before which nothing is said
 	suppressed int64     // since the last time
 }
 
-// speak reports whether the trouble of a policy is to be told, and how often it was
-// not since the time before.
-func (t *troubles) speak(policy string, now time.Time) (speak bool, before int64) {
+// speak reports whether a trouble is to be told, and how often it was not since the
+// time before.
+func (t *troubles) speak(of about, now time.Time) (speak bool, before int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.policies[policy]
-	if p == nil && len(t.policies) >= maxTroubled {
-		policy = ""
-		p = t.policies[policy]
+	p := t.known[of]
+	if p == nil && len(t.known) >= maxTroubled {
+		of.policy = ""
+		p = t.known[of]
 	}
 	if p == nil {
-		if t.policies == nil {
-			t.policies = map[string]*trouble{}
+		if t.known == nil {
+			t.known = map[about]*trouble{}
 		}
 		p = &trouble{}
-		t.policies[policy] = p
+		t.known[of] = p
 	}
 	if now.Before(p.next) {
 		p.suppressed++

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -24,30 +26,30 @@ type door struct {
 	n     atomic.Int64
 }
 
-// The outcomes that are counted, in the order of counters.outcomes.
+// gone is the outcome of a request whose client left before it was decided: cutting
+// connections is not to look like a store that fails.
+const gone httplimit.Outcome = "gone"
+
+// The outcomes that are counted, in the order of a tally.
 var outcomes = [...]httplimit.Outcome{
-	httplimit.Admitted, httplimit.Denied, httplimit.Held, httplimit.FailedOpen, httplimit.FailedClosed,
+	httplimit.Admitted, httplimit.Denied, httplimit.Held, httplimit.FailedOpen, httplimit.FailedClosed, gone,
 }
 
 // The modes of a decision without the store, in the order of counters.degraded.
 var modes = [...]weir.Degraded{weir.FailedOpen, weir.FailedClosed, weir.FailedLocal}
 
+// A tally is the counters of the outcomes of one policy at one door.
+type tally [len(outcomes)]prometheus.Counter
+
 // counters are those of one policy at one door.
 type counters struct {
-	outcomes [len(outcomes)]prometheus.Counter
-	rest     func() prometheus.Counter // of an outcome that is none of them
-	degraded [len(modes)]prometheus.Counter
-	overflow prometheus.Counter // nil for one that has series of its own
-	inShadow bool
-}
-
-func (c *counters) outcome(o httplimit.Outcome) prometheus.Counter {
-	for i := range outcomes {
-		if outcomes[i] == o {
-			return c.outcomes[i]
-		}
-	}
-	return c.rest()
+	tallies     [2]atomic.Pointer[tally] // enforced and in shadow; nil until there is one
+	make        func(shadow int) *tally
+	rest        func(shadow int) prometheus.Counter // of an outcome that nobody knows
+	degraded    [len(modes)]prometheus.Counter
+	expressions prometheus.Counter
+	unsettled   prometheus.Counter
+	overflow    prometheus.Counter // nil for one that has series of its own
 }
 
 // Observe counts what became of a request under one policy, at the door of that name.
@@ -56,35 +58,56 @@ func (m *Metrics) Observe(name string, e httplimit.Event) {
 		return
 	}
 	c := m.door(name).counters(m, e.Policy)
-	c.outcome(e.Outcome).Inc()
-	mode := e.Decision.Degraded
-	switch {
-	case mode != weir.Exact || c.inShadow:
-	case e.Outcome == httplimit.FailedOpen:
-		mode = weir.FailedOpen
-	case e.Outcome == httplimit.FailedClosed:
-		mode = weir.FailedClosed
-	}
-	if mode != weir.Exact {
-		for i, d := range modes {
-			if d == mode {
-				c.degraded[i].Inc()
-			}
-		}
-	}
 	if c.overflow != nil {
 		c.overflow.Inc()
 	}
+	if e.Fault != nil {
+		c.expressions.Inc()
+	}
+	outcome := e.Outcome
+	switch {
+	case outcome == httplimit.Unsettled: // beside the outcome
+		c.unsettled.Inc()
+		return
+	case outcome == httplimit.FailedClosed && errors.Is(e.Err, context.Canceled):
+		outcome = gone
+	}
+	c.outcome(outcome, e.Shadow).Inc()
+	mode := e.Decision.Degraded
+	if mode == weir.Exact {
+		switch outcome {
+		case httplimit.FailedOpen:
+			mode = weir.FailedOpen
+		case httplimit.FailedClosed:
+			mode = weir.FailedClosed
+		default:
+			return
+		}
+	}
+	for i, d := range modes {
+		if d == mode {
+			c.degraded[i].Inc()
+		}
+	}
 }
 
-// ExpressionFailed counts an expression of the policy of that name that could not be
-// evaluated.
-func (m *Metrics) ExpressionFailed(policy string) {
-	value, own := m.policies.place(policy)
-	m.expressions.WithLabelValues(value).Inc()
-	if !own {
-		m.policyOverflow.Inc()
+// outcome is the counter of o.
+func (c *counters) outcome(o httplimit.Outcome, inShadow bool) prometheus.Counter {
+	shadow := 0
+	if inShadow {
+		shadow = 1
 	}
+	t := c.tallies[shadow].Load()
+	if t == nil {
+		t = c.make(shadow)
+		c.tallies[shadow].Store(t)
+	}
+	for i := range outcomes {
+		if outcomes[i] == o {
+			return t[i]
+		}
+	}
+	return c.rest(shadow)
 }
 
 // door is the door of that name.
@@ -127,19 +150,27 @@ func (d *door) counters(m *Metrics, p *policy.Policy) *counters {
 
 func (m *Metrics) newCounters(door string, p *policy.Policy) *counters {
 	name, own := m.policies.place(p.Name())
-	c := &counters{inShadow: p.Config().Mode == policy.Shadow}
-	v := m.decisions
-	if c.inShadow {
-		v = m.shadow
+	of := func(shadow int, o httplimit.Outcome) prometheus.Counter {
+		if shadow == 1 {
+			return m.shadow.WithLabelValues(door, name, string(o))
+		}
+		return m.decisions.WithLabelValues(door, name, string(o))
 	}
-	for i, o := range outcomes {
-		c.outcomes[i] = v.WithLabelValues(door, name, string(o))
+	c := &counters{
+		make: func(shadow int) *tally {
+			t := new(tally) // all of them, so that the first rise of each is seen
+			for i, o := range outcomes {
+				t[i] = of(shadow, o)
+			}
+			return t
+		},
+		rest:        func(shadow int) prometheus.Counter { return of(shadow, other) },
+		expressions: m.expressions.WithLabelValues(name),
+		unsettled:   m.unsettled.WithLabelValues(name),
 	}
-	c.rest = func() prometheus.Counter { return v.WithLabelValues(door, name, other) }
 	for i, mode := range modes {
 		c.degraded[i] = m.degraded.WithLabelValues(name, string(mode))
 	}
-	m.expressions.WithLabelValues(name) // there, and 0, so that its first rise is seen
 	if !own {
 		c.overflow = m.policyOverflow
 	}

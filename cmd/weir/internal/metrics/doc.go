@@ -19,8 +19,8 @@
 // The number of series is bounded, whatever is asked of the program. No key is ever a
 // label. Names that others choose (of policies, domains, descriptors) have series of
 // their own up to Config.MaxSeries of each kind; all further ones are counted together
-// under "other", and [Metrics.Overflow] counts how often. Such a name is at most 128
-// bytes long in a label.
+// under "other", and weir_series_overflow_total counts how often. Such a name is cut at
+// 128 bytes.
 //
 // Observe, Descriptor and Command allocate nothing once a label was seen.
 //

@@ -109,42 +109,36 @@ var commandResults = [...]string{CommandOK, CommandLimited, CommandError}
 
 const results = len(commandResults)
 
-// newCommands are the counters of the commands that the RESP door knows, and other.
-func newCommands(v *prometheus.CounterVec) map[string]*[results]prometheus.Counter {
-	all := map[string]*[results]prometheus.Counter{}
-	for _, name := range []string{
-		"cl.throttle", "ping", "hello", "auth", "info", "command", "quit", "echo", "select", "client", "reset", other,
-	} {
-		c := new([results]prometheus.Counter)
-		for i, r := range commandResults {
-			if r != CommandLimited || name == "cl.throttle" {
-				c[i] = v.WithLabelValues(name, r)
-			} else {
-				c[i] = c[0] // no other is limited
-			}
-		}
-		all[name], all[strings.ToUpper(name)] = c, c
-	}
-	return all
-}
+// throttle is the command that the RESP door is about.
+const throttle = "cl.throttle"
 
 // Command counts a command of the RESP door, in whatever case it was sent; one that
 // the door does not know is "other". The result is [CommandOK], [CommandLimited] or
 // [CommandError].
 func (m *Metrics) Command(name, result string) {
-	c := m.resp[name]
-	if c == nil && len(name) <= len("cl.throttle") {
-		c = m.resp[strings.ToLower(name)]
+	at := len(commandResults) - 1
+	for i, r := range commandResults {
+		if r == result {
+			at = i
+		}
 	}
-	if c == nil {
-		c = m.resp[other]
+	if name == throttle || strings.EqualFold(name, throttle) {
+		m.throttle[at].Inc()
+		return
 	}
-	switch result {
-	case CommandOK:
-		c[0].Inc()
-	case CommandLimited:
-		c[1].Inc()
-	default:
-		c[2].Inc()
+	m.commands.WithLabelValues(commandName(name), commandResults[at]).Inc()
+}
+
+// commandName is the label of a command.
+func commandName(name string) string {
+	const longest = len("command")
+	if len(name) <= longest {
+		name = strings.ToLower(name)
+		switch name {
+		case "auth", "client", "command", "config", "echo", "hello", "info", "ping", "quit", "reset", "select",
+			"multi", "exec", "discard", "watch", "unwatch":
+			return name
+		}
 	}
+	return other
 }

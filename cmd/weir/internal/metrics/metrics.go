@@ -32,12 +32,13 @@ const DefaultMaxSeries = 1000
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decisions, shadow, degraded, expressions *prometheus.CounterVec
-	decisionTime, storeTime                  *prometheus.HistogramVec
-	storeErrors                              *prometheus.CounterVec
-	overflow                                 *prometheus.CounterVec
-	hits                                     *prometheus.CounterVec
-	commands                                 *prometheus.CounterVec
+	decisions, shadow, degraded, expressions, unsettled *prometheus.CounterVec
+	decisionTime, storeTime                             *prometheus.HistogramVec
+	storeErrors                                         *prometheus.CounterVec
+	overflow                                            *prometheus.CounterVec
+	hits                                                *prometheus.CounterVec
+	commands                                            *prometheus.CounterVec
+	throttle                                            [results]prometheus.Counter
 
 	away           prometheus.Gauge
 	reloads        *prometheus.CounterVec
@@ -49,7 +50,6 @@ type Metrics struct {
 	doorsMu     sync.Mutex // of those who add one
 	policies    names
 	descriptors descriptors
-	resp        map[string]*[results]prometheus.Counter // by command, immutable
 	memory      atomic.Pointer[func() memstore.Stats]
 
 	policyOverflow prometheus.Counter
@@ -76,6 +76,8 @@ func New(c Config) *Metrics {
 		"Requests that were decided without the store, by how.", "policy", "mode")
 	m.expressions = m.counters("weir_expression_errors_total",
 		"Expressions that could not be evaluated for a request.", "policy")
+	m.unsettled = m.counters("weir_unsettled_total",
+		"Requests whose cost, known only by their response, could not be charged or given back.", "policy")
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
 		"How long a door waited for a decision.", "door")
 	m.storeTime = m.histograms("weir_store_duration_seconds",
@@ -109,7 +111,9 @@ func New(c Config) *Metrics {
 	m.doors.Store(&map[string]*door{})
 	m.policyOverflow = m.overflow.WithLabelValues("policy")
 	m.descriptors.init(m, c.MaxSeries)
-	m.resp = newCommands(m.commands)
+	for i, result := range commandResults {
+		m.throttle[i] = m.commands.WithLabelValues(throttle, result)
+	}
 	for _, result := range []string{"success", "failure"} {
 		m.reloads.WithLabelValues(result)
 	}

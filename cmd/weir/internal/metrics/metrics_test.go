@@ -108,8 +108,12 @@ func TestObserve(t *testing.T) {
 		{2, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable}},
 		{1, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedClosed, Err: weir.ErrUnavailable}},
 		{4, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted, Decision: weir.Decision{Degraded: weir.FailedLocal}}},
-		{6, httplimit.Event{Policy: shadow, Outcome: httplimit.Denied}},
-		{8, httplimit.Event{Policy: shadow, Outcome: httplimit.Admitted}},
+		{6, httplimit.Event{Policy: shadow, Shadow: true, Outcome: httplimit.Denied}},
+		{8, httplimit.Event{Policy: shadow, Shadow: true, Outcome: httplimit.Admitted}},
+		{9, httplimit.Event{Policy: enforced, Shadow: true, Outcome: httplimit.Denied}}, // a key that is not in its percent
+		{2, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedClosed, Err: fmt.Errorf("redis: %w", context.Canceled)}},
+		{3, httplimit.Event{Policy: enforced, Outcome: httplimit.Unsettled, Err: weir.ErrUnavailable}},
+		{1, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted, Fault: errors.New("no such key")}},
 		{1, httplimit.Event{Policy: enforced, Outcome: "new"}},
 	} {
 		for range e.n {
@@ -117,12 +121,12 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	m.Observe("gateway", httplimit.Event{}) // no policy: nothing to count
-	m.ExpressionFailed("api")
 	got := scrape(t, m)
-	for outcome, want := range map[string]float64{"admitted": 11, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "other": 1} {
+	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "gone": 2, "other": 1} {
 		wantValue(t, got, want, "weir_decisions_total", "gateway", outcome, "api")
 	}
 	wantValue(t, got, 6, "weir_shadow_decisions_total", "gateway", "denied", "trial")
+	wantValue(t, got, 9, "weir_shadow_decisions_total", "gateway", "denied", "api")
 	wantValue(t, got, 8, "weir_shadow_decisions_total", "gateway", "admitted", "trial")
 	if v := value(got, "weir_decisions_total", "gateway", "denied", "trial"); !math.IsNaN(v) {
 		t.Errorf("a denial in shadow is counted as one that was enforced: %v", v)
@@ -130,6 +134,7 @@ func TestObserve(t *testing.T) {
 	wantValue(t, got, 4, "weir_degraded_decisions_total", "local", "api")
 	wantValue(t, got, 2, "weir_degraded_decisions_total", "open", "api")
 	wantValue(t, got, 1, "weir_degraded_decisions_total", "closed", "api")
+	wantValue(t, got, 3, "weir_unsettled_total", "api")
 	wantValue(t, got, 1, "weir_expression_errors_total", "api")
 	wantValue(t, got, 0, "weir_expression_errors_total", "trial")
 }
@@ -238,7 +243,7 @@ func everything(tb testing.TB) *metrics.Metrics {
 	p := newPolicy(tb, "api", policy.Enforce)
 	m.Reloaded("1", newSet(tb, p), nil)
 	m.Observe("gateway", httplimit.Event{Policy: p, Outcome: httplimit.Admitted})
-	m.Observe("gateway", httplimit.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Outcome: httplimit.Admitted})
+	m.Observe("gateway", httplimit.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Shadow: true, Outcome: httplimit.Admitted})
 	m.Descriptor("d", "k", metrics.TotalHits, 1)
 	r := weir.Request{Key: "k", Limit: weir.MustLimit("1/s"), N: 1}
 	if _, err := m.Door("gateway", m.Store(store)).Do(context.Background(), r); err != nil {

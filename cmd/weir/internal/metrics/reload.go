@@ -32,7 +32,7 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	})
 	for _, name := range gone {
 		l := prometheus.Labels{"policy": name}
-		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions} {
+		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions, m.unsettled} {
 			v.DeletePartialMatch(l)
 		}
 	}

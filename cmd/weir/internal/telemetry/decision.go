@@ -8,7 +8,6 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
-	"github.com/floodweir/weir/policy"
 )
 
 // Decision tells the span of ctx what became of its request under one policy, without
@@ -21,13 +20,12 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e httplimit.Event
 	if !span.IsRecording() {
 		return
 	}
-	shadow := e.Policy.Config().Mode == policy.Shadow
-	attrs := make([]attribute.KeyValue, 0, 9)
+	attrs := make([]attribute.KeyValue, 0, 10)
 	attrs = append(attrs,
 		attribute.String("weir.door", door),
 		attribute.String("weir.policy", e.Policy.Name()),
 		attribute.String("weir.outcome", string(e.Outcome)))
-	if shadow {
+	if e.Shadow {
 		attrs = append(attrs, attribute.Bool("weir.shadow", true))
 	}
 	if d := &e.Decision; !d.Limit.IsZero() {
@@ -45,8 +43,11 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e httplimit.Event
 	if e.Err != nil {
 		attrs = append(attrs, attribute.String("weir.error", e.Err.Error()))
 	}
+	if e.Fault != nil {
+		attrs = append(attrs, attribute.String("weir.fault", e.Fault.Error()))
+	}
 	span.AddEvent("weir.decision", trace.WithAttributes(attrs...))
-	if e.Outcome == httplimit.Denied && !shadow {
+	if e.Outcome == httplimit.Denied && !e.Shadow {
 		span.SetAttributes(attribute.String("weir.denied_by", e.Policy.Name()))
 	}
 }

@@ -120,8 +120,8 @@ func TestTraces(t *testing.T) {
 		limit := weir.MustLimit("10/s")
 		for _, e := range []httplimit.Event{
 			{Policy: p, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 250 * time.Millisecond}},
-			{Policy: shadow, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
-			{Policy: p, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable},
+			{Policy: shadow, Shadow: true, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
+			{Policy: p, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable, Fault: errors.New("no such key")},
 			{Policy: p, Outcome: httplimit.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 3, Degraded: weir.FailedLocal}},
 			{},
 		} {
@@ -191,7 +191,7 @@ func TestTraces(t *testing.T) {
 	want := []string{
 		"weir.decision map[weir.limit:10/s burst 10 weir.outcome:denied weir.policy:api weir.remaining:0 weir.retry_after:0.25]",
 		"weir.decision map[weir.limit:10/s burst 10 weir.never:true weir.outcome:denied weir.policy:api weir.remaining:0 weir.shadow:true]",
-		"weir.decision map[weir.error:store unavailable weir.outcome:failed_open weir.policy:api]",
+		"weir.decision map[weir.error:store unavailable weir.fault:no such key weir.outcome:failed_open weir.policy:api]",
 		"weir.decision map[weir.degraded:local weir.limit:10/s burst 10 weir.outcome:admitted weir.policy:api weir.remaining:3]",
 	}
 	if !reflect.DeepEqual(events, want) {
