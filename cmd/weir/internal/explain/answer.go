@@ -1,0 +1,163 @@
+package explain
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/floodweir/weir"
+)
+
+// An Answer is what would become of a request. Texts of clients in it, such as those
+// in Key, are as they came.
+type Answer struct {
+	// Request is the request as it was read.
+	Request Request `json:"request"`
+
+	// Verdict is what would become of the request.
+	Verdict Verdict `json:"verdict"`
+
+	// Denial is who denies; nil if the Verdict is not Denied.
+	Denial *Denial `json:"denial,omitempty"`
+
+	// Delay is how long an admitted request would be held back.
+	Delay Seconds `json:"delay,omitempty"`
+
+	// At is the instant of the explanation, by the store's clock; zero if the store was
+	// not asked.
+	At time.Time `json:"at,omitzero"`
+
+	// Policies are all policies, in their order; a candidate comes after its policy.
+	Policies []Policy `json:"policies"`
+}
+
+// A Request is a request as policies see it.
+type Request struct {
+	Method   string `json:"method"`
+	Host     string `json:"host"`
+	Path     string `json:"path"`
+	ClientIP string `json:"client_ip,omitempty"`
+}
+
+// A Verdict is what would become of a request.
+type Verdict string
+
+// The verdicts.
+const (
+	// Unlimited is a request under no policy that is enforced.
+	Unlimited Verdict = "unlimited"
+	// Admitted is a request that would go through.
+	Admitted Verdict = "admitted"
+	// Denied is a request that would be denied.
+	Denied Verdict = "denied"
+	// Undecided is a request about which the store did not decide: the policies say
+	// what becomes of it.
+	Undecided Verdict = "undecided"
+)
+
+// A Denial is who denies a request, and how.
+type Denial struct {
+	Policy string `json:"policy"`
+	Limit  string `json:"limit"`
+	Status int    `json:"status"`
+
+	// RetryAfter is when it would pass; absent if Never.
+	RetryAfter *Seconds `json:"retry_after,omitempty"`
+	Never      bool     `json:"never,omitempty"`
+
+	// Wait is how long the request would first be held back for its turn, at most.
+	Wait Seconds `json:"wait,omitempty"`
+}
+
+// A Policy is what one policy makes of a request.
+type Policy struct {
+	Name string `json:"policy"`
+
+	// Matched reports whether the policy is about the request; if not, Why is the field
+	// that did not fit, such as "match.methods", or "mode" for one that is off.
+	Matched bool   `json:"matched"`
+	Why     string `json:"why,omitempty"`
+
+	// Mode is how the policy is applied, and Enforced whether it is for this key.
+	Mode      string `json:"mode"`
+	Percent   int    `json:"percent,omitempty"` // if not all keys
+	Enforced  bool   `json:"enforced"`
+	Candidate bool   `json:"candidate,omitempty"`
+
+	// Count is which requests count, if not those that are admitted.
+	Count string `json:"count,omitempty"`
+
+	Key  string `json:"key,omitempty"`
+	Cost int64  `json:"cost,omitempty"`
+
+	// OnStoreError is what becomes of the request without the store.
+	OnStoreError string `json:"on_store_error,omitempty"`
+
+	// Problem is why an expression of the policy could not be evaluated, or why the
+	// store did not decide.
+	Problem string `json:"problem,omitempty"`
+
+	Limits []Limit `json:"limits,omitempty"`
+}
+
+// A Limit is what one limit would say.
+type Limit struct {
+	Limit     string `json:"limit"`
+	OK        bool   `json:"ok"`
+	Capacity  int64  `json:"capacity"`
+	Remaining int64  `json:"remaining"`
+
+	RetryAfter *Seconds `json:"retry_after,omitempty"`
+	Never      bool     `json:"never,omitempty"`
+	ResetAfter Seconds  `json:"reset_after"`
+	Delay      Seconds  `json:"delay,omitempty"`
+
+	// Decides is true of the one limit that the verdict comes from.
+	Decides bool `json:"decides,omitempty"`
+
+	// From are limits that used to govern the key, newest first: what it owes under one
+	// of them counts.
+	From []string `json:"from,omitempty"`
+
+	// Degraded says how it was decided without the store.
+	Degraded string `json:"degraded,omitempty"`
+}
+
+// Seconds is a duration as a JSON number of seconds, rounded up to the microsecond.
+type Seconds time.Duration
+
+// MarshalJSON implements [json.Marshaler].
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	us := (int64(s) + int64(time.Microsecond) - 1) / int64(time.Microsecond)
+	return strconv.AppendFloat(nil, float64(us)/1e6, 'f', -1, 64), nil
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || f < 0 || f > float64(weir.Never)/1e9 {
+		return &Error{"seconds", shorten(string(b)), "a number of seconds"}
+	}
+	*s = Seconds(time.Duration(f*1e6+0.5) * time.Microsecond)
+	return nil
+}
+
+// look is what is said of a decision.
+func look(r weir.Request, d weir.Decision) Limit {
+	l := Limit{
+		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining,
+		ResetAfter: Seconds(d.ResetAfter), Delay: Seconds(d.Delay), Degraded: string(d.Degraded),
+	}
+	l.RetryAfter, l.Never = retry(d)
+	for _, from := range r.From {
+		l.From = append(l.From, from.String())
+	}
+	return l
+}
+
+func retry(d weir.Decision) (*Seconds, bool) {
+	if d.RetryAfter == weir.Never {
+		return nil, true
+	}
+	s := Seconds(d.RetryAfter)
+	return &s, false
+}

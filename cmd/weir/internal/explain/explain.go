@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"context"
+	"strings"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// Explain says what would become of a request, and takes nothing.
+func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question) (*Answer, error) {
+	r, err := q.request()
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Verdict: Unlimited, Policies: []Policy{}, Request: Request{Method: r.Method(), Host: r.Host(), Path: r.r.URL.RequestURI()}}
+	if r.addr.IsValid() {
+		a.Request.ClientIP = r.addr.String()
+	}
+	var asked, found policy.Questions
+	enforced := set.Ask(&asked, r)
+	findings := set.Explain(&found, r)
+	for i := range found.Requests {
+		found.Requests[i].Verb = weir.Peek
+	}
+	e := explanation{Answer: a, ctx: ctx, store: store, rs: found.Requests, ds: make([]weir.Decision, len(found.Requests))}
+	failed := error(nil)
+	if enforced > 0 {
+		failed = e.decide(0, enforced)
+	}
+	for _, f := range findings {
+		a.Policies = append(a.Policies, e.about(f, enforced, failed))
+	}
+	if enforced > 0 {
+		e.judge(findings, enforced, failed)
+	}
+	return a, nil
+}
+
+// An explanation is an Answer in the making.
+type explanation struct {
+	*Answer
+	ctx   context.Context
+	store weir.Store
+	rs    []weir.Request
+	ds    []weir.Decision
+}
+
+// decide looks at requests in one instant.
+func (e *explanation) decide(from, to int) error {
+	_, err := e.store.DoAll(e.ctx, e.rs[from:to], e.ds[from:to])
+	if err == nil && to > from && e.At.IsZero() {
+		e.At = e.ds[from].At.UTC()
+	}
+	return err
+}
+
+// about is what one policy makes of the request. Failed is why nothing was decided
+// about what is enforced.
+func (e *explanation) about(f policy.Finding, enforced int, failed error) Policy {
+	c := f.Policy.Config()
+	p := Policy{Name: f.Policy.Name(), Matched: f.Matched, Why: f.Why, Mode: string(c.Mode)}
+	p.Candidate = strings.HasSuffix(p.Name, "~candidate")
+	if c.Percent < 100 && !p.Candidate {
+		p.Percent = c.Percent
+	}
+	if c.Count != policy.CountAdmitted {
+		p.Count = string(c.Count)
+	}
+	if !f.Matched || f.Ask == nil {
+		return p
+	}
+	p.Key, p.Cost, p.Enforced, p.OnStoreError = f.Ask.Key, f.Ask.Cost, f.Ask.From < enforced, string(c.OnStoreError)
+	err := failed
+	if !p.Enforced {
+		err = e.decide(f.Ask.From, f.Ask.To)
+	}
+	for i := f.Ask.From; i < f.Ask.To; i++ {
+		if err != nil {
+			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.String(), Capacity: e.rs[i].Limit.Capacity()})
+			continue
+		}
+		p.Limits = append(p.Limits, look(e.rs[i], e.ds[i]))
+	}
+	switch {
+	case f.Ask.Err != nil:
+		p.Problem = f.Ask.Err.Error()
+	case err != nil:
+		p.Problem = "the store could not decide: " + err.Error()
+	}
+	return p
+}
+
+// judge fills in the verdict of the policies that are enforced.
+func (e *explanation) judge(findings []policy.Finding, enforced int, failed error) {
+	if failed != nil {
+		e.Verdict = Undecided
+		return
+	}
+	counts := weir.Combine(e.ds[:enforced])
+	e.Verdict, e.Delay = Admitted, Seconds(counts.Delay)
+	for i, f := range findings {
+		if f.Ask == nil || f.Ask.From >= enforced {
+			continue
+		}
+		for j := f.Ask.From; j < f.Ask.To; j++ {
+			d := e.ds[j]
+			if d.OK != counts.OK || d.RetryAfter != counts.RetryAfter || d.Remaining != counts.Remaining || !d.Limit.Equal(counts.Limit) {
+				continue
+			}
+			e.Policies[i].Limits[j-f.Ask.From].Decides = true
+			if !counts.OK {
+				e.deny(f, d)
+			}
+			return
+		}
+	}
+}
+
+// deny fills in who denies.
+func (e *explanation) deny(f policy.Finding, d weir.Decision) {
+	on := f.Policy.Config().OnDenied
+	e.Verdict, e.Delay = Denied, 0
+	e.Denial = &Denial{Policy: f.Policy.Name(), Limit: d.Limit.String(), Status: on.Status}
+	e.Denial.RetryAfter, e.Denial.Never = retry(d)
+	if on.Wait > 0 && d.RetryAfter <= on.Wait {
+		e.Denial.Wait = Seconds(on.Wait)
+	}
+}

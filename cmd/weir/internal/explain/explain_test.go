@@ -1,0 +1,359 @@
+package explain_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/explain"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+const second = int64(1_000_000)
+
+func frozen(t testing.TB) (weir.Store, *int64) {
+	t.Helper()
+	now := 1_700_000_000 * second
+	store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store, &now
+}
+
+func setOf(t testing.TB, configs ...policy.Config) *policy.Set {
+	t.Helper()
+	var all []*policy.Policy
+	for _, c := range configs {
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	set, err := policy.NewSet(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func limits(texts ...string) (ls []weir.Limit) {
+	for _, s := range texts {
+		ls = append(ls, weir.MustLimit(s))
+	}
+	return ls
+}
+
+// A dear is a cost that cannot be measured.
+type dear struct{}
+
+func (dear) Measure(policy.Attributes) (int64, error) { return 0, errors.New("no such key") }
+func (dear) String() string                           { return "cost" }
+
+// every is policies of every kind.
+func every(t testing.TB) *policy.Set {
+	ip := []policy.KeyPart{{Source: policy.ClientIP}}
+	return setOf(t,
+		policy.Config{Name: "api", Match: policy.Match{Paths: []string{"/api/*"}}, Key: ip, Limits: limits("10/s burst 20", "50/h"), Cost: 2, Candidate: limits("2/s")},
+		policy.Config{Name: "login", Match: policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}}, Key: ip, Limits: limits("5/m"), OnDenied: policy.OnDenied{Status: 503}},
+		policy.Config{Name: "hosts", Match: policy.Match{Hosts: []string{"shop.example"}}, Key: ip, Limits: limits("5/m")},
+		policy.Config{Name: "plans", Match: policy.Match{Headers: map[string][]string{"X-Plan": {"free"}}}, Key: []policy.KeyPart{{Source: policy.Header, Name: "X-User"}}, Limits: limits("5/m")},
+		policy.Config{Name: "trial", Match: policy.Match{Paths: []string{"/api/*"}}, Key: ip, Limits: limits("1/h"), Mode: policy.Shadow},
+		policy.Config{Name: "gone", Key: ip, Limits: limits("1/h"), Mode: policy.Off},
+		policy.Config{Name: "some", Match: policy.Match{Paths: []string{"/some"}}, Key: ip, Limits: limits("1/h"), Percent: 1},
+		policy.Config{Name: "queue", Match: policy.Match{Paths: []string{"/queue"}}, Key: ip, Limits: limits("1/s leaky_bucket burst 5 queue"), OnDenied: policy.OnDenied{Wait: time.Minute}},
+		policy.Config{Name: "dear", Match: policy.Match{Paths: []string{"/dear"}}, Key: ip, Limits: limits("10/h"), CostOf: dear{}, Cost: 3, Count: policy.CountFailures, OnStoreError: policy.Closed},
+	)
+}
+
+// take takes what a request would.
+func take(t *testing.T, store weir.Store, set *policy.Set, q explain.Question, times int) {
+	t.Helper()
+	a, err := explain.Explain(t.Context(), store, set, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range times {
+		for _, p := range a.Policies {
+			for _, l := range p.Limits {
+				if !p.Enforced {
+					continue
+				}
+				if _, err := store.Do(t.Context(), weir.Request{Key: p.Key, Limit: weir.MustLimit(l.Limit), N: p.Cost}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata")
+
+// TestText compares whole explanations with testdata.
+func TestText(t *testing.T) {
+	for name, test := range map[string]struct {
+		q     explain.Question
+		taken int
+	}{
+		"admitted":     {explain.Question{URL: "http://Shop.Example:8000/api/users?x=1", ClientIP: "203.0.113.7", Headers: map[string]explain.Values{"X-Plan": {"free"}, "X-User": {"ann\x1b[31m"[:3]}}}, 0},
+		"denied":       {explain.Question{Method: "POST", Path: "/login", ClientIP: "::ffff:203.0.113.7"}, 5},
+		"denied twice": {explain.Question{URL: "/api/a", ClientIP: "2001:db8::1"}, 25},
+		"no address":   {explain.Question{URL: "/api//a/../b"}, 1},
+		"unlimited":    {explain.Question{URL: "/elsewhere"}, 0},
+		"queue":        {explain.Question{URL: "/queue", ClientIP: "192.0.2.1"}, 3},
+		"held back":    {explain.Question{URL: "/queue", ClientIP: "192.0.2.1"}, 6},
+		"dear":         {explain.Question{URL: "/dear", ClientIP: "192.0.2.1"}, 2},
+		"percent":      {explain.Question{URL: "/some", ClientIP: "192.0.2.1"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, _ := frozen(t)
+			set := every(t)
+			take(t, store, set, test.q, test.taken)
+			a, err := explain.Explain(t.Context(), store, set, test.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := explain.Explain(t.Context(), store, set, test.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, _ := json.Marshal(a)
+			if second, _ := json.Marshal(again); string(first) != string(second) {
+				t.Errorf("a second explanation is another: the first took something\n%s\n%s", first, second)
+			}
+			var read explain.Answer
+			if err := json.Unmarshal(first, &read); err != nil {
+				t.Fatal(err)
+			}
+			var text, fromJSON strings.Builder
+			a.WriteText(&text)
+			read.WriteText(&fromJSON)
+			if text.String() != fromJSON.String() {
+				t.Errorf("the text of the JSON is\n%s\nwant\n%s", &fromJSON, &text)
+			}
+			file := "testdata/" + strings.ReplaceAll(name, " ", "-") + ".txt"
+			if *update {
+				if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil || text.String() != string(want) {
+				t.Errorf("%v: got\n%s\nwant\n%s", err, &text, want)
+			}
+		})
+	}
+}
+
+// What is said to pass at an instant passes then, and not before.
+func TestWhen(t *testing.T) {
+	store, now := frozen(t)
+	set := every(t)
+	q := explain.Question{Method: "POST", URL: "/login", ClientIP: "203.0.113.7"}
+	take(t, store, set, q, 5)
+	a, err := explain.Explain(t.Context(), store, set, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Verdict != explain.Denied || a.Denial == nil || a.Denial.Policy != "login" || a.Denial.Status != 503 || a.Denial.RetryAfter == nil {
+		t.Fatalf("Explain = %+v, want a denial by login with status 503", a)
+	}
+	wait := time.Duration(*a.Denial.RetryAfter).Microseconds()
+	for _, step := range []struct {
+		after int64
+		want  explain.Verdict
+	}{{wait - 1, explain.Denied}, {1, explain.Admitted}} {
+		*now += step.after
+		if a, err := explain.Explain(t.Context(), store, set, q); err != nil || a.Verdict != step.want {
+			t.Errorf("after %d µs: %s, %v, want %s", step.after, a.Verdict, err, step.want)
+		}
+	}
+}
+
+// What a key owes under a limit that was changed counts.
+func TestFollowing(t *testing.T) {
+	store, _ := frozen(t)
+	config := policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("10/h")}
+	old := setOf(t, config)
+	q := explain.Question{URL: "/"}
+	take(t, store, old, q, 5)
+	config.Limits = limits("20/h")
+	set := setOf(t, config).Following(old)
+	for range 2 { // looking moves nothing
+		a, err := explain.Explain(t.Context(), store, set, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := a.Policies[0].Limits[0]
+		if l.Remaining != 10 || len(l.From) != 1 || l.From[0] != "10/h burst 10" {
+			t.Errorf("the limit says %+v, want 10 of 20 left, from 10/h", l)
+		}
+	}
+}
+
+// Without the store the policies are still told, and what they say about it.
+func TestStoreGone(t *testing.T) {
+	a, err := explain.Explain(t.Context(), gone{}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
+	if err != nil || a.Verdict != explain.Undecided {
+		t.Fatalf("Explain = %+v, %v, want undecided", a, err)
+	}
+	p := a.Policies[0]
+	if !p.Matched || p.Key == "" || !strings.Contains(p.Problem, "store unavailable") || p.OnStoreError != "open" || len(p.Limits) != 2 {
+		t.Errorf("the first policy says %+v", p)
+	}
+	var b strings.Builder
+	a.WriteText(&b)
+	if !strings.Contains(b.String(), "not asked") {
+		t.Errorf("the text is\n%s", &b)
+	}
+}
+
+type gone struct{}
+
+func (gone) Do(context.Context, weir.Request) (weir.Decision, error) {
+	return weir.Decision{}, weir.ErrUnavailable
+}
+
+func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+	return false, weir.ErrUnavailable
+}
+
+// TestHandler: POST and GET ask the same.
+func TestHandler(t *testing.T) {
+	store, _ := frozen(t)
+	set := every(t)
+	h := explain.New(store, func() *policy.Set { return set })
+	post := ask(h, "POST", "/v1/explain", `{"method":"POST","url":"http://shop.example/api/x?a=b","headers":{"X-Plan":"free","X-User":["ann"]},"client_ip":"203.0.113.7"}`)
+	q := url.Values{"method": {"POST"}, "url": {"http://shop.example/api/x?a=b"}, "header": {"X-Plan: free", "X-User:ann"}, "client_ip": {"203.0.113.7"}}
+	get := ask(h, "GET", "/v1/explain?"+q.Encode(), "")
+	if post.Code != 200 || get.Code != 200 || post.Body.String() != get.Body.String() {
+		t.Errorf("POST = %d %s\nGET = %d %s", post.Code, post.Body, get.Code, get.Body)
+	}
+	for _, want := range []string{`"verdict":"admitted"`, `"host":"shop.example","path":"/api/x?a=b","client_ip":"203.0.113.7"`,
+		`"policy":"plans","matched":true,"mode":"enforce","enforced":true,"key":"plans|3:ann"`, `"policy":"login","matched":false,"why":"match.paths"`,
+		`"policy":"api~candidate"`, `"at":"2023-11-14T22:13:20Z"`} {
+		if !strings.Contains(post.Body.String(), want) {
+			t.Errorf("the answer has no %s: %s", want, post.Body)
+		}
+	}
+	if w := ask(h, "PUT", "/v1/explain", "{}"); w.Code != 405 || w.Header().Get("Allow") == "" {
+		t.Errorf("PUT = %d %v", w.Code, w.Header())
+	}
+	if w := ask(h, "POST", "/v1/explain", `{"url":"/`+strings.Repeat("x", explain.MaxBody)+`"}`); w.Code != 413 {
+		t.Errorf("a large question = %d, want 413", w.Code)
+	}
+}
+
+func TestBadQuestions(t *testing.T) {
+	store, _ := frozen(t)
+	set := every(t)
+	h := explain.New(store, func() *policy.Set { return set })
+	for _, test := range []struct{ method, query, body, field, value, expected string }{
+		{"POST", "", ``, "body", "nothing", "a JSON object"},
+		{"POST", "", `[]`, "body", "[]", "a JSON object"},
+		{"POST", "", `{"url":"/"}x`, "body", "x", "nothing after"},
+		{"POST", "", `{"url":"/","nn":1}`, "body", "nn", `unknown field`},
+		{"POST", "", `{"url":1}`, "url", "number", "a text"},
+		{"POST", "", `{"url":"/","headers":[]}`, "headers", "array", "names and values"},
+		{"POST", "", `{"url":"/","headers":{"X":1}}`, "headers", "1", "a text or an array"},
+		{"POST", "", `{"url":"/","headers":{"X":null}}`, "headers", "null", "a text or an array"},
+		{"POST", "", `{"url":"/","headers":{"X Y":"1"}}`, "headers", "X Y", "names as HTTP has them"},
+		{"POST", "", `{"url":"/","headers":{"":"1"}}`, "headers", "nothing", "names as HTTP has them"},
+		{"POST", "", `{"url":"/","headers":{"X":"a\nb"}}`, "headers.X", `a\nb`, "without line breaks"},
+		{"POST", "", `{"url":"/","headers":{"host":"a"}}`, "headers.Host", "one", "host"},
+		{"POST", "", `{}`, "url", "nothing", "a URL or path"},
+		{"POST", "", `{"url":"/","path":"/"}`, "path", "/", "not both"},
+		{"POST", "", `{"url":"a b"}`, "url", "a b", "as a server would accept it"},
+		{"POST", "", `{"url":"a"}`, "url", "a", "as a server would accept it"},
+		{"POST", "", `{"path":"/%zz"}`, "path", "/%zz", "as a server would accept it"},
+		{"POST", "", `{"url":"/","method":"G T"}`, "method", "G T", "a method"},
+		{"POST", "", `{"url":"/","host":"a,b"}`, "host", "a,b", "one host"},
+		{"POST", "", `{"url":"/","host":"a\r\nX: y"}`, "host", `a\r\nX`, "one host"},
+		{"POST", "", `{"url":"http://a/","host":"b"}`, "host", "b", "the host of url"},
+		{"POST", "", `{"url":"/","client_ip":"localhost"}`, "client_ip", "localhost", "an address"},
+		{"POST", "", `{"url":"/","client_ip":"fe80::1%eth0"}`, "client_ip", "fe80::1%eth0", "an address"},
+		{"GET", "?url=/&x=1", "", "query", "x", "method, url"},
+		{"GET", "?url=/&url=/a", "", "url", "2 of them", "one"},
+		{"GET", "?url=/&%zz", "", "query", "%zz", "parameters"},
+		{"GET", "?url=/&header=X", "", "header", "X", "NAME: VALUE"},
+		{"GET", "?url=/&header=:x", "", "header", ":x", "NAME: VALUE"},
+		{"GET", "", "", "url", "nothing", "a URL or path"},
+	} {
+		w := ask(h, test.method, "/v1/explain"+test.query, test.body)
+		var p struct{ Field, Value, Expected, Detail string }
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != 400 || p.Field != test.field || !strings.Contains(p.Value, test.value) || !strings.Contains(p.Expected, test.expected) || p.Detail == "" {
+			t.Errorf("%s%s = %d %s, want 400 with %q, %q, %q", test.body, test.query, w.Code, w.Body, test.field, test.value, test.expected)
+		}
+	}
+	if _, err := explain.Explain(t.Context(), store, set, explain.Question{}); !errors.Is(err, weir.ErrInvalid) {
+		t.Errorf("Explain of nothing = %v, want one that wraps ErrInvalid", err)
+	}
+}
+
+func ask(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+	return w
+}
+
+func FuzzQuestion(f *testing.F) {
+	f.Add(`{"method":"POST","url":"http://shop.example/api/x?a=b","headers":{"X-Plan":"free","X-User":["ann"]},"client_ip":"203.0.113.7"}`)
+	f.Add(`{"host":"a","path":"//x%2f..","headers":{"Cookie":"a=b; c"}}`)
+	store, _ := frozen(f)
+	set := every(f)
+	h := explain.New(store, func() *policy.Set { return set })
+	f.Fuzz(func(t *testing.T, body string) {
+		w := ask(h, "POST", "/v1/explain", body)
+		if w.Code != 200 && w.Code != 400 || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%q = %d %s", body, w.Code, w.Body)
+		}
+		if w.Code == 200 {
+			var a explain.Answer
+			if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+				t.Error(err)
+			}
+			a.WriteText(&strings.Builder{})
+		}
+	})
+}
+
+func ExampleExplain() {
+	store, err := memstore.New(memstore.Config{Clock: func() int64 { return 1_700_000_000_000_000 }})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	p, err := policy.New(policy.Config{
+		Name: "api", Match: policy.Match{Paths: []string{"/api/*"}},
+		Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("10/s burst 20")},
+	})
+	if err != nil {
+		panic(err)
+	}
+	set, err := policy.NewSet(p)
+	if err != nil {
+		panic(err)
+	}
+	a, err := explain.Explain(context.Background(), store, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(a.Verdict, a.Policies[0].Key, a.Policies[0].Limits[0].Remaining)
+	// Output: admitted api|11:203.0.113.7 20
+}

@@ -1,0 +1,140 @@
+package explain
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/policy"
+)
+
+// MaxBody is the largest question in bytes.
+const MaxBody = 64 << 10
+
+// New makes a handler that explains requests under the policies that current returns.
+// It is safe for concurrent use if store and current are.
+func New(store weir.Store, current func() *policy.Set) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q Question
+		var err error
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+			q, err = fromQuery(r.URL.RawQuery)
+		case http.MethodPost:
+			var data []byte
+			if data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody)); err != nil {
+				badBody(w, err)
+				return
+			}
+			q, err = parse(data)
+		default:
+			w.Header().Set("Allow", "GET, HEAD, POST")
+			problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "want POST with a JSON object, or GET"})
+			return
+		}
+		var a *Answer
+		if err == nil {
+			a, err = Explain(r.Context(), store, current(), q)
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		b, err := json.Marshal(a)
+		if err != nil { // texts, numbers and bools always marshal
+			panic(err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Write(append(b, '\n'))
+	})
+}
+
+func badBody(w http.ResponseWriter, err error) {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "the question is too large",
+			Field: "body", Value: "more than " + strconv.Itoa(MaxBody) + " bytes", Expected: "at most " + strconv.Itoa(MaxBody) + " bytes"})
+		return
+	}
+	problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "the question could not be read"})
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	p := problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()}
+	var e *Error
+	if errors.As(err, &e) {
+		p.Field, p.Value, p.Expected = e.Field, e.Value, e.Want
+	}
+	problem.Write(w, p)
+}
+
+const fields = `"method", "url" or "host" and "path", "headers", and "client_ip"`
+
+// parse reads a question in JSON.
+func parse(data []byte) (q Question, err error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&q)
+	var e *Error
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &e):
+		return q, err
+	case errors.As(err, &kind) && kind.Field != "":
+		want := "a text"
+		if kind.Field == "headers" {
+			want = "an object with names and values"
+		}
+		return q, &Error{kind.Field, "a JSON " + kind.Value, want}
+	case err != nil:
+		return q, &Error{"body", shorten(string(data)), "a JSON object with " + fields + ": " + strings.TrimPrefix(err.Error(), "json: ")}
+	case len(bytes.TrimSpace(data[dec.InputOffset():])) > 0:
+		return q, &Error{"body", shorten(string(data[dec.InputOffset():])), "nothing after the JSON object"}
+	}
+	return q, nil
+}
+
+// fromQuery reads a question from the parameters of a URL.
+func fromQuery(raw string) (q Question, err error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, &Error{"query", shorten(raw), "parameters as in ?url=/search&client_ip=203.0.113.7"}
+	}
+	texts := map[string]*string{"method": &q.Method, "url": &q.URL, "host": &q.Host, "path": &q.Path, "client_ip": &q.ClientIP}
+	for name, all := range values {
+		switch to := texts[name]; {
+		case name == "header":
+			if q.Headers, err = ParseHeaders(all); err != nil {
+				return q, err
+			}
+		case to == nil:
+			return q, &Error{"query", shorten(name), "method, url, host, path, client_ip and header"}
+		case len(all) > 1:
+			return q, &Error{name, strconv.Itoa(len(all)) + " of them", "one"}
+		default:
+			*to = all[0]
+		}
+	}
+	return q, nil
+}
+
+// ParseHeaders reads header fields, each NAME:VALUE.
+func ParseHeaders(fields []string) (map[string]Values, error) {
+	h := map[string]Values{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, ":")
+		if !ok || name == "" {
+			return nil, &Error{"header", shorten(f), "NAME: VALUE"}
+		}
+		h[name] = append(h[name], strings.TrimSpace(value))
+	}
+	return h, nil
+}

@@ -1,0 +1,177 @@
+package explain
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/floodweir/weir"
+)
+
+// A Question is a request to explain. URL, or Path with Host, is required.
+type Question struct {
+	// Method is GET if empty.
+	Method string `json:"method,omitempty"`
+
+	// URL is a path with its query, or a whole URL. It stands for Host and Path.
+	URL string `json:"url,omitempty"`
+
+	// Host is the host that the request is for; localhost if neither it nor URL says.
+	Host string `json:"host,omitempty"`
+
+	// Path is the path with its query; that of URL if empty.
+	Path string `json:"path,omitempty"`
+
+	// Headers are the header fields of the request.
+	Headers map[string]Values `json:"headers,omitempty"`
+
+	// ClientIP is the client's address; one that has none if empty.
+	ClientIP string `json:"client_ip,omitempty"`
+}
+
+// Values are the lines of a header field. In JSON one line may stand alone.
+type Values []string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (v *Values) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil && len(b) > 0 && b[0] == '"' {
+		*v = Values{one}
+		return nil
+	}
+	var all []string
+	if err := json.Unmarshal(b, &all); err != nil || all == nil {
+		return &Error{"headers", shorten(string(b)), "a text or an array of texts for each name"}
+	}
+	*v = all
+	return nil
+}
+
+// An Error is what is wrong with a Question. It wraps weir.ErrInvalid.
+type Error struct {
+	Field, Value, Want string
+}
+
+// Error is the fault in one sentence.
+func (e *Error) Error() string {
+	return fmt.Sprintf("explain: %s: got %s, want %s", e.Field, e.Value, e.Want)
+}
+
+// Unwrap is weir.ErrInvalid.
+func (e *Error) Unwrap() error { return weir.ErrInvalid }
+
+// shorten is a value as it is sent back.
+func shorten(s string) string {
+	const most = 80
+	switch {
+	case s == "":
+		return "nothing"
+	case len(s) > most:
+		return fmt.Sprintf("%.*q…", most, s)
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// A request is a question as policies see it.
+type request struct {
+	r     *http.Request
+	addr  netip.Addr
+	query url.Values
+}
+
+func (a *request) Method() string              { return a.r.Method }
+func (a *request) Host() string                { return a.r.Host }
+func (a *request) Path() string                { return a.r.URL.EscapedPath() }
+func (a *request) Header(name string) []string { return a.r.Header[name] }
+func (a *request) Query(name string) []string  { return a.query[name] }
+func (a *request) ClientIP() netip.Addr        { return a.addr }
+func (a *request) Cookie(name string) (values []string) {
+	for _, c := range a.r.CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return values
+}
+
+// request reads q as a server reads a request.
+func (q *Question) request() (*request, error) {
+	method, uri, host := q.Method, q.Path, q.Host
+	if method == "" {
+		method = http.MethodGet
+	}
+	switch {
+	case q.URL != "" && q.Path != "":
+		return nil, &Error{"path", shorten(q.Path), "url or path, not both"}
+	case q.URL == "" && q.Path == "":
+		return nil, &Error{"url", "nothing", "a URL or path, such as /search?q=weir"}
+	case q.URL != "":
+		uri = q.URL
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	if !isPlain(host) || strings.ContainsAny(host, ",/") {
+		return nil, &Error{"host", shorten(q.Host), "one host, such as example.com"}
+	}
+	r, err := read(method, uri, host)
+	if err != nil {
+		if _, bad := read(method, "/", host); bad != nil {
+			return nil, &Error{"method", shorten(q.Method), "a method such as GET"}
+		}
+		if q.URL != "" {
+			return nil, &Error{"url", shorten(q.URL), "a URL or path as a server would accept it, such as /search?q=weir"}
+		}
+		return nil, &Error{"path", shorten(q.Path), "a path as a server would accept it, such as /search?q=weir"}
+	}
+	if q.Host != "" && r.URL.Host != "" && !strings.EqualFold(r.URL.Host, q.Host) {
+		return nil, &Error{"host", shorten(q.Host), "the host of url, or none"}
+	}
+	a := &request{r: r, query: r.URL.Query()}
+	if r.Header, err = headers(q.Headers); err != nil {
+		return nil, err
+	}
+	if q.ClientIP != "" {
+		if a.addr, err = netip.ParseAddr(q.ClientIP); err != nil || a.addr.Zone() != "" {
+			return nil, &Error{"client_ip", shorten(q.ClientIP), "an address such as 203.0.113.7 or 2001:db8::1"}
+		}
+		a.addr = a.addr.Unmap()
+	}
+	return a, nil
+}
+
+// read reads a request of two lines.
+func read(method, uri, host string) (*http.Request, error) {
+	if !isPlain(method) || !isPlain(uri) {
+		return nil, fmt.Errorf("explain: %w: a space or control character", weir.ErrInvalid)
+	}
+	return http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + uri + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n")))
+}
+
+func isPlain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// headers are header fields in canonical form.
+func headers(named map[string]Values) (http.Header, error) {
+	h := http.Header{}
+	for name, values := range named {
+		switch {
+		case name == "" || strings.ContainsAny(name, ":(),/;<=>?@[]{}\"\\") || !isPlain(name) || strings.ContainsFunc(name, func(r rune) bool { return r > '~' }):
+			return nil, &Error{"headers", shorten(name), "names as HTTP has them, such as X-Api-Key"}
+		case strings.EqualFold(name, "Host"):
+			return nil, &Error{"headers.Host", "one", "host"}
+		}
+		for _, v := range values {
+			if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+				return nil, &Error{"headers." + name, shorten(v), "a value without line breaks and other control characters"}
+			}
+			c := textproto.CanonicalMIMEHeaderKey(name)
+			h[c] = append(h[c], strings.Trim(v, " \t"))
+		}
+	}
+	return h, nil
+}

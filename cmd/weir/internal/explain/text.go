@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// WriteText writes a for a person.
+func (a *Answer) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s%s", a.Request.Method, printable(a.Request.Host), printable(a.Request.Path))
+	if a.Request.ClientIP != "" {
+		fmt.Fprintf(&b, " from %s", a.Request.ClientIP)
+	}
+	b.WriteString(": " + a.verdict() + "\n")
+	for _, p := range a.Policies {
+		p.write(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (a *Answer) verdict() string {
+	switch d := a.Denial; {
+	case a.Verdict == Unlimited:
+		return "no policy limits it"
+	case a.Verdict == Undecided:
+		return "undecided, the store did not answer"
+	case d == nil && a.Delay > 0:
+		return "admitted after " + a.Delay.String()
+	case d == nil:
+		return "admitted"
+	case d.Never:
+		return fmt.Sprintf("denied by %s with status %d, and no waiting helps", d.Policy, d.Status)
+	case d.Wait > 0:
+		return fmt.Sprintf("held back by %s for %s", d.Policy, d.RetryAfter)
+	default:
+		return fmt.Sprintf("denied by %s with status %d, would pass in %s", d.Policy, d.Status, d.RetryAfter)
+	}
+}
+
+func (p *Policy) write(b *strings.Builder) {
+	if !p.Matched {
+		why := "not about it: " + p.Why + " does not fit"
+		if p.Why == "mode" {
+			why = "off"
+		}
+		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
+		return
+	}
+	fmt.Fprintf(b, "  %s: %s, key %s, cost %d", p.Name, p.how(), printable(p.Key), p.Cost)
+	if p.Count != "" {
+		fmt.Fprintf(b, ", counts %s", p.Count)
+	}
+	b.WriteByte('\n')
+	if p.Problem != "" {
+		fmt.Fprintf(b, "    %s\n", printable(p.Problem))
+	}
+	for _, l := range p.Limits {
+		l.write(b, p.Problem)
+	}
+}
+
+// how is how a policy is applied.
+func (p *Policy) how() string {
+	switch {
+	case p.Candidate:
+		return "a candidate, in shadow"
+	case p.Mode == "shadow":
+		return "in shadow"
+	case p.Percent > 0 && p.Enforced:
+		return fmt.Sprintf("enforced, among the %d%% of keys", p.Percent)
+	case p.Percent > 0:
+		return fmt.Sprintf("in shadow, not among the %d%% of keys", p.Percent)
+	}
+	return "enforced"
+}
+
+func (l *Limit) write(b *strings.Builder, problem string) {
+	if l.RetryAfter == nil && !l.Never {
+		fmt.Fprintf(b, "    %s: not asked\n", l.Limit)
+		return
+	}
+	fmt.Fprintf(b, "    %s: %d of %d left", l.Limit, l.Remaining, l.Capacity)
+	switch {
+	case l.Never:
+		b.WriteString(", denies: never that much at once")
+	case !l.OK:
+		fmt.Fprintf(b, ", denies: in %s", l.RetryAfter)
+	case l.Delay > 0:
+		fmt.Fprintf(b, ", admits after %s", l.Delay)
+	default:
+		b.WriteString(", admits")
+	}
+	if l.Degraded != "" {
+		fmt.Fprintf(b, " (decided without the store: %s)", l.Degraded)
+	}
+	if len(l.From) > 0 {
+		fmt.Fprintf(b, " (follows %s)", strings.Join(l.From, ", "))
+	}
+	if l.Decides {
+		b.WriteString(" <- decides")
+	}
+	b.WriteByte('\n')
+}
+
+// String is s in words, such as "1.5 s".
+func (s Seconds) String() string {
+	d := time.Duration(s)
+	if d >= time.Minute {
+		return (d + time.Second - 1).Truncate(time.Second).String() // rounded up, as all that is waited for
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// printable is a client's text on a terminal.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
