@@ -87,6 +87,9 @@ func TestFollowing(t *testing.T) {
 		{"an override alone changes", []policy.Config{with(p("1/s"), over("7/s")), with(p("1/s"), over("8/s")), with(p("2/s"), over("8/s"))},
 			[]string{"7/s:", "8/s: 7/s", "8/s: 7/s"}},
 		{"the others change alone", []policy.Config{with(p("1/s"), over("7/s")), with(p("2/s"), over("7/s"))}, []string{"7/s:", "7/s:"}},
+		{"a wildcard of others", []policy.Config{with(p("1/s"), func(c *policy.Config) {
+			c.Overrides = []policy.Override{{Key: []string{"1.2.9.0/24"}, Limits: limits("7/s")}}
+		}), with(p("1/s"), wild("7/s"))}, []string{"1/s:", "7/s: 1/s"}},
 		{"a wildcard, then a name", []policy.Config{p("1/s"), with(p("1/s"), wild("7/s")), with(with(p("1/s"), wild("7/s")), over("8/s"))},
 			[]string{"1/s:", "7/s: 1/s", "8/s: 7/s 1/s"}},
 		{"a candidate", []policy.Config{p("1/s"), with(p("1/s"), func(c *policy.Config) { c.Candidate = limits("2/s") }),
