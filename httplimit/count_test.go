@@ -67,7 +67,7 @@ func TestCountAllOfAnotherDenial(t *testing.T) {
 func TestCountAllOfAGoneClient(t *testing.T) {
 	store := memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h := wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
+	h := wrap(t, heeding(store), set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
 		Observe: func(_ *http.Request, e httplimit.Event) {
 			if e.Outcome == httplimit.Denied {
 				cancel()
@@ -112,8 +112,7 @@ func TestCountAllFails(t *testing.T) {
 func TestCountAllLocal(t *testing.T) {
 	local := memory(t)
 	h := wrap(t, failing(weir.ErrUnavailable), set(t,
-		policy.Config{Name: "p", Limits: limits("3/h"), Count: policy.CountAll, OnStoreError: policy.Local},
-		policy.Config{Name: "one", Limits: limits("1/h"), OnStoreError: policy.Local},
+		policy.Config{Name: "p", Limits: limits("1/h", "3/h"), Count: policy.CountAll, OnStoreError: policy.Local},
 		policy.Config{Name: "open", Limits: limits("1/h"), Count: policy.CountAll},
 	), httplimit.Config{Local: local})
 	for step, want := range []int{200, 429, 429} {
@@ -209,7 +208,7 @@ func TestCountOfAPanic(t *testing.T) {
 		store := memory(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		p := policy.Config{Name: "p", Limits: limits("9/h"), Count: tc.count, Settle: policy.Settle{Header: "X-Cost"}}
-		h := serving(t, store, set(t, p), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		h := serving(t, heeding(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			if tc.wrote != 0 {
 				w.WriteHeader(tc.wrote)
 			}

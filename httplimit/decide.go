@@ -165,11 +165,9 @@ func (m *Middleware) countDenied(r *http.Request, in *inquiry, asks []policy.Ask
 			continue
 		}
 		counting = append(counting, a)
-		for i, rq := range in.q.Requests[a.From:a.To] {
-			if !isSlot(&rq) {
-				rq.Verb = weir.Charge
-				rs, at = append(rs, rq), append(at, a.From+i)
-			}
+		for i := a.From; i < a.To; i++ {
+			rs, at = append(rs, in.q.Requests[i]), append(at, i)
+			rs[len(rs)-1].Verb = weir.Charge
 		}
 	}
 	if len(rs) == 0 {

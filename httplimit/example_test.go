@@ -58,3 +58,51 @@ func ExampleParseFields() {
 	// draft-06 <nil>
 	// [Ratelimit-Limit Ratelimit-Remaining Ratelimit-Reset Ratelimit-Policy]
 }
+
+// Three wrong passwords an hour; who knows it signs in as often as they like.
+func ExampleMiddleware_Wrap() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	p, err := policy.New(policy.Config{
+		Name:   "guessing",
+		Key:    []policy.KeyPart{{Source: policy.ClientIP}},
+		Limits: []weir.Limit{weir.MustLimit("3/h")},
+		Count:  policy.CountFailures,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set, err := policy.NewSet(p)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m, err := httplimit.New(store, set, httplimit.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	signIn := m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	for _, password := range []string{"secret", "a", "secret", "b", "c", "d", "secret"} {
+		w := httptest.NewRecorder()
+		signIn.ServeHTTP(w, httptest.NewRequest("POST", "/?password="+password, nil))
+		fmt.Println(password, w.Code)
+	}
+	// Output:
+	// secret 200
+	// a 401
+	// secret 200
+	// b 401
+	// c 401
+	// d 429
+	// secret 429
+}

@@ -55,6 +55,24 @@ func answering(d weir.Decision) fakeStore {
 	}
 }
 
+// heeding is s as a store that asks nothing for a context that has ended.
+func heeding(s weir.Store) fakeStore {
+	return fakeStore{
+		do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			if err := ctx.Err(); err != nil {
+				return weir.Decision{}, err
+			}
+			return s.Do(ctx, r)
+		},
+		doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			return s.DoAll(ctx, rs, ds)
+		},
+	}
+}
+
 // memory is a memory store that ends with the test.
 func memory(t testing.TB) weir.Store {
 	t.Helper()

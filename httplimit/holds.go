@@ -93,7 +93,6 @@ func (in *inquiry) keep(store weir.Store, asks []policy.Ask) {
 			if rq.ID == "" {
 				continue
 			}
-			rq.From = nil // it is carried over already
 			one := hold{store: store, request: rq, policy: a.Policy, key: a.Key, shadow: in.shadow(&a)}
 			if !isSlot(&rq) {
 				h.tokens = append(h.tokens, one)

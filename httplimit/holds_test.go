@@ -193,3 +193,50 @@ func TestShadowSlots(t *testing.T) {
 		}
 	})
 }
+
+// TestShorterSlots: a slot that is taken after another of a longer lease is renewed in
+// time.
+func TestShorterSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		h := serving(t, store, set(t,
+			policy.Config{Name: "long", Limits: limits("9 concurrency lease 1h")},
+			policy.Config{Name: "short", Mode: policy.Shadow, Limits: limits("9 concurrency lease 1m")},
+		), httplimit.Config{}, func(http.ResponseWriter, *http.Request) {
+			for step := range 5 {
+				after(50 * time.Minute)
+				for name, limit := range map[string]string{"long": "9 concurrency lease 1h", "short": "9 concurrency lease 1m"} {
+					if got := charged(t, store, name, limit); got != 1 {
+						t.Errorf("step %d: %s holds %d slots, want 1", step, name, got)
+					}
+				}
+			}
+		})
+		get(h, "/", peer)
+	})
+}
+
+// TestGoneInTheDelay: who goes away before the handler is reached pays for no answer,
+// and holds no slot.
+func TestGoneInTheDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		h := serving(t, heeding(store), set(t,
+			policy.Config{Name: "queue", Limits: limits("1/m leaky_bucket burst 5 queue")},
+			policy.Config{Name: "slots", Limits: limits("9 concurrency lease 1h")},
+			policy.Config{Name: "told", Limits: limits(budget), Settle: policy.Settle{Header: "X-Cost"}},
+		), httplimit.Config{}, func(http.ResponseWriter, *http.Request) {})
+		get(h, "/", peer)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+		r.RemoteAddr = peer
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if slots, told := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "told", budget); w.Code != 503 || slots != 0 || told != 1 {
+			t.Errorf("%d, %d slots, %d told, want 503, 0 and the 1 of the request before", w.Code, slots, told)
+		}
+	})
+}

@@ -301,6 +301,29 @@ func TestDelay(t *testing.T) {
 	})
 }
 
+// TestNoDelayOfTheLast: a request that is let through undecided is not held back for as
+// long as the one before.
+func TestNoDelayOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		delaying := answering(weir.Decision{OK: true, Delay: time.Minute})
+		store := fakeStore{doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+			if err != nil {
+				return false, err
+			}
+			return delaying.DoAll(ctx, rs, ds)
+		}}
+		h := wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("1/s", "2/s")}), httplimit.Config{})
+		for _, want := range []time.Duration{time.Minute, 0} {
+			start := time.Now()
+			if w := get(h, "/", peer); w.Code != 200 || time.Since(start) != want {
+				t.Errorf("%d after %v with error %v, want 200 after %v", w.Code, time.Since(start), err, want)
+			}
+			err = weir.ErrUnavailable
+		}
+	})
+}
+
 func TestDelayEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := answering(weir.Decision{OK: true, Delay: time.Hour})
@@ -313,9 +336,10 @@ func TestDelayEndsWithTheClient(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
-		if got := time.Since(start); served || got != time.Minute {
-			t.Errorf("served = %v after %v, want an unserved request after 1m", served, got)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil).WithContext(ctx))
+		if got := time.Since(start); served || got != time.Minute || w.Code != 503 {
+			t.Errorf("served = %v with %d after %v, want an unserved 503 after 1m", served, w.Code, got)
 		}
 	})
 }

@@ -112,7 +112,7 @@ func TestWatchedFlush(t *testing.T) {
 // TestWatchedHijack: a connection that is taken over is a success.
 func TestWatchedHijack(t *testing.T) {
 	for count, want := range map[policy.Count]int64{policy.CountFailures: 0, policy.CountSuccesses: 1} {
-		srv, cost := listening(t, false, policy.Config{Count: count}, func(w http.ResponseWriter, _ *http.Request) {
+		srv, cost := listening(t, false, policy.Config{Count: count, Failures: []policy.StatusRange{{First: 200, Last: 599}}}, func(w http.ResponseWriter, _ *http.Request) {
 			conn, rw, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Errorf("Hijack: %v", err)
@@ -245,14 +245,19 @@ func TestSettleByTrailer(t *testing.T) {
 // quiet is a log of servers whose handlers misbehave on purpose.
 var quiet = log.New(io.Discard, "", 0)
 
-// TestFirstStatusCounts: of several the first, but for those that only inform.
+// TestFirstStatusCounts: of several the first, but for those that only inform; 0 is a
+// flush.
 func TestFirstStatusCounts(t *testing.T) {
 	for _, tc := range []struct {
 		codes []int
 		want  int64
-	}{{[]int{103, 500}, 1}, {[]int{103, 100, 200}, 0}, {[]int{200, 500}, 0}, {[]int{500, 200}, 1}, {[]int{103}, 0}} {
+	}{{[]int{103, 500}, 1}, {[]int{103, 100, 200}, 0}, {[]int{200, 500}, 0}, {[]int{500, 200}, 1}, {[]int{103}, 0}, {[]int{0, 500}, 0}} {
 		srv, cost := listening(t, false, byStatus, func(w http.ResponseWriter, _ *http.Request) {
 			for _, code := range tc.codes {
+				if code == 0 {
+					w.(http.Flusher).Flush()
+					continue
+				}
 				w.WriteHeader(code)
 			}
 			_, _ = io.WriteString(w, "body")

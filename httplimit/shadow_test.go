@@ -138,8 +138,12 @@ func TestEventTellsTheCost(t *testing.T) {
 
 // TestCostOfNothing: nothing cannot be reserved, and is charged what the answer tells.
 func TestCostOfNothing(t *testing.T) {
-	store := memory(t)
-	h := serving(t, store, set(t,
+	store, settled := memory(t), 0
+	counted := fakeStore{doAll: store.DoAll, do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		settled++
+		return store.Do(ctx, r)
+	}}
+	h := serving(t, counted, set(t,
 		policy.Config{Name: "s", Limits: limits(budget), CostOf: costly{}, Settle: policy.Settle{Header: "X-Cost"}},
 		policy.Config{Name: "f", Limits: limits(budget), CostOf: costly{}, Count: policy.CountSuccesses},
 		policy.Config{Name: "c", Limits: limits("1 concurrency"), CostOf: costly{}},
@@ -149,6 +153,9 @@ func TestCostOfNothing(t *testing.T) {
 	})
 	if w := get(h, "/200", peer); w.Code != 200 {
 		t.Fatalf("%d, want 200", w.Code)
+	}
+	if settled != 1 {
+		t.Errorf("the store is asked %d times after the answer, want once", settled)
 	}
 	for name, want := range map[string]int64{"s": 5, "f": 0} {
 		if got := charged(t, store, name, budget); got != want {

@@ -51,10 +51,8 @@ func (m *Middleware) inTurn(r *http.Request, in *inquiry, asks []policy.Ask) (Ou
 				return Denied, err
 			}
 		}
-		if t.first() {
-			if _, gone := pause(ctx, nil, retry); gone != nil {
-				return FailedClosed, gone
-			}
+		if _, gone := pause(ctx, nil, retry); gone != nil {
+			return FailedClosed, gone
 		}
 	}
 }
@@ -92,18 +90,7 @@ type turn struct {
 	place *list.Element
 }
 
-// first reports whether the turn has come.
-func (t *turn) first() bool {
-	select {
-	case <-t.come:
-		return true
-	default:
-		return false
-	}
-}
-
-// awaited is the first of asks whose policy has requests wait and for whose key one
-// waits, or nil.
+// awaited is the first of asks for whose key somebody waits, or nil.
 func (m *room) awaited(asks []policy.Ask) *policy.Ask {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +98,7 @@ func (m *room) awaited(asks []policy.Ask) *policy.Ask {
 		return nil
 	}
 	for i := range asks {
-		if m.queues[asks[i].Key] != nil && asks[i].Policy.Config().OnDenied.Wait > 0 {
+		if m.queues[asks[i].Key] != nil {
 			return &asks[i]
 		}
 	}
