@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/floodweir/weir/cmd/weir/internal/explain"
+	"github.com/floodweir/weir/memstore"
+)
+
+// defaultAdmin is the admin door that `weir explain` asks.
+const defaultAdmin = "http://127.0.0.1:9090"
+
+// explaining is what `weir explain` was asked.
+type explaining struct {
+	q                explain.Question
+	headers          []string
+	admin, tokenFile string
+	output           string
+}
+
+func (w *world) explain() *cobra.Command {
+	var e explaining
+	c := &cobra.Command{
+		Use:   "explain [FILE] --url URL",
+		Short: "Say what would become of a request, and why, without taking anything",
+		Long: "Say which policies a request falls under, or why not, whose bucket it draws from, which limit\n" +
+			"decides, and when it would pass. Nothing is taken.\n\n" +
+			"A running program is asked at its admin door (--admin, else WEIR_ADMIN, else " + defaultAdmin + "). With\n" +
+			"FILE nobody is asked: the policies are those of FILE (- is standard input), and every bucket is full.\n\n" +
+			"Exit codes: 0 would go through, 1 would be denied, 2 nothing can be said or wrong usage.",
+		Example: "  weir explain --url /api/users --ip 203.0.113.7\n" +
+			"  weir explain weir.yaml --url https://shop.example/login --method POST -H 'X-Plan: free'",
+		Args: usage(cobra.MaximumNArgs(1)),
+	}
+	f := c.Flags()
+	f.StringVar(&e.q.URL, "url", "", "the `URL` of the request, or its path and query")
+	f.StringVarP(&e.q.Method, "method", "X", "", "the `METHOD` of the request; GET if not said")
+	f.StringVar(&e.q.Host, "host", "", "the `HOST` that the request is for, if --url is a path")
+	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; repeat it for several")
+	f.StringVar(&e.q.ClientIP, "ip", "", "the `ADDRESS` of the client")
+	f.StringVar(&e.admin, "admin", "", "ask the admin door at `URL`")
+	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin door; else WEIR_ADMIN_TOKEN_FILE")
+	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the answer: text or json")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		answer, err := w.explanation(c.Context(), &e, args)
+		var x *exit
+		switch {
+		case errors.As(err, &x):
+			return err
+		case err != nil:
+			return &exit{exitTrouble, err}
+		}
+		return w.tell(e.output, answer)
+	}
+	return c
+}
+
+// explanation is the answer, be it that of a program or our own.
+func (w *world) explanation(ctx context.Context, e *explaining, args []string) (*explain.Answer, error) {
+	switch {
+	case e.q.URL == "":
+		return nil, errors.New("explain: --url: want a URL or a path such as /api/users, got none")
+	case e.output != "text" && e.output != "json":
+		return nil, fmt.Errorf("explain: --output %q: want text or json", e.output)
+	case len(args) == 1 && (e.admin != "" || e.tokenFile != ""):
+		return nil, errors.New("explain: FILE and --admin or --token-file: want one of them, got both")
+	}
+	var err error
+	if e.q.Headers, err = explain.ParseHeaders(e.headers); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if len(args) == 0 {
+		return w.askAdmin(ctx, e)
+	}
+	file, _, err := w.good(args[0])
+	if err != nil {
+		return nil, &exit{code: exitTrouble, err: errors.Unwrap(err)} // what is wrong is said already
+	}
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return explain.Explain(ctx, store, file.Policies, e.q)
+}
+
+// askAdmin asks a running program.
+func (w *world) askAdmin(ctx context.Context, e *explaining) (*explain.Answer, error) {
+	admin, err := adminURL(e.admin, w.getenv)
+	if err != nil {
+		return nil, err
+	}
+	token, err := w.adminToken(e.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(e.q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, admin.JoinPath("v1", "explain").String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("explain: cannot ask %s: %w: is `weir serve` running there? Choose another with --admin, or name a FILE", admin.Redacted(), cause(err))
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return nil, fmt.Errorf("explain: %s: %w", admin.Redacted(), err)
+	}
+	if res.StatusCode != http.StatusOK {
+		var p struct{ Title, Detail string }
+		if json.Unmarshal(data, &p) != nil || p.Title == "" {
+			return nil, fmt.Errorf("explain: %s answers %s: this is no admin door of a Weir", admin.Redacted(), res.Status)
+		}
+		return nil, fmt.Errorf("explain: %s: %s: %s", admin.Redacted(), p.Title, strings.TrimPrefix(p.Detail, "explain: "))
+	}
+	var a explain.Answer
+	if err := json.Unmarshal(data, &a); err != nil || a.Verdict == "" {
+		return nil, fmt.Errorf("explain: %s: the answer is not that of a Weir", admin.Redacted())
+	}
+	return &a, nil
+}
+
+// adminURL is the admin door to ask: that of a flag, else WEIR_ADMIN, else
+// defaultAdmin.
+func adminURL(flag string, env func(string) string) (*url.URL, error) {
+	where, value := "--admin", flag
+	if value == "" {
+		where, value = "WEIR_ADMIN", env("WEIR_ADMIN")
+	}
+	if value == "" {
+		value = defaultAdmin
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("explain: %s %q: want http://HOST:PORT or https://HOST:PORT", where, value)
+	}
+	return u, nil
+}
+
+// adminToken is the token in a file; "" for no file.
+func (w *world) adminToken(file string) (string, error) {
+	where := "--token-file"
+	if file == "" {
+		where, file = "WEIR_ADMIN_TOKEN_FILE", w.getenv("WEIR_ADMIN_TOKEN_FILE")
+	}
+	if file == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("explain: %s: %w", where, err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("explain: %s %q: want a file with one line, the token", where, file)
+	}
+	return token, nil
+}
+
+// tell prints an explanation and ends the process as it says.
+func (w *world) tell(output string, a *explain.Answer) error {
+	var err error
+	if output == "json" {
+		err = json.NewEncoder(w.stdout).Encode(a)
+	} else {
+		err = a.WriteText(w.stdout)
+	}
+	switch {
+	case err != nil:
+		return &exit{exitTrouble, err}
+	case a.Verdict == explain.Denied && (a.Denial == nil || a.Denial.Wait == 0):
+		return &exit{code: exitDenied}
+	case a.Verdict == explain.Undecided:
+		return &exit{code: exitTrouble}
+	}
+	return nil
+}
