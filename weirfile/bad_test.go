@@ -40,6 +40,38 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// TestPlacesInExpressions: a fault of an expression stands where the file has it,
+// however the text is quoted.
+func TestPlacesInExpressions(t *testing.T) {
+	data, err := os.ReadFile("testdata/bad/expressions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = weirfile.Parse("f.yaml", data)
+	var errs weirfile.Errors
+	if !errors.As(err, &errs) {
+		t.Fatal(err)
+	}
+	lines, exact, around := strings.Split(string(data), "\n"), 0, 0
+	for _, e := range errs {
+		_, name, ok := strings.Cut(e.Want, "undeclared reference to '")
+		if name, _, _ = strings.Cut(name, "'"); !ok {
+			continue
+		}
+		switch rest := string([]rune(lines[e.Line-1])[e.Column-1:]); {
+		case strings.HasPrefix(rest, name):
+			exact++
+		case strings.Contains("&gone > |2 \\", rest[:1]): // where the text begins, or a line is escaped
+			around++
+		default:
+			t.Errorf("%v: the file has %s there", e, rest)
+		}
+	}
+	if exact != 14 || around != 3 {
+		t.Errorf("%d exact places and %d close ones, want 14 and 3", exact, around)
+	}
+}
+
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	if *update {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/floodweir/weir/weirfile/internal/grammar"
 )
 
 // This file alone knows the YAML package. What reads a file works on nodes, which
@@ -28,6 +28,8 @@ const (
 
 type decoder struct {
 	name   string
+	data   []byte
+	lines  []string // of data, once they are asked for
 	errs   Errors
 	budget int    // of values that may still be looked at
 	bomb   *Error // that it ran out
@@ -46,12 +48,13 @@ func (d *decoder) failAt(line, column int, field, value, want string) {
 
 // parse is the root of the one document of data, or nil if it has faults.
 func (d *decoder) parse(data []byte) *node {
+	d.data = data
 	if len(data) > MaxSize {
 		d.failAt(1, 1, "", fmt.Sprintf("more than %d bytes", MaxSize), fmt.Sprintf("want a file of at most %d bytes", MaxSize))
 		return nil
 	}
 	if i, what := foreign(data); what != "" {
-		line, column := place(data, i)
+		line, column := lineOf(data, i)
 		d.failAt(line, column, "", what, "want text in UTF-8 without control characters")
 		return nil
 	}
@@ -77,7 +80,7 @@ func size(n *node) int {
 	return all
 }
 
-const wantSomething = "want policies, store, gateway or http, got an empty file"
+const wantSomething = "want policies, store, gateway or another section, got an empty file"
 
 // foreign is the first place that is no text, and what stands there.
 func foreign(data []byte) (at int, what string) {
@@ -94,8 +97,8 @@ func foreign(data []byte) (at int, what string) {
 	return 0, ""
 }
 
-// place is the line and column of the byte i.
-func place(data []byte, i int) (line, column int) {
+// lineOf is the line and column of the byte i.
+func lineOf(data []byte, i int) (line, column int) {
 	before := string(data[:i])
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
@@ -121,6 +124,8 @@ func (d *decoder) syntax(data []byte, err error) {
 		d.failAt(1, 1, "", "", "want one document, got several: a line of --- begins another")
 	case tabbed(data, line):
 		d.failAt(line, column, "", "a tab", "want spaces: YAML does not indent with tabs")
+	case one.ContextMsg == "while parsing a tag":
+		d.failAt(line, column, "", "a tag", "want a plain value without one: put a text that begins with ! in quotes")
 	default:
 		if one.ContextMsg != "" {
 			text += " " + one.ContextMsg
@@ -181,40 +186,64 @@ func value(n *node) string {
 	return n.Value
 }
 
+// A place is where a value stands and what can stand there. Its node is nil if there
+// is none.
+type place struct {
+	node  *node
+	field string // such as policies[2].limits
+	shape *grammar.Shape
+}
+
+func (p place) there() bool { return p.node != nil }
+
+// failIn notes a fault at p.
+func (d *decoder) failIn(p place, value, want string, args ...any) {
+	d.fail(p.node, p.field, value, want, args...)
+}
+
 // A mapping is the values of a map by key.
 type mapping struct {
-	node   *node
+	place
 	values map[string]*node
 	keys   map[string]*node
 	order  []string
 }
 
-func (m mapping) get(key string) *node { return m.values[key] }
+// at is where a field of the map stands.
+func (m mapping) at(name string) place {
+	shape := m.shape.Of // of a map of any names
+	if m.shape.Kind == grammar.Map {
+		shape = m.shape.Field(name)
+	}
+	return place{m.values[name], join(m.field, name), shape}
+}
 
-// mapping reads a map with the given keys, or any if none are given.
-func (d *decoder) mapping(n *node, field string, known ...string) mapping {
-	m := mapping{node: n, values: map[string]*node{}, keys: map[string]*node{}}
+// mapping reads a map: the fields of its shape, or any.
+func (d *decoder) mapping(p place) mapping {
+	m := mapping{place: p, values: map[string]*node{}, keys: map[string]*node{}}
+	n, known := p.node, p.shape.Names()
 	if n.Kind != yaml.MappingNode {
 		want := "want a map"
 		if len(known) > 0 {
 			want += " with " + list(known)
 		}
-		d.fail(n, field, value(n), "%s", want)
+		d.failIn(p, value(n), "%s", want)
 		return m
 	}
-	d.untagged(n, field)
+	d.untagged(p)
+	before := len(d.errs)
 	for i := 0; i+1 < len(n.Content) && !d.spent(); i += 2 {
 		k, v := d.follow(n.Content[i]), d.follow(n.Content[i+1])
 		at := n.Content[i]
 		switch {
 		case k.Tag == "!!merge":
-			d.fail(at, field, `"<<"`, "want the fields themselves: merge keys are not read")
+			d.fail(at, p.field, `"<<"`, "want the fields themselves: merge keys are not read")
 			continue
 		case k.Kind != yaml.ScalarNode || k.Tag != "!!str":
-			d.fail(at, field, value(k), "want text as the name of a field")
+			d.fail(at, p.field, value(k), "want text as the name of a field")
 			continue
 		}
-		name := join(field, k.Value)
+		name := join(p.field, k.Value)
 		if first := m.keys[k.Value]; first != nil {
 			d.fail(at, name, "", "want every field once: it stands at %s:%d:%d already", d.name, first.Line, first.Column)
 			continue
@@ -227,7 +256,25 @@ func (d *decoder) mapping(n *node, field string, known ...string) mapping {
 		m.values[k.Value] = v
 		m.order = append(m.order, k.Value)
 	}
+	if len(d.errs) == before { // or what seems to be missing may only be misspelled
+		d.complete(m)
+	}
 	return m
+}
+
+// complete notes what is missing in a map that was read.
+func (d *decoder) complete(m mapping) {
+	for _, f := range m.shape.Fields {
+		if f.Required && m.keys[f.Name] == nil {
+			d.fail(m.node, join(m.field, f.Name), "", "%s", f.Shape.Want)
+		}
+	}
+	if len(m.shape.OneOf) > 0 && !slices.ContainsFunc(m.shape.OneOf, func(name string) bool { return m.keys[name] != nil }) {
+		d.failIn(m.place, "", "%s", m.shape.Want)
+	}
+	if m.shape.NotEmpty && len(m.keys) == 0 {
+		d.failIn(m.place, "an empty map", "%s", m.shape.Want)
+	}
 }
 
 func (d *decoder) unknown(at *node, field, name string, known []string) {
@@ -254,98 +301,42 @@ func join(field, name string) string {
 }
 
 // untagged refuses a tag such as !!binary.
-func (d *decoder) untagged(n *node, field string) bool {
-	if n.Style&yaml.TaggedStyle == 0 {
+func (d *decoder) untagged(p place) bool {
+	if p.node.Style&yaml.TaggedStyle == 0 {
 		return true
 	}
-	d.fail(n, field, quoted(n.Tag), "want a plain value without a tag")
+	d.failIn(p, quoted(p.node.Tag), "want a plain value without a tag: put a text that begins with ! in quotes")
 	return false
 }
 
-// elements are the elements of a list that is not empty, or n itself as the only
-// one where that is allowed.
-func (d *decoder) elements(n *node, field, want string, orOne bool) []*node {
-	if n.Kind != yaml.SequenceNode {
-		if orOne && kind(n) != "nothing" {
-			return []*node{n}
-		}
-		d.fail(n, field, value(n), "%s", want)
+// elements are the elements of a list that is not empty, or the value itself as the
+// only one where that is allowed.
+func (d *decoder) elements(p place) []place {
+	if !p.there() {
 		return nil
 	}
-	d.untagged(n, field)
-	if len(n.Content) == 0 {
-		d.fail(n, field, "an empty list", "%s", want)
+	n := p.node
+	if n.Kind != yaml.SequenceNode {
+		if p.shape.Kind == grammar.ListOrOne && kind(n) != "nothing" {
+			return []place{{n, element(p.field, 0), p.shape.Of}}
+		}
+		d.failIn(p, value(n), "%s", p.shape.Want)
+		return nil
 	}
-	var es []*node
-	for _, e := range n.Content {
+	d.untagged(p)
+	if len(n.Content) == 0 {
+		d.failIn(p, "an empty list", "%s", p.shape.Want)
+	}
+	var all []place
+	for i, e := range n.Content {
 		if d.spent() {
 			break
 		}
-		es = append(es, d.follow(e))
+		all = append(all, place{d.follow(e), element(p.field, i), p.shape.Of})
 	}
-	return es
+	return all
 }
 
-// scalar is the text of a value of any type but nothing.
-func (d *decoder) scalar(n *node, field, want string) (string, bool) {
-	if kind(n) != "a value" {
-		d.fail(n, field, value(n), "%s", want)
-		return "", false
-	}
-	return n.Value, d.untagged(n, field)
-}
-
-// text is a text that is not empty.
-func (d *decoder) text(n *node, field, want string) (string, bool) {
-	s, ok := d.scalar(n, field, want)
-	switch {
-	case !ok:
-		return "", false
-	case n.Tag != "!!str":
-		d.fail(n, field, value(n), "%s, as text: put it in quotes", want)
-		return "", false
-	case s == "":
-		d.fail(n, field, `""`, "%s", want)
-		return "", false
-	}
-	return s, true
-}
-
-// integer is a whole number.
-func (d *decoder) integer(n *node, field string, least, most int64) (int64, bool) {
-	want := fmt.Sprintf("want a whole number from %d to %d", least, most)
-	s, ok := d.scalar(n, field, want)
-	if !ok {
-		return 0, false
-	}
-	i, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
-	if n.Tag != "!!int" || err != nil || len(s) > 1 && s[0] == '0' || i < least || i > most {
-		d.fail(n, field, value(n), "%s", want)
-		return 0, false
-	}
-	return i, true
-}
-
-// boolean is true or false.
-func (d *decoder) boolean(n *node, field string) bool {
-	s, ok := d.scalar(n, field, "want true or false")
-	if ok && (n.Tag != "!!bool" || s != "true" && s != "false") {
-		d.fail(n, field, value(n), "want true or false")
-	}
-	return s == "true"
-}
-
-// duration is a time from least to most.
-func (d *decoder) duration(n *node, field string, least, most time.Duration) time.Duration {
-	want := fmt.Sprintf("want a time such as 30s, from %v to %v", least, most)
-	s, ok := d.scalar(n, field, want)
-	if !ok {
-		return 0
-	}
-	t, err := time.ParseDuration(s)
-	if err != nil || t < least || t > most || n.Tag != "!!str" {
-		d.fail(n, field, value(n), "%s", want)
-		return 0
-	}
-	return t
-}
+// element is the name of the i-th element of a list. A value that stands for a list
+// is its first element.
+func element(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/internal/grammar"
 )
 
 // A File is what a policy file says. What the file does not mention is zero: the
@@ -151,23 +152,16 @@ func Parse(name string, data []byte) (*File, error) {
 }
 
 func (d *decoder) file(root *node, f *File) {
-	m := d.mapping(root, "", "store", "gateway", "http", "policies")
-	if n := m.get("store"); n != nil {
-		f.Store = d.store(n, "store")
-	}
-	if n := m.get("gateway"); n != nil {
-		d.gateway(n, &f.Gateway)
-	}
-	if n := m.get("http"); n != nil {
-		door := d.mapping(n, "http", "listen")
-		if n := door.get("listen"); n != nil {
-			f.HTTP.Listen = d.listen(n, "http.listen")
-		}
-	}
+	m := d.mapping(place{root, "", grammar.File})
+	f.Store = d.store(m.at("store"))
+	d.failover(m.at("failover"), &f.Failover)
+	d.gateway(m.at("gateway"), &f.Gateway)
+	d.http(m.at("http"), &f.HTTP)
+	d.grpc(m.at("grpc"), &f.GRPC)
+	d.door(m.at("resp"), &f.RESP)
+	d.door(m.at("admin"), &f.Admin)
 	f.Policies = new(policy.Set)
-	if n := m.get("policies"); n != nil {
-		if set := d.policies(n); set != nil {
-			f.Policies = set
-		}
+	if set := d.policies(m.at("policies")); set != nil {
+		f.Policies = set
 	}
 }

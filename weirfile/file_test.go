@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
@@ -31,32 +32,19 @@ func TestExampleFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "store %s\ngateway %s, fields %s, jitter %v, client %v %v\nhttp %s\n", f.Store, f.Gateway.Listen, f.Gateway.Fields, f.Gateway.RetryJitter,
-		f.Gateway.Client.Trusted, f.Gateway.Client.Header, f.HTTP.Listen)
+	fmt.Fprintf(&b, "store %s, failover %+v\ngateway %s, fields %s, jitter %v, client %v %v\n", f.Store, f.Failover, f.Gateway.Listen, f.Gateway.Fields, f.Gateway.RetryJitter,
+		f.Gateway.Client.Trusted, f.Gateway.Client.Header)
+	fmt.Fprintf(&b, "http %s, client %v %v\ngrpc %+v\nresp %s, admin %s\n", f.HTTP.Listen, f.HTTP.Client.Trusted, f.HTTP.Client.Header, f.GRPC, f.RESP.Listen, f.Admin.Listen)
 	for _, r := range f.Gateway.Routes {
 		fmt.Fprintf(&b, "route %q%s to %s, timeout %v\n", r.Host, r.Path, r.Upstream, r.Timeout)
 	}
 	for _, p := range f.Policies.Policies() {
 		c := p.Config()
-		fmt.Fprintf(&b, "policy %s %s: %v by %v, cost %d, %s on store errors, denied %+v, match %v, overrides %v\n",
-			c.Name, c.Mode, c.Limits, c.Key, c.Cost, c.OnStoreError, c.OnDenied, c.Match, c.Overrides)
+		fmt.Fprintf(&b, "policy %s %s %d%%: %v by %v, carry %d, candidate %v, overrides %v\n", c.Name, c.Mode, c.Percent, c.Limits, c.Key, c.Carry, c.Candidate, c.Overrides)
+		fmt.Fprintf(&b, "  match %v\n  cost %d or %v, settled by %+v, count %s of %v\n  denied %+v, %s on store errors\n",
+			c.Match, c.Cost, c.CostOf, c.Settle, c.Count, c.Failures, c.OnDenied, c.OnStoreError)
 	}
 	golden(t, "testdata/example.golden", b.String())
-}
-
-// TestExampleFileHasEveryField: what can be said is said there.
-func TestExampleFileHasEveryField(t *testing.T) {
-	data, err := os.ReadFile("../weir.example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range strings.Fields(`store gateway listen routes path host upstream timeout trusted_proxies client_header headers retry_jitter http
-		policies name match paths methods hosts key limits cost on_denied status body content_type on_store_error mode overrides rate calendar algorithm
-		lease burst queue`) {
-		if !strings.Contains(string(data), field+":") {
-			t.Errorf("weir.example.yaml does not show %s", field)
-		}
-	}
 }
 
 func TestLimitForms(t *testing.T) {
@@ -88,15 +76,127 @@ func TestLimitForms(t *testing.T) {
 
 func TestMatchForms(t *testing.T) {
 	for yaml, want := range map[string]string{
-		`/api/*`:                             `{[] [] [/api/*] map[]}`,
-		`"/users/{id}"`:                      `{[] [] [/users/{id}] map[]}`,
-		`{ paths: /a, methods: [GET, PUT] }`: `{[GET PUT] [] [/a] map[]}`,
-		`{ hosts: a.example, headers: { X-A: a, X-B: [b, c] } }`: `{[] [a.example] [] map[X-A:[a] X-B:[b c]]}`,
+		`/api/*`:                             `{[] [] [/api/*] map[] <nil>}`,
+		`"/users/{id}"`:                      `{[] [] [/users/{id}] map[] <nil>}`,
+		`{ paths: /a, methods: [GET, PUT] }`: `{[GET PUT] [] [/a] map[] <nil>}`,
+		`{ hosts: a.example, headers: { X-A: a, X-B: [b, c] } }`:          `{[] [a.example] [] map[X-A:[a] X-B:[b c]] <nil>}`,
+		`request.path.startsWith("/api/")`:                                `{[] [] [] map[] request.path.startsWith("/api/")}`,
+		`'client.ip != "::1" || request.method == "PUT"'`:                 `{[] [] [] map[] client.ip != "::1" || request.method == "PUT"}`,
+		`{ paths: /a, where: 'request.headers["x-plan"] != "gold"' }`:     `{[] [] [/a] map[] request.headers["x-plan"] != "gold"}`,
+		"{ where: 'request.query.q.size() > 100' }":                       `{[] [] [] map[] request.query.q.size() > 100}`,
+		"|\n      request.method == 'PUT' &&\n      request.path != '/a'": "{[] [] [] map[] request.method == 'PUT' &&\nrequest.path != '/a'}",
 	} {
-		f := parse(t, "policies: [{ name: a, key: client.ip, limits: 1/s, match: "+yaml+" }]")
+		f := parse(t, "policies:\n  - name: a\n    key: client.ip\n    limits: 1/s\n    match: "+yaml)
 		if got := fmt.Sprint(f.Policies.Policy("a").Config().Match); got != want {
 			t.Errorf("match: %s = %s, want %s", yaml, got, want)
 		}
+	}
+}
+
+func TestKeyForms(t *testing.T) {
+	for yaml, want := range map[string]string{
+		`client.ip/56`:                   `[client.ip/56]`,
+		`claim:sub`:                      `[claim:sub]`,
+		`claim:org.id@X-Jwt-Payload`:     `[claim:org.id@X-Jwt-Payload]`,
+		`cel:request.host.split(".")[0]`: `[cel:request.host.split(".")[0]]`,
+		`["const:a: b", 'cel: request.method + ":" + client.ip']`: `[const:a: b cel: request.method + ":" + client.ip]`,
+	} {
+		f := parse(t, "policies:\n  - name: a\n    limits: 1/s\n    key: "+yaml)
+		if got := fmt.Sprint(f.Policies.Policy("a").Config().Key); got != want {
+			t.Errorf("key: %s = %s, want %s", yaml, got, want)
+		}
+	}
+}
+
+func TestCostForms(t *testing.T) {
+	for yaml, want := range map[string]string{
+		`5`:                                  `5 <nil> {}`,
+		`1_000`:                              `1000 <nil> {}`,
+		`int(request.headers["x-cost"])`:     `1 int(request.headers["x-cost"]) {}`,
+		`{ header: X-Tokens-Used }`:          `1 <nil> {X-Tokens-Used }`,
+		`{ estimate: 5, header: X-Cost }`:    `5 <nil> {X-Cost }`,
+		`{ estimate: 5, json: usage.total }`: `5 <nil> { usage.total}`,
+		`{ estimate: "size(request.query.q)", json: n }`: `1 size(request.query.q) { n}`,
+	} {
+		f := parse(t, "policies:\n  - name: a\n    key: client.ip\n    limits: 1000/s\n    cost: "+yaml)
+		c := f.Policies.Policy("a").Config()
+		if got := fmt.Sprintf("%d %v {%s %s}", c.Cost, c.CostOf, c.Settle.Header, c.Settle.JSON); got != strings.Replace(want, "{}", "{ }", 1) {
+			t.Errorf("cost: %s = %s, want %s", yaml, got, want)
+		}
+	}
+}
+
+// TestPolicyForms: what else a policy can say.
+func TestPolicyForms(t *testing.T) {
+	f := parse(t, `
+policies:
+  - name: a
+    key: [client.ip, "header:X-User"]
+    limits: 10/s
+    count: failures
+    failures: [401, 403, 5XX, "407-499", 404-406]
+    on_denied: { redirect: /busy, headers: { X-A: b }, wait: 300ms }
+    on_store_error: local
+    percent: 10
+    candidate: [20/s, 1000/h]
+    carry: as_is
+    overrides: [{ key: [10.0.0.0/8, "*"], limits: 100/s }, { key: ["*", "team-*"], limits: [50/s] }]
+  - { name: b, key: client.ip, limits: 1/s, count: all, carry: reset, on_store_error: closed }
+  - { name: c, key: client.ip, limits: 1/s, count: successes, failures: 500, carry: additive, mode: off }
+  - { name: d, key: client.ip, limits: 1/s, carry: proportional, on_denied: { wait: "0" } }
+`)
+	c := f.Policies.Policy("a").Config()
+	if got, want := fmt.Sprint(c.Count, " ", c.Failures), "failures [{401 401} {403 403} {500 599} {407 499} {404 406}]"; got != want {
+		t.Errorf("count and failures = %s, want %s", got, want)
+	}
+	if d := c.OnDenied; d.Redirect != "/busy" || d.Status != 303 || d.Wait != 300*time.Millisecond || d.Headers["X-A"] != "b" {
+		t.Errorf("on_denied = %+v", d)
+	}
+	if c.OnStoreError != policy.Local || c.Percent != 10 || fmt.Sprint(c.Candidate) != "[20/s burst 20 1000/h burst 1000]" || c.Carry != weir.CarryAsIs {
+		t.Errorf("policy = %+v", c)
+	}
+	if got, want := fmt.Sprint(c.Overrides), "[{[10.0.0.0/8 *] [100/s burst 100]} {[* team-*] [50/s burst 50]}]"; got != want {
+		t.Errorf("overrides = %s, want %s", got, want)
+	}
+	b, d := f.Policies.Policy("b").Config(), f.Policies.Policy("d").Config()
+	if b.Count != policy.CountAll || b.Carry != weir.CarryReset || b.OnStoreError != policy.Closed || d.Carry != weir.CarryProportional || d.OnStoreError != policy.Open {
+		t.Errorf("b = %+v, d = %+v", b, d)
+	}
+	if c := f.Policies.Policy("c").Config(); c.Count != policy.CountSuccesses || c.Carry != weir.CarryAdditive || c.Mode != policy.Off {
+		t.Errorf("c = %+v", c)
+	}
+}
+
+func TestDoorForms(t *testing.T) {
+	const text = `
+failover: { deadline: 20ms, nodes: 3 }
+http: { listen: ":8080", trusted_proxies: [10.0.0.0/8, unix], client_header: X-FORWARDED-FOR }
+grpc: { listen: 127.0.0.1:8081, config: limits/config, on_store_error: closed, response_headers: true, shadow_mode: true }
+resp: { listen: 127.0.0.1:6380 }
+admin: { listen: off }
+`
+	f, err := weirfile.Parse("/etc/weir/weir.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Failover != (weirfile.Failover{Deadline: 20 * time.Millisecond, Nodes: 3}) || f.RESP.Listen != "127.0.0.1:6380" || f.Admin.Listen != "off" {
+		t.Errorf("file = %+v", f)
+	}
+	if h := f.HTTP; h.Listen != ":8080" || fmt.Sprint(h.Client.Trusted) != "[10.0.0.0/8]" || !h.Client.TrustUnix || h.Client.Header != "X-Forwarded-For" {
+		t.Errorf("http = %+v", h)
+	}
+	want := weirfile.GRPC{Door: weirfile.Door{Listen: "127.0.0.1:8081"}, Config: "/etc/weir/limits/config", OnStoreError: policy.Closed, ResponseHeaders: true, Shadow: true}
+	if f.GRPC != want {
+		t.Errorf("grpc = %+v, want %+v", f.GRPC, want)
+	}
+	for config, want := range map[string]string{"/abs/c": "/abs/c", "../c": "/etc/c", ".": "/etc/weir"} {
+		f, err := weirfile.Parse("/etc/weir/weir.yaml", []byte("grpc: { config: "+config+" }"))
+		if err != nil || f.GRPC.Config != want {
+			t.Errorf("config %s = %v, %v, want %s", config, f, err, want)
+		}
+	}
+	if f, err := weirfile.Parse("stdin", []byte("grpc: { config: c }")); err != nil || f.GRPC.Config != "c" {
+		t.Errorf("config of stdin = %v, %v, want c", f, err)
 	}
 }
 

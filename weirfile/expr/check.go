@@ -109,11 +109,42 @@ func isToken(s string) bool {
 	return s != ""
 }
 
+// spelling refuses a comparison with what a path or host never is.
+func (c *checker) spelling(subject, with ast.Expr, whole bool) {
+	text, ok := literal(with)
+	if !ok || subject.Kind() != ast.IdentKind {
+		return
+	}
+	name := subject.AsIdent()
+	switch {
+	case name != path && name != host:
+	case strings.ToLower(text) != text:
+		c.fail(with, "want lower case: %s is", name)
+	case name == path && whole && len(text) > 1 && strings.HasSuffix(text, "/"):
+		c.fail(with, "want it without the slash at its end: %s has none", name)
+	case name == path && whole && !strings.HasPrefix(text, "/"):
+		c.fail(with, "want a slash first: %s begins with one", name)
+	}
+}
+
 // call allows patterns and formats only where they stand in the text.
 func (c *checker) call(e ast.NavigableExpr) {
 	call := e.AsCall()
 	args := call.Args()
 	switch call.FunctionName() {
+	case operators.Equals, operators.NotEquals:
+		c.spelling(args[0], args[1], true)
+		c.spelling(args[1], args[0], true)
+	case operators.In:
+		if args[1].Kind() == ast.ListKind {
+			for _, e := range args[1].AsList().Elements() {
+				c.spelling(args[0], e, true)
+			}
+		}
+	case overloads.StartsWith, overloads.EndsWith, overloads.Contains:
+		if call.IsMemberFunction() {
+			c.spelling(call.Target(), args[0], false)
+		}
 	case overloads.Matches:
 		pattern := args[len(args)-1]
 		text, ok := literal(pattern)

@@ -11,7 +11,8 @@
 //
 //	request.method    text, as sent
 //	request.host      text, in lower case without port
-//	request.path      text: one reading of the path, as package policy makes it
+//	request.path      text: one reading of the path, as package policy makes it: in
+//	                  lower case, without a slash at its end but for "/"
 //	request.headers   values by name, without case: request.headers["x-plan"]
 //	request.query     values by name
 //	request.cookies   values by name

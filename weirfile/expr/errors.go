@@ -90,14 +90,10 @@ func named(said string, line []rune, column int) int {
 // plain is a message of CEL in one line, without what only its grammar's author reads.
 func plain(said string) string {
 	said, _, _ = strings.Cut(said, " expecting {")
-	for from, to := range map[string]string{
-		"Syntax error: ":                "syntax error: ",
-		"mismatched input '<EOF>'":      "unexpected end",
-		"for '@in'":                     "for 'in'",
-		"comprehension exceeds nesting": fmt.Sprintf("want at most %d loops in one another: comprehension exceeds nesting", maxNested),
-	} {
-		said = strings.Replace(said, from, to, 1)
-	}
+	said = strings.NewReplacer(
+		"Syntax error: ", "syntax error: ", "mismatched input '<EOF>'", "unexpected end", "'<EOF>'", "the end", "for '@in'", "for 'in'",
+		"comprehension exceeds nesting", fmt.Sprintf("want at most %d loops in one another: comprehension exceeds nesting", maxNested),
+	).Replace(said)
 	switch {
 	case strings.Contains(said, "token recognition error at: '="):
 		said += "; == compares"

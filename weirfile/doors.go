@@ -1,0 +1,140 @@
+package weirfile
+
+import (
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// store reads where state lives. A URL may hold a password, so errors do not quote
+// one with an @ or its parameters.
+func (d *decoder) store(p place) string {
+	s, ok := d.text(p)
+	if !ok || s == "memory" {
+		return s
+	}
+	// Its parameters may name files of certificates, which nobody opens here.
+	address, _, _ := strings.Cut(s, "?")
+	if _, err := redisstore.ParseURL(address); err == nil && !strings.ContainsAny(s, " \t\n\r") {
+		return s
+	}
+	scheme, _, isURL := strings.Cut(s, "://")
+	shown := quoted(address)
+	if strings.Contains(s, "@") {
+		shown = quoted(scheme+"://") + "…"
+		if !isURL {
+			shown = "a text with an @ in it"
+		}
+	}
+	d.failIn(p, shown, "%s", p.shape.Want)
+	return ""
+}
+
+func (d *decoder) failover(p place, f *Failover) {
+	if !p.there() {
+		return
+	}
+	m := d.mapping(p)
+	f.Deadline = d.duration(m.at("deadline"))
+	f.Nodes = int(d.integer(m.at("nodes")))
+}
+
+func (d *decoder) http(p place, h *HTTP) {
+	if !p.there() {
+		return
+	}
+	m := d.mapping(p)
+	h.Listen = d.listen(m.at("listen"))
+	d.client(m, &h.Client)
+}
+
+func (d *decoder) grpc(p place, g *GRPC) {
+	if !p.there() {
+		return
+	}
+	m := d.mapping(p)
+	g.Listen = d.listen(m.at("listen"))
+	if s, ok := d.text(m.at("config")); ok {
+		g.Config = s
+		if !filepath.IsAbs(s) {
+			g.Config = filepath.Join(filepath.Dir(d.name), s)
+		}
+	}
+	mode, _ := d.word(m.at("on_store_error"))
+	g.OnStoreError = policy.FailMode(mode)
+	g.ResponseHeaders = d.boolean(m.at("response_headers"))
+	g.Shadow = d.boolean(m.at("shadow_mode"))
+}
+
+func (d *decoder) door(p place, door *Door) {
+	if p.there() {
+		door.Listen = d.listen(d.mapping(p).at("listen"))
+	}
+}
+
+// listen reads where a door listens.
+func (d *decoder) listen(p place) string {
+	s, ok := d.text(p)
+	if !ok || s == "off" {
+		return s
+	}
+	host, port, err := net.SplitHostPort(s)
+	number, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || strconv.FormatUint(number, 10) != port || strings.ContainsAny(host, " \t\n\r/@?#") {
+		d.failIn(p, quoted(s), "%s", p.shape.Want)
+		return ""
+	}
+	return s
+}
+
+// client reads who is believed about the client's address, and in which header.
+func (d *decoder) client(m mapping, c *httplimit.ClientAddress) {
+	d.trusted(m.at("trusted_proxies"), c)
+	p := m.at("client_header")
+	switch word, ok := d.word(p); {
+	case !ok:
+	case !m.at("trusted_proxies").there():
+		d.failIn(p, quoted(p.node.Value), "want %s with it: the header of anybody else is not read", join(m.field, "trusted_proxies"))
+	case word == "forwarded":
+		c.Header = "Forwarded"
+	default:
+		c.Header = "X-Forwarded-For"
+	}
+}
+
+func (d *decoder) trusted(p place, c *httplimit.ClientAddress) {
+	for _, e := range d.elements(p) {
+		s, ok := d.text(e)
+		if !ok {
+			continue
+		}
+		if s == "unix" {
+			c.TrustUnix = true
+			continue
+		}
+		prefix, err := netip.ParsePrefix(s)
+		if err != nil {
+			a, err := netip.ParseAddr(s)
+			if err != nil || a.Zone() != "" {
+				d.failIn(e, quoted(s), "%s", e.shape.Want)
+				continue
+			}
+			prefix = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen())
+		}
+		if prefix.Addr().Is4In6() {
+			d.failIn(e, quoted(s), "want the prefix as IPv4")
+			continue
+		}
+		if prefix != prefix.Masked() {
+			d.failIn(e, quoted(s), "want a prefix without bits beyond its length: %s", prefix.Masked())
+			continue
+		}
+		c.Trusted = append(c.Trusted, prefix)
+	}
+}

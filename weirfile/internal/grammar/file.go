@@ -1,0 +1,101 @@
+package grammar
+
+import "time"
+
+// File is a whole file.
+var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
+	{Name: "store", Doc: "where the counts live: memory, or the URL of a Redis or Valkey that several processes share", Default: "memory",
+		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000"}, Shape: store},
+	{Name: "failover", Doc: "what happens when the store is slow or gone", Shape: failover},
+	{Name: "gateway", Doc: "the reverse proxy: every request through it falls under the policies", Shape: gateway},
+	{Name: "http", Doc: "the door of programs that ask, and of auth_request, ForwardAuth and forward_auth", Shape: http},
+	{Name: "grpc", Doc: "the door of Envoy's rate limit protocol", Shape: grpc},
+	{Name: "resp", Doc: "the door of CL.THROTTLE, for Redis clients", Shape: door},
+	{Name: "admin", Doc: "the door of those who run the program", Shape: door},
+	{Name: "policies", Doc: "who is limited, how, and what happens then", Shape: &Shape{
+		Kind: List, Of: policies, Want: "want a list of policies, each with name, key and limits",
+	}},
+}}
+
+var store = &Shape{
+	Kind: Text, Def: "store", Pattern: `^(memory|(redis|rediss|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster)://\S+)$`,
+	Want: "want memory, or redis://HOST:PORT, rediss://…, redis+sentinel://… or redis+cluster://HOST:PORT,HOST:PORT",
+}
+
+var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
+	{Name: "deadline", Doc: "how long a decision of the store may take; after it the policy's on_store_error decides", Default: "50ms",
+		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Minute}},
+	{Name: "nodes", Doc: "among how many processes a limit is divided for on_store_error: local", Default: 1,
+		Shape: &Shape{Kind: Integer, Least: 1, Most: 100_000}},
+}}
+
+var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{
+	{Name: "listen", Doc: "where the gateway listens, or off", Default: "127.0.0.1:8000", Shape: listen},
+	{Name: "routes", Doc: "where requests go; the longest path wins, one with a host first", Shape: &Shape{
+		Kind: List, Of: route, Want: "want a list of routes such as { path: /, upstream: http://127.0.0.1:3000 }",
+	}},
+	{Name: "trusted_proxies", Doc: "who is believed about the client's address: addresses, prefixes, unix; nobody if not said", Shape: trusted},
+	{Name: "client_header", Doc: "the one header in which the trusted proxies tell the client's address", Default: "x-forwarded-for", Shape: clientHeader},
+	{Name: "headers", Doc: "how answers tell what is left: off, or legacy (X-RateLimit-*) and one draft of the RateLimit fields",
+		Default: []string{"draft-08", "legacy"}, Shape: fields},
+	{Name: "retry_jitter", Doc: "the most that is added to Retry-After at random, so that clients do not all return at once", Default: "0s",
+		Shape: &Shape{Kind: Duration, Longest: time.Hour}},
+}}
+
+var http = &Shape{Kind: Map, Def: "http", Fields: []Field{
+	{Name: "listen", Doc: "where the HTTP API listens, or off", Default: "127.0.0.1:8080", Shape: listen},
+	{Name: "trusted_proxies", Doc: "who is believed about the request it asks about at /v1/auth: addresses, prefixes, unix; nobody if not said", Shape: trusted},
+	{Name: "client_header", Doc: "the one header in which they tell the client's address", Default: "x-forwarded-for", Shape: clientHeader},
+}}
+
+var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
+	{Name: "listen", Doc: "where the gRPC door listens, or off", Default: "127.0.0.1:8081", Shape: listen},
+	{Name: "config", Doc: "a directory, or a file, of envoyproxy/ratelimit YAML to serve as it is; relative to this file", Examples: []any{"./ratelimit/config"},
+		Shape: &Shape{Kind: Text, Want: "want the path of a directory or file of envoyproxy/ratelimit configuration"}},
+	{Name: "on_store_error", Doc: "the answer when the store gives none; an error if not said, which leaves it to Envoy's failure_mode_deny", Shape: failMode},
+	{Name: "response_headers", Doc: "add RateLimit fields to the answers", Default: false, Shape: boolean},
+	{Name: "shadow_mode", Doc: "decide and count, and let everything through", Default: false, Shape: boolean},
+}}
+
+var door = &Shape{Kind: Map, Def: "door", Fields: []Field{
+	{Name: "listen", Doc: "where the door listens: HOST:PORT, or off", Shape: listen},
+}}
+
+var boolean = &Shape{Kind: Boolean}
+
+var listen = &Shape{
+	Kind: Text, Def: "listen", Pattern: `^(off|.*:[0-9]+)$`, Want: "want HOST:PORT such as 127.0.0.1:8000, :8000 for all addresses, or off",
+}
+
+var route = &Shape{Kind: Map, Def: "route", Fields: []Field{
+	{Name: "path", Doc: "this path and all below it", Default: "/", Shape: &Shape{
+		Kind: Text, Pattern: `^/`, Want: "want a path such as /api, which stands for all below it too",
+	}},
+	{Name: "host", Doc: "requests for this host only", Examples: []any{"api.example.com"}, Shape: &Shape{
+		Kind: Text, Want: "want a host name such as api.example.com, without a port",
+	}},
+	{Name: "upstream", Doc: "the URL that requests go to", Required: true, Examples: []any{"http://127.0.0.1:3000"}, Shape: &Shape{
+		Kind: Text, Pattern: `^([Hh][Tt][Tt][Pp][Ss]?|[Hh]2[Cc])://`,
+		Want: "want a URL such as http://127.0.0.1:3000, of the scheme http, https or h2c, without user, query and fragment",
+	}},
+	{Name: "timeout", Doc: "how long the upstream's answer may take to begin; as long as it takes if not said",
+		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: 24 * time.Hour}},
+}}
+
+var trusted = &Shape{
+	Kind: ListOrOne, Def: "trusted_proxies", Want: "want an address, a prefix such as 10.0.0.0/8, or unix for a proxy on a Unix socket",
+	Of: &Shape{
+		Kind: Text, Pattern: `^(unix|[0-9.]+(/[0-9]+)?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(/[0-9]+)?)$`,
+		Want: "want an address, a prefix such as 10.0.0.0/8, or unix for a proxy on a Unix socket",
+	},
+}
+
+var clientHeader = &Shape{Kind: Word, Def: "client_header", Words: []string{"x-forwarded-for", "forwarded"}, Fold: true}
+
+var fields = &Shape{
+	Kind: ListOrOne, Def: "headers", Want: "want off, or any of legacy and one draft (draft-03, draft-06, draft-07 or draft-08)",
+	Of: &Shape{
+		Kind: Word, Words: []string{"off", "legacy", "draft-03", "draft-06", "draft-07", "draft-08"},
+		Want: "want off, or any of legacy and one draft (draft-03, draft-06, draft-07 or draft-08)",
+	},
+}

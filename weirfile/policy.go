@@ -1,0 +1,257 @@
+package weirfile
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/expr"
+	"github.com/floodweir/weir/weirfile/internal/grammar"
+)
+
+// config reads the fields of a policy.
+func (r *policyReader) config(m mapping) policy.Config {
+	var c policy.Config
+	c.Name, _ = r.text(m.at("name"))
+	r.match(m.at("match"), &c.Match)
+	r.key(m.at("key"), &c)
+	c.Limits = r.limits(m.at("limits"))
+	r.cost(m.at("cost"), &c)
+	word, _ := r.word(m.at("count"))
+	c.Count = policy.Count(word)
+	r.failures(m.at("failures"), &c)
+	r.onDenied(m.at("on_denied"), &c.OnDenied)
+	word, _ = r.word(m.at("on_store_error"))
+	c.OnStoreError = policy.FailMode(word)
+	word, _ = r.word(m.at("mode"))
+	c.Mode = policy.Mode(word)
+	c.Percent = int(r.integer(m.at("percent")))
+	c.Candidate = r.limits(m.at("candidate"))
+	word, _ = r.word(m.at("carry"))
+	for i, w := range grammar.Carries {
+		if w == word {
+			c.Carry = weir.Carry(i)
+		}
+	}
+	r.overrides(m.at("overrides"), &c)
+	return c
+}
+
+func (r *policyReader) limits(p place) []weir.Limit {
+	places := map[string]*node{}
+	limits := r.decoder.limits(p, places)
+	for field, n := range places {
+		r.note(place{n, field, nil})
+	}
+	return limits
+}
+
+func (r *policyReader) match(p place, m *policy.Match) {
+	if !p.there() {
+		return
+	}
+	if p.node.Kind != yaml.MappingNode {
+		s, ok := r.text(p)
+		switch {
+		case !ok:
+		case strings.HasPrefix(s, "/"):
+			m.Paths = []string{s}
+			r.places["match.paths"], r.places["match.paths[0]"] = p.node, p.node
+		case isName(s):
+			r.failIn(p, quoted(s), "%s", p.shape.Want)
+		default:
+			m.Where = compiled(r.decoder, p, s, "", expr.Condition)
+		}
+		return
+	}
+	p.shape = p.shape.As(grammar.Map)
+	fields := r.mapping(p)
+	for name, to := range map[string]*[]string{"paths": &m.Paths, "methods": &m.Methods, "hosts": &m.Hosts} {
+		*to = r.texts(fields.at(name))
+	}
+	if p := fields.at("headers"); p.there() {
+		m.Headers = map[string][]string{}
+		headers := r.mapping(p)
+		for _, name := range headers.order {
+			m.Headers[name] = r.texts(headers.at(name))
+		}
+	}
+	if s, ok := r.text(fields.at("where")); ok {
+		m.Where = compiled(r.decoder, r.note(fields.at("where")), s, "", expr.Condition)
+	}
+}
+
+// isName reports whether s has only what stands in names and paths.
+func isName(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-/*{}", c) {
+			return false
+		}
+	}
+	return s != "true" && s != "false"
+}
+
+// texts reads a list of texts, or one. A fault leaves "" in the place of a text.
+func (r *policyReader) texts(p place) []string {
+	var texts []string
+	for _, e := range r.elements(p) {
+		s, _ := r.text(r.note(e))
+		texts = append(texts, s)
+	}
+	if p.there() {
+		r.note(p)
+	}
+	return texts
+}
+
+func (r *policyReader) key(p place, c *policy.Config) {
+	for _, e := range r.elements(p) {
+		s, ok := r.text(r.note(e))
+		if text, found := strings.CutPrefix(s, "cel:"); found {
+			part := policy.KeyPart{Source: policy.Expression}
+			part.Of = compiled(r.decoder, e, text, "cel:", expr.Text)
+			c.Key = append(c.Key, part)
+			continue
+		}
+		part, err := policy.ParseKeyPart(s)
+		if ok && err != nil {
+			_, want, _ := strings.Cut(err.Error(), ": invalid: ")
+			if strings.HasSuffix(want, "const:TEXT") || s == "cel" { // all that it could be, but for an expression
+				want = p.shape.Want
+			}
+			r.failIn(e, quoted(s), "%s", want)
+		}
+		c.Key = append(c.Key, part)
+	}
+}
+
+func (r *policyReader) cost(p place, c *policy.Config) {
+	if !p.there() {
+		return
+	}
+	if p.node.Kind != yaml.MappingNode {
+		r.tokens(p, c)
+		return
+	}
+	p.shape = p.shape.As(grammar.Map)
+	m := r.mapping(p)
+	for _, name := range m.order {
+		r.note(m.at(name))
+	}
+	if p := m.at("estimate"); p.there() {
+		r.tokens(p, c)
+	}
+	c.Settle.Header, _ = r.text(m.at("header"))
+	c.Settle.JSON, _ = r.text(m.at("json"))
+}
+
+// tokens reads a number of tokens, or an expression that is one.
+func (r *policyReader) tokens(p place, c *policy.Config) {
+	if p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!str" {
+		switch s, ok := r.text(p); {
+		case !ok:
+		case isName(s) && strings.Trim(s, "-0123456789") != "":
+			r.failIn(p, quoted(s), "%s", p.shape.Want)
+		default:
+			c.CostOf = compiled(r.decoder, p, s, "", expr.Measure)
+		}
+		return
+	}
+	number := *p.shape.As(grammar.Integer)
+	if p.node.Tag != "!!int" {
+		number.Want = p.shape.Want
+	}
+	p.shape = &number
+	c.Cost = r.integer(p)
+}
+
+func (r *policyReader) failures(p place, c *policy.Config) {
+	for _, e := range r.elements(p) {
+		r.note(e)
+		s, ok := r.scalar(e, e.shape.Want)
+		status, good := statuses(s)
+		if ok && (!good || e.node.Tag != "!!str" && e.node.Tag != "!!int") {
+			r.failIn(e, value(e.node), "%s", e.shape.Want)
+		}
+		c.Failures = append(c.Failures, status)
+	}
+}
+
+// statuses reads 401, 5xx or 500-504.
+func statuses(s string) (policy.StatusRange, bool) {
+	if len(s) == 3 && strings.EqualFold(s[1:], "xx") && s[0] >= '1' && s[0] <= '5' {
+		from := 100 * int(s[0]-'0')
+		return policy.StatusRange{First: from, Last: from + 99}, true
+	}
+	first, last, ranged := strings.Cut(s, "-")
+	if !ranged {
+		last = first
+	}
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(last)
+	ok := err1 == nil && err2 == nil && len(first) == 3 && len(last) == 3 && a >= 100 && b <= 599 && a <= b
+	return policy.StatusRange{First: a, Last: b}, ok
+}
+
+func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
+	if !p.there() {
+		return
+	}
+	m := r.mapping(p)
+	for _, name := range m.order {
+		r.note(m.at(name))
+	}
+	o.Status = int(r.integer(m.at("status")))
+	o.Body, _ = r.text(m.at("body"))
+	o.ContentType, _ = r.text(m.at("content_type"))
+	o.Redirect, _ = r.text(m.at("redirect"))
+	o.Wait = r.duration(m.at("wait"))
+	if p := m.at("headers"); p.there() {
+		o.Headers = map[string]string{}
+		headers := r.mapping(p)
+		for _, name := range headers.order {
+			o.Headers[name], _ = r.text(r.note(headers.at(name)))
+		}
+	}
+}
+
+func (r *policyReader) overrides(p place, c *policy.Config) {
+	for _, e := range r.elements(p) {
+		m := r.mapping(r.note(e))
+		var o policy.Override
+		if p := m.at("key"); p.there() {
+			o.Key = r.overrideKey(r.note(p))
+		}
+		if p := m.at("limits"); p.there() {
+			o.Limits = r.limits(r.note(p))
+		}
+		c.Overrides = append(c.Overrides, o)
+	}
+}
+
+// overrideKey reads the values of a key, which may be empty: "" is the anonymous
+// part.
+func (r *policyReader) overrideKey(p place) []string {
+	var key []string
+	for _, e := range r.elements(p) {
+		s, ok := r.scalar(r.note(e), e.shape.Want)
+		if ok && e.node.Tag != "!!str" {
+			r.failIn(e, value(e.node), "%s: put it in quotes", e.shape.Want)
+		}
+		key = append(key, s)
+	}
+	return key
+}
+
+// compiled is an expression. Its text stands at p, after a prefix.
+func compiled[T fmt.Stringer](d *decoder, p place, text, prefix string, compile func(string) (T, error)) T {
+	c, err := compile(text)
+	if err != nil {
+		d.failExpression(p, text, prefix, err)
+	}
+	return c
+}
