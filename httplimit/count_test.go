@@ -146,6 +146,7 @@ func TestCountByStatus(t *testing.T) {
 		{policy.CountFailures, nil, map[string]int64{"/": 0, "/200": 0, "/399": 0, "/400": 2, "/599": 2, "/600": 0, "/101": 0}},
 		{policy.CountSuccesses, nil, map[string]int64{"/": 2, "/200": 2, "/399": 2, "/400": 0, "/599": 0, "/600": 2}},
 		{policy.CountFailures, own, map[string]int64{"/200": 0, "/400": 0, "/401": 2, "/402": 0, "/403": 2, "/500": 0}},
+		{policy.CountFailures, []policy.StatusRange{{First: 200, Last: 200}}, map[string]int64{"/": 2, "/200": 2, "/201": 0, "/500": 0}},
 		{policy.CountSuccesses, own, map[string]int64{"/200": 2, "/400": 2, "/401": 0, "/402": 2, "/403": 0, "/500": 2}},
 	} {
 		for path, want := range tc.costs {

@@ -205,7 +205,7 @@ func TestShorterSlots(t *testing.T) {
 			policy.Config{Name: "short", Mode: policy.Shadow, Limits: limits("9 concurrency lease 1m")},
 		), httplimit.Config{}, func(http.ResponseWriter, *http.Request) {
 			for step := range 5 {
-				after(50 * time.Minute)
+				after(10 * time.Minute)
 				for name, limit := range map[string]string{"long": "9 concurrency lease 1h", "short": "9 concurrency lease 1m"} {
 					if got := charged(t, store, name, limit); got != 1 {
 						t.Errorf("step %d: %s holds %d slots, want 1", step, name, got)
@@ -237,6 +237,35 @@ func TestGoneInTheDelay(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if slots, told := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "told", budget); w.Code != 503 || slots != 0 || told != 1 {
 			t.Errorf("%d, %d slots, %d told, want 503, 0 and the 1 of the request before", w.Code, slots, told)
+		}
+	})
+}
+
+// TestEndWithinARenewal: a handler that returns while its slot is being renewed does not
+// wait for that, and leaves no slot behind.
+func TestEndWithinARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		reserves := 0
+		slow := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			if r.Verb == weir.Reserve {
+				if reserves++; reserves > 1 {
+					<-time.After(500 * time.Millisecond)
+				}
+			}
+			return store.Do(ctx, r)
+		}}
+		h := serving(t, slow, set(t, policy.Config{Name: "p", Limits: limits("9 concurrency lease 1m")}), httplimit.Config{},
+			func(http.ResponseWriter, *http.Request) { <-time.After(20*time.Second + 100*time.Millisecond) })
+		start := time.Now()
+		get(h, "/", peer)
+		if got := time.Since(start); got != 20*time.Second+100*time.Millisecond {
+			t.Errorf("the request took %v, want no more than its handler", got)
+		}
+		after(time.Second)
+		if got := charged(t, store, "p", "9 concurrency lease 1m"); got != 0 || reserves != 2 {
+			t.Errorf("%d slots are held after %d reservations, want none after 2", got, reserves)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func (m *member) read(text []byte) {
 		}
 		text = object[name]
 	}
-	if n, ok := whole(string(bytes.TrimSpace(text))); ok {
+	if n, ok := whole(string(text)); ok {
 		m.n, m.told = n, true
 	}
 }
