@@ -118,7 +118,8 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 // Wrap is next behind the limits. The ResponseWriter reaches next as it is, with
 // everything that it can do, unless a policy of the request counts by the status or
 // the body of the response. It is then wrapped: it flushes, hijacks and reads from a
-// source as before, and http.ResponseController reaches the rest.
+// source as before, and http.ResponseController reaches the rest. For the body, next
+// gets a copy of the request that accepts no encoding.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		admitted, held := m.admit(w, r)

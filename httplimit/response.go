@@ -33,11 +33,9 @@ func (w *response) watch(r *http.Request, tokens []hold) (http.ResponseWriter, *
 	}
 	if len(w.members) > 0 {
 		// A client does not choose that the answer cannot be read.
-		plain := new(http.Request)
-		*plain = *r
-		plain.Header = r.Header.Clone()
-		plain.Header.Set("Accept-Encoding", "identity")
-		r = plain
+		r = r.WithContext(r.Context()) // a copy
+		r.Header = r.Header.Clone()
+		r.Header.Set("Accept-Encoding", "identity")
 	}
 	return w, r
 }

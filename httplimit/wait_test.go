@@ -157,6 +157,41 @@ func TestWaitingIsBounded(t *testing.T) {
 	})
 }
 
+// TestWaitAtOnce: however many come at once, for several keys, and go away meanwhile,
+// every one of them ends, and the room is empty after that.
+func TestWaitAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbled(t)
+		defer store.Close()
+		h := wrap(t, store, set(t, waiting("p", 4*time.Second, "2/s burst 1")), httplimit.Config{MaxWaiting: 40})
+		for round := range 3 {
+			var codes [600]atomic.Int64
+			var all sync.WaitGroup
+			for i := range 64 {
+				ctx, cancel := context.WithCancel(t.Context())
+				r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+				r.RemoteAddr = fmt.Sprintf("203.0.113.%d:1", i%4)
+				all.Go(func() {
+					defer cancel()
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					codes[w.Code].Add(1)
+				})
+				if i%16 == 15 {
+					time.AfterFunc(700*time.Millisecond, cancel)
+				}
+			}
+			all.Wait()
+			// Of each of 4 keys 1 at once and 8 in the 4 seconds, if that many wait.
+			ok, denied, gone := codes[200].Load(), codes[429].Load(), codes[503].Load()
+			if ok+denied+gone != 64 || ok < 20 || ok > 36 || denied < 20 {
+				t.Errorf("round %d: %d served, %d denied, %d gone, want 64 in all, 20 to 36 served", round, ok, denied, gone)
+			}
+			after(time.Minute)
+		}
+	})
+}
+
 // TestNotYourTurnIsADenial: a request whose time runs out in the queue, behind one for
 // which the store is slow, is denied whatever is left.
 func TestNotYourTurnIsADenial(t *testing.T) {
