@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"sync/atomic"
 
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
@@ -50,11 +49,7 @@ func New(c Config) (*Handler, error) {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	denied, err := deniedStatus(r)
-	if err != nil {
-		h.refuse(w, r, http.StatusBadRequest, err)
-		return
-	}
+	denied := deniedStatus(r)
 	if !h.trusts(r.RemoteAddr) {
 		h.stranger(w, r, denied)
 		return
@@ -71,28 +66,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deniedStatus is the status that the proxy wants a refusal to have; 0 for its own.
-func deniedStatus(r *http.Request) (int, error) {
-	const want = "denied=401 or denied=403, or nothing"
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return 0, refusal("query", r.URL.RawQuery, want)
-	}
-	for name := range q {
-		if name != "denied" {
-			return 0, refusal("query", name, want)
+// deniedStatus is the status that the proxy wants a refusal to have; 0 for its own. All
+// else in the query is not looked at: Caddy leaves that of its client where it was. So a
+// client may choose which refusal it gets, but not whether.
+func deniedStatus(r *http.Request) int {
+	for _, v := range r.URL.Query()["denied"] {
+		switch v {
+		case "401":
+			return http.StatusUnauthorized
+		case "403":
+			return http.StatusForbidden
 		}
 	}
-	switch v := q["denied"]; {
-	case len(v) == 0:
-		return 0, nil
-	case len(v) == 1 && v[0] == "401":
-		return http.StatusUnauthorized, nil
-	case len(v) == 1 && v[0] == "403":
-		return http.StatusForbidden, nil
-	default:
-		return 0, refusal("query", r.URL.RawQuery, want)
-	}
+	return 0
 }
 
 // trusts reports whether a peer may say for whom it asks.
