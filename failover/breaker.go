@@ -117,6 +117,16 @@ func (b *breaker) pass(t turn) {
 	}
 }
 
+// late is told of an answer to a try whose caller has left: the next request tries at
+// once.
+func (b *breaker) late(t turn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.era.Load() == t.era {
+		b.until = time.Time{}
+	}
+}
+
 // change begins the next era: one that leaves the store alone because of err, or one
 // that asks it if err is nil.
 func (b *breaker) change(t turn, err error) {

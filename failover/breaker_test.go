@@ -211,6 +211,78 @@ func TestHurriedCallers(t *testing.T) {
 	})
 }
 
+// A store that needs more time than a decision has to be reached again, as one that is
+// far away and has to be greeted, is found to be back all the same.
+func TestBackButSlowAtFirst(t *testing.T) {
+	for _, timeout := range []time.Duration{0, 20 * time.Millisecond} { // of the callers
+		synctest.Test(t, func(t *testing.T) {
+			var store switched
+			store.set(refusing)
+			s := newStore(t, store.fake(), failover.Config{Failures: 1, Fallback: failover.Open()})
+			s.Do(t.Context(), request)
+			var connected atomic.Bool
+			store.set(func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+				if !connected.Load() {
+					select {
+					case <-time.After(300 * time.Millisecond):
+						connected.Store(true)
+					case <-ctx.Done():
+						return weir.Decision{}, ctx.Err()
+					}
+				}
+				return fine(ctx, r)
+			})
+			began := time.Now()
+			for s.Away() && time.Since(began) < time.Minute {
+				ctx, cancel := t.Context(), func() {}
+				if timeout > 0 {
+					ctx, cancel = context.WithTimeout(ctx, timeout)
+				}
+				asked := time.Now()
+				d, err := s.Do(ctx, request)
+				if took := time.Since(asked); took > failover.DefaultDeadline || err == nil && !d.OK {
+					t.Errorf("Do = %+v, %v after %v", d, err, took)
+				}
+				cancel()
+				time.Sleep(10 * time.Millisecond)
+			}
+			if took := time.Since(began); took > failover.DefaultCooldown+400*time.Millisecond {
+				t.Errorf("callers with %v: the store was back after %v", timeout, took)
+			}
+			time.Sleep(5 * time.Second) // for those that still try
+		})
+	}
+}
+
+// What tries for too long is told to end, although nobody waits for it.
+func TestTryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var store switched
+		store.set(refusing)
+		s := newStore(t, store.fake(), failover.Config{Failures: 1, Cooldown: time.Hour})
+		s.Do(t.Context(), request)
+		time.Sleep(time.Hour)
+		began, ended := time.Now(), time.Duration(0)
+		store.set(func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) != 5*time.Second {
+				t.Errorf("a try has %v", time.Until(deadline))
+			}
+			<-ctx.Done()
+			ended = time.Since(began)
+			return weir.Decision{}, ctx.Err()
+		})
+		s.Do(t.Context(), request)
+		if took := time.Since(began); took != failover.DefaultDeadline {
+			t.Errorf("the caller waited for %v", took)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if ended != 5*time.Second {
+			t.Errorf("the try was told to end after %v, want 5s", ended)
+		}
+	})
+}
+
 // A failure that began before the store was found away, and is known only after it is
 // back, does not count against it.
 func TestOldFailures(t *testing.T) {

@@ -23,6 +23,7 @@ type call struct {
 	state atomic.Uint32
 
 	ctx      *callContext
+	turn     turn
 	batch    bool
 	r        weir.Request
 	d        weir.Decision
@@ -45,6 +46,7 @@ const (
 type calls struct {
 	store weir.Store
 	max   int64
+	late  func(*call) // is told of a call that is back after its caller has left
 
 	flying atomic.Int64
 
@@ -137,7 +139,9 @@ func (p *calls) serve(c *call) {
 	for range c.job {
 		c.ask(p.store)
 		if !c.state.CompareAndSwap(waiting, answered) {
+			c.ctx.end(context.Canceled)
 			p.flying.Add(-1)
+			p.late(c)
 			return
 		}
 		c.done <- struct{}{}
@@ -176,16 +180,18 @@ func (c *call) together(rs []weir.Request) {
 	c.ds = slices.Grow(c.ds[:0], len(rs))[:len(rs)]
 }
 
-// begin sends c on its way, with a context that ends at the deadline.
-func (c *call) begin(ctx context.Context, deadline time.Time, d time.Duration) {
-	c.ctx = &callContext{Context: ctx, deadline: deadline}
+// begin sends c on its way, with a context that ends at the latest at until. After d
+// its caller leaves.
+func (c *call) begin(ctx context.Context, until time.Time, d time.Duration) {
+	c.ctx = &callContext{Context: ctx, deadline: until}
 	c.state.Store(waiting)
 	c.timer.Reset(d)
 	c.job <- struct{}{}
 }
 
-// wait waits for the answer to c, at most until its deadline or until ctx ends. If it
-// returns false the answer was not awaited, and c belongs to its goroutine.
+// wait waits for the answer to c, at most until its caller leaves. If it returns false
+// nobody waits any more, and c belongs to its goroutine: its context ends now or, of
+// one that tries whether the store is back, when it said that it would.
 func (c *call) wait(ctx context.Context) bool {
 	reason := context.DeadlineExceeded
 	select {
@@ -198,12 +204,16 @@ func (c *call) wait(ctx context.Context) bool {
 		c.timer.Stop()
 		reason = ctx.Err()
 	}
-	end := c.ctx
-	if !c.state.CompareAndSwap(waiting, left) {
+	given, trial := c.ctx, c.turn.trial
+	switch {
+	case !c.state.CompareAndSwap(waiting, left):
 		<-c.done // it came just now
-		end.end(context.Canceled)
+		given.end(context.Canceled)
 		return true
+	case trial:
+		time.AfterFunc(time.Until(given.deadline), func() { given.end(context.DeadlineExceeded) })
+	default:
+		given.end(reason)
 	}
-	end.end(reason)
 	return false
 }

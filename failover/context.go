@@ -68,10 +68,13 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// end ends the context for the reason err.
+// end ends the context for the reason err, unless it has ended.
 func (c *callContext) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.err != nil {
+		return
+	}
 	c.err = err
 	if c.done != nil {
 		close(c.done)

@@ -66,7 +66,7 @@ func New(store weir.Store, c Config) (*Store, error) {
 	if err := c.normalize(); err != nil {
 		return nil, err
 	}
-	return &Store{
+	s := &Store{
 		c:     c,
 		calls: calls{store: store, max: int64(c.MaxCalls)},
 		breaker: breaker{
@@ -74,8 +74,15 @@ func New(store weir.Store, c Config) (*Store, error) {
 		},
 		late: fmt.Errorf("failover: %w: the deadline of %v passed; the request may have been charged", weir.ErrUnavailable, c.Deadline),
 		busy: fmt.Errorf("failover: %w: %d calls are under way already", weir.ErrUnavailable, c.MaxCalls),
-	}, nil
+	}
+	s.calls.late = s.answeredLate
+	return s, nil
 }
+
+// patience is how long a call that tries whether the store is back may go on after its
+// caller has left. A client may have to connect, greet and sign in first, by the time
+// that the call has, and would never get through if that took longer than a decision.
+func (c *Config) patience() time.Duration { return max(c.Deadline, min(c.Cooldown, 5*time.Second)) }
 
 func (c *Config) normalize() error {
 	for _, f := range []struct {
@@ -197,7 +204,12 @@ func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 	if own = own && sooner.Before(deadline); own {
 		deadline = sooner
 	}
-	c.begin(ctx, deadline, s.c.Deadline)
+	until := deadline
+	if t.trial {
+		until = began.Add(s.c.patience())
+	}
+	c.turn = t
+	c.begin(ctx, until, s.c.Deadline)
 	if !c.wait(ctx) {
 		if err := ctx.Err(); err != nil {
 			s.breaker.gone(t, time.Since(began))
@@ -212,15 +224,15 @@ func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 		s.breaker.fail(t, errPanic)
 		panic(v)
 	}
-	switch err := c.err; {
-	case err == nil, errors.Is(err, weir.ErrNoReservation), errors.Is(err, weir.ErrFull):
+	err = c.err
+	switch {
+	case answers(err):
 		s.breaker.succeeded(t)
 		return c, false, nil
 	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed):
 		s.breaker.pass(t)
 		return c, false, nil
 	}
-	err = c.err
 	s.calls.put(c)
 	late := !time.Now().Before(deadline)
 	switch {
@@ -237,6 +249,19 @@ func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 	}
 	s.breaker.fail(t, err)
 	return nil, true, err
+}
+
+// answers reports whether a store that returned err decided. That it is full, or knows
+// no such reservation, is its answer.
+func answers(err error) bool {
+	return err == nil || errors.Is(err, weir.ErrNoReservation) || errors.Is(err, weir.ErrFull)
+}
+
+// answeredLate is told of a call that is back after its caller has left.
+func (s *Store) answeredLate(c *call) {
+	if c.turn.trial && c.panicked == nil && answers(c.err) {
+		s.breaker.late(c.turn)
+	}
 }
 
 var errPanic = errors.New("the store panicked")
