@@ -82,12 +82,9 @@ func label(steps []step) string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		switch pattern := s.shared(); {
-		case pattern != "":
-			b.WriteString(segment(s.Key, pattern))
-		case s.valued(last.DetailedMetric):
+		if s.valued(last.DetailedMetric) {
 			b.WriteString(segment(s.Key, s.Value))
-		default:
+		} else {
 			b.WriteString(segment(s.d.Key, s.d.Value))
 		}
 		if b.Len() > maxLabel {

@@ -142,19 +142,27 @@ func entries(d *common.RateLimitDescriptor, into []ratelimit.Entry) []ratelimit.
 	return into
 }
 
-// replace takes the limits away that others of the request replace. One that is
-// unlimited stays.
+// replace takes the limits away that others of the request replace, also if those are
+// replaced themselves. One that is unlimited stays.
 func replace(asks []ask) {
+	var gone map[string]bool
 	for i := range asks {
 		if asks[i].limit == nil {
 			continue
 		}
 		for _, name := range asks[i].limit.Replaces {
-			for j := range asks {
-				if l := asks[j].limit; l != nil && l.Name == name && !l.Unlimited {
-					asks[j].match, asks[j].limit = ratelimit.Match{}, nil
-				}
+			if gone == nil {
+				gone = map[string]bool{}
 			}
+			gone[name] = true
+		}
+	}
+	if gone == nil {
+		return
+	}
+	for i := range asks {
+		if l := asks[i].limit; l != nil && l.Name != "" && gone[l.Name] && !l.Unlimited {
+			asks[i].match, asks[i].limit = ratelimit.Match{}, nil
 		}
 	}
 }

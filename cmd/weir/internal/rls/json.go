@@ -1,6 +1,8 @@
 package rls
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -57,7 +59,11 @@ func (s *Server) JSON() http.Handler {
 			http.Error(w, reason.Message(), to)
 			return
 		}
-		answer, err := protojson.Marshal(response)
+		text, err := protojson.Marshal(response)
+		var answer bytes.Buffer
+		if err == nil {
+			err = json.Compact(&answer, text) // protojson puts spaces in at random
+		}
 		if err != nil {
 			http.Error(w, "the answer has no JSON: "+err.Error(), http.StatusInternalServerError)
 			return
@@ -67,6 +73,6 @@ func (s *Server) JSON() http.Handler {
 		if response.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_, _ = w.Write(answer) // who asked may be gone
+		_, _ = w.Write(answer.Bytes()) // who asked may be gone
 	})
 }

@@ -497,3 +497,25 @@ func TestJSON(t *testing.T) {
 		}
 	}
 }
+
+// A configuration that is loaded again and again without a change takes no room from
+// those that were another.
+func TestReloadOfTheSame(t *testing.T) {
+	config := func(n int) *ratelimit.Config {
+		return parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: %d}}]", n))
+	}
+	s := newServer(t, rls.Config{Limits: config(10)})
+	ask := func(want string) {
+		t.Helper()
+		r, err := s.ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a hits=10"))
+		if got := strings.Join(strings.Fields(render(r, err)), " "); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	ask("OK OK 0 left of 10")
+	for range 10 {
+		s.Use(config(20))
+	}
+	ask("OK OK 0 left of 20")
+	ask("OVER_LIMIT")
+}
