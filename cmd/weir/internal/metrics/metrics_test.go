@@ -7,9 +7,12 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -277,5 +280,59 @@ func TestNothingGlobal(t *testing.T) {
 	}
 	if scrape(t, a)["go_goroutines"] == nil || scrape(t, a)["process_cpu_seconds_total"] == nil {
 		t.Error("nothing of the process")
+	}
+}
+
+// TestPage compares the table of docs/operations.md with what there is.
+func TestPage(t *testing.T) {
+	const file = "../../../../docs/operations.md"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| ([a-z]+) \\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
+		told[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
+	}
+	m := everything(t)
+	m.Observe("d", httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Unsettled})
+	families := scrape(t, m)
+	for name, f := range families {
+		if !strings.HasPrefix(name, "weir_") {
+			continue
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		is := strings.ToLower(f.GetType().String()) + " " + strings.Join(labels, " ")
+		if told[name] != is {
+			t.Errorf("%s says of %s %q, which is %q", file, name, told[name], is)
+		}
+		delete(told, name)
+	}
+	for name := range told {
+		t.Errorf("%s has %s, which there is not", file, name)
+	}
+
+	// And the alerts are about metrics that there are.
+	rules, err := os.ReadFile("../../../../docs/examples/weir.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`weir_[a-z_]+`).FindAllString(string(rules), -1)
+	for _, name := range names {
+		if families[strings.TrimSuffix(name, "_bucket")] == nil {
+			t.Errorf("an alert is about %s, which there is not", name)
+		}
+	}
+	alerts := regexp.MustCompile(`(?m)alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	for _, a := range alerts {
+		if !strings.Contains(string(page), "`"+a[1]+"`") {
+			t.Errorf("%s does not say what %s means", file, a[1])
+		}
+	}
+	if len(names) < 10 || len(alerts) < 10 {
+		t.Errorf("%d names in %d alerts", len(names), len(alerts))
 	}
 }
