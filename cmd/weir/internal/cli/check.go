@@ -128,29 +128,40 @@ func about(m policy.Match) string {
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
 		say("with "+name+":", m.Headers[name])
 	}
+	if m.Where != nil {
+		say("where", []string{m.Where.String()})
+	}
 	return b.String()
 }
 
 // beside is what differs from the defaults.
 func beside(c policy.Config) (more []string) {
-	if c.Mode != policy.Enforce {
-		more = append(more, string(c.Mode))
+	say := func(ok bool, format string, args ...any) {
+		if ok {
+			more = append(more, fmt.Sprintf(format, args...))
+		}
 	}
-	if c.Cost != 1 {
-		more = append(more, fmt.Sprintf("cost %d", c.Cost))
+	say(c.Mode != policy.Enforce, "%s", c.Mode)
+	say(c.Percent < 100, "%d%% of keys", c.Percent)
+	if c.CostOf != nil {
+		say(true, "cost %s", c.CostOf)
 	}
-	if c.OnDenied.Status != http.StatusTooManyRequests {
-		more = append(more, fmt.Sprintf("status %d", c.OnDenied.Status))
+	say(c.CostOf == nil && c.Cost != 1, "cost %d", c.Cost)
+	say(c.Settle.Header != "", "cost from the response header %s", c.Settle.Header)
+	say(c.Settle.JSON != "", "cost from %s of the response", c.Settle.JSON)
+	say(c.Count != policy.CountAdmitted, "counts %s", c.Count)
+	say(c.OnDenied.Status != http.StatusTooManyRequests, "status %d", c.OnDenied.Status)
+	say(c.OnDenied.Redirect != "", "to %s", c.OnDenied.Redirect)
+	say(c.OnDenied.Wait > 0, "waits up to %v", c.OnDenied.Wait)
+	say(c.OnStoreError != policy.Open, "%s if the store fails", c.OnStoreError)
+	if len(c.Candidate) > 0 {
+		var limits []string
+		for _, l := range c.Candidate {
+			limits = append(limits, l.String())
+		}
+		say(true, "candidate %s", strings.Join(limits, " and "))
 	}
-	if c.OnStoreError != policy.Open {
-		more = append(more, string(c.OnStoreError)+" if the store fails")
-	}
-	switch n := len(c.Overrides); n {
-	case 0:
-	case 1:
-		more = append(more, "1 override")
-	default:
-		more = append(more, fmt.Sprintf("%d overrides", n))
-	}
+	say(len(c.Overrides) == 1, "1 override")
+	say(len(c.Overrides) > 1, "%d overrides", len(c.Overrides))
 	return more
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/admin"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/demo"
+	"github.com/floodweir/weir/cmd/weir/internal/explain"
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
 )
 
 // startDoors makes the first generation and opens the doors, that of the gateway last:
@@ -120,6 +122,8 @@ func (p *Program) startAdmin(*generation) error {
 	}
 	h, err := admin.New(admin.Config{
 		Address: c.Listen, Token: c.Token, Metrics: p.metrics.Handler(), Pprof: true,
+		Explain:  explain.New(p.store, func() *policy.Set { return p.current.Load().policies }),
+		Ready:    http.HandlerFunc(p.serveAPI), // whose /readyz it is
 		Policies: p.loaded, Log: p.log.With("door", "admin"),
 	})
 	if err != nil {
