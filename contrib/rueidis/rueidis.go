@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/redisstore"
@@ -33,7 +34,9 @@ var _ redisstore.Conn = (*Conn)(nil)
 // New makes a Conn of a client that the caller keeps: Close leaves it open.
 func New(client rueidis.Client) *Conn { return &Conn{client: client} }
 
-// Options is how Open connects to an address.
+// Options is how Open connects to an address. A connection on which a command or a
+// ping is not answered for two seconds is given up, whatever redisstore.Config.Timeout
+// says.
 func Options(a redisstore.Address) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:   a.Hosts,
@@ -45,6 +48,9 @@ func Options(a redisstore.Address) rueidis.ClientOption {
 		DisableCache:  true, // nothing is cached, and CLIENT TRACKING would need a permission
 		ClientSetInfo: rueidis.DisableClientSetInfo,
 	}
+	// In the ten seconds that the client would take, a server that is gone without a
+	// word keeps the one in its place from being asked.
+	o.ConnWriteTimeout = 2 * time.Second
 	switch a.Topology {
 	case redisstore.Sentinel:
 		o.Sentinel = rueidis.SentinelOption{
