@@ -1,0 +1,258 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A gate stands before a Redis and does to its clients what a store can do to them. It
+// passes on one command after the other, and one reply.
+type gate struct {
+	addr string
+	real string
+
+	mu       sync.Mutex
+	mode     gateMode
+	changed  chan struct{} // closed when the mode changes
+	listener net.Listener  // nil while it refuses
+	conns    map[*gated]bool
+	dials    int
+	wg       sync.WaitGroup
+}
+
+// A gateMode is what a gate does to a command.
+type gateMode struct {
+	name  string
+	reply string // in place of the server's, to what is not said when a connection begins
+}
+
+var (
+	gatePass   = gateMode{name: "pass"}
+	gateRefuse = gateMode{name: "refuse"} // connections are closed, and none accepted
+	gateMute   = gateMode{name: "mute"}   // connections are accepted, and nothing is said
+	gateSlow   = gateMode{name: "slow"}   // every reply takes gateDelay
+	gateFar    = gateMode{name: "far"}    // every reply takes farDelay
+	gateReset  = gateMode{name: "reset"}  // a reply breaks off
+	gateDead   = gateMode{name: "dead"}   // connections stay, and nothing is ever said on them again; new ones are refused
+)
+
+// A decision takes 50 ms at most: a reply that is slow comes too late, and one from
+// afar in time, but not if it has to be connected to first.
+const (
+	gateDelay = 200 * time.Millisecond
+	farDelay  = 35 * time.Millisecond
+)
+
+// A gated is a connection of a client.
+type gated struct {
+	net.Conn
+	server net.Conn
+	dead   bool // guarded by the gate's mu
+}
+
+func startGate(t testing.TB, server string) *gate {
+	t.Helper()
+	g := &gate{real: server, mode: gatePass, changed: make(chan struct{}), conns: map[*gated]bool{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.addr = l.Addr().String()
+	g.serve(l)
+	t.Cleanup(func() {
+		g.set(t, gateRefuse)
+		g.mu.Lock()
+		g.closeAll(true)
+		g.mu.Unlock()
+		g.wg.Wait()
+	})
+	return g
+}
+
+func (g *gate) serve(l net.Listener) {
+	g.listener = l
+	g.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			g.wg.Go(func() { g.client(c) })
+		}
+	})
+}
+
+// set changes what the gate does, to connections that are there, too.
+func (g *gate) set(t testing.TB, mode gateMode) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mode = mode
+	close(g.changed)
+	g.changed = make(chan struct{})
+	refuses := mode == gateRefuse || mode == gateDead
+	switch {
+	case refuses && g.listener != nil:
+		g.listener.Close()
+		g.listener = nil
+	case !refuses && g.listener == nil:
+		l, err := net.Listen("tcp", g.addr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		g.serve(l)
+	}
+	if mode == gateDead {
+		for c := range g.conns {
+			c.dead = true
+		}
+	}
+	if mode == gateRefuse {
+		g.closeAll(false)
+	}
+}
+
+// closeAll closes connections, the dead ones if told so. It requires mu.
+func (g *gate) closeAll(dead bool) {
+	for c := range g.conns {
+		if !c.dead || dead {
+			c.Close()
+			c.server.Close()
+		}
+	}
+}
+
+// dialled is how many connections were made since it was asked last.
+func (g *gate) dialled() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := g.dials
+	g.dials = 0
+	return n
+}
+
+func (g *gate) client(c net.Conn) {
+	defer c.Close()
+	server, err := net.Dial("tcp", g.real)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	this := &gated{Conn: c, server: server}
+	g.mu.Lock()
+	g.conns[this] = true
+	g.dials++
+	if g.listener == nil {
+		c.Close() // it came while the gate closed
+	}
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		delete(g.conns, this)
+		g.mu.Unlock()
+	}()
+	from, back := bufio.NewReader(c), bufio.NewReader(server)
+	for {
+		command, name, err := readCommand(from)
+		if err != nil {
+			return
+		}
+		mode, ok := g.hold(this)
+		if !ok {
+			io.Copy(io.Discard, c) // until it is closed
+			return
+		}
+		if mode.reply != "" && name != "HELLO" && name != "PING" && name != "CLUSTER" {
+			if _, err := io.WriteString(c, mode.reply); err != nil {
+				return
+			}
+			continue
+		}
+		if _, err := server.Write(command); err != nil {
+			return
+		}
+		reply, err := readReply(back, nil)
+		if err != nil {
+			return
+		}
+		switch mode {
+		case gateSlow:
+			<-time.After(gateDelay)
+		case gateFar:
+			<-time.After(farDelay)
+		case gateReset:
+			c.Write(reply[:len(reply)/2])
+			c.(*net.TCPConn).SetLinger(0)
+			return
+		}
+		if _, err := c.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// hold waits as long as the gate is mute, and says what it does then. It reports false
+// for a connection that is dead.
+func (g *gate) hold(c *gated) (gateMode, bool) {
+	for {
+		g.mu.Lock()
+		mode, changed, dead := g.mode, g.changed, c.dead
+		g.mu.Unlock()
+		if dead {
+			return mode, false
+		}
+		if mode != gateMute {
+			return mode, true
+		}
+		<-changed
+	}
+}
+
+// readCommand reads a command as a client sends it, and its name.
+func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
+	raw, err = readReply(r, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if n, err := fmt.Sscanf(string(raw[:min(len(raw), 64)]), "*%d\r\n$%d\r\n%s\r\n", new(int), new(int), &name); n != 3 {
+		return nil, "", fmt.Errorf("gate: command %.40q: %w", raw, err)
+	}
+	return raw, name, nil
+}
+
+// readReply reads one value of RESP 2 or 3 behind raw, whatever it is.
+func readReply(r *bufio.Reader, raw []byte) ([]byte, error) {
+	line, err := r.ReadBytes('\n')
+	if err != nil || len(line) < 3 {
+		return nil, fmt.Errorf("gate: line %.40q: %w", line, err)
+	}
+	raw = append(raw, line...)
+	n, _ := strconv.Atoi(string(line[1 : len(line)-2]))
+	switch line[0] {
+	case '$', '=', '!':
+		if n >= 0 {
+			at := len(raw)
+			raw = append(raw, make([]byte, n+2)...)
+			_, err = io.ReadFull(r, raw[at:])
+		}
+		return raw, err
+	case '%', '|':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		return raw, nil
+	}
+	for range n {
+		if raw, err = readReply(r, raw); err != nil {
+			return nil, err
+		}
+	}
+	return raw, nil
+}

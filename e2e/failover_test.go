@@ -1,0 +1,401 @@
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// A fault is a way in which a store is of no use.
+type fault struct {
+	name       string
+	directives []string
+	scheme     string // redis if empty
+	// start makes ready what breaks and mends a server behind a gate.
+	start func(t *testing.T, s *redistest.Server, g *gate) (breaks, mends func())
+}
+
+// faults are all of them. What a real Redis can be brought to do, a real one does.
+var faults = []fault{
+	{name: "refused", start: gateFault(gateRefuse)},
+	{name: "black hole", start: gateFault(gateMute)},
+	{name: "slow", start: gateFault(gateSlow)},
+	{name: "reset", start: gateFault(gateReset)},
+	{name: "half-open", start: gateFault(gateDead)},
+	{name: "LOADING", start: gateFault(gateMode{reply: "-LOADING Redis is loading the dataset in memory\r\n"})},
+	{name: "garbage", start: gateFault(gateMode{reply: "HTTP/1.1 400 Bad Request\r\n\r\n"})},
+	{name: "READONLY", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		primary := redistest.Start(t)
+		host, port, _ := strings.Cut(primary.Addr, ":")
+		return func() { s.Do(t, "REPLICAOF", host, port) }, func() { s.Do(t, "REPLICAOF", "NO", "ONE") }
+	}},
+	{name: "CLUSTERDOWN", directives: []string{"cluster-enabled yes", "cluster-node-timeout 500"}, scheme: "redis+cluster", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		slots := make([]any, 16384)
+		for i := range slots {
+			slots[i] = i
+		}
+		serve := func() {
+			s.Do(t, append([]any{"CLUSTER", "ADDSLOTS"}, slots...)...)
+			redistest.Await(t, "the slots are served", func() error {
+				if info := fmt.Sprint(s.Do(t, "CLUSTER", "INFO")); !strings.Contains(info, "cluster_state:ok") {
+					return fmt.Errorf("%s", info)
+				}
+				return nil
+			})
+		}
+		serve()
+		return func() { s.Do(t, append([]any{"CLUSTER", "DELSLOTS"}, slots...)...) }, serve
+	}},
+	{name: "MISCONF", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		dir := fmt.Sprint(s.Do(t, "CONFIG", "GET", "dir").([]any)[1])
+		return func() {
+			// A snapshot cannot be where a directory is.
+			if err := os.MkdirAll(filepath.Join(dir, "dump.rdb", "x"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			s.Do(t, "CONFIG", "SET", "save", "3600 1000000")
+			s.Do(t, "BGSAVE")
+			redistest.Await(t, "a snapshot has failed", func() error {
+				if info := fmt.Sprint(s.Do(t, "INFO", "persistence")); !strings.Contains(info, "rdb_last_bgsave_status:err") {
+					return fmt.Errorf("%s", info)
+				}
+				return nil
+			})
+		}, func() { s.Do(t, "CONFIG", "SET", "save", "") }
+	}},
+	{name: "OOM", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		return func() { s.Do(t, "CONFIG", "SET", "maxmemory", 1) }, func() { s.Do(t, "CONFIG", "SET", "maxmemory", 0) }
+	}},
+	{name: "BUSY", directives: []string{"lua-time-limit 1"}, start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		done := make(chan struct{})
+		return func() {
+			go func() {
+				defer close(done)
+				if c, err := redistest.Dial(s.Addr); err == nil {
+					c.Do("EVAL", "while true do end", 0)
+					c.Close()
+				}
+			}()
+			redistest.Await(t, "the script runs", func() error {
+				c, err := redistest.Dial(s.Addr)
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				if _, err := c.Do("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
+					return fmt.Errorf("PING = %v", err)
+				}
+				return nil
+			})
+		}, func() { s.Do(t, "SCRIPT", "KILL"); <-done }
+	}},
+	{name: "NOAUTH", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		return func() {
+				s.Do(t, "CONFIG", "SET", "requirepass", "secret")
+				c, err := redistest.Dial(s.Addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, err := c.Do("AUTH", "secret"); err != nil {
+					t.Fatal(err)
+				}
+				c.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") // those that are signed in
+			}, func() {
+				c, err := redistest.Dial(s.Addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				c.Do("AUTH", "secret")
+				if _, err := c.Do("CONFIG", "SET", "requirepass", ""); err != nil {
+					t.Error(err)
+				}
+			}
+	}},
+	{name: "WRONGTYPE", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+		key := "weir:1:{hot}:" + strings.ReplaceAll(deadLimit.String(), " ", "+")
+		return func() { s.Do(t, "DEL", key); s.Do(t, "RPUSH", key, "x") }, func() { s.Do(t, "DEL", key) }
+	}},
+}
+
+func gateFault(mode gateMode) func(*testing.T, *redistest.Server, *gate) (func(), func()) {
+	return func(t *testing.T, _ *redistest.Server, g *gate) (func(), func()) {
+		return func() { g.set(t, mode) }, func() { g.set(t, gatePass) }
+	}
+}
+
+// deadLimit is what is asked about during a fault; its share of 3 nodes gives one.
+var deadLimit = weir.MustLimit("3/24h")
+
+// A cell is a client and a mode, under one fault.
+type cell struct {
+	client string
+	mode   weir.Degraded
+	store  *failover.Store
+
+	mu       sync.Mutex
+	took     []time.Duration
+	wrong    string // the first decision that was not by the mode
+	wrongs   int
+	admitted int
+	dials    int
+	back     time.Duration
+	away     atomic.Int64 // how often it was left alone
+	why      error        // at the end of the fault, if it was left alone then
+}
+
+func newCells(t *testing.T, url string) (all []*cell) {
+	for _, client := range []string{"rueidis", "goredis"} {
+		for _, mode := range []weir.Degraded{weir.FailedOpen, weir.FailedClosed, weir.FailedLocal} {
+			conn, err := redisConns[client](url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			store, err := redisstore.New(conn, redisstore.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			c := &cell{client: client, mode: mode}
+			config := failover.Config{Cooldown: 200 * time.Millisecond, Observe: func(away bool) {
+				if away {
+					c.away.Add(1)
+				}
+			}}
+			switch mode {
+			case weir.FailedOpen:
+				config.Fallback = failover.Open()
+			case weir.FailedClosed:
+				config.Fallback = failover.Closed()
+			default:
+				mem, err := memstore.New(memstore.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if config.Fallback, err = failover.NewLocal(mem, 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.store, err = failover.New(store, config); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.store.Close() })
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// ask asks for one token of the hot key and keeps what came of it.
+func (c *cell) ask(t *testing.T) {
+	began := time.Now()
+	d, err := c.store.Do(t.Context(), weir.Request{Key: "hot", Limit: deadLimit, N: 1})
+	took := time.Since(began)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = append(c.took, took)
+	if d.OK {
+		c.admitted++
+	}
+	bad := err != nil || d.Degraded != c.mode
+	switch c.mode {
+	case weir.FailedOpen:
+		bad = bad || !d.OK
+	case weir.FailedClosed:
+		bad = bad || d.OK
+	default:
+		bad = bad || c.admitted > 1
+	}
+	if bad {
+		if c.wrongs++; c.wrong == "" {
+			c.wrong = fmt.Sprintf("%+v, %v", d, err)
+		}
+	}
+}
+
+// faultTime is how long a fault lasts.
+const faultTime = 700 * time.Millisecond
+
+// warmUp has clients open what they open under load.
+func warmUp(t *testing.T, cells []*cell) {
+	var wg sync.WaitGroup
+	for _, c := range cells {
+		for range 16 {
+			wg.Go(func() {
+				for range 20 {
+					c.store.Do(t.Context(), weir.Request{Key: "warm", Limit: deadLimit, N: 1})
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, c := range cells {
+		redistest.Await(t, "the store decides", func() error { return decides(c, "warm", deadLimit) })
+	}
+}
+
+// decides asks nothing of a key, and reports if the store does not decide that.
+func decides(c *cell, key string, limit weir.Limit) error {
+	d, err := c.store.Do(context.Background(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit})
+	if err == nil && d.Degraded != weir.Exact {
+		err = fmt.Errorf("degraded %s: %v", d.Degraded, c.store.Err())
+	}
+	return err
+}
+
+// hammer asks all cells for a time, several callers each.
+func hammer(t *testing.T, cells []*cell) {
+	var wg sync.WaitGroup
+	end := time.NewTimer(faultTime)
+	stop := make(chan struct{})
+	go func() { <-end.C; close(stop) }()
+	for _, c := range cells {
+		for range 4 {
+			wg.Go(func() {
+				tick := time.NewTicker(2 * time.Millisecond)
+				defer tick.Stop()
+				for {
+					c.ask(t)
+					select {
+					case <-tick.C:
+					case <-stop:
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// Every way in which a store can be of no use, by every mode, with both clients: each
+// decision is the configured one, in time; and when the store is well again so are the
+// decisions.
+func TestDeadStoreMatrix(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-12s %-8s %-7s %9s %6s %8s %8s %6s %5s %8s\n", "fault", "client", "mode", "decisions", "wrong", "p99.9", "max", "goros", "away", "back in")
+	var slowest time.Duration
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			s := redistest.Start(t, f.directives...)
+			g := startGate(t, s.Addr)
+			if f.scheme != "" {
+				s.Do(t, "CONFIG", "SET", "cluster-announce-port", g.addr[strings.LastIndex(g.addr, ":")+1:])
+			}
+			breaks, mends := f.start(t, s, g)
+			cells := newCells(t, cmp.Or(f.scheme, "redis")+"://"+g.addr)
+			warmUp(t, cells)
+			before := runtime.NumGoroutine()
+			breaks()
+			most := sampleGoroutines(func() { hammer(t, cells) })
+			dialled := g.dialled()
+			for _, c := range cells {
+				c.why = c.store.Err()
+			}
+			mended := time.Now()
+			mends()
+			for _, c := range cells {
+				recovered(t, c, mended)
+			}
+			for _, c := range cells {
+				slices.Sort(c.took)
+				p999, worst := c.took[len(c.took)-1-len(c.took)/1000], c.took[len(c.took)-1]
+				slowest = max(slowest, worst)
+				fmt.Fprintf(&table, "%-12s %-8s %-7s %9d %6d %8.1f %8.1f %6d %5d %8.0f\n", f.name, c.client, c.mode, len(c.took), c.wrongs,
+					ms(p999), ms(worst), most-before, c.away.Load(), ms(c.back))
+				if c.wrongs > 0 {
+					t.Errorf("%s, %s: %d of %d decisions were not by the mode, the first %s", c.client, c.mode, c.wrongs, len(c.took), c.wrong)
+				}
+				if c.back > 8*time.Second {
+					t.Errorf("%s, %s: the store was back after %v", c.client, c.mode, c.back)
+				}
+				if worst > time.Second {
+					t.Errorf("%s, %s: a decision took %v", c.client, c.mode, worst)
+				}
+			}
+			if most-before > 300 {
+				t.Errorf("%d goroutines more during the fault", most-before)
+			}
+			t.Logf("%d connections were made during the fault; rueidis says %v; goredis says %v", dialled, cells[0].why, cells[3].why)
+		})
+	}
+	t.Logf("ms; the slowest decision took %v\n%s", slowest, &table)
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// recovered waits until a cell is decided by its store again, and looks whether it is
+// exact. A busy machine may miss the deadline, after which nobody knows whether there
+// was a charge; then it looks again.
+func recovered(t *testing.T, c *cell, mended time.Time) {
+	t.Helper()
+	limit := weir.MustLimit("4/24h")
+	redistest.Await(t, "the store decides again", func() error { return decides(c, "warm", deadLimit) })
+	c.back = time.Since(mended)
+	round := 0
+	redistest.Await(t, "five decisions in a row are exact", func() error {
+		round++
+		for i := range int64(5) {
+			d, err := c.store.Do(t.Context(), weir.Request{Key: fmt.Sprint(c.client, c.mode, round), Limit: limit, N: 1})
+			if err != nil || d.Degraded != weir.Exact {
+				return fmt.Errorf("take %d = %+v, %v", i, d, err)
+			}
+			if d.OK != (i < 4) || d.Remaining != max(0, 3-i) {
+				t.Errorf("%s, %s: take %d of 4 after the fault = %+v", c.client, c.mode, i, d)
+			}
+		}
+		return nil
+	})
+}
+
+// sampleGoroutines is the largest number of goroutines while f runs.
+func sampleGoroutines(f func()) (most int) {
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		most = max(most, runtime.NumGoroutine())
+		select {
+		case <-done:
+			return most
+		case <-tick.C:
+		}
+	}
+}
+
+// A store that takes longer to connect to than a decision may take is found again when
+// its connections were lost.
+func TestFailoverOfAFarStore(t *testing.T) {
+	s := redistest.Start(t)
+	g := startGate(t, s.Addr)
+	cells := newCells(t, "redis://"+g.addr)
+	for _, c := range cells {
+		redistest.Await(t, "the store decides", func() error { return decides(c, "warm", deadLimit) })
+	}
+	g.set(t, gateRefuse)
+	hammer(t, cells)
+	g.set(t, gateFar)
+	mended := time.Now()
+	for _, c := range cells {
+		redistest.Await(t, "the store decides again", func() error { return decides(c, "warm", deadLimit) })
+		t.Logf("%s, %s: found again in %v", c.client, c.mode, time.Since(mended))
+	}
+}
