@@ -4,15 +4,16 @@ import (
 	"io"
 	"net"
 	"strings"
+	"text/tabwriter"
 )
 
 const welcomeText = `Weir is running a demonstration. Ctrl-C ends it.
 
-  gateway   GATEWAY/   each client gets 5/s, 10 at once; open it in a browser
-  questions ASK        /v1/take and its verbs, /v1/auth for proxies, /json for Envoy's questions
-  Envoy     GRPC       rate limit service v3, domain demo
-  redis     RESP       CL.THROTTLE
-  admin     ADMIN      metrics, explanations, profiles
+  gateway	GATEWAY/	each client gets 5/s, 10 at once; open it in a browser
+  questions	ASK	/v1/take and its verbs, /v1/auth for proxies, /json for Envoy's questions
+  Envoy	GRPC	rate limit service v3, domain demo
+  Redis	RESP	CL.THROTTLE
+  admin	ADMIN	metrics, explanations, profiles
 
 Try:
   for i in $(seq 15); do curl -s -o /dev/null -w '%{http_code} ' GATEWAY/hello; done; echo
@@ -31,13 +32,13 @@ With a file of your own: weir serve weir.yaml (weir check weir.yaml says what is
 // welcome says what the demonstration offers. Lines about a door that is shut
 // are left out.
 func welcome(w io.Writer, p *Program) {
-	var b strings.Builder
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for line := range strings.Lines(welcomeText) {
 		if line, ok := p.fill(line); ok {
-			b.WriteString(line)
+			io.WriteString(t, line)
 		}
 	}
-	io.WriteString(w, b.String())
+	t.Flush()
 }
 
 // fill puts the addresses of the doors into a line, or reports that one is shut.
