@@ -8,17 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/floodweir/weir"
 )
 
-// An idempotency key is remembered where tokens are: as two limits of one per day,
-// each of which a question with the key takes, together with what it asks for, all
-// or nothing. One is of the key, the other of the key and the question. So there is
-// no instant at which the charge is made and not remembered, or remembered and not
-// made; a denied question leaves nothing; and a process that dies in between leaves
-// either both or none. If the second limit denies, the question was admitted before;
-// if only the first does, another question was.
+// An idempotency key is remembered where tokens are: as two limits of one per day under
+// a name made of the key, which a question with it asks together with its own, all or
+// nothing. Of the first it reserves the one token under a digest of the question: again
+// for the same question, and denied for any other. Of the second it takes the one token:
+// if that is denied, the question was admitted before. So there is no instant at which
+// the charge is made and not remembered, or remembered and not made; a denied question
+// leaves nothing; and a process that dies in between leaves either all or none. (In a
+// cluster the question's own keys are elsewhere: see the package's guarantees.)
 
 const (
 	idempotencyHeader = "Idempotency-Key"
@@ -28,8 +30,18 @@ const (
 	memories = 2
 )
 
-// memory is the limit that remembers. It is full again a day after it was taken.
-func memory() weir.Limit { return weir.MustLimit("1/24h fixed_window") }
+// remembered is how long a key is: then both limits are as never used.
+const remembered = 24 * time.Hour
+
+// memory is what a question asks beside its own requests, under one name, so that a
+// cluster keeps both in one place.
+func (in inquiry) memory(key string) [memories]weir.Request {
+	name := "weir:idempotency|" + key
+	return [memories]weir.Request{
+		{Verb: weir.Reserve, Key: name, Limit: weir.MustLimit("1/24h"), N: 1, ID: in.digest(), TTL: remembered},
+		{Verb: weir.Take, Key: name, Limit: weir.MustLimit("1/24h fixed_window"), N: 1},
+	}
+}
 
 var (
 	errOtherQuestion = errors.New("the idempotency key was that of another question within the last 24 hours")
@@ -84,22 +96,18 @@ func repeatable(v weir.Verb) bool {
 // once decides in, unless it was admitted under the key before: then it charges
 // nothing, reports true, and the decisions say how things stand now.
 func (a *API) once(ctx context.Context, key string, in inquiry, ds []weir.Decision) (replayed bool, err error) {
-	rs := make([]weir.Request, 0, memories+len(in.rs))
-	for _, name := range []string{"weir:idempotency:key|" + key, "weir:idempotency:question|" + key + "|" + in.digest()} {
-		rs = append(rs, weir.Request{Verb: weir.Take, Key: name, Limit: memory(), N: 1})
-	}
-	rs = append(rs, in.rs...)
+	memory := in.memory(key)
+	rs := append(append(make([]weir.Request, 0, memories+len(in.rs)), memory[:]...), in.rs...)
 	all := make([]weir.Decision, len(rs))
 	ok, err := a.store.DoAll(ctx, rs, all)
 	copy(ds, all[memories:])
+	question, charge := all[0], all[1]
 	switch {
-	case err != nil || ok:
+	case err != nil || ok || question.OK && charge.OK: // or denied by what was asked for
 		return false, err
-	case all[0].OK && all[1].OK:
-		return false, nil // denied by what was asked for
-	case all[0].Degraded != weir.Exact || all[1].Degraded != weir.Exact:
+	case question.Degraded != weir.Exact || charge.Degraded != weir.Exact:
 		return false, errForgetful
-	case all[1].OK:
+	case !question.OK:
 		return false, errOtherQuestion
 	}
 	return true, a.restate(ctx, in.rs, ds)
