@@ -16,7 +16,7 @@ import (
 )
 
 // policySchema is the JSON Schema of policy files, as another program reads it.
-func policySchema(t *testing.T) *jsonschema.Schema {
+func policySchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(weirfile.Schema()))
 	if err != nil {
@@ -35,7 +35,7 @@ func policySchema(t *testing.T) *jsonschema.Schema {
 }
 
 // judge is what the schema says of a policy file.
-func judge(t *testing.T, s *jsonschema.Schema, text string) error {
+func judge(t testing.TB, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	var v any
 	if err := yaml.Load([]byte(text), &v); err != nil {
@@ -181,4 +181,27 @@ func TestExampleNamesItsSchema(t *testing.T) {
 	if err != nil || !bytes.Equal(schema, weirfile.Schema()) {
 		t.Errorf("%s: %v, want the schema that the program has", m[1], err)
 	}
+}
+
+// FuzzSchemaIsNoNarrower: the schema accepts whatever Parse accepts.
+func FuzzSchemaIsNoNarrower(f *testing.F) {
+	s := policySchema(f)
+	for _, text := range schemaForms {
+		f.Add(text)
+	}
+	for _, name := range []string{"../weir.example.yaml", "../cmd/weir/internal/config/demo.yaml"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := weirfile.Parse("fuzz.yaml", []byte(text)); err != nil {
+			return
+		}
+		if err := judge(t, s, text); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
+	})
 }

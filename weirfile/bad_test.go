@@ -182,6 +182,24 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestManyExpressions: a text that aliases repeat is compiled once, and all of a file
+// are not many.
+func TestManyExpressions(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("policies:\n  - { name: p, key: client.ip, limits: 1/s, match: &m 'request.path == \"/a\"" + strings.Repeat(" || request.path == \"/b\"", 100) + "' }\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&b, "  - { name: p%d, key: client.ip, limits: 1/s, mode: shadow, match: *m }\n", i)
+	}
+	parse(t, b.String())
+	for i := range 400 {
+		fmt.Fprintf(&b, "  - { name: q%d, key: client.ip, limits: 1/s, mode: shadow, match: 'request.path == \"/%d\" //%s' }\n", i, i, strings.Repeat(" ", 1000))
+	}
+	_, err := weirfile.Parse("f.yaml", []byte(b.String()))
+	if err == nil || !strings.Contains(err.Error(), "want fewer expressions") {
+		t.Errorf("400 kB of expressions: %.300v, want an error that says so", err)
+	}
+}
+
 func headers(n int) string {
 	var b strings.Builder
 	for i := range n {

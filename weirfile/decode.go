@@ -33,6 +33,9 @@ type decoder struct {
 	errs   Errors
 	budget int    // of values that may still be looked at
 	bomb   *Error // that it ran out
+
+	expressions map[string]outcome // by what they are to be and their text
+	compiled    int                // bytes of them
 }
 
 // fail notes a fault at n.

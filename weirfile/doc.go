@@ -9,7 +9,9 @@
 //	m, err := httplimit.New(store, f.Policies, httplimit.Config{Client: f.Gateway.Client})
 //
 // A program that only wants the policies takes File.Policies and leaves the rest.
-// The file weir.example.yaml of the repository says what can stand in one.
+// The file weir.example.yaml of the repository shows what can stand in one,
+// docs/policies.md explains it, and [Schema] tells editors. Conditions, costs and
+// parts of keys may be expressions: see package expr.
 //
 // # Errors
 //

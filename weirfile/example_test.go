@@ -1,6 +1,7 @@
 package weirfile_test
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/floodweir/weir/weirfile"
@@ -38,4 +39,16 @@ policies:
 	// weir.yaml:4:14: policies[0].match.path: unknown field, did you mean paths?
 	// weir.yaml:6:14: policies[0].limits[0]: "5/fortnight": period: want a duration such as 1m30s, or s, minute, day, month and the like, got "fortnight"
 	// weir.yaml:7:11: policies[0].cost: -1: want a whole number from 1 to 1099511627776
+}
+
+func ExampleSchema() {
+	var schema struct {
+		Title string `json:"title"`
+	}
+	if err := json.Unmarshal(weirfile.Schema(), &schema); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(schema.Title)
+	// Output: A policy file of Weir
 }

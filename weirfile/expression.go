@@ -2,6 +2,7 @@ package weirfile
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,6 +11,39 @@ import (
 
 	"github.com/floodweir/weir/weirfile/expr"
 )
+
+// maxExpressions is how many bytes the expressions of a file may have, those that are
+// alike counted once: to compile one takes longer than to read it.
+const maxExpressions = 256 << 10
+
+// An outcome is what became of the text of an expression.
+type outcome struct {
+	expression any
+	err        error
+}
+
+// compiled is an expression. Its text stands at p, after a prefix. Aliases may repeat a
+// text many times, and it is compiled once.
+func compiled[T fmt.Stringer](d *decoder, p place, text, prefix string, compile func(string) (T, error)) (c T) {
+	kind := fmt.Sprintf("%T %s", &c, text)
+	o, known := d.expressions[kind]
+	if !known {
+		if d.compiled += len(text); d.compiled > maxExpressions {
+			d.failIn(p, quoted(text), "want fewer expressions: all of a file have at most %d bytes", maxExpressions)
+			return c
+		}
+		o.expression, o.err = compile(text)
+		if d.expressions == nil {
+			d.expressions = map[string]outcome{}
+		}
+		d.expressions[kind] = o
+	}
+	if o.err != nil {
+		d.failExpression(p, text, prefix, o.err)
+		return c
+	}
+	return o.expression.(T)
+}
 
 // failExpression notes what is wrong with an expression, each fault where it stands
 // in the file.

@@ -1,7 +1,6 @@
 package weirfile
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -245,13 +244,4 @@ func (r *policyReader) overrideKey(p place) []string {
 		key = append(key, s)
 	}
 	return key
-}
-
-// compiled is an expression. Its text stands at p, after a prefix.
-func compiled[T fmt.Stringer](d *decoder, p place, text, prefix string, compile func(string) (T, error)) T {
-	c, err := compile(text)
-	if err != nil {
-		d.failExpression(p, text, prefix, err)
-	}
-	return c
 }
