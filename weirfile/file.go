@@ -48,7 +48,8 @@ type GRPC struct {
 	Door
 
 	// Config is the directory, or the file, of the configuration that the door serves,
-	// in the format of envoyproxy/ratelimit; "" if not said.
+	// in the format of envoyproxy/ratelimit; "" if not said. What the file says is
+	// relative to its own directory.
 	Config string
 
 	// OnStoreError says what the door answers when the store does not: policy.Open,
