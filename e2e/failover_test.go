@@ -154,7 +154,6 @@ type cell struct {
 	wrong    string // the first decision that was not by the mode
 	wrongs   int
 	admitted int
-	dials    int
 	back     time.Duration
 	away     atomic.Int64 // how often it was left alone
 	why      error        // at the end of the fault, if it was left alone then

@@ -78,6 +78,35 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// Stores with other fallbacks know the same about their store.
+func TestElse(t *testing.T) {
+	var store switched
+	store.set(refusing)
+	s := newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Hour})
+	open, closed := s.Else(failover.Open()), s.Else(failover.Closed())
+	for i, tt := range []struct {
+		store *failover.Store
+		mode  weir.Degraded
+	}{{open, weir.FailedOpen}, {closed, weir.FailedClosed}, {open, weir.FailedOpen}, {closed, weir.FailedClosed}} {
+		if d, err := tt.store.Do(t.Context(), request); err != nil || d.Degraded != tt.mode {
+			t.Errorf("request %d = %+v, %v, want %s", i, d, err, tt.mode)
+		}
+	}
+	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("Do without a fallback = %v, want ErrUnavailable", err)
+	}
+	if _, err := open.Else(nil).Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("Do of Else(nil) = %v, want ErrUnavailable", err)
+	}
+	if n := store.calls.Load(); n != 2 || !s.Away() || !open.Away() || closed.Err() == nil {
+		t.Errorf("%d calls, away %t and %t, %v: want 2, and all to know", n, s.Away(), open.Away(), closed.Err())
+	}
+	open.Close()
+	if _, err := closed.Do(t.Context(), request); !errors.Is(err, weir.ErrClosed) {
+		t.Errorf("Do after another was closed = %v, want ErrClosed", err)
+	}
+}
+
 // Without a fallback, who is refused hears why.
 func TestLeftAloneSaysWhy(t *testing.T) {
 	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 2})

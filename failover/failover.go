@@ -16,7 +16,7 @@ type Config struct {
 	Deadline time.Duration
 
 	// Fallback decides what the store did not: a store of NewLocal, Open() or Closed().
-	// If nil, the caller gets the error, which wraps weir.ErrUnavailable.
+	// If nil, the caller gets the error, which wraps weir.ErrUnavailable. See Else.
 	Fallback weir.Store
 
 	// Failures is after how many decisions in a row that failed the store is left alone;
@@ -48,6 +48,12 @@ const (
 
 // A Store is a store with a deadline and a fallback. It is safe for concurrent use.
 type Store struct {
+	*guard
+	fallback weir.Store
+}
+
+// A guard is what the Stores over one store share.
+type guard struct {
 	c       Config
 	calls   calls
 	breaker breaker
@@ -66,7 +72,7 @@ func New(store weir.Store, c Config) (*Store, error) {
 	if err := c.normalize(); err != nil {
 		return nil, err
 	}
-	s := &Store{
+	s := &guard{
 		c:     c,
 		calls: calls{store: store, max: int64(c.MaxCalls)},
 		breaker: breaker{
@@ -76,7 +82,7 @@ func New(store weir.Store, c Config) (*Store, error) {
 		busy: fmt.Errorf("failover: %w: %d calls are under way already", weir.ErrUnavailable, c.MaxCalls),
 	}
 	s.calls.late = s.answeredLate
-	return s, nil
+	return &Store{s, c.Fallback}, nil
 }
 
 // patience is how long a call that tries whether the store is back may go on after its
@@ -130,10 +136,10 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 		d, err := c.d, c.err
 		s.calls.put(c)
 		return d, err
-	case !undecided || s.c.Fallback == nil:
+	case !undecided || s.fallback == nil:
 		return weir.Decision{}, err
 	}
-	d, second := s.c.Fallback.Do(ctx, r)
+	d, second := s.fallback.Do(ctx, r)
 	return d, both(err, second)
 }
 
@@ -149,12 +155,17 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		copy(ds, c.ds)
 		s.calls.put(c)
 		return ok, err
-	case !undecided || s.c.Fallback == nil:
+	case !undecided || s.fallback == nil:
 		return false, err
 	}
-	ok, second := s.c.Fallback.DoAll(ctx, rs, ds)
+	ok, second := s.fallback.DoAll(ctx, rs, ds)
 	return ok, both(err, second)
 }
+
+// Else is s with another fallback, or none if nil, as policies want that go different
+// ways when the store does not answer. It shares all else with s: what one finds out
+// about the store both know, and closing one closes both.
+func (s *Store) Else(fallback weir.Store) *Store { return &Store{s.guard, fallback} }
 
 // Close ends the goroutines that Store keeps for the next request; without it they end
 // by themselves after a second or two in which none came. From then on requests get an
@@ -175,7 +186,7 @@ func (s *Store) Err() error { return s.breaker.err() }
 // may be an error that is not a failure of the store, it returns the call with it, for
 // the caller to put back. If not, it says why, and whether the decision is open:
 // nothing is decided any more for a caller who left.
-func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ *call, undecided bool, _ error) {
+func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ *call, undecided bool, _ error) {
 	if s.calls.closed.Load() {
 		return nil, false, errClosed
 	}
@@ -258,7 +269,7 @@ func answers(err error) bool {
 }
 
 // answeredLate is told of a call that is back after its caller has left.
-func (s *Store) answeredLate(c *call) {
+func (s *guard) answeredLate(c *call) {
 	if c.turn.trial && c.panicked == nil && answers(c.err) {
 		s.breaker.late(c.turn)
 	}
