@@ -272,6 +272,25 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// Histograms have buckets for whoever reads text, and finer ones for whoever asks.
+func TestHistograms(t *testing.T) {
+	families, err := everything(t).Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range families {
+		if h := f.GetMetric()[0].GetHistogram(); h != nil && strings.HasPrefix(f.GetName(), "weir_") {
+			if n++; len(h.GetBucket()) < 10 || len(h.GetPositiveSpan()) == 0 || h.GetSampleSum() <= 0 || h.GetSampleSum() > 10 {
+				t.Errorf("%s = %v", f.GetName(), h)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d histograms, want 2", n)
+	}
+}
+
 // Two Metrics are two.
 func TestNothingGlobal(t *testing.T) {
 	a, b := everything(t), metrics.New(metrics.Config{})
