@@ -27,7 +27,7 @@ import (
 func startRESP(t *testing.T, store string, more ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	if err := os.WriteFile(file, []byte("policies: []\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("store: memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	door, api := freeAddress(t), freeAddress(t)

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/floodweir/weir/cmd/weir/internal/importer"
+)
+
+// exitListed is an import that left something out.
+const exitListed = 3
+
+func (w *world) importer() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Make a policy file of what another program is configured with",
+		Long: "Make a policy file of an nginx.conf, a configuration of envoyproxy/ratelimit, or Sentinel's flow rules.\n\n" +
+			"The file goes to standard output, or to -o FILE. Where it does not mean the same, a comment says so.\n" +
+			"What cannot be expressed is at the end of the file, and on standard error with its place.\n\n" +
+			"Exit codes: 0 all is expressed, 3 something is listed, 1 broken input, 2 wrong usage.",
+		Args: usage(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var to string
+	c.PersistentFlags().StringVarP(&to, "output", "o", "", "write the policy file to `FILE`")
+	add := func(use, short string, args cobra.PositionalArgs, read func(args []string) (*importer.Result, error)) {
+		c.AddCommand(&cobra.Command{
+			Use: use, Short: short, Args: usage(args),
+			RunE: func(_ *cobra.Command, args []string) error {
+				r, err := read(args)
+				if err != nil {
+					return w.broken(err)
+				}
+				return w.imported(r, to)
+			},
+		})
+	}
+	add("nginx NGINX.CONF", "Of limit_req and limit_conn of an nginx.conf and what it includes", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+		return importer.Nginx(args[0], importer.Files{})
+	})
+	add("envoy PATH...", "Of files, or directories, of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
+		return importer.Envoy(args...)
+	})
+	add("sentinel RULES.JSON", "Of Sentinel's flow rules; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+		name, data, err := w.read(args[0])
+		if err != nil {
+			return nil, err
+		}
+		return importer.Sentinel(name, data)
+	})
+	return c
+}
+
+// read reads a file, or standard input.
+func (w *world) read(name string) (string, []byte, error) {
+	if name != "-" {
+		data, err := os.ReadFile(name)
+		return name, data, err
+	}
+	data, err := io.ReadAll(io.LimitReader(w.stdin, maxFile))
+	if err != nil {
+		err = &fs.PathError{Op: "read", Path: "standard input", Err: err}
+	}
+	return "stdin", data, err
+}
+
+// broken ends a command whose input cannot be imported.
+func (w *world) broken(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &exit{exitFailed, fmt.Errorf("import: %w", err)}
+	}
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line
+	}
+	return &exit{code: exitFailed}
+}
+
+// imported writes what was made, and says what was not.
+func (w *world) imported(r *importer.Result, to string) error {
+	var err error
+	if to == "" {
+		_, err = io.WriteString(w.stdout, r.Text)
+	} else {
+		err = os.WriteFile(to, []byte(r.Text), 0o644)
+	}
+	if err != nil {
+		return &exit{exitFailed, fmt.Errorf("import: %w", err)}
+	}
+	for _, i := range r.Listed {
+		fmt.Fprintln(w.stderr, i)
+	}
+	if len(r.Listed) > 0 {
+		return &exit{code: exitListed}
+	}
+	return nil
+}

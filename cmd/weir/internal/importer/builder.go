@@ -1,0 +1,339 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/floodweir/weir/weirfile"
+)
+
+// A place is where something stands in the input.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return at(p.file, p.line) }
+
+// A draft is a policy that is being made. Empty fields are left out.
+type draft struct {
+	at   place
+	from string // what it is made of, for the comment above it
+	name string // wished; the builder makes it one
+
+	hosts, paths, methods []string
+	headers               [][2]string // name and value
+	where                 []string    // conditions that all have to hold
+	key                   []string
+	limits                []string
+	status                int
+	wait                  string
+	mode                  string
+	overrides             []override
+
+	notes []note
+}
+
+type override struct {
+	key   []string
+	limit string
+}
+
+// A note says what differs, above a field.
+type note struct{ field, text string }
+
+// differs notes what a field does not mean to the letter: "" is the policy itself.
+func (d *draft) differs(field, format string, args ...any) {
+	d.notes = append(d.notes, note{field, "differs: " + fmt.Sprintf(format, args...)})
+}
+
+// A builder makes the file.
+type builder struct {
+	head     []string // comments at the top
+	policies []string
+	names    map[string]bool
+	listed   []Item
+}
+
+func newBuilder(head ...string) *builder { return &builder{head: head, names: map[string]bool{}} }
+
+// list notes what cannot be expressed.
+func (b *builder) list(p place, what, why string, args ...any) {
+	b.listed = append(b.listed, Item{File: p.file, Line: p.line, What: printable(what), Why: printable(fmt.Sprintf(why, args...))})
+}
+
+// add keeps a policy if the file may have it, and lists it otherwise.
+func (b *builder) add(d draft) {
+	d.name = b.unique(d.name)
+	text := d.text()
+	_, err := weirfile.Parse("policy", []byte("policies:\n"+text))
+	if err == nil {
+		b.names[d.name] = true
+		b.policies = append(b.policies, text)
+		return
+	}
+	why := err.Error()
+	if errs := (weirfile.Errors)(nil); errors.As(err, &errs) && len(errs) > 0 {
+		why = errs[0].Want
+		if v := errs[0].Value; v != "" {
+			why = v + ": " + why
+		}
+	}
+	b.list(d.at, d.from, "no policy can say this: %s", why)
+}
+
+// unique makes a name of a policy that none has yet.
+func (b *builder) unique(wish string) string {
+	const most = 56 // which leaves room for a number
+	var s strings.Builder
+	for _, r := range wish {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', s.Len() > 0 && (r == '.' || r == '_'):
+			s.WriteRune(r)
+		case s.Len() > 0 && !strings.HasSuffix(s.String(), "-"):
+			s.WriteByte('-')
+		}
+		if s.Len() == most {
+			break
+		}
+	}
+	base := strings.Trim(s.String(), "-")
+	if base == "" {
+		base = "policy"
+	}
+	name := base
+	for n := 2; b.names[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return name
+}
+
+// result is the whole file.
+func (b *builder) result() *Result {
+	var s strings.Builder
+	for _, c := range b.head {
+		comment(&s, "", c)
+	}
+	s.WriteString("\n")
+	if len(b.policies) == 0 {
+		s.WriteString("store: memory\n") // a file may not be empty
+	} else {
+		s.WriteString("policies:\n" + strings.Join(b.policies, "\n"))
+	}
+	if len(b.listed) > 0 {
+		s.WriteString("\n# What could not be expressed:\n#\n")
+		for _, i := range b.listed {
+			comment(&s, "", "  "+i.String())
+		}
+	}
+	return &Result{Text: s.String(), Policies: len(b.policies), Listed: b.listed}
+}
+
+// text is the policy as it stands in the file.
+func (d *draft) text() string {
+	var s strings.Builder
+	comment(&s, "  ", d.at.String()+": "+d.from)
+	d.say(&s, "  ", "")
+	fmt.Fprintf(&s, "  - name: %s\n", quoted(d.name))
+	if d.hosts != nil || d.paths != nil || d.methods != nil || d.headers != nil || d.where != nil {
+		d.say(&s, "    ", "match")
+		s.WriteString("    match:\n")
+		for _, f := range []struct {
+			name   string
+			values []string
+		}{{"hosts", d.hosts}, {"paths", d.paths}, {"methods", d.methods}} {
+			if f.values != nil {
+				fmt.Fprintf(&s, "      %s: %s\n", f.name, list(f.values))
+			}
+		}
+		if d.headers != nil {
+			s.WriteString("      headers:\n")
+			for _, h := range d.headers {
+				fmt.Fprintf(&s, "        %s: %s\n", quoted(h[0]), list(h[1:]))
+			}
+		}
+		if d.where != nil {
+			fmt.Fprintf(&s, "      where: %s\n", quoted(all(d.where)))
+		}
+	} else {
+		d.say(&s, "    ", "match")
+	}
+	d.say(&s, "    ", "key")
+	fmt.Fprintf(&s, "    key: %s\n", list(d.key))
+	d.say(&s, "    ", "limits")
+	fmt.Fprintf(&s, "    limits: %s\n", list(d.limits))
+	d.say(&s, "    ", "on_denied")
+	var answer []string
+	if d.status != 0 && d.status != 429 {
+		answer = append(answer, fmt.Sprintf("status: %d", d.status))
+	}
+	if d.wait != "" {
+		answer = append(answer, "wait: "+d.wait)
+	}
+	if answer != nil {
+		fmt.Fprintf(&s, "    on_denied: { %s }\n", strings.Join(answer, ", "))
+	}
+	if d.mode != "" {
+		d.say(&s, "    ", "mode")
+		fmt.Fprintf(&s, "    mode: %s\n", d.mode)
+	}
+	if len(d.overrides) > 0 {
+		d.say(&s, "    ", "overrides")
+		s.WriteString("    overrides:\n")
+		for _, o := range d.overrides {
+			fmt.Fprintf(&s, "      - { key: %s, limits: %s }\n", list(o.key), list([]string{o.limit}))
+		}
+	}
+	return s.String()
+}
+
+// say writes the notes of a field.
+func (d *draft) say(s *strings.Builder, indent, field string) {
+	for _, n := range d.notes {
+		if n.field == field {
+			comment(s, indent, n.text)
+		}
+	}
+}
+
+// comment writes text as comments of a sensible width.
+func comment(s *strings.Builder, indent, text string) {
+	const width = 100
+	text = printable(text)
+	lead := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := indent + "# " + lead
+	begun := false
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case !begun:
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+			s.WriteString(line + "\n")
+			line = indent + "#   " + lead
+		default:
+			line += " "
+		}
+		line += word
+		begun = true
+	}
+	s.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// list is a list of texts in YAML.
+func list(values []string) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = quoted(v)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// quoted is a text in YAML: as it is if it means itself, or in quotes.
+func quoted(s string) string {
+	switch {
+	case plain(s):
+		return s
+	case !strings.Contains(s, `"`) && !strings.Contains(s, `\`) && printable(s) == s:
+		return `"` + s + `"`
+	case printable(s) == s:
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	case !utf8.ValidString(s):
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// plain reports whether a text means itself in YAML without quotes.
+func plain(s string) bool {
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || (r < '0' || r > '9') && r != '-' && r != '_' && r != '.' && r != '/') {
+			return false
+		}
+	}
+	switch strings.ToLower(s) {
+	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return false
+	}
+	return true
+}
+
+// printable is text that keeps to one line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// The parts of expressions.
+
+// cel is a text in an expression.
+func cel(s string) string { return strconv.Quote(s) }
+
+// all is the conditions joined by "and".
+func all(conditions []string) string { return join(conditions, " && ", " || ") }
+
+// either is the conditions joined by "or".
+func either(conditions []string) string { return join(conditions, " || ", " && ") }
+
+// join puts what has the other operator, outside of its own parentheses, into some.
+func join(conditions []string, with, other string) string {
+	if len(conditions) == 1 {
+		return conditions[0]
+	}
+	parts := make([]string, len(conditions))
+	for i, c := range conditions {
+		if parts[i] = c; outside(c, other) {
+			parts[i] = "(" + c + ")"
+		}
+	}
+	return strings.Join(parts, with)
+}
+
+// not is that none of the conditions holds.
+func not(conditions []string) string {
+	if len(conditions) == 1 {
+		c := conditions[0]
+		if !outside(c, " && ") && !outside(c, " || ") && !outside(c, " == ") && !outside(c, " != ") && !outside(c, " in ") {
+			return "!" + c
+		}
+	}
+	return "!(" + either(conditions) + ")"
+}
+
+// outside reports whether an operator stands in an expression outside of all
+// parentheses and quotes.
+func outside(text, operator string) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '(' || c == '[':
+			depth++
+		case c == ')' || c == ']':
+			depth--
+		case depth == 0 && strings.HasPrefix(text[i:], operator):
+			return true
+		}
+	}
+	return false
+}
+
+// short is a text cut to a length that fits a comment.
+func short(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,449 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Sentinel imports an array of flow rules, and of rules for hot parameters, as
+// Sentinel's dashboard and data sources have them in JSON.
+func Sentinel(name string, data []byte) (*Result, error) {
+	s := &sentinel{file: name, builder: newBuilder(
+		"Made of "+filepath.Base(name)+" by `weir import sentinel`. Read what differs, then say where requests go "+
+			"(gateway.routes), or ask by the name of a policy at the HTTP API.",
+		"",
+		"differs: Sentinel counts in each process. Weir does so with store: memory; with a Redis, all processes share one count.",
+	)}
+	rules, err := s.rules(data)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rules {
+		s.rule(&rules[i])
+	}
+	return s.result(), nil
+}
+
+// A sentinel is the import of one file of rules.
+type sentinel struct {
+	*builder
+	file string
+}
+
+// A rule is one element of the array.
+type rule struct {
+	place
+	fields map[string]json.RawMessage
+	names  []string // in order
+	faults []string // fields that are not what they should be
+}
+
+const maxRules = 100_000
+
+// rules reads the array, with the line of each element.
+func (s *sentinel) rules(data []byte) ([]rule, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	line := func() int { return 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n")) }
+	fail := func(want string) error { return &Error{s.file, line(), want} }
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, fail("want an array of rules in JSON")
+	}
+	var rules []rule
+	for d.More() {
+		// The offset is behind the element before; this one begins after space and a comma.
+		rest := data[d.InputOffset():]
+		gap := rest[:len(rest)-len(bytes.TrimLeft(rest, ", \t\r\n"))]
+		r := rule{place: place{s.file, line() + bytes.Count(gap, []byte("\n"))}, fields: map[string]json.RawMessage{}}
+		if t, err := d.Token(); err != nil || t != json.Delim('{') {
+			return nil, fail("want a rule, which is an object")
+		}
+		for d.More() {
+			t, err := d.Token()
+			if err != nil {
+				return nil, fail("want JSON: " + err.Error())
+			}
+			name := t.(string) // as names of members are
+			if r.fields[name] != nil {
+				return nil, fail(fmt.Sprintf("%q: want every field once", short(name)))
+			}
+			var value json.RawMessage
+			if err := d.Decode(&value); err != nil {
+				return nil, fail("want JSON: " + err.Error())
+			}
+			r.fields[name] = value
+			r.names = append(r.names, name)
+		}
+		if _, err := d.Token(); err != nil {
+			return nil, fail("want JSON: " + err.Error())
+		}
+		if rules = append(rules, r); len(rules) > maxRules {
+			return nil, fail(fmt.Sprintf("want at most %d rules", maxRules))
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, fail("want JSON: " + err.Error())
+	}
+	if rest := bytes.TrimSpace(data[d.InputOffset():]); len(rest) > 0 {
+		return nil, fail("want nothing after the array")
+	}
+	return rules, nil
+}
+
+// fault notes a field that is not what it should be.
+func (r *rule) fault(name, want string) {
+	r.faults = append(r.faults, fmt.Sprintf("%s is %s, want %s", name, short(string(r.fields[name])), want))
+}
+
+func (r *rule) has(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return r.fields[n] != nil && string(r.fields[n]) != "null" })
+}
+
+func (r *rule) text(name, otherwise string) string {
+	s := otherwise
+	if r.has(name) && json.Unmarshal(r.fields[name], &s) != nil {
+		r.fault(name, "a text")
+	}
+	return s
+}
+
+func (r *rule) number(name string, otherwise int64) int64 {
+	n := otherwise
+	if r.has(name) && json.Unmarshal(r.fields[name], &n) != nil {
+		r.fault(name, "a whole number")
+	}
+	return n
+}
+
+func (r *rule) flag(name string) (b bool) {
+	if r.has(name) && json.Unmarshal(r.fields[name], &b) != nil {
+		r.fault(name, "true or false")
+	}
+	return b
+}
+
+// count is the rule's count, which may have a fraction.
+func (r *rule) count() *big.Rat {
+	var n json.Number
+	text := strings.TrimSpace(string(r.fields["count"]))
+	if err := json.Unmarshal([]byte(text), &n); err == nil && text != "" && text[0] != '"' {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < 1e15 && (f == 0 || math.Abs(f) > 1e-9) {
+			if c, ok := new(big.Rat).SetString(text); ok {
+				return c
+			}
+		}
+	}
+	r.fault("count", "a number below 10^15")
+	return new(big.Rat)
+}
+
+// String is the rule in few words.
+func (r *rule) String() string {
+	var parts []string
+	for _, name := range []string{"resource", "limitApp", "grade", "count", "strategy", "controlBehavior", "paramIdx"} {
+		if r.has(name) {
+			parts = append(parts, name+" "+string(r.fields[name]))
+		}
+	}
+	if parts == nil {
+		return "a rule without resource"
+	}
+	return short(strings.Join(parts, ", "))
+}
+
+// What rules of Sentinel have that are not about flow.
+var otherRules = []struct {
+	fields []string
+	what   string
+}{
+	{[]string{"timeWindow", "slowRatioThreshold", "minRequestAmount"}, "a degrade rule breaks a circuit; Weir limits"},
+	{[]string{"highestSystemLoad", "highestCpuUsage", "avgRt", "maxThread", "qps"}, "a system rule is about the load of a machine; Weir limits"},
+	{[]string{"resourceMode", "intervalSec", "paramItem"}, "a rule of Sentinel's gateway adapter: write it as a policy with match.paths, and what paramItem names as its key"},
+	{[]string{"threshold", "tokenCalculateStrategy", "statIntervalInMs"}, "a rule of sentinel-golang, which has other fields"},
+}
+
+// Fields that say nothing of the limit.
+var administrative = []string{"id", "app", "ip", "port", "gmtCreate", "gmtModified", "comment", "description"}
+
+var (
+	flowFields  = []string{"resource", "limitApp", "grade", "count", "strategy", "refResource", "controlBehavior", "warmUpPeriodSec", "maxQueueingTimeMs", "clusterMode", "clusterConfig", "regex"}
+	paramFields = []string{"resource", "limitApp", "grade", "count", "paramIdx", "controlBehavior", "maxQueueingTimeMs", "burstCount", "durationInSec", "paramFlowItemList", "clusterMode", "clusterConfig", "regex"}
+)
+
+// rule makes a policy of a rule, or lists it.
+func (s *sentinel) rule(r *rule) {
+	for _, o := range otherRules {
+		if r.has(o.fields...) {
+			s.list(r.place, r.String(), "%s", o.what)
+			return
+		}
+	}
+	known := flowFields
+	if r.has("paramIdx") {
+		known = paramFields
+	}
+	for _, name := range r.names {
+		if !slices.Contains(known, name) && !slices.Contains(administrative, name) {
+			s.list(r.place, fmt.Sprintf("%q of %s", short(name), r), "not a field of such a rule, and not looked at")
+		}
+	}
+	d := draft{at: r.place, from: r.String()}
+	resource := r.text("resource", "")
+	why := s.flow(r, &d, resource)
+	if r.faults != nil {
+		why = strings.Join(r.faults, "; ")
+	}
+	if why != "" {
+		s.list(r.place, r.String(), "%s", why)
+		return
+	}
+	d.name = resource
+	s.add(d)
+}
+
+// flow says a rule as a policy, or why it cannot be said.
+func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
+	count := r.count()
+	strategy, grade := r.number("strategy", 0), r.number("grade", 1)
+	app := r.text("limitApp", "default")
+	switch {
+	case resource == "":
+		return "Sentinel takes no rule without a resource"
+	case r.flag("regex"):
+		return "the resource is a regular expression: write it as match.where"
+	case strategy == 1:
+		return fmt.Sprintf("it limits when %s is busy (strategy 1), and a policy looks at its own requests alone", short(r.text("refResource", "another resource")))
+	case strategy == 2:
+		return fmt.Sprintf("it limits calls by way of %s (strategy 2), which a request does not tell", short(r.text("refResource", "another resource")))
+	case strategy != 0:
+		return "want a strategy of 0, 1 or 2"
+	case app == "other":
+		return `limitApp "other" is who no other rule names: write it as match.where`
+	case grade != 0 && grade != 1:
+		return "want a grade of 0 (threads) or 1 (QPS)"
+	case count.Sign() < 0:
+		return "Sentinel takes no rule with a count below 0"
+	case count.Sign() == 0:
+		return "a count of 0 lets nothing through, and that is no limit: refuse these requests where they come in"
+	}
+	s.resource(d, resource)
+	if app != "default" && app != "" {
+		d.headers = append(d.headers, [2]string{"S-User", app})
+		d.differs("match", "Sentinel asks the application's RequestOriginParser who calls; here the header S-User says it. Only what is in front may set that.")
+	}
+	s.cluster(r, d)
+	if r.has("paramIdx") {
+		return s.param(r, d, count, grade)
+	}
+	d.key = append(d.key, "const:all")
+	if grade == 0 {
+		return threads(d, count)
+	}
+	return s.qps(r, d, count)
+}
+
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// resource says which requests are of a resource.
+func (s *sentinel) resource(d *draft, resource string) {
+	path := resource
+	if method, rest, ok := strings.Cut(resource, ":"); ok && slices.Contains(methods, method) && strings.HasPrefix(rest, "/") {
+		d.methods, path = []string{method}, rest
+	}
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%;?#\\") {
+		d.methods = nil
+		d.headers = append(d.headers, [2]string{"X-Resource", resource})
+		d.differs("match", `the resource is a name in a program, which no request tells; here the header X-Resource does. A program asks for {"policy": NAME} at the HTTP API instead.`)
+		return
+	}
+	if method := d.methods; method != nil && method[0] == "GET" {
+		d.differs("match", "GET stands for HEAD too.")
+	}
+	if rest, ok := strings.CutSuffix(path, "/**"); ok {
+		path = rest + "/*"
+	} else if strings.Contains(strings.TrimSuffix(path, "/*"), "*") {
+		segments := strings.Split(path, "/")
+		for i, one := range segments[:len(segments)-1] {
+			if one == "*" {
+				segments[i] = fmt.Sprintf("{any%d}", i)
+			}
+		}
+		path = strings.Join(segments, "/")
+	}
+	if path != "/" {
+		path = strings.TrimRight(path, "/")
+	}
+	d.paths = []string{path}
+}
+
+// cluster says what cluster mode means here.
+func (s *sentinel) cluster(r *rule, d *draft) {
+	if !r.flag("clusterMode") {
+		return
+	}
+	var c struct {
+		ThresholdType int `json:"thresholdType"`
+	}
+	if r.has("clusterConfig") && json.Unmarshal(r.fields["clusterConfig"], &c) != nil {
+		r.fault("clusterConfig", "an object")
+	}
+	if c.ThresholdType == 0 {
+		d.differs("limits", "the count is that of each instance (thresholdType 0), and Sentinel multiplies it by their number: do so here, with a store that all share.")
+		return
+	}
+	d.differs("limits", "the count is that of the whole cluster (thresholdType 1): it needs a store that all processes share. There is no token server; on_store_error says what happens when the store is away.")
+}
+
+// whole is a count rounded down to a whole number, with a note if that matters.
+func whole(d *draft, count *big.Rat) (int64, string) {
+	n := new(big.Int).Quo(count.Num(), count.Denom())
+	if n.Sign() == 0 {
+		return 0, fmt.Sprintf("a count of %s is less than one request, so Sentinel lets none through", decimal(count))
+	}
+	if !count.IsInt() {
+		d.notes = append(d.notes, note{"limits", fmt.Sprintf("a count of %s lets %s through, as Sentinel counts whole requests.", decimal(count), n)})
+	}
+	return n.Int64(), ""
+}
+
+func decimal(r *big.Rat) string {
+	s := strings.TrimRight(r.FloatString(9), "0")
+	return strings.TrimSuffix(s, ".")
+}
+
+func threads(d *draft, count *big.Rat) string {
+	n, why := whole(d, count)
+	if why == "" {
+		d.limits = []string{fmt.Sprintf("%d concurrency", n)}
+		d.differs("limits", "what is counted is requests at a time, not threads. One that nobody renews is free after a minute.")
+	}
+	return why
+}
+
+// qps says a limit of requests per second.
+func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
+	const coldFactor = 3
+	queue, warmup := r.number("maxQueueingTimeMs", 500), r.number("warmUpPeriodSec", 10)
+	switch behavior := r.number("controlBehavior", 0); behavior {
+	case 0:
+		n, why := whole(d, count)
+		if why == "" {
+			d.limits = []string{fmt.Sprintf("%d/s sliding_window segments 2", n)}
+			d.notes = append(d.notes, note{"limits", "as Sentinel counts: in two halves of a second."})
+		}
+		return why
+	case 1, 3:
+		n, why := whole(d, count)
+		switch {
+		case why != "":
+			return why
+		case warmup < 1 || warmup > math.MaxInt32:
+			return "want a warmUpPeriodSec from 1 on"
+		}
+		d.limits = []string{fmt.Sprintf("%d/s warmup %ds", n, warmup)}
+		d.differs("limits", "a bucket of %d that is cold at a third of the rate (coldFactor %d) and warms as Guava's does; Sentinel compares the rate of the last second.", n, coldFactor)
+		if behavior == 3 {
+			if queue < 0 || queue > 60_000 {
+				return "want a maxQueueingTimeMs from 0 to 60000, which is the longest wait of a policy"
+			}
+			d.limits = []string{fmt.Sprintf("%d/s burst 1 warmup %ds", n, warmup)}
+			if queue > 0 {
+				d.wait = fmt.Sprintf("%dms", queue)
+			}
+			d.differs("limits", "what comes too early waits for its token (on_denied.wait), as maxQueueingTimeMs says; Sentinel spaces requests to whole milliseconds.")
+		}
+		return ""
+	case 2:
+		if queue < 0 || queue > math.MaxInt32 {
+			return "want a maxQueueingTimeMs from 0 on"
+		}
+		return pace(d, count, queue)
+	}
+	return "want a controlBehavior of 0, 1, 2 or 3"
+}
+
+// pace says a queue of at most so many ms.
+func pace(d *draft, rate *big.Rat, queue int64) string {
+	// Of count = num/denom per second: num in denom seconds.
+	if !rate.Num().IsInt64() || !rate.Denom().IsInt64() || rate.Denom().Int64() > 1_000_000_000 {
+		return "want a count with fewer digits"
+	}
+	room := new(big.Int).Mul(rate.Num(), big.NewInt(queue))
+	room.Quo(room, new(big.Int).Mul(rate.Denom(), big.NewInt(1000)))
+	text := fmt.Sprintf("%s/%s leaky_bucket", rate.Num(), perSeconds(rate.Denom().Int64()))
+	if room.Sign() > 0 {
+		text += fmt.Sprintf(" burst %s queue", room)
+	}
+	d.limits = []string{text}
+	d.differs("limits", "requests leave evenly, to the microsecond; Sentinel rounds the time between them to a whole millisecond, and above 1,000 per second to none. Up to %s wait, which is the rate times maxQueueingTimeMs.", room)
+	return ""
+}
+
+func perSeconds(n int64) string {
+	if n == 1 {
+		return "s"
+	}
+	return fmt.Sprintf("%ds", n)
+}
+
+// param says a limit for each value of a parameter.
+func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string {
+	index, burst, seconds := r.number("paramIdx", 0), r.number("burstCount", 0), r.number("durationInSec", 1)
+	queue, behavior := r.number("maxQueueingTimeMs", 0), r.number("controlBehavior", 0)
+	if burst < 0 || seconds < 1 || seconds > math.MaxInt32 || burst > math.MaxInt32 || queue < 0 || queue > math.MaxInt32 {
+		return "want a burstCount from 0, a durationInSec from 1 and a maxQueueingTimeMs from 0 on"
+	}
+	d.key = append(d.key, fmt.Sprintf("header:X-Param-%d", index))
+	d.differs("key", `parameter %d of a call is in no request; here the header X-Param-%d says it. A program asks for {"policy": NAME, "key": [VALUE]} at the HTTP API instead.`, index, index)
+	n, why := whole(d, count)
+	if why != "" {
+		return why
+	}
+	limit := func(n int64) string {
+		one := draft{}
+		switch {
+		case grade == 0:
+			return fmt.Sprintf("%d concurrency", n)
+		case behavior == 2:
+			why = pace(&one, big.NewRat(n, seconds), queue)
+			return strings.Join(one.limits, "")
+		}
+		text := fmt.Sprintf("%d/%s interval", n, perSeconds(seconds))
+		if burst > 0 {
+			text += fmt.Sprintf(" burst %d", n+burst)
+		}
+		return text
+	}
+	d.limits = []string{limit(n)}
+	switch {
+	case why != "":
+		return why
+	case grade == 1 && behavior == 0:
+		d.notes = append(d.notes, note{"limits", "as Sentinel refills: at once, when a duration has passed."})
+	case grade == 1 && behavior != 2:
+		return "want a controlBehavior of 0 or 2 with a parameter"
+	}
+	var items []struct {
+		Object    string      `json:"object"`
+		Count     json.Number `json:"count"`
+		ClassType string      `json:"classType"`
+	}
+	if r.has("paramFlowItemList") && json.Unmarshal(r.fields["paramFlowItemList"], &items) != nil {
+		r.fault("paramFlowItemList", "a list of object, count and classType")
+	}
+	for _, i := range items {
+		n, err := i.Count.Int64()
+		if err != nil || n < 1 || strings.Contains(i.Object, "*") || i.Object == "" {
+			s.list(r.place, fmt.Sprintf("object %q, count %s of %s", short(i.Object), i.Count, r), "want a value without *, and a whole count from 1 on")
+			continue
+		}
+		d.overrides = append(d.overrides, override{[]string{i.Object}, limit(n)})
+	}
+	return why
+}
