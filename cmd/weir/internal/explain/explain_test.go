@@ -183,6 +183,22 @@ func TestWhen(t *testing.T) {
 	}
 }
 
+// Of two policies that deny by equal limits, the one that denies longer is named.
+func TestWho(t *testing.T) {
+	store, _ := frozen(t)
+	all := []policy.KeyPart{{Source: policy.Constant, Name: "all"}}
+	set := setOf(t, policy.Config{Name: "short", Key: all, Limits: limits("5/h")}, policy.Config{Name: "long", Key: all, Limits: limits("5/h")})
+	for key, n := range map[string]int64{"short|3:all": 5, "long|3:all": 7} {
+		if _, err := store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: key, Limit: weir.MustLimit("5/h"), N: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := explain.Explain(t.Context(), store, set, explain.Question{URL: "/"})
+	if err != nil || a.Denial == nil || a.Denial.Policy != "long" || a.Policies[0].Limits[0].Decides || !a.Policies[1].Limits[0].Decides {
+		t.Errorf("Explain = %+v, %v, want a denial by long", a, err)
+	}
+}
+
 // What a key owes under a limit that was changed counts.
 func TestFollowing(t *testing.T) {
 	store, _ := frozen(t)

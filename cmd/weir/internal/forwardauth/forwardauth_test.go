@@ -320,6 +320,12 @@ func TestGone(t *testing.T) {
 	if w := ask(h, question("/v1/auth").WithContext(ctx)); w.Code < 300 {
 		t.Errorf("a client that left = %d, want no success", w.Code)
 	}
+	h = handler(t, forwardauth.Config{Limit: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // as one whose client has left
+	}})
+	if w := ask(h, question("/v1/auth")); w.Code != 503 {
+		t.Errorf("limits that say nothing = %d, want 503", w.Code)
+	}
 }
 
 // storeFunc is a store that decides by a function.

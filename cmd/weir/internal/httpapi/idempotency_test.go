@@ -58,6 +58,7 @@ func TestIdempotency(t *testing.T) {
 		{0, "take", "S", `{"key":"s","limit":"2 concurrency lease 1h"}`, "replayed granted 1 remaining 1"},
 
 		{day - 721, "take", "A", `{"key":"k","limit":"10/h","n":4}`, "replayed granted 4 remaining 10"},
+		{0, "take", "A", `{"key":"k","limit":"10/h","n":3}`, "422 Idempotency-Key"},
 		{1, "take", "A", `{"key":"k","limit":"10/h","n":4}`, "ok granted 4 remaining 6 reset 1440"},
 	} {
 		*now += step.after * second
