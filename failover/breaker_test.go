@@ -336,6 +336,8 @@ func TestOldFailures(t *testing.T) {
 			t.Fatalf("Do = %+v, %v, away %t, want the store back", d, err, s.Away())
 		}
 		time.Sleep(time.Minute)
+		store.set(refusing)
+		s.Do(t.Context(), request)
 		if s.Away() {
 			t.Error("failures of long ago count against a store that is back")
 		}
