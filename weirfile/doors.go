@@ -69,7 +69,10 @@ func (d *decoder) grpc(p place, g *GRPC) {
 	mode, _ := d.word(m.at("on_store_error"))
 	g.OnStoreError = policy.FailMode(mode)
 	g.ResponseHeaders = d.boolean(m.at("response_headers"))
+	g.DynamicMetadata = d.boolean(m.at("dynamic_metadata"))
 	g.Shadow = d.boolean(m.at("shadow_mode"))
+	g.Quota = d.boolean(m.at("quota_mode"))
+	g.MergeDomains = d.boolean(m.at("merge_domains"))
 }
 
 func (d *decoder) door(p place, door *Door) {

@@ -60,8 +60,18 @@ type GRPC struct {
 	// ResponseHeaders adds RateLimit fields to the answers: response_headers.
 	ResponseHeaders bool
 
+	// DynamicMetadata adds the request, and the metadata of the limits that admitted it,
+	// to the answers: dynamic_metadata.
+	DynamicMetadata bool
+
 	// Shadow lets everything through: shadow_mode.
 	Shadow bool
+
+	// Quota denies a request only if all of its limits do: quota_mode.
+	Quota bool
+
+	// MergeDomains lets several files have one domain: merge_domains.
+	MergeDomains bool
 }
 
 // Failover says what happens when the store is slow or gone.

@@ -54,7 +54,10 @@ var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
 		Shape: &Shape{Kind: Text, Want: "want the path of a directory or file of envoyproxy/ratelimit configuration"}},
 	{Name: "on_store_error", Doc: "the answer when the store gives none; an error if not said, which leaves it to Envoy's failure_mode_deny", Shape: failMode},
 	{Name: "response_headers", Doc: "add RateLimit fields to the answers", Default: false, Shape: boolean},
+	{Name: "dynamic_metadata", Doc: "add the request, and the metadata of the limits that admitted it, to the answers", Default: false, Shape: boolean},
 	{Name: "shadow_mode", Doc: "decide and count, and let everything through", Default: false, Shape: boolean},
+	{Name: "quota_mode", Doc: "deny a request only if all of its limits do", Default: false, Shape: boolean},
+	{Name: "merge_domains", Doc: "let several files of config have one domain", Default: false, Shape: boolean},
 }}
 
 var door = &Shape{Kind: Map, Def: "door", Fields: []Field{

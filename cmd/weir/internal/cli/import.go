@@ -48,26 +48,17 @@ func (w *world) importer() *cobra.Command {
 		return importer.Envoy(args...)
 	})
 	add("sentinel RULES.JSON", "Of Sentinel's flow rules; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
-		name, data, err := w.read(args[0])
+		data, err := w.read(args[0])
 		if err != nil {
 			return nil, err
+		}
+		name := args[0]
+		if name == "-" {
+			name = "stdin"
 		}
 		return importer.Sentinel(name, data)
 	})
 	return c
-}
-
-// read reads a file, or standard input.
-func (w *world) read(name string) (string, []byte, error) {
-	if name != "-" {
-		data, err := os.ReadFile(name)
-		return name, data, err
-	}
-	data, err := io.ReadAll(io.LimitReader(w.stdin, maxFile))
-	if err != nil {
-		err = &fs.PathError{Op: "read", Path: "standard input", Err: err}
-	}
-	return "stdin", data, err
 }
 
 // broken ends a command whose input cannot be imported.

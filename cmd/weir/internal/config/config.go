@@ -80,7 +80,9 @@ type GRPC struct {
 	ClientCAFile      string
 	OnStoreError      policy.FailMode // "" for an error
 	ResponseHeaders   bool
-	Shadow            bool
+	DynamicMetadata   bool
+	Shadow, Quota     bool
+	MergeDomains      bool // several files may have one domain
 }
 
 // RESP is the door of CL.THROTTLE. Listen may be Off.
@@ -135,7 +137,9 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c.HTTP.Client = file.HTTP.Client
 	c.GRPC.OnStoreError = file.GRPC.OnStoreError
 	c.GRPC.ResponseHeaders = file.GRPC.ResponseHeaders
-	c.GRPC.Shadow = file.GRPC.Shadow
+	c.GRPC.DynamicMetadata = file.GRPC.DynamicMetadata
+	c.GRPC.Shadow, c.GRPC.Quota = file.GRPC.Shadow, file.GRPC.Quota
+	c.GRPC.MergeDomains = file.GRPC.MergeDomains
 	inFile := map[string]string{
 		"store":          file.Store,
 		"listen-gateway": file.Gateway.Listen,

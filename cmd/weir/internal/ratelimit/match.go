@@ -153,6 +153,24 @@ func (d *Domain) Match(entries []Entry) (Match, bool) {
 	return m, true
 }
 
+// Paths are the names of all descriptors of d that have a limit, as in Match.Path.
+func (d *Domain) Paths() []string {
+	var paths []string
+	var walk func([]*Descriptor)
+	walk = func(ds []*Descriptor) {
+		for _, d := range ds {
+			if d.Limit != nil {
+				paths = append(paths, d.label)
+			}
+			walk(d.Descriptors)
+		}
+	}
+	if d != nil {
+		walk(d.Descriptors)
+	}
+	return paths
+}
+
 // Depth is the largest number of entries that a descriptor with a limit in d may have.
 func (d *Domain) Depth() int {
 	if d == nil {

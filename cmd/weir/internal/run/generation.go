@@ -55,6 +55,7 @@ func (p *Program) adopt(g *generation) {
 	old := p.current.Swap(g)
 	if p.rls != nil {
 		p.rls.Use(g.limits)
+		p.nameHits(g.limits)
 	}
 	p.metrics.Reloaded(g.source, g.policies, nil)
 	if old != nil && old.gateway != nil {

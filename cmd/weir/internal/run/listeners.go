@@ -21,6 +21,8 @@ import (
 // rateLimits are what the door of gRPC serves, or nil for nothing.
 func (p *Program) rateLimits(c *config.Config) (*ratelimit.Config, error) {
 	switch {
+	case c.GRPC.Config != "" && c.GRPC.MergeDomains:
+		return ratelimit.LoadMerged(c.GRPC.Config)
 	case c.GRPC.Config != "":
 		return ratelimit.Load(c.GRPC.Config)
 	case c.Demo():
@@ -40,7 +42,8 @@ func (p *Program) newRLS() (*rls.Server, error) {
 		return nil, err
 	}
 	return rls.New(rls.Config{
-		Store: p.metrics.Door("grpc", store), Shadow: c.Shadow, ResponseHeaders: c.ResponseHeaders,
+		Store: p.metrics.Door("grpc", store), Shadow: c.Shadow, Quota: c.Quota,
+		ResponseHeaders: c.ResponseHeaders, DynamicMetadata: c.DynamicMetadata,
 		Log: p.log.With("door", "grpc"), Observe: p.observeHits,
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
@@ -48,6 +49,17 @@ func (p *Program) observe(door string) func(*http.Request, httplimit.Event) {
 		p.metrics.Observe(door, e)
 		p.telemetry.Decision(ctx, door, e)
 		p.decisions.Observe(ctx, door, e, slog.String("method", r.Method), slog.String("path", r.URL.Path))
+	}
+}
+
+// nameHits begins the counters of what is configured, so that names from requests
+// cannot take their places.
+func (p *Program) nameHits(limits *ratelimit.Config) {
+	p.metrics.ForgetDescriptors()
+	for _, d := range limits.Domains() {
+		for _, path := range d.Paths() {
+			p.metrics.Descriptor(d.Name, path, metrics.TotalHits, 0)
+		}
 	}
 }
 

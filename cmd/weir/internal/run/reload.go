@@ -135,7 +135,9 @@ func fixed(a, b *config.Config) (names []string) {
 		{"grpc-config", a.GRPC.Config == b.GRPC.Config},
 		{"grpc.on_store_error", a.GRPC.OnStoreError == b.GRPC.OnStoreError},
 		{"grpc.response_headers", a.GRPC.ResponseHeaders == b.GRPC.ResponseHeaders},
+		{"grpc.dynamic_metadata", a.GRPC.DynamicMetadata == b.GRPC.DynamicMetadata},
 		{"grpc.shadow_mode", a.GRPC.Shadow == b.GRPC.Shadow},
+		{"grpc.quota_mode", a.GRPC.Quota == b.GRPC.Quota},
 	} {
 		if !s.same {
 			names = append(names, s.name)
