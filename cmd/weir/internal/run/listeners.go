@@ -37,19 +37,15 @@ func (p *Program) newRLS() (*rls.Server, error) {
 	if c.Config == "" && !p.config.Demo() {
 		return nil, nil
 	}
-	store, err := p.orElse(c.OnStoreError)
-	if err != nil {
-		return nil, err
-	}
 	return rls.New(rls.Config{
-		Store: p.metrics.Door("grpc", store), Shadow: c.Shadow, Quota: c.Quota,
+		Store: p.metrics.Door("grpc", p.orElse(c.OnStoreError)), Shadow: c.Shadow, Quota: c.Quota,
 		ResponseHeaders: c.ResponseHeaders, DynamicMetadata: c.DynamicMetadata,
 		Log: p.log.With("door", "grpc"), Observe: p.observeHits,
 	})
 }
 
 // orElse is the store with what decides in its place.
-func (p *Program) orElse(mode policy.FailMode) (weir.Store, error) {
+func (p *Program) orElse(mode policy.FailMode) weir.Store {
 	var instead weir.Store
 	switch mode {
 	case policy.Open:
@@ -59,11 +55,10 @@ func (p *Program) orElse(mode policy.FailMode) (weir.Store, error) {
 	case policy.Local:
 		instead = p.local
 	}
-	if instead == nil || p.late == nil {
-		return p.store, nil
+	if instead == nil || p.bounded == nil {
+		return p.store
 	}
-	// The store has its deadline already; this one is never reached.
-	return failover.New(p.store, failover.Config{Deadline: 2 * p.config.Deadline, Fallback: instead})
+	return p.bounded.Else(instead)
 }
 
 // startGRPC opens the door of Envoy's protocol.

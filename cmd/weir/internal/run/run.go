@@ -17,6 +17,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
+	"github.com/floodweir/weir/failover"
 )
 
 // Input is what a program is given.
@@ -80,6 +81,9 @@ type Program struct {
 	raw   weir.Store // the store as it is
 	late  *late      // the same if it is a Redis; else nil
 	store weir.Store // with a deadline, and measured
+
+	bounded *failover.Store // the same if it is a Redis; else nil
+
 	local weir.Store // this process's share of limits, for when store is away
 	ready *readiness
 

@@ -94,15 +94,20 @@ func (p *Program) over(raw weir.Store) error {
 	if p.late == nil {
 		return nil
 	}
-	p.store, err = failover.New(p.store, failover.Config{Deadline: p.config.Deadline, Observe: p.away})
-	return err
+	p.bounded, err = failover.New(p.store, failover.Config{Deadline: p.config.Deadline, Observe: p.away})
+	if err != nil {
+		return err
+	}
+	p.store = p.bounded
+	p.stops = append(p.stops, func(context.Context) { p.bounded.Close() })
+	return nil
 }
 
 // away tells that the store is left alone, or asked again.
 func (p *Program) away(away bool) {
 	p.metrics.StoreAway(away)
 	if away {
-		p.log.Error("the store does not answer and is left alone for a moment: requests go by the on_store_error of their policy")
+		p.log.Error("the store does not answer and is left alone for a moment: requests go by the on_store_error of their policy", "error", p.bounded.Err())
 	} else {
 		p.log.Info("the store answers again")
 	}
