@@ -78,21 +78,29 @@ func plainLimit(d *ratelimit.Descriptor) bool {
 }
 
 // overrides are the descriptors beside d, which names no value, that only have another
-// limit for some values: those of one value first.
-func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratelimit.Descriptor) {
+// limit for some values: those of one value first. There are none if a value with a '*'
+// is not among them, for what is left out of a policy is left out of its overrides too.
+func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit.Descriptor {
 	a := attributeOf(d.Key)
 	if d.Value != "" || !plainLimit(d) || a.key == "" {
 		return nil
 	}
-	for _, wild := range []bool{false, true} {
-		for _, o := range ds {
-			if o.Key == d.Key && o.Value != "" && strings.Contains(o.Value, "*") == wild && (a.wild || !wild) &&
-				plainLimit(o) && o.Limit.Shadow == d.Limit.Shadow && a.is(o.Value) != "" {
-				all = append(all, o)
-			}
+	var exact, wild []*ratelimit.Descriptor
+	for _, o := range ds {
+		if o.Key != d.Key || o.Value == "" {
+			continue
+		}
+		is := plainLimit(o) && o.Limit.Shadow == d.Limit.Shadow && a.is(o.Value) != ""
+		switch pattern := strings.Contains(o.Value, "*"); {
+		case pattern && (!is || !a.wild):
+			return nil
+		case pattern:
+			wild = append(wild, o)
+		case is:
+			exact = append(exact, o)
 		}
 	}
-	return all
+	return append(exact, wild...)
 }
 
 // stronger are the descriptors beside d that are looked at before it: a value comes

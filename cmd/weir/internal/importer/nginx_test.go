@@ -1,0 +1,303 @@
+package importer_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/importer"
+)
+
+func nginx(text string) (*importer.Result, error) {
+	return importer.Nginx("nginx.conf", files(map[string]string{"nginx.conf": text}))
+}
+
+const zones = `limit_req_zone $binary_remote_addr zone=a:1m rate=10r/s;
+limit_req_zone $http_x_key$arg_k zone=b:1m rate=6r/m;
+limit_conn_zone $binary_remote_addr zone=c:1m;
+`
+
+// TestNginxLimits: what limit_req and limit_conn become.
+func TestNginxLimits(t *testing.T) {
+	for _, test := range []struct{ conf, want string }{
+		{"limit_req zone=a;", `limits: ["10/s leaky_bucket nginx"]`},
+		{"limit_req zone=a burst=5;", `limits: ["10/s leaky_bucket burst 5 queue nginx"]`},
+		{"limit_req zone=a burst=5 nodelay;", `limits: ["10/s leaky_bucket burst 5 nodelay nginx"]`},
+		{"limit_req burst=5 delay=3 zone=a;", `limits: ["10/s leaky_bucket burst 5 delay 3 nginx"]`},
+		{"limit_req zone=a burst=5 delay=5;", `limits: ["10/s leaky_bucket burst 5 nodelay nginx"]`},
+		{"limit_req zone=a burst=5 delay=7;", "# delay=7 is not below burst=5"},
+		{"limit_req zone=a nodelay;", `limits: ["10/s leaky_bucket nginx"]`},
+		{"limit_req zone=b;", `limits: ["6/m leaky_bucket nginx"]`},
+		{"limit_req zone=b;", `key: ["header:X-Key", "query:k"]`},
+		{"limit_req zone=b;", `where: 'request.headers["x-key"] != "" || request.query["k"] != ""'`},
+		{"limit_conn c 5;", `limits: ["5 concurrency"]`},
+		{"limit_req zone=a;", "on_denied: { status: 503 }"},
+		{"limit_req zone=a; limit_req_status 444;", "on_denied: { status: 444 }"},
+		{"limit_conn c 5; limit_conn_status 420; limit_req_status 444;", "on_denied: { status: 420 }"},
+		{"limit_req zone=a; limit_req_dry_run on;", "mode: shadow"},
+		{"limit_req zone=a; server { limit_req_dry_run ON; }", "mode: shadow"},
+		{"limit_conn c 5; limit_conn_dry_run on;", "mode: shadow"},
+		{`limit_req_zone "x:${binary_remote_addr}:$request_method" zone=d:1m rate=1r/s; limit_req zone=d;`, "key: [client.ip/128, method]"},
+		{`limit_req_zone all zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["const:all"]`},
+		{`limit_req_zone $host zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["cel:request.host"]`},
+		{`limit_req_zone $host zone=d:1m rate=1r/s; server { server_name x.example; limit_req zone=d; } server { listen 81; server_name y.example; }`, `where: '!(request.host == "y.example")'`},
+		{`limit_req_zone $host zone=d:1m rate=1r/s; server { } server { server_name x.example; limit_req zone=d; }`, "key: [host]"},
+		{`limit_req_zone $jwt_claim_sub zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["claim:sub"]`},
+		{`limit_req_zone $cookie_s zone=d:1m rate=1r/s; limit_req zone=d;`, `where: 'request.cookies["s"] != ""'`},
+		{"server { server_name a.example b.example; } server { server_name *.c.example .d.example; limit_req zone=a; }", `hosts: ["*.c.example", d.example, "*.d.example"]`},
+		{"server { } server { server_name w.*; limit_req zone=a; }", `where: 'request.host.startsWith("w.")'`},
+		{`server { } server { server_name ~^w\d+; limit_req zone=a; }`, `where: 'request.host.matches("(?i)^w\\d+")'`},
+		{"server { } server { server_name *.c.example; limit_req zone=a; } server { server_name x.c.example; }", `where: 'request.host.endsWith(".c.example") && !(request.host == "x.c.example")'`},
+	} {
+		r, err := nginx("http { " + zones + test.conf + " }")
+		if err != nil {
+			t.Errorf("%s: %v", test.conf, err)
+			continue
+		}
+		if accepted(t, r); !strings.Contains(r.Text, test.want) || len(r.Listed) > 0 {
+			t.Errorf("%s: want %s, listed %v, got\n%s", test.conf, test.want, r.Listed, r.Text)
+		}
+	}
+}
+
+// TestNginxListed: what cannot be expressed is said, with its line.
+func TestNginxListed(t *testing.T) {
+	for _, test := range []struct{ conf, want string }{
+		{"limit_req_zone $request_uri zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $request_uri (nginx.conf:2): what a client can spell"},
+		{"limit_req_zone $thing zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $thing (nginx.conf:2): Weir does not know $thing"},
+		{"limit_rate 10k;", "nginx.conf:2: limit_rate 10k: Weir limits requests, not bandwidth"},
+		{"limit_req_whitelist 10.0.0.0/8;", "nginx.conf:2: limit_req_whitelist 10.0.0.0/8: not a directive of nginx itself"},
+		{"set_real_ip_from 10.0.0.0/8;", "nginx.conf:2: set_real_ip_from 10.0.0.0/8: say it as gateway.trusted_proxies"},
+		{"include nowhere.conf;", "nginx.conf:2: include nowhere.conf: cannot be read, and what it says is not here: open nowhere.conf: no such file"},
+		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location @back {\nlimit_req zone=d; } }", "nginx.conf:4: limit_req zone=d: location @back is reached from within nginx"},
+		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location ~ (?=x) {\nlimit_req zone=d; } }", "nginx.conf:3: limit_req zone=d: location ~ (?=x) is a regular expression that RE2 does not know"},
+		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location / { if ($x) {\nlimit_req zone=d; } } }", "nginx.conf:4: limit_req zone=d: nginx does not allow it in an if block"},
+		{"limit_req_zone $http_ zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $http_ (nginx.conf:2): Weir does not know $http_"},
+		{"limit_req_zone $remote_addr zone=d:1m rate=2000000000r/s;\nlimit_req zone=d burst=9000000000000;", "nginx.conf:3: limit_req zone=d burst=9000000000000; of nginx.conf:2: limit_req_zone $remote_addr zone=d:1m rate=2000000000r/s: no policy can say this"},
+	} {
+		r, err := nginx("http {\n" + test.conf + " }")
+		if err != nil {
+			t.Errorf("%s: %v", test.conf, err)
+			continue
+		}
+		accepted(t, r)
+		if len(r.Listed) != 1 || !strings.HasPrefix(r.Listed[0].String(), test.want) {
+			t.Errorf("%s: listed %v, want %s", test.conf, r.Listed, test.want)
+		}
+	}
+	r, err := nginx("stream {\nlimit_conn x 5;\nserver { limit_conn y 5; } }")
+	if err != nil || len(r.Listed) != 2 || r.Policies != 0 {
+		t.Errorf("a stream block: %+v, %v, want two listed", r, err)
+	} else {
+		accepted(t, r)
+	}
+}
+
+// TestNginxBroken: what nginx refuses is an error with its place.
+func TestNginxBroken(t *testing.T) {
+	for text, want := range map[string]string{
+		"http {":                        `nginx.conf:1: unexpected end of file, want "}"`,
+		"}":                             `nginx.conf:1: unexpected '}'`,
+		"http { a }":                    `nginx.conf:1: unexpected "}", want ";" after a`,
+		"http { a":                      `nginx.conf:1: unexpected end of file, want ";" or "}"`,
+		"http {\n\n; }":                 `nginx.conf:3: unexpected ';'`,
+		`a "b;`:                         "nginx.conf:1: the quotes do not end",
+		`a "b"c;`:                       `nginx.conf:1: unexpected 'c' after a word in quotes`,
+		"{ }":                           `nginx.conf:1: unexpected '{'`,
+		"include;":                      "nginx.conf:1: include: want one file or pattern",
+		"include [*.conf;":              "nginx.conf:1: include [*.conf: syntax error in pattern",
+		"x_by_lua_block {\n} }\n a { }": `nginx.conf:2: unexpected '}'`,
+		"x_by_lua_block {\n '}' --}\n":  "nginx.conf:1: the block of Lua does not end",
+		"http { limit_req_zone $a; }":   "nginx.conf:1: limit_req_zone $a: want a key, and zone=NAME:SIZE",
+		"http { limit_req_zone $a zone=x rate=1r/s; }":                        `want zone=NAME:SIZE, such as zone=one:10m`,
+		"http { limit_req_zone $a zone=x:1z rate=1r/s; }":                     `want zone=NAME:SIZE`,
+		"http { limit_req_zone $a zone=x:1m; }":                               "want a rate such as rate=10r/s",
+		"http { limit_req_zone $a zone=x:1m rate=0r/s; }":                     "want a rate such as 10r/s or 30r/m",
+		"http { limit_req_zone $a zone=x:1m rate=1.5r/s; }":                   "want a rate such as 10r/s or 30r/m",
+		"http { limit_req_zone $a zone=x:1m rate=1r/h; }":                     "want a rate such as 10r/s or 30r/m",
+		"http { limit_req_zone $a zone=x:1m rate=1r/s odd; }":                 `"odd": no such parameter`,
+		"http { limit_req_zone $a rate=1r/s rate=2r/s; }":                     "want zone=NAME:SIZE",
+		"http {\n" + zones + "limit_req_zone $a zone=a:1m rate=1r/s; }":       `zone "a" is there already, at nginx.conf:2`,
+		"http {\n" + zones + "limit_req zone=nowhere; }":                      `nginx.conf:5: limit_req zone=nowhere: there is no zone "nowhere"`,
+		"http {\n" + zones + "limit_req zone=c; }":                            `zone "c", at nginx.conf:4, is of another kind`,
+		"http {\n" + zones + "limit_req; }":                                   "want the name of a zone",
+		"http {\n" + zones + "limit_req zone=a burst=0; }":                    "want burst=N with N from 1 on",
+		"http {\n" + zones + "limit_req zone=a burst=-1; }":                   "want burst=N with N from 1 on",
+		"http {\n" + zones + "limit_req zone=a delay=x; }":                    "want delay=N with N from 1 on",
+		"http {\n" + zones + "limit_req zone=a burst=99999999999999999999; }": "want burst=N with N from 1 on",
+		"http {\n" + zones + "limit_req zone=a; limit_req zone=a burst=2; }":  `zone "a" is named twice at one level`,
+		"http {\n" + zones + "limit_req zone=a odd; }":                        `"odd": no such parameter`,
+		"http {\n" + zones + "limit_conn c; }":                                "want a number of connections",
+		"http {\n" + zones + "limit_conn c 0; }":                              "want a number of connections from 1 to 65535",
+		"http {\n" + zones + "limit_conn c 5 6; }":                            `"6": no such parameter`,
+		"http { limit_req_status 200; }":                                      "want a status from 400 to 599",
+		"http { limit_req_dry_run maybe; }":                                   "want on or off",
+		"http { server { location { } } }":                                    "want location [= | ~ | ~* | ^~] PATTERN",
+		"http { server { location # / { } } }":                                `want ";" or "}"`,
+		"http { server { location x y { } } }":                                `"x": want =, ~, ~* or ^~`,
+		strings.Repeat("a { ", 100):                                           "want at most 64 blocks within each other",
+		strings.Repeat("a { ", 10_000):                                        "want at most 64 blocks within each other",
+	} {
+		_, err := nginx(text)
+		var e *importer.Error
+		if !errors.As(err, &e) || !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80q: %v, want %s", text, err, want)
+		}
+	}
+	loop := files(map[string]string{"nginx.conf": "a;\ninclude nginx.conf;"})
+	if _, err := importer.Nginx("nginx.conf", loop); err == nil || !strings.Contains(err.Error(), "nginx.conf:2: include: want at most 32 files that include each other") {
+		t.Errorf("a file that includes itself: %v", err)
+	}
+	if _, err := importer.Nginx("testdata/nowhere.conf", importer.Files{}); err == nil {
+		t.Error("a file that is not there is no error")
+	}
+}
+
+// TestNginxWords: what words are.
+func TestNginxWords(t *testing.T) {
+	r, err := nginx(`
+# a comment { ; "
+http { # another
+	log_format x '$remote_addr "#;{}' "it's \"quoted\"" a#b \;c ${d}e;
+	content_by_lua_block {
+		local s = "}" .. '}' .. [==[ }}} ]==] -- }
+		--[[ } ]] if x then y = { a = { } } end
+	}
+	map $a $b { default "a;b"; "~^x{2}$" 1; }
+	` + zones + `
+	server { location ~ "^/x{2}/" { limit_req zone=a; } }
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accepted(t, r); !strings.Contains(r.Text, `where: 'request.path.matches("(?i)^/x{2}/")'`) {
+		t.Errorf("got\n%s", r.Text)
+	}
+}
+
+// A place of the model is one location, and the zone of its limit, if it has one.
+type place struct {
+	modifier, pattern, zone string
+}
+
+// takes is the location that nginx takes for a path: an exact one; else the longest
+// prefix, if it says so or no regular expression fits; else the first that does.
+func takes(places []place, path string) *place {
+	var longest *place
+	for i := range places {
+		p := &places[i]
+		switch {
+		case p.modifier == "=" && p.pattern == path:
+			return p
+		case (p.modifier == "" || p.modifier == "^~") && strings.HasPrefix(path, p.pattern) && (longest == nil || len(p.pattern) > len(longest.pattern)):
+			longest = p
+		}
+	}
+	if longest != nil && longest.modifier == "^~" {
+		return longest
+	}
+	for i := range places {
+		if p := &places[i]; p.modifier == "~" && regexp.MustCompile(p.pattern).MatchString(path) {
+			return p
+		}
+	}
+	return longest
+}
+
+// TestNginxLocations: a request falls under the limits of the location that nginx takes
+// for it, and under no others.
+func TestNginxLocations(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	patterns := map[string][]string{
+		"":   {"/", "/a", "/a/b", "/a/bc", "/a/b/c", "/b/", "/b/a/", "/c/a"},
+		"^~": {"/a/x", "/b/x/", "/d"},
+		"=":  {"/", "/a", "/a/b", "/b/a", "/d/e"},
+		"~":  {`\.php$`, "^/b/[a-c]", "/c"},
+	}
+	var paths []string
+	for _, a := range []string{"", "/a", "/b", "/c", "/d", "/ab"} {
+		for _, b := range []string{"", "/a", "/b", "/bc", "/x", "/x/c", "/c/a", "/x.php", "/e"} {
+			if a+b != "" {
+				paths = append(paths, a+b)
+			}
+		}
+	}
+	paths = append(paths, "/")
+	requests := 0
+	for n := range 300 {
+		var places []place
+		var conf strings.Builder
+		outer := []string{"", "a"}[r.IntN(2)]
+		fmt.Fprintf(&conf, "limit_req_zone $binary_remote_addr zone=a:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=b:1m rate=2r/s;\nserver {\n")
+		if outer != "" {
+			conf.WriteString("limit_req zone=a;\n")
+		}
+		for _, modifier := range []string{"", "^~", "=", "~"} {
+			for _, pattern := range patterns[modifier] {
+				if r.IntN(3) > 0 {
+					continue
+				}
+				zone := []string{outer, "a", "b"}[r.IntN(3)]
+				places = append(places, place{modifier, pattern, zone})
+				fmt.Fprintf(&conf, "location %s %q {", modifier, pattern)
+				if zone != outer {
+					fmt.Fprintf(&conf, " limit_req zone=%s;", zone)
+				}
+				conf.WriteString(" }\n")
+			}
+		}
+		conf.WriteString("}\n")
+		result, err := nginx(conf.String())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, &conf)
+		}
+		set := accepted(t, result)
+		for _, path := range paths {
+			want := outer
+			if p := takes(places, path); p != nil {
+				want = p.zone
+			}
+			// A path with a slash at its end is one without for a policy, and so falls under
+			// both; such paths are not asked about.
+			got := ask(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"})
+			if slash := takes(places, path+"/"); slash != nil && slash.zone != want || slash == nil && outer != want {
+				continue
+			}
+			requests++
+			rate := map[string]string{"": "[]", "a": "[a: 1/s leaky_bucket burst 0 nginx]", "b": "[b: 2/s leaky_bucket burst 0 nginx]"}[want]
+			if fmt.Sprint(got) != rate {
+				t.Fatalf("%d: %s falls under %v, want %s:\n%s\n%s", n, path, got, rate, &conf, result.Text)
+			}
+		}
+	}
+	t.Logf("%d requests", requests)
+	if requests < 5000 {
+		t.Errorf("%d requests: the test has lost its point", requests)
+	}
+}
+
+// TestNginxReturn: nginx answers with return before it limits.
+func TestNginxReturn(t *testing.T) {
+	r, err := nginx("http {\n" + zones + `limit_req zone=a;
+		server { server_name a; return 301 https://b; }
+		server { server_name b; location /x/ { limit_req zone=b; return 204; } location = /y { return 200; } location / { } }
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := accepted(t, r)
+	for _, test := range []struct{ host, path, want string }{
+		{"b", "/", "[a: 10/s leaky_bucket burst 0 nginx]"}, {"b", "/x/y", "[]"}, {"b", "/y", "[]"}, {"a", "/", "[]"},
+	} {
+		if got := fmt.Sprint(ask(set, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})); got != test.want {
+			t.Errorf("%s%s falls under %s, want %s", test.host, test.path, got, test.want)
+		}
+	}
+	if !strings.Contains(r.Text, "answers with return before it limits") {
+		t.Errorf("the file does not say it:\n%s", r.Text)
+	}
+}
