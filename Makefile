@@ -41,7 +41,7 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 
 .PHONY: need
 need: ## install the servers and tools that the tests run, or say what is missing
-	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light wrk:wrk chromium:chromium
+	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light wrk:wrk chromium:chromium caddy:caddy
 
 .PHONY: check
 check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself

@@ -21,6 +21,7 @@ type readiness struct {
 	store    weir.Store
 	name     string        // of the store, without a password
 	policies func() string // what is in force, in a few words
+	without  func() bool   // whether the program can do its work without the store
 	draining atomic.Bool
 	refused  atomic.Pointer[error] // why the last reload changed nothing; nil if it did
 
@@ -40,7 +41,7 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 			first += " (and more)"
 		}
 		policies.Detail += "; the last reload changed nothing: " + first
-		policies.Warn = true
+		policies.OK, policies.Warn = false, true
 	}
 	checks := []httpapi.Check{policies, r.probe(ctx)}
 	if r.draining.Load() {
@@ -73,5 +74,7 @@ func (r *readiness) probe(ctx context.Context) httpapi.Check {
 		}
 		r.at = now
 	}
-	return r.last
+	c := r.last
+	c.Warn = !c.OK && r.without()
+	return c
 }

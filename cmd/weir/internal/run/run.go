@@ -18,6 +18,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
 	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/policy"
 )
 
 // Input is what a program is given.
@@ -160,6 +161,19 @@ func (p *Program) open(d *door) error {
 		}
 	}()
 	return nil
+}
+
+// without reports whether every policy in force lets requests through, or decides them
+// by a share, when the store is away. To take such a node out of service would help
+// nobody: the others have the same store.
+func (p *Program) without() bool {
+	all := p.current.Load().policies.Policies()
+	for _, one := range all {
+		if c := one.Config(); c.Mode == policy.Enforce && c.OnStoreError == policy.Closed {
+			return false
+		}
+	}
+	return len(all) > 0
 }
 
 // inForce says which policies are in force, in a few words.

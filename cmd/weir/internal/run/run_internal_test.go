@@ -65,7 +65,7 @@ func with(t *testing.T, c *config.Config, store weir.Store, log *slog.Logger) *P
 	if err := p.over(store); err != nil {
 		t.Fatal(err)
 	}
-	p.ready = &readiness{store: p.store, name: "test", policies: p.inForce}
+	p.ready = &readiness{store: p.store, name: "test", policies: p.inForce, without: p.without}
 	if err := p.startDoors(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -162,26 +162,28 @@ func TestStoreGone(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	for _, test := range []struct {
-		mode policy.FailMode
-		want int
-	}{{policy.Open, 404}, {policy.Closed, 503}} {
+		mode        policy.FailMode
+		want, ready int
+	}{{policy.Open, 404, 200}, {policy.Closed, 503, 503}, {policy.Local, 429, 200}} {
 		pc := perClient("1/s")
 		pc.OnStoreError = test.mode
 		var log bytes.Buffer
 		p := with(t, settings(t, up.URL, pc), gone{}, slog.New(slog.NewTextHandler(&log, nil)))
+		var got int
 		for range 4 {
-			if got := status(t, p.gateway.url()); got != test.want {
-				t.Errorf("%s: %d, want %d", test.mode, got, test.want)
-			}
+			got = status(t, p.gateway.url())
 		}
-		if got := status(t, p.api.url()+"/readyz"); got != 503 {
-			t.Errorf("%s: readyz = %d, want 503", test.mode, got)
+		if got != test.want {
+			t.Errorf("%s: the last answer is %d, want %d", test.mode, got, test.want)
+		}
+		if got := status(t, p.api.url()+"/readyz"); got != test.ready {
+			t.Errorf("%s: readyz = %d, want %d", test.mode, got, test.ready)
 		}
 		if got := status(t, p.api.url()+"/healthz"); got != 200 {
 			t.Errorf("%s: healthz = %d, want 200", test.mode, got)
 		}
 		p.Stop()
-		if n := strings.Count(log.String(), "no decision"); n < 1 || n > 2 || !strings.Contains(log.String(), "policy=per-client") {
+		if n := strings.Count(log.String(), "no decision") + strings.Count(log.String(), "decided without the store"); n < 1 || n > 2 || !strings.Contains(log.String(), "policy=per-client") {
 			t.Errorf("%s: the log names the policy %d times, want once:\n%s", test.mode, n, log.String())
 		}
 	}

@@ -76,7 +76,7 @@ func (p *Program) startStore(ctx context.Context) error {
 	if err := p.over(p.raw); err != nil {
 		return err
 	}
-	p.ready = &readiness{store: p.store, name: name, policies: p.inForce}
+	p.ready = &readiness{store: p.store, name: name, policies: p.inForce, without: p.without}
 	return nil
 }
 
