@@ -23,7 +23,7 @@ func (w *world) importer() *cobra.Command {
 		Long: "Make a policy file of an nginx.conf, a configuration of envoyproxy/ratelimit, or Sentinel's flow rules.\n\n" +
 			"The file goes to standard output, or to -o FILE. Where it does not mean the same, a comment says so.\n" +
 			"What cannot be expressed is at the end of the file, and on standard error with its place.\n\n" +
-			"Exit codes: 0 all is expressed, 3 something is listed, 1 broken input, 2 wrong usage.",
+			"Exit codes: 0 all is expressed, 3 something is listed, 1 broken input, 2 wrong usage or a file that cannot be read.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -65,7 +65,7 @@ func (w *world) importer() *cobra.Command {
 func (w *world) broken(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		return &exit{exitFailed, fmt.Errorf("import: %w", err)}
+		return &exit{exitUsage, fmt.Errorf("import: %w", err)}
 	}
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line

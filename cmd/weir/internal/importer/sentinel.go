@@ -1,14 +1,12 @@
 package importer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -35,126 +33,6 @@ func Sentinel(name string, data []byte) (*Result, error) {
 type sentinel struct {
 	*builder
 	file string
-}
-
-// A rule is one element of the array.
-type rule struct {
-	place
-	fields map[string]json.RawMessage
-	names  []string // in order
-	faults []string // fields that are not what they should be
-}
-
-const maxRules = 100_000
-
-// rules reads the array, with the line of each element.
-func (s *sentinel) rules(data []byte) ([]rule, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	line := func() int { return 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n")) }
-	fail := func(want string) error { return &Error{s.file, line(), want} }
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return nil, fail("want an array of rules in JSON")
-	}
-	var rules []rule
-	for d.More() {
-		// The offset is behind the element before; this one begins after space and a comma.
-		rest := data[d.InputOffset():]
-		gap := rest[:len(rest)-len(bytes.TrimLeft(rest, ", \t\r\n"))]
-		r := rule{place: place{s.file, line() + bytes.Count(gap, []byte("\n"))}, fields: map[string]json.RawMessage{}}
-		if t, err := d.Token(); err != nil || t != json.Delim('{') {
-			return nil, fail("want a rule, which is an object")
-		}
-		for d.More() {
-			t, err := d.Token()
-			if err != nil {
-				return nil, fail("want JSON: " + err.Error())
-			}
-			name := t.(string) // as names of members are
-			if r.fields[name] != nil {
-				return nil, fail(fmt.Sprintf("%q: want every field once", short(name)))
-			}
-			var value json.RawMessage
-			if err := d.Decode(&value); err != nil {
-				return nil, fail("want JSON: " + err.Error())
-			}
-			r.fields[name] = value
-			r.names = append(r.names, name)
-		}
-		if _, err := d.Token(); err != nil {
-			return nil, fail("want JSON: " + err.Error())
-		}
-		if rules = append(rules, r); len(rules) > maxRules {
-			return nil, fail(fmt.Sprintf("want at most %d rules", maxRules))
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, fail("want JSON: " + err.Error())
-	}
-	if rest := bytes.TrimSpace(data[d.InputOffset():]); len(rest) > 0 {
-		return nil, fail("want nothing after the array")
-	}
-	return rules, nil
-}
-
-// fault notes a field that is not what it should be.
-func (r *rule) fault(name, want string) {
-	r.faults = append(r.faults, fmt.Sprintf("%s is %s, want %s", name, short(string(r.fields[name])), want))
-}
-
-func (r *rule) has(names ...string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return r.fields[n] != nil && string(r.fields[n]) != "null" })
-}
-
-func (r *rule) text(name, otherwise string) string {
-	s := otherwise
-	if r.has(name) && json.Unmarshal(r.fields[name], &s) != nil {
-		r.fault(name, "a text")
-	}
-	return s
-}
-
-func (r *rule) number(name string, otherwise int64) int64 {
-	n := otherwise
-	if r.has(name) && json.Unmarshal(r.fields[name], &n) != nil {
-		r.fault(name, "a whole number")
-	}
-	return n
-}
-
-func (r *rule) flag(name string) (b bool) {
-	if r.has(name) && json.Unmarshal(r.fields[name], &b) != nil {
-		r.fault(name, "true or false")
-	}
-	return b
-}
-
-// count is the rule's count, which may have a fraction.
-func (r *rule) count() *big.Rat {
-	var n json.Number
-	text := strings.TrimSpace(string(r.fields["count"]))
-	if err := json.Unmarshal([]byte(text), &n); err == nil && text != "" && text[0] != '"' {
-		if f, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(f) < 1e15 && (f == 0 || math.Abs(f) > 1e-9) {
-			if c, ok := new(big.Rat).SetString(text); ok {
-				return c
-			}
-		}
-	}
-	r.fault("count", "a number below 10^15")
-	return new(big.Rat)
-}
-
-// String is the rule in few words.
-func (r *rule) String() string {
-	var parts []string
-	for _, name := range []string{"resource", "limitApp", "grade", "count", "strategy", "controlBehavior", "paramIdx"} {
-		if r.has(name) {
-			parts = append(parts, name+" "+string(r.fields[name]))
-		}
-	}
-	if parts == nil {
-		return "a rule without resource"
-	}
-	return short(strings.Join(parts, ", "))
 }
 
 // What rules of Sentinel have that are not about flow.
