@@ -68,6 +68,10 @@ func (b *builder) list(p place, what, why string, args ...any) {
 
 // add keeps a policy if the file may have it, and lists it otherwise.
 func (b *builder) add(d draft) {
+	if !d.valid() {
+		b.list(d.at, d.from, "it has bytes that are no text in UTF-8")
+		return
+	}
 	d.name = b.unique(d.name)
 	text := d.text()
 	_, err := weirfile.Parse("policy", []byte("policies:\n"+text))
@@ -84,6 +88,28 @@ func (b *builder) add(d draft) {
 		}
 	}
 	b.list(d.at, d.from, "no policy can say this: %s", why)
+}
+
+// valid reports whether all that d says is text.
+func (d *draft) valid() bool {
+	for _, list := range [][]string{d.hosts, d.paths, d.methods, d.where, d.key, d.limits} {
+		for _, s := range list {
+			if !utf8.ValidString(s) {
+				return false
+			}
+		}
+	}
+	for _, h := range d.headers {
+		if !utf8.ValidString(h[0] + h[1]) {
+			return false
+		}
+	}
+	for _, o := range d.overrides {
+		if !utf8.ValidString(strings.Join(o.key, "")) {
+			return false
+		}
+	}
+	return true
 }
 
 // unique makes a name of a policy that none has yet.
@@ -240,8 +266,6 @@ func quoted(s string) string {
 		return `"` + s + `"`
 	case printable(s) == s:
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	case !utf8.ValidString(s):
-		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
 	return strconv.QuoteToASCII(s)
 }
@@ -273,8 +297,13 @@ func printable(s string) string {
 
 // The parts of expressions.
 
-// cel is a text in an expression.
-func cel(s string) string { return strconv.Quote(s) }
+// cel is a text in an expression. What is no text stays what it is, for valid to see.
+func cel(s string) string {
+	if !utf8.ValidString(s) {
+		return `"` + s + `"`
+	}
+	return strconv.Quote(s)
+}
 
 // all is the conditions joined by "and".
 func all(conditions []string) string { return join(conditions, " && ", " || ") }

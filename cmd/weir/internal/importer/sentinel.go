@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sentinel imports an array of flow rules, and of rules for hot parameters, as
@@ -19,6 +20,9 @@ func Sentinel(name string, data []byte) (*Result, error) {
 		"",
 		"differs: Sentinel counts in each process. Weir does so with store: memory; with a Redis, all processes share one count.",
 	)}
+	if !utf8.Valid(data) {
+		return nil, &Error{File: name, Want: "want text in UTF-8"}
+	}
 	rules, err := s.rules(data)
 	if err != nil {
 		return nil, err
