@@ -76,7 +76,7 @@ func TestNginxListed(t *testing.T) {
 		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location @back {\nlimit_req zone=d; } }", "nginx.conf:4: limit_req zone=d: location @back is reached from within nginx"},
 		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location ~ (?=x) {\nlimit_req zone=d; } }", "nginx.conf:3: limit_req zone=d: location ~ (?=x) is a regular expression that RE2 does not know"},
 		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location / { if ($x) {\nlimit_req zone=d; } } }", "nginx.conf:4: limit_req zone=d: nginx does not allow it in an if block"},
-		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location /\xff {\nlimit_req zone=d; } } # gr\xfcn", "nginx.conf:4: limit_req zone=d; of nginx.conf:2: limit_req_zone $remote_addr zone=d:1m rate=1r/s: it has bytes that are no text"},
+		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location /\xff {\nlimit_req zone=d; } } # gr\xfcn\n", "nginx.conf:4: limit_req zone=d; of nginx.conf:2: limit_req_zone $remote_addr zone=d:1m rate=1r/s: it has bytes that are no text"},
 		{"limit_req_zone $http_ zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $http_ (nginx.conf:2): Weir does not know $http_"},
 		{"limit_req_zone $remote_addr zone=d:1m rate=2000000000r/s;\nlimit_req zone=d burst=9000000000000;", "nginx.conf:3: limit_req zone=d burst=9000000000000; of nginx.conf:2: limit_req_zone $remote_addr zone=d:1m rate=2000000000r/s: no policy can say this"},
 	} {
