@@ -366,3 +366,11 @@ func short(s string) string {
 	}
 	return s
 }
+
+// lower is a text in lower case. What is no text stays what it is, for valid to see.
+func lower(s string) string {
+	if !utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToLower(s)
+}

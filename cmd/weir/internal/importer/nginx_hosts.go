@@ -20,7 +20,7 @@ func newServer(d *directive) *server {
 	s := &server{directive: d}
 	for _, c := range find(d.block, "server_name") {
 		for _, name := range c.args {
-			s.names = append(s.names, strings.ToLower(name))
+			s.names = append(s.names, lower(name))
 		}
 	}
 	for _, c := range find(d.block, "listen") {

@@ -69,7 +69,7 @@ func (l *location) String() string {
 }
 
 // folded is the pattern as a path is compared: in lower case.
-func (l *location) folded() string { return strings.ToLower(l.pattern) }
+func (l *location) folded() string { return lower(l.pattern) }
 
 // condition is the location in an expression; "" is all paths.
 func (l *location) condition() string {
