@@ -18,7 +18,8 @@ var sound = map[string]string{
 	"memstore/testdata/x.go": "not Go",
 	"weirfile/go.mod":        "module github.com/floodweir/weir/weirfile\nrequire go.yaml.in/yaml/v4 v4.0.0\n",
 	"weirfile/go.sum":        "",
-	"weirfile/f.go":          "package weirfile\nimport (\n_ \"github.com/floodweir/weir/policy\"\n_ \"go.yaml.in/yaml/v4\"\n)",
+	"weirfile/f.go":          "package weirfile\nimport (\n_ \"github.com/floodweir/weir/policy\"\n_ \"github.com/floodweir/weir/weirfile/strict\"\n)",
+	"weirfile/strict/s.go":   "package strict\nimport (\n_ \"github.com/floodweir/weir\"\n_ \"go.yaml.in/yaml/v4\"\n)",
 	"weirfile/f_test.go":     "package weirfile\nimport _ \"github.com/rogpeppe/go-internal/testscript\"",
 }
 
@@ -38,7 +39,7 @@ func TestFloorsBreach(t *testing.T) {
 		"unsafe":                {"policy/b.go", "package policy\nimport _ \"unsafe\"", "policy may not import unsafe"},
 		"third party below":     {"policy/b_test.go", "package policy\nimport _ \"example.com/x\"", "the library and its tests are standard library only: imports example.com/x"},
 		"own module below":      {"policy/b_test.go", "package policy\nimport _ \"github.com/floodweir/weir/weirfile\"", "the library and its tests are standard library only"},
-		"third party elsewhere": {"weirfile/b.go", "package weirfile\nimport _ \"go.yaml.in/yaml/v44\"", "weirfile may not import go.yaml.in/yaml/v44"},
+		"third party elsewhere": {"weirfile/strict/b.go", "package strict\nimport _ \"go.yaml.in/yaml/v44\"", "weirfile/strict may not import go.yaml.in/yaml/v44"},
 		"require":               {"go.mod", "module github.com/floodweir/weir\nrequire example.com/x v1.0.0\n", "standard library only: require example.com/x"},
 		"go.sum":                {"go.sum", "", "it has no go.sum"},
 		"misplaced module":      {"weirfile/go.mod", "module github.com/floodweir/file\n", "stands where github.com/floodweir/weir/weirfile belongs"},

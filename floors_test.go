@@ -57,13 +57,14 @@ var house = map[string]place{
 
 	"contrib/rueidis":           {floor: 4, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {floor: 4, third: []string{"github.com/redis/go-redis/v9"}},
-	"weirfile":                  {floor: 4, third: []string{"go.yaml.in/yaml/v4"}},
+	"weirfile":                  {floor: 4},
 	"weirfile/expr":             {floor: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
-	"weirfile/internal/grammar": {floor: 3}, // what can stand in a file, for its reader and its JSON Schema
+	"weirfile/strict":           {floor: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML, and the faults of a file
+	"weirfile/internal/grammar": {floor: 3},                                        // what can stand in a file, for its reader and its JSON Schema
 
 	// The doors of the program. None knows another; internal/run joins them.
-	"cmd/weir/internal/problem":   {floor: 4},                                        // an answer that several doors give
-	"cmd/weir/internal/ratelimit": {floor: 4, third: []string{"go.yaml.in/yaml/v4"}}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/problem":   {floor: 4}, // an answer that several doors give
+	"cmd/weir/internal/ratelimit": {floor: 4}, // the configuration of envoyproxy/ratelimit
 	"cmd/weir/internal/rls": {floor: 5, third: []string{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},

@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // store reads where state lives. A URL may hold a password, so errors do not quote
@@ -25,9 +26,9 @@ func (d *decoder) store(p place) string {
 		return s
 	}
 	scheme, _, isURL := strings.Cut(s, "://")
-	shown := quoted(address)
+	shown := strict.Quoted(address)
 	if strings.Contains(s, "@") {
-		shown = quoted(scheme+"://") + "…"
+		shown = strict.Quoted(scheme+"://") + "…"
 		if !isURL {
 			shown = "a text with an @ in it"
 		}
@@ -63,7 +64,7 @@ func (d *decoder) grpc(p place, g *GRPC) {
 	if s, ok := d.text(m.at("config")); ok {
 		g.Config = s
 		if !filepath.IsAbs(s) {
-			g.Config = filepath.Join(filepath.Dir(d.name), s)
+			g.Config = filepath.Join(filepath.Dir(d.Name()), s)
 		}
 	}
 	mode, _ := d.word(m.at("on_store_error"))
@@ -90,7 +91,7 @@ func (d *decoder) listen(p place) string {
 	host, port, err := net.SplitHostPort(s)
 	number, bad := strconv.ParseUint(port, 10, 16)
 	if err != nil || bad != nil || strconv.FormatUint(number, 10) != port || strings.ContainsAny(host, " \t\n\r/@?#") {
-		d.failIn(p, quoted(s), "%s", p.shape.Want)
+		d.failIn(p, strict.Quoted(s), "%s", p.shape.Want)
 		return ""
 	}
 	return s
@@ -103,7 +104,7 @@ func (d *decoder) client(m mapping, c *httplimit.ClientAddress) {
 	switch word, ok := d.word(p); {
 	case !ok:
 	case !m.at("trusted_proxies").there():
-		d.failIn(p, quoted(p.node.Value), "want %s with it: the header of anybody else is not read", join(m.field, "trusted_proxies"))
+		d.failIn(p, strict.Quoted(p.node.Text()), "want %s with it: the header of anybody else is not read", strict.Join(m.field, "trusted_proxies"))
 	case word == "forwarded":
 		c.Header = "Forwarded"
 	default:
@@ -125,17 +126,17 @@ func (d *decoder) trusted(p place, c *httplimit.ClientAddress) {
 		if err != nil {
 			a, err := netip.ParseAddr(s)
 			if err != nil || a.Zone() != "" {
-				d.failIn(e, quoted(s), "%s", e.shape.Want)
+				d.failIn(e, strict.Quoted(s), "%s", e.shape.Want)
 				continue
 			}
 			prefix = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen())
 		}
 		if prefix.Addr().Is4In6() {
-			d.failIn(e, quoted(s), "want the prefix as IPv4")
+			d.failIn(e, strict.Quoted(s), "want the prefix as IPv4")
 			continue
 		}
 		if prefix != prefix.Masked() {
-			d.failIn(e, quoted(s), "want a prefix without bits beyond its length: %s", prefix.Masked())
+			d.failIn(e, strict.Quoted(s), "want a prefix without bits beyond its length: %s", prefix.Masked())
 			continue
 		}
 		c.Trusted = append(c.Trusted, prefix)

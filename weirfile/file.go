@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // A File is what a policy file says. What the file does not mention is zero: the
@@ -148,21 +149,20 @@ func Load(path string) (*File, error) {
 // Parse reads data, which was found under name. An error is Errors, which wrap
 // weir.ErrInvalid: every fault, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
-	d := &decoder{name: name}
+	d := &decoder{Document: strict.Parse(name, data, strict.Config{
+		MaxSize: MaxSize, Empty: "want policies, store, gateway or another section, got an empty file",
+	})}
 	f := &File{Name: name}
-	if root := d.parse(data); root != nil {
+	if root := d.Root(); root.There() {
 		d.file(root, f)
 	}
-	if d.bomb != nil {
-		return nil, Errors{d.bomb} // what was found is of a file cut short
-	}
-	if len(d.errs) > 0 {
-		return nil, d.errs.sorted()
+	if errs := d.Errors(); len(errs) > 0 {
+		return nil, errs.Cut()
 	}
 	return f, nil
 }
 
-func (d *decoder) file(root *node, f *File) {
+func (d *decoder) file(root strict.Node, f *File) {
 	m := d.mapping(place{root, "", grammar.File})
 	f.Store = d.store(m.at("store"))
 	d.failover(m.at("failover"), &f.Failover)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 func (d *decoder) gateway(p place, g *Gateway) {
@@ -32,21 +33,21 @@ func (d *decoder) fields(p place) httplimit.Fields {
 	}
 	f, err := httplimit.ParseFields(names...)
 	if err != nil {
-		d.failIn(p, quoted(strings.Join(names, ", ")), "%s", p.shape.Want)
+		d.failIn(p, strict.Quoted(strings.Join(names, ", ")), "%s", p.shape.Want)
 	}
 	return f
 }
 
 func (d *decoder) routes(p place, g *Gateway) {
-	places := map[[2]string]*node{}
+	places := map[[2]string]strict.Node{}
 	for _, e := range d.elements(p) {
-		before := len(d.errs)
+		before := len(d.Faults())
 		r := d.route(e)
-		if len(d.errs) > before {
+		if len(d.Faults()) > before {
 			continue
 		}
-		if first := places[[2]string{r.Host, r.Path}]; first != nil {
-			d.failIn(e, quoted(r.Host+r.Path), "want one route for a host and path: it stands at %s:%d:%d already", d.name, first.Line, first.Column)
+		if first := places[[2]string{r.Host, r.Path}]; first.There() {
+			d.failIn(e, strict.Quoted(r.Host+r.Path), "want one route for a host and path: it stands at %s:%d:%d already", d.Name(), first.Line(), first.Column())
 		}
 		places[[2]string{r.Host, r.Path}] = e.node
 		g.Routes = append(g.Routes, r)
@@ -68,7 +69,7 @@ func (d *decoder) routeHost(p place) string {
 	}
 	host := strings.TrimSuffix(strings.ToLower(s), ".")
 	if host == "" || host[0] == '.' || strings.HasSuffix(host, ".") || strings.Contains(host, "..") || strings.ContainsAny(host, ":/@?#*[] \t\n\r") || !ascii(host) {
-		d.failIn(p, quoted(s), "%s", p.shape.Want)
+		d.failIn(p, strict.Quoted(s), "%s", p.shape.Want)
 	}
 	return host
 }
@@ -87,7 +88,7 @@ func (d *decoder) routePath(p place) string {
 		bad = bad || segment == "" || segment == "." || segment == ".."
 	}
 	if bad {
-		d.failIn(p, quoted(s), "%s", p.shape.Want)
+		d.failIn(p, strict.Quoted(s), "%s", p.shape.Want)
 		return "/"
 	}
 	return path
@@ -101,11 +102,11 @@ func (d *decoder) upstream(p place) *url.URL {
 	u, err := url.Parse(s)
 	switch {
 	case err == nil && u.User != nil:
-		d.failIn(p, quoted(u.Redacted()), "%s", p.shape.Want)
+		d.failIn(p, strict.Quoted(u.Redacted()), "%s", p.shape.Want)
 		return nil
 	case err != nil, u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c", u.Hostname() == "",
 		u.RawQuery != "" || u.ForceQuery || u.Fragment != "", strings.HasSuffix(u.Host, ":"), !port(u.Port()):
-		shown := quoted(s)
+		shown := strict.Quoted(s)
 		if strings.Contains(s, "@") {
 			shown = "a URL with an @ in it"
 		}

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // limits reads a list of limits. One that has a fault is the zero Limit, so that the
 // others keep their places.
-func (d *decoder) limits(p place, places map[string]*node) []weir.Limit {
+func (d *decoder) limits(p place, places map[string]strict.Node) []weir.Limit {
 	var limits []weir.Limit
 	for _, e := range d.elements(p) {
 		places[e.field] = e.node
@@ -22,7 +21,7 @@ func (d *decoder) limits(p place, places map[string]*node) []weir.Limit {
 }
 
 func (d *decoder) limit(p place) weir.Limit {
-	if p.node.Kind == yaml.MappingNode {
+	if p.node.Kind() == strict.Map {
 		p.shape = p.shape.As(grammar.Map)
 		return d.limitMap(p)
 	}
@@ -32,7 +31,7 @@ func (d *decoder) limit(p place) weir.Limit {
 	}
 	l, err := weir.ParseLimit(text)
 	if err != nil {
-		d.failIn(p, value(p.node), "%s", plainError(err, text))
+		d.failIn(p, p.node.String(), "%s", plainError(err, text))
 	}
 	return l
 }
@@ -40,7 +39,7 @@ func (d *decoder) limit(p place) weir.Limit {
 // limitMap reads a limit as a map. It is read as the text of the same words, in the
 // order of its fields.
 func (d *decoder) limitMap(p place) weir.Limit {
-	before := len(d.errs)
+	before := len(d.Faults())
 	m := d.mapping(p)
 	var words []string
 	for _, f := range m.shape.Fields {
@@ -57,7 +56,7 @@ func (d *decoder) limitMap(p place) weir.Limit {
 		default:
 			word, ok := d.scalar(v, f.Shape.Want)
 			if ok && (len(strings.Fields(word)) != 1 || strings.TrimSpace(word) != word) {
-				d.failIn(v, value(v.node), "want one word: each part of a limit has a field of its own here")
+				d.failIn(v, v.node.String(), "want one word: each part of a limit has a field of its own here")
 			}
 			if f.Name != "rate" {
 				words = append(words, f.Name)
@@ -65,7 +64,7 @@ func (d *decoder) limitMap(p place) weir.Limit {
 			words = append(words, word)
 		}
 	}
-	if len(d.errs) > before {
+	if len(d.Faults()) > before {
 		return weir.Limit{}
 	}
 	text := strings.Join(words, " ")
@@ -73,11 +72,11 @@ func (d *decoder) limitMap(p place) weir.Limit {
 	if err != nil {
 		want := plainError(err, text)
 		name := "rate"
-		if about, rest, ok := strings.Cut(want, ": "); ok && m.values[about] != nil {
+		if about, rest, ok := strings.Cut(want, ": "); ok && m.Values[about].There() {
 			name, want = about, rest
 		}
 		want, _, _ = strings.Cut(want, ", got ") // the value stands before it
-		d.failIn(m.at(name), value(m.values[name]), "%s", want)
+		d.failIn(m.at(name), m.Values[name].String(), "%s", want)
 	}
 	return l
 }

@@ -5,9 +5,8 @@ import (
 	"iter"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // policies reads the list of policies.
@@ -15,21 +14,21 @@ func (d *decoder) policies(p place) *policy.Set {
 	if !p.there() {
 		return nil
 	}
-	before := len(d.errs)
+	before := len(d.Faults())
 	var ps []*policy.Policy
-	names := map[string]*node{}
+	names := map[string]strict.Node{}
 	for _, e := range d.elements(p) {
 		one, name := d.policy(e)
-		if name != nil && name.Tag == "!!str" {
-			if first := names[name.Value]; first != nil {
-				d.fail(name, e.field+".name", value(name), "want every name once: %s:%d:%d has it already", d.name, first.Line, first.Column)
+		if name.There() && name.Kind() == strict.Text {
+			if first := names[name.Text()]; first.There() {
+				d.Fail(name, e.field+".name", name.String(), "want every name once: %s:%d:%d has it already", d.Name(), first.Line(), first.Column())
 				continue
 			}
-			names[name.Value] = name
+			names[name.Text()] = name
 		}
 		ps = append(ps, one)
 	}
-	if len(d.errs) > before || d.spent() {
+	if len(d.Faults()) > before || d.Spent() {
 		return nil
 	}
 	set, err := policy.NewSet(ps...)
@@ -42,33 +41,33 @@ func (d *decoder) policies(p place) *policy.Set {
 	return set
 }
 
-// policy reads one policy and the node of its name, which is nil if it has none.
-func (d *decoder) policy(p place) (*policy.Policy, *node) {
-	before := len(d.errs)
+// policy reads one policy and the node of its name, if it has one.
+func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
+	before := len(d.Faults())
 	m := d.mapping(p)
-	if p.node.Kind != yaml.MappingNode {
-		return nil, nil
+	if p.node.Kind() != strict.Map {
+		return nil, strict.Node{}
 	}
-	r := &policyReader{decoder: d, field: p.field, places: map[string]*node{"": p.node}}
-	for _, name := range m.order {
-		r.places[name] = m.values[name]
+	r := &policyReader{decoder: d, field: p.field, places: map[string]strict.Node{"": p.node}}
+	for _, name := range m.Order {
+		r.places[name] = m.Values[name]
 	}
 	made, err := policy.New(r.config(m))
 	var errs policy.Errors
 	if errors.As(err, &errs) {
-		r.report(errs, d.errs[before:])
+		r.report(errs, d.Faults()[before:])
 	}
-	return made, m.values["name"]
+	return made, m.Values["name"]
 }
 
 // A policyReader reads one policy and remembers where its fields stand.
 type policyReader struct {
 	*decoder
 	field  string
-	places map[string]*node // by field of the policy, as "match.paths[0]"
+	places map[string]strict.Node // by field of the policy, as "match.paths[0]"
 }
 
-func (r *policyReader) at(field string) string { return join(r.field, field) }
+func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
 
 // note remembers where a field of the policy stands.
 func (r *policyReader) note(p place) place {
@@ -98,14 +97,14 @@ next:
 			if faulty[f] {
 				continue next
 			}
-			if place == nil {
+			if !place.There() {
 				place = r.places[f]
 			}
 		}
-		if place == nil {
+		if !place.There() {
 			place = r.places[""]
 		}
-		r.fail(place, r.at(e.Field), e.Value, "%s", e.Want)
+		r.Fail(place, r.at(e.Field), e.Value, "%s", e.Want)
 	}
 }
 

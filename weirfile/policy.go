@@ -4,12 +4,11 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/expr"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // config reads the fields of a policy.
@@ -41,7 +40,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 }
 
 func (r *policyReader) limits(p place) []weir.Limit {
-	places := map[string]*node{}
+	places := map[string]strict.Node{}
 	limits := r.decoder.limits(p, places)
 	for field, n := range places {
 		r.note(place{n, field, nil})
@@ -53,7 +52,7 @@ func (r *policyReader) match(p place, m *policy.Match) {
 	if !p.there() {
 		return
 	}
-	if p.node.Kind != yaml.MappingNode {
+	if p.node.Kind() != strict.Map {
 		s, ok := r.text(p)
 		switch {
 		case !ok:
@@ -61,7 +60,7 @@ func (r *policyReader) match(p place, m *policy.Match) {
 			m.Paths = []string{s}
 			r.places["match.paths"], r.places["match.paths[0]"] = p.node, p.node
 		case isName(s):
-			r.failIn(p, quoted(s), "%s", p.shape.Want)
+			r.failIn(p, strict.Quoted(s), "%s", p.shape.Want)
 		default:
 			m.Where = compiled(r.decoder, p, s, "", expr.Condition)
 		}
@@ -75,7 +74,7 @@ func (r *policyReader) match(p place, m *policy.Match) {
 	if p := fields.at("headers"); p.there() {
 		m.Headers = map[string][]string{}
 		headers := r.mapping(p)
-		for _, name := range headers.order {
+		for _, name := range headers.Order {
 			m.Headers[name] = r.texts(headers.at(name))
 		}
 	}
@@ -122,7 +121,7 @@ func (r *policyReader) key(p place, c *policy.Config) {
 			if strings.HasSuffix(want, "const:TEXT") || s == "cel" { // all that it could be, but for an expression
 				want = p.shape.Want
 			}
-			r.failIn(e, quoted(s), "%s", want)
+			r.failIn(e, strict.Quoted(s), "%s", want)
 		}
 		c.Key = append(c.Key, part)
 	}
@@ -132,13 +131,13 @@ func (r *policyReader) cost(p place, c *policy.Config) {
 	if !p.there() {
 		return
 	}
-	if p.node.Kind != yaml.MappingNode {
+	if p.node.Kind() != strict.Map {
 		r.tokens(p, c)
 		return
 	}
 	p.shape = p.shape.As(grammar.Map)
 	m := r.mapping(p)
-	for _, name := range m.order {
+	for _, name := range m.Order {
 		r.note(m.at(name))
 	}
 	if p := m.at("estimate"); p.there() {
@@ -150,18 +149,18 @@ func (r *policyReader) cost(p place, c *policy.Config) {
 
 // tokens reads a number of tokens, or an expression that is one.
 func (r *policyReader) tokens(p place, c *policy.Config) {
-	if p.node.Kind == yaml.ScalarNode && p.node.Tag == "!!str" {
+	if p.node.Kind() == strict.Text {
 		switch s, ok := r.text(p); {
 		case !ok:
 		case isName(s) && strings.Trim(s, "-0123456789") != "":
-			r.failIn(p, quoted(s), "%s", p.shape.Want)
+			r.failIn(p, strict.Quoted(s), "%s", p.shape.Want)
 		default:
 			c.CostOf = compiled(r.decoder, p, s, "", expr.Measure)
 		}
 		return
 	}
 	number := *p.shape.As(grammar.Integer)
-	if p.node.Tag != "!!int" {
+	if p.node.Kind() != strict.Integer {
 		number.Want = p.shape.Want
 	}
 	p.shape = &number
@@ -173,8 +172,8 @@ func (r *policyReader) failures(p place, c *policy.Config) {
 		r.note(e)
 		s, ok := r.scalar(e, e.shape.Want)
 		status, good := statuses(s)
-		if ok && (!good || e.node.Tag != "!!str" && e.node.Tag != "!!int") {
-			r.failIn(e, value(e.node), "%s", e.shape.Want)
+		if ok && (!good || e.node.Kind() != strict.Text && e.node.Kind() != strict.Integer) {
+			r.failIn(e, e.node.String(), "%s", e.shape.Want)
 		}
 		c.Failures = append(c.Failures, status)
 	}
@@ -201,7 +200,7 @@ func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
 		return
 	}
 	m := r.mapping(p)
-	for _, name := range m.order {
+	for _, name := range m.Order {
 		r.note(m.at(name))
 	}
 	o.Status = int(r.integer(m.at("status")))
@@ -212,7 +211,7 @@ func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
 	if p := m.at("headers"); p.there() {
 		o.Headers = map[string]string{}
 		headers := r.mapping(p)
-		for _, name := range headers.order {
+		for _, name := range headers.Order {
 			o.Headers[name], _ = r.text(r.note(headers.at(name)))
 		}
 	}
@@ -238,8 +237,8 @@ func (r *policyReader) overrideKey(p place) []string {
 	var key []string
 	for _, e := range r.elements(p) {
 		s, ok := r.scalar(r.note(e), e.shape.Want)
-		if ok && e.node.Tag != "!!str" {
-			r.failIn(e, value(e.node), "%s: put it in quotes", e.shape.Want)
+		if ok && e.node.Kind() != strict.Text {
+			r.failIn(e, e.node.String(), "%s: put it in quotes", e.shape.Want)
 		}
 		key = append(key, s)
 	}

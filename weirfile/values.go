@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // What reads a value takes its place, and gives nothing for one that is not there or
@@ -16,11 +18,11 @@ func (d *decoder) scalar(p place, want string) (string, bool) {
 	if !p.there() {
 		return "", false
 	}
-	if kind(p.node) != "a value" {
-		d.failIn(p, value(p.node), "%s", want)
+	if !p.node.Scalar() {
+		d.failIn(p, p.node.String(), "%s", want)
 		return "", false
 	}
-	return p.node.Value, d.untagged(p)
+	return p.node.Text(), d.Plain(p.node, p.field)
 }
 
 // text is a text that is not empty.
@@ -36,8 +38,8 @@ func (d *decoder) text(p place) (string, bool) {
 // anyText is a text, which may be empty.
 func (d *decoder) anyText(p place) (string, bool) {
 	s, ok := d.scalar(p, p.shape.Want)
-	if ok && p.node.Tag != "!!str" {
-		d.failIn(p, value(p.node), "%s, as text: put it in quotes", p.shape.Want)
+	if ok && p.node.Kind() != strict.Text {
+		d.failIn(p, p.node.String(), "%s, as text: put it in quotes", p.shape.Want)
 		return "", false
 	}
 	return s, ok
@@ -47,15 +49,15 @@ func (d *decoder) anyText(p place) (string, bool) {
 func (d *decoder) word(p place) (string, bool) {
 	want := p.shape.Want
 	if want == "" {
-		want = "want " + list(p.shape.Words)
+		want = "want " + strict.OneOf(p.shape.Words)
 	}
 	s, ok := d.scalar(p, want)
 	if !ok {
 		return "", false
 	}
 	i := slices.IndexFunc(p.shape.Words, func(w string) bool { return w == s || p.shape.Fold && strings.EqualFold(w, s) })
-	if i < 0 || p.node.Tag != "!!str" {
-		d.failIn(p, value(p.node), "%s", want)
+	if i < 0 || p.node.Kind() != strict.Text {
+		d.failIn(p, p.node.String(), "%s", want)
 		return "", false
 	}
 	return p.shape.Words[i], true
@@ -72,8 +74,8 @@ func (d *decoder) integer(p place) int64 {
 		return 0
 	}
 	i, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
-	if p.node.Tag != "!!int" || err != nil || len(s) > 1 && s[0] == '0' || i < p.shape.Least || i > p.shape.Most {
-		d.failIn(p, value(p.node), "%s", want)
+	if p.node.Kind() != strict.Integer || err != nil || len(s) > 1 && s[0] == '0' || i < p.shape.Least || i > p.shape.Most {
+		d.failIn(p, p.node.String(), "%s", want)
 		return 0
 	}
 	return i
@@ -83,8 +85,8 @@ func (d *decoder) integer(p place) int64 {
 func (d *decoder) boolean(p place) bool {
 	const want = "want true or false"
 	s, ok := d.scalar(p, want)
-	if ok && (p.node.Tag != "!!bool" || s != "true" && s != "false") {
-		d.failIn(p, value(p.node), want)
+	if ok && (p.node.Kind() != strict.Boolean || s != "true" && s != "false") {
+		d.failIn(p, p.node.String(), want)
 	}
 	return s == "true"
 }
@@ -100,8 +102,8 @@ func (d *decoder) duration(p place) time.Duration {
 		return 0
 	}
 	t, err := time.ParseDuration(s)
-	if err != nil || t < p.shape.Shortest || t > p.shape.Longest || p.node.Tag != "!!str" {
-		d.failIn(p, value(p.node), "%s", want)
+	if err != nil || t < p.shape.Shortest || t > p.shape.Longest || p.node.Kind() != strict.Text {
+		d.failIn(p, p.node.String(), "%s", want)
 		return 0
 	}
 	return t

@@ -2,14 +2,13 @@ package ratelimit
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
-	"go.yaml.in/yaml/v4"
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // units are the units by name, with their lengths.
@@ -29,70 +28,70 @@ func FixedWindow(count int64, window time.Duration) (weir.Limit, error) {
 }
 
 // rateLimit reads a rate_limit. It is nil if it has faults.
-func (d *decoder) rateLimit(n *node, field string) *Limit {
-	before := len(d.errs)
-	m := d.mapping(n, field, "requests_per_unit", "unit", "unlimited", "name", "replaces", "algorithm", "window", "burst", "count")
-	if len(d.errs) > before && len(m.values) == 0 {
+func (d decoder) rateLimit(n strict.Node, field string) *Limit {
+	before := len(d.Faults())
+	m := d.fields(n, field, "requests_per_unit", "unit", "unlimited", "name", "replaces", "algorithm", "window", "burst", "count")
+	if len(d.Faults()) > before && len(m.Values) == 0 {
 		return nil
 	}
 	l := &Limit{Unlimited: d.boolean(m, field, "unlimited")}
-	if v := m.values["name"]; v != nil {
+	if v := m.Values["name"]; v.There() {
 		l.Name, _ = d.text(v, field+".name")
 	}
 	d.replaces(m, field, l)
-	if v := m.values["count"]; v != nil {
+	if v := m.Values["count"]; v.There() {
 		l.Count = Count(d.word(v, field+".count", string(CountAll), string(CountAdmitted)))
 	}
 	counted := false
-	if v := m.values["requests_per_unit"]; v != nil {
+	if v := m.Values["requests_per_unit"]; v.There() {
 		var c uint64
 		c, counted = d.count(v, field+".requests_per_unit", 0, math.MaxUint32)
 		l.RequestsPerUnit = uint32(c)
 	}
 	if l.Unlimited {
 		for _, f := range []string{"unit", "window", "algorithm", "burst", "count"} {
-			if v := m.values[f]; v != nil {
-				d.fail(v, field+"."+f, value(v), "want none: the limit is unlimited")
+			if v := m.Values[f]; v.There() {
+				d.Fail(v, field+"."+f, v.String(), "want none: the limit is unlimited")
 			}
 		}
 		l.RequestsPerUnit = 0
 	} else {
 		d.window(n, m, field, l)
-		if m.values["requests_per_unit"] == nil {
-			d.fail(n, field+".requests_per_unit", "", "want a whole number from 0 to %d; 0 lets nothing through", math.MaxUint32)
+		if !m.Values["requests_per_unit"].There() {
+			d.Fail(n, field+".requests_per_unit", "", "want a whole number from 0 to %d; 0 lets nothing through", math.MaxUint32)
 		}
 		c := d.rule(m, field, l)
-		if counted && l.Window > 0 && l.RequestsPerUnit > 0 && len(d.errs) == before {
+		if counted && l.Window > 0 && l.RequestsPerUnit > 0 && len(d.Faults()) == before {
 			d.build(m, field, l, c)
 		}
 	}
-	if len(d.errs) > before {
+	if len(d.Faults()) > before {
 		return nil
 	}
 	return l
 }
 
 // window reads unit or window.
-func (d *decoder) window(n *node, m mapping, field string, l *Limit) {
-	unit, window := m.values["unit"], m.values["window"]
+func (d decoder) window(n strict.Node, m strict.Fields, field string, l *Limit) {
+	unit, window := m.Values["unit"], m.Values["window"]
 	const want = "want second, minute, hour, day, week, month or year"
 	switch {
-	case unit != nil && window != nil:
-		d.fail(m.keys["window"], field+".window", value(window), "want unit or window, not both: unit is at line %d", m.keys["unit"].Line)
-	case window != nil:
+	case unit.There() && window.There():
+		d.Fail(m.Names["window"], field+".window", window.String(), "want unit or window, not both: unit is at line %d", m.Names["unit"].Line())
+	case window.There():
 		l.Window = d.period(window, field+".window")
-	case unit == nil:
-		d.fail(n, field+".unit", "", want+`, or a window such as "30s" in its place`)
+	case !unit.There():
+		d.Fail(n, field+".unit", "", want+`, or a window such as "30s" in its place`)
 	default:
 		text, ok := d.text(unit, field+".unit")
 		if l.Window = units[strings.ToLower(text)]; ok && l.Window == 0 {
-			d.fail(unit, field+".unit", value(unit), want)
+			d.Fail(unit, field+".unit", unit.String(), want)
 		}
 	}
 }
 
 // period reads a time in the grammar of weir.ParseLimit.
-func (d *decoder) period(n *node, field string) time.Duration {
+func (d decoder) period(n strict.Node, field string) time.Duration {
 	text, ok := d.text(n, field)
 	if !ok {
 		return 0
@@ -102,14 +101,14 @@ func (d *decoder) period(n *node, field string) time.Duration {
 			return p
 		}
 	}
-	d.fail(n, field, value(n), "want a time such as 30s, 5m, 12h or 7d, from 1µs to 100 years")
+	d.Fail(n, field, n.String(), "want a time such as 30s, 5m, 12h or 7d, from 1µs to 100 years")
 	return 0
 }
 
 // rule reads algorithm and burst.
-func (d *decoder) rule(m mapping, field string, l *Limit) weir.LimitConfig {
+func (d decoder) rule(m strict.Fields, field string, l *Limit) weir.LimitConfig {
 	c := weir.LimitConfig{Algorithm: weir.FixedWindow, Count: int64(l.RequestsPerUnit), Period: l.Window}
-	if v := m.values["algorithm"]; v != nil {
+	if v := m.Values["algorithm"]; v.There() {
 		if a := d.word(v, field+".algorithm", algorithms...); a != "" {
 			c.Algorithm = weir.Algorithm(a)
 		}
@@ -117,9 +116,9 @@ func (d *decoder) rule(m mapping, field string, l *Limit) weir.LimitConfig {
 	if c.Algorithm == weir.FixedWindow {
 		c.Anchor = weir.Epoch
 	}
-	if v := m.values["burst"]; v != nil {
+	if v := m.Values["burst"]; v.There() {
 		if c.Algorithm != weir.TokenBucket && c.Algorithm != weir.LeakyBucket {
-			d.fail(v, field+".burst", value(v), "want none: %s has no burst; token_bucket and leaky_bucket have one", c.Algorithm)
+			d.Fail(v, field+".burst", v.String(), "want none: %s has no burst; token_bucket and leaky_bucket have one", c.Algorithm)
 		} else if b, ok := d.count(v, field+".burst", 1, math.MaxUint32); ok {
 			c.Burst = int64(b)
 		}
@@ -128,7 +127,7 @@ func (d *decoder) rule(m mapping, field string, l *Limit) weir.LimitConfig {
 }
 
 // build makes the limit of c.
-func (d *decoder) build(m mapping, field string, l *Limit, c weir.LimitConfig) {
+func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConfig) {
 	var err error
 	if l.Limit, err = weir.NewLimit(c); err == nil {
 		return
@@ -137,38 +136,35 @@ func (d *decoder) build(m mapping, field string, l *Limit, c weir.LimitConfig) {
 	if errors.Is(err, weir.ErrInvalid) {
 		why = strings.TrimPrefix(why, weir.ErrInvalid.Error()+": ")
 	}
-	n := m.values["requests_per_unit"]
-	d.fail(n, field+".requests_per_unit", value(n), "want a limit that %s can keep: %s", c.Algorithm, why)
+	n := m.Values["requests_per_unit"]
+	d.Fail(n, field+".requests_per_unit", n.String(), "want a limit that %s can keep: %s", c.Algorithm, why)
 }
 
 // replaces reads the names of limits that l stands in for.
-func (d *decoder) replaces(m mapping, field string, l *Limit) {
-	n := m.values["replaces"]
-	if n == nil {
+func (d decoder) replaces(m strict.Fields, field string, l *Limit) {
+	n := m.Values["replaces"]
+	if !n.There() {
 		return
 	}
 	field += ".replaces"
-	if n.Kind != yaml.SequenceNode {
-		d.fail(n, field, value(n), "want a list of maps with name")
+	if n.Kind() != strict.List {
+		d.Fail(n, field, n.String(), "want a list of maps with name")
 		return
 	}
-	for i, e := range n.Content {
-		if d.spent() {
-			return
-		}
-		name := fmt.Sprintf("%s[%d]", field, i)
-		before := len(d.errs)
-		one := d.mapping(d.follow(e), name, "name")
+	for i, e := range d.List(n) {
+		name := strict.Index(field, i)
+		before := len(d.Faults())
+		one := d.fields(e, name, "name")
 		text := ""
-		if v := one.values["name"]; v != nil {
+		if v := one.Values["name"]; v.There() {
 			text, _ = d.text(v, name+".name")
 		}
 		switch {
-		case len(d.errs) > before:
+		case len(d.Faults()) > before:
 		case text == "":
-			d.fail(e, name+".name", "", "want the name of a limit")
+			d.Fail(e.Here(), name+".name", "", "want the name of a limit")
 		case text == l.Name:
-			d.fail(e, name+".name", quoted(text), "want the name of another limit: this one is its own")
+			d.Fail(e.Here(), name+".name", strict.Quoted(text), "want the name of another limit: this one is its own")
 		case !slices.Contains(l.Replaces, text):
 			l.Replaces = append(l.Replaces, text)
 		}
@@ -176,10 +172,10 @@ func (d *decoder) replaces(m mapping, field string, l *Limit) {
 }
 
 // word is one of words, or "".
-func (d *decoder) word(n *node, field string, words ...string) string {
-	if n.Kind != yaml.ScalarNode || !slices.Contains(words, n.Value) {
-		d.fail(n, field, value(n), "want %s", list(words))
+func (d decoder) word(n strict.Node, field string, words ...string) string {
+	if !slices.Contains(words, n.Text()) {
+		d.Fail(n, field, n.String(), "want %s", strict.OneOf(words))
 		return ""
 	}
-	return n.Value
+	return n.Text()
 }

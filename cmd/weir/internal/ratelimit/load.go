@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/floodweir/weir/weirfile/strict"
 )
 
 // Bounds of what is read.
@@ -57,7 +59,7 @@ func load(path string, merge bool) (*Config, error) {
 		errs = append(errs, c.read(name, data, merge)...)
 	}
 	if len(errs) > 0 {
-		return nil, errs.cut()
+		return nil, errs.Cut()
 	}
 	return c, nil
 }
@@ -66,7 +68,7 @@ func load(path string, merge bool) (*Config, error) {
 func Parse(name string, data []byte) (*Config, error) {
 	c := &Config{domains: map[string]*Domain{}}
 	if errs := c.read(name, data, false); len(errs) > 0 {
-		return nil, errs.cut()
+		return nil, errs.Cut()
 	}
 	return c, nil
 }
@@ -76,14 +78,13 @@ func (c *Config) read(name string, data []byte, merge bool) Errors {
 	c.files = append(c.files, name)
 	text := sha256.Sum256(data)
 	c.sum = sha256.Sum256(append(c.sum[:], text[:]...))
-	d := &decoder{file: name}
-	if root := d.parse(data); root != nil {
+	d := decoder{strict.Parse(name, data, strict.Config{
+		MaxSize: MaxSize, Empty: "want domain and descriptors, got an empty file", Loose: true,
+	})}
+	if root := d.Root(); root.There() {
 		d.domain(root, c, merge)
 	}
-	if d.bomb != nil {
-		return Errors{d.bomb} // what was found is of a file cut short
-	}
-	return d.errs.sorted()
+	return d.Errors()
 }
 
 // filesOf is the files of a directory, in the order of their names.

@@ -1,0 +1,139 @@
+package strict
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxAliased is how many values aliases may add to a file, so that aliases of aliases
+// of lists do not make a small file a large one.
+const maxAliased = 100_000
+
+// A Config says what a file may be. The zero Config is one of at most 4 MiB, read as
+// strictly as can be.
+type Config struct {
+	// MaxSize is the size of the largest file in bytes; 4 MiB if zero.
+	MaxSize int
+
+	// Empty is what is told of a file in which nothing stands; some words if "".
+	Empty string
+
+	// Loose accepts what a program takes that decodes YAML into a struct: merge keys
+	// (<<), which add the fields that a map does not have itself; a field that is
+	// nothing, as one that is not there; tags; and numbers and the like as the names
+	// of a map of any names.
+	Loose bool
+}
+
+// A Document is a file that is read, and the faults that were found in it so far.
+type Document struct {
+	config Config
+	name   string
+	data   []byte
+	lines  []string // of data, once they are asked for
+	root   Node
+	errs   Errors
+	budget int    // of values that may still be looked at
+	bomb   *Error // that it ran out
+}
+
+// Parse reads data, which was found under name.
+func Parse(name string, data []byte, c Config) *Document {
+	if c.MaxSize == 0 {
+		c.MaxSize = 4 << 20
+	}
+	if c.Empty == "" {
+		c.Empty = "want a value, got an empty file"
+	}
+	d := &Document{config: c, name: name, data: data}
+	d.root = d.parse()
+	return d
+}
+
+// parse is the root of the one document of the file, or none if it has faults.
+func (d *Document) parse() Node {
+	if most := d.config.MaxSize; len(d.data) > most {
+		d.FailAt(1, 1, "", fmt.Sprintf("more than %d bytes", most), fmt.Sprintf("want a file of at most %d bytes", most))
+		return Node{}
+	}
+	if i, what := foreign(d.data); what != "" {
+		line, column := lineOf(d.data, i)
+		d.FailAt(line, column, "", what, "want text in UTF-8 without control characters")
+		return Node{}
+	}
+	var doc yaml.Node
+	if err := yaml.Load(d.data, &doc); err != nil {
+		d.syntax(err)
+		return Node{}
+	}
+	if len(doc.Content) != 1 {
+		d.FailAt(1, 1, "", "", d.config.Empty)
+		return Node{}
+	}
+	d.budget = size(&doc) + maxAliased
+	root := d.follow(doc.Content[0])
+	if root.Kind() == Null {
+		d.FailAt(1, 1, "", "", d.config.Empty)
+		return Node{}
+	}
+	return root
+}
+
+// size is the number of values in the file as it stands.
+func size(n *yaml.Node) int {
+	all := 1
+	for _, c := range n.Content {
+		all += size(c)
+	}
+	return all
+}
+
+// follow is what n stands for: itself, or what it is an alias of.
+func (d *Document) follow(n *yaml.Node) Node {
+	if d.budget--; d.budget == 0 {
+		d.bomb = &Error{
+			File: d.name, Line: n.Line, Column: n.Column, Want: fmt.Sprintf("want fewer aliases: they add more than %d values to the file", maxAliased),
+		}
+	}
+	if n.Kind == yaml.AliasNode {
+		return Node{n.Alias, n.Alias, n} // an anchor stands at a value, never at an alias
+	}
+	return Node{n, n, n}
+}
+
+// Name is the name that the file was found under.
+func (d *Document) Name() string { return d.name }
+
+// Root is the value of the whole file. There is none if the file could not be read.
+func (d *Document) Root() Node { return d.root }
+
+// Fail notes a fault at n: what stands there, and what was expected, which is a format
+// for args.
+func (d *Document) Fail(n Node, field, value, want string, args ...any) {
+	d.FailAt(n.Line(), n.Column(), field, value, fmt.Sprintf(want, args...))
+}
+
+// FailAt notes a fault at a line and column.
+func (d *Document) FailAt(line, column int, field, value, want string) {
+	d.errs = append(d.errs, &Error{
+		File: d.name, Line: max(1, line), Column: max(1, column), Field: field, Value: value, Want: want,
+	})
+}
+
+// Spent reports that the rest of the file is to be left alone: there are faults enough,
+// or more aliases than are followed.
+func (d *Document) Spent() bool { return d.budget <= 0 || len(d.errs) >= enough }
+
+// Faults are the faults that were found so far, in the order in which they were. The
+// caller does not change them.
+func (d *Document) Faults() Errors { return d.errs }
+
+// Errors are the faults of the file, in its order. If aliases made it too large that is
+// the only one: the others are of a file cut short.
+func (d *Document) Errors() Errors {
+	if d.bomb != nil {
+		return Errors{d.bomb}
+	}
+	return d.errs.sorted()
+}

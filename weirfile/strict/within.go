@@ -1,0 +1,153 @@
+package strict
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Within is where the i-th character of the text n stands in the file, from 0. Where
+// YAML folds a text in a way that is not followed here, it is where the text begins.
+func (d *Document) Within(n Node, i int) (line, column int) {
+	if d.lines == nil {
+		d.lines = strings.Split(strings.ReplaceAll(strings.TrimPrefix(string(d.data), "\ufeff"), "\r\n", "\n"), "\n")
+	}
+	w := &walk{lines: d.lines, line: n.Line() - 1, column: n.Column() - 1, style: n.value.Style}
+	if !w.start() {
+		return n.Line(), n.Column()
+	}
+	for _, r := range []rune(n.Text())[:min(i, utf8.RuneCountInString(n.Text()))] {
+		if !w.step(r) {
+			return n.Line(), n.Column()
+		}
+	}
+	return w.line + 1, w.column + 1
+}
+
+// A walk goes through the source of a text beside its value. Lines and columns are
+// from 0.
+type walk struct {
+	lines        []string
+	line, column int
+	style        yaml.Style
+	indent       int // of a block
+}
+
+func (w *walk) block() bool { return w.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 }
+
+// rest is what is left of the line.
+func (w *walk) rest() []rune {
+	if w.line < 0 || w.line >= len(w.lines) {
+		return nil
+	}
+	r := []rune(w.lines[w.line])
+	return r[min(max(0, w.column), len(r)):]
+}
+
+// start goes to the first character of the value.
+func (w *walk) start() bool {
+	if w.line < 0 || w.line >= len(w.lines) {
+		return false
+	}
+	for { // anchors stand before the value
+		r := w.rest()
+		if len(r) == 0 || r[0] != '&' {
+			break
+		}
+		n := strings.IndexFunc(string(r), unicode.IsSpace)
+		if n < 0 {
+			return false
+		}
+		w.column += utf8.RuneCountInString(string(r)[:n])
+		w.space()
+	}
+	switch {
+	case w.block():
+		header, _, _ := strings.Cut(string(w.rest()), "#")
+		if strings.ContainsAny(header, "0123456789") {
+			return false // an indentation of its own
+		}
+		return w.content()
+	case w.style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		w.column++
+	}
+	return true
+}
+
+// content goes to the first line of a block, and sees how far it is indented.
+func (w *walk) content() bool {
+	for w.line++; w.line < len(w.lines); w.line++ {
+		if s := w.lines[w.line]; strings.TrimSpace(s) != "" {
+			w.indent = len(s) - len(strings.TrimLeft(s, " "))
+			w.column = w.indent
+			return true
+		}
+		if w.style&yaml.LiteralStyle != 0 {
+			return false // a value that begins with empty lines
+		}
+	}
+	return false
+}
+
+// space goes past spaces and tabs.
+func (w *walk) space() {
+	for _, r := range w.rest() {
+		if r != ' ' && r != '\t' {
+			return
+		}
+		w.column++
+	}
+}
+
+// next goes to the next line.
+func (w *walk) next() bool {
+	w.line++
+	w.column = w.indent
+	if !w.block() {
+		w.column = 0
+		w.space()
+	}
+	return w.line < len(w.lines)
+}
+
+// ended reports that nothing of the value is left in the line.
+func (w *walk) ended() bool {
+	if w.block() {
+		return len(w.rest()) == 0
+	}
+	return strings.TrimSpace(string(w.rest())) == ""
+}
+
+// step goes past one character of the value, and reports whether it stood there.
+func (w *walk) step(r rune) bool {
+	if w.ended() {
+		if w.style&yaml.LiteralStyle != 0 {
+			return r == '\n' && w.next()
+		}
+		return (r == ' ' || r == '\n') && w.next() && !w.ended()
+	}
+	source := w.rest()
+	switch {
+	case w.style&yaml.DoubleQuotedStyle != 0 && source[0] == '\\':
+		n := 2
+		if len(source) > 1 {
+			switch source[1] {
+			case 'x':
+				n = 4
+			case 'u':
+				n = 6
+			case 'U':
+				n = 10
+			}
+		}
+		w.column += n
+		return len(source) >= n
+	case w.style&yaml.SingleQuotedStyle != 0 && r == '\'':
+		w.column += 2
+		return len(source) > 1 && source[0] == '\'' && source[1] == '\''
+	}
+	w.column++
+	return source[0] == r
+}

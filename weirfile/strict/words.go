@@ -1,0 +1,93 @@
+package strict
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Printable is text of a file that keeps to one line and a sensible length.
+func Printable(text string) string {
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// Quoted is s in quotes, cut to a length that fits a line.
+func Quoted(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%.*q… (%d bytes)", most, s, len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// OneOf is names in words: "a, b or c". There is at least one.
+func OneOf(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// Join is the field name of the map field, which is "" for the whole file.
+func Join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+// Index is the i-th element of the list field, from 0.
+func Index(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
+
+// meant is what a misspelled name was probably meant to be, or "".
+func meant(name string, known []string) string {
+	best, least := "", 1+max(1, len(name)/3)
+	for _, k := range known {
+		if n := edits(strings.ToLower(name), k, least); n < least {
+			best, least = k, n
+		}
+	}
+	if best == "" && len(name) >= 3 {
+		for _, k := range known {
+			if strings.HasPrefix(k, name) || strings.HasPrefix(name, k) {
+				return k
+			}
+		}
+	}
+	return best
+}
+
+// edits is the number of insertions, deletions, changes and swaps of neighbours that
+// make a into b, or any number from most on if it is at least that.
+func edits(a, b string, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
