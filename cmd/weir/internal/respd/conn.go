@@ -49,6 +49,9 @@ type conn struct {
 	out    []byte
 	err    error     // of writing
 	begun  time.Time // when the command that is pending began
+
+	until time.Time     // to when commands are read while the server shuts down
+	quiet time.Duration // see firstQuiet
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -81,7 +84,7 @@ func (c *conn) serve() {
 		default:
 			c.decide()
 			c.flush()
-			if c.err != nil || c.s.draining.Load() {
+			if c.err != nil {
 				return
 			}
 			if err := c.wait(); err != nil {
@@ -100,6 +103,9 @@ func (c *conn) serve() {
 	}
 	c.decide()
 	c.flush()
+	if c.err == nil && c.s.draining.Load() {
+		c.linger()
+	}
 }
 
 // end answers with an error and is the end.
@@ -129,9 +135,13 @@ func (c *conn) wait() error {
 		return err
 	}
 	if c.s.draining.Load() {
-		return os.ErrDeadlineExceeded // Shutdown may have set its deadline before ours
+		return c.last()
 	}
-	return c.in.fill()
+	err := c.in.fill()
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.s.draining.Load() {
+		return c.last() // Shutdown woke us
+	}
+	return err
 }
 
 // flush writes the replies.

@@ -338,3 +338,63 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestShutdownInPipelines: whoever sends pipelines and waits for their replies gets all
+// replies of each, although most of a pipeline is still in the socket when the door
+// begins to shut down.
+func TestShutdownInPipelines(t *testing.T) {
+	const size, clients = 2000, 8
+	s, addr := start(t, respd.Config{})
+	pipeline := strings.Repeat(encode("CL.THROTTLE", "k", "1000000", "1000000", "1"), size)
+	ends, begun := make(chan int, clients), make(chan struct{}, clients)
+	for range clients {
+		c := dial(t, addr)
+		go func() {
+			for first := true; ; first = false {
+				go io.WriteString(c, pipeline)
+				n := 0
+				for ; n < size; n++ {
+					if _, err := read(c.r); err != nil {
+						ends <- n
+						return
+					}
+				}
+				if first {
+					begun <- struct{}{}
+				}
+			}
+		}()
+	}
+	for range clients {
+		<-begun
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+	for range clients {
+		if n := <-ends; n != 0 {
+			t.Errorf("a pipeline of %d got %d replies", size, n)
+		}
+	}
+}
+
+// TestShutdownOfFlood: a client that never stops does not keep the door open.
+func TestShutdownOfFlood(t *testing.T) {
+	s, addr := start(t, respd.Config{})
+	c := dial(t, addr)
+	go io.Copy(io.Discard, c.r)
+	go func() {
+		for text := strings.Repeat("PING\r\n", 1000); ; {
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
+		}
+	}()
+	begun := time.Now()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown = %v", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("Shutdown took %v", took)
+	}
+}

@@ -132,8 +132,9 @@ func (s *Server) admit(nc net.Conn) {
 	}()
 }
 
-// Shutdown takes no more connections, answers what has come and ends each connection
-// then. When ctx is done it ends the rest and returns why ctx ended.
+// Shutdown takes no more connections, answers what clients have sent, be it still on its
+// way, and ends each connection when it is quiet, or after 2 s at the latest. When ctx is
+// done it ends the rest and returns why ctx ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
