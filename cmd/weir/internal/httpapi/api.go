@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
@@ -39,8 +40,8 @@ type Config struct {
 	// Ready is asked by /readyz; always ready if nil.
 	Ready func(context.Context) []Check
 
-	// Log is where questions that the store could not decide are reported; nowhere
-	// if nil.
+	// Log is where it is said that the store could not decide a question, at most once a
+	// second; nowhere if nil.
 	Log *slog.Logger
 }
 
@@ -51,6 +52,7 @@ type API struct {
 	ready    func(context.Context) []Check
 	fields   httplimit.Fields
 	log      *slog.Logger
+	spoke    atomic.Int64 // when the log was last told of a question, in s
 	handler  http.Handler
 }
 

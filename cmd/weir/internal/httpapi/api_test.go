@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
@@ -340,6 +342,24 @@ func TestStoreGone(t *testing.T) {
 	if !strings.Contains(log.String(), "10.0.0.1") {
 		t.Errorf("log = %s, want the cause", log.String())
 	}
+}
+
+// However many questions the store cannot decide, the log is told once a second.
+func TestStoreGoneLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		gone := storeFunc(func(weir.Request) (weir.Decision, error) { return weir.Decision{}, weir.ErrUnavailable })
+		a := api(t, httpapi.Config{Store: gone, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 3 {
+			for range 100 {
+				ask(a, "POST", "/v1/take", `{"key":"k","limit":"1/s"}`)
+			}
+			<-time.After(time.Second)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 3 {
+			t.Errorf("300 questions in 3 seconds: %d lines, want 3", n)
+		}
+	})
 }
 
 type storeFunc func(weir.Request) (weir.Decision, error)

@@ -178,7 +178,9 @@ func (a *API) undecided(w http.ResponseWriter, r *http.Request, in inquiry, err 
 	case errors.Is(err, weir.ErrInvalid):
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()})
 	default:
-		if r.Context().Err() == nil { // or the client left, which is no fault of the store
+		now, last := time.Now().Unix(), a.spoke.Load()
+		// Or the client left, which is no fault of the store.
+		if r.Context().Err() == nil && now != last && a.spoke.CompareAndSwap(last, now) {
 			verb := in.questions[0].verb.String()
 			if in.batch {
 				verb = "batch"
