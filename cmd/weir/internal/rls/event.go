@@ -37,9 +37,9 @@ type Event struct {
 	Quota    bool // the limit is in quota mode
 	Override bool // the limit came with the request
 
-	Hits     uint64 // 0 of a check
+	Hits     uint64 // 0 of a check; at most MaxHits
 	Near     uint64 // of Hits, those above 80 % of the limit's capacity
-	Refunded uint64 // hits that were given back
+	Refunded uint64 // hits that were given back; at most MaxHits
 
 	Decision weir.Decision
 
@@ -49,6 +49,10 @@ type Event struct {
 
 // MaxLabels is how many different labels events have.
 const MaxLabels = 1000
+
+// MaxHits is how many hits of a descriptor an event tells of, which is more than a limit
+// has: a client that says 2^64−1 would end whatever adds them up.
+const MaxHits = 1 << 32
 
 // tell reports the events of a request.
 func (s *Server) tell(d *decision) {
@@ -67,14 +71,14 @@ func (s *Server) tell(d *decision) {
 		e := Event{
 			Domain: d.domain.Name, Path: path(a), OK: a.ok, Admitted: d.admitted || s.c.Shadow, Charged: a.charged,
 			Shadow: a.role == shadow || s.c.Shadow, Quota: a.quota, Override: a.override != nil,
-			Key: a.match.Key, Decision: a.decision, Hits: a.hits,
+			Key: a.match.Key, Decision: a.decision, Hits: min(a.hits, MaxHits),
 		}
 		e.Label = e.Path
 		if a.match.Label != a.match.Path && a.override == nil {
 			e.Label = s.labels.bounded(d.domain.Name, a.match)
 		}
 		if a.refund {
-			e.Hits, e.Refunded = 0, a.hits
+			e.Hits, e.Refunded = 0, e.Hits
 		}
 		if a.charged && a.ok {
 			e.Near = near(a)

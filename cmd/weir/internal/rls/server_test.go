@@ -416,6 +416,7 @@ func TestEvents(t *testing.T) {
 		{"user=a hits=2", "d/user ok=true admitted=true charged=true hits=2 near=1 refunded=0 shadow=false quota=false override=false"},
 		{"user=a hits=2", "d/user ok=true admitted=true charged=true hits=2 near=2 refunded=0 shadow=false quota=false override=false"},
 		{"user=a hits=18", "d/user ok=false admitted=false charged=false hits=18 near=0 refunded=0 shadow=false quota=false override=false"},
+		{"user=a @hits=18446744073709551615", "d/user ok=false admitted=false charged=false hits=4294967296 near=0 refunded=0 shadow=false quota=false override=false"},
 		{"user=a @refund", "d/user ok=true admitted=true charged=false hits=0 near=0 refunded=1 shadow=false quota=false override=false"},
 		{"user=a @hits=0", "d/user ok=true admitted=true charged=false hits=0 near=0 refunded=0 shadow=false quota=false override=false"},
 		{"shadow=a hits=11", "d/shadow ok=false admitted=true charged=false hits=11 near=0 refunded=0 shadow=true quota=false override=false"},
