@@ -18,6 +18,7 @@ import (
 // requests.
 const (
 	readHeaderTimeout = 10 * time.Second
+	requestTimeout    = 30 * time.Second // of doors whose requests are small, with their bodies
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
 	maxStreams        = 250
@@ -32,6 +33,7 @@ type door struct {
 	handler http.Handler
 	cert    func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil: no TLS
 	trusts  bool                                                 // whoever reaches it may do what it offers
+	whole   time.Duration                                        // in which a whole request has to come; 0: the handler sees to it
 	log     *slog.Logger
 
 	server *http.Server
@@ -60,6 +62,7 @@ func (d *door) start() error {
 		Handler:           http.HandlerFunc(d.serve),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       d.whole,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,

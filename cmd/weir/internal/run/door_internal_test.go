@@ -286,3 +286,18 @@ func TestURL(t *testing.T) {
 		}
 	}
 }
+
+// A body that never comes, and that no handler reads, does not keep a connection for ever.
+func TestBodyThatNeverComes(t *testing.T) {
+	d := opened(t, &door{whole: 100 * time.Millisecond, handler: http.NotFoundHandler()})
+	conn, err := net.Dial("tcp", d.bound.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patient))
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Errorf("the connection is still there: %v", err)
+	}
+}

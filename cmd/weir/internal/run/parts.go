@@ -94,13 +94,19 @@ func (p *Program) newAPI(g *generation) (*httpapi.API, error) {
 	}
 	if p.rls != nil {
 		c.Extra["/json"] = p.rls.JSON()
-		c.Extra["GET /healthcheck"] = http.HandlerFunc(healthcheck)
+		c.Extra["GET /healthcheck"] = http.HandlerFunc(p.healthcheck)
 	}
 	return httpapi.New(c)
 }
 
 // healthcheck answers as envoyproxy/ratelimit does.
-func healthcheck(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK") }
+func (p *Program) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if p.ready.draining.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	io.WriteString(w, "OK")
+}
 
 // startAPI opens the door of questions.
 func (p *Program) startAPI(*generation) error {
@@ -108,7 +114,7 @@ func (p *Program) startAPI(*generation) error {
 		return nil
 	}
 	p.api = &door{
-		name: "http", flag: "listen-http", addr: p.config.HTTP.Listen, trusts: true,
+		name: "http", flag: "listen-http", addr: p.config.HTTP.Listen, trusts: true, whole: requestTimeout,
 		handler: p.telemetry.Handler("http", http.HandlerFunc(p.serveAPI)),
 	}
 	return p.open(p.api)
@@ -129,7 +135,7 @@ func (p *Program) startAdmin(*generation) error {
 	if err != nil {
 		return err
 	}
-	p.admin = &door{name: "admin", flag: "listen-admin", addr: c.Listen, handler: h}
+	p.admin = &door{name: "admin", flag: "listen-admin", addr: c.Listen, handler: h, whole: requestTimeout}
 	return p.open(p.admin)
 }
 

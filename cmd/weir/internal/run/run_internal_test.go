@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,12 +118,20 @@ func TestExactBurst(t *testing.T) {
 // Stop lets /readyz fail while the doors are still open, and then shuts them.
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
-	c.DrainDelay = 300 * time.Millisecond
+	c.DrainDelay = time.Second
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("domain: d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.GRPC = config.GRPC{Listen: "127.0.0.1:0", Config: limits}
 	p, err := Start(t.Context(), Input{Config: c}, discard())
 	if err != nil {
 		t.Fatal(err)
 	}
 	ready := p.api.url() + "/readyz"
+	if got := status(t, p.api.url()+"/healthcheck"); got != 200 {
+		t.Fatalf("healthcheck = %d, want 200", got)
+	}
 	if got := status(t, ready); got != 200 {
 		t.Fatalf("readyz = %d, want 200", got)
 	}
@@ -133,6 +143,8 @@ func TestStopFailsReadinessFirst(t *testing.T) {
 	}
 	if !saw503 {
 		t.Error("readyz never failed before the door shut")
+	} else if got := status(t, p.api.url()+"/healthcheck"); got != 500 {
+		t.Errorf("healthcheck = %d while the program stops, want 500 as of envoyproxy/ratelimit", got)
 	}
 	<-stopped
 	p.Stop() // again: nothing
