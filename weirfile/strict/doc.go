@@ -8,7 +8,9 @@
 //			d.Fail(n, "red", n.String(), "want a whole number")
 //		}
 //	}
-//	return d.Errors() // empty if the file is sound
+//	if errs := d.Errors(); len(errs) > 0 {
+//		return errs.Cut()
+//	}
 //
 // A caller goes through the values of a [Document], notes what it does not accept with
 // [Document.Fail], and goes on. What is wrong in any file is noted here: text that is no
@@ -19,7 +21,8 @@
 //
 // The work is bounded by the size of the file: aliases add at most 100,000 values, and
 // after 2,000 faults no more are looked for, if the caller asks [Document.Spent] in the
-// loops of its own.
+// loops of its own. It goes no deeper into a file than it has a meaning for: a map can
+// stand in itself.
 //
 // # Errors
 //
