@@ -108,6 +108,22 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
+// Names that are no text are read only where any name is.
+func TestKnownNamesAreText(t *testing.T) {
+	d := strict.Parse("f", []byte("- &l listen\n- {*l : 1, 1: 2}"), strict.Config{Loose: true})
+	for i, n := range d.List(d.Root()) {
+		if i == 1 {
+			m, _ := d.Map(n, "", []string{"listen", "1"})
+			if at := m.Names["listen"]; at.Line() != 2 || at.Column() != 4 {
+				t.Errorf("the name stands at %d:%d, want the place of the alias", at.Line(), at.Column())
+			}
+		}
+	}
+	if want := "f:2:12: 1: want text as the name of a field"; d.Errors().Error() != want {
+		t.Errorf("%v, want %s", d.Errors(), want)
+	}
+}
+
 // The place of an alias and of what it stands for are both known.
 func TestHere(t *testing.T) {
 	d := strict.Parse("f", []byte("- &a x\n- *a\n"), strict.Config{})
@@ -219,6 +235,7 @@ func TestWords(t *testing.T) {
 		{strict.Quoted(strings.Repeat("x", 61)), `"` + strings.Repeat("x", 60) + `"… (61 bytes)`},
 		{strict.Printable("a\nb\x00é"), "a?b?é"},
 		{strict.Printable(strings.Repeat("é", 101)), strings.Repeat("é", 100) + "…"},
+		{strict.Printable("a" + strings.Repeat("é", 101)), "a" + strings.Repeat("é", 99) + "…"},
 		{strict.OneOf([]string{"a"}), "a"},
 		{strict.OneOf([]string{"a", "b", "c"}), "a, b or c"},
 		{strict.Join("", "a"), "a"},
