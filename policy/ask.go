@@ -1,6 +1,9 @@
 package policy
 
-import "github.com/floodweir/weir"
+import (
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
+)
 
 // Questions are what one request has to ask. Requests are the questions of all
 // policies, those that are enforced first; Asks say which belong to which. The zero
@@ -109,8 +112,8 @@ func (q *Questions) begin() queue {
 
 // fill makes s the request as the policies read it.
 func (s *source) fill(q *Questions, a Attributes) {
-	s.a, s.host, s.seen = a, hostName(a.Host()), &q.seen
-	s.paths.read(a.Path())
+	s.a, s.host, s.seen = a, spelling.HostName(a.Host()), &q.seen
+	s.paths.Read(a.Path())
 }
 
 // maxKeep is the largest buffer that Questions keep for the next request.

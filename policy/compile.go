@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // compile checks p.config field by field and fills in what is derived from it.
@@ -59,14 +60,14 @@ func (p *Policy) compileMatch(f *faults) {
 		p.methods = append(p.methods, strings.ToUpper(method))
 	}
 	for i, host := range m.Hosts {
-		h, want := parseHost(host)
+		h, want := spelling.ParseHost(host)
 		if want != "" {
 			f.add(fmt.Sprintf("match.hosts[%d]", i), quoted(host), "%s", want)
 		}
 		p.hosts = append(p.hosts, h)
 	}
 	for i, path := range m.Paths {
-		r, want := parseRoute(path)
+		r, want := spelling.ParsePath(path)
 		if want != "" {
 			f.add(fmt.Sprintf("match.paths[%d]", i), quoted(path), "%s", want)
 		}
@@ -84,7 +85,7 @@ func (p *Policy) compileMatch(f *faults) {
 		}
 		h := headerMatch{name: canonical(name), field: name}
 		for i, v := range values {
-			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || hasControl(v) {
+			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || spelling.HasControl(v) {
 				f.add(fmt.Sprintf("%s[%d]", field, i), quoted(v), `want a value without space around it, or "*" for any`)
 			}
 			h.values = append(h.values, v)

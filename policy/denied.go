@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // An OnDenied describes the answer to a denied request. Its zero value is status
@@ -149,5 +151,5 @@ func isReserved(name string) bool {
 
 // isFieldValue reports whether s can be the value of a header.
 func isFieldValue(s string) bool {
-	return len(s) <= maxText && s == strings.TrimSpace(s) && !hasControl(strings.ReplaceAll(s, "\t", " "))
+	return len(s) <= maxText && s == strings.TrimSpace(s) && !spelling.HasControl(strings.ReplaceAll(s, "\t", " "))
 }

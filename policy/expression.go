@@ -43,7 +43,7 @@ func (v *view) Path() string { return v.path }
 
 // view is the request with the i-th reading of its path.
 func (s *source) view(i int) Attributes {
-	*s.seen = view{s.a, s.host, s.paths.text[i]}
+	*s.seen = view{s.a, s.host, s.paths.Text[i]}
 	if s.seen.path == "" {
 		s.seen.path = "/"
 	}
@@ -59,7 +59,7 @@ func (s *source) fault(p *Policy, field string, err error) {
 
 // holds reports whether Where holds for a reading of the path, and keeps which.
 func (p *Policy) holds(s *source) bool {
-	for i := range s.paths.n {
+	for i := range s.paths.N {
 		ok, err := p.config.Match.Where.Holds(s.view(i))
 		if err != nil {
 			s.fault(p, "match.where", err)

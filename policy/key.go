@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // A key is the name of its policy and then, for each part,
@@ -22,8 +24,8 @@ const maxKey = 128
 // A source is a request: where the parts of a key come from.
 type source struct {
 	a     Attributes
-	host  string // as hostName gives it
-	paths readings
+	host  string // as spelling.HostName gives it
+	paths spelling.Readings
 	seen  *view // what expressions see
 
 	// What the policy that was matched last found.

@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // maxText is the longest name, pattern or value in a policy, in bytes.
-const maxText = 1024
+const maxText = spelling.MaxText
 
 // A Source says where a part of a key comes from.
 type Source string
@@ -161,9 +162,5 @@ func isToken(s string) bool {
 
 // isText reports whether s can be a name or a constant.
 func isText(s string) bool {
-	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !hasControl(s)
-}
-
-func hasControl(s string) bool {
-	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !spelling.HasControl(s)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // MaxOverrides is the largest number of overrides of a policy.
@@ -192,14 +193,14 @@ func (k *part) override(p *Policy, text string) (f fit, want string) {
 		}
 		return gaps(strings.ToUpper(text)), ""
 	case Host:
-		h, bad := parseHost(strings.ReplaceAll(text, "*", "x"))
+		h, bad := spelling.ParseHost(strings.ReplaceAll(text, "*", "x"))
 		switch {
 		case bad != "":
 			return f, "want a host name such as example.com or *.example.com, without a port"
 		case strings.Contains(text, "*"):
 			return gaps(strings.ToLower(strings.TrimRight(text, "."))), ""
 		}
-		return exactly(h.name), ""
+		return exactly(h.Name), ""
 	}
 	if len(text) > maxText || text != strings.TrimSpace(text) {
 		return f, "want at most " + strconv.Itoa(maxText) + " bytes without space around them"

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // A Policy is a Config that was found to be good. It is immutable and safe for
@@ -12,8 +13,8 @@ import (
 type Policy struct {
 	config    Config
 	methods   []string // upper case
-	hosts     []hostPattern
-	routes    []route
+	hosts     []spelling.Host
+	routes    []spelling.Path
 	headers   []headerMatch
 	parts     []part
 	overrides map[string][]weir.Limit // by key
@@ -139,7 +140,7 @@ func (p *Policy) matchMethod(method string) bool {
 
 func (p *Policy) matchHost(host string) bool {
 	for i := range p.hosts {
-		if p.hosts[i].matches(host) {
+		if p.hosts[i].Matches(host) {
 			return true
 		}
 	}
@@ -149,9 +150,9 @@ func (p *Policy) matchHost(host string) bool {
 // matchPath keeps the first pattern that matches any reading of the path, and which.
 func (p *Policy) matchPath(s *source) bool {
 	for i := range p.routes {
-		for j := range s.paths.n {
-			if p.routes[i].matches(s.paths.text[j]) {
-				s.pattern, s.reading = p.routes[i].pattern, j
+		for j := range s.paths.N {
+			if p.routes[i].Matches(s.paths.Text[j]) {
+				s.pattern, s.reading = p.routes[i].Pattern, j
 				return true
 			}
 		}

@@ -1,13 +1,13 @@
-package policy
+package spelling
 
 import (
 	"net/netip"
 	"strings"
 )
 
-// hostName is a host as sent without port, trailing dot and case. An address has one
+// HostName is a host as sent without port, trailing dot and case. An address has one
 // spelling.
-func hostName(s string) string {
+func HostName(s string) string {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
 		s, _, _ = strings.Cut(rest, "]")
 	} else if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
@@ -22,14 +22,14 @@ func hostName(s string) string {
 	return s
 }
 
-// A hostPattern is a compiled element of Match.Hosts.
-type hostPattern struct {
-	name  string
-	below bool // the names below it, not itself
+// A Host is a compiled pattern of hosts.
+type Host struct {
+	Name  string
+	Below bool // the names below it, not itself
 }
 
-// parseHost reads an element of Match.Hosts, or says what was expected instead.
-func parseHost(text string) (hostPattern, string) {
+// ParseHost reads a pattern, or says what was expected instead.
+func ParseHost(text string) (Host, string) {
 	const want = "want a host name such as example.com, *.example.com for all below it, or an address, without a port"
 	name, below := strings.CutPrefix(text, "*.")
 	bare := name
@@ -37,24 +37,24 @@ func parseHost(text string) (hostPattern, string) {
 		bare = name[1 : len(name)-1]
 	}
 	if a, err := netip.ParseAddr(bare); err == nil && !below && a.Zone() == "" {
-		return hostPattern{name: a.Unmap().String()}, ""
+		return Host{Name: a.Unmap().String()}, ""
 	}
-	h := hostPattern{hostName(name), below}
-	if len(text) > maxText || h.name == "" || h.name[0] == '.' || strings.Contains(h.name, "..") ||
-		strings.ContainsAny(name, ":[]*/@?%# ") || hasControl(name) {
+	h := Host{HostName(name), below}
+	if len(text) > MaxText || h.Name == "" || h.Name[0] == '.' || strings.Contains(h.Name, "..") ||
+		strings.ContainsAny(name, ":[]*/@?%# ") || HasControl(name) {
 		return h, want
 	}
-	if _, err := netip.ParseAddr(h.name); err == nil {
+	if _, err := netip.ParseAddr(h.Name); err == nil {
 		return h, want
 	}
 	return h, ""
 }
 
-// matches reports whether h stands for a host as hostName gives it.
-func (h *hostPattern) matches(host string) bool {
-	if !h.below {
-		return host == h.name
+// Matches reports whether h stands for a host as HostName gives it.
+func (h *Host) Matches(host string) bool {
+	if !h.Below {
+		return host == h.Name
 	}
-	name, ok := strings.CutSuffix(host, h.name)
+	name, ok := strings.CutSuffix(host, h.Name)
 	return ok && len(name) > 1 && name[len(name)-1] == '.'
 }

@@ -1,4 +1,4 @@
-package policy
+package spelling
 
 import (
 	"bytes"
@@ -7,21 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// A route is a compiled pattern of Match.Paths.
-type route struct {
-	pattern  string   // as it was written
+// A Path is a compiled pattern of paths.
+type Path struct {
+	Pattern string // as it was written
+
 	segments []string // in lower case; "" stands for any one segment
 	rest     bool     // anything may follow
 }
 
-// parseRoute reads a pattern, or says what was expected instead.
-func parseRoute(pattern string) (route, string) {
-	r := route{pattern: pattern}
+// ParsePath reads a pattern, or says what was expected instead.
+func ParsePath(pattern string) (Path, string) {
+	r := Path{Pattern: pattern}
 	if !strings.HasPrefix(pattern, "/") {
 		return r, "want a path that begins with a slash, such as /api/*"
 	}
-	if len(pattern) > maxText || !utf8.ValidString(pattern) || strings.ContainsAny(pattern, "%;?#\\") || hasControl(pattern) {
-		return r, fmt.Sprintf("want a path as plain text of at most %d bytes, without escapes, query and any of ; # \\", maxText)
+	if len(pattern) > MaxText || !utf8.ValidString(pattern) || strings.ContainsAny(pattern, "%;?#\\") || HasControl(pattern) {
+		return r, fmt.Sprintf("want a path as plain text of at most %d bytes, without escapes, query and any of ; # \\", MaxText)
 	}
 	if pattern == "/" {
 		return r, ""
@@ -80,8 +81,8 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// matches reports whether r matches a reading of a path.
-func (r *route) matches(path string) bool {
+// Matches reports whether r matches a reading of a path.
+func (r *Path) Matches(path string) bool {
 	for _, want := range r.segments {
 		if path == "" {
 			return false
@@ -98,29 +99,29 @@ func (r *route) matches(path string) bool {
 	return r.rest || path == ""
 }
 
-// readings are what servers may take a path for, in lower case, without empty
+// Readings are what servers may take a path for, in lower case, without empty
 // segments and without a slash at the end ("" is the root). Servers differ about
 // escaped slashes, backslashes, dot segments and path parameters, and a way around
 // a policy is a path that the policy reads in one way and the server behind it in
 // another: so a policy reads it in all.
-type readings struct {
-	n    int
-	text [4]string
+type Readings struct {
+	N    int
+	Text [4]string // the first N of them
 }
 
-func (r *readings) add(s string) {
-	for _, t := range r.text[:r.n] {
+func (r *Readings) add(s string) {
+	for _, t := range r.Text[:r.N] {
 		if s == t {
 			return
 		}
 	}
-	r.text[r.n] = s
-	r.n++
+	r.Text[r.N] = s
+	r.N++
 }
 
-// read makes r, which is zero, the readings of a path as it was sent. It allocates for
+// Read makes r, which is zero, the readings of a path as it was sent. It allocates for
 // unusual paths only.
-func (r *readings) read(path string) {
+func (r *Readings) Read(path string) {
 	if isPlain(path) {
 		if path == "/" {
 			path = ""
