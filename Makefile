@@ -99,8 +99,8 @@ test-long: need ## the differential run at full length: function, memory and Red
 	@cd e2e && go test -count=1 -timeout=120m -v -run=Conformance . -args -redis.decisions=$(REDIS)
 
 .PHONY: traffic
-traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each
-	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)' .
+traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each; then a file that changes meanwhile
+	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)|^TestReloadUnderLoad' .
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
 	@mkdir -p .bin && cd tools && GOWORK=off go build -o ../.bin/tally ./tally
