@@ -66,6 +66,7 @@ var house = map[string]place{
 	// The doors of the program. None knows another; internal/run joins them.
 	"cmd/weir/internal/problem":   {floor: 4}, // an answer that several doors give
 	"cmd/weir/internal/ratelimit": {floor: 4}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/nginxconf": {floor: 4}, // an nginx.conf, and the limits in it
 	"cmd/weir/internal/rls": {floor: 5, third: []string{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},

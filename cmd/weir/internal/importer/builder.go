@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -92,24 +93,14 @@ func (b *builder) add(d draft) {
 
 // valid reports whether all that d says is text.
 func (d *draft) valid() bool {
-	for _, list := range [][]string{d.hosts, d.paths, d.methods, d.where, d.key, d.limits} {
-		for _, s := range list {
-			if !utf8.ValidString(s) {
-				return false
-			}
-		}
-	}
+	texts := slices.Concat(d.hosts, d.paths, d.methods, d.where, d.key, d.limits)
 	for _, h := range d.headers {
-		if !utf8.ValidString(h[0] + h[1]) {
-			return false
-		}
+		texts = append(texts, h[:]...)
 	}
 	for _, o := range d.overrides {
-		if !utf8.ValidString(strings.Join(o.key, "")) {
-			return false
-		}
+		texts = append(texts, o.key...)
 	}
-	return true
+	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
 }
 
 // unique makes a name of a policy that none has yet.
@@ -365,12 +356,4 @@ func short(s string) string {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
-}
-
-// lower is a text in lower case. What is no text stays what it is, for valid to see.
-func lower(s string) string {
-	if !utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToLower(s)
 }

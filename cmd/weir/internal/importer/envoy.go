@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"os"
 	"regexp"
@@ -299,7 +300,7 @@ func attributeOf(key string) attribute {
 		return attribute{}
 	}
 	return attribute{
-		text: fmt.Sprintf("request.headers[%s]", cel(header)), key: "header:" + canonical(strings.ReplaceAll(header, "-", "_")),
+		text: fmt.Sprintf("request.headers[%s]", cel(header)), key: "header:" + http.CanonicalHeaderKey(header),
 		header: true, wild: true, in: true,
 	}
 }

@@ -1,11 +1,7 @@
 package importer
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/floodweir/weir"
 )
@@ -49,43 +45,4 @@ func at(file string, line int) string {
 		return printable(file)
 	}
 	return fmt.Sprintf("%s:%d", printable(file), line)
-}
-
-// Files is how files are read. The zero value reads those of this machine.
-type Files struct {
-	// Read returns the content of a file.
-	Read func(name string) ([]byte, error)
-	// Glob returns the files that fit a pattern, in order.
-	Glob func(pattern string) ([]string, error)
-}
-
-// Bounds of what is read.
-const (
-	maxFile  = 16 << 20 // of one file
-	maxFiles = 10_000   // that one import reads
-	maxAll   = 64 << 20 // of all of them
-)
-
-var errLarge = errors.New("larger than is read")
-
-func (f *Files) setDefaults() {
-	if f.Read == nil {
-		f.Read = readFile
-	}
-	if f.Glob == nil {
-		f.Glob = filepath.Glob
-	}
-}
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = &os.PathError{Op: "read", Path: name, Err: errLarge}
-	}
-	return data, err
 }

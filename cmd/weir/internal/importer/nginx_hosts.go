@@ -5,43 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
-
-// A server is a server block.
-type server struct {
-	directive *directive
-	names     []string // in lower case, as they stand there
-	listens   []string
-	first     bool // the one for hosts that no server names
-	scopes    []*scope
-}
-
-func newServer(d *directive) *server {
-	s := &server{directive: d}
-	for _, c := range find(d.block, "server_name") {
-		for _, name := range c.args {
-			s.names = append(s.names, lower(name))
-		}
-	}
-	for _, c := range find(d.block, "listen") {
-		if len(c.args) > 0 {
-			s.listens = append(s.listens, strings.ToLower(c.args[0]))
-			s.first = s.first || slices.Contains(c.args[1:], "default_server") || slices.Contains(c.args[1:], "default")
-		}
-	}
-	if s.listens == nil {
-		s.listens = []string{"80"}
-	}
-	return s
-}
-
-// name is what nginx has in $server_name.
-func (s *server) name() string {
-	if len(s.names) == 0 {
-		return ""
-	}
-	return s.names[0]
-}
 
 // hostCondition is a name in an expression, and as an element of match.hosts if it can
 // be one. Both are empty for a name that no host has.
@@ -67,33 +33,33 @@ func hostCondition(name string) (text, plain string, ok bool) {
 }
 
 // hosts is which hosts a server is for.
-func (n *nginx) hosts(s *server, d *draft) cond {
-	if s.directive == nil || len(n.servers) == 1 {
+func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
+	if s.Directive == nil || len(n.http.Servers) == 1 {
 		return cond{always: true}
 	}
-	if len(n.servers) > 1 {
+	if len(n.http.Servers) > 1 {
 		n.tell("differs: addresses and ports that servers listen on are not looked at: limits are for the names of a server.")
 	}
-	if n.isFirst(s) {
+	if n.http.IsFirst(s) {
 		return n.otherHosts(s, d)
 	}
 	c := cond{plain: []string{}}
 	var texts []string
-	for _, name := range s.names {
+	for _, name := range s.Names {
 		text, plain, ok := hostCondition(name)
 		switch {
 		case !ok:
-			n.list(s.directive.place, "server_name "+short(name), "RE2 does not know the regular expression")
+			n.list(of(s.Directive), "server_name "+short(name), "RE2 does not know the regular expression")
 			continue
 		case text == "":
 			continue
 		}
 		// Another server's whole name comes before a pattern.
-		if but := n.wholeNames(s, name); but != nil {
+		if but := n.taken(s, name); but != nil {
 			text, plain = all([]string{text, not(but)}), ""
 		}
 		texts = append(texts, text)
-		if strings.HasPrefix(name, ".") && c.plain != nil && plain == "" && len(n.wholeNames(s, name)) == 0 {
+		if strings.HasPrefix(name, ".") && c.plain != nil && plain == "" && len(n.taken(s, name)) == 0 {
 			c.plain = append(c.plain, name[1:], "*"+name)
 		} else if plain != "" && c.plain != nil {
 			c.plain = append(c.plain, plain)
@@ -108,39 +74,16 @@ func (n *nginx) hosts(s *server, d *draft) cond {
 	return c
 }
 
-// isFirst reports whether nginx takes s for hosts that no server names.
-func (n *nginx) isFirst(s *server) bool {
-	if s.first {
-		return true
-	}
-	for _, address := range s.listens {
-		taken := false
-		for _, o := range n.servers {
-			if o == s {
-				break
-			}
-			taken = taken || slices.Contains(o.listens, address)
-		}
-		for _, o := range n.servers {
-			taken = taken || o != s && o.first && slices.Contains(o.listens, address)
-		}
-		if !taken {
-			return true
-		}
-	}
-	return false
-}
-
 // otherHosts is all hosts but those that other servers name.
-func (n *nginx) otherHosts(s *server, d *draft) cond {
+func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
 	var but []string
-	for _, o := range n.servers {
-		for _, name := range o.names {
+	for _, o := range n.http.Servers {
+		for _, name := range o.Names {
 			text, _, ok := hostCondition(name)
 			if !ok {
-				d.differs("match", "the hosts of server_name %s (%s) are limited too: RE2 does not know the regular expression.", short(name), o.directive.place)
+				d.differs("match", "the hosts of server_name %s (%s) are limited too: RE2 does not know the regular expression.", short(name), of(o.Directive))
 			}
-			if o != s && text != "" && !slices.Contains(s.names, name) && !slices.Contains(but, text) {
+			if o != s && text != "" && !slices.Contains(s.Names, name) && !slices.Contains(but, text) {
 				but = append(but, text)
 			}
 		}
@@ -151,36 +94,12 @@ func (n *nginx) otherHosts(s *server, d *draft) cond {
 	return cond{text: not(but)}
 }
 
-// wholeNames are the names without gaps, of other servers, that a name with one fits.
-func (n *nginx) wholeNames(s *server, name string) (all []string) {
-	_, _, isPattern := strings.Cut(name, "*")
-	if !isPattern && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "~") {
-		return nil
-	}
-	for _, o := range n.servers {
-		for _, whole := range o.names {
-			if o == s || slices.Contains(s.names, whole) || whole == "" || strings.ContainsAny(whole, "*~") || whole[0] == '.' || !fits(name, whole) {
-				continue
-			}
-			text, _, _ := hostCondition(whole)
-			if text != "" && !slices.Contains(all, text) {
-				all = append(all, text)
-			}
+// taken are the hosts of a name with a gap that are another server's.
+func (n *nginx) taken(s *nginxconf.Server, name string) (conditions []string) {
+	for _, host := range n.http.Taken(s, name) {
+		if text, _, _ := hostCondition(host); text != "" {
+			conditions = append(conditions, text)
 		}
 	}
-	return all
-}
-
-// fits reports whether a host is one of a server name with a gap.
-func fits(name, host string) bool {
-	switch {
-	case strings.HasPrefix(name, "~"):
-		re, err := regexp.Compile("(?i)" + name[1:])
-		return err == nil && re.MatchString(host)
-	case strings.HasPrefix(name, "*."):
-		return strings.HasSuffix(host, name[1:])
-	case strings.HasPrefix(name, "."):
-		return host == name[1:] || strings.HasSuffix(host, name)
-	}
-	return strings.HasPrefix(host, strings.TrimSuffix(name, "*"))
+	return conditions
 }

@@ -1,0 +1,101 @@
+package importer
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
+)
+
+// A keyMaker makes the key of a policy.
+type keyMaker struct {
+	*draft
+	server  string   // what $server_name is
+	present []string // conditions, of which one has to hold for the key not to be empty
+	always  bool     // it is never empty
+}
+
+// key says the key of a zone, or why it cannot be said.
+func key(d *draft, z *nginxconf.Zone, serverName string) (why string) {
+	k := &keyMaker{draft: d, server: serverName}
+	names, literal := z.Variables()
+	for _, name := range names {
+		if why := k.variable(name); why != "" {
+			return why
+		}
+	}
+	if len(d.key) == 0 {
+		if literal == "" {
+			literal = "all" // of one server
+		}
+		k.part("const:" + literal)
+		k.always = true
+	} else if literal != "" {
+		k.always = true
+	}
+	if !k.always && len(k.present) > 0 {
+		d.where = append(d.where, either(k.present))
+		d.notes = append(d.notes, note{"match", "as in nginx, a request without a value for the key is not limited. Without that condition all of those would share one bucket."})
+	}
+	return ""
+}
+
+// part adds a part to the key, once.
+func (k *keyMaker) part(p string) {
+	if !slices.Contains(k.key, p) {
+		k.key = append(k.key, p)
+	}
+}
+
+// variable adds what a variable of nginx stands for, or says why it cannot.
+func (k *keyMaker) variable(name string) (why string) {
+	source, of, _ := strings.Cut(name, "_")
+	switch {
+	case name == "binary_remote_addr" || name == "remote_addr":
+		k.part("client.ip/128")
+	case name == "server_name":
+		if k.server != "" {
+			k.part("const:" + k.server)
+		}
+	case name == "host" || name == "http_host":
+		k.host()
+	case name == "request_method":
+		k.part("method")
+	case strings.HasPrefix(name, "jwt_claim_") && len(name) > len("jwt_claim_"):
+		k.part("claim:" + strings.TrimPrefix(name, "jwt_claim_"))
+		k.differs("key", "the token is read and not verified: something in front has to do that, as nginx's auth_jwt did.")
+	case source == "http" && of != "":
+		header := http.CanonicalHeaderKey(strings.ReplaceAll(of, "_", "-"))
+		k.optional("header:"+header, "headers", strings.ToLower(header))
+		return ""
+	case source == "arg" && of != "":
+		k.optional("query:"+of, "query", of)
+		return ""
+	case source == "cookie" && of != "":
+		k.optional("cookie:"+of, "cookies", of)
+		return ""
+	case name == "uri" || name == "request_uri" || name == "document_uri" || name == "args" || name == "query_string" || name == "request":
+		return "what a client can spell in many ways is no key: name the paths in match.paths, and take the part path"
+	default:
+		return fmt.Sprintf("Weir does not know $%s. If it comes of a map, geo or set, say what that decides as match.where, or as a part cel:TEXT of the key", name)
+	}
+	k.always = true
+	return ""
+}
+
+func (k *keyMaker) host() {
+	if k.hosts != nil {
+		k.part("host")
+		return
+	}
+	k.part("cel:request.host")
+	k.notes = append(k.notes, note{"key", "a client may send any host, and each is a bucket: name yours in match.hosts."})
+}
+
+// optional adds a part that a request may have no value for.
+func (k *keyMaker) optional(part, from, name string) {
+	k.part(part)
+	k.present = append(k.present, fmt.Sprintf("request.%s[%s] != \"\"", from, cel(name)))
+}

@@ -1,0 +1,116 @@
+package importer
+
+import (
+	"slices"
+
+	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
+)
+
+// A cond is which paths, or hosts, a policy is about.
+type cond struct {
+	always, never bool
+	plain         []string // as a list of patterns, if it can be one
+	text          string   // as an expression
+}
+
+// A term is the paths of one scope that has a limit.
+type term struct {
+	*nginxconf.Scope
+	but []*nginxconf.Scope // stronger ones without the limit
+}
+
+// covers reports whether all paths of o are paths of t, and have the limit.
+func (t term) covers(o term) bool {
+	return o.Within(t.Location) && !slices.ContainsFunc(t.but, func(b *nginxconf.Scope) bool { return !b.Disjoint(o.Location) })
+}
+
+// terms are the scopes of a server that have the limit of a group, without those that
+// others cover, and those that no policy can say.
+func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
+	var terms, kept []term
+	for _, o := range s.Scopes {
+		if !g.scopes[o] {
+			continue
+		}
+		t := term{Scope: o}
+		for _, other := range s.Scopes {
+			if !g.scopes[other] && other.Overrules(o.Location) {
+				t.but = append(t.but, other)
+			}
+		}
+		terms = append(terms, t)
+	}
+	for i, t := range terms {
+		covered := false
+		for j, o := range terms {
+			covered = covered || i != j && o.covers(t) && (!t.covers(o) || j < i)
+		}
+		switch {
+		case covered:
+		case unknown(t.Scope):
+			n.list(of(t.Directive), g.use.Directive.String(), "%s is a regular expression that RE2 does not know", t.Location)
+		default:
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// unknown reports whether o is a regular expression that no policy can say.
+func unknown(o *nginxconf.Scope) bool { return o.Kind == nginxconf.Expr && o.Re == nil }
+
+// exclusions are the conditions of stronger scopes, or all if nothing is left of t.
+func (t term) exclusions(d *draft) (but []string, all bool) {
+	for _, b := range t.but {
+		// What is within another one is left out with that.
+		inner := func(o *nginxconf.Scope) bool {
+			return o != b && o.Kind != nginxconf.Expr && b.Within(o.Location) && !o.Within(b.Location)
+		}
+		switch {
+		case unknown(b):
+			d.differs("match", "the paths of %s (%s) are limited too: RE2 does not know the regular expression.", b.Location, of(b.Directive))
+		case condition(b.Location) == "":
+			all = true
+		case slices.ContainsFunc(t.but, inner):
+		default:
+			but = append(but, condition(b.Location))
+		}
+	}
+	return but, all
+}
+
+// paths is which paths of a server have the limit of a group.
+func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
+	c := cond{never: true, plain: []string{}}
+	var texts []string
+	for _, t := range n.terms(s, g) {
+		but, whole := t.exclusions(d)
+		if whole {
+			continue
+		}
+		c.never = false
+		text := condition(t.Location)
+		if but != nil {
+			exclusion := not(but)
+			if text == "" {
+				text = exclusion
+			} else {
+				text = all([]string{text, exclusion})
+			}
+			c.plain = nil
+		}
+		if text == "" {
+			return cond{always: true}
+		}
+		texts = append(texts, text)
+		if p, ok := pathPattern(t.Location); ok && c.plain != nil {
+			c.plain = append(c.plain, p)
+		} else {
+			c.plain = nil
+		}
+	}
+	if !c.never {
+		c.text = either(texts)
+	}
+	return c
+}
