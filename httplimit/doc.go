@@ -30,16 +30,17 @@
 // many requests as the limit has tokens can be under way at once. The reservation is
 // settled when the handler returns, before the server ends the response. What does not
 // count goes back; what counts costs what the response tells, in debt if need be, or
-// else what was reserved. A client that goes away is charged all the same. A handler
-// that panics has answered 500, unless its client had gone away before. A connection
-// that was taken over has answered 101.
+// else what was reserved. A client that goes away, or breaks its own body off, is charged
+// all the same: an error that is answered after that counts, whatever is counted. A
+// handler that panics has answered 500, unless its client had gone away before. A
+// connection that was taken over has answered 101.
 //
 // A number in a header, or in a trailer, is digits alone, in its last line; one in a
 // JSON body is a whole number without sign, fraction and exponent, and the last one
 // where an object has a member twice. Of an event stream the last data line that tells
 // counts. A response does not tell if its number is above 2^40, if its JSON is broken or
 // longer than 1 MiB (of a stream: a line of it), or if it is encoded: to be able to read
-// it, the middleware asks the handler for no encoding.
+// it, the middleware asks the handler for no encoding and for no part of it.
 //
 // Requests that were let through undecided are not charged afterwards.
 //

@@ -205,12 +205,12 @@ func (m *Middleware) settle(r *http.Request, h *holds, res *response, panicked b
 	}
 	ctx, stop := afterwards(h.r)
 	defer stop()
-	status := res.end(panicked, r.Context().Err() != nil)
+	status, unheard := res.end(panicked, r.Context().Err() != nil)
 	var failed []Event
 	for i := range h.tokens {
 		t := &h.tokens[i]
 		c, cost := t.policy.Config(), t.request.N
-		if !counts(&c, status) {
+		if !unheard && !counts(&c, status) {
 			cost = 0
 		} else if n, ok := res.tells(&c.Settle); ok {
 			cost = n

@@ -2,9 +2,11 @@ package httplimit
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/floodweir/weir/policy"
 )
@@ -12,30 +14,40 @@ import (
 // A response is the answer of a handler: its status, and what it tells of its cost.
 type response struct {
 	http.ResponseWriter
-	status  int      // 0 before it is known
-	members []member // that may be in the body
-	body    *body    // nil if nobody reads it
+	ctx     context.Context // of the request
+	sent    *sent           // nil if nobody asks for it
+	status  int             // 0 before it is known
+	unheard bool            // the client broke off before it was answered
+	members []member        // that may be in the body
+	body    *body           // nil if nobody reads it
 }
 
 // watch is what a handler gets, so that w knows afterwards what tokens are settled by.
 // If that is no more than a header, it gets what the server gave.
 func (w *response) watch(r *http.Request, tokens []hold) (http.ResponseWriter, *http.Request) {
-	watched := false
+	status := false
 	for i := range tokens {
 		c := tokens[i].policy.Config()
-		watched = watched || byStatus(&c) || c.Settle.JSON != ""
+		status = status || byStatus(&c)
 		if c.Settle.JSON != "" {
 			w.members = append(w.members, member{path: c.Settle.JSON})
 		}
 	}
-	if !watched {
+	if !status && len(w.members) == 0 {
 		return w.ResponseWriter, r
+	}
+	w.ctx = r.Context()
+	r = r.WithContext(w.ctx) // a copy
+	if status && r.Body != nil && r.Body != http.NoBody {
+		w.sent = &sent{ReadCloser: r.Body}
+		r.Body = w.sent
 	}
 	if len(w.members) > 0 {
 		// A client does not choose that the answer cannot be read.
-		r = r.WithContext(r.Context()) // a copy
 		r.Header = r.Header.Clone()
 		r.Header.Set("Accept-Encoding", "identity")
+		r.Header.Del("Range")
+		r.Header.Del("If-Range")
 	}
 	return w, r
 }
@@ -46,24 +58,27 @@ func (w *response) begin(status int) {
 		return
 	}
 	w.status = status
+	// An error that a client did not wait for says more about the client than about
+	// what it asked for, which may have been done.
+	w.unheard = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
 		w.body = newBody(w.Header(), w.members)
 	}
 }
 
-// end is the status that counts. A handler that panicked has failed, unless its client
-// had gone away while it answered.
-func (w *response) end(panicked, gone bool) int {
+// end is the status that counts, and whether none does. A handler that panicked has
+// failed, unless its client had gone away while it answered.
+func (w *response) end(panicked, gone bool) (status int, unheard bool) {
 	if w.body != nil {
 		w.body.end()
 	}
 	switch {
 	case panicked && (w.status == 0 || !gone):
-		return http.StatusInternalServerError
+		return http.StatusInternalServerError, gone
 	case w.status == 0:
-		return http.StatusOK
+		return http.StatusOK, false
 	}
-	return w.status
+	return w.status, w.unheard
 }
 
 // tells is the number that s finds in the answer.
@@ -123,3 +138,26 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Unwrap is the server's writer, for an http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A sent body is that of a request. It knows whether the client broke it off.
+type sent struct {
+	io.ReadCloser
+	failed, closed atomic.Bool
+}
+
+// Read implements [io.Reader].
+func (s *sent) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !s.closed.Load() {
+		s.failed.Store(true)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer]. What cannot be read after it is not the client's fault.
+func (s *sent) Close() error {
+	s.closed.Store(true)
+	return s.ReadCloser.Close()
+}
+
+func (s *sent) broken() bool { return s != nil && s.failed.Load() }
