@@ -43,13 +43,16 @@ func readFile(name string) ([]byte, error) {
 
 // Read reads a file and what it includes, from its directory, as nginx does. Includes
 // stand as what they include. absent is told of each file that cannot be read, with the
-// include that names it; what it would have said is missing.
+// include that names it; what it would have said is missing. absent may be nil.
 func Read(name string, files Files, absent func(include *Directive, err error)) ([]*Directive, error) {
 	if files.Read == nil {
 		files.Read = readFile
 	}
 	if files.Glob == nil {
 		files.Glob = filepath.Glob
+	}
+	if absent == nil {
+		absent = func(*Directive, error) {}
 	}
 	r := &reader{files: files, dir: filepath.Dir(name), absent: absent}
 	return r.file(name, 0)

@@ -55,7 +55,7 @@ func Limits(root []*Directive) (*HTTP, error) {
 		h.Servers = append(h.Servers, s)
 	}
 	if len(h.Servers) == 0 {
-		h.Servers = []*Server{{Scopes: []*Scope{outer}}}
+		h.Servers = []*Server{{Scopes: []*Scope{outer}, listens: []string{"80"}}}
 	}
 	return h, nil
 }
