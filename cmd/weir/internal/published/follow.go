@@ -24,7 +24,8 @@ type Follower struct {
 	// followed each other faster than Every are skipped but for the last.
 	Adopt func(Version)
 
-	// Trouble is told when the store cannot say, and with nil when it can again.
+	// Trouble is told when the store cannot say, every half a minute as long as it
+	// cannot, and with nil when it can again.
 	Trouble func(error)
 }
 
@@ -36,22 +37,25 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	troubled := false
+	known := stamp{number: from}
+	var told time.Time // when trouble was; zero without any
 	for {
-		v, err := f.next(ctx, every, from)
+		v, current, err := f.next(ctx, every, known)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			troubled = true
-			f.Trouble(err)
+			if time.Since(told) >= remind {
+				told = time.Now()
+				f.Trouble(err)
+			}
 		default:
-			if troubled {
-				troubled = false
+			if !told.IsZero() {
+				told = time.Time{}
 				f.Trouble(nil)
 			}
+			known = current
 			if v.Number != 0 {
-				from = v.Number
 				f.Adopt(v)
 			}
 		}
@@ -63,24 +67,30 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 	}
 }
 
+// remind is how often trouble that goes on is told.
+const remind = 30 * time.Second
+
 var errNotConnected = errors.New("published: the store does not answer yet")
 
-// next is the current version if it is not from, or the zero Version. A number that
-// went back is that of another Redis, or of one that lost what it knew.
-func (f *Follower) next(ctx context.Context, within time.Duration, from int64) (Version, error) {
+// next is what is current and, if it is not what is known, that Version. A number that
+// went back, or an id that changed, is that of another Redis, or of one that lost what
+// it knew; one that was lost altogether is no news.
+func (f *Follower) next(ctx context.Context, within time.Duration, known stamp) (v Version, current stamp, err error) {
 	conn := f.Conn()
 	if conn == nil {
-		return Version{}, errNotConnected
+		return v, known, errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(within, time.Second))
 	defer cancel()
-	n, err := Current(ctx, conn)
-	if err != nil || n == from || n == 0 {
-		return Version{}, err
+	switch current, err = now(ctx, conn); {
+	case err != nil || current == known || current.number == 0:
+		return v, current, err
+	case current.number == known.number && known.id == "":
+		return v, current, nil // it was read by its number before
 	}
-	v, err := Get(ctx, conn, n)
+	v, err = Get(ctx, conn, current.number)
 	if errors.Is(err, ErrNone) {
-		return Version{}, nil // many followed since: the next time
+		return Version{}, known, nil // many followed since: the next time
 	}
-	return v, err
+	return v, current, err
 }

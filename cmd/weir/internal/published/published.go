@@ -2,6 +2,7 @@ package published
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,15 +60,15 @@ func (c *Conflict) Error() string {
 // publish numbers a version and makes it the current one, in one step.
 //
 // KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] how many
-// to keep; ARGV[3] the version that has to be current, or "". Returns the new number,
-// or its negative predecessor, less one, if ARGV[3] is another.
+// to keep; ARGV[3] the version that has to be current, or ""; ARGV[4] the id. Returns
+// the new number, or its negative predecessor, less one, if ARGV[3] is another.
 const publish = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= current then
   return -current - 1
 end
 local number = current + 1
-redis.call('HSET', KEYS[1], 'v:' .. string.format('%.0f', number), ARGV[1], 'version', string.format('%.0f', number))
+redis.call('HSET', KEYS[1], 'v:' .. string.format('%.0f', number), ARGV[1], 'version', string.format('%.0f', number), 'id', ARGV[4])
 redis.call('HDEL', KEYS[1], 'v:' .. string.format('%.0f', number - tonumber(ARGV[2])))
 return number
 `
@@ -91,7 +92,7 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 		after = strconv.FormatInt(*d.After, 10)
 	}
 	reply, err := ask(ctx, conn, redisstore.Command{
-		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after},
+		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after, rand.Text()},
 	})
 	if err != nil {
 		return v, err
@@ -115,11 +116,37 @@ func Current(ctx context.Context, conn redisstore.Conn) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return numbered(reply)
+}
+
+func numbered(reply string) (int64, error) {
 	n, err := strconv.ParseInt(reply, 10, 64)
 	if err != nil || n < 1 {
 		return 0, fmt.Errorf("published: field version of %s: want a number, got %.40q", key, reply)
 	}
 	return n, nil
+}
+
+// A stamp is what is current: a number and the id of having become so. Two versions of
+// one number differ in it, as those of before and after a Redis lost what it knew do.
+type stamp struct {
+	number int64 // 0: nothing was published
+	id     string
+}
+
+// now is what is current. It is asked for often: the text is not read for it.
+func now(ctx context.Context, conn redisstore.Conn) (s stamp, err error) {
+	reply, err := ask(ctx, conn, get("version", "id"))
+	if errors.Is(err, ErrNone) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	number, id, _ := strings.Cut(reply, " ")
+	s.id = id
+	s.number, err = numbered(number)
+	return s, err
 }
 
 // Get is the version of the given number, or ErrNone.
@@ -153,12 +180,19 @@ func List(ctx context.Context, conn redisstore.Conn) ([]Version, error) {
 	return vs, err
 }
 
-// read is a field of the hash KEYS[1], or "": an answer of nothing is an error in one
-// client and a value in another.
-const read = `return redis.call('HGET', KEYS[1], ARGV[1]) or ''`
+// read is the field ARGV[1] of the hash KEYS[1] and, after a space each, the others that
+// are there; or "" without the first: an answer of nothing is an error in one client and
+// a value in another.
+const read = `
+local text = redis.call('HGET', KEYS[1], ARGV[1])
+for i = 2, text and #ARGV or 0 do
+  text = text .. ' ' .. (redis.call('HGET', KEYS[1], ARGV[i]) or '')
+end
+return text or ''
+`
 
-func get(field string) redisstore.Command {
-	return redisstore.Command{Head: []string{"EVAL", read, "1"}, Keys: []string{key}, Args: []string{field}}
+func get(fields ...string) redisstore.Command {
+	return redisstore.Command{Head: []string{"EVAL", read, "1"}, Keys: []string{key}, Args: fields}
 }
 
 // ask sends one command and returns the one text that answers it; ErrNone if there is

@@ -34,8 +34,14 @@ func (r *redis) Do(ctx context.Context, cmds []redisstore.Command, replies []red
 			replies[i] = redisstore.Reply{Err: r.err}
 		case c.Head[0] != "EVAL" || c.Head[2] != "1" || len(c.Keys) != 1 || c.Keys[0] != "weir:1:policies":
 			replies[i] = redisstore.Reply{Err: redisstore.ServerError("ERR what is this")}
-		case len(c.Args) == 1:
-			replies[i] = redisstore.Reply{Items: []string{r.hash[c.Args[0]]}}
+		case len(c.Args) == 1 || c.Args[0] == "version":
+			text := r.hash[c.Args[0]]
+			for _, field := range c.Args[1:] {
+				if text != "" {
+					text += " " + r.hash[field]
+				}
+			}
+			replies[i] = redisstore.Reply{Items: []string{text}}
 		default:
 			replies[i] = redisstore.Reply{Items: []string{r.publish(c.Args)}}
 		}
@@ -49,9 +55,16 @@ func (r *redis) publish(args []string) string {
 	}
 	keep, _ := strconv.Atoi(args[1])
 	number := strconv.Itoa(current + 1)
-	r.hash["v:"+number], r.hash["version"] = args[0], number
+	r.hash["v:"+number], r.hash["version"], r.hash["id"] = args[0], number, args[3]
 	delete(r.hash, "v:"+strconv.Itoa(current+1-keep))
 	return number
+}
+
+// forget is what a Redis does that is flushed, or comes back empty.
+func (r *redis) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.hash)
 }
 
 func mustPublish(t *testing.T, r *redis, text string) published.Version {
@@ -122,18 +135,27 @@ func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redis{hash: map[string]string{}}
 		mustPublish(t, r, "one")
+		var mu sync.Mutex // of all that the follower sees and says
 		connected := false
 		var adopted []int64
 		var trouble, well int
 		f := published.Follower{
 			Conn: func() redisstore.Conn {
+				mu.Lock()
+				defer mu.Unlock()
 				if !connected {
 					return nil
 				}
 				return r
 			},
-			Adopt: func(v published.Version) { adopted = append(adopted, v.Number) },
+			Adopt: func(v published.Version) {
+				mu.Lock()
+				defer mu.Unlock()
+				adopted = append(adopted, v.Number)
+			},
 			Trouble: func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil {
 					trouble++
 				} else {
@@ -150,6 +172,8 @@ func TestFollower(t *testing.T) {
 		}
 		is := func(step string, n, bad, good int) {
 			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
 			if len(adopted) != n || (trouble > 0) != (bad > 0) || well != good {
 				t.Errorf("%s: adopted %v, trouble %d, well %d; want %d adopted, %d, %d", step, adopted, trouble, well, n, bad, good)
 			}
@@ -157,7 +181,9 @@ func TestFollower(t *testing.T) {
 		}
 		pass()
 		is("not connected", 0, 1, 0)
+		mu.Lock()
 		connected = true
+		mu.Unlock()
 		pass()
 		is("connected", 1, 0, 1)
 		mustPublish(t, r, "two")
@@ -177,7 +203,47 @@ func TestFollower(t *testing.T) {
 		if adopted[1] != 3 {
 			t.Errorf("adopted %v, want the last of what came at once", adopted)
 		}
+		r.forget()
+		pass()
+		is("nothing any more", 2, 0, 0)
+		mustPublish(t, r, "four")
+		pass()
+		is("number 1 again", 3, 0, 0)
+		r.forget()
+		mustPublish(t, r, "five")
+		pass()
+		is("another of the same number, at once", 4, 0, 0)
+		pass()
+		is("nothing new", 4, 0, 0)
 		cancel()
 		ended.Wait()
+	})
+}
+
+// TestKnown: what was read before by its number is not told again, and trouble that
+// lasts is told now and then.
+func TestKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &redis{hash: map[string]string{}}
+		v := mustPublish(t, r, "one")
+		adopted, trouble := 0, 0
+		f := published.Follower{
+			Conn:    func() redisstore.Conn { return r },
+			Adopt:   func(published.Version) { adopted++ },
+			Trouble: func(error) { trouble++ },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { f.Run(ctx, v.Number) })
+		time.Sleep(2 * published.DefaultEvery)
+		r.mu.Lock()
+		r.err = errors.New("gone")
+		r.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		cancel()
+		ended.Wait()
+		if adopted != 0 || trouble < 9 || trouble > 11 {
+			t.Errorf("adopted %d, trouble %d times in five minutes, want 0 and 10", adopted, trouble)
+		}
 	})
 }
