@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,14 +137,14 @@ func TestFollower(t *testing.T) {
 		r := &redis{hash: map[string]string{}}
 		mustPublish(t, r, "one")
 		var mu sync.Mutex // of all that the follower sees and says
-		connected := false
+		var connected atomic.Bool
 		var adopted []int64
 		var trouble, well int
 		f := published.Follower{
 			Conn: func() redisstore.Conn {
 				mu.Lock()
 				defer mu.Unlock()
-				if !connected {
+				if !connected.Load() {
 					return nil
 				}
 				return r
@@ -182,7 +183,7 @@ func TestFollower(t *testing.T) {
 		pass()
 		is("not connected", 0, 1, 0)
 		mu.Lock()
-		connected = true
+		connected.Store(true)
 		mu.Unlock()
 		pass()
 		is("connected", 1, 0, 1)

@@ -127,7 +127,7 @@ func (p *Program) listen(at *net.Addr, name, flag, addr string, trusts bool, ser
 			p.failed <- fmt.Errorf("%s: %w", name, err)
 		}
 	}()
-	p.stops = append(p.stops, func(ctx context.Context) {
+	p.drains = append(p.drains, func(ctx context.Context) {
 		if err := shutdown(ctx); err != nil {
 			p.log.Warn("requests were cut off at the end of the drain", "door", name)
 		}

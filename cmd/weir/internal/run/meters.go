@@ -32,7 +32,7 @@ func (p *Program) startMeters(ctx context.Context) error {
 		return err
 	}
 	p.stops = append(p.stops, func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout) // however long the drain took
 		defer cancel()
 		p.telemetry.Shutdown(ctx)
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// startDoors makes the first generation and opens the doors, that of the gateway last:
-// its drain comes first when the program stops.
+// startDoors makes the first generation and opens the doors: those of clients after
+// that of the admin, which therefore outlives them.
 func (p *Program) startDoors(ctx context.Context) error {
 	if err := p.startUpstream(ctx); err != nil {
 		return err
@@ -29,12 +30,20 @@ func (p *Program) startDoors(ctx context.Context) error {
 	if p.rls, err = p.newRLS(); err != nil {
 		return err
 	}
-	g, err := p.build(p.config, p.published.Load())
+	g, err := p.read(p.config, p.published.Load())
 	if err != nil {
 		return err
 	}
 	p.adopt(g)
-	for _, start := range []func(*generation) error{p.startAdmin, p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
+	if err := p.startAdmin(g); err != nil {
+		return err
+	}
+	p.stops = append(p.stops, func(context.Context) {
+		if g := p.current.Load().gateway; g != nil {
+			g.Close()
+		}
+	}, p.drain)
+	for _, start := range []func(*generation) error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
 		if err := start(g); err != nil {
 			return err
 		}
@@ -48,7 +57,7 @@ func (p *Program) startUpstream(context.Context) error {
 		return nil
 	}
 	p.upstream = &door{name: "upstream", addr: "127.0.0.1:0", handler: demo.Upstream()}
-	return p.open(p.upstream)
+	return p.open(p.upstream, &p.stops)
 }
 
 // Check reports why the doors of c could not be made. It opens nothing.
@@ -63,7 +72,7 @@ func Check(c *config.Config) error {
 			return err
 		}
 	}
-	_, err := p.build(c, nil)
+	_, err := p.read(c, nil)
 	return err
 }
 
@@ -117,7 +126,7 @@ func (p *Program) startAPI(*generation) error {
 		name: "http", flag: "listen-http", addr: p.config.HTTP.Listen, trusts: true, whole: requestTimeout,
 		handler: p.telemetry.Handler("http", http.HandlerFunc(p.serveAPI)),
 	}
-	return p.open(p.api)
+	return p.open(p.api, &p.drains)
 }
 
 // startAdmin opens the door of those who run the program.
@@ -136,7 +145,13 @@ func (p *Program) startAdmin(*generation) error {
 		return err
 	}
 	p.admin = &door{name: "admin", flag: "listen-admin", addr: c.Listen, handler: h, whole: requestTimeout}
-	return p.open(p.admin)
+	if err := p.open(p.admin, &p.stops); err != nil {
+		return err
+	}
+	if ip := p.admin.bound.(*net.TCPAddr).IP; c.Token == "" && !ip.IsLoopback() {
+		return fmt.Errorf("admin: %s is %s, which other machines can reach: want --admin-token-file, or 127.0.0.1", c.Listen, ip)
+	}
+	return nil
 }
 
 // loaded is what the admin door tells of the policies in force.
@@ -184,9 +199,8 @@ func (p *Program) startGateway(g *generation) error {
 		}
 		d.cert = pair.get
 	}
-	p.stops = append(p.stops, func(context.Context) { p.current.Load().gateway.Close() })
 	p.gateway = d
-	return p.open(d)
+	return p.open(d, &p.drains)
 }
 
 func (p *Program) newGateway(g *generation, routes []gateway.Route) (*gateway.Gateway, error) {

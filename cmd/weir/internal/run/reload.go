@@ -45,9 +45,9 @@ func (p *Program) startReload(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-p.in.Hangup:
-				p.reload("SIGHUP", nil)
+				p.reload("SIGHUP")
 			case <-changed:
-				p.reload("the files changed", nil)
+				p.reload("the files changed")
 			}
 		}
 	})
@@ -71,21 +71,21 @@ func (p *Program) watched() (paths []string) {
 	return paths
 }
 
-// reload reads the configuration and puts it into force, with the policies of v if it
-// is not nil. If it is not good, all stays as it is, and the log, /readyz and the
-// metrics say so.
-func (p *Program) reload(why string, v *version) {
+// reload reads the configuration and puts it into force. If it is not good, all stays
+// as it is, and the log, /readyz and the metrics say so.
+func (p *Program) reload(why string) {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
-	if v == nil {
-		v = p.published.Load()
-	}
-	g, err := p.reread(v)
+	g, err := p.reread()
+	p.put(why, g, err)
+}
+
+// put puts g into force, unless err says why there is none.
+func (p *Program) put(why string, g *generation, err error) {
 	if err != nil {
 		p.refused(why, err)
 		return
 	}
-	p.published.Store(v)
 	p.adopt(g)
 	p.ready.reloaded(nil)
 	p.log.Info("configuration reloaded", "because", why, "policies", len(g.policies.Policies()), "from", g.source)
@@ -100,9 +100,10 @@ func (p *Program) refused(why string, err error) {
 	}
 }
 
-func (p *Program) reread(v *version) (*generation, error) {
+func (p *Program) reread() (*generation, error) {
+	v := p.published.Load()
 	if p.in.Reload == nil {
-		return p.build(p.config, v)
+		return p.read(p.config, v)
 	}
 	c, err := p.in.Reload()
 	if err != nil {
@@ -114,7 +115,7 @@ func (p *Program) reread(v *version) (*generation, error) {
 	for _, name := range fixed(p.config, c) {
 		p.log.Warn("a change needs a restart to take effect", "setting", name)
 	}
-	return p.build(c, v)
+	return p.read(c, v)
 }
 
 // fixed are the settings that differ between two configurations and cannot change
@@ -180,15 +181,21 @@ func (p *Program) conn() redisstore.Conn {
 	return nil
 }
 
-// adoptVersion puts published policies into force.
+// adoptVersion puts published policies into force. All else stays as it is, and no file
+// is read: one that is broken at this moment is no reason to stay behind.
 func (p *Program) adoptVersion(v published.Version) {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
 	why := fmt.Sprintf("version %d was published by %q", v.Number, v.By)
 	read, err := parse(v)
 	if err != nil {
 		p.refused(why, err)
 		return
 	}
-	p.reload(why, read)
+	p.published.Store(read)
+	old := p.current.Load()
+	g, err := p.build(old.config, old.limits, read)
+	p.put(why, g, err)
 }
 
 // parse reads the policies of a version.
@@ -209,11 +216,7 @@ func (p *Program) startPublished(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	v, err := newest(ctx, conn)
-	var read *version
-	if err == nil {
-		read, err = parse(v)
-	}
+	read, err := newest(ctx, conn)
 	switch {
 	case errors.Is(err, published.ErrNone):
 		p.log.Info("no policies were published yet: those of the file are in force")
@@ -225,10 +228,20 @@ func (p *Program) startPublished(ctx context.Context) error {
 	return nil
 }
 
-func newest(ctx context.Context, conn redisstore.Conn) (published.Version, error) {
-	n, err := published.Current(ctx, conn)
+// newest is the last version that can be read. A newer program may have published what
+// this one cannot; it then goes by what those do that have been running since before.
+func newest(ctx context.Context, conn redisstore.Conn) (*version, error) {
+	all, err := published.List(ctx, conn)
 	if err != nil {
-		return published.Version{}, err
+		return nil, err
 	}
-	return published.Get(ctx, conn, n)
+	err = published.ErrNone
+	for _, v := range all {
+		read, e := parse(v)
+		if e == nil {
+			return read, nil
+		}
+		err = e
+	}
+	return nil, err
 }

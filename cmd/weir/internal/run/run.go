@@ -100,6 +100,7 @@ type Program struct {
 
 	failed     chan error              // gets why a door ended by itself
 	stops      []func(context.Context) // in the order of starts
+	drains     []func(context.Context) // of the doors of clients
 	background sync.WaitGroup
 	once       sync.Once
 }
@@ -148,13 +149,23 @@ func (p *Program) stop(ctx context.Context) {
 	}
 }
 
-// open starts a door and remembers to stop it.
-func (p *Program) open(d *door) error {
+// drain ends the doors of clients side by side: what one of them has to wait for, such as
+// a WebSocket, takes no time from the requests of another.
+func (p *Program) drain(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, drain := range p.drains {
+		all.Go(func() { drain(ctx) })
+	}
+	all.Wait()
+}
+
+// open starts a door and remembers in ends to stop it.
+func (p *Program) open(d *door, ends *[]func(context.Context)) error {
 	d.log = p.log
 	if err := d.start(); err != nil {
 		return err
 	}
-	p.stops = append(p.stops, d.drain)
+	*ends = append(*ends, d.drain)
 	go func() {
 		if err, ok := <-d.failed; ok {
 			p.failed <- err

@@ -211,3 +211,64 @@ func (gone) Do(context.Context, weir.Request) (weir.Decision, error) {
 func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 	return false, weir.ErrUnavailable
 }
+
+// A request at one door that does not end takes no time from those of another.
+func TestStopDrainsDoorsSideBySide(t *testing.T) {
+	forever := make(chan struct{})
+	defer close(forever)
+	arrived := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-forever }))
+	c := settings(t, upstream.URL, perClient("10/s"))
+	c.Drain = time.Second
+	asked, answer := make(chan struct{}), make(chan struct{})
+	slow := storeFunc(func(r weir.Request) (weir.Decision, error) {
+		if r.Key == "slow" {
+			close(asked)
+			<-answer
+		}
+		return weir.Decision{OK: true, Limit: r.Limit}, nil
+	})
+	p := with(t, c, slow, discard())
+	go http.Get(p.gateway.url())
+	<-arrived
+	got := make(chan int, 1)
+	go func() {
+		res, err := http.Post(p.api.url()+"/v1/take", "", strings.NewReader(`{"key":"slow","limit":"1/s"}`))
+		if err != nil {
+			t.Error(err)
+			got <- 0
+			return
+		}
+		res.Body.Close()
+		got <- res.StatusCode
+	}()
+	<-asked
+	stopped := make(chan struct{})
+	go func() { p.Stop(); close(stopped) }()
+	refused(t, p.api) // while the gateway still waits
+	select {
+	case <-stopped:
+		t.Fatal("Stop did not wait")
+	default:
+	}
+	close(answer)
+	if got := <-got; got != 200 {
+		t.Errorf("take = %d, want 200", got)
+	}
+	<-stopped
+	upstream.CloseClientConnections()
+}
+
+type storeFunc func(weir.Request) (weir.Decision, error)
+
+func (f storeFunc) Do(_ context.Context, r weir.Request) (weir.Decision, error) { return f(r) }
+
+func (f storeFunc) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	for i := range rs {
+		var err error
+		if ds[i], err = f(rs[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -42,7 +42,9 @@ func OpenConn(url string) (redisstore.Conn, func(), error) {
 // openMemory makes a store in memory, which outlives the process in the file
 // snapshot if that is not empty.
 func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), error) {
-	store, err := memstore.New(memstore.Config{Snapshot: snapshot})
+	// Full of keys that owe, it lets new ones share what is left: to make no decision would
+	// be to let them through where on_store_error is open.
+	store, err := memstore.New(memstore.Config{Snapshot: snapshot, Full: memstore.Share})
 	if err != nil {
 		return nil, nil, err
 	}
