@@ -22,18 +22,18 @@ type generation struct {
 	api      *httpapi.API
 }
 
-// read makes a generation of c and of the other files that it names.
-func (p *Program) read(c *config.Config, v *version) (*generation, error) {
+// build makes a generation of c and of the other files that it names.
+func (p *Program) build(c *config.Config, v *version) (*generation, error) {
 	limits, err := p.rateLimits(c)
 	if err != nil {
 		return nil, err
 	}
-	return p.build(c, limits, v)
+	return p.assemble(c, limits, v)
 }
 
-// build makes a generation of c, and opens nothing. The policies are those of v, if it
-// is not nil, and else those of the file.
-func (p *Program) build(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
+// assemble makes a generation of c and limits, and opens nothing. The policies are those
+// of v, if it is not nil, and else those of the file.
+func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
 	g := &generation{config: c, policies: c.Policies, source: "the demonstration", limits: limits}
 	if !c.Demo() {
 		g.source = c.File

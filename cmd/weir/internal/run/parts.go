@@ -30,7 +30,7 @@ func (p *Program) startDoors(ctx context.Context) error {
 	if p.rls, err = p.newRLS(); err != nil {
 		return err
 	}
-	g, err := p.read(p.config, p.published.Load())
+	g, err := p.build(p.config, p.published.Load())
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func Check(c *config.Config) error {
 			return err
 		}
 	}
-	_, err := p.read(c, nil)
+	_, err := p.build(c, nil)
 	return err
 }
 

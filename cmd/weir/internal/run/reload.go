@@ -103,7 +103,7 @@ func (p *Program) refused(why string, err error) {
 func (p *Program) reread() (*generation, error) {
 	v := p.published.Load()
 	if p.in.Reload == nil {
-		return p.read(p.config, v)
+		return p.build(p.config, v)
 	}
 	c, err := p.in.Reload()
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Program) reread() (*generation, error) {
 	for _, name := range fixed(p.config, c) {
 		p.log.Warn("a change needs a restart to take effect", "setting", name)
 	}
-	return p.read(c, v)
+	return p.build(c, v)
 }
 
 // fixed are the settings that differ between two configurations and cannot change
@@ -194,7 +194,7 @@ func (p *Program) adoptVersion(v published.Version) {
 	}
 	p.published.Store(read)
 	old := p.current.Load()
-	g, err := p.build(old.config, old.limits, read)
+	g, err := p.assemble(old.config, old.limits, read)
 	p.put(why, g, err)
 }
 
@@ -229,14 +229,21 @@ func (p *Program) startPublished(ctx context.Context) error {
 }
 
 // newest is the last version that can be read. A newer program may have published what
-// this one cannot; it then goes by what those do that have been running since before.
+// this one cannot; it then goes by the one that those go by which ran before.
 func newest(ctx context.Context, conn redisstore.Conn) (*version, error) {
-	all, err := published.List(ctx, conn)
+	n, err := published.Current(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
 	err = published.ErrNone
-	for _, v := range all {
+	for ; n > 0; n-- {
+		v, e := published.Get(ctx, conn, n)
+		switch {
+		case errors.Is(e, published.ErrNone):
+			return nil, err
+		case e != nil:
+			return nil, e
+		}
 		read, e := parse(v)
 		if e == nil {
 			return read, nil
