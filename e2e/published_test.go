@@ -1,0 +1,62 @@
+package e2e_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// TestPublishedInTrouble: nodes follow what is published when a file of theirs is
+// broken, when the newest version is one that they cannot read, and when the Redis has
+// forgotten everything and counts from 1 again.
+func TestPublishedInTrouble(t *testing.T) {
+	redis := redistest.Start(t)
+	store := "redis://" + redis.Addr
+	binary := build(t)
+	file := "gateway: { routes: [{ path: /, upstream: 'http://127.0.0.1:1' }] }\n" +
+		"policies: [{ name: p, key: client.ip, limits: 1/h }]\n"
+	node := func() *serving { return serve(t, binary, file, "--store", store, "--policies", "store") }
+	publish := func(limit string) {
+		t.Helper()
+		cmd := exec.Command(binary, "apply", "-")
+		cmd.Env = append(os.Environ(), "WEIR_STORE="+store)
+		cmd.Stdin = strings.NewReader("policies: [{ name: p, key: client.ip, limits: " + limit + " }]\n")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("apply = %v: %s", err, out)
+		}
+	}
+	has := func(n *serving, limit string) {
+		t.Helper()
+		awaitText(t, n.admin+"/v1/policies", `"`+limit+`"`)
+	}
+	one, two := node(), node()
+
+	one.write(t, "polices: []\n")
+	awaitText(t, one.api+"/readyz", "the last reload changed nothing")
+	publish("2/h burst 2")
+	has(one, "2/h burst 2")
+	has(two, "2/h burst 2")
+	one.write(t, file)
+	has(one, "2/h burst 2")
+
+	redis.Do(t, "HSET", "weir:1:policies", "version", "2", "v:2", `{"text":"policies: nonsense"}`)
+	late := node()
+	has(late, "2/h burst 2")
+	awaitText(t, late.api+"/readyz", "the last reload changed nothing")
+
+	publish("3/h burst 3")
+	has(late, "3/h burst 3")
+	redis.Do(t, "FLUSHALL")
+	for _, limit := range []string{"4/h burst 4", "5/h burst 5"} {
+		redis.Do(t, "FLUSHALL")
+		publish(limit) // as version 1
+		for _, n := range []*serving{one, two, late} {
+			has(n, limit)
+			awaitStatus(t, n.api+"/readyz", http.StatusOK)
+		}
+	}
+}
