@@ -60,3 +60,23 @@ func TestPublishedInTrouble(t *testing.T) {
 		}
 	}
 }
+
+// TestRollbackToNothing says why there is nothing to go back to.
+func TestRollbackToNothing(t *testing.T) {
+	redis := redistest.Start(t)
+	binary := build(t)
+	fails := func(want string) {
+		t.Helper()
+		out, err := exec.Command(binary, "rollback", "--store", "redis://"+redis.Addr).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("rollback = %v: %s, want %q", err, out, want)
+		}
+	}
+	fails("nothing was published yet")
+	cmd := exec.Command(binary, "apply", "-", "--store", "redis://"+redis.Addr)
+	cmd.Stdin = strings.NewReader("policies: [{ name: p, key: client.ip, limits: 1/h }]\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("apply = %v: %s", err, out)
+	}
+	fails("there is none before it")
+}

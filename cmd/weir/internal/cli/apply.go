@@ -88,7 +88,12 @@ func (w *world) rollback() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if number == 0 {
+			switch {
+			case current == 0:
+				return errors.New("rollback: nothing was published yet")
+			case number == 0 && current == 1:
+				return errors.New("rollback: version 1 is the current one and the first: there is none before it")
+			case number == 0:
 				number = current - 1
 			}
 			v, err := published.Get(ctx, conn, number)
