@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -54,15 +55,45 @@ func (m *Middleware) try(r *http.Request, in *inquiry, asks []policy.Ask, admitt
 // are in in.ds.
 func (m *Middleware) decide(r *http.Request, in *inquiry, asks []policy.Ask) (outcome Outcome, err error) {
 	rs, ds := in.of(asks)
-	ok, err := do(r.Context(), m.store, rs, ds)
+	ctx, stop := r.Context(), func() {}
+	reserves := slices.ContainsFunc(rs, func(r weir.Request) bool { return r.Verb == weir.Reserve })
+	if reserves {
+		ctx, stop = patient(ctx)
+	}
+	ok, err := do(ctx, m.store, rs, ds)
+	stop()
 	switch {
 	case err != nil:
+		in.doubt(m.store, asks)
 		return m.undecided(r, in, asks, err)
 	case !ok:
 		return Denied, nil
 	}
 	in.keep(m.store, asks)
+	if reserves && r.Context().Err() != nil {
+		return FailedClosed, context.Cause(r.Context()) // what it holds goes back at once
+	}
 	return Admitted, nil
+}
+
+// patient is a context that ends a second after ctx. Who asks to reserve waits for the
+// answer, though nobody waits for its own: a reservation that nobody knows of is lost
+// to all until the end of its life.
+func patient(ctx context.Context) (context.Context, func()) {
+	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(time.Second)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(context.Cause(ctx))
+		case <-lasting.Done():
+		}
+	})
+	return lasting, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // of is the requests and the decisions of asks that follow each other.

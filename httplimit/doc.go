@@ -58,7 +58,8 @@
 // keys are not sent at all. What the handler gets is said at [Middleware.Wrap].
 //
 // A slot of a concurrency limit is held while the handler runs, kept alive as long
-// as that takes, and given back when it returns or panics.
+// as that takes, and given back when it returns or panics. What the store may have
+// granted without an answer in time is given back at the end of the request too.
 //
 // # Errors
 //
@@ -68,6 +69,8 @@
 // one as ever; if Local makes no decision either, the request is refused. The others let
 // it through. The field [DegradedField] tells which. A client that goes away before it
 // is answered is not served: cutting a connection is no way past a store that is slow.
+// Where something is to be reserved, the store has another second to answer then, so
+// that it holds nothing that nobody gives back.
 //
 // # Concurrency
 //

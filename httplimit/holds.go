@@ -20,6 +20,7 @@ type holds struct {
 	r      *http.Request
 	id     string // of all its reservations
 	tokens []hold
+	doubts []hold // that a store may have granted, without saying so
 
 	mu    sync.Mutex
 	slots []hold
@@ -113,6 +114,32 @@ func (in *inquiry) keep(store weir.Store, asks []policy.Ask) {
 	}
 }
 
+// doubt notes what store was asked to reserve and did not answer: it may have done so
+// after all, and nobody else would give that back before the end of its life.
+func (in *inquiry) doubt(store weir.Store, asks []policy.Ask) {
+	rs, _ := in.of(asks)
+	for _, rq := range rs {
+		if rq.Verb == weir.Reserve {
+			in.held.doubts = append(in.held.doubts, hold{store: store, request: rq})
+		}
+	}
+}
+
+// forget gives back what was not known to be granted. It is asked once: a store that
+// is still away has it until the end of its life.
+func (h *holds) forget() {
+	if len(h.doubts) == 0 {
+		return
+	}
+	ctx, stop := afterwards(h.r)
+	defer stop()
+	for i := range h.doubts {
+		if err := h.doubts[i].ask(ctx, weir.Cancel, 0); err != nil && !errors.Is(err, weir.ErrNoReservation) {
+			return
+		}
+	}
+}
+
 // renew keeps every slot for another of its lives. A renewal that fails is tried
 // again when the next is due.
 func (h *holds) renew() {
@@ -185,6 +212,7 @@ func (h *holds) cancel() {
 	for i := range h.tokens {
 		_ = h.tokens[i].settle(ctx, 0) // it goes back by itself
 	}
+	h.forget()
 }
 
 // serve lets r through to next, and settles what it holds by the response.
@@ -193,6 +221,7 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	defer func() {
 		h.release()
 		m.settle(r, h, res, panicked)
+		h.forget()
 	}()
 	next.ServeHTTP(res.watch(r, h.tokens))
 	panicked = false

@@ -91,8 +91,10 @@ func TestLocalDecidesNothing(t *testing.T) {
 func TestLocalHoldsSlots(t *testing.T) {
 	local := memory(t)
 	failed := 0
-	store := fakeStore{do: func(context.Context, weir.Request) (weir.Decision, error) {
-		failed++
+	store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+		if r.Verb == weir.Reserve {
+			failed++
+		}
 		return weir.Decision{}, weir.ErrUnavailable
 	}}
 	p := policy.Config{Name: "p", Limits: limits("1 concurrency lease 1m"), OnStoreError: policy.Local}
