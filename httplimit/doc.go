@@ -19,7 +19,8 @@
 // that it can be admitted. Requests that wait for one key in a Middleware are served
 // in the order in which they came: only the first of them asks, and one that comes
 // while others wait queues behind them. What can no longer be admitted in time is
-// denied then. Who goes away while waiting takes nothing. Config.MaxWaiting bounds how
+// denied then. Who goes away while waiting takes nothing, but that a client of HTTP/1
+// went is only seen when its body has been read. Config.MaxWaiting bounds how
 // many wait; since one client can fill that room, bound how many requests a client has
 // at once too, by a concurrency limit in front.
 //
@@ -38,9 +39,12 @@
 // A number in a header, or in a trailer, is digits alone, in its last line; one in a
 // JSON body is a whole number without sign, fraction and exponent, and the last one
 // where an object has a member twice. Of an event stream the last data line that tells
-// counts. A response does not tell if its number is above 2^40, if its JSON is broken or
-// longer than 1 MiB (of a stream: a line of it), or if it is encoded: to be able to read
-// it, the middleware asks the handler for no encoding and for no part of it.
+// counts. What stands in arrays is not looked at. A response does not tell if its number
+// is above 2^40, if its JSON is broken, if it is longer than 1 MiB (of a stream: a line
+// of it) without its arrays and what is beyond 8 KiB of a text, or if it is encoded: to
+// be able to read it, the middleware asks the handler for no encoding and for no part of
+// it. A client that goes away before the end may miss what would have told: it costs
+// what was reserved.
 //
 // Requests that were let through undecided are not charged afterwards.
 //

@@ -99,10 +99,17 @@ func TestSettleByJSON(t *testing.T) {
 		{"no type", "", `{"usage":{"total_tokens":42}}`, unsettled},
 		{"a bad type", "application/json; =", `{"usage":{"total_tokens":42}}`, unsettled},
 		{"large", "application/json", `{"usage":{"total_tokens":42}` + strings.Repeat(" ", 1<<20-29) + `}`, 42},
+		{"a long text", "application/json", `{"data":"` + strings.Repeat("x", 1<<22) + `","usage":{"total_tokens":42}}`, 42},
+		{"long names", "application/json", `{"` + strings.Repeat("x", 1<<22) + `":1,"usage":{"` + strings.Repeat("y", 1<<21) + `":2,"total_tokens":42}}`, 42},
+		{"a long list", "application/json", `{"data":[` + strings.Repeat(`{"usage":"]"},`, 1<<18) + `[]],"usage":{"total_tokens":42}}`, 42},
+		{"a list of what tells", "application/json", `{"x":["]",{"usage":{"total_tokens":1}},"\""],"usage":{"total_tokens":42}}`, 42},
+		{"a list alone", "application/json", `[{"usage":{"total_tokens":42}}]`, unsettled},
+		{"a list that does not end", "application/json", `{"x":[[1],"usage":{"total_tokens":42}}`, unsettled},
+		{"a list that does not begin", "application/json", `{"x":1],"usage":{"total_tokens":42}}`, unsettled},
 		{"too large", "application/json", `{"usage":{"total_tokens":42}` + strings.Repeat(" ", 1<<20-28) + `}`, unsettled},
 	} {
 		for _, piece := range []int{1, 7, 1 << 22} { // bytes of a write
-			if piece < 7 && len(tc.body) > 1<<16 {
+			if piece <= 7 && len(tc.body) > 1<<16 {
 				continue
 			}
 			got := spent(t, policy.Settle{JSON: "usage.total_tokens"}, func(w http.ResponseWriter, _ *http.Request) {
@@ -127,7 +134,7 @@ func writePieces(w http.ResponseWriter, body string, piece int) {
 }
 
 func TestSettleByStream(t *testing.T) {
-	long := strings.Repeat("x", 1<<20)
+	long := strings.Repeat(" ", 1<<20)
 	for _, tc := range []struct {
 		name, body string
 		want       int64
@@ -136,8 +143,10 @@ func TestSettleByStream(t *testing.T) {
 		{"no space, and other ends", "data:{\"n\":1}\r\n\r\ndata:{\"n\":5}\r\rid: 1\n", 5},
 		{"no end", "data: {\"n\":1}\n\ndata: {\"n\":6}", 6},
 		{"other fields", ": {\"n\":1}\nevent: {\"n\":2}\nid: {\"n\":3}\ndatum: {\"n\":4}\n data: {\"n\":5}\nDATA: {\"n\":6}\n\n", unsettled},
-		{"a line too long", "data: {\"n\":7}\n\ndata: {\"n\":8,\"x\":\"" + long + "\"}\n\n", 7},
-		{"after a line too long", "data: {\"x\":\"" + long + "\"}\n\ndata: {\"n\":9}\n\n", 9},
+		{"a line too long", "data: {\"n\":7}\n\ndata: {\"n\":8" + long + "}\n\n", 7},
+		{"a long text", "data: {\"x\":\"" + long + "\",\"n\":8}\n\n", 8},
+		{"a text that does not end", "data: {\"x\":\"" + long + "\n\ndata: {\"n\":[\ndata: {\"n\":9}\n\n", 9},
+		{"after a line too long", "data: {" + long + "}\n\ndata: {\"n\":9}\n\n", 9},
 		{"longer than is kept", strings.Repeat("data: {\"n\":1}\n\n", 100_000) + "data: {\"n\":10}\n\n", 10},
 		{"nothing", "", unsettled},
 	} {

@@ -12,8 +12,8 @@ import (
 const (
 	// maxTold is the largest cost that a response can tell, as large as a limit.
 	maxTold = 1 << 40
-	// maxBody is the longest body in JSON, and the longest line of a stream, that is
-	// kept to find a number in it.
+	// maxBody is the most that is kept of a body in JSON, or of a line of a stream, to
+	// find a number in it.
 	maxBody = 1 << 20
 )
 
@@ -62,8 +62,9 @@ func (m *member) read(text []byte) {
 type body struct {
 	members []member
 	stream  bool
-	text    []byte // the whole body, or the line that has begun
+	text    []byte // what skim keeps of the whole body, or of the line that has begun
 	long    bool   // text was longer than maxBody, and is empty
+	skim    skim
 }
 
 // newBody is nil for an answer that cannot be read.
@@ -92,11 +93,12 @@ func (b *body) write(p []byte) {
 }
 
 func (b *body) keep(p []byte) {
-	if b.long = b.long || len(b.text)+len(p) > maxBody; b.long {
-		b.text = nil
+	if b.long {
 		return
 	}
-	b.text = append(b.text, p...)
+	if b.text = b.skim.append(b.text, p); len(b.text) > maxBody {
+		b.text, b.long = nil, true
+	}
 }
 
 // end reads the text, which is whole.
@@ -110,5 +112,5 @@ func (b *body) end() {
 			b.members[i].read(text)
 		}
 	}
-	b.text, b.long = b.text[:0], false
+	b.text, b.long, b.skim = b.text[:0], false, skim{}
 }
