@@ -147,17 +147,27 @@ func TestSettle(t *testing.T) {
 				t.Fatalf("%s %s = %v, %v", tc.method, tc.path, res, err)
 			}
 			path, _, _ := strings.Cut(tc.path, "?")
-			res, err = ask(t.Context(), plain, 1, "GET", path+"?n=0", user)
-			if err != nil {
-				t.Fatal(err)
-			}
-			left, err := strconv.ParseInt(res.Header.Get("X-Ratelimit-Remaining"), 10, 64)
 			reserved := int64(500)
-			if strings.HasPrefix(path, "/rows") || strings.HasPrefix(path, "/trailer") {
+			if path == "/rows" || path == "/trailer" {
 				reserved = 1
 			}
-			if cost := 100_000 - left - reserved; err != nil || cost != tc.want {
-				t.Errorf("%s %s %v costs %d, %v, want %d", tc.method, tc.path, tc.header, cost, err, tc.want)
+			// Who has read the last byte of an answer may be faster than its settlement.
+			cost := int64(-1)
+			for range 100 {
+				res, err = ask(t.Context(), plain, 1, "GET", path+"?n=0", user)
+				if err != nil {
+					t.Fatal(err)
+				}
+				left, err := strconv.ParseInt(res.Header.Get("X-Ratelimit-Remaining"), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cost = 100_000 - left - reserved; cost == tc.want {
+					break
+				}
+			}
+			if cost != tc.want {
+				t.Errorf("%s %s %v costs %d, want %d", tc.method, tc.path, tc.header, cost, tc.want)
 			}
 		}
 	})
