@@ -59,7 +59,7 @@ func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *versio
 // adopt puts g into force for every request that begins from now on.
 func (p *Program) adopt(g *generation) {
 	old := p.current.Swap(g)
-	if p.rls != nil {
+	if p.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {
 		p.rls.Use(g.limits)
 		p.nameHits(g.limits)
 	}

@@ -23,7 +23,7 @@ type readiness struct {
 	policies func() string // what is in force, in a few words
 	without  func() bool   // whether the program can do its work without the store
 	draining atomic.Bool
-	refused  atomic.Pointer[error] // why the last reload changed nothing; nil if it did
+	refused  [2]atomic.Pointer[error] // by origin: why the last reload changed nothing; nil if it did
 
 	mu   sync.Mutex
 	last httpapi.Check
@@ -35,7 +35,11 @@ var probeLimit = weir.MustLimit("1/s")
 // checks implements the Ready of an httpapi.Config.
 func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 	policies := httpapi.Check{Name: "policies", OK: true, Detail: r.policies()}
-	if err := r.refused.Load(); err != nil {
+	for i := range r.refused {
+		err := r.refused[i].Load()
+		if err == nil {
+			continue
+		}
 		first, more, _ := strings.Cut((*err).Error(), "\n")
 		if more != "" {
 			first += " (and more)"
@@ -50,13 +54,22 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 	return checks
 }
 
+// An origin is where a reload found what is new. What is wrong with one is not mended by
+// the other.
+type origin int
+
+const (
+	ofFiles origin = iota
+	ofStore
+)
+
 // reloaded remembers what became of the last reload.
-func (r *readiness) reloaded(err error) {
+func (r *readiness) reloaded(from origin, err error) {
 	if err == nil {
-		r.refused.Store(nil)
+		r.refused[from].Store(nil)
 		return
 	}
-	r.refused.Store(&err)
+	r.refused[from].Store(&err)
 }
 
 // probe asks the store something that changes nothing. One answer serves all who

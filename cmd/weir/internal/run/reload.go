@@ -77,23 +77,23 @@ func (p *Program) reload(why string) {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	g, err := p.reread()
-	p.put(why, g, err)
+	p.put(ofFiles, why, g, err)
 }
 
 // put puts g into force, unless err says why there is none.
-func (p *Program) put(why string, g *generation, err error) {
+func (p *Program) put(from origin, why string, g *generation, err error) {
 	if err != nil {
-		p.refused(why, err)
+		p.refused(from, why, err)
 		return
 	}
 	p.adopt(g)
-	p.ready.reloaded(nil)
+	p.ready.reloaded(from, nil)
 	p.log.Info("configuration reloaded", "because", why, "policies", len(g.policies.Policies()), "from", g.source)
 }
 
 // refused tells of a reload that changed nothing.
-func (p *Program) refused(why string, err error) {
-	p.ready.reloaded(err)
+func (p *Program) refused(from origin, why string, err error) {
+	p.ready.reloaded(from, err)
 	p.metrics.Reloaded("", nil, err)
 	for line := range strings.Lines(err.Error()) {
 		p.log.Error("the configuration was not reloaded: the one before stays in force", "because", why, "error", strings.TrimSpace(line))
@@ -189,13 +189,15 @@ func (p *Program) adoptVersion(v published.Version) {
 	why := fmt.Sprintf("version %d was published by %q", v.Number, v.By)
 	read, err := parse(v)
 	if err != nil {
-		p.refused(why, err)
+		p.refused(ofStore, why, err)
 		return
 	}
-	p.published.Store(read)
 	old := p.current.Load()
 	g, err := p.assemble(old.config, old.limits, read)
-	p.put(why, g, err)
+	if err == nil {
+		p.published.Store(read)
+	}
+	p.put(ofStore, why, g, err)
 }
 
 // parse reads the policies of a version.
