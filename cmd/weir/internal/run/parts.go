@@ -48,6 +48,7 @@ func (p *Program) startDoors(ctx context.Context) error {
 			return err
 		}
 	}
+	p.ready.open.Store(true)
 	return nil
 }
 

@@ -22,6 +22,7 @@ type readiness struct {
 	name     string        // of the store, without a password
 	policies func() string // what is in force, in a few words
 	without  func() bool   // whether the program can do its work without the store
+	open     atomic.Bool // every door is
 	draining atomic.Bool
 	refused  [2]atomic.Pointer[error] // by origin: why the last reload changed nothing; nil if it did
 
@@ -48,8 +49,11 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 		policies.OK, policies.Warn = false, true
 	}
 	checks := []httpapi.Check{policies, r.probe(ctx)}
-	if r.draining.Load() {
+	switch {
+	case r.draining.Load():
 		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is about to stop"})
+	case !r.open.Load():
+		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the doors are being opened"})
 	}
 	return checks
 }

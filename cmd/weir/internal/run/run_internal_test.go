@@ -115,6 +115,26 @@ func TestExactBurst(t *testing.T) {
 	}
 }
 
+// TestNotReadyBeforeEveryDoorIsOpen: who waits for /readyz finds the gateway open.
+func TestNotReadyBeforeEveryDoorIsOpen(t *testing.T) {
+	p := with(t, settings(t, "http://127.0.0.1:1", perClient("1/s")), gone{}, discard())
+	accepting := func() (detail string) {
+		for _, c := range p.ready.checks(t.Context()) {
+			if c.Name == "accepting" {
+				detail = c.Detail
+			}
+		}
+		return detail
+	}
+	if got := accepting(); got != "" {
+		t.Errorf("with every door open: accepting %q, want no such check", got)
+	}
+	p.ready.open.Store(false)
+	if got := accepting(); got != "the doors are being opened" {
+		t.Errorf("before that: accepting %q, want that the doors are being opened", got)
+	}
+}
+
 // Stop lets /readyz fail while the doors are still open, and then shuts them.
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
