@@ -22,7 +22,7 @@ type readiness struct {
 	name     string        // of the store, without a password
 	policies func() string // what is in force, in a few words
 	without  func() bool   // whether the program can do its work without the store
-	open     atomic.Bool // every door is
+	open     atomic.Bool   // every door is
 	draining atomic.Bool
 	refused  [2]atomic.Pointer[error] // by origin: why the last reload changed nothing; nil if it did
 
