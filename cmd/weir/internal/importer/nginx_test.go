@@ -102,10 +102,10 @@ func TestNginxListed(t *testing.T) {
 // TestNginxBroken: what nginx refuses is an error with its place.
 func TestNginxBroken(t *testing.T) {
 	for text, want := range map[string]string{
-		"http {":                                        `nginx.conf:1: unexpected end of file, want "}"`,
-		"include [*.conf;":                              "nginx.conf:1: include [*.conf: syntax error in pattern",
+		"http {":           `nginx.conf:1: unexpected end of file, want "}"`,
+		"include [*.conf;": "nginx.conf:1: include [*.conf: syntax error in pattern",
 		"http {\n" + zones + "limit_req zone=nowhere; }": `nginx.conf:5: limit_req zone=nowhere: there is no zone "nowhere"`,
-		"http { server { location x y { } } }":          `nginx.conf:1: location x y: "x": want =, ~, ~* or ^~`,
+		"http { server { location x y { } } }":           `nginx.conf:1: location x y: "x": want =, ~, ~* or ^~`,
 	} {
 		_, err := nginx(text)
 		var e *importer.Error
