@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -107,33 +104,12 @@ func (w *world) askAdmin(ctx context.Context, e *explaining) (*explain.Answer, e
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(e.q)
+	data, err := question{
+		command: "explain", to: admin, path: []string{"v1", "explain"}, token: token, most: 16 << 20, body: e.q,
+		absent: "Choose another with --admin, or name a FILE", other: "admin door of a Weir",
+	}.post(ctx)
 	if err != nil {
 		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, admin.JoinPath("v1", "explain").String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("explain: cannot ask %s: %w: is `weir serve` running there? Choose another with --admin, or name a FILE", admin.Redacted(), cause(err))
-	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
-	if err != nil {
-		return nil, fmt.Errorf("explain: %s: %w", admin.Redacted(), err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var p struct{ Title, Detail string }
-		if json.Unmarshal(data, &p) != nil || p.Title == "" {
-			return nil, fmt.Errorf("explain: %s answers %s: this is no admin door of a Weir", admin.Redacted(), res.Status)
-		}
-		return nil, fmt.Errorf("explain: %s: %s: %s", admin.Redacted(), p.Title, strings.TrimPrefix(p.Detail, "explain: "))
 	}
 	var a explain.Answer
 	if err := json.Unmarshal(data, &a); err != nil || a.Verdict == "" {

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -120,41 +117,11 @@ func askServer(ctx context.Context, server *url.URL, t taking) ([]byte, error) {
 	if t.peek {
 		verb = "peek"
 	}
-	body, err := json.Marshal(map[string]any{"key": t.key, "limits": t.limits, "n": t.n})
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.JoinPath("v1", verb).String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, fmt.Errorf("take: cannot ask %s: %w: is `weir serve` running there? Choose another with --server, or a Redis with --store", server.Redacted(), cause(err))
-	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return nil, fmt.Errorf("take: %s: %w", server.Redacted(), err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var p struct{ Title, Detail string }
-		if json.Unmarshal(data, &p) != nil || p.Title == "" {
-			return nil, fmt.Errorf("take: %s answers %s: this is no Weir", server.Redacted(), res.Status)
-		}
-		return nil, fmt.Errorf("take: %s: %s: %s", server.Redacted(), p.Title, p.Detail)
-	}
-	return data, nil
-}
-
-// cause is err without the method and URL that url.Error repeats.
-func cause(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
+	return question{
+		command: "take", to: server, path: []string{"v1", verb}, most: 1 << 20,
+		body:   map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
+		absent: "Choose another with --server, or a Redis with --store", other: "Weir",
+	}.post(ctx)
 }
 
 // say prints the answer and ends the process as it says.

@@ -62,7 +62,7 @@ func (p *Program) orElse(mode policy.FailMode) weir.Store {
 }
 
 // startGRPC opens the door of Envoy's protocol.
-func (p *Program) startGRPC(*generation) error {
+func (p *Program) startGRPC() error {
 	c := p.config.GRPC
 	switch {
 	case c.Listen == config.Off:
@@ -95,7 +95,7 @@ func (p *Program) startGRPC(*generation) error {
 }
 
 // startRESP opens the door of CL.THROTTLE.
-func (p *Program) startRESP(*generation) error {
+func (p *Program) startRESP() error {
 	c := p.config.RESP
 	if c.Listen == config.Off {
 		return nil

@@ -35,7 +35,7 @@ func (p *Program) startDoors(ctx context.Context) error {
 		return err
 	}
 	p.adopt(g)
-	if err := p.startAdmin(g); err != nil {
+	if err := p.startAdmin(); err != nil {
 		return err
 	}
 	p.stops = append(p.stops, func(context.Context) {
@@ -43,8 +43,8 @@ func (p *Program) startDoors(ctx context.Context) error {
 			g.Close()
 		}
 	}, p.drain)
-	for _, start := range []func(*generation) error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
-		if err := start(g); err != nil {
+	for _, start := range []func() error{p.startGRPC, p.startRESP, p.startAPI, p.startGateway} {
+		if err := start(); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (p *Program) healthcheck(w http.ResponseWriter, _ *http.Request) {
 }
 
 // startAPI opens the door of questions.
-func (p *Program) startAPI(*generation) error {
+func (p *Program) startAPI() error {
 	if p.config.HTTP.Listen == config.Off {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (p *Program) startAPI(*generation) error {
 }
 
 // startAdmin opens the door of those who run the program.
-func (p *Program) startAdmin(*generation) error {
+func (p *Program) startAdmin() error {
 	c := p.config.Admin
 	if c.Listen == config.Off {
 		return nil
@@ -180,12 +180,12 @@ func (p *Program) loaded() any {
 }
 
 // startGateway opens the reverse proxy behind the limits.
-func (p *Program) startGateway(g *generation) error {
+func (p *Program) startGateway() error {
 	c := p.config.Gateway
 	switch {
 	case c.Listen == config.Off:
 		return nil
-	case g.gateway == nil:
+	case p.current.Load().gateway == nil:
 		p.log.Warn("the file has no gateway.routes: the gateway stays shut", "file", p.config.File)
 		return nil
 	}
