@@ -237,7 +237,8 @@ func TestEnvoyReload(t *testing.T) {
 	stop := make(chan struct{})
 	var asked, admitted atomic.Int64
 	var wg sync.WaitGroup
-	for range 4 {
+	const callers, changes = 4, 6
+	for range callers {
 		wg.Go(func() {
 			for {
 				select {
@@ -286,9 +287,10 @@ func TestEnvoyReload(t *testing.T) {
 	await(160)
 	close(stop)
 	wg.Wait()
-	// Some callers may have asked between the last reload and the end only.
-	if a := admitted.Load(); a > 160 || a < 100 {
-		t.Errorf("%d of %d admitted, want at most 160", a, asked.Load())
+	// At each change, a call that is being decided may still go by the limit before it.
+	most := int64(160 + callers*changes)
+	if a := admitted.Load(); a > most || a < 100 {
+		t.Errorf("%d of %d admitted, want at most %d", a, asked.Load(), most)
 	}
 	for range 200 {
 		code, err := shouldRateLimit(client, door, rateLimitRequest("site", 1, "user=a"))
@@ -299,7 +301,7 @@ func TestEnvoyReload(t *testing.T) {
 			admitted.Add(1)
 		}
 	}
-	if a := admitted.Load(); a != 160 {
-		t.Errorf("%d admitted in all, want 160: the limit grew from 100, and what was used stayed used", a)
+	if a := admitted.Load(); a < 160 || a > most {
+		t.Errorf("%d admitted in all, want 160 to %d: the limit grew from 100, and what was used stayed used", a, most)
 	}
 }

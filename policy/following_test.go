@@ -233,6 +233,55 @@ func TestFollowingForgets(t *testing.T) {
 }
 
 // TestCarriesOver: who has used a limit up has used up what follows it, in a store.
+// TestAsksAcrossAChange: questions that began before a change go by the limits that they
+// began with, each of them for one token at most, and what they take is nobody else's.
+func TestAsksAcrossAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		ask := func(s *policy.Set) []weir.Request {
+			var q policy.Questions
+			s.Ask(&q, request{ip: "1.2.3.4"})
+			return q.Requests
+		}
+		take := func(requests []weir.Request) bool {
+			ok, err := store.DoAll(context.Background(), requests, make([]weir.Decision, len(requests)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		old := mustSet(t, mustNew(t, policy.Config{Limits: limits("10/h")}))
+		for range 10 {
+			take(ask(old))
+		}
+		const late = 3
+		var began [late][]weir.Request
+		for i := range began {
+			began[i] = ask(old)
+		}
+		now := mustSet(t, mustNew(t, policy.Config{Limits: limits("20/h")})).Following(old)
+		if take(ask(now)) {
+			t.Fatal("nothing was left of 10/h, and 20/h has something")
+		}
+		admitted := 0
+		for _, requests := range began {
+			if take(requests) {
+				admitted++
+			}
+		}
+		if admitted > late {
+			t.Errorf("%d of %d that began before the change admitted", admitted, late)
+		}
+		if take(ask(now)) {
+			t.Error("what those took that began before the change gave others more")
+		}
+	})
+}
+
 func TestCarriesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Config{})
