@@ -51,37 +51,56 @@ var house = map[string]place{
 
 	"lease":     {floor: 3},
 	"failover":  {floor: 3},
-	"httplimit": {floor: 3},
-	"guard":     {floor: 3},
+	"gate":      {floor: 3}, // what all doors do with policies and a store
 	"storetest": {floor: 3},
 	"sim":       {floor: 3},
 
-	"contrib/rueidis":           {floor: 4, third: []string{"github.com/redis/rueidis"}},
-	"contrib/goredis":           {floor: 4, third: []string{"github.com/redis/go-redis/v9"}},
-	"weirfile":                  {floor: 4},
+	"httplimit": {floor: 4},
+	"guard":     {floor: 4},
+	"transport": {floor: 4},
+
+	"contrib/rueidis":           {floor: 5, third: []string{"github.com/redis/rueidis"}},
+	"contrib/goredis":           {floor: 5, third: []string{"github.com/redis/go-redis/v9"}},
+	"contrib/grpc":              {floor: 5, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/connect":           {floor: 5, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/gin":               {floor: 5, third: []string{"github.com/gin-gonic/gin"}},
+	"contrib/echo":              {floor: 5, third: []string{"github.com/labstack/echo/v5"}},
+	"contrib/fiber":             {floor: 5, third: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}},
+	"contrib/failsafe":          {floor: 5, third: []string{"github.com/failsafe-go/failsafe-go"}},
+	"weirfile":                  {floor: 5},
 	"weirfile/expr":             {floor: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
 	"weirfile/strict":           {floor: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML, and the faults of a file
 	"weirfile/internal/grammar": {floor: 3},                                        // what can stand in a file, for its reader and its JSON Schema
 
 	// The doors of the program. None knows another; internal/run joins them.
-	"cmd/weir/internal/problem":   {floor: 4}, // an answer that several doors give
-	"cmd/weir/internal/ratelimit": {floor: 4}, // the configuration of envoyproxy/ratelimit
-	"cmd/weir/internal/nginxconf": {floor: 4}, // an nginx.conf, and the limits in it
-	"cmd/weir/internal/rls": {floor: 5, third: []string{
+	"cmd/weir/internal/problem":   {floor: 5}, // an answer that several doors give
+	"cmd/weir/internal/ratelimit": {floor: 5}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/nginxconf": {floor: 5}, // an nginx.conf, and the limits in it
+
+	// The directive //weir:limit: what it says, the code that it stands for, and the three
+	// that bring it into a program.
+	"cmd/weir/internal/directive": {floor: 4},
+	"cmd/weir/internal/wrapper":   {floor: 5},
+	"cmd/weir/internal/generate":  {floor: 6, third: []string{"golang.org/x/tools"}},
+	"cmd/weir/internal/weave":     {floor: 6, third: []string{"golang.org/x/tools"}},
+	"cmd/weir/internal/vetcheck":  {floor: 6, third: []string{"golang.org/x/tools"}},
+
+	"cmd/weir/internal/rls": {floor: 6, third: []string{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},
-	"cmd/weir/internal/respd":     {floor: 5, third: []string{"github.com/tidwall/redcon"}},
-	"cmd/weir/internal/metrics":   {floor: 5, third: []string{"github.com/prometheus/client_golang"}},
-	"cmd/weir/internal/telemetry": {floor: 5, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
-	"cmd/weir/internal/watch":     {floor: 5, third: []string{"github.com/fsnotify/fsnotify"}},
-	"cmd/weir/internal/*":         {floor: 5},
-	"cmd/weir/internal/run":       {floor: 6, third: []string{"google.golang.org/grpc"}},
-	"cmd/weir/internal/cli":       {floor: 7, third: []string{"github.com/spf13/cobra"}},
-	"cmd/weir":                    {floor: 8},
+	"cmd/weir/internal/respd":     {floor: 6, third: []string{"github.com/tidwall/redcon"}},
+	"cmd/weir/internal/metrics":   {floor: 6, third: []string{"github.com/prometheus/client_golang"}},
+	"cmd/weir/internal/telemetry": {floor: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
+	"cmd/weir/internal/watch":     {floor: 6, third: []string{"github.com/fsnotify/fsnotify"}},
+	"cmd/weir/internal/*":         {floor: 6},
+	"cmd/weir/internal/run":       {floor: 7, third: []string{"google.golang.org/grpc"}},
+	"cmd/weir/internal/cli":       {floor: 8, third: []string{"github.com/spf13/cobra"}},
+	"cmd/weir":                    {floor: 9},
 
 	// Never tagged and never imported by what stands below.
-	"benchmarks": {floor: 9},
-	"e2e/*":      {floor: 9, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9"}},
+	"benchmarks": {floor: 10},
+	"examples/*": {floor: 10, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
+	"e2e/*":      {floor: 10, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9"}},
 
 	// Programs for building and testing; they stand beside the house.
 	"tools/*": {floor: 0},

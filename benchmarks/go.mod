@@ -22,7 +22,9 @@ require (
 )
 
 require (
+	github.com/alibaba/sentinel-golang v1.0.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
 	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	go.uber.org/atomic v1.12.0 // indirect

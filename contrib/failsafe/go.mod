@@ -1,0 +1,9 @@
+module github.com/floodweir/weir/contrib/failsafe
+
+go 1.26.0
+
+require github.com/floodweir/weir v0.0.0
+
+require github.com/failsafe-go/failsafe-go v0.9.8 // indirect
+
+replace github.com/floodweir/weir => ../../
