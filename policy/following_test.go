@@ -232,7 +232,6 @@ func TestFollowingForgets(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestCarriesOver: who has used a limit up has used up what follows it, in a store.
 // TestAsksAcrossAChange: questions that began before a change go by the limits that they
 // began with, each of them for one token at most, and what they take is nobody else's.
 func TestAsksAcrossAChange(t *testing.T) {
@@ -282,6 +281,7 @@ func TestAsksAcrossAChange(t *testing.T) {
 	})
 }
 
+// TestCarriesOver: who has used a limit up has used up what follows it, in a store.
 func TestCarriesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Config{})
