@@ -1,0 +1,253 @@
+// Package failsafe puts circuit breakers, adaptive concurrency and bulkheads of
+// failsafe-go beside the limits of package guard, as a policy file asks for them.
+//
+//	err := guard.Default().Configure(guard.Config{
+//		Functions: file.Functions, // from weirfile
+//		Ward:      failsafe.New,
+//	})
+//
+// A rule in the file says what there is:
+//
+//	functions:
+//	  rules:
+//	    - name: getId
+//	      limits: 100/s
+//	      breaker: { failures: 5, of: 10, slow: 2s, cooldown: 30s }
+//	      adaptive: { max: 50 }
+//
+// # Order
+//
+// A bulkhead is asked first, then what is adaptive, and a breaker last, so that a trial
+// of a breaker is never refused by another. Whoever is asked after one that refused is
+// not asked. The limits of the rule are asked before all of them, and get back what they
+// gave to a call that is refused.
+//
+// # What counts
+//
+// For a breaker a call has failed if it returned an error, or took as long as
+// Breaker.Slow; but one whose caller went away (context.Canceled) counts in a trial
+// alone, as failed. For an adaptive bound only calls that succeeded say how long calls
+// take.
+//
+// State is that of the process. Where processes are to share a bound, use a limit of the
+// algorithm concurrency.
+package failsafe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/guard"
+)
+
+// The reasons of a refusal, for errors.Is on a *guard.Denied.
+var (
+	ErrOpen      = errors.New("circuit breaker open")
+	ErrSaturated = errors.New("too many calls under way for how long they take")
+	ErrFull      = errors.New("bulkhead full")
+)
+
+// Refused says that a call was refused by something other than a limit. It wraps Reason.
+type Refused struct {
+	Reason error
+
+	// RetryAfter is when a breaker lets a call try again; 0 if that is not known.
+	RetryAfter time.Duration
+}
+
+// Error is the reason, and when to try again if that is known.
+func (r *Refused) Error() string {
+	if r.RetryAfter <= 0 {
+		return "failsafe: " + r.Reason.Error()
+	}
+	return fmt.Sprintf("failsafe: %v: retry after %v", r.Reason, r.RetryAfter.Round(time.Millisecond))
+}
+
+// Unwrap is the reason.
+func (r *Refused) Unwrap() error { return r.Reason }
+
+// New makes the wards that settings ask for: it is a guard.Config.Ward. An error wraps
+// weir.ErrInvalid.
+func New(name string, s guard.Settings) ([]guard.Ward, error) {
+	if err := errors.Join(checkBulkhead(s.Bulkhead), checkAdaptive(s.Adaptive), checkBreaker(s.Breaker)); err != nil {
+		return nil, fmt.Errorf("failsafe: %s: %w", name, err)
+	}
+	var wards []guard.Ward
+	if b := s.Bulkhead; b != nil {
+		wards = append(wards, newPlaces(b))
+	}
+	if a := s.Adaptive; a != nil {
+		l := adaptivelimiter.NewBuilder[any]().WithLimits(uint(a.Min), uint(a.Max), uint(a.Initial)).Build()
+		wards = append(wards, &adaptive{l})
+	}
+	if b := s.Breaker; b != nil {
+		wards = append(wards, newBreaker(b))
+	}
+	return wards, nil
+}
+
+func invalid(field string, got, want any) error {
+	return fmt.Errorf("%s: %w: want %v, got %v", field, weir.ErrInvalid, want, got)
+}
+
+func checkBreaker(b *guard.Breaker) error {
+	switch {
+	case b == nil:
+		return nil
+	case b.Failures < 0 || b.Of < 0 || b.Trials < 0:
+		return invalid("breaker", fmt.Sprintf("failures %d, of %d, trials %d", b.Failures, b.Of, b.Trials), "no negative number")
+	case (b.Failures > 0) == (b.Rate > 0):
+		return invalid("breaker", fmt.Sprintf("failures %d and rate %d", b.Failures, b.Rate), "one of failures and rate")
+	case b.Rate < 0 || b.Rate > 100:
+		return invalid("breaker.rate", b.Rate, "1 to 100")
+	case b.Failures > 0 && b.Of > 0 && b.Of < b.Failures:
+		return invalid("breaker.of", b.Of, fmt.Sprintf("at least failures, %d", b.Failures))
+	case b.Period < 0 || b.Slow < 0 || b.Cooldown < 0:
+		return invalid("breaker", fmt.Sprintf("period %v, slow %v, cooldown %v", b.Period, b.Slow, b.Cooldown), "no negative time")
+	case b.Rate > 0 && b.Period == 0:
+		return invalid("breaker.period", b.Period, "how long a call counts, such as 10s, with rate")
+	}
+	return nil
+}
+
+func checkAdaptive(a *guard.Adaptive) error {
+	if a != nil && (a.Min < 1 || a.Initial < a.Min || a.Max < a.Initial) {
+		return invalid("adaptive", fmt.Sprintf("min %d, initial %d, max %d", a.Min, a.Initial, a.Max), "at least 1, in that order of size")
+	}
+	return nil
+}
+
+func checkBulkhead(b *guard.Bulkhead) error {
+	switch {
+	case b == nil:
+		return nil
+	case b.Max < 1:
+		return invalid("bulkhead.max", b.Max, "at least 1")
+	case b.MaxWaiting < 0 || b.Wait < 0:
+		return invalid("bulkhead", fmt.Sprintf("max_waiting %d, wait %v", b.MaxWaiting, b.Wait), "no negative number")
+	}
+	return nil
+}
+
+// breaker is a circuit breaker.
+type breaker struct {
+	circuitbreaker.CircuitBreaker[any]
+	slow time.Duration
+}
+
+func newBreaker(b *guard.Breaker) *breaker {
+	build := circuitbreaker.NewBuilder[any]().
+		WithDelay(cmp.Or(b.Cooldown, 10*time.Second)).
+		WithSuccessThreshold(uint(max(b.Trials, 1)))
+	if b.Rate > 0 {
+		build.WithFailureRateThreshold(float64(b.Rate)/100, uint(max(b.Of, 1)), b.Period)
+	} else {
+		build.WithFailureThresholdRatio(uint(b.Failures), uint(max(b.Of, b.Failures)))
+	}
+	return &breaker{build.Build(), b.Slow}
+}
+
+func (b *breaker) Name() string { return "breaker" }
+
+func (b *breaker) State() string { return b.CircuitBreaker.State().String() }
+
+func (b *breaker) Enter(context.Context, string) (func(error), error) {
+	if !b.TryAcquirePermit() {
+		return nil, &Refused{ErrOpen, b.RemainingDelay()}
+	}
+	start := time.Now()
+	return func(err error) {
+		switch {
+		case errors.Is(err, context.Canceled) && !b.IsHalfOpen():
+		case err != nil, b.slow > 0 && time.Since(start) >= b.slow:
+			b.RecordFailure()
+		default:
+			b.RecordSuccess()
+		}
+	}, nil
+}
+
+// adaptive bounds calls by how long they take.
+type adaptive struct {
+	limiter adaptivelimiter.AdaptiveLimiter[any]
+}
+
+func (a *adaptive) Name() string { return "adaptive" }
+
+func (a *adaptive) State() string {
+	return fmt.Sprintf("%d of %d", a.limiter.Inflight(), a.limiter.Limit())
+}
+
+func (a *adaptive) Enter(context.Context, string) (func(error), error) {
+	permit, ok := a.limiter.TryAcquirePermit()
+	if !ok {
+		return nil, &Refused{Reason: ErrSaturated}
+	}
+	return func(err error) {
+		if err != nil {
+			permit.Drop()
+			return
+		}
+		permit.Record()
+	}, nil
+}
+
+// places is a bulkhead with a bounded queue before it.
+type places struct {
+	bulkhead      bulkhead.Bulkhead[any]
+	max           int
+	mostWaiting   int64
+	wait          time.Duration
+	inside, queue atomic.Int64
+}
+
+func newPlaces(b *guard.Bulkhead) *places {
+	return &places{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiting, b.Max)), wait: b.Wait}
+}
+
+func (p *places) Name() string { return "bulkhead" }
+
+func (p *places) State() string {
+	return fmt.Sprintf("%d of %d, %d waiting", p.inside.Load(), p.max, p.queue.Load())
+}
+
+func (p *places) Enter(ctx context.Context, _ string) (func(error), error) {
+	if !p.bulkhead.TryAcquirePermit() {
+		if err := p.line(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p.inside.Add(1)
+	return func(error) {
+		p.inside.Add(-1)
+		p.bulkhead.ReleasePermit()
+	}, nil
+}
+
+// line waits for a place.
+func (p *places) line(ctx context.Context) error {
+	full := &Refused{Reason: ErrFull}
+	if p.wait <= 0 {
+		return full
+	}
+	defer p.queue.Add(-1)
+	if p.queue.Add(1) > p.mostWaiting {
+		return full
+	}
+	switch err := p.bulkhead.AcquirePermitWithMaxWait(ctx, p.wait); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return full
+}

@@ -1,0 +1,215 @@
+package failsafe_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/contrib/failsafe"
+	"github.com/floodweir/weir/guard"
+)
+
+var errDown = errors.New("down")
+
+func ward(t *testing.T, s guard.Settings) guard.Ward {
+	t.Helper()
+	wards, err := failsafe.New("f", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(wards) != 1 {
+		t.Fatalf("%d wards, want 1", len(wards))
+	}
+	return wards[0]
+}
+
+// call is one call that takes a while and returns err.
+func call(w guard.Ward, takes time.Duration, err error) error {
+	exit, refused := w.Enter(context.Background(), "k")
+	if refused != nil {
+		return refused
+	}
+	time.Sleep(takes)
+	exit(err)
+	return nil
+}
+
+func TestBreaker(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		b     guard.Breaker
+		calls []error // nil succeeds
+		state string
+	}{
+		{"failures in a row", guard.Breaker{Failures: 3}, []error{errDown, errDown, errDown}, "open"},
+		{"one too few", guard.Breaker{Failures: 3}, []error{errDown, errDown, nil, errDown, errDown}, "closed"},
+		{"failures of the last", guard.Breaker{Failures: 3, Of: 5}, []error{errDown, nil, errDown, nil, errDown}, "open"},
+		{"callers that leave", guard.Breaker{Failures: 1}, []error{context.Canceled}, "closed"},
+		{"rate, too few calls", guard.Breaker{Rate: 50, Of: 4, Period: time.Minute}, []error{errDown, errDown, errDown}, "closed"},
+		{"rate", guard.Breaker{Rate: 50, Of: 4, Period: time.Minute}, []error{nil, errDown, nil, errDown}, "open"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := ward(t, guard.Settings{Breaker: &tc.b})
+				for i, err := range tc.calls {
+					if refused := call(w, time.Millisecond, err); refused != nil {
+						t.Fatalf("call %d refused: %v", i, refused)
+					}
+				}
+				if got := w.State(); got != tc.state {
+					t.Errorf("State() = %s, want %s", got, tc.state)
+				}
+			})
+		})
+	}
+}
+
+// TestBreakerTries: it opens, refuses until it has cooled down, lets as many try as it
+// was told, and closes if they succeed.
+func TestBreakerTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Slow: time.Second, Cooldown: 10 * time.Second, Trials: 2}})
+		if err := call(w, time.Second, nil); err != nil {
+			t.Fatal(err)
+		}
+		var refused *failsafe.Refused
+		err := call(w, 0, nil)
+		if !errors.As(err, &refused) || !errors.Is(err, failsafe.ErrOpen) || refused.RetryAfter != 10*time.Second {
+			t.Fatalf("after a slow call: %v, want refused for 10s", err)
+		}
+		if want := "failsafe: circuit breaker open: retry after 10s"; err.Error() != want {
+			t.Errorf("error = %q, want %q", err, want)
+		}
+		time.Sleep(10 * time.Second)
+		if err := call(w, 0, errDown); err != nil {
+			t.Fatalf("no call may try: %v", err)
+		}
+		if err := call(w, 0, nil); !errors.Is(err, failsafe.ErrOpen) {
+			t.Fatalf("after a failed trial: %v, want open", err)
+		}
+		time.Sleep(10 * time.Second)
+		for i := range 2 {
+			if err := call(w, 0, nil); err != nil {
+				t.Fatalf("trial %d: %v", i, err)
+			}
+		}
+		if w.State() != "closed" {
+			t.Errorf("State() = %s after two good trials, want closed", w.State())
+		}
+	})
+}
+
+func TestBulkhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := ward(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 1, Wait: time.Second}})
+		var wg sync.WaitGroup
+		start := time.Now()
+		took := make([]time.Duration, 4)
+		errs := make([]error, 4)
+		for i := range 4 {
+			wg.Go(func() {
+				errs[i] = call(w, 500*time.Millisecond, nil)
+				took[i] = time.Since(start)
+			})
+			synctest.Wait()
+		}
+		if got, want := w.State(), "2 of 2, 1 waiting"; got != want {
+			t.Errorf("State() = %q, want %q", got, want)
+		}
+		wg.Wait()
+		if errs[0] != nil || errs[1] != nil || errs[2] != nil || took[2] != time.Second {
+			t.Errorf("calls = %v in %v, want the third to wait for a place", errs, took)
+		}
+		if !errors.Is(errs[3], failsafe.ErrFull) || took[3] != 0 {
+			t.Errorf("fourth call = %v in %v, want refused at once", errs[3], took[3])
+		}
+		for range 2 {
+			wg.Go(func() { _ = call(w, 2*time.Second, nil) })
+		}
+		synctest.Wait()
+		if err := call(w, 0, nil); !errors.Is(err, failsafe.ErrFull) {
+			t.Errorf("who waited in vain: %v, want full", err)
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		wg.Go(func() {
+			if _, err := w.Enter(ctx, ""); !errors.Is(err, errDown) {
+				t.Errorf("who left: %v, want the cause", err)
+			}
+		})
+		synctest.Wait()
+		cancel(errDown)
+		wg.Wait()
+		if got, want := w.State(), "0 of 2, 0 waiting"; got != want {
+			t.Errorf("State() = %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAdaptive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := ward(t, guard.Settings{Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 3}})
+		var exits []func(error)
+		for i := range 3 {
+			exit, err := w.Enter(context.Background(), "")
+			if err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			exits = append(exits, exit)
+		}
+		if _, err := w.Enter(context.Background(), ""); !errors.Is(err, failsafe.ErrSaturated) {
+			t.Errorf("fourth call = %v, want refused", err)
+		}
+		if got, want := w.State(), "3 of 3"; got != want {
+			t.Errorf("State() = %q, want %q", got, want)
+		}
+		exits[0](nil)
+		exits[1](errDown)
+		exits[2](nil)
+		if got, want := w.State(), "0 of 3"; got != want {
+			t.Errorf("State() = %q, want %q", got, want)
+		}
+	})
+}
+
+func TestOrder(t *testing.T) {
+	wards, err := failsafe.New("f", guard.Settings{
+		Breaker: &guard.Breaker{Failures: 1}, Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1}, Bulkhead: &guard.Bulkhead{Max: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, w := range wards {
+		names += w.Name() + " "
+	}
+	if want := "bulkhead adaptive breaker "; names != want {
+		t.Errorf("wards = %s, want %s", names, want)
+	}
+	if wards, err := failsafe.New("f", guard.Settings{}); len(wards) != 0 || err != nil {
+		t.Errorf("New of nothing = %v, %v", wards, err)
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	for want, s := range map[string]guard.Settings{
+		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 0 and rate 0":             {Breaker: &guard.Breaker{}},
+		"failsafe: f: breaker: invalid: want one of failures and rate, got failures 1 and rate 1":             {Breaker: &guard.Breaker{Failures: 1, Rate: 1}},
+		"failsafe: f: breaker.rate: invalid: want 1 to 100, got 101":                                          {Breaker: &guard.Breaker{Rate: 101, Period: 1}},
+		"failsafe: f: breaker.of: invalid: want at least failures, 5, got 4":                                  {Breaker: &guard.Breaker{Failures: 5, Of: 4}},
+		"failsafe: f: breaker.period: invalid: want how long a call counts, such as 10s, with rate, got 0s":   {Breaker: &guard.Breaker{Rate: 10}},
+		"failsafe: f: breaker: invalid: want no negative time, got period 0s, slow -1ns, cooldown 0s":         {Breaker: &guard.Breaker{Failures: 1, Slow: -1}},
+		"failsafe: f: breaker: invalid: want no negative number, got failures -1, of 0, trials 0":             {Breaker: &guard.Breaker{Failures: -1}},
+		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 0, initial 0, max 0": {Adaptive: &guard.Adaptive{}},
+		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 2, initial 1, max 3": {Adaptive: &guard.Adaptive{Min: 2, Initial: 1, Max: 3}},
+		"failsafe: f: bulkhead.max: invalid: want at least 1, got 0":                                          {Bulkhead: &guard.Bulkhead{}},
+		"failsafe: f: bulkhead: invalid: want no negative number, got max_waiting 0, wait -1ns":               {Bulkhead: &guard.Bulkhead{Max: 1, Wait: -1}},
+	} {
+		if _, err := failsafe.New("f", s); err == nil || err.Error() != want || !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("New = %v, want %s", err, want)
+		}
+	}
+}
