@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -31,7 +32,7 @@ type Config struct {
 
 	// Observe, if not nil, is told what became of a request, once for each policy
 	// that it fell under; see [Unsettled] for the exception. It is called before Enter
-	// returns and has to be quick.
+	// returns and has to be quick. It does not keep a.
 	Observe func(ctx context.Context, a policy.Attributes, e Event)
 }
 
@@ -41,16 +42,112 @@ const (
 	DefaultSettleTTL  = 10 * time.Minute
 )
 
-// A Result is what became of a request that passed.
-type Result struct {
-	// Status is the HTTP status, or the one that another protocol's outcome amounts to:
-	// policies that count by the outcome count by it.
-	Status int
+// A Gate asks about the policies of a set. It is safe for concurrent use.
+type Gate struct {
+	store   weir.Store
+	set     *policy.Set
+	c       Config
+	room    room
+	waits   bool // a policy holds denied requests back
+	settles bool // a policy counts by the result
+	counts  bool // a policy counts what is denied
+}
 
-	// Unheard says that the caller went away before the end: it is charged whatever is
-	// counted.
-	Unheard bool
+// New makes a gate that asks store about the policies of set. An error wraps
+// weir.ErrInvalid.
+func New(store weir.Store, set *policy.Set, c Config) (*Gate, error) {
+	switch {
+	case store == nil:
+		return nil, fmt.Errorf("gate: store: %w: want a store, got nil", weir.ErrInvalid)
+	case set == nil:
+		return nil, fmt.Errorf("gate: policies: %w: want a set, got nil", weir.ErrInvalid)
+	case c.MaxWaiting < 0:
+		return nil, fmt.Errorf("gate: max waiting %d: %w: want 0 or more", c.MaxWaiting, weir.ErrInvalid)
+	case c.SettleTTL != 0 && (c.SettleTTL < time.Second || c.SettleTTL > weir.MaxTTL):
+		return nil, fmt.Errorf("gate: settle ttl %v: %w: want 0, or 1s to %v", c.SettleTTL, weir.ErrInvalid, weir.MaxTTL)
+	}
+	if c.SettleTTL == 0 {
+		c.SettleTTL = DefaultSettleTTL
+	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = DefaultMaxWaiting
+	}
+	g := &Gate{store: store, set: set, c: c}
+	g.room.most = c.MaxWaiting
+	for _, p := range set.Policies() {
+		pc := p.Config()
+		if pc.OnStoreError == policy.Local && c.Local == nil {
+			return nil, fmt.Errorf("gate: local: %w: policy %s is decided by it when the store makes no decision: want a store, got nil", weir.ErrInvalid, p.Name())
+		}
+		g.waits = g.waits || pc.OnDenied.Wait > 0
+		g.counts = g.counts || pc.Count == policy.CountAll
+		g.settles = g.settles || !c.Blind && byResult(&pc)
+	}
+	return g, nil
+}
 
-	// Tells finds the number that a policy's Settle asks for; nothing does if nil.
-	Tells func(policy.Settle) (int64, bool)
+// Enter asks about the request that a describes, and waits as the policies say. It
+// returns one of Admitted, Denied, FailedOpen and FailedClosed. A request under no
+// policy is Admitted. The caller that passes calls p.Exit once it is done, if
+// p.Holds. A queue's delay has passed when Enter returns. If ctx ends first, the
+// outcome is FailedClosed, p.Err is its cause, and nothing stays taken that the store
+// can give back. Of a request that does not pass nothing is held.
+//
+// p.Asks, p.Decisions and what they hold are good until p is used again.
+func (g *Gate) Enter(ctx context.Context, a policy.Attributes, p *Pass) Outcome {
+	p.begin(ctx, g, a)
+	entered := false
+	defer func() {
+		if !entered {
+			p.drop() // an Observe that panics keeps nothing
+		}
+	}()
+	g.enter(p)
+	if p.outcome.Passes() {
+		p.open.Store(true)
+	} else {
+		p.drop()
+	}
+	entered = true
+	return p.outcome
+}
+
+// enter is Enter, with the outcome in p.
+func (g *Gate) enter(p *Pass) {
+	p.requests = g.set.Ask(&p.q, p.a)
+	if n := len(p.q.Requests); cap(p.ds) < n {
+		p.ds = make([]weir.Decision, n)
+	} else {
+		p.ds = p.ds[:n]
+		clear(p.ds)
+	}
+	for p.enforced < len(p.q.Asks) && !p.shadow(&p.q.Asks[p.enforced]) {
+		p.enforced++
+	}
+	var delay time.Duration
+	if p.enforced > 0 {
+		delay = g.enforce(p)
+	}
+	admitted, shadows := p.outcome.Passes(), p.q.Asks[p.enforced:]
+	for i := range shadows {
+		if admitted || shadows[i].Always {
+			g.try(p, shadows[i:i+1], admitted)
+		}
+	}
+	if admitted && delay > 0 {
+		if _, err := pause(p.ctx, nil, delay); err != nil {
+			p.outcome, p.err = FailedClosed, err
+		}
+	}
+	switch {
+	case p.outcome == FailedClosed && p.ctx.Err() != nil:
+		g.giveBack(p, p.q.Asks)
+		clear(p.ds)
+	case p.held == nil:
+	case g.c.Blind && admitted:
+		p.held.cancel()
+		p.held = nil
+	case p.held.empty():
+		p.held = nil
+	}
 }
