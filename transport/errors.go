@@ -1,0 +1,49 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/floodweir/weir"
+)
+
+// Errors on which callers branch.
+var (
+	// ErrDenied is what every *Denied wraps.
+	ErrDenied = errors.New("transport: denied")
+
+	// ErrUndecided is a store that made no decision. The error that wraps it wraps the
+	// store's too.
+	ErrUndecided = errors.New("transport: no decision")
+)
+
+// Denied says that a request may not be sent, and was not. It wraps ErrDenied.
+type Denied struct {
+	// Key is the key that the request was judged by. Quote it in logs.
+	Key string
+
+	// Decision is that of the limit which holds the request back longest. Its
+	// RetryAfter is set whoever denies; its Limit is zero if it is the server.
+	Decision weir.Decision
+
+	// Server says that the server asked to be left alone.
+	Server bool
+}
+
+// Error is such as `transport: denied: "api.example.com": 100/24h burst 100: retry after 3h`.
+func (d *Denied) Error() string {
+	who := d.Decision.Limit.String()
+	if d.Server {
+		who = "the server asked for a pause"
+	}
+	switch after := d.Decision.RetryAfter; {
+	case after == weir.Never:
+		return fmt.Sprintf("%v: %.200q: %s: costs more than the limit ever gives", ErrDenied, d.Key, who)
+	case after > 0:
+		return fmt.Sprintf("%v: %.200q: %s: retry after %v", ErrDenied, d.Key, who, after)
+	}
+	return fmt.Sprintf("%v: %.200q: %s: others wait before it", ErrDenied, d.Key, who)
+}
+
+// Unwrap is ErrDenied.
+func (d *Denied) Unwrap() error { return ErrDenied }

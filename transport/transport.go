@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"container/list"
+	"io"
+	"net/http"
+
+	"github.com/floodweir/weir"
+)
+
+// A Transport is an http.RoundTripper that paces requests.
+type Transport struct {
+	c        Config
+	limiters []*weir.Limiter
+	room     room
+	holds    holds
+}
+
+// New makes a Transport. An error wraps weir.ErrInvalid and names the field, its value
+// and what would be accepted.
+func New(c Config) (*Transport, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{c: c}
+	t.room = room{most: c.MaxWaiting, queues: map[string]*list.List{}}
+	t.holds = holds{most: c.MaxHeld, longest: c.MaxHold, byKey: map[string]*list.Element{}}
+	for _, l := range c.Limits {
+		lim, err := weir.New(c.Store, l, weir.Config{Prefix: c.Prefix})
+		if err != nil {
+			return nil, err
+		}
+		t.limiters = append(t.limiters, lim)
+	}
+	return t, nil
+}
+
+// RoundTrip sends r when it may go. It does not change r, and closes its body even if it
+// is not sent.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	q, err := t.describe(r)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	paid, err := t.admit(r, &q)
+	if err != nil {
+		closeBody(r)
+		return nil, err
+	}
+	resp, err := t.send(r, r, &q, paid)
+	for range t.c.Retries {
+		if err != nil || !t.mayRepeat(r, resp, &q) {
+			break
+		}
+		paid, denied := t.admit(r, &q)
+		if r.Context().Err() != nil {
+			t.giveBack(r.Context(), paid)
+			resp.Body.Close()
+			return nil, contextCause(r)
+		}
+		if denied != nil {
+			break // the server's own answer says more
+		}
+		again, fault := repeat(r)
+		if fault != nil {
+			t.giveBack(r.Context(), paid)
+			break
+		}
+		discard(resp)
+		resp, err = t.send(again, r, &q, paid)
+	}
+	return resp, err
+}
+
+// CloseIdleConnections closes those of Base, as that of an http.Client does.
+func (t *Transport) CloseIdleConnections() {
+	if b, ok := t.c.Base.(interface{ CloseIdleConnections() }); ok {
+		b.CloseIdleConnections()
+	}
+}
+
+// send sends out, which is r or a copy of it, and heeds what the server says.
+func (t *Transport) send(out, r *http.Request, q *call, paid charge) (*http.Response, error) {
+	s := sending{t: t, r: r, q: q}
+	if len(t.limiters) > 0 {
+		out = s.watched(out)
+	}
+	resp, err := t.c.Base.RoundTrip(out)
+	if denied := s.end(); denied != nil {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return nil, denied
+	}
+	if err != nil {
+		if t.c.ReturnUnsent && s.unsent(err) {
+			t.giveBack(r.Context(), paid)
+		}
+		return nil, err
+	}
+	if resp.Request == out {
+		resp.Request = r
+	}
+	if !t.c.IgnoreServer {
+		wait, _ := Told(resp)
+		t.holds.put(q.key, wait)
+	}
+	return resp, nil
+}
+
+// mayRepeat reports whether r may be sent again after the server answered it with resp.
+func (t *Transport) mayRepeat(r *http.Request, resp *http.Response, q *call) bool {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return false
+	}
+	wait, ok := Told(resp)
+	return ok && wait <= t.c.MaxHold && q.allows(wait) && repeatable(r)
+}
+
+// repeatable reports whether sending r twice is the same as sending it once, and can be
+// done.
+func repeatable(r *http.Request) bool {
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return false
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return r.Header.Get("Idempotency-Key") != ""
+}
+
+// repeat is r with a fresh body.
+func repeat(r *http.Request) (*http.Request, error) {
+	again := r.Clone(r.Context())
+	if r.Body == nil || r.Body == http.NoBody {
+		return again, nil
+	}
+	body, err := r.GetBody()
+	again.Body = body
+	return again, err
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// discard closes a response that nobody reads. A short one is read to its end, so that
+// its connection can be used again.
+func discard(resp *http.Response) {
+	const short = 2 << 10
+	if 0 <= resp.ContentLength && resp.ContentLength <= short {
+		_, _ = io.CopyN(io.Discard, resp.Body, short)
+	}
+	resp.Body.Close()
+}
