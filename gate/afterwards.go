@@ -62,6 +62,15 @@ func (g *Gate) countDenied(p *Pass, asks []policy.Ask, local bool) {
 	}
 }
 
+// leave is what becomes of asks when the context of their request has ended.
+func (g *Gate) leave(p *Pass, asks []policy.Ask) {
+	if !g.c.ChargeGone {
+		g.giveBack(p, asks)
+	}
+	_, ds := p.of(asks)
+	clear(ds)
+}
+
 // giveBack returns what asks have taken for good; what they reserved is in p.held.
 // Nobody waits for an error.
 func (g *Gate) giveBack(p *Pass, asks []policy.Ask) {

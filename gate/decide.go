@@ -66,8 +66,7 @@ func (g *Gate) decide(p *Pass, asks []policy.Ask) (outcome Outcome, err error) {
 	}
 	p.keep(g.store, asks)
 	if reserves && p.ctx.Err() != nil { // what it holds goes back at once
-		g.giveBack(p, asks)
-		clear(ds)
+		g.leave(p, asks)
 		return FailedClosed, context.Cause(p.ctx)
 	}
 	return Admitted, nil

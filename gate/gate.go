@@ -30,6 +30,11 @@ type Config struct {
 	// is admitted, and a slot is free again at once.
 	Blind bool
 
+	// ChargeGone says that what was taken for a request whose context ends before it
+	// passes stays taken, as at a door to strangers: who asks and leaves would otherwise
+	// ask for nothing. What was reserved goes back all the same.
+	ChargeGone bool
+
 	// Observe, if not nil, is told what became of a request, once for each policy
 	// that it fell under; see [Unsettled] for the exception. It is called before Enter
 	// returns and has to be quick. It does not keep a.
@@ -90,8 +95,9 @@ func New(store weir.Store, set *policy.Set, c Config) (*Gate, error) {
 // returns one of Admitted, Denied, FailedOpen and FailedClosed. A request under no
 // policy is Admitted. The caller that passes calls p.Exit once it is done, if
 // p.Holds. A queue's delay has passed when Enter returns. If ctx ends first, the
-// outcome is FailedClosed, p.Err is its cause, and nothing stays taken that the store
-// can give back. Of a request that does not pass nothing is held.
+// outcome is FailedClosed, p.Err is its cause, and nothing stays taken that its limits
+// can give back, unless Config.ChargeGone says otherwise. A request that does not pass
+// holds nothing.
 //
 // p.Asks, p.Decisions and what they hold are good until p is used again.
 func (g *Gate) Enter(ctx context.Context, a policy.Attributes, p *Pass) Outcome {
@@ -141,8 +147,7 @@ func (g *Gate) enter(p *Pass) {
 	}
 	switch {
 	case p.outcome == FailedClosed && p.ctx.Err() != nil:
-		g.giveBack(p, p.q.Asks)
-		clear(p.ds)
+		g.leave(p, p.q.Asks)
 	case p.held == nil:
 	case g.c.Blind && admitted:
 		p.held.cancel()

@@ -13,9 +13,9 @@ import (
 // inTurn is decide for requests that their policies may hold back. Of those that wait
 // for one key the first asks the store, and the others queue behind it. A request that
 // is denied for another key than the one it waited for queues there, at the end. Who is
-// gone already asks for nothing.
+// gone already asks for nothing, if asking is free.
 func (g *Gate) inTurn(p *Pass, asks []policy.Ask) (Outcome, error) {
-	if p.ctx.Err() != nil {
+	if !g.c.ChargeGone && p.ctx.Err() != nil {
 		return FailedClosed, context.Cause(p.ctx)
 	}
 	if !g.waits {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -21,27 +22,29 @@ const (
 	retryUndecided = time.Second
 )
 
-// describe sets the fields about what was decided of asks, and fills in.items.
-func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, asks []policy.Ask, outcome Outcome) {
+// describe sets the fields about what was decided, and fills in.items.
+func (m *Middleware) describe(w http.ResponseWriter, in *inquiry) {
 	in.items = in.items[:0]
 	var degraded weir.Degraded
-	switch outcome {
-	case FailedOpen:
+	switch in.pass.Outcome() {
+	case gate.FailedOpen:
 		degraded = weir.FailedOpen
-	case FailedClosed:
+	case gate.FailedClosed:
 		degraded = weir.FailedClosed
 	default:
-		for _, a := range asks {
-			for i, d := range in.ds[a.From:a.To] {
+		asks := in.pass.Asks()
+		for i := range asks {
+			ds := in.pass.Decisions(&asks[i])
+			for j, d := range ds {
 				if d.Degraded != "" && degraded != weir.FailedLocal {
 					degraded = d.Degraded
 				}
 				if d.Limit.IsZero() {
 					continue // let through undecided
 				}
-				name := a.Policy.Name()
-				if a.To-a.From > 1 {
-					name += "/" + strconv.Itoa(i+1)
+				name := asks[i].Policy.Name()
+				if len(ds) > 1 {
+					name += "/" + strconv.Itoa(j+1)
 				}
 				in.items = append(in.items, Item{name, d})
 			}
@@ -53,25 +56,11 @@ func (m *Middleware) describe(w http.ResponseWriter, in *inquiry, asks []policy.
 	}
 }
 
-// denier is the one of denied asks that holds back longest, and for how long.
-func (in *inquiry) denier(asks []policy.Ask) (by *policy.Ask, retry time.Duration) {
-	by, retry = &asks[0], -1
-	for i := range asks {
-		for _, d := range in.ds[asks[i].From:asks[i].To] {
-			if !d.OK && d.RetryAfter > retry {
-				by, retry = &asks[i], d.RetryAfter
-			}
-		}
-	}
-	return by, retry
-}
-
 // deny answers a request that was denied, as the policy says that holds it back
 // longest. A redirect has no Retry-After, which would be the time until the client
 // may follow it.
-func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, asks []policy.Ask) {
-	by, retry := in.denier(asks)
-	h, c := w.Header(), by.Policy.Config().OnDenied
+func (m *Middleware) deny(w http.ResponseWriter, in *inquiry) {
+	h, c := w.Header(), in.pass.Denier().Config().OnDenied
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
@@ -80,9 +69,9 @@ func (m *Middleware) deny(w http.ResponseWriter, in *inquiry, asks []policy.Ask)
 		h.Set("Location", c.Redirect)
 		m.answer(w, c.Status, "", nil, weir.Never)
 	case c.Body == policy.ProblemJSON:
-		m.answer(w, c.Status, problemType, problem(c.Status, in.items), retry)
+		m.answer(w, c.Status, problemType, problem(c.Status, in.items), in.pass.Decision().RetryAfter)
 	default:
-		m.answer(w, c.Status, c.ContentType, []byte(c.Body), retry)
+		m.answer(w, c.Status, c.ContentType, []byte(c.Body), in.pass.Decision().RetryAfter)
 	}
 }
 

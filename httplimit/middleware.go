@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -53,8 +54,8 @@ type Config struct {
 
 // The defaults of a Config.
 const (
-	DefaultMaxWaiting = 1024
-	DefaultSettleTTL  = 10 * time.Minute
+	DefaultMaxWaiting = gate.DefaultMaxWaiting
+	DefaultSettleTTL  = gate.DefaultSettleTTL
 )
 
 // DegradedField is the response field that says how a request was decided without
@@ -63,30 +64,16 @@ const DegradedField = "Weir-Degraded"
 
 // A Middleware limits requests. It is immutable and safe for concurrent use.
 type Middleware struct {
-	store   weir.Store
-	set     *policy.Set
-	c       Config
-	room    room
-	waits   bool      // a policy holds denied requests back
-	settles bool      // a policy counts by the response
-	counts  bool      // a policy counts what is denied
-	pool    sync.Pool // of *inquiry
+	gate *gate.Gate
+	c    Config
+	pool sync.Pool // of *inquiry
 }
 
 // New makes a middleware that asks store about the policies of set. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
-	switch {
-	case store == nil:
-		return nil, fmt.Errorf("httplimit: store: %w: want a store, got nil", weir.ErrInvalid)
-	case set == nil:
-		return nil, fmt.Errorf("httplimit: policies: %w: want a set, got nil", weir.ErrInvalid)
-	case c.RetryJitter < 0 || c.RetryJitter > time.Hour:
+	if c.RetryJitter < 0 || c.RetryJitter > time.Hour {
 		return nil, fmt.Errorf("httplimit: retry jitter %v: %w: want 0 to 1h", c.RetryJitter, weir.ErrInvalid)
-	case c.MaxWaiting < 0:
-		return nil, fmt.Errorf("httplimit: max waiting %d: %w: want 0 or more", c.MaxWaiting, weir.ErrInvalid)
-	case c.SettleTTL != 0 && (c.SettleTTL < time.Second || c.SettleTTL > weir.MaxTTL):
-		return nil, fmt.Errorf("httplimit: settle ttl %v: %w: want 0, or 1s to %v", c.SettleTTL, weir.ErrInvalid, weir.MaxTTL)
 	}
 	if err := errors.Join(c.Fields.check(), c.Client.check()); err != nil {
 		return nil, err
@@ -94,24 +81,16 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
-	if c.SettleTTL == 0 {
-		c.SettleTTL = DefaultSettleTTL
+	gc := gate.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Blind: c.Blind, ChargeGone: true}
+	if observe := c.Observe; observe != nil {
+		gc.Observe = func(_ context.Context, a policy.Attributes, e gate.Event) { observe(a.(*attributes).r, e) }
 	}
-	if c.MaxWaiting == 0 {
-		c.MaxWaiting = DefaultMaxWaiting
+	g, err := gate.New(store, set, gc)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	m := &Middleware{store: store, set: set, c: c}
-	m.room.most = c.MaxWaiting
+	m := &Middleware{gate: g, c: c}
 	m.pool.New = func() any { return new(inquiry) }
-	for _, p := range set.Policies() {
-		pc := p.Config()
-		if pc.OnStoreError == policy.Local && c.Local == nil {
-			return nil, fmt.Errorf("httplimit: local: %w: policy %s is decided by it when the store makes no decision: want a store, got nil", weir.ErrInvalid, p.Name())
-		}
-		m.waits = m.waits || pc.OnDenied.Wait > 0
-		m.counts = m.counts || pc.Count == policy.CountAll
-		m.settles = m.settles || !c.Blind && byResponse(&pc)
-	}
 	return m, nil
 }
 
@@ -122,100 +101,65 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 // gets a copy of the request that accepts no encoding.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admitted, held := m.admit(w, r)
-		switch {
-		case admitted && held != nil:
-			m.serve(next, w, r, held)
+		switch admitted, in := m.admit(w, r); {
+		case in != nil:
+			m.serve(next, w, r, in)
 		case admitted:
 			next.ServeHTTP(w, r)
-		case held != nil:
-			held.cancel()
 		}
 	})
 }
 
-// An inquiry is the questions of one request and their answers. It is used again:
-// what outlives the decision keeps copies.
+// An inquiry is the questions of one request and their answers. It is used again.
 type inquiry struct {
 	attributes attributes
-	q          policy.Questions
-	enforced   int // of q.Requests
-	ds         []weir.Decision
+	pass       gate.Pass
 	items      []Item
 	text       []byte
-	held       *holds
 }
 
-// admit decides about r. If it does not admit r it has answered. What r holds, if
-// anything, is given back by the caller in either case.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *holds) {
+// admit decides about r. If it does not admit r it has answered. If r holds something,
+// that is in held, and settled by the caller.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *inquiry) {
 	in := m.pool.Get().(*inquiry)
-	returned := false
+	decided := false
 	defer func() {
-		if !returned && in.held != nil {
-			in.held.cancel() // an Observe that panics keeps nothing
+		if !decided {
+			in.pass.Cancel() // a ResponseWriter that panics keeps nothing
 		}
-		in.attributes, in.held = attributes{}, nil
-		m.pool.Put(in)
+		if held == nil {
+			m.recycle(in)
+		}
 	}()
-	admitted = m.judge(w, r, in)
-	returned = true
-	return admitted, in.held
-}
-
-// judge is admit, with what r holds in in.held.
-func (m *Middleware) judge(w http.ResponseWriter, r *http.Request, in *inquiry) bool {
 	in.attributes = attributes{r: r, client: &m.c.Client}
-	in.enforced = m.set.Ask(&in.q, &in.attributes)
-	if n := len(in.q.Requests); cap(in.ds) < n {
-		in.ds = make([]weir.Decision, n)
-	} else {
-		in.ds = in.ds[:n]
-	}
-	n := 0
-	for n < len(in.q.Asks) && !in.shadow(&in.q.Asks[n]) {
-		n++
-	}
-	asks, shadows := in.q.Asks[:n], in.q.Asks[n:]
-	admitted, delay := true, time.Duration(0)
-	if n > 0 {
-		admitted = m.enforce(w, r, in, asks)
-		delay = weir.Combine(in.ds[:in.enforced]).Delay
-	}
-	for i := range shadows {
-		if admitted || shadows[i].Always {
-			m.try(r, in, shadows[i:i+1], admitted)
-		}
-	}
-	if !admitted {
-		return false
-	}
-	if _, err := pause(r.Context(), nil, delay); err != nil {
+	outcome := m.gate.Enter(r.Context(), &in.attributes, &in.pass)
+	m.describe(w, in)
+	switch {
+	case outcome == gate.Denied:
+		m.deny(w, in)
+	case outcome == gate.FailedClosed:
 		m.refuse(w)
-		return false
+	case in.pass.Holds():
+		held = in
 	}
-	return true
+	decided = true
+	return outcome.Passes(), held
 }
 
-// pause waits for turn, which never comes if it is nil, but no longer than d. It
-// reports whether turn came. An error is the cause of the end of ctx.
-func pause(ctx context.Context, turn <-chan struct{}, d time.Duration) (came bool, err error) {
-	select {
-	case <-turn:
-		return true, nil
-	default:
-	}
-	if d <= 0 {
-		return false, nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-turn:
-		return true, nil
-	case <-t.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
+// recycle lets go of what in knows of its request, which is over for the gate.
+func (m *Middleware) recycle(in *inquiry) {
+	in.pass.Exit(gate.Result{})
+	in.attributes = attributes{}
+	m.pool.Put(in)
+}
+
+// serve lets r through to next, and settles what it holds by the response.
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, in *inquiry) {
+	res, panicked := &response{ResponseWriter: w}, true
+	defer func() {
+		in.pass.Exit(res.result(panicked, r.Context().Err() != nil))
+		m.recycle(in)
+	}()
+	next.ServeHTTP(res.watch(r, &in.pass))
+	panicked = false
 }

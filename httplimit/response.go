@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -22,13 +23,13 @@ type response struct {
 	body    *body           // nil if nobody reads it
 }
 
-// watch is what a handler gets, so that w knows afterwards what tokens are settled by.
-// If that is no more than a header, it gets what the server gave.
-func (w *response) watch(r *http.Request, tokens []hold) (http.ResponseWriter, *http.Request) {
+// watch is what a handler gets, so that w knows afterwards what p is settled by. If that
+// is no more than a header, it gets what the server gave.
+func (w *response) watch(r *http.Request, p *gate.Pass) (http.ResponseWriter, *http.Request) {
 	status := false
-	for i := range tokens {
-		c := tokens[i].policy.Config()
-		status = status || byStatus(&c)
+	for one := range p.Settles() {
+		c := one.Config()
+		status = status || c.Count == policy.CountFailures || c.Count == policy.CountSuccesses
 		if c.Settle.JSON != "" {
 			w.members = append(w.members, member{path: c.Settle.JSON})
 		}
@@ -66,6 +67,12 @@ func (w *response) begin(status int) {
 	}
 }
 
+// result is what became of the request.
+func (w *response) result(panicked, gone bool) gate.Result {
+	status, unheard := w.end(panicked, gone)
+	return gate.Result{Status: status, Unheard: unheard, Tells: w.tells}
+}
+
 // end is the status that counts, and whether none does. A handler that panicked has
 // failed, unless its client had gone away while it answered.
 func (w *response) end(panicked, gone bool) (status int, unheard bool) {
@@ -82,7 +89,7 @@ func (w *response) end(panicked, gone bool) (status int, unheard bool) {
 }
 
 // tells is the number that s finds in the answer.
-func (w *response) tells(s *policy.Settle) (n int64, ok bool) {
+func (w *response) tells(s policy.Settle) (n int64, ok bool) {
 	if s.Header != "" {
 		return headerTells(w.Header(), s.Header)
 	}
