@@ -1,0 +1,243 @@
+package directive
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// Comments are the comments of a file that begin as a directive does, good or not.
+func Comments(file *ast.File) (found []*ast.Comment) {
+	for _, g := range file.Comments {
+		for _, c := range g.List {
+			if strings.HasPrefix(c.Text, Prefix) || almost(c.Text) {
+				found = append(found, c)
+			}
+		}
+	}
+	return found
+}
+
+// almost reports whether a comment looks like a directive that was meant: one after a
+// space or in /* */. Prose that begins with the word is none.
+func almost(text string) bool {
+	body, ok := strings.CutPrefix(strings.TrimLeft(text[2:], " \t"), strings.TrimPrefix(Prefix, "//"))
+	if !ok {
+		return false
+	}
+	body = strings.TrimSpace(strings.TrimSuffix(body, "*/"))
+	return body == "" || strings.Contains(strings.Fields(body)[0], "=")
+}
+
+// file finds the directives of a file and what they stand on.
+func (f *finder) file(file *ast.File) {
+	used := map[*ast.Comment]bool{}
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			f.function(decl, used)
+		case *ast.GenDecl:
+			f.decl(decl, used)
+		}
+	}
+	for _, c := range Comments(file) {
+		if used[c] {
+			continue
+		}
+		if !strings.HasPrefix(c.Text, Prefix) {
+			f.faultf(c.Slash, "%q is no directive: want %s at the beginning of the comment, without a space", first(c.Text), Prefix)
+			continue
+		}
+		f.faultf(c.Slash, "%s: want it in the doc comment of a function, a method, an interface or a method of one; it stands %s", Prefix, where(file, c))
+	}
+}
+
+func first(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if i := strings.Index(text, "weir:limit"); i >= 0 {
+		return text[:i+len("weir:limit")]
+	}
+	return text
+}
+
+// where says what a misplaced comment stands on.
+func where(file *ast.File, c *ast.Comment) string {
+	for _, decl := range file.Decls {
+		doc := docOf(decl)
+		at := c.Slash >= decl.Pos() && c.Slash < decl.End() || doc != nil && c.Slash >= doc.Pos() && c.Slash < doc.End()
+		if !at {
+			continue
+		}
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			return "inside function " + decl.Name.Name
+		case *ast.GenDecl:
+			return "on " + declared(decl)
+		}
+	}
+	return "on nothing"
+}
+
+// declared says what a declaration is.
+func declared(decl *ast.GenDecl) string {
+	switch decl.Tok {
+	case token.IMPORT:
+		return "an import"
+	case token.TYPE:
+		if spec, ok := decl.Specs[0].(*ast.TypeSpec); ok && len(decl.Specs) == 1 {
+			if _, ok := spec.Type.(*ast.InterfaceType); ok {
+				return "something of interface " + spec.Name.Name + " that is no method"
+			}
+			return "type " + spec.Name.Name + ", which is no interface"
+		}
+		return "types"
+	case token.CONST:
+		return "a constant"
+	}
+	return "a variable"
+}
+
+func docOf(decl ast.Decl) *ast.CommentGroup {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		return decl.Doc
+	case *ast.GenDecl:
+		return decl.Doc
+	}
+	return nil
+}
+
+// directive reads that of a doc comment; nil if there is none, or none that is good.
+func (f *finder) directive(doc *ast.CommentGroup, used map[*ast.Comment]bool) (*Directive, token.Pos) {
+	var found *Directive
+	var pos token.Pos
+	if doc == nil {
+		return nil, pos
+	}
+	for _, c := range doc.List {
+		text, ok := strings.CutPrefix(c.Text, Prefix)
+		if !ok {
+			continue
+		}
+		used[c] = true
+		if text != "" && text[0] != ' ' && text[0] != '\t' && text[0] != '\r' {
+			f.faultf(c.Slash, "unknown directive %s: want %s", strings.Fields(c.Text)[0], Prefix)
+			continue
+		}
+		if pos.IsValid() {
+			f.faultf(c.Slash, "second %s on one function: want one, with all limits in it, as in limit=\"10/s, 1000/h\"", Prefix)
+			continue
+		}
+		pos = c.Slash
+		d, err := Parse(text)
+		if err != nil {
+			e := err.(*Error)
+			f.faultf(c.Slash+token.Pos(len(Prefix)+e.At), "%s", e.Message)
+			continue
+		}
+		found = d
+	}
+	return found, pos
+}
+
+func (f *finder) function(decl *ast.FuncDecl, used map[*ast.Comment]bool) {
+	d, pos := f.directive(decl.Doc, used)
+	if d == nil {
+		return
+	}
+	fn, ok := f.info.Defs[decl.Name].(*types.Func)
+	if !ok {
+		if decl.Recv == nil && decl.Name.Name == "init" {
+			f.faultf(pos, "function init: want a function that is called by others; Go calls init itself")
+			return
+		}
+		f.faultf(pos, "function %s: want a function whose types are known", decl.Name.Name)
+		return
+	}
+	s := &Site{Directive: d, Pos: pos, Func: fn, Decl: decl}
+	if recv := fn.Signature().Recv(); recv != nil {
+		t := types.Unalias(recv.Type())
+		if p, ok := t.(*types.Pointer); ok {
+			t = types.Unalias(p.Elem())
+		}
+		n, ok := t.(*types.Named)
+		if !ok {
+			f.faultf(pos, "method %s: want a method whose receiver is known", fn.Name())
+			return
+		}
+		s.Recv = n.Obj()
+	}
+	f.site(s)
+}
+
+// decl looks at the interfaces of a declaration.
+func (f *finder) decl(decl *ast.GenDecl, used map[*ast.Comment]bool) {
+	if decl.Tok != token.TYPE {
+		return
+	}
+	for _, spec := range decl.Specs {
+		spec := spec.(*ast.TypeSpec)
+		it, ok := spec.Type.(*ast.InterfaceType)
+		doc := spec.Doc
+		if doc == nil && len(decl.Specs) == 1 {
+			doc = decl.Doc
+		}
+		if !ok {
+			continue
+		}
+		d, pos := f.directive(doc, used)
+		f.iface(spec, it, d, pos, used)
+	}
+}
+
+// iface finds the methods of an interface that a directive limits: of its own, or d.
+func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, pos token.Pos, used map[*ast.Comment]bool) {
+	type own struct {
+		d   *Directive
+		pos token.Pos
+	}
+	methods := map[string]own{}
+	at := pos
+	for _, field := range it.Methods.List {
+		if _, ok := field.Type.(*ast.FuncType); !ok || len(field.Names) != 1 {
+			continue
+		}
+		md, mpos := f.directive(field.Doc, used)
+		if mpos.IsValid() {
+			methods[field.Names[0].Name] = own{md, mpos}
+			if !at.IsValid() {
+				at = mpos
+			}
+		}
+	}
+	if !at.IsValid() {
+		return
+	}
+	obj, _ := f.info.Defs[spec.Name].(*types.TypeName)
+	if obj == nil || obj.Parent() != f.pkg.Scope() {
+		f.faultf(at, "interface %s: want one whose methods are known", spec.Name.Name)
+		return
+	}
+	set, ok := obj.Type().Underlying().(*types.Interface)
+	switch {
+	case obj.IsAlias():
+		f.faultf(at, "interface %s: want a type, not an alias of one", obj.Name())
+		return
+	case !ok || !set.IsMethodSet():
+		f.faultf(at, "interface %s: want one of methods alone; nothing can stand in for a constraint", obj.Name())
+		return
+	case set.NumMethods() == 0:
+		f.faultf(at, "interface %s: want one with methods", obj.Name())
+		return
+	}
+	for fn := range set.Methods() {
+		m, ok := methods[fn.Name()]
+		if !ok {
+			m = own{d, pos}
+		}
+		if m.d != nil {
+			f.site(&Site{Directive: m.d, Pos: m.pos, Func: fn, Recv: obj, Interface: obj})
+		}
+	}
+}

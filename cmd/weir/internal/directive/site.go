@@ -1,0 +1,216 @@
+package directive
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+
+	"github.com/floodweir/weir"
+)
+
+// A Site is a function, a method or a method of an interface that a directive limits. A
+// directive on an interface is a Site for each of its methods, but those with a directive
+// of their own.
+type Site struct {
+	Directive *Directive
+	Pos       token.Pos // of the directive
+	Func      *types.Func
+	Decl      *ast.FuncDecl   // nil for a method of an interface
+	Recv      *types.TypeName // the type that Func is a method of; nil for a function
+	Interface *types.TypeName // Recv if it is an interface
+
+	Name   string       // "" if the directive has none: see wrapper.GuardName
+	Limits []weir.Limit // 100 in 60 seconds, guard.DefaultLimit, if the directive has none
+
+	Key     []KeyExpr
+	Cost    int64 // what a call costs, unless CostOf is set
+	CostOf  int   // the index of the parameter that is the cost; -1 if there is none
+	Context Context
+
+	Fallback *Link // of fallback
+	Degrade  *Link // of degrade
+	OnError  []Link
+}
+
+// A KeyExpr is a parameter, or a field of one.
+type KeyExpr struct {
+	Param int      // its index among the parameters
+	Path  []string // the fields, from the outermost
+	Type  types.Type
+}
+
+// A Context says where the context of a call is to be had.
+type Context struct {
+	Param  int  // the index of the parameter; -1 if there is none
+	Method bool // that its method Context returns it, as that of *http.Request does
+}
+
+// A Link is what answers instead of a function.
+type Link struct {
+	Object   types.Object // a function, a variable or a constant
+	Method   bool         // of Recv
+	Value    bool         // it is the answer; otherwise it is called
+	Params   bool         // it takes the parameters of the function
+	Err      bool         // it takes an error behind them
+	Variadic bool         // the last of the parameters is spread
+	Generic  bool         // it has the type parameters of the function
+}
+
+// A Fault is a directive that cannot be followed, and why.
+type Fault struct {
+	Pos     token.Pos
+	Message string
+}
+
+// Function names the function for people: "example.com/shop.(*Service).GetID".
+func (s *Site) Function() string {
+	if s.Recv == nil {
+		return s.Func.Pkg().Path() + "." + s.Func.Name()
+	}
+	path := s.Recv.Pkg().Path()
+	if s.Pointer() {
+		return path + ".(*" + s.Recv.Name() + ")." + s.Func.Name()
+	}
+	return path + "." + s.Recv.Name() + "." + s.Func.Name()
+}
+
+// Pointer reports whether the receiver is a pointer.
+func (s *Site) Pointer() bool {
+	if s.Recv == nil || s.Interface != nil {
+		return false
+	}
+	_, ok := types.Unalias(s.Func.Signature().Recv().Type()).(*types.Pointer)
+	return ok
+}
+
+// Failing reports whether the last result of the function is an error.
+func (s *Site) Failing() bool { return failing(s.Func.Signature()) }
+
+func failing(sig *types.Signature) bool {
+	r := sig.Results()
+	return r.Len() > 0 && types.Identical(r.At(r.Len()-1).Type(), types.Universe.Lookup("error").Type())
+}
+
+// finder finds the sites of one package.
+type finder struct {
+	fset   *token.FileSet
+	pkg    *types.Package
+	info   *types.Info
+	linked map[string]bool // functions that the linker knows by another name
+	sites  []*Site
+	faults []Fault
+}
+
+// Find finds the directives of a package. It needs the types of what is declared on the
+// top level, not those of what is in functions. Sites and faults are in the order of
+// files.
+func Find(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) (sites []*Site, faults []Fault) {
+	f := &finder{fset: fset, pkg: pkg, info: info, linked: map[string]bool{}}
+	for _, file := range files {
+		f.linknames(file)
+	}
+	for _, file := range files {
+		f.file(file)
+	}
+	slices.SortStableFunc(f.sites, func(a, b *Site) int { return cmp.Compare(a.Pos, b.Pos) })
+	f.faults = append(f.faults, Clashes(fset, f.sites)...)
+	slices.SortStableFunc(f.faults, func(a, b Fault) int { return cmp.Compare(a.Pos, b.Pos) })
+	return f.sites, f.faults
+}
+
+func (f *finder) faultf(pos token.Pos, format string, args ...any) {
+	f.faults = append(f.faults, Fault{pos, fmt.Sprintf(format, args...)})
+}
+
+// Clashes are the sites that have the name of an earlier one and other limits.
+func Clashes(fset *token.FileSet, sites []*Site) (faults []Fault) {
+	first := map[string]*Site{}
+	for _, s := range sites {
+		o := first[s.Name]
+		if s.Name == "" {
+			continue
+		}
+		if o == nil {
+			first[s.Name] = s
+			continue
+		}
+		if a, b := text(o.Limits), text(s.Limits); a != b {
+			at := fset.Position(o.Pos)
+			faults = append(faults, Fault{s.at(s.Directive.Name), fmt.Sprintf(
+				"name %q: has the limit %s at %s:%d and %s here; want the same, as guards of one name share their buckets, or another name",
+				s.Name, a, base(at.Filename), at.Line, b)})
+		}
+	}
+	return faults
+}
+
+func base(file string) string { return file[strings.LastIndexAny(file, `/\`)+1:] }
+
+func text(limits []weir.Limit) string {
+	var all []string
+	for _, l := range limits {
+		all = append(all, l.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// at is where a value stands; the directive if it is absent.
+func (s *Site) at(v Value) token.Pos { return place(s.Pos, v) }
+
+func place(directive token.Pos, v Value) token.Pos {
+	if !v.Set {
+		return directive
+	}
+	return directive + token.Pos(len(Prefix)+v.At)
+}
+
+// site checks a directive against a function.
+func (f *finder) site(s *Site) {
+	d, sig := s.Directive, s.Func.Signature()
+	s.Name, s.Limits, s.Cost, s.CostOf = d.Name.Text, d.Limits, 1, -1
+	if s.Limits == nil {
+		s.Limits = []weir.Limit{byDefault()}
+	}
+	before := len(f.faults)
+	f.limitable(s)
+	s.Context = contextOf(sig)
+	f.key(s)
+	f.cost(s)
+	f.links(s)
+	if len(f.faults) == before {
+		f.sites = append(f.sites, s)
+	}
+}
+
+// limitable reports functions that nothing can stand in for.
+func (f *finder) limitable(s *Site) {
+	name, function := s.Func.Name(), s.Recv == nil
+	switch {
+	case name == "_":
+		f.faultf(s.Pos, "function _: want a function with a name")
+	case function && (name == "init" || name == "main" && f.pkg.Name() == "main"):
+		f.faultf(s.Pos, "function %s: want a function that is called by others; Go calls %s itself", name, name)
+	case s.Decl != nil && s.Decl.Body == nil:
+		f.faultf(s.Pos, "function %s: want a function with a body", name)
+	case f.linked[name] && function:
+		f.faultf(s.Pos, "function %s: want a function without //go:linkname or //export, by which others would call it past the limit", name)
+	case strings.Contains(types.TypeString(s.Func.Signature(), nil), "_Ctype_"):
+		f.faultf(s.Pos, "function %s: want a function whose types are not those of cgo", name)
+	}
+}
+
+// linknames notes what the linker is told.
+func (f *finder) linknames(file *ast.File) {
+	for _, g := range file.Comments {
+		for _, c := range g.List {
+			words := strings.Fields(c.Text)
+			if len(words) > 1 && (words[0] == "//go:linkname" || words[0] == "//export") {
+				f.linked[words[1]] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package wrapper
+
+import (
+	"fmt"
+	"go/types"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The packages that the code may need.
+const (
+	weirPath  = "github.com/floodweir/weir"
+	guardPath = "github.com/floodweir/weir/guard"
+)
+
+// A File is a source file of one package that code is written for: it knows the imports
+// that the code needs.
+type File struct {
+	pkg   *types.Package
+	names map[string]string // of imports, by path
+	taken map[string]bool   // names that imports have
+}
+
+// NewFile is a file of a package that imports nothing yet.
+func NewFile(pkg *types.Package) *File {
+	return &File{pkg: pkg, names: map[string]string{}, taken: map[string]bool{}}
+}
+
+// Import is the name of a package in the file, which imports it from now on. It is name
+// unless the file or the package has another use for that.
+func (f *File) Import(path, name string) string {
+	if n, ok := f.names[path]; ok {
+		return n
+	}
+	n := unique(name, func(n string) bool { return f.taken[n] || f.pkg.Scope().Lookup(n) != nil })
+	f.names[path], f.taken[n] = n, true
+	return n
+}
+
+// Type is a type as the file writes it.
+func (f *File) Type(t types.Type) string {
+	return types.TypeString(t, func(p *types.Package) string {
+		if p.Path() == f.pkg.Path() {
+			return ""
+		}
+		return f.Import(p.Path(), p.Name())
+	})
+}
+
+// Imports are the import declarations of the file: those that the code written so far
+// needs, the standard library's first.
+func (f *File) Imports() string {
+	var std, others []string
+	for p, name := range f.names {
+		line := fmt.Sprintf("%q", p)
+		if name != path.Base(p) {
+			line = name + " " + line
+		}
+		if head, _, _ := strings.Cut(p, "/"); strings.Contains(head, ".") {
+			others = append(others, line)
+		} else {
+			std = append(std, line)
+		}
+	}
+	if len(f.names) == 0 {
+		return ""
+	}
+	byPath := func(a, b string) int { return strings.Compare(a[strings.Index(a, `"`):], b[strings.Index(b, `"`):]) }
+	slices.SortFunc(std, byPath)
+	slices.SortFunc(others, byPath)
+	var b strings.Builder
+	b.WriteString("import (\n")
+	for _, line := range std {
+		b.WriteString("\t" + line + "\n")
+	}
+	if len(std) > 0 && len(others) > 0 {
+		b.WriteString("\n")
+	}
+	for _, line := range others {
+		b.WriteString("\t" + line + "\n")
+	}
+	b.WriteString(")\n\n")
+	return b.String()
+}
+
+// unique is name, or name with a number that makes it free.
+func unique(name string, taken func(string) bool) string {
+	n := name
+	for i := 2; taken(n); i++ {
+		n = fmt.Sprint(name, i)
+	}
+	return n
+}
