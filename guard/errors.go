@@ -1,7 +1,10 @@
 package guard
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/floodweir/weir"
 )
@@ -10,7 +13,16 @@ import (
 var ErrDenied = errors.New("guard: denied")
 
 // Next is what a link of an error chain returns to pass on to the one after it.
-var Next = errors.New("guard: next")
+var Next = errors.New("guard: next") //nolint:staticcheck // an instruction, read as guard.Next, and not a failure
+
+// errUnfinished ends a call that panicked, or whose goroutine did.
+var errUnfinished = errors.New("guard: the call did not return")
+
+// The messages of a Point that has none.
+const (
+	limited = "rate limit exceeded"
+	refused = "call refused" // by a Ward
+)
 
 // Denied says that a call was refused. It wraps ErrDenied and Cause.
 type Denied struct {
@@ -21,27 +33,71 @@ type Denied struct {
 }
 
 // Error is the message, and when to come again if that is known: "rate limit exceeded:
-// getId: retry after 3s".
-func (d *Denied) Error() string { panic("soon") }
+// getId: retry after 3s". What is longer than a millisecond is rounded up to one. Of a
+// Ward it is the message and what the Ward said: "call refused: getId: breaker: open".
+func (d *Denied) Error() string {
+	text := d.Message + ": " + d.Name
+	switch retry := d.Decision.RetryAfter; {
+	case d.Cause != nil:
+		return text + ": " + d.Cause.Error()
+	case retry == weir.Never:
+		return text + ": costs more than the limit ever has"
+	case retry > time.Millisecond:
+		whole := retry.Truncate(time.Millisecond)
+		if whole < retry {
+			whole += time.Millisecond
+		}
+		return text + ": retry after " + whole.String()
+	case retry > 0:
+		return text + ": retry after " + retry.String()
+	}
+	return text
+}
 
 // Unwrap is ErrDenied and Cause.
-func (d *Denied) Unwrap() []error { panic("soon") }
+func (d *Denied) Unwrap() []error {
+	if d.Cause == nil {
+		return []error{ErrDenied}
+	}
+	return []error{ErrDenied, d.Cause}
+}
 
-// Undecided says that the store made no decision. It wraps Err. A guard whose
-// Point.Answered is set returns it for calls that its rule lets through, too, so that
-// whoever answers instead of the store is asked before: LetsThrough is then true, and the
-// call may go on if nobody does.
+// Undecided says that the store made no decision, or that the context of the call ended
+// before it did. It wraps Err. A guard whose Point.Answered is set returns it for calls
+// that its rule lets through, too, so that whoever answers instead of the store is asked
+// before: LetsThrough is then true, and the call may go on if nobody does.
 type Undecided struct {
 	Name        string
 	LetsThrough bool
 	Err         error
+
+	guard *Guard // of one that lets through
+	key   string
 }
 
 // Error is "guard: getId: no decision: …".
-func (u *Undecided) Error() string { panic("soon") }
+func (u *Undecided) Error() string { return fmt.Sprintf("guard: %s: no decision: %v", u.Name, u.Err) }
 
 // Unwrap is Err.
-func (u *Undecided) Unwrap() error { panic("soon") }
+func (u *Undecided) Unwrap() error { return u.Err }
+
+// Enter lets a call go on for which nobody else has answered. What has a say beside the
+// limits is asked: an error is u if u does not let the call through, or a *Denied of a
+// Ward. A call that goes on without Enter is neither counted nor asked about.
+func (u *Undecided) Enter(ctx context.Context) (*Entry, error) {
+	if !u.LetsThrough || u.guard == nil {
+		return nil, u
+	}
+	e := u.guard.newEntry(ctx)
+	e.decision.Degraded = weir.FailedOpen
+	if err := u.guard.askWards(e, u.guard.place.ruling.Load(), u.key); err != nil {
+		return nil, err
+	}
+	return e.begin(), nil
+}
 
 // LetsThrough reports whether err is an *Undecided whose rule lets the call through.
-func LetsThrough(err error) bool { panic("soon") }
+func LetsThrough(err error) bool {
+	var u *Undecided
+	return errors.As(err, &u) && u.LetsThrough
+}

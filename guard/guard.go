@@ -2,36 +2,156 @@ package guard
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
 )
 
 // A Guard asks about one place. It is safe for concurrent use.
-type Guard struct{}
+type Guard struct {
+	registry *Registry
+	place    *place
+	point    *Point
+	count    counters
+}
 
-// Guard makes a guard of a place. An error wraps weir.ErrInvalid.
-func (r *Registry) Guard(p Point) (*Guard, error) { panic("soon") }
+// counters are how a guard does.
+type counters struct {
+	passed, denied, undecided, failed, running, busy atomic.Int64
+}
 
-// MustGuard is Guard for limits that the program text holds: it panics on an error.
-func (r *Registry) MustGuard(p Point) *Guard { panic("soon") }
-
-// Key joins what names who is limited into one key. A single part is its text;
-// several are joined by commas, with a backslash before every comma and backslash in
-// them.
-func Key(parts ...any) string { panic("soon") }
-
-// Name is the name of the guard of a function unless it has one: the import path, the
-// receiver's type and the function, joined by dots, in the form of policy.Config.Name.
-// What does not fit is cut at its beginning and told apart by a hash.
-func Name(path, receiver, function string) string { panic("soon") }
+// A visit is a call at a gate. It is used again.
+type visit struct {
+	call call
+	pass gate.Pass
+}
 
 // Enter asks whether a call may go through for key, and waits if the rule says so; an
 // empty key is one for all. An error is a *Denied or a *Undecided, or wraps
 // weir.ErrInvalid. Otherwise the caller exits the entry when the call is done.
-func (g *Guard) Enter(ctx context.Context, key string) (*Entry, error) { panic("soon") }
+func (g *Guard) Enter(ctx context.Context, key string) (*Entry, error) {
+	return g.EnterN(ctx, key, 1)
+}
 
-// EnterN is Enter at a cost of n tokens of every limit.
-func (g *Guard) EnterN(ctx context.Context, key string, n int64) (*Entry, error) { panic("soon") }
+// EnterN is Enter at a cost of n tokens of every limit, or of n times the cost that the
+// rule says. A cost of 0 asks and takes nothing.
+func (g *Guard) EnterN(ctx context.Context, key string, n int64) (*Entry, error) {
+	if g == nil {
+		return nil, errNil
+	}
+	return g.enter(ctx, key, n, g.point.Answered)
+}
+
+var errNil = fmt.Errorf("guard: %w: want a guard of Registry.Guard, got nil", weir.ErrInvalid)
+
+func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool) (*Entry, error) {
+	if n < 0 {
+		return nil, invalid(g.point.Name, "want a cost of 0 or more tokens, got %d", n)
+	}
+	e, now := g.newEntry(ctx), g.place.ruling.Load()
+	if now.gate != nil {
+		if err := g.ask(e, now, key, n, answered); err != nil {
+			return nil, err
+		}
+	}
+	if len(now.wards) > 0 {
+		if err := g.askWards(e, now, key); err != nil {
+			return nil, err
+		}
+	}
+	return e.begin(), nil
+}
+
+// ask asks the limits about a call.
+func (g *Guard) ask(e *Entry, now *ruling, key string, n int64, answered bool) error {
+	v := g.registry.visits.Get().(*visit)
+	v.call.set(key, n)
+	outcome := now.gate.Enter(e.ctx, &v.call, &v.pass)
+	if outcome.Passes() {
+		e.decision = v.pass.Decision()
+		e.decision.OK = true // also of a call under no limit
+	}
+	err := v.pass.Err()
+	if err != nil && (outcome == gate.FailedOpen || outcome == gate.FailedClosed) {
+		g.count.undecided.Add(1)
+	}
+	switch outcome {
+	case gate.Admitted:
+		err = nil
+	case gate.FailedOpen:
+		e.decision.Degraded = weir.FailedOpen
+		if err = g.undecided(err, answered, key); err != nil {
+			v.pass.Cancel()
+		}
+	case gate.Denied:
+		g.count.denied.Add(1)
+		err = &Denied{Name: g.point.Name, Message: g.message(limited), Decision: v.pass.Decision()}
+	default:
+		err = &Undecided{Name: g.point.Name, Err: err}
+	}
+	if err == nil && (v.pass.Holds() || len(now.wards) > 0) {
+		e.visit = v
+		return nil
+	}
+	g.leave(v, gate.Result{})
+	return err
+}
+
+// undecided is the error of a call that goes through undecided, or nil if nobody wants
+// to know.
+func (g *Guard) undecided(err error, answered bool, key string) error {
+	if !answered {
+		return nil
+	}
+	return &Undecided{Name: g.point.Name, LetsThrough: true, Err: err, guard: g, key: key}
+}
+
+// leave ends a visit.
+func (g *Guard) leave(v *visit, r gate.Result) {
+	v.pass.Exit(r)
+	v.call.set("", 1)
+	g.registry.visits.Put(v)
+}
+
+// errCalledOff ends a call with a Ward that let it through, after another refused it.
+var errCalledOff = fmt.Errorf("guard: refused by another ward: %w", context.Canceled)
+
+// askWards asks what has a say beside limits. If one refuses, e is over.
+func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
+	entered := false
+	defer func() {
+		if !entered {
+			e.callOff() // also of a Ward that panics
+		}
+	}()
+	for _, w := range now.wards {
+		exit, err := w.Enter(e.ctx, key)
+		if err != nil {
+			if e.ctx.Err() != nil && (errors.Is(err, e.ctx.Err()) || errors.Is(err, context.Cause(e.ctx))) {
+				g.count.undecided.Add(1)
+				return &Undecided{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.Name(), err)}
+			}
+			g.count.denied.Add(1)
+			return &Denied{Name: g.point.Name, Message: g.message(refused), Cause: fmt.Errorf("%s: %w", w.Name(), err)}
+		}
+		if exit != nil {
+			e.exits = append(e.exits, exit)
+		}
+	}
+	entered = true
+	return nil
+}
+
+// message is that of a Denied.
+func (g *Guard) message(otherwise string) string {
+	if g.point.Message != "" {
+		return g.point.Message
+	}
+	return otherwise
+}
 
 // Enter asks about a resource of the Default registry by name, with one key for all: code
 // that is not one function. What rules its name has are those of Config.Functions. A
@@ -42,22 +162,23 @@ func (g *Guard) EnterN(ctx context.Context, key string, n int64) (*Entry, error)
 //		return err
 //	}
 //	defer func() { e.Exit(err) }()
-func Enter(ctx context.Context, name string) (*Entry, error) { panic("soon") }
+func Enter(ctx context.Context, name string) (*Entry, error) {
+	return Default().Enter(ctx, name, "")
+}
 
-// Enter is as the function Enter, for this registry and for key.
-func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) { panic("soon") }
+// Enter is as the function Enter, for this registry and for key. The name has the form of
+// policy.Config.Name; that of a guard is limited as the guard. Of names without a rule
+// 10,000 are remembered: further ones are under the rule of the system alone, and Live
+// lists them together as "…".
+func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) {
+	g, err := r.resource(name)
+	if err != nil {
+		return nil, err
+	}
+	return g.enter(ctx, key, 1, false)
+}
 
-// An Entry is one call that went through. A nil Entry exits as well.
-type Entry struct{}
-
-// Exit ends the call with what it returned: the outcome is counted, its duration noted,
-// what it held given back. Exiting again does nothing. In a defer statement the argument
-// is what it is at that moment, so defer a function that calls it, or use Done.
-func (e *Entry) Exit(err error) {}
-
-// Done is Exit for a defer statement: with *err as it is at the end of the function, and
-// as failed if the function panics.
-func (e *Entry) Done(err *error) {}
-
-// Decision is how the call was let through.
-func (e *Entry) Decision() weir.Decision { panic("soon") }
+// newEntry is an entry of a call that has not begun.
+func (g *Guard) newEntry(ctx context.Context) *Entry {
+	return &Entry{guard: g, ctx: ctx, decision: weir.Decision{OK: true}}
+}

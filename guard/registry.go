@@ -1,205 +1,205 @@
 package guard
 
 import (
-	"context"
-	"net/http"
-	"time"
+	"fmt"
+	"sync"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
-// A Config says where the guards of a Registry keep their state and what their limits
-// are. Its zero value keeps it in memory and leaves every guard its own limits.
-type Config struct {
-	// Store keeps the state. A memory store of the registry's own if nil, which stays
-	// the same one when the registry is configured again.
-	Store weir.Store
+// A Registry knows guards. It is safe for concurrent use. It keeps every guard that it
+// made: make them once, not for each call.
+type Registry struct {
+	memory func() (*memstore.Store, error) // made when it is first needed
+	visits sync.Pool                       // of *visit
 
-	// Local decides for rules whose OnStoreError is policy.Local while Store does not:
-	// see package failover. It is required if there is one.
-	Local weir.Store
+	resources sync.Map // *Guard by name
 
-	// Functions are the rules of guards and resources by name; none if nil.
-	Functions *Functions
-
-	// Ward makes what a rule asks for beside limits: see package contrib/failsafe. It
-	// is required if a rule asks for one. A ward whose rule did not change is kept when
-	// the registry is configured again.
-	Ward func(name string, s Settings) ([]Ward, error)
-
-	// Observe, if not nil, is told what became of a call, once for each rule that it
-	// falls under. It is called before the function and has to be quick.
-	Observe func(ctx context.Context, name string, e gate.Event)
-
-	// MaxWaiting is how many calls may be held back at a time; gate.DefaultMaxWaiting
-	// if zero.
-	MaxWaiting int
+	mu     sync.Mutex // guards what follows, and the making of resources
+	law    *law
+	places map[string]*place
+	guards []*Guard // made by Guard, in their order
+	known  int      // resources
 }
 
-// Functions are what the section functions of a policy file says.
-type Functions struct {
-	// Mode is that of all rules, and of all guards that have none: policy.Off asks
-	// nothing, policy.Shadow denies nothing. Enforce if empty.
-	Mode policy.Mode
+// A place is what the guards and resources of one name have in common.
+type place struct {
+	name   string
+	ruling atomicRuling
 
-	// Rules are by name, each name once.
-	Rules []Rule
-
-	// System is asked about every call beside the rule of its own, with one key for the
-	// whole program; nil if there is none. Its name is "system".
-	System *Rule
+	// Guarded by Registry.mu.
+	point *Point // of the guards; nil if there are none
+	used  bool   // by a guard or a resource
 }
-
-// A Rule is what holds for the guards and resources of one name.
-type Rule struct {
-	// Policy has the name, the limits, the mode, the overrides by key and all else that
-	// policy.Config says. Its Key is KeyPart alone, and its Match and Settle are empty.
-	// It may have no limits if there are Settings: it is then nil, and Name says whose
-	// rule it is.
-	Policy *policy.Policy
-	Name   string
-
-	// Settings are for Config.Ward.
-	Settings Settings
-}
-
-// KeyPart is the part of a rule's key: what the caller of Enter names, once.
-func KeyPart() policy.KeyPart { panic("soon") }
-
-// Settings are what a rule asks for beside limits. What is nil is not asked for.
-type Settings struct {
-	Breaker  *Breaker
-	Adaptive *Adaptive
-	Bulkhead *Bulkhead
-}
-
-// A Breaker stops calls for a while after too many of them failed or were slow.
-type Breaker struct {
-	// Failures of the last Of calls open the breaker; Of is Failures if zero. With Rate
-	// instead, from 1 to 100, so many of a hundred calls within Period do, if there were
-	// at least Of of them.
-	Failures, Of int
-	Rate         int
-	Period       time.Duration
-
-	// Slow, if not zero, is the duration from which on a call counts as failed.
-	Slow time.Duration
-
-	// Cooldown is how long it stays open; then Trials calls try, one if zero, and close
-	// it if all of them succeed.
-	Cooldown time.Duration
-	Trials   int
-}
-
-// Adaptive bounds how many calls are under way by how long they take: the bound grows
-// while latency stays what it was and shrinks when it rises.
-type Adaptive struct {
-	Min, Max, Initial int
-}
-
-// A Bulkhead bounds how many calls are under way in this process, and how many wait for
-// at most Wait.
-type Bulkhead struct {
-	Max, MaxWaiting int
-	Wait            time.Duration
-}
-
-// A Ward is something beside limits that has a say about a call: a circuit breaker, say.
-// It is safe for concurrent use.
-type Ward interface {
-	// Name says what it is, such as "breaker".
-	Name() string
-
-	// Enter asks it. An error refuses the call; otherwise exit is called once, with what
-	// the call returned.
-	Enter(ctx context.Context, key string) (exit func(err error), err error)
-
-	// State is for people: "closed", "open", "12 of 20".
-	State() string
-}
-
-// A Registry knows guards. It is safe for concurrent use.
-type Registry struct{}
 
 // NewRegistry makes a registry. An error wraps weir.ErrInvalid.
-func NewRegistry(c Config) (*Registry, error) { panic("soon") }
+func NewRegistry(c Config) (*Registry, error) {
+	r := &Registry{places: map[string]*place{}}
+	r.memory = sync.OnceValues(func() (*memstore.Store, error) { return memstore.New(memstore.Config{Full: memstore.Share}) })
+	r.visits.New = func() any { return new(visit) }
+	if err := r.Configure(c); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
 
-// Default is the registry of the process: that of guards in generated code.
-func Default() *Registry { panic("soon") }
+// Default is the registry of the process: that of guards in generated code. It is made
+// when it is first asked for, with a memory store of its own.
+func Default() *Registry { return defaultRegistry() }
+
+// defaultRegistry is the one state of this package: see docs/decisions. Code that was
+// generated for a package has no other way to reach what the program configures.
+var defaultRegistry = sync.OnceValue(func() *Registry {
+	r, err := NewRegistry(Config{})
+	if err != nil {
+		panic(err) // the zero Config is good
+	}
+	return r
+})
 
 // Configure puts another configuration into force for all guards, those that are made
-// later included. Calls that are under way go on. A key keeps what it owes under limits
-// that change: see policy.Set.Following. An error wraps weir.ErrInvalid, and nothing has
+// later included. Calls that are under way go on, and those that wait go on waiting as
+// they began. A key keeps what it owes under limits that change, or that are off for a
+// while: see policy.Set.Following. An error wraps weir.ErrInvalid, and nothing has
 // changed.
-func (r *Registry) Configure(c Config) error { panic("soon") }
-
-// A Point describes a guard: a place in a program where a limit is asked about. Name is
-// required.
-type Point struct {
-	// Name is what rules and keys know the guard by, in the form of policy.Config.Name.
-	// Guards of one name share their buckets and have to have the same limits.
-	Name string
-
-	// Limits are those unless a rule says otherwise; DefaultLimit if none.
-	Limits []weir.Limit
-
-	// Message is that of Denied; "rate limit exceeded" if empty.
-	Message string
-
-	// Wait holds a denied call back for at most so long; none if zero. A rule says
-	// otherwise if it has a wait of its own.
-	Wait time.Duration
-
-	// Answered says that somebody answers for the store when it makes no decision: see
-	// Undecided.
-	Answered bool
-
-	// Where the guard stands, for people.
-	Function string // such as "example.com/shop.(*Service).GetID"
-	File     string
-	Line     int
-	Made     Made
+func (r *Registry) Configure(c Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.Store == nil {
+		m, err := r.memory()
+		if err != nil {
+			return err
+		}
+		c.Store = m
+	}
+	l, err := newLaw(c, r.law)
+	if err != nil {
+		return err
+	}
+	next := map[*place]*ruling{}
+	for name, p := range r.places {
+		if p.used || l.rules[name] != nil {
+			if next[p], err = l.rule(name, p.point, p.ruling.Load()); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range l.rules {
+		if r.places[name] != nil {
+			continue
+		}
+		p := &place{name: name}
+		if next[p], err = l.rule(name, nil, nil); err != nil {
+			return err
+		}
+	}
+	r.law, r.places = l, make(map[string]*place, len(next))
+	for p, ruling := range next {
+		p.ruling.Store(ruling)
+		r.places[p.name] = p
+	}
+	return nil
 }
 
-// DefaultLimit is the limit of a Point that has none: 100 in 60 seconds, counted from
-// the first call.
-func DefaultLimit() weir.Limit { panic("soon") }
-
-// Made says how a guard came to be.
-type Made string
-
-const (
-	// ByHand is a guard that the program makes itself.
-	ByHand Made = ""
-	// Generated is one in code that weir generate wrote.
-	Generated Made = "generated"
-	// Woven is one in code that weir go wove in.
-	Woven Made = "woven"
-)
-
-// A Status is what a Registry tells of a guard or a resource.
-type Status struct {
-	Name     string
-	Function string
-	File     string
-	Line     int
-	Made     Made
-	Limits   []weir.Limit // in force; none of a resource without a rule
-	Rule     bool         // that they come from Config.Functions
-	Mode     policy.Mode
-	Wards    map[string]string // their states by name
-
-	Passed, Denied, Undecided, Failed, Running int64
-	Busy                                       time.Duration // the time of all calls that are done
+// place is that of a name that is used from now on, by a guard if point is not nil. It
+// requires mu.
+func (r *Registry) place(name string, point *Point) (*place, error) {
+	p := r.places[name]
+	if p == nil {
+		p = &place{name: name}
+	}
+	if p.ruling.Load() == nil || point != nil && p.point == nil {
+		now, err := r.law.rule(name, point, p.ruling.Load())
+		if err != nil {
+			return nil, err
+		}
+		p.ruling.Store(now)
+	}
+	if p.point == nil {
+		p.point = point
+	}
+	p.used = true
+	r.places[name] = p
+	return p, nil
 }
 
-// Live are the guards, and the resources that Enter was asked for, by name. One of which
-// Limits are empty limits nobody. Rules that nothing asks about have Function "" and a
-// Passed and Denied of 0.
-func (r *Registry) Live() []Status { panic("soon") }
+// Guard makes a guard of a place, or returns the one that was made of an equal Point. An
+// error wraps weir.ErrInvalid.
+func (r *Registry) Guard(p Point) (*Guard, error) { return r.guard(p, 1) }
 
-// ServeHTTP answers with Live as JSON. What it tells is for operators: mount it where
-// only they come.
-func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) { panic("soon") }
+// MustGuard is Guard for limits that the program text holds: it panics on an error.
+func (r *Registry) MustGuard(p Point) *Guard {
+	g, err := r.guard(p, 1)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+func (r *Registry) guard(p Point, skip int) (*Guard, error) {
+	p.locate(skip + 1)
+	if len(p.Limits) == 0 {
+		p.Limits = []weir.Limit{DefaultLimit()}
+	}
+	p.Limits = append([]weir.Limit(nil), p.Limits...)
+	if p.Name == systemName {
+		return nil, fmt.Errorf("guard: %s: name %q: %w: want another name: this one is of the rule about every call", p.where(), p.Name, weir.ErrInvalid)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.guards {
+		if g.point.equal(&p) {
+			return g, nil
+		}
+	}
+	if first := r.places[p.Name]; first != nil && first.point != nil {
+		if why := first.point.differs(&p); why != "" {
+			return nil, fmt.Errorf("guard: %s: %w: %s: guards of one name share their buckets, want the same or another name", p.Name, weir.ErrInvalid, why)
+		}
+	}
+	if _, err := policyOf(&p, policy.Enforce); err != nil { // whatever a rule makes of it now
+		return nil, fmt.Errorf("guard: %s: %w", p.where(), err)
+	}
+	at, err := r.place(p.Name, &p)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{registry: r, place: at, point: &p}
+	r.guards = append(r.guards, g)
+	return g, nil
+}
+
+// maxResources is how many names of resources are remembered.
+const maxResources = 10_000
+
+// restName is where calls of more resources than that are counted.
+const restName = "…"
+
+// resource is the guard of a resource.
+func (r *Registry) resource(name string) (*Guard, error) {
+	if g, ok := r.resources.Load(name); ok {
+		return g.(*Guard), nil
+	}
+	if !isName(name) || name == systemName {
+		return nil, fmt.Errorf("guard: resource %.80q: %w: want 1 to %d letters a to z, digits, '.', '_' and '-', with a letter or digit first, but not %q",
+			name, weir.ErrInvalid, maxName, systemName)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.places[name]; r.known >= maxResources && (p == nil || p.point == nil && r.law.rules[name] == nil) {
+		name = restName
+	}
+	if g, ok := r.resources.Load(name); ok {
+		return g.(*Guard), nil
+	}
+	at, err := r.place(name, nil)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{registry: r, place: at, point: &Point{Name: name}}
+	r.resources.Store(name, g)
+	r.known++
+	return g, nil
+}

@@ -1,0 +1,34 @@
+package guard
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/policy"
+)
+
+// A ruling is what is asked about the calls of one name. It is immutable.
+type ruling struct {
+	set  *policy.Set // of the system's policy and its own, and of such as are gone
+	gate *gate.Gate  // of set; nil if it asks nothing
+
+	wards []Ward // that are asked
+	told  []Ward // that are told of, asked or not
+
+	limits []weir.Limit
+	rule   bool // limits come from a rule
+	mode   policy.Mode
+}
+
+type atomicRuling = atomic.Pointer[ruling]
+
+// gateConfig is the configuration of the gate of a name.
+func (l *law) gateConfig(name string) gate.Config {
+	c := gate.Config{Local: l.c.Local, MaxWaiting: l.c.MaxWaiting}
+	if observe := l.c.Observe; observe != nil {
+		c.Observe = func(ctx context.Context, _ policy.Attributes, e gate.Event) { observe(ctx, name, e) }
+	}
+	return c
+}
