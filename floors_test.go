@@ -55,9 +55,10 @@ var house = map[string]place{
 	"storetest": {floor: 3},
 	"sim":       {floor: 3},
 
-	"httplimit": {floor: 4},
-	"guard":     {floor: 4},
-	"transport": {floor: 4},
+	"httplimit":    {floor: 4},
+	"guard":        {floor: 4},
+	"guard/roster": {floor: 5}, // which functions a fleet limits, in Redis
+	"transport":    {floor: 4},
 
 	"contrib/rueidis":           {floor: 5, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {floor: 5, third: []string{"github.com/redis/go-redis/v9"}},

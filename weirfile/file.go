@@ -1,12 +1,10 @@
 package weirfile
 
 import (
-	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"time"
 
+	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/internal/grammar"
@@ -33,6 +31,10 @@ type File struct {
 
 	// Policies are the policies in the order of the file; none if it has none.
 	Policies *policy.Set
+
+	// Functions are what holds for functions, for [guard.Config]; nil if the file does
+	// not say.
+	Functions *guard.Functions
 }
 
 // HTTP is the door of questions.
@@ -134,14 +136,9 @@ const MaxSize = 4 << 20
 // Load reads the file at path. It fails as Parse does, or with an error of package
 // os if the file cannot be read.
 func Load(path string) (*File, error) {
-	f, err := os.Open(path)
+	data, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("weirfile: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("weirfile: %w", err)
+		return nil, err
 	}
 	return Parse(path, data)
 }
@@ -175,4 +172,5 @@ func (d *decoder) file(root strict.Node, f *File) {
 	if set := d.policies(m.at("policies")); set != nil {
 		f.Policies = set
 	}
+	f.Functions = d.functions(m.at("functions"))
 }

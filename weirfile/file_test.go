@@ -44,6 +44,10 @@ func TestExampleFile(t *testing.T) {
 		fmt.Fprintf(&b, "  match %v\n  cost %d or %v, settled by %+v, count %s of %v\n  denied %+v, %s on store errors\n",
 			c.Match, c.Cost, c.CostOf, c.Settle, c.Count, c.Failures, c.OnDenied, c.OnStoreError)
 	}
+	fmt.Fprintf(&b, "functions %s, system %v\n", f.Functions.Mode, f.Functions.System.Policy.Config().Limits)
+	for _, r := range f.Functions.Rules {
+		fmt.Fprintf(&b, "function %s, limits %v, breaker %t, bulkhead %t\n", r.Name, r.Policy != nil, r.Settings.Breaker != nil, r.Settings.Bulkhead != nil)
+	}
 	golden(t, "testdata/example.golden", b.String())
 }
 

@@ -1,6 +1,7 @@
 package weirfile
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,14 +30,14 @@ func (r *policyReader) config(m mapping) policy.Config {
 	c.Mode = policy.Mode(word)
 	c.Percent = int(r.integer(m.at("percent")))
 	c.Candidate = r.limits(m.at("candidate"))
-	word, _ = r.word(m.at("carry"))
-	for i, w := range grammar.Carries {
-		if w == word {
-			c.Carry = weir.Carry(i)
-		}
-	}
+	c.Carry = r.carry(m.at("carry"))
 	r.overrides(m.at("overrides"), &c)
 	return c
+}
+
+func (d *decoder) carry(p place) weir.Carry {
+	word, _ := d.word(p)
+	return weir.Carry(max(0, slices.Index(grammar.Carries, word)))
 }
 
 func (r *policyReader) limits(p place) []weir.Limit {

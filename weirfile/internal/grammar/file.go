@@ -15,6 +15,7 @@ var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
 	{Name: "policies", Doc: "who is limited, how, and what happens then", Shape: &Shape{
 		Kind: List, Of: policies, Want: "want a list of policies, each with name, key and limits",
 	}},
+	{Name: "functions", Doc: "limits of functions in Go programs that read this file, by name", Shape: functions},
 }}
 
 var store = &Shape{

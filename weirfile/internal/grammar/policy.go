@@ -9,10 +9,19 @@ import (
 
 const wantKey = "want who shares a bucket: client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, path, method, host, const:TEXT or cel:EXPRESSION"
 
-var policies = &Shape{Kind: Map, Def: "policy", Fields: []Field{
-	{Name: "name", Doc: "which policy it is, in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: &Shape{
+var (
+	name = &Shape{
 		Kind: Text, Pattern: `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`, Want: "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first",
-	}},
+	}
+	count = &Shape{Kind: Word, Words: []string{
+		string(policy.CountAdmitted), string(policy.CountAll), string(policy.CountFailures), string(policy.CountSuccesses),
+	}}
+	mode    = &Shape{Kind: Word, Words: []string{string(policy.Enforce), string(policy.Shadow), string(policy.Off)}}
+	percent = &Shape{Kind: Integer, Least: 1, Most: 100}
+)
+
+var policies = &Shape{Kind: Map, Def: "policy", Fields: []Field{
+	{Name: "name", Doc: "which policy it is, in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it is about: a path, an expression, or lists that all have to fit; every request if not said",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
 	{Name: "key", Doc: "who shares a bucket; several parts make one for each combination", Required: true, Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
@@ -20,15 +29,12 @@ var policies = &Shape{Kind: Map, Def: "policy", Fields: []Field{
 	}},
 	{Name: "limits", Doc: "what is allowed; decided together, all or nothing", Required: true, Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: limits},
 	{Name: "cost", Doc: "how many tokens a request takes of each limit: a number, an expression, or what the response tells", Default: 1, Shape: cost},
-	{Name: "count", Doc: "which requests count: those admitted, all (denied ones too), or those answered with failures or successes", Default: string(policy.CountAdmitted),
-		Shape: &Shape{Kind: Word, Words: []string{string(policy.CountAdmitted), string(policy.CountAll), string(policy.CountFailures), string(policy.CountSuccesses)}}},
+	{Name: "count", Doc: "which requests count: those admitted, all (denied ones too), or those answered with failures or successes", Default: string(policy.CountAdmitted), Shape: count},
 	{Name: "failures", Doc: "the statuses that count calls failures", Default: []string{"4xx", "5xx"}, Examples: []any{[]any{401, 403, "5xx", "500-504"}}, Shape: failures},
 	{Name: "on_denied", Doc: "the answer to a denied request", Shape: onDenied},
 	{Name: "on_store_error", Doc: "what becomes of a request that the store cannot decide", Default: string(policy.Open), Shape: failMode},
-	{Name: "mode", Doc: "enforce; shadow decides and counts but lets everything through; off asks nothing", Default: string(policy.Enforce), Shape: &Shape{
-		Kind: Word, Words: []string{string(policy.Enforce), string(policy.Shadow), string(policy.Off)},
-	}},
-	{Name: "percent", Doc: "enforce it for so many of a hundred keys; the others are in shadow", Default: 100, Shape: &Shape{Kind: Integer, Least: 1, Most: 100}},
+	{Name: "mode", Doc: "enforce; shadow decides and counts but lets everything through; off asks nothing", Default: string(policy.Enforce), Shape: mode},
+	{Name: "percent", Doc: "enforce it for so many of a hundred keys; the others are in shadow", Default: 100, Shape: percent},
 	{Name: "candidate", Doc: "limits to try out: they decide in shadow about the same requests", Examples: []any{[]string{"20/s"}}, Shape: limits},
 	{Name: "carry", Doc: "what becomes of a key's tokens when its limits change", Default: Carries[0], Shape: &Shape{Kind: Word, Words: Carries}},
 	{Name: "overrides", Doc: "limits of their own for certain keys", Shape: &Shape{

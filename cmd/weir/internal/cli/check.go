@@ -13,6 +13,7 @@ import (
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
+	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
 )
@@ -111,7 +112,39 @@ func summary(name string, f *weirfile.File) string {
 		}
 		b.WriteByte('\n')
 	}
+	if f.Functions != nil {
+		functions(&b, f.Functions)
+	}
 	return b.String()
+}
+
+// functions tells of the rules for functions.
+func functions(b *strings.Builder, f *guard.Functions) {
+	if f.Mode != "" && f.Mode != policy.Enforce {
+		fmt.Fprintf(b, "functions: all %s\n", f.Mode)
+	}
+	rules := f.Rules
+	if f.System != nil {
+		rules = append([]guard.Rule{*f.System}, rules...)
+	}
+	for _, r := range rules {
+		var what []string
+		if r.Policy != nil {
+			c := r.Policy.Config()
+			for _, l := range c.Limits {
+				what = append(what, l.String())
+			}
+			what = []string{strings.Join(what, " and ")}
+			what = append(what, beside(c)...)
+		}
+		for name, there := range map[string]bool{"breaker": r.Settings.Breaker != nil, "adaptive": r.Settings.Adaptive != nil, "bulkhead": r.Settings.Bulkhead != nil} {
+			if there {
+				what = append(what, name)
+			}
+		}
+		slices.Sort(what[min(1, len(what)):])
+		fmt.Fprintf(b, "function: %s: %s\n", r.Name, strings.Join(what, ", "))
+	}
 }
 
 // about is which requests a policy is about, in words; "" for all.
