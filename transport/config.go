@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -188,7 +189,7 @@ func (c Config) withDefaults() (Config, error) {
 func Host(r *http.Request) string {
 	host := strings.TrimSuffix(strings.ToLower(r.URL.Hostname()), ".")
 	if port := r.URL.Port(); port != "" && !(r.URL.Scheme == "http" && port == "80") && !(r.URL.Scheme == "https" && port == "443") {
-		host += ":" + port
+		host = net.JoinHostPort(host, port)
 	}
 	return host
 }

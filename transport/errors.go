@@ -23,7 +23,8 @@ type Denied struct {
 	Key string
 
 	// Decision is that of the limit which holds the request back longest. Its
-	// RetryAfter is set whoever denies; its Limit is zero if it is the server.
+	// RetryAfter is set whoever denies, and 0 if others that wait are in the way; its
+	// Limit is zero if it is the server.
 	Decision weir.Decision
 
 	// Server says that the server asked to be left alone.
@@ -32,9 +33,12 @@ type Denied struct {
 
 // Error is such as `transport: denied: "api.example.com": 100/24h burst 100: retry after 3h`.
 func (d *Denied) Error() string {
-	who := d.Decision.Limit.String()
-	if d.Server {
+	who := "too many wait already"
+	switch {
+	case d.Server:
 		who = "the server asked for a pause"
+	case !d.Decision.Limit.IsZero():
+		who = d.Decision.Limit.String()
 	}
 	switch after := d.Decision.RetryAfter; {
 	case after == weir.Never:
@@ -42,7 +46,7 @@ func (d *Denied) Error() string {
 	case after > 0:
 		return fmt.Sprintf("%v: %.200q: %s: retry after %v", ErrDenied, d.Key, who, after)
 	}
-	return fmt.Sprintf("%v: %.200q: %s: others wait before it", ErrDenied, d.Key, who)
+	return fmt.Sprintf("%v: %.200q: %s", ErrDenied, d.Key, who)
 }
 
 // Unwrap is ErrDenied.

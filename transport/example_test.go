@@ -1,0 +1,107 @@
+package transport_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/transport"
+)
+
+// At most three calls a day, whatever the program does.
+func Example() {
+	paid := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println("the API charges for", r.URL.Path)
+	}))
+	defer paid.Close()
+
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	t, err := transport.New(transport.Config{
+		Store:  store,
+		Limits: []weir.Limit{weir.MustLimit("100/s"), weir.MustLimit("3/24h")},
+		Key:    func(*http.Request) string { return "quotes" },
+	})
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: t}
+	for i := range 5 {
+		resp, err := client.Get(fmt.Sprintf("%s/quote/%d", paid.URL, i))
+		var denied *transport.Denied
+		if errors.As(err, &denied) {
+			fmt.Println("not sent: the next in", denied.Decision.RetryAfter.Round(time.Hour))
+			continue
+		}
+		if err != nil {
+			panic(err)
+		}
+		resp.Body.Close()
+	}
+	// Output:
+	// the API charges for /quote/0
+	// the API charges for /quote/1
+	// the API charges for /quote/2
+	// not sent: the next in 8h0m0s
+	// not sent: the next in 8h0m0s
+}
+
+// A server that says when to come again is left alone until then.
+func ExampleConfig_retries() {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if calls++; calls == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+
+	t, err := transport.New(transport.Config{Retries: 1, MaxWait: 5 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: t}
+	start := time.Now()
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		panic(err)
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode, "after", time.Since(start).Round(time.Second))
+	// Output: 200 after 1s
+}
+
+// What an answer says about when to come again.
+func ExampleTold() {
+	for _, h := range []http.Header{
+		{"Ratelimit": {`"burst";r=0;t=2, "day";r=0;t=3600`}},
+		{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}},
+		{"X-Ratelimit-Remaining": {"7"}, "X-Ratelimit-Reset": {"30"}},
+		{},
+	} {
+		fmt.Println(transport.Told(&http.Response{StatusCode: 200, Header: h}))
+	}
+	// Output:
+	// 1h0m0s true
+	// 30s true
+	// 0s true
+	// 0s false
+}
+
+// A host is the budget unless the configuration says otherwise.
+func ExampleHost() {
+	r, err := http.NewRequest("GET", "https://API.Example.com:443/v1/quote", nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(transport.Host(r))
+	// Output: api.example.com
+}

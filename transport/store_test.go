@@ -1,0 +1,190 @@
+package transport_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/transport"
+)
+
+// A store that makes no decision lets nothing through, unless the configuration says so.
+func TestStoreError(t *testing.T) {
+	broken := &fakeStore{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+		return false, weir.ErrUnavailable
+	}}
+	for mode, sent := range map[policy.FailMode]int{"": 0, policy.Closed: 0, policy.Open: 1} {
+		s := &server{}
+		var told transport.Event
+		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("1/s", "9/24h"), OnStoreError: mode, MaxWait: time.Hour,
+			Observe: func(_ *http.Request, e transport.Event) { told = e }})
+		_, err := get(t, rt, api)
+		if s.seen() != sent || !errors.Is(told.Err, weir.ErrUnavailable) {
+			t.Errorf("%q: %d sent, told %+v", mode, s.seen(), told)
+		}
+		if mode == policy.Open {
+			if err != nil || told.Outcome != gate.FailedOpen {
+				t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
+			}
+		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || told.Outcome != gate.FailedClosed {
+			t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
+		}
+	}
+}
+
+// A context that ends while the store is asked is no store error.
+func TestStoreErrorOfContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &server{}
+	store := &fakeStore{doAll: func(ctx context.Context, _ []weir.Request, _ []weir.Decision) (bool, error) {
+		cancel()
+		return false, context.Cause(ctx)
+	}}
+	rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("1/s"), OnStoreError: policy.Open})
+	if _, err := do(rt, request(t, "GET", api, "").WithContext(ctx)); !errors.Is(err, context.Canceled) || errors.Is(err, transport.ErrUndecided) || s.seen() != 0 {
+		t.Errorf("%v, %d sent", err, s.seen())
+	}
+}
+
+// What no connection could be made for is given back if that is asked for, and nothing
+// else is.
+func TestReturnUnsent(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // nobody listens there now
+	reset := roundTripper(func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
+	})
+	dial := &http.Transport{}
+	for _, c := range []struct {
+		name   string
+		base   http.RoundTripper
+		unsent bool
+		left   int64
+	}{
+		{"given back", dial, true, 10}, {"kept", dial, false, 9}, {"may have been sent", reset, true, 9},
+	} {
+		store := memory(t)
+		rt := open(t, transport.Config{Base: c.base, Store: store, Limits: limits("10/24h", "100/48h"), ReturnUnsent: c.unsent})
+		if _, err := get(t, rt, "http://"+l.Addr().String()); err == nil {
+			t.Fatal("sent to nobody")
+		}
+		lim, err := weir.New(store, weir.MustLimit("10/24h"), weir.Config{Prefix: transport.DefaultPrefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := lim.Peek(t.Context(), l.Addr().String(), 1); err != nil || d.Remaining != c.left {
+			t.Errorf("%s: %d left, want %d (%v)", c.name, d.Remaining, c.left, err)
+		}
+	}
+}
+
+// What an http.Transport sends again by itself, since a connection that it had kept
+// broke before the answer, is charged again; if it may not be sent, it is not.
+func TestRepeatedByTheBase(t *testing.T) {
+	for _, c := range []struct {
+		limit string
+		ok    bool
+		seen  int32
+	}{
+		{"2/24h", false, 2}, {"3/24h", true, 3},
+	} {
+		var seen atomic.Int32
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		// The first connection breaks at its second request, after it was read.
+		go func() {
+			for n := 0; ; n++ {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					in := bufio.NewReader(conn)
+					for i := 0; ; i++ {
+						r, err := http.ReadRequest(in)
+						if err != nil {
+							return
+						}
+						io.Copy(io.Discard, r.Body)
+						seen.Add(1)
+						if n == 0 && i == 1 {
+							return
+						}
+						io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+					}
+				}()
+			}
+		}()
+		base := &http.Transport{}
+		rt := open(t, transport.Config{Base: base, Limits: limits(c.limit)})
+		url := "http://" + l.Addr().String()
+		if _, err := get(t, rt, url); err != nil {
+			t.Fatal(err)
+		}
+		_, err = get(t, rt, url)
+		if c.ok && err != nil || !c.ok && !errors.Is(err, transport.ErrDenied) {
+			t.Errorf("%s: the second request is %v, want ok %v", c.limit, err, c.ok)
+		}
+		if _, err := get(t, rt, url); !errors.Is(err, transport.ErrDenied) {
+			t.Errorf("%s: the last request is %v, want a denial", c.limit, err)
+		}
+		if seen.Load() != c.seen {
+			t.Errorf("%s: the server saw %d requests, want %d", c.limit, seen.Load(), c.seen)
+		}
+		base.CloseIdleConnections()
+	}
+}
+
+// Redirects and HTTP/2 are charged as they go.
+func TestClient(t *testing.T) {
+	var seen atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Add(1)
+		if r.URL.Path == "/old" {
+			http.Redirect(w, r, "/new", http.StatusFound)
+			return
+		}
+		io.WriteString(w, r.Proto)
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	rt := open(t, transport.Config{Base: srv.Client().Transport, Limits: limits("5/24h")})
+	client := &http.Client{Transport: rt}
+	defer client.CloseIdleConnections()
+	for i := range 3 {
+		resp, err := client.Get(srv.URL + "/old")
+		if i == 2 {
+			d := denial(t, err)
+			if seen.Load() != 5 || d.Server {
+				t.Errorf("%+v after %d requests", d, seen.Load())
+			}
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		proto, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(proto) != "HTTP/2.0" {
+			t.Errorf("proto = %s", proto)
+		}
+	}
+}

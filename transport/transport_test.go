@@ -1,0 +1,355 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/transport"
+)
+
+// What limits admit is sent; what they do not is denied without asking the server.
+func TestDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		rt := open(t, transport.Config{Base: s, Limits: limits("2/s burst 2", "3/24h")})
+		for step, want := range []struct {
+			after time.Duration
+			retry time.Duration // 0: admitted
+			limit string
+		}{
+			{0, 0, ""},
+			{0, 0, ""},
+			{0, 500 * time.Millisecond, "2/s"},
+			{500 * time.Millisecond, 0, ""},
+			{time.Second, 8*time.Hour - 1500*time.Millisecond, "3/24h"},
+			{0, 8*time.Hour - 1500*time.Millisecond, "3/24h"}, // the first limit was not charged
+		} {
+			time.Sleep(want.after)
+			closed := false
+			r := request(t, "POST", api, "x")
+			r.Body = &body{strings.NewReader("x"), func() { closed = true }}
+			before := s.seen()
+			_, err := do(rt, r)
+			if !closed {
+				t.Errorf("step %d: the body is open", step)
+			}
+			if want.retry == 0 {
+				if err != nil {
+					t.Fatalf("step %d: %v", step, err)
+				}
+				continue
+			}
+			d := denial(t, err)
+			if d.Decision.RetryAfter != want.retry || !strings.HasPrefix(d.Decision.Limit.String(), want.limit) || d.Server || d.Key != "api.example.com" {
+				t.Errorf("step %d: denied %+v, want %v by %s", step, d, want.retry, want.limit)
+			}
+			if s.seen() != before {
+				t.Errorf("step %d: the server was asked", step)
+			}
+		}
+	})
+}
+
+// Requests wait for MaxWait and no longer, in their order.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		s := &server{}
+		s.answer = func(_ int, r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			order = append(order, r.URL.Path)
+			mu.Unlock()
+			return s.response(r, 200), nil
+		}
+		rt := open(t, transport.Config{Base: s, Limits: limits("10/s burst 1"), MaxWait: 450 * time.Millisecond})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				_, err := get(t, rt, fmt.Sprintf("http://api.example.com/%d", i))
+				if took := time.Since(start); i < 5 && (err != nil || took != time.Duration(i)*100*time.Millisecond) {
+					t.Errorf("request %d = %v after %v", i, err, took)
+				} else if i >= 5 && (!errors.Is(err, transport.ErrDenied) || took > 450*time.Millisecond) {
+					t.Errorf("request %d = %v after %v, want a denial within 450ms", i, err, took)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if got := fmt.Sprint(order); got != "[/0 /1 /2 /3 /4]" {
+			t.Errorf("order = %v", got)
+		}
+	})
+}
+
+// A negative MaxWait waits for as long as the context lasts; a deadline that the wait
+// would miss denies at once; the end of a context ends a wait with its cause.
+func TestContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		store := memory(t)
+		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("1/m"), MaxWait: -1})
+		if _, err := get(t, rt, api); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
+		_, err := do(rt, request(t, "GET", api, "").WithContext(ctx))
+		if d := denial(t, err); d.Decision.RetryAfter != time.Minute || time.Since(start) != 0 {
+			t.Errorf("denied %+v after %v, want at once", d, time.Since(start))
+		}
+		cause := errors.New("changed my mind")
+		ctx2, giveUp := context.WithCancelCause(t.Context())
+		time.AfterFunc(30*time.Second, func() { giveUp(cause) })
+		if _, err := do(rt, request(t, "GET", api, "").WithContext(ctx2)); !errors.Is(err, cause) || time.Since(start) != 30*time.Second {
+			t.Errorf("error = %v after %v", err, time.Since(start))
+		}
+		if _, err := do(rt, request(t, "GET", api, "").WithContext(ctx2)); !errors.Is(err, cause) {
+			t.Errorf("of a context that has ended: %v", err)
+		}
+		if _, err := get(t, rt, api); err != nil || time.Since(start) != time.Minute {
+			t.Errorf("error = %v after %v: the one that went away took a token", err, time.Since(start))
+		}
+		if s.seen() != 2 {
+			t.Errorf("the server saw %d requests", s.seen())
+		}
+	})
+}
+
+// No more than MaxWaiting wait.
+func TestMaxWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		rt := open(t, transport.Config{Base: s, Limits: limits("1/s"), MaxWait: -1, MaxWaiting: 3})
+		results := make(chan error, 6)
+		for range 6 {
+			go func() {
+				_, err := get(t, rt, api)
+				results <- err
+			}()
+			synctest.Wait()
+		}
+		denied := 0
+		for range 6 {
+			if errors.Is(<-results, transport.ErrDenied) {
+				denied++
+			}
+		}
+		if denied != 2 || s.seen() != 4 {
+			t.Errorf("%d denied, %d sent; want 2 and 4", denied, s.seen())
+		}
+	})
+}
+
+// A queue's delay is waited for before the request is sent, and given back if that is
+// too long.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		queue, err := weir.NewLimit(weir.LimitConfig{Algorithm: weir.LeakyBucket, Count: 1, Period: time.Second, Burst: 10, Queue: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt := open(t, transport.Config{Base: s, Limits: []weir.Limit{queue}, MaxWait: 1500 * time.Millisecond})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				_, err := get(t, rt, api)
+				if i < 2 && (err != nil || time.Since(start) != time.Duration(i)*time.Second) {
+					t.Errorf("request %d: %v after %v", i, err, time.Since(start))
+				}
+				if i >= 2 {
+					if d := denial(t, err); d.Decision.RetryAfter <= 0 || d.Decision.RetryAfter > time.Second {
+						t.Errorf("request %d: retry after %v", i, d.Decision.RetryAfter)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if s.seen() != 2 {
+			t.Errorf("the server saw %d", s.seen())
+		}
+	})
+}
+
+// Keys have budgets of their own, and costs are charged.
+func TestKeyAndCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		var told []transport.Event
+		rt := open(t, transport.Config{
+			Base: s, Limits: limits("10/m burst 10"),
+			Key:     func(r *http.Request) string { return r.Header.Get("Account") },
+			Cost:    func(r *http.Request) int64 { return int64(len(r.URL.Query().Get("cost"))) },
+			Observe: func(_ *http.Request, e transport.Event) { told = append(told, e) },
+		})
+		send := func(account, cost string) error {
+			r := request(t, "GET", api+"?cost="+cost, "")
+			r.Header.Set("Account", account)
+			_, err := do(rt, r)
+			return err
+		}
+		for step, c := range []struct {
+			account, cost string
+			denied        bool
+		}{
+			{"a", "xxxxxx", false}, {"a", "xxxxxx", true}, {"b", "xxxxxx", false}, {"a", "xxxx", false}, {"a", "x", true}, {"a", "", false},
+		} {
+			if err := send(c.account, c.cost); errors.Is(err, transport.ErrDenied) != c.denied || !c.denied && err != nil {
+				t.Errorf("step %d: %v, want denied %v", step, err, c.denied)
+			}
+		}
+		if d := denial(t, send("a", "xxxxxxxxxxx")); d.Decision.RetryAfter != weir.Never || !strings.Contains(d.Error(), "more than the limit ever gives") {
+			t.Errorf("above the capacity: %v", d)
+		}
+		if len(told) != 7 || told[1].Outcome != gate.Denied || told[1].Key != "a" || told[1].Cost != 6 || told[3].Outcome != gate.Admitted || told[3].Decision.Remaining != 0 {
+			t.Errorf("told %+v", told)
+		}
+		if err := send("", "x"); !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("an empty key: %v", err)
+		}
+	})
+}
+
+// Transports that share a store share the budget, unless their prefixes differ.
+func TestShared(t *testing.T) {
+	store, s := memory(t), &server{}
+	var wg sync.WaitGroup
+	for range 8 {
+		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("20/24h", "1000/s")})
+		wg.Go(func() {
+			for range 10 {
+				if _, err := get(t, rt, api); err != nil && !errors.Is(err, transport.ErrDenied) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s.seen() != 20 {
+		t.Errorf("8 transports sent %d, want 20", s.seen())
+	}
+	other := open(t, transport.Config{Base: s, Store: store, Limits: limits("20/24h"), Prefix: "other"})
+	if _, err := get(t, other, api); err != nil {
+		t.Errorf("under another prefix: %v", err)
+	}
+}
+
+// The request is as it was, and the answer's is the one that was sent.
+func TestUnchanged(t *testing.T) {
+	s := &server{}
+	rt := open(t, transport.Config{Base: s, Limits: limits("10/s")})
+	r := request(t, "POST", api, "content")
+	r.Header.Set("A", "b")
+	ctx, content := r.Context(), r.Body
+	resp, err := rt.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if r.Context() != ctx || r.Body != content || len(r.Header) != 1 {
+		t.Error("the request was changed")
+	}
+	if resp.Request != r {
+		t.Error("the response is of another request")
+	}
+}
+
+func TestHost(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://API.Example.com/x":      "api.example.com",
+		"http://api.example.com:80/":    "api.example.com",
+		"https://api.example.com:443/":  "api.example.com",
+		"https://api.example.com:80/":   "api.example.com:80",
+		"https://api.example.com./":     "api.example.com",
+		"http://[::1]:8080/":            "[::1]:8080",
+		"http://user:pw@127.0.0.1:81/a": "127.0.0.1:81",
+	} {
+		u, err := url.Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := transport.Host(&http.Request{URL: u}); got != want {
+			t.Errorf("Host(%s) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A request that cannot be judged is not sent, and its body is closed.
+func TestBadRequest(t *testing.T) {
+	s := &server{}
+	key, cost := "k", int64(1)
+	rt := open(t, transport.Config{
+		Base: s, Limits: limits("10/s"),
+		Key:  func(*http.Request) string { return key },
+		Cost: func(*http.Request) int64 { return cost },
+	})
+	for _, c := range []struct {
+		name, key string
+		cost      int64
+		url       bool
+		want      string
+	}{
+		{"no key", "", 1, true, "Key: invalid: want 1 to 32768 bytes, got 0"},
+		{"long key", strings.Repeat("x", 1<<16), 1, true, "Key: invalid: want 1 to 32768 bytes, got 65536"},
+		{"negative cost", "k", -1, true, "Cost: invalid: want 0 or more tokens, got -1"},
+		{"no URL", "k", 1, false, "request: want a URL, got none"},
+	} {
+		key, cost = c.key, c.cost
+		closed := false
+		r := request(t, "POST", api, "x")
+		r.Body = &body{strings.NewReader("x"), func() { closed = true }}
+		if !c.url {
+			r.URL = nil
+		}
+		if _, err := do(rt, r); err == nil || !strings.Contains(err.Error(), c.want) || !closed {
+			t.Errorf("%s: %v (closed %v), want %q", c.name, err, closed, c.want)
+		}
+	}
+	if s.seen() != 0 {
+		t.Errorf("%d were sent", s.seen())
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	store := memory(t)
+	for _, c := range []struct {
+		config transport.Config
+		want   string
+	}{
+		{transport.Config{Limits: limits("1/s")}, "Store: invalid: want one, since there are Limits"},
+		{transport.Config{Store: store, Limits: make([]weir.Limit, 1)}, "Limits[0]: invalid: want a limit such as"},
+		{transport.Config{Store: store, Limits: limits("1/s", "60/m burst 1", "1/s")}, "Limits[2]: invalid: want limits that differ"},
+		{transport.Config{Store: store, Limits: limits("5 concurrency")}, "Limits[0]: invalid: want a limit of a rate"},
+		{transport.Config{Store: store, Limits: make([]weir.Limit, 257)}, "Limits: invalid: want at most 256, got 257"},
+		{transport.Config{Store: store, Limits: limits("1/s"), Prefix: "a\x00"}, "Prefix: invalid"},
+		{transport.Config{MaxWaiting: -1}, "MaxWaiting: invalid: want 0 or more, got -1"},
+		{transport.Config{MaxHeld: -1}, "MaxHeld: invalid: want 0 or more, got -1"},
+		{transport.Config{MaxHold: -1}, "MaxHold: invalid: want 0 or more, got -1ns"},
+		{transport.Config{Retries: 11}, "Retries: invalid: want 0 to 10, got 11"},
+		{transport.Config{Retries: -1}, "Retries: invalid: want 0 to 10, got -1"},
+		{transport.Config{Retries: 1, IgnoreServer: true}, "Retries: invalid: want 0 with IgnoreServer"},
+		{transport.Config{OnStoreError: policy.Local}, `OnStoreError: invalid: want open or closed; a Store of package failover decides locally, got "local"`},
+		{transport.Config{OnStoreError: "ajar"}, `OnStoreError: invalid: want open or closed, got "ajar"`},
+	} {
+		_, err := transport.New(c.config)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New = %v, want %q", err, c.want)
+		}
+	}
+}
