@@ -8,8 +8,12 @@ import (
 	_ "time/tzdata" // calendars need their zones where the machine has none
 
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
+	"github.com/floodweir/weir/cmd/weir/internal/vetcheck"
 )
 
 func main() {
+	if vetcheck.Asked(os.Args[1:]) { // by go vet -vettool, which knows no subcommands
+		vetcheck.Main(os.Args[1:])
+	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

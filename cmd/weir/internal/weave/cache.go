@@ -1,0 +1,150 @@
+package weave
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Entries are touched when they are used, at most once in touchEvery, and removed when
+// they were not for keepFor; who weaves looks for those once in a day.
+const (
+	keepFor    = 5 * 24 * time.Hour
+	touchEvery = time.Hour
+	trimEvery  = 24 * time.Hour
+)
+
+// A cache is a directory of files that are named after what is in them, or after what it
+// was made of. Whoever finds one there finds it whole.
+type cache struct {
+	dir  string
+	temp bool // that it is removed at the end
+}
+
+// openCache opens the cache in dir; in a temporary directory if there is no place for it.
+func openCache(dir string) (*cache, error) {
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err == nil {
+			dir = filepath.Join(base, "weir", "weave")
+		}
+	}
+	if dir != "" && filepath.IsAbs(dir) && os.MkdirAll(dir, 0o700) == nil {
+		if f, err := os.CreateTemp(dir, "new-*"); err == nil {
+			f.Close()
+			os.Remove(f.Name())
+			c := &cache{dir: dir}
+			c.trim(time.Now())
+			return c, nil
+		}
+	}
+	dir, err := os.MkdirTemp("", "weir-weave-")
+	if err != nil {
+		return nil, fmt.Errorf("weave: no place for woven files: %w", err)
+	}
+	return &cache{dir, true}, nil
+}
+
+func (c *cache) close() {
+	if c.temp {
+		os.RemoveAll(c.dir)
+	}
+}
+
+// keep puts data into the file that is named after it, and returns its path.
+func (c *cache) keep(data []byte, ext string) (string, error) {
+	sum := sha256.Sum256(data)
+	return c.keepAs(hex.EncodeToString(sum[:16])+ext, data)
+}
+
+func (c *cache) keepAs(name string, data []byte) (string, error) {
+	path := filepath.Join(c.dir, name)
+	if old, err := os.ReadFile(path); err == nil && string(old) == string(data) {
+		c.touch(path)
+		return path, nil
+	}
+	f, err := os.CreateTemp(c.dir, "new-*")
+	if err != nil {
+		return "", fmt.Errorf("weave: %w", err)
+	}
+	_, err = f.Write(data)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return "", fmt.Errorf("weave: %w", err)
+	}
+	return path, nil
+}
+
+// touch notes that a file is used, and reports whether it is there.
+func (c *cache) touch(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	if now := time.Now(); now.Sub(info.ModTime()) > touchEvery {
+		os.Chtimes(path, now, now) // if it cannot be, the file is made again some day
+	}
+	return true
+}
+
+// recall reads what was remembered under a name, and whether all its files are there.
+func (c *cache) recall(name string) (woven, bool) {
+	path := filepath.Join(c.dir, name+".woven")
+	data, err := os.ReadFile(path)
+	var w woven
+	if err != nil || json.Unmarshal(data, &w) != nil {
+		return woven{}, false
+	}
+	for _, file := range w.Replace {
+		if filepath.Dir(file) != c.dir || !c.touch(file) {
+			return woven{}, false
+		}
+	}
+	c.touch(path)
+	return w, true
+}
+
+// remember keeps what weaving came to.
+func (c *cache) remember(name string, w woven) error {
+	data, err := json.Marshal(w)
+	if err == nil {
+		_, err = c.keepAs(name+".woven", data)
+	}
+	return err
+}
+
+// trim removes what was not used for long, unless somebody did so today.
+func (c *cache) trim(now time.Time) {
+	mark := filepath.Join(c.dir, "trimmed")
+	if info, err := os.Stat(mark); err == nil && now.Sub(info.ModTime()) < trimEvery {
+		return
+	}
+	if os.WriteFile(mark, nil, 0o600) != nil || os.Chtimes(mark, now, now) != nil {
+		return
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		ours := strings.HasPrefix(e.Name(), "new-")
+		switch filepath.Ext(e.Name()) {
+		case ".go", ".json", ".woven":
+			ours = true
+		}
+		if info, err := e.Info(); ours && err == nil && now.Sub(info.ModTime()) > keepFor {
+			os.Remove(filepath.Join(c.dir, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package weave
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/floodweir/weir/cmd/weir/internal/directive"
+)
+
+// adhoc is the import path of a package that is given as files.
+const adhoc = "command-line-arguments"
+
+// A loader reads the packages of one command.
+type loader struct {
+	ctx     context.Context
+	command command
+	dir     string
+	overlay overlay           // the user's
+	env     map[string]string // of go
+	self    string
+}
+
+// goEnv are the settings of the go command that matter, as it has them.
+func goEnv(ctx context.Context, dir string) (map[string]string, error) {
+	cmd := exec.CommandContext(ctx, "go", "env", "-json", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOWORK", "GOMOD")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	env := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(out, &env)
+	}
+	return env, err
+}
+
+func (l *loader) load(mode packages.LoadMode, patterns ...string) ([]*packages.Package, error) {
+	contents, err := l.overlay.contents()
+	if err != nil {
+		return nil, err
+	}
+	return packages.Load(&packages.Config{
+		Mode:       mode,
+		Context:    l.ctx,
+		Dir:        l.dir,
+		BuildFlags: l.command.only(loading),
+		Tests:      l.tests(),
+		Overlay:    contents,
+	}, patterns...)
+}
+
+// tests reports whether the command compiles tests too.
+func (l *loader) tests() bool {
+	v, ok := l.command.value("test")
+	return l.command.verb == "test" || l.command.verb == "vet" || l.command.verb == "list" && ok && v != "false"
+}
+
+// A reach is what a command reaches that may have directives.
+type reach struct {
+	patterns []string // the packages with directives; empty if there are none
+	key      string   // of all that weaving them depends on
+}
+
+// reach lists the packages that the command reaches and looks for directives in those of
+// the main modules.
+func (l *loader) reach() (reach, error) {
+	patterns := l.command.packages
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	roots, err := l.load(packages.NeedName|packages.NeedFiles|packages.NeedModule|packages.NeedImports|packages.NeedDeps|packages.NeedForTest, patterns...)
+	if err != nil {
+		return reach{}, err
+	}
+	var r reach
+	var hits []*packages.Package
+	sources := map[string][]byte{}
+	var unread error
+	packages.Visit(roots, nil, func(p *packages.Package) {
+		if !changing(p) || strings.HasSuffix(p.PkgPath, ".test") && p.Name == "main" {
+			return
+		}
+		found := false
+		for _, file := range p.GoFiles {
+			data, ok := sources[file]
+			if !ok {
+				if data, err = l.overlay.read(file); err != nil && unread == nil {
+					unread = fmt.Errorf("weave: %w", err)
+				}
+				sources[file] = data
+			}
+			found = found || bytes.Contains(data, []byte(directive.Prefix))
+		}
+		if found && main(p) {
+			hits = append(hits, p)
+			if p.PkgPath == adhoc {
+				r.patterns = append(r.patterns, l.command.packages...)
+			} else {
+				r.patterns = append(r.patterns, base(p))
+			}
+		}
+	})
+	if unread != nil {
+		return reach{}, unread
+	}
+	slices.Sort(r.patterns)
+	r.patterns = slices.Compact(r.patterns)
+	if len(hits) > 0 {
+		r.key = l.key(hits, sources)
+	}
+	return r, nil
+}
+
+// base is the import path of a package, or of the one that it tests.
+func base(p *packages.Package) string {
+	if p.ForTest != "" && p.PkgPath == p.ForTest+"_test" {
+		return p.ForTest
+	}
+	return p.PkgPath
+}
+
+// main reports whether a package is of a main module.
+func main(p *packages.Package) bool {
+	return p.PkgPath == adhoc || p.Module != nil && p.Module.Main
+}
+
+// changing reports whether the files of a package may change while its version stays.
+func changing(p *packages.Package) bool {
+	m := p.Module
+	if m != nil && m.Replace != nil {
+		m = m.Replace
+	}
+	return p.PkgPath == adhoc || m != nil && (m.Main || m.Version == "")
+}
+
+// key is a hash of all that weaving the packages depends on: the files that they import,
+// directly or not, and whatever may read them otherwise another time.
+func (l *loader) key(hits []*packages.Package, sources map[string][]byte) string {
+	h := sha256.New()
+	say := func(words ...string) {
+		for _, w := range words {
+			fmt.Fprintf(h, "%d %s\n", len(w), w)
+		}
+	}
+	if info, err := os.Stat(l.self); err == nil {
+		say(l.self, info.ModTime().UTC().String(), fmt.Sprint(info.Size()))
+	}
+	for _, k := range []string{"GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOWORK", "GOMOD"} {
+		say(l.env[k])
+	}
+	say(l.dir, fmt.Sprint(l.tests()))
+	say(l.command.only(loading)...)
+	say(string(l.overlay.json()))
+	seen := map[string][]string{}
+	packages.Visit(hits, nil, func(p *packages.Package) {
+		lines := []string{p.ID, p.Name}
+		switch {
+		case p.Module == nil && p.PkgPath != adhoc:
+			return // the standard library is of the version of go
+		case !changing(p):
+			m := p.Module
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			lines = append(lines, m.Path, m.Version)
+		}
+		for _, file := range p.GoFiles {
+			lines = append(lines, file, string(sources[file]))
+		}
+		seen[p.ID] = lines
+	})
+	var ids []string
+	for id := range seen {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		say(seen[id]...)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// typed loads packages with their types.
+func (l *loader) typed(patterns []string) ([]*packages.Package, error) {
+	return l.load(packages.NeedName|packages.NeedFiles|packages.NeedCompiledGoFiles|packages.NeedSyntax|packages.NeedTypes|
+		packages.NeedTypesInfo|packages.NeedTypesSizes|packages.NeedImports|packages.NeedModule|packages.NeedForTest, patterns...)
+}
+
+// requires returns what is wrong if a package cannot import package guard.
+func (l *loader) requires(p *packages.Package) error {
+	dir := l.dir
+	if len(p.GoFiles) > 0 {
+		dir = filepath.Dir(p.GoFiles[0])
+	}
+	args := append([]string{"list", "-e", "-f", "{{if .Error}}{{.Error}}{{end}}"}, l.command.only(words("mod modfile"))...)
+	cmd := exec.CommandContext(l.ctx, "go", append(args, guardPath)...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, io.Discard
+	if err := cmd.Run(); err == nil && strings.TrimSpace(out.String()) == "" {
+		return nil
+	}
+	module := p.PkgPath
+	if p.Module != nil {
+		module = p.Module.Path
+	}
+	help := "run: go get github.com/floodweir/weir"
+	if strings.Contains(out.String(), "vendor") {
+		help = "import _ \"" + guardPath + "\" somewhere in the module and run: go mod vendor"
+	}
+	return fmt.Errorf("weave: module %s has //weir:limit directives and does not provide %s, which limits them; %s", module, guardPath, help)
+}

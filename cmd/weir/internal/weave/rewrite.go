@@ -1,0 +1,121 @@
+package weave
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+
+	"github.com/floodweir/weir/cmd/weir/internal/directive"
+)
+
+// Mark stands in a woven copy where a directive was. It is as long as directive.Prefix,
+// so that columns stay.
+const Mark = "//weir:woven"
+
+// A function is one of a package, by the name of its receiver's type, if it has one, and
+// its own.
+type function struct{ recv, name string }
+
+// An edit replaces the bytes from one to the other.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// rewrite is the copy of a file in which functions have other names. All positions in it
+// are those of the file at path. It also says where the declarations stand.
+func rewrite(path string, src []byte, names map[function]string) (out []byte, at map[function]token.Position, err error) {
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, path, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, nil, fmt.Errorf("weave: %w", err)
+	}
+	offset := func(p token.Pos) int { return fset.PositionFor(p, false).Offset }
+	var edits []edit
+	at = map[function]token.Position{}
+	for _, d := range f.Decls {
+		decl, ok := d.(*ast.FuncDecl)
+		if !ok || decl.Doc == nil {
+			continue
+		}
+		fn := function{receiver(decl), decl.Name.Name}
+		name, ok := names[fn]
+		if !ok {
+			continue
+		}
+		at[fn] = fset.Position(decl.Name.Pos())
+		for _, c := range decl.Doc.List {
+			if strings.HasPrefix(c.Text, directive.Prefix) {
+				from := offset(c.Slash)
+				edits = append(edits, edit{from, from + len(directive.Prefix), Mark})
+			}
+		}
+		if end := fset.Position(decl.Name.End()); end.Column > 0 {
+			name += fmt.Sprintf("/*line :%d:%d*/", end.Line, end.Column)
+		}
+		edits = append(edits, edit{offset(decl.Name.Pos()), offset(decl.Name.End()), name})
+	}
+	for fn := range names {
+		if _, ok := at[fn]; !ok {
+			return nil, nil, fmt.Errorf("weave: %s: want a declaration of %s in it", path, fn.name)
+		}
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return a.from - b.from })
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "//line %s:1\n", path)
+	last := 0
+	for _, e := range edits {
+		b.Write(src[last:e.from])
+		b.WriteString(e.text)
+		last = e.to
+	}
+	b.Write(src[last:])
+	return b.Bytes(), at, nil
+}
+
+// receiver is the name of the type that a function is a method of; "" if of none.
+func receiver(decl *ast.FuncDecl) string {
+	if decl.Recv == nil || len(decl.Recv.List) == 0 {
+		return ""
+	}
+	t := decl.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.ParenExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// placed is code of which every line stands at one place of the user's: what is in a
+// stack trace is then the declaration that it stands for. Code with lines inside a
+// literal has the place at its beginning.
+func placed(code string, at token.Position) string {
+	line := fmt.Sprintf("//line %s:%d\n", at.Filename, at.Line)
+	if strings.Contains(code, "`") {
+		return line + code
+	}
+	var b strings.Builder
+	for l := range strings.Lines(code) {
+		if strings.TrimSpace(l) != "" {
+			b.WriteString(line)
+		}
+		b.WriteString(l)
+	}
+	return b.String()
+}
