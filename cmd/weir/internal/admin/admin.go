@@ -26,6 +26,9 @@ type Config struct {
 	// Policies is what /v1/policies says, as JSON; the path does not exist if nil.
 	Policies func() any
 
+	// Functions answers at /v1/functions; the path does not exist if nil.
+	Functions http.Handler
+
 	// Pprof opens /debug/pprof/.
 	Pprof bool
 
@@ -59,6 +62,9 @@ func New(c Config) (*Door, error) {
 	}
 	if c.Policies != nil {
 		route("/v1/policies", "the policies in use", readOnly(policies(c.Policies)))
+	}
+	if c.Functions != nil {
+		route("/v1/functions", "the functions that Go programs limit, which tell it in the store", readOnly(c.Functions))
 	}
 	if c.Explain != nil {
 		route("/v1/explain", "what would become of a request, and why", c.Explain)

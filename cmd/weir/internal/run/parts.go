@@ -140,7 +140,7 @@ func (p *Program) startAdmin() error {
 		Address: c.Listen, Token: c.Token, Metrics: p.metrics.Handler(), Pprof: true,
 		Explain:  explain.New(p.store, func() *policy.Set { return p.current.Load().policies }),
 		Ready:    http.HandlerFunc(p.serveAPI), // whose /readyz it is
-		Policies: p.loaded, Log: p.log.With("door", "admin"),
+		Policies: p.loaded, Functions: http.HandlerFunc(p.functions), Log: p.log.With("door", "admin"),
 	})
 	if err != nil {
 		return err
