@@ -135,8 +135,8 @@ func (d *Directive) counted(count int64) ([]weir.Limit, error) {
 	if !d.Limit.Set && !d.Interval.Set && !d.Algorithm.Set {
 		return nil, nil
 	}
-	c := byDefault().Config()
-	c.Anchor = "" // of a fixed window alone
+	usual := byDefault().Config()
+	c := weir.LimitConfig{Algorithm: usual.Algorithm, Count: usual.Count, Period: usual.Period}
 	if d.Limit.Set {
 		c.Count = count
 	}

@@ -116,10 +116,17 @@ func Find(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *type
 	for _, file := range files {
 		f.file(file)
 	}
-	slices.SortStableFunc(f.sites, func(a, b *Site) int { return cmp.Compare(a.Pos, b.Pos) })
+	slices.SortStableFunc(f.sites, func(a, b *Site) int { return before(fset, a.Pos, b.Pos) })
 	f.faults = append(f.faults, Clashes(fset, f.sites)...)
-	slices.SortStableFunc(f.faults, func(a, b Fault) int { return cmp.Compare(a.Pos, b.Pos) })
+	slices.SortStableFunc(f.faults, func(a, b Fault) int { return before(fset, a.Pos, b.Pos) })
 	return f.sites, f.faults
+}
+
+// before compares places by file, and not as token.Pos does, which depends on which file
+// was read first.
+func before(fset *token.FileSet, a, b token.Pos) int {
+	x, y := fset.PositionFor(a, false), fset.PositionFor(b, false)
+	return cmp.Or(cmp.Compare(x.Filename, y.Filename), cmp.Compare(x.Offset, y.Offset))
 }
 
 func (f *finder) faultf(pos token.Pos, format string, args ...any) {
@@ -175,13 +182,13 @@ func (f *finder) site(s *Site) {
 	if s.Limits == nil {
 		s.Limits = []weir.Limit{byDefault()}
 	}
-	before := len(f.faults)
+	good := len(f.faults)
 	f.limitable(s)
 	s.Context = contextOf(sig)
 	f.key(s)
 	f.cost(s)
 	f.links(s)
-	if len(f.faults) == before {
+	if len(f.faults) == good {
 		f.sites = append(f.sites, s)
 	}
 }

@@ -1,0 +1,128 @@
+package generate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/floodweir/weir/cmd/weir/internal/directive"
+)
+
+// A generator reads packages of one load.
+type generator struct {
+	dir    string
+	fset   *token.FileSet
+	known  map[string]*packages.Package // every package that was loaded
+	guard  error                        // why package guard is not to be had
+	faults []string
+	files  []File
+}
+
+// load loads the packages, and package guard for what the code will import.
+func (g *generator) load(ctx context.Context, c Config) ([]*packages.Package, error) {
+	patterns := c.Patterns
+	if len(patterns) == 0 {
+		patterns = []string{"."}
+	}
+	g.fset, g.known = token.NewFileSet(), map[string]*packages.Package{}
+	// Types of dependencies come from source: one of them may itself not compile before
+	// it has its generated file.
+	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports |
+		packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedTypesSizes | packages.NeedModule
+	loaded, err := packages.Load(&packages.Config{
+		Mode: mode, Context: ctx, Dir: g.dir, Env: c.Env, Fset: g.fset,
+	}, append(slices.Clone(patterns), guardPath)...)
+	if err != nil {
+		return nil, fmt.Errorf("generate: load %s: %s", strings.Join(patterns, " "), cleaned(err))
+	}
+	var roots []*packages.Package
+	for _, p := range loaded {
+		if p.PkgPath != guardPath {
+			roots = append(roots, p)
+			continue
+		}
+		for _, e := range p.Errors {
+			g.guard = fmt.Errorf("the generated code imports %s, which this module does not have: run go get github.com/floodweir/weir (go list: %s)", guardPath, oneLine(e.Msg))
+			break
+		}
+	}
+	packages.Visit(loaded, nil, func(p *packages.Package) { g.known[p.PkgPath] = p })
+	slices.SortFunc(roots, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
+	for _, p := range roots {
+		if len(p.GoFiles) == 0 && len(p.Errors) > 0 {
+			return nil, fmt.Errorf("generate: load %s: %s", strings.Join(patterns, " "), oneLine(p.Errors[0].Msg))
+		}
+	}
+	return roots, nil
+}
+
+// cleaned is an error of the go command without what the driver puts around it.
+func cleaned(err error) string {
+	text := err.Error()
+	if _, stderr, ok := strings.Cut(text, "stderr:"); ok {
+		text = stderr
+	}
+	return oneLine(text)
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// outside reports directives in files that are not part of what is generated for: tests,
+// and what build constraints leave out. A limit that is silently not there is the worst.
+func (g *generator) outside(p *packages.Package) {
+	tests, _ := filepath.Glob(filepath.Join(escape(dirOf(p)), "*_test.go"))
+	for _, name := range slices.Concat(tests, p.IgnoredFiles) {
+		text, err := os.ReadFile(name)
+		if err != nil || !strings.HasSuffix(name, ".go") || !bytes.Contains(text, []byte(directive.Prefix)) {
+			continue
+		}
+		file, _ := parser.ParseFile(g.fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		if file == nil || strings.TrimSuffix(file.Name.Name, "_test") != p.Name {
+			continue
+		}
+		for _, c := range directive.Comments(file) {
+			if strings.HasSuffix(name, "_test.go") {
+				g.fault(c.Slash, "%s is in a test, for which nothing is generated: want it elsewhere, or weir go test, which weaves it", directive.Prefix)
+			} else {
+				g.fault(c.Slash, "%s is in a file that build constraints leave out here: want it in one that is always built", directive.Prefix)
+			}
+		}
+	}
+}
+
+// escape makes a directory a pattern of itself.
+func escape(dir string) string {
+	return strings.NewReplacer(`[`, `\[`, `*`, `\*`, `?`, `\?`).Replace(dir)
+}
+
+// fault notes what is wrong at a place.
+func (g *generator) fault(pos token.Pos, format string, args ...any) {
+	at := g.fset.PositionFor(pos, false)
+	g.faults = append(g.faults, fmt.Sprintf("%s:%d:%d: %s", g.rel(at.Filename), at.Line, at.Column, fmt.Sprintf(format, args...)))
+}
+
+// said is an error of the go command as a fault.
+func (g *generator) said(e packages.Error) string {
+	if file, rest, ok := strings.Cut(e.Pos, ":"); ok && file != "" {
+		return g.rel(file) + ":" + rest + ": " + oneLine(e.Msg)
+	}
+	return oneLine(e.Msg)
+}
+
+// rel is a path as people in the directory would write it.
+func (g *generator) rel(name string) string {
+	if r, err := filepath.Rel(g.dir, name); err == nil && !strings.HasPrefix(r, "..") && filepath.IsAbs(name) {
+		return r
+	}
+	return name
+}
