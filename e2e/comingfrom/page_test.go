@@ -1,0 +1,203 @@
+package comingfrom_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir/weirfile"
+)
+
+const (
+	page   = "../../docs/coming-from.md"
+	pageZh = "../../docs/coming-from.zh-CN.md"
+)
+
+var fileName = regexp.MustCompile(`\A# ([a-z][a-z0-9.-]*\.yaml)\n`)
+
+// A block is a fenced block of a page.
+type block struct {
+	kind, text string
+	line       int
+}
+
+// blocks are the fenced blocks of a page.
+func blocks(name string) ([]block, error) {
+	text, err := os.ReadFile(at(name))
+	if err != nil {
+		return nil, err
+	}
+	var all []block
+	var open *block
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		fence, found := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case !found && open != nil:
+			open.text += line
+		case !found:
+		case open == nil:
+			open = &block{kind: fence, line: n}
+		default:
+			all = append(all, *open)
+			open = nil
+		}
+	}
+	if open != nil {
+		return nil, fmt.Errorf("%s:%d: the block does not end", name, open.line)
+	}
+	return all, nil
+}
+
+// at is a path of the tree, wherever the tests run.
+func at(name string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), name)
+}
+
+// bodies are the bodies of the examples by name, without their indentation.
+func bodies(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(at("*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range files {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Example") {
+				body := source[set.Position(fn.Body.Lbrace).Offset+1 : set.Position(fn.Body.Rbrace).Offset]
+				all[fn.Name.Name] = string(bytes.ReplaceAll(body, []byte("\n\t"), []byte("\n")))
+			}
+		}
+	}
+	return all
+}
+
+// missing are the Go blocks that occur in no example.
+func missing(bs []block, examples map[string]string) (lines []int) {
+	for _, b := range bs {
+		if b.kind != "go" {
+			continue
+		}
+		found := false
+		for _, body := range examples {
+			found = found || strings.Contains(body, "\n"+b.text)
+		}
+		if !found {
+			lines = append(lines, b.line)
+		}
+	}
+	return lines
+}
+
+// TestGoBlocks looks for every Go block of both pages in the examples.
+func TestGoBlocks(t *testing.T) {
+	examples := bodies(t)
+	for _, name := range []string{page, pageZh} {
+		bs, err := blocks(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range missing(bs, examples) {
+			t.Errorf("%s:%d: no example has this Go block", name, line)
+		}
+		if n := count(bs, "go"); n < 15 {
+			t.Errorf("%s has %d Go blocks, want one for each section", name, n)
+		}
+	}
+}
+
+// TestMissing: a block that no example has is told of.
+func TestMissing(t *testing.T) {
+	bs := []block{{"go", "a()\nb()\n", 3}, {"go", "a()\nc()\n", 7}, {"text", "z()\n", 9}}
+	if got := missing(bs, map[string]string{"Example": "\nx()\na()\nb()\n"}); !slices.Equal(got, []int{7}) {
+		t.Errorf("missing = %v, want [7]", got)
+	}
+}
+
+func count(bs []block, kind string) (n int) {
+	for _, b := range bs {
+		if b.kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// TestPolicyFiles reads every YAML block as a policy file.
+func TestPolicyFiles(t *testing.T) {
+	bs, err := blocks(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range bs {
+		if b.kind != "yaml" {
+			continue
+		}
+		f, err := weirfile.Parse("weir.yaml", []byte(b.text))
+		if err != nil {
+			t.Errorf("%s:%d: %v", page, b.line, err)
+		} else if f.Functions == nil && f.Policies == nil {
+			t.Errorf("%s:%d: the file has neither functions nor policies", page, b.line)
+		}
+	}
+	if n := count(bs, "yaml"); n < 3 {
+		t.Errorf("%d policy files, want those of Sentinel, Hystrix and resilience4j", n)
+	}
+}
+
+var heading = regexp.MustCompile(`(?m)^#+ `)
+
+// TestLanguages: the two pages have the same blocks, and headings of the same levels.
+func TestLanguages(t *testing.T) {
+	en, err := blocks(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zh, err := blocks(pageZh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(en) != len(zh) {
+		t.Fatalf("%d blocks in English, %d in Chinese", len(en), len(zh))
+	}
+	for i := range en {
+		if en[i].kind != zh[i].kind || en[i].text != zh[i].text {
+			t.Errorf("%s:%d and %s:%d differ:\n%s\n%s", page, en[i].line, pageZh, zh[i].line, en[i].text, zh[i].text)
+		}
+	}
+	if a, b := levels(t, page), levels(t, pageZh); !slices.Equal(a, b) {
+		t.Errorf("headings: English %q, Chinese %q", a, b)
+	}
+}
+
+// levels are the levels of the headings outside of blocks.
+func levels(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile(at(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	return heading.FindAllString(prose, -1)
+}
