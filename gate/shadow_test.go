@@ -1,0 +1,101 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestShadow: what is tried out is asked by itself, keeps nobody out, and takes nothing
+// from the others. A candidate is asked whatever was decided.
+func TestShadow(t *testing.T) {
+	store := memory(t)
+	enforced, shadow := about("enforced", "2/24h"), about("shadow", "1/24h")
+	enforced.Candidate = []weir.Limit{weir.MustLimit("3/24h")}
+	shadow.Mode = policy.Shadow
+	var c gate.Config
+	events := told(&c)
+	g := open(t, store, c, shadow, enforced)
+	var p gate.Pass
+	for step, want := range []struct {
+		outcome gate.Outcome
+		events  []string
+	}{
+		{gate.Admitted, []string{"ada enforced admitted", "ada shadow admitted shadow", "ada enforced~candidate admitted shadow"}},
+		{gate.Admitted, []string{"ada enforced admitted", "ada shadow denied shadow", "ada enforced~candidate admitted shadow"}},
+		{gate.Denied, []string{"ada enforced denied", "ada enforced~candidate admitted shadow"}},
+		{gate.Denied, []string{"ada enforced denied", "ada enforced~candidate denied shadow"}},
+	} {
+		got := enter(t, g, &p)
+		if asks := p.Asks(); got != want.outcome || len(asks) != 1 || asks[0].Policy.Name() != "enforced" || p.Decision().Limit.Capacity() != 2 {
+			t.Errorf("step %d: %s by %+v, want %s by what is enforced alone", step, got, asks, want.outcome)
+		}
+		same(t, fmt.Sprint("step ", step, ": events"), events(), want.events...)
+	}
+	if got := taken(t, store, "enforced~candidate", "3/24h"); got != 3 {
+		t.Errorf("the candidate took %d, want 3", got)
+	}
+}
+
+// TestShadowAlone: policies in shadow alone let everything through.
+func TestShadowAlone(t *testing.T) {
+	shadow := about("p", "1/24h")
+	shadow.Mode = policy.Shadow
+	g := open(t, memory(t), gate.Config{}, shadow)
+	var p gate.Pass
+	for step := range 3 {
+		if got := enter(t, g, &p); got != gate.Admitted || len(p.Asks()) != 0 || !p.Decision().Limit.IsZero() {
+			t.Errorf("step %d: %s by %v, want admitted by none", step, got, p.Asks())
+		}
+	}
+}
+
+// TestPercent: a key is on one side or the other, and stays there.
+func TestPercent(t *testing.T) {
+	some := about("p", "1/24h")
+	some.Percent = 30
+	shadows := map[string]bool{}
+	g := open(t, memory(t), gate.Config{Observe: func(_ context.Context, a policy.Attributes, e gate.Event) {
+		user := a.(*request).user
+		if was, ok := shadows[user]; ok && was != e.Shadow {
+			t.Errorf("%s changes sides", user)
+		}
+		shadows[user] = e.Shadow
+	}}, some)
+	denied := 0
+	var p gate.Pass
+	for i := range 200 {
+		user := fmt.Sprint("user ", i)
+		for range 2 {
+			if got := g.Enter(t.Context(), by(user, ""), &p); got == gate.Denied {
+				denied++
+			}
+		}
+	}
+	if denied < 40 || denied > 80 {
+		t.Errorf("%d of 200 keys are denied, want about 60", denied)
+	}
+}
+
+// TestShadowDoesNotWait: nobody is held back by what is tried out.
+func TestShadowDoesNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		shadow, queue := waiting("p", time.Minute, "1/s"), about("queue", "1/s leaky_bucket burst 9 queue")
+		shadow.Mode, queue.Mode = policy.Shadow, policy.Shadow
+		g := open(t, store, gate.Config{}, shadow, queue)
+		start := time.Now()
+		for range 3 {
+			var p gate.Pass
+			enter(t, g, &p)
+		}
+		if got := time.Since(start); got != 0 {
+			t.Errorf("three requests wait %v, want no wait", got)
+		}
+	})
+}
