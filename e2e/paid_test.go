@@ -1,0 +1,220 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// The programs of examples/paid that the tests run, and how many replicas each has.
+const (
+	paidProcesses = 4
+	paidReplicas  = 3
+)
+
+// A paidAPI counts the calls that it would charge for.
+type paidAPI struct {
+	*httptest.Server
+	calls atomic.Int64
+}
+
+func startPaidAPI(t *testing.T) *paidAPI {
+	a := &paidAPI{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { a.calls.Add(1) }))
+	t.Cleanup(a.Close)
+	return a
+}
+
+// await waits until the API has seen n calls.
+func (a *paidAPI) await(t *testing.T, n int64) {
+	t.Helper()
+	redistest.Await(t, fmt.Sprintf("%d calls", n), func() error {
+		if got := a.calls.Load(); got < n {
+			return fmt.Errorf("the API has seen %d", got)
+		}
+		return nil
+	})
+}
+
+// quiet reports how many calls come within d.
+func (a *paidAPI) quiet(d time.Duration) int64 {
+	before := a.calls.Load()
+	<-time.After(d)
+	return a.calls.Load() - before
+}
+
+// buildPaid builds the example.
+func buildPaid(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "paid")
+	if out, err := exec.Command("go", "build", "-C", "../examples/paid", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// A paidProcess is one running program.
+type paidProcess struct {
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+func startPaid(t *testing.T, binary string, args ...string) *paidProcess {
+	t.Helper()
+	p := &paidProcess{cmd: exec.Command(binary, args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.end(syscall.SIGKILL) })
+	return p
+}
+
+// end sends a signal and waits for the end; ended already, it does nothing.
+func (p *paidProcess) end(s os.Signal) {
+	if p.cmd.ProcessState == nil {
+		p.cmd.Process.Signal(s)
+		p.cmd.Wait()
+	}
+}
+
+// A durableRedis keeps what it has acknowledged, and can be started again.
+type durableRedis struct {
+	addr, dir string
+	cmd       *exec.Cmd
+}
+
+func startDurableRedis(t *testing.T) *durableRedis {
+	r := &durableRedis{addr: "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t)), dir: t.TempDir()}
+	r.start(t)
+	t.Cleanup(r.kill)
+	return r
+}
+
+func (r *durableRedis) start(t *testing.T) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(r.addr)
+	r.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--logfile", filepath.Join(r.dir, "log"))
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "redis-server", func() error {
+		c, err := redistest.Dial(r.addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Do("PING")
+		return err
+	})
+}
+
+func (r *durableRedis) kill() {
+	if r.cmd.ProcessState == nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	}
+}
+
+// TestPaid runs the example as four processes that share a budget: the API sees all of
+// it and not one call more.
+func TestPaid(t *testing.T) {
+	binary, api, redis := buildPaid(t), startPaidAPI(t), redistest.Start(t)
+	const budget = 100
+	outs := make([]string, paidProcesses)
+	var wg sync.WaitGroup
+	for i := range outs {
+		wg.Go(func() {
+			out, err := exec.Command(binary, "-redis", "redis://"+redis.Addr, "-api", api.URL, "-calls", "40",
+				"-replicas", strconv.Itoa(paidReplicas), "-limits", fmt.Sprintf("500/s, %d/24h fixed_window", budget)).CombinedOutput()
+			if outs[i] = string(out); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	sent := 0
+	for _, out := range outs {
+		var s, denied, undecided, failed int
+		if _, err := fmt.Sscanf(out, "sent %d, denied %d, undecided %d, failed %d", &s, &denied, &undecided, &failed); err != nil ||
+			undecided+failed != 0 || s+denied != 40*paidReplicas {
+			t.Errorf("a process says %q (%v)", out, err)
+		}
+		sent += s
+	}
+	if got := api.calls.Load(); got != budget || sent != budget {
+		t.Errorf("the API saw %d calls and the processes sent %d, want %d", got, sent, budget)
+	}
+}
+
+// TestPaidThroughFaults kills the Redis that holds the budget and some of the processes
+// that spend it. While there is no Redis nothing is sent, and at the end the API has not
+// seen one call more than the budget.
+func TestPaidThroughFaults(t *testing.T) {
+	binary, api, redis := buildPaid(t), startPaidAPI(t), startDurableRedis(t)
+	const budget = 400
+	start := func() *paidProcess {
+		return startPaid(t, binary, "-redis", "redis://"+redis.addr, "-api", api.URL, "-calls", "0",
+			"-replicas", strconv.Itoa(paidReplicas), "-limits", fmt.Sprintf("200/s burst 20, %d/24h fixed_window", budget))
+	}
+	ps := make([]*paidProcess, paidProcesses)
+	for i := range ps {
+		ps[i] = start()
+	}
+	api.await(t, 100)
+
+	redis.kill()
+	<-time.After(300 * time.Millisecond) // what was admitted before is under way
+	if n := api.quiet(700 * time.Millisecond); n != 0 {
+		t.Errorf("the API saw %d calls without a store", n)
+	}
+	atRestart := api.calls.Load()
+	redis.start(t)
+	api.await(t, atRestart+50)
+
+	for i := range 2 {
+		ps[i].end(syscall.SIGKILL)
+		ps[i] = start()
+	}
+	// Lost to the budget: calls that a killed process had paid for and not sent, and
+	// those that Redis had charged when it was killed without saying so.
+	const lost = (2 + paidProcesses) * paidReplicas
+	api.await(t, budget-lost)
+	if n := api.quiet(time.Second); n > lost {
+		t.Errorf("%d more calls", n)
+	}
+	if got := api.calls.Load(); got > budget {
+		t.Errorf("the API saw %d calls of a budget of %d", got, budget)
+	} else {
+		t.Logf("the API saw %d calls of a budget of %d", got, budget)
+	}
+	for _, p := range ps {
+		p.end(syscall.SIGTERM)
+		if out := p.out.String(); !strings.HasPrefix(out, "sent ") {
+			t.Errorf("a process says %q", out)
+		}
+	}
+}
+
+// TestPaidInMemory runs the example as its page does.
+func TestPaidInMemory(t *testing.T) {
+	out, err := exec.Command(buildPaid(t)).CombinedOutput()
+	if want := "sent 40, denied 160, undecided 0, failed 0\nthe API saw 40 calls: the bill is 2.00\n"; err != nil || string(out) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
+	}
+}
