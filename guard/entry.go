@@ -14,7 +14,7 @@ import (
 type Entry struct {
 	guard    *Guard
 	ctx      context.Context
-	start    time.Time
+	start    time.Duration // by Registry.clock
 	decision weir.Decision
 	visit    *visit // nil if it holds nothing
 	exits    []func(error)
@@ -25,7 +25,7 @@ type Entry struct {
 func (e *Entry) begin() *Entry {
 	e.guard.count.passed.Add(1)
 	e.guard.count.running.Add(1)
-	e.start = time.Now()
+	e.start = e.guard.registry.clock()
 	return e
 }
 
@@ -41,7 +41,7 @@ func (e *Entry) Exit(err error) {
 		return
 	}
 	c := &e.guard.count
-	c.busy.Add(int64(time.Since(e.start)))
+	c.busy.Add(int64(e.guard.registry.clock() - e.start))
 	c.running.Add(-1)
 	r := gate.Result{Status: 200}
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 var ErrDenied = errors.New("guard: denied")
 
 // Next is what a link of an error chain returns to pass on to the one after it.
-var Next = errors.New("guard: next") //nolint:staticcheck // an instruction, read as guard.Next, and not a failure
+//
+//lint:ignore ST1012 It is read as guard.Next: an instruction, and not a failure.
+var Next = errors.New("guard: next")
 
 // errUnfinished ends a call that panicked, or whose goroutine did.
 var errUnfinished = errors.New("guard: the call did not return")
@@ -44,7 +46,7 @@ func (d *Denied) Error() string {
 		return text + ": costs more than the limit ever has"
 	case retry > time.Millisecond:
 		whole := retry.Truncate(time.Millisecond)
-		if whole < retry {
+		if whole < retry && whole <= weir.Never-time.Millisecond {
 			whole += time.Millisecond
 		}
 		return text + ": retry after " + whole.String()

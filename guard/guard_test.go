@@ -3,55 +3,291 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 )
-
-func registry(t testing.TB, c guard.Config) *guard.Registry {
-	t.Helper()
-	r, err := guard.NewRegistry(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func limits(texts ...string) []weir.Limit {
-	var ls []weir.Limit
-	for _, text := range texts {
-		ls = append(ls, weir.MustLimit(text))
-	}
-	return ls
-}
 
 // TestEnter: a guard admits what its limit says, for each key by itself, and says when
 // to come again.
 func TestEnter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "getId", Limits: limits("2/10s")})
-		ctx := context.Background()
-		for i := range 2 {
-			e, err := g.Enter(ctx, "a")
-			if err != nil {
-				t.Fatalf("call %d: %v", i, err)
-			}
-			e.Exit(nil)
+		if got := passed(t, g, "a", 5); got != 2 {
+			t.Fatalf("%d of 5 pass, want 2", got)
 		}
 		time.Sleep(2 * time.Second)
-		_, err := g.Enter(ctx, "a")
+		_, err := g.Enter(context.Background(), "a")
 		var d *guard.Denied
 		if !errors.As(err, &d) || !errors.Is(err, guard.ErrDenied) || d.Decision.RetryAfter != 3*time.Second {
 			t.Fatalf("Enter = %v, want a denial for 3s", err)
 		}
-		if got, want := err.Error(), "rate limit exceeded: getId: retry after 3s"; got != want {
-			t.Errorf("Error() = %q, want %q", got, want)
+		if got := passed(t, g, "b", 1); got != 1 {
+			t.Errorf("another key is denied")
 		}
-		if _, err := g.Enter(ctx, "b"); err != nil {
-			t.Errorf("another key: %v", err)
+		time.Sleep(3 * time.Second)
+		if got := passed(t, g, "a", 2); got != 1 {
+			t.Errorf("after the time that was told %d pass, want 1", got)
 		}
 	})
+}
+
+// TestDefaultLimit: a point without limits has 100 in 60 seconds from its first call.
+func TestDefaultLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f"})
+		time.Sleep(12345 * time.Millisecond)
+		if got := passed(t, g, "", 200); got != 100 {
+			t.Fatalf("%d of 200 pass, want 100", got)
+		}
+		time.Sleep(time.Minute - time.Microsecond)
+		if got := passed(t, g, "", 1); got != 0 {
+			t.Error("one passes before the end of the window")
+		}
+		time.Sleep(time.Microsecond)
+		if got := passed(t, g, "", 200); got != 100 {
+			t.Errorf("%d of 200 pass in the next window, want 100", got)
+		}
+	})
+}
+
+// TestEnterN: a call costs what it says, of every limit, times the cost of its rule.
+func TestEnterN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t, guard.Config{})
+		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("10/h", "20/24h")})
+		step := func(n int64, want string) {
+			t.Helper()
+			e, err := g.EnterN(context.Background(), "k", n)
+			got := "denied"
+			var d *guard.Denied
+			switch {
+			case err == nil:
+				got = fmt.Sprint(e.Decision().Remaining)
+			case errors.As(err, &d) && d.Decision.RetryAfter == weir.Never:
+				got = "never"
+			case !errors.Is(err, guard.ErrDenied):
+				got = err.Error()
+			}
+			if e.Exit(nil); got != want {
+				t.Errorf("EnterN(%d) = %s, want %s", n, got, want)
+			}
+		}
+		step(4, "6")
+		step(7, "denied")
+		step(0, "6")
+		step(11, "never")
+		step(math.MaxInt64, "never")
+		step(-1, "guard: f: invalid: want a cost of 0 or more tokens, got -1")
+		step(6, "0")
+		step(1, "denied")
+		configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("1000/h"), Cost: 100, Carry: weir.CarryReset}))})
+		step(1, "900")
+		step(3, "600")
+		step(math.MaxInt64/2, "never")
+		step(7, "denied")
+	})
+}
+
+// TestNames: guards of one name share buckets, also with a resource; others do not.
+func TestNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t, guard.Config{})
+		one := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "a"})
+		two := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"})
+		other := r.MustGuard(guard.Point{Name: "g", Limits: limits("3/h")})
+		if got := passed(t, one, "", 1) + passed(t, two, "", 5); got != 3 {
+			t.Errorf("%d pass two guards of one name, want 3", got)
+		}
+		if _, err := r.Enter(context.Background(), "f", ""); !errors.Is(err, guard.ErrDenied) {
+			t.Errorf("a resource of the name: %v, want a denial", err)
+		}
+		if got := passed(t, other, "", 5); got != 3 {
+			t.Errorf("%d pass a guard of another name, want 3", got)
+		}
+		if again := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"}); again != two {
+			t.Error("an equal point has another guard")
+		}
+	})
+}
+
+// TestWait: a point's wait holds calls back in their order, up to a maximum; one of its
+// rule goes before it.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := registry(t, guard.Config{})
+		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/s"), Wait: 2500 * time.Millisecond})
+		start := time.Now()
+		line := func(n int) (order string) {
+			done := make(chan string, n)
+			for i := range n {
+				go func() {
+					e, err := g.Enter(context.Background(), "")
+					if err != nil {
+						done <- fmt.Sprintf("-%d", i)
+						return
+					}
+					e.Exit(nil)
+					done <- fmt.Sprintf("%d@%v", i, time.Since(start))
+				}()
+				synctest.Wait()
+			}
+			for range n {
+				order += " " + <-done
+			}
+			return order
+		}
+		if got, want := line(5), " 0@0s 1@1s 2@2s -3 -4"; got != want {
+			t.Errorf("calls pass %s, want %s", got, want)
+		}
+		time.Sleep(time.Minute)
+		configure(t, r, guard.Config{MaxWaiting: 1, Functions: functions(
+			rule(t, policy.Config{Name: "f", Limits: limits("1/s"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}))})
+		start = time.Now()
+		if got, want := line(3), " 0@0s -2 1@1s"; got != want {
+			t.Errorf("calls pass %s, want %s", got, want)
+		}
+		time.Sleep(time.Minute)
+		configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("1/s")}))})
+		start = time.Now()
+		if got, want := line(4), " 0@0s 1@1s 2@2s -3"; got != want {
+			t.Errorf("under a rule without a wait calls pass %s, want %s", got, want)
+		}
+	})
+}
+
+// TestQueue: a leaky bucket as a queue holds calls back, and a caller that goes gives its
+// place back.
+func TestQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1/s leaky_bucket burst 2 queue")})
+		start := time.Now()
+		passed(t, g, "", 1)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		go func() { time.Sleep(300 * time.Millisecond); cancel(errDown) }()
+		e, err := g.Enter(ctx, "")
+		var u *guard.Undecided
+		if e != nil || !errors.As(err, &u) || u.LetsThrough || !errors.Is(err, errDown) {
+			t.Errorf("Enter = %v, %v, want the cause of the end of the context", e, err)
+		}
+		if got := passed(t, g, "", 1); got != 1 || time.Since(start) > 1100*time.Millisecond {
+			t.Errorf("%d pass after %v, want 1 after 1s", got, time.Since(start))
+		}
+	})
+}
+
+// TestStoreErrors: what a rule says, a guard does, and who answers for the store is asked
+// before.
+func TestStoreErrors(t *testing.T) {
+	for _, tc := range []struct {
+		mode     policy.FailMode
+		answered bool
+		want     string
+	}{
+		{policy.Open, false, "<nil> open"},
+		{policy.Open, true, "guard: f: no decision: store down true"},
+		{policy.Closed, false, "guard: f: no decision: store down false"},
+		{policy.Closed, true, "guard: f: no decision: store down false"},
+		{policy.Local, false, "<nil> local"},
+		{policy.Local, true, "<nil> local"},
+	} {
+		t.Run(fmt.Sprint(tc.mode, tc.answered), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				local, err := memstore.New(memstore.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := registry(t, guard.Config{Store: &broken{down: errDown}, Local: local, Functions: functions(
+					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
+				g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
+				e, err := g.Enter(context.Background(), "")
+				got := fmt.Sprint(err, " ", guard.LetsThrough(err))
+				if err == nil {
+					got = fmt.Sprint(err, " ", e.Decision().Degraded)
+				} else if !errors.Is(err, errDown) || errors.Is(err, guard.ErrDenied) {
+					t.Errorf("%v does not wrap why", err)
+				}
+				if e.Exit(nil); got != tc.want {
+					t.Errorf("Enter = %s, want %s", got, tc.want)
+				}
+				if tc.mode == policy.Local {
+					if _, err := g.Enter(context.Background(), ""); !errors.Is(err, guard.ErrDenied) {
+						t.Errorf("the second of a local 1/h: %v, want a denial", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestGoesOn: a call that nobody answered for goes on as one that was let through.
+func TestGoesOn(t *testing.T) {
+	r := registry(t, guard.Config{Store: &broken{down: errDown}})
+	g := r.MustGuard(guard.Point{Name: "f", Answered: true})
+	_, err := g.Enter(context.Background(), "")
+	u, ok := err.(*guard.Undecided)
+	if !ok || !guard.LetsThrough(fmt.Errorf("wrapped: %w", err)) {
+		t.Fatalf("Enter = %v, want an *Undecided that lets through", err)
+	}
+	e, err := u.Enter(context.Background())
+	if err != nil || !e.Decision().OK || e.Decision().Degraded != weir.FailedOpen {
+		t.Fatalf("Undecided.Enter = %v, %v", e, err)
+	}
+	if s := r.Live()[0]; s.Running != 1 || s.Passed != 1 || s.Undecided != 1 {
+		t.Errorf("%+v, want one undecided that passed and runs", s)
+	}
+	e.Exit(errDown)
+	if s := r.Live()[0]; s.Running != 0 || s.Failed != 1 {
+		t.Errorf("%+v, want one that failed", s)
+	}
+	if e, err := (&guard.Undecided{Name: "f", Err: errDown}).Enter(context.Background()); e != nil || !errors.Is(err, errDown) {
+		t.Errorf("Enter of what is not let through = %v, %v", e, err)
+	}
+	if guard.LetsThrough(nil) || guard.LetsThrough(errDown) {
+		t.Error("LetsThrough of another error")
+	}
+}
+
+// TestStuck: a caller that does not wait for the store any longer is not let through.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Point{Name: "f", Answered: true})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := g.Enter(ctx, "")
+		if guard.LetsThrough(err) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Enter = %v, want the end of the context", err)
+		}
+	})
+}
+
+// TestMessages: what errors say, to the letter.
+func TestMessages(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{&guard.Denied{Name: "getId", Message: "rate limit exceeded", Decision: weir.Decision{RetryAfter: 3 * time.Second}}, "rate limit exceeded: getId: retry after 3s"},
+		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: 1234567 * time.Microsecond}}, "slow down: getId: retry after 1.235s"},
+		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: 12 * time.Microsecond}}, "slow down: getId: retry after 12µs"},
+		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never}}, "slow down: getId: costs more than the limit ever has"},
+		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never - 1}}, "slow down: getId: retry after 2562047h47m16.854s"},
+		{&guard.Denied{Name: "getId", Message: "slow down"}, "slow down: getId"},
+		{&guard.Denied{Name: "getId", Message: "call refused", Cause: errDown}, "call refused: getId: store down"},
+		{&guard.Undecided{Name: "getId", Err: errDown}, "guard: getId: no decision: store down"},
+	} {
+		if got := tc.err.Error(); got != tc.want {
+			t.Errorf("Error() = %q, want %q", got, tc.want)
+		}
+		if d, ok := tc.err.(*guard.Denied); ok && (!errors.Is(d, guard.ErrDenied) || errors.Is(d, errDown) != (d.Cause != nil)) {
+			t.Errorf("%v wraps %v", d, d.Unwrap())
+		}
+	}
 }
