@@ -28,6 +28,8 @@ func (f *finder) key(s *Site) {
 		case !ok:
 		case s.Func.Signature().Variadic() && param == s.Func.Signature().Params().Len()-1:
 			f.faultf(s.at(v), "key %q: is a list: want one value", v.Text)
+		case t == types.Typ[types.Invalid]:
+			f.faultf(s.at(v), "key %q: is of a type that is not known", v.Text)
 		case !identifies(t):
 			f.faultf(s.at(v), "key %q: is of type %s: want a string, an integer, a bool, or a type with a method String() string", v.Text, f.typeName(t))
 		default:

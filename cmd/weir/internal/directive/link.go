@@ -16,7 +16,7 @@ func (f *finder) links(s *Site) {
 	}
 	if !s.Failing() {
 		if !d.Fallback.Set && !d.Degrade.Set {
-			f.faultf(s.Pos, "function %s: has no error as its last result, by which to say that a call was denied: want one, or a fallback or degrade", s.Func.Name())
+			f.faultf(s.Pos, "%s: has no error as its last result, by which to say that a call was denied: want one, or a fallback or degrade", s.what())
 		}
 		if d.OnError.Set {
 			f.faultf(s.at(d.OnError), "onerror %q: want a function whose last result is error; %s has none", d.OnError.Text, s.Func.Name())
@@ -46,11 +46,11 @@ const (
 func (f *finder) link(s *Site, v Value, field string, m manner) *Link {
 	obj, method := f.lookup(s, v.Text)
 	if obj == nil {
-		what := "function"
+		who := "package " + f.pkg.Name() + " has no function"
 		if s.Recv != nil {
-			what = fmt.Sprintf("method of %s, and no function", s.Recv.Name())
+			who = fmt.Sprintf("%s has no method, and package %s no function", s.Recv.Name(), f.pkg.Name())
 		}
-		f.faultf(s.at(v), "%s %q: package %s has no %s of that name: want %s", field, v.Text, f.pkg.Name(), what, f.wanted(s, m))
+		f.faultf(s.at(v), "%s %q: %s of that name: want %s", field, v.Text, who, f.wanted(s, m))
 		return nil
 	}
 	if fn, ok := obj.(*types.Func); ok && (fn.Origin() == s.Func.Origin()) {

@@ -78,6 +78,14 @@ func (s *Site) Function() string {
 	return path + "." + s.Recv.Name() + "." + s.Func.Name()
 }
 
+// what is the function in a fault.
+func (s *Site) what() string {
+	if s.Recv == nil {
+		return "function " + s.Func.Name()
+	}
+	return "method " + s.Recv.Name() + "." + s.Func.Name()
+}
+
 // Pointer reports whether the receiver is a pointer.
 func (s *Site) Pointer() bool {
 	if s.Recv == nil || s.Interface != nil {
@@ -183,7 +191,9 @@ func (f *finder) site(s *Site) {
 		s.Limits = []weir.Limit{byDefault()}
 	}
 	good := len(f.faults)
-	f.limitable(s)
+	if f.limitable(s); len(f.faults) > good {
+		return
+	}
 	s.Context = contextOf(sig)
 	f.key(s)
 	f.cost(s)
@@ -198,15 +208,15 @@ func (f *finder) limitable(s *Site) {
 	name, function := s.Func.Name(), s.Recv == nil
 	switch {
 	case name == "_":
-		f.faultf(s.Pos, "function _: want a function with a name")
+		f.faultf(s.Pos, "%s: want one with a name", s.what())
 	case function && (name == "init" || name == "main" && f.pkg.Name() == "main"):
 		f.faultf(s.Pos, "function %s: want a function that is called by others; Go calls %s itself", name, name)
 	case s.Decl != nil && s.Decl.Body == nil:
-		f.faultf(s.Pos, "function %s: want a function with a body", name)
+		f.faultf(s.Pos, "%s: want one with a body", s.what())
 	case f.linked[name] && function:
 		f.faultf(s.Pos, "function %s: want a function without //go:linkname or //export, by which others would call it past the limit", name)
 	case strings.Contains(types.TypeString(s.Func.Signature(), nil), "_Ctype_"):
-		f.faultf(s.Pos, "function %s: want a function whose types are not those of cgo", name)
+		f.faultf(s.Pos, "%s: want one whose types are not those of cgo", s.what())
 	}
 }
 
