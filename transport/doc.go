@@ -3,7 +3,7 @@
 //
 //	t, err := transport.New(transport.Config{
 //		Store:   store, // in Redis, one budget for all replicas
-//		Limits:  []weir.Limit{weir.MustLimit("10/s"), weir.MustLimit("5000/24h")},
+//		Limits:  []weir.Limit{weir.MustLimit("10/s"), weir.MustLimit("5000/day calendar UTC")},
 //		MaxWait: 2 * time.Second,
 //	})
 //	…
@@ -22,6 +22,12 @@
 // sees more requests than its limits admit, however many processes there are, and
 // whatever dies. Requests that were charged and not sent, because a process ended in
 // between, are lost to the budget.
+//
+// What a limit admits is what its algorithm says. For never more than N in a day of the
+// server's calendar, write "N/day calendar ZONE"; in any 24 hours, "N/24h sliding_log".
+// A token bucket, "N/24h", gives N at once and N more in the course of the day. A store
+// that forgets what it was told begins anew: a Redis that holds such a budget keeps its
+// data, with appendfsync always if a crash is not to forget the last calls.
 //
 // If the store makes no decision, nothing is sent unless Config.OnStoreError is
 // policy.Open: what is limited here is mostly paid for.

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// At most three calls a day, whatever the program does.
+// At most three calls in a window of 24 hours, whatever the program does.
 func Example() {
 	paid := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("the API charges for", r.URL.Path)
@@ -26,7 +26,7 @@ func Example() {
 	defer store.Close()
 	t, err := transport.New(transport.Config{
 		Store:  store,
-		Limits: []weir.Limit{weir.MustLimit("100/s"), weir.MustLimit("3/24h")},
+		Limits: []weir.Limit{weir.MustLimit("100/s"), weir.MustLimit("3/24h fixed_window")},
 		Key:    func(*http.Request) string { return "quotes" },
 	})
 	if err != nil {
@@ -49,8 +49,8 @@ func Example() {
 	// the API charges for /quote/0
 	// the API charges for /quote/1
 	// the API charges for /quote/2
-	// not sent: the next in 8h0m0s
-	// not sent: the next in 8h0m0s
+	// not sent: the next in 24h0m0s
+	// not sent: the next in 24h0m0s
 }
 
 // A server that says when to come again is left alone until then.
