@@ -1,0 +1,318 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/policy"
+)
+
+// one is a guard of one call an hour for each key, whose store is down if err is not nil.
+func one(t testing.TB, err error, mode policy.FailMode) (*guard.Guard, *guard.Registry) {
+	t.Helper()
+	c := guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: mode}))}
+	if err != nil {
+		c.Store = &broken{down: err}
+	}
+	r := registry(t, c)
+	return r.MustGuard(guard.Point{Name: "f"}), r
+}
+
+// TestDenied: a fallback goes before a value, and a value before the error.
+func TestDenied(t *testing.T) {
+	value := "value"
+	fallback := func(_ context.Context, a string, denied error) (string, error) {
+		if !errors.Is(denied, guard.ErrDenied) {
+			t.Errorf("the fallback got %v", denied)
+		}
+		return "fallback of " + a, errDown
+	}
+	for _, tc := range []struct {
+		o    guard.Options[string, string]
+		want string
+	}{
+		{guard.Options[string, string]{Fallback: fallback, Value: &value}, "fallback of k store down"},
+		{guard.Options[string, string]{Value: &value}, "value <nil>"},
+		{guard.Options[string, string]{}, " rate limit exceeded: f: retry after 1h0m0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, r := one(t, nil, policy.Open)
+			tc.o.Key = func(a string) string { return a }
+			f := guard.Func(g, func(_ context.Context, a string) (string, error) { return "called by " + a, nil }, tc.o)
+			for i, want := range []string{"called by k <nil>", tc.want, tc.want} {
+				s, err := f(context.Background(), "k")
+				if got := fmt.Sprint(s, " ", err); got != want {
+					t.Errorf("call %d = %s, want %s", i, got, want)
+				}
+			}
+			if s, err := f(context.Background(), "l"); s != "called by l" || err != nil {
+				t.Errorf("another key: %s, %v", s, err)
+			}
+			if s := r.Live()[0]; s.Failed != 0 || s.Passed != 2 || s.Denied != 2 || s.Running != 0 {
+				t.Errorf("Live = %+v, want 2 passed and no failure", s)
+			}
+		})
+	}
+}
+
+// TestOnError: links answer, pass on or fail, in their order; then the rule has its say.
+func TestOnError(t *testing.T) {
+	type link = func(context.Context, string, error) (string, error)
+	next := func(_ context.Context, _ string, err error) (string, error) {
+		if !errors.Is(err, errDown) {
+			t.Errorf("a link got %v", err)
+		}
+		return "ignored", fmt.Errorf("not here: %w", guard.Next)
+	}
+	answers := func(_ context.Context, a string, _ error) (string, error) { return "answer for " + a, nil }
+	fails := func(context.Context, string, error) (string, error) { return "", errors.New("failed") }
+	unasked := func(context.Context, string, error) (string, error) {
+		t.Error("asked after an answer")
+		return "", nil
+	}
+	for _, tc := range []struct {
+		mode  policy.FailMode
+		links []link
+		want  string
+	}{
+		{policy.Open, nil, "called <nil>"},
+		{policy.Closed, nil, " guard: f: no decision: store down"},
+		{policy.Open, []link{next, next}, "called <nil>"},
+		{policy.Closed, []link{next}, " guard: f: no decision: store down"},
+		{policy.Open, []link{next, answers, unasked}, "answer for k <nil>"},
+		{policy.Closed, []link{next, answers, unasked}, "answer for k <nil>"},
+		{policy.Open, []link{next, fails, unasked}, " failed"},
+	} {
+		g, _ := one(t, errDown, tc.mode)
+		unused := "value"
+		f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{OnError: tc.links, Value: &unused})
+		s, err := f(context.Background(), "k")
+		if got := fmt.Sprint(s, " ", err); got != tc.want {
+			t.Errorf("%s, %d links: %s, want %s", tc.mode, len(tc.links), got, tc.want)
+		}
+	}
+	g, _ := one(t, errDown, policy.Open)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{OnError: []link{unasked}})
+	if s, err := f(ctx, "k"); s != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller that is gone: %q, %v", s, err)
+	}
+}
+
+// TestOutcome: a call ends with what the function returned, or as failed if it did not.
+func TestOutcome(t *testing.T) {
+	r := registry(t, guard.Config{})
+	g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1 concurrency")})
+	f := guard.Func(g, func(_ context.Context, how string) (int, error) {
+		switch how {
+		case "fails":
+			return 0, errDown
+		case "panics":
+			panic("at the disco")
+		case "exits":
+			runtime.Goexit()
+		}
+		return 7, nil
+	}, guard.Options[string, int]{})
+	for _, how := range []string{"returns", "fails", "panics", "exits"} {
+		done := make(chan string)
+		go func() {
+			got := "nothing"
+			defer func() {
+				if p := recover(); p != nil {
+					got = fmt.Sprint(p)
+				}
+				done <- got
+			}()
+			n, err := f(context.Background(), how)
+			got = fmt.Sprint(n, err)
+		}()
+		want := map[string]string{"returns": "7 <nil>", "fails": "0 store down", "panics": "at the disco", "exits": "nothing"}[how]
+		if got := <-done; got != want {
+			t.Errorf("%s: %s, want %s", how, got, want)
+		}
+		if !free(t, g) {
+			t.Fatalf("%s: the slot is still held", how)
+		}
+	}
+	if s := r.Live()[0]; s.Failed != 3 || s.Running != 0 {
+		t.Errorf("Live = %+v, want 3 failed", s)
+	}
+}
+
+// TestShapes: every shape of function is limited alike.
+func TestShapes(t *testing.T) {
+	type shape struct {
+		name string
+		make func(g *guard.Guard) func(k string) error
+	}
+	bg := context.Background()
+	stand := "stand-in"
+	ok := func(s string, err error) error {
+		if s != "called" {
+			return errors.Join(errors.New(s), err)
+		}
+		return err
+	}
+	kept := func(s string) error { return fmt.Errorf("%s: %w", s, guard.ErrDenied) }
+	shapes := []shape{
+		{"Func0", func(g *guard.Guard) func(string) error {
+			f := guard.Func0(g, func(context.Context) (string, error) { return "called", nil }, guard.Options0[string]{
+				Key: func() string { return "k" }, Cost: func() int64 { return 2 },
+				Fallback: func(_ context.Context, err error) (string, error) { return "", kept("fallback") },
+				OnError:  []func(context.Context, error) (string, error){func(context.Context, error) (string, error) { return "", errors.New("link") }},
+			})
+			return func(string) error { return ok(f(bg)) }
+		}},
+		{"Func2", func(g *guard.Guard) func(string) error {
+			f := guard.Func2(g, func(_ context.Context, a string, b int) (string, error) { return "called", nil }, guard.Options2[string, int, string]{
+				Key: func(a string, b int) string { return guard.Key(a, b) }, Cost: func(_ string, b int) int64 { return int64(b) },
+				Fallback: func(_ context.Context, a string, b int, err error) (string, error) { return "", kept("fallback") },
+				OnError:  []func(context.Context, string, int, error) (string, error){func(context.Context, string, int, error) (string, error) { return "", errors.New("link") }},
+			})
+			return func(k string) error { return ok(f(bg, k, 2)) }
+		}},
+		{"Action", func(g *guard.Guard) func(string) error {
+			f := guard.Action(g, func(context.Context, string) error { return nil }, guard.ActionOptions[string]{
+				Key: func(a string) string { return a }, Cost: func(string) int64 { return 2 },
+				Fallback: func(_ context.Context, _ string, err error) error { return kept("fallback") },
+				OnError:  []func(context.Context, string, error) error{func(context.Context, string, error) error { return errors.New("link") }},
+			})
+			return func(k string) error { return f(bg, k) }
+		}},
+		{"Action0", func(g *guard.Guard) func(string) error {
+			f := guard.Action0(g, func(context.Context) error { return nil }, guard.ActionOptions0{
+				Key: func() string { return "k" }, Cost: func() int64 { return 2 },
+				Fallback: func(_ context.Context, err error) error { return kept("fallback") },
+				OnError:  []func(context.Context, error) error{func(context.Context, error) error { return errors.New("link") }},
+			})
+			return func(string) error { return f(bg) }
+		}},
+		{"Action2", func(g *guard.Guard) func(string) error {
+			f := guard.Action2(g, func(context.Context, string, int) error { return nil }, guard.ActionOptions2[string, int]{
+				Key: func(a string, b int) string { return a }, Cost: func(_ string, b int) int64 { return int64(b) },
+				Fallback: func(_ context.Context, _ string, _ int, err error) error { return kept("fallback") },
+				OnError:  []func(context.Context, string, int, error) error{func(context.Context, string, int, error) error { return errors.New("link") }},
+			})
+			return func(k string) error { return f(bg, k, 2) }
+		}},
+		{"Plain", func(g *guard.Guard) func(string) error {
+			f := guard.MustPlain(g, func(string) string { return "called" }, guard.PlainOptions[string, string]{
+				Key: func(a string) string { return a }, Cost: func(string) int64 { return 2 }, Value: &stand,
+				Fallback: func(_ string, err error) string {
+					if errors.Is(err, guard.ErrDenied) {
+						return "fallback"
+					}
+					return err.Error()
+				},
+				OnError: []func(string, error) (string, error){func(string, error) (string, error) { return "", errors.New("link") }},
+			})
+			return func(k string) error {
+				switch s := f(k); s {
+				case "called":
+					return nil
+				case "fallback":
+					return kept(s)
+				default:
+					return errors.New(s)
+				}
+			}
+		}},
+	}
+	for _, s := range shapes {
+		t.Run(s.name, func(t *testing.T) {
+			f := s.make(registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("4/h")}))
+			for i, want := range []string{"<nil>", "<nil>", "fallback: guard: denied"} {
+				err := f("k")
+				if got := fmt.Sprint(err); len(got) < len(want) || got[len(got)-len(want):] != want {
+					t.Errorf("call %d: %v, want %s", i, err, want)
+				}
+			}
+			down, _ := one(t, errDown, policy.Open)
+			if err := s.make(down)("k"); err == nil || err.Error()[max(0, len(err.Error())-4):] != "link" {
+				t.Errorf("with a store that is down: %v, want what the link fails with", err)
+			}
+		})
+	}
+}
+
+// TestPlainOptions: what cannot say that a call was refused is not made.
+func TestPlainOptions(t *testing.T) {
+	g, _ := one(t, nil, policy.Open)
+	f := func(int) int { return 1 }
+	value := 2
+	good := guard.PlainOptions[int, int]{Value: &value}
+	for _, tc := range []struct {
+		g    *guard.Guard
+		f    func(int) int
+		o    guard.PlainOptions[int, int]
+		want string
+	}{
+		{nil, f, good, "guard: invalid: want a guard of Registry.Guard, got nil"},
+		{g, nil, good, "guard: invalid: want a function to limit, got nil"},
+		{g, f, guard.PlainOptions[int, int]{}, "guard: f: invalid: a function without an error wants a Fallback or a Value, got neither"},
+	} {
+		if _, err := guard.Plain(tc.g, tc.f, tc.o); fmt.Sprint(err) != tc.want || !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("Plain = %v, want %s", err, tc.want)
+		}
+	}
+	limited, err := guard.Plain(g, f, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := limited(0), limited(0); a != 1 || b != 2 {
+		t.Errorf("%d, then %d, want 1, then the value", a, b)
+	}
+	defer func() {
+		if p := recover(); p == nil {
+			t.Error("MustPlain does not panic")
+		}
+	}()
+	guard.MustPlain(g, f, guard.PlainOptions[int, int]{})
+}
+
+// TestNothingToLimit: without a guard or a function every call is an error.
+func TestNothingToLimit(t *testing.T) {
+	g, _ := one(t, nil, policy.Open)
+	bg := context.Background()
+	f := func(context.Context, int) (int, error) { return 1, nil }
+	_, noGuard := guard.Func(nil, f, guard.Options[int, int]{})(bg, 1)
+	_, noFunc := guard.Func(g, nil, guard.Options[int, int]{})(bg, 1)
+	_, noFunc0 := guard.Func0(g, nil, guard.Options0[int]{})(bg)
+	_, noFunc2 := guard.Func2(g, nil, guard.Options2[int, int, int]{})(bg, 1, 2)
+	noAction := guard.Action[int](g, nil, guard.ActionOptions[int]{})(bg, 1)
+	noAction0 := guard.Action0(g, nil, guard.ActionOptions0{})(bg)
+	noAction2 := guard.Action2[int, int](g, nil, guard.ActionOptions2[int, int]{})(bg, 1, 2)
+	_, negative := guard.Func(g, f, guard.Options[int, int]{Cost: func(int) int64 { return -1 }})(bg, 1)
+	for i, err := range []error{noGuard, noFunc, noFunc0, noFunc2, noAction, noAction0, noAction2, negative} {
+		if !errors.Is(err, weir.ErrInvalid) {
+			t.Errorf("%d: %v, want an error that wraps ErrInvalid", i, err)
+		}
+	}
+	if got := passed(t, g, "", 1); got != 1 {
+		t.Error("an invalid call took something")
+	}
+}
+
+// TestFuncWaits: a wrapped function waits instead, as long as its point says.
+func TestFuncWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1/s"), Wait: time.Second})
+		f := guard.MustPlain(g, func(time.Time) time.Duration { return 0 }, guard.PlainOptions[time.Time, time.Duration]{Value: new(time.Duration)})
+		start := time.Now()
+		for range 4 {
+			f(start)
+		}
+		if got := time.Since(start); got != 3*time.Second {
+			t.Errorf("4 calls took %v, want 3s", got)
+		}
+	})
+}

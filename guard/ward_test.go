@@ -1,0 +1,234 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/policy"
+)
+
+// ward is a Ward that notes what happens to it.
+type ward struct {
+	name    string
+	refuse  error
+	panics  bool
+	entered int
+	exits   []error
+	log     *[]string
+}
+
+func (w *ward) Name() string  { return w.name }
+func (w *ward) State() string { return fmt.Sprint(w.entered, " entered") }
+
+func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
+	if w.panics {
+		panic("ward")
+	}
+	if w.refuse != nil {
+		return nil, w.refuse
+	}
+	w.entered++
+	if w.log != nil {
+		*w.log = append(*w.log, w.name+" in "+key)
+	}
+	return func(err error) {
+		w.exits = append(w.exits, err)
+		if w.log != nil {
+			*w.log = append(*w.log, w.name+" out")
+		}
+	}, nil
+}
+
+// wards is a Config.Ward that gives what is in it by the name of the rule.
+type wards map[string][]*ward
+
+func (ws wards) make(name string, _ guard.Settings) (made []guard.Ward, _ error) {
+	for _, w := range ws[name] {
+		made = append(made, w)
+	}
+	return made, nil
+}
+
+var breaker = guard.Settings{Breaker: &guard.Breaker{Failures: 3}}
+
+// warded is a guard f with a limit and wards, and its registry.
+func warded(t *testing.T, limit string, ws ...*ward) (*guard.Guard, *guard.Registry) {
+	r := registry(t, guard.Config{
+		Ward:      wards{"f": ws}.make,
+		Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
+	})
+	return r.MustGuard(guard.Point{Name: "f", Limits: limits(limit)}), r
+}
+
+// TestWards: wards are asked in their order, after the limits, and left in the opposite
+// one, once, with what the call returned.
+func TestWards(t *testing.T) {
+	var log []string
+	a, b := &ward{name: "bulkhead", log: &log}, &ward{name: "breaker", log: &log}
+	g, r := warded(t, "2/h", a, b)
+	for i, err := range []error{nil, errDown} {
+		e, denied := g.Enter(context.Background(), "k")
+		if denied != nil {
+			t.Fatalf("call %d: %v", i, denied)
+		}
+		e.Exit(err)
+		e.Exit(errors.New("again"))
+	}
+	if _, err := g.Enter(context.Background(), "k"); !errors.Is(err, guard.ErrDenied) {
+		t.Fatalf("the third of 2/h: %v", err)
+	}
+	once := []string{"bulkhead in k", "breaker in k", "breaker out", "bulkhead out"}
+	if !slices.Equal(log, append(slices.Clone(once), once...)) {
+		t.Errorf("wards saw %q", log)
+	}
+	if !slices.Equal(b.exits, []error{nil, errDown}) {
+		t.Errorf("the breaker was told %v, want nothing of what the limit denied", b.exits)
+	}
+	s := r.Live()[0]
+	if s.Wards["breaker"] != "2 entered" || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
+		t.Errorf("Live = %+v", s)
+	}
+}
+
+// TestWardRefuses: what the limits took goes back, slots too, and so does the place with
+// a ward that had let the call through.
+func TestWardRefuses(t *testing.T) {
+	for _, limit := range []string{"1/h", "1/h fixed_window", "1/h sliding_log", "1 concurrency"} {
+		synctest.Test(t, func(t *testing.T) {
+			first, second := &ward{name: "bulkhead"}, &ward{name: "breaker", refuse: errDown}
+			g, r := warded(t, limit, first, second)
+			for range 3 {
+				e, err := g.Enter(context.Background(), "")
+				var d *guard.Denied
+				if e != nil || !errors.As(err, &d) || !errors.Is(err, errDown) || !errors.Is(err, guard.ErrDenied) || !d.Decision.Limit.IsZero() {
+					t.Fatalf("%s: Enter = %v, %v, want what the ward said", limit, e, err)
+				}
+				if got, want := err.Error(), "call refused: f: breaker: store down"; got != want {
+					t.Errorf("Error() = %q, want %q", got, want)
+				}
+			}
+			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], context.Canceled) {
+				t.Errorf("the bulkhead was entered %d times and told %v", first.entered, first.exits)
+			}
+			second.refuse = nil
+			if got := passed(t, g, "", 1); got != 1 {
+				t.Errorf("%s: what was refused was charged", limit)
+			}
+			if s := r.Live()[0]; s.Denied != 3 || s.Passed != 1 || s.Running != 0 {
+				t.Errorf("Live = %+v", s)
+			}
+		})
+	}
+}
+
+// TestWardPanics: a ward that panics keeps nothing.
+func TestWardPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{name: "breaker", panics: true}
+		g, _ := warded(t, "1 concurrency", w)
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = g.Enter(context.Background(), "")
+			t.Error("no panic")
+		}()
+		w.panics = false
+		if !free(t, g) {
+			t.Error("the slot is still held")
+		}
+	})
+}
+
+// TestWardAndContext: a caller that goes while a ward holds it back is not denied.
+func TestWardAndContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	w := &ward{name: "bulkhead", refuse: errDown}
+	g, _ := warded(t, "10/h", w)
+	cancel(errDown)
+	if _, err := g.Enter(ctx, ""); errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) {
+		t.Errorf("Enter = %v, want the cause of the end of the context", err)
+	}
+}
+
+// TestWardModes: a rule in shadow or off does not ask its wards.
+func TestWardModes(t *testing.T) {
+	for _, tc := range []struct {
+		whole, own policy.Mode
+		refused    bool
+	}{{"", "", true}, {policy.Shadow, "", false}, {policy.Off, "", false}, {"", policy.Shadow, false}, {"", policy.Off, false}} {
+		one := rule(t, policy.Config{Name: "f", Limits: limits("10/h"), Mode: tc.own})
+		one.Settings = breaker
+		c := guard.Config{
+			Ward:      wards{"f": {{name: "breaker", refuse: errDown}}}.make,
+			Functions: &guard.Functions{Mode: tc.whole, Rules: []guard.Rule{one}},
+		}
+		r := registry(t, c)
+		_, err := r.Enter(context.Background(), "f", "")
+		if errors.Is(err, guard.ErrDenied) != tc.refused {
+			t.Errorf("functions %q, rule %q: %v", tc.whole, tc.own, err)
+		}
+		if s := r.Live()[0]; s.Wards["breaker"] == "" {
+			t.Errorf("functions %q, rule %q: Live = %+v, want the breaker", tc.whole, tc.own, s)
+		}
+	}
+}
+
+// TestWardsAreKept: wards live on as long as what they were made of does not change, and
+// those of the system are one for all.
+func TestWardsAreKept(t *testing.T) {
+	made := map[string]int{}
+	system := &ward{name: "adaptive"}
+	c := func(failures int, limit string) guard.Config {
+		f := rule(t, policy.Config{Name: "f", Limits: limits(limit)})
+		f.Settings = guard.Settings{Breaker: &guard.Breaker{Failures: failures}}
+		return guard.Config{
+			Functions: &guard.Functions{Rules: []guard.Rule{f}, System: &guard.Rule{Settings: guard.Settings{Adaptive: &guard.Adaptive{Max: 9}}}},
+			Ward: func(name string, s guard.Settings) ([]guard.Ward, error) {
+				made[name]++
+				if s.Adaptive != nil {
+					return []guard.Ward{system}, nil
+				}
+				return []guard.Ward{&ward{name: "breaker"}}, nil
+			},
+		}
+	}
+	r := registry(t, c(3, "10/h"))
+	r.MustGuard(guard.Point{Name: "f"})
+	passed(t, r.MustGuard(guard.Point{Name: "g"}), "", 2)
+	configure(t, r, c(3, "20/h"))
+	passed(t, r.MustGuard(guard.Point{Name: "f"}), "", 1)
+	if made["f"] != 1 || made["system"] != 1 || system.entered != 3 {
+		t.Errorf("made %v, the system's entered %d times", made, system.entered)
+	}
+	configure(t, r, c(4, "20/h"))
+	if made["f"] != 2 || made["system"] != 1 {
+		t.Errorf("after a change of f made %v", made)
+	}
+	if s := r.Live()[0]; s.Wards["breaker"] != "0 entered" || s.Wards["adaptive"] != "3 entered" {
+		t.Errorf("Live = %+v", s)
+	}
+}
+
+// TestWardsWhenStoreIsDown: a call that nobody answered for still asks the wards.
+func TestWardsWhenStoreIsDown(t *testing.T) {
+	w := &ward{name: "breaker", refuse: errors.New("open")}
+	r := registry(t, guard.Config{
+		Store: &broken{down: errDown}, Ward: wards{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
+	})
+	g := r.MustGuard(guard.Point{Name: "f"})
+	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.Options[int, int]{
+		OnError: []func(context.Context, int, error) (int, error){func(context.Context, int, error) (int, error) { return 0, guard.Next }},
+		Value:   new(int),
+	})
+	if n, err := f(context.Background(), 0); n != 0 || err != nil {
+		t.Errorf("with an open breaker: %d, %v, want the value", n, err)
+	}
+	w.refuse = nil
+	if n, err := f(context.Background(), 0); n != 1 || err != nil || len(w.exits) != 1 {
+		t.Errorf("with a closed breaker: %d, %v, exits %v", n, err, w.exits)
+	}
+}
