@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if vetcheck.Asked(os.Args[1:]) { // by go vet -vettool, which knows no subcommands
-		vetcheck.Main(os.Args[1:])
+		os.Exit(vetcheck.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

@@ -1,9 +1,11 @@
 package vetcheck
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis/unitchecker"
@@ -23,32 +25,68 @@ func Asked(args []string) bool {
 	return last == "-V=full" || last == "-flags" || strings.HasSuffix(last, ".cfg") && last[0] != '-'
 }
 
-// Main answers go vet, and ends the process.
-func Main(args []string) {
-	if idle(args[len(args)-1]) {
-		os.Exit(0)
+// Main answers go vet with the arguments that it gave, and returns the exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
+	last := args[len(args)-1]
+	if !strings.HasSuffix(last, ".cfg") {
+		unitchecker.Main(Analyzer()) // ends the process
 	}
-	unitchecker.Main(Analyzer())
+	var u unit
+	data, err := os.ReadFile(last)
+	if err == nil {
+		err = json.Unmarshal(data, &u.Config)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "weir: vetcheck: %s: %v\n", last, err)
+		return 1
+	}
+	if len(u.PackageFile) == 0 && len(u.ImportMap) > 0 {
+		unitchecker.Main(Analyzer()) // a go command that has compiled nothing
+	}
+	found, err := u.check()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	asJSON := slices.Contains(args, "-json") || slices.Contains(args, "-json=true")
+	if err := u.answer(found, asJSON, stdout); err != nil {
+		fmt.Fprintf(stderr, "weir: vetcheck: %v\n", err)
+		return 1
+	}
+	if asJSON || len(found) == 0 {
+		return 0
+	}
+	for _, f := range found {
+		fmt.Fprintf(stderr, "%s: %s\n", f.Posn, f.Message)
+	}
+	return 1
 }
 
-// idle reports whether there is nothing to say about what a .cfg file describes: nobody
-// wants it checked, or none of its files has a directive. Then no types are looked at.
-func idle(cfg string) bool {
-	data, err := os.ReadFile(cfg)
-	if err != nil {
-		return false
+// A finding is in the form of go vet -json.
+type finding struct {
+	Posn    string `json:"posn"`
+	Message string `json:"message"`
+}
+
+// answer writes what the go command keeps, so that it does not ask again.
+func (u *unit) answer(found []finding, asJSON bool, stdout io.Writer) error {
+	var text []byte
+	if asJSON && len(found) > 0 {
+		tree := map[string]map[string][]finding{u.ID: {name: found}}
+		var err error
+		if text, err = json.MarshalIndent(tree, "", "\t"); err != nil {
+			return err
+		}
+		text = append(text, '\n')
 	}
-	var unit unitchecker.Config
-	if json.Unmarshal(data, &unit) != nil || unit.Stdout != "" {
-		return false
-	}
-	if !unit.VetxOnly {
-		for _, file := range unit.GoFiles {
-			if text, err := os.ReadFile(file); err != nil || bytes.Contains(text, []byte("weir:")) {
-				return false
-			}
+	if u.VetxOutput != "" {
+		if err := os.WriteFile(u.VetxOutput, nil, 0o666); err != nil {
+			return err
 		}
 	}
-	// The go command keeps this file as a sign that the package was checked.
-	return unit.VetxOutput == "" || os.WriteFile(unit.VetxOutput, nil, 0o666) == nil
+	if u.Stdout != "" {
+		return os.WriteFile(u.Stdout, text, 0o666)
+	}
+	_, err := stdout.Write(text)
+	return err
 }

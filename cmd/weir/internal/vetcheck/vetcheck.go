@@ -3,69 +3,62 @@ package vetcheck
 import (
 	"go/ast"
 	"go/token"
+	"go/types"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
 
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
-	"github.com/floodweir/weir/cmd/weir/internal/wrapper"
 )
 
 // mark stands in woven files where a directive was: see package weave.
 const mark = "//weir:woven"
 
+const name = "weirlimit"
+
 // Analyzer is the check for whoever runs analyzers.
 func Analyzer() *analysis.Analyzer {
 	return &analysis.Analyzer{
-		Name: "weirlimit",
+		Name: name,
 		Doc: "report //weir:limit directives that limit nothing\n\n" +
 			"A directive is reported if it cannot be followed, if this build neither weaves it (weir go build)\n" +
 			"nor has the code that weir generate writes, or if that code is about an older directive.",
-		Run: check,
+		Run: func(pass *analysis.Pass) (any, error) {
+			for _, d := range examine(pass.Fset, pass.Files, pass.Pkg, pass.TypesInfo) {
+				pass.Report(d)
+			}
+			return nil, nil
+		},
 	}
 }
 
-func check(pass *analysis.Pass) (any, error) {
-	sites, faults := directive.Find(pass.Fset, pass.Files, pass.Pkg, pass.TypesInfo)
-	for _, f := range faults {
-		pass.Report(analysis.Diagnostic{Pos: f.Pos, Message: f.Message})
+// examine finds directives of a package that limit nothing.
+func examine(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) (found []analysis.Diagnostic) {
+	report := func(pos token.Pos, message string) {
+		found = append(found, analysis.Diagnostic{Pos: pos, Message: message})
 	}
-	said := map[token.Pos]bool{} // a directive on an interface has many sites
-	for _, s := range sites {
-		if message := missing(pass, s); message != "" && !said[s.Pos] {
-			said[s.Pos] = true
-			pass.Report(analysis.Diagnostic{Pos: s.Pos, Message: message})
+	sites, faults := directive.Find(fset, files, pkg, info)
+	for _, f := range faults {
+		report(f.Pos, f.Message)
+	}
+	generatedIn(fset, files, pkg).check(sites, report)
+	for _, f := range files {
+		for _, c := range marks(fset, f) {
+			report(c.Pos(), mark+" limits nothing: want "+directive.Prefix+"; the mark stands in woven copies alone")
 		}
 	}
-	for _, f := range pass.Files {
-		marks(pass, f)
-	}
-	return nil, nil
+	return found
 }
 
-// missing is what there is to say of a directive that can be followed; "" if it is.
-func missing(pass *analysis.Pass, s *directive.Site) string {
-	v := pass.Pkg.Scope().Lookup(wrapper.VarName(s))
-	if v != nil && strings.HasSuffix(pass.Fset.Position(v.Pos()).Filename, "_weir.go") {
-		return ""
-	}
-	if s.Interface != nil {
-		return "the limit on interface " + s.Interface.Name() + " is not generated in this build: run weir generate; an interface cannot be woven"
-	}
-	return "the limit on " + s.Func.Name() + " is not woven or generated in this build: use weir go in place of go, or run weir generate"
-}
-
-// marks reports the mark of weaving in files that are not woven: whoever writes it
-// there would hide a directive from everybody.
-func marks(pass *analysis.Pass, f *ast.File) {
+// marks are the marks of weaving in a file that is not woven: whoever writes one there
+// would hide a directive from everybody.
+func marks(fset *token.FileSet, f *ast.File) (found []*ast.Comment) {
 	for _, g := range f.Comments {
 		for _, c := range g.List {
-			if !strings.HasPrefix(c.Text, mark) {
-				continue
-			}
-			if at := pass.Fset.PositionFor(c.Pos(), false); at.Filename == pass.Fset.Position(c.Pos()).Filename {
-				pass.Report(analysis.Diagnostic{Pos: c.Pos(), Message: mark + " limits nothing: want " + directive.Prefix + "; the mark stands in woven copies alone"})
+			if strings.HasPrefix(c.Text, mark) && fset.PositionFor(c.Pos(), false).Filename == fset.Position(c.Pos()).Filename {
+				found = append(found, c)
 			}
 		}
 	}
+	return found
 }

@@ -74,7 +74,11 @@ func (w *weaver) weave(pkgs []*packages.Package) error {
 }
 
 func (w *weaver) fault(f directive.Fault) {
-	if s := fmt.Sprintf("%s: %s", w.fset.Position(f.Pos), f.Message); !slices.Contains(w.faults, s) {
+	at := w.fset.Position(f.Pos)
+	if rel, err := filepath.Rel(w.dir, at.Filename); err == nil && len(rel) < len(at.Filename) {
+		at.Filename = rel // as the go command says it
+	}
+	if s := fmt.Sprintf("%s: %s", at, f.Message); !slices.Contains(w.faults, s) {
 		w.faults = append(w.faults, s)
 	}
 }

@@ -67,7 +67,7 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 	}
 	slices.SortFunc(edits, func(a, b edit) int { return a.from - b.from })
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "//line %s:1\n", path)
+	fmt.Fprintf(&b, "//line %s:1:1\n", path)
 	last := 0
 	for _, e := range edits {
 		b.Write(src[last:e.from])
@@ -106,7 +106,7 @@ func receiver(decl *ast.FuncDecl) string {
 // stack trace is then the declaration that it stands for. Code with lines inside a
 // literal has the place at its beginning.
 func placed(code string, at token.Position) string {
-	line := fmt.Sprintf("//line %s:%d\n", at.Filename, at.Line)
+	line := fmt.Sprintf("//line %s:%d:%d\n", at.Filename, at.Line, max(at.Column, 1))
 	if strings.Contains(code, "`") {
 		return line + code
 	}

@@ -140,7 +140,12 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 	case len(w.Replace) == 0 && cmd.verb != "vet":
 		return plain()
 	}
-	return c.overlaid(ctx, &cmd, dir, w, l, store, goflags)
+	code, check, err := c.overlaid(ctx, &cmd, dir, w, l, store, goflags)
+	if err != nil || cmd.verb != "vet" {
+		return code, err
+	}
+	also, err := c.child(ctx, dir, c.Stdout, c.Stderr, check...)
+	return max(code, also), err
 }
 
 // weave makes the overlay, or remembers it. Trouble is about packages that the go command
@@ -183,11 +188,12 @@ func (f Faults) Error() string { return strings.Join(f, "\n") }
 
 func faulty(faults []string) error { return Faults(faults) }
 
-// overlaid runs the command with an overlay.
-func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven, l *loader, store *cache, goflags []string) (int, error) {
+// overlaid runs the command with an overlay. With the same overlay, check is the command
+// that finds directives without a limit.
+func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven, l *loader, store *cache, goflags []string) (code int, check []string, err error) {
 	file, err := store.keep(l.overlay.with(w.Replace, w.Added).json(), ".json")
 	if err != nil {
-		return 1, err
+		return 1, nil, err
 	}
 	flags := []string{"-overlay=" + file}
 	own := *cmd
@@ -215,24 +221,9 @@ func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven
 			}
 		}
 	}
-	code, err := c.child(ctx, dir, c.Stdout, c.Stderr, append([]string{"go"}, own.line(flags, added...)...)...)
-	if cmd.verb != "vet" || err != nil {
-		return code, err
-	}
-	check := append([]string{"go", "vet"}, flags...)
-	check = append(check, "-vettool="+c.Self)
-	check = append(check, own.only(loadingWithout("overlay"), vetting)...)
-	check = append(append(check, own.packages...), added...)
-	also, err := c.child(ctx, dir, c.Stdout, c.Stderr, check...)
-	return max(code, also), err
-}
-
-func loadingWithout(flag string) map[string]bool {
-	set := map[string]bool{}
-	for f := range loading {
-		set[f] = f != flag
-	}
-	return set
+	check = slices.Concat([]string{"go", "vet", "-vettool=" + c.Self}, flags, own.only(loading, vetting), own.packages, added)
+	code, err = c.child(ctx, dir, c.Stdout, c.Stderr, append([]string{"go"}, own.line(flags, added...)...)...)
+	return code, check, err
 }
 
 // unwoven runs a command some of whose packages do not compile, so that go says why. What
@@ -246,7 +237,7 @@ func (c *Config) unwoven(ctx context.Context, cmd *command, dir string, trouble 
 		}
 		return max(code, 1), err
 	}
-	code, err := c.overlaid(ctx, cmd, dir, w, l, store, goflags)
+	code, _, err := c.overlaid(ctx, cmd, dir, w, l, store, goflags)
 	if err == nil && code == 0 {
 		return 1, trouble
 	}
