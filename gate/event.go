@@ -27,7 +27,7 @@ type Event struct {
 	Decision weir.Decision
 
 	// Err is why the store made no decision. With Decision.Degraded weir.FailedLocal,
-	// Config.Local made it instead. Of a client that went away before a decision it is
+	// Config.Local made it instead. Of a caller that went away before a decision it is
 	// the cause of the end of the request's context.
 	Err error
 
@@ -42,7 +42,8 @@ type Outcome string
 
 // The outcomes. All but Unsettled are told before the request goes on.
 const (
-	// Admitted is a request that went through.
+	// Admitted is a request that went through, or that left in a queue's delay after it
+	// was told so.
 	Admitted Outcome = "admitted"
 	// Denied is a request that this policy denied, at once or after a wait.
 	Denied Outcome = "denied"

@@ -103,6 +103,24 @@ func TestErrorThenDecision(t *testing.T) {
 	}
 }
 
+// TestLocalReservations: what Local has reserved is settled with it.
+func TestLocalReservations(t *testing.T) {
+	local := memory(t)
+	counted := failMode("counted", policy.Local, "9/24h")
+	counted.Count = policy.CountFailures
+	g := open(t, failing(weir.ErrUnavailable), gate.Config{Local: local}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
+	for step, status := range []int{200, 500, 200} {
+		var p gate.Pass
+		if got := enter(t, g, &p); got != gate.Admitted || !p.Holds() {
+			t.Errorf("step %d: %s, holds %t, want admitted with a slot", step, got, p.Holds())
+		}
+		p.Exit(gate.Result{Status: status})
+	}
+	if got := taken(t, local, "counted", "9/24h"); got != 1 {
+		t.Errorf("%d are taken, want the failure alone", got)
+	}
+}
+
 // TestLateGrants: what a store granted without an answer is given back at the end of the
 // request: at once, if it does not go through.
 func TestLateGrants(t *testing.T) {

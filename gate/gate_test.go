@@ -170,6 +170,29 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+func BenchmarkEnter(b *testing.B) {
+	g := open(b, memory(b), gate.Config{}, about("p", "1000000/s burst 1000000000"))
+	ctx, a := context.Background(), by("ada", "")
+	b.Run("serial", func(b *testing.B) {
+		b.ReportAllocs()
+		var p gate.Pass
+		for b.Loop() {
+			g.Enter(ctx, a, &p)
+			p.Exit(gate.Result{})
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			var p gate.Pass
+			for pb.Next() {
+				g.Enter(ctx, a, &p)
+				p.Exit(gate.Result{})
+			}
+		})
+	})
+}
+
 // TestObserveThatPanics: what was granted before it is given back.
 func TestObserveThatPanics(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {

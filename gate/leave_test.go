@@ -3,6 +3,8 @@ package gate_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,26 +112,48 @@ func TestLeavingInTheDelay(t *testing.T) {
 	}
 }
 
-// TestGoneBefore: who has gone already is not let through and takes nothing.
+// TestGoneBefore: who has gone already is not let through, takes nothing, and gives
+// nothing back that the request before it in a Pass took.
 func TestGoneBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var c gate.Config
 		events := told(&c)
 		g := open(t, store, c, everyKind()...)
+		var p gate.Pass
+		enter(t, g, &p)
+		p.Exit(gate.Result{})
+		events()
+		before := holdings(t, store)
 		why := errors.New("went home")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
-		var p gate.Pass
 		if got := g.Enter(ctx, by("ada", ""), &p); got != gate.FailedClosed || !errors.Is(p.Err(), why) || p.Holds() {
 			t.Errorf("%s, %v, want failed_closed, and why", got, p.Err())
 		}
-		if got := holdings(t, store); len(got) != 0 {
-			t.Errorf("taken %v, want nothing", got)
+		if got := holdings(t, store); !maps.Equal(got, before) {
+			t.Errorf("taken %v, want %v as before", got, before)
 		}
 		if got := events(); len(got) != 7 || got[0] != "ada plain failed_closed error" {
 			t.Errorf("events %q, want failed_closed of every enforced policy", got)
 		}
 	})
+}
+
+// TestGoneBeforeAPlainLimit: nobody is asked.
+func TestGoneBeforeAPlainLimit(t *testing.T) {
+	store := memory(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, charge := range []bool{false, true} {
+		g := open(t, store, gate.Config{ChargeGone: charge}, about("p", "9/24h"))
+		var p gate.Pass
+		if got := g.Enter(ctx, by("ada", ""), &p); got.Passes() != charge {
+			t.Errorf("charge %t: %s, want admitted only if the gate charges who leaves", charge, got)
+		}
+		if got := taken(t, store, "p", "9/24h"); (got != 0) != charge {
+			t.Errorf("charge %t: %d are taken", charge, got)
+		}
+	}
 }
 
 // TestCancel: everything goes back, once, also what was counted although a policy in
@@ -184,6 +208,22 @@ func TestCancelOfDenied(t *testing.T) {
 	}
 }
 
+// TestCancelOfADeniedShadow: where one limit in shadow denied, the others took nothing.
+func TestCancelOfADeniedShadow(t *testing.T) {
+	store := memory(t)
+	shadow := about("p", "9/24h", "1/h")
+	shadow.Mode = policy.Shadow
+	g := open(t, store, gate.Config{}, shadow)
+	var p gate.Pass
+	for range 2 {
+		enter(t, g, &p)
+	}
+	p.Cancel()
+	if got := taken(t, store, "p", "9/24h"); got != 1 {
+		t.Errorf("%d are taken, want that of the first", got)
+	}
+}
+
 // TestCancelOfLocal: what Local granted goes back to it.
 func TestCancelOfLocal(t *testing.T) {
 	local := memory(t)
@@ -197,6 +237,38 @@ func TestCancelOfLocal(t *testing.T) {
 		}
 		p.Cancel()
 	}
+}
+
+// TestCancelAfterLocal: what the store granted goes back to it, though Local had denied
+// the request before it waited.
+func TestCancelAfterLocal(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		local, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer local.Close()
+		var up atomic.Bool
+		flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+			if !up.Load() {
+				return weir.ErrUnavailable
+			}
+			return nil
+		}}
+		c := waiting("p", time.Minute, "1/s burst 1")
+		c.OnStoreError = policy.Local
+		g := open(t, flaky, gate.Config{Local: local}, c)
+		var p gate.Pass
+		enter(t, g, &p)
+		time.AfterFunc(500*time.Millisecond, func() { up.Store(true) })
+		if got := enter(t, g, &p); got != gate.Admitted || p.Err() != nil || taken(t, store, "p", "1/s burst 1") != 1 {
+			t.Errorf("%s, %v, want admitted by the store after a wait", got, p.Err())
+		}
+		p.Cancel()
+		if got := taken(t, store, "p", "1/s burst 1"); got != 0 {
+			t.Errorf("%d are taken of the store, want 0", got)
+		}
+	})
 }
 
 // TestGoneWhileReserving: who goes away while the store is asked holds nothing, even if
@@ -222,7 +294,7 @@ func TestGoneWhileReserving(t *testing.T) {
 			}}
 			counted := about("counted", "9/24h")
 			counted.Count = policy.CountFailures
-			g := open(t, late, gate.Config{}, about("slot", "9 concurrency lease 1m"), counted, about("plain", "9/24h"))
+			g := open(t, late, gate.Config{}, about("slot", "9 concurrency lease 1h"), counted, about("plain", "9/24h"))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			var p gate.Pass

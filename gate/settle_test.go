@@ -44,13 +44,18 @@ func TestCount(t *testing.T) {
 		{"told too much", policy.CountAdmitted, cost, 3, gate.Result{Tells: tells(1<<40+1, true)}, 3},
 		{"told and counts", policy.CountFailures, cost, 3, gate.Result{Status: 500, Tells: tells(5, true)}, 5},
 		{"told and does not count", policy.CountFailures, cost, 3, gate.Result{Status: 200, Tells: tells(5, true)}, 0},
+		{"told, but nobody asks", policy.CountFailures, policy.Settle{}, 3, gate.Result{Status: 500, Tells: func(policy.Settle) (int64, bool) { return 7, true }}, 3},
 		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, gate.Result{Status: 500, Tells: tells(5, true)}, 3},
 	} {
 		for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
 			store := memory(t)
 			c := about("p", "9/24h")
 			c.Count, c.Settle, c.Cost, c.Mode = tc.count, tc.settle, tc.cost, mode
-			g := open(t, store, gate.Config{}, c)
+			g := open(t, store, gate.Config{Observe: func(_ context.Context, _ policy.Attributes, e gate.Event) {
+				if e.Outcome != gate.Admitted {
+					t.Errorf("%s, %s: %s, %v, want admitted alone", tc.name, mode, e.Outcome, e.Err)
+				}
+			}}, c)
 			var p gate.Pass
 			enter(t, g, &p)
 			if got := taken(t, store, "p", "9/24h"); got != 3 {

@@ -43,6 +43,24 @@ func TestShadow(t *testing.T) {
 	}
 }
 
+// TestCandidateOfADenied: of a request that does not go through there is no result, so
+// that its candidate counts it as it is.
+func TestCandidateOfADenied(t *testing.T) {
+	store := memory(t)
+	c := about("p", "1/24h")
+	c.Count, c.Candidate = policy.CountFailures, []weir.Limit{weir.MustLimit("9/24h")}
+	g := open(t, store, gate.Config{}, c)
+	var first, second gate.Pass
+	enter(t, g, &first)
+	if got := enter(t, g, &second); got != gate.Denied {
+		t.Errorf("%s, want denied", got)
+	}
+	first.Exit(gate.Result{Status: 200})
+	if got := taken(t, store, "p~candidate", "9/24h"); got != 1 {
+		t.Errorf("the candidate counts %d, want the denied one", got)
+	}
+}
+
 // TestShadowAlone: policies in shadow alone let everything through.
 func TestShadowAlone(t *testing.T) {
 	shadow := about("p", "1/24h")

@@ -93,6 +93,19 @@ func TestSlotWhileRenewed(t *testing.T) {
 	})
 }
 
+// TestNothingHeld: a request whose slot was denied in shadow holds nothing.
+func TestNothingHeld(t *testing.T) {
+	shadow := about("p", "1 concurrency lease 1m")
+	shadow.Mode = policy.Shadow
+	g := open(t, memory(t), gate.Config{}, shadow)
+	var first, second gate.Pass
+	enter(t, g, &first)
+	if got := enter(t, g, &second); got != gate.Admitted || second.Holds() || !first.Holds() {
+		t.Errorf("%s, holds %t, want admitted without the slot that another has", got, second.Holds())
+	}
+	first.Exit(gate.Result{})
+}
+
 // TestSlotOfShadows: a slot that is only tried out is held as well, and not by a
 // candidate of a request that was denied.
 func TestSlotOfShadows(t *testing.T) {

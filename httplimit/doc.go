@@ -10,6 +10,10 @@
 // and a problem that names the violated policies. Every answer tells what is left;
 // see [Fields].
 //
+// What is decided is said in package gate; this one knows HTTP: the attributes of a
+// request, the address of its client, the fields and denials that it is answered with,
+// and what a response tells of its cost.
+//
 // A policy with several limits names them NAME/1, NAME/2 and so on in response
 // fields and problems, in the order of the policy; with a single limit it is NAME.
 //
@@ -74,7 +78,9 @@
 // it through. The field [DegradedField] tells which. A client that goes away before it
 // is answered is not served: cutting a connection is no way past a store that is slow.
 // Where something is to be reserved, the store has another second to answer then, so
-// that it holds nothing that nobody gives back.
+// that it holds nothing that nobody gives back. Of a client that goes away while a limit
+// holds it back, what was reserved goes back, and what was taken stays taken: it would
+// otherwise ask for nothing.
 //
 // # Concurrency
 //
