@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// maxWait is longer than anybody waits; what is more is a slip.
-const maxWait = 24 * time.Hour
+// maxWait is the longest wait that a guard has.
+const maxWait = time.Minute
 
 func faulty(v Value, name, format string, args ...any) error {
 	return &Error{v.At, fmt.Sprintf("%s %q: %s", name, v.Text, fmt.Sprintf(format, args...))}
@@ -40,7 +40,7 @@ func (d *Directive) check() (err error) {
 	}
 	if d.Wait.Set {
 		if d.MaxWait, err = time.ParseDuration(d.Wait.Text); err != nil || d.MaxWait <= 0 || d.MaxWait > maxWait {
-			return faulty(d.Wait, "wait", "want a duration such as 300ms, at most 24h")
+			return faulty(d.Wait, "wait", "want a duration such as 300ms, at most 1m")
 		}
 	}
 	if d.Fallback.Set && d.Degrade.Set {

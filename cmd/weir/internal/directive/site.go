@@ -141,23 +141,21 @@ func (f *finder) faultf(pos token.Pos, format string, args ...any) {
 	f.faults = append(f.faults, Fault{pos, fmt.Sprintf(format, args...)})
 }
 
-// Clashes are the sites that have the name of an earlier one and other limits.
+// Clashes are the sites that have the name of an earlier one, and other limits or another
+// wait.
 func Clashes(fset *token.FileSet, sites []*Site) (faults []Fault) {
 	first := map[string]*Site{}
 	for _, s := range sites {
 		o := first[s.Name]
-		if s.Name == "" {
-			continue
-		}
-		if o == nil {
+		switch {
+		case s.Name == "":
+		case o == nil:
 			first[s.Name] = s
-			continue
-		}
-		if a, b := text(o.Limits), text(s.Limits); a != b {
+		case text(s) != text(o):
 			at := fset.Position(o.Pos)
 			faults = append(faults, Fault{s.at(s.Directive.Name), fmt.Sprintf(
 				"name %q: has the limit %s at %s:%d and %s here; want the same, as guards of one name share their buckets, or another name",
-				s.Name, a, base(at.Filename), at.Line, b)})
+				s.Name, text(o), base(at.Filename), at.Line, text(s))})
 		}
 	}
 	return faults
@@ -165,12 +163,16 @@ func Clashes(fset *token.FileSet, sites []*Site) (faults []Fault) {
 
 func base(file string) string { return file[strings.LastIndexAny(file, `/\`)+1:] }
 
-func text(limits []weir.Limit) string {
+func text(s *Site) string {
 	var all []string
-	for _, l := range limits {
+	for _, l := range s.Limits {
 		all = append(all, l.String())
 	}
-	return strings.Join(all, ", ")
+	limits := strings.Join(all, ", ")
+	if w := s.Directive.MaxWait; w > 0 {
+		limits += " with a wait of " + w.String()
+	}
+	return limits
 }
 
 // at is where a value stands; the directive if it is absent.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
+	"github.com/floodweir/weir/cmd/weir/internal/wrapper"
 )
 
 // Header is the first line of every file that is written, by which it is known again.
@@ -136,6 +137,9 @@ func (g *generator) pkg(p *packages.Package) []*directive.Site {
 	}
 	if len(sites) == 0 || len(faults) > 0 {
 		return sites
+	}
+	for _, f := range wrapper.Check(sites) {
+		g.fault(f.Pos, "%s", f.Message)
 	}
 	if g.guard != nil {
 		g.fault(sites[0].Pos, "%v", g.guard)

@@ -108,15 +108,8 @@ func (s *source) taken(name string) (token.Position, bool) {
 
 // wrapper is what all wrappers of a site have.
 func (s *source) wrapper(site *directive.Site) wrapper.Wrapper {
-	name := wrapper.VarName(site)
-	for i := 2; ; i++ {
-		if _, taken := s.taken(name); !taken {
-			break
-		}
-		name = fmt.Sprint(wrapper.VarName(site), i)
-	}
 	return wrapper.Wrapper{
-		Site: site, Var: s.claim(site, name), Made: guard.Generated,
+		Site: site, Var: s.claim(site, wrapper.VarName(site)), Made: guard.Generated,
 		// No line: an edit above a function would make the file stale.
 		File: filepath.Base(s.g.fset.PositionFor(site.Pos, false).Filename),
 	}

@@ -70,6 +70,22 @@ func upper(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
+// Check reports the sites whose guards the program could not make when it starts. It is for
+// sites that are good otherwise.
+func Check(sites []*directive.Site) (faults []directive.Fault) {
+	r, err := guard.NewRegistry(guard.Config{})
+	for _, s := range sites {
+		if err == nil {
+			_, err = r.Guard(guard.Point{Name: GuardName(s), Limits: s.Limits, Wait: s.Directive.MaxWait, Function: s.Function()})
+		}
+		if err != nil {
+			faults = append(faults, directive.Fault{Pos: s.Pos, Message: err.Error()})
+			err = nil
+		}
+	}
+	return faults
+}
+
 // Guard is the declaration of the variable that holds the guard.
 func (f *File) Guard(w Wrapper) string {
 	g := f.Import(guardPath, "guard")
