@@ -2,7 +2,10 @@ module github.com/floodweir/weir/contrib/gin
 
 go 1.26.0
 
-require github.com/gin-gonic/gin v1.12.0
+require (
+	github.com/floodweir/weir v0.0.0
+	github.com/gin-gonic/gin v1.12.0
+)
 
 require (
 	github.com/bytedance/gopkg v0.1.3 // indirect

@@ -1,0 +1,59 @@
+package weirgin
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// A writer tells counted what gin sends. In gin a status may change until it is sent, so
+// counted gets it then, and what it passes on goes to the embedded writer of gin.
+type writer struct {
+	gin.ResponseWriter
+	counted http.ResponseWriter
+	begun   bool
+}
+
+// begin tells the status, which is final.
+func (w *writer) begin() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	w.counted.WriteHeader(w.Status())
+}
+
+// WriteHeaderNow implements [gin.ResponseWriter].
+func (w *writer) WriteHeaderNow() {
+	w.begin()
+	w.ResponseWriter.WriteHeaderNow()
+}
+
+// Write implements [http.ResponseWriter].
+func (w *writer) Write(b []byte) (int, error) {
+	w.begin()
+	return w.counted.Write(b)
+}
+
+// WriteString implements [gin.ResponseWriter].
+func (w *writer) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+// Flush implements [http.Flusher].
+func (w *writer) Flush() {
+	w.begin()
+	_ = http.NewResponseController(w.counted).Flush()
+}
+
+// Hijack implements [http.Hijacker].
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.counted).Hijack()
+	if err == nil {
+		w.begun = true // counted knows what that means
+	}
+	return conn, rw, err
+}
+
+// Unwrap is what an [http.ResponseController] goes on with.
+func (w *writer) Unwrap() http.ResponseWriter { return w.counted }
