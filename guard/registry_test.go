@@ -229,7 +229,7 @@ func TestWhere(t *testing.T) {
 
 // TestDefault: the registry of the process is one.
 func TestDefault(t *testing.T) {
-	if guard.Default() != guard.Default() {
+	if one, other := guard.Default(), guard.Default(); one != other {
 		t.Error("two registries of the process")
 	}
 	e, err := guard.Enter(context.Background(), "TestDefault")
@@ -238,7 +238,7 @@ func TestDefault(t *testing.T) {
 	}
 	e.Exit(nil)
 	for _, s := range guard.Default().Live() {
-		if s.Name == "TestDefault" && s.Passed == 1 {
+		if s.Name == "TestDefault" && s.Passed > 0 {
 			return
 		}
 	}
