@@ -48,11 +48,7 @@ func (w *writer) Flush() {
 
 // Hijack implements [http.Hijacker].
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.counted).Hijack()
-	if err == nil {
-		w.begun = true // counted knows what that means
-	}
-	return conn, rw, err
+	return http.NewResponseController(w.counted).Hijack()
 }
 
 // Unwrap is what an [http.ResponseController] goes on with.
