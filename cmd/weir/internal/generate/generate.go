@@ -109,7 +109,8 @@ func (g *generator) pkg(p *packages.Package) []*directive.Site {
 	g.outside(p)
 	for _, e := range p.Errors {
 		if e.Kind == packages.ParseError || e.Kind == packages.ListError {
-			g.faults = append(g.faults, g.said(e))
+			g.faults = append(g.faults, g.said(e)) // what follows from it would only confuse
+			return nil
 		}
 	}
 	target := filepath.Join(dirOf(p), p.Name+"_weir.go")

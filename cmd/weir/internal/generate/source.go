@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -273,6 +274,9 @@ func (i importer) Import(path string) (*types.Package, error) {
 	p := i.p.Imports[path]
 	if p == nil {
 		p = i.g.known[path]
+	}
+	if p != nil && len(p.Errors) > 0 && p.Name == "" {
+		return nil, errors.New(oneLine(p.Errors[0].Msg))
 	}
 	if p == nil || p.Types == nil {
 		return nil, fmt.Errorf("package %s is not to be had", path)

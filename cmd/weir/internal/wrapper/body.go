@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/format"
 	"go/types"
+	"slices"
 	"strings"
 
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
@@ -160,27 +161,36 @@ func (b *body) head() {
 	if b.w.Recv.Type != "" {
 		recv = fmt.Sprintf("(%s %s) ", b.w.Recv.Name, b.w.Recv.Type)
 	}
-	var params, results []string
+	var taken, results []string
 	for i, v := range indexed(b.sig.Params()) {
-		t := v.Type()
-		if s, ok := t.(*types.Slice); ok && b.sig.Variadic() && i == b.sig.Params().Len()-1 {
-			params = append(params, b.params[i]+" ..."+b.f.Type(s.Elem()))
-			continue
+		taken = append(taken, b.f.Type(v.Type()))
+		if b.sig.Variadic() && i == b.sig.Params().Len()-1 {
+			taken[i] = "..." + strings.TrimPrefix(taken[i], "[]")
 		}
-		params = append(params, b.params[i]+" "+b.f.Type(t))
 	}
-	for i, v := range indexed(b.sig.Results()) {
-		if b.results == nil {
-			results = append(results, b.f.Type(v.Type()))
-		} else {
-			results = append(results, b.results[i]+" "+b.f.Type(v.Type()))
-		}
+	params := grouped(b.params, taken)
+	for v := range b.sig.Results().Variables() {
+		results = append(results, b.f.Type(v.Type()))
 	}
 	out := strings.Join(results, ", ")
+	if b.results != nil {
+		out = grouped(b.results, results)
+	}
 	if len(results) > 1 || b.results != nil {
 		out = "(" + out + ")"
 	}
-	b.linef("func %s%s%s(%s) %s {", recv, b.w.Name, generic, strings.Join(params, ", "), out)
+	b.linef("func %s%s%s(%s) %s {", recv, b.w.Name, generic, params, out)
+}
+
+// grouped joins names and types; of neighbours with one type the last alone says it.
+func grouped(names, kinds []string) string {
+	all := slices.Clone(names)
+	for i, t := range kinds {
+		if i+1 == len(kinds) || kinds[i+1] != t {
+			all[i] += " " + t
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // context is the expression for the context of the call.

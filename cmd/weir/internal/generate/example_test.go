@@ -1,0 +1,16 @@
+package generate_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/floodweir/weir/cmd/weir/internal/generate"
+)
+
+// A directory without a module has nothing to generate for.
+func ExampleGenerate() {
+	_, err := generate.Generate(context.Background(), generate.Config{Dir: "/", Env: env()})
+	fmt.Println(err)
+	// Output:
+	// generate: load .: go: go.mod file not found in current directory or any parent directory; see 'go help modules'
+}
