@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -28,6 +29,7 @@ var word = strings.TrimPrefix(directive.Prefix, "//")
 // A loader reads the packages of one command.
 type loader struct {
 	ctx     context.Context
+	fset    *token.FileSet
 	command command
 	dir     string
 	overlay overlay           // the user's
@@ -55,6 +57,7 @@ func (l *loader) load(mode packages.LoadMode, patterns ...string) ([]*packages.P
 	return packages.Load(&packages.Config{
 		Mode:       mode,
 		Context:    l.ctx,
+		Fset:       l.fset,
 		Dir:        l.dir,
 		BuildFlags: l.command.only(loading),
 		Tests:      l.tests(),
@@ -70,7 +73,8 @@ func (l *loader) tests() bool {
 
 // A reach is what a command reaches that may have directives.
 type reach struct {
-	patterns []string // the packages with directives; empty if there are none
+	packages []string // those with directives
+	files    []string // the package that is given as files, if it has directives
 	key      string   // of all that weaving them depends on
 }
 
@@ -107,17 +111,17 @@ func (l *loader) reach() (reach, error) {
 		if found && main(p) {
 			hits = append(hits, p)
 			if p.PkgPath == adhoc {
-				r.patterns = append(r.patterns, l.command.packages...)
+				r.files = l.command.packages
 			} else {
-				r.patterns = append(r.patterns, base(p))
+				r.packages = append(r.packages, base(p))
 			}
 		}
 	})
 	if unread != nil {
 		return reach{}, unread
 	}
-	slices.Sort(r.patterns)
-	r.patterns = slices.Compact(r.patterns)
+	slices.Sort(r.packages)
+	r.packages = slices.Compact(r.packages)
 	if len(hits) > 0 {
 		r.key = l.key(hits, sources)
 	}
@@ -193,10 +197,20 @@ func (l *loader) key(hits []*packages.Package, sources map[string][]byte) string
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// typed loads packages with their types.
-func (l *loader) typed(patterns []string) ([]*packages.Package, error) {
-	return l.load(packages.NeedName|packages.NeedFiles|packages.NeedCompiledGoFiles|packages.NeedSyntax|packages.NeedTypes|
-		packages.NeedTypesInfo|packages.NeedTypesSizes|packages.NeedImports|packages.NeedModule|packages.NeedForTest, patterns...)
+// typed loads the packages with directives and their types.
+func (l *loader) typed(r reach) (all []*packages.Package, err error) {
+	for _, patterns := range [][]string{r.packages, r.files} {
+		if len(patterns) == 0 {
+			continue
+		}
+		pkgs, err := l.load(packages.NeedName|packages.NeedFiles|packages.NeedCompiledGoFiles|packages.NeedSyntax|packages.NeedTypes|
+			packages.NeedTypesInfo|packages.NeedTypesSizes|packages.NeedImports|packages.NeedModule|packages.NeedForTest, patterns...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pkgs...)
+	}
+	return all, nil
 }
 
 // requires returns what is wrong if a package cannot import package guard.

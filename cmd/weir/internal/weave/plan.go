@@ -33,7 +33,6 @@ type weaver struct {
 	cache  *cache
 	woven  woven
 	sites  []*directive.Site
-	fset   *token.FileSet
 	faults []string // file:line:column: message
 	broken []string // the packages that do not compile
 }
@@ -58,17 +57,14 @@ func (w *weaver) weave(pkgs []*packages.Package) error {
 		all := unit[len(unit)-1] // has every file
 		taken := identifiers(all.Syntax)
 		for i, p := range unit {
-			w.fset = p.Fset
 			tests := i > 0 || p.ForTest != ""
 			if err := w.unit(p, tests, taken); err != nil {
 				return err
 			}
 		}
 	}
-	if w.fset != nil {
-		for _, f := range directive.Clashes(w.fset, w.sites) {
-			w.fault(f)
-		}
+	for _, f := range directive.Clashes(w.fset, w.sites) {
+		w.fault(f)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package weave
 import (
 	"context"
 	"fmt"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -127,7 +128,7 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 	if !ok {
 		users = last(goflags, "overlay")
 	}
-	l := &loader{ctx: ctx, command: cmd, dir: dir, env: env, self: c.Self}
+	l := &loader{ctx: ctx, fset: token.NewFileSet(), command: cmd, dir: dir, env: env, self: c.Self}
 	if l.overlay, err = readOverlay(users, dir); err != nil {
 		return 1, err
 	}
@@ -155,13 +156,13 @@ func (l *loader) weave(store *cache) (w woven, trouble, err error) {
 	if err != nil {
 		return w, fmt.Errorf("weave: %w", err), nil
 	}
-	if len(r.patterns) == 0 {
+	if len(r.packages)+len(r.files) == 0 {
 		return w, nil, nil
 	}
 	if w, ok := store.recall(r.key); ok {
 		return w, nil, nil
 	}
-	pkgs, err := l.typed(r.patterns)
+	pkgs, err := l.typed(r)
 	if err != nil {
 		return w, fmt.Errorf("weave: %w", err), nil
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestGo runs testdata/go/*.txtar: what weir go and go vet make of modules that require
+// this tree, at $ROOT. They share the build cache of whoever tests, and fetch nothing.
+func TestGo(t *testing.T) {
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := strings.Split(strings.TrimSpace(string(out)), "\n")
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "go"),
+		Setup: func(e *testscript.Env) error {
+			for _, v := range []string{
+				"GOCACHE=" + dirs[0], "GOMODCACHE=" + dirs[1], "GOPROXY=off", "GOFLAGS=-mod=mod", "GOWORK=off",
+				"GOTOOLCHAIN=local", "GOENV=off", "ROOT=" + root, "XDG_CACHE_HOME=" + filepath.Join(e.WorkDir, ".cache"),
+			} {
+				name, value, _ := strings.Cut(v, "=")
+				e.Setenv(name, value)
+			}
+			e.Setenv("WEIR", "github.com/floodweir/weir@v0.0.0="+root)
+			return nil
+		},
+	})
+}
