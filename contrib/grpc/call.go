@@ -40,6 +40,7 @@ func (s *Server) begin(ctx context.Context, method string, to caller) (*call, er
 
 // done is the end of a call that holds nothing any more.
 func (s *Server) done(c *call) {
+	c.pass.Exit(gate.Result{}) // it forgets the call, too
 	c.attributes = attributes{}
 	s.pool.Put(c)
 }
