@@ -272,8 +272,10 @@ func ExampleRegistry_ServeHTTP() {
 }
 
 func ExampleDefault() {
-	fmt.Println(guard.Default() == guard.Default())
-	// Output: true
+	limit := guard.Default().MustGuard(guard.Point{Name: "ExampleDefault"})
+	_, err := limit.Enter(context.Background(), "")
+	fmt.Println(err)
+	// Output: <nil>
 }
 
 func ExampleGuard_Enter() {

@@ -74,7 +74,8 @@ func (o *Options[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error
 // instead is the answer to a call that did not enter because of err, or the entry of one
 // that may go on all the same.
 func (o *Options[A, R]) instead(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
-	if u, ok := err.(*Undecided); ok && ctx.Err() == nil {
+	var u *Undecided
+	if errors.As(err, &u) && ctx.Err() == nil {
 		for _, link := range o.OnError {
 			if r, lerr := link(ctx, a, err); !errors.Is(lerr, Next) {
 				return nil, r, lerr
@@ -86,7 +87,7 @@ func (o *Options[A, R]) instead(ctx context.Context, a A, err error) (e *Entry, 
 			}
 		}
 	}
-	if _, ok := err.(*Denied); ok {
+	if errors.Is(err, ErrDenied) {
 		switch {
 		case o.Fallback != nil:
 			r, err = o.Fallback(ctx, a, err)

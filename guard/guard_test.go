@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/guard"
-	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -200,10 +203,7 @@ func TestStoreErrors(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.mode, tc.answered), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				local, err := memstore.New(memstore.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				local := memory(t)
 				r := registry(t, guard.Config{Store: &broken{down: errDown}, Local: local, Functions: functions(
 					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
 				g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
@@ -232,8 +232,8 @@ func TestGoesOn(t *testing.T) {
 	r := registry(t, guard.Config{Store: &broken{down: errDown}})
 	g := r.MustGuard(guard.Point{Name: "f", Answered: true})
 	_, err := g.Enter(context.Background(), "")
-	u, ok := err.(*guard.Undecided)
-	if !ok || !guard.LetsThrough(fmt.Errorf("wrapped: %w", err)) {
+	var u *guard.Undecided
+	if !errors.As(err, &u) || !guard.LetsThrough(fmt.Errorf("wrapped: %w", err)) {
 		t.Fatalf("Enter = %v, want an *Undecided that lets through", err)
 	}
 	e, err := u.Enter(context.Background())
@@ -289,5 +289,88 @@ func TestMessages(t *testing.T) {
 		if d, ok := tc.err.(*guard.Denied); ok && (!errors.Is(d, guard.ErrDenied) || errors.Is(d, errDown) != (d.Cause != nil)) {
 			t.Errorf("%v wraps %v", d, d.Unwrap())
 		}
+	}
+}
+
+// TestObserve: what became of a call is told with its name, once for each rule.
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		system := rule(t, policy.Config{Name: "system", Limits: limits("9/h")})
+		r := registry(t, guard.Config{
+			Functions: &guard.Functions{System: &system},
+			Observe: func(_ context.Context, name string, e gate.Event) {
+				told = append(told, fmt.Sprint(name, " ", e.Policy.Name(), " ", e.Outcome, " ", e.Cost, " ", e.Key))
+			},
+		})
+		passed(t, r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h")}), "k", 2)
+		if e, err := r.Enter(context.Background(), "r", ""); err == nil {
+			e.Exit(nil)
+		}
+		want := []string{
+			"f system admitted 1 system|6:system", "f f admitted 1 f|1:k",
+			"f system held 1 system|6:system", "f f denied 1 f|1:k",
+			"r system admitted 1 system|6:system",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+// TestCrowd: of many at once as many pass as the limit says.
+func TestCrowd(t *testing.T) {
+	g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("100/h", "1000/24h")})
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				if e, err := g.Enter(context.Background(), ""); err == nil {
+					n.Add(1)
+					e.Exit(nil)
+				}
+			}
+		})
+	}
+	if wg.Wait(); n.Load() != 100 {
+		t.Errorf("%d of 800 pass, want 100", n.Load())
+	}
+}
+
+// TestLostAnswer: what a store has reserved whose answer was lost goes back, whoever
+// answers for it.
+func TestLostAnswer(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &lossy{Store: memory(t)}
+			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Point{Name: "f", Limits: limits("1 concurrency"), Answered: answered})
+			s.loses = true
+			e, err := g.Enter(context.Background(), "")
+			if guard.LetsThrough(err) != answered {
+				t.Fatalf("Enter = %v", err)
+			}
+			e.Exit(nil)
+			if s.loses = false; !free(t, g) {
+				t.Errorf("answered %v: the slot is lost", answered)
+			}
+		})
+	}
+}
+
+// TestOwnMemory: the registry's own memory stays the same one.
+func TestOwnMemory(t *testing.T) {
+	r := registry(t, guard.Config{})
+	g := r.MustGuard(guard.Point{Name: "f", Limits: limits("2/h")})
+	if got := passed(t, g, "k", 1); got != 1 {
+		t.Fatal("denied at once")
+	}
+	configure(t, r, guard.Config{Store: memory(t)})
+	if got := passed(t, g, "k", 9); got != 2 {
+		t.Errorf("%d pass in another store, want 2", got)
+	}
+	configure(t, r, guard.Config{})
+	if got := passed(t, g, "k", 9); got != 1 {
+		t.Errorf("%d pass, want the one that was left in the registry's own store", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -85,6 +86,29 @@ func (b *broken) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 	return b.Store.DoAll(ctx, rs, ds)
 }
 
+// lossy is a store that reserves and says that it could not be asked.
+type lossy struct {
+	weir.Store
+	loses bool
+}
+
+func (l *lossy) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	d, err := l.Store.Do(ctx, r)
+	if l.loses && r.Verb == weir.Reserve {
+		return weir.Decision{}, errDown
+	}
+	return d, err
+}
+
+func memory(t testing.TB) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // stuck is a store that answers nobody.
 type stuck struct{}
 
@@ -98,7 +122,7 @@ func (s stuck) DoAll(ctx context.Context, _ []weir.Request, _ []weir.Decision) (
 	return false, err
 }
 
-// slots is how many are in use of a concurrency limit of 1, 0 or 1, seen from outside.
+// free reports whether a call under a limit of one at a time goes through.
 func free(t testing.TB, g *guard.Guard) bool {
 	t.Helper()
 	e, err := g.Enter(context.Background(), "")

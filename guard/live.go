@@ -94,17 +94,18 @@ type statusJSON struct {
 	Busy      float64           `json:"busy_seconds"`
 }
 
-func (s *Status) json() statusJSON {
+// MarshalJSON is s as ServeHTTP tells it: limits as text, and times in seconds.
+func (s Status) MarshalJSON() ([]byte, error) {
 	limits := make([]string, len(s.Limits))
 	for i, l := range s.Limits {
 		limits[i] = l.String()
 	}
-	return statusJSON{
+	return json.Marshal(statusJSON{
 		Name: s.Name, Function: s.Function, File: s.File, Line: s.Line, Made: s.Made,
 		Limits: limits, Rule: s.Rule, Mode: s.Mode, Wards: s.Wards,
 		Passed: s.Passed, Denied: s.Denied, Undecided: s.Undecided, Failed: s.Failed, Running: s.Running,
 		Busy: s.Busy.Seconds(),
-	}
+	})
 }
 
 // ServeHTTP answers with Live as JSON: {"functions": […]}, in the order of Live, with
@@ -115,16 +116,11 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "want GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
-	live := r.Live()
-	told := make([]statusJSON, len(live))
-	for i := range live {
-		told[i] = live[i].json()
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(map[string]any{"functions": told}) // the client has gone away
+	_ = enc.Encode(map[string][]Status{"functions": append([]Status{}, r.Live()...)}) // an error is of a client that has gone away
 }

@@ -82,11 +82,9 @@ func (p *Point) where() string {
 
 // equal reports whether p and q describe one guard.
 func (p *Point) equal(q *Point) bool {
-	a, b := *p, *q
-	a.Limits, b.Limits = nil, nil
 	return slices.EqualFunc(p.Limits, q.Limits, weir.Limit.Equal) &&
-		a.Name == b.Name && a.Message == b.Message && a.Wait == b.Wait && a.Answered == b.Answered &&
-		a.Function == b.Function && a.File == b.File && a.Line == b.Line && a.Made == b.Made
+		p.Name == q.Name && p.Message == q.Message && p.Wait == q.Wait && p.Answered == q.Answered &&
+		p.Function == q.Function && p.File == q.File && p.Line == q.Line && p.Made == q.Made
 }
 
 // differs is why p and q, which have one name, cannot share buckets, or "".

@@ -12,7 +12,6 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/guard"
-	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -300,10 +299,7 @@ func TestSlots(t *testing.T) {
 // TestReload: calls and changes of configuration side by side.
 func TestReload(t *testing.T) {
 	r := registry(t, guard.Config{})
-	store, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := memory(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -346,10 +342,7 @@ func TestReload(t *testing.T) {
 // that changed before, as the guards of its store do.
 func TestGuardAfterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, err := memstore.New(memstore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := memory(t)
 		config := func(text string) guard.Config {
 			return guard.Config{Store: store, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))}
 		}
