@@ -33,7 +33,7 @@ func call(w guard.Ward, takes time.Duration, err error) error {
 	if refused != nil {
 		return refused
 	}
-	time.Sleep(takes)
+	<-time.After(takes)
 	exit(err)
 	return nil
 }
