@@ -1,0 +1,197 @@
+package weirconnect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/policy"
+)
+
+// A call is one call at a Server. It is used again.
+type call struct {
+	attributes attributes
+	pass       gate.Pass
+}
+
+// enter decides about the call that a describes. If it may not pass, err is how it ends.
+// Otherwise the caller ends the call.
+func (s *Server) enter(ctx context.Context, a attributes) (c *call, err error) {
+	c = s.pool.Get().(*call)
+	c.attributes = a
+	if !s.calls.Enter(ctx, &c.attributes, &c.pass).Passes() {
+		err = s.refusal(ctx, &c.pass, a.peer.Protocol)
+		s.done(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// done is the end of a call that holds nothing any more.
+func (s *Server) done(c *call) {
+	c.pass.Exit(gate.Result{}) // it forgets the call, too
+	c.attributes = attributes{}
+	s.pool.Put(c)
+}
+
+// run calls f, which is the handler, and settles what the call holds by its end. In
+// what tells returns, a cost is looked for.
+func (s *Server) run(ctx context.Context, c *call, tells func(error) []http.Header, f func() error) (err error) {
+	panicked := true
+	defer func() {
+		r := gate.Result{Status: http.StatusInternalServerError, Unheard: ctx.Err() != nil}
+		if !panicked {
+			r.Status = HTTPStatus(codeOf(err))
+			told := tells(err)
+			r.Tells = func(s policy.Settle) (int64, bool) { return cost(told, s.Header) }
+		}
+		c.pass.Exit(r)
+		if !panicked {
+			s.done(c)
+		}
+	}()
+	err = f()
+	panicked = false
+	return err
+}
+
+// codeOf is the code of how a call ended; 0 if it ended well.
+func codeOf(err error) connect.Code {
+	var e *connect.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.Code()
+	case errors.Is(err, context.Canceled):
+		return connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return connect.CodeDeadlineExceeded
+	}
+	return connect.CodeUnknown
+}
+
+// maxTold is the largest cost that a call can tell, as large as a limit.
+const maxTold = 1 << 40
+
+// cost is the number in the last line of a header, in the first of hs that has it.
+func cost(hs []http.Header, name string) (int64, bool) {
+	for _, h := range hs {
+		if lines := h.Values(name); len(lines) > 0 {
+			u, err := strconv.ParseUint(strings.Trim(lines[len(lines)-1], " \t"), 10, 64)
+			return int64(min(u, maxTold)), err == nil && u <= maxTold
+		}
+	}
+	return 0, false
+}
+
+// WrapUnary implements connect.Interceptor.
+func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (resp connect.AnyResponse, err error) {
+		if req.Spec().IsClient {
+			return next(ctx, req)
+		}
+		c, err := s.enter(ctx, attributes{
+			method: req.HTTPMethod(), procedure: req.Spec().Procedure, header: req.Header(), peer: req.Peer(), client: &s.c.Client,
+		})
+		if err != nil {
+			return nil, err
+		}
+		items, degraded := items(&c.pass)
+		if c.pass.Holds() {
+			err = s.run(ctx, c, func(err error) []http.Header { return unaryTells(resp, err) }, func() (err error) {
+				resp, err = next(ctx, req)
+				return err
+			})
+		} else {
+			s.done(c)
+			resp, err = next(ctx, req)
+		}
+		if err == nil && resp != nil {
+			s.describe(resp.Header(), items, degraded)
+		}
+		return resp, err
+	}
+}
+
+// unaryTells is where the outcome of a unary call tells its cost.
+func unaryTells(resp connect.AnyResponse, err error) []http.Header {
+	var e *connect.Error
+	switch {
+	case errors.As(err, &e):
+		return []http.Header{e.Meta()}
+	case err != nil || resp == nil:
+		return nil
+	}
+	return []http.Header{resp.Trailer(), resp.Header()}
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		c, err := s.enter(ctx, attributes{
+			method: http.MethodPost, procedure: conn.Spec().Procedure, header: conn.RequestHeader(), peer: conn.Peer(), client: &s.c.Client,
+		})
+		if err != nil {
+			return err
+		}
+		items, degraded := items(&c.pass)
+		s.describe(conn.ResponseHeader(), items, degraded)
+		inner := conn
+		if s.messages != nil && conn.Spec().StreamType&connect.StreamTypeClient != 0 {
+			inner = &stream{StreamingHandlerConn: conn, ctx: ctx, server: s}
+		}
+		if !c.pass.Holds() {
+			s.done(c)
+			return next(ctx, inner)
+		}
+		tells := func(err error) []http.Header {
+			hs := []http.Header{conn.ResponseTrailer(), conn.ResponseHeader()}
+			if e := (*connect.Error)(nil); errors.As(err, &e) {
+				hs = append(hs, e.Meta())
+			}
+			return hs
+		}
+		return s.run(ctx, c, tells, func() error { return next(ctx, inner) })
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor. It does nothing.
+func (s *Server) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// A stream is what a handler has of a streaming call whose messages are limited. Like any
+// other, it is read by one goroutine at a time.
+type stream struct {
+	connect.StreamingHandlerConn
+	ctx    context.Context
+	server *Server
+	pass   gate.Pass
+	denied error // what Receive returns from now on
+}
+
+// Receive returns a message that was admitted. The message is there before it is asked
+// for, so that the end of a stream costs nothing.
+func (s *stream) Receive(m any) error {
+	if s.denied != nil {
+		return s.denied
+	}
+	if err := s.StreamingHandlerConn.Receive(m); err != nil {
+		return err
+	}
+	a := attributes{
+		method: http.MethodPost, procedure: s.Spec().Procedure, header: s.RequestHeader(), peer: s.Peer(), client: &s.server.c.Client,
+	}
+	if s.server.messages.Enter(s.ctx, &a, &s.pass).Passes() {
+		s.pass.Exit(gate.Result{})
+		return nil
+	}
+	s.denied = s.server.refusal(s.ctx, &s.pass, a.peer.Protocol)
+	return s.denied
+}

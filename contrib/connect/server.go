@@ -1,0 +1,129 @@
+package weirconnect
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+// A Config tunes a Server. Its zero value trusts no proxy and sends the current draft's
+// fields and X-RateLimit-*.
+type Config struct {
+	// Client says how the client's address is found: by default it is the peer. Of
+	// trusted proxies the header X-Forwarded-For or Forwarded is believed.
+	Client httplimit.ClientAddress
+
+	// Fields are the headers to send; httplimit.DefaultFields if zero.
+	Fields httplimit.Fields
+
+	// RetryJitter is the most that is added to the time after which to retry, at random,
+	// so that clients do not all return at once; none if zero, at most an hour.
+	RetryJitter time.Duration
+
+	// Local decides for policies whose OnStoreError is Local while the store does not:
+	// see package failover. It is required if there is one.
+	Local weir.Store
+
+	// MaxWaiting is how many calls, and beside them how many messages, may be held back
+	// at a time by policies with an OnDenied.Wait; one more is denied at once.
+	// gate.DefaultMaxWaiting if zero.
+	MaxWaiting int
+
+	// SettleTTL is how long tokens stay reserved for a call whose end says whether it
+	// counts or what it cost; gate.DefaultSettleTTL if zero, 1s to weir.MaxTTL. A call
+	// that runs longer is charged at its end; until then others may take what it had
+	// reserved.
+	SettleTTL time.Duration
+
+	// Messages, if not nil, are policies for every message that comes in on a call whose
+	// client streams, beside those for the call. They see what those for the call see,
+	// and count when the message is admitted, whatever becomes of the call. A message
+	// that a policy holds back keeps the client from sending more. One that is denied
+	// ends the stream: Receive returns the denial, then and ever after.
+	Messages *policy.Set
+
+	// Observe, if not nil, is told what became of a call or a message, once for each
+	// policy that it fell under; see gate.Unsettled for the exception. The path of the
+	// attributes is the procedure. It has to be quick.
+	Observe func(ctx context.Context, a policy.Attributes, e gate.Event)
+}
+
+// A Server limits calls where they come in. It is a connect.Interceptor for handlers; in
+// a client it does nothing.
+type Server struct {
+	c        Config
+	calls    *gate.Gate
+	messages *gate.Gate // nil without Config.Messages
+	pool     sync.Pool  // of *call
+}
+
+// New makes a Server that asks store about the policies of set. An error wraps
+// weir.ErrInvalid.
+func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
+	switch {
+	case store == nil:
+		return nil, fmt.Errorf("weirconnect: store: %w: want a store, got nil", weir.ErrInvalid)
+	case set == nil:
+		return nil, fmt.Errorf("weirconnect: policies: %w: want a set, got nil", weir.ErrInvalid)
+	}
+	// What httplimit has of it, it checks.
+	if _, err := httplimit.New(store, &policy.Set{}, httplimit.Config{Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter}); err != nil {
+		return nil, fmt.Errorf("weirconnect: %w", err)
+	}
+	s := &Server{c: c}
+	s.pool.New = func() any { return new(call) }
+	for _, p := range set.Policies() {
+		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.JSON != "" {
+			return nil, fmt.Errorf("weirconnect: policy %s: cost.json %.60q: %w: want cost.header: what a message is on the wire the client chooses", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
+		}
+	}
+	gc := gate.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Observe: c.Observe}
+	var err error
+	if s.calls, err = gate.New(store, set, gc); err != nil {
+		return nil, fmt.Errorf("weirconnect: %w", err)
+	}
+	if c.Messages == nil {
+		return s, nil
+	}
+	for _, p := range c.Messages.Policies() {
+		if err := forMessages(p); err != nil {
+			return nil, err
+		}
+	}
+	gc.Blind = true
+	if s.messages, err = gate.New(store, c.Messages, gc); err != nil {
+		return nil, fmt.Errorf("weirconnect: messages: %w", err)
+	}
+	return s, nil
+}
+
+// forMessages refuses a policy that waits for an end, which a message has not.
+func forMessages(p *policy.Policy) error {
+	c := p.Config()
+	field, value := "", ""
+	switch {
+	case c.Mode == policy.Off:
+	case c.Count == policy.CountFailures || c.Count == policy.CountSuccesses:
+		field, value = "count", string(c.Count)
+	case c.Settle.Header != "":
+		field, value = "cost.header", c.Settle.Header
+	case c.Settle.JSON != "":
+		field, value = "cost.json", c.Settle.JSON
+	default:
+		for i, l := range c.Limits {
+			if l.Config().Algorithm == weir.Concurrency {
+				field, value = fmt.Sprintf("limits[%d]", i), l.String()
+			}
+		}
+	}
+	if field == "" {
+		return nil
+	}
+	return fmt.Errorf("weirconnect: messages: policy %s: %s %.60q: %w: want what is known when a message comes: it has no outcome, and runs for no time", p.Name(), field, value, weir.ErrInvalid)
+}
