@@ -275,7 +275,11 @@ func (b *body) chain() {
 	answers = append(answers, b.err) // the inner hides the outer
 	all := strings.Join(answers, ", ")
 	ok := invent("ok")
-	b.linef("if %s, %s := %s.AsType[*%s.Undecided](%s); %s {", undecided, ok, b.errors(), b.guard(), b.err, ok)
+	if b.s.Context.Param >= 0 { // nobody is left to be answered
+		b.linef("if %s, %s := %s.AsType[*%s.Undecided](%s); %s && %s.Err() == nil {", undecided, ok, b.errors(), b.guard(), b.err, ok, b.context())
+	} else {
+		b.linef("if %s, %s := %s.AsType[*%s.Undecided](%s); %s {", undecided, ok, b.errors(), b.guard(), b.err, ok)
+	}
 	for _, l := range b.s.OnError {
 		b.linef("if %s := %s; !%s.Is(%s, %s.Next) {", all, b.reply(l, undecided), b.errors(), b.err, b.guard())
 		b.linef("return %s\n}", all)
