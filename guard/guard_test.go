@@ -358,6 +358,31 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
+// TestAnsweredTakesNothing: a call that somebody may answer takes nothing in shadow.
+func TestAnsweredTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []gate.Outcome
+		r := registry(t, guard.Config{
+			Store:     &partly{Store: memory(t), down: "f|"},
+			Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h"), Candidate: limits("1/h")})),
+			Observe: func(_ context.Context, _ string, e gate.Event) {
+				if e.Shadow {
+					told = append(told, e.Outcome)
+				}
+			},
+		})
+		g := r.MustGuard(guard.Point{Name: "f", Answered: true})
+		for range 3 {
+			if _, err := g.Enter(context.Background(), ""); !guard.LetsThrough(err) {
+				t.Fatalf("Enter = %v, want undecided", err)
+			}
+		}
+		if want := []gate.Outcome{gate.Admitted, gate.Admitted, gate.Admitted}; !slices.Equal(told, want) {
+			t.Errorf("the candidate told %v, want %v", told, want)
+		}
+	})
+}
+
 // TestOwnMemory: the registry's own memory stays the same one.
 func TestOwnMemory(t *testing.T) {
 	r := registry(t, guard.Config{})

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/floodweir/weir"
@@ -98,6 +99,19 @@ func (l *lossy) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, errDown
 	}
 	return d, err
+}
+
+// partly is a store that decides nothing about keys that begin with down.
+type partly struct {
+	weir.Store
+	down string
+}
+
+func (p *partly) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	if strings.HasPrefix(r.Key, p.down) {
+		return weir.Decision{}, errDown
+	}
+	return p.Store.Do(ctx, r)
 }
 
 func memory(t testing.TB) *memstore.Store {

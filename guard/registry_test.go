@@ -150,8 +150,11 @@ func TestManyResources(t *testing.T) {
 	if err := enter("m2"); !errors.Is(err, guard.ErrDenied) {
 		t.Errorf("one of many, under a used up system: %v", err)
 	}
-	if enter("late"); r.Live()[0].Name != "late" {
-		t.Errorf("Live begins with %+v, want late", r.Live()[0])
+	if err := enter("late"); !errors.Is(err, guard.ErrDenied) {
+		t.Errorf("one with a rule, under a used up system: %v", err)
+	}
+	if s := r.Live()[0]; s.Name != "late" || s.Denied != 1 {
+		t.Errorf("Live begins with %+v, want late, which has a rule", s)
 	}
 }
 

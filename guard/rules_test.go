@@ -215,6 +215,7 @@ func TestCounts(t *testing.T) {
 		{policy.CountSuccesses, "succeeds", succeeds, 2},
 		{policy.CountSuccesses, "fails", fails, 5},
 		{policy.CountSuccesses, "panics", panics, 5},
+		{policy.CountSuccesses, "foreign cancellation", foreign, 5},
 		{policy.CountAdmitted, "fails", fails, 2},
 	} {
 		t.Run(fmt.Sprint(tc.count, " ", tc.name), func(t *testing.T) {

@@ -17,6 +17,7 @@ type ward struct {
 	name    string
 	refuse  error
 	panics  bool
+	hook    func() // called by Enter
 	entered int
 	exits   []error
 	log     *[]string
@@ -28,6 +29,9 @@ func (w *ward) State() string { return fmt.Sprint(w.entered, " entered") }
 func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
 	if w.panics {
 		panic("ward")
+	}
+	if w.hook != nil {
+		w.hook()
 	}
 	if w.refuse != nil {
 		return nil, w.refuse
@@ -146,11 +150,21 @@ func TestWardPanics(t *testing.T) {
 // TestWardAndContext: a caller that goes while a ward holds it back is not denied.
 func TestWardAndContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	w := &ward{name: "bulkhead", refuse: errDown}
-	g, _ := warded(t, "10/h", w)
-	cancel(errDown)
-	if _, err := g.Enter(ctx, ""); errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) {
+	w := &ward{name: "bulkhead", refuse: errDown, hook: func() { cancel(errDown) }}
+	g, r := warded(t, "1/h", w)
+	_, err := g.Enter(ctx, "")
+	if errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) || guard.LetsThrough(err) {
 		t.Errorf("Enter = %v, want the cause of the end of the context", err)
+	}
+	if got, want := fmt.Sprint(err), "guard: f: no decision: bulkhead: store down"; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+	if s := r.Live()[0]; s.Undecided != 1 || s.Denied != 0 {
+		t.Errorf("Live = %+v, want one undecided", s)
+	}
+	w.refuse, w.hook = nil, nil
+	if got := passed(t, g, "", 1); got != 1 {
+		t.Error("the caller that went was charged")
 	}
 }
 
