@@ -31,6 +31,11 @@ func TestGo(t *testing.T) {
 				name, value, _ := strings.Cut(v, "=")
 				e.Setenv(name, value)
 			}
+			bin, err := exec.LookPath("weir") // testscript has put this program there
+			if err != nil {
+				return err
+			}
+			e.Setenv("BIN", bin)
 			e.Setenv("WEIR", "github.com/floodweir/weir@v0.0.0="+root)
 			return nil
 		},

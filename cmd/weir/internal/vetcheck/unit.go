@@ -31,7 +31,7 @@ func (u *unit) check() ([]finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		word = word || bytes.Contains(text, []byte("weir:"))
+		word = word || bytes.Contains(text, []byte("weir:")) || bytes.HasPrefix(text, []byte(header))
 	}
 	if !word {
 		return nil, nil

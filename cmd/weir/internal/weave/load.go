@@ -32,7 +32,8 @@ type loader struct {
 	fset    *token.FileSet
 	command command
 	dir     string
-	overlay overlay           // the user's
+	users   string            // the path of the user's overlay; "" if there is none
+	overlay overlay           // what is in it
 	env     map[string]string // of go
 	self    string
 }
@@ -52,14 +53,18 @@ func goEnv(ctx context.Context, dir string) (map[string]string, error) {
 func (l *loader) load(mode packages.LoadMode, patterns ...string) ([]*packages.Package, error) {
 	contents, err := l.overlay.contents()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("-overlay: %w", err)
+	}
+	flags := l.command.only(loading)
+	if l.users != "" { // whether by flag or in GOFLAGS, before which go/packages puts its own
+		flags = append(flags, "-overlay="+l.users)
 	}
 	return packages.Load(&packages.Config{
 		Mode:       mode,
 		Context:    l.ctx,
 		Fset:       l.fset,
 		Dir:        l.dir,
-		BuildFlags: l.command.only(loading),
+		BuildFlags: flags,
 		Tests:      l.tests(),
 		Overlay:    contents,
 	}, patterns...)
@@ -102,7 +107,7 @@ func (l *loader) reach() (reach, error) {
 			data, ok := sources[file]
 			if !ok {
 				if data, err = l.overlay.read(file); err != nil && unread == nil {
-					unread = fmt.Errorf("weave: %w", err)
+					unread = err
 				}
 				sources[file] = data
 			}

@@ -50,7 +50,7 @@ func (o overlay) contents() (map[string][]byte, error) {
 		}
 		data, err := os.ReadFile(by)
 		if err != nil {
-			return nil, fmt.Errorf("weave: -overlay: %w", err)
+			return nil, err
 		}
 		all[path] = data
 	}

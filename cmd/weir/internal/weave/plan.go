@@ -1,6 +1,7 @@
 package weave
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -27,13 +28,19 @@ type woven struct {
 	Added   []string // those of Replace that are not on disk
 }
 
+// A fault is what is wrong with a directive.
+type fault struct {
+	at      token.Position
+	message string
+}
+
 // A weaver makes the overlay of packages with directives.
 type weaver struct {
 	*loader
 	cache  *cache
 	woven  woven
 	sites  []*directive.Site
-	faults []string // file:line:column: message
+	faults []fault
 	broken []string // the packages that do not compile
 }
 
@@ -66,6 +73,9 @@ func (w *weaver) weave(pkgs []*packages.Package) error {
 	for _, f := range directive.Clashes(w.fset, w.sites) {
 		w.fault(f)
 	}
+	slices.SortFunc(w.faults, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.at.Filename, b.at.Filename), cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Column, b.at.Column))
+	})
 	return nil
 }
 
@@ -74,8 +84,8 @@ func (w *weaver) fault(f directive.Fault) {
 	if rel, err := filepath.Rel(w.dir, at.Filename); err == nil && len(rel) < len(at.Filename) {
 		at.Filename = rel // as the go command says it
 	}
-	if s := fmt.Sprintf("%s: %s", at, f.Message); !slices.Contains(w.faults, s) {
-		w.faults = append(w.faults, s)
+	if said := (fault{at, f.Message}); !slices.Contains(w.faults, said) {
+		w.faults = append(w.faults, said)
 	}
 }
 

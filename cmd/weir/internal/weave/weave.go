@@ -128,7 +128,10 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 	if !ok {
 		users = last(goflags, "overlay")
 	}
-	l := &loader{ctx: ctx, fset: token.NewFileSet(), command: cmd, dir: dir, env: env, self: c.Self}
+	if users != "" {
+		users = absolute(users, dir)
+	}
+	l := &loader{users: users, ctx: ctx, fset: token.NewFileSet(), command: cmd, dir: dir, env: env, self: c.Self}
 	if l.overlay, err = readOverlay(users, dir); err != nil {
 		return 1, err
 	}
@@ -187,7 +190,12 @@ type Faults []string
 
 func (f Faults) Error() string { return strings.Join(f, "\n") }
 
-func faulty(faults []string) error { return Faults(faults) }
+func faulty(faults []fault) (all Faults) {
+	for _, f := range faults {
+		all = append(all, fmt.Sprintf("%s: %s", f.at, f.message))
+	}
+	return all
+}
 
 // overlaid runs the command with an overlay. With the same overlay, check is the command
 // that finds directives without a limit.
@@ -231,8 +239,9 @@ func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven
 // it would build for all that has lost its limits, so it is not run if it could be.
 func (c *Config) unwoven(ctx context.Context, cmd *command, dir string, trouble error, w woven, l *loader, store *cache, goflags []string) (int, error) {
 	if cmd.verb == "run" || cmd.verb == "install" || cmd.verb == "build" {
-		try := append([]string{"go", "build", "-o", os.DevNull}, cmd.only(loading)...)
-		code, err := c.child(ctx, dir, c.Stderr, c.Stderr, append(try, cmd.packages...)...)
+		flags := cmd.without(cmd.without(cmd.flags, "o"), "exec")
+		try := slices.Concat([]string{"go", "build", "-o", os.DevNull}, flags, cmd.packages)
+		code, err := c.child(ctx, dir, c.Stderr, c.Stderr, try...)
 		if err == nil && code == 0 {
 			err = trouble
 		}
