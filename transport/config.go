@@ -41,8 +41,9 @@ type Config struct {
 	// negative cost fails the request.
 	Cost func(*http.Request) int64
 
-	// MaxWait is how long a request may be held back, over all its retries. Zero does
-	// not wait; a negative one waits for as long as the request's context lasts.
+	// MaxWait is how long after a request was made it may still be held back, by limits,
+	// by what the server asked for, and for retries. Zero does not wait; a negative one
+	// waits for as long as the request's context lasts.
 	MaxWait time.Duration
 
 	// MaxWaiting is how many requests may be held back at a time; one more is denied at

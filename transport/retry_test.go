@@ -106,6 +106,25 @@ func TestRetriedBody(t *testing.T) {
 	})
 }
 
+// What a retry was charged that could not be made goes back.
+func TestRetryUnmade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		s.answer = func(_ int, r *http.Request) (*http.Response, error) {
+			return s.response(r, 429, "Retry-After", "0"), nil
+		}
+		rt := open(t, transport.Config{Base: s, Retries: 1, Limits: limits("2/24h")})
+		r := request(t, "PUT", api, "content")
+		r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("gone") }
+		for i := range 2 {
+			if status, err := do(rt, r); status != 429 || err != nil {
+				t.Errorf("request %d = %d, %v: two of two tokens are for what is sent", i, status, err)
+			}
+			r.Body = http.NoBody
+		}
+	})
+}
+
 // A context that ends during the pause ends the request, and closes the answer.
 func TestRetryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -3,11 +3,13 @@ package transport_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,6 +90,62 @@ func TestReturnUnsent(t *testing.T) {
 		if d, err := lim.Peek(t.Context(), l.Addr().String(), 1); err != nil || d.Remaining != c.left {
 			t.Errorf("%s: %d left, want %d (%v)", c.name, d.Remaining, c.left, err)
 		}
+	}
+}
+
+// Tokens go back to the instant at which they were taken.
+func TestReturnedAt(t *testing.T) {
+	store := memory(t)
+	var taken, returned time.Time
+	watched := &fakeStore{doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+		ok, err := store.DoAll(ctx, rs, ds)
+		if rs[0].Verb == weir.Return {
+			returned = rs[0].At
+		} else {
+			taken = ds[0].At
+		}
+		return ok, err
+	}}
+	base := roundTripper(func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("no route")}
+	})
+	rt := open(t, transport.Config{Base: base, Store: watched, Limits: limits("10/24h"), ReturnUnsent: true})
+	if _, err := get(t, rt, api); err == nil || taken.IsZero() || !returned.Equal(taken) {
+		t.Errorf("taken at %v, returned at %v (%v)", taken, returned, err)
+	}
+}
+
+// A request that HTTP/2 repeats, since the server did not process it, is charged once,
+// and its connection is that of others too.
+func TestRepeatedByHTTP2(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	c := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	c.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s := &server{}
+	base := roundTripper(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		for range 3 {
+			trace.GotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
+			trace.WroteHeaders()
+		}
+		return s.response(r, 200), nil
+	})
+	rt := open(t, transport.Config{Base: base, Limits: limits("2/24h")})
+	for i := range 3 {
+		if _, err := get(t, rt, api); errors.Is(err, transport.ErrDenied) != (i == 2) {
+			t.Errorf("request %d = %v", i, err)
+		}
+	}
+	if _, err := conn.Write(nil); err != nil {
+		t.Errorf("the connection is closed: %v", err)
 	}
 }
 

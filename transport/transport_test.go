@@ -94,6 +94,30 @@ func TestWait(t *testing.T) {
 	})
 }
 
+// Who comes later does not overtake, even if less would do for it.
+func TestNoOvertaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		rt := open(t, transport.Config{Base: s, Limits: limits("10/s burst 5"), MaxWait: -1, Cost: func(r *http.Request) int64 { return r.ContentLength }})
+		start := time.Now()
+		for step, c := range []struct {
+			content string
+			at      time.Duration
+		}{{"xxxx", 0}, {"xxxxx", 400 * time.Millisecond}, {"x", 500 * time.Millisecond}} {
+			go func() {
+				if _, err := do(rt, request(t, "POST", api, c.content)); err != nil || time.Since(start) != c.at {
+					t.Errorf("step %d: %v after %v, want %v", step, err, time.Since(start), c.at)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		if s.seen() != 3 {
+			t.Errorf("the server saw %d", s.seen())
+		}
+	})
+}
+
 // A negative MaxWait waits for as long as the context lasts; a deadline that the wait
 // would miss denies at once; the end of a context ends a wait with its cause.
 func TestContext(t *testing.T) {
@@ -183,6 +207,26 @@ func TestDelay(t *testing.T) {
 		wg.Wait()
 		if s.seen() != 2 {
 			t.Errorf("the server saw %d", s.seen())
+		}
+	})
+}
+
+// Who goes away during a delay gives its place in the queue back.
+func TestDelayEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		rt := open(t, transport.Config{Base: s, Limits: limits("1/s leaky_bucket burst 10 queue"), MaxWait: -1})
+		if _, err := get(t, rt, api); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := do(rt, request(t, "GET", api, "").WithContext(ctx)); !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v", err)
+		}
+		if _, err := get(t, rt, api); err != nil || time.Since(start) != time.Second {
+			t.Errorf("%v after %v, want the place of the one that went away", err, time.Since(start))
 		}
 	})
 }
