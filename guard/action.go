@@ -2,8 +2,8 @@ package guard
 
 import "context"
 
-// ActionOptions are Options of a function without a result. OnError that answer return
-// nil: the function is then not called.
+// ActionOptions are Options of a function without a result, field by field. A link of
+// OnError answers by returning nil: the function is then not called.
 type ActionOptions[A any] struct {
 	Key      func(A) string
 	Cost     func(A) int64
@@ -32,7 +32,7 @@ func Action[A any](g *Guard, f func(context.Context, A) error, o ActionOptions[A
 	}
 }
 
-// ActionOptions0 are ActionOptions of a function without an argument.
+// ActionOptions0 are ActionOptions of a function without an argument, field by field.
 type ActionOptions0 struct {
 	Key      func() string
 	Cost     func() int64
@@ -64,7 +64,7 @@ func Action0(g *Guard, f func(context.Context) error, o ActionOptions0) func(con
 	return func(ctx context.Context) error { return limited(ctx, none{}) }
 }
 
-// ActionOptions2 are ActionOptions of a function of two arguments.
+// ActionOptions2 are ActionOptions of a function of two arguments, field by field.
 type ActionOptions2[A, B any] struct {
 	Key      func(A, B) string
 	Cost     func(A, B) int64

@@ -26,7 +26,7 @@ type Config struct {
 
 	// Ward makes what a rule asks for beside limits: see package contrib/failsafe. It
 	// is required if a rule asks for one. A ward whose rule did not change is kept when
-	// the registry is configured again.
+	// the registry is configured again. It does not call the registry, nor does a ward.
 	Ward func(name string, s Settings) ([]Ward, error)
 
 	// Observe, if not nil, is told what became of a call, once for each rule that it

@@ -15,7 +15,8 @@
 //		…
 //	}
 //
-// [Func] and its kin wrap a function instead. What the directive //weir:limit makes is
+// [Func] and its kin wrap a function instead, and [Enter] is for code that is not one
+// function. What the directive //weir:limit makes is
 // code like the above: see docs/functions.md.
 //
 // # Names and numbers
@@ -28,8 +29,17 @@
 // # What may be refused
 //
 // A call is denied by its limits, or by a [Ward] such as a circuit breaker: *[Denied].
-// If the store makes no decision, the rule's on_store_error says what happens, after
-// whoever was declared to answer instead: *[Undecided].
+// Limits are asked first, together, and get back what they gave to a call that a ward
+// refuses. If the store makes no decision, the rule's on_store_error says what happens,
+// after whoever was declared to answer instead: *[Undecided].
+//
+// # What counts
+//
+// A rule that counts failures or successes goes by what the function returned: an error,
+// and a panic, is a failure. A caller that went away is charged either way. What a
+// fallback returns is not the outcome of the function. Slots of a concurrency limit are
+// held until the entry exits, however long that takes, and come free by themselves if the
+// process dies.
 //
 // # Registries
 //

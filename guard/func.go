@@ -98,7 +98,7 @@ func (o *Options[A, R]) instead(ctx context.Context, a A, err error) (e *Entry, 
 	return nil, r, err
 }
 
-// Options0 are Options of a function without an argument.
+// Options0 are Options of a function without an argument, field by field.
 type Options0[R any] struct {
 	Key      func() string
 	Cost     func() int64
@@ -131,7 +131,7 @@ func Func0[R any](g *Guard, f func(context.Context) (R, error), o Options0[R]) f
 	return func(ctx context.Context) (R, error) { return limited(ctx, none{}) }
 }
 
-// Options2 are Options of a function of two arguments.
+// Options2 are Options of a function of two arguments, field by field.
 type Options2[A, B, R any] struct {
 	Key      func(A, B) string
 	Cost     func(A, B) int64

@@ -132,10 +132,10 @@ func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
 		if err != nil {
 			if e.ctx.Err() != nil && (errors.Is(err, e.ctx.Err()) || errors.Is(err, context.Cause(e.ctx))) {
 				g.count.undecided.Add(1)
-				return &Undecided{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.Name(), err)}
+				return &Undecided{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
 			}
 			g.count.denied.Add(1)
-			return &Denied{Name: g.point.Name, Message: g.message(refused), Cause: fmt.Errorf("%s: %w", w.Name(), err)}
+			return &Denied{Name: g.point.Name, Message: g.message(refused), Cause: fmt.Errorf("%s: %w", w.name, err)}
 		}
 		if exit != nil {
 			e.exits = append(e.exits, exit)

@@ -246,15 +246,8 @@ func (l *law) rule(name string, point *Point, old *ruling) (*ruling, error) {
 	if r.set, err = l.join(l.system, own, past); err != nil {
 		return nil, err
 	}
-	for _, s := range []*statute{l.system, s} {
-		if s == nil {
-			continue
-		}
-		r.told = append(r.told, s.wards...)
-		if s.mode == policy.Enforce {
-			r.wards = append(r.wards, s.wards...)
-		}
-	}
+	r.add(l.system, systemName+" ")
+	r.add(s, "")
 	for _, p := range r.set.Policies() {
 		if p.Config().Mode == policy.Off {
 			continue
@@ -265,4 +258,18 @@ func (l *law) rule(name string, point *Point, old *ruling) (*ruling, error) {
 		break
 	}
 	return r, nil
+}
+
+// add puts the wards of s, which may be nil.
+func (r *ruling) add(s *statute, prefix string) {
+	if s == nil {
+		return
+	}
+	for _, w := range s.wards {
+		one := named{w, prefix + w.Name()}
+		r.told = append(r.told, one)
+		if s.mode == policy.Enforce {
+			r.wards = append(r.wards, one)
+		}
+	}
 }

@@ -21,7 +21,7 @@ type Status struct {
 	Limits   []weir.Limit // in force; none of a resource without a rule
 	Rule     bool         // that they come from Config.Functions
 	Mode     policy.Mode
-	Wards    map[string]string // their states by name
+	Wards    map[string]string // their states by name; those of the system as "system breaker"
 
 	// Passed are the calls that went through, of which Failed returned an error and
 	// Running are under way. Denied were refused by a limit or a Ward. Undecided are those
@@ -62,7 +62,7 @@ func (p *place) status() Status {
 		if s.Wards == nil {
 			s.Wards = map[string]string{}
 		}
-		s.Wards[w.Name()] = w.State()
+		s.Wards[w.name] = w.State()
 	}
 	return s
 }

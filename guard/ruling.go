@@ -14,12 +14,18 @@ type ruling struct {
 	set  *policy.Set // of the system's policy and its own, and of such as are gone
 	gate *gate.Gate  // of set; nil if it asks nothing
 
-	wards []Ward // that are asked
-	told  []Ward // that are told of, asked or not
+	wards []named // that are asked
+	told  []named // that are told of, asked or not
 
 	limits []weir.Limit
 	rule   bool // limits come from a rule
 	mode   policy.Mode
+}
+
+// A named is a ward and what it is called: one of the system "system breaker".
+type named struct {
+	Ward
+	name string
 }
 
 type atomicRuling = atomic.Pointer[ruling]

@@ -195,7 +195,7 @@ func TestWardModes(t *testing.T) {
 // those of the system are one for all.
 func TestWardsAreKept(t *testing.T) {
 	made := map[string]int{}
-	system := &ward{name: "adaptive"}
+	system := &ward{name: "breaker"}
 	c := func(failures int, limit string) guard.Config {
 		f := rule(t, policy.Config{Name: "f", Limits: limits(limit)})
 		f.Settings = guard.Settings{Breaker: &guard.Breaker{Failures: failures}}
@@ -222,7 +222,7 @@ func TestWardsAreKept(t *testing.T) {
 	if made["f"] != 2 || made["system"] != 1 {
 		t.Errorf("after a change of f made %v", made)
 	}
-	if s := r.Live()[0]; s.Wards["breaker"] != "0 entered" || s.Wards["adaptive"] != "3 entered" {
+	if s := r.Live()[0]; s.Wards["breaker"] != "0 entered" || s.Wards["system breaker"] != "3 entered" {
 		t.Errorf("Live = %+v", s)
 	}
 }
