@@ -51,7 +51,7 @@ func Example_uber() {
 		panic(err)
 	}
 	defer store.Close()
-	lim, err := weir.New(store, weir.MustLimit("100/s burst 11 initial 1"), weir.Config{})
+	lim, err := weir.New(store, weir.MustLimit("100/s burst 1"), weir.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
