@@ -8,8 +8,11 @@ replace github.com/floodweir/weir/contrib/rueidis => ../contrib/rueidis
 
 replace github.com/floodweir/weir/contrib/goredis => ../contrib/goredis
 
+replace github.com/floodweir/weir/contrib/failsafe => ../contrib/failsafe
+
 require (
 	github.com/floodweir/weir v0.0.0
+	github.com/floodweir/weir/contrib/failsafe v0.0.0
 	github.com/floodweir/weir/contrib/goredis v0.0.0
 	github.com/floodweir/weir/contrib/rueidis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
@@ -21,6 +24,9 @@ require (
 	cel.dev/cel-go v0.33.2 // indirect
 	cel.dev/expr v0.25.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
+	github.com/influxdata/tdigest v0.0.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20240826202546-f6391c0de4c7 // indirect
