@@ -1,0 +1,62 @@
+package weirfiber
+
+import (
+	"net/http"
+
+	"github.com/floodweir/weir/httplimit"
+	"github.com/gofiber/fiber/v3"
+)
+
+// Middleware is m for a fiber app, group or route. It is safe for concurrent use, and may
+// be used in several places: they then share their limits.
+func Middleware(m *httplimit.Middleware) fiber.Handler {
+	h := m.Wrap(http.HandlerFunc(admit))
+	return func(c fiber.Ctx) error {
+		r, err := request(c)
+		if err != nil {
+			return fiber.ErrBadRequest
+		}
+		x := newExchange(&c.RequestCtx().Response)
+		go x.serve(h, r)
+		select {
+		case <-x.admitted:
+		case <-x.over:
+			x.answer()
+			return nil
+		}
+		return next(c, x, r)
+	}
+}
+
+// next runs the rest of the chain for a request that was admitted.
+func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
+	status := http.StatusInternalServerError // of a handler that panics
+	ends := true
+	defer func() {
+		if ends {
+			x.end(status)
+		}
+	}()
+	x.setFields()
+	if h := &c.Request().Header; x.r != r {
+		replace(h, r.Header, x.r.Header)
+		defer replace(h, x.r.Header, r.Header)
+	}
+	err = c.Next()
+	if err != nil && x.counts() {
+		// So that what it answers is counted.
+		if err = c.App().ErrorHandler(c, err); err != nil {
+			err = c.SendStatus(http.StatusInternalServerError)
+		}
+	}
+	x.keepFields()
+	status = c.Response().StatusCode()
+	if c.Response().IsBodyStream() && c.RequestCtx().LastTimeoutErrorResponse() == nil {
+		x.follow(status)
+		ends = false
+		return err
+	}
+	x.tell(status)
+	x.body(c.Response().Body())
+	return err
+}

@@ -1,0 +1,79 @@
+package weirfiber
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
+)
+
+// request is the request of c for net/http, without its body, which nobody reads here.
+// It has copies of what it needs: fasthttp uses its memory again.
+func request(c fiber.Ctx) (*http.Request, error) {
+	ctx := c.RequestCtx()
+	target := string(ctx.RequestURI())
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return nil, err
+	}
+	if !c.App().Config().CaseSensitive {
+		fold(u)
+	}
+	r := &http.Request{
+		Method: string(ctx.Method()), URL: u, RequestURI: target,
+		Proto: string(ctx.Request.Header.Protocol()),
+		Host:  string(ctx.Host()), RemoteAddr: ctx.RemoteAddr().String(),
+		Header: http.Header{}, Body: http.NoBody, ContentLength: int64(ctx.Request.Header.ContentLength()),
+		TLS: ctx.TLSConnectionState(),
+	}
+	r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(r.Proto)
+	for name, value := range ctx.Request.Header.All() {
+		r.Header.Add(string(name), string(value))
+	}
+	r.Header.Del("Host")
+	return r.WithContext(c.Context()), nil
+}
+
+// fold makes the path of u that which fiber compares with routes unless an app is
+// CaseSensitive: in lower case, also where a letter is escaped. Otherwise who writes
+// /API would be under no policy for /api, and get the same answer.
+func fold(u *url.URL) {
+	escaped := u.EscapedPath()
+	folded := make([]byte, 0, len(escaped))
+	for i := 0; i < len(escaped); i++ {
+		b := escaped[i]
+		if b == '%' && i+2 < len(escaped) {
+			if v, err := strconv.ParseUint(escaped[i+1:i+3], 16, 8); err == nil && 'A' <= v && v <= 'Z' {
+				b, i = byte(v), i+2
+			}
+		}
+		if 'A' <= b && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		folded = append(folded, b)
+	}
+	if path, err := url.PathUnescape(string(folded)); err == nil {
+		u.Path, u.RawPath = path, string(folded)
+	}
+}
+
+// replace makes h, which is that of from, that of to.
+func replace(h *fasthttp.RequestHeader, from, to http.Header) {
+	for name := range from {
+		if len(to[name]) == 0 {
+			h.Del(name)
+		}
+	}
+	for name, values := range to {
+		if slices.Equal(values, from[name]) {
+			continue
+		}
+		h.Del(name)
+		for _, v := range values {
+			h.Add(name, v)
+		}
+	}
+}
