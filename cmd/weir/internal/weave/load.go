@@ -111,7 +111,7 @@ func (l *loader) reach() (reach, error) {
 				}
 				sources[file] = data
 			}
-			found = found || bytes.Contains(data, []byte(word))
+			found = found || bytes.Contains(data, []byte(word)) || bytes.Contains(data, []byte(Mark))
 		}
 		if found && main(p) {
 			hits = append(hits, p)

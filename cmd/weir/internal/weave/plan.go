@@ -41,6 +41,7 @@ type weaver struct {
 	woven  woven
 	sites  []*directive.Site
 	faults []fault
+	forged bool     // that somebody has written the mark of weaving
 	broken []string // the packages that do not compile
 }
 
@@ -89,6 +90,21 @@ func (w *weaver) fault(f directive.Fault) {
 	}
 }
 
+// marks finds the mark of weaving where somebody has written it: it would hide a
+// directive from the checker.
+func (w *weaver) marks(p *packages.Package) {
+	for _, f := range p.Syntax {
+		for _, g := range f.Comments {
+			for _, c := range g.List {
+				if strings.HasPrefix(c.Text, Mark) {
+					w.forged = true
+					w.fault(directive.Fault{Pos: c.Slash, Message: Mark + " limits nothing: want " + directive.Prefix + "; the mark stands in woven copies alone"})
+				}
+			}
+		}
+	}
+}
+
 // identifiers are all names in files.
 func identifiers(files []*ast.File) map[string]bool {
 	names := map[string]bool{}
@@ -109,6 +125,7 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 	for _, f := range faults {
 		w.fault(f)
 	}
+	w.marks(p)
 	free := func(name string) string {
 		for n := name; ; n += "_" {
 			if !taken[n] {

@@ -173,7 +173,7 @@ func (l *loader) weave(store *cache) (w woven, trouble, err error) {
 	if err := v.weave(pkgs); err != nil {
 		return w, nil, err
 	}
-	if len(v.faults) > 0 && l.command.verb != "vet" { // whose checker says so
+	if len(v.faults) > 0 && (v.forged || l.command.verb != "vet") { // whose checker says so
 		return w, nil, faulty(v.faults)
 	}
 	if len(v.broken) > 0 {
