@@ -21,9 +21,8 @@
 //
 // # The path
 //
-// Fiber ignores the case of a path unless an app is CaseSensitive. Policies then see
-// paths in lower case: write their patterns so. A request whose target net/http would
-// not accept is answered with status 400.
+// Policies compare paths without case, as fiber does. A request whose target net/http
+// would not accept is answered with status 400.
 //
 // # Responses
 //

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -19,9 +18,6 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.App().Config().CaseSensitive {
-		fold(u)
-	}
 	r := &http.Request{
 		Method: string(ctx.Method()), URL: u, RequestURI: target,
 		Proto: string(ctx.Request.Header.Protocol()),
@@ -35,29 +31,6 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	}
 	r.Header.Del("Host")
 	return r.WithContext(c.Context()), nil
-}
-
-// fold makes the path of u that which fiber compares with routes unless an app is
-// CaseSensitive: in lower case, also where a letter is escaped. Otherwise who writes
-// /API would be under no policy for /api, and get the same answer.
-func fold(u *url.URL) {
-	escaped := u.EscapedPath()
-	folded := make([]byte, 0, len(escaped))
-	for i := 0; i < len(escaped); i++ {
-		b := escaped[i]
-		if b == '%' && i+2 < len(escaped) {
-			if v, err := strconv.ParseUint(escaped[i+1:i+3], 16, 8); err == nil && 'A' <= v && v <= 'Z' {
-				b, i = byte(v), i+2
-			}
-		}
-		if 'A' <= b && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		folded = append(folded, b)
-	}
-	if path, err := url.PathUnescape(string(folded)); err == nil {
-		u.Path, u.RawPath = path, string(folded)
-	}
 }
 
 // replace makes h, which is that of from, that of to.
