@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -72,6 +73,18 @@ type conn struct {
 	url  string
 	http *http.Client
 	opts []connect.ClientOption
+
+	mu    sync.Mutex
+	conns []net.Conn // guarded by mu
+}
+
+// breakOff closes the connections of c as a crash would.
+func (c *conn) breakOff() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.conns {
+		_ = one.Close()
+	}
 }
 
 // serve is a connection to e behind interceptors, over the loopback.
@@ -91,9 +104,17 @@ func dial(t testing.TB, url string, opts ...connect.ClientOption) *conn {
 	t.Helper()
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: p}
+	c := &conn{url: url, opts: opts}
+	transport := &http.Transport{Protocols: p, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		one, err := new(net.Dialer).DialContext(ctx, network, addr)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conns = append(c.conns, one)
+		return one, err
+	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &conn{url, &http.Client{Transport: transport}, opts}
+	c.http = &http.Client{Transport: transport}
+	return c
 }
 
 func (c *conn) unary(procedure string, opts ...connect.ClientOption) *connect.Client[text, text] {
