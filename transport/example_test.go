@@ -64,19 +64,18 @@ func ExampleConfig_retries() {
 	}))
 	defer server.Close()
 
-	t, err := transport.New(transport.Config{Retries: 1, MaxWait: 5 * time.Second})
+	t, err := transport.New(transport.Config{Retries: 1, MaxWait: 30 * time.Second})
 	if err != nil {
 		panic(err)
 	}
 	client := &http.Client{Transport: t}
-	start := time.Now()
 	resp, err := client.Get(server.URL)
 	if err != nil {
 		panic(err)
 	}
 	resp.Body.Close()
-	fmt.Println(resp.StatusCode, "after", time.Since(start).Round(time.Second))
-	// Output: 200 after 1s
+	fmt.Println(resp.StatusCode, "after", calls, "calls")
+	// Output: 200 after 2 calls
 }
 
 // What an answer says about when to come again.
