@@ -135,9 +135,10 @@ func TestPaceGivesUp(t *testing.T) {
 func TestObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cc := bubble(t)
+		type user struct{}
 		pace := client(t, weirgrpc.ClientConfig{Key: func(ctx context.Context, _, _ string) string {
-			user, _ := ctx.Value("user").(string)
-			return user
+			name, _ := ctx.Value(user{}).(string)
+			return name
 		}})
 		server := answers{start: time.Now(), with: []error{denial(codes.ResourceExhausted, 10*time.Second)}}
 		call := func(ctx context.Context, method string) error {
@@ -149,7 +150,7 @@ func TestObey(t *testing.T) {
 		for i, c := range []struct {
 			ctx    context.Context
 			method string
-		}{{t.Context(), chatMethod}, {context.WithValue(t.Context(), "user", "bob"), sayMethod}, {t.Context(), sayMethod}, {t.Context(), sayMethod}} {
+		}{{t.Context(), chatMethod}, {context.WithValue(t.Context(), user{}, "bob"), sayMethod}, {t.Context(), sayMethod}, {t.Context(), sayMethod}} {
 			if err := call(c.ctx, c.method); err != nil {
 				t.Errorf("call %d: %v", i+2, err)
 			}
