@@ -222,6 +222,20 @@ func TestClientAndServer(t *testing.T) {
 	}
 }
 
+// TestClientInServer: what paces clients paces no handler.
+func TestClientInServer(t *testing.T) {
+	pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, still(t), "1/h"), MaxWait: -1, Key: func(context.Context, string, string) string { return "all" }})
+	c := serve(t, echo{}, []connect.Interceptor{pace})
+	for range 2 {
+		if _, err := c.say(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := c.one(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSharedBudget: clients at once send what the limit says.
 func TestSharedBudget(t *testing.T) {
 	var got atomic.Int32

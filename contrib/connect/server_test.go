@@ -319,14 +319,17 @@ func TestMessagesWait(t *testing.T) {
 	_ = s.CloseResponse()
 
 	ended := make(chan error, 1)
+	store, advance := clocked(t)
 	e := echo{chat: func(_ context.Context, s *stream) (err error) {
-		for range 4 {
-			_, err = s.Receive()
+		for range 2 {
+			_, _ = s.Receive()
 		}
+		advance(2 * time.Hour) // the limit would admit the next
+		_, err = s.Receive()
 		ended <- err
 		return err
 	}}
-	c = serve(t, e, behind(server(t, still(t), set(t), weirconnect.Config{Messages: set(t, policy.Config{Limits: limits("1/h")})})))
+	c = serve(t, e, behind(server(t, store, set(t), weirconnect.Config{Messages: set(t, policy.Config{Limits: limits("1/h")})})))
 	s = c.chat(t.Context())
 	for range 4 {
 		_ = s.Send(wrapperspb.String("hello"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,14 +162,21 @@ func memory(t testing.TB) weir.Store {
 
 // still is a memory store whose clock stands.
 func still(t testing.TB) weir.Store {
+	s, _ := clocked(t)
+	return s
+}
+
+// clocked is a memory store whose clock the test sets.
+func clocked(t testing.TB) (s weir.Store, advance func(time.Duration)) {
 	t.Helper()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-	s, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
+	var now atomic.Int64
+	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
+	store, err := memstore.New(memstore.Config{Clock: now.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	t.Cleanup(func() { _ = store.Close() })
+	return store, func(d time.Duration) { now.Add(d.Microseconds()) }
 }
 
 // fakeStore is a weir.Store made of a function.

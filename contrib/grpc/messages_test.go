@@ -83,17 +83,17 @@ func TestMessagesWait(t *testing.T) {
 	}
 }
 
-// TestMessageDeniedForGood: a handler that reads on after a denial gets nothing more.
+// TestMessageDeniedForGood: a handler that reads on after a denial gets nothing more,
+// also once the limit would admit it: a message in between is gone.
 func TestMessageDeniedForGood(t *testing.T) {
 	ended := make(chan error, 1)
+	store, advance := clocked(t)
 	messages := set(t, policy.Config{Limits: limits("1/h")})
 	cc := serveBehind(t, echo{chat: func(s grpc.ServerStream) error {
-		var err error
-		for range 4 {
-			err = s.RecvMsg(new(text))
-		}
-		return err
-	}}, after(server(t, still(t), set(t), weirgrpc.Config{Messages: messages}), ended))
+		_, _ = s.RecvMsg(new(text)), s.RecvMsg(new(text))
+		advance(2 * time.Hour)
+		return s.RecvMsg(new(text))
+	}}, after(server(t, store, set(t), weirgrpc.Config{Messages: messages}), ended))
 	cs := chat(t.Context(), t, cc)
 	for range 4 {
 		_ = cs.SendMsg(wrapperspb.String("hello"))

@@ -143,7 +143,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestGone: who does not wait for the answer hears so, and has taken nothing.
+// TestGone: a call whose context ends while it waits ends as that says.
 func TestGone(t *testing.T) {
 	store := memory(t)
 	p := policy.Config{Name: "slow", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("2/m burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}}
