@@ -5,6 +5,7 @@ import (
 
 	"github.com/floodweir/weir/httplimit"
 	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
 )
 
 // Middleware is m for a fiber app, group or route. It is safe for concurrent use, and may
@@ -40,9 +41,20 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 	x.setFields()
 	if h := &c.Request().Header; x.r != r {
 		replace(h, r.Header, x.r.Header)
-		defer replace(h, x.r.Header, r.Header)
+		defer func() {
+			if timedOut(c) == nil {
+				replace(h, x.r.Header, r.Header)
+			}
+		}()
 	}
 	err = c.Next()
+	if late := timedOut(c); late != nil {
+		x.response = late // a handler may still be writing to the other one
+		status = late.StatusCode()
+		x.tell(status)
+		x.body(late.Body())
+		return err
+	}
 	if err != nil && x.counts() {
 		// So that what it answers is counted.
 		if err = c.App().ErrorHandler(c, err); err != nil {
@@ -51,7 +63,7 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 	}
 	x.keepFields()
 	status = c.Response().StatusCode()
-	if c.Response().IsBodyStream() && c.RequestCtx().LastTimeoutErrorResponse() == nil {
+	if c.Response().IsBodyStream() {
 		x.follow(status)
 		ends = false
 		return err
@@ -60,3 +72,7 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 	x.body(c.Response().Body())
 	return err
 }
+
+// timedOut is the response to a request whose handler took too long, if it did. What is
+// left of the request is the handler's then.
+func timedOut(c fiber.Ctx) *fasthttp.Response { return c.RequestCtx().LastTimeoutErrorResponse() }

@@ -15,6 +15,7 @@ import (
 	weirfiber "github.com/floodweir/weir/contrib/fiber"
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/recover"
+	"github.com/gofiber/fiber/v3/middleware/timeout"
 
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
@@ -42,13 +43,13 @@ func stream(more <-chan struct{}) fiber.Handler {
 
 // An event reaches the client while its stream goes on, and the slot is taken so long.
 func TestStream(t *testing.T) {
-	tokens := policy.Config{Name: "tokens", Limits: limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}}
+	tokens := policy.Config{Name: "tokens", Limits: limits("20/m"), Settle: policy.Settle{JSON: "usage.total"}}
 	for name, tc := range map[string]struct {
 		policies []policy.Config
 		left     string
 	}{
-		"a slot":            {[]policy.Config{slots(), {Name: "p", Limits: limits("10/m")}}, "7"},
-		"a slot and tokens": {[]policy.Config{slots(), tokens}, "2"},
+		"a slot":            {[]policy.Config{slots(), {Name: "p", Limits: limits("20/m")}}, "17"},
+		"a slot and tokens": {[]policy.Config{slots(), tokens}, "7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, _ := clocked(t)
@@ -73,7 +74,7 @@ func TestStream(t *testing.T) {
 			if rest, err := io.ReadAll(in); err != nil || string(rest) != "\ndata: {\"usage\":{\"total\":6}}\n\n" {
 				t.Fatalf("the rest is %q, %v", rest, err)
 			}
-			if a := ask(t, "HEAD", url+"/stream"); a.status != 200 {
+			if a := ask(t, "GET", url+"/stream"); a.status != 200 {
 				t.Errorf("after a stream: status %d, want 200", a.status)
 			}
 			if got := remaining(t, url+"/text"); got != tc.left {
@@ -240,5 +241,35 @@ func TestObservePanics(t *testing.T) {
 		if a := ask(t, "GET", url+"/text"); a.status != 500 {
 			t.Errorf("status %d, want 500", a.status)
 		}
+	}
+}
+
+// A handler that takes too long is answered for, and its slot is given back.
+func TestTimeout(t *testing.T) {
+	for _, settle := range []policy.Settle{{}, {JSON: "usage.total"}} {
+		store, _ := clocked(t)
+		p := failures("5/m")
+		p.Settle = settle
+		m := limited(t, store, httplimit.Config{}, slots(), p)
+		more, left := make(chan struct{}), make(chan struct{})
+		url := served(t, m, func(app *fiber.App) {
+			app.Get("/stream", timeout.New(func(c fiber.Ctx) error {
+				<-more
+				defer func() { left <- struct{}{} }()
+				return c.SendStream(strings.NewReader("late"))
+			}, timeout.Config{Timeout: 10 * time.Millisecond}))
+			routes(app)
+		})
+		for i := range 2 {
+			if a := ask(t, "GET", url+"/stream"); a.status != 408 {
+				t.Errorf("request %d: status %d, want 408", i, a.status)
+			}
+		}
+		if got := remaining(t, url+"/text"); got != "2" {
+			t.Errorf("%s left, want 2", got)
+		}
+		close(more)
+		<-left
+		<-left
 	}
 }
