@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -169,7 +170,8 @@ func main() {
 `
 
 // program compiles a Go block, as it stands or within a main function, and runs
-// it if it is a program that ends.
+// it if it is a program that ends. A fragment that stands in a Go file of the tree is
+// compiled with that.
 func (t *terminal) program(b block) error {
 	tree := t.dir
 	for ; ; tree = filepath.Dir(tree) {
@@ -183,6 +185,9 @@ func (t *terminal) program(b block) error {
 	text := b.text
 	whole := strings.HasPrefix(text, "package ")
 	if !whole {
+		if sources, err := allSources(); err != nil || strings.Contains(sources, flush(text)) {
+			return err
+		}
 		text = fmt.Sprintf(around, imports(text), text)
 	}
 	if _, err := parser.ParseFile(token.NewFileSet(), "block.go", text, 0); err != nil {
@@ -203,6 +208,34 @@ func (t *terminal) program(b block) error {
 	in := *t
 	in.dir = tree
 	return in.run(step{line: b.line, command: "go " + verb + " ./e2e/" + filepath.Base(dir)})
+}
+
+// allSources is every Go file of the tree, flush.
+var allSources = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return "", err
+	}
+	var all strings.Builder
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		text, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			continue // deleted, and not yet committed
+		}
+		all.WriteString("\n" + flush(string(text)))
+	}
+	return all.String(), nil
+})
+
+// flush is Go without indentation and empty lines.
+func flush(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
 }
 
 // imports are the packages that a fragment, and what is around it, may mean.
