@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,9 +132,9 @@ func (g *generator) pkg(p *packages.Package) []*directive.Site {
 	for _, f := range faults {
 		g.fault(f.Pos, "%s", f.Message)
 	}
-	for name, text := range mine {
+	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		if name != target || len(sites) == 0 {
-			g.files = append(g.files, File{Path: g.rel(name), path: name, old: text})
+			g.files = append(g.files, File{Path: g.rel(name), path: name, old: mine[name]})
 		}
 	}
 	if len(sites) == 0 || len(faults) > 0 {
