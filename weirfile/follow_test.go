@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,13 @@ func TestFollow(t *testing.T) {
 		return "policies: [{ name: a, key: client.ip, limits: " + text + " }]"
 	}
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var told []string
+		tell := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, text)
+		}
 		f := weirfile.Follower{
 			Path: path, Every: time.Second,
 			Adopt: func(f *weirfile.File) error {
@@ -34,10 +41,10 @@ func TestFollow(t *testing.T) {
 				if strings.HasPrefix(l, "[13/s") {
 					return errors.New("not thirteen")
 				}
-				told = append(told, l)
+				tell(l)
 				return nil
 			},
-			Trouble: func(err error) { told = append(told, fmt.Sprint("trouble: ", err)) },
+			Trouble: func(err error) { tell(fmt.Sprint("trouble: ", err)) },
 		}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		done := make(chan error)
@@ -61,8 +68,10 @@ func TestFollow(t *testing.T) {
 			step.do()
 			time.Sleep(time.Second)
 			synctest.Wait()
+			mu.Lock()
 			got := strings.Join(told, "; ")
 			told = nil
+			mu.Unlock()
 			if got != step.want && !(strings.HasPrefix(step.want, "trouble: "+path) && strings.HasPrefix(got, step.want)) {
 				t.Errorf("told %q, want %q", got, step.want)
 			}
