@@ -120,8 +120,7 @@ type Ward interface {
 
 	// Enter asks it. An error refuses the call; otherwise exit is called once, with what
 	// the call returned. If another Ward refuses the call after that, it is called with
-	// an error that wraps ErrDenied: the call was not made, and neither failed nor
-	// succeeded.
+	// ErrCalledOff: the call was not made, and neither failed nor succeeded.
 	Enter(ctx context.Context, key string) (exit func(err error), err error)
 
 	// State is for people: "closed", "open", "12 of 20".

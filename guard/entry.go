@@ -58,20 +58,26 @@ func (e *Entry) Exit(err error) {
 
 // exit tells the wards what the call returned, the last that was asked first.
 func (e *Entry) exit(err error) {
+	defer func() {
+		if len(e.exits) > 0 {
+			e.exit(err) // of those before a Ward that panics
+		}
+	}()
 	for i := len(e.exits) - 1; i >= 0; i-- {
-		e.exits[i](err)
+		exit := e.exits[i]
+		e.exits = e.exits[:i]
+		exit(err)
 	}
-	e.exits = nil
 }
 
 // callOff ends a call that was not made: what it took goes back.
 func (e *Entry) callOff() {
+	defer e.exit(ErrCalledOff)
 	if e.visit != nil {
 		e.visit.pass.Cancel()
 		e.guard.leave(e.visit, gate.Result{})
 		e.visit = nil
 	}
-	e.exit(errCalledOff)
 }
 
 // Done is Exit for a defer statement: with *err as it is at the end of the function, and

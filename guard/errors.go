@@ -17,6 +17,10 @@ var ErrDenied = errors.New("guard: denied")
 //lint:ignore ST1012 It is read as guard.Next: an instruction, and not a failure.
 var Next = errors.New("guard: next")
 
+// ErrCalledOff ends a call with a Ward that let it through after another refused it. It
+// wraps ErrDenied, as what a function returns may do too: compare with this one.
+var ErrCalledOff = fmt.Errorf("guard: refused by another ward: %w: %w", ErrDenied, context.Canceled)
+
 // errUnfinished ends a call that panicked, or whose goroutine did.
 var errUnfinished = errors.New("guard: the call did not return")
 

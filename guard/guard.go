@@ -116,9 +116,6 @@ func (g *Guard) leave(v *visit, r gate.Result) {
 	g.registry.visits.Put(v)
 }
 
-// errCalledOff ends a call with a Ward that let it through, after another refused it.
-var errCalledOff = fmt.Errorf("guard: refused by another ward: %w", context.Canceled)
-
 // askWards asks what has a say beside limits. If one refuses, e is over.
 func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
 	entered := false

@@ -14,13 +14,14 @@ import (
 
 // ward is a Ward that notes what happens to it.
 type ward struct {
-	name    string
-	refuse  error
-	panics  bool
-	hook    func() // called by Enter
-	entered int
-	exits   []error
-	log     *[]string
+	name       string
+	refuse     error
+	panics     bool
+	exitPanics bool
+	hook       func() // called by Enter
+	entered    int
+	exits      []error
+	log        *[]string
 }
 
 func (w *ward) Name() string  { return w.name }
@@ -42,6 +43,9 @@ func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
 	}
 	return func(err error) {
 		w.exits = append(w.exits, err)
+		if w.exitPanics {
+			panic("ward")
+		}
 		if w.log != nil {
 			*w.log = append(*w.log, w.name+" out")
 		}
@@ -116,7 +120,8 @@ func TestWardRefuses(t *testing.T) {
 					t.Errorf("Error() = %q, want %q", got, want)
 				}
 			}
-			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], context.Canceled) {
+			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], guard.ErrCalledOff) ||
+				!errors.Is(first.exits[0], guard.ErrDenied) || !errors.Is(first.exits[0], context.Canceled) {
 				t.Errorf("the bulkhead was entered %d times and told %v", first.entered, first.exits)
 			}
 			second.refuse = nil
@@ -145,6 +150,28 @@ func TestWardPanics(t *testing.T) {
 			t.Error("the slot is still held")
 		}
 	})
+}
+
+// TestWardPanicsAtTheEnd: the others are told all the same, of a call that was made and
+// of one that was called off.
+func TestWardPanicsAtTheEnd(t *testing.T) {
+	first, second, last := &ward{name: "bulkhead"}, &ward{name: "adaptive", exitPanics: true}, &ward{name: "breaker"}
+	g, _ := warded(t, "9/h", first, second, last)
+	call := func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		e, _ := g.Enter(context.Background(), "")
+		e.Exit(errDown)
+	}
+	call()
+	last.refuse = errDown
+	call()
+	if len(first.exits) != 2 || first.exits[0] != errDown || first.exits[1] != guard.ErrCalledOff {
+		t.Errorf("the first was told %v, want what the call returned, and that it was called off", first.exits)
+	}
 }
 
 // TestWardAndContext: a caller that goes while a ward holds it back is not denied.

@@ -26,7 +26,8 @@
 //
 // For a breaker a call has failed if it returned an error, or took as long as
 // Breaker.Slow; but one whose caller went away (context.Canceled) counts in a trial
-// alone, as failed. For an adaptive bound only calls that succeeded say how long calls
+// alone, as failed. A call that began before the breaker opened or closed says nothing
+// after it, and a trial that another ward refuses is left to the next call. For an adaptive bound only calls that succeeded say how long calls
 // take.
 //
 // State is that of the process. Where processes are to share a bound, use a limit of the
@@ -43,7 +44,6 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/failsafe-go/failsafe-go/bulkhead"
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
@@ -136,44 +136,6 @@ func checkBulkhead(b *guard.Bulkhead) error {
 		return invalid("bulkhead", fmt.Sprintf("max_waiting %d, wait %v", b.MaxWaiting, b.Wait), "no negative number")
 	}
 	return nil
-}
-
-// breaker is a circuit breaker.
-type breaker struct {
-	circuitbreaker.CircuitBreaker[any]
-	slow time.Duration
-}
-
-func newBreaker(b *guard.Breaker) *breaker {
-	build := circuitbreaker.NewBuilder[any]().
-		WithDelay(cmp.Or(b.Cooldown, 10*time.Second)).
-		WithSuccessThreshold(uint(max(b.Trials, 1)))
-	if b.Rate > 0 {
-		build.WithFailureRateThreshold(float64(b.Rate)/100, uint(max(b.Of, 1)), b.Period)
-	} else {
-		build.WithFailureThresholdRatio(uint(b.Failures), uint(max(b.Of, b.Failures)))
-	}
-	return &breaker{build.Build(), b.Slow}
-}
-
-func (b *breaker) Name() string { return "breaker" }
-
-func (b *breaker) State() string { return b.CircuitBreaker.State().String() }
-
-func (b *breaker) Enter(context.Context, string) (func(error), error) {
-	if !b.TryAcquirePermit() {
-		return nil, &Refused{ErrOpen, b.RemainingDelay()}
-	}
-	start := time.Now()
-	return func(err error) {
-		switch {
-		case errors.Is(err, context.Canceled) && !b.IsHalfOpen():
-		case err != nil, b.slow > 0 && time.Since(start) >= b.slow:
-			b.RecordFailure()
-		default:
-			b.RecordSuccess()
-		}
-	}, nil
 }
 
 // adaptive bounds calls by how long they take.

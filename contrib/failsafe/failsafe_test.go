@@ -103,6 +103,104 @@ func TestBreakerTries(t *testing.T) {
 	})
 }
 
+// TestBreakerTurns: what began before the breaker opened is no trial, whatever becomes of
+// it, and what is no trial gives no place of one back.
+func TestBreakerTurns(t *testing.T) {
+	for _, late := range []error{nil, errDown, context.Canceled} {
+		synctest.Test(t, func(t *testing.T) {
+			w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second}})
+			enter := func() func(error) {
+				t.Helper()
+				exit, err := w.Enter(context.Background(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return exit
+			}
+			first, second := enter(), enter()
+			first(errDown)
+			time.Sleep(time.Second)
+			trial := enter()
+			second(late)
+			if got := w.State(); got != "half-open" {
+				t.Errorf("State() = %s after a call from before returned %v, want half-open", got, late)
+			}
+			if _, err := w.Enter(context.Background(), ""); !errors.Is(err, failsafe.ErrOpen) {
+				t.Errorf("beside the trial: %v, want refused", err)
+			}
+			trial(nil)
+			if got := w.State(); got != "closed" {
+				t.Errorf("State() = %s after the trial, want closed", got)
+			}
+		})
+	}
+}
+
+// TestBreakerCalledOff: a trial that was not made has neither failed nor succeeded, and
+// leaves its place to the next call.
+func TestBreakerCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second, Trials: 2}})
+		if err := call(w, 0, errDown); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for range 3 {
+			if err := call(w, 0, guard.ErrCalledOff); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := w.State(); got != "half-open" {
+			t.Errorf("State() = %s after trials that were called off, want half-open", got)
+		}
+		var exits []func(error)
+		for range 2 {
+			exit, err := w.Enter(context.Background(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			exits = append(exits, exit)
+		}
+		if _, err := w.Enter(context.Background(), ""); !errors.Is(err, failsafe.ErrOpen) {
+			t.Errorf("a third trial of two: %v, want refused", err)
+		}
+		for _, exit := range exits {
+			exit(nil)
+		}
+		if err := call(w, 0, guard.ErrCalledOff); err != nil || w.State() != "closed" {
+			t.Errorf("%v, State() = %s, want closed", err, w.State())
+		}
+	})
+}
+
+// TestBreakerOfTheSystem: a call that a ward of its own rule refuses does not open the
+// breaker of the system again.
+func TestBreakerOfTheSystem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := guard.NewRegistry(guard.Config{Ward: failsafe.New, Functions: &guard.Functions{
+			System: &guard.Rule{Settings: guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second}}},
+			Rules:  []guard.Rule{{Name: "f", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 1}}}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		enter := func(name string) (*guard.Entry, error) { return r.Enter(context.Background(), name, "") }
+		held, _ := enter("f")
+		defer held.Exit(nil)
+		e, _ := enter("g")
+		e.Exit(errDown)
+		time.Sleep(time.Second)
+		if _, err := enter("f"); !errors.Is(err, failsafe.ErrFull) {
+			t.Fatalf("the second of one: %v, want full", err)
+		}
+		if e, err := enter("g"); err != nil {
+			t.Errorf("the next: %v, want a trial", err)
+		} else {
+			e.Exit(nil)
+		}
+	})
+}
+
 func TestBulkhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := ward(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 1, Wait: time.Second}})
