@@ -106,6 +106,9 @@ func (l *law) newStatute(r *Rule, field string, old map[string]*statute) (*statu
 		if err := amend(&c, field, system); err != nil {
 			return nil, err
 		}
+		if c.OnStoreError == policy.Local && l.c.Local == nil {
+			return nil, invalid(field, "on_store_error: local is decided by Config.Local: want a store, got nil")
+		}
 		s.config, s.mode = &c, stricter(c.Mode, l.mode)
 	}
 	return s, l.ward(s, field, old[s.name])
@@ -214,7 +217,7 @@ next:
 			}
 		}
 		c := p.Config()
-		c.Mode, c.Percent = policy.Off, 0
+		c.Mode, c.Percent, c.OnStoreError = policy.Off, 0, policy.Open // so that a gate wants no Local for it
 		if p, err := policy.New(c); err == nil {
 			off = append(off, p)
 		}

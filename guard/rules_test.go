@@ -87,6 +87,26 @@ func TestRuleGoesAndComes(t *testing.T) {
 	})
 }
 
+// TestLocalGoes: rules that are gone want no Local any more.
+func TestLocalGoes(t *testing.T) {
+	local := func(name string) *guard.Rule {
+		r := rule(t, policy.Config{Name: name, Limits: limits("5/h"), OnStoreError: policy.Local})
+		return &r
+	}
+	r := registry(t, guard.Config{Local: memory(t), Functions: &guard.Functions{System: local("system"), Rules: []guard.Rule{*local("f")}}})
+	for _, name := range []string{"f", "g"} {
+		if _, err := r.Enter(context.Background(), name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	system := rule(t, policy.Config{Name: "system", Limits: limits("9/h")})
+	configure(t, r, guard.Config{Functions: &guard.Functions{System: &system}})
+	configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h")}))})
+	if _, err := r.Enter(context.Background(), "h", ""); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestModes: shadow and off, as a whole and one by one.
 func TestModes(t *testing.T) {
 	for _, tc := range []struct {
