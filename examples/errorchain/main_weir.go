@@ -21,7 +21,8 @@ var limitGetID = guard.Default().MustGuard(guard.Point{
 // that is denied gets tooOften.
 func limitedGetID(ctx context.Context, user string) (result string, err error) {
 	entry, err := limitGetID.Enter(ctx, guard.Key(user))
-	if undecided, ok := errors.AsType[*guard.Undecided](err); ok && ctx.Err() == nil {
+	var undecided *guard.Undecided
+	if errors.As(err, &undecided) && ctx.Err() == nil {
 		if answer, err := fromCache(ctx, user, undecided); !errors.Is(err, guard.Next) {
 			return answer, err
 		}

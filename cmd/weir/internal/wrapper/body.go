@@ -274,12 +274,12 @@ func (b *body) chain() {
 	}
 	answers = append(answers, b.err) // the inner hides the outer
 	all := strings.Join(answers, ", ")
-	ok := invent("ok")
-	if b.s.Context.Param >= 0 { // nobody is left to be answered
-		b.linef("if %s, %s := %s.AsType[*%s.Undecided](%s); %s && %s.Err() == nil {", undecided, ok, b.errors(), b.guard(), b.err, ok, b.context())
-	} else {
-		b.linef("if %s, %s := %s.AsType[*%s.Undecided](%s); %s {", undecided, ok, b.errors(), b.guard(), b.err, ok)
+	b.linef("var %s *%s.Undecided", undecided, b.guard())
+	alive := "" // when the context has ended, nobody is left to be answered
+	if b.s.Context.Param >= 0 {
+		alive = " && " + b.context() + ".Err() == nil"
 	}
+	b.linef("if %s.As(%s, &%s)%s {", b.errors(), b.err, undecided, alive)
 	for _, l := range b.s.OnError {
 		b.linef("if %s := %s; !%s.Is(%s, %s.Next) {", all, b.reply(l, undecided), b.errors(), b.err, b.guard())
 		b.linef("return %s\n}", all)
