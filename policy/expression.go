@@ -43,10 +43,6 @@ func (v *view) Path() string { return v.path }
 
 // view is the request with the i-th reading of its path.
 func (s *source) view(i int) Attributes {
-	if s.viewed == i+1 {
-		return s.seen
-	}
-	s.viewed = i + 1
 	*s.seen = view{s.a, s.host, s.paths.Text[i]}
 	if s.seen.path == "" {
 		s.seen.path = "/"

@@ -28,9 +28,6 @@ type source struct {
 	paths spelling.Readings
 	seen  *view // what expressions see
 
-	// viewed is the reading of the path in seen and 1; 0 while seen is empty.
-	viewed int
-
 	// What the policy that was matched last found.
 	pattern string // the path pattern that matched
 	reading int    // the reading of the path that did
