@@ -21,8 +21,9 @@
 //
 // # The path
 //
-// Policies compare paths without case, as fiber does. A request whose target net/http
-// would not accept is answered with status 400.
+// Policies compare paths without case, as fiber does. They see the path that fiber looks
+// for a route by: without a fragment, and as middlewares outside have rewritten it. A
+// request whose target net/http would not accept is answered with status 400.
 //
 // # Responses
 //

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -13,9 +14,15 @@ import (
 // It has copies of what it needs: fasthttp uses its memory again.
 func request(c fiber.Ctx) (*http.Request, error) {
 	ctx := c.RequestCtx()
-	target := string(ctx.RequestURI())
+	target, _, _ := strings.Cut(string(ctx.RequestURI()), "#")
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
+		return nil, err
+	}
+	// The path and the query are those that fiber goes by: without a fragment, which
+	// fasthttp takes off a target, and as a middleware outside has rewritten them.
+	u.RawPath, u.RawQuery = string(ctx.URI().PathOriginal()), string(ctx.URI().QueryString())
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
 		return nil, err
 	}
 	r := &http.Request{
