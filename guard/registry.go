@@ -66,7 +66,8 @@ var defaultRegistry = sync.OnceValue(func() *Registry {
 
 // Configure puts another configuration into force for all guards, those that are made
 // later included. Calls that are under way go on, and those that wait go on waiting as
-// they began. A key keeps what it owes under limits that change, or that are off for a
+// they began, at most MaxWaiting of each name: calls that come later go by the new limits
+// and do not queue behind them. A key keeps what it owes under limits that change, or that are off for a
 // while: see policy.Set.Following. An error wraps weir.ErrInvalid, and nothing has
 // changed.
 func (r *Registry) Configure(c Config) error {
