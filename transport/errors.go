@@ -17,6 +17,9 @@ var (
 	ErrUndecided = errors.New("transport: no decision")
 )
 
+// errNoAnswer is what a Base must not do.
+var errNoAnswer = errors.New("transport: Base: want a response or an error, got neither")
+
 // Denied says that a request may not be sent, and was not. It wraps ErrDenied.
 type Denied struct {
 	// Key is the key that the request was judged by. Quote it in logs.

@@ -144,3 +144,19 @@ func TestRetryEnds(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A Base that gives what an http.Transport never does breaks nothing.
+func TestPoorBase(t *testing.T) {
+	s := &server{answer: func(int, *http.Request) (*http.Response, error) { return nil, nil }}
+	rt := open(t, transport.Config{Base: s})
+	if _, err := rt.RoundTrip(request(t, "GET", api, "")); err == nil || !strings.Contains(err.Error(), "Base: want a response or an error, got neither") {
+		t.Errorf("neither a response nor an error: %v", err)
+	}
+	s.answer = func(int, *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"0"}}}, nil
+	}
+	rt = open(t, transport.Config{Base: s, Retries: 1, MaxWait: time.Minute})
+	if status, err := get(t, rt, api); status != 429 || err != nil || s.seen() != 3 {
+		t.Errorf("a response without a body: %d, %v after %d requests, want 429 after 3", status, err, s.seen())
+	}
+}

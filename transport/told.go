@@ -110,8 +110,8 @@ func digits(text string) bool {
 // seconds is s as a duration, rounded up to the millisecond and no longer than the
 // longest there is.
 func seconds(s float64) time.Duration {
-	if s >= math.MaxInt64/1e9 {
-		return math.MaxInt64
+	if ms := math.Ceil(s * 1e3); ms < math.MaxInt64/1e6-1 {
+		return time.Duration(ms) * time.Millisecond
 	}
-	return time.Duration(math.Ceil(s*1e3)) * time.Millisecond
+	return math.MaxInt64
 }

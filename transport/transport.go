@@ -100,8 +100,14 @@ func (t *Transport) send(out, r *http.Request, q *call, paid charge) (*http.Resp
 		}
 		return nil, err
 	}
+	if resp == nil {
+		return nil, errNoAnswer
+	}
 	if resp.Request == out {
 		resp.Request = r
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody // as an http.Client takes it
 	}
 	if !t.c.IgnoreServer {
 		wait, _ := Told(resp)
