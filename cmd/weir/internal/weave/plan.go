@@ -195,11 +195,13 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 	return w.add(p, tests, "package "+p.Types.Name()+"\n\n"+file.Imports()+code.String())
 }
 
-// add adds a file to a package.
+// add adds a file to a package. Its name comes before all others: variables of a package
+// come to be in the order of its files, and a variable of the user's may call a limited
+// function so that the compiler does not see which guard has to be there before.
 func (w *weaver) add(p *packages.Package, tests bool, code string) error {
 	var path string
 	for i := 1; ; i++ {
-		name := "weir_woven"
+		name := "0-weir-woven"
 		if i > 1 {
 			name += fmt.Sprint(i)
 		}
