@@ -21,6 +21,7 @@ type sending struct {
 	mu     sync.Mutex
 	got    bool  // a connection
 	wrote  bool  // headers, since the last charge
+	shared bool  // those are HTTP/2's: the connection is that of other requests too
 	over   bool  // RoundTrip has returned
 	denied error // why it may not be sent again
 }
@@ -28,19 +29,21 @@ type sending struct {
 // watched is out with the sending told of its connections.
 func (s *sending) watched(out *http.Request) *http.Request {
 	return out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
-		GotConn:      s.gotConn,
-		WroteHeaders: s.wroteHeaders,
+		GotConn:          s.gotConn,
+		WroteHeaderField: s.wroteField,
+		WroteHeaders:     s.wroteHeaders,
 	}))
 }
 
 // gotConn pays for every attempt but the first if one before it reached the wire. If it
 // may not, the connection is closed before anything is written to it: there is no other
-// way to keep an http.Transport from sending.
+// way to keep an http.Transport from sending. Over HTTP/2 only requests are repeated of
+// which the server said that it did not process them.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got = true
-	if s.over || s.denied == nil && !s.wrote || multiplexed(info.Conn) {
+	if s.over || s.denied == nil && !s.wrote || s.shared || multiplexed(info.Conn) {
 		return
 	}
 	if s.denied == nil {
@@ -52,11 +55,19 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	info.Conn.Close()
 }
 
-// multiplexed reports whether a connection is one of HTTP/2, on which only requests are
-// repeated of which the server said that it did not process them.
+// multiplexed reports whether a connection is one of HTTP/2, as far as TLS tells.
 func multiplexed(c net.Conn) bool {
 	t, ok := c.(*tls.Conn)
 	return ok && t.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// wroteField tells HTTP/2 by the name that the host has in it, with TLS or without.
+func (s *sending) wroteField(name string, _ []string) {
+	if name == ":authority" || name == "Host" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.shared = name == ":authority"
+	}
 }
 
 func (s *sending) wroteHeaders() {

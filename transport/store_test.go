@@ -124,28 +124,37 @@ func TestRepeatedByHTTP2(t *testing.T) {
 	defer srv.Close()
 	c := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	c.NextProtos = []string{"h2"}
-	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), c)
+	secure, err := tls.Dial("tcp", srv.Listener.Addr().String(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	s := &server{}
-	base := roundTripper(func(r *http.Request) (*http.Response, error) {
-		trace := httptrace.ContextClientTrace(r.Context())
-		for range 3 {
-			trace.GotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
-			trace.WroteHeaders()
-		}
-		return s.response(r, 200), nil
-	})
-	rt := open(t, transport.Config{Base: base, Limits: limits("2/24h")})
-	for i := range 3 {
-		if _, err := get(t, rt, api); errors.Is(err, transport.ErrDenied) != (i == 2) {
-			t.Errorf("request %d = %v", i, err)
-		}
+	defer secure.Close()
+	plain, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := conn.Write(nil); err != nil {
-		t.Errorf("the connection is closed: %v", err)
+	defer plain.Close()
+	for _, conn := range []net.Conn{secure, plain} {
+		s := &server{}
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(r.Context())
+			for range 3 {
+				trace.GotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
+				trace.WroteHeaderField(":authority", []string{r.URL.Host})
+				trace.WroteHeaderField(":method", []string{r.Method})
+				trace.WroteHeaders()
+			}
+			return s.response(r, 200), nil
+		})
+		rt := open(t, transport.Config{Base: base, Limits: limits("2/24h")})
+		for i := range 3 {
+			if _, err := get(t, rt, api); errors.Is(err, transport.ErrDenied) != (i == 2) {
+				t.Errorf("%T: request %d = %v", conn, i, err)
+			}
+		}
+		if _, err := conn.Write([]byte{}); err != nil {
+			t.Errorf("%T: the connection is closed: %v", conn, err)
+		}
 	}
 }
 
