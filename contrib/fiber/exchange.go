@@ -2,6 +2,7 @@ package weirfiber
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 )
@@ -11,7 +12,8 @@ import (
 // handlers of fiber: a body that is streamed is sent after they have returned. The two
 // take turns: one waits while the other works.
 type exchange struct {
-	response *fasthttp.Response
+	response *fasthttp.Response // nil while a stream has it
+	ended    sync.Once
 	admitted chan struct{} // closed when the request is
 	done     chan struct{} // closed when it is answered
 	over     chan struct{} // closed when the Middleware has settled it
@@ -70,6 +72,9 @@ func (x *exchange) counts() bool { return x.w != http.ResponseWriter(x) }
 func (x *exchange) Header() http.Header {
 	if x.header == nil {
 		x.header = http.Header{}
+		if x.response == nil {
+			return x.header
+		}
 		for name, value := range x.response.Header.All() {
 			x.header.Add(string(name), string(value))
 		}
@@ -139,10 +144,13 @@ func (x *exchange) body(b []byte) {
 // end lets the Middleware settle the request, and waits for it.
 func (x *exchange) end(status int) {
 	x.tell(status) // if it was not told before
-	close(x.done)
+	x.leave()
 	<-x.over
 	x.panic()
 }
+
+// leave lets the Middleware settle the request, and does not wait.
+func (x *exchange) leave() { x.ended.Do(func() { close(x.done) }) }
 
 // panic passes on what the Middleware panicked with, which is from a function that it
 // was configured with.

@@ -2,6 +2,7 @@ package weirfiber
 
 import (
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/valyala/fasthttp"
@@ -12,6 +13,7 @@ import (
 type stream struct {
 	x      *exchange
 	status int
+	resp   *fasthttp.Response // that has the stream
 	from   *fasthttp.Response // that had the body
 	once   sync.Once
 }
@@ -25,7 +27,12 @@ func (x *exchange) follow(status int) {
 	move(from, resp)
 	move(&resp.Header, &from.Header)
 	resp.ImmediateHeaderFlush, resp.SkipBody, resp.StreamBody = from.ImmediateHeaderFlush, from.SkipBody, from.StreamBody
-	resp.SetBodyStream(&stream{x: x, status: status, from: from}, resp.Header.ContentLength())
+	s := &stream{x: x, status: status, resp: resp, from: from}
+	resp.SetBodyStream(s, resp.Header.ContentLength())
+	// A request that runs out of time as its handlers return has its response thrown
+	// away, and nobody closes the stream. So x may not reach it.
+	x.response = nil
+	runtime.AddCleanup(s, (*exchange).leave, x)
 }
 
 // move makes to what from was, and from the zero value.
@@ -54,6 +61,7 @@ func (s *stream) Close() error {
 	var err error
 	s.once.Do(func() {
 		defer s.x.end(s.status)
+		s.x.response = s.resp
 		err = s.from.CloseBodyStream()
 	})
 	return err

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -271,5 +272,34 @@ func TestTimeout(t *testing.T) {
 		close(more)
 		<-left
 		<-left
+	}
+}
+
+// A response that is thrown away, since the request ran out of time when its handlers had
+// returned, keeps no slot, though nobody closes its body.
+func TestStreamThrownAway(t *testing.T) {
+	store, _ := clocked(t)
+	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "slots", Limits: limits("1 concurrency lease 30s")})
+	url := serving(t, func(app *fiber.App) {
+		app.Use(func(c fiber.Ctx) error {
+			err := c.Next()
+			if c.Response().IsBodyStream() {
+				c.RequestCtx().TimeoutErrorWithCode("late", 408)
+			}
+			return err
+		}, weirfiber.Middleware(m))
+		app.Get("/", func(c fiber.Ctx) error { return c.SendStream(strings.NewReader("x")) })
+	})
+	for i := range 3 {
+		for try := 0; ; try++ {
+			status := ask(t, "GET", url).status
+			if status == 408 {
+				break
+			}
+			if status != 429 || try == 1000 {
+				t.Fatalf("request %d: status %d, want 408 as soon as the slot is free", i, status)
+			}
+			runtime.GC()
+		}
 	}
 }
