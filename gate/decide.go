@@ -15,7 +15,9 @@ import (
 func (g *Gate) enforce(p *Pass) (delay time.Duration) {
 	asks := p.Asks()
 	g.prepare(p, asks, true)
-	p.outcome, p.err = g.inTurn(p, asks)
+	if p.outcome, p.err = g.inTurn(p, asks); p.outcome == yielded {
+		return 0
+	}
 	g.observe(p, asks, p.outcome, p.err)
 	switch {
 	case p.outcome == Denied && g.counts:

@@ -57,6 +57,7 @@
 //
 // A Gate is safe for concurrent use. A Pass is of one request; its Exit may be called on
 // another goroutine than its Enter, and of several calls of Exit and Cancel the first
-// counts. To change policies, make a new Gate and give it the next request; those that
-// are in the old one end there.
+// counts. To change policies, make a new Gate, give it the next request, and let the
+// old one yield to it: what waits there would go on by the old policies, and a key have
+// what both of them give.
 package gate

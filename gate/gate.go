@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -56,6 +57,7 @@ type Gate struct {
 	waits   bool // a policy holds denied requests back
 	settles bool // a policy counts by the result
 	counts  bool // a policy counts what is denied
+	next    atomic.Pointer[Gate]
 }
 
 // New makes a gate that asks store about the policies of set. An error wraps
@@ -89,6 +91,23 @@ func New(store weir.Store, set *policy.Set, c Config) (*Gate, error) {
 		g.settles = g.settles || !c.Blind && byResult(&pc)
 	}
 	return g, nil
+}
+
+// Yield makes next, which has not yielded, the successor of g. What waits in g is asked
+// about by next when its time comes, and has waited already for as long as it has; so is
+// what comes to g from now on. What has passed stays with g.
+func (g *Gate) Yield(next *Gate) {
+	if next != nil && next != g {
+		g.next.Store(next)
+	}
+}
+
+// last is the gate that has not yielded.
+func (g *Gate) last() *Gate {
+	for next := g; next != nil; next = g.next.Load() {
+		g = next
+	}
+	return g
 }
 
 // Enter asks about the request that a describes, and waits as the policies say. It
@@ -133,6 +152,11 @@ func (g *Gate) enter(p *Pass) {
 	var delay time.Duration
 	if p.enforced > 0 {
 		delay = g.enforce(p)
+	}
+	if p.outcome == yielded {
+		p.move(g.last())
+		p.gate.enter(p)
+		return
 	}
 	admitted, shadows := p.outcome.Passes(), p.q.Asks[p.enforced:]
 	for i := range shadows {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync/atomic"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
@@ -25,6 +26,7 @@ type Pass struct {
 
 	outcome Outcome
 	err     error
+	since   time.Time // when it began to wait; zero before that
 	held    *holds
 	open    atomic.Bool // it passed and has not exited
 }
@@ -34,7 +36,18 @@ func (p *Pass) begin(ctx context.Context, g *Gate, a policy.Attributes) {
 	p.drop()
 	p.ctx, p.gate, p.a = ctx, g, a
 	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
+	p.outcome, p.err, p.since = Admitted, nil, time.Time{}
+}
+
+// move makes p, which was not admitted, a request at g. It keeps what a store may have
+// granted to it without saying so.
+func (p *Pass) move(g *Gate) {
+	p.gate = g
+	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
 	p.outcome, p.err = Admitted, nil
+	if p.held != nil {
+		p.held.gate = g
+	}
 }
 
 // drop lets go of all that p holds and knows about its request, but for the answers.

@@ -10,18 +10,27 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
+// yielded is the outcome of a request that the next gate is to decide about.
+const yielded Outcome = ""
+
 // inTurn is decide for requests that their policies may hold back. Of those that wait
 // for one key the first asks the store, and the others queue behind it. A request that
 // is denied for another key than the one it waited for queues there, at the end. Who is
-// gone already asks for nothing, if asking is free.
+// gone already asks for nothing, if asking is free. Once g has yielded nothing is asked.
 func (g *Gate) inTurn(p *Pass, asks []policy.Ask) (Outcome, error) {
 	if !g.c.ChargeGone && p.ctx.Err() != nil {
 		return FailedClosed, context.Cause(p.ctx)
 	}
+	if g.next.Load() != nil {
+		return yielded, nil
+	}
 	if !g.waits {
 		return g.decide(p, asks)
 	}
-	start := time.Now()
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	start := p.since
 	var t *turn
 	defer func() { g.room.leave(t) }()
 	by := g.room.awaited(asks)
@@ -38,6 +47,9 @@ func (g *Gate) inTurn(p *Pass, asks []policy.Ask) (Outcome, error) {
 			} else if !came {
 				return g.pass(p, asks, by)
 			}
+		}
+		if g.next.Load() != nil {
+			return yielded, nil
 		}
 		outcome, err := g.decide(p, asks)
 		if outcome != Denied {

@@ -36,6 +36,13 @@ type place struct {
 	used  bool   // by a guard or a resource
 }
 
+// put puts a ruling into force. What waits under the one before comes under it.
+func (p *place) put(now *ruling) {
+	if old := p.ruling.Swap(now); old != nil && old.gate != nil {
+		old.gate.Yield(now.gate)
+	}
+}
+
 // NewRegistry makes a registry. An error wraps weir.ErrInvalid.
 func NewRegistry(c Config) (*Registry, error) {
 	r := &Registry{places: map[string]*place{}, born: time.Now()}
@@ -65,9 +72,9 @@ var defaultRegistry = sync.OnceValue(func() *Registry {
 })
 
 // Configure puts another configuration into force for all guards, those that are made
-// later included. Calls that are under way go on, and those that wait go on waiting as
-// they began, at most MaxWaiting of each name: calls that come later go by the new limits
-// and do not queue behind them. A key keeps what it owes under limits that change, or that are off for a
+// later included. Calls that are under way go on. Those that wait are asked about by the
+// new limits when their time comes, and those that come later do not queue behind them
+// until then. A key keeps what it owes under limits that change, or that are off for a
 // while: see policy.Set.Following. An error wraps weir.ErrInvalid, and nothing has
 // changed.
 func (r *Registry) Configure(c Config) error {
@@ -103,7 +110,7 @@ func (r *Registry) Configure(c Config) error {
 	}
 	r.law, r.places = l, make(map[string]*place, len(next))
 	for p, ruling := range next {
-		p.ruling.Store(ruling)
+		p.put(ruling)
 		r.places[p.name] = p
 	}
 	return nil
@@ -121,7 +128,7 @@ func (r *Registry) place(name string, point *Point) (*place, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.ruling.Store(now)
+		p.put(now)
 	}
 	if p.point == nil {
 		p.point = point
