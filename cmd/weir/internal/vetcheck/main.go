@@ -11,15 +11,11 @@ import (
 	"golang.org/x/tools/go/analysis/unitchecker"
 )
 
-// Asked reports whether a program with these arguments is called as a checker by go vet.
+// Asked reports whether a program with these arguments is called as a checker by go vet: it
+// gives flags, some with their value as an argument of its own, and no command.
 func Asked(args []string) bool {
-	if len(args) == 0 {
+	if len(args) == 0 || len(args) > 1 && !strings.HasPrefix(args[0], "-") {
 		return false
-	}
-	for _, a := range args[:len(args)-1] {
-		if !strings.HasPrefix(a, "-") {
-			return false
-		}
 	}
 	last := args[len(args)-1]
 	return last == "-V=full" || last == "-flags" || strings.HasSuffix(last, ".cfg") && last[0] != '-'

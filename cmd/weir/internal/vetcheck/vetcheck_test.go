@@ -20,6 +20,7 @@ func ExampleAsked() {
 func TestAsked(t *testing.T) {
 	for line, want := range map[string]bool{
 		"": false, "-flags": true, "-V=full": true, "vet.cfg": true, "-c=1 -json vet.cfg": true,
+		"-tags special vet.cfg": true, "-c 1 vet.cfg": true,
 		"go vet": false, "check vet.cfg": false, "--help": false, "-vet.cfg": false, "-V": false,
 	} {
 		if got := vetcheck.Asked(strings.Fields(line)); got != want {

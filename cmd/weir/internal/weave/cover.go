@@ -20,10 +20,13 @@ const toolVerb = "toolexec"
 // the user wants tools to be run through.
 func toolexec(self, overlay, users string) string {
 	quoted := func(s string) string {
-		if strings.ContainsAny(s, " \t\"") {
-			return "'" + s + "'"
+		switch {
+		case !strings.ContainsAny(s, " \t\"'"):
+			return s
+		case strings.Contains(s, "'"):
+			return `"` + s + `"`
 		}
-		return s
+		return "'" + s + "'"
 	}
 	return strings.TrimSpace(quoted(self) + " go " + toolVerb + " " + quoted(overlay) + " " + users)
 }

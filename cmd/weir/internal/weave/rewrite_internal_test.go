@@ -137,6 +137,9 @@ func TestTool(t *testing.T) {
 			t.Errorf("tool(%q): no error", bad)
 		}
 	}
+	if got := toolexec("/it's/weir", "/o.json", ""); got != `"/it's/weir" go toolexec /o.json` {
+		t.Errorf("toolexec = %q", got)
+	}
 	if got := toolexec("/my bin/weir", "/o.json", "x y"); got != "'/my bin/weir' go toolexec /o.json x y" {
 		t.Errorf("toolexec = %q", got)
 	}
