@@ -23,7 +23,8 @@ type ClientConfig struct {
 	Limiter *weir.Limiter
 
 	// Key says whose budget a call is of: what Limiter is asked about. A call for which
-	// it is empty is not paced. If Key is nil, it is the host of the server.
+	// it is empty is not paced. If Key is nil, it is the host of the server. A key that is
+	// longer than a store takes ends the call with connect.CodeInvalidArgument.
 	//
 	// What a server says about retrying holds for calls of the same key to the same
 	// procedure of the same host: with many users behind one client, let Key be the
@@ -182,6 +183,8 @@ func (c *Client) admit(ctx context.Context, o outgoing) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ended(ctx)
+	case errors.Is(err, weir.ErrInvalid): // no fault of the store's, and no way past the limit
+		return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("call not sent: its limit cannot be asked: %w", err))
 	case err != nil && c.c.OnStoreError == policy.Closed:
 		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("call not sent: its limit could not be decided: %w", err))
 	case err != nil:

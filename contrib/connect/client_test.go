@@ -188,6 +188,19 @@ func TestClientStoreError(t *testing.T) {
 	}
 }
 
+// TestClientLongKey: a key that no store takes is no way past the limit.
+func TestClientLongKey(t *testing.T) {
+	var server answers
+	pace := client(t, weirconnect.ClientConfig{
+		Limiter: limiter(t, memory(t), "1/h"),
+		Key:     func(context.Context, string, string) string { return strings.Repeat("k", weir.MaxKey) },
+	})
+	err := server.call(t.Context(), pace, sayProcedure)
+	if code(err) != connect.CodeInvalidArgument || !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), "want at most 65536 bytes") || len(server.at) != 0 {
+		t.Errorf("%v and %d calls, want CodeInvalidArgument and none", err, len(server.at))
+	}
+}
+
 // TestClientAndServer: both over the wire, in every protocol; calls and streams that a
 // server denied once are not sent again before its time.
 func TestClientAndServer(t *testing.T) {

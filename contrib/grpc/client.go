@@ -2,6 +2,7 @@ package weirgrpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,7 +24,8 @@ type ClientConfig struct {
 	Limiter *weir.Limiter
 
 	// Key says whose budget a call is of: what Limiter is asked about. A call for which
-	// it is empty is not paced. If Key is nil, it is the target of the connection.
+	// it is empty is not paced. If Key is nil, it is the target of the connection. A key
+	// that is longer than a store takes ends the call with INVALID_ARGUMENT.
 	//
 	// What a server says about retrying holds for calls of the same key to the same
 	// method of the same target: with many users behind one connection, let Key be the
@@ -158,6 +160,8 @@ func (c *Client) admit(ctx context.Context, o outgoing) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return status.FromContextError(ctx.Err()).Err()
+	case errors.Is(err, weir.ErrInvalid): // no fault of the store's, and no way past the limit
+		return status.Errorf(codes.InvalidArgument, "call not sent: its limit cannot be asked: %v", err)
 	case err != nil && c.c.OnStoreError == policy.Closed:
 		return status.Errorf(codes.Unavailable, "call not sent: its limit could not be decided: %v", err)
 	case err != nil:

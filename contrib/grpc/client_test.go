@@ -247,6 +247,20 @@ func TestClientStoreError(t *testing.T) {
 	}
 }
 
+// TestClientLongKey: a key that no store takes is no way past the limit.
+func TestClientLongKey(t *testing.T) {
+	cc := dial(t, "passthrough:///api.example.com")
+	var server answers
+	pace := client(t, weirgrpc.ClientConfig{
+		Limiter: limiter(t, memory(t), "1/h"),
+		Key:     func(context.Context, string, string) string { return strings.Repeat("k", weir.MaxKey) },
+	})
+	err := pace.Unary(t.Context(), sayMethod, nil, nil, cc, server.invoke)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "call not sent: its limit cannot be asked: weir: key: invalid: want at most 65536 bytes") || len(server.at) != 0 {
+		t.Errorf("%v and %d calls, want INVALID_ARGUMENT and none", err, len(server.at))
+	}
+}
+
 // TestClientAndServer: both over the wire; calls and streams that a server denied once
 // are not sent again before its time.
 func TestClientAndServer(t *testing.T) {
