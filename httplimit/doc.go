@@ -84,6 +84,6 @@
 //
 // # Concurrency
 //
-// A Middleware is immutable and safe for concurrent use. To change policies, make a new
-// one and give it the next request; those that are in the old one end there.
+// A Middleware is safe for concurrent use. To change policies, make a new one, give it the
+// next request, and let the old one yield to it; what has passed the old one ends there.
 package httplimit

@@ -62,7 +62,7 @@ const (
 // its store: "open", "closed" or "local".
 const DegradedField = "Weir-Degraded"
 
-// A Middleware limits requests. It is immutable and safe for concurrent use.
+// A Middleware limits requests. It is safe for concurrent use, and changes by Yield alone.
 type Middleware struct {
 	gate *gate.Gate
 	c    Config
@@ -92,6 +92,15 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	m := &Middleware{gate: g, c: c}
 	m.pool.New = func() any { return new(inquiry) }
 	return m, nil
+}
+
+// Yield makes next, which has not yielded, the successor of m: requests that wait in m
+// are decided by the policies of next when their time comes, and get no allowance beside
+// those that came to next. What has passed ends in m. It does nothing if next is nil.
+func (m *Middleware) Yield(next *Middleware) {
+	if next != nil {
+		m.gate.Yield(next.gate)
+	}
 }
 
 // Wrap is next behind the limits. The ResponseWriter reaches next as it is, with
