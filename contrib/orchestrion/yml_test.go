@@ -53,8 +53,8 @@ func TestAspects(t *testing.T) {
 	}
 	named := map[string]bool{}
 	all := templates(t, string(yml))
-	if len(all) != 3 {
-		t.Fatalf("%d templates, want 3", len(all))
+	if len(all) != 4 {
+		t.Fatalf("%d templates, want 4", len(all))
 	}
 	for _, text := range all {
 		if _, err := template.New("").Parse(text); err != nil {
