@@ -8,11 +8,13 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
 
 // A generation is what one reading of the configuration made: all that a reload
-// replaces. Requests that began under one end under it.
+// replaces. Requests that were admitted under one end under it; those that wait
+// go by the next.
 type generation struct {
 	config   *config.Config
 	policies *policy.Set // they follow those of the generation before
@@ -20,6 +22,8 @@ type generation struct {
 	limits   *ratelimit.Config
 	gateway  *gateway.Gateway // nil without routes
 	api      *httpapi.API
+
+	doors map[string]*httplimit.Middleware // by name
 }
 
 // build makes a generation of c and of the other files that it names.
@@ -34,7 +38,7 @@ func (p *Program) build(c *config.Config, v *version) (*generation, error) {
 // assemble makes a generation of c and limits, and opens nothing. The policies are those
 // of v, if it is not nil, and else those of the file.
 func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
-	g := &generation{config: c, policies: c.Policies, source: "the demonstration", limits: limits}
+	g := &generation{config: c, policies: c.Policies, source: "the demonstration", limits: limits, doors: map[string]*httplimit.Middleware{}}
 	if !c.Demo() {
 		g.source = c.File
 	}
@@ -59,6 +63,11 @@ func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *versio
 // adopt puts g into force for every request that begins from now on.
 func (p *Program) adopt(g *generation) {
 	old := p.current.Swap(g)
+	if old != nil {
+		for name, m := range old.doors {
+			m.Yield(g.doors[name]) // or what waits under the old limits would find them as if never used
+		}
+	}
 	if p.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {
 		p.rls.Use(g.limits)
 		p.nameHits(g.limits)

@@ -77,12 +77,14 @@ func Check(c *config.Config) error {
 	return err
 }
 
-// newLimit is the policies of g as a middleware of a door.
+// newLimit is the policies of g as a middleware of a door, which it notes in g.
 func (p *Program) newLimit(g *generation, name string, client httplimit.ClientAddress, blind bool) (*httplimit.Middleware, error) {
 	c := g.config.Gateway
-	return httplimit.New(p.metrics.Door(name, p.store), g.policies, httplimit.Config{
+	m, err := httplimit.New(p.metrics.Door(name, p.store), g.policies, httplimit.Config{
 		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Local: p.local, Blind: blind, Observe: p.observe(name),
 	})
+	g.doors[name] = m
+	return m, err
 }
 
 func (p *Program) newAPI(g *generation) (*httpapi.API, error) {

@@ -1,0 +1,64 @@
+package run
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestWhatWaitsGoesByTheNewLimits: requests that wait at the gateway while its policies
+// change get no allowance of the old ones beside that of the new ones.
+func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
+	var reached atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer up.Close()
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	waits := func(limit string) policy.Config {
+		c := perClient(limit)
+		c.OnDenied.Wait = time.Minute
+		return c
+	}
+	const burst = 4
+	p := with(t, settings(t, up.URL, waits("5/s burst 4")), store, discard())
+	after := settings(t, up.URL, waits("10/s burst 4"))
+	p.in.Reload = func() (*config.Config, error) { return after, nil }
+	start := time.Now()
+	var wg sync.WaitGroup
+	ask := func(n int) {
+		for range n {
+			wg.Go(func() {
+				if got := status(t, p.gateway.url()); got != http.StatusOK {
+					t.Errorf("a request that may wait for a minute = %d, want 200", got)
+				}
+			})
+		}
+	}
+	ask(2 * burst)
+	for reached.Load() < burst { // the others wait
+		if time.Since(start) > patient {
+			t.Fatal("the burst does not go through")
+		}
+	}
+	p.reload("test")
+	ask(2 * burst)
+	wg.Wait()
+	took := time.Since(start)
+	if most := burst + 10*took.Seconds() + 1; float64(reached.Load()) > most {
+		t.Errorf("%d requests in %v, want at most %.1f", reached.Load(), took, most)
+	}
+	if l := p.current.Load().policies.Policies()[0].Config().Limits[0]; !l.Equal(weir.MustLimit("10/s burst 4")) {
+		t.Errorf("the limit is %v after the reload", l)
+	}
+}
