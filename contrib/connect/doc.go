@@ -14,6 +14,10 @@
 // address of the client is that of the peer, unless Config.Client trusts it to speak for
 // another.
 //
+// A unary call is decided when its message has been read: bound messages by
+// connect.WithReadMaxBytes. A message that cannot be decoded is answered before any
+// interceptor and counts nowhere.
+//
 // # What a client hears
 //
 // A denied call ends with connect.CodeResourceExhausted, which is HTTP status 429 in the

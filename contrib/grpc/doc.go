@@ -40,6 +40,10 @@
 //
 // # Order
 //
+// A unary call is decided when its message has been read: bound messages by
+// grpc.MaxRecvMsgSize. A message that cannot be decoded, and a method that nobody has
+// registered, are answered before any interceptor and count nowhere.
+//
 // Put these interceptors first, or behind one that verifies who calls, if policies have
 // keys of what it verified. They may stand before or behind one that recovers from
 // panics: nothing stays taken after a panic.

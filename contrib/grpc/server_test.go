@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -325,3 +326,29 @@ func TestRetryJitter(t *testing.T) {
 		}
 	}
 }
+
+// TestBeforeInterceptors: what the package says that it does not see.
+func TestBeforeInterceptors(t *testing.T) {
+	var seen events
+	cc := serve(t, server(t, still(t), set(t, policy.Config{Limits: limits("1/h")}), weirgrpc.Config{Observe: seen.observe}), echo{})
+	for method, want := range map[string]codes.Code{sayMethod: codes.Internal, "/test.Echo/None": codes.Unimplemented} {
+		broken := grpc.ForceCodecV2(garbage{})
+		if err := cc.Invoke(t.Context(), method, new(text), new(text), broken); status.Code(err) != want {
+			t.Errorf("%s: %v, want %v", method, err, want)
+		}
+	}
+	if got := seen.String(); got != "[]" {
+		t.Errorf("observed %s, want nothing", got)
+	}
+}
+
+// garbage is a codec whose messages are no protocol buffers.
+type garbage struct{}
+
+func (garbage) Name() string { return "proto" }
+
+func (garbage) Marshal(any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer("\xff\xff\xff")}, nil
+}
+
+func (garbage) Unmarshal(mem.BufferSlice, any) error { return nil }
