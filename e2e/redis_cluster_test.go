@@ -40,8 +40,9 @@ func TestRedisClientWithRetries(t *testing.T) {
 		}
 		t.Cleanup(client.Close)
 		lose(t, proxy, rueidis.New(client), "k")
-		// Less than 7 when the reply that was lost greeted a new connection.
-		if n := calls(t, s, "set"); n < 5 || n > 7 {
+		// Each of the three replies that are lost may be one that greeted a new connection,
+		// and then nothing was asked.
+		if n := calls(t, s, "set"); n < 4 || n > 7 {
 			t.Errorf("%d writes for 7 Takes, want each sent once", n)
 		}
 	})
