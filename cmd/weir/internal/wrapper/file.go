@@ -22,9 +22,29 @@ type File struct {
 	taken map[string]bool   // names that imports have
 }
 
-// NewFile is a file of a package that imports nothing yet.
+// NewFile is a file of a package that imports nothing yet. No import of it will have the
+// name of a type parameter of the package, which would hide it.
 func NewFile(pkg *types.Package) *File {
-	return &File{pkg: pkg, names: map[string]string{}, taken: map[string]bool{}}
+	f := &File{pkg: pkg, names: map[string]string{}, taken: map[string]bool{}}
+	take := func(params *types.TypeParamList) {
+		for p := range params.TypeParams() {
+			f.taken[p.Obj().Name()] = true
+		}
+	}
+	for _, name := range pkg.Scope().Names() {
+		switch obj := pkg.Scope().Lookup(name).(type) {
+		case *types.Func:
+			take(obj.Signature().TypeParams())
+		case *types.TypeName:
+			if n, ok := obj.Type().(*types.Named); ok {
+				take(n.TypeParams())
+				for m := range n.Methods() {
+					take(m.Signature().RecvTypeParams())
+				}
+			}
+		}
+	}
+	return f
 }
 
 // Import is the name of a package in the file, which imports it from now on. It is name

@@ -120,3 +120,24 @@ func TestWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestHidden has type parameters with the names of what the code imports.
+func TestHidden(t *testing.T) {
+	pkg, found, err := sites("package shop\n\ntype List[errors any] []errors\n\n" +
+		"//weir:limit fallback=answer\nfunc (List[weir]) Len() (int, error) { return 0, nil }\n\nconst answer = 1\n\n" +
+		"//weir:limit limit=1 key=k\nfunc F[guard any](k string) error { return nil }\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := wrapper.NewFile(pkg)
+	text := ""
+	for _, s := range found {
+		w := wrapper.Wrapper{Site: s, Var: wrapper.VarName(s), Name: "g", Target: "f", Recv: wrapper.Receiver{Name: "l", Type: "List[weir]"}}
+		text += f.Guard(w) + f.Func(w)
+	}
+	for _, want := range []string{"guard2.Key(k)", "errors2.Is(err, guard2.ErrDenied)", "weir2.MustLimit("} {
+		if !strings.Contains(text, want) {
+			t.Errorf("code is\n%s, want %s in it", text, want)
+		}
+	}
+}
