@@ -1,6 +1,7 @@
 package directive
 
 import (
+	"bytes"
 	"go/ast"
 	"go/token"
 	"go/types"
@@ -20,14 +21,38 @@ func Comments(file *ast.File) (found []*ast.Comment) {
 }
 
 // almost reports whether a comment looks like a directive that was meant: one after a
-// space or in /* */. Prose that begins with the word is none.
+// space or in /* */, with other letters, or another word behind //weir:. Prose that begins
+// with the word is none, and neither is what weaving leaves.
 func almost(text string) bool {
-	body, ok := strings.CutPrefix(strings.TrimLeft(text[2:], " \t"), strings.TrimPrefix(Prefix, "//"))
-	if !ok {
+	rest, ok := cutFold(strings.TrimLeft(text[2:], " \t"), "weir:")
+	if !ok || strings.HasPrefix(text, woven) {
 		return false
 	}
-	body = strings.TrimSpace(strings.TrimSuffix(body, "*/"))
-	return body == "" || strings.Contains(strings.Fields(body)[0], "=")
+	if _, tight := cutFold(text, "//weir:"); tight && rest != "" && token.IsIdentifier(rest[:1]) {
+		return true
+	}
+	if rest, ok = cutFold(strings.TrimLeft(rest, " \t"), "limit"); !ok {
+		return false
+	}
+	rest = strings.TrimSpace(strings.TrimSuffix(rest, "*/"))
+	return rest == "" || strings.Contains(strings.Fields(rest)[0], "=")
+}
+
+// woven stands in woven copies where a directive was: see package weave.
+const woven = "//weir:woven"
+
+// cutFold is strings.CutPrefix for letters of either case.
+func cutFold(s, prefix string) (after string, found bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// Mentioned reports whether a source file may have a directive, or what was meant to be
+// one. It is for whoever would not read files for nothing.
+func Mentioned(source []byte) bool {
+	return bytes.Contains(source, []byte("weir:")) || bytes.Contains(bytes.ToLower(source), []byte("weir:"))
 }
 
 // file finds the directives of a file and what they stand on.
@@ -46,7 +71,7 @@ func (f *finder) file(file *ast.File) {
 			continue
 		}
 		if !strings.HasPrefix(c.Text, Prefix) {
-			f.faultf(c.Slash, "%q is no directive: want %s at the beginning of the comment, without a space", first(c.Text), Prefix)
+			f.faultf(c.Slash, "%q is no directive: want %s at the beginning of the comment, without a space and in lower case", first(c.Text), Prefix)
 			continue
 		}
 		f.faultf(c.Slash, "%s: want it in the doc comment of a function, a method, an interface or a method of one; it stands %s", Prefix, where(file, c))
@@ -58,7 +83,11 @@ func first(text string) string {
 	if i := strings.Index(text, "weir:limit"); i >= 0 {
 		return text[:i+len("weir:limit")]
 	}
-	return text
+	words := strings.Fields(text)
+	if len(words) > 1 && len(words[0]) == 2 {
+		return words[0] + " " + words[1]
+	}
+	return words[0]
 }
 
 // where says what a misplaced comment stands on.

@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"go/parser"
@@ -83,7 +82,7 @@ func (g *generator) outside(p *packages.Package) {
 	tests, _ := filepath.Glob(filepath.Join(escape(dirOf(p)), "*_test.go"))
 	for _, name := range slices.Concat(tests, p.IgnoredFiles) {
 		text, err := os.ReadFile(name)
-		if err != nil || !strings.HasSuffix(name, ".go") || !bytes.Contains(text, []byte(directive.Prefix)) {
+		if err != nil || !strings.HasSuffix(name, ".go") || !directive.Mentioned(text) {
 			continue
 		}
 		file, _ := parser.ParseFile(g.fset, name, text, parser.ParseComments|parser.SkipObjectResolution)

@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"github.com/floodweir/weir/cmd/weir/internal/directive"
 )
 
 // A unit is one package as the go command describes it. Package unitchecker would read
@@ -31,7 +33,7 @@ func (u *unit) check() ([]finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		word = word || bytes.Contains(text, []byte("weir:")) || bytes.HasPrefix(text, []byte(header))
+		word = word || directive.Mentioned(text) || bytes.HasPrefix(text, []byte(header))
 	}
 	if !word {
 		return nil, nil

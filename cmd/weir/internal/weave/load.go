@@ -23,9 +23,6 @@ import (
 // adhoc is the import path of a package that is given as files.
 const adhoc = "command-line-arguments"
 
-// word is in every directive, and in what was meant to be one.
-var word = strings.TrimPrefix(directive.Prefix, "//")
-
 // A loader reads the packages of one command.
 type loader struct {
 	ctx     context.Context
@@ -111,7 +108,7 @@ func (l *loader) reach() (reach, error) {
 				}
 				sources[file] = data
 			}
-			found = found || bytes.Contains(data, []byte(word)) || bytes.Contains(data, []byte(Mark))
+			found = found || directive.Mentioned(data)
 		}
 		if found && main(p) {
 			hits = append(hits, p)
