@@ -68,6 +68,9 @@ const maxName = 64
 // slashes of the path are dots; the star, the parentheses and the type parameters of a
 // receiver are left out. What does not fit is cut at its beginning and told apart by a
 // hash, and so is what has other letters than names have, each of which is a '_'.
+//
+// A method order.Get in example.com/shop and a function Get in example.com/shop/order
+// have one name: give one of them another.
 func Name(path, receiver, function string) string {
 	receiver = strings.Trim(receiver, "()*")
 	receiver, _, _ = strings.Cut(receiver, "[")
