@@ -34,7 +34,7 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	@bad=; make --no-print-directory check || bad=1; \
 	.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
 		then GOWORK=off -count=1 -- tools/... \
-		then -count=1 -timeout=15m -p=1 -- e2e/... \
+		then -count=1 -timeout=20m -p=1 -- e2e/... \
 		then -race -count=1 -timeout=10m -- $(racy) \
 		then -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
