@@ -31,6 +31,11 @@ func (g *generator) load(ctx context.Context, c Config) ([]*packages.Package, er
 	if len(patterns) == 0 {
 		patterns = []string{"."}
 	}
+	for _, p := range patterns {
+		if strings.HasSuffix(p, ".go") {
+			return nil, fmt.Errorf("generate: %s: want packages, as . or ./..., and not a file", p)
+		}
+	}
 	g.fset, g.known = token.NewFileSet(), map[string]*packages.Package{}
 	// Types of dependencies come from source: one of them may itself not compile before
 	// it has its generated file.
