@@ -15,12 +15,13 @@ import (
 // A response is the answer of a handler: its status, and what it tells of its cost.
 type response struct {
 	http.ResponseWriter
-	ctx     context.Context // of the request
-	sent    *sent           // nil if nobody asks for it
-	status  int             // 0 before it is known
-	unheard bool            // the client broke off before it was answered
-	members []member        // that may be in the body
-	body    *body           // nil if nobody reads it
+	ctx      context.Context // of the request
+	sent     *sent           // nil if nobody asks for it
+	status   int             // 0 before it is known
+	unheard  bool            // the client broke off before it was answered
+	encoding string          // of the answer, before there is one
+	members  []member        // that may be in the body
+	body     *body           // nil if nobody reads it
 }
 
 // watch is what a handler gets, so that w knows afterwards what p is settled by. If that
@@ -49,6 +50,7 @@ func (w *response) watch(r *http.Request, p *gate.Pass) (http.ResponseWriter, *h
 		r.Header.Set("Accept-Encoding", "identity")
 		r.Header.Del("Range")
 		r.Header.Del("If-Range")
+		w.encoding = w.Header().Get("Content-Encoding")
 	}
 	return w, r
 }
@@ -63,8 +65,20 @@ func (w *response) begin(status int) {
 	// what it asked for, which may have been done.
 	w.unheard = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
-		w.body = newBody(w.Header(), w.members)
+		w.body = newBody(w.asHere(), w.members)
 	}
+}
+
+// asHere is the header of the answer as it is here: an encoding that was set before the
+// handler had the request is that of a middleware outside, which encodes what passes here.
+func (w *response) asHere() http.Header {
+	h := w.Header()
+	if w.encoding == "" || h.Get("Content-Encoding") != w.encoding {
+		return h
+	}
+	h = h.Clone()
+	h.Del("Content-Encoding")
+	return h
 }
 
 // result is what became of the request.

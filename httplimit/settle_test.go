@@ -180,6 +180,20 @@ func TestEncodedAnswer(t *testing.T) {
 			t.Errorf("an answer encoded as %q costs %d, want %d", encoding, got, want)
 		}
 	}
+	// What encodes outside has said so before, as gzip of gin does: what passes is plain.
+	store := memory(t)
+	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"n":42}`))
+	})
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Encoding", "gzip")
+	from := httptest.NewRequest("GET", "/", nil)
+	from.RemoteAddr = peer
+	h.ServeHTTP(w, from)
+	if got := charged(t, store, "p", budget); got != 42 || w.Header().Get("Content-Encoding") != "gzip" {
+		t.Errorf("an answer that is encoded outside costs %d, want 42, and it says %q", got, w.Header().Get("Content-Encoding"))
+	}
 	for settle, want := range map[policy.Settle]string{{JSON: "n"}: "identity", {Header: "X-Cost"}: "gzip"} {
 		accepts := ""
 		h := serving(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: settle}), httplimit.Config{},
