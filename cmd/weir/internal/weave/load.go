@@ -52,7 +52,7 @@ func (l *loader) load(mode packages.LoadMode, patterns ...string) ([]*packages.P
 	if err != nil {
 		return nil, fmt.Errorf("-overlay: %w", err)
 	}
-	flags := l.command.only(loading)
+	flags := append(l.command.only(loading), "-cover=false") // in GOFLAGS it has files read that are instrumented
 	if l.users != "" { // whether by flag or in GOFLAGS, before which go/packages puts its own
 		flags = append(flags, "-overlay="+l.users)
 	}
