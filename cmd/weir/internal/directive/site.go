@@ -217,9 +217,28 @@ func (f *finder) limitable(s *Site) {
 		f.faultf(s.Pos, "%s: want one with a body", s.what())
 	case f.linked[name] && function:
 		f.faultf(s.Pos, "function %s: want a function without //go:linkname or //export, by which others would call it past the limit", name)
+	case s.Decl != nil && recovers(s.Decl.Body):
+		f.faultf(s.Pos, "%s: want one that does not call recover itself; it would recover nothing, as what is limited is not what is deferred", s.what())
 	case strings.Contains(types.TypeString(s.Func.Signature(), nil), "_Ctype_"):
 		f.faultf(s.Pos, "%s: want one whose types are not those of cgo", s.what())
 	}
+}
+
+// recovers reports whether a function calls recover for whoever defers it. That works only
+// in the deferred function itself.
+func recovers(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			if id, ok := n.Fun.(*ast.Ident); ok && id.Name == "recover" && len(n.Args) == 0 {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
 }
 
 // linknames notes what the linker is told.

@@ -20,7 +20,7 @@ const (
 )
 
 // A cache is a directory of files that are named after what is in them, or after what it
-// was made of. Whoever finds one there finds it whole.
+// was made of.
 type cache struct {
 	dir  string
 	temp bool // that it is removed at the end
@@ -58,8 +58,13 @@ func (c *cache) close() {
 
 // keep puts data into the file that is named after it, and returns its path.
 func (c *cache) keep(data []byte, ext string) (string, error) {
+	return c.keepAs(digest(data)+ext, data)
+}
+
+// digest is what a file is called after.
+func digest(data []byte) string {
 	sum := sha256.Sum256(data)
-	return c.keepAs(hex.EncodeToString(sum[:16])+ext, data)
+	return hex.EncodeToString(sum[:16])
 }
 
 func (c *cache) keepAs(name string, data []byte) (string, error) {
@@ -98,7 +103,8 @@ func (c *cache) touch(path string) bool {
 	return true
 }
 
-// recall reads what was remembered under a name, and whether all its files are there.
+// recall reads what was remembered under a name, and whether all its files are there and
+// whole: a machine that went down may have left them empty.
 func (c *cache) recall(name string) (woven, bool) {
 	path := filepath.Join(c.dir, name+".woven")
 	data, err := os.ReadFile(path)
@@ -107,7 +113,8 @@ func (c *cache) recall(name string) (woven, bool) {
 		return woven{}, false
 	}
 	for _, file := range w.Replace {
-		if filepath.Dir(file) != c.dir || !c.touch(file) {
+		data, err := os.ReadFile(file)
+		if err != nil || filepath.Dir(file) != c.dir || filepath.Base(file) != digest(data)+filepath.Ext(file) || !c.touch(file) {
 			return woven{}, false
 		}
 	}

@@ -61,6 +61,15 @@ func TestCache(t *testing.T) {
 	if got, ok := c.recall("key"); !ok || got.Replace["x.go"] != path {
 		t.Errorf("recall = %v, %v", got, ok)
 	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := c.recall("key"); ok {
+		t.Error("a file that was cut off is recalled")
+	}
+	if again, err := c.keep([]byte("a"), ".go"); err != nil || again != path {
+		t.Fatalf("keep = %q, %v", again, err)
+	}
 	if _, ok := c.recall("other"); ok {
 		t.Error("what was not remembered is recalled")
 	}
