@@ -80,6 +80,8 @@ func (g *generated) check(sites []*directive.Site, report func(token.Pos, string
 		said[s.Pos] = true
 		if s.Interface != nil {
 			report(s.Pos, "the limit on interface "+s.Interface.Name()+" is not generated in this build: run weir generate; an interface cannot be woven")
+		} else if strings.HasSuffix(g.fset.Position(s.Pos).Filename, "_test.go") {
+			report(s.Pos, "the limit on "+s.Func.Name()+" is not woven in this build: use weir go in place of go; nothing is generated for tests")
 		} else {
 			report(s.Pos, "the limit on "+s.Func.Name()+" is not woven or generated in this build: use weir go in place of go, or run weir generate")
 		}
