@@ -39,6 +39,10 @@
 // Response fields that are gone after the handler, as when it gave the whole response of
 // another server, are set again.
 //
+// With fiber's StreamRequestBody, the connection of a request that is denied is closed
+// after the answer: fasthttp would take what is left of its body for the next request,
+// as it does after every handler that does not read a body to its end.
+//
 // # What fasthttp does not tell
 //
 // That a client goes away is not noticed: a request that waits for its turn keeps it, and

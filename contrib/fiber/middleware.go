@@ -15,6 +15,7 @@ func Middleware(m *httplimit.Middleware) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		r, err := request(c)
 		if err != nil {
+			leaveBody(c)
 			return fiber.ErrBadRequest
 		}
 		x := newExchange(&c.RequestCtx().Response)
@@ -22,10 +23,19 @@ func Middleware(m *httplimit.Middleware) fiber.Handler {
 		select {
 		case <-x.admitted:
 		case <-x.over:
+			leaveBody(c)
 			x.answer()
 			return nil
 		}
 		return next(c, x, r)
+	}
+}
+
+// leaveBody closes the connection after the answer to a request whose body comes as a
+// stream that nobody reads: fasthttp would take what is left of it for the next request.
+func leaveBody(c fiber.Ctx) {
+	if c.Request().IsBodyStream() {
+		c.Response().SetConnectionClose()
 	}
 }
 

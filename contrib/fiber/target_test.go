@@ -2,9 +2,12 @@ package weirfiber_test
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,5 +83,56 @@ func TestTargets(t *testing.T) {
 		if status, left := raw(t, url, tc.target); status != tc.status || left != tc.left {
 			t.Errorf("%s: status %d with %q left, want %d with %q", tc.target, status, left, tc.status, tc.left)
 		}
+	}
+}
+
+// TestUnreadBody: what a denied request has in its body is no request, also where bodies
+// are streamed.
+func TestUnreadBody(t *testing.T) {
+	store, _ := clocked(t)
+	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("1/m")})
+	var asked, inside atomic.Int64
+	url := listening(t, fiber.Config{StreamRequestBody: true}, func(app *fiber.App) {
+		app.Get("/inside", func(fiber.Ctx) error {
+			inside.Add(1)
+			return nil
+		})
+		app.Use(weirfiber.Middleware(m))
+		app.Post("/", func(c fiber.Ctx) error {
+			asked.Add(1)
+			return c.SendString(string(c.Body()[:1]))
+		})
+	})
+	body := strings.Repeat("GET /inside HTTP/1.1\r\nHost: a\r\n\r\n", 20_000)
+	for _, target := range []string{"/", "/", "/%zz"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		sent := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(conn, "POST "+target+" HTTP/1.1\r\nHost: a\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+			sent <- err // an error if the server has enough
+		}()
+		in := bufio.NewReader(conn)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		if admitted := res.StatusCode == 200; res.Close == admitted {
+			t.Errorf("%s: status %d and closes %t, want it to close what it did not read", target, res.StatusCode, res.Close)
+		}
+		if res.Close {
+			_, _ = io.Copy(io.Discard, in) // until it is closed
+		}
+		<-sent
+		_ = conn.Close()
+	}
+	if asked.Load() != 1 || inside.Load() != 0 {
+		t.Errorf("%d requests and %d of their insides were answered, want 1 and none", asked.Load(), inside.Load())
 	}
 }
