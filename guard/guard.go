@@ -177,5 +177,8 @@ func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) 
 
 // newEntry is an entry of a call that has not begun.
 func (g *Guard) newEntry(ctx context.Context) *Entry {
+	if ctx == nil { // of a function that never looks at its own: a limit does not break it
+		ctx = context.Background()
+	}
 	return &Entry{guard: g, ctx: ctx, decision: weir.Decision{OK: true}}
 }

@@ -42,6 +42,21 @@ func TestEnter(t *testing.T) {
 	})
 }
 
+// TestNilContext: a function may be called with a context of nil if it never looks at it. A limit on it
+// leaves that so.
+func TestNilContext(t *testing.T) {
+	g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "getId", Limits: limits("1/10s")})
+	var none context.Context
+	e, err := g.Enter(none, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Exit(nil)
+	if _, err := g.Enter(none, "a"); !errors.Is(err, guard.ErrDenied) {
+		t.Errorf("the second: %v, want it denied", err)
+	}
+}
+
 // TestDefaultLimit: a point without limits has 100 in 60 seconds from its first call.
 func TestDefaultLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
