@@ -53,7 +53,7 @@ func (l *loader) load(mode packages.LoadMode, patterns ...string) ([]*packages.P
 		return nil, fmt.Errorf("-overlay: %w", err)
 	}
 	flags := append(l.command.only(loading), "-cover=false") // in GOFLAGS it has files read that are instrumented
-	if l.users != "" { // whether by flag or in GOFLAGS, before which go/packages puts its own
+	if l.users != "" {                                       // whether by flag or in GOFLAGS, before which go/packages puts its own
 		flags = append(flags, "-overlay="+l.users)
 	}
 	return packages.Load(&packages.Config{
