@@ -40,6 +40,8 @@ var house = map[string]place{
 
 	"memstore/internal/*": {floor: 0}, // data structures that know nothing of limits
 
+	"internal/line": {floor: 0}, // who waits behind whom
+
 	"": {floor: 1}, // package weir
 
 	"memstore":          {floor: 2},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/line"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -53,7 +54,7 @@ type Gate struct {
 	store   weir.Store
 	set     *policy.Set
 	c       Config
-	room    room
+	room    line.Room
 	waits   bool // a policy holds denied requests back
 	settles bool // a policy counts by the result
 	counts  bool // a policy counts what is denied
@@ -80,7 +81,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Gate, error) {
 		c.MaxWaiting = DefaultMaxWaiting
 	}
 	g := &Gate{store: store, set: set, c: c}
-	g.room.most = c.MaxWaiting
+	g.room.Most = c.MaxWaiting
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {
@@ -165,7 +166,7 @@ func (g *Gate) enter(p *Pass) {
 		}
 	}
 	if admitted && delay > 0 {
-		if _, err := pause(p.ctx, nil, delay); err != nil {
+		if err := line.Sleep(p.ctx, delay); err != nil {
 			p.outcome, p.err = FailedClosed, err
 		}
 	}

@@ -1,12 +1,11 @@
 package gate
 
 import (
-	"container/list"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/line"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -31,18 +30,18 @@ func (g *Gate) inTurn(p *Pass, asks []policy.Ask) (Outcome, error) {
 		p.since = time.Now()
 	}
 	start := p.since
-	var t *turn
-	defer func() { g.room.leave(t) }()
-	by := g.room.awaited(asks)
+	var t *line.Turn
+	defer func() { g.room.Leave(t) }()
+	by := g.awaited(asks)
 	if by != nil {
-		if t = g.room.enter(by.Key); t == nil {
+		if t = g.room.Enter(by.Key); t == nil {
 			return g.pass(p, asks, by)
 		}
 	}
 	for {
 		if t != nil {
 			until := start.Add(by.Policy.Config().OnDenied.Wait)
-			if came, err := pause(p.ctx, t.come, time.Until(until)); err != nil {
+			if came, err := t.Await(p.ctx, until); err != nil {
 				return FailedClosed, err
 			} else if !came {
 				return g.pass(p, asks, by)
@@ -61,13 +60,13 @@ func (g *Gate) inTurn(p *Pass, asks []policy.Ask) (Outcome, error) {
 		if left <= 0 || retry > left || retry <= 0 { // 0 does not say when
 			return Denied, err
 		}
-		if t == nil || t.key != by.Key {
-			g.room.leave(t)
-			if t = g.room.enter(by.Key); t == nil {
+		if t == nil || t.Key != by.Key {
+			g.room.Leave(t)
+			if t = g.room.Enter(by.Key); t == nil {
 				return Denied, err
 			}
 		}
-		if _, gone := pause(p.ctx, nil, retry); gone != nil {
+		if gone := line.Sleep(p.ctx, retry); gone != nil {
 			return FailedClosed, gone
 		}
 	}
@@ -90,98 +89,12 @@ func (g *Gate) pass(p *Pass, asks []policy.Ask, by *policy.Ask) (Outcome, error)
 	return outcome, err
 }
 
-// pause waits for turn, which never comes if it is nil, but no longer than d. It
-// reports whether turn came. An error is the cause of the end of ctx.
-func pause(ctx context.Context, turn <-chan struct{}, d time.Duration) (came bool, err error) {
-	select {
-	case <-turn:
-		return true, nil
-	default:
-	}
-	if d <= 0 {
-		return false, nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-turn:
-		return true, nil
-	case <-t.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-}
-
-// A room is the requests that wait, in a queue for each key.
-type room struct {
-	most int
-
-	mu     sync.Mutex
-	size   int
-	queues map[string]*list.List // of *turn
-}
-
-// A turn is the place of one request in a queue.
-type turn struct {
-	key   string
-	come  chan struct{} // closed when nobody is before it any more
-	place *list.Element
-}
-
 // awaited is the first of asks for whose key somebody waits, or nil.
-func (m *room) awaited(asks []policy.Ask) *policy.Ask {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.size == 0 {
-		return nil
-	}
+func (g *Gate) awaited(asks []policy.Ask) *policy.Ask {
 	for i := range asks {
-		if m.queues[asks[i].Key] != nil {
+		if g.room.Awaited(asks[i].Key) {
 			return &asks[i]
 		}
 	}
 	return nil
-}
-
-// enter is a place at the end of the queue of key, or nil if the room is full.
-func (m *room) enter(key string) *turn {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.size >= m.most {
-		return nil
-	}
-	if m.queues == nil {
-		m.queues = map[string]*list.List{}
-	}
-	q := m.queues[key]
-	if q == nil {
-		q = list.New()
-		m.queues[key] = q
-	}
-	m.size++
-	t := &turn{key: key, come: make(chan struct{})}
-	if t.place = q.PushBack(t); q.Len() == 1 {
-		close(t.come)
-	}
-	return t
-}
-
-// leave gives a place up, wherever it is, and calls the one behind it if it was first.
-func (m *room) leave(t *turn) {
-	if t == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.size--
-	q := m.queues[t.key]
-	first := q.Front() == t.place
-	q.Remove(t.place)
-	switch next := q.Front(); {
-	case next == nil:
-		delete(m.queues, t.key)
-	case first:
-		close(next.Value.(*turn).come)
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/internal/line"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -36,13 +37,13 @@ func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 
 // wait is admit, and fills e.
 func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
-	var place *turn
-	defer func() { t.room.leave(place) }()
+	var place *line.Turn
+	defer func() { t.room.Leave(place) }()
 	queue := func() bool {
-		place = t.room.enter(q.key)
+		place = t.room.Enter(q.key)
 		return place != nil
 	}
-	if t.room.awaited(q.key) && !queue() {
+	if t.room.Awaited(q.key) && !queue() {
 		return t.refuse(ctx, q, e)
 	}
 	for {
@@ -50,7 +51,7 @@ func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
 			return e.gone(err)
 		}
 		if place != nil {
-			if come, err := place.await(ctx, q.until); err != nil {
+			if come, err := place.Await(ctx, q.until); err != nil {
 				return e.gone(err)
 			} else if !come {
 				return t.refuse(ctx, q, e)
@@ -76,7 +77,7 @@ func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
 		if place == nil && !queue() {
 			return t.refuse(ctx, q, e)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := line.Sleep(ctx, pause); err != nil {
 			return e.gone(err)
 		}
 	}
@@ -97,7 +98,7 @@ func (t *Transport) delay(ctx context.Context, q *call, d weir.Decision, e *Even
 			d.RetryAfter = max(pause-max(0, time.Until(q.until)), time.Microsecond)
 			return e.denied(d)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := line.Sleep(ctx, pause); err != nil {
 			t.giveBack(ctx, taken)
 			return e.gone(err)
 		}

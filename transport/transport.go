@@ -6,13 +6,14 @@ import (
 	"net/http"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/line"
 )
 
 // A Transport is an http.RoundTripper that paces requests.
 type Transport struct {
 	c        Config
 	limiters []*weir.Limiter
-	room     room
+	room     line.Room
 	holds    holds
 }
 
@@ -24,7 +25,7 @@ func New(c Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{c: c}
-	t.room = room{most: c.MaxWaiting, queues: map[string]*list.List{}}
+	t.room.Most = c.MaxWaiting
 	t.holds = holds{most: c.MaxHeld, longest: c.MaxHold, byKey: map[string]*list.Element{}}
 	for _, l := range c.Limits {
 		lim, err := weir.New(c.Store, l, weir.Config{Prefix: c.Prefix})
