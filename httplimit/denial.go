@@ -22,38 +22,42 @@ const (
 	retryUndecided = time.Second
 )
 
+// Items appends to items what was decided about a request under the enforced policies of
+// its gate, and says who decided if it was not the store.
+func Items(items []Item, p *gate.Pass) ([]Item, weir.Degraded) {
+	switch p.Outcome() {
+	case gate.FailedOpen:
+		return items, weir.FailedOpen
+	case gate.FailedClosed:
+		return items, weir.FailedClosed
+	}
+	var degraded weir.Degraded
+	asks := p.Asks()
+	for i := range asks {
+		ds := p.Decisions(&asks[i])
+		for j, d := range ds {
+			if d.Degraded != "" && degraded != weir.FailedLocal {
+				degraded = d.Degraded
+			}
+			if d.Limit.IsZero() {
+				continue // let through undecided
+			}
+			name := asks[i].Policy.Name()
+			if len(ds) > 1 {
+				name += "/" + strconv.Itoa(j+1)
+			}
+			items = append(items, Item{name, d})
+		}
+	}
+	return items, degraded
+}
+
 // describe sets the fields about what was decided, and fills in.items.
 func (m *Middleware) describe(w http.ResponseWriter, in *inquiry) {
-	in.items = in.items[:0]
 	var degraded weir.Degraded
-	switch in.pass.Outcome() {
-	case gate.FailedOpen:
-		degraded = weir.FailedOpen
-	case gate.FailedClosed:
-		degraded = weir.FailedClosed
-	default:
-		asks := in.pass.Asks()
-		for i := range asks {
-			ds := in.pass.Decisions(&asks[i])
-			for j, d := range ds {
-				if d.Degraded != "" && degraded != weir.FailedLocal {
-					degraded = d.Degraded
-				}
-				if d.Limit.IsZero() {
-					continue // let through undecided
-				}
-				name := asks[i].Policy.Name()
-				if len(ds) > 1 {
-					name += "/" + strconv.Itoa(j+1)
-				}
-				in.items = append(in.items, Item{name, d})
-			}
-		}
-		in.text = m.c.Fields.set(w.Header(), in.items, in.text)
-	}
-	if degraded != "" && m.c.Fields != NoFields {
-		w.Header().Set(DegradedField, string(degraded))
-	}
+	in.items, degraded = Items(in.items[:0], &in.pass)
+	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
+	m.c.Fields.SetDegraded(w.Header(), degraded)
 }
 
 // deny answers a request that was denied, as the policy says that holds it back

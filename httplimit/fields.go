@@ -145,6 +145,13 @@ type Item struct {
 // sets none.
 func (f Fields) Set(h http.Header, items ...Item) { f.set(h, items, nil) }
 
+// SetDegraded sets DegradedField if it was not the store that decided.
+func (f Fields) SetDegraded(h http.Header, d weir.Degraded) {
+	if d != "" && f != NoFields {
+		h.Set(DegradedField, string(d))
+	}
+}
+
 // set is Set with a buffer to work in, which it returns.
 func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 	if f == 0 {
