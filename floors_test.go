@@ -61,6 +61,7 @@ var house = map[string]place{
 	"guard":        {floor: 4},
 	"guard/roster": {floor: 5}, // which functions a fleet limits, in Redis
 	"transport":    {floor: 4},
+	"rpclimit":     {floor: 4}, // what doors of remote procedure calls share
 
 	"contrib/rueidis":           {floor: 5, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {floor: 5, third: []string{"github.com/redis/go-redis/v9"}},

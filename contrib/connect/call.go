@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 
 	"connectrpc.com/connect"
 
 	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/rpclimit"
 )
 
 // A call is one call at a Server. It is used again.
@@ -76,15 +76,11 @@ func codeOf(err error) connect.Code {
 	return connect.CodeUnknown
 }
 
-// maxTold is the largest cost that a call can tell, as large as a limit.
-const maxTold = 1 << 40
-
 // cost is the number in the last line of a header, in the first of hs that has it.
 func cost(hs []http.Header, name string) (int64, bool) {
 	for _, h := range hs {
 		if lines := h.Values(name); len(lines) > 0 {
-			u, err := strconv.ParseUint(strings.Trim(lines[len(lines)-1], " \t"), 10, 64)
-			return int64(min(u, maxTold)), err == nil && u <= maxTold
+			return rpclimit.Cost(lines[len(lines)-1])
 		}
 	}
 	return 0, false
@@ -102,7 +98,7 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			return nil, err
 		}
-		items, degraded := items(&c.pass)
+		items, degraded := httplimit.Items(nil, &c.pass)
 		if c.pass.Holds() {
 			err = s.run(ctx, c, func(err error) []http.Header { return unaryTells(resp, err) }, func() (err error) {
 				resp, err = next(ctx, req)
@@ -140,7 +136,7 @@ func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 		if err != nil {
 			return err
 		}
-		items, degraded := items(&c.pass)
+		items, degraded := httplimit.Items(nil, &c.pass)
 		s.describe(conn.ResponseHeader(), items, degraded)
 		inner := conn
 		if s.messages != nil && conn.Spec().StreamType&connect.StreamTypeClient != 0 {

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/httplimit"
 )
 
 // A call is one call at a Server. It is used again.
@@ -27,7 +28,7 @@ func (s *Server) begin(ctx context.Context, method string, to caller) (*call, er
 	c := s.pool.Get().(*call)
 	c.attributes = attributes{ctx: ctx, method: method, client: &s.c.Client}
 	if s.calls.Enter(ctx, &c.attributes, &c.pass).Passes() {
-		if md := s.describe(items(&c.pass)); md != nil {
+		if md := metadataOf(s.describe(httplimit.Items(nil, &c.pass))); md != nil {
 			_ = to.SetHeader(md) // whoever sent the headers before wanted them as they were
 		}
 		return c, nil

@@ -2,7 +2,6 @@ package weirgrpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,10 +9,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/rpclimit"
 )
 
 // A ClientConfig tunes a Client. Its zero value paces nothing, and obeys servers.
@@ -49,138 +48,59 @@ type ClientConfig struct {
 }
 
 // DefaultMaxWait is the MaxWait of a ClientConfig that names none.
-const DefaultMaxWait = time.Minute
+const DefaultMaxWait = rpclimit.DefaultMaxWait
 
 // A Client paces calls where they go out, and obeys servers that say when to retry: with
 // a RetryInfo in the details of RESOURCE_EXHAUSTED or UNAVAILABLE, for at most a day. It
 // may serve many connections.
 type Client struct {
-	c     ClientConfig
-	holds holds
+	pacer *rpclimit.Pacer
 }
 
 // NewClient makes a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
-	switch {
-	case c.Limiter != nil && c.Limiter.Limit().Config().Algorithm == weir.Concurrency:
-		return nil, fmt.Errorf("weirgrpc: client: limiter: limit %s: %w: want a rate: nobody gives a slot back", c.Limiter.Limit(), weir.ErrInvalid)
-	case c.Retries < 0 || c.Retries > 10:
-		return nil, fmt.Errorf("weirgrpc: client: retries %d: %w: want 0 to 10", c.Retries, weir.ErrInvalid)
+	p, err := rpclimit.NewPacer(rpclimit.Pacing(c), rpclimit.Dialect{
+		Error:      func(e rpclimit.End) error { return errorOf(e) },
+		RetryAfter: RetryAfter,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("weirgrpc: client: %w", err)
 	}
-	switch c.OnStoreError {
-	case "":
-		c.OnStoreError = policy.Open
-	case policy.Open, policy.Closed:
-	default:
-		return nil, fmt.Errorf("weirgrpc: client: on store error %.60q: %w: want open or closed", c.OnStoreError, weir.ErrInvalid)
-	}
-	switch {
-	case c.MaxWait == 0:
-		c.MaxWait = DefaultMaxWait
-	case c.MaxWait < 0:
-		c.MaxWait = 0
-	}
-	if c.Key == nil {
-		c.Key = func(_ context.Context, target, _ string) string { return target }
-	}
-	return &Client{c: c}, nil
+	return &Client{p}, nil
 }
 
 // Unary paces unary calls. It is a grpc.UnaryClientInterceptor.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	o := c.outgoing(ctx, cc, method)
-	var denied error
-	for retries := c.c.Retries; ; retries-- {
-		if err := c.admit(ctx, o); err != nil {
-			if denied != nil && status.Code(err) == codes.ResourceExhausted {
-				return denied // what the server said tells more
-			}
-			return err
-		}
-		err := invoker(ctx, method, req, reply, cc, opts...)
-		if !c.heed(o, err) || retries == 0 {
-			return err
-		}
-		denied = err
-	}
+	return c.pacer.Unary(ctx, c.pacer.Call(ctx, cc.Target(), method), func() error {
+		return invoker(ctx, method, req, reply, cc, opts...)
+	})
 }
 
 // Stream paces the beginning of streaming calls. It is a grpc.StreamClientInterceptor.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	o := c.outgoing(ctx, cc, method)
-	if err := c.admit(ctx, o); err != nil {
+	call := c.pacer.Call(ctx, cc.Target(), method)
+	if err := c.pacer.Admit(ctx, call); err != nil {
 		return nil, err
 	}
 	cs, err := streamer(ctx, desc, cc, method, opts...)
 	if err != nil {
-		c.heed(o, err)
+		c.pacer.Heed(call, err)
 		return nil, err
 	}
-	return &clientStream{cs, c, o}, nil
+	return &clientStream{cs, c.pacer, call}, nil
 }
 
 // A clientStream hears how its call ends.
 type clientStream struct {
 	grpc.ClientStream
-	client *Client
-	o      outgoing
+	pacer *rpclimit.Pacer
+	call  rpclimit.Call
 }
 
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.client.heed(s.o, err)
+	s.pacer.Heed(s.call, err)
 	return err
-}
-
-// An outgoing call.
-type outgoing struct {
-	key   string // of the limiter
-	scope string // what a server's word holds for
-}
-
-func (c *Client) outgoing(ctx context.Context, cc *grpc.ClientConn, method string) outgoing {
-	target := cc.Target()
-	key := c.c.Key(ctx, target, method)
-	return outgoing{key, target + "\x00" + method + "\x00" + key}
-}
-
-// admit holds a call back until the server may be asked and the limiter admits it.
-func (c *Client) admit(ctx context.Context, o outgoing) error {
-	until := time.Now().Add(c.c.MaxWait)
-	if end, ok := ctx.Deadline(); ok && end.Before(until) {
-		until = end
-	}
-	if err := c.holds.wait(ctx, o.scope, until); err != nil {
-		return err
-	}
-	if c.c.Limiter == nil || o.key == "" {
-		return nil
-	}
-	d, err := c.c.Limiter.Wait(ctx, o.key, 1, max(0, time.Until(until)))
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return status.FromContextError(ctx.Err()).Err()
-	case errors.Is(err, weir.ErrInvalid): // no fault of the store's, and no way past the limit
-		return status.Errorf(codes.InvalidArgument, "call not sent: its limit cannot be asked: %v", err)
-	case err != nil && c.c.OnStoreError == policy.Closed:
-		return status.Errorf(codes.Unavailable, "call not sent: its limit could not be decided: %v", err)
-	case err != nil:
-		return nil
-	case !d.OK:
-		return unsent("the limit "+d.Limit.String(), d.RetryAfter)
-	}
-	// A server may have spoken while this one waited. Its token has come by then, and
-	// is not given back: to be late is to have used one's turn.
-	return c.holds.wait(ctx, o.scope, until)
-}
-
-// heed notes what a server said about retrying, and reports whether it did.
-func (c *Client) heed(o outgoing, err error) bool {
-	d, ok := RetryAfter(err)
-	if ok {
-		c.holds.set(o.scope, d)
-	}
-	return ok
 }
 
 // RetryAfter is when a call that ended with err may be repeated, if err is of code
@@ -201,13 +121,4 @@ func RetryAfter(err error) (time.Duration, bool) {
 		}
 	}
 	return 0, false
-}
-
-// unsent is the end of a call that would have had to wait for too long.
-func unsent(why string, retry time.Duration) error {
-	text := fmt.Sprintf("call not sent: held back by %s: %s", why, again(retry))
-	if retry == weir.Never {
-		return status.Error(codes.ResourceExhausted, text)
-	}
-	return statusOf(codes.ResourceExhausted, text, &errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
 }

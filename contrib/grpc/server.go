@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/gate"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/rpclimit"
 )
 
 // A Config tunes a Server. Its zero value trusts no proxy and sends the current draft's
@@ -67,68 +68,21 @@ type Server struct {
 // New makes a Server that asks store about the policies of set. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
-	switch {
-	case store == nil:
-		return nil, fmt.Errorf("weirgrpc: store: %w: want a store, got nil", weir.ErrInvalid)
-	case set == nil:
-		return nil, fmt.Errorf("weirgrpc: policies: %w: want a set, got nil", weir.ErrInvalid)
+	calls, messages, err := rpclimit.Gates(store, set, c.Messages, gate.Config{
+		Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Observe: c.Observe,
+	})
+	if err == nil { // what httplimit has of c, it checks
+		_, err = httplimit.New(store, &policy.Set{}, httplimit.Config{Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter})
 	}
-	// What httplimit has of it, it checks.
-	if _, err := httplimit.New(store, &policy.Set{}, httplimit.Config{Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter}); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("weirgrpc: %w", err)
 	}
-	s := &Server{c: c}
+	s := &Server{c: c, calls: calls, messages: messages}
 	s.pool.New = func() any { return new(call) }
 	for _, p := range set.Policies() {
-		switch pc := p.Config(); {
-		case pc.Mode == policy.Off:
-		case pc.Settle.JSON != "":
-			return nil, fmt.Errorf("weirgrpc: policy %s: cost.json %.60q: %w: want cost.header, which is metadata here: a message is no JSON", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
-		case pc.Settle.Header != "":
+		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.Header != "" {
 			s.costs = append(s.costs, strings.ToLower(pc.Settle.Header))
 		}
 	}
-	gc := gate.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Observe: c.Observe}
-	var err error
-	if s.calls, err = gate.New(store, set, gc); err != nil {
-		return nil, fmt.Errorf("weirgrpc: %w", err)
-	}
-	if c.Messages == nil {
-		return s, nil
-	}
-	for _, p := range c.Messages.Policies() {
-		if err := forMessages(p); err != nil {
-			return nil, err
-		}
-	}
-	gc.Blind = true
-	if s.messages, err = gate.New(store, c.Messages, gc); err != nil {
-		return nil, fmt.Errorf("weirgrpc: messages: %w", err)
-	}
 	return s, nil
-}
-
-// forMessages refuses a policy that waits for an end, which a message has not.
-func forMessages(p *policy.Policy) error {
-	c := p.Config()
-	field, value := "", ""
-	switch {
-	case c.Mode == policy.Off:
-	case c.Count == policy.CountFailures || c.Count == policy.CountSuccesses:
-		field, value = "count", string(c.Count)
-	case c.Settle.Header != "":
-		field, value = "cost.header", c.Settle.Header
-	case c.Settle.JSON != "":
-		field, value = "cost.json", c.Settle.JSON
-	default:
-		for i, l := range c.Limits {
-			if l.Config().Algorithm == weir.Concurrency {
-				field, value = fmt.Sprintf("limits[%d]", i), l.String()
-			}
-		}
-	}
-	if field == "" {
-		return nil
-	}
-	return fmt.Errorf("weirgrpc: messages: policy %s: %s %.60q: %w: want what is known when a message comes: it has no outcome, and runs for no time", p.Name(), field, value, weir.ErrInvalid)
 }

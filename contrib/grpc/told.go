@@ -3,7 +3,6 @@ package weirgrpc
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -11,10 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/rpclimit"
 )
-
-// maxTold is the largest cost that a call can tell, as large as a limit.
-const maxTold = 1 << 40
 
 // told is the metadata of a call in which policies look for its cost. Its methods work
 // on a nil told too, which keeps nothing.
@@ -68,8 +65,7 @@ func (t *told) tells(s policy.Settle) (int64, bool) {
 	if !ok {
 		text = t.headers[name]
 	}
-	u, err := strconv.ParseUint(strings.Trim(text, " \t"), 10, 64)
-	return int64(min(u, maxTold)), err == nil && u <= maxTold
+	return rpclimit.Cost(text)
 }
 
 // watched notes the metadata that a handler sets through its context.

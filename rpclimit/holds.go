@@ -1,11 +1,11 @@
-package weirgrpc
+package rpclimit
 
 import (
 	"context"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/status"
+	"github.com/floodweir/weir/internal/line"
 )
 
 const (
@@ -71,8 +71,9 @@ func (h *holds) left(scope string) time.Duration {
 	return left
 }
 
-// wait waits until scope may be asked. It fails at once if that is after until.
-func (h *holds) wait(ctx context.Context, scope string, until time.Time) error {
+// wait waits until scope may be asked. It returns how the call ends, at once, if that is
+// after until; nil if it does not.
+func (h *holds) wait(ctx context.Context, scope string, until time.Time) *End {
 	for {
 		left := h.left(scope)
 		switch {
@@ -80,13 +81,9 @@ func (h *holds) wait(ctx context.Context, scope string, until time.Time) error {
 			return nil
 		case time.Now().Add(left).After(until):
 			return unsent("the server", left)
-		}
-		t := time.NewTimer(left)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return status.FromContextError(ctx.Err()).Err()
+		case line.Sleep(ctx, left) != nil:
+			e := gone(ctx)
+			return &e
 		}
 	}
 }
