@@ -18,7 +18,8 @@ REDIS     ?= 300000
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
 
 # Where things run side by side: what the race detector is worth its time for.
-racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/echo/... contrib/fiber/... contrib/gin/... contrib/grpc/... cmd/weir/internal/...
+racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
+	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper),$(wildcard cmd/weir/internal/*))
 
 # What only the tests of e2e reach.
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -143,24 +144,24 @@ func TestWait(t *testing.T) {
 		r := registry(t, guard.Config{})
 		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/s"), Wait: 2500 * time.Millisecond})
 		start := time.Now()
-		line := func(n int) (order string) {
-			done := make(chan string, n)
+		// line is when each of n calls passes that come one after the other at one instant.
+		line := func(n int) string {
+			calls := make([]string, n)
+			var all sync.WaitGroup
 			for i := range n {
-				go func() {
+				all.Go(func() {
 					e, err := g.Enter(context.Background(), "")
 					if err != nil {
-						done <- fmt.Sprintf("-%d", i)
+						calls[i] = fmt.Sprintf(" -%d", i)
 						return
 					}
 					e.Exit(nil)
-					done <- fmt.Sprintf("%d@%v", i, time.Since(start))
-				}()
+					calls[i] = fmt.Sprintf(" %d@%v", i, time.Since(start))
+				})
 				synctest.Wait()
 			}
-			for range n {
-				order += " " + <-done
-			}
-			return order
+			all.Wait()
+			return strings.Join(calls, "")
 		}
 		if got, want := line(5), " 0@0s 1@1s 2@2s -3 -4"; got != want {
 			t.Errorf("calls pass %s, want %s", got, want)
@@ -169,7 +170,7 @@ func TestWait(t *testing.T) {
 		configure(t, r, guard.Config{MaxWaiting: 1, Functions: functions(
 			rule(t, policy.Config{Name: "f", Limits: limits("1/s"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}))})
 		start = time.Now()
-		if got, want := line(3), " 0@0s -2 1@1s"; got != want {
+		if got, want := line(3), " 0@0s 1@1s -2"; got != want {
 			t.Errorf("calls pass %s, want %s", got, want)
 		}
 		time.Sleep(time.Minute)
