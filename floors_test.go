@@ -105,6 +105,7 @@ var house = map[string]place{
 	// Never tagged and never imported by what stands below.
 	"benchmarks": {floor: 10},
 	"examples/*": {floor: 10, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
+	"edge/nginx": {floor: 0}, // the Lua of the edge, embedded
 	"e2e/*":      {floor: 10, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9"}},
 
 	// Programs for building and testing; they stand beside the house.

@@ -1,0 +1,259 @@
+// Package nginxtest runs real nginx servers for tests, with the Lua of edge/nginx, on
+// free ports of the loopback interface, ended with the test.
+package nginxtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A Config describes a server. HTTP is what stands in its http block; DIR in it is the
+// server's own directory, ADDR and ADDR2 … ADDR9 are free addresses to listen at.
+type Config struct {
+	HTTP    string
+	Workers int    // 1 if zero
+	Main    string // directives outside of the http block
+}
+
+// A Server is a running nginx.
+type Server struct {
+	Addr string // ADDR
+	Dir  string // with error.log
+
+	addrs []string
+	conf  string
+	cmd   *exec.Cmd
+	done  chan struct{}
+}
+
+const modules = "/usr/lib/nginx/modules/"
+
+// Main loads the Lua module.
+const Main = `
+load_module ` + modules + `ndk_http_module.so;
+load_module ` + modules + `ngx_http_lua_module.so;
+`
+
+const frame = `
+daemon off;
+worker_processes WORKERS;
+pid DIR/pid;
+error_log DIR/error.log info;
+USERMAIN
+worker_rlimit_nofile 8192;
+events { worker_connections 2048; }
+http {
+  access_log off;
+  client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
+  uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+  keepalive_requests 1000000;
+  HTTP
+}
+`
+
+// Start runs an nginx and waits until it accepts connections at ADDR. Without Main in
+// the configuration, that of this package loads the Lua module.
+func Start(t testing.TB, c Config) *Server {
+	t.Helper()
+	s := &Server{Dir: t.TempDir(), done: make(chan struct{})}
+	for range 9 {
+		s.addrs = append(s.addrs, freeAddr(t))
+	}
+	s.Addr = s.addrs[0]
+	s.conf = filepath.Join(s.Dir, "nginx.conf")
+	s.write(t, c)
+	if out, err := s.command("-t").CombinedOutput(); err != nil {
+		t.Fatalf("nginx -t (Debian: apt-get install nginx-light libnginx-mod-http-lua lua-resty-core lua-nginx-redis lua-cjson): %v\n%s", err, out)
+	}
+	s.cmd = s.command()
+	s.cmd.Stderr = io.Discard
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.done)
+		s.cmd.Wait()
+	}()
+	t.Cleanup(s.Stop)
+	s.await(t)
+	return s
+}
+
+func (s *Server) command(args ...string) *exec.Cmd {
+	return exec.Command("nginx", append([]string{"-p", s.Dir, "-e", filepath.Join(s.Dir, "error.log"), "-c", s.conf}, args...)...)
+}
+
+func (s *Server) write(t testing.TB, c Config) {
+	t.Helper()
+	if c.Main == "" {
+		c.Main = Main
+	}
+	user := ""
+	if os.Getuid() == 0 { // whose files workers of another user could not read
+		user = "user root;\n"
+	}
+	pairs := []string{"USER", user, "WORKERS", strconv.Itoa(max(1, c.Workers)), "MAIN", c.Main, "HTTP", c.HTTP}
+	text := strings.NewReplacer(pairs...).Replace(frame)
+	pairs = []string{"DIR", s.Dir}
+	for i := len(s.addrs) - 1; i > 0; i-- {
+		pairs = append(pairs, fmt.Sprintf("ADDR%d", i+1), s.addrs[i])
+	}
+	text = strings.NewReplacer(append(pairs, "ADDR", s.Addr)...).Replace(text)
+	if err := os.WriteFile(s.conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Address is ADDR2 … ADDR9.
+func (s *Server) Address(n int) string { return s.addrs[n-1] }
+
+// Reload gives the server another configuration, of the same addresses, and has its
+// workers replaced. It returns when a new worker has said so in the log.
+func (s *Server) Reload(t testing.TB, c Config) {
+	t.Helper()
+	before := strings.Count(s.Log(), "reconfiguring")
+	s.write(t, c)
+	if out, err := s.command("-t").CombinedOutput(); err != nil {
+		t.Fatalf("nginx -t: %v\n%s", err, out)
+	}
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	s.until(t, func() bool {
+		at := strings.LastIndex(s.Log(), "reconfiguring")
+		return strings.Count(s.Log(), "reconfiguring") > before && strings.Contains(s.Log()[at:], "gracefully shutting down")
+	})
+}
+
+// Log is what the server has logged.
+func (s *Server) Log() string {
+	text, _ := os.ReadFile(filepath.Join(s.Dir, "error.log"))
+	return string(text)
+}
+
+// PID is that of the master.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Stop ends the server and its workers. Stopping again does nothing.
+func (s *Server) Stop() {
+	select {
+	case <-s.done:
+		return
+	default:
+	}
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+	case <-time.After(10 * time.Second):
+		s.cmd.Process.Kill()
+		<-s.done
+	}
+}
+
+func (s *Server) await(t testing.TB) {
+	t.Helper()
+	s.until(t, func() bool {
+		c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// until waits for up to ten seconds until ok holds.
+func (s *Server) until(t testing.TB, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-s.done:
+			t.Fatalf("nginx ended; its log:\n%s", s.Log())
+		case <-deadline.C:
+			t.Fatalf("nginx is not ready after 10s; its log:\n%s", s.Log())
+		}
+	}
+}
+
+// freeAddr is an address of the loopback interface that was free a moment ago, outside
+// of the ports that connections are made from.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Edge is the directory of the Lua files, from a test's directory up.
+func Edge(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		edge := filepath.Join(dir, "edge", "nginx")
+		if _, err := os.Stat(edge); err == nil {
+			return edge
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no directory above has edge/nginx")
+		}
+		dir = up
+	}
+}
+
+// Path is the directive by which Lua finds the files of edge/nginx.
+func Path(t testing.TB) string {
+	t.Helper()
+	return `lua_package_path "` + Edge(t) + `/?.lua;;";`
+}
+
+// Lua runs Lua code in a content phase of one server that a test shares, and returns
+// what it says; the body of the request is stdin, which the code reads with
+// ngx.req.get_body_data. The test fails if the code does.
+func Lua(t testing.TB, code, stdin string) string {
+	t.Helper()
+	s := Start(t, Config{HTTP: Path(t) + `
+  server { listen ADDR; location / {
+    client_max_body_size 64m; client_body_buffer_size 64m;
+    content_by_lua_file DIR/code.lua;
+  } }`})
+	return s.Run(t, code, stdin)
+}
+
+// Run is Lua on a server that has a location / with content_by_lua_file DIR/code.lua.
+func (s *Server) Run(t testing.TB, code, stdin string) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.Dir, "code.lua"), []byte("ngx.req.read_body()\n"+code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post("http://"+s.Addr+"/", "text/plain", strings.NewReader(stdin))
+	if err != nil {
+		t.Fatal(errors.Join(err, errors.New(s.Log())))
+	}
+	defer res.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(res.Body); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v; the log of nginx:\n%s", res.StatusCode, err, s.Log())
+	}
+	return b.String()
+}
