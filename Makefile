@@ -42,7 +42,10 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 
 .PHONY: need
 need: ## install the servers and tools that the tests run, or say what is missing
-	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light wrk:wrk chromium:chromium caddy:caddy
+	@tools/need.sh git:git curl:curl gcc:gcc,libc6-dev redis-server:redis-server redis-cli:redis-tools nginx:nginx-light \
+		/usr/lib/nginx/modules/ngx_http_lua_module.so:libnginx-mod-http-lua /usr/share/lua/5.1/resty/core.lua:lua-resty-core \
+		/usr/share/lua/5.1/nginx/redis.lua:lua-nginx-redis /usr/share/lua/5.1/cjson/util.lua:lua-cjson \
+		wrk:wrk chromium:chromium caddy:caddy
 
 .PHONY: check
 check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself

@@ -1,11 +1,14 @@
 #!/bin/sh
-# need.sh COMMAND:PACKAGE… installs the Debian packages of the commands that are
-# missing, or says which they are. The services that come with them stay off: the
+# need.sh COMMAND:PACKAGE… installs the Debian packages of the commands, or of the
+# files (/FILE:PACKAGE), that are missing, or says which they are. The services that come with them stay off: the
 # tests start their own.
 set -eu
 missing=
 for need; do
-	command -v "${need%%:*}" >/dev/null 2>&1 || missing="$missing $(echo "${need#*:}" | tr , ' ')"
+	case $need in
+	/*) test -e "${need%%:*}" ;;
+	*) command -v "${need%%:*}" >/dev/null 2>&1 ;;
+	esac || missing="$missing $(echo "${need#*:}" | tr , ' ')"
 done
 [ -n "$missing" ] || exit 0
 
