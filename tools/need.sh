@@ -1,7 +1,7 @@
 #!/bin/sh
 # need.sh COMMAND:PACKAGE… installs the Debian packages of the commands, or of the
-# files (/FILE:PACKAGE), that are missing, or says which they are. The services that come with them stay off: the
-# tests start their own.
+# files (/FILE:PACKAGE), that are missing, or says which they are. The services that
+# come with them stay off: the tests start their own.
 set -eu
 missing=
 for need; do
