@@ -14,28 +14,34 @@ type Plan struct {
 	Prefix   string   `json:"prefix"`            // of every key in Redis: weir:1:
 	Rules    []Rule   `json:"rules"`             // the limits, each once; others name them by their place, from 1
 	Policies []Policy `json:"policies"`          // in the order of the file; without those that are off
+
+	Calendars []Calendar `json:"calendars,omitempty"` // each once; rules name them by their place, from 1
 }
 
 // A Rule is a limit as the script and the response fields take it.
 type Rule struct {
-	Limit     string    `json:"limit"`              // weir.Limit.String
-	Suffix    string    `json:"suffix"`             // what the name of a state ends in: PREFIX{KEY}:SUFFIX
-	Algorithm string    `json:"algorithm"`          // as the script names it: token_bucket, primed/token_bucket
-	Params    []int64   `json:"params"`             // the rule's numbers and, last, its horizon; of a calendar, without the window
-	Capacity  int64     `json:"capacity"`           // weir.Limit.Capacity: the quota of the response fields
-	Window    int64     `json:"window,omitempty"`   // of the response fields, in seconds; 0: is not said
-	Lease     int64     `json:"lease,omitempty"`    // of a concurrency limit, µs: the ttl of a slot; 0: no concurrency limit
-	Calendar  *Calendar `json:"calendar,omitempty"` // where the window of a fixed_window depends on the date
+	Limit     string  `json:"limit"`              // weir.Limit.String
+	Suffix    string  `json:"suffix"`             // what the name of a state ends in: PREFIX{KEY}:SUFFIX
+	Algorithm string  `json:"algorithm"`          // as the script names it: token_bucket, primed/token_bucket
+	Params    []int64 `json:"params"`             // the rule's numbers and, last, its horizon; of a calendar, with 0 for the bounds of its windows
+	Capacity  int64   `json:"capacity"`           // weir.Limit.Capacity: the quota of the response fields
+	Window    int64   `json:"window,omitempty"`   // of the response fields, in seconds; 0: is not said
+	Lease     int64   `json:"lease,omitempty"`    // of a concurrency limit, µs: the ttl of a slot; 0: no concurrency limit
+	Calendar  int     `json:"calendar,omitempty"` // of Calendars, where the windows depend on the date
 }
 
 // A Calendar gives the windows of a time zone. Bounds are the instants at which a
 // window ends and the next begins, in seconds since the epoch, ascending, from before
-// the plan was made on. Beyond the last one nothing is decided, and the policy's
-// on_store_error has its say.
+// the plan was made on.
+//
+// Params want five of them in µs, from the place At on (counted from 1): the start of
+// the window before now's, of now's, of the two after it, and the end of the last. Where
+// there are not five such, nothing is decided, and the policy's on_store_error has its
+// say.
 type Calendar struct {
+	Of     string  `json:"of"` // such as "day Europe/Berlin", for those who read it
 	Bounds []int64 `json:"bounds"`
-	Start  int     `json:"start"` // where the start of the window in µs stands in Params, from 1
-	End    int     `json:"end"`   // and its end
+	At     int     `json:"at"`
 }
 
 // A Policy is policy.Policy.
@@ -125,15 +131,32 @@ type Fit struct {
 }
 
 // An Expression is CEL as edge/nginx evaluates it: a tree of calls whose leaves are
-// constants and what a request has. Op is one of
+// constants and what a request has, with the values and errors that package expr gives
+// them: texts that are too long, headers that stand there twice with different values.
+// Op is one of
 //
-//	"const"                       Value: a text, a number, a boolean or a list of texts
+//	"const"                       Value: a text, a whole number of at most 2^53 - 1
+//	                              (either sign), a boolean or a list of texts
 //	"method" "host" "path" "ip"   of the request
-//	"header" "query" "cookie"     Name
-//	"list"                        Args
+//	"header" "query" "cookie"     its value under Name
+//	"hasHeader" "hasQuery"        whether there is a value under Name
+//	"hasCookie"
+//	"list"                        Args: texts, or whole numbers; only behind "in"
+//	"in"                          Args[0] in Args[1], a "list" or a "const" that is one
 //	"&&" "||" "!" "?:"            as in CEL, errors and short cuts included
-//	"==" "!=" "<" "<=" ">" ">=" "+" "in" "startsWith" "endsWith" "contains"
-//	"size" "int" "lowerAscii" "cidr"
+//	"==" "!="                     of two texts, numbers or booleans
+//	"<" "<=" ">" ">="             of two texts, by bytes, or of two numbers
+//	"+"                           of two texts, or of two numbers
+//	"-" "*" "/" "%" "neg"         of numbers; 64 bits, and an error beyond them; quotients
+//	                              are cut towards 0, and 0 divides nothing
+//	"startsWith" "endsWith"       of Args[0], by Args[1]
+//	"contains"
+//	"size"                        of a text, in characters of UTF-8
+//	"int"                         of a text, as strconv.ParseInt reads it
+//	"lowerAscii" "upperAscii"     of a text
+//	"cidr"                        whether Value, such as 10.0.0.0/8, contains the address
+//	                              whose text is Args[0]; what is no address is an error,
+//	                              and so is one with a zone or an IPv4 address in IPv6
 //
 // What CEL has beyond that cannot be compiled, and says so.
 type Expression struct {
