@@ -1,0 +1,175 @@
+package edge_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+const counterExample = "../../examples/nginx/"
+
+// startCounters runs the counters of the example on four workers.
+func startCounters(t *testing.T, redis *redistest.Server) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := filepath.Glob(counterExample + "*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of the example: %v, %v", files, err)
+	}
+	_, port, _ := strings.Cut(redis.Addr, ":")
+	for _, f := range append(files, counterExample+"counters.conf") {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := strings.NewReplacer(`"127.0.0.1", 6379`, `"127.0.0.1", `+port, "127.0.0.1:8088", "ADDR", "/etc/nginx/counters", dir).Replace(string(text))
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(f)), []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf, err := os.ReadFile(filepath.Join(dir, "counters.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: string(conf)}).Addr
+}
+
+// passed are the replies of requests that a counter let through, and refused the others,
+// by what they say.
+func passed(t *testing.T, all []reply) (through int, refused map[string]int) {
+	t.Helper()
+	refused = map[string]int{}
+	for i, r := range all {
+		switch {
+		case r.err != nil:
+			t.Fatalf("request %d: %v", i, r.err)
+		case strings.HasPrefix(r.body, "requests so far: "), r.body == "through\n":
+			through++
+		default:
+			refused[fmt.Sprintf("%d %s", r.status, strings.TrimSpace(r.body))]++
+		}
+	}
+	return through, refused
+}
+
+// inTurn are the replies to n requests, one after the other.
+func inTurn(c *caller, n int, url string) []reply {
+	all := make([]reply, n)
+	for i := range all {
+		all[i] = c.get(url)
+	}
+	return all
+}
+
+var commandCalls = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
+
+// commands are those that Redis was sent since its statistics were reset, in which those
+// of scripts are left out.
+func commands(t *testing.T, redis *redistest.Server, scripts ...string) (n int) {
+	t.Helper()
+	for _, m := range commandCalls.FindAllStringSubmatch(redis.Do(t, "INFO", "commandstats").(string), -1) {
+		calls, _ := strconv.Atoi(m[2])
+		switch m[1] {
+		case "info", "ping", "config", "config|resetstat", "script", "script|flush", "script|load":
+			continue
+		case "evalsha", "eval":
+		default:
+			if len(scripts) > 0 {
+				continue
+			}
+		}
+		n += calls
+	}
+	return n
+}
+
+const tooMany = `200 {"resp_code":-1,"resp_msg":"too many requests"}`
+
+// TestCounterFirst: INCR never answers nil, so the key has no end: whoever has made ten
+// requests is locked out for ever. What it says to them has status 200, and if Redis
+// takes no writes everybody passes.
+func TestCounterFirst(t *testing.T) {
+	redis := redistest.Start(t)
+	base := startCounters(t, redis)
+	c := callFrom(t, "127.0.0.7")
+	n, refused := passed(t, inTurn(c, 15, base+"/first"))
+	if n != 10 || refused[tooMany] != 5 {
+		t.Errorf("of 15 requests %d pass, %v, want 10", n, refused)
+	}
+	if sent := commands(t, redis); sent != 25 {
+		t.Errorf("15 requests are %d commands, want 2 for one that passes and 1 for another", sent)
+	}
+	if ttl := redis.Do(t, "TTL", "count_rate_limit:ip:127.0.0.7"); ttl != int64(-1) {
+		t.Errorf("TTL = %v, want -1, never", ttl)
+	}
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	n, refused = passed(t, inTurn(callFrom(t, "127.0.0.8"), 30, base+"/first"))
+	if n != 30 {
+		t.Errorf("of 30 requests %d pass while Redis takes no writes, %v, want all", n, refused)
+	}
+	t.Logf("first: of 15 requests 10 pass, and none ever after (TTL -1); 25 commands; of 30 requests %d pass while Redis is full; refused as %v", n, tooMany)
+}
+
+// TestCounterMended: between a look and a count others look too.
+func TestCounterMended(t *testing.T) {
+	redis := redistest.Start(t)
+	base := startCounters(t, redis)
+	n, refused := passed(t, inTurn(callFrom(t, "127.0.0.7"), 15, base+"/mended"))
+	if n != 10 || refused[tooMany] != 5 {
+		t.Errorf("of 15 requests in turn %d pass, %v, want 10", n, refused)
+	}
+	if sent := commands(t, redis); sent != 3+9*2+5 {
+		t.Errorf("15 requests are %d commands, want 3 for the first, 2 for those that pass, 1 for others", sent)
+	}
+	most := 0
+	for round := range 20 {
+		c := callFrom(t, fmt.Sprintf("127.0.1.%d", round+1))
+		n, _ := passed(t, c.atOnce(64, base, "/mended", "/"))
+		most = max(most, n)
+	}
+	if most <= 10 {
+		t.Errorf("of 64 requests at once at most %d pass in 20 rounds, want more than 10", most)
+	}
+	t.Logf("mended: of 64 requests at once up to %d pass, of 10", most)
+}
+
+// TestCounterScript: the name of the script is right for as long as nobody forgets it.
+func TestCounterScript(t *testing.T) {
+	redis := redistest.Start(t)
+	base := startCounters(t, redis)
+	text, err := os.ReadFile(counterExample + "counter.redis.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As by redis-cli script load "$(cat counter.redis.lua)".
+	sha := redis.Do(t, "SCRIPT", "LOAD", strings.TrimRight(string(text), "\n"))
+	lua, err := os.ReadFile(counterExample + "counter_sha.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(lua), fmt.Sprintf("%q", sha)) {
+		t.Fatalf("counter_sha.lua does not name the script, %s", sha)
+	}
+	c := callFrom(t, "127.0.0.7")
+	n, refused := passed(t, c.atOnce(64, base, "/script", "/"))
+	if n != 10 || refused[tooMany] != 54 {
+		t.Errorf("of 64 requests at once %d pass, %v, want 10", n, refused)
+	}
+	if sent := commands(t, redis, "counter"); sent != 64 {
+		t.Errorf("64 requests are %d commands, want 1 each", sent)
+	}
+	redis.Do(t, "SCRIPT", "FLUSH")
+	n, refused = passed(t, inTurn(callFrom(t, "127.0.0.8"), 20, base+"/script"))
+	lost := `200 {"resp_code":-1,"resp_msg":"NOSCRIPT No matching script. Please use EVAL."}`
+	if n != 0 || refused[lost] != 20 {
+		t.Errorf("after SCRIPT FLUSH %d of 20 pass, %v, want none, and %s", n, refused, lost)
+	}
+	t.Logf("script: after SCRIPT FLUSH %d of 20 pass, the others get %s", n, lost)
+}
