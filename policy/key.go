@@ -167,11 +167,14 @@ func appendAddr(b []byte, a netip.Addr, v6 int) []byte {
 	return p.AppendTo(b)
 }
 
+// standardMethods are the methods that HTTP defines.
+const standardMethods = "GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE"
+
 // method is the method of a key. Methods that nobody listed are one, or each that a
 // client makes up would be a bucket.
 func (p *Policy) method(m string) string {
 	m = strings.ToUpper(m)
-	switch m {
+	switch m { // those of standardMethods
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE":
 		return m
 	}

@@ -15,6 +15,10 @@ type Path struct {
 	rest     bool     // anything may follow
 }
 
+// Segments are what r compares with the segments of a path, "" with any one, and
+// whether anything may follow. The caller does not change them.
+func (r *Path) Segments() (segments []string, rest bool) { return r.segments, r.rest }
+
 // ParsePath reads a pattern, or says what was expected instead.
 func ParsePath(pattern string) (Path, string) {
 	r := Path{Pattern: pattern}
