@@ -94,7 +94,7 @@ func compile(text string, k kind) (*program, error) {
 		line, column := start(text)
 		return nil, fault(line, column, "%s", printable(err.Error()))
 	}
-	return &program{text: text, run: run, names: c.names}, nil
+	return &program{text: text, run: run, checked: checked, names: c.names}, nil
 }
 
 // fold computes what does not depend on the request, and refuses an expression that

@@ -59,9 +59,10 @@ type kind struct {
 
 // A program is a compiled text.
 type program struct {
-	text  string
-	run   cel.Program
-	names map[string]string // see vars
+	text    string
+	run     cel.Program
+	checked *cel.Ast          // what run runs
+	names   map[string]string // see vars
 }
 
 // String is the text.
