@@ -59,7 +59,7 @@ func appendPolicies(b []byte, items []Item) []byte {
 		if it.Decision.Limit.Config().Algorithm == weir.Concurrency {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
-		if w := window(it.Decision.Limit); w > 0 {
+		if w := Window(it.Decision.Limit); w > 0 {
 			b = append(b, ";w="...)
 			b = appendUint(b, w)
 		}
@@ -92,7 +92,7 @@ func appendLimits(b []byte, items []Item, denied bool) []byte {
 // required there, so limits without one are left out. With more, it goes on a list.
 func appendWindows(b []byte, items []Item, more bool) []byte {
 	for _, it := range items {
-		w := window(it.Decision.Limit)
+		w := Window(it.Decision.Limit)
 		if w == 0 {
 			continue
 		}
@@ -147,9 +147,9 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
-// window is the number of whole seconds in which the capacity of a limit comes, or 0
-// if there is no such number.
-func window(l weir.Limit) int64 {
+// Window is the window that the fields say of a limit: the number of whole seconds in
+// which its capacity comes, or 0 if there is no such number.
+func Window(l weir.Limit) int64 {
 	c := l.Config()
 	switch {
 	case c.Calendar == weir.Day && c.Zone == time.UTC:

@@ -15,7 +15,7 @@ import (
 type known struct {
 	name   string // of the algorithm, for the script
 	packed string // params and horizon; of a calendar, made anew for each call
-	text   string // the limit, encoded for names
+	text   string // weir.Limit.State, encoded for names
 	rule   algo.Rule
 	slots  bool // a concurrency limit: its state remembers reservations itself
 	dated  bool // a calendar's: the params depend on the time
@@ -45,7 +45,7 @@ func (r *rules) of(l weir.Limit) *known {
 	rule := l.Rule()
 	k = &known{
 		name:  ruleName(rule),
-		text:  encode(text, false),
+		text:  encode(l.State(), false),
 		rule:  rule,
 		slots: rule.Name() == "concurrency",
 		dated: l.Config().Calendar != "",

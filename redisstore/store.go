@@ -44,7 +44,7 @@ func New(conn Conn, c Config) (*Store, error) {
 		conn:    conn,
 		config:  c,
 		cluster: cluster,
-		prefix:  c.Prefix + ":" + version + ":",
+		prefix:  KeyPrefix(c.Prefix),
 		slack:   int64((c.Skew + time.Millisecond - 1) / time.Millisecond),
 	}, nil
 }

@@ -209,6 +209,9 @@ func (c *call) more(r *weir.Request, k *known, hold int) int {
 				continue
 			}
 			old := c.store.rules.of(from)
+			if old.text == k.text {
+				continue // it is the same state
+			}
 			oldName, _ := c.store.stateName(r.Key, old.text)
 			oldKey, oldHold := c.key(oldName, true)
 			for _, v := range [...]int64{int64(oldKey), int64(c.rule(old)), int64(oldHold), from.Capacity()} {

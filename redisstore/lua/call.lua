@@ -50,9 +50,11 @@ end
 -- open gives the state at KEYS[key] under the rule at ARGV[rule], at the instant
 -- of this call; or nil and a problem.
 local function open(key, rule, holds)
-  local st = states[key]
-  if st then return st end
-  local r = rule_at(rule)
+  local st, r = states[key], rule_at(rule)
+  if st then
+    st.p = r.p -- limits that have the state in common differ in their params
+    return st
+  end
   local load = r.twin.load
   local v, s, last = nil, nil, 0
   if load then v = load(KEYS[key]) else v = attempt('GET', KEYS[key]) end

@@ -1,0 +1,32 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/redisstore"
+)
+
+func TestRuleOf(t *testing.T) {
+	const day = 24 * 3600_000_000
+	for text, want := range map[string]string{
+		"2/s fixed_window":         "{fixed_window [2 1000000 0 1000000] 2/s+fixed_window}",
+		"3 concurrency":            "{concurrency [3 60000000 60000000] 3+concurrency+lease+1m}",
+		"10/s burst 20":            "{token_bucket [1 100000 0 20 2000000 0 31557600000 2000000] 10/s+burst+20}",
+		"1/s burst 2 initial 0":    "{primed/token_bucket [2 2000000 1 1000000 0 2 2000000 0 3155760000 4000000] 1/s+burst+2+initial+0}",
+		"9/day calendar Etc/GMT-1": fmt.Sprintf("{fixed_window [9 0 %d %d %d %d %d %d] 9/day+fixed_window+calendar+Etc/GMT-1}", 8*day-hour, 9*day-hour, 10*day-hour, 11*day-hour, 12*day-hour, day+2*hour),
+	} {
+		if got := fmt.Sprint(redisstore.RuleOf(weir.MustLimit(text), 9*day+5)); got != want {
+			t.Errorf("RuleOf(%s) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+const hour = 3600_000_000
+
+func TestKeyPrefix(t *testing.T) {
+	if a, b := redisstore.KeyPrefix(""), redisstore.KeyPrefix("t"); a != "weir:1:" || b != "t:1:" {
+		t.Errorf("KeyPrefix = %q and %q, want weir:1: and t:1:", a, b)
+	}
+}
