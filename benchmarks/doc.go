@@ -8,8 +8,11 @@
 //	cd benchmarks && go test -bench 'Keyed' -count 6 .
 //
 // The groups are Keyed (decisions in this process), Redis (decisions in a Redis that it
-// starts) and Guard (calls of a guarded function, beside failsafe-go and Sentinel).
+// starts), Guard (calls of a guarded function, beside failsafe-go and Sentinel) and Nginx
+// (requests through nginx and Weir, beside nginx alone: servers that it starts, wrk, and
+// a table at the end).
 //
-// Times are wall times of one decision. Machines are noisy: quote medians and
+// Times are wall times of one decision; those of Nginx are CPU times of one request.
+// Machines are noisy: quote medians and
 // ratios of rows of the same run, never a row alone.
 package benchmarks
