@@ -1,0 +1,215 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+)
+
+// nginxPage is the one block of the page about nginx, of a kind, that has a text.
+func nginxPage(t *testing.T, kind, of string) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/nginx.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := blocks(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, b := range all {
+		if b.kind == kind && strings.Contains(b.text, of) {
+			found = append(found, b.text)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("the page has %d blocks of %s with %q, want 1", len(found), kind, of)
+	}
+	return found[0]
+}
+
+// startGatewayOfPage runs the program with a file of the page, whose upstream is another,
+// and returns the address of its gateway.
+func startGatewayOfPage(t *testing.T, of, upstream string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	text := strings.ReplaceAll(nginxPage(t, "yaml", of), "http://127.0.0.1:3000", upstream)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway, api := freeAddress(t), freeAddress(t)
+	startProcess(t, build(t), "serve", file, "--listen-gateway", gateway, "--listen-http", api)
+	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
+	return gateway
+}
+
+// waysUpstream answers with the client's address as it is told it; at /stream in two
+// parts, the second when more is closed; at /socket with what it gets, in capitals.
+func waysUpstream(t *testing.T, more chan struct{}) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/stream":
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("X-Accel-Buffering", "no")
+			fmt.Fprint(w, "data: one\n")
+			w.(http.Flusher).Flush()
+			select {
+			case <-more:
+				fmt.Fprint(w, "data: two\n")
+			case <-r.Context().Done():
+			}
+		case "/socket":
+			shout(w, r)
+		default:
+			fmt.Fprintf(w, "upstream for %s of %s", r.Header.Get("X-Forwarded-For"), r.Header.Get("X-Forwarded-Host"))
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// shout goes over to a protocol of lines, each answered in capitals.
+func shout(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") != "shout" {
+		http.Error(w, "want an upgrade", http.StatusBadRequest)
+		return
+	}
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+	for {
+		line, err := rw.ReadString('\n')
+		if err != nil {
+			return
+		}
+		fmt.Fprint(c, strings.ToUpper(line))
+	}
+}
+
+// wantStream reads the first part of a stream before the second is made.
+func wantStream(t *testing.T, front string, more chan struct{}) {
+	t.Helper()
+	res, err := http.Get(front + "/stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	first := make(chan string, 1)
+	body := bufio.NewReader(res.Body)
+	go func() {
+		line, _ := body.ReadString('\n')
+		first <- line
+	}()
+	select {
+	case line := <-first:
+		if line != "data: one\n" {
+			t.Errorf("the first line of the stream = %q", line)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the stream is held back")
+	}
+	close(more)
+	if rest, err := io.ReadAll(body); err != nil || string(rest) != "data: two\n" {
+		t.Errorf("the rest of the stream = %q, %v", rest, err)
+	}
+}
+
+// wantSocket goes over to another protocol at a server, and talks there.
+func wantSocket(t *testing.T, addr string) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(c, "GET /socket HTTP/1.1\r\nHost: shop.example\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
+	r := bufio.NewReader(c)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("the upgrade = %v, %v", res, err)
+	}
+	for _, line := range []string{"hello\n", "again\n"} {
+		fmt.Fprint(c, line)
+		if got, err := r.ReadString('\n'); err != nil || got != strings.ToUpper(line) {
+			t.Errorf("%q = %q, %v", line, got, err)
+		}
+	}
+}
+
+// lies are fields by which a client says that it is another.
+var lies = [][]string{
+	{"-H", "X-Forwarded-For: 6.6.6.6"}, {"-H", "X-Forwarded-For: 6.6.6.6, 7.7.7.7"}, {"-H", "X-Forwarded-For: 127.0.0.1"},
+	{"-H", "X-Forwarded-For;"}, {"-H", "X-Forwarded-For: 6.6.6.6", "-H", "X-Forwarded-For: 7.7.7.7"},
+	{"-H", "x_forwarded_for: 6.6.6.6"}, {"-H", "Forwarded: for=6.6.6.6"}, {"-H", "X-Real-IP: 6.6.6.6"},
+	{"-H", "Connection: X-Forwarded-For"}, {"-H", "Host: evil.example"}, {"-I"}, {"-d", "body"},
+}
+
+// TestNginxBeforeGateway: behind the nginx of the page, each client has the bucket of its
+// address, whatever it says about itself; and who reaches the gateway past nginx from
+// elsewhere is not believed.
+func TestNginxBeforeGateway(t *testing.T) {
+	more := make(chan struct{})
+	gateway := startGatewayOfPage(t, "# behind.yaml", waysUpstream(t, more))
+	listen := freeAddress(t)
+	conf := strings.NewReplacer("127.0.0.1:8000", gateway, "listen 80;", "listen "+listen+";").Replace(nginxPage(t, "nginx", "server 127.0.0.1:8000;"))
+	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
+	front := "http://" + listen
+
+	wantAnswer(t, "the first", curl(t, "--interface", "127.0.0.7", "-H", "Host: shop.example", front), "HTTP/1.1 200 OK\n",
+		"upstream for 127.0.0.7, 127.0.0.1 of shop.example", `RateLimit: "per-client";r=2;t=1200`)
+	wantAnswer(t, "the second, with a query", curl(t, "--interface", "127.0.0.7", front+"/a%2fb?x=%zz"), "HTTP/1.1 200 OK\n", `;r=1;t=`)
+	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.8, ", `;r=2;t=1200`)
+	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.7, 127.0.0.1 of", `;r=0;t=`)
+	for _, lie := range lies {
+		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 Too Many Requests\n",
+			"Retry-After: 1", `RateLimit: "per-client";r=0;t=1`, `RateLimit-Policy: "per-client";q=3;w=3600`)
+	}
+	wantAnswer(t, "a denial's body", curl(t, "--interface", "127.0.0.7", front), "HTTP/1.1 429 ", "Content-Type: application/problem+json", `"violated-policies":["per-client"]`)
+
+	for i, want := range []string{"HTTP/1.1 200 ", "HTTP/1.1 200 ", "HTTP/1.1 200 ", "HTTP/1.1 429 "} {
+		wantAnswer(t, "past nginx", curl(t, "--interface", "127.0.0.9", "-H", fmt.Sprintf("X-Forwarded-For: 6.6.6.%d", i), "http://"+gateway), want)
+	}
+	wantStream(t, front, more)
+	wantSocket(t, listen)
+}
+
+// TestNginxBehindGateway: the nginx of the page behind the gateway knows the client's
+// address from the gateway, and no client another.
+func TestNginxBehindGateway(t *testing.T) {
+	more := make(chan struct{})
+	upstream := waysUpstream(t, more)
+	listen := freeAddress(t)
+	conf := strings.NewReplacer("listen 127.0.0.1:3000;", "listen "+listen+";", "root /var/www/html;", `return 200 "nginx saw $remote_addr\n";`).
+		Replace(nginxPage(t, "nginx", "set_real_ip_from 127.0.0.1;\n  real_ip_header"))
+	pass := `location /s { proxy_pass ` + upstream + `; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; }`
+	conf = conf[:strings.LastIndex(conf, "}")] + pass + "}\n"
+	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
+	gateway := startGatewayOfPage(t, "# before.yaml", "http://"+listen)
+	front := "http://" + gateway
+
+	wantAnswer(t, "the first", curl(t, "--interface", "127.0.0.7", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `RateLimit: "per-client";r=2;t=1200`)
+	wantAnswer(t, "the second", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=1;t=`)
+	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 127.0.0.1, 127.0.0.1", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=0;t=`)
+	for _, lie := range lies {
+		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 ", "Retry-After: 1")
+	}
+	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.8\n")
+	wantStream(t, front, more)
+	wantSocket(t, gateway)
+}
