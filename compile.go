@@ -238,6 +238,18 @@ func (c *LimitConfig) text() string {
 	return b.String()
 }
 
+// state is the part of the canonical text that names a state.
+func (c *LimitConfig) state(text string) string {
+	if c.Algorithm != LeakyBucket {
+		return text
+	}
+	rate := fmt.Sprintf("%d/%s %s", c.Count, per(c.Period), c.Algorithm)
+	if c.Nginx {
+		rate += " nginx"
+	}
+	return rate
+}
+
 func option(b *strings.Builder, set bool, text string) {
 	if set {
 		b.WriteString(text)

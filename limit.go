@@ -112,6 +112,8 @@ type spec struct {
 	rule   algo.Rule
 	text   string
 	id     uint64
+	state  string // the part of text that names the state
+	place  uint64 // its hash
 }
 
 // NewLimit makes a limit from its description. An error wraps ErrInvalid and
@@ -125,10 +127,15 @@ func NewLimit(c LimitConfig) (Limit, error) {
 		return Limit{}, fmt.Errorf("weir: limit: %w: %w", ErrInvalid, err)
 	}
 	s := &spec{config: c, rule: rule, text: c.text()}
-	h := fnv.New64a()
-	h.Write([]byte(s.text))
-	s.id = h.Sum64()
+	s.state = c.state(s.text)
+	s.id, s.place = fingerprint(s.text), fingerprint(s.state)
 	return Limit{s}, nil
+}
+
+func fingerprint(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // MustLimit is ParseLimit for a text that is known to be good; it panics
@@ -187,6 +194,25 @@ func (l Limit) Fingerprint() uint64 {
 		return 0
 	}
 	return l.s.id
+}
+
+// State names the state that a key has under l: limits of one State have it in common.
+// It is the text of l but of a LeakyBucket, whose state is what has not drained: that
+// is the rate alone, so that limits which differ in burst, queue and delay share it, as
+// the uses of one zone of nginx do.
+func (l Limit) State() string {
+	if l.s == nil {
+		return ""
+	}
+	return l.s.state
+}
+
+// StateFingerprint is to [Limit.State] what Fingerprint is to l.
+func (l Limit) StateFingerprint() uint64 {
+	if l.s == nil {
+		return 0
+	}
+	return l.s.place
 }
 
 // Decision is what a store answers for the result r of l's rule at the instant

@@ -17,14 +17,14 @@ func (t *txn) precede(i int) {
 	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
 		return
 	}
-	c := t.cell(t.hashes[i])
+	c := t.cell(t.hashes[i]).under(r.Limit)
 	if len(r.From) > 0 && !asksOnly(r) {
 		t.carry(c, r)
 	}
 	if t.overflow && t.stranger(c, r) {
 		t.hashes[i] = stateHash(t.s.hash.sum(""), r.Limit)
 		t.shared++
-		c = t.cell(t.hashes[i])
+		c = t.cell(t.hashes[i]).under(r.Limit)
 	}
 	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !t.live(c) {
 		t.do(c, &algo.Ask{Op: algo.Take})
@@ -63,7 +63,7 @@ func (t *txn) stranger(c *cell, r *weir.Request) bool {
 // decide answers the request i on the copies of t.
 func (t *txn) decide(i int, d *weir.Decision) error {
 	r := &t.rs[i]
-	c := t.cell(t.hashes[i])
+	c := t.cell(t.hashes[i]).under(r.Limit)
 	if c.shared && r.Verb == weir.Reserve {
 		return t.s.full
 	}
@@ -200,7 +200,7 @@ func (t *txn) former(c *cell, r *weir.Request) *cell {
 			continue
 		}
 		if from := t.cell(stateHash(key, limit)); from != c && t.live(from) {
-			return from
+			return from.under(limit)
 		}
 	}
 	return nil

@@ -146,7 +146,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	}
 	lies := slab.Ref(e.Word.Load())
 	words, limit := sh.wide.state(lies)
-	if limit != r.Limit && limit.Fingerprint() != r.Limit.Fingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
+	if limit != r.Limit && limit.StateFingerprint() != r.Limit.StateFingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
 	if rule.Variable() && len(words)+room(rule) > slab.CapOf(lies.Size()) {

@@ -207,7 +207,7 @@ func (t *txn) loadWide(c *cell) {
 	if c.entry = c.sh.wide.Find(c.hash); c.entry != nil {
 		if w := c.entry.Word.Load(); w != gone {
 			words, limit := c.sh.wide.state(slab.Ref(w))
-			if limit.Fingerprint() == c.limit.Fingerprint() {
+			if limit.StateFingerprint() == c.limit.StateFingerprint() {
 				c.known, c.was = true, w
 				c.words = t.cut(len(words), len(words)+room(c.rule))
 				copy(c.words, words)
@@ -243,6 +243,15 @@ func (t *txn) cut(n, most int) []int64 {
 
 // live reports whether the state of c is other than never used.
 func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
+
+// under makes l the limit by which c is judged from now on: one of several that have
+// its state in common.
+func (c *cell) under(l weir.Limit) *cell {
+	if c.limit != l {
+		c.limit, c.rule = l, l.Rule()
+	}
+	return c
+}
 
 // find is the reservation of an id as it stands in the txn.
 func (t *txn) find(c *cell, id hold.Name) (hold.Hold, bool) {

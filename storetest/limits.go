@@ -3,7 +3,7 @@ package storetest
 import "github.com/floodweir/weir"
 
 // everyday are limits of every algorithm, with capacities from 3 to 10. Each is
-// as if never used again after two days.
+// as if never used again after two days, and no two have a state in common.
 var everyday = []string{
 	"3/s",
 	"5/m burst 7",
@@ -13,8 +13,8 @@ var everyday = []string{
 	"4/10s burst 6 interval initial 0",
 	"5/s warmup 3s",
 	"3/s leaky_bucket burst 4",
-	"3/s leaky_bucket burst 6 queue",
-	"3/s leaky_bucket burst 6 delay 2",
+	"4/s leaky_bucket burst 6 queue",
+	"5/s leaky_bucket burst 6 delay 2",
 	"3/s leaky_bucket burst 4 nginx",
 	"90/m leaky_bucket burst 5 delay 2 nginx",
 	"5/m fixed_window",

@@ -217,7 +217,8 @@ local function carried(st, x, open)
   local _, _, _, _, reset = look(st, 0)
   if reset > 0 or st.due then return nil end
   for i = 8, #x, 4 do
-    local old, problem = open(x[i], x[i + 1], x[i + 2])
+    local old, problem = st, nil
+    if x[i] ~= st.key then old, problem = open(x[i], x[i + 1], x[i + 2]) end
     if not old then return nil, nil, problem end
     local _, _, balance, _, live = look(old, 0)
     if live > 0 then

@@ -14,14 +14,14 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		return func() {}
 	}
 	for _, limit := range r.From {
-		if limit.IsZero() || limit.Equal(r.Limit) || m.keys[name{r.Key, limit.String()}] == nil {
+		if limit.IsZero() || limit.State() == r.Limit.State() || m.keys[name{r.Key, limit.State()}] == nil {
 			continue
 		}
 		old := m.entry(r.Key, limit, now)
 		if old.state.Until() <= now {
 			continue
 		}
-		n := name{r.Key, limit.String()}
+		n := name{r.Key, limit.State()}
 		before := e.state.Clone()
 		delete(m.keys, n)
 		left := carried(r.Carry, old.peek(now).Balance, limit.Capacity(), r.Limit.Capacity())

@@ -21,8 +21,8 @@ type Model struct {
 	keys   map[name]*entry
 }
 
-// A name names a state: two limits never share one.
-type name struct{ key, limit string }
+// A name names a state. Limits share one if they are leaky buckets of one rate.
+type name struct{ key, state string }
 
 // An entry is what is known about one name.
 type entry struct {
@@ -131,13 +131,16 @@ func (m *Model) copy() map[name]*entry {
 // entry is what is known of key under limit, with the reservations whose time
 // has run out given back.
 func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
-	n := name{key, limit.String()}
+	n := name{key, limit.State()}
 	e := m.keys[n]
 	if e == nil {
 		e = &entry{limit: limit, state: NewState(limit), holds: map[string]hold{}}
 		m.keys[n] = e
 	}
 	e.expire(now)
+	if !e.limit.Equal(limit) {
+		e.limit, e.state = limit, e.state.(leaking).under(limit)
+	}
 	return e
 }
 
