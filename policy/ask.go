@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
@@ -35,7 +37,7 @@ type Ask struct {
 }
 
 // Ask fills q with the questions about a request: one Ask for each policy that
-// matches and is not Off. First come the enforced policies, which are decided
+// matches and is not Off, but of the policies of one zone for the first alone. First come the enforced policies, which are decided
 // together, all or nothing, in one call of weir.Store.DoAll. Then comes what is in
 // shadow: shadow policies, those that are not enforced for their key (see
 // Config.Percent), and candidates. Each of these is decided by itself and only if the
@@ -50,7 +52,7 @@ func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
 	var src source
 	src.fill(q, a)
 	for _, m := range s.active {
-		if m.match(&src) == matched {
+		if m.match(&src) == matched && !(m.zoned && q.counted(&now, m)) {
 			q.add(m, &src, &now)
 		}
 	}
@@ -61,7 +63,7 @@ func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
 type Finding struct {
 	Policy  *Policy
 	Matched bool
-	Why     string // of one that did not match: the field, such as "match.methods", or "mode" for one that is off
+	Why     string // of one that did not match: the field, such as "match.methods"; "mode" for one that is off; "nginx.zone" for one that leaves the request to another of its zone
 	Ask     *Ask   // of one that matched, in the Asks of the Questions
 }
 
@@ -77,6 +79,9 @@ func (s *Set) Explain(q *Questions, a Attributes) []Finding {
 		if m.config.Mode != Off {
 			missed := m.match(&src)
 			f.Matched, f.Why = missed == matched, m.why(missed)
+			if f.Matched && m.zoned && q.counted(&now, m) {
+				f.Matched, f.Why = false, "nginx.zone"
+			}
 			if f.Matched {
 				q.add(m, &src, &now)
 			}
@@ -102,6 +107,12 @@ func (s *Set) Explain(q *Questions, a Attributes) []Finding {
 type queue struct {
 	requests []weir.Request
 	asks     []Ask
+}
+
+// counted reports whether a policy of the zone of m is asked already.
+func (q *Questions) counted(now *queue, m *member) bool {
+	of := func(a Ask) bool { return a.Policy.bucket == m.bucket }
+	return slices.ContainsFunc(now.asks, of) || slices.ContainsFunc(q.later.asks, of)
 }
 
 // begin empties q and returns the queue of what is enforced.
@@ -140,7 +151,7 @@ func (q *Questions) end(now queue) int {
 // add puts the question of a policy that matched, and that of its candidate.
 func (q *Questions) add(m *member, s *source, now *queue) {
 	q.key = m.appendKey(q.key[:0], s)
-	parts := q.key[len(m.config.Name):]
+	parts := q.key[len(m.bucket):]
 	ask := Ask{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
 	to := now
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(ask.Key) >= m.config.Percent {
@@ -148,7 +159,7 @@ func (q *Questions) add(m *member, s *source, now *queue) {
 	}
 	to.add(m, &ask, parts, s)
 	if c := m.candidate; c != nil {
-		whole := append(append(q.key, c.config.Name...), parts...)
+		whole := append(append(q.key, c.bucket...), parts...)
 		ask.Policy, ask.Key, ask.Always = c.Policy, c.key(whole[len(q.key):]), true
 		q.key = whole[:len(q.key)]
 		q.later.add(c, &ask, parts, s)

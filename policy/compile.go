@@ -39,16 +39,23 @@ func (p *Policy) compile(f *faults) {
 }
 
 func (p *Policy) compileName(f *faults) {
-	name := p.config.Name
+	const want = "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first"
+	if name := p.config.Name; !isName(name) {
+		f.add("name", quoted(name), want)
+	}
+	if zone := p.config.Zone; zone != "" && !isName(zone) {
+		f.add("nginx.zone", quoted(zone), want)
+	}
+}
+
+func isName(name string) bool {
 	ok := name != "" && len(name) <= 64
 	for i := 0; i < len(name) && ok; i++ {
 		c := name[i]
 		alnum := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 		ok = alnum || i > 0 && (c == '.' || c == '_' || c == '-')
 	}
-	if !ok {
-		f.add("name", quoted(name), "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first")
-	}
+	return ok
 }
 
 func (p *Policy) compileMatch(f *faults) {
@@ -145,6 +152,8 @@ func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 		}
 		if j := slices.IndexFunc(limits[:i], l.Equal); j >= 0 {
 			f.add(at, quoted(l.String()), "want every limit once: it is %s[%d] already", field, j)
+		} else if j := slices.IndexFunc(limits[:i], func(o weir.Limit) bool { return o.State() == l.State() }); j >= 0 {
+			f.add(at, quoted(l.String()), "want one leaky bucket of a rate: it is the bucket of %s[%d] already, and a request would count twice in it", field, j)
 		}
 		if p.config.Cost > l.Capacity() {
 			f.add(at, quoted(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)

@@ -11,7 +11,8 @@ import (
 const maxFormer = 4
 
 // Following is s as the successor of old: a key of a policy that both have, under one
-// name with equal key parts, carries over what it owes under limits that changed, as
+// name in one zone if any and
+// with equal key parts, carries over what it owes under limits that changed, as
 // Config.Carry says (see weir.Request.From). Limits are paired in order after those
 // that did not change. What old itself followed is remembered up to four sets back,
 // of which those that gave the policy the same limits count as one. A concurrency
@@ -32,7 +33,7 @@ type past struct {
 // follow makes m the successor of old, which is nil if there is none.
 func (m *member) follow(old *member) {
 	c := &m.config
-	if old == nil || c.Carry == weir.CarryReset || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
+	if old == nil || m.bucket != old.bucket || c.Carry == weir.CarryReset || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
 		return
 	}
 	for _, p := range append([]*Policy{old.Policy}, old.former...) {

@@ -10,15 +10,16 @@ import (
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// A key is the name of its policy and then, for each part,
+// A key is the [Policy.Bucket] of its policy, which is its name if it is in no zone, and
+// then, for each part,
 //
 //	|LENGTH:VALUE    a value and its length in bytes
 //	|-               no value: the anonymous part
 //
-// as in "api-per-client|11:203.0.113.7". A policy's name has no '|', and a length
+// as in "api-per-client|11:203.0.113.7". A bucket has no '|', and a length
 // says where its value ends, so different lists of values make different keys. A key
-// that would be longer than maxKey is "NAME|#" and the SHA-256 of all that follows
-// the name, which no part begins with.
+// that would be longer than maxKey is "BUCKET|#" and the SHA-256 of all that follows
+// the bucket, which no part begins with.
 const maxKey = 128
 
 // A source is a request: where the parts of a key come from.
@@ -36,23 +37,23 @@ type source struct {
 
 // appendKey appends the key of a request, however long it is.
 func (p *Policy) appendKey(b []byte, s *source) []byte {
-	b = append(b, p.config.Name...)
+	b = append(b, p.bucket...)
 	for i := range p.parts {
 		b = p.parts[i].append(b, p, s)
 	}
 	return b
 }
 
-// key is the key that a store is asked about: what follows the name is replaced by
+// key is the key that a store is asked about: what follows the bucket is replaced by
 // its hash in one that would be too long.
 func (p *Policy) key(whole []byte) string {
 	if len(whole) <= maxKey {
 		return string(whole)
 	}
-	sum := sha256.Sum256(whole[len(p.config.Name):])
+	sum := sha256.Sum256(whole[len(p.bucket):])
 	var text [43]byte
 	base64.RawURLEncoding.Encode(text[:], sum[:])
-	return p.config.Name + "|#" + string(text[:])
+	return p.bucket + "|#" + string(text[:])
 }
 
 func appendValue(b []byte, value string) []byte {

@@ -141,7 +141,7 @@ func (p *Policy) compileOverrides(f *faults) {
 // them is at fault and what was expected. If o is for one key, that is the text, and
 // nothing needs to fit.
 func (p *Policy) override(o Override) (w wildcard, at int, want string) {
-	whole, exact := []byte(p.config.Name), true
+	whole, exact := []byte(p.bucket), true
 	for i := range p.parts {
 		f, want := p.parts[i].override(p, o.Key[i])
 		if want != "" {
@@ -154,7 +154,7 @@ func (p *Policy) override(o Override) (w wildcard, at int, want string) {
 	if exact {
 		return wildcard{p.key(whole), nil, o.Limits}, 0, ""
 	}
-	var text []byte // no name of a policy, with which a key begins, has a space
+	var text []byte // no bucket, with which a key begins, has a space
 	for _, f := range w.fit {
 		text = fmt.Appendf(text, "%t %v %q\n", f.any, f.network, f.text)
 	}

@@ -12,6 +12,7 @@ import (
 // concurrent use.
 type Policy struct {
 	config    Config
+	bucket    string
 	methods   []string // upper case
 	hosts     []spelling.Host
 	routes    []spelling.Path
@@ -34,6 +35,9 @@ type headerMatch struct {
 func New(c Config) (*Policy, error) {
 	p := &Policy{config: c}
 	p.config.setDefaults()
+	if p.bucket = c.Name; c.Zone != "" {
+		p.bucket = c.Zone + "~zone" // no policy has that name
+	}
 	f := &faults{policy: c.Name}
 	p.compile(f)
 	if len(f.errs) > 0 {
@@ -51,6 +55,7 @@ func (p *Policy) newCandidate() *Policy {
 	c := *p
 	c.overrides, c.wildcards, c.most = nil, nil, len(p.config.Candidate)
 	c.config.Name += "~candidate"
+	c.config.Zone, c.bucket = "", c.config.Name
 	c.config.Mode, c.config.Percent = Shadow, 100
 	c.config.Limits, c.config.Candidate, c.config.Overrides = p.config.Candidate, nil, nil
 	return &c
@@ -80,6 +85,10 @@ func (c *Config) setDefaults() {
 
 // Name is the name of the policy.
 func (p *Policy) Name() string { return p.config.Name }
+
+// Bucket is what the keys of p begin with: its name or, of a policy in a zone, the name
+// of the zone and "~zone".
+func (p *Policy) Bucket() string { return p.bucket }
 
 // Config describes p with every default filled in. The caller does not change what
 // it holds.

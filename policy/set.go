@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/floodweir/weir"
 )
@@ -19,22 +20,31 @@ type Set struct {
 type member struct {
 	*Policy
 	candidate *member // nil if the policy has none
+	zoned     bool    // one before it is in its zone
 	past
 }
 
 // NewSet makes a set. An error is Errors, which wrap weir.ErrInvalid: a name that
-// two policies have, or more limits than a store decides together (weir.MaxBatch).
+// two policies have, policies of one zone that cannot have a state in common, or more
+// limits than a store decides together (weir.MaxBatch).
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs Errors
 	limits := 0
-	names := map[string]bool{}
+	names, zones := map[string]bool{}, map[string]*Policy{}
 	for i, p := range s.policies {
 		f := &faults{policy: p.Name()}
 		if names[p.Name()] {
 			f.add("name", quoted(p.Name()), "want every name once: two policies have it, the second is policies[%d]", i)
 		}
 		names[p.Name()] = true
+		if zone := p.config.Zone; zone != "" {
+			if first := zones[zone]; first != nil {
+				p.checkZone(f, first)
+			} else {
+				zones[zone] = p
+			}
+		}
 		if p.config.Mode == Enforce {
 			if limits += p.most; limits > weir.MaxBatch && limits-p.most <= weir.MaxBatch {
 				f.add("limits", fmt.Sprintf("%d limits with those of the policies before it", limits),
@@ -48,6 +58,31 @@ func NewSet(policies ...*Policy) (*Set, error) {
 	}
 	s.join(nil)
 	return s, nil
+}
+
+// checkZone reports why p cannot be in the zone of first.
+func (p *Policy) checkZone(f *faults, first *Policy) {
+	keys := func(p *Policy) string {
+		var texts []string
+		for _, part := range p.parts {
+			texts = append(texts, part.String())
+		}
+		return strings.Join(texts, ", ")
+	}
+	states := func(p *Policy) string {
+		var texts []string
+		for _, l := range p.config.Limits {
+			texts = append(texts, l.State())
+		}
+		return strings.Join(texts, ", ")
+	}
+	zone := quoted(p.config.Zone)
+	if mine, its := keys(p), keys(first); mine != its {
+		f.add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", printable(mine), quoted(first.Name()), printable(its))
+	}
+	if mine, its := states(p), states(first); mine != its {
+		f.add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, quoted(first.Name()), its)
+	}
 }
 
 // join makes the members of s, which follow those of old, if it is not nil.
@@ -67,9 +102,15 @@ func (s *Set) join(old *Set) {
 			m.candidate = add(p.candidate)
 		}
 		s.members = append(s.members, m)
-		if p.config.Mode != Off {
-			s.active = append(s.active, m)
+		if p.config.Mode == Off {
+			continue
 		}
+		for _, o := range s.active {
+			if o.bucket == m.bucket {
+				m.zoned = true
+			}
+		}
+		s.active = append(s.active, m)
 	}
 }
 

@@ -21,7 +21,7 @@ type Plan struct {
 // A Rule is a limit as the script and the response fields take it.
 type Rule struct {
 	Limit     string  `json:"limit"`              // weir.Limit.String
-	Suffix    string  `json:"suffix"`             // what the name of a state ends in: PREFIX{KEY}:SUFFIX
+	Suffix    string  `json:"suffix"`             // what the name of a state ends in: PREFIX{KEY}:SUFFIX; rules may share a state
 	Algorithm string  `json:"algorithm"`          // as the script names it: token_bucket, primed/token_bucket
 	Params    []int64 `json:"params"`             // the rule's numbers and, last, its horizon; of a calendar, with 0 for the bounds of its windows
 	Capacity  int64   `json:"capacity"`           // weir.Limit.Capacity: the quota of the response fields
@@ -47,7 +47,7 @@ type Calendar struct {
 // A Policy is policy.Policy.
 type Policy struct {
 	Name         string           `json:"name"`
-	Bucket       string           `json:"bucket"` // what its keys begin with
+	Bucket       string           `json:"bucket"` // policy.Policy.Bucket: what its keys begin with. Of policies with one bucket that fit a request the first alone is asked
 	Shadow       bool             `json:"shadow,omitempty"`
 	Percent      int              `json:"percent"` // 1 to 100
 	Match        Match            `json:"match"`

@@ -1,0 +1,131 @@
+package policy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// zoned is a policy of the zone perip at a path.
+func zoned(tb testing.TB, name, path, limit string, change func(*policy.Config)) *policy.Policy {
+	tb.Helper()
+	c := policy.Config{
+		Name: name, Zone: "perip", Match: policy.Match{Paths: []string{path}},
+		Key: []policy.KeyPart{{Source: policy.Header, Name: "X-Key"}}, Limits: []weir.Limit{weir.MustLimit(limit)},
+	}
+	if change != nil {
+		change(&c)
+	}
+	p, err := policy.New(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// TestZone: the policies of a zone ask about one key, and a request once in each zone.
+func TestZone(t *testing.T) {
+	const nginx = "10/s leaky_bucket nginx"
+	a := zoned(t, "a", "/a/*", nginx, func(c *policy.Config) { c.Candidate = []weir.Limit{weir.MustLimit("1/s")} })
+	b := zoned(t, "b", "/a/b/*", nginx+" burst 5 queue", nil)
+	c := zoned(t, "c", "/*", nginx+" burst 9", func(c *policy.Config) { c.Mode = policy.Shadow })
+	d := zoned(t, "perip", "/*", nginx, func(c *policy.Config) { c.Zone = "" })
+	off := zoned(t, "off", "/*", nginx, func(c *policy.Config) { c.Mode = policy.Off })
+	set, err := policy.NewSet(off, b, c, a, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/a/b": "b perip~zone|1:k perip perip|1:k", "/a": "perip perip|1:k c perip~zone|1:k",
+	} {
+		var q policy.Questions
+		r := request{path: path, header: map[string][]string{"X-Key": {"k"}}}
+		set.Ask(&q, r)
+		var got []string
+		for _, a := range q.Asks {
+			got = append(got, a.Policy.Name(), a.Key)
+		}
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("%s asks %s, want %s", path, text, want)
+		}
+		for _, f := range set.Explain(&q, r) {
+			if left := f.Why == "nginx.zone"; left != (strings.HasPrefix(f.Policy.Name(), "a") || f.Policy == c && path == "/a/b") {
+				t.Errorf("%s: %s does not match by %q", path, f.Policy.Name(), f.Why)
+			}
+		}
+	}
+	if set, err = policy.NewSet(a); err != nil {
+		t.Fatal(err)
+	}
+	var q policy.Questions
+	set.Ask(&q, request{path: "/a", header: map[string][]string{"X-Key": {"k"}}})
+	if len(q.Asks) != 2 || q.Asks[1].Key != "a~candidate|1:k" || a.Bucket() != "perip~zone" || d.Bucket() != "perip" || q.Asks[1].Policy.Bucket() != "a~candidate" {
+		t.Errorf("asks %+v, want the candidate outside of the zone", q.Asks)
+	}
+}
+
+// TestZoneOverride: an override names a key of the zone.
+func TestZoneOverride(t *testing.T) {
+	p := zoned(t, "a", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) {
+		c.Overrides = []policy.Override{{Key: []string{"gold"}, Limits: []weir.Limit{weir.MustLimit("100/s")}}}
+	})
+	set, err := policy.NewSet(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q policy.Questions
+	set.Ask(&q, request{path: "/", header: map[string][]string{"X-Key": {"gold"}}})
+	if r := q.Requests[0]; r.Key != "perip~zone|4:gold" || r.Limit.Capacity() != 100 {
+		t.Errorf("asks for %s under %v", r.Key, r.Limit)
+	}
+}
+
+// TestZoneRefused: what cannot have a state in common is in no zone together.
+func TestZoneRefused(t *testing.T) {
+	a := zoned(t, "a", "/*", "10/s leaky_bucket nginx", nil)
+	for limit, want := range map[string]string{
+		"20/s leaky_bucket nginx": `policy "b": nginx.zone: "perip": want one rate in a zone: here it is 20/s leaky_bucket nginx, in policy "a" it is 10/s leaky_bucket nginx`,
+		"10/s leaky_bucket":       "want one rate in a zone: here it is 10/s leaky_bucket, in",
+		"10/s":                    "want one rate in a zone: here it is 10/s burst 10, in",
+	} {
+		_, err := policy.NewSet(a, zoned(t, "b", "/*", limit, nil))
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", limit, err, want)
+		}
+	}
+	other := zoned(t, "b", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) { c.Key[0].Name = "X-Other" })
+	if _, err := policy.NewSet(a, other); err == nil || !strings.Contains(err.Error(), `want one key in a zone: here it is header:X-Other, in policy "a" it is header:X-Key`) {
+		t.Errorf("another key: %v", err)
+	}
+	_, err := policy.New(policy.Config{
+		Name: "a", Zone: "a b", Key: []policy.KeyPart{{Source: policy.ClientIP}},
+		Limits: []weir.Limit{weir.MustLimit("1/s leaky_bucket"), weir.MustLimit("1/s leaky_bucket burst 5 queue")},
+	})
+	for _, want := range []string{`nginx.zone: "a b": want 1 to 64`, "limits[1]: \"1/s leaky_bucket burst 5 queue\": want one leaky bucket of a rate"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestZoneFollowing: a policy that goes to a zone carries nothing over from its own keys.
+func TestZoneFollowing(t *testing.T) {
+	old, err := policy.NewSet(zoned(t, "a", "/*", "5/s leaky_bucket nginx", func(c *policy.Config) { c.Zone = "" }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for zone, carried := range map[string]bool{"": true, "perip": false} {
+		set, err := policy.NewSet(zoned(t, "a", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) { c.Zone = zone }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q policy.Questions
+		set.Following(old).Ask(&q, request{path: "/"})
+		if got := len(q.Requests[0].From) > 0; got != carried {
+			t.Errorf("zone %q: carries over %v, want %v", zone, got, carried)
+		}
+	}
+}
