@@ -1,0 +1,468 @@
+package edge_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// A durable is a Redis that keeps what it has acknowledged, and can be started again.
+type durable struct {
+	addr, dir string
+	cmd       *exec.Cmd
+}
+
+func startDurable(t *testing.T) *durable {
+	r := &durable{addr: fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), dir: t.TempDir()}
+	r.start(t)
+	t.Cleanup(r.kill)
+	return r
+}
+
+func (r *durable) start(t *testing.T) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(r.addr)
+	r.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", r.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--logfile", filepath.Join(r.dir, "log"))
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "redis-server", func() error {
+		_, err := r.do("PING")
+		return err
+	})
+}
+
+func (r *durable) do(args ...any) (any, error) {
+	c, err := redistest.Dial(r.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(args...)
+}
+
+func (r *durable) kill() {
+	if r.cmd.ProcessState == nil {
+		r.cmd.Process.Kill()
+		r.cmd.Wait()
+	}
+}
+
+// stall has the server stand still, or go on.
+func (r *durable) stall(still bool) {
+	s := syscall.SIGCONT
+	if still {
+		s = syscall.SIGSTOP
+	}
+	r.cmd.Process.Signal(s)
+}
+
+// A load is clients that ask one path each until they are told to stop, each under keys
+// of its own that follow each other, 40 requests a key, and remember what became of them.
+type load struct {
+	stop    chan struct{}
+	done    sync.WaitGroup
+	mu      sync.Mutex
+	seen    map[string]int // by path and answer
+	keys    map[string]int // admissions by key
+	slowest time.Duration
+	wrong   []string
+	steps   atomic.Int64
+}
+
+const perKey = 40
+
+func startLoad(t *testing.T, base string, clients int, paths ...string) *load {
+	l := &load{stop: make(chan struct{}), seen: map[string]int{}, keys: map[string]int{}}
+	for i := range clients {
+		c := callFrom(t, "127.0.0.7")
+		path := paths[i%len(paths)]
+		l.done.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				key := fmt.Sprintf("%s-%d-%d", path[1:], i, n/perKey)
+				l.note(path, key, c.get(base+path, "X-User", key))
+			}
+		})
+	}
+	return l
+}
+
+// note keeps what became of a request. Only a yes, a no, and what a policy says about a
+// store that is away are answers.
+func (l *load) note(path, key string, r reply) {
+	l.steps.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slowest = max(l.slowest, r.took)
+	degraded := r.header.Get("Weir-Degraded")
+	answer := fmt.Sprintf("%d %s", r.status, degraded)
+	switch {
+	case r.err != nil:
+	case r.status == http.StatusOK && r.body == "through\n" && degraded == "":
+		l.keys[key]++
+		l.seen[path+" yes"]++
+		return
+	case r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" && degraded == "":
+		l.seen[path+" no"]++
+		return
+	case r.status == http.StatusServiceUnavailable && r.header.Get("Retry-After") != "" && strings.HasPrefix(path, "/closed"):
+		l.seen[path+" away"]++
+		return
+	case r.status == http.StatusOK && r.body == "through\n" && degraded != "" && strings.HasPrefix(path, "/open"):
+		l.seen[path+" away"]++
+		return
+	}
+	l.seen[path+" wrong"]++
+	if len(l.wrong) < 10 {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s: %s %v %q %v after %v", path, answer, r.header, r.body, r.err, r.took))
+	}
+}
+
+func (l *load) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[what]
+}
+
+// goOn waits until the clients have had so many more answers of a kind.
+func (l *load) goOn(t *testing.T, what string, more int) {
+	t.Helper()
+	from := l.count(what)
+	await(t, fmt.Sprintf("%d more of %q", more, what), func() bool { return l.count(what) >= from+more })
+}
+
+// end stops the clients and reports wrong answers, keys that got more than their limit,
+// and hangs.
+func (l *load) end(t *testing.T, limit int, hang time.Duration) {
+	t.Helper()
+	close(l.stop)
+	l.done.Wait()
+	for _, w := range l.wrong {
+		t.Error(w)
+	}
+	total := 0
+	for key, n := range l.keys {
+		total += n
+		if n > limit && !strings.HasPrefix(key, "open") {
+			t.Errorf("%s: %d admitted, of %d", key, n, limit)
+		}
+	}
+	if l.slowest > hang {
+		t.Errorf("the slowest answer took %v, want at most %v", l.slowest, hang)
+	}
+	t.Logf("%d requests under %d keys: %d admitted by Redis; answers %v; the slowest after %v", l.steps.Load(), len(l.keys), total, l.seen, l.slowest.Round(time.Millisecond))
+}
+
+// ticking does something at intervals until the function it returns is called.
+func ticking(every time.Duration, f func()) (stop func() int) {
+	ended := make(chan struct{})
+	var done sync.WaitGroup
+	n := 0
+	done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+				n++
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() int { close(ended); done.Wait(); return n }
+}
+
+const faultPolicies = `
+policies:
+  - { name: closed, match: /closed/*, key: "header:X-User", limits: 25/h fixed_window, on_store_error: closed }
+  - { name: open, match: /open/*, key: "header:X-User", limits: 25/h fixed_window, on_store_error: open }
+`
+
+// TestFaultFlush: scripts that are forgotten all the time lose no request and admit none
+// too many.
+func TestFaultFlush(t *testing.T) {
+	redis := redistest.Start(t)
+	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, "failover: { deadline: 5s }\n"+faultPolicies), 4)
+	c, err := redistest.Dial(redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	l := startLoad(t, "http://"+s.Addr, 16, "/closed")
+	flushes := ticking(3*time.Millisecond, func() {
+		if _, err := c.Do("SCRIPT", "FLUSH"); err != nil {
+			t.Error(err)
+		}
+	})
+	l.goOn(t, "/closed yes", 3000)
+	n := flushes()
+	l.end(t, 25, 5*time.Second)
+	if got := l.seen["/closed away"]; got != 0 {
+		t.Errorf("%d requests met no decision, want none", got)
+	}
+	full := 0
+	for key, n := range l.keys {
+		if n == 25 {
+			full++
+		} else if n < 25 && !l.last(key) {
+			t.Errorf("%s: %d admitted, want 25", key, n)
+		}
+	}
+	t.Logf("%d flushes, %d keys with 25 of %d requests each", n, full, perKey)
+}
+
+// last reports whether a key is the one that its client used when it was stopped.
+func (l *load) last(key string) bool {
+	at := strings.LastIndex(key, "-")
+	var n int
+	fmt.Sscan(key[at+1:], &n)
+	_, later := l.keys[fmt.Sprintf("%s-%d", key[:at], n+1)]
+	return !later
+}
+
+// TestFaultRestart: while Redis is away a closed policy refuses and an open one lets
+// through; then Redis decides again. Nobody gets more than the limit by Redis, and
+// nobody waits for long.
+func TestFaultRestart(t *testing.T) {
+	redis := startDurable(t)
+	s := startEdge(t, buildWeir(t), writePolicies(t, redis.addr, "failover: { deadline: 200ms }\n"+faultPolicies), 4)
+	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
+	for round := range 3 {
+		l.goOn(t, "/closed yes", 100)
+		l.goOn(t, "/open yes", 100)
+		redis.kill()
+		l.goOn(t, "/closed away", 100)
+		l.goOn(t, "/open away", 100)
+		redis.start(t)
+		t.Logf("round %d: Redis is back after %v", round, l.seenNow())
+	}
+	l.goOn(t, "/closed yes", 200)
+	l.goOn(t, "/open yes", 200)
+	l.goOn(t, "/closed no", 20)
+	settled := l.count("/closed away") + l.count("/open away")
+	l.goOn(t, "/closed yes", 200)
+	l.goOn(t, "/open yes", 200)
+	if now := l.count("/closed away") + l.count("/open away"); now != settled {
+		t.Errorf("%d requests without a decision after Redis was back for long", now-settled)
+	}
+	l.end(t, 25, 3*time.Second)
+}
+
+func (l *load) seenNow() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprint(l.seen)
+}
+
+// TestFaultStall: a Redis that stands still costs a request its deadline and no more.
+func TestFaultStall(t *testing.T) {
+	redis := startDurable(t)
+	s := startEdge(t, buildWeir(t), writePolicies(t, redis.addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
+	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
+	l.goOn(t, "/closed yes", 100)
+	redis.stall(true)
+	defer redis.stall(false)
+	l.goOn(t, "/closed away", 30)
+	l.goOn(t, "/open away", 30)
+	redis.stall(false)
+	l.goOn(t, "/closed yes", 200)
+	l.goOn(t, "/open yes", 200)
+	l.end(t, 25, 2*time.Second)
+}
+
+// TestFaultLostReply: a request whose answer was lost is not asked again: it is charged
+// once at most, and refused.
+func TestFaultLostReply(t *testing.T) {
+	redis := redistest.Start(t)
+	proxy := redistest.StartProxy(t, redis.Addr)
+	weir := buildWeir(t)
+	policies := "failover: { deadline: 1s }\n" + faultPolicies
+	s := startEdge(t, weir, writePolicies(t, proxy.Addr, policies), 1)
+	_, api := serveWeir(t, weir, writePolicies(t, redis.Addr, policies))
+	d := &doors{api: api}
+	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
+	if r := c.get(base+"/closed", "X-User", "ann"); r.status != http.StatusOK {
+		t.Fatalf("the first: %+v", r)
+	}
+	for i, fault := range []redistest.Fault{redistest.CutReply, redistest.CutReply, redistest.DropReplies} {
+		key := fmt.Sprintf("lost-%d", i)
+		if r := c.get(base+"/closed", "X-User", key); r.status != http.StatusOK {
+			t.Fatalf("%s: %+v", fault, r)
+		}
+		proxy.Set(fault)
+		r := c.get(base+"/closed", "X-User", key)
+		proxy.Set(redistest.NoFault)
+		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %+v, want 503", fault, r)
+		}
+		if left := d.peek(t, "closed", key); left != 23 {
+			t.Errorf("%s: %d remain, want 23: both were charged, once", fault, left)
+		}
+		await(t, "decisions", func() bool { return c.get(base+"/closed", "X-User", key+"-after").status == http.StatusOK })
+	}
+}
+
+// TestFaultFull: a Redis that takes no writes makes no decisions, and lets through nobody
+// whom a policy does not.
+func TestFaultFull(t *testing.T) {
+	redis := redistest.Start(t)
+	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, faultPolicies), 1)
+	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if r := c.get(base+"/closed", "X-User", "ann"); r.status != http.StatusServiceUnavailable {
+		t.Errorf("closed: %+v, want 503", r)
+	}
+	if r := c.get(base+"/open", "X-User", "ann"); r.status != http.StatusOK || r.header.Get("Weir-Degraded") == "" {
+		t.Errorf("open: %+v, want 200 with Weir-Degraded", r)
+	}
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	await(t, "decisions", func() bool {
+		r := c.get(base+"/open", "X-User", "ann")
+		return r.status == http.StatusOK && r.header.Get("Weir-Degraded") == ""
+	})
+}
+
+// TestFaultFailover: when the sentinels name another primary, requests go there.
+func TestFaultFailover(t *testing.T) {
+	primary := redistest.Start(t)
+	_, port, _ := net.SplitHostPort(primary.Addr)
+	replica := redistest.Start(t, "replicaof 127.0.0.1 "+port)
+	sentinel := redistest.StartSentinel(t, "mymaster", primary)
+	redistest.Await(t, "a replica that sentinel knows and that is in step", func() error {
+		info, _ := replica.Do(t, "INFO", "replication").(string)
+		known, _ := sentinel.Do(t, "SENTINEL", "REPLICAS", "mymaster").([]any)
+		if !strings.Contains(info, "master_link_status:up") || len(known) == 0 {
+			return fmt.Errorf("%d replicas", len(known))
+		}
+		return nil
+	})
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	text := "store: redis+sentinel://" + sentinel.Addr + "/mymaster\nfailover: { deadline: 200ms }\n" + faultPolicies
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startEdge(t, buildWeir(t), file, 2)
+	l := startLoad(t, "http://"+s.Addr, 4, "/closed")
+	l.goOn(t, "/closed yes", 200)
+	redistest.Await(t, "the failover", func() error {
+		c, err := redistest.Dial(sentinel.Addr)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Do("SENTINEL", "FAILOVER", "mymaster")
+		return err
+	})
+	redistest.Await(t, "the other primary", func() error {
+		if role := replica.Do(t, "ROLE").([]any)[0]; role != "master" {
+			return fmt.Errorf("it is a %v", role)
+		}
+		return nil
+	})
+	asked := scripts(t, replica)
+	redistest.Await(t, "questions to the other primary", func() error {
+		if n := scripts(t, replica); n < asked+500 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	l.goOn(t, "/closed yes", 200)
+	l.end(t, 2*25, 3*time.Second) // of a key in use then, each primary may have admitted 25
+	over := 0
+	for _, n := range l.keys {
+		if n > 25 {
+			over++
+		}
+	}
+	if over > 4 {
+		t.Errorf("%d keys got more than 25, want at most those 4 that were in use at the failover", over)
+	}
+}
+
+// scripts is how often a server was asked a script.
+func scripts(t *testing.T, s *redistest.Server) (n int) {
+	t.Helper()
+	for _, m := range commandCalls.FindAllStringSubmatch(s.Do(t, "INFO", "commandstats").(string), -1) {
+		if slices.Contains([]string{"eval", "evalsha"}, m[1]) {
+			var calls int
+			fmt.Sscan(m[2], &calls)
+			n += calls
+		}
+	}
+	return n
+}
+
+// TestFaultApply: policies that are published are in force at every worker without a
+// reload, and what a key has used stays used.
+func TestFaultApply(t *testing.T) {
+	redis := redistest.Start(t)
+	weir := buildWeir(t)
+	write := func(limit string) string {
+		return writePolicies(t, redis.Addr, "policies:\n  - { name: api, key: client.ip, limits: "+limit+", on_store_error: closed }\n")
+	}
+	apply := func(file string) {
+		t.Helper()
+		if out, err := exec.Command(weir, "apply", file, "--store", "redis://"+redis.Addr).CombinedOutput(); err != nil {
+			t.Fatalf("weir apply: %v\n%s", err, out)
+		}
+	}
+	file := write("100/h fixed_window")
+	apply(file)
+	conf := edgeConf(t, weir, file, "--policies", "store")
+	s := nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: nginxtest.Path(t) + "\n" + conf + `
+  server { listen ADDR reuseport; location / {` + asks + `} }`})
+	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
+	for range 60 {
+		if r := c.get(base); r.status != http.StatusOK {
+			t.Fatalf("%+v; %s", r, s.Log())
+		}
+	}
+	apply(write("50/h fixed_window"))
+	other := callFrom(t, "127.0.0.8")
+	streak := 0
+	await(t, "the new policies at all workers", func() bool {
+		other.http.CloseIdleConnections() // and so perhaps another worker
+		r := other.get(base)
+		if strings.Contains(r.header.Get("RateLimit-Policy"), "q=50") {
+			streak++
+		} else {
+			streak = 0
+		}
+		return streak >= 16
+	})
+	through := 0
+	for range 30 {
+		if r := c.get(base); r.status == http.StatusOK {
+			through++
+		} else if r.status != http.StatusTooManyRequests {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if through != 20 { // 40 of 100 were left, and so 20 of 50 are
+		t.Errorf("after 60 of 100, %d of 30 pass under 50, want 20", through)
+	}
+	if strings.Contains(s.Log(), "reconfiguring") {
+		t.Error("nginx was reloaded")
+	}
+}

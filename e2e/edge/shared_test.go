@@ -1,0 +1,407 @@
+package edge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// doors are three ways to one bucket: nginx with Lua and several workers, the gateway
+// of one process of Weir, and the HTTP door of another.
+type doors struct {
+	nginx, gateway, api string
+	server              *nginxtest.Server
+}
+
+// openDoors runs them all by one file of policies.
+func openDoors(t *testing.T, weir, redis, policies string) *doors {
+	t.Helper()
+	upstream := upstreamOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "through\n") }))
+	return openDoorsBefore(t, weir, redis, policies, upstream, asks)
+}
+
+func openDoorsBefore(t *testing.T, weir, redis, policies, upstream, location string) *doors {
+	t.Helper()
+	file := writePolicies(t, redis, "failover: { deadline: 5s }\ngateway: { routes: [{ path: /, upstream: \""+upstream+"\" }] }\n"+policies)
+	d := &doors{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: nginxtest.Path(t) + "\n" + edgeConf(t, weir, file) + `
+  server { listen ADDR reuseport; location / {` + location + `} }`})}
+	d.nginx = "http://" + d.server.Addr
+	d.gateway, _ = serveWeir(t, weir, file)
+	_, d.api = serveWeir(t, weir, file)
+	return d
+}
+
+func upstreamOf(t *testing.T, h http.Handler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return "http://" + l.Addr().String()
+}
+
+// serveWeir runs the program until the test ends, and returns the URLs of its gateway
+// and its HTTP door.
+func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api string) {
+	t.Helper()
+	gateway, api = localAddress(t), localAddress(t)
+	cmd := exec.Command(weir, append([]string{"serve", file, "--listen-gateway", gateway, "--listen-http", api,
+		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("weir said:\n%s", &log)
+		}
+	})
+	c := callFrom(t, "127.0.0.1")
+	redistest.Await(t, "weir serve", func() error {
+		r := c.get("http://" + api + "/readyz")
+		if r.err == nil && r.status != http.StatusOK {
+			return fmt.Errorf("%d %s", r.status, r.body)
+		}
+		return r.err
+	})
+	return "http://" + gateway, "http://" + api
+}
+
+func localAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// An asker is one client at one door.
+type asker func(path string) reply
+
+// askers are clients of one address at each door, n of them.
+func (d *doors) askers(t *testing.T, ip string, n int, fields ...string) map[string][]asker {
+	t.Helper()
+	out, local := callFrom(t, ip), callFrom(t, "127.0.0.1")
+	all := map[string][]asker{}
+	for range n {
+		all["nginx"] = append(all["nginx"], func(path string) reply { return out.get(d.nginx+path, fields...) })
+		all["gateway"] = append(all["gateway"], func(path string) reply { return out.get(d.gateway+path, fields...) })
+		all["http"] = append(all["http"], func(path string) reply {
+			return local.get(d.api+"/v1/auth", append([]string{"X-Forwarded-For", ip, "X-Forwarded-Method", "GET", "X-Forwarded-Uri", path, "X-Forwarded-Host", d.api[7:]}, fields...)...)
+		})
+	}
+	return all
+}
+
+// A tally is what became of requests, by door.
+type tally struct {
+	mu       sync.Mutex
+	admitted map[string]int
+	denied   int
+	wrong    []string
+}
+
+func (c *tally) add(door string, r reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case r.err == nil && r.status == http.StatusOK && r.header.Get("Weir-Degraded") == "":
+		c.admitted[door]++
+	case r.err == nil && r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "":
+		c.denied++
+	case len(c.wrong) < 10:
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %d %v %q %v", door, r.status, r.header, r.body, r.err))
+	}
+}
+
+func (c *tally) sum() (n int) {
+	for _, m := range c.admitted {
+		n += m
+	}
+	return n
+}
+
+// hammer has all askers ask at once, each so many times, at paths in turn.
+func hammer(all map[string][]asker, each int, paths ...string) *tally {
+	c := &tally{admitted: map[string]int{}}
+	var wg sync.WaitGroup
+	for door, as := range all {
+		for _, a := range as {
+			wg.Go(func() {
+				for i := range each {
+					c.add(door, a(paths[i%len(paths)]))
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return c
+}
+
+// check reports requests that got another answer than yes or no, and doors that stayed
+// without either.
+func (c *tally) check(t *testing.T, asked int) {
+	t.Helper()
+	for _, w := range c.wrong {
+		t.Error(w)
+	}
+	if c.sum()+c.denied != asked && len(c.wrong) == 0 {
+		t.Errorf("%d admitted, %d denied, want %d in all", c.sum(), c.denied, asked)
+	}
+}
+
+// peek is what remains of a policy for a key, as the HTTP door says.
+func (d *doors) peek(t *testing.T, policy string, key ...string) int64 {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"policy": policy, "key": append([]string{}, key...), "n": 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(d.api+"/v1/peek", "application/json", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer struct{ Remaining *int64 }
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Remaining == nil {
+		t.Fatalf("peek %s: %d, %v", text, res.StatusCode, err)
+	}
+	return *answer.Remaining
+}
+
+// TestSharedExactly: whatever the algorithm, three doors under load admit together
+// exactly what the limit says, and what remains is what all of them took.
+func TestSharedExactly(t *testing.T) {
+	weir := buildWeir(t)
+	for _, c := range []struct {
+		name, limit string
+		cost, want  int
+	}{
+		{"fixed_window", "1000/h fixed_window", 1, 1000},
+		{"sliding_window", "1000/h sliding_window", 1, 1000},
+		{"sliding_log", "1000/h sliding_log", 1, 1000},
+		{"token_bucket", "1000/30d", 1, 1000},
+		{"leaky_bucket", "1000/30d leaky_bucket burst 999", 1, 1000},
+		{"cost 7", "1000/h fixed_window", 7, 142},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := openDoors(t, weir, redistest.Start(t).Addr, fmt.Sprintf(`
+policies:
+  - name: shared
+    match: /api/*
+    key: [client.ip, "header:X-User"]
+    limits: %s
+    cost: %d
+    on_store_error: closed
+`, c.limit, c.cost))
+			const clients, each = 16, 60
+			all := d.askers(t, "127.0.0.7", clients, "X-User", "ann:1|é")
+			got := hammer(all, each, "/api/orders", "/API//orders/7", "/api/x?y=z")
+			got.check(t, 3*clients*each)
+			if got.sum() != c.want {
+				t.Errorf("%v: %d admitted, want %d", got.admitted, got.sum(), c.want)
+			}
+			for door := range all {
+				if got.admitted[door] == 0 {
+					t.Errorf("%s admitted none: it did not take part", door)
+				}
+			}
+			if left := d.peek(t, "shared", "127.0.0.7", "ann:1|é"); left != int64(1000-c.want*c.cost) {
+				t.Errorf("%d remain, want %d", left, 1000-c.want*c.cost)
+			}
+			t.Logf("%d requests: %d admitted %v, %d denied", 3*clients*each, got.sum(), got.admitted, got.denied)
+		})
+	}
+}
+
+// TestSharedKeys: clients of several addresses have each a bucket, at all doors.
+func TestSharedKeys(t *testing.T) {
+	d := openDoors(t, buildWeir(t), redistest.Start(t).Addr, `
+policies:
+  - { name: shared, key: client.ip, limits: 200/h fixed_window, on_store_error: closed }
+`)
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			ip := fmt.Sprintf("127.0.3.%d", i+1)
+			got := hammer(d.askers(t, ip, 4), 40, "/")
+			got.check(t, 3*4*40)
+			if got.sum() != 200 {
+				t.Errorf("%s: %v admitted, want 200", ip, got.admitted)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestSharedFormula: a bucket that refills meanwhile admits by the clock of Redis: the
+// instant at which it would be full has moved by the price of every admission, and no
+// more were admitted than the burst and what the time gave.
+func TestSharedFormula(t *testing.T) {
+	redis := redistest.Start(t)
+	d := openDoors(t, buildWeir(t), redis.Addr, `
+policies:
+  - { name: shared, key: client.ip, limits: 400/s burst 100, on_store_error: closed }
+`)
+	const price = 2500 // µs
+	first := d.askers(t, "127.0.0.7", 1)["nginx"][0]("/")
+	if first.status != http.StatusOK {
+		t.Fatalf("the first request: %+v; %s", first, d.server.Log())
+	}
+	before := fullAt(t, redis)
+	const clients, each = 16, 120
+	got := hammer(d.askers(t, "127.0.0.7", clients), each, "/")
+	after, now := fullAt(t, redis), redisTime(t, redis)
+	got.check(t, 3*clients*each)
+	if got.sum() != int((after-before)/price) || (after-before)%price != 0 {
+		t.Errorf("%d admitted, and the bucket is full %d µs later, want %d", got.sum(), after-before, got.sum()*price)
+	}
+	start := before - price
+	most := 100 + int((now-start)/price)
+	if got.sum()+1 > most {
+		t.Errorf("%d admitted in %d µs, want at most %d", got.sum()+1, now-start, most)
+	}
+	t.Logf("%d requests in %d µs: %d admitted %v, of at most %d", 3*clients*each, now-start, got.sum()+1, got.admitted, most)
+}
+
+// fullAt is the first number of the one state in Redis.
+func fullAt(t *testing.T, redis *redistest.Server) int64 {
+	t.Helper()
+	keys := redis.Do(t, "KEYS", "weir:1:{*").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("keys = %v, want 1", keys)
+	}
+	var state []float64
+	if err := json.Unmarshal([]byte(redis.Do(t, "GET", keys[0]).(string)), &state); err != nil || len(state) == 0 || state[0] != math.Trunc(state[0]) {
+		t.Fatalf("state %v: %v", state, err)
+	}
+	return int64(state[0])
+}
+
+func redisTime(t *testing.T, redis *redistest.Server) int64 {
+	t.Helper()
+	var s, us int64
+	parts := redis.Do(t, "TIME").([]any)
+	if _, err := fmt.Sscan(parts[0].(string)+" "+parts[1].(string), &s, &us); err != nil {
+		t.Fatal(err)
+	}
+	return s*1_000_000 + us
+}
+
+// TestSharedTogether: two policies are charged together or not at all, at every door:
+// what each has left is what was admitted, and not one request more.
+func TestSharedTogether(t *testing.T) {
+	d := openDoors(t, buildWeir(t), redistest.Start(t).Addr, `
+policies:
+  - { name: each, key: client.ip, limits: 400/h fixed_window, on_store_error: closed }
+  - { name: everybody, match: /api/*, key: "const:all", limits: [1000/h sliding_log, 900/h], on_store_error: closed }
+`)
+	const clients, each = 5, 60
+	var wg sync.WaitGroup
+	var sum atomic.Int64
+	for i := range 3 {
+		wg.Go(func() {
+			ip := fmt.Sprintf("127.0.3.%d", i+1)
+			got := hammer(d.askers(t, ip, clients), each, "/api/orders")
+			got.check(t, 3*clients*each)
+			sum.Add(int64(got.sum()))
+			if left := d.peek(t, "each", ip); left != int64(400-got.sum()) || left < 0 {
+				t.Errorf("%s: %d admitted, and %d of 400 remain", ip, got.sum(), left)
+			}
+		})
+	}
+	wg.Wait()
+	if n := sum.Load(); n < 900 || n > 901 { // one comes every 4 s
+		t.Errorf("%d admitted, want 900", n)
+	}
+}
+
+// TestSharedSlots: of a limit on what runs at once nginx and the gateway use the same
+// slots, which are free again when the responses have ended.
+func TestSharedSlots(t *testing.T) {
+	var running, most atomic.Int64
+	var mu sync.Mutex
+	release := make(chan struct{})
+	upstream := upstreamOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		mu.Lock()
+		until := release
+		mu.Unlock()
+		<-until
+		running.Add(-1)
+		io.WriteString(w, "through\n")
+	}))
+	d := openDoorsBefore(t, buildWeir(t), redistest.Start(t).Addr, `
+policies:
+  - { name: shared, key: "const:all", limits: 20 concurrency lease 10s, on_store_error: closed }
+`, upstream, `
+    access_by_lua_block { require("weir").access() }
+    log_by_lua_block { require("weir").log() }
+    proxy_pass `+upstream+`;`)
+	for round := range 3 {
+		all := d.askers(t, "127.0.0.7", 24)
+		delete(all, "http") // whose slots end with its answers
+		done := make(chan *tally, 1)
+		go func() { done <- hammer(all, 1, "/") }()
+		await(t, "20 requests at the upstream", func() bool { return running.Load() == 20 })
+		mu.Lock()
+		close(release)
+		release = make(chan struct{})
+		mu.Unlock()
+		// Late ones may have had a slot that was free again: let them go too.
+		var got *tally
+		for got == nil {
+			select {
+			case got = <-done:
+			case <-time.After(20 * time.Millisecond):
+				mu.Lock()
+				close(release)
+				release = make(chan struct{})
+				mu.Unlock()
+			}
+		}
+		got.check(t, 48)
+		if got.sum() < 20 || most.Load() > 20 {
+			t.Errorf("round %d: %v admitted, at most %d at once, want 20 or more, and at most 20", round, got.admitted, most.Load())
+		}
+		await(t, "free slots", func() bool { return d.peek(t, "shared") == 20 })
+	}
+}
+
+// await polls until something holds, for up to ten seconds.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: not after 10 s", what)
+		}
+	}
+}
