@@ -13,7 +13,8 @@ type Rule struct {
 	// the bounds of windows around the given instant (see algo.FixedWindow).
 	Params []int64
 
-	// Suffix is what the names of its states end in, behind a ':'.
+	// Suffix is what the names of its states end in, behind a ':'. Limits of one
+	// weir.Limit.State have it in common.
 	Suffix string
 }
 
@@ -23,7 +24,7 @@ func RuleOf(l weir.Limit, now int64) Rule {
 	return Rule{
 		Name:   ruleName(rule),
 		Params: append(append([]int64(nil), rule.Params(now)...), rule.Horizon()),
-		Suffix: encode(l.String(), false),
+		Suffix: encode(l.State(), false),
 	}
 }
 

@@ -1,0 +1,79 @@
+package edge
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// Options say how to compile.
+type Options struct {
+	// Only are the names of the policies to compile; all if empty.
+	Only []string
+
+	// Local is what becomes of on_store_error: local, which nginx cannot do: Open or
+	// Closed. Where it is empty, such a policy is refused.
+	Local policy.FailMode
+
+	// Now is the instant around which the windows of calendars are told; that of the
+	// call if zero.
+	Now time.Time
+}
+
+// MaxPlan is the largest plan, in bytes of JSON. Every worker of nginx reads it.
+const MaxPlan = 4 << 20
+
+// Compile makes the plan of the policies that are not off. An error is Errors: all
+// faults at once.
+func Compile(set *policy.Set, o Options) (*Plan, error) {
+	c := &compiler{
+		plan:  &Plan{Format: Format, Script: redisstore.Script(), Prefix: redisstore.KeyPrefix(""), Rules: []Rule{}, Policies: []Policy{}},
+		local: o.Local, now: o.Now, rules: map[string]int{}, calendars: map[string]int{},
+	}
+	if c.now.IsZero() {
+		c.now = time.Now()
+	}
+	if o.Local != "" && o.Local != policy.Open && o.Local != policy.Closed {
+		c.add("local", quoted(string(o.Local)), "want open or closed")
+	}
+	for _, name := range o.Only {
+		if !slices.ContainsFunc(set.Policies(), func(p *policy.Policy) bool { return p.Name() == name }) {
+			c.add("only", quoted(name), "want the name of a policy of the file")
+		}
+	}
+	for _, p := range set.Policies() {
+		if p.Config().Mode == policy.Off || len(o.Only) > 0 && !slices.Contains(o.Only, p.Name()) {
+			continue
+		}
+		c.policy(p)
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	if text := c.plan.JSON(); len(text) > MaxPlan {
+		c.faults.policy = ""
+		c.add("policies", fmt.Sprintf("a plan of %d bytes", len(text)), "want at most %d: fewer overrides, or put the policies that have them behind /v1/auth, see docs/nginx.md", MaxPlan)
+	}
+	return c.plan, c.err()
+}
+
+// JSON is p as the Lua reads it, in one line.
+func (p *Plan) JSON() string { return compact(p) }
+
+// JSON is s as the Lua reads it, in one line.
+func (s *Settings) JSON() string { return compact(s) }
+
+func compact(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // a plan has no value that JSON cannot say
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
