@@ -1,0 +1,35 @@
+package edge_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeStoreModule writes storetest.lua into a directory.
+func writeStoreModule(t *testing.T, dir string, settings storeSettings, plan *storePlan) {
+	t.Helper()
+	text := strings.NewReplacer("PLAN", storeJSON(t, plan), "SETTINGS", storeJSON(t, settings)).Replace(storeModule)
+	if err := os.WriteFile(filepath.Join(dir, "storetest.lua"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var storeClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+func storePost(t *testing.T, addr, body string) string {
+	t.Helper()
+	res, err := storeClient.Post("http://"+addr+"/", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
