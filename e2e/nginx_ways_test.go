@@ -213,3 +213,33 @@ func TestNginxBehindGateway(t *testing.T) {
 	wantStream(t, front, more)
 	wantSocket(t, gateway)
 }
+
+// TestNginxAsksStream: what nginx asks Weir about goes through as ever, streams too, and
+// what a client sends is no part of the question.
+func TestNginxAsksStream(t *testing.T) {
+	more := make(chan struct{})
+	upstream := waysUpstream(t, more)
+	api, _ := startAuth(t, upstream, twoPolicies)
+	front := startAuthNginx(t, api, upstream)
+	wantAnswer(t, "a body", curl(t, "-d", strings.Repeat("x", 4<<10), front+"/free"), "HTTP/1.1 200 OK\n", "upstream for", `RateLimit: "all";r=999;`)
+	wantStream(t, front, more)
+}
+
+// TestNginxAsksNobody: with nobody to ask, nginx lets nothing through, or all of it if it
+// is told to as the page says.
+func TestNginxAsksNobody(t *testing.T) {
+	upstream := echo(t)
+	nobody := freeAddress(t)
+	wantAnswer(t, "as it is", curl(t, startAuthNginx(t, nobody, upstream)+"/free"), "HTTP/1.1 500 ")
+
+	open := strings.Split(nginxPage(t, "nginx", "location @unasked"), "\n\n")
+	if len(open) != 2 {
+		t.Fatalf("the page shows %q", open)
+	}
+	conf := authPage(t, "auth_request /weir;")[0]
+	listen := freeAddress(t)
+	conf = strings.NewReplacer("internal;\n", "internal;\n"+strings.TrimPrefix(open[0], "# in location = /weir\n")+"\n", "location @limited", open[1]+"\n  location @limited",
+		"127.0.0.1:8080", nobody, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(conf)
+	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
+	wantAnswer(t, "with nobody to ask, open", curl(t, "http://"+listen+"/free"), "HTTP/1.1 200 OK\n", "upstream GET /free")
+}
