@@ -1,0 +1,122 @@
+package edge
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/policy"
+)
+
+// Conf is a configuration of nginx, to be included in its http block. An error is
+// Errors: all faults of the policies and of in at once.
+func Conf(set *policy.Set, o Options, in Input) (string, error) {
+	f := &faults{}
+	if in.Lua == "" {
+		in.Lua = DefaultLua
+	}
+	if !filepath.IsAbs(in.Lua) || !plain(in.Lua) || strings.ContainsAny(in.Lua, ";?") {
+		f.add("lua", quoted(in.Lua), "want the absolute path of a directory, without quotes, backslashes, dollars, semicolons, question and control marks")
+	}
+	trusts := len(in.Client.Trusted) > 0 || in.Client.TrustUnix
+	if trusts && strings.EqualFold(in.Client.Header, "forwarded") {
+		f.add("gateway.client_header", "forwarded", "nginx reads X-Forwarded-For: want x-forwarded-for, or no gateway.trusted_proxies")
+	}
+	s, ca := in.settings(f)
+	plan, err := Compile(set, o)
+	if errs, ok := err.(Errors); ok {
+		f.errs = append(f.errs, errs...)
+	}
+	if err := f.err(); err != nil {
+		return "", err
+	}
+	return conf(plan, &s, &in, ca), nil
+}
+
+func conf(plan *Plan, s *Settings, in *Input, ca string) string {
+	var b strings.Builder
+	head(&b, plan, s, in)
+	fmt.Fprintf(&b, "\nlua_package_path \"%s/?.lua;;\";\nlua_shared_dict weir 2m;\nlua_socket_log_errors off;\n", strings.TrimRight(in.Lua, "/"))
+	if s.Redis.TLS && s.Redis.Verify {
+		fmt.Fprintf(&b, "lua_ssl_trusted_certificate \"%s\";\nlua_ssl_verify_depth 5;\n", ca)
+	}
+	for _, p := range in.Client.Trusted {
+		fmt.Fprintf(&b, "set_real_ip_from %s;\n", p)
+	}
+	if in.Client.TrustUnix {
+		b.WriteString("set_real_ip_from unix:;\n")
+	}
+	if len(in.Client.Trusted) > 0 || in.Client.TrustUnix {
+		b.WriteString("real_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n")
+	}
+	b.WriteString("\ninit_by_lua_block {\n  require(\"weir\").init(table.concat{\n")
+	chunks(&b, s.JSON())
+	b.WriteString("  }, table.concat{\n")
+	chunks(&b, plan.JSON())
+	b.WriteString("  })\n}\ninit_worker_by_lua_block { require(\"weir\").start() }\n")
+	return b.String()
+}
+
+// head says what the file is, and what is left to do.
+func head(b *strings.Builder, plan *Plan, s *Settings, in *Input) {
+	say := func(format string, args ...any) {
+		b.WriteString(strings.TrimRight("# "+fmt.Sprintf(format, args...), " ") + "\n")
+	}
+	say("Weir in nginx, made of %s by `weir edge nginx`. Make it anew rather than edit it.", comment(in.File))
+	if s.Follow {
+		say("These policies hold until others are published in the store (weir apply).")
+	}
+	for _, c := range plan.Calendars {
+		last := time.Unix(c.Bounds[len(c.Bounds)-3], 0).UTC()
+		say("The windows of calendar %s are in here up to %s.", comment(c.Of), last.Format(time.DateOnly))
+	}
+	say("")
+	if s.Redis.Password != "" || s.Redis.SentinelPassword != "" {
+		say("There is a password in it: let nobody but root read it (chmod 600).")
+	}
+	say("Next: write the Lua with `weir edge lua %s`, include this file in the http block", comment(in.Lua))
+	say("of nginx, and in each server or location that is to be limited say")
+	say("")
+	say(`    access_by_lua_block { require("weir").access() }`)
+	say(`    log_by_lua_block    { require("weir").log() }`)
+	if names := s.Redis.names(); len(names) > 0 {
+		say("")
+		say("nginx looks up %s itself, by the name server that the directive", comment(strings.Join(names, " and ")))
+		say("resolver of the http block names: it needs one.")
+	}
+}
+
+// comment is text that stays in its comment.
+func comment(s string) string {
+	if q := strconv.Quote(s); len(q) != len(s)+2 {
+		return q
+	}
+	return s
+}
+
+// A token of nginx may have 4096 bytes, and a text in Lua is one.
+const chunk = 900
+
+// chunks writes text as elements of a table in Lua, all of whose bytes are printable
+// ASCII.
+func chunks(b *strings.Builder, text string) {
+	n := 0
+	for i := range len(text) {
+		if n == 0 {
+			b.WriteString("    '")
+		}
+		before := b.Len()
+		switch c := text[i]; {
+		case c < ' ' || c > '~' || c == '\'' || c == '\\':
+			fmt.Fprintf(b, `\%03d`, c)
+		default:
+			b.WriteByte(c)
+		}
+		if n += b.Len() - before; n >= chunk || i == len(text)-1 {
+			b.WriteString("',\n")
+			n = 0
+		}
+	}
+}
