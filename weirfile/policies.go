@@ -16,7 +16,7 @@ func (d *decoder) policies(p place) *policy.Set {
 	}
 	before := len(d.Faults())
 	var ps []*policy.Policy
-	names := map[string]strict.Node{}
+	names, fields := map[string]strict.Node{}, map[string]string{}
 	for _, e := range d.elements(p) {
 		one, name := d.policy(e)
 		if name.There() && name.Kind() == strict.Text {
@@ -24,7 +24,7 @@ func (d *decoder) policies(p place) *policy.Set {
 				d.Fail(name, e.field+".name", name.String(), "want every name once: %s:%d:%d has it already", d.Name(), first.Line(), first.Column())
 				continue
 			}
-			names[name.Text()] = name
+			names[name.Text()], fields[name.Text()] = name, e.field
 		}
 		ps = append(ps, one)
 	}
@@ -35,7 +35,7 @@ func (d *decoder) policies(p place) *policy.Set {
 	var errs policy.Errors
 	if errors.As(err, &errs) {
 		for _, e := range errs {
-			d.failIn(p, e.Value, "%s (policy %q)", e.Want, e.Policy)
+			d.Fail(names[e.Policy], strict.Join(fields[e.Policy], e.Field), e.Value, "%s", e.Want)
 		}
 	}
 	return set

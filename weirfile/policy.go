@@ -32,6 +32,7 @@ func (r *policyReader) config(m mapping) policy.Config {
 	c.Candidate = r.limits(m.at("candidate"))
 	c.Carry = r.carry(m.at("carry"))
 	r.overrides(m.at("overrides"), &c)
+	r.nginx(m.at("nginx"), &c)
 	return c
 }
 

@@ -20,14 +20,15 @@ var (
 	percent = &Shape{Kind: Integer, Least: 1, Most: 100}
 )
 
-var policies = &Shape{Kind: Map, Def: "policy", Fields: []Field{
+var policies = &Shape{Kind: Map, Def: "policy", OneOf: []string{"limits", "nginx"}, Want: "want limits, such as 10/s burst 20, or nginx, such as { rate: 10r/s, burst: 20 }", Fields: []Field{
 	{Name: "name", Doc: "which policy it is, in headers, logs, metrics and keys", Required: true, Examples: []any{"api-per-client"}, Shape: name},
 	{Name: "match", Doc: "which requests it is about: a path, an expression, or lists that all have to fit; every request if not said",
 		Examples: []any{"/api/*", `request.path.startsWith("/api/")`}, Shape: match},
 	{Name: "key", Doc: "who shares a bucket; several parts make one for each combination", Required: true, Examples: []any{[]string{"client.ip"}}, Shape: &Shape{
 		Kind: ListOrOne, Want: wantKey, Of: keyPart,
 	}},
-	{Name: "limits", Doc: "what is allowed; decided together, all or nothing", Required: true, Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: limits},
+	{Name: "limits", Doc: "what is allowed; decided together, all or nothing", Examples: []any{[]string{"10/s burst 20", "5000/24h"}}, Shape: limits},
+	{Name: "nginx", Doc: "what is allowed, in place of limits: as limit_req of nginx says it and counts it", Examples: []any{map[string]any{"rate": "10r/s", "burst": 20, "nodelay": true}}, Shape: nginx},
 	{Name: "cost", Doc: "how many tokens a request takes of each limit: a number, an expression, or what the response tells", Default: 1, Shape: cost},
 	{Name: "count", Doc: "which requests count: those admitted, all (denied ones too), or those answered with failures or successes", Default: string(policy.CountAdmitted), Shape: count},
 	{Name: "failures", Doc: "the statuses that count calls failures", Default: []string{"4xx", "5xx"}, Examples: []any{[]any{401, 403, "5xx", "500-504"}}, Shape: failures},
