@@ -430,7 +430,7 @@ func TestFaultApply(t *testing.T) {
 	file := write("100/h fixed_window")
 	apply(file)
 	conf := edgeConf(t, weir, file, "--policies", "store")
-	s := nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: nginxtest.Path(t) + "\n" + conf + `
+	s := nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: conf + `
   server { listen ADDR reuseport; location / {` + asks + `} }`})
 	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
 	for range 60 {

@@ -39,7 +39,7 @@ func writePolicies(t testing.TB, redis, text string) string {
 // edgeConf is what weir edge nginx prints, to be read before the servers of nginx.
 func edgeConf(t testing.TB, weir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(weir, append([]string{"edge", "nginx"}, args...)...)
+	cmd := exec.Command(weir, append([]string{"edge", "nginx", "--lua", nginxtest.Edge(t)}, args...)...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
@@ -52,6 +52,7 @@ func edgeConf(t testing.TB, weir string, args ...string) string {
 // asks is a location that asks Weir in the access phase and answers by itself.
 const asks = `
     access_by_lua_block { require("weir").access() }
+    header_filter_by_lua_block { require("weir").header_filter() }
     log_by_lua_block { require("weir").log() }
     content_by_lua_block { ngx.print("through\n") }
 `
@@ -60,7 +61,7 @@ const asks = `
 func startEdge(t testing.TB, weir, file string, workers int, args ...string) *nginxtest.Server {
 	t.Helper()
 	conf := edgeConf(t, weir, append(args, file)...)
-	return nginxtest.Start(t, nginxtest.Config{Workers: workers, HTTP: nginxtest.Path(t) + "\n" + conf + `
+	return nginxtest.Start(t, nginxtest.Config{Workers: workers, HTTP: conf + `
   server { listen ADDR reuseport; location / {` + asks + `} }`})
 }
 

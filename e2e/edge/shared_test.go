@@ -36,7 +36,7 @@ func openDoors(t *testing.T, weir, redis, policies string) *doors {
 func openDoorsBefore(t *testing.T, weir, redis, policies, upstream, location string) *doors {
 	t.Helper()
 	file := writePolicies(t, redis, "failover: { deadline: 5s }\ngateway: { routes: [{ path: /, upstream: \""+upstream+"\" }] }\n"+policies)
-	d := &doors{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: nginxtest.Path(t) + "\n" + edgeConf(t, weir, file) + `
+	d := &doors{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR reuseport; location / {` + location + `} }`})}
 	d.nginx = "http://" + d.server.Addr
 	d.gateway, _ = serveWeir(t, weir, file)
@@ -359,6 +359,7 @@ policies:
   - { name: shared, key: "const:all", limits: 20 concurrency lease 10s, on_store_error: closed }
 `, upstream, `
     access_by_lua_block { require("weir").access() }
+    header_filter_by_lua_block { require("weir").header_filter() }
     log_by_lua_block { require("weir").log() }
     proxy_pass `+upstream+`;`)
 	for round := range 3 {
