@@ -1,0 +1,292 @@
+package edge_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/redisstore"
+)
+
+// A storeRecorder answers every request with a code, and keeps what it was sent.
+type storeRecorder struct {
+	code    func(command int) int64
+	release chan struct{} // nil: answers at once
+
+	mu   sync.Mutex
+	cmds []redisstore.Command
+}
+
+func (*storeRecorder) Cluster() bool { return false }
+
+func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
+	if c.release != nil {
+		<-c.release
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, cmd := range cmds {
+		c.cmds = append(c.cmds, cmd)
+		item := make([]byte, 56)
+		binary.LittleEndian.PutUint64(item, uint64(c.code(len(c.cmds))))
+		for range (len(cmd.Args[0]) - 24) / 40 {
+			replies[i].Items = append(replies[i].Items, string(item))
+		}
+	}
+}
+
+// A storeCase is what redisstore sent for requests: at first, if the script then wants
+// the hold keys declared, and for the same requests asked again after that.
+type storeCase struct {
+	Asks     []storeAsk  `json:"asks"`
+	Mode     int         `json:"mode"`
+	At       int64       `json:"now"`
+	Commands [][2]string `json:"-"` // KEYS and ARGV of each, in hexadecimal digits
+	Holds    bool        `json:"holds"`
+}
+
+func hexes(texts []string) string {
+	out := make([]string, len(texts))
+	for i, s := range texts {
+		out[i] = hex.EncodeToString([]byte(s))
+	}
+	return strings.Join(out, " ")
+}
+
+// storeGenerator makes requests of any kind.
+type storeGenerator struct {
+	*rand.Rand
+	limits []weir.Limit
+}
+
+func (g storeGenerator) pick(texts ...string) string { return texts[g.IntN(len(texts))] }
+
+func (g storeGenerator) key() string {
+	switch g.IntN(8) {
+	case 0: // any bytes
+		b := make([]byte, 1+g.IntN(130))
+		for i := range b {
+			b[i] = byte(g.Uint32())
+		}
+		return string(b)
+	case 1: // as long as is readable, and around that
+		return strings.Repeat("k", 98+g.IntN(5))
+	case 2:
+		return strings.Repeat(g.pick("k", "|", "ü"), 30+g.IntN(5)) + g.pick("", "x", "xyz")
+	case 3:
+		return g.pick("p|3:für", "p|6:東京", "ключ", "a b+c%20", "{tag}:x", "#"+strings.Repeat("0", 64))
+	}
+	return fmt.Sprintf("per-client|11:203.0.113.%d", g.IntN(9))
+}
+
+func (g storeGenerator) n() int64 {
+	switch g.IntN(6) {
+	case 0:
+		return 1<<53 - 1 - g.Int64N(3)
+	case 1:
+		return 1 << (53 + g.IntN(9)) // exact in a double
+	case 2:
+		return 0
+	}
+	return g.Int64N(50)
+}
+
+func (g storeGenerator) request() weir.Request {
+	r := weir.Request{Verb: weir.Verb(g.IntN(9)), Key: g.key(), Limit: g.limits[g.IntN(len(g.limits))], N: g.n(), Carry: weir.Carry(g.IntN(4))}
+	if g.IntN(3) > 0 {
+		r.Verb = weir.Take
+	}
+	if r.Verb >= weir.Reserve {
+		r.ID = g.pick("a", "b", "r-"+strings.Repeat("9", 250), "ü\x00\xff", fmt.Sprint(g.Uint64()))
+	}
+	if r.Verb == weir.Reserve {
+		r.N, r.TTL = max(1, r.N), time.Duration(1+g.Int64N(1e9))*time.Microsecond
+	}
+	if r.Verb == weir.Return && g.IntN(2) == 0 {
+		r.At = time.UnixMicro(g.Int64N(1<<53) - 1000)
+	}
+	if g.IntN(5) == 0 {
+		for range 1 + g.IntN(3) {
+			r.From = append(r.From, g.limits[g.IntN(len(g.limits))])
+		}
+	}
+	return r
+}
+
+// storeTexts are limits of every algorithm.
+var storeTexts = []string{
+	"3/s", "3/s burst 5", "5/m burst 7", "3/s burst 5 interval", "4/10s interval anchor epoch", "3/s burst 5 initial 2",
+	"4/10s burst 6 interval initial 0", "5/s warmup 3s", "3/s leaky_bucket burst 4", "4/s leaky_bucket burst 6 queue",
+	"5/s leaky_bucket burst 6 delay 2", "3/s leaky_bucket burst 4 nginx", "90/m leaky_bucket burst 5 delay 2 nginx",
+	"5/m fixed_window", "5/s fixed_window anchor epoch", "5/day calendar Europe/Berlin", "9/week calendar America/Sao_Paulo",
+	"9/month calendar UTC", "6/s sliding_window", "6/s sliding_window segments 4 weighted", "6/s sliding_window segments 1 weighted",
+	"5/s sliding_log", "4 concurrency lease 30s", "4 concurrency",
+}
+
+func storeLimits() (out []weir.Limit) {
+	for _, text := range storeTexts {
+		out = append(out, weir.MustLimit(text))
+	}
+	return out
+}
+
+// record is what redisstore sends for one request, or for many together.
+func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) storeCase {
+	t.Helper()
+	c := storeCase{Asks: plan.asks(rs), Holds: holds, At: time.Now().UnixMicro()}
+	conn := &storeRecorder{code: func(n int) int64 {
+		if holds && n == 1 {
+			return 3
+		}
+		return 1
+	}}
+	s, err := redisstore.New(conn, redisstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() error {
+		if all {
+			_, err := s.DoAll(t.Context(), rs, make([]weir.Decision, len(rs)))
+			return err
+		}
+		_, err := s.Do(t.Context(), rs[0])
+		return err
+	}
+	if all {
+		c.Mode = 1
+	}
+	for range 2 {
+		if err := ask(); err != nil {
+			t.Fatalf("%+v: %v", rs, err)
+		}
+		if !holds {
+			break
+		}
+	}
+	for _, cmd := range conn.cmds {
+		c.Commands = append(c.Commands, [2]string{hexes(cmd.Keys), hexes(cmd.Args)})
+	}
+	return c
+}
+
+// recordEach is what redisstore sends for requests that share a round trip.
+func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) (c storeCase) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		conn := &storeRecorder{code: func(int) int64 { return 1 }, release: make(chan struct{})}
+		s, err := redisstore.New(conn, redisstore.Config{InFlight: 1, MaxBatch: 1024})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(r weir.Request) { s.Do(context.Background(), r) }
+		go ask(weir.Request{Verb: weir.Take, Key: "first", Limit: rs[0].Limit, N: 1})
+		synctest.Wait()
+		for _, r := range rs {
+			go ask(r)
+			synctest.Wait()
+		}
+		close(conn.release)
+		synctest.Wait()
+		cmd := conn.cmds[1]
+		c = storeCase{Asks: plan.asks(rs), At: time.Now().UnixMicro(), Commands: [][2]string{{hexes(cmd.Keys), hexes(cmd.Args)}}}
+	})
+	return c
+}
+
+const storeBuild = storeLua + `
+local call = require "weir.call"
+local input = cjson.decode(ngx.req.get_body_data())
+local plan = read_plan(input.plan)
+local function one(asks, c, declare)
+  local keys, args = call.build(asks, c.mode, plan.prefix, c.now, declare)
+  if not keys then return "error: " .. args end
+  for i = 1, #keys do keys[i] = hex(keys[i]) end
+  for i = 1, #args do args[i] = hex(args[i]) end
+  return { table.concat(keys, " "), table.concat(args, " ") }
+end
+local out = {}
+for i, c in ipairs(input.cases) do
+  for _, r in ipairs(plan.rules) do r.holds = nil end
+  local asks = read_asks(plan, c.asks)
+  local o = { one(asks, c) }
+  if c.holds then
+    o[2] = one(asks, c, true)
+    for _, r in ipairs(asks) do r.rule.holds = true end
+    o[3] = one(asks, c)
+  end
+  out[i] = o
+end
+ngx.print(cjson.encode(out))
+`
+
+func compareBytes(t *testing.T, plan *storePlan, cases []storeCase) {
+	t.Helper()
+	text := nginxtest.Lua(t, storeBuild, storeJSON(t, map[string]any{"plan": plan, "cases": cases}))
+	var got [][][2]string
+	if err := json.Unmarshal([]byte(text), &got); err != nil || len(got) != len(cases) {
+		t.Fatalf("%v; %d cases of %d; %.300s", err, len(got), len(cases), text)
+	}
+	bad := 0
+	for i, c := range cases {
+		for k := range c.Commands {
+			if k >= len(got[i]) || got[i][k] != c.Commands[k] {
+				t.Errorf("case %d, command %d of %s:\n  Lua %v\n  Go  %v", i, k, storeJSON(t, c), got[i], c.Commands[k])
+				if bad++; bad > 3 {
+					t.FailNow()
+				}
+			}
+		}
+	}
+}
+
+// TestStoreBytes: call.lua sends what redisstore sends, byte for byte.
+func TestStoreBytes(t *testing.T) {
+	g := storeGenerator{rand.New(rand.NewPCG(1, 2)), storeLimits()}
+	plan := newStorePlan(g.limits, time.Now())
+	var cases []storeCase
+	commands := 0
+	for i := range 3000 {
+		all := i%2 == 0
+		rs := []weir.Request{g.request()}
+		for all && g.IntN(3) > 0 {
+			r := g.request()
+			if g.IntN(2) == 0 {
+				r.Key = rs[0].Key
+			}
+			rs = append(rs, r)
+			if len(rs) > 20 {
+				break
+			}
+		}
+		cases = append(cases, record(t, plan, rs, all, g.IntN(4) == 0))
+		commands += len(cases[i].Commands)
+	}
+	compareBytes(t, plan, cases)
+	t.Logf("%d cases, %d commands", len(cases), commands)
+}
+
+// TestStoreBytesEach: requests that share a call and belong to nobody else.
+func TestStoreBytesEach(t *testing.T) {
+	g := storeGenerator{rand.New(rand.NewPCG(3, 4)), slices.DeleteFunc(storeLimits(), func(l weir.Limit) bool { return l.Config().Calendar != "" })}
+	plan := newStorePlan(g.limits, time.Now())
+	var cases []storeCase
+	for i := range 120 {
+		var rs []weir.Request
+		for range 1 + g.IntN(40+i%2*400) {
+			rs = append(rs, g.request())
+		}
+		cases = append(cases, recordEach(t, plan, rs))
+	}
+	compareBytes(t, plan, cases)
+}
