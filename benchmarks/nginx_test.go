@@ -18,7 +18,7 @@ var (
 
 // The ways in which nginx and Weir limit requests, beside nginx that limits nothing: all
 // start, and are measured in rounds, each way for -benchtime in whole seconds. The table
-// at the end has the medians of the rounds. It takes about 17 ways · 3 rounds · 1 s.
+// at the end has the medians of the rounds. It takes about 21 ways · 3 rounds · 1 s.
 func BenchmarkNginx(b *testing.B) {
 	seconds := benchSeconds(b)
 	ways, p := startWays(b)

@@ -122,6 +122,20 @@ const peerConf = proxyConf + `
 
 const peerScript = `local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n`
 
+// nginx decides by Weir's own Lua, as docs/nginx.md has it. CONF is what weir edge nginx
+// prints.
+const edgeConf = proxyConf + `
+  CONF
+  server {
+    listen ADDR;
+    location / {
+      access_by_lua_block { require("weir").access() }
+      log_by_lua_block { require("weir").log() }
+      proxy_pass http://behind;
+    }
+  }
+`
+
 // The policies of every way through Weir: the path says which. A store that makes no
 // decision would answer 503 where all are to be admitted, and 200 where none are.
 const policiesFile = `
@@ -182,25 +196,32 @@ func startWays(b *testing.B) ([]way, *processes) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	lua, err := exec.Command(binary, "edge", "nginx", file, "--store", "redis://"+redis.Addr, "--lua", nginxtest.Edge(b)).Output()
+	if err != nil {
+		b.Fatalf("weir edge nginx: %v", err)
+	}
+	edge := start(edgeConf, "", "CONF", string(lua))
 	sha := fmt.Sprint(redis.Do(b, "SCRIPT", "LOAD", peerScript))
 	peer := start(peerConf, "", "REDISHOST", host, "REDISPORT", port, "SHA", sha)
 
-	limited := []struct{ name, addr string }{
-		{"nginx, limit_req", plain.Address(2)},
-		{"nginx, a counter in Lua and Redis", peer.Addr},
-		{"nginx asks weir, memory", authMemory.Addr},
-		{"nginx asks weir, Redis", authRedis.Addr},
-		{"weir alone, memory", memory.gateway},
-		{"weir alone, Redis", shared.gateway},
-		{"nginx before weir, memory", plain.Address(3)},
-		{"nginx before weir, Redis", plain.Address(4)},
+	limited := []struct{ name, addr, path, denied string }{
+		{"nginx, limit_req", plain.Address(2), "/one", "/denied"},
+		{"nginx, a counter in Lua and Redis", peer.Addr, "/one", "/denied"},
+		{"nginx, Weir in Lua and Redis", edge.Addr, "/one", "/denied"},
+		{"nginx, Weir in Lua and Redis, 3 limits", edge.Addr, "/three", "/three-denied"},
+		{"nginx asks weir, memory", authMemory.Addr, "/one", "/denied"},
+		{"nginx asks weir, Redis", authRedis.Addr, "/one", "/denied"},
+		{"weir alone, memory", memory.gateway, "/one", "/denied"},
+		{"weir alone, Redis", shared.gateway, "/one", "/denied"},
+		{"nginx before weir, memory", plain.Address(3), "/one", "/denied"},
+		{"nginx before weir, Redis", plain.Address(4), "/one", "/denied"},
 	}
 	ways := []way{{"nginx", "http://" + plain.Addr + "/one", false}}
 	for _, l := range limited {
-		ways = append(ways, way{l.name, "http://" + l.addr + "/one", false})
+		ways = append(ways, way{l.name, "http://" + l.addr + l.path, false})
 	}
 	for _, l := range limited {
-		ways = append(ways, way{l.name, "http://" + l.addr + "/denied", true})
+		ways = append(ways, way{l.name, "http://" + l.addr + l.denied, true})
 	}
 	return ways, p
 }
