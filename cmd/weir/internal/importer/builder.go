@@ -31,6 +31,7 @@ type draft struct {
 	where                 []string    // conditions that all have to hold
 	key                   []string
 	limits                []string
+	nginx                 []string // fields of limit_req, in place of limits
 	status                int
 	wait                  string
 	mode                  string
@@ -73,7 +74,7 @@ func (b *builder) add(d draft) {
 		b.list(d.at, d.from, "it has bytes that are no text in UTF-8")
 		return
 	}
-	d.name = b.unique(d.name)
+	d.name = unique(b.names, d.name)
 	text := d.text()
 	_, err := weirfile.Parse("policy", []byte("policies:\n"+text))
 	if err == nil {
@@ -103,8 +104,8 @@ func (d *draft) valid() bool {
 	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
 }
 
-// unique makes a name of a policy that none has yet.
-func (b *builder) unique(wish string) string {
+// unique makes a name of a policy, or of a zone, that none has yet.
+func unique(names map[string]bool, wish string) string {
 	const most = 56 // which leaves room for a number
 	var s strings.Builder
 	for _, r := range wish {
@@ -123,7 +124,7 @@ func (b *builder) unique(wish string) string {
 		base = "policy"
 	}
 	name := base
-	for n := 2; b.names[name]; n++ {
+	for n := 2; names[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	return name
@@ -182,7 +183,11 @@ func (d *draft) text() string {
 	d.say(&s, "    ", "key")
 	fmt.Fprintf(&s, "    key: %s\n", list(d.key))
 	d.say(&s, "    ", "limits")
-	fmt.Fprintf(&s, "    limits: %s\n", list(d.limits))
+	if d.nginx != nil {
+		fmt.Fprintf(&s, "    nginx: { %s }\n", strings.Join(d.nginx, ", "))
+	} else {
+		fmt.Fprintf(&s, "    limits: %s\n", list(d.limits))
+	}
 	d.say(&s, "    ", "on_denied")
 	var answer []string
 	if d.status != 0 && d.status != 429 {

@@ -25,7 +25,7 @@ func Nginx(name string, files Files) (*Result, error) {
 			"differs: paths and hosts are compared without case, and a path with and without a slash at its end is one.",
 			"differs: zones have no size: the memory of all limits is bounded together, and a key that owes is not forgotten.",
 		),
-		groups: map[string]*group{}, told: map[string]bool{},
+		groups: map[string]*group{}, zones: map[string]*shared{}, told: map[string]bool{},
 	}
 	root, err := nginxconf.Read(name, files, func(d *nginxconf.Directive, err error) {
 		n.list(of(d), d.String(), "cannot be read, and what it says is not here: %v", err)
@@ -58,7 +58,8 @@ type nginx struct {
 	http   *nginxconf.HTTP
 	groups map[string]*group
 	order  []*group
-	told   map[string]bool // what is said once
+	zones  map[string]*shared // by the name of the zone and that of the server
+	told   map[string]bool    // what is said once
 }
 
 // A group is the places that have one limit in common, which is one policy.
@@ -67,6 +68,12 @@ type group struct {
 	setting nginxconf.Setting
 	name    string // of the server, if it is part of the key
 	scopes  map[*nginxconf.Scope]bool
+}
+
+// A shared is a zone, or what one server has of it, if that is part of the key.
+type shared struct {
+	name   string // in the file
+	groups int
 }
 
 // tell puts a comment at the top of the file, once.
@@ -89,14 +96,23 @@ func (n *nginx) write() {
 			}
 		}
 	}
-	shared := map[*nginxconf.Zone]int{}
+	names := map[string]bool{}
 	for _, g := range n.order {
-		shared[g.use.Zone]++
+		z := n.zones[g.zone()]
+		if z == nil {
+			z = &shared{name: unique(names, g.use.Zone.Name)}
+			names[z.name] = true
+			n.zones[g.zone()] = z
+		}
+		z.groups++
 	}
 	for _, g := range n.order {
-		n.policy(g, shared[g.use.Zone] > 1)
+		n.policy(g)
 	}
 }
+
+// zone names what the group counts in.
+func (g *group) zone() string { return g.use.Zone.Name + "\x00" + g.name }
 
 func (n *nginx) group(s *nginxconf.Server, o *nginxconf.Scope, u nginxconf.Use) {
 	set := o.Setting
@@ -120,57 +136,68 @@ func (n *nginx) group(s *nginxconf.Server, o *nginxconf.Scope, u nginxconf.Use) 
 }
 
 // policy makes a policy of a group.
-func (n *nginx) policy(g *group, shared bool) {
+func (n *nginx) policy(g *group) {
 	u := g.use
 	d := draft{at: of(u.Directive), from: fmt.Sprintf("%s; of %s: %s", u.Directive, of(u.Zone.Directive), u.Zone.Directive), name: u.Zone.Name}
-	if shared {
+	zone := n.zones[g.zone()]
+	if u.Zone.Conn && zone.groups > 1 {
 		d.differs("", "nginx shares the state of zone %s between all places that name it; here each policy has its own.", u.Zone.Name)
 	}
 	if !n.where(&d, g) {
 		return // nothing is left of it, and that has been listed
 	}
-	if why := key(&d, u.Zone, g.name); why != "" {
+	if why := key(&d, u.Zone, g.name, zone.groups > 1); why != "" {
 		n.list(of(u.Directive), u.Directive.String(), "the key of its zone is %s (%s): %s", short(u.Zone.Key), of(u.Zone.Directive), why)
 		return
 	}
 	if slices.Contains(d.key, "client.ip/128") {
 		n.tell("client.ip/128 counts every IPv6 address by itself, as nginx does. A client has a whole network of them: client.ip, without /128, counts that as one.")
 	}
-	limits(&d, u)
-	d.status = g.setting.Status
 	if u.Zone.Conn {
-		d.status = g.setting.ConnStatus
-	}
-	if g.setting.Dry || g.setting.ConnDry {
-		d.mode = "shadow"
+		slots(&d, u, g.setting)
+	} else {
+		name := ""
+		if zone.groups > 1 {
+			name = zone.name
+		}
+		requests(&d, g, name)
 	}
 	n.add(d)
 }
 
-// limits says the limit of a use.
-func limits(d *draft, u nginxconf.Use) {
-	if u.Zone.Conn {
-		d.limits = []string{fmt.Sprintf("%d concurrency", u.N)}
-		d.differs("limits", "a slot is held while a request runs, also on a connection that carries several; one that nobody renews is free after a minute.")
-		return
+// slots says a use of limit_conn.
+func slots(d *draft, u nginxconf.Use, set nginxconf.Setting) {
+	d.limits = []string{fmt.Sprintf("%d concurrency", u.N)}
+	d.differs("limits", "a slot is held while a request runs, also on a connection that carries several; one that nobody renews is free after a minute.")
+	d.status = set.ConnStatus
+	if set.ConnDry {
+		d.mode = "shadow"
 	}
-	text := fmt.Sprintf("%d/%s leaky_bucket", u.Zone.Count, u.Zone.Per)
-	if u.Burst > 0 {
-		text += fmt.Sprintf(" burst %d", u.Burst)
-		switch {
-		case u.Delay < 0:
-			text += " nodelay"
-		case u.Delay >= u.Burst:
-			text += " nodelay"
-			d.notes = append(d.notes, note{"limits", fmt.Sprintf("delay=%d is not below burst=%d, so nothing is ever delayed: nodelay says the same.", u.Delay, u.Burst)})
-		case u.Delay > 0:
-			text += fmt.Sprintf(" delay %d", u.Delay)
-		default:
-			text += " queue"
+}
+
+// requests says a use of limit_req, of a zone with a name if policies share it.
+func requests(d *draft, g *group, zone string) {
+	u := g.use
+	say := func(ok bool, field, format string, args ...any) {
+		if ok {
+			d.nginx = append(d.nginx, field+": "+fmt.Sprintf(format, args...))
 		}
 	}
-	d.limits = []string{text + " nginx"}
+	say(zone != "", "zone", "%s", quoted(zone))
+	say(true, "rate", "%dr/%s", u.Zone.Count, u.Zone.Per)
+	say(u.Burst > 0, "burst", "%d", u.Burst)
+	say(u.Delay < 0, "nodelay", "true")
+	say(u.Delay > 0, "delay", "%d", u.Delay)
+	say(g.setting.Dry, "dry_run", "true")
+	say(g.setting.Status != 503, "status", "%d", g.setting.Status)
 	if u.Zone.Sync {
 		d.notes = append(d.notes, note{"limits", "sync: processes that have one store share their counts."})
+	}
+	for o := range g.scopes {
+		others := slices.ContainsFunc(o.Uses, func(v nginxconf.Use) bool { return !v.Zone.Conn && v.Zone != u.Zone })
+		if g.setting.Dry && others {
+			d.differs("limits", "nginx decides the limits of a dry run together; here each is decided for itself, and counts what another would have refused.")
+			return
+		}
 	}
 }

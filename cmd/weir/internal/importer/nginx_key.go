@@ -13,13 +13,15 @@ import (
 type keyMaker struct {
 	*draft
 	server  string   // what $server_name is
+	shared  bool     // other policies have the same key, for other hosts
 	present []string // conditions, of which one has to hold for the key not to be empty
 	always  bool     // it is never empty
 }
 
-// key says the key of a zone, or why it cannot be said.
-func key(d *draft, z *nginxconf.Zone, serverName string) (why string) {
-	k := &keyMaker{draft: d, server: serverName}
+// key says the key of a zone, or why it cannot be said. It is the same in all policies
+// of a zone that is shared.
+func key(d *draft, z *nginxconf.Zone, serverName string, shared bool) (why string) {
+	k := &keyMaker{draft: d, server: serverName, shared: shared}
 	names, literal := z.Variables()
 	for _, name := range names {
 		if why := k.variable(name); why != "" {
@@ -86,11 +88,13 @@ func (k *keyMaker) variable(name string) (why string) {
 }
 
 func (k *keyMaker) host() {
-	if k.hosts != nil {
+	if k.hosts != nil && !k.shared {
 		k.part("host")
 		return
 	}
-	k.part("cel:request.host")
+	if k.part("cel:request.host"); k.hosts != nil {
+		return
+	}
 	k.notes = append(k.notes, note{"key", "a client may send any host, and each is a bucket: name yours in match.hosts."})
 }
 

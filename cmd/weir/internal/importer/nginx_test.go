@@ -11,6 +11,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
+	"github.com/floodweir/weir/policy"
 )
 
 func nginx(text string) (*importer.Result, error) {
@@ -25,22 +26,25 @@ limit_conn_zone $binary_remote_addr zone=c:1m;
 // TestNginxLimits: what limit_req and limit_conn become.
 func TestNginxLimits(t *testing.T) {
 	for _, test := range []struct{ conf, want string }{
-		{"limit_req zone=a;", `limits: ["10/s leaky_bucket nginx"]`},
-		{"limit_req zone=a burst=5;", `limits: ["10/s leaky_bucket burst 5 queue nginx"]`},
-		{"limit_req zone=a burst=5 nodelay;", `limits: ["10/s leaky_bucket burst 5 nodelay nginx"]`},
-		{"limit_req burst=5 delay=3 zone=a;", `limits: ["10/s leaky_bucket burst 5 delay 3 nginx"]`},
-		{"limit_req zone=a burst=5 delay=5;", `limits: ["10/s leaky_bucket burst 5 nodelay nginx"]`},
-		{"limit_req zone=a burst=5 delay=7;", "# delay=7 is not below burst=5"},
-		{"limit_req zone=a nodelay;", `limits: ["10/s leaky_bucket nginx"]`},
-		{"limit_req zone=b;", `limits: ["6/m leaky_bucket nginx"]`},
+		{"limit_req zone=a;", `nginx: { rate: 10r/s }`},
+		{"limit_req zone=a burst=5;", `nginx: { rate: 10r/s, burst: 5 }`},
+		{"limit_req zone=a burst=5 nodelay;", `nginx: { rate: 10r/s, burst: 5, nodelay: true }`},
+		{"limit_req burst=5 delay=3 zone=a;", `nginx: { rate: 10r/s, burst: 5, delay: 3 }`},
+		{"limit_req zone=a burst=5 delay=7;", `nginx: { rate: 10r/s, burst: 5, delay: 7 }`},
+		{"limit_req zone=a nodelay;", `nginx: { rate: 10r/s, nodelay: true }`},
+		{"limit_req zone=b;", `nginx: { rate: 6r/m }`},
 		{"limit_req zone=b;", `key: ["header:X-Key", "query:k"]`},
 		{"limit_req zone=b;", `where: 'request.headers["x-key"] != "" || request.query["k"] != ""'`},
 		{"limit_conn c 5;", `limits: ["5 concurrency"]`},
-		{"limit_req zone=a;", "on_denied: { status: 503 }"},
-		{"limit_req zone=a; limit_req_status 444;", "on_denied: { status: 444 }"},
+		{"limit_req zone=a; limit_req_status 503;", `nginx: { rate: 10r/s }`},
+		{"limit_req zone=a; limit_req_status 444;", "nginx: { rate: 10r/s, status: 444 }"},
 		{"limit_conn c 5; limit_conn_status 420; limit_req_status 444;", "on_denied: { status: 420 }"},
-		{"limit_req zone=a; limit_req_dry_run on;", "mode: shadow"},
-		{"limit_req zone=a; server { limit_req_dry_run ON; }", "mode: shadow"},
+		{"limit_req zone=a; limit_req_dry_run on;", "nginx: { rate: 10r/s, dry_run: true }"},
+		{"limit_req zone=a; server { limit_req_dry_run ON; }", "nginx: { rate: 10r/s, dry_run: true }"},
+		{"limit_req zone=a; limit_req zone=b; limit_req_dry_run on;", "# differs: nginx decides the limits of a dry run together"},
+		{"limit_req zone=a; server { location /x/ { limit_req zone=a burst=5; } }", "nginx: { zone: a, rate: 10r/s, burst: 5 }"},
+		{"limit_req zone=a; server { location /x/ { limit_req zone=a burst=5; } }", "nginx: { zone: a, rate: 10r/s }"},
+		{"limit_conn c 5; server { location /x/ { limit_conn c 4; } }", "# differs: nginx shares the state of zone c"},
 		{"limit_conn c 5; limit_conn_dry_run on;", "mode: shadow"},
 		{`limit_req_zone "x:${binary_remote_addr}:$request_method" zone=d:1m rate=1r/s; limit_req zone=d;`, "key: [client.ip/128, method]"},
 		{`limit_req_zone all zone=d:1m rate=1r/s; limit_req zone=d;`, `key: ["const:all"]`},
@@ -61,6 +65,54 @@ func TestNginxLimits(t *testing.T) {
 		}
 		if accepted(t, r); !strings.Contains(r.Text, test.want) || len(r.Listed) > 0 {
 			t.Errorf("%s: want %s, listed %v, got\n%s", test.conf, test.want, r.Listed, r.Text)
+		}
+	}
+}
+
+// TestNginxZones: the places that name a zone have one state, unless its key tells them
+// apart.
+func TestNginxZones(t *testing.T) {
+	r, err := nginx(`http {
+		limit_req_zone $binary_remote_addr "zone=per ip:1m" rate=10r/s;
+		limit_req_zone $binary_remote_addr zone=per-ip:1m rate=20r/s;
+		limit_req_zone $server_name zone=server:1m rate=30r/s;
+		limit_req_zone $host zone=host:1m rate=40r/s;
+		server { server_name one.example; limit_req zone=server; limit_req zone=host; }
+		server {
+			server_name two.example;
+			location /a/ { limit_req "zone=per ip" burst=5; limit_req zone=server burst=5; limit_req zone=host burst=5; }
+			location /b/ { limit_req "zone=per ip" burst=9 nodelay; limit_req zone=server; }
+			location /c/ { limit_req zone=per-ip; }
+			location /d/ { limit_req zone=per-ip burst=3; }
+		}
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := accepted(t, r)
+	for _, test := range []struct{ host, path, want string }{
+		{"one.example", "/", "server|11:one.example 30, host~zone|11:one.example 40"},
+		{"two.example", "/a/", "per-ip~zone|9:192.0.2.1 10 burst 5 queue, server-2~zone|11:two.example 30 burst 5 queue, host~zone|11:two.example 40 burst 5 queue"},
+		{"two.example", "/b/", "per-ip~zone|9:192.0.2.1 10 burst 9, server-2~zone|11:two.example 30"},
+		{"two.example", "/c/", "per-ip-2~zone|9:192.0.2.1 20"},
+		{"two.example", "/d/", "per-ip-2~zone|9:192.0.2.1 20 burst 3 queue"},
+	} {
+		var q policy.Questions
+		set.Ask(&q, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})
+		var all []string
+		for _, one := range q.Requests {
+			c := one.Limit.Config()
+			text := fmt.Sprint(one.Key, " ", c.Count)
+			if c.Burst > 0 {
+				text += fmt.Sprint(" burst ", c.Burst)
+			}
+			if c.Queue {
+				text += " queue"
+			}
+			all = append(all, text)
+		}
+		if got := strings.Join(all, ", "); got != test.want {
+			t.Errorf("%s%s asks %s, want %s", test.host, test.path, got, test.want)
 		}
 	}
 }
