@@ -1,0 +1,202 @@
+-- What a request has, as package httplimit finds it in one: each thing once, and only if
+-- it is asked for. It is read from what the client sent, not from what nginx makes of it:
+-- nginx decodes differently from Go, and rewrites change it.
+--
+-- The header Host is no header here, as in net/http. Headers that nginx drops are not
+-- there either, and not for whom it passes the request on to: those whose names have
+-- other characters than letters, digits and dashes (see ignore_invalid_headers and
+-- underscores_in_headers).
+
+local address = require "weir.address"
+local host = require "weir.host"
+local path = require "weir.path"
+
+local M = {}
+
+local find, gmatch, gsub, match, sub = string.find, string.gmatch, string.gsub, string.match, string.sub
+local rawget, setmetatable, type = rawget, setmetatable, type
+local req, var = ngx.req, ngx.var
+
+local Request = {}
+Request.__index = Request
+
+local nothing = {}
+
+function Request:method()
+  local m = self.m
+  if not m then
+    m = req.get_method()
+    self.m = m
+  end
+  return m
+end
+
+-- sent_host is the host as the client sent it: that of a target in absolute form or else
+-- of the header Host. $host would be the name of the server where there is none.
+local function sent_host()
+  local target = match(var.request, "^%S+ +(%S*)")
+  if target and sub(target, 1, 1) ~= "/" then
+    local authority = match(target, "^%a[%w+.-]*://([^/?]*)")
+    if authority and authority ~= "" then return match(authority, "[^@]*$") end
+  end
+  return var.http_host or ""
+end
+
+function Request:host()
+  local h = self.h
+  if not h then
+    h = host.name(sent_host())
+    self.h = h
+  end
+  return h
+end
+
+function Request:readings()
+  local r = self.r
+  if not r then
+    r = path.of_target(var.request_uri)
+    self.r = r
+  end
+  return r
+end
+
+local function count(s, pattern)
+  local _, n = gsub(s, pattern, "")
+  return n
+end
+
+-- trimmed is s without the white space that textproto.TrimString takes away.
+local function trimmed(s)
+  local from, to = find(s, "[^ \t\r\n]"), #s
+  if not from then return "" end
+  while find(sub(s, to, to), "[ \t\r\n]") do to = to - 1 end
+  return sub(s, from, to)
+end
+
+-- headers are the headers of a request as net/http leaves them: it takes away what it has
+-- understood.
+local function headers()
+  local all = req.get_headers(0)
+  all["host"] = nil
+  if req.http_version() < 2 then
+    if rawget(all, "transfer-encoding") then
+      all["transfer-encoding"] = nil
+      if req.http_version() > 1 then all["trailer"], all["content-length"] = nil, nil end
+    end
+    local pragma = rawget(all, "pragma")
+    if type(pragma) == "table" then pragma = pragma[1] end
+    if pragma == "no-cache" and not rawget(all, "cache-control") then all["cache-control"] = "no-cache" end
+  end
+  return all
+end
+
+function Request:header(name)
+  local hs = self.hs
+  if not hs then
+    hs = headers()
+    self.hs = hs
+  end
+  local value = rawget(hs, name)
+  if value == nil then return nothing end
+  if type(value) ~= "table" then
+    value = { value }
+    hs[name] = value
+  end
+  return value
+end
+
+-- component decodes a name or value of a query. It is nil if an escape is malformed.
+local function component(s)
+  if find(s, "+", 1, true) then s = gsub(s, "%+", " ") end
+  if not find(s, "%", 1, true) then return s end
+  if count(s, "%%") ~= count(s, "%%%x%x") then return nil end
+  return (gsub(s, "%%(%x%x)", path.decoded))
+end
+
+local function put(map, name, value)
+  local list = map[name]
+  if list then list[#list + 1] = value else map[name] = { value } end
+end
+
+-- Of more parameters, and of more cookies, net/http and net/url read none.
+local MOST_PARAMETERS, MOST_COOKIES = 10000, 3000
+
+-- query_values are the values of a query by name, as url.ParseQuery has them.
+local function query_values(query)
+  local map = {}
+  if count(query, "&") + 1 > MOST_PARAMETERS then return map end
+  for pair in gmatch(query, "[^&]+") do
+    if not find(pair, ";", 1, true) then
+      local name, value = match(pair, "^([^=]*)=?(.*)$")
+      name, value = component(name), component(value)
+      if name and value then put(map, name, value) end
+    end
+  end
+  return map
+end
+M.query_values = query_values
+
+function Request:query(name)
+  local q = self.q
+  if not q then
+    q = query_values(match(var.request_uri, "^[^?]*%?(.*)$") or "")
+    self.q = q
+  end
+  return q[name] or nothing
+end
+
+-- cookie_values are the values of cookies by name, as Request.CookiesNamed has them.
+local function cookie_values(lines)
+  local map, n = {}, 0
+  for i = 1, #lines do n = n + count(lines[i], ";") + 1 end
+  if n > MOST_COOKIES then return map end
+  for i = 1, #lines do
+    for pair in gmatch(lines[i], "[^;]+") do
+      local name, value = match(trimmed(pair), "^([^=]*)=?(.*)$")
+      name = trimmed(name)
+      value = match(value, '^"(.*)"$') or value
+      if find(name, "^[%w!#$%%&'*+%-.^_`|~]+$") and not find(value, '[^ -~]') and not find(value, '["\\]') then put(map, name, value) end
+    end
+  end
+  return map
+end
+M.cookie_values = cookie_values
+
+function Request:cookie(name)
+  local c = self.c
+  if not c then
+    c = cookie_values(self:header("cookie"))
+    self.c = c
+  end
+  return c[name] or nothing
+end
+
+function Request:ip()
+  local i = self.i
+  if i == nil then
+    i = var.binary_remote_addr
+    if i and #i == 16 then
+      i = address.unmap(i)
+    elseif not i or #i ~= 4 then -- the peer on a Unix socket has none
+      i = false
+    end
+    self.i = i
+  end
+  return i or nil
+end
+
+-- new is the attributes of the request that nginx is about.
+function M.new() return setmetatable({}, Request) end
+
+-- of is the attributes of a request of plain values: method, host, path as
+-- url.URL.EscapedPath has it, headers, query and cookies as lists of values by name, and
+-- ip as text.
+function M.of(t)
+  local ip = t.ip and t.ip ~= "" and address.parse(t.ip)
+  return setmetatable({
+    m = t.method or "GET", h = host.name(t.host or ""), r = path.readings(t.path or "/"),
+    hs = t.headers or {}, q = t.query or {}, c = t.cookies or {}, i = ip and address.unmap(ip) or false,
+  }, Request)
+end
+
+return M
