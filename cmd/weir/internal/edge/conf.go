@@ -69,8 +69,7 @@ func head(b *strings.Builder, plan *Plan, s *Settings, in *Input) {
 		say("These policies hold until others are published in the store (weir apply).")
 	}
 	for _, c := range plan.Calendars {
-		last := time.Unix(c.Bounds[len(c.Bounds)-3], 0).UTC()
-		say("The windows of calendar %s are in here up to %s.", comment(c.Of), last.Format(time.DateOnly))
+		say("The windows of calendar %s are in here up to %s.", comment(c.Of), time.Unix(c.last(), 0).UTC().Format(time.DateOnly))
 	}
 	say("")
 	if s.Redis.Password != "" || s.Redis.SentinelPassword != "" {

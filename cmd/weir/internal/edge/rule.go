@@ -60,7 +60,7 @@ func (c *compiler) calendar(l weir.Limit, cfg weir.LimitConfig) int {
 		until = c.now.AddDate(0, 0, days)
 	}
 	out := Calendar{Of: of, At: calendarAt}
-	for at := c.now.Add(-back).UnixMicro(); at < until.UnixMicro(); {
+	for at := c.now.Add(-back).UnixMicro(); out.last() <= until.Unix(); {
 		bounds := l.Rule().Params(at)[calendarAt-1:][:calendarBounds]
 		at = bounds[calendarBounds-1]
 		for _, b := range bounds {
@@ -73,4 +73,12 @@ func (c *compiler) calendar(l weir.Limit, cfg weir.LimitConfig) int {
 	c.plan.Calendars = append(c.plan.Calendars, out)
 	c.calendars[of] = len(c.plan.Calendars)
 	return len(c.plan.Calendars)
+}
+
+// last is the instant in seconds from which c tells too little.
+func (c *Calendar) last() int64 {
+	if len(c.Bounds) < calendarBounds {
+		return 0
+	}
+	return c.Bounds[len(c.Bounds)-3]
 }

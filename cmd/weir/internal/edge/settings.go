@@ -64,7 +64,7 @@ func (in *Input) redis(f *faults) (r Redis, ca string) {
 	}
 	a, err := redisstore.ParseURL(in.Store)
 	if err != nil {
-		f.add("store", "", "%s", strings.TrimPrefix(err.Error(), "redisstore: "))
+		f.add("store", "", "%s", strings.TrimPrefix(err.Error(), "redisstore: url: invalid: "))
 		return r, ""
 	}
 	if a.Topology == redisstore.Cluster {

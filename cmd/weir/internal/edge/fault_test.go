@@ -1,0 +1,170 @@
+package edge_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/edge"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestCompileFaults: what nginx cannot do is said, with what to do.
+func TestCompileFaults(t *testing.T) {
+	const behind = "put this policy behind /v1/auth, see docs/nginx.md"
+	for _, test := range []struct{ policy, want string }{
+		{`cost: { json: usage.total_tokens }`, `edge: policy "p": cost.json: "usage.total_tokens": nginx does not read the body of a response: `},
+		{`on_store_error: local`, `edge: policy "p": on_store_error: local: nginx has no memory in which to count without the store: want open or closed there, or say which it is to be for nginx alone with --local open or --local closed`},
+		{`match: 'request.path.matches("^/a")'`, `edge: policy "p": match.where: "request.path.matches(\"^/a\")": nginx cannot evaluate regular expressions (matches): write it without, or ` + behind},
+		{`match: '["/a", "/b"].exists(p, request.path.startsWith(p))'`, `nginx cannot evaluate loops (exists, all, map, filter): `},
+		{`match: 'request.path.replace("a", "b") == "/b"'`, `nginx cannot evaluate replace: `},
+		{`match: 'request.path.trim() == "/b"'`, `nginx cannot evaluate trim: `},
+		{`match: 'double(request.query["a"]) > 1.5'`, `nginx cannot evaluate double: `},
+		{`match: 'timestamp(request.query["a"]) > timestamp("2026-01-01T00:00:00Z")'`, `nginx cannot evaluate timestamp: `},
+		{`match: 'int(request.query["a"]) == 9007199254740992'`, `nginx cannot evaluate numbers beyond 2^53 - 1, such as 9007199254740992: `},
+		{`match: 'request.query[request.query["a"]] == "b"'`, `nginx cannot evaluate the name of a value of request.query that is not in quotes: `},
+		{`match: 'request.query[""] == "b"'`, `the name of a value of request.query that is not in quotes: `},
+		{`match: 'cidr(request.query["a"]).containsIP(client.ip)'`, `containsIP of anything but a network in quotes`},
+		{`match: 'cidr("10.0.0.0/8").containsCIDR(client.ip)'`, `nginx cannot evaluate containsCIDR: `},
+		{`match: 'ip(client.ip).isLoopback()'`, `nginx cannot evaluate isLoopback: `},
+		{`match: 'int(request.query["a"]) == int(1.5)  && int(int(request.query["a"])) == 1'`, `nginx cannot evaluate int of int: `},
+		{`match: '(request.path == "/a") < (request.path == "/b")'`, `nginx cannot evaluate < of bool and bool: `},
+		{`match: '[request.path] == ["/a"]'`, `nginx cannot evaluate a list in this place: `},
+		{`match: 'size(["a", request.path]) == 2 && {"a": request.path}.size() == 1'`, `nginx cannot evaluate a list in this place: `},
+		{`match: 'dyn(request.path) == 1'`, `nginx cannot evaluate dyn: `},
+		{`match: 'true in [request.path == "/a"]'`, `nginx cannot evaluate bool in list(bool): `},
+		{`match: 'request.path in request.path.split("/")'`, `nginx cannot evaluate string in list(string): `},
+		{`cost: 'size(request.path.split("/"))'`, `edge: policy "p": cost: "size(request.path.split(\"/\"))": nginx cannot evaluate split: `},
+		{`key: 'cel:request.path.substring(1)'`, `edge: policy "p": key[0]: "request.path.substring(1)": nginx cannot evaluate substring: `},
+	} {
+		text := "policies:\n  - { name: p, limits: 10/s, " + test.policy
+		if !strings.HasPrefix(test.policy, "key") {
+			text += ", key: client.ip"
+		}
+		_, err := edge.Compile(parse(t, text+" }\n").Policies, edge.Options{})
+		var errs edge.Errors
+		if !errors.As(err, &errs) || len(errs) != 1 || !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want one with %q", test.policy, err, test.want)
+		}
+	}
+}
+
+// TestCompileAllFaults tells them all at once, and that many policies have some.
+func TestCompileAllFaults(t *testing.T) {
+	set := parse(t, `policies:
+  - { name: a, key: client.ip, limits: 1/s, on_store_error: local, cost: { json: n }, match: 'request.path.matches("a")' }
+  - { name: b, key: client.ip, limits: 1/s }
+  - { name: c, key: client.ip, limits: 1/s, on_store_error: local }
+  - { name: off, key: client.ip, limits: 1/s, on_store_error: local, mode: "off" }
+`).Policies
+	_, err := edge.Compile(set, edge.Options{Only: []string{"a", "b", "c", "nobody"}, Local: "maybe"})
+	var said []string
+	var errs edge.Errors
+	if errors.As(err, &errs) {
+		for _, e := range errs {
+			said = append(said, e.Policy+" "+e.Field)
+		}
+	}
+	if got, want := fmt.Sprint(said), "[ local  only a match.where a cost.json]"; got != want {
+		t.Errorf("the faults are %s, want %s", got, want)
+	}
+	p, err := edge.Compile(set, edge.Options{Only: []string{"b", "c"}, Local: policy.Closed})
+	if err != nil || len(p.Policies) != 2 || p.Policies[0].OnStoreError != "open" || p.Policies[1].OnStoreError != "closed" {
+		t.Errorf("Compile of b and c = %+v, %v, want both, closed where it is local", p, err)
+	}
+}
+
+// TestCompileMany says how large a plan may be.
+func TestCompileMany(t *testing.T) {
+	var overrides []policy.Override
+	limits := []weir.Limit{weir.MustLimit("5/s")}
+	for i := range policy.MaxOverrides {
+		overrides = append(overrides, policy.Override{Key: []string{fmt.Sprintf("%60d", i)[3:]}, Limits: limits})
+	}
+	for i := range overrides {
+		overrides[i].Key[0] = strings.ReplaceAll(overrides[i].Key[0], " ", "x")
+	}
+	compile := func(n int) error {
+		p, err := policy.New(policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Header, Name: "X"}}, Limits: limits, Overrides: overrides[:n]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := policy.NewSet(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = edge.Compile(set, edge.Options{})
+		return err
+	}
+	if err := compile(40_000); err != nil {
+		t.Errorf("40000 overrides: %v", err)
+	}
+	if err := compile(len(overrides)); err == nil || !strings.Contains(err.Error(), "edge: policies: a plan of ") || !strings.Contains(err.Error(), "want at most 4194304") {
+		t.Errorf("100000 overrides: %v, want what a plan may have", err)
+	}
+}
+
+// TestCompileBytes: what is no text cannot be in a plan.
+func TestCompileBytes(t *testing.T) {
+	limits := []weir.Limit{weir.MustLimit("5/s")}
+	p, err := policy.New(policy.Config{
+		Name: "p", Key: []policy.KeyPart{{Source: policy.Header, Name: "X"}}, Limits: limits,
+		Match:     policy.Match{Headers: map[string][]string{"Y": {"a\xff"}}},
+		OnDenied:  policy.OnDenied{Body: "b\xff", Headers: map[string]string{"Z": "\xfe"}},
+		Overrides: []policy.Override{{Key: []string{"c\xff"}, Limits: limits}, {Key: []string{"*\xff*"}, Limits: limits}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := policy.NewSet(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = edge.Compile(set, edge.Options{})
+	var errs edge.Errors
+	if !errors.As(err, &errs) || len(errs) != 5 || !strings.Contains(err.Error(), `match.headers.Y: "a\xff": want text in UTF-8`) {
+		t.Errorf("Compile = error %v, want five texts that are none", err)
+	}
+}
+
+// good is Input without a fault.
+func good() edge.Input {
+	return edge.Input{Store: "redis://127.0.0.1:6379", Deadline: 50 * time.Millisecond, File: "weir.yaml"}
+}
+
+func TestConfFaults(t *testing.T) {
+	for want, change := range map[string]func(in *edge.Input){
+		"edge: store: memory: nginx shares the limits with Weir in a Redis: want its URL":       func(in *edge.Input) { in.Store = "memory" },
+		"edge: store: nginx shares the limits":                                                  func(in *edge.Input) { in.Store = "" },
+		"edge: store: redis+cluster: nginx asks one server: want redis:// or redis+sentinel://": func(in *edge.Input) { in.Store = "redis+cluster://a,b" },
+		"edge: store: want one that begins with redis://":                                       func(in *edge.Input) { in.Store = "nonsense" },
+		"want both or none": func(in *edge.Input) { in.Store = "rediss://h?cert=x" },
+		"edge: failover.deadline: 500µs: want at least 1ms": func(in *edge.Input) { in.Deadline = 500 * time.Microsecond },
+		"edge: lua: \"relative\": want the absolute path":   func(in *edge.Input) { in.Lua = "relative" },
+		`edge: lua: "/a\";}": want the absolute path`:       func(in *edge.Input) { in.Lua = "/a\";}" },
+		`edge: lua: "/a;/b": want`:                          func(in *edge.Input) { in.Lua = "/a;/b" },
+		`edge: lua: "/a\nb": want`:                          func(in *edge.Input) { in.Lua = "/a\nb" },
+		"edge: gateway.client_header: forwarded: nginx reads X-Forwarded-For: want": func(in *edge.Input) {
+			in.Client = httplimit.ClientAddress{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Header: "Forwarded"}
+		},
+	} {
+		in := good()
+		change(&in)
+		text, err := edge.Conf(new(policy.Set), edge.Options{}, in)
+		if text != "" || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Conf = %.20q, %v, want an error with %q", text, err, want)
+		}
+	}
+	in := good()
+	in.Store, in.Lua = "memory", "x"
+	_, err := edge.Conf(parse(t, "policies: [{ name: p, key: client.ip, limits: 1/s, on_store_error: local }]").Policies, edge.Options{}, in)
+	var errs edge.Errors
+	if !errors.As(err, &errs) || len(errs) != 3 {
+		t.Errorf("Conf = error %v, want three", err)
+	}
+}
