@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -172,4 +173,63 @@ func TestCounterScript(t *testing.T) {
 		t.Errorf("after SCRIPT FLUSH %d of 20 pass, %v, want none, and %s", n, refused, lost)
 	}
 	t.Logf("script: after SCRIPT FLUSH %d of 20 pass, the others get %s", n, lost)
+}
+
+// TestCounterWeir: with the policy of the example, the same nginx and the same Redis, each
+// of these faults is gone.
+func TestCounterWeir(t *testing.T) {
+	redis := redistest.Start(t)
+	weir := buildWeir(t)
+	text, err := os.ReadFile(counterExample + "weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "127.0.0.1:6379", redis.Addr)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := "http://" + startEdge(t, weir, file, 4).Addr
+	callFrom(t, "127.0.0.6").get(base + "/") // which brings the script along
+
+	redis.Do(t, "CONFIG", "RESETSTAT")
+	c := callFrom(t, "127.0.0.7")
+	n, refused := passed(t, c.atOnce(64, base, "/", "/warm"))
+	if n != 10 || len(refused) != 1 {
+		t.Errorf("of 64 requests at once %d pass, %v, want 10", n, refused)
+	}
+	var sent []string
+	for _, m := range commandCalls.FindAllStringSubmatch(redis.Do(t, "INFO", "commandstats").(string), -1) {
+		if m[1] != "config|resetstat" {
+			sent = append(sent, m[1]+" "+m[2])
+		}
+	}
+	slices.Sort(sent)
+	if want := []string{"evalsha 64", "get 64", "set 10", "time 64"}; !slices.Equal(sent, want) { // all but the first by the script itself
+		t.Errorf("64 requests are the commands %v, want %v", sent, want)
+	}
+	keys := redis.Do(t, "KEYS", "*127.0.0.7*").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("keys = %v, want 1", keys)
+	}
+	ttl := redis.Do(t, "PTTL", keys[0]).(int64)
+	if ttl <= 0 || ttl > 11_000 {
+		t.Errorf("TTL = %d ms, want 10 s and the second that a key is kept beyond its end", ttl)
+	}
+
+	denied := c.get(base + "/")
+	if seconds, err := strconv.Atoi(denied.header.Get("Retry-After")); denied.status != 429 || err != nil || seconds < 1 || seconds > 10 {
+		t.Errorf("who is denied gets %+v, want 429 with Retry-After", denied)
+	}
+	redis.Do(t, "SCRIPT", "FLUSH")
+	n, refused = passed(t, inTurn(callFrom(t, "127.0.0.8"), 20, base+"/"))
+	if n != 10 {
+		t.Errorf("after SCRIPT FLUSH %d of 20 pass, %v, want 10", n, refused)
+	}
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	full := callFrom(t, "127.0.0.9").get(base + "/")
+	if full.status != 503 || full.header.Get("Retry-After") == "" {
+		t.Errorf("while Redis takes no writes a request gets %+v, want 503", full)
+	}
+	t.Logf("weir: of 64 requests at once 10 pass, 1 command each; TTL %d ms; after SCRIPT FLUSH %d of 20 pass; denied: %d, Retry-After %s, %s",
+		ttl, n, denied.status, denied.header.Get("Retry-After"), denied.body)
 }

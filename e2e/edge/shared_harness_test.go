@@ -57,12 +57,13 @@ const asks = `
     content_by_lua_block { ngx.print("through\n") }
 `
 
-// startEdge runs nginx with Lua that decides by a file of policies, at every path.
+// startEdge runs nginx with Lua that decides by a file of policies, at every path but
+// /warm.
 func startEdge(t testing.TB, weir, file string, workers int, args ...string) *nginxtest.Server {
 	t.Helper()
 	conf := edgeConf(t, weir, append(args, file)...)
 	return nginxtest.Start(t, nginxtest.Config{Workers: workers, HTTP: conf + `
-  server { listen ADDR reuseport; location / {` + asks + `} }`})
+  server { listen ADDR reuseport; location = /warm { return 204; } location / {` + asks + `} }`})
 }
 
 // A reply is what a client got, or the error by which it got nothing.
