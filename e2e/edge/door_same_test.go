@@ -1,0 +1,137 @@
+package edge_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/floodweir/weir/contrib/goredis"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/weirfile"
+)
+
+// doorSame are policies and requests; each request is "METHOD /path" or that n times.
+// Limits are slow, so that no second more or less is told.
+var doorSame = map[string]struct {
+	policies string
+	requests []string
+}{
+	"one limit":    {`policies: [{ name: api, key: client.ip, limits: 3/h }]`, []string{"GET /", "HEAD /", "POST /", "GET /", "HEAD /", "POST /", "GET /a?status=500"}},
+	"two limits":   {`policies: [{ name: api, key: client.ip, limits: [6/h, 3/d] }]`, []string{"GET / 5"}},
+	"two policies": {`policies: [{ name: api, key: client.ip, limits: 6/h }, { name: writes, match: { methods: POST }, key: client.ip, limits: [2/h, 5/d] }]`, []string{"GET / 2", "POST / 4", "GET / 4"}},
+	"of several that deny the longest counts": {`policies: [{ name: a, key: client.ip, limits: 2/h, on_denied: { status: 503, body: short } }, { name: b, key: client.ip, limits: 2/d, on_denied: { status: 420, body: long } }]`, []string{"GET / 4"}},
+	"no policy":                {`policies: [{ name: api, match: /api/*, key: client.ip, limits: 3/h }]`, []string{"GET /", "GET /api/ 4", "GET /other"}},
+	"cost":                     {`policies: [{ name: api, key: client.ip, limits: 10/h, cost: 4 }]`, []string{"GET / 4"}},
+	"never":                    {`policies: [{ name: api, key: client.ip, limits: 3/h, cost: 'request.path == "/dear" ? 4 : 1' }]`, []string{"GET /dear 2", "GET /", "GET /dear"}},
+	"nothing":                  {`policies: [{ name: api, key: client.ip, limits: 3/h, cost: 'request.path == "/free" ? 0 : 1' }]`, []string{"GET /free 2", "GET / 4", "GET /free"}},
+	"windows":                  {`policies: [{ name: a, key: client.ip, limits: { rate: 4/day, calendar: UTC } }, { name: b, key: client.ip, limits: { rate: 3/week, calendar: UTC } }, { name: c, key: client.ip, limits: { rate: 9/month, calendar: Asia/Shanghai } }]`, []string{"GET / 5"}},
+	"sliding":                  {`policies: [{ name: a, key: client.ip, limits: { rate: 4/h, algorithm: sliding_window } }, { name: b, key: client.ip, limits: { rate: 3/d, algorithm: sliding_log } }]`, []string{"GET / 5"}},
+	"counting all":             {`policies: [{ name: api, key: client.ip, limits: 2/h, count: all }, { name: day, key: client.ip, limits: 100/d }]`, []string{"GET / 5"}},
+	"failures":                 {`policies: [{ name: login, key: client.ip, limits: 2/h, count: failures, failures: [401, 5xx] }]`, []string{"GET /?status=401", "GET /?status=500", "GET /"}},
+	"a text":                   {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { status: 418, body: "später\n", content_type: "text/html; charset=utf-8", headers: { X-Help: "https://example.com/?a=b", Cache-Control: "max-age=1" } } }]`, []string{"GET / 2", "HEAD /", "POST /"}},
+	"a plain text":             {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { body: "wait" } }]`, []string{"GET / 2", "HEAD /"}},
+	"a redirect":               {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { redirect: "/busy?x=1" } }]`, []string{"GET / 2", "HEAD /"}},
+	"another redirect":         {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { redirect: "https://example.com/busy", status: 307, headers: { X-A: b } } }]`, []string{"GET / 2", "POST /"}},
+	"200":                      {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { status: 200, body: "{}", content_type: application/json } }]`, []string{"GET / 2"}},
+	"404":                      {`policies: [{ name: api, key: client.ip, limits: 1/h, on_denied: { status: 404 } }]`, []string{"GET / 2"}},
+	"slots":                    {`policies: [{ name: api, key: client.ip, limits: 2 concurrency }, { name: hour, key: client.ip, limits: 5/h }]`, []string{"GET /"}},
+	"no slots":                 {`policies: [{ name: api, key: client.ip, limits: 2 concurrency, cost: 'request.path == "/dear" ? 3 : 1' }]`, []string{"GET /dear 2"}},
+	"off":                      {"gateway: { headers: \"off\" }\n" + `policies: [{ name: api, key: client.ip, limits: 1/h }]`, []string{"GET / 2"}},
+	"legacy":                   {"gateway: { headers: legacy }\n" + `policies: [{ name: api, key: client.ip, limits: [2/h, 4/d] }]`, []string{"GET / 3"}},
+	"draft-03":                 {"gateway: { headers: draft-03 }\n" + `policies: [{ name: api, key: client.ip, limits: [2/h, { rate: 4/month, calendar: UTC }, 7/d] }]`, []string{"GET / 3"}},
+	"draft-06":                 {"gateway: { headers: draft-06 }\n" + `policies: [{ name: api, key: client.ip, limits: [2/h, { rate: 4/month, calendar: UTC }, 7/d] }]`, []string{"GET / 3"}},
+	"draft-06 without windows": {"gateway: { headers: draft-06 }\n" + `policies: [{ name: api, key: client.ip, limits: { rate: 2/month, calendar: UTC } }]`, []string{"GET / 3"}},
+	"draft-07":                 {"gateway: { headers: draft-07 }\n" + `policies: [{ name: api, key: client.ip, limits: [2/h, 7/d] }]`, []string{"GET / 3"}},
+	"draft-08":                 {"gateway: { headers: draft-08 }\n" + `policies: [{ name: api, key: client.ip, limits: [2/h, 7/d burst 3] }]`, []string{"GET / 4"}},
+	"large numbers":            {`policies: [{ name: api, key: client.ip, limits: [1000000000000/d, 3/h] }]`, []string{"GET / 4"}},
+	"shadow":                   {`policies: [{ name: try, mode: shadow, key: client.ip, limits: 1/h }, { name: api, key: client.ip, limits: 3/h, candidate: 1/h }]`, []string{"GET / 4"}},
+}
+
+// doorGo is a server of net/http with the same policies, whose state is in another
+// database of the same Redis.
+func doorGo(t *testing.T, d *door, policies string) *httptest.Server {
+	t.Helper()
+	f, err := weirfile.Parse("weir.yaml", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: d.redis.Addr, DB: 1})
+	t.Cleanup(func() { client.Close() })
+	store, err := redisstore.New(goredis.New(client), redisstore.Config{Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	m, err := httplimit.New(store, f.Policies, httplimit.Config{Fields: f.Gateway.Fields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(m.Wrap(d.upstream))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// doorTrace is all that is told about requests in turn, but what servers say of
+// themselves.
+func doorTrace(t *testing.T, client *http.Client, base string, requests []string) []string {
+	t.Helper()
+	var trace []string
+	for _, text := range requests {
+		var method, target string
+		n := 1
+		fmt.Sscan(text, &method, &target, &n)
+		for range n {
+			r, err := http.NewRequestWithContext(context.Background(), method, base+target, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if method == http.MethodPost {
+				r, _ = http.NewRequestWithContext(context.Background(), method, base+target, strings.NewReader("a body"))
+			}
+			res, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := readDoorAnswer(t, res)
+			maps.DeleteFunc(a.header, func(name string, _ []string) bool {
+				return name == "Date" || name == "Server" || name == "Connection"
+			})
+			trace = append(trace, fmt.Sprintf("%s %s: %d %v %q", method, target, a.status, a.header, a.body))
+		}
+	}
+	return trace
+}
+
+// TestDoorSame: nginx answers as package httplimit does, byte for byte.
+func TestDoorSame(t *testing.T) {
+	weir := buildWeir(t)
+	for name, c := range doorSame {
+		t.Run(name, func(t *testing.T) {
+			d := startDoor(t, weir, c.policies, "")
+			s := doorGo(t, d, c.policies)
+			var got, want []string
+			for range 5 {
+				began := time.Now()
+				got = doorTrace(t, d.client, "http://"+d.Addr, c.requests)
+				want = doorTrace(t, d.client, s.URL, c.requests)
+				if time.Since(began) < 800*time.Millisecond {
+					break
+				}
+				d.redis.Do(t, "FLUSHALL") // a second more is told by then
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			d.clean(t)
+		})
+	}
+}
