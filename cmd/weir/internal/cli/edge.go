@@ -123,17 +123,15 @@ func writeLua(dir string) (n int, err error) {
 	if dir == "" {
 		return 0, errors.New(`DIR "": want the name of a directory`)
 	}
+	_, there := os.Stat(dir)
 	err = fs.WalkDir(nginx.Files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		to := filepath.Join(dir, filepath.FromSlash(name))
 		if d.IsDir() {
-			if err := os.MkdirAll(to, 0o755); err != nil {
+			if err := os.MkdirAll(to, 0o755); err != nil || name == "." && there == nil {
 				return err
-			}
-			if name == "." {
-				return nil // another's
 			}
 			return os.Chmod(to, 0o755) // whatever the umask
 		}

@@ -99,10 +99,19 @@ func comment(s string) string {
 const chunk = 900
 
 // chunks writes text as elements of a table in Lua, all of whose bytes are printable
-// ASCII.
+// ASCII. What has a name begins a line, for those who read it or compare two.
 func chunks(b *strings.Builder, text string) {
 	n := 0
+	end := func() {
+		if n > 0 {
+			b.WriteString("',\n")
+		}
+		n = 0
+	}
 	for i := range len(text) {
+		if n >= chunk || strings.HasPrefix(text[i:], `{"name":`) {
+			end()
+		}
 		if n == 0 {
 			b.WriteString("    '")
 		}
@@ -113,9 +122,7 @@ func chunks(b *strings.Builder, text string) {
 		default:
 			b.WriteByte(c)
 		}
-		if n += b.Len() - before; n >= chunk || i == len(text)-1 {
-			b.WriteString("',\n")
-			n = 0
-		}
+		n += b.Len() - before
 	}
+	end()
 }
