@@ -138,6 +138,10 @@ func TestCounterMended(t *testing.T) {
 	if most <= 10 {
 		t.Errorf("of 64 requests at once at most %d pass in 20 rounds, want more than 10", most)
 	}
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if n, refused := passed(t, inTurn(callFrom(t, "127.0.0.8"), 30, base+"/mended")); n != 30 {
+		t.Errorf("of 30 requests %d pass while Redis takes no writes, %v, want all", n, refused)
+	}
 	t.Logf("mended: of 64 requests at once up to %d pass, of 10", most)
 }
 
@@ -171,6 +175,13 @@ func TestCounterScript(t *testing.T) {
 	lost := `200 {"resp_code":-1,"resp_msg":"NOSCRIPT No matching script. Please use EVAL."}`
 	if n != 0 || refused[lost] != 20 {
 		t.Errorf("after SCRIPT FLUSH %d of 20 pass, %v, want none, and %s", n, refused, lost)
+	}
+	redis.Do(t, "SCRIPT", "LOAD", strings.TrimRight(string(text), "\n"))
+	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	for i, r := range inTurn(callFrom(t, "127.0.0.9"), 3, base+"/script") {
+		if r.status != 200 || !strings.Contains(r.body, "OOM ") {
+			t.Errorf("request %d while Redis takes no writes: %+v, want 200 and an error", i, r)
+		}
 	}
 	t.Logf("script: after SCRIPT FLUSH %d of 20 pass, the others get %s", n, lost)
 }
