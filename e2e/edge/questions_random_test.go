@@ -1,0 +1,255 @@
+package edge_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// A questionsDice makes policies and requests that nobody would write, and some that one
+// would.
+type questionsDice struct{ *rand.Rand }
+
+func (d questionsDice) one(of ...string) string { return of[d.IntN(len(of))] }
+
+// in reports true once in n times.
+func (d questionsDice) in(n int) bool { return d.IntN(n) == 0 }
+
+// some are up to most of them, each once.
+func (d questionsDice) some(most int, of ...string) []string {
+	list := []string{}
+	for _, i := range d.Perm(len(of))[:d.IntN(min(most, len(of))+1)] {
+		list = append(list, of[i])
+	}
+	return list
+}
+
+func (d questionsDice) join(most int, between string, of ...string) string {
+	var list []string
+	for range d.IntN(most + 1) {
+		list = append(list, d.one(of...))
+	}
+	return strings.Join(list, between)
+}
+
+var (
+	questionsLimits = []string{"10/s", "10/s burst 20", "5/m", "100/h", "7/m sliding_window", "7/m sliding_log", "9/m fixed_window", "3/m quota", "1000/24h", "50/s burst 51", "2/s", "11/m"}
+
+	questionsMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE", "PROPFIND", "get", "Post", "X-Y", "BREW"}
+
+	questionsHosts = []string{"example.com", "*.example.com", "a.example.com", "127.0.0.1", "::1", "[2001:db8::]", "éxample.com", "xn--xample-9ua.com", "b"}
+
+	questionsPaths = []string{"/", "/*", "/api/*", "/api/users", "/api/users/{id}", "/users/{id}/orders", "/a/{x}/{y}", "/É/*", "/api/{rest...}", "/files/a.b", "/K/ß", "/x y/*", "/{a}/b", "/{$}"}
+
+	questionsValues = []string{"", " ", "a", "b", "free", "trial", " free\t", "\u00a0free\u2003", "Basic  abc", "basic abc", "BASIC\tabc", "Bearer x", "é", "É", "\xff", "\xc3\xa0\xa0",
+		"\u0085x\u0085", "\xe2\x80", "x\xe2\x80\x80", "x\xe1\xe2\x80\x80", "\xa0x", "free-bob", "x-free", "axbxc", "a*b", "\U0001f600", "|5:abcde", "1", "12", "-3", "+7", "007", "9007199254740993",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1_0", " 5 ", "0x1", "10.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "10.0.0.01", "2001:db8::7", "K", "\u212a", "İ", "ǅ", "\x00", "a\x00b", "\v\fz\r\n"}
+
+	questionsClaims = []string{`"bob"`, `"\u0062ob"`, `"é"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83d\u0041"`, "\"\xff\"", `"a\"b\\c\/d\b\f\n\r\t"`, `true`, `false`, `null`, `[]`, `{}`, `[1,{"a":2}]`, `""`, `" x "`,
+		`0`, `-0`, `1`, `1.0`, `10e-1`, `100`, `1e2`, `1E+2`, `1e21`, `1e22`, `123456789012345678901234567890`, `0.000000000000000000001`, `1e-22`, `-1.50`, `1e1073741824`, `1e1073741825`, `1e99999999999999999999`, `1e-1073741825`, `0e5`, `0.00e9`, `1e0000000000000000000005`,
+		`{"b":"deep","b":"last"}`, `{"b":{"c":1}}`, `01`, `1.`, `.5`, `+1`, `tru`, `"a`, "\"\n\"", `"\x"`, `"\u12"`, `{"b":}`, `{"b" "c"}`, `[1,]`, `{,}`, `{"b":1,}`, `[`, `"\ufffd"`, `{"\u0062":"named"}`, `1e`, `1e+`, `-`, `nulll`, "\"\x7f\"", `{"a":[[[[{}]]]],"b":2}`}
+
+	questionsWhere = []string{
+		`request.path.startsWith("/api/")`, `!(request.method in ["GET", "HEAD"])`, `request.headers["x-a"] == "a" || int(request.headers["x-b"]) > 3`, `int(request.headers["x-b"]) > 3 && request.headers["x-a"] == "a"`,
+		`cidr("10.0.0.0/8").containsIP(client.ip)`, `!cidr("2001:db8::/29").containsIP(client.ip)`, `cidr("0.0.0.0/0").containsIP(request.headers["x-a"])`, `size(request.headers["x-a"]) > 3`, `"x-a" in request.headers`, `!("q" in request.query)`, `"c" in request.cookies`,
+		`request.query["q"] == request.cookies["c"]`, `request.host.endsWith("example.com")`, `request.headers["x-a"] < request.headers["x-b"]`, `request.headers["x-a"] >= "b"`, `request.headers["x-a"].lowerAscii() == "é"`, `request.headers["x-a"].upperAscii().contains("X")`,
+		`int(request.headers["x-a"]) + int(request.headers["x-b"]) > 0`, `int(request.headers["x-a"]) * 3 - 1 != 2`, `int(request.headers["x-a"]) / int(request.headers["x-b"]) == 0`, `int(request.headers["x-a"]) % 7 <= -1`, `-int(request.headers["x-a"]) >= 3`,
+		`(request.method == "GET" ? request.path : request.host) != "/"`, `request.path == "/" || request.path.contains("..")`, `(int(request.headers["x-a"]) > 1) == (request.method == "GET")`, `request.headers["x-a"] in ["a", request.headers["x-b"], "c"]`, `int(request.headers["x-a"]) in [1, 12, int(request.headers["x-b"])]`, `client.ip == "10.0.0.1" || client.ip == ""`,
+		`request.headers["authorization"] != ""`, `request.headers["x-a"] + request.headers["x-b"] == "ab" || request.path.endsWith("s")`,
+	}
+
+	questionsCosts = []string{`size(request.headers["x-a"])`, `int(request.headers["x-b"])`, `request.path.startsWith("/api") ? 3 : int(request.query["q"])`, `int(request.headers["x-a"]) + 1`, `int(request.headers["x-a"]) * int(request.headers["x-b"])`, `size(request.path) % 5`, `-int(request.headers["x-b"])`, `int(request.headers["x-b"]) - 9007199254740991 - 2`}
+
+	questionsTexts = []string{`request.path`, `request.host + "|" + request.method`, `request.headers["x-a"]`, `request.headers["x-a"].lowerAscii()`, `request.query["q"].upperAscii() + " "`, `client.ip`, `request.cookies["c"] == "" ? "none" : request.cookies["c"]`, `request.path.startsWith("/api") ? "api" : request.headers["x-b"]`}
+)
+
+// policy is a policy as a file has it. It may be none that weirfile accepts.
+func (d questionsDice) policy(name string) map[string]any {
+	p := map[string]any{"name": name, "limits": append(d.some(2, questionsLimits...), d.one(questionsLimits...))}
+	match := map[string]any{}
+	if d.in(2) {
+		match["paths"] = append(d.some(3, questionsPaths...), d.one(questionsPaths...))
+	}
+	if d.in(4) {
+		match["methods"] = append(d.some(3, questionsMethods...), d.one(questionsMethods...))
+	}
+	if d.in(4) {
+		match["hosts"] = append(d.some(3, questionsHosts...), d.one(questionsHosts...))
+	}
+	if d.in(4) {
+		match["headers"] = map[string]any{d.one("X-A", "x-b"): append(d.some(2, "free", "a", "é", "trial"), d.one("*", "b"))}
+	}
+	if d.in(3) {
+		match["where"] = d.one(questionsWhere...)
+	}
+	if len(match) > 0 {
+		p["match"] = match
+	}
+	parts := append(d.some(2, "client.ip/56", "client.ip/128", "client.ip/1", "client.ip/57", "header:X-A", "header:authorization", "query:q", "cookie:c", "method", "host", "path", "const:all", "claim:sub",
+		"claim:a.b@X-Jwt", "claim:a..b", "cel:"+d.one(questionsTexts...)), d.one("client.ip", "header:x-b", "cookie:C", "query:é", "method", "path", "host", "claim:sub@x-jwt", "header:Proxy-Authorization", "cel:"+d.one(questionsTexts...)))
+	p["key"] = parts
+	if d.in(4) {
+		p["cost"] = d.one(questionsCosts...)
+	} else if d.in(4) {
+		p["cost"] = 2
+	}
+	switch d.IntN(8) {
+	case 0:
+		p["mode"] = "shadow"
+	case 1:
+		p["percent"] = 1 + d.IntN(99)
+	}
+	if d.in(4) {
+		p["candidate"] = d.some(2, questionsLimits...)
+	}
+	if d.in(4) {
+		p["carry"] = d.one("proportional", "as_is", "additive", "reset")
+	}
+	if d.in(2) {
+		p["overrides"] = d.overrides(parts)
+	}
+	return p
+}
+
+func (d questionsDice) overrides(parts []string) []any {
+	list, seen := []any{}, map[string]bool{}
+	for range 1 + d.IntN(5) {
+		key := make([]string, len(parts))
+		for i, part := range parts {
+			switch kind, _, _ := strings.Cut(part, ":"); {
+			case d.in(4):
+				key[i] = "*"
+			case strings.HasPrefix(kind, "client.ip"):
+				key[i] = d.one("10.0.0.1", "10.0.0.0/8", "2001:db8::/32", "2001:db8::/9", "::1", "0.0.0.0/0", "::/0", "10.0.0.1/31", "")
+			case kind == "method":
+				key[i] = d.one("GET", "P*", "", "POST")
+			case kind == "host":
+				key[i] = d.one("example.com", "*.example.com", "a*", "")
+			case kind == "path":
+				key[i] = d.one("/*", "/api/*", "*users*", "")
+			case kind == "const":
+				key[i] = d.one("all", "a*")
+			default:
+				key[i] = d.one("a", "free-*", "*-free", "a*b*c", "", "bob", "é*", "basic  a*", "1*", "b*b")
+			}
+		}
+		if text := strings.Join(key, "\x00"); !seen[text] {
+			seen[text] = true
+			list = append(list, map[string]any{"key": key, "limits": append(d.some(1, "77/m", "78/m"), d.one("1000/s", "10/s", "5/m", "20/s"))})
+		}
+	}
+	return list
+}
+
+// A questionsRequest is a request of plain values. Those of headers are under canonical
+// names.
+type questionsRequest struct {
+	Method, Host, Path, IP string
+	Headers, Queries       map[string][]string
+	Cookies                map[string][]string
+}
+
+func (d questionsDice) values() []string {
+	list := []string{d.value()}
+	for d.in(4) {
+		if d.in(2) {
+			list = append(list, " "+list[0]+" ")
+		} else {
+			list = append(list, d.value())
+		}
+	}
+	if d.in(30) {
+		return []string{}
+	}
+	return list
+}
+
+func (d questionsDice) value() string {
+	switch d.IntN(40) {
+	case 0:
+		return strings.Repeat("y", d.IntN(300))
+	case 1:
+		return d.one("a", "free-", "é") + strings.Repeat("z", 8180+d.IntN(20)) + d.one("", "c", "-free")
+	case 2, 3:
+		return d.join(4, "", questionsValues...)
+	}
+	return d.one(questionsValues...)
+}
+
+func (d questionsDice) token() string {
+	json := `{"a":` + d.one(questionsClaims...) + `,"sub":` + d.one(questionsClaims...) + `}`
+	switch d.IntN(16) {
+	case 0:
+		json = `{"sub":"one", "sub":` + d.one(questionsClaims...) + `}`
+	case 1:
+		json = `{"a.b":` + d.one(questionsClaims...) + `,"a":{"b":"x"}}`
+	case 2:
+		json = " \t\r\n{ \"sub\" : \"\\u0073pace\" , \"x\" : [ ] } "
+	case 3:
+		json = d.one(questionsClaims...) + d.one("", " ", "x", "}")
+	case 4:
+		json = `{"a":{"b":` + d.one(questionsClaims...) + `,"":{"b":3}},"s` + "\xff" + `b":1}`
+	case 5:
+		json = `{"sub":` + strings.Repeat("[", 2000) + strings.Repeat("]", 1999+d.IntN(2)) + `,"sub":7}`
+	case 6:
+		json = `{"sub":"` + strings.Repeat("x", 12000+d.IntN(600)) + `"}`
+	}
+	payload := base64.RawURLEncoding.EncodeToString([]byte(json))
+	switch d.IntN(10) {
+	case 0:
+		payload += d.one("=", "==", "===", "A", "\n", "+", "/", " ", "é")
+	case 1:
+		payload = base64.URLEncoding.EncodeToString([]byte(json))
+	}
+	if d.in(3) {
+		return payload
+	}
+	return d.one("h", "eyJ", "", "h=") + "." + payload + d.one(".sig", ".sig", ".sig", ".", "", ".a.b", ".é")
+}
+
+func (d questionsDice) host() string {
+	return d.one("example.com", "EXAMPLE.com:8080", "a.example.com.", "x.a.example.com", "[::1]:80", "[0:0::1]", "::1", "2001:db8:0::", "[2001:DB8::]:1", "127.0.0.1:1", "", ".", "..", ".example.com", "éxample.com", "ÉXAMPLE.com", "b:", "b:1:2",
+		"::ffff:1.2.3.4", "fe80::1%ETH0", "[fe80::1%25x]", "::ffff:1.2.3.4%x", "[", "[]", "[x", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8:9", "1::2::3", ":::", "::1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "1.2.3.4::", "::01.2.3.4", "::12345", "b.\xff", "B", "1:0:0:2:0:0:0:3", "0:0:0:0:0:0:0:0", "1:0:2:0:3:0:4:0", strings.Repeat("h", 255+d.IntN(4)))
+}
+
+func (d questionsDice) path() string {
+	if d.in(60) {
+		return "/" + strings.Repeat("p", 4090+d.IntN(10))
+	}
+	pieces := []string{"api", "API", "users", "users;x=1", "1", "..", ".", "", "%2e%2e", "%2E", "..;", "a.b", "files", "É", "é", "%C3%89", "%c3%a9", "k", "\u212a", "%E2%84%AA", "ß", "%zz", "%", "%4", "%25", "%252e", "x y", "x%20y", "\\", "%5c", "%2f", "%2F..%2fapi", "a\\b", "\xff", "%ff", "%00", "a;b/c", "*", "+", "orders", "%61pi", "a?b", "a#b", "%3f", "%23", "%3b", ";", "%e2%84", "b"}
+	path := d.join(5, d.one("/", "/", "/", "//", "\\", "%2f"), pieces...)
+	if !d.in(20) {
+		path = "/" + path
+	}
+	return path + d.one("", "", "/", "?x=/api", "#x")
+}
+
+func (d questionsDice) request() questionsRequest {
+	r := questionsRequest{
+		Method: d.one(questionsMethods...), Host: d.host(), Path: d.path(), Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{},
+		IP: d.one("", "10.0.0.1", "10.255.0.1", "11.0.0.1", "::1", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "2001:dbf:ffff:ffff:ffff::", "::ffff:10.0.0.1", "255.255.255.255", "0.0.0.0", "::", "64:ff9b::1.2.3.4", "fe80::1%eth0", fmt.Sprintf("%x:%x::%x:%x", d.IntN(65536), d.IntN(3), d.IntN(3), d.IntN(65536))),
+	}
+	for _, name := range []string{"X-A", "X-B", "Authorization", "Proxy-Authorization"} {
+		if !d.in(4) {
+			r.Headers[name] = d.values()
+		}
+	}
+	if d.in(2) {
+		r.Headers["X-Jwt"] = []string{d.token()}
+	}
+	if d.in(2) {
+		r.Headers["Authorization"] = []string{d.one("Bearer ", "bearer\t", "BEARER  ", "Basic ", "Bearer", " Bearer \t") + d.token()}
+	}
+	for _, name := range []string{"q", "é"} {
+		if !d.in(3) {
+			r.Queries[name] = d.values()
+		}
+	}
+	for _, name := range []string{"c", "C"} {
+		if !d.in(3) {
+			r.Cookies[name] = d.values()
+		}
+	}
+	return r
+}
