@@ -41,16 +41,11 @@ func Compile(set *policy.Set, o Options) (*Plan, error) {
 	if o.Local != "" && o.Local != policy.Open && o.Local != policy.Closed {
 		c.add("local", quoted(string(o.Local)), "want open or closed")
 	}
-	for _, name := range o.Only {
-		if !slices.ContainsFunc(set.Policies(), func(p *policy.Policy) bool { return p.Name() == name }) {
-			c.add("only", quoted(name), "want the name of a policy of the file")
-		}
-	}
+	c.only(set, o.Only)
 	for _, p := range set.Policies() {
-		if p.Config().Mode == policy.Off || len(o.Only) > 0 && !slices.Contains(o.Only, p.Name()) {
-			continue
+		if p.Config().Mode != policy.Off && (len(o.Only) == 0 || slices.Contains(o.Only, p.Name())) {
+			c.policy(p)
 		}
-		c.policy(p)
 	}
 	if err := c.err(); err != nil {
 		return nil, err
@@ -60,6 +55,25 @@ func Compile(set *policy.Set, o Options) (*Plan, error) {
 		c.add("policies", fmt.Sprintf("a plan of %d bytes", len(text)), "want at most %d: fewer overrides, or put the policies that have them behind /v1/auth, see docs/nginx.md", MaxPlan)
 	}
 	return c.plan, c.err()
+}
+
+// only reports what is wrong with the names of policies to compile alone.
+func (c *compiler) only(set *policy.Set, names []string) {
+	zones := map[string]string{}
+	for _, name := range names {
+		p := set.Policy(name)
+		if p == nil || !slices.Contains(set.Policies(), p) { // a candidate goes with its policy
+			c.add("only", quoted(name), "want the name of a policy of the file")
+			continue
+		}
+		zones[p.Bucket()] = name
+	}
+	for _, p := range set.Policies() {
+		name := zones[p.Bucket()]
+		if name != "" && p.Config().Mode != policy.Off && !slices.Contains(names, p.Name()) {
+			c.add("only", quoted(name), "want policy %s with it: a request counts once in the zone that they share", quoted(p.Name()))
+		}
+	}
 }
 
 // JSON is p as the Lua reads it, in one line.

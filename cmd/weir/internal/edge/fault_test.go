@@ -79,6 +79,33 @@ func TestCompileAllFaults(t *testing.T) {
 	}
 }
 
+// TestCompileZones: policies of one zone have one bucket, and are compiled together.
+func TestCompileZones(t *testing.T) {
+	set := parse(t, `policies:
+  - { name: login, match: /login, key: client.ip, nginx: { zone: perip, rate: 10r/s, burst: 5 } }
+  - { name: rest, key: client.ip, nginx: { zone: perip, rate: 10r/s, burst: 20, nodelay: true } }
+  - { name: alone, key: client.ip, limits: 1/s, candidate: 2/s }
+`).Policies
+	p, err := edge.Compile(set, edge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b, c := p.Policies[0].Bucket, p.Policies[1].Bucket, p.Policies[2].Bucket; a != b || a == "login" || c != "alone" || p.Rules[0].Suffix != p.Rules[1].Suffix {
+		t.Errorf("the buckets are %s, %s and %s, the states %s and %s, want the first two to have one", a, b, c, p.Rules[0].Suffix, p.Rules[1].Suffix)
+	}
+	for only, want := range map[string]string{
+		"rest":            `edge: only: "rest": want policy "login" with it: a request counts once in the zone that they share`,
+		"alone~candidate": `edge: only: "alone~candidate": want the name of a policy of the file`,
+	} {
+		if _, err := edge.Compile(set, edge.Options{Only: []string{only}}); fmt.Sprint(err) != want {
+			t.Errorf("Compile of %s alone = error %v, want %s", only, err, want)
+		}
+	}
+	if p, err := edge.Compile(set, edge.Options{Only: []string{"rest", "login"}}); err != nil || len(p.Policies) != 2 {
+		t.Errorf("Compile of a zone = %v, want both", err)
+	}
+}
+
 // TestCompileMany says how large a plan may be.
 func TestCompileMany(t *testing.T) {
 	var overrides []policy.Override

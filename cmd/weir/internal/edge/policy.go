@@ -27,7 +27,7 @@ func (c *compiler) policy(p *policy.Policy) {
 	cfg, o := p.Config(), p.Outline()
 	c.faults.policy = cfg.Name
 	out := Policy{
-		Name: cfg.Name, Bucket: cfg.Name, Shadow: cfg.Mode == policy.Shadow, Percent: cfg.Percent,
+		Name: cfg.Name, Bucket: p.Bucket(), Shadow: cfg.Mode == policy.Shadow, Percent: cfg.Percent,
 		Limits: c.limits(cfg.Limits), Cost: cfg.Cost, Settle: cfg.Settle.Header, Count: string(cfg.Count),
 		OnDenied: c.onDenied(cfg.OnDenied), OnStoreError: string(cfg.OnStoreError), Carry: int(cfg.Carry),
 		Match: c.match(cfg.Match, o),
