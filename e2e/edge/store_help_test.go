@@ -13,8 +13,10 @@ import (
 func writeStoreModule(t *testing.T, dir string, settings storeSettings, plan *storePlan) {
 	t.Helper()
 	text := strings.NewReplacer("PLAN", storeJSON(t, plan), "SETTINGS", storeJSON(t, settings)).Replace(storeModule)
-	if err := os.WriteFile(filepath.Join(dir, "storetest.lua"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"storetest.lua": text, "storeonce.lua": storeOnce} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -58,8 +58,8 @@ const storeAt = `
     client_max_body_size 64m; client_body_buffer_size 64m;
     content_by_lua_block {
       ngx.req.read_body()
-      local h = require "storetest"
-      ngx.print(h.call(ngx.req.get_body_data()))
+      local text = ngx.req.get_body_data()
+      ngx.print(require(text:find('"settings"', 1, true) and "storeonce" or "storetest").call(text))
     }`
 
 const storeModule = storeLua + `
@@ -67,7 +67,7 @@ local store = require "weir.store"
 local M = {}
 local plan = read_plan(cjson.decode([==[PLAN]==]))
 local s = assert(store.new(cjson.decode([==[SETTINGS]==]), plan))
-M.store, M.plan = s, plan
+M.store, M.plan, M.cjson, M.read_asks, M.exact = s, plan, cjson, read_asks, exact
 function M.call(text)
   local c = cjson.decode(text)
   local answers, err = s.run(read_asks(plan, c.asks), c.all)

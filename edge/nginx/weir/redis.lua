@@ -282,9 +282,9 @@ function M.new(settings)
   local sentinels = settings.primary and settings.primary ~= ""
   local user, db = settings.username or "", settings.db or 0
   local pool = concat({ user, db, settings.tls and "tls" or "", settings.verify and "verify" or "", settings.server_name or "" }, "|")
-  for i, text in ipairs(settings.hosts or {}) do
-    local host, port = text:match("^(.+):(%d+)$")
-    if not host or tonumber(port) > 65535 then return nil, "weir: redis: hosts: want host:port, got " .. text end
+  for i, text in ipairs(type(settings.hosts) == "table" and settings.hosts or {}) do
+    local host, port = tostring(text):match("^(.+):(%d+)$")
+    if not host or tonumber(port) > 65535 then return nil, "weir: redis: hosts: want host:port, got " .. tostring(text) end
     hosts[i] = address(host, tonumber(port), sentinels and "sentinel|" .. (settings.sentinel_username or "") or pool)
   end
   if #hosts == 0 then return nil, "weir: redis: hosts: want at least one" end

@@ -1,0 +1,147 @@
+package edge_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A storeFake is a server that says what its function does. Close ends the connection
+// after it; an empty text says nothing.
+type storeFake struct {
+	addr string
+
+	mu     sync.Mutex
+	answer func(command []string) (text string, end bool)
+	conns  int // open at the moment
+	most   int // at a time
+	total  int
+	asked  []string // the first word of every command
+}
+
+func startStoreFake(t *testing.T, answer func(command []string) (string, bool)) *storeFake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &storeFake{addr: l.Addr().String(), answer: answer}
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		close(ended)
+		l.Close()
+		wg.Wait()
+	})
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { f.serve(c, ended) })
+		}
+	})
+	return f
+}
+
+func (f *storeFake) serve(c net.Conn, ended chan struct{}) {
+	f.mu.Lock()
+	f.conns++
+	f.total++
+	f.most = max(f.most, f.conns)
+	f.mu.Unlock()
+	defer func() {
+		c.Close()
+		f.mu.Lock()
+		f.conns--
+		f.mu.Unlock()
+	}()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-ended:
+			c.Close()
+		case <-stop:
+		}
+	}()
+	r := bufio.NewReader(c)
+	for {
+		command, err := readStoreCommand(r)
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		f.asked = append(f.asked, command[0])
+		answer := f.answer
+		f.mu.Unlock()
+		text, end := answer(command)
+		if _, err := io.WriteString(c, text); err != nil || end {
+			return
+		}
+	}
+}
+
+func readStoreCommand(r *bufio.Reader) ([]string, error) {
+	number := func() (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := number()
+	var words []string
+	for range n {
+		size, err := number()
+		if err != nil {
+			return nil, err
+		}
+		b := make([]byte, size+2)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return nil, err
+		}
+		words = append(words, string(b[:size]))
+	}
+	return words, err
+}
+
+func (f *storeFake) set(answer func(command []string) (string, bool)) {
+	f.mu.Lock()
+	f.answer = answer
+	f.mu.Unlock()
+}
+
+// said is the commands so far.
+func (f *storeFake) said() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.asked...)
+}
+
+func silence([]string) (string, bool) { return "", false }
+
+// storeGrant is a reply that grants one request.
+var storeGrant = "*1\r\n$56\r\n\x01" + strings.Repeat("\x00", 55) + "\r\n"
+
+// untilStore waits for up to ten seconds until ok holds.
+func untilStore(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not after 10s: %s", what)
+		}
+	}
+}

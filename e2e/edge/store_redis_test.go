@@ -1,0 +1,236 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// storeOnce asks with settings of the call, in a store that is made for it unless one
+// of the same settings was made before and the call wants that one.
+const storeOnce = `
+local h = require "storetest"
+local M = { stores = {} }
+function M.call(text)
+  local c = h.cjson.decode(text)
+  local settings = h.cjson.encode(c.settings)
+  local s, err = c.again and M.stores[settings], nil
+  if not s then s, err = require("weir.store").new(c.settings, h.plan) end
+  if not s then return h.cjson.encode{ err = err, took = 0 } end
+  M.stores[settings] = s
+  ngx.update_time()
+  local started = ngx.now()
+  local answers, err = s.run(h.read_asks(h.plan, c.asks), c.all)
+  ngx.update_time()
+  local took = math.floor((ngx.now() - started) * 1000 + 0.5)
+  if not answers then return h.cjson.encode{ err = err, took = took } end
+  local list = {}
+  for i = 1, #c.asks do list[i] = h.exact(answers[i]) end
+  return h.cjson.encode{ answers = list, ok = answers.ok, took = took }
+end
+return M
+`
+
+// A storeOnceServer asks with whatever settings a call has.
+type storeOnceServer struct{ *storeServer }
+
+func startStoreOnce(t *testing.T, more string) storeOnceServer {
+	t.Helper()
+	limits := []weir.Limit{weir.MustLimit("1000/h"), weir.MustLimit("10/h fixed_window")}
+	return storeOnceServer{startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1"}}, Deadline: 1}, newStorePlan(limits, time.Now()), more)}
+}
+
+type storeOnceReply struct {
+	storeReply
+	Took int64 `json:"took"` // ms
+}
+
+func (s storeOnceServer) ask(t *testing.T, settings storeSettings, again bool, key string) storeOnceReply {
+	t.Helper()
+	if settings.Deadline == 0 {
+		settings.Deadline = 5e6
+	}
+	r := weir.Request{Verb: weir.Take, Key: key, Limit: weir.MustLimit("1000/h"), N: 1}
+	text := storePost(t, s.Addr, storeJSON(t, map[string]any{"settings": settings, "asks": s.plan.asks([]weir.Request{r}), "again": again}))
+	var got storeOnceReply
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v in %q; the log of nginx:\n%s", err, text, s.Log())
+	}
+	return got
+}
+
+// TestStoreSignsIn: with a name, a password and a database, on new connections alone,
+// and those of one user and database are not another's.
+func TestStoreSignsIn(t *testing.T) {
+	redis := redistest.Start(t, "user weir on >secret ~weir:1:* -@all +ping +evalsha +eval +time +get +set +del +select", "user odd on >pw ~weir:1:* +@all -set")
+	s := startStoreOnce(t, "")
+	at := func(user, password string, db int) storeSettings {
+		return storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}, Username: user, Password: password, DB: db}}
+	}
+	for i := range 20 {
+		for db, settings := range []storeSettings{at("", "", 0), at("weir", "secret", 1), at("weir", "secret", 2)} {
+			r := s.ask(t, settings, true, "k")
+			if r.Err != "" || r.Answers[0].Remaining != int64(999-i) {
+				t.Fatalf("step %d, database %d: %+v", i, db, r)
+			}
+		}
+	}
+	c, err := redistest.Dial(redis.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for db := range 3 {
+		c.Do("SELECT", db)
+		if n, err := c.Do("DBSIZE"); n != int64(1) {
+			t.Errorf("DBSIZE of %d = %v, %v, want 1", db, n, err)
+		}
+	}
+	// Six: three databases, and who dialed here to wait for the server and to look.
+	if info := fmt.Sprint(redis.Do(t, "INFO", "stats")); storeInfo(info, "total_connections_received") > 7 {
+		t.Errorf("60 questions took so many connections: %.200s", info)
+	}
+	for want, settings := range map[string]storeSettings{
+		"WRONGPASS":              at("weir", "wrong", 0),
+		"can't run this command": at("odd", "pw", 0),
+		"DB index":               at("", "", 99),
+		"want host:port":         {Redis: storeRedis{Hosts: []string{"localhost"}}},
+		"at least one":           {},
+		"refused":                {Redis: storeRedis{Hosts: []string{"127.0.0.1:1"}}},
+		"no resolver":            {Redis: storeRedis{Hosts: []string{"redis.example:6379"}}},
+		"127.0.0.1:65536":        {Redis: storeRedis{Hosts: []string{"127.0.0.1:65536"}}},
+	} {
+		if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, want) {
+			t.Errorf("%+v: err %q, want one that says %q", settings, r.Err, want)
+		}
+	}
+}
+
+func storeInfo(info, field string) (n int) {
+	_, rest, _ := strings.Cut(info, field+":")
+	fmt.Sscan(rest, &n)
+	return n
+}
+
+// TestStoreSaysWhy: what Redis refuses is an error that says so, charges nothing, and
+// is no reason to leave Redis alone.
+func TestStoreSaysWhy(t *testing.T) {
+	s := startStoreOnce(t, "")
+	full := redistest.Start(t, "maxmemory 100kb")
+	reads := redistest.Start(t)
+	good := redistest.Start(t)
+	reads.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	good.Do(t, "SET", "weir:1:{bad}:1000/h+burst+1000", "nonsense")
+	good.Do(t, "RPUSH", "weir:1:{list}:1000/h+burst+1000", "nonsense")
+	for _, c := range []struct{ addr, key, want string }{
+		{full.Addr, "k", "OOM"}, {reads.Addr, "k", "READONLY"}, {good.Addr, "bad", "BADSTATE"}, {good.Addr, "list", "WRONGTYPE"},
+	} {
+		for range 10 {
+			if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{c.addr}}}, true, c.key); !strings.Contains(r.Err, c.want) {
+				t.Errorf("err %q, want one that says %s", r.Err, c.want)
+			}
+		}
+	}
+	reads.Do(t, "REPLICAOF", "NO", "ONE")
+	if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{reads.Addr}}}, true, "k"); r.Err != "" || r.Answers[0].Remaining != 999 {
+		t.Errorf("after all: %+v", r)
+	}
+}
+
+// TestStoreScript: a script that Redis has forgotten is brought along, and what was
+// asked is charged once.
+func TestStoreScript(t *testing.T) {
+	s, redis := startStoreOnce(t, ""), redistest.Start(t)
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}}
+	for i := range 30 {
+		if i%3 == 0 {
+			redis.Do(t, "SCRIPT", "FLUSH")
+		}
+		if r := s.ask(t, settings, true, "k"); r.Err != "" || r.Answers[0].Remaining != int64(999-i) {
+			t.Fatalf("step %d: %+v", i, r)
+		}
+	}
+}
+
+// TestStoreHostile: whatever a server says, it is an answer or an error, once, and in
+// time.
+func TestStoreHostile(t *testing.T) {
+	s := startStoreOnce(t, "")
+	big := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct {
+		text string
+		end  bool
+		want string
+	}{
+		"a grant":             {storeGrant, false, ""},
+		"closed":              {"", true, "closed"},
+		"half an answer":      {storeGrant[:30], true, "closed"},
+		"half, and silence":   {storeGrant[:30], false, "timeout"},
+		"no script's":         {"$5\r\nhello\r\n", false, "a reply that is not the script's"},
+		"a number":            {":1\r\n", false, "a reply that is not the script's"},
+		"nothing":             {"$-1\r\n", false, "a reply that is not the script's"},
+		"no array":            {"*-1\r\n", false, "a reply that is not the script's"},
+		"an empty array":      {"*0\r\n", false, "answered 0 requests of 1"},
+		"two answers":         {"*2\r\n" + storeGrant[4:] + storeGrant[4:], false, "answered 2 requests of 1"},
+		"a short answer":      {"*1\r\n$3\r\nabc\r\n", false, "want an answer of 56 bytes, got 3"},
+		"an error in it":      {"*1\r\n-ERR x\r\n", false, "no text"},
+		"an answer's error":   {"*1\r\n$4\r\n!BAD\r\n", false, "BAD"},
+		"another protocol":    {"HTTP/1.1 200 OK\r\n\r\n", false, "not one of Redis"},
+		"RESP3":               {"%1\r\n+a\r\n+b\r\n", false, "not one of Redis"},
+		"a negative size":     {"*1\r\n$-7\r\n", false, "bytes"},
+		"an enormous size":    {"*1\r\n$99999999999\r\n", false, "bytes"},
+		"no number":           {"*1\r\n$1e2\r\n", false, "not one of Redis"},
+		"a hexadecimal one":   {"*0x1\r\n", false, "not one of Redis"},
+		"a number too long":   {"*" + strings.Repeat("1", 40) + "\r\n", false, "not one of Redis"},
+		"an enormous array":   {"*99999999\r\n", false, "not one of Redis"},
+		"arrays in arrays":    {strings.Repeat("*1\r\n", 1000), false, "not one of Redis"},
+		"a line without end":  {big, false, "without an end"},
+		"a wrong length":      {"*1\r\n$2\r\nabcd\r\n", false, "another length"},
+		"a wrong length, big": {"*1\r\n$50000\r\n" + big, false, "another length"},
+		"an empty line":       {"\r\n", false, "not one of Redis"},
+		"loading":             {"-LOADING Redis is loading\r\n", false, "LOADING"},
+		"busy":                {"-BUSY Redis is busy\r\n", false, "BUSY"},
+		"hold keys, for ever": {"*1\r\n$56\r\n\x03" + strings.Repeat("\x00", 55) + "\r\n", false, "hold keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := startStoreFake(t, func([]string) (string, bool) { return c.text, c.end })
+			r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 300_000}, false, "k")
+			if c.want == "" && (r.Err != "" || !r.OK) || !strings.Contains(r.Err, c.want) {
+				t.Errorf("got %+v, want %q", r, c.want)
+			}
+			asked := 1
+			if c.want == "hold keys" {
+				asked = 2
+			}
+			if n := len(fake.said()); n != asked {
+				t.Errorf("it was asked %d times, want %d", n, asked)
+			}
+			if c.want != "timeout" && r.Took > 250 {
+				t.Errorf("it took %d ms", r.Took)
+			}
+		})
+	}
+	t.Run("no script, for ever", func(t *testing.T) {
+		fake := startStoreFake(t, func([]string) (string, bool) { return "-NOSCRIPT No matching script.\r\n", false })
+		r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
+		if got := strings.Join(fake.said(), " "); !strings.Contains(r.Err, "NOSCRIPT") || got != "EVALSHA EVAL" {
+			t.Errorf("err %q after %s", r.Err, got)
+		}
+	})
+	t.Run("more than was asked for", func(t *testing.T) {
+		fake := startStoreFake(t, func([]string) (string, bool) { return storeGrant + "+more\r\n", false })
+		for range 3 { // what is left of one answer must not be read as the next
+			if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k"); !r.OK {
+				t.Errorf("got %+v", r)
+			}
+		}
+		if fake.total != 3 {
+			t.Errorf("%d connections, want 3: such a one is of no more use", fake.total)
+		}
+	})
+}
