@@ -1,0 +1,350 @@
+package edge_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// TestStoreDeadline: a question takes no longer than its deadline, whichever step of it
+// is slow.
+func TestStoreDeadline(t *testing.T) {
+	s := startStoreOnce(t, "")
+	drip, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer drip.Close()
+	defer close(ended)
+	wg.Go(func() {
+		for {
+			c, err := drip.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for i := 0; ; i = (i + 1) % len(storeGrant) {
+					select {
+					case <-tick.C:
+					case <-ended:
+						return
+					}
+					if _, err := c.Write([]byte{storeGrant[i]}); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	silent := startStoreFake(t, silence)
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	for name, settings := range map[string]storeRedis{
+		"silence":              {Hosts: []string{silent.addr}},
+		"a byte now and then":  {Hosts: []string{drip.Addr().String()}},
+		"signing in":           {Hosts: []string{silent.addr}, Password: "x"},
+		"TLS":                  {Hosts: []string{deaf.Addr().String()}, TLS: true},
+		"no sentinel answers":  {Hosts: []string{silent.addr, silent.addr}, Primary: "main"},
+		"a sentinel that does": {Hosts: []string{drip.Addr().String()}, Primary: "main"},
+	} {
+		r := s.ask(t, storeSettings{Redis: settings, Deadline: 150_000}, false, "k")
+		if !strings.Contains(r.Err, "timeout") || r.Took < 60 || r.Took > 250 {
+			t.Errorf("%s: %q after %d ms, want a timeout after 150 ms", name, r.Err, r.Took)
+		}
+	}
+}
+
+// TestStoreOnce: what may have been charged is not asked again.
+func TestStoreOnce(t *testing.T) {
+	s, redis := startStoreOnce(t, ""), redistest.Start(t)
+	proxy := redistest.StartProxy(t, redis.Addr)
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{proxy.Addr}}, Deadline: 300_000}
+	left := int64(1000)
+	for i, fault := range []redistest.Fault{redistest.NoFault, redistest.CutReply, redistest.NoFault, redistest.DropReplies, redistest.NoFault} {
+		proxy.Set(fault)
+		r := s.ask(t, settings, true, "k")
+		left--
+		if fault != redistest.NoFault {
+			if r.Err == "" {
+				t.Errorf("step %d: no error with fault %s", i, fault)
+			}
+			continue
+		}
+		if r.Err != "" || r.Answers[0].Remaining != left {
+			t.Errorf("step %d: %+v, want %d remaining", i, r, left)
+		}
+	}
+}
+
+// TestStorePool: a worker has so many connections and no more; who finds none waits for
+// one until the deadline.
+func TestStorePool(t *testing.T) {
+	redis := redistest.Start(t)
+	s := startStoreOnce(t, "")
+	fake := startStoreFake(t, silence)
+	hold := make(chan struct{})
+	fake.set(func([]string) (string, bool) {
+		<-hold
+		return storeGrant, false
+	})
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}, Deadline: 8e6}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for i := range 300 {
+		wg.Go(func() {
+			if r := s.ask(t, settings, true, fmt.Sprint(i)); r.Err == "" && r.OK {
+				mu.Lock()
+				granted++
+				mu.Unlock()
+			}
+		})
+	}
+	untilStore(t, "64 connections", func() bool { return len(fake.said()) == 64 })
+	// Another server has a pool of its own.
+	if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}}, false, "k"); r.Err != "" {
+		t.Errorf("another server: %s", r.Err)
+	}
+	close(hold)
+	wg.Wait()
+	if fake.most != 64 || fake.total != 64 || granted != 300 {
+		t.Errorf("%d connections at a time, %d in all, %d granted; want 64, 64 and 300", fake.most, fake.total, granted)
+	}
+}
+
+// TestStoreLeavesAlone: after five failures in a row Redis is left alone for a second,
+// then a PING tries, and requests go on when that was answered, also if connecting and
+// signing in takes longer than a request has.
+func TestStoreLeavesAlone(t *testing.T) {
+	s, fake := startStoreOnce(t, ""), startStoreFake(t, silence)
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}, Password: "x"}, Deadline: 40_000}
+	ask := func() storeOnceReply { return s.ask(t, settings, true, "k") }
+	for i := range 5 {
+		if r := ask(); !strings.Contains(r.Err, "timeout") {
+			t.Fatalf("step %d: %+v", i, r)
+		}
+	}
+	asked := len(fake.said())
+	for range 20 {
+		if r := ask(); !strings.Contains(r.Err, "left alone") || r.Took > 5 {
+			t.Fatalf("left alone: %+v", r)
+		}
+	}
+	if n := len(fake.said()); n != asked {
+		t.Errorf("it was asked %d times while it was left alone", n-asked)
+	}
+	fake.set(func(command []string) (string, bool) {
+		switch command[0] {
+		case "AUTH":
+			<-time.After(100 * time.Millisecond) // as TLS and a slow directory may
+			return "+OK\r\n", false
+		case "PING":
+			return "+PONG\r\n", false
+		}
+		return storeGrant, false
+	})
+	untilStore(t, "asked again", func() bool { return ask().Err == "" })
+	after := fake.said()[asked:]
+	if got := strings.Join(after[:min(len(after), 3)], " "); got != "AUTH PING EVALSHA" {
+		t.Errorf("it was asked %v, want AUTH PING EVALSHA", after)
+	}
+	for _, text := range []string{"left alone for 1s after 5 failures in a row", "asked again"} {
+		if n := strings.Count(s.Log(), text); n != 1 {
+			t.Errorf("the log says %q %d times, want once", text, n)
+		}
+	}
+	// A success between failures begins the count anew.
+	fake.set(silence)
+	for range 4 {
+		ask()
+	}
+	fake.set(func(command []string) (string, bool) {
+		if command[0] == "AUTH" {
+			return "+OK\r\n", false
+		}
+		return storeGrant, false
+	})
+	if r := ask(); r.Err != "" {
+		t.Errorf("after 4 failures: %+v", r)
+	}
+	fake.set(silence)
+	for range 4 {
+		if r := ask(); strings.Contains(r.Err, "left alone") {
+			t.Errorf("left alone after failures that were not in a row: %s", r.Err)
+		}
+	}
+}
+
+// TestStoreSentinel: the primary is where the sentinels say, and is asked for anew when
+// it is not the primary any more.
+func TestStoreSentinel(t *testing.T) {
+	one, two := redistest.Start(t, "repl-diskless-sync-delay 0"), redistest.Start(t)
+	host, port, _ := net.SplitHostPort(one.Addr)
+	two.Do(t, "REPLICAOF", host, port)
+	untilStore(t, "a replica in step", func() bool {
+		return strings.Contains(fmt.Sprint(two.Do(t, "INFO", "replication")), "master_link_status:up")
+	})
+	sentinel := redistest.StartSentinel(t, "main", one)
+	s := startStoreOnce(t, "")
+	settings := storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1", sentinel.Addr}, Primary: "main"}, Deadline: 1e6}
+	for i := range 3 {
+		if r := s.ask(t, settings, true, "k"); r.Err != "" || r.Answers[0].Remaining != int64(999-i) {
+			t.Fatalf("step %d: %+v", i, r)
+		}
+	}
+	// The two change places: first nobody can write, then the other one can.
+	h, p, _ := net.SplitHostPort(two.Addr)
+	one.Do(t, "REPLICAOF", h, p)
+	if r := s.ask(t, settings, true, "k"); !strings.Contains(r.Err, "READONLY") {
+		t.Errorf("of a replica: %+v, want READONLY", r)
+	}
+	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "no primary") {
+		t.Errorf("the sentinel does not know yet: %+v, want one that is no primary", r)
+	}
+	two.Do(t, "REPLICAOF", "NO", "ONE")
+	sentinel.Do(t, "SENTINEL", "REMOVE", "main")
+	sentinel.Do(t, "SENTINEL", "MONITOR", "main", h, p, 1)
+	untilStore(t, "the new primary", func() bool { return s.ask(t, settings, true, "new").Err == "" })
+	if n := two.Do(t, "EXISTS", "weir:1:{new}:1000/h+burst+1000"); n != int64(1) {
+		t.Errorf("the new primary has no state: %v", two.Do(t, "KEYS", "*"))
+	}
+	settings.Redis.Primary = "other"
+	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "does not know a primary") {
+		t.Errorf("no such primary: %+v", r)
+	}
+}
+
+// TestStoreSentinelPassword: sentinels have names and passwords of their own, and one
+// that is silent leaves time for the next.
+func TestStoreSentinelPassword(t *testing.T) {
+	redis := redistest.Start(t, "requirepass secret")
+	host, port, _ := net.SplitHostPort(redis.Addr)
+	sentinel := startStoreFake(t, func(command []string) (string, bool) {
+		switch text := strings.Join(command, " "); text {
+		case "AUTH watch":
+			return "+OK\r\n", false
+		case "SENTINEL get-master-addr-by-name main":
+			return fmt.Sprintf("*2\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(host), host, len(port), port), false
+		default:
+			return "-ERR " + text + "\r\n", false
+		}
+	})
+	silent := startStoreFake(t, silence)
+	s := startStoreOnce(t, "")
+	r := s.ask(t, storeSettings{Deadline: 600_000, Redis: storeRedis{
+		Hosts: []string{silent.addr, sentinel.addr}, Primary: "main", Password: "secret", SentinelPassword: "watch"}}, false, "k")
+	if r.Err != "" || !r.OK {
+		t.Errorf("%+v; the sentinel heard %v", r, sentinel.said())
+	}
+	for name, answer := range map[string]string{"a number": ":1\r\n", "one word": "*1\r\n$1\r\nx\r\n", "no port": "*2\r\n$1\r\nx\r\n$1\r\ny\r\n", "numbers": "*2\r\n:1\r\n:2\r\n"} {
+		odd := startStoreFake(t, func([]string) (string, bool) { return answer, false })
+		if r := s.ask(t, storeSettings{Deadline: 600_000, Redis: storeRedis{Hosts: []string{odd.addr}, Primary: "main"}}, false, "k"); !strings.Contains(r.Err, "sentinel") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// storeCertificate makes a certificate for localhost, of itself, in a file.
+func storeCertificate(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis.internal"}, DNSNames: []string{"redis.internal"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// TestStoreTLS: a certificate has to be of the name, where it is to be verified.
+func TestStoreTLS(t *testing.T) {
+	redis := redistest.Start(t)
+	certificate, file := storeCertificate(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r, err := net.Dial("tcp", redis.Addr)
+			if err != nil {
+				c.Close()
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c, r)
+			mu.Unlock()
+			wg.Go(func() { io.Copy(r, c); r.Close() })
+			wg.Go(func() { io.Copy(c, r); c.Close() })
+		}
+	})
+	s := startStoreOnce(t, "lua_ssl_trusted_certificate "+file+"; lua_ssl_verify_depth 2;")
+	for _, c := range []struct {
+		name         string
+		verify, fine bool
+	}{{"redis.internal", true, true}, {"other.internal", true, false}, {"", true, false}, {"other.internal", false, true}, {"redis.internal", true, true}} {
+		r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{l.Addr().String()}, TLS: true, Verify: c.verify, ServerName: c.name}}, false, "k")
+		if (r.Err == "") != c.fine {
+			t.Errorf("%+v: %+v", c, r)
+		}
+	}
+	plain := startStoreOnce(t, "")
+	if r := plain.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{l.Addr().String()}, TLS: true, Verify: true, ServerName: "redis.internal"}}, false, "k"); r.Err == "" {
+		t.Error("a certificate that nobody trusts is accepted")
+	}
+	if r := plain.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}, TLS: true}, Deadline: 500_000}, false, "k"); r.Err == "" {
+		t.Error("a server without TLS is accepted")
+	}
+	if n := redis.Do(t, "DBSIZE"); n != int64(1) {
+		t.Errorf("DBSIZE = %v, want 1", n)
+	}
+}
