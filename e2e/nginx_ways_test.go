@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // nginxPage is the one block of the page about nginx, of a kind, that has a text.
@@ -242,4 +244,115 @@ func TestNginxAsksNobody(t *testing.T) {
 		"127.0.0.1:8080", nobody, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(conf)
 	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
 	wantAnswer(t, "with nobody to ask, open", curl(t, "http://"+listen+"/free"), "HTTP/1.1 200 OK\n", "upstream GET /free")
+}
+
+// TestNginxDecides: nginx with the Lua, the configuration and the servers of the page.
+func TestNginxDecides(t *testing.T) {
+	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
+	file := filepath.Join(dir, "shop.yaml")
+	text := strings.ReplaceAll(nginxPage(t, "yaml", "# shop.yaml"), "127.0.0.1:6379", redis.Addr)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lua := filepath.Join(dir, "lua")
+	prints(t, weir, "edge", "lua", lua)
+	generated := prints(t, weir, "edge", "nginx", file, "--lua", lua, "--policies", "store")
+	logins := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" && r.Header.Get("Authorization") == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprint(w, "upstream")
+	}))
+	defer logins.Close()
+	static := filepath.Join(dir, "static")
+	if err := os.MkdirAll(static, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(static, "a.txt"), []byte("a file"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	listen, tell := freeAddress(t), freeAddress(t)
+	servers := strings.NewReplacer("listen 80;", "listen "+listen+";", "127.0.0.1:9113", tell, "http://127.0.0.1:3000", logins.URL, "root /var/www;", "root "+dir+";").
+		Replace(nginxPage(t, "nginx", "access_by_lua_block        {"))
+	server := nginxtest.Start(t, nginxtest.Config{Workers: 2, HTTP: generated + servers + "server { listen ADDR; location / { return 204; } }"})
+	front := "http://" + listen
+
+	first := curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front+"/")
+	wantAnswer(t, "the first", first, "HTTP/1.1 200 OK\n", `RateLimit-Policy: "per-client/1";q=40;w=2, "per-client/2";q=5000;w=86400`, "upstream")
+	wantAnswer(t, "the second", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 7.7.7.7", front+"/"), "HTTP/1.1 200 OK\n", `"per-client/2";r=4998;`)
+	for range 5 {
+		wantAnswer(t, "a login", curl(t, "-d", "x", front+"/login"), "HTTP/1.1 401 ")
+	}
+	wantAnswer(t, "a login too many", curl(t, "-d", "x", front+"/%6cogin/"), "HTTP/1.1 429 Too Many Requests\n", "Retry-After: ", `"violated-policies":["login"]`)
+	wantAnswer(t, "another's, from elsewhere", curl(t, "--interface", "127.0.0.8", "-d", "x", "-H", "Authorization: ok", front+"/login"), "HTTP/1.1 200 OK\n")
+	if answer := curl(t, front+"/static/a.txt"); !strings.HasSuffix(answer, "a file") || strings.Contains(strings.ToLower(answer), "ratelimit") {
+		t.Errorf("a file:\n%s\nwant it without a limit", answer)
+	}
+	wantAnswer(t, "the metrics", curl(t, "http://"+tell+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
+	wantAnswer(t, "an explanation", curl(t, "http://"+tell+"/explain?method=POST&path=/login&ip=203.0.113.7"), "HTTP/1.1 200 OK\n", "login", "203.0.113.7")
+
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "5000/24h", "100/24h")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prints(t, weir, "apply", file, "--store", "redis://"+redis.Addr)
+	redistest.Await(t, "the published policies", func() error {
+		if answer := curl(t, "--interface", "127.0.0.9", front+"/"); !strings.Contains(answer, `"per-client/2";q=100;w=86400`) {
+			return errors.New(answer)
+		}
+		return nil
+	})
+	if log := server.Log(); strings.Contains(log, "reconfiguring") || strings.Contains(log, "[error]") {
+		t.Errorf("the log of nginx:\n%s", log)
+	}
+}
+
+// TestNginxPhases: what nginx answers before it asks is not limited, whom it refuses before
+// that takes nothing, and what it does afterwards is not limited again.
+func TestNginxPhases(t *testing.T) {
+	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
+	file, lua := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "lua")
+	text := "store: redis://" + redis.Addr + "\npolicies:\n  - { name: all, key: client.ip, limits: 5/h, on_store_error: closed }\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prints(t, weir, "edge", "lua", lua)
+	server := nginxtest.Start(t, nginxtest.Config{HTTP: prints(t, weir, "edge", "nginx", file, "--lua", lua) + `
+server {
+  listen ADDR;
+  access_by_lua_block        { require("weir").access() }
+  header_filter_by_lua_block { require("weir").header_filter() }
+  log_by_lua_block           { require("weir").log() }
+  location /return { return 200 "returned"; }
+  location /moved { rewrite ^ /elsewhere redirect; }
+  location /denied { deny all; try_files /none =404; }
+  location /secret { auth_basic "secret"; auth_basic_user_file DIR/nobody; try_files /none =404; }
+  location /any { satisfy any; deny all; auth_basic "secret"; auth_basic_user_file DIR/nobody; try_files /none =404; }
+  location /asked { auth_request /yes; error_page 404 = @end; try_files /none =404; }
+  location = /yes { internal; proxy_pass http://ADDR2/; }
+  location @end { content_by_lua_block { ngx.print("ended") } }
+  location / { try_files /none @end; }
+}
+server { listen ADDR2; location / { return 204; } }`})
+	front := "http://" + server.Addr
+	for _, c := range []struct{ path, first, left string }{
+		{"/return", "HTTP/1.1 200 ", ""},
+		{"/moved", "HTTP/1.1 302 ", ""},
+		{"/denied", "HTTP/1.1 403 ", ""},
+		{"/secret", "HTTP/1.1 401 ", ""},
+		{"/any", "HTTP/1.1 401 ", "r=4;"}, // asked, since one who may enter may come yet; and not let in
+		{"/end", "HTTP/1.1 200 ", "r=3;"},
+		{"/asked", "HTTP/1.1 200 ", "r=2;"},
+		{"/end", "HTTP/1.1 200 ", "r=1;"},
+		{"/", "HTTP/1.1 200 ", "r=0;"},
+		{"/", "HTTP/1.1 429 ", "r=0;"},
+		{"/any", "HTTP/1.1 ", ""},
+		{"/return", "HTTP/1.1 200 ", ""},
+	} {
+		answer := curl(t, front+c.path)
+		t.Logf("%s: %s", c.path, strings.SplitN(answer, "\n", 2)[0])
+		wantAnswer(t, c.path, answer, c.first, c.left)
+		if c.left == "" && c.path != "/any" && strings.Contains(strings.ToLower(answer), "ratelimit") {
+			t.Errorf("%s:\n%s\nwant it without a limit", c.path, answer)
+		}
+	}
 }
