@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // compileHostile is text that means something to nginx, to Lua, to JSON or to YAML.
@@ -144,4 +145,61 @@ func TestCompileLua(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestCompilePublished: weir apply puts the plan of a version beside it, under its
+// number; or why there is none, and publishes all the same. So does weir rollback.
+func TestCompilePublished(t *testing.T) {
+	weir, redis := buildWeir(t), redistest.Start(t)
+	run := func(want int, said, text string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(weir, append(args, "--store", "redis://"+redis.Addr)...)
+		cmd.Stdin = strings.NewReader(text)
+		var problems strings.Builder
+		cmd.Stderr = &problems
+		out, err := cmd.Output()
+		if cmd.ProcessState.ExitCode() != want || !strings.Contains(problems.String(), said) || said == "" && problems.Len() > 0 {
+			t.Fatalf("weir %q: %v\n%s%s", args, err, out, &problems)
+		}
+	}
+	has := func(version int, has, not string) {
+		t.Helper()
+		text, _ := redis.Do(t, "HGET", "weir:1:policies", "edge").(string)
+		var plan struct {
+			Version, Format int
+			Error           string
+		}
+		if err := json.Unmarshal([]byte(text), &plan); err != nil || plan.Version != version || (plan.Error == "") != (plan.Format == 1) {
+			t.Errorf("the field edge is %.200q (%v), want that of version %d", text, err, version)
+		}
+		if !strings.Contains(text, has) || not != "" && strings.Contains(text, not) {
+			t.Errorf("the field edge is %.200q…, want %q and no %q", text, has, not)
+		}
+	}
+	const (
+		good   = "policies: [{ name: p, key: client.ip, limits: 1/s }]\n"
+		local  = "policies: [{ name: p, key: client.ip, limits: 2/s, on_store_error: local }]\n"
+		beyond = "policies: [{ name: p, key: client.ip, limits: 3/s }, { name: q, key: client.ip, limits: 1/s, cost: { json: n } }]\n"
+	)
+	run(0, "", good, "apply", "-")
+	has(1, `"limit":"1/s burst 1"`, "")
+	run(0, `weir: warning: nginx keeps what it has: edge: policy "p": on_store_error: local: `, local, "apply", "-")
+	has(2, `"error":"edge: policy \"p\": on_store_error: local: `, "")
+	run(0, "", local, "apply", "-", "--local", "closed")
+	has(3, `"on_store_error":"closed"`, "")
+	run(2, `--local "maybe": want open or closed`, local, "apply", "-", "--local", "maybe")
+	run(2, `--edge-only "nobody": want the name of a policy of the file`, good, "apply", "-", "--edge-only", "nobody")
+	run(0, "nginx keeps what it has", beyond, "apply", "-", "--dry-run")
+	has(3, `"on_store_error":"closed"`, "")
+	run(0, "", beyond, "apply", "-", "--edge-only", "p")
+	has(4, `"limit":"3/s burst 3"`, `"name":"q"`)
+	run(0, "", "", "rollback", "1")
+	has(5, `"limit":"1/s burst 1"`, "")
+	run(0, "nginx keeps what it has", "", "rollback", "2")
+	has(6, `"error":`, "")
+	run(0, "", "", "rollback", "2", "--local", "open")
+	has(7, `"on_store_error":"open"`, "")
+	redis.Do(t, "HSET", "weir:1:policies", "v:7", `{"text":"policies: nonsense"}`)
+	run(0, "nginx keeps what it has: version 7:1:", "", "rollback", "7")
+	has(8, `"error":"version 7:1:`, "")
 }

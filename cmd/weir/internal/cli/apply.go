@@ -2,20 +2,25 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/edge"
 	"github.com/floodweir/weir/cmd/weir/internal/published"
 	"github.com/floodweir/weir/cmd/weir/internal/run"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
+	"github.com/floodweir/weir/weirfile"
 )
 
 // publishing is what the commands about published policies share.
@@ -24,6 +29,8 @@ type publishing struct {
 	note  string
 	after int64
 	dry   bool
+	local string   // what nginx does for on_store_error: local
+	only  []string // what nginx decides by; all if empty
 }
 
 const publishCodes = "Exit codes: 0 done, 1 not good or not done, 2 wrong usage."
@@ -34,7 +41,9 @@ func (w *world) apply() *cobra.Command {
 		Use:   "apply FILE",
 		Short: "Publish the policies of a file to every node of a store",
 		Long: "Publish the policies of FILE (- is standard input) in a Redis. Every `weir serve --policies store` with\n" +
-			"that store follows within a second. The file is checked first; of what it says, nodes take the policies.\n\n" +
+			"that store follows within a second. The file is checked first; of what it says, nodes take the policies.\n" +
+			"So does every nginx with a configuration of `weir edge nginx --policies store`. Of policies that it cannot do\n" +
+			"it keeps those that it has, and standard error says why.\n\n" +
 			"The store is --store, else WEIR_STORE, else that of the file. " + publishCodes,
 		Example: "  weir apply weir.yaml --store redis://127.0.0.1:6379 --note 'twice the limit for the sale'\n" +
 			"  weir apply weir.yaml --after 7     # only if 7 is still the current version",
@@ -48,7 +57,15 @@ func (w *world) apply() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d := published.Draft{Text: text, By: w.author(), Note: p.note}
+		if err := checkLocal(p.local); err != nil {
+			return err
+		}
+		for _, name := range p.only {
+			if f.Policies.Policy(name) == nil {
+				return &exit{exitUsage, fmt.Errorf("--edge-only %q: want the name of a policy of the file", name)}
+			}
+		}
+		d := published.Draft{Text: text, By: w.author(), Note: p.note, Edge: p.edge(w, f)}
 		if c.Flags().Changed("after") {
 			d.After = &p.after
 		}
@@ -63,6 +80,30 @@ func (w *world) apply() *cobra.Command {
 func (p *publishing) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.store, "store", "", "the Redis at `URL`, such as redis://127.0.0.1:6379")
 	c.Flags().StringVar(&p.note, "note", "", "`TEXT` that says why, for those who read weir versions")
+	c.Flags().StringVar(&p.local, "local", "", localUsage)
+	c.Flags().StringArrayVar(&p.only, "edge-only", nil, "nginx decides by the policy `NAME` alone; may be repeated")
+}
+
+// maxReason is how much of why there is no plan nginx is told.
+const maxReason = 1000
+
+// edge is what nginx decides by, in JSON: the plan of the policies of f or, if there is
+// none, why. That is said, too.
+func (p *publishing) edge(w *world, f *weirfile.File) string {
+	plan, err := edge.Compile(f.Policies, edge.Options{Only: p.only, Local: policy.FailMode(p.local)})
+	if err == nil {
+		return plan.JSON()
+	}
+	return w.noEdge(err)
+}
+
+// noEdge says why nginx has nothing to decide by, to nginx in JSON.
+func (w *world) noEdge(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w.stderr, "weir: warning: nginx keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	text, _ := json.Marshal(map[string]string{"error": fmt.Sprintf("%.*s", maxReason, err)}) // of text alone
+	return string(text)
 }
 
 func (w *world) rollback() *cobra.Command {
@@ -77,6 +118,9 @@ func (w *world) rollback() *cobra.Command {
 	p.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var number int64
+		if err := checkLocal(p.local); err != nil {
+			return err
+		}
 		if len(args) == 1 {
 			var err error
 			if number, err = strconv.ParseInt(args[0], 10, 64); err != nil || number < 1 {
@@ -107,7 +151,13 @@ func (w *world) rollback() *cobra.Command {
 			if note == "" {
 				note = fmt.Sprintf("back to version %d", number)
 			}
-			n, err := published.Publish(ctx, conn, published.Draft{Text: v.Text, By: w.author(), Note: note, After: &current})
+			d := published.Draft{Text: v.Text, By: w.author(), Note: note, After: &current}
+			if f, err := weirfile.Parse(fmt.Sprintf("version %d", number), []byte(v.Text)); err != nil {
+				d.Edge = w.noEdge(err)
+			} else {
+				d.Edge = p.edge(w, f)
+			}
+			n, err := published.Publish(ctx, conn, d)
 			return w.told(n, err)
 		})
 	}

@@ -35,10 +35,16 @@ func Conf(set *policy.Set, o Options, in Input) (string, error) {
 	return conf(plan, &s, &in, ca), nil
 }
 
+// leastDict is the size of the shared dictionary in MB. It keeps counters, and a few
+// plans if they are up to an eighth of it.
+const leastDict = 10
+
 func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	var b strings.Builder
 	head(&b, plan, s, in)
-	fmt.Fprintf(&b, "\nlua_package_path \"%s/?.lua;;\";\nlua_shared_dict weir 2m;\nlua_socket_log_errors off;\n", strings.TrimRight(in.Lua, "/"))
+	text := plan.JSON()
+	fmt.Fprintf(&b, "\nlua_package_path \"%s/?.lua;;\";\n", strings.TrimRight(in.Lua, "/"))
+	fmt.Fprintf(&b, "lua_shared_dict weir %dm;\nlua_socket_log_errors off;\n", max(leastDict, 1+8*len(text)>>20))
 	if s.Redis.TLS && s.Redis.Verify {
 		fmt.Fprintf(&b, "lua_ssl_trusted_certificate \"%s\";\nlua_ssl_verify_depth 5;\n", ca)
 	}
@@ -54,7 +60,7 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	b.WriteString("\ninit_by_lua_block {\n  require(\"weir\").init(table.concat{\n")
 	chunks(&b, s.JSON())
 	b.WriteString("  }, table.concat{\n")
-	chunks(&b, plan.JSON())
+	chunks(&b, text)
 	b.WriteString("  })\n}\ninit_worker_by_lua_block { require(\"weir\").start() }\n")
 	return b.String()
 }

@@ -13,7 +13,8 @@
 //
 // One hash, weir:1:policies: its field version is the number of the current version, id
 // a text that is another for every one that became current, and a field such as v:7
-// holds a version in JSON. The key has no time to live: it is
+// holds a version in JSON. The field edge holds the current version as nginx decides by
+// it (see edge/nginx), with its number. The key has no time to live: it is
 // the one key of Weir that has none. It begins as the keys of limits do, so that the
 // same user of Redis may read and write it, and is never one of them, whose names go
 // on with a brace.

@@ -44,6 +44,11 @@ type Draft struct {
 	// After is the version that has to be the current one; any if nil. It is 0 where
 	// nothing was published yet.
 	After *int64
+
+	// Edge is what nginx decides by, an object in JSON without a version and with
+	// something in it: the plan or, as "error", why there is none. "" is an edge that
+	// was not thought of.
+	Edge string
 }
 
 // ErrNone is the error where nothing was published, or not that version.
@@ -60,15 +65,22 @@ func (c *Conflict) Error() string {
 // publish numbers a version and makes it the current one, in one step.
 //
 // KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] how many
-// to keep; ARGV[3] the version that has to be current, or ""; ARGV[4] the id. Returns
-// the new number, or its negative predecessor, less one, if ARGV[3] is another.
+// to keep; ARGV[3] the version that has to be current, or ""; ARGV[4] the id; ARGV[5] the
+// Edge, in which the number comes first. Returns the new number, or its negative
+// predecessor, less one, if ARGV[3] is another.
 const publish = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= current then
   return -current - 1
 end
 local number = current + 1
-redis.call('HSET', KEYS[1], 'v:' .. string.format('%.0f', number), ARGV[1], 'version', string.format('%.0f', number), 'id', ARGV[4])
+local text = string.format('%.0f', number)
+redis.call('HSET', KEYS[1], 'v:' .. text, ARGV[1], 'version', text, 'id', ARGV[4])
+if ARGV[5] ~= '' then
+  redis.call('HSET', KEYS[1], 'edge', '{"version":' .. text .. ',' .. string.sub(ARGV[5], 2))
+else
+  redis.call('HDEL', KEYS[1], 'edge')
+end
 redis.call('HDEL', KEYS[1], 'v:' .. string.format('%.0f', number - tonumber(ARGV[2])))
 return number
 `
@@ -82,6 +94,8 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 		return v, fmt.Errorf("published: text: %w: want 1 to %d bytes, got %d", weir.ErrInvalid, MaxSize, len(d.Text))
 	case len(d.Note) > maxNote || len(d.By) > maxNote:
 		return v, fmt.Errorf("published: note: %w: want at most %d bytes, got %d", weir.ErrInvalid, maxNote, max(len(d.Note), len(d.By)))
+	case d.Edge != "" && (len(d.Edge) > MaxSize+1024 || !strings.HasPrefix(d.Edge, `{"`) || !json.Valid([]byte(d.Edge))):
+		return v, fmt.Errorf("published: edge: %w: want an object in JSON with something in it, of at most %d bytes, got %d", weir.ErrInvalid, MaxSize+1024, len(d.Edge))
 	}
 	doc, err := json.Marshal(v)
 	if err != nil {
@@ -92,7 +106,7 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 		after = strconv.FormatInt(*d.After, 10)
 	}
 	reply, err := ask(ctx, conn, redisstore.Command{
-		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after, rand.Text()},
+		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after, rand.Text(), d.Edge},
 	})
 	if err != nil {
 		return v, err

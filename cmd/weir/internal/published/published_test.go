@@ -57,6 +57,10 @@ func (r *redis) publish(args []string) string {
 	keep, _ := strconv.Atoi(args[1])
 	number := strconv.Itoa(current + 1)
 	r.hash["v:"+number], r.hash["version"], r.hash["id"] = args[0], number, args[3]
+	delete(r.hash, "edge")
+	if args[4] != "" {
+		r.hash["edge"] = `{"version":` + number + "," + args[4][1:]
+	}
 	delete(r.hash, "v:"+strconv.Itoa(current+1-keep))
 	return number
 }
@@ -113,7 +117,8 @@ func TestAfter(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	r := &redis{hash: map[string]string{}}
-	for _, d := range []published.Draft{{}, {Text: strings.Repeat("x", published.MaxSize+1)}, {Text: "a", Note: strings.Repeat("x", 2000)}} {
+	for _, d := range []published.Draft{{}, {Text: strings.Repeat("x", published.MaxSize+1)}, {Text: "a", Note: strings.Repeat("x", 2000)},
+		{Text: "a", Edge: "x"}, {Text: "a", Edge: "{}"}, {Text: "a", Edge: `{"a":1`}, {Text: "a", Edge: `["a"]`}, {Text: "a", Edge: `{"a":"` + strings.Repeat("x", published.MaxSize+1024) + `"}`}} {
 		if _, err := published.Publish(t.Context(), r, d); !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("Publish of %d bytes = %v, want ErrInvalid", len(d.Text), err)
 		}
