@@ -35,3 +35,21 @@ func storePost(t *testing.T, addr, body string) string {
 	}
 	return string(b)
 }
+
+// code runs Lua on a worker of s.
+func (s *storeServer) code(t *testing.T, code string) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.Dir, "code.lua"), []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res, err := storeClient.Post("http://"+s.Addr+"/code", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d, %v; the log of nginx:\n%s", res.StatusCode, err, s.Log())
+	}
+	return string(b)
+}

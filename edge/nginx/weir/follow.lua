@@ -41,8 +41,8 @@ end
 -- M.start follows what is published, over the connections of a weir.redis. adopt(text)
 -- is told of every new plan and gives true, or nil and why it cannot be taken over: then
 -- the one before stays. It gives the state, for those who ask: version, the one that was
--- adopted, and trouble, nil if all is well. look() looks at once, in a light thread.
-function M.start(connections, adopt)
+-- adopted, and trouble, nil if all is well. It looks every so many seconds, or 0.4.
+function M.start(connections, adopt, seconds)
   local s = { version = nil, trouble = nil }
   local seen, seen_id, refused = "", "", nil -- refused: why seen was not adopted
   local told, busy, looked = nil, false, 0
@@ -88,7 +88,7 @@ function M.start(connections, adopt)
     end
   end
 
-  function s.look()
+  local function look()
     if busy then return end
     busy = true
     -- What was refused is looked at again now and then: somebody may have put it right.
@@ -109,12 +109,12 @@ function M.start(connections, adopt)
 
   local function tick(premature)
     if premature or exiting() then return end
-    s.look()
+    look()
   end
 
   local ok, err = timer(0, tick)
   -- Not all workers at the same instants.
-  if ok then ok, err = every(EVERY * (0.95 + 0.1 * random()), tick) end
+  if ok then ok, err = every((seconds or EVERY) * (0.95 + 0.1 * random()), tick) end
   if not ok then return nil, "weir: no timer to follow what is published by: " .. err end
   return s
 end

@@ -1,0 +1,128 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// TestStoreLater: what is asked later is asked in order, many requests in one call, and
+// each hears of its own.
+func TestStoreLater(t *testing.T) {
+	code := storeLua + `
+local later = require "weir.later"
+local call = require "weir.call"
+local rule = { limit = "1/s", suffix = "1/s", algorithm = "token_bucket", params = { 1 }, capacity = 1 }
+local function take(key) return { key = key, rule = rule, verb = 0, n = 1 } end
+local calls, store = {}, { problem = call.problem }
+local asleep, broken, odd = true, nil, {}
+function store.run(requests, all)
+  while asleep do ngx.sleep(0.001) end
+  local keys = {}
+  local answers = { ok = true }
+  for i, r in ipairs(requests) do
+    keys[i] = r.key
+    answers[i] = { ok = r.key ~= "no", key = r.key, err = odd[r.key] }
+    answers.ok = answers.ok and answers[i].ok
+  end
+  calls[#calls + 1] = (all and "all:" or "each:") .. (#keys > 8 and #keys or table.concat(keys, ","))
+  if broken == "error" then error("thrown") end
+  if broken then return nil, broken end
+  return answers
+end
+local queue = later.new(store)
+local heard = {}
+local function hear(name)
+  return function(answers, err)
+    local text = err or ""
+    for _, a in ipairs(answers or {}) do text = text .. a.key .. (a.ok and "+" or "-") end
+    heard[#heard + 1] = name .. "=" .. text .. (answers and tostring(answers.ok) or "")
+  end
+end
+local function settle()
+  asleep = false
+  for i = 1, 2000 do
+    if queue.waiting() == 0 then break end
+    ngx.sleep(0.001)
+  end
+  ngx.sleep(0.02)
+  ngx.say(table.concat(calls, " "), " | ", table.concat(heard, " "), " | ", queue.waiting(), " ", queue.dropped, " ", queue.failed)
+  calls, heard, asleep = {}, {}, true
+end
+queue.run({ take("a") }, hear("1"))
+queue.run({ take("b"), take("no") }, hear("2"))
+queue.run({ take("c"), take("d"), all = true }, hear("3"))
+queue.run({ take("e") })
+queue.run({ take("f") }, function() error("a done that fails") end)
+queue.run({ take("g") }, hear("4"))
+settle()
+queue.run({}, hear("none"))
+queue.run({ { key = "", rule = rule, verb = 0, n = 1 } }, hear("invalid"))
+settle()
+broken = "away"
+queue.run({ take("a") }, hear("1"))
+queue.run({ take("b") }, hear("2"))
+settle()
+broken = "error"
+queue.run({ take("a") }, hear("1"))
+settle()
+broken, odd = nil, { b = "BADSTATE" }
+queue.run({ take("a") }, hear("1"))
+queue.run({ take("b") }, hear("2"))
+settle()
+odd = {}
+for i = 1, 4096 do queue.run({ take("k") }) end
+queue.run({ take("late") }, hear("late"))
+settle()
+`
+	got := nginxtest.Lua(t, code, "")
+	many := strings.TrimSuffix(strings.Repeat("each:128 ", 32), " ")
+	want := []string{
+		"each:a,b,no all:c,d each:e,f,g | 1=a+true 2=b+no-false 3=c+d+true 4=g+true | 0 0 0",
+		" | none=true invalid=weir: key: want a key of at least 1 byte | 0 1 0",
+		"each:a,b | 1=away 2=away | 0 1 2",
+	}
+	lines := strings.Split(got, "\n")
+	for i, w := range want {
+		if i >= len(lines) || lines[i] != w {
+			t.Fatalf("line %d: %q, want %q; all:\n%s", i+1, lines[min(i, len(lines)-1)], w, got)
+		}
+	}
+	if len(lines) < 6 || !strings.HasPrefix(lines[3], "each:a | 1=") || !strings.Contains(lines[3], "thrown | 0 1 3") ||
+		lines[4] != "each:a,b | 1=a+true 2=BADSTATE | 0 1 4" ||
+		lines[5] != many+" | late=weir: too much to ask later: 4096 wait | 0 2 4" {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// TestStoreLaterEnds: what is still to be asked when a worker ends is asked.
+func TestStoreLaterEnds(t *testing.T) {
+	redis := redistest.Start(t)
+	limit := weir.MustLimit("1000/h")
+	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan([]weir.Limit{limit}, time.Now()), "")
+	// A worker that is told to end while it runs this asks when it has ended.
+	s.code(t, `
+local h = require "storetest"
+local queue = require("weir.later").new(h.store)
+for i = 1, 500 do queue.run({ { key = "k", rule = h.plan.rules[1], verb = 0, n = 1 } }) end
+os.execute("kill -QUIT " .. ngx.worker.pid())
+ngx.update_time()
+ngx.print(queue.waiting())`)
+	var got storeAnswer
+	untilStore(t, "500 taken", func() bool {
+		r := s.run(t, []weir.Request{{Verb: weir.Peek, Key: "k", Limit: limit, N: 1}}, false)
+		if r.Err != "" {
+			t.Fatal(r.Err)
+		}
+		got = r.Answers[0]
+		return got.Remaining == 500
+	})
+	if b, _ := json.Marshal(got); !got.OK {
+		t.Errorf("%s", b)
+	}
+}
