@@ -75,6 +75,13 @@ var planted = map[string]func(b *broken){
 			}
 		}
 	},
+	"every limit has a state of its own": func(b *broken) {
+		b.ask = func(r *weir.Request) {
+			if r.Key == "k" && r.Limit.Config().Count < 7 && r.Limit.Config().Algorithm == weir.LeakyBucket {
+				r.Key = fmt.Sprint(r.Key, r.Limit)
+			}
+		}
+	},
 	"reserving again charges again": func(b *broken) {
 		n := 0
 		b.ask = func(r *weir.Request) {

@@ -16,6 +16,7 @@ import (
 // so that every sum is exact.
 var raceChecks = []check{
 	{"rule 8: one key, many askers", oneKey},
+	{"rule 8: leaky buckets of one rate, many askers", oneBucket},
 	{"rule 8: batches are never half charged", halfCharged},
 	{"rule 8: one reservation, many askers", oneReservation},
 	{"rule 8: what is taken and returned adds up", sums},

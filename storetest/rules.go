@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -48,50 +47,6 @@ func rule1(tb testing.TB, open Open) {
 				tb.Fatalf("step %d, %s = %+v, the rule says %+v", i, show(&r), got, w)
 			}
 			now += int64(i%5) * 77_777
-		}
-	}
-}
-
-// oneRate asks about one key under several limits of one rate, one by one and together:
-// what drains is one bucket, and each limit judges by its own burst.
-func oneRate(tb testing.TB, open Open) {
-	a := open.asker(tb)
-	now := int64(origin)
-	for _, rate := range []string{"6/m leaky_bucket%s", "6/m leaky_bucket%s nginx"} {
-		var all []weir.Limit
-		for _, words := range []string{" burst 2", "", " burst 6 queue", " burst 6 delay 3"} {
-			all = append(all, weir.MustLimit(fmt.Sprintf(rate, words)))
-		}
-		var words []int64
-		turn := func(l weir.Limit, verb weir.Verb, op algo.Op, n int64) (weir.Request, weir.Decision) {
-			var r algo.Result
-			words, r = l.Rule().Do(words, algo.Ask{Op: op, Now: now, N: n})
-			return ask(verb, "k", l, n), l.Decision(r, now)
-		}
-		for i := range 120 {
-			now += int64(i%7) * 1_777_777
-			a.SetNow(now)
-			r, want := turn(all[i%4], weir.Take, algo.Take, int64(i%3))
-			if got := a.do(r); got != want {
-				tb.Fatalf("%s, step %d, %s = %+v, want %+v", all[0].State(), i, show(&r), got, want)
-			}
-			if i%5 > 0 {
-				continue
-			}
-			before := append([]int64(nil), words...)
-			var rs []weir.Request
-			var wants []weir.Decision
-			for j := range 3 {
-				r, want := turn(all[(i+j)%4], weir.Take, algo.Take, 1)
-				rs, wants = append(rs, r), append(wants, want)
-			}
-			ok, ds, err := a.batch(rs...)
-			if err != nil || !slices.Equal(ds, wants) {
-				tb.Fatalf("%s, step %d, DoAll = %+v, %v, want %+v", all[0].State(), i, ds, err, wants)
-			}
-			if !ok {
-				words = before
-			}
 		}
 	}
 }

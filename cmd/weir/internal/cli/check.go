@@ -174,6 +174,7 @@ func beside(c policy.Config) (more []string) {
 			more = append(more, fmt.Sprintf(format, args...))
 		}
 	}
+	say(c.Zone != "", "zone %s", c.Zone)
 	say(c.Mode != policy.Enforce, "%s", c.Mode)
 	say(c.Percent < 100, "%d%% of keys", c.Percent)
 	if c.CostOf != nil {

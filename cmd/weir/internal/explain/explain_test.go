@@ -373,3 +373,27 @@ func ExampleExplain() {
 	fmt.Println(a.Verdict, a.Policies[0].Key, a.Policies[0].Limits[0].Remaining)
 	// Output: admitted api|11:203.0.113.7 20
 }
+
+// TestZone: of the policies of a zone that fit, one is asked, and the others say so.
+func TestZone(t *testing.T) {
+	ip := []policy.KeyPart{{Source: policy.ClientIP}}
+	set := setOf(t,
+		policy.Config{Name: "files", Zone: "perip", Match: policy.Match{Paths: []string{"/api/files/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 5 nginx")},
+		policy.Config{Name: "api", Zone: "perip", Match: policy.Match{Paths: []string{"/api/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 20 queue nginx")},
+	)
+	store, _ := frozen(t)
+	for path, want := range map[string]string{
+		"/api/files/x": "  files: enforced, key perip~zone|11:203.0.113.7, cost 1\n    10/s leaky_bucket burst 5 nginx: 6 of 6 left, admits <- decides\n" +
+			"  api: not asked: a policy of its zone is, and a request counts once in a zone\n",
+		"/api/x": "  files: not about it: match.paths does not fit\n  api: enforced, key perip~zone|11:203.0.113.7, cost 1\n",
+	} {
+		a, err := explain.Explain(t.Context(), store, set, explain.Question{Path: path, ClientIP: "203.0.113.7"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := a.WriteText(&b); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %v\n%s, want\n%s", path, err, b.String(), want)
+		}
+	}
+}

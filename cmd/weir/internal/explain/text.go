@@ -46,8 +46,11 @@ func (a *Answer) verdict() string {
 func (p *Policy) write(b *strings.Builder) {
 	if !p.Matched {
 		why := "not about it: " + p.Why + " does not fit"
-		if p.Why == "mode" {
+		switch p.Why {
+		case "mode":
 			why = "off"
+		case "nginx.zone":
+			why = "not asked: a policy of its zone is, and a request counts once in a zone"
 		}
 		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
 		return
