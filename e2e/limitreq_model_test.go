@@ -1,0 +1,329 @@
+package e2e_test
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/algo"
+)
+
+// A reqLimit is a limit_req as algo has it.
+type reqLimit struct {
+	*algo.LimitReq
+	free int64 // what is not delayed; more than any burst with nodelay
+}
+
+// rate is in thousandths of a request per second.
+func (l reqLimit) rate() int64 { return l.Params(0)[0] }
+
+// limit reads a use.
+func (u reqUse) limit(t *testing.T) reqLimit {
+	t.Helper()
+	count, period := int64(0), int64(1_000_000)
+	number, ok := strings.CutSuffix(u.rate, "r/s")
+	if !ok {
+		number, period = strings.TrimSuffix(u.rate, "r/m"), 60_000_000
+	}
+	count, _ = strconv.ParseInt(number, 10, 64)
+	var burst int64
+	q := algo.Queueing{Queue: true}
+	for word := range strings.FieldsSeq(u.words) {
+		name, value, _ := strings.Cut(word, "=")
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "burst":
+			burst = n
+		case "delay":
+			q.Free = n
+		case "nodelay":
+			q.Free = 1 << 40
+		}
+	}
+	l := reqLimit{free: q.Free}
+	if q.Free >= burst {
+		q = algo.Queueing{}
+	}
+	var err error
+	if l.LimitReq, err = algo.NewLimitReq(count, period, burst, q); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// of is the value of the key of a call.
+func (u reqUse) of(c reqCall) string {
+	if u.key == "$http_x_key" {
+		return c.key
+	}
+	return "127.0.0.1"
+}
+
+// A reqModel decides the calls of a scenario as nginx's source does.
+type reqModel struct {
+	places map[string][]reqLimit
+	s      *reqScenario
+	index  map[string]int // of a zone and a key, in the state
+}
+
+func newReqModel(t *testing.T, s *reqScenario) *reqModel {
+	m := &reqModel{s: s, places: map[string][]reqLimit{}, index: map[string]int{}}
+	for name, p := range s.places {
+		for _, u := range p.uses {
+			m.places[name] = append(m.places[name], u.limit(t))
+		}
+	}
+	for _, c := range s.calls {
+		for _, u := range s.places[c.place].uses {
+			if id := u.zone + " " + u.of(c); u.of(c) != "" {
+				if _, ok := m.index[id]; !ok {
+					m.index[id] = len(m.index)
+				}
+			}
+		}
+	}
+	return m
+}
+
+// decide is what becomes of a call at an instant, and of the state: all limits admit, or
+// none counts, and the largest delay applies.
+func (m *reqModel) decide(state string, c reqCall, ms int64) (reqSeen, string) {
+	p := m.s.places[c.place]
+	seen, words := reqSeen{at: ms, status: "-"}, []byte(state)
+	for i, u := range p.uses {
+		if u.of(c) == "" {
+			continue
+		}
+		at := 16 * m.index[u.zone+" "+u.of(c)]
+		s := []int64{int64(binary.LittleEndian.Uint64(words[at:])), int64(binary.LittleEndian.Uint64(words[at+8:]))}
+		s, r := m.places[c.place][i].Do(s, algo.Ask{Op: algo.Take, Now: ms * 1000, N: 1})
+		if !r.OK {
+			seen.status, seen.delay = "REJECTED", 0
+			break
+		}
+		binary.LittleEndian.PutUint64(words[at:], uint64(s[0]))
+		binary.LittleEndian.PutUint64(words[at+8:], uint64(s[1]))
+		seen.status, seen.delay = "PASSED", max(seen.delay, r.Delay/1000)
+	}
+	if seen.delay > 0 {
+		seen.status = "DELAYED"
+	}
+	next := string(words)
+	if seen.status == "REJECTED" {
+		next = state
+	}
+	if p.dry && (seen.status == "REJECTED" || seen.status == "DELAYED") {
+		seen.status += "_DRY_RUN"
+	}
+	return seen, next
+}
+
+// A reqNode is how far an explanation has come: which calls are decided, from base on
+// those of a mask, at what instant the last was, and what the state is then.
+type reqNode struct {
+	base  int
+	mask  uint16
+	now   int64
+	state string
+}
+
+// explains reports how many of the decisions of a scenario the model makes, one after the
+// other, if each is made up to before ms earlier or after ms later than the log says.
+// Calls are decided in the order of their instants.
+func (m *reqModel) explains(seen []reqSeen, before, after int64) (explained int) {
+	order := make([]int, 0, len(seen))
+	for i := range seen {
+		if seen[i].status != "-" {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(seen[a].at, seen[b].at), cmp.Compare(seen[a].rank(), seen[b].rank()))
+	})
+	nodes := map[reqNode]bool{{state: string(make([]byte, 16*len(m.index)))}: true}
+	for done := range order {
+		next := map[reqNode]bool{}
+		for n := range nodes {
+			first := seen[order[n.base]].at
+			for j := n.base; j < len(order) && j < n.base+16; j++ {
+				one := seen[order[j]]
+				if one.at > first+before+after {
+					break
+				}
+				if n.mask&(1<<(j-n.base)) != 0 {
+					continue
+				}
+				for ms := max(one.at-before, n.now); ms <= one.at+after; ms++ {
+					got, state := m.decide(n.state, m.s.calls[order[j]], ms)
+					if got.status != one.status || got.delay != one.delay {
+						continue
+					}
+					to := reqNode{n.base, n.mask | 1<<(j-n.base), ms, state}
+					for to.mask&1 != 0 {
+						to.base, to.mask = to.base+1, to.mask>>1
+					}
+					next[to] = true
+				}
+			}
+		}
+		if len(next) == 0 || len(next) > 100_000 {
+			return done
+		}
+		nodes = next
+	}
+	return len(order)
+}
+
+// TestLimitReqModel: the model finds out one decision that it would not make, and tells a
+// millisecond.
+func TestLimitReqModel(t *testing.T) {
+	for _, s := range reqScenarios() {
+		m := newReqModel(t, &s)
+		state := string(make([]byte, 16*len(m.index)))
+		var seen []reqSeen
+		limited := 0
+		for _, c := range s.calls {
+			var one reqSeen
+			if one, state = m.decide(state, c, 1_700_000_000_000+int64(c.at)); one.status != "-" {
+				limited++
+			}
+			seen = append(seen, one)
+		}
+		if n := m.explains(seen, 0, 0); n != limited {
+			t.Errorf("%s: %d of %d decisions of its own are explained", s.name, n, limited)
+		}
+		if s.loose {
+			continue
+		}
+		for i, one := range seen {
+			other := one
+			switch {
+			case one.status == "-":
+				continue
+			case one.delay > 0:
+				other.delay += 8
+			case one.status == "PASSED":
+				other.status = "REJECTED"
+			default:
+				other.status = "PASSED"
+			}
+			seen[i] = other
+			if n := m.explains(seen, nginxSlack, nginxSlack); n == limited {
+				t.Errorf("%s: request %d, %v, is explained as %v", s.name, i, one, other)
+			}
+			seen[i] = one
+		}
+	}
+}
+
+// A reqResult is how a scenario went at both doors.
+type reqResult struct {
+	equal, unexplained int
+	delay              int64    // the largest difference of two delays
+	slack              [2]int64 // by how many ms the instants of the model are off, of nginx and of Weir
+}
+
+// The log of nginx tells the time that it had cached by its own clock, and counts by
+// another one that ticks at other moments: one ms either way. Weir writes its line after
+// the decision.
+const (
+	nginxSlack = 1
+	weirSlack  = 6
+)
+
+func compareReq(t *testing.T, i int, s reqScenario, seen map[string]map[string]reqSeen, heard map[string][]reqHeard) (r reqResult) {
+	t.Helper()
+	m := newReqModel(t, &s)
+	limited := 0
+	for _, c := range s.calls {
+		if !s.unlimited(c) {
+			limited++
+		}
+	}
+	of := map[string][]reqSeen{}
+	for j, c := range s.calls {
+		path := fmt.Sprintf("/%d/%s/%d", i, c.place, j)
+		a, b := seen["nginx"][path], seen["weir"][path]
+		of["nginx"], of["weir"] = append(of["nginx"], a), append(of["weir"], b)
+		if a.status == b.status {
+			r.equal++
+			r.delay = max(r.delay, a.delay-b.delay, b.delay-a.delay)
+		}
+		for door, one := range map[string]reqSeen{"nginx": a, "weir": b} {
+			answer := heard[door+s.name][j]
+			if want := s.places[c.place].answer(one.status); answer.status != want {
+				t.Errorf("%s, request %d: %s answers %d to what is %s, want %d", s.name, j, door, answer.status, one.status, want)
+			}
+			held := time.Duration(one.delay) * time.Millisecond
+			if door == "nginx" {
+				held -= 2 * time.Millisecond // the time that its timers go by is up to that old
+			}
+			if one.status == "DELAYED" && answer.took < held {
+				t.Errorf("%s, request %d: %s delays it by %d ms and answers after %v", s.name, j, door, one.delay, answer.took)
+			}
+		}
+	}
+	for k, door := range []string{"nginx", "weir"} {
+		most, explained := int64(nginxSlack), 0
+		if door == "weir" {
+			most = weirSlack
+		}
+		for slack := int64(0); slack <= most; slack++ {
+			later := slack
+			if door == "weir" {
+				later = 0
+			}
+			if explained = m.explains(of[door], slack, later); explained == limited {
+				r.slack[k] = slack
+				break
+			}
+		}
+		if explained < limited {
+			r.unexplained = max(r.unexplained, limited-explained)
+			t.Errorf("%s: of the %d decisions of %s the model makes %d: %v", s.name, limited, door, explained, of[door])
+		} else if door == "nginx" && r.slack[k] == 0 {
+			s.record(t, of[door])
+		}
+	}
+	if r.equal+r.unexplained > len(s.calls) {
+		r.equal = len(s.calls) - r.unexplained
+	}
+	return r
+}
+
+// answer is the status of the answer to what is decided so.
+func (p reqPlace) answer(status string) int {
+	switch {
+	case status != "REJECTED":
+		return 200
+	case p.status != 0:
+		return p.status
+	}
+	return 503
+}
+
+// record writes what nginx did with one zone, one key and one location, if that was asked
+// for.
+func (s *reqScenario) record(t *testing.T, seen []reqSeen) {
+	p := s.places["a"]
+	if *recordTraces == "" || len(s.places) > 1 || len(p.uses) > 1 || p.uses[0].key != "$binary_remote_addr" {
+		return
+	}
+	sorted := slices.Clone(seen)
+	slices.SortStableFunc(sorted, func(a, b reqSeen) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank(), b.rank())) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s: what nginx 1.22.1 did. Instants and delays are in ms.\nlimit_req rate=%s %s\n", s.name, p.uses[0].rate, p.uses[0].words)
+	for _, one := range sorted {
+		fmt.Fprintf(&b, "%d %s %d\n", one.at-sorted[0].at, strings.TrimSuffix(one.status, "_DRY_RUN"), one.delay)
+	}
+	if err := os.WriteFile(filepath.Join(*recordTraces, p.uses[0].zone+".txt"), []byte(b.String()), 0o644); err != nil {
+		t.Error(err)
+	}
+}
