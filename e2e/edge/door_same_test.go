@@ -111,9 +111,8 @@ func doorTrace(t *testing.T, client *http.Client, base string, requests []string
 	return trace
 }
 
-// TestDoorSame: nginx answers as package httplimit does, byte for byte.
-func TestDoorSame(t *testing.T) {
-	weir := buildWeir(t)
+// testDoorSame: nginx answers as package httplimit does, byte for byte.
+func testDoorSame(t *testing.T, weir string) {
 	for name, c := range doorSame {
 		t.Run(name, func(t *testing.T) {
 			d := startDoor(t, weir, c.policies, "")

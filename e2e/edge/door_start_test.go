@@ -1,0 +1,163 @@
+package edge_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// atoi is -1 for what is no number.
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+const doorBoth = `policies:
+  - { name: open, match: /open, key: client.ip, limits: 5/d }
+  - { name: closed, match: /closed, key: client.ip, limits: 5/d, on_store_error: closed }
+`
+
+// failed checks the answers of policies without a store.
+func (d *door) failed(t *testing.T) {
+	t.Helper()
+	for range 12 {
+		a := d.ask(t, http.MethodGet, "/open")
+		if a.status != 200 || a.header.Get("Weir-Degraded") != "open" || a.header.Get("Ratelimit") != "" {
+			t.Fatalf("open: status %d, %v, want 200 and Weir-Degraded: open", a.status, a.header)
+		}
+		a = d.ask(t, http.MethodGet, "/closed")
+		if a.status != 503 || a.header.Get("Weir-Degraded") != "closed" || a.header.Get("Retry-After") != "1" ||
+			a.header.Get("Cache-Control") != "no-store" || !strings.Contains(a.body, "temporary-reduced-capacity") {
+			t.Fatalf("closed: status %d, %v, %q, want 503, Weir-Degraded: closed and Retry-After: 1", a.status, a.header, a.body)
+		}
+		d.want(t, "/none", 200)
+	}
+}
+
+// testDoorDown: without Redis, at the start or in the middle, policies say what happens.
+func testDoorDown(t *testing.T, weir string) {
+	d := startDoor(t, weir, doorBoth, "")
+	d.want(t, "/open", 200)
+	d.want(t, "/closed", 200)
+	if got := d.ask(t, http.MethodGet, "/open").left(); got != "3" {
+		t.Errorf("%s are left, want 3", got)
+	}
+	d.redis.Stop()
+	d.failed(t)
+	d.metric(t, `weir_decisions_total{door="nginx",policy="open",outcome="failed_open"}`, 12)
+	d.metric(t, `weir_degraded_decisions_total{policy="closed",mode="closed"}`, 12)
+
+	gone := startDoorAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), doorBoth, "")
+	gone.failed(t)
+	gone.clean(t)
+}
+
+// testDoorFault: an error in Weir itself is no open door, and no 500.
+func testDoorFault(t *testing.T, weir string) {
+	broken := `
+    location /broken { access_by_lua_block { require("weir.questions").ask = function() error("broken") end require("weir").access() } proxy_pass http://UPSTREAM; }
+    location / { proxy_pass http://UPSTREAM; }`
+	for policies, want := range map[string]int{
+		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d }]`:                         200,
+		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d, on_store_error: closed }]`: 503,
+	} {
+		d := startDoor(t, weir, policies, broken)
+		for range 20 {
+			a := d.ask(t, http.MethodGet, "/broken")
+			if degraded := map[int]string{200: "open", 503: "closed"}[want]; a.status != want || a.header.Get("Weir-Degraded") != degraded {
+				t.Fatalf("status %d, %v, want %d and Weir-Degraded: %s", a.status, a.header, want, degraded)
+			}
+		}
+		if n := strings.Count(d.Log(), "weir: "); n < 1 || n > 6 {
+			t.Errorf("%d lines in the log, want about one in a second:\n%s", n, d.Log())
+		}
+		d.metric(t, "weir_edge_faults_total", 20)
+	}
+}
+
+// testDoorReload: what a client has used counts after limits changed, and counts go on.
+func testDoorReload(t *testing.T, weir string) {
+	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
+	d := startDoor(t, weir, of("10/d"), "")
+	d.want(t, "/", 200, 200, 200, 200, 200)
+	d.metric(t, `weir_decisions_total{door="nginx",policy="api",outcome="admitted"}`, 5)
+	d.Reload(t, d.configOf(t, weir, d.redis.Addr, of("20/d"), ""))
+	redistest.Await(t, "the new limit", func() error {
+		if got := d.ask(t, http.MethodGet, "/").header.Get("X-Ratelimit-Limit"); got != "20" {
+			return fmt.Errorf("%s, want 20", got)
+		}
+		return nil
+	})
+	a := d.ask(t, http.MethodGet, "/")
+	if left := atoi(a.left()); left > 8 || left < 1 {
+		t.Errorf("%d of 20 are left, want half of them and less", left)
+	}
+	d.clean(t)
+}
+
+// testDoorInit: what is wrong with a configuration keeps nginx from starting.
+func testDoorInit(t *testing.T, weir string) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte("store: redis://127.0.0.1:1\npolicies: [{ name: a, key: client.ip, limits: 5/d }]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := edgeConf(t, weir, file)
+	lines := nginxtest.Path(t) + "\nlua_shared_dict weir 2m;\n"
+	initOf := func(args string) string { return lines + `init_by_lua_block { require("weir").init(` + args + `) }` }
+	for name, c := range map[string]struct{ conf, want string }{
+		"no dictionary":      {strings.Replace(good, "lua_shared_dict weir 2m;", "", 1), "lua_shared_dict weir"},
+		"nothing":            {initOf(""), "settings"},
+		"no JSON":            {initOf(`"{", "{}"`), "settings"},
+		"a number":           {initOf(`"1", "{}"`), "settings"},
+		"another format":     {initOf(`'{"format":2}', "{}"`), "format 2"},
+		"no Redis":           {initOf(`'{"format":1}', "{}"`), "redis"},
+		"unknown fields":     {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["draft-99"]}', "{}"`), "draft-99"},
+		"two drafts":         {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["draft-06","draft-07"]}', "{}"`), "at most one draft"},
+		"off and another":    {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["off","legacy"]}', "{}"`), "off alone"},
+		"fields no list":     {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":"legacy"}', "{}"`), "fields"},
+		"a plan of nothing":  {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]}}', "{}"`), "plan"},
+		"no plan":            {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]}}'`), "plan"},
+		"hosts that are not": {initOf(`'{"format":1,"redis":{"hosts":[]}}', "{}"`), ""},
+	} {
+		out, err := doorCheck(t, c.conf)
+		if err == nil || !strings.Contains(out, "weir: ") && !strings.Contains(out, "redis") || !strings.Contains(out, c.want) {
+			t.Errorf("%s: %v, want an error with %q\n%s", name, err, c.want, out)
+		}
+	}
+}
+
+// doorCheck is what nginx says of a configuration that it does not start with.
+func doorCheck(t *testing.T, http string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	text := nginxtest.Main + "daemon off;\npid " + dir + "/pid;\nevents {}\nhttp {\n" + http + "\n}\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nginx", "-p", dir, "-e", filepath.Join(dir, "log"), "-c", conf)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return string(out), nil // it runs
+	}
+	return string(out), err
+}

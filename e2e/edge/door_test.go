@@ -1,0 +1,235 @@
+package edge_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestDoor is what requests through nginx with Lua have to expect.
+func TestDoor(t *testing.T) {
+	weir := buildWeir(t)
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, string)
+	}{
+		{"same", testDoorSame},
+		{"slots", testDoorSlots},
+		{"settle", testDoorSettle},
+		{"doubts", testDoorDoubts},
+		{"free", testDoorFree},
+		{"wait", testDoorWait},
+		{"gone", testDoorGone},
+		{"queue", testDoorQueue},
+		{"once", testDoorOnce},
+		{"streams", testDoorStreams},
+		{"upstream", testDoorUpstream},
+		{"satisfy", testDoorSatisfy},
+		{"draft-06 legacy", testDoorLegacyDraft06},
+		{"jitter", testDoorJitter},
+		{"down", testDoorDown},
+		{"fault", testDoorFault},
+		{"explain", testDoorExplain},
+		{"metrics", testDoorMetrics},
+		{"reload", testDoorReload},
+		{"init", testDoorInit},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, weir) })
+	}
+}
+
+// testDoorOnce: a request is decided once, wherever nginx sends it on the way.
+func testDoorOnce(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies:
+  - { name: api, key: client.ip, limits: 100/d }
+`, `
+    location / { proxy_pass http://UPSTREAM; proxy_intercept_errors on; error_page 404 = /sorry; error_page 500 = @named; }
+    location = /sorry { return 200 "sorry"; }
+    location @named { access_by_lua_block { require("weir").access() } content_by_lua_block { ngx.print("named") } }
+    location /proxied { proxy_pass http://UPSTREAM; proxy_intercept_errors on; error_page 404 = /again; }
+    location /again { proxy_pass http://UPSTREAM/; }
+    location /tried { try_files /none /again; }
+    location /rewritten { rewrite ^ /again last; }
+    location /sent { proxy_pass http://UPSTREAM/; }
+    location /captured { content_by_lua_block { local r = ngx.location.capture("/again") ngx.print(r.body) } }
+    location /checked { auth_request /again; proxy_pass http://UPSTREAM; }
+    location /executed { content_by_lua_block { ngx.exec("/again") } }
+    location /twice { access_by_lua_block { require("weir").decide() require("weir").access() } proxy_pass http://UPSTREAM; }
+`)
+	left := 100
+	for _, c := range []struct{ path, body string }{
+		{"/", "through\n"}, {"/?status=404", "sorry"}, {"/?status=500", "named"}, {"/proxied?status=404", "through\n"},
+		{"/tried", "through\n"}, {"/rewritten", "through\n"}, {"/sent?set=X-Accel-Redirect:/again", "through\n"},
+		{"/captured", "through\n"}, {"/executed", "through\n"}, {"/twice", "through\n"},
+	} {
+		a := d.ask(t, http.MethodGet, c.path)
+		left--
+		if want := []string{itoa(left)}; a.left() != want[0] || len(a.header.Values("X-Ratelimit-Remaining")) != 1 {
+			t.Errorf("GET %s: %v left, want %v", c.path, a.header.Values("X-Ratelimit-Remaining"), want)
+			left = atoi(a.left())
+		}
+		if a.body != c.body {
+			t.Errorf("GET %s: %d %q, want %q", c.path, a.status, a.body, c.body)
+		}
+	}
+	d.clean(t)
+}
+
+// testDoorStreams: the requests of one connection of HTTP/2 are told apart.
+func testDoorStreams(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 20/d }]`,
+		`listen ADDR2 http2; location / { error_page 404 = /again; try_files /none =404; } location /again { proxy_pass http://UPSTREAM/; }`)
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &p}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport}
+	statuses := make(chan int, 30)
+	for range 30 {
+		go func() {
+			res, err := client.Get("http://" + d.Address(2) + "/")
+			if err != nil {
+				statuses <- 0
+				return
+			}
+			res.Body.Close()
+			statuses <- res.StatusCode
+		}()
+	}
+	count := map[int]int{}
+	for range 30 {
+		count[<-statuses]++
+	}
+	if count[200] != 20 || count[429] != 10 {
+		t.Errorf("30 at 20/d: %v, want 20 with 200 and 10 with 429", count)
+	}
+	d.clean(t)
+}
+
+// testDoorUpstream: a response says one thing about limits, whatever an upstream says.
+func testDoorUpstream(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, match: /api, key: client.ip, limits: 5/d }]`, "")
+	own := "?set=Ratelimit:x&set=RateLimit-Policy:y&set=x-ratelimit-limit:7&set=X-RateLimit-Remaining:8&set=X-RateLimit-Remaining:9"
+	a := d.ask(t, http.MethodGet, "/api"+own)
+	for name, want := range map[string]string{
+		"Ratelimit": `"api";r=4;t=17280`, "Ratelimit-Policy": `"api";q=5;w=86400`,
+		"X-Ratelimit-Limit": "5", "X-Ratelimit-Remaining": "4", "X-Ratelimit-Reset": "17280",
+	} {
+		if got := a.header.Values(name); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q alone", name, got, want)
+		}
+	}
+	a = d.ask(t, http.MethodGet, "/other"+own)
+	if got := a.header.Values("X-Ratelimit-Remaining"); len(got) != 2 || got[0] != "8" {
+		t.Errorf("what falls under no policy: %q, want those of the upstream", got)
+	}
+	d.clean(t)
+}
+
+// testDoorSatisfy: passing a limit is no leave to enter.
+func testDoorSatisfy(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }]`, `
+    location / { satisfy any; deny all; proxy_pass http://UPSTREAM; }
+    location /limited { satisfy all; allow all; proxy_pass http://UPSTREAM; }
+    location /limited/deny { deny all; proxy_pass http://UPSTREAM; }`)
+	d.want(t, "/", 403)
+	d.want(t, "/none", 403)
+	d.want(t, "/limited", 200, 429)
+	d.want(t, "/limited/deny", 403)
+	if n := d.upstream.seen.Load(); n != 1 {
+		t.Errorf("the upstream saw %d requests, want 1", n)
+	}
+}
+
+// testDoorLegacyDraft06: these are more fields than any other forms have.
+func testDoorLegacyDraft06(t *testing.T, weir string) {
+	d := startDoor(t, weir, "gateway: { headers: [draft-06, legacy] }\npolicies: [{ name: api, key: client.ip, limits: [2/h, 7/d] }]", "")
+	for i, left := range []string{"1", "0", "0"} {
+		a := d.ask(t, http.MethodGet, "/")
+		for name, want := range map[string]string{
+			"X-Ratelimit-Limit": "2", "X-Ratelimit-Remaining": left, "Ratelimit-Limit": "2", "Ratelimit-Remaining": left,
+			"Ratelimit-Policy": "2;w=3600, 7;w=86400",
+		} {
+			if got := a.header.Get(name); got != want {
+				t.Errorf("request %d: %s: %q, want %q", i+1, name, got, want)
+			}
+		}
+	}
+	d.clean(t)
+}
+
+// testDoorJitter: Retry-After is never earlier than the time at which a request may pass.
+func testDoorJitter(t *testing.T, weir string) {
+	d := startDoor(t, weir, "gateway: { retry_jitter: 30s }\npolicies: [{ name: api, key: client.ip, limits: 1/h }]", "")
+	d.want(t, "/", 200)
+	seen := map[int]bool{}
+	for range 40 {
+		after := atoi(d.ask(t, http.MethodGet, "/").header.Get("Retry-After"))
+		if after < 3590 || after > 3630 {
+			t.Fatalf("Retry-After %d, want 3600 to 3630", after)
+		}
+		seen[after] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("40 denials were told %d times, want them spread over 30s", len(seen))
+	}
+	d.clean(t)
+}
+
+// testDoorExplain: who is asked about, without asking.
+func testDoorExplain(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies:
+  - { name: api, match: { paths: /api/*, methods: POST }, key: [client.ip, "header:X-Team", "query:q", "cookie:c"], limits: [5/d, 2/h], candidate: 1/h }
+  - { name: rest, key: client.ip, limits: 5/d, mode: shadow }
+`, "")
+	a := d.ask(t, http.MethodGet, "/weir/explain?method=post&path=/API/x%3Fq=1&ip=192.0.2.1&header=X-Team:+red&header=Cookie:+c=2")
+	for _, want := range []string{
+		`"key":"api|9:192.0.2.1|3:red|1:1|1:2"`, `"matched":true`, `"api~candidate"`, `"rest"`, `2\/h burst 2`, `"shadow":true`,
+	} {
+		if !strings.Contains(a.body, want) {
+			t.Errorf("%q is not in %s", want, a.body)
+		}
+	}
+	a = d.ask(t, http.MethodGet, "/weir/explain?path=/api/x")
+	if !strings.Contains(a.body, `"why":"match.methods"`) {
+		t.Errorf("a GET: %s, want match.methods to be why", a.body)
+	}
+	for _, bad := range []string{"?path=x", "?header=x", "?header", "?path&header=:", "?ip=%00", "?" + strings.Repeat("header=a:b&", 200)} {
+		if got := d.get(t, "/weir/explain"+bad); got != 200 && got != 400 {
+			t.Errorf("GET %s: status %d, want 200 or 400", bad, got)
+		}
+	}
+	if n := d.keys(t, "*"); n != 0 {
+		t.Errorf("%d keys in Redis, want none", n)
+	}
+	d.clean(t)
+}
+
+// testDoorMetrics: what became of requests is counted, by all workers together.
+func testDoorMetrics(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies:
+  - { name: api, match: /api, key: client.ip, limits: 3/d, candidate: 1/d }
+  - { name: all, match: /api, key: client.ip, limits: 100/d }
+  - { name: try, match: /api, key: client.ip, limits: 2/d, mode: shadow }
+  - { name: bad, match: /bad, key: client.ip, limits: 2/d, cost: 'int(request.headers["x-none"])' }
+`, "")
+	for range 5 {
+		d.get(t, "/api")
+	}
+	d.get(t, "/bad")
+	for series, want := range map[string]float64{
+		`weir_decisions_total{door="nginx",policy="api",outcome="admitted"}`:                  3,
+		`weir_decisions_total{door="nginx",policy="api",outcome="denied"}`:                    2,
+		`weir_decisions_total{door="nginx",policy="all",outcome="admitted"}`:                  3,
+		`weir_decisions_total{door="nginx",policy="all",outcome="held"}`:                      2,
+		`weir_shadow_decisions_total{door="nginx",policy="try",outcome="admitted"}`:           2,
+		`weir_shadow_decisions_total{door="nginx",policy="try",outcome="denied"}`:             1,
+		`weir_shadow_decisions_total{door="nginx",policy="api~candidate",outcome="admitted"}`: 1,
+		`weir_shadow_decisions_total{door="nginx",policy="api~candidate",outcome="denied"}`:   4,
+		`weir_expression_errors_total{policy="bad"}`:                                          1,
+		`weir_edge_faults_total`: 0,
+	} {
+		d.metric(t, series, want)
+	}
+	d.clean(t)
+}
