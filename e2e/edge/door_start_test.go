@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -121,7 +122,7 @@ func testDoorInit(t *testing.T, weir string) {
 	lines := nginxtest.Path(t) + "\nlua_shared_dict weir 2m;\n"
 	initOf := func(args string) string { return lines + `init_by_lua_block { require("weir").init(` + args + `) }` }
 	for name, c := range map[string]struct{ conf, want string }{
-		"no dictionary":      {strings.Replace(good, "lua_shared_dict weir 2m;", "", 1), "lua_shared_dict weir"},
+		"no dictionary":      {regexp.MustCompile("lua_shared_dict weir [^;]*;").ReplaceAllString(good, ""), "lua_shared_dict weir"},
 		"nothing":            {initOf(""), "settings"},
 		"no JSON":            {initOf(`"{", "{}"`), "settings"},
 		"a number":           {initOf(`"1", "{}"`), "settings"},

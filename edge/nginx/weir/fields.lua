@@ -28,6 +28,7 @@ local DRAFTS = {
 -- error for forms that contradict each other.
 function M.read(list)
   local forms, off = { names = {} }, false
+  if list ~= nil and type(list) ~= "table" then return nil, "fields: want a list of names" end
   for _, given in ipairs(list or {}) do
     local name = NAMES[type(given) == "string" and given:lower()]
     if not name then
