@@ -21,8 +21,9 @@ import (
 )
 
 var (
-	questionsSeed = flag.Uint64("questions-seed", 1, "of what the tests of questions make up")
-	questionsSets = flag.Int("questions-sets", 24, "sets of policies that are made up")
+	questionsSeed  = flag.Uint64("questions-seed", 1, "of what the tests of questions make up")
+	questionsWires = flag.Int("questions-wires", 4000, "requests on a connection that are made up")
+	questionsSets  = flag.Int("questions-sets", 24, "sets of policies that are made up")
 )
 
 // TestQuestions: Lua asks what Go asks, to the byte, of policies and requests made up

@@ -13,7 +13,7 @@ local path = require "weir.path"
 
 local M = {}
 
-local find, gmatch, gsub, match, sub = string.find, string.gmatch, string.gsub, string.match, string.sub
+local find, gmatch, gsub, lower, match, sub = string.find, string.gmatch, string.gsub, string.lower, string.match, string.sub
 local rawget, setmetatable, type = rawget, setmetatable, type
 local req, var = ngx.req, ngx.var
 
@@ -85,7 +85,11 @@ local function headers()
     end
     local pragma = rawget(all, "pragma")
     if type(pragma) == "table" then pragma = pragma[1] end
-    if pragma == "no-cache" and not rawget(all, "cache-control") then all["cache-control"] = "no-cache" end
+    if pragma and match(pragma, "^[ \t]*no%-cache[ \t]*$") and not rawget(all, "cache-control") then all["cache-control"] = "no-cache" end
+  else
+    all["trailer"] = nil
+    local expect = rawget(all, "expect")
+    if type(expect) == "string" and match(lower(expect), "^ *100%-continue *$") then all["expect"] = nil end
   end
   return all
 end

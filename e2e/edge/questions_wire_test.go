@@ -1,0 +1,318 @@
+package edge_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
+)
+
+// wirePolicies show in their keys what they see of a request.
+const wirePolicies = `{"store": "redis://127.0.0.1:6379", "policies": [
+  {"name": "all", "key": ["cel:request.path", "cel:request.host", "method", "client.ip"], "limits": ["1/s"]},
+  {"name": "values", "key": ["header:x-a", "query:q", "cookie:c", "header:authorization", "claim:sub"], "limits": ["1/s"]},
+  {"name": "others", "key": ["header:pragma", "header:cache-control", "header:transfer-encoding", "header:content-length", "header:cookie", "header:trailer"], "limits": ["1/s"]},
+  {"name": "odd", "key": ["query:é", "query:a b", "cookie:C", "cookie:x.y", "header:x--b", "claim:sub@Host"], "limits": ["1/s"]},
+  {"name": "paths", "match": {"paths": ["/api/users/{id}", "/{$}", "/É/*", "/a b", "/x/y"]}, "key": ["path"], "limits": ["1/s"]},
+  {"name": "api", "match": "/api/*", "key": ["path"], "limits": ["1/s"]},
+  {"name": "hosts", "match": {"hosts": ["example.com", "*.example.com", "::1", "b"]}, "key": ["host"], "limits": ["1/s"]},
+  {"name": "there", "match": "\"x-a\" in request.headers", "key": ["const:all"], "limits": ["1/s"]},
+  {"name": "asked", "match": "\"q\" in request.query || \"\" == request.cookies[\"c\"]", "key": ["const:all"], "limits": ["1/s"]},
+  {"name": "reading", "match": "request.path.contains(\"..\") || request.path.endsWith(\"/b\")", "key": ["cel:request.path"], "limits": ["1/s"]},
+  {"name": "writes", "match": {"methods": ["POST", "PURGE", "get"]}, "key": ["method"], "limits": ["1/s"]}
+]}`
+
+// wireAttributes describe a request as package httplimit does.
+type wireAttributes struct{ r *http.Request }
+
+func (a wireAttributes) Method() string              { return a.r.Method }
+func (a wireAttributes) Host() string                { return a.r.Host }
+func (a wireAttributes) Path() string                { return a.r.URL.EscapedPath() }
+func (a wireAttributes) Header(name string) []string { return a.r.Header[name] }
+func (a wireAttributes) Query(name string) []string  { return a.r.URL.Query()[name] }
+func (a wireAttributes) ClientIP() netip.Addr        { return new(httplimit.ClientAddress).Addr(a.r) }
+func (a wireAttributes) Cookie(name string) (values []string) {
+	for _, c := range a.r.CookiesNamed(name) {
+		values = append(values, c.Value)
+	}
+	return values
+}
+
+// keysOf are the keys of what a set asks, by policy.
+func keysOf(set *policy.Set, r *http.Request) []string {
+	var q policy.Questions
+	set.Ask(&q, wireAttributes{r})
+	keys := []string{}
+	for _, a := range q.Asks {
+		keys = append(keys, a.Key)
+	}
+	return keys
+}
+
+// wireServers are nginx and net/http, which answer with the keys of what they ask.
+func wireServers(t *testing.T, directives string) (nginx, goes string) {
+	t.Helper()
+	set := setOf(t, []string{wirePolicies})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		json.NewEncoder(w).Encode(keysIn64(keysOf(set, r)))
+	}))
+	t.Cleanup(s.Close)
+	return startWire(t, directives, "").Addr, s.Listener.Addr().String()
+}
+
+// startWire is an nginx that answers with the keys of what it asks.
+func startWire(t *testing.T, directives, listen string) *nginxtest.Server {
+	t.Helper()
+	plan := plansOf(t, buildWeir(t), []string{wirePolicies})[0]
+	return nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + directives + `
+  init_by_lua_block { wire = assert(require("weir.plan").read(` + luaText(plan) + `)) }
+  server { listen ADDR ` + listen + `; listen unix:DIR/socket; location / { content_by_lua_block {
+    local asks = require("weir.questions").ask(wire, require("weir.request").new())
+    local keys = {}
+    for i, ask in ipairs(asks) do keys[i] = ngx.encode_base64(ask.key) end
+    ngx.say(require("cjson").encode(keys))
+  } } }`})
+}
+
+// luaText is a text in Lua, in the configuration of nginx: no token there is longer than
+// 4096 bytes.
+func luaText(s string) string {
+	var b strings.Builder
+	b.WriteString("table.concat{")
+	for i := 0; i < len(s); i += 500 {
+		b.WriteString("'")
+		for _, c := range []byte(s[i:min(len(s), i+500)]) {
+			fmt.Fprintf(&b, `\%03d`, c)
+		}
+		b.WriteString("',\n")
+	}
+	return b.String() + "}"
+}
+
+func keysIn64(keys []string) []string {
+	out := []string{}
+	for _, k := range keys {
+		out = append(out, b64(k))
+	}
+	return out
+}
+
+// plain64 is what keysIn64 encoded.
+func plain64(keys []string) []string {
+	out := []string{}
+	for _, k := range keys {
+		b, err := base64.StdEncoding.DecodeString(k)
+		if err != nil {
+			b = []byte(err.Error())
+		}
+		out = append(out, string(b))
+	}
+	return out
+}
+
+// tell sends bytes to a server and returns its answer: its status and, if that is 200,
+// the keys.
+func tell(t *testing.T, addr, raw string) (status int, keys []string) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(c, raw); err != nil {
+		return 0, nil
+	}
+	method, _, _ := strings.Cut(raw, " ")
+	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		return 0, nil
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	if res.StatusCode != http.StatusOK || len(body) == 0 {
+		return res.StatusCode, nil
+	}
+	if err := json.Unmarshal(body, &keys); err != nil {
+		t.Fatalf("%v in %q, the answer to %q", err, body, raw)
+	}
+	return res.StatusCode, keys
+}
+
+var questionsGood = strings.NewReplacer("%00", "%01", "%zz", "%7a", "%4/", "%44/", "%/", "%24/", "\x00", "")
+
+// wire is a request as a client may send it.
+func (d questionsDice) wire() string {
+	var b strings.Builder
+	target := d.path()
+	for strings.ContainsAny(target, " ") && !d.in(20) {
+		target = strings.ReplaceAll(target, " ", "%20")
+	}
+	if !strings.Contains(target, "?") && d.in(2) {
+		target += "?" + d.join(4, d.one("&", "&", ";", "&&"), "q=a", "q=b", "q", "q=", "=v", "q=a+b", "q=%20a%20", "q=%zz", "q=%4", "q=a=b", "%71=hidden", "q=%C3%A9", "é=ü", "%C3%A9=1", "a+b=1", "a%20b=2", "q=a?b", "q=#f", "q[]=1", "q=%00", "q=%ff", "x=1;q=2", "q=%2541")
+	}
+	if d.in(8) {
+		target = d.one("http://", "HTTP://", "https://", "x-y://", "http:/", "http:") + d.one("abs.example.com", "abs.Example.com:81", "[::1]:80", "[::1]", "u:p@b", "", "b.", "é", "b%41", "[fe80::1%25x]") + d.one(target, "", "?q=1")
+	}
+	if !d.in(5) { // what nobody takes
+		target = questionsGood.Replace(target)
+	}
+	b.WriteString(d.one("GET", "GET", "GET", "POST", "PURGE", "PROPFIND", "OPTIONS", d.one("get", "X-Y", "DELETE"), "HEADS") + " " + target + " " + d.one("HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0") + "\r\n")
+	if !d.in(20) {
+		b.WriteString(d.one("Host: ", "Host: ", "host:", "HOST:  ") + d.one("example.com", "x.example.com", "[::1]:8080", "B:80", "b.", "é", "A.EXAMPLE.COM.:1", "Example.COM:8080", "a.example.com.", "[::1]:80", "::1", "b:", "b:1:2", "b", "", "..", ".", "é.com", "a_b", "b\t", "a b", "[x]", "b..", "127.0.0.1", "b:x", "b,c", "b%41", "*", "b/c", "b@c", "[0:0::1]") + "\r\n")
+	}
+	for range d.IntN(5) {
+		b.WriteString(d.one("X-A", "x-a", "X-a", "X--B", "Authorization", "Cookie", "cookie", "Pragma", "Cache-Control", "X_A", "X.A", d.one("X-A ", "", "X-A", "X-B", "x-a"), "Te", "Trailer", "Keep-Alive") +
+			d.one(": ", ":", ":  ", ":\t") + d.wireValue() + d.one("", "", " ", "\t") + "\r\n")
+	}
+	body := ""
+	switch d.IntN(12) {
+	case 0:
+		b.WriteString("Transfer-Encoding: chunked\r\n")
+		body = "0\r\n\r\n"
+	case 1:
+		b.WriteString("Content-Length: 3\r\n")
+		body = "abc"
+	case 2:
+		b.WriteString("Cookie: " + strings.Repeat("c=1; ", 2998+d.IntN(4)) + "c=1\r\n")
+	}
+	b.WriteString("Connection: close\r\n\r\n" + body)
+	return b.String()
+}
+
+func (d questionsDice) wireValue() string {
+	switch d.IntN(4) {
+	case 0:
+		return d.join(4, d.one("; ", ";", ";;", " ; "), "c=1", "c=1", "c=2", "C=1", "c", "c=", "=c", `c="q"`, `c="`, `c=""`, `c="a`, "c=a b", "c=a\"b", `c=a\b`, "c=é", " c = 1 ", "c =2", "x.y=1", "x y=1", "c=a,b", "c=%41", "c=a=b", "c=\x7f", "$c=1")
+	case 1:
+		return d.one("Bearer ", "bearer  ", "") + strings.NewReplacer("\n", "").Replace(d.token())
+	case 2:
+		return d.one("no-cache", "No-Cache", "no-cache ", "max-age=0", "trailers", "")
+	}
+	return strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(questionsValues...))
+}
+
+// TestQuestionsWire: of the same bytes on a connection nginx makes the same keys as
+// net/http and package httplimit.
+func TestQuestionsWire(t *testing.T) {
+	nginx, goes := wireServers(t, "large_client_header_buffers 4 32k; client_header_buffer_size 32k; underscores_in_headers on; ignore_invalid_headers off;")
+	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 1))}
+	var same, neither, onlyGo, onlyNginx int
+	for i := range *questionsWires {
+		raw := d.wire()
+		gs, want := tell(t, goes, raw)
+		ns, got := tell(t, nginx, raw)
+		switch {
+		case gs != 200 && ns != 200:
+			neither++
+		case gs != 200:
+			onlyNginx++
+		case ns != 200:
+			onlyGo++
+		case !reflect.DeepEqual(got, want):
+			t.Errorf("request %d %q:\nnginx asks %q\n  weir asks %q", i, raw, plain64(got), plain64(want))
+		default:
+			same++
+		}
+	}
+	t.Logf("%d requests: %d the same; refused by both %d, by nginx alone %d, by net/http alone %d", *questionsWires, same, neither, onlyGo, onlyNginx)
+	if same < *questionsWires/4 {
+		t.Errorf("%d of %d requests were compared, want a quarter", same, *questionsWires)
+	}
+}
+
+// TestQuestionsHTTP2: of a request on HTTP/2 nginx makes the same keys as net/http.
+func TestQuestionsHTTP2(t *testing.T) {
+	set := setOf(t, []string{wirePolicies})
+	goes := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		json.NewEncoder(w).Encode(keysIn64(keysOf(set, r)))
+	}))
+	goes.Config.Protocols = new(http.Protocols)
+	goes.Config.Protocols.SetUnencryptedHTTP2(true)
+	goes.Start()
+	t.Cleanup(goes.Close)
+	nginx := startWire(t, "", "http2")
+	transport := &http.Transport{Protocols: goes.Config.Protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	for _, tc := range []struct {
+		host, target string
+		header       http.Header
+	}{
+		{"example.com", "/", nil},
+		{"Example.COM:81", "/api//users/%2e%2e/7?q=a+b&q=%20a%20b", http.Header{"X-A": {"a", " a "}, "Cookie": {"c=1", "c=1; C=2"}}},
+		{"[::1]:80", "/É/%C3%89;x/..;/\\?q=1;c=2", http.Header{"X-A": {"a", "b"}, "Pragma": {"no-cache"}, "Trailer": {"X"}}},
+		{"b.", "/api%2fusers%2F7", http.Header{"Authorization": {"bearer  h.eyJzdWIiOjF9.s"}}},
+		{"é.example.com", "/x", nil},
+	} {
+		ask := func(addr string) string {
+			r, err := http.NewRequest("GET", "http://"+addr+"/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.URL.Opaque, r.Host = tc.target, tc.host
+			path, query, _ := strings.Cut(tc.target, "?")
+			r.URL.Opaque, r.URL.RawQuery = path, query
+			for name, values := range tc.header {
+				r.Header[name] = values
+			}
+			res, err := transport.RoundTrip(r)
+			if err != nil {
+				return err.Error()
+			}
+			defer res.Body.Close()
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				return err.Error()
+			}
+			var keys []string
+			if json.Unmarshal(body, &keys) != nil {
+				return res.Status
+			}
+			return res.Proto + fmt.Sprintf(" %q", plain64(keys))
+		}
+		got, want := ask(nginx.Addr), ask(goes.Listener.Addr().String())
+		if got != want && strings.HasPrefix(want, "HTTP/2.0 ") {
+			t.Errorf("%s%s %v:\nnginx asks %s\n  weir asks %s", tc.host, tc.target, tc.header, got, want)
+		}
+		t.Logf("%s%s: %s", tc.host, tc.target, want)
+	}
+}
+
+// TestQuestionsDropped: a header that nginx drops is none for the policies, nor for the
+// upstream; a peer on a Unix socket has no address.
+func TestQuestionsDropped(t *testing.T) {
+	const raw = "GET /a HTTP/1.1\r\nHost: b\r\nX-A: a\r\nX_A: b\r\nX.A: c\r\nConnection: close\r\n\r\n"
+	values := func(s *nginxtest.Server) string {
+		_, keys := tell(t, s.Addr, raw)
+		return strings.Join(plain64(keys), " ")
+	}
+	if got, want := values(startWire(t, "", "")), "values|1:a|-|-|-|-"; !strings.Contains(got, want) {
+		t.Errorf("nginx asks %s, want %s", got, want)
+	}
+	s := startWire(t, "", "")
+	c, err := net.Dial("unix", filepath.Join(s.Dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, raw)
+	body, _ := io.ReadAll(c)
+	if want := b64("all|2:/a|1:b|3:GET|-"); !strings.Contains(string(body), want) {
+		t.Errorf("nginx answers %s, want %s in it", body, want)
+	}
+}
