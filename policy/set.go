@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/floodweir/weir"
 )
@@ -31,7 +30,7 @@ func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs Errors
 	limits := 0
-	names, zones := map[string]bool{}, map[string]*Policy{}
+	names, zones := map[string]bool{}, map[string][]*Policy{}
 	for i, p := range s.policies {
 		f := &faults{policy: p.Name()}
 		if names[p.Name()] {
@@ -39,11 +38,8 @@ func NewSet(policies ...*Policy) (*Set, error) {
 		}
 		names[p.Name()] = true
 		if zone := p.config.Zone; zone != "" {
-			if first := zones[zone]; first != nil {
-				p.checkZone(f, first)
-			} else {
-				zones[zone] = p
-			}
+			p.checkZone(f, zones[zone])
+			zones[zone] = append(zones[zone], p)
 		}
 		if p.config.Mode == Enforce {
 			if limits += p.most; limits > weir.MaxBatch && limits-p.most <= weir.MaxBatch {
@@ -58,31 +54,6 @@ func NewSet(policies ...*Policy) (*Set, error) {
 	}
 	s.join(nil)
 	return s, nil
-}
-
-// checkZone reports why p cannot be in the zone of first.
-func (p *Policy) checkZone(f *faults, first *Policy) {
-	keys := func(p *Policy) string {
-		var texts []string
-		for _, part := range p.parts {
-			texts = append(texts, part.String())
-		}
-		return strings.Join(texts, ", ")
-	}
-	states := func(p *Policy) string {
-		var texts []string
-		for _, l := range p.config.Limits {
-			texts = append(texts, l.State())
-		}
-		return strings.Join(texts, ", ")
-	}
-	zone := quoted(p.config.Zone)
-	if mine, its := keys(p), keys(first); mine != its {
-		f.add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", printable(mine), quoted(first.Name()), printable(its))
-	}
-	if mine, its := states(p), states(first); mine != its {
-		f.add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, quoted(first.Name()), its)
-	}
 }
 
 // join makes the members of s, which follow those of old, if it is not nil.

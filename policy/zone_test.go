@@ -91,7 +91,7 @@ func TestZoneRefused(t *testing.T) {
 		"10/s leaky_bucket":       "want one rate in a zone: here it is 10/s leaky_bucket, in",
 		"10/s":                    "want one rate in a zone: here it is 10/s burst 10, in",
 	} {
-		_, err := policy.NewSet(a, zoned(t, "b", "/*", limit, nil))
+		_, err := policy.NewSet(a, zoned(t, "b", "/b/*", limit, nil))
 		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", limit, err, want)
 		}
@@ -99,6 +99,26 @@ func TestZoneRefused(t *testing.T) {
 	other := zoned(t, "b", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) { c.Key[0].Name = "X-Other" })
 	if _, err := policy.NewSet(a, other); err == nil || !strings.Contains(err.Error(), `want one key in a zone: here it is header:X-Other, in policy "a" it is header:X-Key`) {
 		t.Errorf("another key: %v", err)
+	}
+	const wider = `policy "b": nginx.zone: "perip": want a narrower match before a wider one: a request counts once in a zone, and policy "a" is asked`
+	off := func(c *policy.Config) { c.Mode = policy.Off }
+	posts := func(c *policy.Config) { c.Match.Methods = []string{"POST"} }
+	same := "10/s leaky_bucket nginx burst 3"
+	for name, test := range map[string]struct {
+		before, after *policy.Policy
+		refused       bool
+	}{
+		"the same":        {a, zoned(t, "b", "/*", same, nil), true},
+		"narrower":        {a, zoned(t, "b", "/*", same, posts), true},
+		"wider":           {zoned(t, "a", "/*", same, posts), zoned(t, "b", "/*", same, nil), false},
+		"another":         {a, zoned(t, "b", "/b", same, nil), false},
+		"all requests":    {zoned(t, "a", "", same, func(c *policy.Config) { c.Match = policy.Match{} }), zoned(t, "b", "/b", same, nil), true},
+		"one that is off": {zoned(t, "a", "/*", same, off), zoned(t, "b", "/*", same, nil), false},
+		"and is off":      {a, zoned(t, "b", "/*", same, off), false},
+	} {
+		if _, err := policy.NewSet(test.before, test.after); test.refused != (err != nil) || err != nil && !strings.HasPrefix(err.Error(), wider) {
+			t.Errorf("%s: %v, refused %v", name, err, test.refused)
+		}
 	}
 	_, err := policy.New(policy.Config{
 		Name: "a", Zone: "a b", Key: []policy.KeyPart{{Source: policy.ClientIP}},

@@ -46,7 +46,7 @@ func newNamed(p *policy.Policy) (*named, error) {
 		}
 	}
 	plain, err := policy.New(policy.Config{
-		Name: c.Name, Match: match, Key: key, Limits: c.Limits, Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
+		Name: c.Name, Zone: c.Zone, Match: match, Key: key, Limits: c.Limits, Cost: c.Cost, Carry: c.Carry, Overrides: c.Overrides,
 	})
 	if err != nil {
 		return nil, err

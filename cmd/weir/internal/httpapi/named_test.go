@@ -86,6 +86,8 @@ func TestNamedKeys(t *testing.T) {
 		"long":                   {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "sub")}}, [][2]string{{"Authorization", token(`{"sub":"` + long + `"}`)}}, "/", []string{long}},
 		"override of a claim":    {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "sub")}, Overrides: []policy.Override{{Key: []string{"a*"}, Limits: own}}}, [][2]string{{"Authorization", token(`{"sub":"ann"}`)}}, "/", []string{"ann"}},
 		"override of expression": {policy.Config{Key: []policy.KeyPart{{Source: policy.Expression, Of: plan{}}}, Overrides: []policy.Override{{Key: []string{"GOLD"}, Limits: own}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
+		"zone":                   {policy.Config{Zone: "z", Key: []policy.KeyPart{part(policy.ClientIP, "")}}, nil, "/", []string{"192.0.2.1"}},
+		"override in a zone":     {policy.Config{Zone: "z", Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.1"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},
 		"override of a network":  {policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.0/24"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},
 		"everything else": {policy.Config{
 			Key: []policy.KeyPart{part(policy.ClientIP, "")}, Percent: 1, CostOf: dear{}, Count: policy.CountFailures,

@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// checkZone reports why p cannot be in the zone of others, which stand before it.
+func (p *Policy) checkZone(f *faults, others []*Policy) {
+	if len(others) == 0 {
+		return
+	}
+	zone, first := quoted(p.config.Zone), others[0]
+	if mine, its := p.keyText(), first.keyText(); mine != its {
+		f.add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", printable(mine), quoted(first.Name()), printable(its))
+	}
+	if mine, its := p.states(), first.states(); mine != its {
+		f.add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, quoted(first.Name()), its)
+	}
+	if p.config.Mode == Off {
+		return
+	}
+	for _, o := range others {
+		if o.config.Mode != Off && o.config.Match.covers(&p.config.Match) {
+			f.add("nginx.zone", zone, "want a narrower match before a wider one: a request counts once in a zone, and policy %s is asked about every one that this is about",
+				quoted(o.Name()))
+			return
+		}
+	}
+}
+
+// keyText is the parts of the key as they are written.
+func (p *Policy) keyText() string {
+	var texts []string
+	for _, part := range p.parts {
+		texts = append(texts, part.String())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// states names what the limits have for each key.
+func (p *Policy) states() string {
+	var texts []string
+	for _, l := range p.config.Limits {
+		texts = append(texts, l.State())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// covers reports whether it is plain that m is about every request that o is about: it
+// asks for nothing, or for the same.
+func (m *Match) covers(o *Match) bool {
+	in := func(mine, its []string) bool { return len(mine) == 0 || slices.Equal(mine, its) }
+	where := m.Where == nil || o.Where != nil && m.Where.String() == o.Where.String()
+	return where && in(m.Methods, o.Methods) && in(m.Hosts, o.Hosts) && in(m.Paths, o.Paths) &&
+		(len(m.Headers) == 0 || maps.EqualFunc(m.Headers, o.Headers, slices.Equal))
+}
