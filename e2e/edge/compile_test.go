@@ -36,7 +36,9 @@ func compileServer(t testing.TB, weir, stub string, args ...string) *nginxtest.S
 	if err := os.WriteFile(file, conf, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return nginxtest.Start(t, nginxtest.Config{HTTP: "include " + file + `;
+	return nginxtest.Start(t, nginxtest.Config{HTTP: `
+  lua_package_path "/nowhere/?.lua;;"; # somebody else's
+  include ` + file + `;
   server { listen ADDR; location / { content_by_lua_block { require("weir").content() } } }`})
 }
 
@@ -48,9 +50,15 @@ func TestCompileReachesNginx(t *testing.T) {
 local M, settings, plan, started = {}, nil, nil, false
 function M.init(s, p) settings, plan = s, p end
 function M.start() started = true end
-function M.content() ngx.print(started and plan or "not started") end
+function M.content() ngx.print(started and package.loaded.mine == "both" and plan or "not started") end
 return M
 `
+	own := t.TempDir()
+	for name, text := range map[string]string{"init.lua": `package.loaded.mine = "one"`, "init worker.lua": `if package.loaded.mine == "one" then package.loaded.mine = "both" end`} {
+		if err := os.WriteFile(filepath.Join(own, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, overrides := range []int{0, 30_000} {
 		type m map[string]any
 		p := m{"name": "p", "key": []string{"header:X", "const:c"}, "limits": []string{"1/s"}, "on_denied": m{"body": compileHostile}}
@@ -69,7 +77,8 @@ return M
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := compileServer(t, weir, stub, file, "--store", "redis://:p%27%22%5C%0A%7D@127.0.0.1:1")
+		s := compileServer(t, weir, stub, file, "--store", "redis://:p%27%22%5C%0A%7D@127.0.0.1:1",
+			"--init", filepath.Join(own, "init.lua"), "--init-worker", filepath.Join(own, "init worker.lua"))
 		res, err := http.Get("http://" + s.Addr + "/")
 		if err != nil {
 			t.Fatal(err)

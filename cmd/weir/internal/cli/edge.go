@@ -33,7 +33,7 @@ func (w *world) edge() *cobra.Command {
 const localUsage = "what nginx does for on_store_error: local, which it cannot: `open` or closed"
 
 func (w *world) edgeNginx() *cobra.Command {
-	var lua, local string
+	var lua, local, init, initWorker string
 	var only []string
 	flags := map[string]*string{"store": new(string), "policies": new(string)}
 	c := &cobra.Command{
@@ -51,6 +51,8 @@ func (w *world) edgeNginx() *cobra.Command {
 	c.Flags().StringVar(flags["policies"], "policies", "", "`file`, or store for those that weir apply published there, and the file's until then")
 	c.Flags().StringVar(&local, "local", "", localUsage)
 	c.Flags().StringArrayVar(&only, "only", nil, "compile the policy `NAME` alone; may be repeated")
+	c.Flags().StringVar(&init, "init", "", "run the Lua in `FILE` in init_by_lua, too, of which nginx takes one")
+	c.Flags().StringVar(&initWorker, "init-worker", "", "run the Lua in `FILE` in init_worker_by_lua, too")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkLocal(local); err != nil {
 			return err
@@ -71,7 +73,7 @@ func (w *world) edgeNginx() *cobra.Command {
 		}
 		text, err := edge.Conf(f.Policies, edge.Options{Only: only, Local: policy.FailMode(local)}, edge.Input{
 			Store: s.Store, Deadline: s.Deadline, Fields: s.Gateway.Fields, Jitter: s.Gateway.RetryJitter,
-			Follow: s.Published, Client: s.Gateway.Client, File: f.Name, Lua: lua,
+			Follow: s.Published, Client: s.Gateway.Client, File: f.Name, Lua: lua, Init: init, InitWorker: initWorker,
 		})
 		if err != nil {
 			return err

@@ -18,7 +18,12 @@ func Conf(set *policy.Set, o Options, in Input) (string, error) {
 		in.Lua = DefaultLua
 	}
 	if !filepath.IsAbs(in.Lua) || !plain(in.Lua) || strings.ContainsAny(in.Lua, ";?") {
-		f.add("lua", quoted(in.Lua), "want the absolute path of a directory, without quotes, backslashes, dollars, semicolons, question and control marks")
+		f.add("lua", quoted(in.Lua), "want the absolute path of a directory, without quotes, backslashes, dollars, semicolons, question marks and control characters")
+	}
+	for _, own := range []struct{ field, file string }{{"init", in.Init}, {"init_worker", in.InitWorker}} {
+		if own.file != "" && (!filepath.IsAbs(own.file) || !plain(own.file)) {
+			f.add(own.field, quoted(own.file), "want the absolute path of a file, without quotes, backslashes, dollars and control characters")
+		}
 	}
 	trusts := len(in.Client.Trusted) > 0 || in.Client.TrustUnix
 	if trusts && strings.EqualFold(in.Client.Header, "forwarded") {
@@ -43,8 +48,7 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	var b strings.Builder
 	head(&b, plan, s, in)
 	text := plan.JSON()
-	fmt.Fprintf(&b, "\nlua_package_path \"%s/?.lua;;\";\n", strings.TrimRight(in.Lua, "/"))
-	fmt.Fprintf(&b, "lua_shared_dict weir %dm;\nlua_socket_log_errors off;\n", max(leastDict, 1+8*len(text)>>20))
+	fmt.Fprintf(&b, "\nlua_shared_dict weir %dm;\nlua_socket_log_errors off;\n", max(leastDict, 1+8*len(text)>>20))
 	if s.Redis.TLS && s.Redis.Verify {
 		fmt.Fprintf(&b, "lua_ssl_trusted_certificate \"%s\";\nlua_ssl_verify_depth 5;\n", ca)
 	}
@@ -57,12 +61,24 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	if len(in.Client.Trusted) > 0 || in.Client.TrustUnix {
 		b.WriteString("real_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n")
 	}
-	b.WriteString("\ninit_by_lua_block {\n  require(\"weir\").init(table.concat{\n")
+	// lua_package_path may stand there once, and may be another's.
+	fmt.Fprintf(&b, "\ninit_by_lua_block {\n  package.path = \"%s/?.lua;\" .. package.path\n", strings.TrimRight(in.Lua, "/"))
+	first(&b, "  ", in.Init)
+	b.WriteString("  require(\"weir\").init(table.concat{\n")
 	chunks(&b, s.JSON())
 	b.WriteString("  }, table.concat{\n")
 	chunks(&b, text)
-	b.WriteString("  })\n}\ninit_worker_by_lua_block { require(\"weir\").start() }\n")
+	b.WriteString("  })\n}\ninit_worker_by_lua_block {\n")
+	first(&b, "  ", in.InitWorker)
+	b.WriteString("  require(\"weir\").start()\n}\n")
 	return b.String()
+}
+
+// first runs a file of somebody else's Lua, if there is one.
+func first(b *strings.Builder, indent, file string) {
+	if file != "" {
+		fmt.Fprintf(b, "%sdofile(\"%s\")\n", indent, file)
+	}
 }
 
 // head says what the file is, and what is left to do.
@@ -82,10 +98,11 @@ func head(b *strings.Builder, plan *Plan, s *Settings, in *Input) {
 		say("There is a password in it: let nobody but root read it (chmod 600).")
 	}
 	say("Next: write the Lua with `weir edge lua %s`, include this file in the http block", comment(in.Lua))
-	say("of nginx, and in each server or location that is to be limited say")
+	say("of nginx, and in each server or location that is to be limited say all of")
 	say("")
-	say(`    access_by_lua_block { require("weir").access() }`)
-	say(`    log_by_lua_block    { require("weir").log() }`)
+	say(`    access_by_lua_block        { require("weir").access() }`)
+	say(`    header_filter_by_lua_block { require("weir").header_filter() }`)
+	say(`    log_by_lua_block           { require("weir").log() }`)
 	if names := s.Redis.names(); len(names) > 0 {
 		say("")
 		say("nginx looks up %s itself, by the name server that the directive", comment(strings.Join(names, " and ")))

@@ -55,6 +55,7 @@ func TestConf(t *testing.T) {
 	in := good()
 	in.Store = "rediss+sentinel://user:p%27w@a:1,10.0.0.1,[::1]:7/main/3?server_name=s&sentinel_user=su&sentinel_password=sp"
 	in.Jitter, in.Fields, in.Follow, in.Lua = 2*time.Second, httplimit.Draft07, true, "/opt/we ir/"
+	in.Init, in.InitWorker = "/etc/nginx/my own.lua", "/etc/nginx/worker.lua"
 	in.Client = httplimit.ClientAddress{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, TrustUnix: true, Header: "X-Forwarded-For"}
 	conf, err := edge.Conf(set, edge.Options{Now: day}, in)
 	if err != nil {

@@ -171,11 +171,13 @@ func TestConfFaults(t *testing.T) {
 		"edge: store: redis+cluster: nginx asks one server: want redis:// or redis+sentinel://": func(in *edge.Input) { in.Store = "redis+cluster://a,b" },
 		"edge: store: want one that begins with redis://":                                       func(in *edge.Input) { in.Store = "nonsense" },
 		"want both or none": func(in *edge.Input) { in.Store = "rediss://h?cert=x" },
-		"edge: failover.deadline: 500µs: want at least 1ms": func(in *edge.Input) { in.Deadline = 500 * time.Microsecond },
-		"edge: lua: \"relative\": want the absolute path":   func(in *edge.Input) { in.Lua = "relative" },
-		`edge: lua: "/a\";}": want the absolute path`:       func(in *edge.Input) { in.Lua = "/a\";}" },
-		`edge: lua: "/a;/b": want`:                          func(in *edge.Input) { in.Lua = "/a;/b" },
-		`edge: lua: "/a\nb": want`:                          func(in *edge.Input) { in.Lua = "/a\nb" },
+		"edge: failover.deadline: 500µs: want at least 1ms":           func(in *edge.Input) { in.Deadline = 500 * time.Microsecond },
+		"edge: lua: \"relative\": want the absolute path":             func(in *edge.Input) { in.Lua = "relative" },
+		`edge: lua: "/a\";}": want the absolute path`:                 func(in *edge.Input) { in.Lua = "/a\";}" },
+		`edge: lua: "/a;/b": want`:                                    func(in *edge.Input) { in.Lua = "/a;/b" },
+		`edge: lua: "/a\nb": want`:                                    func(in *edge.Input) { in.Lua = "/a\nb" },
+		`edge: init: "mine.lua": want the absolute path`:              func(in *edge.Input) { in.Init = "mine.lua" },
+		`edge: init_worker: "/a\")os.exit()": want the absolute path`: func(in *edge.Input) { in.InitWorker = "/a\")os.exit()" },
 		"edge: gateway.client_header: forwarded: nginx reads X-Forwarded-For: want": func(in *edge.Input) {
 			in.Client = httplimit.ClientAddress{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Header: "Forwarded"}
 		},

@@ -34,6 +34,10 @@ type Input struct {
 
 	// File is what the policies were read from, and Lua the directory of the Lua.
 	File, Lua string
+
+	// Init and InitWorker are files of Lua that is not Weir's, to be run before it in
+	// init_by_lua and init_worker_by_lua, which may stand there once; none if empty.
+	Init, InitWorker string
 }
 
 // DefaultLua is the Lua of an Input that names none.
