@@ -52,8 +52,14 @@ func startDoor(t *testing.T, weir, policies, server string) *door {
 // startDoorAt is startDoor with a Redis that is at an address, perhaps not itself.
 func startDoorAt(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string) *door {
 	t.Helper()
+	return startDoorOf(t, weir, redis, addr, policies, server)
+}
+
+// startDoorOf is startDoorAt with arguments of weir edge nginx.
+func startDoorOf(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string, args ...string) *door {
+	t.Helper()
 	d := &door{redis: redis, upstream: newDoorUpstream(t)}
-	d.config = d.configOf(t, weir, addr, policies, server)
+	d.config = d.configOf(t, weir, addr, policies, server, args...)
 	d.Server = nginxtest.Start(t, d.config)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -63,7 +69,7 @@ func startDoorAt(t *testing.T, weir string, redis *redistest.Server, addr, polic
 	return d
 }
 
-func (d *door) configOf(t *testing.T, weir, addr, policies, server string) nginxtest.Config {
+func (d *door) configOf(t *testing.T, weir, addr, policies, server string, args ...string) nginxtest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: redis://"+addr+"\nfailover: { deadline: 2s }\n"+policies), 0o600); err != nil {
@@ -73,7 +79,7 @@ func (d *door) configOf(t *testing.T, weir, addr, policies, server string) nginx
 		server = `location / { proxy_pass http://UPSTREAM; }`
 	}
 	server = strings.ReplaceAll(server, "UPSTREAM", d.upstream.addr)
-	return nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, file) + `
+	return nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, append(args, file)...) + `
   server { listen ADDR reuseport; ` + doorPhases + doorPlaces + server + ` }`}
 }
 

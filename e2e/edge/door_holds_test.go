@@ -73,6 +73,26 @@ func testDoorSlots(t *testing.T, weir string) {
 	}
 	d.becomes(t, "/", 200)
 
+	t.Run("a reload of nginx", func(t *testing.T) {
+		d.becomes(t, "/", 200)
+		redistest.Await(t, "a slot", func() error {
+			if d.keys(t, "*slots*") > 0 {
+				return fmt.Errorf("it is not free yet")
+			}
+			return nil
+		})
+		done := d.begin(t, t.Context(), "/?hold=r")
+		d.upstream.arrived(t, "r", 1)
+		d.Reload(t, d.config)
+		d.becomes(t, "/", 429)
+		d.stays(t, "/", 429, 2500*time.Millisecond)
+		d.upstream.let("r")
+		if got := done(); got != 200 {
+			t.Errorf("the request that holds the slot: status %d, want 200", got)
+		}
+		d.becomes(t, "/", 200)
+	})
+
 	t.Run("a client that goes away", func(t *testing.T) {
 		d.becomes(t, "/", 200)
 		ctx, leave := context.WithCancel(t.Context())

@@ -109,7 +109,63 @@ func testDoorReload(t *testing.T, weir string) {
 	if left := atoi(a.left()); left > 8 || left < 1 {
 		t.Errorf("%d of 20 are left, want half of them and less", left)
 	}
+	d.metric(t, `weir_decisions_total{door="nginx",policy="api",outcome="denied"}`, 0)
+	if a := d.ask(t, http.MethodGet, "/weir/metrics"); !strings.Contains(a.body, `policy="api",outcome="admitted"} `) ||
+		strings.Contains(a.body, `policy="api",outcome="admitted"} 1`+"\n") {
+		t.Errorf("counts start again at a reload:\n%s", a.body)
+	}
 	d.clean(t)
+}
+
+// testDoorPublished: published policies replace those of the configuration, carry over
+// what was used, and are those of new workers from their first request.
+func testDoorPublished(t *testing.T, weir string) {
+	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
+	redis := redistest.Start(t)
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	apply := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("store: redis://"+redis.Addr+"\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(weir, "apply", file).CombinedOutput(); err != nil {
+			t.Fatalf("weir apply: %v\n%s", err, out)
+		}
+	}
+	d := startDoorOf(t, weir, redis, redis.Addr, of("10/d"), "", "--policies", "store")
+	d.want(t, "/", 200, 200, 200, 200, 200)
+	apply(of("40/d"))
+	limit := func(want string) {
+		t.Helper()
+		redistest.Await(t, "the limit of every worker", func() error {
+			for range 10 {
+				if got := d.ask(t, http.MethodGet, "/", "Connection: close").header.Get("X-Ratelimit-Limit"); got != want {
+					return fmt.Errorf("%s, want %s", got, want)
+				}
+			}
+			return nil
+		})
+	}
+	limit("40")
+	if left := atoi(d.ask(t, http.MethodGet, "/").left()); left > 20 {
+		t.Errorf("%d of 40 are left, want half of them and less", left)
+	}
+	d.metric(t, `weir_policies_version{version="1"}`, 1)
+	for _, pid := range doorWorkers(t, d.PID()) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	redistest.Await(t, "a worker", func() error {
+		res, err := d.client.Get("http://" + d.Addr + "/")
+		if err != nil {
+			return err
+		}
+		if got := readDoorAnswer(t, res).header.Get("X-Ratelimit-Limit"); got != "40" {
+			t.Errorf("the first request of a new worker: %s, want 40", got)
+		}
+		return nil
+	})
+	apply(of("2/d"))
+	limit("2")
 }
 
 // testDoorInit: what is wrong with a configuration keeps nginx from starting.

@@ -1,9 +1,15 @@
 package edge_test
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
 // TestDoor is what requests through nginx with Lua have to expect.
@@ -32,7 +38,12 @@ func TestDoor(t *testing.T) {
 		{"explain", testDoorExplain},
 		{"metrics", testDoorMetrics},
 		{"reload", testDoorReload},
+		{"published", testDoorPublished},
 		{"init", testDoorInit},
+		{"room", testDoorRoom},
+		{"bodies", testDoorBodies},
+		{"cache", testDoorCache},
+		{"loopback", testDoorLoopback},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, weir) })
 	}
@@ -232,4 +243,90 @@ func testDoorMetrics(t *testing.T, weir string) {
 		d.metric(t, series, want)
 	}
 	d.clean(t)
+}
+
+// testDoorRoom: who waits for one key does so in turn, and not too many at once.
+func testDoorRoom(t *testing.T, _ string) {
+	const code = `
+local line = require "weir.line"
+local turns = {}
+for i = 1, 1024 do turns[i] = line.enter(i % 2 == 0 and "even" or "odd") end
+ngx.say(line.enter("one more") == nil, " ", line.await(turns[1], 0), " ", line.await(turns[2], 0), " ", line.await(turns[3], 0))
+line.leave(turns[3]) -- from the middle
+line.leave(turns[3])
+line.leave(turns[1])
+ngx.say(line.await(turns[5], 0), " ", line.await(turns[7], 0.01), " ", line.waiting())
+for i = 5, 1023, 2 do line.leave(turns[i]) end
+for i = 1024, 2, -2 do line.leave(turns[i]) end
+ngx.say(line.awaited("odd"), " ", line.awaited("even"), " ", line.waiting(), " ", line.enter("odd") ~= nil)
+`
+	const want = "true true true false\ntrue false 1022\nfalse false 0 true\n"
+	if got := nginxtest.Lua(t, code, ""); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// testDoorBodies: a denial leaves the connection in order, whatever was sent with the
+// request.
+func testDoorBodies(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 1/d }]`, "")
+	d.want(t, "/", 200)
+	conn, err := net.Dial("tcp", d.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	r := bufio.NewReader(conn)
+	for i, text := range []string{
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n" + strings.Repeat("x", 70000),
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n",
+		"PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\nHost: a\r\n\r\n", "",
+		"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.0\r\nHost: a\r\n\r\n",
+	} {
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+		method, _, _ := strings.Cut(text, " ")
+		res, err := http.ReadResponse(r, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+		if a := readDoorAnswer(t, res); a.status != 429 || method != "HEAD" && !strings.Contains(a.body, "quota-exceeded") {
+			t.Errorf("request %d: %d %q, want 429 with a problem", i+1, a.status, a.body)
+		}
+	}
+	if n := d.upstream.seen.Load(); n != 1 {
+		t.Errorf("the upstream saw %d requests, want 1", n)
+	}
+	d.clean(t)
+}
+
+// testDoorCache: what a cache of nginx answers has the fields of this request.
+func testDoorCache(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 3/d }]`, "")
+	config := d.config
+	config.HTTP = "proxy_cache_path DIR/cache keys_zone=z:1m;\n" + strings.Replace(config.HTTP, "location / {",
+		"location / { proxy_cache z; proxy_cache_valid 200 1m; add_header X-Cache $upstream_cache_status;", 1)
+	d.Reload(t, config)
+	for i, c := range []struct{ cache, left string }{{"MISS", "2"}, {"HIT", "1"}, {"HIT", "0"}} {
+		a := d.ask(t, http.MethodGet, "/?set=X-RateLimit-Remaining:77&set=Ratelimit:x")
+		if got := a.header.Values("X-Ratelimit-Remaining"); a.header.Get("X-Cache") != c.cache || len(got) != 1 || got[0] != c.left || len(a.header.Values("Ratelimit")) != 1 {
+			t.Errorf("request %d: %s, left %q, want %s and %s alone", i+1, a.header.Get("X-Cache"), got, c.cache, c.left)
+		}
+	}
+	d.want(t, "/?set=X-RateLimit-Remaining:77&set=Ratelimit:x", 429)
+	d.clean(t)
+}
+
+// testDoorLoopback: keys tell of people, and are told to the machine itself alone.
+func testDoorLoopback(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 3/d }]`,
+		`set_real_ip_from 127.0.0.1; real_ip_header X-Real-IP; location / { proxy_pass http://UPSTREAM; }`)
+	for header, want := range map[string]int{"X-None: 1": 200, "X-Real-IP: 192.0.2.1": 403, "X-Real-IP: 127.0.0.1": 200, "X-Real-IP: ::ffff:192.0.2.1": 403} {
+		if got := d.get(t, "/weir/explain?path=/", header); got != want {
+			t.Errorf("%s: status %d, want %d", header, got, want)
+		}
+	}
 }

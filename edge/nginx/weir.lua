@@ -37,6 +37,16 @@ function M.plan_of_worker() return current end
 
 gate.latest = M.plan_of_worker
 
+-- origin names the Redis that published plans come from.
+local function origin() return cjson.encode(settings.redis.hosts) .. tostring(settings.redis.db or 0) end
+
+-- keep has workers that start later begin with a published plan.
+local function keep(json)
+  local dict = ngx.shared.weir
+  if #json > dict:capacity() / 4 or not dict:safe_set("published", json) then return dict:delete("published") end
+  dict:safe_set("published of", origin())
+end
+
 -- adopt puts a plan in force, in JSON, that follows the one before; or gives nil and why
 -- not.
 local function adopt(json)
@@ -50,6 +60,7 @@ local function adopt(json)
   current = plan
   metrics.reloaded(true)
   metrics.keep(plan)
+  keep(json)
   return true
 end
 
@@ -110,6 +121,9 @@ function M.start()
   queue = later.new(redis)
   metrics.start(queue)
   if settings.follow then
+    local dict = ngx.shared.weir
+    local before = dict:get("published of") == origin() and dict:get("published")
+    if before then adopt(before) end
     published, err = follow.start(redis.redis, adopt)
     if not published then log(ERR, err) end
   end
@@ -195,7 +209,7 @@ end
 -- header_filter sets the response fields again where an upstream answered, in place of its
 -- own.
 function M.header_filter()
-  if ngx.is_subrequest or not ngx.var.upstream_status then return end
+  if ngx.is_subrequest or not (ngx.var.upstream_status or ngx.var.upstream_cache_status) then return end
   local pass = find()
   if not pass or not pass.outcome then return end
   local ok, err = pcall(answer.describe, settings, pass)
