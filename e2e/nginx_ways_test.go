@@ -250,7 +250,7 @@ func TestNginxAsksNobody(t *testing.T) {
 func TestNginxDecides(t *testing.T) {
 	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
 	file := filepath.Join(dir, "shop.yaml")
-	text := strings.ReplaceAll(nginxPage(t, "yaml", "# shop.yaml"), "127.0.0.1:6379", redis.Addr)
+	text := strings.ReplaceAll(nginxPage(t, "yaml", "# shop.yaml"), "127.0.0.1:6379", redis.Addr) + "failover: { deadline: 5s }\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestNginxDecides(t *testing.T) {
 func TestNginxPhases(t *testing.T) {
 	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
 	file, lua := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "lua")
-	text := "store: redis://" + redis.Addr + "\npolicies:\n  - { name: all, key: client.ip, limits: 5/h, on_store_error: closed }\n"
+	text := "store: redis://" + redis.Addr + "\nfailover: { deadline: 5s }\npolicies:\n  - { name: all, key: client.ip, limits: 5/h, on_store_error: closed }\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -195,10 +195,11 @@ func TestCounterWeir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "weir.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "127.0.0.1:6379", redis.Addr)), 0o600); err != nil {
-		t.Fatal(err)
+	store := "store: redis://127.0.0.1:6379\n"
+	if !strings.Contains(string(text), store) {
+		t.Fatalf("the example has no line %q", store)
 	}
+	file := writePolicies(t, redis.Addr, strings.Replace(string(text), store, "", 1))
 	base := "http://" + startEdge(t, weir, file, 4).Addr
 	callFrom(t, "127.0.0.6").get(base + "/") // which brings the script along
 

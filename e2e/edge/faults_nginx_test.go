@@ -21,7 +21,7 @@ import (
 func TestFaultReload(t *testing.T) {
 	redis, weir := redistest.Start(t), buildWeir(t)
 	conf := func(more string) nginxtest.Config {
-		file := writePolicies(t, redis.Addr, "failover: { deadline: 5s }\n"+faultPolicies+more)
+		file := writePolicies(t, redis.Addr, faultPolicies+more)
 		return nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR; location / {` + asks + `} }`}
 	}
@@ -152,7 +152,7 @@ policies:
 func TestFaultApplyUnderLoad(t *testing.T) {
 	redis, weir := redistest.Start(t), buildWeir(t)
 	write := func(limit int) string {
-		return writePolicies(t, redis.Addr, fmt.Sprintf("failover: { deadline: 5s }\npolicies:\n  - { name: api, key: client.ip, limits: %d/h fixed_window, carry: additive, on_store_error: closed }\n", limit))
+		return writePolicies(t, redis.Addr, fmt.Sprintf("policies:\n  - { name: api, key: client.ip, limits: %d/h fixed_window, carry: additive, on_store_error: closed }\n", limit))
 	}
 	apply := func(file string) {
 		t.Helper()

@@ -203,7 +203,7 @@ policies:
 // too many.
 func TestFaultFlush(t *testing.T) {
 	redis := redistest.Start(t)
-	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, "failover: { deadline: 5s }\n"+faultPolicies), 4)
+	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, faultPolicies), 4)
 	c, err := redistest.Dial(redis.Addr)
 	if err != nil {
 		t.Fatal(err)

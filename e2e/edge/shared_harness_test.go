@@ -26,9 +26,13 @@ func buildWeir(t testing.TB) string {
 	return binary
 }
 
-// writePolicies writes a file of policies whose store is a Redis.
+// writePolicies writes a file of policies whose store is a Redis. Without a section
+// failover in it, a decision may take as long as a busy machine needs.
 func writePolicies(t testing.TB, redis, text string) string {
 	t.Helper()
+	if !strings.Contains(text, "failover:") {
+		text = "failover: { deadline: 5s }\n" + text
+	}
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: redis://"+redis+"\n"+text), 0o600); err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func openDoors(t *testing.T, weir, redis, policies string) *doors {
 
 func openDoorsBefore(t *testing.T, weir, redis, policies, upstream, location string) *doors {
 	t.Helper()
-	file := writePolicies(t, redis, "failover: { deadline: 5s }\ngateway: { routes: [{ path: /, upstream: \""+upstream+"\" }] }\n"+policies)
+	file := writePolicies(t, redis, "gateway: { routes: [{ path: /, upstream: \""+upstream+"\" }] }\n"+policies)
 	d := &doors{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR reuseport; location / {` + location + `} }`})}
 	d.nginx = "http://" + d.server.Addr
