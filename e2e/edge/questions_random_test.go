@@ -25,6 +25,8 @@ func (d questionsDice) some(most int, of ...string) []string {
 	return list
 }
 
+func (d questionsDice) number(of ...int) int { return of[d.IntN(len(of))] }
+
 func (d questionsDice) join(most int, between string, of ...string) string {
 	var list []string
 	for range d.IntN(most + 1) {
@@ -131,7 +133,7 @@ func (d questionsDice) overrides(parts []string) []any {
 			case kind == "const":
 				key[i] = d.one("all", "a*")
 			default:
-				key[i] = d.one("a", "free-*", "*-free", "a*b*c", "", "bob", "é*", "basic  a*", "1*", "b*b")
+				key[i] = d.one("a", "free-*", "*-free", "a*b*c", "", "bob", "é*", "basic  a*", "1*", "b*b", strings.Repeat("y", 150), "y*y")
 			}
 		}
 		if text := strings.Join(key, "\x00"); !seen[text] {
@@ -168,7 +170,7 @@ func (d questionsDice) values() []string {
 func (d questionsDice) value() string {
 	switch d.IntN(40) {
 	case 0:
-		return strings.Repeat("y", d.IntN(300))
+		return strings.Repeat("y", d.number(150, d.IntN(300)))
 	case 1:
 		return d.one("a", "free-", "é") + strings.Repeat("z", 8180+d.IntN(20)) + d.one("", "c", "-free")
 	case 2, 3:
@@ -195,6 +197,9 @@ func (d questionsDice) token() string {
 	case 6:
 		json = `{"sub":"` + strings.Repeat("x", 12000+d.IntN(600)) + `"}`
 	}
+	if d.in(4) {
+		json = d.mutated(json)
+	}
 	payload := base64.RawURLEncoding.EncodeToString([]byte(json))
 	switch d.IntN(10) {
 	case 0:
@@ -209,6 +214,12 @@ func (d questionsDice) token() string {
 }
 
 func (d questionsDice) host() string {
+	switch d.IntN(8) {
+	case 0:
+		return d.address()
+	case 1:
+		return "[" + d.address() + "]:80"
+	}
 	return d.one("example.com", "EXAMPLE.com:8080", "a.example.com.", "x.a.example.com", "[::1]:80", "[0:0::1]", "::1", "2001:db8:0::", "[2001:DB8::]:1", "127.0.0.1:1", "", ".", "..", ".example.com", "éxample.com", "ÉXAMPLE.com", "b:", "b:1:2",
 		"::ffff:1.2.3.4", "fe80::1%ETH0", "[fe80::1%25x]", "::ffff:1.2.3.4%x", "[", "[]", "[x", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8:9", "1::2::3", ":::", "::1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "1.2.3.4::", "::01.2.3.4", "::12345", "b.\xff", "B", "1:0:0:2:0:0:0:3", "0:0:0:0:0:0:0:0", "1:0:2:0:3:0:4:0", strings.Repeat("h", 255+d.IntN(4)))
 }
@@ -222,13 +233,58 @@ func (d questionsDice) path() string {
 	if !d.in(20) {
 		path = "/" + path
 	}
-	return path + d.one("", "", "/", "?x=/api", "#x")
+	path += d.one("", "", "/", "?x=/api", "#x")
+	if d.in(6) {
+		path = d.mutated(path)
+	}
+	return path
+}
+
+// mutated is s with some of its bytes put out, changed or doubled.
+func (d questionsDice) mutated(s string) string {
+	b := []byte(s)
+	for range 1 + d.IntN(4) {
+		i, n := d.IntN(len(b)+1), d.IntN(len(b)+1)
+		c := d.one(`"`, `\`, "{", "}", "[", "]", ",", ":", "0", "-", "e", "E", ".", "+", "t", "u", "/", "%", ";", "?", " ", "\t", "\x00", "\x7f", "\x80", "\xc3", "\xed\xa0\x80", "\xff", "é", "ſ", "\u1e9e", "\U00010400", "A", "2f")
+		switch d.IntN(4) {
+		case 0:
+			b = append(b[:i:i], append([]byte(c), b[i:]...)...)
+		case 1:
+			b = append(b[:i:i], b[min(len(b), i+1+n%4):]...)
+		case 2:
+			b = append(b[:i:i], append([]byte(c), b[min(len(b), i+len(c)):]...)...)
+		default:
+			b = append(b[:i:i], b[min(i, n):]...)
+		}
+	}
+	return string(b[:min(len(b), 6000)])
+}
+
+// address is a text that looks like an IPv6 address.
+func (d questionsDice) address() string {
+	groups := make([]string, 1+d.IntN(9))
+	for i := range groups {
+		groups[i] = d.one("0", "0", "0", "1", "ffff", "FFFF", "00ab", "", "12345", "g", "1.2.3.4", "0000")
+		if !d.in(6) && (groups[i] == "" || len(groups[i]) > 4 || groups[i] == "g") {
+			groups[i] = "0"
+		}
+	}
+	text := strings.Join(groups, ":")
+	switch d.IntN(4) {
+	case 0:
+		text = "::" + text
+	case 1:
+		text = strings.Replace(text, ":", "::", 1)
+	case 2:
+		text += d.one("::", "%zone", ":1.2.3.4")
+	}
+	return text
 }
 
 func (d questionsDice) request() questionsRequest {
 	r := questionsRequest{
 		Method: d.one(questionsMethods...), Host: d.host(), Path: d.path(), Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{},
-		IP: d.one("", "10.0.0.1", "10.255.0.1", "11.0.0.1", "::1", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "2001:dbf:ffff:ffff:ffff::", "::ffff:10.0.0.1", "255.255.255.255", "0.0.0.0", "::", "64:ff9b::1.2.3.4", "fe80::1%eth0", fmt.Sprintf("%x:%x::%x:%x", d.IntN(65536), d.IntN(3), d.IntN(3), d.IntN(65536))),
+		IP: d.one("", "10.0.0.1", "10.255.0.1", "11.0.0.1", "::1", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "2001:dbf:ffff:ffff:ffff::", "::ffff:10.0.0.1", "255.255.255.255", "0.0.0.0", "::", "64:ff9b::1.2.3.4", "fe80::1%eth0", d.address(), fmt.Sprintf("%x:%x::%x:%x", d.IntN(65536), d.IntN(3), d.IntN(3), d.IntN(65536))),
 	}
 	for _, name := range []string{"X-A", "X-B", "Authorization", "Proxy-Authorization"} {
 		if !d.in(4) {

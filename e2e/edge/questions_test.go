@@ -32,7 +32,7 @@ func TestQuestions(t *testing.T) {
 	weir := buildWeir(t)
 	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 0))}
 	s := startQuestions(t)
-	asked := 0
+	var asked, faults, followed, hashed, ruled int
 	for set := range *questionsSets {
 		files := d.generations(t)
 		var requests []questionsRequest
@@ -45,10 +45,28 @@ func TestQuestions(t *testing.T) {
 			if !reflect.DeepEqual(got[i], want[i]) {
 				t.Fatalf("set %d, request %d %+q:\nnginx asks %+v\n  weir asks %+v\nof %s", set, i, requests[i], got[i], want[i], files[len(files)-1])
 			}
-			asked += len(want[i].Asks)
+			for _, a := range want[i].Asks {
+				asked++
+				if a.Fault {
+					faults++
+				}
+				if len(a.Requests[0].From) > 0 {
+					followed++
+				}
+				if strings.Contains(a.Key, "|#") {
+					hashed++
+				}
+				if strings.HasPrefix(a.Requests[len(a.Requests)-1].Limit, "1000/s") {
+					ruled++
+				}
+			}
 		}
 	}
-	t.Logf("%d sets, %d requests, %d asks", *questionsSets, *questionsSets*200, asked)
+	t.Logf("%d sets, %d requests: %d asks, of which %d with a fault, %d of limits that follow others, %d under a hash, %d by an override",
+		*questionsSets, *questionsSets*200, asked, faults, followed, hashed, ruled)
+	if faults == 0 || followed == 0 || hashed == 0 || ruled == 0 {
+		t.Error("want some of each")
+	}
 }
 
 // generations are files of policies, each of which takes the place of the one before it.
