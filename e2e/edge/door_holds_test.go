@@ -275,16 +275,39 @@ func testDoorFree(t *testing.T, weir string) {
 	d.clean(t)
 }
 
+// asked is how often Redis was asked by its script.
+func (d *door) asked(t *testing.T) string {
+	t.Helper()
+	text, _ := d.redis.Do(t, "INFO", "commandstats").(string)
+	for line := range strings.Lines(text) {
+		if calls, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
+			calls, _, _ = strings.Cut(calls, ",")
+			return calls
+		}
+	}
+	return ""
+}
+
 // testDoorGone: a client that leaves while it waits takes its place in the queue with it.
 func testDoorGone(t *testing.T, weir string) {
 	d := startDoor(t, weir, `policies: [{ name: api, key: const:all, limits: 1/2s burst 1, on_denied: { wait: 5s } }]`,
 		`lua_check_client_abort on; location / { proxy_pass http://UPSTREAM; }`)
+	config := d.config
+	config.Workers = 1 // each worker has queues of its own
+	d.Reload(t, config)
 	d.want(t, "/", 200)
+	asked := d.asked(t)
 	conn, err := net.Dial("tcp", d.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	redistest.Await(t, "a denial", func() error {
+		if d.asked(t) == asked {
+			return fmt.Errorf("nothing was asked")
+		}
+		return nil
+	})
 	began := time.Now()
 	conn.Close()
 	d.want(t, "/", 200)
