@@ -128,7 +128,8 @@ end
 function M.follow(p, old)
   p.former, p.lines = nil, nil
   if not old or p.bucket ~= old.bucket or p.carry == RESET or not same_key(p.key, old.key) then return end
-  local chain, former = { old }, {}
+  -- Of what is remembered nothing but the limits is kept: not all that it followed itself.
+  local chain, former = { { limits = old.limits, exact = old.exact, wildcards = old.wildcards } }, {}
   for _, o in ipairs(old.former or {}) do chain[#chain + 1] = o end
   for _, o in ipairs(chain) do
     local known = same_limits(p, o)

@@ -34,7 +34,7 @@ end
 -- sent_host is the host as the client sent it: that of a target in absolute form or else
 -- of the header Host. $host would be the name of the server where there is none.
 local function sent_host()
-  local target = match(var.request, "^%S+ +(%S*)")
+  local target = match(var.request or "", "^%S+ +(%S*)")
   if target and sub(target, 1, 1) ~= "/" then
     local authority = match(target, "^%a[%w+.-]*://([^/?]*)")
     if authority and authority ~= "" then return match(authority, "[^@]*$") end
