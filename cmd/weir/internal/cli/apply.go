@@ -100,7 +100,7 @@ func (p *publishing) edge(w *world, f *weirfile.File) string {
 // noEdge says why nginx has nothing to decide by, to nginx in JSON.
 func (w *world) noEdge(err error) string {
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(w.stderr, "weir: warning: nginx keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
+		fmt.Fprintf(w.stderr, "weir: warning: an nginx that follows keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	text, _ := json.Marshal(map[string]string{"error": fmt.Sprintf("%.*s", maxReason, err)}) // of text alone
 	return string(text)
