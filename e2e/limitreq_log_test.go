@@ -16,7 +16,7 @@ import (
 
 // A reqSeen is a decision: in the words of $limit_req_status, "-" for no limit.
 type reqSeen struct {
-	at     int64 // ms since the epoch, as far as the log tells it
+	at     int64 // ms since the epoch; of nginx, as far as its log tells it
 	status string
 	delay  int64 // ms
 }
@@ -87,7 +87,7 @@ func weirSeen(t *testing.T, log string, all []reqScenario) map[string]reqSeen {
 	}
 	read := func(line string) {
 		var d struct {
-			Time                      time.Time
+			At                        time.Time
 			Msg, Outcome, Delay, Path string
 			Shadow                    bool
 			Suppressed                int
@@ -98,7 +98,7 @@ func weirSeen(t *testing.T, log string, all []reqScenario) map[string]reqSeen {
 		if d.Suppressed > 0 {
 			t.Fatalf("the log left %d lines out", d.Suppressed)
 		}
-		one := reqSeen{at: d.Time.UnixMilli(), status: "PASSED"}
+		one := reqSeen{at: d.At.UnixMilli(), status: "PASSED"}
 		if delay, err := time.ParseDuration(d.Delay); err == nil {
 			one.status, one.delay = "DELAYED", delay.Milliseconds()
 		}

@@ -155,6 +155,9 @@ func (l *Log) attributes(door string, e *httplimit.Event) []slog.Attr {
 		if d.Delay > 0 {
 			attrs = append(attrs, slog.String("delay", d.Delay.String()))
 		}
+		if !d.At.IsZero() { // by the store's clock, which the line's time is not
+			attrs = append(attrs, slog.String("at", d.At.UTC().Format("2006-01-02T15:04:05.000000Z")))
+		}
 	}
 	if d := e.Decision.Degraded; d != weir.Exact {
 		attrs = append(attrs, slog.String("degraded", string(d)))
