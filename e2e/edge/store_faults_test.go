@@ -331,7 +331,7 @@ func TestStoreTLS(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		verify, fine bool
-	}{{"redis.internal", true, true}, {"other.internal", true, false}, {"", true, false}, {"other.internal", false, true}, {"redis.internal", true, true}} {
+	}{{"redis.internal", true, true}, {"other.internal", true, false}, {"", true, false}, {"other.internal", false, true}, {"other.internal", true, false}, {"redis.internal", true, true}} {
 		r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{l.Addr().String()}, TLS: true, Verify: c.verify, ServerName: c.name}}, false, "k")
 		if (r.Err == "") != c.fine {
 			t.Errorf("%+v: %+v", c, r)

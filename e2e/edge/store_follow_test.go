@@ -110,11 +110,13 @@ func TestStoreFollow(t *testing.T) {
 	until("7 9 9", "")
 	publish("1", "e", `{"version":1}`)
 	until("7 9 9 1", "")
+	publish("1", "of another Redis", `{"version":1}`)
+	until("7 9 9 1 1", "")
 	proxy.Set(redistest.CutReplies)
-	until("7 9 9 1", "closed")
+	until("7 9 9 1 1", "closed")
 	publish("2", "f", `{"version":2,"long":"`+strings.Repeat("x", 3<<20)+`"}`)
 	proxy.Set(redistest.NoFault)
-	until("7 9 9 1 2", "")
+	until("7 9 9 1 1 2", "")
 	if n := strings.Count(s.Log(), "cannot be compiled"); n != 1 {
 		t.Errorf("the log tells of version 8 %d times, want once", n)
 	}

@@ -79,6 +79,8 @@ odd = {}
 for i = 1, 4096 do queue.run({ take("k") }) end
 queue.run({ take("late") }, hear("late"))
 settle()
+for i = 1, 600 do queue.run({ take("k"), all = true }) end
+settle()
 `
 	got := nginxtest.Lua(t, code, "")
 	many := strings.TrimSuffix(strings.Repeat("each:128 ", 32), " ")
@@ -93,7 +95,8 @@ settle()
 			t.Fatalf("line %d: %q, want %q; all:\n%s", i+1, lines[min(i, len(lines)-1)], w, got)
 		}
 	}
-	if len(lines) < 6 || !strings.HasPrefix(lines[3], "each:a | 1=") || !strings.Contains(lines[3], "thrown | 0 1 3") ||
+	together := strings.TrimSuffix(strings.Repeat("all:k ", 600), " ") // more than one timer asks
+	if len(lines) < 7 || lines[6] != together+" |  | 0 2 4" || !strings.HasPrefix(lines[3], "each:a | 1=") || !strings.Contains(lines[3], "thrown | 0 1 3") ||
 		lines[4] != "each:a,b | 1=a+true 2=BADSTATE | 0 1 4" ||
 		lines[5] != many+" | late=weir: too much to ask later: 4096 wait | 0 2 4" {
 		t.Errorf("got\n%s", got)

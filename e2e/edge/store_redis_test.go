@@ -95,6 +95,9 @@ func TestStoreSignsIn(t *testing.T) {
 	if info := fmt.Sprint(redis.Do(t, "INFO", "stats")); storeInfo(info, "total_connections_received") > 7 {
 		t.Errorf("60 questions took so many connections: %.200s", info)
 	}
+	if stats := redis.Do(t, "INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_auth:calls=2,") {
+		t.Errorf("AUTH of two databases' connections, once each: %s", stats)
+	}
 	for want, settings := range map[string]storeSettings{
 		"WRONGPASS":              at("weir", "wrong", 0),
 		"can't run this command": at("odd", "pw", 0),
