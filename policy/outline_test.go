@@ -73,3 +73,26 @@ func TestOutlineMethods(t *testing.T) {
 		}
 	}
 }
+
+func ExamplePolicy_Outline() {
+	p, err := policy.New(policy.Config{
+		Name:   "api",
+		Match:  policy.Match{Methods: []string{"get"}, Paths: []string{"/Users/{id}/*"}},
+		Key:    []policy.KeyPart{{Source: policy.ClientIP}},
+		Limits: []weir.Limit{weir.MustLimit("10/s")},
+		Overrides: []policy.Override{
+			{Key: []string{"203.0.113.7"}, Limits: []weir.Limit{weir.MustLimit("100/s")}},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	o := p.Outline()
+	fmt.Println(o.Methods)
+	fmt.Printf("%q\n", o.Paths[0].Segments)
+	fmt.Println(o.Overrides)
+	// Output:
+	// [GET HEAD]
+	// ["users" ""]
+	// map[api|11:203.0.113.7:[100/s burst 100]]
+}

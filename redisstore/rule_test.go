@@ -31,3 +31,9 @@ func TestKeyPrefix(t *testing.T) {
 		t.Errorf("KeyPrefix = %q and %q, want weir:1: and t:1:", a, b)
 	}
 }
+
+func ExampleRuleOf() {
+	r := redisstore.RuleOf(weir.MustLimit("20 concurrency lease 30s"), 1)
+	fmt.Println(r.Name, r.Params, redisstore.KeyPrefix("")+"{a key}:"+r.Suffix)
+	// Output: concurrency [20 30000000 30000000] weir:1:{a key}:20+concurrency+lease+30s
+}

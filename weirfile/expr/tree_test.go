@@ -82,3 +82,13 @@ func TestTreeTypes(t *testing.T) {
 type foreign struct{}
 
 func (foreign) String() string { return "1 == 1" }
+
+func ExampleTreeOf() {
+	where, err := expr.Condition(`request.method != "G" + "ET"`)
+	if err != nil {
+		panic(err)
+	}
+	tree, _ := expr.TreeOf(where)
+	fmt.Println(tree.Call, tree.Args[0].Name, tree.Args[1].Value)
+	// Output: != request.method GET
+}
