@@ -273,7 +273,7 @@ func TestOperationsLog(t *testing.T) {
 		t.Fatalf("the log says\n%s", o.log)
 	}
 	if !strings.Contains(lines[0], `"policy":"trial"`) || !strings.Contains(lines[0], `"shadow":true`) ||
-		!regexp.MustCompile(`"door":"gateway","policy":"per-client","outcome":"denied","limit":"2/h burst 2","remaining":0,"retry_after":"[^"]+","key":"[0-9a-f]{16}"`).MatchString(lines[1]) {
+		!regexp.MustCompile(`"door":"gateway","policy":"per-client","outcome":"denied","limit":"2/h burst 2","remaining":0,"retry_after":"[^"]+","at":"[^"]+Z","key":"[0-9a-f]{16}"`).MatchString(lines[1]) {
 		t.Errorf("the log says\n%s", strings.Join(lines, "\n"))
 	}
 	if strings.Contains(o.log.String(), "203.0.113.7") || strings.Contains(o.log.String(), "secret-in-a-query") {
