@@ -25,7 +25,7 @@ import (
 
 // A piece of text in a printed configuration, and what is escaped in it.
 var (
-	piece  = regexp.MustCompile(`(?m)^    '(.*)',$`)
+	piece  = regexp.MustCompile(`(?m)^    '((?:[^'\\\n]|\\\d\d\d)*)',$`)
 	escape = regexp.MustCompile(`\\\d\d\d`)
 )
 
