@@ -45,7 +45,7 @@ var (
 	questionsPaths = []string{"/", "/*", "/api/*", "/api/users", "/api/users/{id}", "/users/{id}/orders", "/a/{x}/{y}", "/É/*", "/api/{rest...}", "/files/a.b", "/K/ß", "/x y/*", "/{a}/b", "/{$}"}
 
 	questionsValues = []string{"", " ", "a", "b", "free", "trial", " free\t", "\u00a0free\u2003", "Basic  abc", "basic abc", "BASIC\tabc", "Bearer x", "é", "É", "\xff", "\xc3\xa0\xa0",
-		"\u0085x\u0085", "\xe2\x80", "x\xe2\x80\x80", "x\xe1\xe2\x80\x80", "\xa0x", "free-bob", "x-free", "axbxc", "a*b", "\U0001f600", "|5:abcde", "1", "12", "-3", "+7", "007", "9007199254740993",
+		"\u0085x\u0085", "\xe2\x80", "x\xe2\x80\x80", "x\xe1\xe2\x80\x80", "\xa0x", "free-bob", "x-free", "axbxc", "a*b", "\U0001f600", "|5:abcde", "1", "1", "-1", "12", "-3", "+7", "007", "9007199254740993",
 		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1_0", " 5 ", "0x1", "10.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "10.0.0.01", "2001:db8::7", "K", "\u212a", "İ", "ǅ", "\x00", "a\x00b", "\v\fz\r\n"}
 
 	questionsClaims = []string{`"bob"`, `"\u0062ob"`, `"é"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83d\u0041"`, "\"\xff\"", `"a\"b\\c\/d\b\f\n\r\t"`, `true`, `false`, `null`, `[]`, `{}`, `[1,{"a":2}]`, `""`, `" x "`,
@@ -82,7 +82,7 @@ func (d questionsDice) policy(name string) map[string]any {
 	if d.in(4) {
 		match["headers"] = map[string]any{d.one("X-A", "x-b"): append(d.some(2, "free", "a", "é", "trial"), d.one("*", "b"))}
 	}
-	if d.in(3) {
+	if d.in(2) {
 		match["where"] = d.one(questionsWhere...)
 	}
 	if len(match) > 0 {
@@ -91,7 +91,7 @@ func (d questionsDice) policy(name string) map[string]any {
 	parts := append(d.some(2, "client.ip/56", "client.ip/128", "client.ip/1", "client.ip/57", "header:X-A", "header:authorization", "query:q", "cookie:c", "method", "host", "path", "const:all", "claim:sub",
 		"claim:a.b@X-Jwt", "claim:a..b", "cel:"+d.one(questionsTexts...)), d.one("client.ip", "header:x-b", "cookie:C", "query:é", "method", "path", "host", "claim:sub@x-jwt", "header:Proxy-Authorization", "cel:"+d.one(questionsTexts...)))
 	p["key"] = parts
-	if d.in(4) {
+	if d.in(3) {
 		p["cost"] = d.one(questionsCosts...)
 	} else if d.in(4) {
 		p["cost"] = 2
@@ -172,6 +172,9 @@ func (d questionsDice) value() string {
 	case 0:
 		return strings.Repeat("y", d.number(150, d.IntN(300)))
 	case 1:
+		if d.in(2) { // at the bounds of keys and of values that gaps fit
+			return d.one("free-"+strings.Repeat("z", 8187+d.IntN(2)), strings.Repeat("y", 118+d.IntN(8)))
+		}
 		return d.one("a", "free-", "é") + strings.Repeat("z", 8180+d.IntN(20)) + d.one("", "c", "-free")
 	case 2, 3:
 		return d.join(4, "", questionsValues...)

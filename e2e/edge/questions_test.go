@@ -73,7 +73,7 @@ func TestQuestions(t *testing.T) {
 func (d questionsDice) generations(t *testing.T) (files []string) {
 	t.Helper()
 	var policies []map[string]any
-	for n := 0; len(policies) < 6; n++ {
+	for n := 0; len(policies) < 12; n++ {
 		if n > 1000 {
 			t.Fatal("hardly a policy is good")
 		}

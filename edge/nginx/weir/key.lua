@@ -10,9 +10,23 @@ local lower = require("weir.lower").lower
 local match = require "weir.match"
 local trim = require("weir.text").trim
 
-ffi.cdef [[
+pcall(ffi.cdef, [[
 unsigned char *SHA256(const unsigned char *d, size_t n, unsigned char *md);
-]]
+]]) -- another module may have said so already
+
+-- crypto is where SHA256 is: in nginx itself, or in the libcrypto beside it.
+local function crypto()
+  for _, name in ipairs { false, "crypto", "libcrypto.so.3", "libcrypto.so.1.1" } do
+    local ok, lib = pcall(function()
+      local lib = name and ffi.load(name) or ffi.C
+      return lib.SHA256 and lib
+    end)
+    if ok and lib then return lib end
+  end
+  error("weir: want libcrypto, of OpenSSL", 0)
+end
+
+local SHA256 = crypto().SHA256
 
 local M = {}
 
@@ -106,7 +120,7 @@ local digest = ffi.new("unsigned char[32]")
 -- of is the key of a bucket and such parts.
 function M.of(name, parts)
   if #name + #parts <= longest then return name .. parts end
-  ffi.C.SHA256(parts, #parts, digest)
+  SHA256(parts, #parts, digest)
   local text = encode_base64(ffi.string(digest, 32), true)
   return name .. "|#" .. text:gsub("[+/]", { ["+"] = "-", ["/"] = "_" })
 end
