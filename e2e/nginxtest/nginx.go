@@ -130,8 +130,9 @@ func (s *Server) Reload(t testing.TB, c Config) {
 	}
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	s.until(t, func() bool {
-		at := strings.LastIndex(s.Log(), "reconfiguring")
-		return strings.Count(s.Log(), "reconfiguring") > before && strings.Contains(s.Log()[at:], "gracefully shutting down")
+		log := s.Log()
+		at := strings.LastIndex(log, "reconfiguring")
+		return strings.Count(log, "reconfiguring") > before && strings.Contains(log[at:], "gracefully shutting down")
 	})
 }
 
