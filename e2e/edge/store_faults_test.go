@@ -79,6 +79,16 @@ func TestStoreDeadline(t *testing.T) {
 	}
 }
 
+// TestStoreIPv6: an address in brackets is one of IPv6.
+func TestStoreIPv6(t *testing.T) {
+	redis := redistest.Start(t, "bind 127.0.0.1 ::1")
+	_, port, _ := net.SplitHostPort(redis.Addr)
+	s := startStoreOnce(t, "")
+	if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{"[::1]:" + port}}}, false, "k"); r.Err != "" || !r.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestStoreOnce: what may have been charged is not asked again.
 func TestStoreOnce(t *testing.T) {
 	s, redis := startStoreOnce(t, ""), redistest.Start(t)
