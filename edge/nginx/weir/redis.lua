@@ -285,7 +285,7 @@ function M.new(settings)
   for i, text in ipairs(type(settings.hosts) == "table" and settings.hosts or {}) do
     local host, port = tostring(text):match("^(.+):(%d+)$")
     if not host or tonumber(port) > 65535 then return nil, "weir: redis: hosts: want host:port, got " .. tostring(text) end
-    hosts[i] = address(host, tonumber(port), sentinels and "sentinel|" .. (settings.sentinel_username or "") or pool)
+    hosts[i] = address(host, tonumber(port), sentinels and concat({ "sentinel", settings.sentinel_username or "", pool }, "|") or pool)
   end
   if #hosts == 0 then return nil, "weir: redis: hosts: want at least one" end
   local r = {
