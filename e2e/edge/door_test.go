@@ -43,6 +43,7 @@ func TestDoor(t *testing.T) {
 		{"room", testDoorRoom},
 		{"bodies", testDoorBodies},
 		{"cache", testDoorCache},
+		{"contexts", testDoorContexts},
 		{"loopback", testDoorLoopback},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, weir) })
@@ -329,4 +330,32 @@ func testDoorLoopback(t *testing.T, weir string) {
 			t.Errorf("%s: status %d, want %d", header, got, want)
 		}
 	}
+}
+
+// testDoorContexts: what http says holds for servers and locations that say nothing else,
+// and an error_page is no answer to a denial.
+func testDoorContexts(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 2/d, on_denied: { body: "enough" } }]`, "")
+	config := d.config
+	before, _, _ := strings.Cut(config.HTTP, "server { listen")
+	config.HTTP = before + doorPhases + `
+    server { listen ADDR; error_page 429 503 /sorry;
+      location / { proxy_pass http://` + d.upstream.addr + `; }
+      location /free { access_by_lua_block { return } proxy_pass http://` + d.upstream.addr + `; }
+      location = /sorry { return 200 "sorry"; } }
+    server { listen ADDR2; location / { access_by_lua_block { require("weir").access() } content_by_lua_block { ngx.print("two") } } }`
+	d.Reload(t, config)
+	d.want(t, "/", 200)
+	res, err := d.client.Get("http://" + d.Address(2) + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := readDoorAnswer(t, res); a.status != 200 || a.left() != "0" {
+		t.Errorf("another server: status %d, %s left, want 200 and 0", a.status, a.left())
+	}
+	if a := d.ask(t, http.MethodGet, "/"); a.status != 429 || a.body != "enough" {
+		t.Errorf("a denial: %d %q, want 429 and the text of the policy", a.status, a.body)
+	}
+	d.want(t, "/free", 200)
+	d.clean(t)
 }

@@ -25,9 +25,12 @@ local function put(h, name, value) h[name] = value end
 function M.describe(settings, pass)
   local forms, h = settings.forms, ngx.header
   if forms.off or pass.enforced == 0 and pass.outcome == "admitted" then return end
-  local names = forms.names
-  for i = 1, #names do h[names[i]] = nil end
-  fields.set(forms, gate.items(pass), put, h)
+  local items, names = gate.items(pass), forms.names
+  if not items[1] then
+    for i = 1, #names do h[names[i]] = nil end
+  else
+    fields.set(forms, items, put, h)
+  end
   if pass.outcome == "open" or pass.outcome == "closed" then h["Weir-Degraded"] = pass.outcome end
 end
 

@@ -112,18 +112,18 @@ local function join(items, of, denied)
 end
 
 -- windows is the policies of drafts 03 to 07: 20;w=2, … Items without a window are left
--- out. With first, they go on a list.
+-- out. With first, they go on a list. It is nil if nothing is on the list.
 local function windows(items, first)
   local list = { first }
   for i = 1, #items do
     local w = items[i].rule.window or 0
     if w > 0 then list[#list + 1] = items[i].rule.capacity .. ";w=" .. w end
   end
-  return concat(list, ", ")
+  return list[1] and concat(list, ", ")
 end
 
--- set calls put(h, name, value) for every field about items that were decided together.
--- Without items it sets none.
+-- set calls put(h, name, value) for every field about items that were decided together; a
+-- value of nil is no field. Without items it sets none.
 function M.set(forms, items, put, h)
   local counts = M.counting(items)
   if not counts or forms.off then return end
@@ -139,15 +139,13 @@ function M.set(forms, items, put, h)
     put(h, "Ratelimit", join(items, limit_item, not counts.ok))
   elseif draft == "draft-07" then
     put(h, "Ratelimit", "limit=" .. limit .. ", remaining=" .. remaining .. ", reset=" .. left)
-    local text = windows(items)
-    if text ~= "" then put(h, "Ratelimit-Policy", text) end
+    put(h, "Ratelimit-Policy", windows(items))
   elseif draft then
     put(h, "Ratelimit-Limit", draft == "draft-03" and windows(items, limit) or limit)
     put(h, "Ratelimit-Remaining", remaining)
     put(h, "Ratelimit-Reset", left)
     if draft == "draft-06" then
-      local text = windows(items)
-      if text ~= "" then put(h, "Ratelimit-Policy", text) end
+      put(h, "Ratelimit-Policy", windows(items))
     end
   end
 end

@@ -238,7 +238,7 @@ function M.text(plan, gauges)
       if n then line(out, "weir_store_errors_total", 'op="' .. op .. '",reason="' .. why .. '"', n) end
     end
   end
-  head(out, "weir_policies_reload_total", "counter", "Times that policies were read again, by result.")
+  head(out, "weir_policies_reload_total", "counter", "Times that policies were read again, by result, of all workers.")
   for _, result in ipairs({ "success", "failure" }) do
     line(out, "weir_policies_reload_total", 'result="' .. result .. '"', dict:get("m|reloads|" .. result) or 0)
   end
