@@ -32,7 +32,7 @@ func TestQuestions(t *testing.T) {
 	weir := buildWeir(t)
 	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 0))}
 	s := startQuestions(t)
-	var asked, faults, followed, hashed, ruled int
+	var asked, faults, followed, hashed, ruled, zoned int
 	for set := range *questionsSets {
 		files := d.generations(t)
 		var requests []questionsRequest
@@ -53,6 +53,9 @@ func TestQuestions(t *testing.T) {
 				if len(a.Requests[0].From) > 0 {
 					followed++
 				}
+				if strings.Contains(a.Key, "~zone|") {
+					zoned++
+				}
 				if strings.Contains(a.Key, "|#") {
 					hashed++
 				}
@@ -62,9 +65,9 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d sets, %d requests: %d asks, of which %d with a fault, %d of limits that follow others, %d under a hash, %d by an override",
-		*questionsSets, *questionsSets*200, asked, faults, followed, hashed, ruled)
-	if faults == 0 || followed == 0 || hashed == 0 || ruled == 0 {
+	t.Logf("%d sets, %d requests: %d asks, of which %d with a fault, %d of limits that follow others, %d under a hash, %d by an override, %d of a zone",
+		*questionsSets, *questionsSets*200, asked, faults, followed, hashed, ruled, zoned)
+	if faults == 0 || followed == 0 || hashed == 0 || ruled == 0 || zoned == 0 {
 		t.Error("want some of each")
 	}
 }
@@ -78,7 +81,7 @@ func (d questionsDice) generations(t *testing.T) (files []string) {
 			t.Fatal("hardly a policy is good")
 		}
 		p := d.policy(fmt.Sprintf("p%d", len(policies)))
-		if _, err := weirfile.Parse("one", questionsFile(p)); err == nil {
+		if _, err := weirfile.Parse("made up", questionsFile(append(policies, p)...)); err == nil {
 			policies = append(policies, p)
 		}
 	}
@@ -91,6 +94,10 @@ func (d questionsDice) generations(t *testing.T) (files []string) {
 			}
 			switch d.IntN(5) {
 			case 0, 1:
+				if zone, ok := next["nginx"].(map[string]any); ok {
+					next["nginx"] = map[string]any{"zone": d.one("z", "y"), "rate": zone["rate"], "burst": d.IntN(9)}
+					break
+				}
 				next["limits"] = append(d.some(2, questionsLimits...), d.one(questionsLimits...))
 			case 2:
 				next["overrides"] = d.overrides(p["key"].([]string))
@@ -98,8 +105,9 @@ func (d questionsDice) generations(t *testing.T) (files []string) {
 				next["key"] = d.policy("x")["key"]
 				delete(next, "overrides")
 			}
-			if _, err := weirfile.Parse("one", questionsFile(next)); err == nil {
-				policies[i] = next
+			policies[i] = next
+			if _, err := weirfile.Parse("made up", questionsFile(policies...)); err != nil {
+				policies[i] = p
 			}
 		}
 	}
