@@ -162,7 +162,7 @@ func TestStoreTwins(t *testing.T) {
 				r.ID = fmt.Sprint(g.IntN(6))
 			}
 			if r.Verb == weir.Reserve {
-				r.N, r.TTL = max(1, r.N), time.Duration(1+g.IntN(3))*time.Minute
+				r.N, r.TTL = max(1, r.N), []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Minute}[g.IntN(3)]
 			}
 			if r.Verb == weir.Return && g.IntN(2) == 0 {
 				r.At = time.UnixMicro(x.now.Load() - g.Int64N(5000))

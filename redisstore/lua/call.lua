@@ -12,7 +12,7 @@ local before
 -- guard keeps time from going back for a state that was written at last: a step
 -- back that is no longer than the horizon stands still, a longer one takes the
 -- state along, for good: else every call would take it along again, and it would
--- never refill. It then settles what is due. It returns a problem, or nothing.
+-- never refill. It then settles what is due.
 local function guard(st, horizon, holds)
   local back = math.max(0, st.last - clock)
   if back > 0 then
@@ -23,10 +23,7 @@ local function guard(st, horizon, holds)
       st.last = clock
     end
   end
-  if st.due and (back > 0 or st.due <= st.now) then
-    if holds == 0 then return 3 end
-    use('holds').settle(st, holds, back)
-  end
+  if st.due and (back > 0 or st.due <= st.now) then use('holds').settle(st, holds, back) end
   if back > 0 then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     st.dirty, st.reset = true, reset
@@ -79,11 +76,12 @@ local function open(key, rule, holds)
   end
   -- All fields that nearly every state has: one more would cost a new table.
   st = { key = key, p = r.p, twin = r.twin, s = s, now = clock, reset = 0, exists = v, last = last, dirty = false }
-  if due then st.due, st.far = due, far end
-  if clock < last or due then
-    local problem = guard(st, r.horizon, holds)
-    if problem then return nil, problem end
+  if due then
+    if holds == 0 then return nil, 3 end -- they have to live as long as the state
+    st.due, st.far = due, far
+    use('holds').use_holds(st, holds)
   end
+  if clock < last or due then guard(st, r.horizon, holds) end
   states[key] = st
   return st
 end
@@ -132,12 +130,13 @@ end
 -- write stores what became of a state, for as long as it means something: to the
 -- millisecond above, and one more.
 local function write(st)
-  if st.h then use('holds').write(st, slack) end
   local now, live = st.now, st.reset
   if st.far and st.far - now > live then live = st.far - now end
+  local ttl = format('%d', (live + 999) / 1000 + 1 + slack)
+  if st.h then use('holds').write(st, ttl) end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
-    local v, ttl = text(s, now, st.due, st.far), format('%d', (live + 999) / 1000 + 1 + slack)
+    local v = text(s, now, st.due, st.far)
     if st.twin.save then st.twin.save(KEYS[st.key], s, v, ttl) else call('SET', KEYS[st.key], v, 'PX', ttl) end
   elseif st.exists then
     call('DEL', KEYS[st.key])

@@ -268,26 +268,24 @@ local function copy(st)
   return c
 end
 
--- write stores what became of the holds of st, each key with a TTL.
-local function write(st, slack)
+-- write stores what became of the holds of st, to live for ttl ms as its state does:
+-- what was not settled goes back whenever that is noticed.
+local function write(st, ttl)
   local h, d = KEYS[st.h], KEYS[st.h + 1]
   if st.wiped then call('DEL', h, d) end
-  local some = false
   for id, hold in pairs(st.holds) do
     if hold then
       call('HSET', h, id, format('[%d,%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[ACTUAL], hold[HIGH]))
       call('ZADD', d, micros(hold[DEADLINE]), id)
-      some = true
     else
       call('HDEL', h, id)
       call('ZREM', d, id)
     end
   end
-  if some then
-    local ttl = micros((st.far - st.now + 999) / 1000 + 1 + slack)
+  if st.due then
     call('PEXPIRE', h, ttl)
     call('PEXPIRE', d, ttl)
   end
 end
 
-return { rest = rest, settle = settle, carry = carry, answer = answer, copy = copy, write = write }
+return { rest = rest, use_holds = use_holds, settle = settle, carry = carry, answer = answer, copy = copy, write = write }
