@@ -176,7 +176,7 @@ func (d questionsDice) wire() string {
 	}
 	b.WriteString(d.one("GET", "GET", "GET", "POST", "PURGE", "PROPFIND", "OPTIONS", d.one("get", "X-Y", "DELETE"), "HEADS") + " " + target + " " + d.one("HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0") + "\r\n")
 	if !d.in(20) {
-		b.WriteString(d.one("Host: ", "Host: ", "host:", "HOST:  ") + d.one("example.com", "x.example.com", "[::1]:8080", "B:80", "b.", "é", "A.EXAMPLE.COM.:1", "Example.COM:8080", "a.example.com.", "[::1]:80", "::1", "b:", "b:1:2", "b", "", "..", ".", "é.com", "a_b", "b\t", "a b", "[x]", "b..", "127.0.0.1", "b:x", "b,c", "b%41", "*", "b/c", "b@c", "[0:0::1]") + "\r\n")
+		b.WriteString(d.one("Host: ", "Host: ", "host:", "HOST:  ") + d.one("example.com", "x.example.com", "[::1]:8080", "B:80", "b.", "é", "A.EXAMPLE.COM.:1", "eyJzdWIiOjd9", "Example.COM:8080", "a.example.com.", "[::1]:80", "::1", "b:", "b:1:2", "b", "", "..", ".", "é.com", "a_b", "b\t", "a b", "[x]", "b..", "127.0.0.1", "b:x", "b,c", "b%41", "*", "b/c", "b@c", "[0:0::1]") + "\r\n")
 	}
 	for range d.IntN(5) {
 		b.WriteString(d.one("X-A", "x-a", "X-a", "X--B", "Authorization", "Cookie", "cookie", "Pragma", "Cache-Control", "X_A", "X.A", d.one("X-A ", "", "X-A", "X-B", "x-a"), "Te", "Trailer", "Keep-Alive") +
