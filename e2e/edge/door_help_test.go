@@ -172,7 +172,8 @@ func (d *door) clean(t *testing.T) {
 func doorErrors(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "[error]") || strings.Contains(line, "[alert]") || strings.Contains(line, "[emerg]") {
+		if strings.Contains(line, "[error]") || strings.Contains(line, "[alert]") || strings.Contains(line, "[emerg]") ||
+			strings.Contains(line, "global Lua variable") {
 			b.WriteString(line)
 		}
 	}

@@ -169,8 +169,6 @@ func (d *door) settled(t *testing.T, path string, want int) {
 
 // testDoorSettle: what is counted by the response, and what it costs.
 func testDoorSettle(t *testing.T, weir string) {
-	// A shadow of the same would share nothing; what is left is read through a policy
-	// whose key is the same and that takes nothing.
 	d := startDoor(t, weir, `policies:
   - { name: login, match: /login, key: client.ip, limits: 10/d, count: failures, failures: [401, 5xx] }
   - { name: sale, match: /sale, key: client.ip, limits: 10/d, count: successes }
@@ -211,6 +209,15 @@ func testDoorSettle(t *testing.T, weir string) {
 		return nil
 	})
 
+	// What Redis has lost by the end of the request is charged then.
+	d.redis.Do(t, "FLUSHALL")
+	late := d.begin(t, t.Context(), "/rows?hold=l&set=X-Rows:30")
+	d.upstream.arrived(t, "l", 1)
+	d.redis.Do(t, "FLUSHALL")
+	d.upstream.let("l")
+	late()
+	d.settled(t, "/rows?set=X-Rows:0", 60)
+
 	// Who hangs up cannot choose that it does not count.
 	ctx, leave := context.WithCancel(t.Context())
 	done := d.begin(t, ctx, "/gone?hold=g")
@@ -219,6 +226,15 @@ func testDoorSettle(t *testing.T, weir string) {
 	done()
 	d.settled(t, "/gone?status=404", 8)
 	d.clean(t)
+
+	done = d.begin(t, t.Context(), "/rows?hold=u")
+	d.upstream.arrived(t, "u", 1)
+	d.redis.Stop()
+	d.upstream.let("u")
+	if got := done(); got != 200 {
+		t.Errorf("what Redis did not hear of: status %d, want 200", got)
+	}
+	d.metric(t, `weir_unsettled_total{policy="rows"}`, 1)
 }
 
 // testDoorDoubts: what Redis has granted though nobody heard of it is given back.
@@ -314,5 +330,31 @@ func testDoorGone(t *testing.T, weir string) {
 	if took := time.Since(began); took > 4500*time.Millisecond {
 		t.Errorf("the one behind waited %v, want 2s, or 4s if the one before was heard first", took)
 	}
+	d.clean(t)
+}
+
+// testDoorShadow: what is tried out is settled by its own response, though that is over
+// before it is known what would have become of the request.
+func testDoorShadow(t *testing.T, weir string) {
+	d := startDoor(t, weir, `policies:
+  - { name: rows, mode: shadow, key: client.ip, limits: 100/d, cost: { estimate: 1, header: X-Rows } }
+  - { name: login, mode: shadow, key: client.ip, limits: 3/d, count: failures }
+  - { name: slots, mode: shadow, key: client.ip, limits: 1 concurrency lease 5m }
+`, `location / { content_by_lua_block { ngx.header["X-Rows"] = ngx.var.arg_rows ngx.status = tonumber(ngx.var.arg_status) or 200 ngx.print("x") } }`)
+	config := d.config
+	config.Workers = 1 // which asks later in the order in which it was asked
+	d.Reload(t, config)
+	for i := range 4 {
+		d.get(t, "/?rows=40&status=404")
+		d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="rows",outcome="admitted"}`, float64(min(i+1, 3)))
+	}
+	d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="rows",outcome="denied"}`, 1)
+	d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="login",outcome="denied"}`, 1)
+	redistest.Await(t, "the slots", func() error {
+		if n := d.keys(t, "*slots*"); n > 0 {
+			return fmt.Errorf("%d keys, want 0", n)
+		}
+		return nil
+	})
 	d.clean(t)
 }

@@ -22,6 +22,7 @@ func TestDoor(t *testing.T) {
 		{"same", testDoorSame},
 		{"slots", testDoorSlots},
 		{"settle", testDoorSettle},
+		{"shadow", testDoorShadow},
 		{"doubts", testDoorDoubts},
 		{"free", testDoorFree},
 		{"wait", testDoorWait},

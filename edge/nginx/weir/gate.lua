@@ -305,6 +305,17 @@ function M.run(pass, a)
   return pass
 end
 
+-- lasting is a result as far as what is in shadow needs it, which may be answered when the
+-- request is no more.
+local function lasting(pass, result)
+  local told = {}
+  for i = pass.enforced + 1, #pass.asks do
+    local field = pass.asks[i].policy.settle
+    if field then told[field] = result.header(field) end
+  end
+  return { status = result.status, unheard = result.unheard, header = function(field) return told[field] end }
+end
+
 -- exit ends a pass by what became of it: result has status, unheard (a caller that went
 -- away before the end is charged whatever is counted) and the function header(name).
 -- Exiting again does nothing. A pass that was cut off before it passed gives back what it
@@ -313,6 +324,7 @@ function M.exit(pass, result)
   line.leave(pass.turn)
   pass.turn = nil
   if pass.ended then return end
+  if pass.passed and pass.asks and pass.enforced < #pass.asks then result = lasting(pass, result) end
   pass.ended, pass.result = true, pass.passed and result or false
   holds.finish(pass)
 end
