@@ -19,7 +19,8 @@
 // answer to one that may not is what the policy says, by default 429 with Retry-After;
 // a policy that denies with a status below 300 denies with 429 here. With ?denied=403
 // or ?denied=401 every refusal has that status, for nginx, which takes all others for
-// an error of its own; the field Weir-Status has the one that it stands for.
+// an error of its own; the field Weir-Status has the one that it stands for. It has no
+// body: nginx reads none, and closes a connection on which one is left.
 //
 // # Guarantees
 //

@@ -153,6 +153,10 @@ func TestDenied(t *testing.T) {
 		if (test.status == 200 || test.location != "") != (w.Header().Get("Retry-After") == "") {
 			t.Errorf("%s: Retry-After = %q", test.name, w.Header().Get("Retry-After"))
 		}
+		// nginx reads no body of a refusal, and closes the connection for one.
+		if bare := test.status != 200 && test.query != "" && test.stands != ""; bare && (w.Body.Len() != 0 || w.Header().Get("Content-Length") != "0" || w.Header().Get("Content-Type") != "") {
+			t.Errorf("%s: %v %q, want no body", test.name, w.Header(), w.Body)
+		}
 		if want := map[policy.FailMode]string{policy.Open: "open", policy.Closed: "closed"}[test.onError]; w.Header().Get("Weir-Degraded") != want {
 			t.Errorf("%s: Weir-Degraded = %q, want %q", test.name, w.Header().Get("Weir-Degraded"), want)
 		}

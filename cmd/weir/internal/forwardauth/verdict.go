@@ -45,12 +45,23 @@ func (v *verdict) WriteHeader(status int) {
 	if sent != status || v.denied != 0 && !v.admitted {
 		v.Header().Set(StatusField, strconv.Itoa(status))
 	}
+	if v.bare() {
+		v.Header().Del("Content-Type")
+		v.Header().Set("Content-Length", "0")
+	}
 	v.ResponseWriter.WriteHeader(sent)
 }
+
+// bare reports whether the answer has no body: a refusal for nginx, which reads none and
+// would close the connection for it.
+func (v *verdict) bare() bool { return v.denied != 0 && !v.admitted }
 
 // Write implements [http.ResponseWriter].
 func (v *verdict) Write(b []byte) (int, error) {
 	v.WriteHeader(http.StatusOK)
+	if v.bare() {
+		return len(b), nil
+	}
 	return v.ResponseWriter.Write(b)
 }
 
