@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -195,6 +196,21 @@ func TestParseFields(t *testing.T) {
 	for _, names := range [][]string{{""}, {"draft-12"}, {"draft-03", "draft-06"}, {"draft-07", "draft-08"}, {"off", "legacy"}} {
 		if got, err := httplimit.ParseFields(names...); !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("ParseFields(%q) = %s, %v, want an error that wraps weir.ErrInvalid", names, got, err)
+		}
+	}
+}
+
+// TestFieldsTogether: every set of forms that is allowed is sent, and says what each of
+// its forms says alone.
+func TestFieldsTogether(t *testing.T) {
+	items := []httplimit.Item{{Name: "burst", Decision: decision("10/s burst 20", true, 7, 0, 1300*time.Millisecond)}}
+	for _, draft := range []httplimit.Fields{httplimit.Draft03, httplimit.Draft06, httplimit.Draft07, httplimit.Draft08} {
+		h, want := http.Header{}, http.Header{}
+		(httplimit.Legacy | draft).Set(h, items...)
+		httplimit.Legacy.Set(want, items...)
+		draft.Set(want, items...)
+		if !maps.EqualFunc(h, want, slices.Equal) {
+			t.Errorf("legacy and %s = %v, want %v", draft, h, want)
 		}
 	}
 }

@@ -13,12 +13,15 @@ import (
 // structured fields (RFC 9651), whose integers have at most 15 digits; the largest
 // quota, 2^40, has 13.
 
+// maxFields is the most fields that are sent: those of Legacy and Draft06.
+const maxFields = 7
+
 // A writer sets fields and makes one string of all of them, to allocate once.
 type writer struct {
 	h     http.Header
 	text  []byte
-	names [6]string
-	ends  [6]int
+	names [maxFields]string
+	ends  [maxFields]int
 	n     int
 }
 
