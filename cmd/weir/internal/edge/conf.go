@@ -70,7 +70,8 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	chunks(&b, text)
 	b.WriteString("  })\n}\ninit_worker_by_lua_block {\n")
 	first(&b, "  ", in.InitWorker)
-	b.WriteString("  require(\"weir\").start()\n}\n")
+	b.WriteString("  require(\"weir\").start()\n}\n\n# These do nothing for requests that access was not called for.\n" +
+		"header_filter_by_lua_block { require(\"weir\").header_filter() }\nlog_by_lua_block { require(\"weir\").log() }\n")
 	return b.String()
 }
 
@@ -98,11 +99,12 @@ func head(b *strings.Builder, plan *Plan, s *Settings, in *Input) {
 		say("There is a password in it: let nobody but root read it (chmod 600).")
 	}
 	say("Next: write the Lua with `weir edge lua %s`, include this file in the http block", comment(in.Lua))
-	say("of nginx, and in each server or location that is to be limited say all of")
+	say("of nginx, and in each server or location that is to be limited say")
 	say("")
-	say(`    access_by_lua_block        { require("weir").access() }`)
-	say(`    header_filter_by_lua_block { require("weir").header_filter() }`)
-	say(`    log_by_lua_block           { require("weir").log() }`)
+	say(`    access_by_lua_block { require("weir").access() }`)
+	say("")
+	say("A server or location with a header_filter_by_lua or log_by_lua of its own has it")
+	say("instead of the one at the end: let it call Weir's too.")
 	if names := s.Redis.names(); len(names) > 0 {
 		say("")
 		say("nginx looks up %s itself, by the name server that the directive", comment(strings.Join(names, " and ")))
