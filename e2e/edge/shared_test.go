@@ -262,27 +262,29 @@ func TestSharedFormula(t *testing.T) {
 	redis := redistest.Start(t)
 	d := openDoors(t, buildWeir(t), redis.Addr, `
 policies:
-  - { name: shared, key: client.ip, limits: 400/s burst 100, on_store_error: closed }
+  - { name: shared, key: client.ip, limits: 100/s burst 400, on_store_error: closed }
 `)
-	const price = 2500 // µs
-	first := d.askers(t, "127.0.0.7", 1)["nginx"][0]("/")
-	if first.status != http.StatusOK {
-		t.Fatalf("the first request: %+v; %s", first, d.server.Log())
+	const price, spent = 10_000, 300 // µs; the first ones, which keep the bucket from being full again for seconds
+	start := redisTime(t, redis)
+	ask := d.askers(t, "127.0.0.7", 1)["nginx"][0]
+	for i := range spent {
+		if r := ask("/"); r.status != http.StatusOK {
+			t.Fatalf("request %d: %+v; %s", i, r, d.server.Log())
+		}
 	}
 	before := fullAt(t, redis)
 	const clients, each = 16, 120
 	got := hammer(d.askers(t, "127.0.0.7", clients), each, "/")
 	after, now := fullAt(t, redis), redisTime(t, redis)
 	got.check(t, 3*clients*each)
-	if got.sum() != int((after-before)/price) || (after-before)%price != 0 {
+	if after-before != int64(got.sum())*price {
 		t.Errorf("%d admitted, and the bucket is full %d µs later, want %d", got.sum(), after-before, got.sum()*price)
 	}
-	start := before - price
-	most := 100 + int((now-start)/price)
-	if got.sum()+1 > most {
-		t.Errorf("%d admitted in %d µs, want at most %d", got.sum()+1, now-start, most)
+	most := 400 + int((now-start)/price)
+	if n := spent + got.sum(); n > most {
+		t.Errorf("%d admitted in %d µs, want at most %d", n, now-start, most)
 	}
-	t.Logf("%d requests in %d µs: %d admitted %v, of at most %d", 3*clients*each, now-start, got.sum()+1, got.admitted, most)
+	t.Logf("%d requests in %d µs: %d admitted %v, of at most %d", spent+3*clients*each, now-start, spent+got.sum(), got.admitted, most)
 }
 
 // fullAt is the first number of the one state in Redis.
