@@ -274,7 +274,7 @@ func TestNginxDecides(t *testing.T) {
 	}
 	listen, tell := freeAddress(t), freeAddress(t)
 	servers := strings.NewReplacer("listen 80;", "listen "+listen+";", "127.0.0.1:9113", tell, "http://127.0.0.1:3000", logins.URL, "root /var/www;", "root "+dir+";").
-		Replace(nginxPage(t, "nginx", "access_by_lua_block        {"))
+		Replace(nginxPage(t, "nginx", `access_by_lua_block { require("weir")`))
 	server := nginxtest.Start(t, nginxtest.Config{Workers: 2, HTTP: generated + servers + "server { listen ADDR; location / { return 204; } }"})
 	front := "http://" + listen
 
