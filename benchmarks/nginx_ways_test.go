@@ -130,7 +130,6 @@ const edgeConf = proxyConf + `
     listen ADDR;
     location / {
       access_by_lua_block { require("weir").access() }
-      log_by_lua_block { require("weir").log() }
       proxy_pass http://behind;
     }
   }
