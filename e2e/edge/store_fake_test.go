@@ -21,7 +21,7 @@ type storeFake struct {
 	conns  int // open at the moment
 	most   int // at a time
 	total  int
-	asked  []string // the first word of every command
+	asked  []string // the first word of every command, in capitals
 }
 
 func startStoreFake(t *testing.T, answer func(command []string) (string, bool)) *storeFake {
@@ -77,6 +77,7 @@ func (f *storeFake) serve(c net.Conn, ended chan struct{}) {
 		if err != nil {
 			return
 		}
+		command[0] = strings.ToUpper(command[0])
 		f.mu.Lock()
 		f.asked = append(f.asked, command[0])
 		answer := f.answer

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/nginxtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -183,19 +184,21 @@ func TestStoreHostile(t *testing.T) {
 		"a short answer":      {"*1\r\n$3\r\nabc\r\n", false, "want an answer of 56 bytes, got 3"},
 		"an error in it":      {"*1\r\n-ERR x\r\n", false, "no text"},
 		"an answer's error":   {"*1\r\n$4\r\n!BAD\r\n", false, "BAD"},
-		"another protocol":    {"HTTP/1.1 200 OK\r\n\r\n", false, "not one of Redis"},
-		"RESP3":               {"%1\r\n+a\r\n+b\r\n", false, "not one of Redis"},
-		"a negative size":     {"*1\r\n$-7\r\n", false, "bytes"},
-		"an enormous size":    {"*1\r\n$99999999999\r\n", false, "bytes"},
+		"another protocol":    {"HTTP/1.1 200 OK\r\n\r\n", false, "unknown prefix"},
+		"RESP3":               {"%1\r\n+a\r\n+b\r\n", false, "unknown prefix"},
+		"a negative size":     {"*1\r\n$-7\r\n", false, "a reply of the size -7"},
+		"an enormous size":    {"*1\r\n$99999999999\r\n", false, "a reply of the size 99999999999"},
 		"no number":           {"*1\r\n$1e2\r\n", false, "not one of Redis"},
 		"a hexadecimal one":   {"*0x1\r\n", false, "not one of Redis"},
+		"no number of bytes":  {"$\r\n", false, "not one of Redis"},
+		"no integer":          {"*1\r\n:one\r\n", false, "not one of Redis"},
 		"a number too long":   {"*" + strings.Repeat("1", 40) + "\r\n", false, "not one of Redis"},
-		"an enormous array":   {"*99999999\r\n", false, "not one of Redis"},
-		"arrays in arrays":    {strings.Repeat("*1\r\n", 1000), false, "not one of Redis"},
+		"an enormous array":   {"*99999999\r\n", false, "a reply of the size 99999999"},
+		"arrays in arrays":    {strings.Repeat("*1\r\n", 1000), false, "too many lists"},
 		"a line without end":  {big, false, "without an end"},
-		"a wrong length":      {"*1\r\n$2\r\nabcd\r\n", false, "another length"},
-		"a wrong length, big": {"*1\r\n$50000\r\n" + big, false, "another length"},
-		"an empty line":       {"\r\n", false, "not one of Redis"},
+		"a wrong length":      {"*1\r\n$2\r\nabcd\r\n", false, "want an answer of 56 bytes, got 2"},
+		"a wrong length, big": {"*1\r\n$50000\r\n" + big, false, "want an answer of 56 bytes, got 50000"},
+		"an empty line":       {"\r\n", false, "unknown prefix"},
 		"loading":             {"-LOADING Redis is loading\r\n", false, "LOADING"},
 		"busy":                {"-BUSY Redis is busy\r\n", false, "BUSY"},
 		"hold keys, for ever": {"*1\r\n$56\r\n\x03" + strings.Repeat("\x00", 55) + "\r\n", false, "hold keys"},
@@ -225,15 +228,93 @@ func TestStoreHostile(t *testing.T) {
 			t.Errorf("err %q after %s", r.Err, got)
 		}
 	})
-	t.Run("more than was asked for", func(t *testing.T) {
-		fake := startStoreFake(t, func([]string) (string, bool) { return storeGrant + "+more\r\n", false })
-		for range 3 { // what is left of one answer must not be read as the next
-			if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k"); !r.OK {
-				t.Errorf("got %+v", r)
+	// What is left of one answer must not be read as the next: such a connection is of no
+	// more use.
+	for name, text := range map[string]string{
+		"more than was asked for": storeGrant + "+more\r\n",
+		"a text that goes on":     strings.Replace(storeGrant, "$56", "$54", 1),
+		"a list that goes on":     strings.Replace(storeGrant, "*1", "*0", 1),
+		"a list that ends early":  "*1\r\n$-1\r\n" + storeGrant[4:],
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := startStoreFake(t, func([]string) (string, bool) { return text, false })
+			var said []string
+			for range 3 {
+				r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
+				if said = append(said, fmt.Sprint(r.OK, strings.ReplaceAll(r.Err, fake.addr, ""))); said[0] != said[len(said)-1] {
+					t.Errorf("the same answer is read as %q", said)
+				}
 			}
+			if fake.total != 3 {
+				t.Errorf("%d connections, want 3", fake.total)
+			}
+		})
+	}
+}
+
+// TestStoreLarge: a reply that comes in many pieces is read whole, and one call takes as
+// many words as Lua can hand over.
+func TestStoreLarge(t *testing.T) {
+	redis := redistest.Start(t)
+	limits := []weir.Limit{weir.MustLimit("1000/h")}
+	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan(limits, time.Now()), "")
+	text := s.code(t, `
+local h = require "storetest"
+local connections = h.store.redis
+local function ask(...)
+  local conn = assert(connections:open(require("weir.clock").now() + 5000))
+  local reply, problem = conn:ask(require("weir.clock").now() + 5000, ...)
+  if reply then conn:keep() else conn:close() end
+  return reply, problem
+end
+local long = ("0123456789"):rep(500000)
+if ask("set", "long", long) ~= "OK" or ask("get", "long") ~= long then ngx.say("5 MB are not what they were") end
+ask("rpush", "list", ("x"):rep(70000), "", "\r\n", "$5\r\n")
+local list = ask("lrange", "list", 0, -1)
+if #list ~= 4 or #list[1] ~= 70000 or list[2] ~= "" or list[3] ~= "\r\n" or list[4] ~= "$5\r\n" then ngx.say("a list of ", #list) end
+if ask("get", "none") ~= ngx.null then ngx.say("none is something") end
+local _, problem = ask("get", "list")
+if not problem or not problem:find("^WRONGTYPE") then ngx.say("an error: ", problem) end
+
+local function many(n, verb, from)
+  local rs = {}
+  for i = 1, n do rs[i] = { key = "k" .. i, rule = h.plan.rules[1], verb = verb, n = 1, id = "r" .. i, ttl = 6e7, from = from } end
+  return rs
+end
+for _, c in ipairs{ { 1024, 0 }, { 1024, 6 }, { 1024, 8 } } do
+  local answers, problem = h.store.run(many(c[1], c[2]), true)
+  if not answers or not answers.ok or #answers ~= c[1] then ngx.say("verb ", c[2], ": ", problem or "not ok") end
+end
+local old = { { limit = "a", suffix = "a", algorithm = h.plan.rules[1].algorithm, packed = h.plan.rules[1].packed, capacity = 1 } }
+local answers, problem = h.store.run(many(1024, 6, old), true)
+if answers or not problem:find("want at most 7900") then ngx.say("too many words: ", problem) end
+if h.store.away() then ngx.say("away: ", h.store.away()) end
+local again = h.store.run(many(1, 0), true)
+if not again or again[1].remaining ~= 998 then ngx.say("after it: ", again and again[1].remaining) end
+`)
+	if text != "" {
+		t.Error(text)
+	}
+}
+
+// TestStoreLibrary: OpenResty's name of the client library comes before Debian's, and
+// without either what keeps nginx from starting says which package is missing.
+func TestStoreLibrary(t *testing.T) {
+	const none = `package.preload["resty.redis"] = function() error("none") end
+`
+	const new = `local r, err = require("weir.redis").new{ hosts = { "127.0.0.1:1" } }
+ngx.print(r and "made" or err)`
+	for code, want := range map[string]string{
+		none + new: "made",
+		none + `package.loaded["nginx.redis"] = nil
+package.preload["nginx.redis"] = function() error("none") end
+` + new: "redis: no client library: install lua-nginx-redis (Debian) or lua-resty-redis (OpenResty has it)",
+		`package.preload["resty.redis"] = function() return { new = function() return nil, "the first" end } end
+local r = require("weir.redis").new{ hosts = { "127.0.0.1:1" } }
+ngx.print(select(2, r:open(1e15)))`: "the first",
+	} {
+		if got := nginxtest.Lua(t, code, ""); got != want {
+			t.Errorf("%s\ngave %q, want %q", code, got, want)
 		}
-		if fake.total != 3 {
-			t.Errorf("%d connections, want 3: such a one is of no more use", fake.total)
-		}
-	})
+	}
 }

@@ -4,7 +4,6 @@
 
 local cjson = require "cjson.safe"
 local clock = require "weir.clock"
-local redis = require "weir.redis"
 
 local every, timer, log, exiting = ngx.timer.every, ngx.timer.at, ngx.log, ngx.worker.exiting
 local WARN, NOTICE = ngx.WARN, ngx.NOTICE
@@ -64,7 +63,7 @@ function M.start(connections, adopt, seconds)
     local conn, problem = connections:open(deadline)
     if not conn then return nil, problem end
     local reply, refusal
-    reply, problem, refusal = conn:ask(redis.command("EVAL", SCRIPT, 1, KEY, version, id), deadline)
+    reply, problem, refusal = conn:ask(deadline, "eval", SCRIPT, 1, KEY, version, id)
     if reply == nil and not refusal then
       conn:distrust()
     else

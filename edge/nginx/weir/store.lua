@@ -11,45 +11,27 @@ local clock = require "weir.clock"
 local redis = require "weir.redis"
 
 local build, read_answer, problem_of, now = call.build, call.answer, call.problem, clock.now
-local ceil, concat, find, format, max, type = math.ceil, table.concat, string.find, string.format, math.max, type
+local ceil, find, format, max = math.ceil, string.find, string.format, math.max
+local type, unpack = type, unpack
 local ngx_now, sha1 = ngx.now, ngx.sha1_bin
 
 local M = {}
+
+local WORDS = 7900 -- of a call: LuaJIT gives a function 8000 at most
 
 local function hex(text)
   return (text:gsub(".", function(c) return format("%02x", c:byte()) end))
 end
 
--- A script is how a call of it begins: by its name, or with its text.
-local function script(text)
-  return {
-    text = text,
-    named = "\r\n$7\r\nEVALSHA\r\n$40\r\n" .. hex(sha1(text)) .. "\r\n",
-    whole = "\r\n$4\r\nEVAL\r\n$" .. #text .. "\r\n" .. text .. "\r\n",
-  }
-end
+local words = {} -- of the call in the making; they are sent before anything yields
 
-local parts = {}
-
--- command is a call as it is sent.
-local function command(head, keys, args)
+-- send has the script, by its name or its text, run with keys and args.
+local function send(conn, deadline, command, script, keys, args)
   local k, a = #keys, #args
-  local count = k < 10 and k or tostring(k)
-  parts[1], parts[2], parts[3] = "*", k + a + 3, head
-  parts[4], parts[5], parts[6], parts[7] = "$", k < 10 and 1 or #count, "\r\n", count
-  local n = 7
-  for i = 1, k do
-    local text = keys[i]
-    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = "\r\n$", #text, "\r\n", text
-    n = n + 4
-  end
-  for i = 1, a do
-    local text = args[i]
-    parts[n + 1], parts[n + 2], parts[n + 3], parts[n + 4] = "\r\n$", #text, "\r\n", text
-    n = n + 4
-  end
-  parts[n + 1] = "\r\n"
-  return concat(parts, "", 1, n + 1)
+  words[1], words[2] = script, k
+  for i = 1, k do words[2 + i] = keys[i] end
+  for i = 1, a do words[2 + k + i] = args[i] end
+  return conn:ask(deadline, command, unpack(words, 1, 2 + k + a))
 end
 
 -- ended is what becomes of a connection after an error that Redis answered with.
@@ -70,16 +52,18 @@ local THERE, NOTHING = true, false
 -- ask has keys and args decided, on one connection. It gives the reply, a list; or nil,
 -- a problem and what that says about Redis.
 local function ask(s, keys, args, deadline)
+  local many = 2 + #keys + #args
+  if many > WORDS then return nil, "a call of " .. many .. " words: want at most " .. WORDS, NOTHING end
+  local name, text = s.name, s.script -- those of another plan may take their place meanwhile
   local conn, problem = s.redis:open(deadline)
   if not conn then
     if find(problem, "too many waiting", 1, true) then return nil, problem, NOTHING end
     return nil, problem
   end
-  local known, refused = s.script, nil
-  local reply
-  reply, problem, refused = conn:ask(command(known.named, keys, args), deadline)
+  local reply, refused
+  reply, problem, refused = send(conn, deadline, "evalsha", name, keys, args)
   if refused and find(problem, "^NOSCRIPT") then
-    reply, problem, refused = conn:ask(command(known.whole, keys, args), deadline)
+    reply, problem, refused = send(conn, deadline, "eval", text, keys, args)
   end
   if reply == nil then
     if refused then ended(conn, problem) else conn:distrust() end
@@ -162,13 +146,12 @@ function M.new(settings, plan)
   local connections, err = redis.new(settings.redis)
   if not connections then return nil, err end
   local state = { redis = connections, deadline = max(1, ceil((settings.deadline or 50000) / 1000)) }
-  local ping = redis.command("PING")
 
   local gate = breaker.new(function(deadline)
     local conn, problem = connections:open(deadline)
     if not conn then return nil, problem end
     local reply, refused
-    reply, problem, refused = conn:ask(ping, deadline)
+    reply, problem, refused = conn:ask(deadline, "ping")
     if reply or refused then
       conn:keep()
       return true
@@ -180,7 +163,7 @@ function M.new(settings, plan)
   local store = { redis = connections, problem = problem_of }
 
   function store.adopt(p)
-    if not state.script or state.script.text ~= p.script then state.script = script(p.script) end
+    if state.script ~= p.script then state.script, state.name = p.script, hex(sha1(p.script)) end
     state.prefix = p.prefix
   end
 
