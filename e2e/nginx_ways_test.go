@@ -321,8 +321,6 @@ func TestNginxPhases(t *testing.T) {
 server {
   listen ADDR;
   access_by_lua_block        { require("weir").access() }
-  header_filter_by_lua_block { require("weir").header_filter() }
-  log_by_lua_block           { require("weir").log() }
   location /return { return 200 "returned"; }
   location /moved { rewrite ^ /elsewhere redirect; }
   location /denied { deny all; try_files /none =404; }

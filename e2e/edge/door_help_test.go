@@ -31,8 +31,6 @@ type door struct {
 // doorPhases is what stands in a server whose requests Weir decides about.
 const doorPhases = `
     access_by_lua_block { require("weir").access() }
-    header_filter_by_lua_block { require("weir").header_filter() }
-    log_by_lua_block { require("weir").log() }
 `
 
 // doorPlaces are locations beside what is limited.

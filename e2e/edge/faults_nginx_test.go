@@ -66,8 +66,6 @@ policies:
 	s := nginxtest.Start(t, nginxtest.Config{HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR; location = /worker { content_by_lua_block { ngx.print(ngx.worker.pid()) } } location / {
     access_by_lua_block { require("weir").access() }
-    header_filter_by_lua_block { require("weir").header_filter() }
-    log_by_lua_block { require("weir").log() }
     proxy_pass ` + upstream + `; } }`})
 	_, api := serveWeir(t, weir, file)
 	d := &doors{api: api}
@@ -117,8 +115,6 @@ policies:
 	s := nginxtest.Start(t, nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR; location / {
     access_by_lua_block { require("weir").access() }
-    header_filter_by_lua_block { require("weir").header_filter() }
-    log_by_lua_block { require("weir").log() }
     proxy_pass ` + upstream + `; } }`})
 	_, api := serveWeir(t, weir, file)
 	d := &doors{api: api}

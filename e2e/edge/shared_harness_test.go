@@ -56,8 +56,6 @@ func edgeConf(t testing.TB, weir string, args ...string) string {
 // asks is a location that asks Weir in the access phase and answers by itself.
 const asks = `
     access_by_lua_block { require("weir").access() }
-    header_filter_by_lua_block { require("weir").header_filter() }
-    log_by_lua_block { require("weir").log() }
     content_by_lua_block { ngx.print("through\n") }
 `
 

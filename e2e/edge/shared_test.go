@@ -361,8 +361,6 @@ policies:
   - { name: shared, key: "header:X-Pool", limits: 20 concurrency lease 10s, on_store_error: closed }
 `, upstream, `
     access_by_lua_block { require("weir").access() }
-    header_filter_by_lua_block { require("weir").header_filter() }
-    log_by_lua_block { require("weir").log() }
     proxy_pass `+upstream+`;`)
 	for round := range 3 {
 		all := d.askers(t, "127.0.0.7", 24, "X-Pool", "db")

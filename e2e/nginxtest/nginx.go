@@ -32,10 +32,11 @@ type Server struct {
 	Addr string // ADDR
 	Dir  string // with error.log
 
-	addrs []string
-	conf  string
-	cmd   *exec.Cmd
-	done  chan struct{}
+	addrs   []string
+	conf    string
+	cmd     *exec.Cmd
+	workers int // of the configuration in force
+	done    chan struct{}
 }
 
 const modules = "/usr/lib/nginx/modules/"
@@ -104,7 +105,8 @@ func (s *Server) write(t testing.TB, c Config) {
 	if os.Getuid() == 0 { // whose files workers of another user could not read
 		user = "user root;\n"
 	}
-	pairs := []string{"USER", user, "WORKERS", strconv.Itoa(max(1, c.Workers)), "MAIN", c.Main, "HTTP", c.HTTP}
+	s.workers = max(1, c.Workers)
+	pairs := []string{"USER", user, "WORKERS", strconv.Itoa(s.workers), "MAIN", c.Main, "HTTP", c.HTTP}
 	text := strings.NewReplacer(pairs...).Replace(frame)
 	pairs = []string{"DIR", s.Dir}
 	for i := len(s.addrs) - 1; i > 0; i-- {
@@ -120,10 +122,11 @@ func (s *Server) write(t testing.TB, c Config) {
 func (s *Server) Address(n int) string { return s.addrs[n-1] }
 
 // Reload gives the server another configuration, of the same addresses, and has its
-// workers replaced. It returns when a new worker has said so in the log.
+// workers replaced. It returns when all of those before take no more connections.
 func (s *Server) Reload(t testing.TB, c Config) {
 	t.Helper()
 	before := strings.Count(s.Log(), "reconfiguring")
+	workers := s.workers
 	s.write(t, c)
 	if out, err := s.command("-t").CombinedOutput(); err != nil {
 		t.Fatalf("nginx -t: %v\n%s", err, out)
@@ -132,7 +135,7 @@ func (s *Server) Reload(t testing.TB, c Config) {
 	s.until(t, func() bool {
 		log := s.Log()
 		at := strings.LastIndex(log, "reconfiguring")
-		return strings.Count(log, "reconfiguring") > before && strings.Contains(log[at:], "gracefully shutting down")
+		return strings.Count(log, "reconfiguring") > before && strings.Count(log[at:], "gracefully shutting down") >= workers
 	})
 }
 
