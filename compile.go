@@ -126,6 +126,7 @@ func (c *LimitConfig) fields() []field {
 		{"queue", c.Queue, leaky},
 		{"delay", c.QueueFree != 0, leaky},
 		{"nginx", c.Nginx, leaky},
+		{"shared", c.Shared, leaky},
 		{"anchor", c.Anchor != "", fixed + " " + token},
 		{"calendar", c.Calendar != "" || c.Zone != nil, fixed},
 		{"segments", c.Segments != 0, sliding},
@@ -230,6 +231,7 @@ func (c *LimitConfig) text() string {
 	option(&b, c.Queue, " queue")
 	option(&b, c.QueueFree != 0, fmt.Sprintf(" delay %d", c.QueueFree))
 	option(&b, c.Nginx, " nginx")
+	option(&b, c.Shared, " shared")
 	option(&b, c.Anchor == Epoch, " anchor epoch")
 	option(&b, c.Weighted, " weighted")
 	if c.Calendar != "" {
@@ -240,7 +242,7 @@ func (c *LimitConfig) text() string {
 
 // state is the part of the canonical text that names a state.
 func (c *LimitConfig) state(text string) string {
-	if c.Algorithm != LeakyBucket {
+	if !c.Shared {
 		return text
 	}
 	rate := fmt.Sprintf("%d/%s %s", c.Count, per(c.Period), c.Algorithm)

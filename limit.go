@@ -84,6 +84,12 @@ type LimitConfig struct {
 	// second. A LeakyBucket is exact otherwise.
 	Nginx bool
 
+	// Shared gives a LeakyBucket a state in common with all others of its rate that are
+	// Shared, whatever their burst, queue and delay, as the uses of one zone of nginx's
+	// limit_req have. What changes but the rate then carries nothing over: the state is
+	// the same.
+	Shared bool
+
 	// Anchor is where a FixedWindow's windows, or the refills by Interval of a
 	// TokenBucket, begin; FirstRequest if empty.
 	Anchor Anchor
@@ -197,9 +203,8 @@ func (l Limit) Fingerprint() uint64 {
 }
 
 // State names the state that a key has under l: limits of one State have it in common.
-// It is the text of l but of a LeakyBucket, whose state is what has not drained: that
-// is the rate alone, so that limits which differ in burst, queue and delay share it, as
-// the uses of one zone of nginx do.
+// It is the text of l but of a LeakyBucket that is Shared, whose state is what has not
+// drained: that is the rate alone, and nothing of it is in burst, queue and delay.
 func (l Limit) State() string {
 	if l.s == nil {
 		return ""

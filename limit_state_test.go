@@ -6,26 +6,28 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// TestLimitState: the state of a leaky bucket is that of its rate, that of any other limit
-// its own.
+// TestLimitState: the state of a leaky bucket that is shared is that of its rate, that of
+// any other limit its own.
 func TestLimitState(t *testing.T) {
 	for text, want := range map[string]string{
-		"10/s":                                    "10/s burst 10",
-		"10/s burst 20":                           "10/s burst 20",
-		"10/s leaky_bucket":                       "10/s leaky_bucket",
-		"10/s leaky_bucket burst 20":              "10/s leaky_bucket",
-		"10/s leaky_bucket burst 20 queue":        "10/s leaky_bucket",
-		"10/1s leaky_bucket nginx":                "10/s leaky_bucket nginx",
-		"10/s leaky_bucket burst 9 delay 8 nginx": "10/s leaky_bucket nginx",
-		"600/m leaky_bucket nginx":                "600/m leaky_bucket nginx",
-		"5/m fixed_window":                        "5/m fixed_window",
-		"20 concurrency":                          "20 concurrency lease 1m",
+		"10/s":                                           "10/s burst 10",
+		"10/s burst 20":                                  "10/s burst 20",
+		"10/s leaky_bucket":                              "10/s leaky_bucket burst 0",
+		"10/s leaky_bucket burst 20 nginx":               "10/s leaky_bucket burst 20 nginx",
+		"10/s leaky_bucket shared":                       "10/s leaky_bucket",
+		"10/s leaky_bucket shared burst 20":              "10/s leaky_bucket",
+		"10/s leaky_bucket burst 20 queue shared":        "10/s leaky_bucket",
+		"10/1s leaky_bucket nginx shared":                "10/s leaky_bucket nginx",
+		"10/s leaky_bucket burst 9 delay 8 nginx shared": "10/s leaky_bucket nginx",
+		"600/m leaky_bucket nginx shared":                "600/m leaky_bucket nginx",
+		"5/m fixed_window":                               "5/m fixed_window",
+		"20 concurrency":                                 "20 concurrency lease 1m",
 	} {
 		l := weir.MustLimit(text)
 		if got := l.State(); got != want {
 			t.Errorf("%s: state %q, want %q", text, got, want)
 		}
-		for other := range map[string]bool{"10/s leaky_bucket burst 3": true, "10/s leaky_bucket nginx": true, "10/s": true} {
+		for _, other := range []string{"10/s leaky_bucket burst 3", "10/s leaky_bucket burst 3 shared", "10/s leaky_bucket nginx shared", "10/s"} {
 			o := weir.MustLimit(other)
 			if (l.State() == o.State()) != (l.StateFingerprint() == o.StateFingerprint()) || l.Equal(o) && l.State() != o.State() {
 				t.Errorf("%s and %s: states %q and %q, fingerprints %x and %x", l, o, l.State(), o.State(), l.StateFingerprint(), o.StateFingerprint())

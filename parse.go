@@ -20,6 +20,7 @@ import (
 //	10/s leaky_bucket burst 20 queue      delay what is above
 //	10/s leaky_bucket burst 20 delay 8    delay what is above 8
 //	10/s leaky_bucket burst 20 nodelay nginx
+//	10/s leaky_bucket burst 20 shared     one state with others of 10/s
 //	100/m fixed_window anchor epoch
 //	100000/month calendar Asia/Shanghai   calendar months of a time zone
 //	100/m sliding_window segments 6 weighted
@@ -173,6 +174,8 @@ func (p *parser) option(c *LimitConfig) error {
 		c.Queue = true
 	case "nginx":
 		c.Nginx = true
+	case "shared":
+		c.Shared = true
 	case "weighted":
 		c.Weighted = true
 	case "nodelay":

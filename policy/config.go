@@ -19,14 +19,14 @@ type Config struct {
 	// Zone, if not empty, names a state that the policies of one Zone have in common, as
 	// the uses of a zone of nginx's limit_req do: their keys begin with it (see
 	// [Policy.Bucket]). They have equal keys, and limits of which each has the
-	// [weir.Limit.State] of its counterpart; burst and delay of leaky buckets may differ.
+	// [weir.Limit.State] of its counterpart; burst and delay of leaky buckets that are
+	// Shared may differ. So it is with their overrides.
 	// A request counts once in a zone: of its policies that fit, in the order of the set
 	// and in whatever mode but Off, the first is asked and the others are not. A
 	// candidate is outside of the zone. The spelling is that of Name.
 	Zone string
 
-	// Limits are decided together, all or nothing. No two may be equal, or be leaky
-	// buckets of one rate, which have one state.
+	// Limits are decided together, all or nothing. No two may have one state.
 	Limits []weir.Limit
 
 	// Cost is the number of tokens that a request takes of every limit; 1 if zero.

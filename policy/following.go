@@ -11,13 +11,12 @@ import (
 const maxFormer = 4
 
 // Following is s as the successor of old: a key of a policy that both have, under one
-// name in one zone if any and
-// with equal key parts, carries over what it owes under limits that changed, as
-// Config.Carry says (see weir.Request.From). Limits are paired in order after those
-// that did not change. What old itself followed is remembered up to four sets back,
-// of which those that gave the policy the same limits count as one. A concurrency
-// limit carries nothing over: its slots end by themselves, and what is charged to
-// another would not. An old of nil is no predecessor.
+// name in one zone if any and with equal key parts, carries over what it owes under
+// limits that changed, as Config.Carry says (see weir.Request.From). Limits are paired
+// in order after those that kept their state (see weir.Limit.State). What old itself
+// followed is remembered up to four sets back, of which those that gave the policy the
+// same limits count as one. A concurrency limit carries nothing over: its slots end by
+// themselves, and what is charged to another would not. An old of nil is no predecessor.
 func (s *Set) Following(old *Set) *Set {
 	t := &Set{policies: s.policies}
 	t.join(old)
@@ -95,7 +94,7 @@ func lines(limits []weir.Limit, former func(int) []weir.Limit, n int) [][]weir.L
 			if at[j] >= 0 {
 				at[j] = to[at[j]]
 			}
-			if at[j] < 0 || slices.ContainsFunc(seen, older[at[j]].Equal) {
+			if at[j] < 0 || has(seen, older[at[j]]) {
 				continue
 			}
 			if lines == nil {
@@ -110,17 +109,17 @@ func lines(limits []weir.Limit, former func(int) []weir.Limit, n int) [][]weir.L
 }
 
 // pair is, for each of newer, the index of the one of older that it follows, or -1:
-// the equal one or else, in order, the next that none is equal to.
+// the one of its state or else, in order, the next that has the state of none.
 func pair(newer, older []weir.Limit) []int {
 	to, next := make([]int, len(newer)), 0
 	for i, l := range newer {
-		to[i] = slices.IndexFunc(older, l.Equal)
+		to[i] = slices.IndexFunc(older, func(o weir.Limit) bool { return o.State() == l.State() })
 	}
 	for i, l := range newer {
 		if to[i] >= 0 || isConcurrency(l) {
 			continue
 		}
-		for next < len(older) && (isConcurrency(older[next]) || slices.ContainsFunc(newer, older[next].Equal)) {
+		for next < len(older) && (isConcurrency(older[next]) || has(newer, older[next])) {
 			next++
 		}
 		if next == len(older) {
@@ -130,6 +129,11 @@ func pair(newer, older []weir.Limit) []int {
 		next++
 	}
 	return to
+}
+
+// has reports whether l has its state in common with one of limits.
+func has(limits []weir.Limit, l weir.Limit) bool {
+	return slices.ContainsFunc(limits, func(o weir.Limit) bool { return o.State() == l.State() })
 }
 
 func isConcurrency(l weir.Limit) bool { return l.Config().Algorithm == weir.Concurrency }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/floodweir/weir"
 )
 
 // checkZone reports why p cannot be in the zone of others, which stand before it.
@@ -17,6 +19,9 @@ func (p *Policy) checkZone(f *faults, others []*Policy) {
 	}
 	if mine, its := p.states(), first.states(); mine != its {
 		f.add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, quoted(first.Name()), its)
+	}
+	if !p.sameStates(first) {
+		f.add("overrides", many(len(p.config.Overrides), "override"), "want the same overrides in a zone, of the same rates: policy %s has others, and a key would have two states", quoted(first.Name()))
 	}
 	if p.config.Mode == Off {
 		return
@@ -46,6 +51,16 @@ func (p *Policy) states() string {
 		texts = append(texts, l.State())
 	}
 	return strings.Join(texts, ", ")
+}
+
+// sameStates reports whether the overrides of p and o give every key limits of the same
+// states.
+func (p *Policy) sameStates(o *Policy) bool {
+	same := func(a, b []weir.Limit) bool {
+		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return l.State() == m.State() })
+	}
+	return maps.EqualFunc(p.overrides, o.overrides, same) &&
+		slices.EqualFunc(p.wildcards, o.wildcards, func(a, b wildcard) bool { return a.text == b.text && same(a.limits, b.limits) })
 }
 
 // covers reports whether it is plain that m is about every request that o is about: it

@@ -28,7 +28,7 @@ func zoned(tb testing.TB, name, path, limit string, change func(*policy.Config))
 
 // TestZone: the policies of a zone ask about one key, and a request once in each zone.
 func TestZone(t *testing.T) {
-	const nginx = "10/s leaky_bucket nginx"
+	const nginx = "10/s leaky_bucket nginx shared"
 	a := zoned(t, "a", "/a/*", nginx, func(c *policy.Config) { c.Candidate = []weir.Limit{weir.MustLimit("1/s")} })
 	b := zoned(t, "b", "/a/b/*", nginx+" burst 5 queue", nil)
 	c := zoned(t, "c", "/*", nginx+" burst 9", func(c *policy.Config) { c.Mode = policy.Shadow })
@@ -85,25 +85,26 @@ func TestZoneOverride(t *testing.T) {
 
 // TestZoneRefused: what cannot have a state in common is in no zone together.
 func TestZoneRefused(t *testing.T) {
-	a := zoned(t, "a", "/*", "10/s leaky_bucket nginx", nil)
+	a := zoned(t, "a", "/*", "10/s leaky_bucket nginx shared", nil)
 	for limit, want := range map[string]string{
-		"20/s leaky_bucket nginx": `policy "b": nginx.zone: "perip": want one rate in a zone: here it is 20/s leaky_bucket nginx, in policy "a" it is 10/s leaky_bucket nginx`,
-		"10/s leaky_bucket":       "want one rate in a zone: here it is 10/s leaky_bucket, in",
-		"10/s":                    "want one rate in a zone: here it is 10/s burst 10, in",
+		"20/s leaky_bucket nginx shared": `policy "b": nginx.zone: "perip": want one rate in a zone: here it is 20/s leaky_bucket nginx, in policy "a" it is 10/s leaky_bucket nginx`,
+		"10/s leaky_bucket nginx":        "want one rate in a zone: here it is 10/s leaky_bucket burst 0 nginx, in",
+		"10/s leaky_bucket shared":       "want one rate in a zone: here it is 10/s leaky_bucket, in",
+		"10/s":                           "want one rate in a zone: here it is 10/s burst 10, in",
 	} {
 		_, err := policy.NewSet(a, zoned(t, "b", "/b/*", limit, nil))
 		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", limit, err, want)
 		}
 	}
-	other := zoned(t, "b", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) { c.Key[0].Name = "X-Other" })
+	other := zoned(t, "b", "/*", "10/s leaky_bucket nginx shared", func(c *policy.Config) { c.Key[0].Name = "X-Other" })
 	if _, err := policy.NewSet(a, other); err == nil || !strings.Contains(err.Error(), `want one key in a zone: here it is header:X-Other, in policy "a" it is header:X-Key`) {
 		t.Errorf("another key: %v", err)
 	}
 	const wider = `policy "b": nginx.zone: "perip": want a narrower match before a wider one: a request counts once in a zone, and policy "a" is asked`
 	off := func(c *policy.Config) { c.Mode = policy.Off }
 	posts := func(c *policy.Config) { c.Match.Methods = []string{"POST"} }
-	same := "10/s leaky_bucket nginx burst 3"
+	same := "10/s leaky_bucket nginx burst 3 shared"
 	for name, test := range map[string]struct {
 		before, after *policy.Policy
 		refused       bool
@@ -120,11 +121,25 @@ func TestZoneRefused(t *testing.T) {
 			t.Errorf("%s: %v, refused %v", name, err, test.refused)
 		}
 	}
+	for name, overrides := range map[string][]policy.Override{
+		"another rate": {{Key: []string{"gold"}, Limits: []weir.Limit{weir.MustLimit("30/s leaky_bucket nginx shared")}}},
+		"another key":  {{Key: []string{"g*"}, Limits: []weir.Limit{weir.MustLimit("20/s leaky_bucket nginx shared")}}},
+		"none":         nil,
+		"":             {{Key: []string{"gold"}, Limits: []weir.Limit{weir.MustLimit("20/s leaky_bucket nginx shared burst 8")}}},
+	} {
+		gold := func(c *policy.Config) {
+			c.Overrides = []policy.Override{{Key: []string{"gold"}, Limits: []weir.Limit{weir.MustLimit("20/s leaky_bucket nginx shared")}}}
+		}
+		_, err := policy.NewSet(zoned(t, "a", "/a", same, gold), zoned(t, "b", "/b", same, func(c *policy.Config) { c.Overrides = overrides }))
+		if name == "" && err != nil || name != "" && (err == nil || !strings.Contains(err.Error(), "want the same overrides in a zone")) {
+			t.Errorf("overrides, %s: %v", name, err)
+		}
+	}
 	_, err := policy.New(policy.Config{
 		Name: "a", Zone: "a b", Key: []policy.KeyPart{{Source: policy.ClientIP}},
-		Limits: []weir.Limit{weir.MustLimit("1/s leaky_bucket"), weir.MustLimit("1/s leaky_bucket burst 5 queue")},
+		Limits: []weir.Limit{weir.MustLimit("1/s leaky_bucket shared"), weir.MustLimit("1/s leaky_bucket burst 5 queue shared")},
 	})
-	for _, want := range []string{`nginx.zone: "a b": want 1 to 64`, "limits[1]: \"1/s leaky_bucket burst 5 queue\": want one leaky bucket of a rate"} {
+	for _, want := range []string{`nginx.zone: "a b": want 1 to 64`, "limits[1]: \"1/s leaky_bucket burst 5 queue shared\": want one leaky bucket of a rate"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -147,5 +162,35 @@ func TestZoneFollowing(t *testing.T) {
 		if got := len(q.Requests[0].From) > 0; got != carried {
 			t.Errorf("zone %q: carries over %v, want %v", zone, got, carried)
 		}
+	}
+}
+
+// TestZonePairs: what has a state already is followed by it alone, wherever it stands.
+func TestZonePairs(t *testing.T) {
+	set := func(limits ...string) *policy.Set {
+		set, err := policy.NewSet(zoned(t, "a", "/*", limits[0], func(c *policy.Config) {
+			for _, l := range limits[1:] {
+				c.Limits = append(c.Limits, weir.MustLimit(l))
+			}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	old := set("10/s leaky_bucket shared burst 5", "20/s leaky_bucket shared burst 5", "5/s leaky_bucket shared")
+	now := set("20/s leaky_bucket shared burst 9", "1/s leaky_bucket shared", "10/s leaky_bucket shared burst 9").Following(old)
+	var q policy.Questions
+	now.Ask(&q, request{path: "/"})
+	var got []string
+	for _, r := range q.Requests {
+		for _, from := range r.From {
+			if from.State() != r.Limit.State() {
+				got = append(got, r.Limit.State()+" from "+from.State())
+			}
+		}
+	}
+	if text := strings.Join(got, ", "); text != "1/s leaky_bucket from 5/s leaky_bucket" {
+		t.Errorf("carries over %s", text)
 	}
 }

@@ -17,7 +17,7 @@ func oneRate(tb testing.TB, open Open) {
 	now := int64(origin)
 	for _, rate := range []string{"6/m leaky_bucket%s", "6/m leaky_bucket%s nginx"} {
 		var all []weir.Limit
-		for _, words := range []string{" burst 2", "", " burst 6 queue", " burst 6 delay 3"} {
+		for _, words := range []string{" shared burst 2", " shared", " shared burst 6 queue", " shared burst 6 delay 3"} {
 			all = append(all, weir.MustLimit(fmt.Sprintf(rate, words)))
 		}
 		var words []int64
@@ -54,11 +54,42 @@ func oneRate(tb testing.TB, open Open) {
 	}
 }
 
+// apart asks about one key under limits of one rate of which one at most is shared: what
+// one of them lets in, and what becomes of it, is nothing to the others.
+func apart(tb testing.TB, open Open) {
+	a := open.asker(tb)
+	for _, words := range []string{"", " nginx"} {
+		small, large := weir.MustLimit("6/h leaky_bucket burst 2"+words), weir.MustLimit("6/h leaky_bucket burst 20"+words)
+		shared, faster := weir.MustLimit("6/h leaky_bucket burst 9 shared"+words), weir.MustLimit("60/h leaky_bucket burst 20"+words)
+		left := func(when string, want map[weir.Limit]int64) {
+			tb.Helper()
+			for l, n := range want {
+				if d := a.do(ask(weir.Peek, "k", l, 1)); d.Remaining != n {
+					tb.Errorf("%s: %s has %d left, want %d", when, l, d.Remaining, n)
+				}
+			}
+		}
+		a.do(ask(weir.Take, "k", large, 15))
+		left("15 of the large one taken", map[weir.Limit]int64{small: 3, large: 6, shared: 10})
+		a.do(ask(weir.Take, "k", small, 3))
+		a.do(ask(weir.Take, "k", shared, 4))
+		left("some of each taken", map[weir.Limit]int64{small: 0, large: 6, shared: 6})
+		r := ask(weir.Take, "k", faster, 1)
+		r.From = []weir.Limit{large}
+		a.do(r)
+		left("the large one became faster", map[weir.Limit]int64{small: 0, large: 21, shared: 6, faster: 5})
+		r = ask(weir.Take, "k", large, 1)
+		r.From, r.Carry = []weir.Limit{small}, weir.CarryReset
+		a.do(r)
+		left("the small one became large, afresh", map[weir.Limit]int64{small: 3, large: 20, shared: 6})
+	}
+}
+
 // oneBucket: many ask for one bucket under limits of one rate, one by one and together.
 // The larger burst fills it up to its own, however many the smaller one let in before.
 func oneBucket(tb testing.TB, open Open) {
 	a := open.asker(tb)
-	for _, words := range []string{"", " nginx"} {
+	for _, words := range []string{" shared", " nginx shared"} {
 		small, large := weir.MustLimit("4/h leaky_bucket burst 49"+words), weir.MustLimit("4/h leaky_bucket burst 199"+words)
 		var admitted, early atomic.Int64
 		together(func(i int) {

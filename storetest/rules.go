@@ -16,7 +16,8 @@ const hour = time.Hour
 // ruleChecks check the numbered rules of the doc comment of weir.Store.
 var ruleChecks = []check{
 	{"rule 1: a decision is what the rule says", rule1},
-	{"rule 1: leaky buckets of one rate have one state", oneRate},
+	{"rule 1: leaky buckets of one rate that are shared have one state", oneRate},
+	{"rule 1: leaky buckets of one rate have no other state in common", apart},
 	{"rule 2: a denial changes nothing", rule2},
 	{"rule 3: a batch is all or nothing", rule3},
 	{"rule 4: debtors are not forgotten", rule4},

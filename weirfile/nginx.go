@@ -29,7 +29,7 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 		r.failIn(p, "", "want limits or nginx, not both")
 	}
 	c.Zone, _ = r.text(m.at("zone"))
-	l := weir.LimitConfig{Algorithm: weir.LeakyBucket, Nginx: true, Burst: r.integer(m.at("burst"))}
+	l := weir.LimitConfig{Algorithm: weir.LeakyBucket, Nginx: true, Burst: r.integer(m.at("burst")), Shared: c.Zone != ""}
 	l.Count, l.Period = r.nginxRate(m.at("rate"))
 	if e := m.at("exact"); e.there() {
 		l.Nginx = !r.boolean(e)

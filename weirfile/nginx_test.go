@@ -22,7 +22,7 @@ func TestNginxForm(t *testing.T) {
 		`nginx: { rate: 10r/s, dry_run: true }`:                                `10/s leaky_bucket burst 0 nginx, shadow, 503`,
 		`nginx: { rate: 10r/s, dry_run: false }`:                               `10/s leaky_bucket burst 0 nginx, enforce, 503`,
 		`nginx: { rate: 10r/s, status: 429 }`:                                  `10/s leaky_bucket burst 0 nginx, enforce, 429`,
-		`{ nginx: { rate: 10r/s, zone: one }, on_denied: { status: 418 } }`:    `10/s leaky_bucket burst 0 nginx, enforce, 418, one`,
+		`{ nginx: { rate: 10r/s, zone: one }, on_denied: { status: 418 } }`:    `10/s leaky_bucket burst 0 nginx shared, enforce, 418, one`,
 		`{ nginx: { rate: 10r/s }, on_denied: { redirect: /busy }, mode: off}`: `10/s leaky_bucket burst 0 nginx, off, 303`,
 	} {
 		text := "policies:\n  - name: a\n    key: client.ip\n    " + yaml

@@ -36,7 +36,7 @@ func (d questionsDice) join(most int, between string, of ...string) string {
 }
 
 var (
-	questionsLimits = []string{"10/s", "10/s burst 20", "5/m", "100/h", "7/m sliding_window", "7/m sliding_log", "9/m fixed_window", "3/m quota", "1000/24h", "50/s burst 51", "2/s", "11/m", "20 concurrency lease 30s", "10 concurrency", "3/s leaky_bucket burst 4", "3/s leaky_bucket burst 9"}
+	questionsLimits = []string{"10/s", "10/s burst 20", "5/m", "100/h", "7/m sliding_window", "7/m sliding_log", "9/m fixed_window", "3/m quota", "1000/24h", "50/s burst 51", "2/s", "11/m", "20 concurrency lease 30s", "10 concurrency", "3/s leaky_bucket burst 4 shared", "3/s leaky_bucket burst 9 shared"}
 
 	questionsMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE", "PROPFIND", "get", "Post", "X-Y", "BREW"}
 

@@ -12,9 +12,10 @@ local RESET = 3
 
 local function same(a, b) return a == b or a.limit == b.limit end
 
+-- place is where the state of a rule stands among those of a list, or nil.
 local function place(list, rule)
   for i = 1, #list do
-    if same(list[i], rule) then return i end
+    if list[i].suffix == rule.suffix then return i end
   end
   return nil
 end
@@ -73,8 +74,8 @@ local function same_limits(p, o)
 end
 
 -- pair is, for each of newer, the place of the one of older that it follows, or false:
--- the equal one or else, in order, the next that none is equal to. A concurrency limit
--- carries nothing over.
+-- the one of its state or else, in order, the next that has the state of none. A
+-- concurrency limit carries nothing over.
 local function pair(newer, older)
   local to, next = {}, 1
   for i = 1, #newer do to[i] = place(older, newer[i]) or false end

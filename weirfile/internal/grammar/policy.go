@@ -153,6 +153,7 @@ var limitFields = []Field{
 	{Name: "delay", Doc: "hold back what is above this number in a leaky bucket", Shape: scalar},
 	{Name: "nodelay", Doc: "do not hold back, as nginx says it", Default: false, Shape: boolean},
 	{Name: "nginx", Doc: "count a leaky bucket exactly as nginx's limit_req does", Default: false, Shape: boolean},
+	{Name: "shared", Doc: "have one state with the other leaky buckets of this rate", Default: false, Shape: boolean},
 	{Name: "anchor", Doc: "where windows begin: first (the key's first request) or epoch", Default: "first", Shape: word},
 	{Name: "calendar", Doc: "windows are the days, weeks, months or years of this time zone", Examples: []any{"Asia/Shanghai"}, Shape: word},
 	{Name: "segments", Doc: "into how many parts a sliding window is divided", Default: 10, Shape: scalar},

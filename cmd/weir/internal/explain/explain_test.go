@@ -378,12 +378,12 @@ func ExampleExplain() {
 func TestZone(t *testing.T) {
 	ip := []policy.KeyPart{{Source: policy.ClientIP}}
 	set := setOf(t,
-		policy.Config{Name: "files", Zone: "perip", Match: policy.Match{Paths: []string{"/api/files/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 5 nginx")},
-		policy.Config{Name: "api", Zone: "perip", Match: policy.Match{Paths: []string{"/api/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 20 queue nginx")},
+		policy.Config{Name: "files", Zone: "perip", Match: policy.Match{Paths: []string{"/api/files/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 5 nginx shared")},
+		policy.Config{Name: "api", Zone: "perip", Match: policy.Match{Paths: []string{"/api/*"}}, Key: ip, Limits: limits("10/s leaky_bucket burst 20 queue nginx shared")},
 	)
 	store, _ := frozen(t)
 	for path, want := range map[string]string{
-		"/api/files/x": "  files: enforced, key perip~zone|11:203.0.113.7, cost 1\n    10/s leaky_bucket burst 5 nginx: 6 of 6 left, admits <- decides\n" +
+		"/api/files/x": "  files: enforced, key perip~zone|11:203.0.113.7, cost 1\n    10/s leaky_bucket burst 5 nginx shared: 6 of 6 left, admits <- decides\n" +
 			"  api: not asked: a policy of its zone is, and a request counts once in a zone\n",
 		"/api/x": "  files: not about it: match.paths does not fit\n  api: enforced, key perip~zone|11:203.0.113.7, cost 1\n",
 	} {
