@@ -66,7 +66,14 @@ func testDoorDown(t *testing.T, weir string) {
 
 	gone := startDoorAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), doorBoth, "")
 	gone.failed(t)
-	gone.clean(t)
+	for line := range strings.Lines(doorErrors(gone.Log())) {
+		if !strings.Contains(line, "weir: no decision: redis: ") && !strings.Contains(line, "weir: left alone for 1s") {
+			t.Errorf("the log of nginx: %s", line)
+		}
+	}
+	if !strings.Contains(gone.Log(), "connection refused") {
+		t.Error("the log of nginx does not say why")
+	}
 }
 
 // testDoorFault: an error in Weir itself is no open door, and no 500.

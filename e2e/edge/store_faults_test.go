@@ -183,9 +183,14 @@ func TestStoreLeavesAlone(t *testing.T) {
 	if got := strings.Join(after[:min(len(after), 3)], " "); got != "AUTH PING EVALSHA" {
 		t.Errorf("it was asked %v, want AUTH PING EVALSHA", after)
 	}
-	for _, text := range []string{"left alone for 1s after 5 failures in a row", "asked again"} {
+	for _, text := range []string{"weir: no decision: redis: ", "left alone for 1s after 5 failures in a row", "asked again"} {
 		if n := strings.Count(s.Log(), text); n != 1 {
 			t.Errorf("the log says %q %d times, want once", text, n)
+		}
+	}
+	for line := range strings.Lines(s.Log()) { // an error_log without a level has errors alone
+		if (strings.Contains(line, "no decision") || strings.Contains(line, "left alone")) && !strings.Contains(line, "[error]") {
+			t.Errorf("the log says, and not as an error: %s", line)
 		}
 	}
 	// A success between failures begins the count anew.

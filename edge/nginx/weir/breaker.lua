@@ -5,7 +5,8 @@
 
 local clock = require "weir.clock"
 
-local timer, log, WARN, NOTICE = ngx.timer.at, ngx.log, ngx.WARN, ngx.NOTICE
+-- ERR is the least that the error_log of most distributions has.
+local timer, log, ERR, NOTICE = ngx.timer.at, ngx.log, ngx.ERR, ngx.NOTICE
 local now = clock.now
 
 local M = {}
@@ -14,12 +15,14 @@ Breaker.__index = Breaker
 
 local FAILURES = 5
 local COOLDOWN = 1000 -- ms
+local REMIND = 30000 -- ms between lines about failures that are too few to leave it alone
 
 -- M.new makes a breaker. try(deadline) gives true, or nil and a problem.
 function M.new(try, deadline)
   return setmetatable({
     try = try, patience = deadline > COOLDOWN and deadline or COOLDOWN,
     era = 0, failed = 0, away = false, back = 0, trying = false, why = nil,
+    told = nil, -- when such a line was written
   }, Breaker)
 end
 
@@ -63,10 +66,17 @@ end
 function Breaker:fail(era, problem)
   if era ~= self.era then return end
   self.failed = self.failed + 1
-  if self.failed < FAILURES then return end
+  if self.failed < FAILURES then
+    local at = now()
+    if not self.told or at - self.told >= REMIND then
+      self.told = at
+      log(ERR, "weir: no decision: ", problem)
+    end
+    return
+  end
   self.era, self.away = era + 1, true
   leave(self, problem)
-  log(WARN, "weir: ", self.why)
+  log(ERR, "weir: ", self.why)
 end
 
 return M

@@ -6,7 +6,7 @@ local cjson = require "cjson.safe"
 local clock = require "weir.clock"
 
 local every, timer, log, exiting = ngx.timer.every, ngx.timer.at, ngx.log, ngx.worker.exiting
-local WARN, NOTICE = ngx.WARN, ngx.NOTICE
+local ERR, NOTICE = ngx.ERR, ngx.NOTICE -- ERR is the least that most error_logs have
 local pcall, random, type = pcall, math.random, type
 local now = clock.now
 
@@ -51,7 +51,7 @@ function M.start(connections, adopt, seconds)
     if text then
       if told and now() - told < REMIND then return end
       told = now()
-      log(WARN, "weir: following what is published: ", text)
+      log(ERR, "weir: following what is published: ", text)
     elseif told then
       told = nil
       log(NOTICE, "weir: following what is published: all is well again")
