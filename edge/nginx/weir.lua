@@ -92,7 +92,9 @@ function M.init(settings_json, plan_json)
   if not ngx.shared.weir then fail("lua_shared_dict weir: want one of 10m or more") end
   local s, err = cjson.decode(settings_json or "")
   if type(s) ~= "table" then fail("settings: " .. tostring(err or "want an object")) end
-  if s.format ~= FORMAT then fail("settings: format " .. tostring(s.format) .. ": want " .. FORMAT) end
+  if s.format ~= FORMAT then
+    fail("settings: format " .. tostring(s.format) .. ": want " .. FORMAT .. ": made by another version of weir: write both with one, `weir edge lua` and `weir edge nginx`")
+  end
   if type(s.redis) ~= "table" then fail("settings: redis: want an object") end
   s.forms, err = fields.read(s.fields)
   if not s.forms then fail("settings: " .. err) end
@@ -124,7 +126,7 @@ function M.start()
     local dict = ngx.shared.weir
     local before = dict:get("published of") == origin() and dict:get("published")
     if before then adopt(before) end
-    published, err = follow.start(redis.redis, adopt)
+    published, err = follow.start(redis.redis, adopt, nil, function() metrics.reloaded(false) end)
     if not published then log(ERR, err) end
   end
 end

@@ -40,8 +40,9 @@ end
 -- M.start follows what is published, over the connections of a weir.redis. adopt(text)
 -- is told of every new plan and gives true, or nil and why it cannot be taken over: then
 -- the one before stays. It gives the state, for those who ask: version, the one that was
--- adopted, and trouble, nil if all is well. It looks every so many seconds, or 0.4.
-function M.start(connections, adopt, seconds)
+-- adopted, and trouble, nil if all is well. It looks every so many seconds, or 0.4, and
+-- calls refuse, if it is given, for what is published and is no plan for nginx.
+function M.start(connections, adopt, seconds, refuse)
   local s = { version = nil, trouble = nil }
   local seen, seen_id, refused = "", "", nil -- refused: why seen was not adopted
   local told, busy, looked = nil, false, 0
@@ -76,7 +77,9 @@ function M.start(connections, adopt, seconds)
   local function news(version, id, text)
     seen, seen_id, looked = version, id, now()
     local problem = check(text, version)
-    if not problem then
+    if problem then
+      if refuse then refuse() end
+    else
       local fine, ok, err = pcall(adopt, text)
       if not fine then problem = ok elseif not ok then problem = err or "it was refused" end
     end

@@ -1,0 +1,54 @@
+package edge_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+)
+
+// TestFaultApplyRefused: policies that nginx cannot do are not taken over, and the metrics
+// and a log of errors alone say so.
+func TestFaultApplyRefused(t *testing.T) {
+	redis := redistest.Start(t)
+	weir := buildWeir(t)
+	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, on_store_error: %s }\n"
+	apply := func(mode string) {
+		t.Helper()
+		file := writePolicies(t, redis.Addr, fmt.Sprintf(policies, mode))
+		if out, err := exec.Command(weir, "apply", file, "--store", "redis://"+redis.Addr).CombinedOutput(); err != nil {
+			t.Fatalf("weir apply: %v\n%s", err, out)
+		}
+	}
+	conf := edgeConf(t, weir, writePolicies(t, redis.Addr, fmt.Sprintf(policies, "closed")), "--policies", "store")
+	s := nginxtest.Start(t, nginxtest.Config{HTTP: conf + `
+  server { listen ADDR; location / { content_by_lua_block { require("weir").metrics() } } }`})
+	c := callFrom(t, "127.0.0.7")
+	until := func(lines ...string) {
+		t.Helper()
+		await(t, strings.Join(lines, ", "), func() bool {
+			text := "\n" + c.get("http://"+s.Addr).body
+			for _, line := range lines {
+				if !strings.Contains(text, "\n"+line+"\n") {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	apply("closed")
+	until(`weir_policies_version{version="1"} 1`, `weir_policies_reload_total{result="failure"} 0`, "weir_policies_last_reload_successful 1")
+	apply("local")
+	until(`weir_policies_version{version="1"} 1`, `weir_policies_reload_total{result="failure"} 1`, "weir_policies_last_reload_successful 0")
+	for line := range strings.Lines(s.Log()) {
+		if strings.Contains(line, "on_store_error: local") && strings.Contains(line, "[error]") {
+			apply("open")
+			until(`weir_policies_version{version="3"} 1`, "weir_policies_last_reload_successful 1")
+			return
+		}
+	}
+	t.Errorf("the log does not say what was refused:\n%s", s.Log())
+}
