@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 )
 
 // attributes describe a request to the policies. What is dear to find is found
@@ -26,7 +27,10 @@ func (a *attributes) Header(name string) []string { return a.r.Header[name] }
 
 func (a *attributes) Query(name string) []string {
 	if a.query == nil {
-		a.query = a.r.URL.Query()
+		// No target has a fragment, but nginx ends a query there: to what stands behind
+		// one, k=1#2 and k=1#3 are the same value.
+		raw, _, _ := strings.Cut(a.r.URL.RawQuery, "#")
+		a.query, _ = url.ParseQuery(raw)
 	}
 	return a.query[name]
 }

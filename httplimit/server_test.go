@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,15 @@ func TestNothingIsEchoed(t *testing.T) {
 	}
 }
 
+func must(t *testing.T, target string) *url.URL {
+	t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
 // TestKeysOfARequest is how each part of a key is read off an HTTP request.
 func TestKeysOfARequest(t *testing.T) {
 	store, keys := recording()
@@ -146,8 +156,9 @@ func TestKeysOfARequest(t *testing.T) {
 			{Source: policy.Query, Name: "q"}, {Source: policy.Cookie, Name: "c"}, {Source: policy.Constant, Name: "k"},
 		},
 	}), httplimit.Config{})
-	for range 2 {
-		r := httptest.NewRequest("PUT", "http://A.example:80/users%2f7/?q=x&q=x&z=%zz", nil)
+	for _, target := range []string{"/users%2f7/?q=x&q=x&z=%zz", "/users/7?q=x#1", "/users/7?q=x#&q=y"} { // nginx ends a query at #
+		r := httptest.NewRequest("PUT", "http://A.example:80/", nil)
+		r.URL, r.Host = must(t, target), "A.example:80"
 		r.Header.Set("X-User", "bob")
 		r.AddCookie(&http.Cookie{Name: "c", Value: "v"})
 		r.RemoteAddr = "[2001:db8::1]:5"

@@ -43,7 +43,7 @@ func (v *view) Path() string { return v.path }
 
 // view is the request with the i-th reading of its path.
 func (s *source) view(i int) Attributes {
-	*s.seen = view{s.a, s.host, s.paths.Text[i]}
+	*s.seen = view{s.a, s.host, s.paths.At(i)}
 	if s.seen.path == "" {
 		s.seen.path = "/"
 	}

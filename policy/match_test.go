@@ -106,12 +106,15 @@ func TestNoWayAround(t *testing.T) {
 	for _, path := range []string{
 		"/api/x/../../other", "/api/..;/admin", "/other/..;/api/x", "/other/../api/x", "/other/..%2fapi/x", "/api/..%2f..%2fother", "/api%2f..%2fother",
 		"/api/%2e%2e/other", "/\\api\\x", "/aPi", "/api;/x", "/%41pi",
+		`/x%5cy%2f../api`, "/x%5cy%2F../api", "/api#x", "/api%23x", "/api/x#/../../other", "/api#%2f..", "/y/x;a%2f../../api", "/x/..;a%2f../../../api/y",
+		`/x;a%5c..%2fy/../../api`, "/x/..;a/..%2f../api%5cy", `/x\..;\..\..\api`,
+		"/api//../x", "/y/api//../../api/z", "/api/;a/../x", "/x/..;/..;/;/api",
 	} {
 		if _, ok := keyOf(t, p, request{path: path}); !ok {
 			t.Errorf("%s does not match /api/*", path)
 		}
 	}
-	for _, path := range []string{"/apix", "/other/api", "/other;/api", "/api%00"} {
+	for _, path := range []string{"/apix", "/other/api", "/other;/api", "/api%00", "/other#/api", "/%23/api", "/%2523api"} {
 		if _, ok := keyOf(t, p, request{path: path}); ok {
 			t.Errorf("%s matches /api/*", path)
 		}

@@ -160,7 +160,7 @@ func (p *Policy) matchHost(host string) bool {
 func (p *Policy) matchPath(s *source) bool {
 	for i := range p.routes {
 		for j := range s.paths.N {
-			if p.routes[i].Matches(s.paths.Text[j]) {
+			if p.routes[i].Matches(s.paths.At(j)) {
 				s.pattern, s.reading = p.routes[i].Pattern, j
 				return true
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -44,8 +45,12 @@ func (a wireAttributes) Method() string              { return a.r.Method }
 func (a wireAttributes) Host() string                { return a.r.Host }
 func (a wireAttributes) Path() string                { return a.r.URL.EscapedPath() }
 func (a wireAttributes) Header(name string) []string { return a.r.Header[name] }
-func (a wireAttributes) Query(name string) []string  { return a.r.URL.Query()[name] }
-func (a wireAttributes) ClientIP() netip.Addr        { return new(httplimit.ClientAddress).Addr(a.r) }
+func (a wireAttributes) Query(name string) []string {
+	raw, _, _ := strings.Cut(a.r.URL.RawQuery, "#")
+	values, _ := url.ParseQuery(raw)
+	return values[name]
+}
+func (a wireAttributes) ClientIP() netip.Addr { return new(httplimit.ClientAddress).Addr(a.r) }
 func (a wireAttributes) Cookie(name string) (values []string) {
 	for _, c := range a.r.CookiesNamed(name) {
 		values = append(values, c.Value)

@@ -28,7 +28,7 @@ local function described(args)
     headers[name] = headers[name] or {}
     table.insert(headers[name], value)
   end
-  local path, query = (one(args.path) or "/"):match("^([^?]*)%??(.*)$")
+  local path, query = (one(args.path) or "/"):match("^([^?]*)%??([^#]*)")
   if path:sub(1, 1) ~= "/" then return nil, "path: want one that begins with a slash" end
   return request.of({
     method = one(args.method) or "GET", host = one(args.host) or ngx.var.http_host or "", path = path,

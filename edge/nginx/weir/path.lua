@@ -3,6 +3,7 @@
 -- reads in one way and the server behind it in another: so it is read in all.
 
 local lower = require("weir.lower").lower
+local new_tab = require "table.new"
 
 local M = {}
 
@@ -48,38 +49,60 @@ local function escaped(path)
 end
 M.escaped = escaped
 
--- normalize is one reading. With split, what decodes to a slash or a backslash separates
--- segments, and a path parameter ends before a dot segment is looked for; without, it is
--- part of its segment. With resolve, dot segments are followed.
-local function normalize(path, split, resolve)
-  if split then path = gsub(unescape(path), "\\", "/") end
-  local out, n = {}, 0
-  local from = 1
+-- separate decodes a path. With escapes, an escaped slash separates segments; with
+-- backslashes, a backslash does.
+local function separate(path, escapes, backslashes)
+  if not escapes then path = gsub(path, "%%2[Ff]", "%%00") end -- no pattern has a NUL
+  path = unescape(path)
+  if backslashes then path = gsub(path, "\\", "/") end
+  return path
+end
+
+-- split fills segments with those of what separate gives, and bare with them without path
+-- parameters, and says how many there are.
+local function split(text, segments, bare)
+  local n, from = 0, byte(text) == 47 and 2 or 1
   while true do
-    local to = find(path, "/", from, true)
-    local segment = sub(path, from, (to or 0) - 1)
-    if split then
-      segment = match(segment, "^[^;]*")
-    else
-      segment = gsub(unescape(segment), "/", "\0") -- no pattern has one
-    end
-    if resolve and segment == ".." then
-      if n > 0 then
-        out[n] = nil
-        n = n - 1
-      end
-    else
-      if not split then segment = match(segment, "^[^;]*") end
-      if segment ~= "" and not (resolve and segment == ".") then
-        n = n + 1
-        out[n] = segment
-      end
-    end
-    if not to then break end
+    local to = find(text, "/", from, true)
+    local segment = sub(text, from, to and to - 1)
+    n = n + 1
+    segments[n], bare[n] = segment, segment
+    local at = find(segment, ";", 1, true)
+    if at then bare[n] = sub(segment, 1, at - 1) end
+    if not to then return n end
     from = to + 1
   end
+end
+
+-- normalize is one reading of segments. With dots, dot segments are followed; then, with
+-- parameters, a path parameter ends before they are looked for, and with merges, empty
+-- segments are gone before.
+local function normalize(segments, bare, count, dots, parameters, merges)
+  local out, n, gaps = new_tab(count, 0), 0, false
+  local seen = parameters and bare or segments
+  for i = 1, count do
+    local segment = seen[i]
+    if dots and segment == ".." then
+      if n > 0 then n = n - 1 end
+    elseif not (dots and segment == "." or merges and segment == "") then
+      n = n + 1
+      segment = bare[i]
+      out[n] = segment
+      if segment == "" then gaps = true end
+    end
+  end
+  if gaps then -- what was empty, or is without its parameter, is no segment of the reading
+    local most = n
+    n = 0
+    for i = 1, most do
+      if out[i] ~= "" then
+        n = n + 1
+        out[n] = out[i]
+      end
+    end
+  end
   if n == 0 then return "" end
-  return lower("/" .. concat(out, "/"))
+  return lower("/" .. concat(out, "/", 1, n))
 end
 
 local function add(list, s)
@@ -89,13 +112,43 @@ local function add(list, s)
   list[#list + 1] = s
 end
 
--- all is every reading of an unusual path.
+-- add_text adds the readings of what separate gives.
+local function add_text(list, text)
+  local segments, bare = {}, {}
+  local n = split(text, segments, bare)
+  if byte(text) == 46 or find(text, "/.", 1, true) then
+    local semicolon = find(text, ";", 1, true)
+    local empty = semicolon or find(text, "//", 1, true)
+    add(list, normalize(segments, bare, n, true, true, true))
+    if empty then add(list, normalize(segments, bare, n, true, true, false)) end
+    if semicolon then
+      add(list, normalize(segments, bare, n, true, false, true))
+      add(list, normalize(segments, bare, n, true, false, false))
+    end
+  end
+  add(list, normalize(segments, bare, n, false, true, true))
+end
+
+-- add_all adds the readings of a path by servers that do what separate and normalize say
+-- in any combination.
+local function add_all(list, path)
+  local first, second = separate(path, true, true), separate(path, true, false)
+  local third, fourth = separate(path, false, true), separate(path, false, false)
+  add_text(list, first)
+  if second ~= first then add_text(list, second) end
+  if third ~= first then add_text(list, third) end
+  if fourth ~= second and fourth ~= third then add_text(list, fourth) end
+end
+
+-- all is every reading of an unusual path. No target has a fragment, but nginx ends one
+-- there.
 local function all(path)
-  path = match(path, "^[^?#]*")
-  local list = { normalize(path, true, true) }
-  add(list, normalize(path, true, false))
-  add(list, normalize(path, false, true))
-  add(list, normalize(path, false, false))
+  path = match(path, "^[^?]*")
+  local list = {}
+  add_all(list, path)
+  local i, j = find(path, "#", 1, true), find(path, "%23", 1, true)
+  if j and (not i or j < i) then i = j end
+  if i then add_all(list, sub(path, 1, i - 1)) end
   return list
 end
 
@@ -113,8 +166,8 @@ local function plain(target, n)
   return true
 end
 
--- readings is what servers may take a path for, as spelling.Readings has it: at most
--- four, in lower case, without empty segments and without a slash at the end ("" is the
+-- readings is what servers may take a path for, as spelling.Readings has it: most often
+-- one, in lower case, without empty segments and without a slash at the end ("" is the
 -- root). The path is that of EscapedPath.
 function M.readings(path)
   if plain(path, #path) then return { path == "/" and "" or path } end

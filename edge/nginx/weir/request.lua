@@ -143,7 +143,7 @@ M.query_values = query_values
 function Request:query(name)
   local q = self.q
   if not q then
-    q = query_values(match(var.request_uri, "^[^?]*%?(.*)$") or "")
+    q = query_values(match(var.request_uri, "^[^?]*%?([^#]*)") or "")
     self.q = q
   end
   return q[name] or nothing

@@ -3,6 +3,7 @@ package spelling
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -105,21 +106,33 @@ func (r *Path) Matches(path string) bool {
 
 // Readings are what servers may take a path for, in lower case, without empty
 // segments and without a slash at the end ("" is the root). Servers differ about
-// escaped slashes, backslashes, dot segments and path parameters, and a way around
-// a policy is a path that the policy reads in one way and the server behind it in
-// another: so a policy reads it in all.
+// escaped slashes, backslashes, dot and empty segments, path parameters and fragments,
+// and a way around a policy is a path that the policy reads in one way and the server
+// behind it in another: so a policy reads it in all.
 type Readings struct {
-	N    int
-	Text [4]string // the first N of them
+	N int // how many there are, at least one
+
+	first string
+	more  []string
+}
+
+// At is the i-th reading.
+func (r *Readings) At(i int) string {
+	if i == 0 {
+		return r.first
+	}
+	return r.more[i-1]
 }
 
 func (r *Readings) add(s string) {
-	for _, t := range r.Text[:r.N] {
-		if s == t {
-			return
-		}
+	if r.N == 0 {
+		r.first, r.N = s, 1
+		return
 	}
-	r.Text[r.N] = s
+	if s == r.first || slices.Contains(r.more, s) {
+		return
+	}
+	r.more = append(r.more, s)
 	r.N++
 }
 
@@ -133,13 +146,15 @@ func (r *Readings) Read(path string) {
 		r.add(path)
 		return
 	}
-	if i := strings.IndexAny(path, "?#"); i >= 0 {
-		path = path[:i]
+	path, _, _ = strings.Cut(path, "?")
+	r.addAll(path)
+	// No target has a fragment, but nginx ends a path there, and net/url escapes its sign.
+	i := strings.IndexByte(path, '#')
+	if j := strings.Index(path, "%23"); j >= 0 && (i < 0 || j < i) {
+		i = j
 	}
-	for _, split := range []bool{true, false} {
-		for _, resolve := range []bool{true, false} {
-			r.add(normalize(path, split, resolve))
-		}
+	if i >= 0 {
+		r.addAll(path[:i])
 	}
 }
 
@@ -159,34 +174,80 @@ func isPlain(path string) bool {
 	return true
 }
 
-// normalize is one reading. With split, what decodes to a slash or a backslash
-// separates segments, and a path parameter ends before a dot segment is looked for;
-// without, it is part of its segment. With resolve, dot segments are followed.
-func normalize(path string, split, resolve bool) string {
-	if split {
-		path = strings.ReplaceAll(unescape(path), `\`, "/")
+// addAll adds the readings of a path by servers that do, in any combination, what
+// separate and normalize say.
+func (r *Readings) addAll(path string) {
+	first, second := separate(path, true, true), separate(path, true, false)
+	third, fourth := separate(path, false, true), separate(path, false, false)
+	r.addText(first)
+	if second != first {
+		r.addText(second)
 	}
-	out := make([]byte, 0, len(path)+1)
-	for segment := range strings.SplitSeq(path, "/") {
-		if split {
-			segment, _, _ = strings.Cut(segment, ";")
-		} else {
-			segment = strings.ReplaceAll(unescape(segment), "/", "\x00") // no pattern has one
+	if third != first {
+		r.addText(third)
+	}
+	if fourth != second && fourth != third {
+		r.addText(fourth)
+	}
+}
+
+// addText adds the readings of what separate gives.
+func (r *Readings) addText(text string) {
+	if strings.HasPrefix(text, ".") || strings.Contains(text, "/.") {
+		semicolon := strings.Contains(text, ";")
+		r.add(normalize(text, true, true, true))
+		if semicolon || strings.Contains(text, "//") {
+			r.add(normalize(text, true, true, false))
 		}
-		if resolve && segment == ".." {
+		if semicolon {
+			r.add(normalize(text, true, false, true))
+			r.add(normalize(text, true, false, false))
+		}
+	}
+	r.add(normalize(text, false, true, true))
+}
+
+// separate decodes a path. With escapes, an escaped slash separates segments; with
+// backslashes, a backslash does.
+func separate(path string, escapes, backslashes bool) string {
+	if !escapes { // no pattern has a NUL
+		path = strings.ReplaceAll(strings.ReplaceAll(path, "%2F", "%00"), "%2f", "%00")
+	}
+	path = unescape(path)
+	if backslashes {
+		path = strings.ReplaceAll(path, `\`, "/")
+	}
+	return path
+}
+
+// normalize is one reading of what separate gives. With dots, dot segments are followed;
+// then, with parameters, a path parameter ends before they are looked for, and with
+// merges, empty segments are gone before.
+func normalize(text string, dots, parameters, merges bool) string {
+	out := make([]byte, 0, len(text)+1)
+	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
+		bare, _, _ := strings.Cut(segment, ";")
+		if parameters {
+			segment = bare
+		}
+		switch {
+		case dots && segment == "..":
 			out = out[:max(0, bytes.LastIndexByte(out, '/'))]
-			continue
+		case dots && segment == ".", merges && segment == "":
+		default:
+			out = append(out, '/')
+			out = append(out, bare...)
 		}
-		if !split {
-			segment, _, _ = strings.Cut(segment, ";")
-		}
-		if segment == "" || resolve && segment == "." {
-			continue
-		}
-		out = append(out, '/')
-		out = append(out, segment...)
 	}
-	return strings.ToLower(string(out))
+	// What was empty, or is without its parameter, is no segment of the reading.
+	n := 0
+	for i, c := range out {
+		if c != '/' || i+1 < len(out) && out[i+1] != '/' {
+			out[n] = c
+			n++
+		}
+	}
+	return strings.ToLower(string(out[:n]))
 }
 
 // unescape decodes each escape once. What is no escape stays as it is.

@@ -130,7 +130,9 @@ func (q *Question) request() (*request, error) {
 	if q.Host != "" && r.URL.Host != "" && !strings.EqualFold(r.URL.Host, q.Host) {
 		return nil, &Error{"host", shorten(q.Host), "the host of url, or none"}
 	}
-	a := &request{r: r, query: r.URL.Query()}
+	query, _, _ := strings.Cut(r.URL.RawQuery, "#") // as package httplimit reads it
+	a := &request{r: r}
+	a.query, _ = url.ParseQuery(query)
 	if r.Header, err = headers(q.Headers); err != nil {
 		return nil, err
 	}
