@@ -33,7 +33,7 @@ func (w *world) edge() *cobra.Command {
 const localUsage = "what nginx does for on_store_error: local, which it cannot: `open` or closed"
 
 func (w *world) edgeNginx() *cobra.Command {
-	var lua, local, init, initWorker string
+	var lua, local, init, initWorker, to string
 	var only []string
 	flags := map[string]*string{"store": new(string), "policies": new(string)}
 	c := &cobra.Command{
@@ -41,9 +41,11 @@ func (w *world) edgeNginx() *cobra.Command {
 		Short: "Print a configuration of nginx with the policies of a file",
 		Long: "Print a configuration for the http block of nginx that has the policies of FILE (- is standard input) in\n" +
 			"it. Its first lines say what else to do. All that nginx cannot do as Weir does is an error.\n\n" +
+			"With -o FILE it is written there, for its owner alone as it may have a password in it, and only if all is\n" +
+			"well: until then FILE stays what it was.\n\n" +
 			"The store is --store, else WEIR_STORE, else that of the file.\n\n" +
 			"Exit codes: 0 done, 1 a file that is not good or that nginx cannot do, 2 wrong usage or a file that cannot be read.",
-		Example: "  weir edge nginx weir.yaml --store redis://127.0.0.1:6379 > /etc/nginx/weir.conf",
+		Example: "  weir edge nginx weir.yaml -o /etc/nginx/conf.d/weir.conf",
 		Args:    usage(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringVar(&lua, "lua", edge.DefaultLua, "`DIR` to which weir edge lua writes")
@@ -53,7 +55,11 @@ func (w *world) edgeNginx() *cobra.Command {
 	c.Flags().StringArrayVar(&only, "only", nil, "compile the policy `NAME` alone; may be repeated")
 	c.Flags().StringVar(&init, "init", "", "run the Lua in `FILE` in init_by_lua, too, of which nginx takes one")
 	c.Flags().StringVar(&initWorker, "init-worker", "", "run the Lua in `FILE` in init_worker_by_lua, too")
+	c.Flags().StringVarP(&to, "output", "o", "", "write the configuration to `FILE`")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("output") && to == "" {
+			return &exit{exitUsage, errors.New(`--output "": want the name of a file`)}
+		}
 		if err := checkLocal(local); err != nil {
 			return err
 		}
@@ -77,6 +83,12 @@ func (w *world) edgeNginx() *cobra.Command {
 		})
 		if err != nil {
 			return err
+		}
+		if to != "" {
+			if err := replace(to, []byte(text), 0o600); err != nil {
+				return fmt.Errorf("edge: %w", err)
+			}
+			return nil
 		}
 		_, err = io.WriteString(w.stdout, text)
 		return err
@@ -142,14 +154,14 @@ func writeLua(dir string) (n int, err error) {
 			return err
 		}
 		n++
-		return replace(to, text)
+		return replace(to, text, 0o644) // all may read it, as workers have to
 	})
 	return n, err
 }
 
-// replace makes a file that all may read what text is: at every moment it is there
-// whole, as it was or as it becomes.
-func replace(name string, text []byte) error {
+// replace makes a file what text is: at every moment it is there whole, as it was or as
+// it becomes.
+func replace(name string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".weir-*")
 	if err != nil {
 		return err
@@ -157,7 +169,7 @@ func replace(name string, text []byte) error {
 	defer os.Remove(f.Name()) // gone by then if all went well
 	_, err = f.Write(text)
 	if err == nil {
-		err = f.Chmod(0o644)
+		err = f.Chmod(mode)
 	}
 	if e := f.Close(); err == nil {
 		err = e

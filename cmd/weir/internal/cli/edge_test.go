@@ -44,6 +44,8 @@ func TestEdgeExitCodes(t *testing.T) {
 		{[]string{"edge", "nginx"}, 2},
 		{[]string{"edge", "nginx", good, good}, 2},
 		{[]string{"edge", "nginx", good, "--nonsense"}, 2},
+		{[]string{"edge", "nginx", good, "-o", ""}, 2},
+		{[]string{"edge", "nginx", good, "-o", filepath.Join(dir, "nowhere", "weir.conf")}, 1},
 		{[]string{"edge", "nginx", good, "--store", "nonsense"}, 2},
 		{[]string{"edge", "lua", filepath.Join(dir, "lua")}, 0},
 		{[]string{"edge", "lua", good}, 1},
@@ -76,5 +78,43 @@ func TestEdgeLuaIsWhole(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, ".weir-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("%q are left over (%v)", left, err)
+	}
+}
+
+// TestEdgeConfIsWhole: the configuration in a file is replaced if all is well, and else
+// stays what it was; it is for its owner alone.
+func TestEdgeConfIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	file, to := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "weir.conf")
+	run := func(policies string) int {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("store: redis://127.0.0.1:1\npolicies:\n  - "+policies+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		got := cli.Run(t.Context(), []string{"edge", "nginx", file, "-o", to}, strings.NewReader(""), &out, &errs, func(string) string { return "" })
+		if out.Len() > 0 || (got == 0) != (errs.Len() == 0) {
+			t.Errorf("%d; standard output has %.100q, standard error %.300q", got, out.String(), errs.String())
+		}
+		return got
+	}
+	if err := os.WriteFile(to, []byte("# as it was\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("{ name: p, key: client.ip, limits: 1/s, on_store_error: local }"); got != 1 {
+		t.Errorf("what nginx cannot do = %d, want 1", got)
+	}
+	if text, err := os.ReadFile(to); string(text) != "# as it was\n" {
+		t.Errorf("after an error the file has %.100q (%v)", text, err)
+	}
+	if got := run("{ name: p, key: client.ip, limits: 1/s }"); got != 0 {
+		t.Errorf("good policies = %d, want 0", got)
+	}
+	text, err := os.ReadFile(to)
+	if !strings.Contains(string(text), "init_by_lua_block {") {
+		t.Errorf("the file has %.100q (%v)", text, err)
+	}
+	if info, err := os.Stat(to); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file: %v (%v), want 0600", info, err)
 	}
 }
