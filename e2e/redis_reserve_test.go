@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,18 +21,72 @@ func TestRedisReservationGoesBack(t *testing.T) {
 	if err != nil || !d.OK || d.Remaining != 1 {
 		t.Fatalf("Reserve(2) = %+v, %v, want OK and 1 left", d, err)
 	}
-	reserved := d.At
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	other := weir.Request{Verb: weir.Peek, Key: "other", Limit: limit, N: 1} // it tells the time, and touches nothing
-	for d.At.Sub(reserved) < 10*ttl {
-		<-tick.C
-		if d, err = store.Do(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
-	}
+	untilRedis(t, store, d.At.Add(10*ttl))
 	d, err = store.Do(t.Context(), weir.Request{Verb: weir.Take, Key: "k", Limit: limit, N: 3})
 	if err != nil || !d.OK {
 		t.Errorf("Take(3) after the TTL = %+v, %v, want OK: the 2 that were reserved are back", d, err)
+	}
+}
+
+// untilRedis waits until it is then by the clock of the store, and touches nothing.
+func untilRedis(tb testing.TB, store weir.Store, then time.Time) {
+	tb.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		d, err := store.Do(tb.Context(), weir.Request{Verb: weir.Peek, Key: "other", Limit: weir.MustLimit("3/h"), N: 1})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if d.At.After(then) {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// TestRedisDenialSettles: reservations that are over are gone through once, also if all
+// who ask are denied: otherwise each of them would make Redis go through all of them.
+func TestRedisDenialSettles(t *testing.T) {
+	server := redistest.Start(t)
+	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+server.Addr), redisstore.Config{})
+	limit := weir.MustLimit("1500/h")
+	for key, ask := range map[string]func(weir.Request) (bool, error){
+		"one": func(r weir.Request) (bool, error) {
+			d, err := store.Do(t.Context(), r)
+			return d.OK, err
+		},
+		"both": func(r weir.Request) (bool, error) {
+			return store.DoAll(t.Context(), []weir.Request{r, r}, make([]weir.Decision, 2))
+		},
+	} {
+		const reserved, ttl = 1200, 20 * time.Millisecond // more than go with one command
+		var rs []weir.Request
+		for i := range reserved {
+			r := weir.Request{Verb: weir.Reserve, Key: key, Limit: limit, N: 1, ID: strconv.Itoa(i), TTL: ttl}
+			settled := r
+			settled.Verb = weir.Commit
+			rs = append(rs, r, settled)
+		}
+		rs = rs[:len(rs)-1] // the last one is never settled
+		ds := make([]weir.Decision, weir.MaxBatch)
+		var last time.Time
+		for batch := range slices.Chunk(rs, len(ds)) {
+			if ok, err := store.DoAll(t.Context(), batch, ds[:len(batch)]); err != nil || !ok {
+				t.Fatalf("%s: %v, %v", key, ok, err)
+			}
+			last = ds[0].At
+		}
+		untilRedis(t, store, last.Add(2*ttl))
+		if ok, err := ask(weir.Request{Verb: weir.Take, Key: key, Limit: limit, N: 400}); ok || err != nil {
+			t.Fatalf("%s: %v, %v, want a denial", key, ok, err)
+		}
+		name := "weir:1:{" + key + "}:1500/h+burst+1500:"
+		if n := server.Do(t, "EXISTS", name+"holds", name+"deadlines"); n != int64(0) {
+			t.Errorf("%s: %v of the keys of reservations are left, want none", key, n)
+		}
+		if ok, err := ask(weir.Request{Verb: weir.Take, Key: key, Limit: limit, N: 150}); !ok || err != nil {
+			t.Errorf("%s: Take(150) = %v, %v", key, ok, err)
+		}
 	}
 }

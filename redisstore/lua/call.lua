@@ -6,13 +6,15 @@ local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
 local clock, slack
 local rules, states = {}, {}
 
--- before is how the states are that changed before the decisions of a batch.
-local before
+-- before is how the states are that changed before the decisions of a batch, and
+-- noticed how those are of which holds were found due, whatever becomes of the batch.
+local before, noticed
 
 -- guard keeps time from going back for a state that was written at last: a step
 -- back that is no longer than the horizon stands still, a longer one takes the
 -- state along, for good: else every call would take it along again, and it would
--- never refill. It then settles what is due.
+-- never refill. It then settles what is due, for good: else every call that is denied
+-- would go through all of it again.
 local function guard(st, horizon, holds)
   local back = math.max(0, st.last - clock)
   if back > 0 then
@@ -23,11 +25,16 @@ local function guard(st, horizon, holds)
       st.last = clock
     end
   end
-  if st.due and (back > 0 or st.due <= st.now) then use('holds').settle(st, holds, back) end
-  if back > 0 then
+  local due = st.due and (back > 0 or st.due <= st.now)
+  if due then use('holds').settle(st, holds, back) end
+  if back > 0 or due then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     st.dirty, st.reset = true, reset
-    if before then before[st.key] = use('holds').copy(st) end
+    if noticed then
+      local c = use('holds').copy(st)
+      if due then noticed[st.key] = c end
+      if before then before[st.key] = c end
+    end
   end
 end
 
@@ -147,6 +154,7 @@ local function run(now, prolonged, mode)
   clock, slack = now, prolonged
   local out, fits, decided, asked = {}, true, true, ARGV[1]
   if mode > 0 then
+    noticed = {}
     for i = 25, #asked, 40 do precede(unpack('<i8i8i8i8i8', asked, i)) end
     before = {}
     for key, st in pairs(states) do
@@ -168,7 +176,7 @@ local function run(now, prolonged, mode)
     end
   end
   if mode == 2 or mode > 0 and not decided then
-    states = {}
+    states = noticed
   elseif mode == 3 or mode == 1 and not fits then
     states = before
   end

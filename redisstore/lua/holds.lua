@@ -26,6 +26,9 @@ local function rest(more) return cjson.decode(ARGV[more]) end
 
 local function micros(v) return format('%d', v) end
 
+-- MANY is how many ids go with one command of Redis.
+local MANY = 1000
+
 -- use_holds makes st ready to read and change its holds. Changes stay in
 -- st.holds until they are written; false is a hold to delete.
 local function use_holds(st, h)
@@ -78,13 +81,23 @@ local function settle(st, h, back)
   -- counts from its first sight is known for longer.
   local _, _, _, _, live = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
   live = live > 0 or st.twin.sights
-  for _, id in ipairs(due) do
-    local hold = find(st, id)
-    if live and hold and hold[ACTUAL] < 0 then
-      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
-      if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
+  for from = 1, #due, MANY do
+    local to = math.min(from + MANY - 1, #due)
+    local stored = live and back == 0 and call('HMGET', KEYS[h], unpack(due, from, to))
+    for i = from, to do
+      local id, hold = due[i], nil
+      local v = stored and stored[i - from + 1]
+      if back > 0 then
+        hold = st.holds[id]
+      elseif v and v:find(',-1,', 1, true) then -- not settled
+        hold = cjson.decode(v)
+      end
+      if live and hold and hold[ACTUAL] < 0 then
+        local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
+        if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
+      end
+      st.holds[id] = false
     end
-    st.holds[id] = false
   end
   first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now + back), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
   if first then
@@ -273,14 +286,19 @@ end
 local function write(st, ttl)
   local h, d = KEYS[st.h], KEYS[st.h + 1]
   if st.wiped then call('DEL', h, d) end
+  local over = {}
   for id, hold in pairs(st.holds) do
     if hold then
       call('HSET', h, id, format('[%d,%d,%d,%d,%d]', hold[N], hold[AT], hold[DEADLINE], hold[ACTUAL], hold[HIGH]))
       call('ZADD', d, micros(hold[DEADLINE]), id)
     else
-      call('HDEL', h, id)
-      call('ZREM', d, id)
+      over[#over + 1] = id
     end
+  end
+  for from = 1, #over, MANY do
+    local to = math.min(from + MANY - 1, #over)
+    call('HDEL', h, unpack(over, from, to))
+    call('ZREM', d, unpack(over, from, to))
   end
   if st.due then
     call('PEXPIRE', h, ttl)

@@ -5,7 +5,7 @@
 --             clock    µs since the epoch; 0: the server's own clock
 --             slack    ms by which every TTL is prolonged
 --             mode     0: each request for itself; 1: charge all or none; 2: as 1,
---                      but write nothing; 3: as 1 when one is denied
+--                      but charge nothing; 3: as 1 when one is denied
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
@@ -23,7 +23,8 @@
 --
 -- Nothing is written before everything is decided, and nothing for a request
 -- that is denied or asks for 0 tokens, but what comes before a decision: a state
--- carried over from an older limit, the first sight of a key (primed.lua).
+-- carried over from an older limit, the first sight of a key (primed.lua), holds
+-- that were due (holds.lua).
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
