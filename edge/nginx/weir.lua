@@ -121,6 +121,7 @@ function M.start()
     return
   end
   queue = later.new(redis)
+  ngx.timer.every(1, queue.wake)
   metrics.start(queue)
   if settings.follow then
     local dict = ngx.shared.weir

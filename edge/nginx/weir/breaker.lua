@@ -15,13 +15,14 @@ Breaker.__index = Breaker
 
 local FAILURES = 5
 local COOLDOWN = 1000 -- ms
+local LOST = 1000 -- ms after which a timer is one that nginx dropped: see lua_max_running_timers
 local REMIND = 30000 -- ms between lines about failures that are too few to leave it alone
 
 -- M.new makes a breaker. try(deadline) gives true, or nil and a problem.
 function M.new(try, deadline)
   return setmetatable({
     try = try, patience = deadline > COOLDOWN and deadline or COOLDOWN,
-    era = 0, failed = 0, away = false, back = 0, trying = false, why = nil,
+    era = 0, failed = 0, away = false, back = 0, lost = 0, why = nil,
     told = nil, -- when such a line was written
   }, Breaker)
 end
@@ -33,12 +34,13 @@ end
 
 local function try(premature, b)
   local ok, problem = nil, "the worker ends"
+  b.lost = now() + 2 * b.patience
   if not premature then
     local fine
     fine, ok, problem = pcall(b.try, now() + b.patience)
     if not fine then ok, problem = nil, ok end
   end
-  b.trying = false
+  b.lost = 0
   if ok then
     b.era, b.away, b.failed = b.era + 1, false, 0
     log(NOTICE, "weir: redis: asked again")
@@ -50,8 +52,9 @@ end
 -- enter gives the era in which Redis is asked; or nil and why it is not.
 function Breaker:enter()
   if not self.away then return self.era end
-  if not self.trying and now() >= self.back then
-    self.trying = timer(0, try, self)
+  local at = now()
+  if at >= self.back and at >= self.lost then
+    if timer(0, try, self) then self.lost = at + LOST end
   end
   return nil, self.why
 end

@@ -15,6 +15,7 @@ local CHARGE, RESERVE, COMMIT, CANCEL = 3, 6, 7, 8
 local MAX_TTL = 30 * 24 * 3600 * 1000000
 local SETTLE_TTL = 600 * 1000000
 local MAX_TOLD = 2 ^ 40
+local LOST = 1 -- s after which a timer is one that nginx dropped: see lua_max_running_timers
 
 local M = {}
 
@@ -47,8 +48,9 @@ end
 
 M.again = again
 
--- The slots of this worker that are held, and whether something renews them.
-local slots, count, running = {}, 0, false
+-- The slots of this worker that are held, whether something renews them, and when that
+-- should have begun.
+local slots, count, running, lost = {}, 0, false, 0
 local later -- of this worker
 
 -- renew keeps every slot for another of its lives when a third of it is over. A renewal
@@ -72,7 +74,8 @@ local function renew()
 end
 
 local function watch()
-  running = true
+  if running then return end
+  running, lost = true, 0
   local ok, err = pcall(renew)
   running = false
   if not ok then ngx.log(ngx.ERR, "weir: renewing slots: ", err) end
@@ -81,10 +84,10 @@ end
 -- start has the slots of this worker renewed.
 local function start(l)
   later = l
-  if running then return end
+  if running or ngx.now() < lost then return end
   local ok, err = ngx.timer.at(0, watch)
   if ok then
-    running = true
+    lost = ngx.now() + LOST
   else
     ngx.log(ngx.ERR, "weir: slots are not renewed: ", err)
   end

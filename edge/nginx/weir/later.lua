@@ -2,13 +2,14 @@
 -- timer at a time that empties it, many requests in one call. At the end of a worker
 -- it is emptied too.
 
-local timer, log, ERR = ngx.timer.at, ngx.log, ngx.ERR
+local timer, log, ERR, now = ngx.timer.at, ngx.log, ngx.ERR, ngx.now
 local pcall, type = pcall, type
 
 local M = {}
 
 local MOST = 4096 -- entries
 local TOGETHER = 128 -- requests of a call, as of a round trip in Go
+local LOST = 1 -- s after which a timer is one that nginx dropped: see lua_max_running_timers
 local ROUNDS = 256 -- calls of a timer, whose memory is its own until it ends
 
 local function tell(done, answers, err)
@@ -23,12 +24,13 @@ end
 --                        itself otherwise, in the order of the calls of run; then
 --                        done(answers), or done(nil, problem), if done is there. What
 --                        finds no place is told so at once
+--   wake()               sees to it that they are asked; a timer of run may be lost
 --   waiting()            how many entries wait
 --   dropped, failed      how many found no place, and got no answer, so far
 function M.new(store)
   local l = { dropped = 0, failed = 0 }
   local asked, told = {}, {} -- by number
-  local first, last, running = 1, 0, false
+  local first, last, running, lost = 1, 0, false, 0 -- lost: when a timer should have begun
 
   local function take()
     local requests, done = asked[first], told[first]
@@ -98,11 +100,12 @@ function M.new(store)
   local drain
   local function start()
     local started, err = timer(0, drain)
-    running = started and true or false
-    if not started then log(ERR, "weir: no timer for what is asked later: ", err) end
+    if started then lost = now() + LOST else log(ERR, "weir: no timer for what is asked later: ", err) end
   end
 
   function drain()
+    if running then return end
+    running, lost = true, 0
     local rounds = 0
     while first <= last and rounds < ROUNDS do
       round()
@@ -113,6 +116,10 @@ function M.new(store)
   end
 
   function l.waiting() return last - first + 1 end
+
+  function l.wake()
+    if first <= last and not running and now() >= lost then start() end
+  end
 
   function l.run(requests, done)
     if type(requests[1]) ~= "table" then return tell(done, { ok = true }) end
@@ -125,7 +132,7 @@ function M.new(store)
     end
     last = last + 1
     asked[last], told[last] = requests, done or false
-    if not running then start() end
+    l.wake()
   end
 
   return l

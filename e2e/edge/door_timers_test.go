@@ -1,0 +1,64 @@
+package edge_test
+
+import (
+	"testing"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+)
+
+// TestDoorTimersDropped: nginx drops timers beyond lua_max_running_timers, which other Lua
+// may have used up for a moment, and tells nobody but the log. After that, Redis is asked
+// again, what waits to be asked is, and slots are renewed.
+func TestDoorTimersDropped(t *testing.T) {
+	s := nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + `
+  lua_max_running_timers 2;
+  lua_shared_dict weir 1m;
+  server { listen ADDR; location / { content_by_lua_file DIR/code.lua; } }`})
+	got := s.Run(t, `
+local release = false
+for _ = 1, 2 do
+  assert(ngx.timer.at(0, function() while not release do ngx.sleep(0.005) end end))
+end
+ngx.sleep(0.02)
+
+local b = require("weir.breaker").new(function() return true end, 50)
+for _ = 1, 5 do b:fail(0, "gone") end
+local store = { problem = function() end, run = function(requests)
+  local answers = { ok = true }
+  for i = 1, #requests do answers[i] = { ok = true } end
+  return answers
+end }
+local queue = require("weir.later").new(store)
+local told = 0
+local function ask() queue.run({ {} }, function() told = told + 1 end) end
+local renewed = 0
+local holds = require("weir.holds")
+local pass = { later = { run = function() renewed = renewed + 1 end } }
+local function keep()
+  holds.keep(pass, { policy = {}, requests = { { held = true, rule = { lease = 1 }, ttl = 150000, n = 1, key = "k" } } })
+end
+
+-- Their timers are dropped.
+ask()
+keep()
+for _ = 1, 120 do
+  b:enter()
+  ngx.sleep(0.01)
+end
+ngx.say("before ", told, " ", renewed, " ", tostring(b.away))
+
+release = true
+for _ = 1, 500 do
+  if told > 0 and renewed > 0 and not b.away then break end
+  b:enter()
+  if told == 0 then queue.wake() end
+  keep()
+  ngx.sleep(0.01)
+end
+ngx.say("after ", told > 0 and "asked" or "lost", " ", renewed > 0 and "renewed" or "lost", " ", tostring(b.away))
+holds.finish(pass)
+`, "")
+	if want := "before 0 0 true\nafter asked renewed false\n"; got != want {
+		t.Errorf("got %q, want %q; the log of nginx:\n%s", got, want, s.Log())
+	}
+}
