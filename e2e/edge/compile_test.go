@@ -50,6 +50,8 @@ func TestCompileReachesNginx(t *testing.T) {
 local M, settings, plan, started = {}, nil, nil, false
 function M.init(s, p) settings, plan = s, p end
 function M.start() started = true end
+function M.header_filter() end
+function M.log() end
 function M.content() ngx.print(started and package.loaded.mine == "both" and plan or "not started") end
 return M
 `

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -322,10 +323,11 @@ func testWireDropped(t *testing.T, plan string) {
 		t.Errorf("nginx asks %s, want %s", got, want)
 	}
 	s := startWire(t, plan, "", "")
-	c, err := net.Dial("unix", filepath.Join(s.Dir, "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var c net.Conn
+	redistest.Await(t, "the socket", func() (err error) { // nginx may listen there after all others
+		c, err = net.Dial("unix", filepath.Join(s.Dir, "socket"))
+		return err
+	})
 	defer c.Close()
 	io.WriteString(c, raw)
 	body, _ := io.ReadAll(c)
