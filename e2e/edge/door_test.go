@@ -141,7 +141,9 @@ func testDoorUpstream(t *testing.T, weir string) {
 
 // testDoorSatisfy: passing a limit is no leave to enter.
 func testDoorSatisfy(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }]`, `
+	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }, { name: any, match: [/any, /before], key: path, limits: 1/d }]`, `
+    location /any { satisfy any; allow all; proxy_pass http://UPSTREAM; }
+    location /before { rewrite_by_lua_block { require("weir").decide() } satisfy any; allow all; proxy_pass http://UPSTREAM; }
     location / { satisfy any; deny all; proxy_pass http://UPSTREAM; }
     location /limited { satisfy all; allow all; proxy_pass http://UPSTREAM; }
     location /limited/deny { deny all; proxy_pass http://UPSTREAM; }`)
@@ -149,8 +151,10 @@ func testDoorSatisfy(t *testing.T, weir string) {
 	d.want(t, "/none", 403)
 	d.want(t, "/limited", 200, 429)
 	d.want(t, "/limited/deny", 403)
-	if n := d.upstream.seen.Load(); n != 1 {
-		t.Errorf("the upstream saw %d requests, want 1", n)
+	d.want(t, "/any", 200, 200, 200) // nginx asks nobody else, as the page says
+	d.want(t, "/before", 200, 429)
+	if n := d.upstream.seen.Load(); n != 5 {
+		t.Errorf("the upstream saw %d requests, want 5", n)
 	}
 }
 
