@@ -141,7 +141,7 @@ func testDoorUpstream(t *testing.T, weir string) {
 
 // testDoorSatisfy: passing a limit is no leave to enter.
 func testDoorSatisfy(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }, { name: any, match: [/any, /before], key: path, limits: 1/d }]`, `
+	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }, { name: any, match: { paths: [/any, /before] }, key: path, limits: 1/d }]`, `
     location /any { satisfy any; allow all; proxy_pass http://UPSTREAM; }
     location /before { rewrite_by_lua_block { require("weir").decide() } satisfy any; allow all; proxy_pass http://UPSTREAM; }
     location / { satisfy any; deny all; proxy_pass http://UPSTREAM; }
