@@ -24,19 +24,27 @@ func condition(l *nginxconf.Location) string {
 	default:
 		own = "request.path.startsWith(" + cel(path) + ")"
 	}
-	if !inExpr(l) {
+	if !narrowed(l) {
 		return own
 	}
-	outer := condition(l.Around)
-	if own == "" {
-		return outer
+	var parts, less []string
+	for _, part := range []string{condition(l.Around), own} {
+		if part != "" {
+			parts = append(parts, part)
+		}
 	}
-	return all([]string{outer, own})
+	for _, o := range l.Less {
+		less = append(less, condition(o))
+	}
+	if less != nil {
+		parts = append(parts, not(less))
+	}
+	return all(parts)
 }
 
 // pathPattern is a location as a pattern of match.paths, if it is one.
 func pathPattern(l *nginxconf.Location) (string, bool) {
-	if strings.ContainsAny(l.Pattern, "%;?#\\*{}") || !strings.HasPrefix(l.Pattern, "/") || inExpr(l) {
+	if strings.ContainsAny(l.Pattern, "%;?#\\*{}") || !strings.HasPrefix(l.Pattern, "/") || narrowed(l) {
 		return "", false
 	}
 	slash := strings.HasSuffix(l.Pattern, "/")
@@ -52,8 +60,8 @@ func pathPattern(l *nginxconf.Location) (string, bool) {
 	return "", false
 }
 
-// inExpr reports whether a location stands in one of a regular expression, whose paths
-// its own are a part of. Those of a prefix begin with it anyhow.
-func inExpr(l *nginxconf.Location) bool {
-	return l.Around != nil && l.Around.Kind == nginxconf.Expr
+// narrowed reports whether the paths of a location are not its own pattern's alone, but
+// those of what it stands in as well. A prefix in a prefix begins with it anyhow.
+func narrowed(l *nginxconf.Location) bool {
+	return l.Around != nil && l.Around.Kind != nginxconf.Rest && (l.Kind == nginxconf.Expr || l.Around.Kind == nginxconf.Expr)
 }

@@ -109,6 +109,7 @@ func (h *HTTP) server(d *Directive, around *Scope) (*Server, error) {
 	}
 	s.Scopes = append(s.Scopes, top)
 	err := h.locations(d.Block, top, s)
+	lessen(s.Scopes)
 	for _, o := range s.Scopes {
 		if o.Kind == Prefix && o.Pattern == "/" {
 			top.Unmatched = true // every path gets there

@@ -25,6 +25,10 @@ type Location struct {
 	Around  *Location      // that it stands in; nil of a server
 	Re      *regexp.Regexp // of an Expr, without case; nil if RE2 does not know it
 
+	// Less is what nginx takes instead of the prefix that an Expr stands in, whether the
+	// Expr fits or not: longer prefixes, and exact ones, beside that.
+	Less []*Location
+
 	order int // among those of its server
 }
 
@@ -78,6 +82,9 @@ func (l *Location) Within(p *Location) bool {
 	case Rest:
 		return true
 	case Prefix, Firm:
+		if l.Kind == Expr && l.Around != nil && l.Around.Within(p) {
+			return true
+		}
 		return p.Pattern == "/" || l.Kind != Expr && l.Kind != Rest && strings.HasPrefix(l.Folded(), p.Folded())
 	}
 	return false
@@ -89,6 +96,11 @@ func (l *Location) Disjoint(o *Location) bool {
 		if l.Kind == Expr {
 			l, o = o, l
 		}
+		for _, less := range o.Less {
+			if l.Within(less) || l == less {
+				return true
+			}
+		}
 		return l.Kind == Exact && o.Re != nil && !o.Re.MatchString(l.Pattern)
 	}
 	return l.Folded() != o.Folded() && !l.Within(o) && !o.Within(l)
@@ -97,33 +109,79 @@ func (l *Location) Disjoint(o *Location) bool {
 // Overrules reports whether nginx takes l, and not o, for a path that fits both, and
 // there may be such a path. Both are of one server. So a request takes the location
 // that its path fits and that no other one it fits overrules.
+//
+// nginx decides at each level of the file among the locations there, so those two decide
+// in which l and o stand, at the innermost level that both are in.
 func (l *Location) Overrules(o *Location) bool {
-	for a := l.Around; a != nil; a = a.Around {
-		if a == o {
+	outside, inside := part(l, o)
+	switch {
+	case l == o || inside == nil || l.Disjoint(o): // inside is nil if l is around o
+		return false
+	case outside == nil:
+		return true // o is around l
+	case inside.Kind == Named || outside.Kind == Named || outside.Kind == Exact:
+		return false
+	case inside.Kind == Exact && outside.Kind == Expr:
+		return outside.Re == nil || outside.Re.MatchString(inside.Pattern)
+	case inside.Kind == Exact:
+		return inside.Within(outside)
+	case inside.Kind == Expr && outside.Kind == Expr:
+		return inside.order < outside.order
+	case inside.Kind == Expr:
+		return outside.Kind == Prefix && !o.settled(outside)
+	case outside.Kind == Expr:
+		return inside.Kind == Firm || l.settled(inside)
+	}
+	return inside.Within(outside) && len(inside.Pattern) > len(outside.Pattern)
+}
+
+// lessen finds what Less is of the locations of a server.
+func lessen(scopes []*Scope) {
+	for _, o := range scopes {
+		if o.Kind != Expr {
+			continue
+		}
+		for p := o.Around; p != nil; p = p.Around {
+			for _, beside := range scopes {
+				if beside.Around == p.Around && beside.Kind != Expr && p.Kind != Rest && beside.Overrules(p) {
+					o.Less = append(o.Less, beside.Location)
+				}
+			}
+		}
+	}
+}
+
+// part gives the locations of one level in which o and l stand, or which they are; nil
+// for what is around the other one.
+func part(l, o *Location) (outside, inside *Location) {
+	ls, os := l.chain(), o.chain()
+	for len(ls) > 0 && len(os) > 0 && ls[0] == os[0] {
+		ls, os = ls[1:], os[1:]
+	}
+	if len(os) > 0 {
+		outside = os[0]
+	}
+	if len(ls) > 0 {
+		inside = ls[0]
+	}
+	return outside, inside
+}
+
+// chain is the server, what l stands in, and l.
+func (l *Location) chain() []*Location {
+	if l.Around == nil {
+		return []*Location{l}
+	}
+	return append(l.Around.chain(), l)
+}
+
+// settled reports whether nginx looks no further outside of a prefix once it came to l
+// in it: l, or what l stands in there, is exact or a regular expression.
+func (l *Location) settled(prefix *Location) bool {
+	for ; l != prefix; l = l.Around {
+		if l.Kind == Exact || l.Kind == Expr {
 			return true
 		}
 	}
-	if l.Kind == Rest || l.Kind == Named || o.Kind == Exact || o.Kind == Named || l == o {
-		return false
-	}
-	for a := o.Around; a != nil; a = a.Around {
-		if a == l {
-			return false
-		}
-	}
-	switch {
-	case o.Kind == Rest:
-		return true
-	case l.Kind == Exact && o.Kind == Expr:
-		return o.Re == nil || o.Re.MatchString(l.Pattern)
-	case l.Kind == Exact:
-		return l.Within(o)
-	case l.Kind == Expr && o.Kind == Expr:
-		return l.order < o.order
-	case l.Kind == Expr:
-		return o.Kind == Prefix
-	case o.Kind == Expr:
-		return l.Kind == Firm
-	}
-	return l.Within(o) && len(l.Pattern) > len(o.Pattern)
+	return false
 }

@@ -136,9 +136,9 @@ func TestLocations(t *testing.T) {
 		`location ~ \.X$ 4 \.x$ (?i)\.X$ overrules 0 1 4 5 6`,
 		`location = /a/b 3 /a/b <nil> overrules 0 1 6`,
 		`location ~ ^/q 4 ^/q (?i)^/q overrules 0 1 6`,
-		`location /q/r 1 /q/r <nil> overrules 0 4`,
-		`location ~ (?=x) 4 (?=x) <nil> overrules 0 1 5`,
-		`location ^~ /f 2 /f <nil> overrules 0 2 4 6`,
+		`location /q/r 1 /q/r <nil> overrules 0 4 6`,
+		`location ~ (?=x) 4 (?=x) <nil> overrules 0 1`,
+		`location ^~ /f 2 /f <nil> overrules 0 4 6`,
 	}
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {

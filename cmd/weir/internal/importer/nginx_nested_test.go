@@ -1,0 +1,62 @@
+package importer_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNginxNested: of locations in locations, a request falls under the limits of the
+// one that nginx takes. The rates are those by which nginx 1.22 told the locations apart.
+func TestNginxNested(t *testing.T) {
+	result, err := nginx(`
+limit_req_zone $binary_remote_addr zone=z1:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=z2:1m rate=2r/s;
+limit_req_zone $binary_remote_addr zone=z3:1m rate=3r/s; limit_req_zone $binary_remote_addr zone=z4:1m rate=4r/s;
+limit_req_zone $binary_remote_addr zone=z5:1m rate=5r/s; limit_req_zone $binary_remote_addr zone=z6:1m rate=6r/s;
+limit_req_zone $binary_remote_addr zone=z7:1m rate=7r/s; limit_req_zone $binary_remote_addr zone=z8:1m rate=8r/s;
+limit_req_zone $binary_remote_addr zone=z9:1m rate=9r/s;
+server {
+	limit_req zone=z1;
+	location /login/ {
+		limit_req zone=z2;
+		location /login/admin { limit_req zone=z3; }
+		location ~ \.css$ { limit_req zone=z4; }
+		location = /login/deep/x { limit_req zone=z9; }
+	}
+	location /login/deep/ { limit_req zone=z5; }
+	location ^~ /static/ { limit_req zone=z6; location ~ \.css$ { limit_req zone=z7; } }
+	location ~ \.(css|js)$ { limit_req zone=z8; }
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := accepted(t, result)
+	for path, want := range map[string]int{
+		"/":                    1,
+		"/x":                   1,
+		"/x.css":               8,
+		"/x.js":                8,
+		"/login/x":             2,
+		"/login/x.js":          8,
+		"/login/x.css":         4,
+		"/login/admin":         3,
+		"/login/admin/x.css":   4,
+		"/login/admin/x.js":    8,
+		"/login/deep/a":        5,
+		"/login/deep/x":        5,
+		"/login/deep/x.css":    8,
+		"/static/x":            6,
+		"/static/x.css":        7,
+		"/static/x.js":         6,
+		"/static/login/x.css":  7,
+		"/other/login/x.css":   8,
+		"/other/static/x.html": 1,
+	} {
+		got := fmt.Sprint(ask(set, request{method: "GET", host: "x", path: path, ip: "192.0.2.1"}))
+		if rate := fmt.Sprintf("[z%d: %d/s leaky_bucket burst 0 nginx]", want, want); got != rate {
+			t.Errorf("%s falls under %s, want %s", path, got, rate)
+		}
+	}
+	if t.Failed() {
+		t.Log(string(result.Text))
+	}
+}
