@@ -320,6 +320,7 @@ policies:
   - { name: everybody, match: /api/*, key: "const:all", limits: [1000/h sliding_log, 900/h], on_store_error: closed }
 `)
 	const clients, each = 5, 60
+	began := time.Now()
 	var wg sync.WaitGroup
 	var sum atomic.Int64
 	for i := range 3 {
@@ -334,8 +335,9 @@ policies:
 		})
 	}
 	wg.Wait()
-	if n := sum.Load(); n < 900 || n > 901 { // one comes every 4 s
-		t.Errorf("%d admitted, want 900", n)
+	most := 900 + int64(time.Since(began)/(4*time.Second)) // one comes every 4 s
+	if n := sum.Load(); n < 900 || n > most {
+		t.Errorf("%d admitted, want 900 to %d", n, most)
 	}
 }
 
