@@ -60,6 +60,8 @@ func TestQuestionsPlan(t *testing.T) {
 		{`"candidate":[`, `"candidate":[99,`, "plan: policies.a.candidate[0]: want a whole number from 1 to"},
 		{`"on_store_error":"open"`, `"on_store_error":"local"`, "want one of closed, open, got local"},
 		{`"script":"`, `"script":7,"x":"`, "plan: script: want a text, got 7"},
+		{`"policies":[`, `"policies":null,"x":[`, "plan: policies: want a list"},
+		{`"candidate":[`, `"candidate":[{"limit":"x"},`, "plan: policies.a.candidate[0]: want a whole number from 1 to"},
 		{`"status":429`, `"status":"429"`, "plan: policies.a.on_denied.status: want a whole number from 100 to 599, got 429"},
 	}
 	var texts []string

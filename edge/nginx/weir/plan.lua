@@ -122,9 +122,7 @@ end
 local function rules_of(v, field, plan)
   if type(v) ~= "table" or #v == 0 or #v > 256 then fail(field, "want 1 to 256 rules", v) end
   for i = 1, #v do
-    if type(v[i]) ~= "table" then
-      v[i] = plan.rules[number(v[i], field .. "[" .. i - 1 .. "]", 1, #plan.rules)]
-    end
+    v[i] = plan.rules[number(v[i], field .. "[" .. i - 1 .. "]", 1, #plan.rules)]
   end
 end
 
@@ -247,7 +245,8 @@ local function read(json)
   text(plan.prefix, "prefix")
   plan.calendars = list(plan.calendars, "calendars", calendar)
   plan.rules = list(plan.rules, "rules", function(r, at) rule(r, at, plan) end)
-  plan.policies = list(plan.policies, "policies", function(p, at) policy(p, at, plan) end)
+  if plan.policies == nil then fail("policies", "want a list") end -- without one, all would go through
+  list(plan.policies, "policies", function(p, at) policy(p, at, plan) end)
   plan.by_name = {}
   local buckets = {}
   for _, p in ipairs(plan.policies) do
