@@ -60,7 +60,9 @@ func upstreamOf(t *testing.T, h http.Handler) string {
 // and its HTTP door.
 func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api string) {
 	t.Helper()
-	gateway, api = localAddress(t), localAddress(t)
+	for gateway == api {
+		gateway, api = localAddress(t), localAddress(t)
+	}
 	cmd := exec.Command(weir, append([]string{"serve", file, "--listen-gateway", gateway, "--listen-http", api,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)...)
 	var log bytes.Buffer
@@ -86,14 +88,11 @@ func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api st
 	return "http://" + gateway, "http://" + api
 }
 
+// localAddress is one that was free a moment ago, and that no connection is made from
+// until a program listens there.
 func localAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 }
 
 // An asker is one client at one door.

@@ -12,11 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // A Config describes a server. HTTP is what stands in its http block; DIR in it is the
@@ -69,8 +72,10 @@ http {
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{Dir: t.TempDir(), done: make(chan struct{})}
-	for range 9 {
-		s.addrs = append(s.addrs, freeAddr(t))
+	for len(s.addrs) < 9 {
+		if addr := freeAddr(t); !slices.Contains(s.addrs, addr) {
+			s.addrs = append(s.addrs, addr)
+		}
 	}
 	s.Addr = s.addrs[0]
 	s.conf = filepath.Join(s.Dir, "nginx.conf")
@@ -197,12 +202,7 @@ func (s *Server) until(t testing.TB, ok func() bool) {
 // of the ports that connections are made from.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t))
 }
 
 // Edge is the directory of the Lua files, from a test's directory up.
