@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // A Config describes a server. HTTP is what stands in its http block; DIR in it is the
@@ -202,7 +200,21 @@ func (s *Server) until(t testing.TB, ok func() bool) {
 // of the ports that connections are made from.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	return "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t))
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		// Kernels make connections from ports from 32768 up.
+		addr := "127.0.0.1:" + strconv.Itoa(12000+l.Addr().(*net.TCPAddr).Port%20000)
+		if l, err = net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("nginxtest: no free port")
+	return ""
 }
 
 // Edge is the directory of the Lua files, from a test's directory up.
