@@ -46,8 +46,12 @@ local function ended(conn, problem)
 end
 
 -- What the problem of a question says about Redis: that it is there, since it said so
--- itself; nothing; or, if nil, that it is gone.
-local THERE, NOTHING = true, false
+-- itself; nothing; nothing, since more ask in this worker than it has connections and time
+-- for; or, if nil, that it is gone.
+local THERE, NOTHING, CROWD = true, false, "crowd"
+
+-- LATE is how long after its deadline a question is over only if the worker was busy, in ms.
+local LATE = 20
 
 -- ask has keys and args decided, on one connection. It gives the reply, a list; or nil,
 -- a problem and what that says about Redis.
@@ -57,8 +61,9 @@ local function ask(s, keys, args, deadline)
   local name, text = s.name, s.script -- those of another plan may take their place meanwhile
   local conn, problem = s.redis:open(deadline)
   if not conn then
-    if find(problem, "too many waiting", 1, true) then return nil, problem, NOTHING end
-    return nil, problem
+    if find(problem, "too many waiting", 1, true) then return nil, problem, CROWD end
+    local late = s.answered >= deadline - s.deadline or now() > deadline + LATE
+    return nil, problem, late and find(problem, "timeout", 1, true) and CROWD or nil
   end
   local reply, refused
   reply, problem, refused = send(conn, deadline, "evalsha", name, keys, args)
@@ -73,6 +78,7 @@ local function ask(s, keys, args, deadline)
     conn:distrust()
     return nil, conn.address.name .. ": a reply that is not the script's"
   end
+  s.answered = now()
   conn:keep()
   return reply
 end
@@ -135,7 +141,8 @@ end
 -- M.new is the store of settings, edge.Settings, that asks with the script of plan; or
 -- nil and a problem. It connects when it is asked. It has
 --
---   run(requests, all)   answers, with ok of all together; or nil and a problem. With
+--   run(requests, all)   answers, with ok of all together; or nil, a problem, and whether
+--                        it is none of Redis: too many ask at once in this worker. With
 --                        all, all are charged or none; else each is for itself, and of
 --                        several, one that could not be decided has err
 --   problem(request)     what keeps a request from being asked, or nil
@@ -145,7 +152,7 @@ end
 function M.new(settings, plan)
   local connections, err = redis.new(settings.redis)
   if not connections then return nil, err end
-  local state = { redis = connections, deadline = max(1, ceil((settings.deadline or 50000) / 1000)) }
+  local state = { redis = connections, answered = -1, deadline = max(1, ceil((settings.deadline or 50000) / 1000)) }
 
   local gate = breaker.new(function(deadline)
     local conn, problem = connections:open(deadline)
@@ -176,10 +183,10 @@ function M.new(settings, plan)
     local answers, problem, says = decide(state, requests, all)
     if answers or says == THERE then
       gate:succeeded(era)
-    elseif says ~= NOTHING then
+    elseif says ~= NOTHING and says ~= CROWD then
       gate:fail(era, problem)
     end
-    return answers, problem
+    return answers, problem, says == CROWD
   end
 
   store.adopt(plan)
