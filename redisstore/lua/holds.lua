@@ -81,23 +81,19 @@ local function settle(st, h, back)
   -- counts from its first sight is known for longer.
   local _, _, _, _, live = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
   live = live > 0 or st.twin.sights
-  for from = 1, #due, MANY do
-    local to = math.min(from + MANY - 1, #due)
-    local stored = live and back == 0 and call('HMGET', KEYS[h], unpack(due, from, to))
-    for i = from, to do
-      local id, hold = due[i], nil
-      local v = stored and stored[i - from + 1]
-      if back > 0 then
-        hold = st.holds[id]
-      elseif v and v:find(',-1,', 1, true) then -- not settled
-        hold = cjson.decode(v)
-      end
-      if live and hold and hold[ACTUAL] < 0 then
-        local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
-        if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
-      end
-      st.holds[id] = false
+  for _, id in ipairs(due) do
+    local hold
+    local v = live and back == 0 and call('HGET', KEYS[h], id)
+    if back > 0 then
+      hold = st.holds[id]
+    elseif v and v:find(',-1,', 1, true) then -- not settled
+      hold = cjson.decode(v)
     end
+    if live and hold and hold[ACTUAL] < 0 then
+      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, hold[DEADLINE], 0, 0, 0, 0)
+      if reset > 0 then st.twin.decide(st.s, st.p, RETURN, hold[DEADLINE], hold[N], hold[AT], 0, 0) end
+    end
+    st.holds[id] = false
   end
   first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now + back), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
   if first then
