@@ -152,7 +152,7 @@ func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 		}
 		if j := slices.IndexFunc(limits[:i], l.Equal); j >= 0 {
 			f.add(at, quoted(l.String()), "want every limit once: it is %s[%d] already", field, j)
-		} else if j := slices.IndexFunc(limits[:i], func(o weir.Limit) bool { return o.State() == l.State() }); j >= 0 {
+		} else if j := ofState(limits[:i], l); j >= 0 {
 			f.add(at, quoted(l.String()), "want one leaky bucket of a rate: it is the bucket of %s[%d] already, and a request would count twice in it", field, j)
 		}
 		if p.config.Cost > l.Capacity() {

@@ -113,7 +113,7 @@ func lines(limits []weir.Limit, former func(int) []weir.Limit, n int) [][]weir.L
 func pair(newer, older []weir.Limit) []int {
 	to, next := make([]int, len(newer)), 0
 	for i, l := range newer {
-		to[i] = slices.IndexFunc(older, func(o weir.Limit) bool { return o.State() == l.State() })
+		to[i] = ofState(older, l)
 	}
 	for i, l := range newer {
 		if to[i] >= 0 || isConcurrency(l) {
@@ -131,9 +131,11 @@ func pair(newer, older []weir.Limit) []int {
 	return to
 }
 
-// has reports whether l has its state in common with one of limits.
-func has(limits []weir.Limit, l weir.Limit) bool {
-	return slices.ContainsFunc(limits, func(o weir.Limit) bool { return o.State() == l.State() })
+// ofState is the index of the first of limits that has its state in common with l, or -1.
+func ofState(limits []weir.Limit, l weir.Limit) int {
+	return slices.IndexFunc(limits, func(o weir.Limit) bool { return o.State() == l.State() })
 }
+
+func has(limits []weir.Limit, l weir.Limit) bool { return ofState(limits, l) >= 0 }
 
 func isConcurrency(l weir.Limit) bool { return l.Config().Algorithm == weir.Concurrency }
