@@ -1,0 +1,174 @@
+package sale
+
+import (
+	"context"
+	"time"
+)
+
+// A Gate keeps the line and the free units of sales, fast. It is safe for concurrent use.
+// Every method but Open answers ErrStale if it has no state of the sale at the epoch, and
+// changes nothing then; an error that wraps ErrUnavailable says that it may have happened.
+//
+// The rules, which the suite in gatetest checks by number:
+//
+//  1. Free units and reservations add up to the units it was opened with and was given
+//     since; free is never negative.
+//  2. A refused call changes nothing.
+//  3. A user holds at most PerUser units.
+//  4. A ticket reserves at most once. Asked again with the same ticket, or by the same user
+//     with the same key, it answers with the first reservation, Again set; and this
+//     holds also when that reservation was returned since.
+//  5. The line is in order of rank; ranks are unique in a sale.
+//  6. A reservation that was acknowledged stands in the stream until Done, and is delivered
+//     again if who took it did not say so within a while. If the process or the server
+//     dies, what was acknowledged is still there (as far as the server keeps its data).
+//  7. Return gives back a reservation's unit once, however often it is asked.
+//  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Gate's
+//     clock, which never runs back in one process.
+type Gate interface {
+	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
+	// whose stream must have been read to its end. It is idempotent: if there is a state of
+	// this epoch or a later one already, nothing changes (and of a later one, ErrStale).
+	Open(ctx context.Context, o Opening) error
+
+	// Close makes the state at this epoch refuse everything with ErrStale but Next and
+	// Done, so that its stream can be read to its end. No state at all is no error here.
+	Close(ctx context.Context, sale string, epoch int64) error
+
+	// SetPaused pauses admission and reservation, or resumes them.
+	SetPaused(ctx context.Context, sale string, epoch int64, paused bool) error
+
+	// SetStock says how many units there are in all. More than before are added to the free
+	// ones; fewer than before is an error that wraps ErrInvalid.
+	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
+
+	// Join gives a user a ticket in the line, or tells where the user stands already.
+	Join(ctx context.Context, j Join) (Standing, error)
+
+	// Look tells where a user stands. It changes nothing.
+	Look(ctx context.Context, sale string, epoch int64, user string) (Standing, error)
+
+	// Admit admits the first n of the line, or as many as there are, until until, and
+	// returns how many. It admits nobody while the sale is paused.
+	Admit(ctx context.Context, sale string, epoch int64, batch string, n int, until time.Time) (int, error)
+
+	// Reserve reserves a unit for who was admitted.
+	Reserve(ctx context.Context, r Ask) (Outcome, error)
+
+	// Return gives the unit of a reservation back: of an order that expired or was
+	// cancelled, or of a reservation that became no order. It returns whether this call did.
+	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
+
+	// Count counts.
+	Count(ctx context.Context, sale string, epoch int64) (Counts, error)
+
+	// Next returns up to max entries of the stream that nobody else is busy with, the oldest
+	// first, waiting up to wait for the first. worker names who asks: 1 to 64 letters,
+	// digits, . _ -. It answers also after Close; without any state, it is ErrStale.
+	Next(ctx context.Context, sale string, epoch int64, worker string, max int, wait time.Duration) ([]Entry, error)
+
+	// Done takes entries out of the stream.
+	Done(ctx context.Context, sale string, epoch int64, ids ...string) error
+
+	// Drop forgets the state of a sale at this epoch, after its end.
+	Drop(ctx context.Context, sale string, epoch int64) error
+}
+
+// An Opening is what the state of a sale is built from.
+type Opening struct {
+	Sale   Sale          // with its epoch and stock; paused if State is Paused
+	Holds  []Reservation // of the orders that are pending or paid: they hold their units
+	Before []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
+}
+
+// A Join asks for a ticket.
+type Join struct {
+	Sale   string
+	Epoch  int64
+	User   string
+	Ticket string // the ID that a new ticket gets: unique, 16 to 64 letters, digits, -
+	Rank   int64  // of an earlier epoch's ticket that this user had: its place in the line; 0 for none
+	Lot    int64  // in the lobby of a Shuffled sale: a random number from 1 to MaxLot
+	Max    int64  // refuse with QueueFull if so many wait already; 0 for no bound
+
+	// Batch and Until admit at once, behind nobody: of a Direct sale.
+	Batch string
+	Until time.Time
+}
+
+// MaxLot is the largest lot. Ranks of who joined after the start are above it.
+const MaxLot = 1 << 40
+
+// A Place is where a ticket stands.
+type Place string
+
+const (
+	Nowhere  Place = "none"     // no ticket
+	Waiting  Place = "waiting"  // in line
+	Admitted Place = "admitted" // may reserve, with this ticket
+	Spent    Place = "spent"    // has reserved with this ticket
+	Passed   Place = "passed"   // was admitted and did not reserve in time; may join again
+)
+
+// A Standing is where a user stands.
+type Standing struct {
+	Place  Place
+	Reason Reason        // of a Join that was refused: why; Place is where the user stands
+	Ticket string        // not of Nowhere
+	Rank   int64         // its place in the line; not of Nowhere
+	Ahead  int64         // Waiting: how many are before it, exactly or at least to 1 %
+	Batch  string        // Admitted: with whom
+	Until  time.Time     // Admitted: until then
+	Held   []Reservation // what the user holds now: the units of this sale that were reserved and not returned
+	Last   *Reservation  // what this ticket reserved, if Spent
+}
+
+// An Ask asks for a unit.
+type Ask struct {
+	Sale        string
+	Epoch       int64
+	User        string
+	Ticket      string
+	Key         string // the Idempotency-Key; empty for none
+	Reservation string // the ID that the reservation gets: unique, 16 to 64 letters, digits, -
+}
+
+// An Outcome of Reserve is a reservation, or the reason why there is none.
+type Outcome struct {
+	Reason      Reason // OK if there is one
+	Again       bool   // this is what the ticket or the key had got before
+	Reservation Reservation
+}
+
+// A Reservation is one unit that is kept for a user.
+type Reservation struct {
+	ID     string    `json:"id"`
+	Sale   string    `json:"sale"`
+	Epoch  int64     `json:"epoch"`
+	User   string    `json:"user"`
+	Slot   int       `json:"slot"` // which of the user's units: 1 to PerUser; free again when it is returned
+	Ticket string    `json:"ticket"`
+	Key    string    `json:"key,omitempty"`
+	At     time.Time `json:"at"`     // by the Gate's clock, whole milliseconds
+	PayBy  time.Time `json:"pay_by"` // At + PayWithin
+}
+
+// An Entry of the stream.
+type Entry struct {
+	ID          string // of the entry, for Done
+	Deliveries  int    // how often it was delivered, with this time
+	Reservation Reservation
+	Damaged     string // what cannot be read of it, and why; Reservation is empty then
+}
+
+// Counts of a sale in a Gate.
+type Counts struct {
+	Now         time.Time // the Gate's clock
+	Stock       int64     // units in all
+	Free        int64
+	Waiting     int64 // tickets in line
+	Outstanding int64 // tickets that are admitted, not used, and valid still
+	Reserved    int64 // reservations not returned
+	Backlog     int64 // entries of the stream that are not done
+	Paused      bool
+}
