@@ -33,6 +33,7 @@ func TestFloorsBreach(t *testing.T) {
 		"sideways":              {"memstore/b.go", "package memstore\nimport _ \"github.com/floodweir/weir/policy\"", "memstore on floor 2 imports policy on floor 2"},
 		"no floor":              {"util/u.go", "package util", "package github.com/floodweir/weir/util has no floor"},
 		"imports no floor":      {"policy/b.go", "package policy\nimport _ \"github.com/floodweir/weir/util\"", "weir/util, which has no floor"},
+		"outsider within":       {"flashsale/sale/b.go", "package sale\nimport _ \"github.com/floodweir/weir/internal/line\"", "flashsale/sale uses what only Weir may: github.com/floodweir/weir/internal/line"},
 		"clock by import":       {"algo/b.go", "package algo\nimport _ \"context\"", "algo may not import context"},
 		"clock by call":         {"algo/b.go", "package algo\nimport \"time\"\nvar x = time.Now()", "algo/b.go:3:9: arithmetic has no clock: time.Now"},
 		"clock by another name": {"algo/b.go", "package algo\nimport tm \"time\"\nfunc f() { tm.Sleep(1) }", "arithmetic has no clock: time.Sleep"},

@@ -19,6 +19,10 @@ import (
 
 const home = "github.com/floodweir/weir"
 
+// An outsider's programs use the public packages alone, as everybody's outside of this
+// house have to.
+const outsider = "flashsale"
+
 // A place is where a package stands in the house.
 type place struct {
 	floor int
@@ -117,6 +121,7 @@ var house = map[string]place{
 	"flashsale/layers":     {floor: 8, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
 	"flashsale/load":       {floor: 8, third: []string{"github.com/valyala/fasthttp"}},
 	"flashsale/pages":      {floor: 8},
+	"flashsale/webtest":    {floor: 8}, // the suite that every way to the shop runs
 	"flashsale/web":        {floor: 9, third: []string{"golang.org/x/crypto", "github.com/prometheus/client_golang"}},
 	"flashsale/run":        {floor: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // where its parts meet
 	"flashsale/cli":        {floor: 11, third: []string{"github.com/spf13/cobra"}},
@@ -268,6 +273,9 @@ func (in *inspector) imported(where, own string, p place, imported string) {
 	switch {
 	case ours:
 		rel = strings.TrimSuffix(rel, "/")
+		if strings.HasPrefix(own+"/", outsider+"/") && !strings.HasPrefix(rel, outsider+"/") && strings.Contains("/"+rel+"/", "/internal/") {
+			in.report(where, "%s uses what only Weir may: %s", own, imported)
+		}
 		if q, ok := placeOf(rel); !ok {
 			in.report(where, "imports %s, which has no floor", imported)
 		} else if q.floor >= p.floor {
