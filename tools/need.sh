@@ -1,12 +1,12 @@
 #!/bin/sh
 # need.sh COMMAND:PACKAGE… installs the Debian packages of the commands, or of the
-# files (/FILE:PACKAGE), that are missing, or says which they are. The services that
+# files (/FILE:PACKAGE, with * in it if need be), that are missing, or says which they are. The services that
 # come with them stay off: the tests start their own.
 set -eu
 missing=
 for need; do
 	case $need in
-	/*) test -e "${need%%:*}" ;;
+	/*) ls -d ${need%%:*} >/dev/null 2>&1 ;;
 	*) command -v "${need%%:*}" >/dev/null 2>&1 ;;
 	esac || missing="$missing $(echo "${need#*:}" | tr , ' ')"
 done
