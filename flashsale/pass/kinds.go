@@ -1,0 +1,130 @@
+package pass
+
+import (
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Instants are kept in whole milliseconds, rounded down, and are read in UTC. Of a value
+// with a text above MaxField every method that signs returns "", which opens as nothing.
+
+// A Session says who a browser is until Expires.
+type Session struct {
+	User    string
+	Expires time.Time
+}
+
+// Session signs a buyer's session.
+func (k *Keys) Session(s Session) string { return k.sealSession(session, s) }
+
+// OpenSession reads a buyer's session that is not over at now.
+func (k *Keys) OpenSession(text string, now time.Time) (Session, error) {
+	return k.openSession(session, text, now)
+}
+
+// Office signs a merchant's session. It is no buyer's session, whatever the names.
+func (k *Keys) Office(s Session) string { return k.sealSession(office, s) }
+
+// OpenOffice reads a merchant's session that is not over at now.
+func (k *Keys) OpenOffice(text string, now time.Time) (Session, error) {
+	return k.openSession(office, text, now)
+}
+
+func (k *Keys) sealSession(kd kind, s Session) string {
+	w := write().text(s.User).at(s.Expires)
+	return k.seal(kd, w.b, w.fits())
+}
+
+func (k *Keys) openSession(kd kind, text string, now time.Time) (Session, error) {
+	f, err := k.open(kd, text)
+	if err != nil {
+		return Session{}, err
+	}
+	s := Session{User: f.text(), Expires: f.at()}
+	if !f.done() || s.User == "" {
+		return Session{}, ErrBad
+	}
+	if !now.Before(s.Expires) {
+		return Session{}, ErrExpired
+	}
+	return s, nil
+}
+
+// A Ticket says which place in the line of a sale a user has.
+type Ticket struct {
+	Sale   string
+	Epoch  int64
+	User   string
+	Ticket string
+	Rank   int64
+}
+
+// Ticket signs a place in the line.
+func (k *Keys) Ticket(t Ticket) string {
+	w := write().text(t.Sale).num(t.Epoch).text(t.User, t.Ticket).num(t.Rank)
+	return k.seal(ticket, w.b, w.fits())
+}
+
+// OpenTicket reads a place in the line.
+func (k *Keys) OpenTicket(text string) (Ticket, error) {
+	f, err := k.open(ticket, text)
+	if err != nil {
+		return Ticket{}, err
+	}
+	t := Ticket{Sale: f.text(), Epoch: f.num(), User: f.text(), Ticket: f.text(), Rank: f.num()}
+	if !f.done() {
+		return Ticket{}, ErrBad
+	}
+	return t, nil
+}
+
+// A Token admits a user to a sale with a ticket, until Until. Whether its time is over is
+// for the Gate to say, by its clock.
+type Token struct {
+	Sale   string
+	Epoch  int64
+	User   string
+	Ticket string
+	Batch  string
+	Until  time.Time
+}
+
+// Token signs an admission token.
+func (k *Keys) Token(t Token) string {
+	w := write().text(t.Sale).num(t.Epoch).text(t.User, t.Ticket, t.Batch).at(t.Until)
+	return k.seal(token, w.b, w.fits())
+}
+
+// OpenToken reads an admission token.
+func (k *Keys) OpenToken(text string) (Token, error) {
+	f, err := k.open(token, text)
+	if err != nil {
+		return Token{}, err
+	}
+	t := Token{Sale: f.text(), Epoch: f.num(), User: f.text(), Ticket: f.text(), Batch: f.text(), Until: f.at()}
+	if !f.done() {
+		return Token{}, ErrBad
+	}
+	return t, nil
+}
+
+// Receipt signs a reservation, but for its Key.
+func (k *Keys) Receipt(r sale.Reservation) string {
+	w := write().text(r.ID, r.Sale).num(r.Epoch).text(r.User).num(int64(r.Slot)).text(r.Ticket).at(r.At, r.PayBy)
+	return k.seal(receipt, w.b, w.fits())
+}
+
+// OpenReceipt reads a reservation.
+func (k *Keys) OpenReceipt(text string) (sale.Reservation, error) {
+	f, err := k.open(receipt, text)
+	if err != nil {
+		return sale.Reservation{}, err
+	}
+	r := sale.Reservation{ID: f.text(), Sale: f.text(), Epoch: f.num(), User: f.text(), Slot: int(f.num()),
+		Ticket: f.text(), At: f.at(), PayBy: f.at()}
+	if !f.done() {
+		return sale.Reservation{}, ErrBad
+	}
+	return r, nil
+}
