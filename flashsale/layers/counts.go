@@ -1,0 +1,5 @@
+package layers
+
+type counts struct{}
+
+func newCounts() *counts { return &counts{} }
