@@ -1,0 +1,182 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+)
+
+// A design opens the stock of a run, and lets one buyer buy.
+type design struct {
+	open func(ctx context.Context, r *run) error
+	buy  func(ctx context.Context, r *run, buyer int) (bool, error)
+	keys func(r *run) []string
+}
+
+func designs() map[Design]design {
+	return map[Design]design{
+		Naive:     {open: openOne, buy: naive, keys: oneStock},
+		Fenced:    {open: openOne, buy: fenced, keys: oneStock},
+		Segmented: {open: openSegments, buy: segmented, keys: segments},
+		Atomic:    {open: openOne, buy: oneStep, keys: oneStock},
+	}
+}
+
+// The keys of a stock in one piece are in one slot of a cluster.
+func (r *run) stockKey() string { return "{" + r.name + "}:stock" }
+func (r *run) lockKey() string  { return "{" + r.name + "}:lock" }
+func (r *run) seenKey() string  { return "{" + r.name + "}:seen" } // the largest fence that the stock has seen
+func (r *run) fenceKey() string { return "{" + r.name + "}:fence" }
+
+func oneStock(r *run) []string {
+	return []string{r.stockKey(), r.lockKey(), r.seenKey(), r.fenceKey()}
+}
+
+func openOne(ctx context.Context, r *run) error {
+	return r.store.set(ctx, r.stockKey(), int64(r.Stock))
+}
+
+// acquire asks for a lock until it has it. The waits between grow, and differ, so that the
+// waiting do not take the store from the one that works.
+func acquire(ctx context.Context, ask func() (bool, error)) error {
+	for try := 1; ; try++ {
+		if got, err := ask(); got || err != nil {
+			return err
+		}
+		most := min(10, try)
+		if err := wait(ctx, time.Duration(1+mathrand.IntN(most*1000))*time.Microsecond); err != nil {
+			return err
+		}
+	}
+}
+
+func naive(ctx context.Context, r *run, _ int) (bool, error) {
+	if err := acquire(ctx, func() (bool, error) { return r.store.lock(ctx, r.lockKey(), "locked", r.TTL) }); err != nil {
+		return false, err
+	}
+	left, err := r.store.get(ctx, r.stockKey())
+	if err != nil {
+		return false, err
+	}
+	sold := left > 0
+	if sold {
+		// Here the lock may come free, and the next one reads the same stock.
+		if err := r.pause(ctx); err != nil {
+			return false, err
+		}
+		if err := r.store.set(ctx, r.stockKey(), left-1); err != nil {
+			return false, err
+		}
+	}
+	return sold, r.store.del(ctx, r.lockKey()) // the next holder's, after a pause
+}
+
+func fenced(ctx context.Context, r *run, _ int) (bool, error) {
+	owner := rand.Text()
+	for {
+		var fence int64
+		err := acquire(ctx, func() (bool, error) {
+			n, err := r.store.eval(ctx, lockFenced(), []string{r.lockKey(), r.fenceKey()}, owner, r.TTL.Milliseconds(), keep.Milliseconds())
+			fence = n
+			return n > 0, err
+		})
+		if err != nil {
+			return false, err
+		}
+		left, err := r.store.eval(ctx, readFenced(), []string{r.stockKey(), r.seenKey()}, fence, keep.Milliseconds())
+		if err != nil {
+			return false, err
+		}
+		wrote := int64(0)
+		if left > 0 {
+			if err := r.pause(ctx); err != nil {
+				return false, err
+			}
+			wrote, err = r.store.eval(ctx, writeFenced(), []string{r.stockKey(), r.seenKey()}, fence, left-1, keep.Milliseconds())
+			if err != nil {
+				return false, err
+			}
+		}
+		if _, err := r.store.eval(ctx, unlock(), []string{r.lockKey()}, owner); err != nil {
+			return false, err
+		}
+		if left == 0 || wrote == 1 {
+			return wrote == 1, nil
+		}
+		// A later holder has read the stock since: this one knows nothing, and begins again.
+	}
+}
+
+// segmentsOf is how many segments a stock is split in.
+const segmentsOf = 10
+
+func (r *run) segmentKey(i int) string { return fmt.Sprintf("{%s:%d}:stock", r.name, i) }
+func (r *run) segmentLock(i int) string {
+	return fmt.Sprintf("{%s:%d}:lock", r.name, i)
+}
+
+func segments(r *run) (keys []string) {
+	for i := range segmentsOf {
+		keys = append(keys, r.segmentKey(i), r.segmentLock(i))
+	}
+	return keys
+}
+
+func openSegments(ctx context.Context, r *run) error {
+	for i := range segmentsOf {
+		units := r.Stock / segmentsOf
+		if i < r.Stock%segmentsOf {
+			units++
+		}
+		if err := r.store.set(ctx, r.segmentKey(i), int64(units)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segmented goes through all segments, its own first. Nothing is ever put back here, so
+// that each was empty once means that all are empty.
+func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
+	owner := rand.Text()
+	for i := range segmentsOf {
+		segment := (buyer + i) % segmentsOf
+		left, err := r.store.get(ctx, r.segmentKey(segment))
+		if err != nil {
+			return false, err
+		}
+		if left <= 0 {
+			continue
+		}
+		lock := r.segmentLock(segment)
+		if err := acquire(ctx, func() (bool, error) { return r.store.lock(ctx, lock, owner, r.TTL) }); err != nil {
+			return false, err
+		}
+		if err := r.pause(ctx); err != nil {
+			return false, err
+		}
+		// The guard is what makes this right after a pause: the lock may be another's by now.
+		got, err := r.store.eval(ctx, takeOne(), []string{r.segmentKey(segment)})
+		if err != nil {
+			return false, err
+		}
+		if _, err := r.store.eval(ctx, unlock(), []string{lock}, owner); err != nil {
+			return false, err
+		}
+		if got == 1 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func oneStep(ctx context.Context, r *run, _ int) (bool, error) {
+	// A pause before the step, or after it, is between nothing.
+	if err := r.pause(ctx); err != nil {
+		return false, err
+	}
+	got, err := r.store.eval(ctx, takeOne(), []string{r.stockKey()})
+	return got == 1, err
+}
