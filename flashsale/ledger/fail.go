@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/jackc/pgx/v5/pgconn"
+	sqlitelib "modernc.org/sqlite"
+)
+
+// A kind of failure of a database.
+type kind int
+
+const (
+	other kind = iota // a fault of this program or of the database: it is not hidden
+	away              // it cannot be asked now
+	busy              // it has to be asked again: a deadlock
+	data              // what it was given is not accepted
+)
+
+// fail wraps an error once, with what was done.
+func (l *Ledger) fail(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, ours := range []error{sale.ErrNotFound, sale.ErrConflict, sale.ErrInvalid, sale.ErrUnavailable} {
+		if errors.Is(err, ours) {
+			return fmt.Errorf("ledger: %s: %w", what, err)
+		}
+	}
+	if k := kindOf(err); k == away || k == busy {
+		return fmt.Errorf("ledger: %s: %w: %w", what, sale.ErrUnavailable, err)
+	}
+	return fmt.Errorf("ledger: %s: %w", what, err)
+}
+
+func again(err error) bool { return err != nil && kindOf(err) == busy }
+
+func kindOf(err error) kind {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return kindOfPostgres(pg.Code)
+	}
+	if lite, ok := errors.AsType[*sqlitelib.Error](err); ok {
+		return kindOfSQLite(lite.Code())
+	}
+	for _, gone := range []error{
+		context.DeadlineExceeded, context.Canceled, driver.ErrBadConn, sql.ErrConnDone,
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe,
+	} {
+		if errors.Is(err, gone) {
+			return away
+		}
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return away
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return away
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return away
+	}
+	if pgconn.SafeToRetry(err) { // a connection that was closed meanwhile
+		return away
+	}
+	return other
+}
+
+// kindOfPostgres judges an SQLSTATE.
+func kindOfPostgres(code string) kind {
+	switch code {
+	case "40001", "40P01": // serialization failure, deadlock
+		return busy
+	case "25006", "55P03", "57014", "25P03", "25P04": // read-only, a lock or a statement or an idle transaction took too long
+		return away
+	}
+	switch code[:min(2, len(code))] {
+	case "08", "53", "57", "58": // connection, resources (a full disk: 53100), an operator, the system
+		return away
+	case "22", "23": // data, constraints
+		return data
+	}
+	return other
+}
+
+// kindOfSQLite judges a result code by its lowest byte.
+func kindOfSQLite(code int) kind {
+	switch code & 0xff {
+	case 5, 6, 7, 8, 9, 10, 13, 14, 15: // busy, locked, no memory, read-only, interrupt, I/O, full, cannot open, protocol
+		return away
+	case 18, 19, 20: // too big, constraint, mismatch
+		return data
+	}
+	return other
+}
