@@ -95,6 +95,7 @@ type Turn struct {
 	RetryAfter time.Duration // of a refusal: when to ask again, 0 for never
 	View       View
 	Place      Place
+	New        bool // of Join: this call made the ticket
 	Ahead      int64
 	ETA        time.Duration // Waiting: about when the turn comes; 0 if not known
 	Poll       time.Duration // when to ask again
