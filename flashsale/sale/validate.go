@@ -1,0 +1,168 @@
+package sale
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a Draft.
+const (
+	MaxPrice  = 1_000_000_000_000 // × MaxStock is still far from the end of an int64
+	MaxStock  = 1_000_000
+	MaxLength = 30 * 24 * time.Hour // of a sale
+)
+
+// WithDefaults returns d with its zero fields filled that have a default, and with its
+// times in UTC and in whole milliseconds, rounded down, as its durations.
+func (d Draft) WithDefaults() Draft {
+	d.Currency = cmp.Or(d.Currency, "CNY")
+	d.PerUser = cmp.Or(d.PerUser, 1)
+	d.Headroom = cmp.Or(d.Headroom, 3)
+	d.Queue = cmp.Or(d.Queue, Fifo)
+	d.PayWithin = cmp.Or(d.PayWithin, 15*time.Minute).Truncate(time.Millisecond)
+	d.TokenFor = cmp.Or(d.TokenFor, 30*time.Second).Truncate(time.Millisecond)
+	d.Lobby = d.Lobby.Truncate(time.Millisecond)
+	for _, t := range []*time.Time{&d.StartsAt, &d.EndsAt} {
+		if !t.IsZero() {
+			*t = time.UnixMilli(t.UnixMilli()).UTC()
+		}
+	}
+	return d
+}
+
+// Validate returns nil, or one error that wraps ErrInvalid and names every field that is not
+// accepted, its value and what was expected. Defaults are not filled here.
+func (d Draft) Validate() error {
+	var f faults
+	f.check(isSKU(d.SKU), "sku", quote(d.SKU), "1 to 64 letters a-z A-Z, digits, . _ -")
+	f.check(d.Title != "", "title", `""`, "1 to 120 characters")
+	if d.Title != "" {
+		want := titleFault(d.Title)
+		f.check(want == "", "title", quote(d.Title), want)
+	}
+	between(&f, "price", d.Price, 0, MaxPrice)
+	f.check(isCurrency(d.Currency), "currency", quote(d.Currency), "three capital letters of ISO 4217")
+	between(&f, "stock", d.Stock, 1, MaxStock)
+	between(&f, "per_user", d.PerUser, 1, 10)
+	starts, ends := f.time("starts_at", d.StartsAt), f.time("ends_at", d.EndsAt)
+	if starts && ends {
+		f.check(d.EndsAt.After(d.StartsAt) && d.EndsAt.Sub(d.StartsAt) <= MaxLength,
+			"ends_at", d.EndsAt.Format(time.RFC3339Nano), "after starts_at by at most 30 days")
+	}
+	between(&f, "headroom", d.Headroom, 1, 10)
+	switch d.Queue {
+	case Shuffled:
+		between(&f, "lobby", d.Lobby, 0, time.Hour)
+	case Fifo, Direct:
+		f.check(d.Lobby == 0, "lobby", d.Lobby.String(), "0: only the queue shuffled has a lobby")
+	default:
+		f.check(false, "queue", quote(string(d.Queue)), "fifo, shuffled or direct")
+	}
+	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
+	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
+	for name, v := range map[string]time.Duration{"lobby": d.Lobby, "pay_within": d.PayWithin, "token_for": d.TokenFor} {
+		f.check(v%time.Millisecond == 0, name, v.String(), "whole milliseconds")
+	}
+	return f.err()
+}
+
+// faults of a draft, one text a field.
+type faults []string
+
+func (f *faults) check(ok bool, field, value, want string) {
+	if !ok {
+		*f = append(*f, fmt.Sprintf("%s = %s, want %s", field, value, want))
+	}
+}
+
+func (f *faults) time(field string, t time.Time) bool {
+	n := len(*f)
+	switch {
+	case t.IsZero():
+		f.check(false, field, "none", "a time")
+	default:
+		// Within these years a time can be written in RFC 3339 in any zone.
+		f.check(t.Year() >= 1971 && t.Year() <= 9998, field, t.Format(time.RFC3339Nano), "a time in the years 1971 to 9998")
+		f.check(t.Nanosecond()%int(time.Millisecond) == 0, field, t.Format(time.RFC3339Nano), "whole milliseconds")
+	}
+	return len(*f) == n
+}
+
+func (f *faults) err() error {
+	if len(*f) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrInvalid, strings.Join(*f, "; "))
+}
+
+func between[T int | int64 | time.Duration](f *faults, field string, v, low, high T) {
+	f.check(v >= low && v <= high, field, fmt.Sprint(v), fmt.Sprintf("%v to %v", low, high))
+}
+
+// quote shows a text that anybody may have sent: no control character, and not all of it.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%+q… (%d bytes)", s[:most], len(s))
+	}
+	return fmt.Sprintf("%+q", s)
+}
+
+func isSKU(s string) bool {
+	return len(s) >= 1 && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !isWord(r) && r != '.' && r != '_'
+	})
+}
+
+// isWord: ASCII letters, digits and the hyphen.
+func isWord(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-'
+}
+
+func isCurrency(s string) bool {
+	return len(s) == 3 && !strings.ContainsFunc(s, func(r rune) bool { return r < 'A' || r > 'Z' })
+}
+
+// titleFault says what a title should be that is not accepted. A title is shown to every
+// buyer: nothing in it may hide, turn the text around it or cover the lines above it.
+func titleFault(s string) string {
+	if !utf8.ValidString(s) {
+		return "valid UTF-8"
+	}
+	if n := utf8.RuneCountInString(s); n > 120 {
+		return fmt.Sprintf("1 to 120 characters, not %d", n)
+	}
+	if strings.TrimSpace(s) != s {
+		return "no space at its ends"
+	}
+	seen, marks := false, 0
+	for _, r := range s {
+		switch {
+		case unicode.IsControl(r), unicode.In(r, unicode.Zl, unicode.Zp):
+			return "no control characters"
+		case r == '\u200c', r == '\u200d': // scripts and emoji need these joiners
+		case unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs), r == utf8.RuneError, !unicode.IsPrint(r) && !unicode.IsSpace(r):
+			return "no characters that cannot be seen"
+		}
+		if marks++; !unicode.IsMark(r) {
+			marks = 0
+		}
+		if marks > 8 {
+			return "at most 8 marks on one letter"
+		}
+		seen = seen || unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !isBlank(r)
+	}
+	if !seen {
+		return "something that can be seen"
+	}
+	return ""
+}
+
+// isBlank: letters and symbols that show nothing.
+func isBlank(r rune) bool {
+	return r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0'
+}
