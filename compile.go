@@ -126,7 +126,7 @@ func (c *LimitConfig) fields() []field {
 		{"queue", c.Queue, leaky},
 		{"delay", c.QueueFree != 0, leaky},
 		{"nginx", c.Nginx, leaky},
-		{"shared", c.Shared, leaky},
+		{"shared", c.Shared, leaky + " " + string(Concurrency)},
 		{"anchor", c.Anchor != "", fixed + " " + token},
 		{"calendar", c.Calendar != "" || c.Zone != nil, fixed},
 		{"segments", c.Segments != 0, sliding},
@@ -208,6 +208,7 @@ func (c *LimitConfig) text() string {
 	switch {
 	case c.Algorithm == Concurrency:
 		fmt.Fprintf(&b, "%d concurrency lease %s", c.Count, spell(c.Period))
+		option(&b, c.Shared, " shared")
 		return b.String()
 	case c.Calendar != "":
 		fmt.Fprintf(&b, "%d/%s", c.Count, c.Calendar)
@@ -244,6 +245,9 @@ func (c *LimitConfig) text() string {
 func (c *LimitConfig) state(text string) string {
 	if !c.Shared {
 		return text
+	}
+	if c.Algorithm == Concurrency {
+		return string(Concurrency)
 	}
 	rate := fmt.Sprintf("%d/%s %s", c.Count, per(c.Period), c.Algorithm)
 	if c.Nginx {

@@ -87,7 +87,9 @@ type LimitConfig struct {
 	// Shared gives a LeakyBucket a state in common with all others of its rate that are
 	// Shared, whatever their burst, queue and delay, as the uses of one zone of nginx's
 	// limit_req have. What changes but the rate then carries nothing over: the state is
-	// the same.
+	// the same. It gives a Concurrency a state in common with all others that are Shared,
+	// whatever their count and lease: what is in use. So the number of slots can change
+	// while several processes ask, each with the number that it knows.
 	Shared bool
 
 	// Anchor is where a FixedWindow's windows, or the refills by Interval of a
@@ -204,7 +206,8 @@ func (l Limit) Fingerprint() uint64 {
 
 // State names the state that a key has under l: limits of one State have it in common.
 // It is the text of l but of a LeakyBucket that is Shared, whose state is what has not
-// drained: that is the rate alone, and nothing of it is in burst, queue and delay.
+// drained: that is the rate alone, and nothing of it is in burst, queue and delay; and of
+// a Concurrency that is Shared, whose state is what is in use.
 func (l Limit) State() string {
 	if l.s == nil {
 		return ""

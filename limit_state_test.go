@@ -22,6 +22,8 @@ func TestLimitState(t *testing.T) {
 		"600/m leaky_bucket nginx shared":                "600/m leaky_bucket nginx",
 		"5/m fixed_window":                               "5/m fixed_window",
 		"20 concurrency":                                 "20 concurrency lease 1m",
+		"20 concurrency shared":                          "concurrency",
+		"30 concurrency lease 5s shared":                 "concurrency",
 	} {
 		l := weir.MustLimit(text)
 		if got := l.State(); got != want {

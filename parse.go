@@ -26,6 +26,7 @@ import (
 //	100/m sliding_window segments 6 weighted
 //	100/m sliding_log
 //	20 concurrency lease 30s              20 at a time
+//	20 concurrency shared                 one state with others, of any count and lease
 //
 // A period is a Go duration, or a unit: us, ms, s, m, h, d, w, second, minute,
 // hour, day (24 hours), week (7 days), year (365 days), or, as a calendar's
