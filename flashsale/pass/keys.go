@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// SecretSize is the size of a secret in bytes.
+	// SecretSize is how many bytes a secret has at least.
 	SecretSize = 32
 
 	// MaxText is the longest signed string that is looked at.
@@ -60,15 +60,15 @@ type Keys struct {
 // A subkey keeps states of its HMAC, whose setup costs as much as a signature.
 type subkey struct{ states *sync.Pool }
 
-// NewKeys makes keys from a secret of 32 bytes, and for the time of a change of secrets
+// NewKeys makes keys from a secret of at least 32 bytes, and for the time of a change of secrets
 // the older one, whose signatures are still accepted.
 func NewKeys(secret []byte, older ...[]byte) (*Keys, error) {
 	if len(older) > 1 {
 		return nil, fmt.Errorf("pass: %d older secrets, want at most 1", len(older))
 	}
 	for i, s := range append([][]byte{secret}, older...) {
-		if len(s) != SecretSize {
-			return nil, fmt.Errorf("pass: secret %d has %d bytes, want %d", i, len(s), SecretSize)
+		if len(s) < SecretSize {
+			return nil, fmt.Errorf("pass: secret %d has %d bytes, want at least %d", i, len(s), SecretSize)
 		}
 	}
 	k := &Keys{current: subkeys(secret)}
