@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -94,9 +95,13 @@ type Config struct {
 	Anywhere bool
 
 	// Observations gets a line of JSON for each call (auditor.Observation); nil for none.
-	// Sampled writes only calls that say something about a unit, a ticket or a token, and
-	// counts equal refusals together.
+	// Sampled counts refusals that are equal together, in one line of nobody's.
 	Observations io.Writer
+	Sampled      bool
+
+	// Backlog returns how many reservations are not orders yet; if it is nil, every buyer
+	// asks about the receipt until it is an order, which loads the server as well.
+	Backlog func(ctx context.Context) (int64, error)
 
 	// Processes are servers on this machine whose processor time and memory are measured,
 	// by name: their process IDs.
@@ -136,7 +141,6 @@ func (c *Config) check() error {
 	}
 	or(&c.Users, 10_000)
 	or(&c.Connections, 256)
-	c.Connections = min(c.Connections, max(c.Users, 1))
 	if c.Profile == "" {
 		c.Profile = Open
 	}
@@ -184,6 +188,7 @@ func (c *Config) check() error {
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
+	c.Connections = min(c.Connections, c.Users)
 	return nil
 }
 

@@ -1,0 +1,169 @@
+package load
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// An answer is what the crowd reads of a body. Its texts are parts of the body.
+type answer struct {
+	state, place, token, until []byte
+	receipt, at, user          []byte
+	reason, layer              []byte
+	phase                      []byte // of the view
+	poll, retry                int64  // milliseconds
+	ahead                      int64
+	whole                      bool // it is a JSON object, as far as it was looked at
+}
+
+// read reads body, which may be anything.
+func (a *answer) read(body []byte) {
+	*a = answer{}
+	a.whole = object(body, func(key, value []byte) {
+		switch string(key) {
+		case "state":
+			a.state = text(value)
+		case "place":
+			a.place = text(value)
+		case "token":
+			a.token = text(value)
+		case "until":
+			a.until = text(value)
+		case "receipt":
+			a.receipt = text(value)
+		case "at":
+			a.at = text(value)
+		case "user":
+			a.user = text(value)
+		case "reason":
+			a.reason = text(value)
+		case "layer":
+			a.layer = text(value)
+		case "poll_after_ms":
+			a.poll = number(value)
+		case "retry_after_ms":
+			a.retry = number(value)
+		case "ahead":
+			a.ahead = number(value)
+		case "phase":
+			a.phase = text(value)
+		case "view":
+			object(value, func(key, value []byte) {
+				if string(key) == "phase" {
+					a.phase = text(value)
+				}
+			})
+		}
+	})
+}
+
+// text is what stands in a string; nothing of other values, or if it has escapes, which
+// nothing that the crowd gives back has.
+func text(v []byte) []byte {
+	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 {
+		return nil
+	}
+	return v[1 : len(v)-1]
+}
+
+// number is a whole number up to 10^15, or 0.
+func number(v []byte) int64 {
+	if len(v) > 16 {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil || n > 1e15 || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// object calls each with the keys and values of a JSON object, without what surrounds a
+// key's text, and reports whether it came to its end. Values are bounded, not checked.
+func object(b []byte, each func(key, value []byte)) bool {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	i = space(b, i+1)
+	if i < len(b) && b[i] == '}' {
+		return true
+	}
+	for i < len(b) {
+		from := i
+		if i = value(b, i); i < 0 || b[from] != '"' {
+			return false
+		}
+		key := b[from+1 : i-1]
+		if i = space(b, i); i >= len(b) || b[i] != ':' {
+			return false
+		}
+		i = space(b, i+1)
+		from = i
+		if i = value(b, i); i < 0 {
+			return false
+		}
+		each(key, b[from:i])
+		i = space(b, i)
+		switch {
+		case i >= len(b):
+			return false
+		case b[i] == '}':
+			return true
+		case b[i] != ',':
+			return false
+		}
+		i = space(b, i+1)
+	}
+	return false
+}
+
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\n' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// value is where the value that begins at i ends, or -1.
+func value(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch c := b[i]; c {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(b) {
+				return -1
+			}
+			i++
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			depth--
+			i++
+			if depth < 0 {
+				return -1
+			}
+		case ',', ':', ' ', '\t', '\n', '\r':
+			if depth == 0 {
+				return -1
+			}
+			i++
+			continue
+		default:
+			for i < len(b) && !bytes.ContainsRune([]byte(",:{}[]\" \t\n\r"), rune(b[i])) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return -1
+}

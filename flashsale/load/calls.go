@@ -1,0 +1,181 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A call is a kind of request.
+type call uint8
+
+const (
+	session call = iota
+	join
+	turn
+	buy
+	look
+	pay
+	cancel
+	calls
+)
+
+func (c call) String() string {
+	return [calls]string{"session", "join", "turn", "buy", "look", "pay", "cancel"}[c]
+}
+
+// A wire is a connection that carries one request at a time. Its errors end it; the next
+// request opens another.
+type wire struct {
+	addr string
+	host string // the end of the request's head, from Host on
+
+	conn net.Conn
+	live atomic.Pointer[net.Conn] // conn, for cut
+	in   *bufio.Reader
+	out  []byte
+	res  fasthttp.Response
+
+	sent, received int64
+}
+
+// answerWithin bounds how long an answer may take.
+const answerWithin = 30 * time.Second
+
+// maxBody bounds an answer.
+const maxBody = 1 << 20
+
+// ask sends what render appends, and returns when it was sent. The answer is in w.res.
+func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time.Time, err error) {
+	if w.conn == nil {
+		var d net.Dialer
+		dial, cancel := context.WithTimeout(ctx, answerWithin)
+		w.conn, err = d.DialContext(dial, "tcp", w.addr)
+		cancel()
+		if err != nil {
+			w.conn = nil
+			return time.Now(), err
+		}
+		conn := w.conn // of its own: w.conn changes
+		w.live.Store(&conn)
+		if w.in == nil {
+			w.in = bufio.NewReaderSize(counting{w}, 8<<10)
+		}
+		w.in.Reset(counting{w})
+	}
+	w.out = render(w.out[:0])
+	sent = time.Now()
+	w.conn.SetDeadline(sent.Add(answerWithin))
+	if ctx.Err() != nil { // or cut may have come before the deadline that it sets
+		return sent, ctx.Err()
+	}
+	n, err := w.conn.Write(w.out)
+	w.sent += int64(n)
+	if err == nil {
+		err = w.res.ReadLimitBody(w.in, maxBody)
+	}
+	if err != nil || w.res.ConnectionClose() {
+		w.close()
+	}
+	return sent, err
+}
+
+// counting reads from a wire's connection, and counts.
+type counting struct{ *wire }
+
+func (c counting) Read(b []byte) (int, error) {
+	n, err := c.conn.Read(b)
+	c.received += int64(n)
+	return n, err
+}
+
+// cut lets the request under way fail; it may be called by another goroutine.
+func (w *wire) cut() {
+	if c := w.live.Load(); c != nil {
+		(*c).SetDeadline(time.Unix(1, 0))
+	}
+}
+
+func (w *wire) close() {
+	if w.conn != nil {
+		w.conn.Close()
+		w.live.Store(nil)
+		w.conn = nil
+	}
+}
+
+// render appends the request that c is of a user.
+func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
+	sale := w.run.Sale
+	switch c {
+	case session:
+		b = append(b, "POST /api/session"...)
+	case join, turn:
+		b = append(append(append(b, method(c == join)...), "/api/sales/"...), sale...)
+		b = append(b, "/ticket"...)
+	case buy:
+		b = append(append(append(b, "POST /api/sales/"...), sale...), "/orders"...)
+	case look, pay, cancel:
+		b = append(append(append(b, method(c != look)...), "/api/orders/"...), u.receipt...)
+		if c != look {
+			b = append(append(b, '/'), c.String()...)
+		}
+	}
+	b = append(append(b, " HTTP/1.1\r\nHost: "...), w.host...)
+	if len(u.cookie) > 0 {
+		b = append(append(b, "\r\nCookie: fs_session="...), u.cookie...)
+	}
+	if w.run.Addresses > 0 {
+		b = append(b, "\r\nX-Forwarded-For: "...)
+		if w.run.Claim {
+			b = append(b, "203.0.113.9, "...)
+		}
+		b = address(b, u.id%w.run.Addresses)
+	}
+	if w.run.Profile == Mixed {
+		// Nobody may be believed who says so.
+		b = append(b, "\r\nX-User-Id: somebody\r\nX-User-Role: admin"...)
+	}
+	if c == turn && len(u.place) > 0 {
+		b = append(append(b, "\r\nFlashsale-Place: "...), u.place...)
+	}
+	if c == turn || c == look {
+		return append(b, "\r\n\r\n"...)
+	}
+	b = append(b, "\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\nContent-Length: "...)
+	switch {
+	case c == join && len(u.place) > 0:
+		b = strconv.AppendInt(b, int64(len(u.place)+len(`{"place":""}`)), 10)
+		b = append(append(b, "\r\n\r\n{\"place\":\""...), u.place...)
+		return append(b, `"}`...)
+	case c != buy:
+		return append(b, "2\r\n\r\n{}"...)
+	}
+	b = strconv.AppendInt(b, int64(len(token)+len(`{"token":""}`)), 10)
+	b = append(append(b, "\r\nFlashsale-Token: "...), token...)
+	if len(key) > 0 {
+		b = append(append(b, "\r\nIdempotency-Key: "...), key...)
+	}
+	b = append(append(b, "\r\n\r\n{\"token\":\""...), token...)
+	return append(b, `"}`...)
+}
+
+func method(post bool) string {
+	if post {
+		return "POST "
+	}
+	return "GET "
+}
+
+// address appends an address of 10.0.0.0/8.
+func address(b []byte, n int) []byte {
+	b = append(b, "10."...)
+	b = append(strconv.AppendInt(b, int64(n>>16&255), 10), '.')
+	b = append(strconv.AppendInt(b, int64(n>>8&255), 10), '.')
+	return strconv.AppendInt(b, int64(n&255), 10)
+}

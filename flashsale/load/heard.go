@@ -1,0 +1,220 @@
+package load
+
+import (
+	"bytes"
+	"time"
+)
+
+// heard is what a user does with an answer: the next call, after how long, or none.
+func (w *worker) heard(u *user, c call) (after time.Duration, again bool) {
+	status := w.res.StatusCode()
+	if status >= 400 {
+		return w.refused(u, c, status)
+	}
+	u.refused = 0
+	switch c {
+	case session:
+		w.begin(u)
+		return 0, true
+	case join, turn:
+		return w.stands(u)
+	case buy:
+		if len(w.a.receipt) == 0 {
+			w.faults["a purchase without a receipt"]++
+			return w.end(u, told)
+		}
+		u.receipt = append(u.receipt[:0], w.a.receipt...)
+		u.token = nil
+		w.run.granted(time.Since(w.run.began))
+		return w.bought(u)
+	case look:
+		return w.looked(u)
+	case pay:
+		// Paid at once, or the provider calls back: then it asks how that went.
+		if string(w.a.state) == "paid" {
+			return w.end(u, paid)
+		}
+		u.next, u.wants = look, look
+		return soon, true
+	case cancel:
+		return w.end(u, cancelled)
+	}
+	return w.end(u, gaveUp)
+}
+
+// begin takes the session of a user who asked for one, and says what comes first.
+func (w *worker) begin(u *user) {
+	if cookie := w.res.Header.PeekCookie("fs_session"); len(cookie) > 0 {
+		if _, value, ok := bytes.Cut(cookie, []byte("=")); ok {
+			value, _, _ = bytes.Cut(value, []byte(";"))
+			u.cookie = append(u.cookie[:0], value...)
+			u.named = append(u.named[:0], w.a.user...)
+			u.next = join
+		}
+	}
+}
+
+// stands is what a user does with a turn.
+func (w *worker) stands(u *user) (time.Duration, bool) {
+	poll := time.Duration(w.a.poll) * time.Millisecond
+	if poll <= 0 {
+		poll = soon
+	}
+	if len(w.a.place) > 0 && !bytes.Equal(u.place, w.a.place) {
+		u.place = append(u.place[:0], w.a.place...)
+	}
+	switch string(w.a.phase) {
+	case "sold_out", "ended":
+		if string(w.a.state) != "admitted" {
+			w.run.gone(time.Since(w.run.began))
+			return w.end(u, told)
+		}
+	case "all_taken":
+		w.run.gone(time.Since(w.run.began))
+		if !w.run.AllTaken && w.run.Profile != Waiting && string(w.a.state) != "admitted" {
+			return w.end(u, told)
+		}
+	}
+	switch string(w.a.state) {
+	case "waiting":
+		u.next = turn
+		return poll, true
+	case "admitted":
+		if w.run.Profile == Waiting {
+			u.next = turn
+			return max(poll, soon), true
+		}
+		if len(w.a.token) == 0 {
+			w.faults["admitted without a token"]++
+			return poll, true
+		}
+		u.token = append(u.token[:0], w.a.token...)
+		u.next = buy
+		return 0, true
+	case "passed", "none":
+		u.next = join
+		return poll, true
+	case "spent":
+		return w.end(u, bought)
+	}
+	w.faults["a turn in no state"]++
+	return w.end(u, told)
+}
+
+// bought is what a user does with a receipt.
+func (w *worker) bought(u *user) (time.Duration, bool) {
+	u.buys++
+	u.fate = bought
+	u.wants = look
+	// Which of a hundred a user is does not depend on the order in which they come.
+	switch percent := (u.id*37 + 11) % 100; {
+	case percent < w.run.Pay:
+		u.wants = pay
+	case percent < w.run.Pay+w.run.Cancel:
+		u.wants = cancel
+	}
+	if u.wants == look && w.run.Backlog != nil {
+		return w.end(u, bought)
+	}
+	u.next = look
+	return soon, true
+}
+
+// looked is what a user does with what became of a receipt.
+func (w *worker) looked(u *user) (time.Duration, bool) {
+	state := string(w.a.state)
+	if state == "reserved" {
+		u.looks++
+		return min(soon<<min(u.looks, 3), 2*time.Second), true
+	}
+	if !u.order && state != "rejected" && state != "lost" {
+		u.order = true
+		w.run.placed(time.Since(w.run.began))
+	}
+	switch state {
+	case "pending_pay":
+		if u.wants == look {
+			return w.end(u, bought)
+		}
+		u.next = u.wants
+		return 0, true
+	case "paid":
+		return w.end(u, paid)
+	case "cancelled":
+		return w.end(u, cancelled)
+	case "expired":
+		return w.end(u, bought)
+	case "rejected", "lost":
+		w.faults["a reservation that was "+state]++
+		return w.end(u, told)
+	}
+	w.faults["a receipt in no state"]++
+	return w.end(u, bought)
+}
+
+// refused is what a user does with a refusal.
+func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
+	retry := time.Duration(w.a.retry) * time.Millisecond
+	if s := number(w.res.Header.Peek("Retry-After")); s > 0 && retry == 0 {
+		retry = time.Duration(s) * time.Second
+	}
+	if retry <= 0 {
+		retry = soon
+	}
+	if len(u.receipt) > 0 && status != 429 && status != 503 {
+		// It was too late to pay, or to cancel.
+		return w.end(u, bought)
+	}
+	switch status {
+	case 425, 429, 503:
+		u.refused++
+		if w.run.Patience > 0 && u.refused >= w.run.Patience {
+			return w.end(u, gaveUp)
+		}
+		return retry, true
+	case 410:
+		w.run.gone(time.Since(w.run.began))
+		return w.end(u, told)
+	case 403:
+		if c == buy { // its turn has passed, or is of an epoch that is over
+			u.next, u.token = join, nil
+			return retry, true
+		}
+	case 409:
+		switch string(w.a.reason) {
+		case "all_taken":
+			w.run.gone(time.Since(w.run.began))
+			if !w.run.AllTaken {
+				return w.end(u, told)
+			}
+			u.refused++
+			if w.run.Patience > 0 && u.refused >= w.run.Patience {
+				return w.end(u, gaveUp)
+			}
+			u.next = turn
+			if c == join {
+				u.next = join
+			}
+			return retry, true
+		case "per_user":
+			return w.end(u, told)
+		}
+	case 404:
+		if c == turn { // no ticket any more
+			u.next = join
+			return retry, true
+		}
+	}
+	w.faults["refused for no reason that is known: "+c.String()+" "+statusText(status)]++
+	return w.end(u, told)
+}
+
+// end is that of a user. Who has bought has, whatever else could not be done.
+func (w *worker) end(u *user, f fate) (time.Duration, bool) {
+	if u.fate == standing || u.fate == bought && (f == paid || f == cancelled) {
+		u.fate = f
+	}
+	u.next = calls
+	u.token, u.cookie = nil, nil
+	return 0, false
+}

@@ -1,0 +1,156 @@
+package load_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A fakeShop sells stock units over the interface of the shop, in memory: every second
+// question of a user who has a ticket is answered with a token.
+type fakeShop struct {
+	mu      sync.Mutex
+	stock   int
+	asked   map[string]int
+	tokens  map[string]string // token -> user
+	bought  map[string]string // token -> receipt
+	keys    map[string]string // user/key -> receipt
+	orders  map[string]string // receipt -> state
+	lookups int
+
+	calls   atomic.Int64
+	joins   atomic.Int64
+	sources sync.Map // what X-Forwarded-For said
+
+	// Faults that it has, for tests of what is found.
+	twice, believes, quiet, success bool
+}
+
+func newFakeShop(stock int) *fakeShop {
+	return &fakeShop{stock: stock, asked: map[string]int{}, tokens: map[string]string{}, bought: map[string]string{},
+		keys: map[string]string{}, orders: map[string]string{}}
+}
+
+func (s *fakeShop) start(t testing.TB) *httptest.Server {
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func (s *fakeShop) refuse(w http.ResponseWriter, status int, reason, layer string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if !s.quiet {
+		w.Header().Set("Flashsale-Layer", layer)
+	} else {
+		layer = ""
+	}
+	if status == 429 {
+		w.Header().Set("Retry-After", "1")
+	}
+	if s.success {
+		status = 200
+	}
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"type":"about:blank","status":%d,"layer":%q,"reason":%q,"retry_after_ms":5}`, status, layer, reason)
+}
+
+func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls.Add(1)
+	s.sources.Store(r.Header.Get("X-Forwarded-For"), true)
+	if r.Method == "POST" && r.Header.Get("Flashsale-Request") == "" {
+		s.refuse(w, 403, "csrf", "")
+		return
+	}
+	if r.URL.Path == "/api/session" {
+		http.SetCookie(w, &http.Cookie{Name: "fs_session", Value: fmt.Sprint("guest", s.calls.Load()), HttpOnly: true})
+		w.WriteHeader(201)
+		fmt.Fprint(w, `{"user":"guest"}`)
+		return
+	}
+	c, err := r.Cookie("fs_session")
+	if err != nil || c.Value == "" {
+		s.refuse(w, 401, "no_session", "")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch path := strings.TrimPrefix(r.URL.Path, "/api"); {
+	case path == "/sales/s1/ticket":
+		s.turn(w, r, c.Value)
+	case path == "/sales/s1/orders":
+		s.order(w, r, c.Value)
+	case strings.HasSuffix(path, "/pay") || strings.HasSuffix(path, "/cancel"):
+		parts := strings.Split(path, "/")
+		if _, ok := s.orders[parts[2]]; !ok {
+			s.refuse(w, 404, "not_found", "")
+			return
+		}
+		s.orders[parts[2]] = map[string]string{"pay": "paid", "cancel": "cancelled"}[parts[3]]
+		fmt.Fprintf(w, `{"receipt":%q,"state":%q}`, parts[2], s.orders[parts[2]])
+	case strings.HasPrefix(path, "/orders/"):
+		receipt := strings.TrimPrefix(path, "/orders/")
+		if s.orders[receipt] == "reserved" {
+			s.orders[receipt] = "pending_pay"
+			fmt.Fprintf(w, `{"receipt":%q,"state":"reserved"}`, receipt)
+			return
+		}
+		fmt.Fprintf(w, `{"receipt":%q,"state":%q}`, receipt, s.orders[receipt])
+	default:
+		s.refuse(w, 404, "not_found", "")
+	}
+}
+
+func (s *fakeShop) turn(w http.ResponseWriter, r *http.Request, user string) {
+	if r.Method == "POST" {
+		s.joins.Add(1)
+	}
+	n := s.asked[user]
+	s.asked[user]++
+	switch {
+	case s.stock == 0:
+		s.refuse(w, 410, "sold_out", "L0")
+	case n == 0 && r.Method != "POST":
+		fmt.Fprint(w, `{"state":"none","poll_after_ms":1,"view":{"phase":"open"}}`)
+	case n == 0:
+		w.WriteHeader(201)
+		fmt.Fprintf(w, `{"state":"waiting","ahead":3,"poll_after_ms":2,"place":"p-%s","view":{"phase":"open","poll_after_ms":9}}`, user)
+	default:
+		token := "token-of-" + user + "-AAAAAAAAAAAA"
+		s.tokens[token] = user
+		fmt.Fprintf(w, `{"state":"admitted","poll_after_ms":2,"place":"p-%s","token":%q,"until":"2030-01-02T03:04:05.006Z","view":{"phase":"open"}}`, user, token)
+	}
+}
+
+func (s *fakeShop) order(w http.ResponseWriter, r *http.Request, user string) {
+	var body struct{ Token string }
+	json.NewDecoder(r.Body).Decode(&body)
+	if body.Token != r.Header.Get("Flashsale-Token") {
+		s.refuse(w, 400, "invalid", "")
+		return
+	}
+	key := user + "/" + r.Header.Get("Idempotency-Key")
+	receipt := s.bought[body.Token]
+	if receipt == "" && r.Header.Get("Idempotency-Key") != "" {
+		receipt = s.keys[key]
+	}
+	switch {
+	case s.tokens[body.Token] != user && !s.believes:
+		s.refuse(w, 403, "bad_token", "L3")
+		return
+	case receipt != "" && !s.twice:
+	case s.stock == 0:
+		s.refuse(w, 409, "all_taken", "stock")
+		return
+	default:
+		s.stock--
+		receipt = fmt.Sprint("r", len(s.orders))
+		s.orders[receipt], s.bought[body.Token], s.keys[key] = "reserved", receipt, receipt
+	}
+	w.WriteHeader(202)
+	fmt.Fprintf(w, `{"receipt":%q,"sale":"s1","state":"reserved","at":"2030-01-02T03:04:05.006Z"}`, receipt)
+}

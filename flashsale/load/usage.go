@@ -1,0 +1,116 @@
+package load
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A usage is what processes used.
+type usage struct {
+	own     time.Duration
+	share   float64
+	servers map[string]Usage
+}
+
+// A meter watches processes.
+type watch struct {
+	own     time.Duration
+	pids    map[string]int
+	before  map[string]Usage
+	highest map[string]int64
+	done    chan struct{}
+	ended   sync.WaitGroup
+}
+
+// meter begins to watch; stop ends it.
+func meter(pids map[string]int) *watch {
+	m := &watch{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
+	for name, pid := range pids {
+		m.before[name] = Usage{CPU: cpuOf(pid), RSS: rssOf(pid)}
+	}
+	m.ended.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			for name, pid := range pids {
+				m.highest[name] = max(m.highest[name], rssOf(pid))
+			}
+			select {
+			case <-tick.C:
+			case <-m.done:
+				return
+			}
+		}
+	})
+	return m
+}
+
+func (m *watch) stop(took time.Duration) usage {
+	close(m.done)
+	m.ended.Wait()
+	all := float64(max(took, time.Microsecond)) * float64(runtime.NumCPU())
+	u := usage{own: ownCPU() - m.own, servers: map[string]Usage{}}
+	u.share = float64(u.own) / all
+	for name, pid := range m.pids {
+		was := m.before[name]
+		used := max(0, cpuOf(pid)-was.CPU)
+		u.servers[name] = Usage{CPU: used, Share: float64(used) / all, RSS: m.highest[name], Grew: m.highest[name] - was.RSS}
+	}
+	return u
+}
+
+// cpuOf is the processor time that a process has used, in the hundredths of a second that
+// /proc counts; 0 where there is none.
+func cpuOf(pid int) time.Duration {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// The name of the program is in brackets, and may have anything in it.
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// rssOf is how much memory of a process is resident; 0 where that is not known.
+func rssOf(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(text)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// machine is this one.
+func machine() Machine {
+	m := Machine{Processors: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+	cpu, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(cpu)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			m.Model = strings.TrimSpace(value)
+			break
+		}
+	}
+	memory, _ := os.ReadFile("/proc/meminfo")
+	for line := range strings.Lines(string(memory)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
+			kb, _ := strconv.ParseInt(f[1], 10, 64)
+			m.Memory = kb << 10
+		}
+	}
+	return m
+}
