@@ -2,6 +2,9 @@ package auditor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,6 +18,9 @@ type Config struct {
 
 	// Redis is where the gates are; nil if they are in the shop's process.
 	Redis rueidis.Client
+
+	// Prefix begins the keys of the gates in Redis; "fs:" if empty.
+	Prefix string
 
 	// Gate tells of a gate that is not in Redis; nil if nobody can.
 	Gate func(ctx context.Context, sale string, epoch int64) (GateState, error)
@@ -73,4 +79,98 @@ type Facts struct {
 	// Reconcile lets the shop compare its gate and ledger, and returns how many rows it
 	// changed; nil if nobody can. It is called twice for each sale.
 	Reconcile func(ctx context.Context, sale string) (changed int, err error)
+}
+
+// An Auditor watches sales. Its methods are safe for concurrent use.
+type Auditor struct {
+	config Config
+	db     *database
+	book   *book
+
+	mu     sync.Mutex
+	before map[string]saleRow // what the last sample saw
+	ended  map[string]string  // the last state of orders that had one, by reservation
+}
+
+// Open connects to the database, and to nothing else yet.
+func Open(ctx context.Context, c Config) (*Auditor, error) {
+	if c.Every < 0 || c.Slack < 0 {
+		return nil, fmt.Errorf("auditor: every %s, slack %s: expected no negative time", c.Every, c.Slack)
+	}
+	if c.Every == 0 {
+		c.Every = 100 * time.Millisecond
+	}
+	if c.Prefix == "" {
+		c.Prefix = "fs:"
+	}
+	if c.Slack == 0 {
+		c.Slack = 30 * time.Second
+	}
+	db, err := openDatabase(ctx, c.Database)
+	if err != nil {
+		return nil, err
+	}
+	return &Auditor{config: c, db: db, book: newBook(), before: map[string]saleRow{}, ended: map[string]string{}}, nil
+}
+
+// Close closes the connections to the database.
+func (a *Auditor) Close() error { return a.db.db.Close() }
+
+// Report returns what has been found so far.
+func (a *Auditor) Report() *Report { return a.book.report() }
+
+// deepEvery is how many samples pass between two that look at every row.
+const deepEvery = 50
+
+// Watch samples until ctx is done. What cannot be looked at (a database that is stopped) is
+// noted in the Report, and looked at again.
+func (a *Auditor) Watch(ctx context.Context) {
+	t := time.NewTicker(a.config.Every)
+	defer t.Stop()
+	for n := 1; ; n++ {
+		err := a.sample(ctx)
+		if err == nil && n%deepEvery == 0 {
+			_, err = a.inspect(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			a.book.failed("database", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+	}
+}
+
+// Final checks everything once more, and what facts tell, and returns the whole Report. An
+// error says that the database could not be read.
+func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
+	if facts.Batch == 0 {
+		facts.Batch = 500
+	}
+	if facts.Reservation == nil {
+		facts.Reservation = reservationOf
+	}
+	if err := a.sample(ctx); err != nil {
+		return a.Report(), fmt.Errorf("auditor: sample: %w", err)
+	}
+	all, err := a.inspect(ctx)
+	if err != nil {
+		return a.Report(), fmt.Errorf("auditor: inspect: %w", err)
+	}
+	j := newJudge(a, all, facts)
+	j.observed()
+	err = a.compareGates(ctx, facts)
+	if facts.Settled {
+		if all, e := a.inspect(ctx); e == nil {
+			a.settled(ctx, all, facts)
+		} else {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return a.Report(), fmt.Errorf("auditor: %w", err)
+	}
+	return a.Report(), nil
 }

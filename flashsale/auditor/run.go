@@ -1,0 +1,101 @@
+package auditor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// ErrViolated: an invariant did not hold.
+var ErrViolated = errors.New("auditor: an invariant did not hold")
+
+// ErrBlind: something that was to be audited could not be looked at.
+var ErrBlind = errors.New("auditor: not everything could be looked at")
+
+// Options are an audit of its own process.
+type Options struct {
+	Database     string // see Config
+	Redis        string // a URL: redis://…, with master_set of Sentinel; empty for none
+	Prefix       string // see Config
+	Sales        []string
+	Observations []string      // files that clients wrote
+	Watch        time.Duration // sample for so long before the end; negative until ctx is done
+	Slack        time.Duration // see Config
+	Complete     bool          // see Facts
+	Settled      bool          // see Facts
+	Workers      int           // see Facts
+}
+
+// Run audits, and writes the report to out. Its error wraps ErrViolated if an invariant did
+// not hold, and ErrBlind if something could not be looked at. While it samples, the end of
+// ctx is not the end of the audit but of the sampling.
+func Run(ctx context.Context, o Options, out io.Writer) error {
+	c := Config{Database: o.Database, Prefix: o.Prefix, Sales: o.Sales, Slack: o.Slack}
+	if o.Redis != "" {
+		ro, err := rueidis.ParseURL(o.Redis)
+		if err != nil {
+			return fmt.Errorf("auditor: redis: %w", err)
+		}
+		ro.DisableCache = true
+		client, err := rueidis.NewClient(ro)
+		if err != nil {
+			return fmt.Errorf("auditor: redis: %w", err)
+		}
+		defer client.Close()
+		c.Redis = client
+	}
+	a, err := Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if o.Watch != 0 {
+		sampling, stop := ctx, context.CancelFunc(func() {})
+		if o.Watch > 0 {
+			sampling, stop = context.WithTimeout(ctx, o.Watch)
+		}
+		a.Watch(sampling)
+		stop()
+	}
+	ctx = context.WithoutCancel(ctx)
+	// The observations are read last: their writers may be at work until now.
+	facts := Facts{Complete: o.Complete, Settled: o.Settled, Workers: o.Workers}
+	for _, name := range o.Observations {
+		seen, err := readFile(name)
+		if err != nil {
+			return err
+		}
+		facts.Observations = append(facts.Observations, seen...)
+	}
+	report, err := a.Final(ctx, facts)
+	if _, werr := report.WriteTo(out); err == nil {
+		err = werr
+	}
+	switch {
+	case err != nil:
+		return err
+	case report.Violations() > 0:
+		return fmt.Errorf("%w: %d violations in %d checks", ErrViolated, report.Violations(), report.Checks())
+	case len(report.Errors) > 0:
+		return fmt.Errorf("%w: %s", ErrBlind, report.Errors[0])
+	}
+	return nil
+}
+
+func readFile(name string) ([]Observation, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("auditor: observations: %w", err)
+	}
+	defer f.Close()
+	seen, err := Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return seen, nil
+}

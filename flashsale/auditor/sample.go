@@ -1,0 +1,118 @@
+package auditor
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// A tally is what a sample sees of a sale.
+type tally struct {
+	pending, paid, orders int64 // counted rows
+	moved, stocked        int64 // sums of movements
+}
+
+// sample looks once, lightly: sums of what there is, in one snapshot.
+func (a *Auditor) sample(ctx context.Context) error {
+	var sales []saleRow
+	tallies := map[string]*tally{}
+	of := func(id string) *tally {
+		t := tallies[id]
+		if t == nil {
+			t = &tally{}
+			tallies[id] = t
+		}
+		return t
+	}
+	type group struct {
+		sale, word string
+		n, sum     int64
+	}
+	scan := func(g *group) ([]any, func() bool) { return []any{&g.sale, &g.word, &g.n, &g.sum}, nil }
+	var many, due []group
+	err := a.db.snapshot(ctx, func(tx *sql.Tx) (err error) {
+		if sales, err = a.db.sales(ctx, tx, a.config.Sales); err != nil {
+			return err
+		}
+		states, err := rows(ctx, tx, `SELECT sale, state, count(*), 0 FROM orders GROUP BY sale, state`, scan)
+		if err != nil {
+			return err
+		}
+		for _, g := range states {
+			switch t := of(g.sale); g.word {
+			case "pending_pay":
+				t.pending = g.n
+			case "paid":
+				t.paid = g.n
+			}
+		}
+		moved, err := rows(ctx, tx, `SELECT sale, kind, count(*), cast(sum(units) AS bigint) FROM movements GROUP BY sale, kind`, scan)
+		if err != nil {
+			return err
+		}
+		for _, g := range moved {
+			t := of(g.sale)
+			t.moved += g.sum
+			if g.word == "stock" {
+				t.stocked = g.sum
+			}
+		}
+		many, err = rows(ctx, tx, `SELECT o.sale, o.usr, count(*), 0 FROM orders o JOIN sales s ON s.id = o.sale
+			WHERE o.state IN ('pending_pay', 'paid') GROUP BY o.sale, o.usr, s.per_user HAVING count(*) > s.per_user`, scan)
+		if err != nil {
+			return err
+		}
+		late := time.Now().Add(-a.config.Slack).UnixMilli()
+		due, err = rows(ctx, tx, fmt.Sprintf(`SELECT sale, min(reservation), count(*), 0 FROM orders
+			WHERE state = 'pending_pay' AND pay_by < %d GROUP BY sale`, late), scan)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	a.book.sampled()
+	for _, s := range sales {
+		a.judgeSample(s, *of(s.id))
+	}
+	mine := map[string]bool{}
+	for _, s := range sales {
+		mine[s.id] = true
+	}
+	for _, g := range many {
+		if mine[g.sale] {
+			a.book.check(PerUser, false, "sale %s: user %s holds %d units", g.sale, g.word, g.n)
+		}
+	}
+	for _, g := range due {
+		if mine[g.sale] {
+			a.book.check(TicketsEnd, false, "sale %s: order %s and others are pending %s after their time to pay", g.sale, g.word, a.config.Slack)
+		}
+	}
+	a.book.held(PerUser, len(sales))
+	a.book.held(TicketsEnd, len(sales))
+	for _, s := range sales {
+		a.watchGate(ctx, s)
+	}
+	return nil
+}
+
+func (a *Auditor) judgeSample(s saleRow, t tally) {
+	b := a.book
+	live := t.pending + t.paid
+	b.check(NoOversell, live <= s.stock, "sale %s: %d orders are pending or paid of %d units", s.id, live, s.stock)
+	b.check(NoOversell, s.sold == live, "sale %s: it says that %d are sold, and %d orders are pending or paid", s.id, s.sold, live)
+	b.check(NoOversell, s.paid == t.paid, "sale %s: it says that %d are paid, and %d orders are", s.id, s.paid, t.paid)
+	b.check(NoOversell, t.stocked == s.stock, "sale %s: movements of stock are %d of %d units", s.id, t.stocked, s.stock)
+	b.check(NoOversell, t.moved == s.stock-live, "sale %s: movements add up to %d, expected %d − %d", s.id, t.moved, s.stock, live)
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, seen := a.before[s.id]
+	a.before[s.id] = s
+	if seen {
+		b.check(NoOversell, s.stock >= before.stock, "sale %s: its stock went from %d to %d", s.id, before.stock, s.stock)
+		b.check(PayOrTimeout, s.paid >= before.paid, "sale %s: paid orders went from %d to %d", s.id, before.paid, s.paid)
+		b.check(OneOrder, s.epoch >= before.epoch, "sale %s: its epoch went from %d to %d", s.id, before.epoch, s.epoch)
+	}
+}
