@@ -29,6 +29,10 @@ type Config struct {
 	// about within the last ten minutes: 1 s if 0, at least 10 ms.
 	Watch time.Duration
 
+	// MaxTickets is how many users of one sale may have had a ticket, in one epoch:
+	// sale.QueueFull beyond. 5,000,000 if 0, and not negative.
+	MaxTickets int64
+
 	// Clock is asked for the time instead of the server, for tests.
 	Clock func() time.Time
 
@@ -41,6 +45,8 @@ type Config struct {
 type Gate struct {
 	client rueidis.Client
 	cfg    Config
+
+	scripts *scripts
 
 	mu    sync.Mutex
 	known map[string]*known // by sale
@@ -84,9 +90,19 @@ func New(client rueidis.Client, cfg Config) (*Gate, error) {
 			return nil, fmt.Errorf("%w: %s is %v, want at least 10ms", ErrConfig, f.name, *f.d)
 		}
 	}
+	if cfg.MaxTickets == 0 {
+		cfg.MaxTickets = 5_000_000
+	}
+	if cfg.MaxTickets < 0 {
+		return nil, fmt.Errorf("%w: MaxTickets is %d, want 0 or more", ErrConfig, cfg.MaxTickets)
+	}
+	texts, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("redisgate: %w", err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	g := &Gate{
-		client: client, cfg: cfg, known: map[string]*known{},
+		client: client, cfg: cfg, scripts: texts, known: map[string]*known{},
 		kick: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 	}
 	go g.watch(ctx)

@@ -1,0 +1,344 @@
+package flashsale_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	contrib "github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/gatetest"
+	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/redisstore"
+	"github.com/redis/rueidis"
+)
+
+// redisRounds is how often something is done: a few times, or full times.
+func redisRounds(few, full int) int {
+	if os.Getenv("FLASHSALE_LONG") == "1" {
+		return full
+	}
+	return few
+}
+
+// redisClient connects to a URL until the test ends.
+func redisClient(t testing.TB, url string) rueidis.Client {
+	t.Helper()
+	a, err := redisstore.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := contrib.Options(a)
+	o.ConnWriteTimeout = time.Second
+	o.Dialer.Timeout = time.Second
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// redisGate makes a Gate until the test ends.
+func redisGate(t testing.TB, client rueidis.Client, cfg redisgate.Config) *redisgate.Gate {
+	t.Helper()
+	g, err := redisgate.New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	return g
+}
+
+// redisPlaces are the URLs of a server alone, of one behind a sentinel, and of a cluster.
+func redisPlaces(t *testing.T, do func(t *testing.T, url string)) {
+	t.Run("standalone", func(t *testing.T) {
+		do(t, "redis://"+redistest.Start(t).Addr)
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		primary := redistest.Start(t)
+		s := redistest.StartSentinel(t, "shop", primary)
+		do(t, "redis+sentinel://"+s.Addr+"/shop")
+	})
+	t.Run("cluster", func(t *testing.T) {
+		do(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
+	})
+}
+
+// redisOpener opens Gates that know nothing of each other on the same servers.
+func redisOpener(client rueidis.Client, redeliver time.Duration) gatetest.Open {
+	var n atomic.Int64
+	return func(t *testing.T, clock *gatetest.Clock) sale.Gate {
+		return redisGate(t, client, redisgate.Config{
+			Prefix: "g" + strconv.FormatInt(n.Add(1), 10) + ":", Redeliver: redeliver, Clock: clock.Now,
+			Deadline: 10 * time.Second, // on a machine that is busy
+		})
+	}
+}
+
+// TestRedisRules runs the rules of a Gate.
+func TestRedisRules(t *testing.T) {
+	redisPlaces(t, func(t *testing.T, url string) {
+		gatetest.Run(t, redisOpener(redisClient(t, url), gatetest.Redeliver))
+	})
+}
+
+// TestRedisRandom compares the Gate with the model.
+func TestRedisRandom(t *testing.T) {
+	redisPlaces(t, func(t *testing.T, url string) {
+		gatetest.Random(t, redisOpener(redisClient(t, url), time.Hour), 1, redisRounds(5000, 100_000))
+	})
+}
+
+// TestRedisRace lets many buyers race for few units.
+func TestRedisRace(t *testing.T) {
+	redisPlaces(t, func(t *testing.T, url string) {
+		gatetest.Race(t, redisOpener(redisClient(t, url), time.Hour), redisRounds(2, 200))
+	})
+}
+
+// redisID is an ID of a ticket or a reservation.
+func redisID(kind string, n int) string { return fmt.Sprintf("%s-0000000000-%d", kind, n) }
+
+// redisOpening is a sale that is open now, for an hour.
+func redisOpening(id string, epoch, stock int64) sale.Opening {
+	now := time.Now().Truncate(time.Millisecond)
+	return sale.Opening{Sale: sale.Sale{ID: id, Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
+		SKU: "sku", Title: "title", Stock: stock, PerUser: 1, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
+		Headroom: 3, Queue: sale.Fifo, PayWithin: time.Minute, TokenFor: 30 * time.Second,
+	}}}
+}
+
+// redisBuy takes a user through the line to a reservation.
+func redisBuy(g *redisgate.Gate, id string, epoch int64, n int) (sale.Outcome, error) {
+	ctx := context.Background()
+	user, ticket := "user "+strconv.Itoa(n), redisID("ticket", n)
+	if _, err := g.Join(ctx, sale.Join{Sale: id, Epoch: epoch, User: user, Ticket: ticket}); err != nil {
+		return sale.Outcome{}, err
+	}
+	if _, err := g.Admit(ctx, id, epoch, "batch", 1000, time.Now().Add(30*time.Second)); err != nil {
+		return sale.Outcome{}, err
+	}
+	return g.Reserve(ctx, sale.Ask{Sale: id, Epoch: epoch, User: user, Ticket: ticket, Reservation: redisID("unit", n)})
+}
+
+// TestRedisHolds opens a large state, and one whose last reservations are still in a stream.
+func TestRedisHolds(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	n := redisRounds(20_000, 100_000)
+	o := redisOpening("big", 3, int64(n)+10)
+	for i := range n {
+		r := sale.Reservation{ID: redisID("unit", i), Sale: "big", Epoch: 2, User: "user " + strconv.Itoa(i), Slot: 1,
+			Ticket: redisID("ticket", i), Key: "key", At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}
+		if i < n-7 {
+			o.Holds = append(o.Holds, r)
+		} else {
+			o.Before = append(o.Before, r)
+		}
+	}
+	began := time.Now()
+	if err := g.Open(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("opened with %d reservations in %v", n, time.Since(began))
+	c, err := g.Count(ctx, "big", 3)
+	if err != nil || c.Free != 10 || c.Reserved != int64(n) || c.Backlog != 7 {
+		t.Fatalf("Count = %+v, %v, want 10 free, %d reserved and 7 in the stream", c, err, n)
+	}
+	if got := server.Do(t, "DBSIZE"); got != int64(7) {
+		t.Errorf("%v keys, want the seven of the sale", got)
+	}
+	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+		ttl, _ := server.Do(t, "PTTL", "fs:{big}:"+part).(int64)
+		if day := 24 * time.Hour.Milliseconds(); ttl < 7*day || ttl > 8*day {
+			t.Errorf("%s expires in %v ms, want some days", part, ttl)
+		}
+	}
+	es, err := g.Next(ctx, "big", 3, "clerk", 100, 0)
+	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Before[0].ID {
+		t.Fatalf("Next = %v, %v, want the seven, as they were", es, err)
+	}
+	out, err := g.Reserve(ctx, sale.Ask{Sale: "big", Epoch: 3, User: "user 5", Ticket: redisID("other", 5), Key: "key", Reservation: redisID("new", 5)})
+	if err != nil || !out.Again || out.Reservation.ID != redisID("unit", 5) {
+		t.Errorf("Reserve with the key of before = %+v, %v, want what it had got", out, err)
+	}
+}
+
+// TestRedisDamage makes each key of a state disappear, or become something else: the state
+// is stale, and never taken for an empty one. It can be opened again.
+func TestRedisDamage(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	client := redisClient(t, "redis://"+server.Addr)
+	epoch := int64(0)
+	for _, how := range []string{"DEL", "SET"} {
+		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+			epoch++
+			// Each method finds the damage by itself, as the first one of its process.
+			open := redisGate(t, client, redisgate.Config{Watch: time.Hour})
+			if err := open.Open(ctx, redisOpening("s", epoch, 10)); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := redisBuy(open, "s", epoch, 1); err != nil || out.Reason != "" {
+				t.Fatal(out, err)
+			}
+			if how == "DEL" {
+				server.Do(t, "DEL", "fs:{s}:"+part)
+			} else {
+				server.Do(t, "SET", "fs:{s}:"+part, "x")
+			}
+			for name, call := range map[string]func(*redisgate.Gate) error{
+				"Join": func(g *redisgate.Gate) error {
+					_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2)})
+					return err
+				},
+				"Look":  func(g *redisgate.Gate) error { _, err := g.Look(ctx, "s", epoch, "user 1"); return err },
+				"Count": func(g *redisgate.Gate) error { _, err := g.Count(ctx, "s", epoch); return err },
+				"Admit": func(g *redisgate.Gate) error {
+					_, err := g.Admit(ctx, "s", epoch, "b", 10, time.Now().Add(time.Minute))
+					return err
+				},
+				"Reserve": func(g *redisgate.Gate) error {
+					_, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
+					return err
+				},
+				"Return": func(g *redisgate.Gate) error {
+					_, err := g.Return(ctx, "s", epoch, "user 1", redisID("unit", 1))
+					return err
+				},
+				"SetStock":  func(g *redisgate.Gate) error { return g.SetStock(ctx, "s", epoch, 100) },
+				"SetPaused": func(g *redisgate.Gate) error { return g.SetPaused(ctx, "s", epoch, true) },
+			} {
+				if how == "SET" && (name != "Count" && name != "Look") {
+					continue // a key of another type is found where it is used
+				}
+				if how == "SET" && part != "state" && part != "users" {
+					continue
+				}
+				if err := call(redisGate(t, client, redisgate.Config{Watch: time.Hour})); !errors.Is(err, sale.ErrStale) && !(how == "SET" && part == "users" && name == "Count") {
+					t.Errorf("%s after %s of %s = %v, want ErrStale", name, how, part, err)
+				}
+			}
+			es, err := open.Next(ctx, "s", epoch, "clerk", 10, 0)
+			if part == "stream" {
+				if !errors.Is(err, sale.ErrStale) {
+					t.Errorf("Next after %s of stream = %v, %v, want ErrStale", how, es, err)
+				}
+			} else if err != nil || len(es) != 1 {
+				t.Errorf("Next after %s of %s = %v, %v, want the reservation", how, part, es, err)
+			}
+		}
+	}
+}
+
+// TestRedisStreamDamage puts what is no reservation into the stream.
+func TestRedisStreamDamage(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	id := redisID("unit", 1)
+	good := id + " h 1 1700000000000 1700000060000 1 user " + redisID("ticket", 1) + " "
+	bad := [][]any{
+		{"x", "y"}, {"r", good, "s", "t"}, {"r", ""}, {"r", id}, {"r", strings.Replace(good, " h ", " x ", 1)},
+		{"r", good + " "}, {"r", strings.Replace(good, "user", "us%zzer", 1)}, {"r", strings.Replace(good, "user", "user%2", 1)},
+		{"r", strings.Replace(good, "user", "", 1)}, {"r", strings.Replace(good, "1 1700000000000", "0 1700000000000", 1)},
+		{"r", strings.Replace(good, "1700000000000", "-1", 1)}, {"r", strings.Replace(good, "1700000000000", "99999999999999999999", 1)},
+		{"r", "short" + good[len(id):]}, {"r", strings.Repeat("x", 100_000)}, {"r", id + " " + strings.Repeat("%41", 200)},
+		{"r", strings.Replace(good, "1 1700000000000", "9223372036854775807 1700000000000", 1)}, {"\x00\xff", "\xff"},
+	}
+	for _, fields := range bad {
+		server.Do(t, append([]any{"XADD", "fs:{s}:stream", "*"}, fields...)...)
+	}
+	server.Do(t, "XADD", "fs:{s}:stream", "*", "r", good)
+	es, err := g.Next(ctx, "s", 1, "clerk", 100, 0)
+	if err != nil || len(es) != len(bad)+1 {
+		t.Fatalf("Next = %d entries, %v, want %d", len(es), err, len(bad)+1)
+	}
+	for i, e := range es[:len(bad)] {
+		if e.Damaged == "" || len(e.Damaged) > 400 || e.Reservation.ID != "" {
+			t.Errorf("entry of %.60q is %+v, want Damaged", bad[i], e)
+		}
+	}
+	if last := es[len(bad)]; last.Damaged != "" || last.Reservation.ID != id || last.Reservation.User != "user" {
+		t.Errorf("the good entry is %+v", last)
+	}
+	var ids []string
+	for _, e := range es {
+		ids = append(ids, e.ID)
+	}
+	if err := g.Done(ctx, "s", 1, ids...); err != nil {
+		t.Fatal(err)
+	}
+	for _, hostile := range []string{"", "-", "1", "1-", "-1", "1-1-1", "*", "$", "+1-1", "x-y", "0-0 0-0", "99999999999999999999-1"} {
+		if err := g.Done(ctx, "s", 1, hostile); !errors.Is(err, sale.ErrInvalid) {
+			t.Errorf("Done(%q) = %v, want ErrInvalid", hostile, err)
+		}
+	}
+	if c, err := g.Count(ctx, "s", 1); err != nil || c.Backlog != 0 {
+		t.Errorf("Count = %+v, %v, want no backlog", c, err)
+	}
+}
+
+// TestRedisEvicts refuses a server that may evict keys.
+func TestRedisEvicts(t *testing.T) {
+	server := redistest.Start(t, "maxmemory 50mb", "maxmemory-policy volatile-lru")
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); !errors.Is(err, redisgate.ErrEvicts) {
+		t.Errorf("Open = %v, want ErrEvicts", err)
+	}
+	server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRedisOOM fills the memory: calls fail whole, with ErrUnavailable, and go on later.
+func TestRedisOOM(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := redisBuy(g, "s", 1, 1); err != nil || out.Reason != "" {
+		t.Fatal(out, err)
+	}
+	g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2)})
+	g.Admit(ctx, "s", 1, "b", 1, time.Now().Add(time.Minute))
+	g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 3", Ticket: redisID("ticket", 3)})
+	was, err := g.Count(ctx, "s", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	_, err1 := g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 4", Ticket: redisID("ticket", 4)})
+	_, err2 := g.Admit(ctx, "s", 1, "b", 10, time.Now().Add(time.Minute))
+	_, err3 := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
+	_, err4 := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1))
+	for i, err := range []error{err1, err2, err3, err4} {
+		if !errors.Is(err, sale.ErrUnavailable) {
+			t.Errorf("call %d without memory = %v, want ErrUnavailable", i, err)
+		}
+	}
+	server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	now, err := g.Count(ctx, "s", 1)
+	was.Now, now.Now = time.Time{}, time.Time{}
+	if err != nil || now != was {
+		t.Errorf("Count = %+v, %v, want %+v as before", now, err, was)
+	}
+	if out, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)}); err != nil || out.Reason != "" {
+		t.Errorf("Reserve with memory again = %+v, %v", out, err)
+	}
+}

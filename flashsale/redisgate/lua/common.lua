@@ -1,0 +1,108 @@
+-- What every script begins with.
+--
+-- KEYS: 1 state, 2 users, 3 line, 4 out, 5 res, 6 done, 7 stream: of one sale, in one slot.
+-- ARGV: 1 epoch
+--       2 the time in ms of who tests, or empty: that of this server
+--       3 the largest time in ms that the caller has seen of this sale
+--
+-- Returns: {'ok', now in ms, …}, or {'stale', why} and nothing has changed.
+--
+-- A user is "place ticket rank until last held batch": place is w (waits), a (admitted),
+-- s (spent) or - (none); until in ms; last is what the ticket reserved; held is what the
+-- user holds, with commas between. A reservation is "held slot at payby epoch user ticket
+-- key": held is h, or r if it was returned; times in ms. None is -, and a key may be empty.
+-- Spaces in users, batches and keys are escaped by the caller. The member of empty name in
+-- users, line, out, res and done keeps them there when they are empty.
+--
+-- The first write of a script is one that a server without memory refuses, so that it
+-- refuses all or nothing.
+
+local STATE, USERS, LINE, OUT, RES, DONE, STREAM = unpack(KEYS)
+
+-- num writes a whole number up to 2^53, which tostring would round.
+local function num(n)
+  return string.format('%.0f', n)
+end
+
+-- server is the replication ID of this server.
+local function server()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+end
+
+-- shut closes the state, for all who ask.
+local function shut(why)
+  redis.call('HSET', STATE, 'closed', '1', 'why', why)
+  return nil, why
+end
+
+local FIELDS = {'epoch', 'closed', 'clock', 'paused', 'stock', 'free', 'reserved', 'per_user',
+  'starts', 'ends', 'pay', 'shuffled', 'lobby', 'top', 'tickets', 'server'}
+
+-- load is the state at the epoch, or nil and why there is none. With verify, it must have
+-- been opened on this server.
+local function load(verify)
+  local v = redis.call('HMGET', STATE, unpack(FIELDS))
+  if v[1] ~= ARGV[1] then return nil, 'none' end
+  if v[2] ~= '0' then return nil, 'closed' end
+  if redis.call('EXISTS', unpack(KEYS)) < #KEYS then return shut('damaged') end
+  local s = {}
+  for i = 3, #FIELDS do
+    s[FIELDS[i]] = v[i]
+    if i < #FIELDS then
+      s[FIELDS[i]] = tonumber(v[i])
+      if not s[FIELDS[i]] then return shut('damaged') end
+    end
+  end
+  if verify and s.server ~= server() then return shut('server') end
+  local now = tonumber(ARGV[2])
+  if not now then
+    local t = redis.call('TIME')
+    now = t[1] * 1000 + math.floor(t[2] / 1000)
+  end
+  s.now = math.max(now, tonumber(ARGV[3]), s.clock)
+  return s
+end
+
+-- user reads a user.
+local function user(name)
+  local r = redis.call('HGET', USERS, name)
+  if not r then
+    return {place = '-', ticket = '-', rank = 0, till = 0, last = '-', held = '-', batch = ''}
+  end
+  local place, ticket, rank, till, last, held, batch =
+    string.match(r, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S*)$')
+  return {place = place, ticket = ticket, rank = tonumber(rank), till = tonumber(till),
+    last = last, held = held, batch = batch}
+end
+
+-- keep writes a user.
+local function keep(name, u)
+  redis.call('HSET', USERS, name, table.concat(
+    {u.place, u.ticket, num(u.rank), num(u.till), u.last, u.held, u.batch}, ' '))
+end
+
+-- holding is the IDs of what a user holds.
+local function holding(u)
+  local ids = {}
+  if u.held ~= '-' then
+    for id in string.gmatch(u.held, '[^,]+') do ids[#ids + 1] = id end
+  end
+  return ids
+end
+
+-- standing is where a user stands: {'ok', now, reason, place, ticket, rank, ahead, batch,
+-- until, and the ID and the record of what the ticket reserved (twice empty if nothing),
+-- and of each that the user holds}. The place p is an admission that is over.
+local function standing(s, name, u, reason)
+  local place, ahead, last = u.place, 0, ''
+  if place == 'w' then ahead = redis.call('ZRANK', LINE, name) end
+  if place == 'a' and u.till <= s.now then place = 'p' end
+  if place == 's' then last = u.last end
+  local r = {'ok', num(s.now), reason, place, u.ticket, num(u.rank), num(ahead), u.batch,
+    num(u.till), last, last ~= '' and redis.call('HGET', RES, last) or ''}
+  for _, id in ipairs(holding(u)) do
+    r[#r + 1] = id
+    r[#r + 1] = redis.call('HGET', RES, id)
+  end
+  return r
+end

@@ -1,0 +1,13 @@
+-- Counts, and compares the server with the one on which the sale was opened.
+--
+-- Returns: {'ok', now, stock, free, waiting, outstanding, reserved, backlog, paused}.
+
+local s, why = load(true)
+if not s then return {'stale', why} end
+if s.free < 0 or s.free + s.reserved ~= s.stock then
+  shut('damaged')
+  return {'stale', 'damaged'}
+end
+return {'ok', num(s.now), num(s.stock), num(s.free), num(redis.call('ZCARD', LINE) - 1),
+  num(redis.call('ZCOUNT', OUT, '(' .. num(s.now), '(+inf')), num(s.reserved),
+  num(redis.call('XLEN', STREAM)), num(s.paused)}

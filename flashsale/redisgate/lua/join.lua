@@ -1,0 +1,63 @@
+-- Gives a user a ticket, or tells where the user stands.
+--
+-- ARGV: 4 user, 5 the new ticket's ID, 6 rank or 0, 7 lot or 0
+--       8 refuse if so many wait, or 0
+--       9 admitted at once: 1 or 0, 10 with which batch, 11 until, in ms
+--       12 how many users may have had a ticket
+-- Returns: a standing.
+
+local LAST = 9007199254740992 -- 2^53: beyond it a score is not exact
+
+-- unused is the first rank from this one on that nobody in the line has, or nil.
+local function unused(rank)
+  while true do
+    local taken = redis.call('ZRANGEBYSCORE', LINE, num(rank), '(+inf', 'WITHSCORES', 'LIMIT', 0, 100)
+    for i = 2, #taken, 2 do
+      if tonumber(taken[i]) ~= rank then return rank end
+      if rank >= LAST then return nil end
+      rank = rank + 1
+    end
+    if #taken < 200 then return rank end
+  end
+end
+
+local s, why = load()
+if not s then return {'stale', why} end
+local name, direct = ARGV[4], ARGV[9] == '1'
+local u = user(name)
+if u.place == 'w' or u.place == 'a' and u.till > s.now or u.ticket == ARGV[5] then
+  return standing(s, name, u, '')
+end
+
+local refused
+local from = s.starts
+if s.shuffled == 1 and not direct then from = from - s.lobby end
+local max = tonumber(ARGV[8])
+if s.now >= s.ends then refused = 'ended'
+elseif direct and s.paused == 1 then refused = 'paused'
+elseif s.now < from then refused = 'not_started'
+elseif #holding(u) >= s.per_user then refused = 'per_user'
+elseif not direct and max > 0 and redis.call('ZCARD', LINE) - 1 >= max then refused = 'queue_full'
+elseif u.place == '-' and s.tickets >= tonumber(ARGV[12]) then refused = 'queue_full' end
+if refused then return standing(s, name, u, refused) end
+
+local had, rank = u.place ~= '-', tonumber(ARGV[6])
+if had then rank = 0 end
+if rank == 0 and s.shuffled == 1 and s.now < s.starts then rank = tonumber(ARGV[7]) end
+if rank == 0 then rank = math.max(s.now * 1000, s.top + 1) end
+rank = unused(rank)
+if not rank then return standing(s, name, u, 'queue_full') end
+
+redis.call('HSET', STATE, 'clock', num(s.now), 'top', num(math.max(s.top, rank)),
+  'tickets', num(s.tickets + (had and 0 or 1)))
+if u.place == 'a' then redis.call('ZREM', OUT, name) end
+u.ticket, u.rank, u.last, u.till, u.batch = ARGV[5], rank, '-', 0, ''
+if direct then
+  u.place, u.batch, u.till = 'a', ARGV[10], tonumber(ARGV[11])
+  redis.call('ZADD', OUT, num(u.till), name)
+else
+  u.place = 'w'
+  redis.call('ZADD', LINE, num(rank), name)
+end
+keep(name, u)
+return standing(s, name, u, '')

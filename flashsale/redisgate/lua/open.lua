@@ -1,0 +1,49 @@
+-- Gives a state that was built its place: the last step of Open.
+--
+-- KEYS: 8 to 14: as 1 to 7, of the new state.
+-- ARGV: 4 the ID of the server on which it was built
+--       5 how long in ms after its end a state is kept
+--       6 how many reservations it has, 7 how many of them are in the stream
+--       8 the group of the stream
+--       9 paused (1 or 0), 10 stock, 11 units per user, 12 start in ms, 13 end in ms,
+--       14 time for paying in ms, 15 shuffled (1 or 0), 16 how long in ms before the start
+--       one may join
+-- Returns: {'ok', now}, {'here', now}, or {'moved'} if this is another server or what was
+-- built is not whole.
+
+local epoch = redis.pcall('HGET', STATE, 'epoch')
+if type(epoch) ~= 'string' then epoch = '0' end
+if epoch == ARGV[1] then
+  if redis.call('HGET', STATE, 'closed') ~= '0' then return {'stale', 'closed'} end
+  return {'here', ARGV[3]}
+end
+if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
+if server() ~= ARGV[4] or redis.call('HLEN', KEYS[12]) ~= tonumber(ARGV[6])
+  or redis.call('XLEN', KEYS[14]) ~= tonumber(ARGV[7]) then
+  return {'moved'}
+end
+local now = tonumber(ARGV[2])
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+end
+now = math.max(now, tonumber(ARGV[3]))
+
+redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(now),
+  'paused', ARGV[9], 'stock', ARGV[10], 'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])),
+  'reserved', ARGV[6], 'per_user', ARGV[11], 'starts', ARGV[12], 'ends', ARGV[13],
+  'pay', ARGV[14], 'shuffled', ARGV[15], 'lobby', ARGV[16], 'top', '0', 'tickets', '0',
+  'server', ARGV[4])
+redis.call('HSET', KEYS[9], '', '')
+redis.call('ZADD', KEYS[10], '+inf', '')
+redis.call('ZADD', KEYS[11], '+inf', '')
+redis.call('HSET', KEYS[12], '', '')
+redis.call('HSET', KEYS[13], '', '')
+redis.call('XGROUP', 'CREATE', KEYS[14], ARGV[8], '0', 'MKSTREAM')
+redis.call('UNLINK', unpack(KEYS, 1, 7))
+local left = math.max(tonumber(ARGV[13]) - now, 0) + tonumber(ARGV[5])
+for i = 1, 7 do
+  redis.call('RENAME', KEYS[7 + i], KEYS[i])
+  redis.call('PEXPIRE', KEYS[i], num(left))
+end
+return {'ok', num(now)}

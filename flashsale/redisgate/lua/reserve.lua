@@ -1,0 +1,55 @@
+-- Reserves a unit, and writes the entry of the stream.
+--
+-- ARGV: 4 user, 5 ticket, 6 key or empty, 7 the reservation's ID
+-- Returns: {'ok', now, reason, again (1 or 0), ID, record}; a reason 'taken' says that there
+-- is a reservation of this ID already.
+
+local s, why = load()
+if not s then return {'stale', why} end
+local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+
+local function again(field, mine)
+  local was = redis.call('HGET', DONE, field)
+  local r = was and redis.call('HGET', RES, was)
+  if r and (mine or string.match(r, '^%S+ %S+ %S+ %S+ %S+ (%S+)') == name) then
+    return {'ok', num(s.now), '', '1', was, r}
+  end
+end
+local r = again('t ' .. ticket) or key ~= '' and again('k ' .. name .. ' ' .. key, true)
+if r then return r end
+
+local u = user(name)
+local held = holding(u)
+local refused
+if s.now >= s.ends then refused = 'ended'
+elseif s.paused == 1 then refused = 'paused'
+elseif s.now < s.starts then refused = 'not_started'
+elseif u.ticket ~= ticket or u.place ~= 'a' then refused = 'not_admitted'
+elseif u.till <= s.now then refused = 'turn_passed'
+elseif #held >= s.per_user then refused = 'per_user'
+elseif s.free <= 0 then refused = 'all_taken'
+elseif redis.call('HEXISTS', RES, id) == 1 then refused = 'taken' end
+if refused then return {'ok', num(s.now), refused, '0', '', ''} end
+-- A unit is given on the server alone on which the sale was opened.
+if s.server ~= server() then
+  shut('server')
+  return {'stale', 'server'}
+end
+
+local slot, taken = 1, {}
+for _, h in ipairs(held) do
+  taken[tonumber(string.match(redis.call('HGET', RES, h), '^%S+ (%S+)'))] = true
+end
+while taken[slot] do slot = slot + 1 end
+local record = table.concat({'h', num(slot), num(s.now), num(s.now + s.pay), ARGV[1], name, ticket, key}, ' ')
+
+redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', num(s.now))
+redis.call('HSET', RES, id, record)
+redis.call('HSET', DONE, 't ' .. ticket, id)
+if key ~= '' then redis.call('HSET', DONE, 'k ' .. name .. ' ' .. key, id) end
+held[#held + 1] = id
+u.place, u.last, u.held = 's', id, table.concat(held, ',')
+keep(name, u)
+redis.call('ZREM', OUT, name)
+redis.call('XADD', STREAM, '*', 'r', id .. ' ' .. record)
+return {'ok', num(s.now), '', '0', id, record}

@@ -1,0 +1,21 @@
+-- Gives the unit of a reservation back, once.
+--
+-- ARGV: 4 user, 5 the reservation's ID
+-- Returns: {'ok', now, 1 if this call did or 0}.
+
+local s, why = load(true)
+if not s then return {'stale', why} end
+local name, id = ARGV[4], ARGV[5]
+local r = redis.call('HGET', RES, id)
+if not r or string.match(r, '^h %S+ %S+ %S+ %S+ (%S+)') ~= name then
+  return {'ok', num(s.now), '0'}
+end
+redis.call('HSET', STATE, 'free', num(s.free + 1), 'reserved', num(s.reserved - 1), 'clock', num(s.now))
+redis.call('HSET', RES, id, 'r' .. string.sub(r, 2))
+local u, left = user(name), {}
+for _, h in ipairs(holding(u)) do
+  if h ~= id then left[#left + 1] = h end
+end
+u.held = #left > 0 and table.concat(left, ',') or '-'
+keep(name, u)
+return {'ok', num(s.now), '1'}

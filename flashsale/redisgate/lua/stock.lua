@@ -1,0 +1,12 @@
+-- Says how many units there are in all.
+--
+-- ARGV: 4 units
+-- Returns: {'ok', now, how many there were}: if those are more, nothing changed.
+
+local s, why = load(true)
+if not s then return {'stale', why} end
+local more = tonumber(ARGV[4]) - s.stock
+if more > 0 then
+  redis.call('HSET', STATE, 'stock', ARGV[4], 'free', num(s.free + more), 'clock', num(s.now))
+end
+return {'ok', num(s.now), num(s.stock)}
