@@ -41,6 +41,8 @@ type Ledger struct {
 	timeout time.Duration
 }
 
+var _ sale.Ledger = (*Ledger)(nil)
+
 // Open opens the ledger that dsn names, and brings its schema up to date:
 // "postgres://…" (or "postgresql://…"), or "sqlite:PATH", whose file is made if it is not
 // there. "sqlite::memory:" is lost when it is closed.

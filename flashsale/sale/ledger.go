@@ -40,7 +40,7 @@ type Ledger interface {
 	// Exposing a draft gives it epoch 1 and its first movement.
 	SetState(ctx context.Context, actor, id string, to State, why string, now time.Time, from ...State) (Sale, error)
 
-	// AddStock adds units to a sale that has not ended, once for each key of it.
+	// AddStock adds units to a sale that is exposed or paused, once for each key of it.
 	AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (Sale, error)
 
 	// NextEpoch gives a sale that is at epoch the next one, and says that it recovers: of
@@ -55,17 +55,20 @@ type Ledger interface {
 	Opening(ctx context.Context, id string) (Opening, error)
 
 	// Place makes reservations orders, and tells of each in their order what became of it.
-	// One that is an order already stays as it is. Up to 1,000.
+	// One that is an order already stays as it is. Up to 1,000. If one cannot be placed for
+	// its own sake, the error wraps ErrInvalid or ErrNotFound and its State is empty; the
+	// others are placed all the same.
 	Place(ctx context.Context, rs []Reservation, now time.Time) ([]Placed, error)
 
-	// Order returns the order of a reservation.
+	// Order returns what became of a reservation: its order, or that it is Rejected or Lost.
 	Order(ctx context.Context, reservation string) (Order, error)
 
-	// Orders returns the orders of a user, the newest first, up to 100.
+	// Orders returns what became of the reservations of a user, the newest first, up to 100.
 	Orders(ctx context.Context, user string) ([]Order, error)
 
 	// Pay takes a payment: it pays a pending order before its time is over (until PayBy,
 	// inclusive), and is REFUND_DUE otherwise. The same payment again returns what it got.
+	// Of a reservation that the Ledger does not know yet it is ErrNotFound, and not taken.
 	Pay(ctx context.Context, p Payment, now time.Time) (Paid, error)
 
 	// Cancel cancels a pending order of the user. One that is cancelled already is no error.

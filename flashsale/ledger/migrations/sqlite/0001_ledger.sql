@@ -60,7 +60,7 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_ticket ON orders (sale, ticket) WHERE state IN ('pending_pay', 'paid', 'expired', 'cancelled');
 CREATE UNIQUE INDEX orders_slot ON orders (sale, usr, slot) WHERE state IN ('pending_pay', 'paid');
 CREATE INDEX orders_user ON orders (usr, at, reservation);
-CREATE INDEX orders_sale ON orders (sale, state);
+CREATE INDEX orders_sale ON orders (sale, at, reservation, state);
 CREATE INDEX orders_due ON orders (pay_by) WHERE state = 'pending_pay';
 CREATE INDEX orders_unreturned ON orders (changed) WHERE state IN ('expired', 'cancelled') AND returned = 0;
 

@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A Journal keeps the streams of a gate in this process, in the table stream of a Ledger on
+// SQLite. It is safe for concurrent use.
+type Journal struct {
+	l *Ledger
+}
+
+// Journal returns the journal that l keeps, or an error if l is not on SQLite.
+func (l *Ledger) Journal() (*Journal, error) {
+	if l.d.postgres {
+		return nil, errors.New("ledger: only SQLite keeps the journal of a gate in the process")
+	}
+	return &Journal{l: l}, nil
+}
+
+// Append adds reservations to the stream of a sale at an epoch, in this order, behind what
+// is there. It is durable when it returns nil; on an error either nothing was added or all
+// of it. A reservation that is in the journal already, by its ID, moves to this epoch and to
+// the end.
+func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.Reservation) error {
+	type entry struct {
+		ID          string           `json:"id"`
+		Reservation sale.Reservation `json:"reservation"`
+	}
+	rows := make([]entry, len(rs))
+	for i, r := range rs {
+		rows[i] = entry{r.ID, r}
+	}
+	doc, err := json.Marshal(rows)
+	if err != nil {
+		return j.l.fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
+	}
+	return j.l.write(ctx, "append", "", func(x *tx) error {
+		_, err := x.exec("INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
+			string(doc), id, epoch)
+		return err
+	})
+}
+
+// Pending returns the stream of a sale at an epoch, the oldest first. What cannot be read
+// has Damaged set.
+func (j *Journal) Pending(ctx context.Context, id string, epoch int64) ([]sale.Entry, error) {
+	var all []sale.Entry
+	err := j.l.read(ctx, "pending", func(x *tx) (err error) {
+		all, err = list(x, scanEntry, "SELECT entry, reservation FROM stream WHERE sale = $1 AND epoch = $2 ORDER BY id", id, epoch)
+		return err
+	})
+	return all, err
+}
+
+func scanEntry(scan func(...any) error) (sale.Entry, error) {
+	var e sale.Entry
+	var text string
+	if err := scan(&e.ID, &text); err != nil {
+		return e, err
+	}
+	var r sale.Reservation
+	switch err := json.Unmarshal([]byte(text), &r); {
+	case err != nil:
+		e.Damaged = fmt.Sprintf("%v: %s", err, show(text))
+	case r.ID != e.ID:
+		e.Damaged = fmt.Sprintf("reservation %s in entry %s: %s", show(r.ID), show(e.ID), show(text))
+	default:
+		e.Reservation = r
+	}
+	return e, nil
+}
+
+// Remove removes entries from a sale's streams by their IDs. Those that are not there are no
+// error.
+func (j *Journal) Remove(ctx context.Context, id string, entries ...string) error {
+	doc, err := ids(entries)
+	if err != nil {
+		return j.l.fail("remove", err)
+	}
+	return j.l.write(ctx, "remove", "", func(x *tx) error {
+		_, err := x.exec("DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
+		return err
+	})
+}

@@ -1,0 +1,89 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// note adds a line to the audit log.
+func note(x *tx, actor, id, what string, now time.Time) error {
+	_, err := x.exec("INSERT INTO audit (at, actor, sale, what) VALUES ($1, $2, $3, $4)", milli(now), clean(actor), clean(id), clean(what))
+	return err
+}
+
+// Log adds a line to the audit log.
+func (l *Ledger) Log(ctx context.Context, actor, id, what string, now time.Time) error {
+	return l.write(ctx, "log", "", func(x *tx) error { return note(x, actor, id, what, now) })
+}
+
+// Logged returns the last 200 lines of the audit log of a sale, or of all without one, the
+// newest first.
+func (l *Ledger) Logged(ctx context.Context, id string) ([]sale.Logged, error) {
+	text, args := "SELECT at, actor, sale, what FROM audit ORDER BY id DESC LIMIT 200", []any(nil)
+	if id != "" {
+		text, args = "SELECT at, actor, sale, what FROM audit WHERE sale = $1 ORDER BY id DESC LIMIT 200", []any{clean(id)}
+	}
+	var all []sale.Logged
+	err := l.read(ctx, "logged", func(x *tx) (err error) {
+		all, err = list(x, func(scan func(...any) error) (sale.Logged, error) {
+			var g sale.Logged
+			var at int64
+			err := scan(&at, &g.Actor, &g.Sale, &g.What)
+			g.At = timeOf(at)
+			return g, err
+		}, text, args...)
+		return err
+	})
+	return all, err
+}
+
+// Bury keeps an entry of the stream that cannot become an order. One that is kept already
+// stays as it is.
+func (l *Ledger) Bury(ctx context.Context, id string, epoch int64, e sale.Entry, reason string, now time.Time) error {
+	reservation, err := json.Marshal(e.Reservation)
+	if err != nil { // a time that JSON cannot say
+		reservation = fmt.Appendf(nil, "%+v", e.Reservation)
+	}
+	if e.Reservation == (sale.Reservation{}) {
+		reservation = nil
+	}
+	return l.write(ctx, "bury", "", func(x *tx) error {
+		_, err := x.exec(`INSERT INTO buried (sale, epoch, entry, deliveries, reservation, damaged, reason, at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
+			clean(id), epoch, clean(e.ID), e.Deliveries, clean(string(reservation)), clean(e.Damaged), clean(reason), milli(now))
+		return err
+	})
+}
+
+// AddMerchant adds a merchant, or replaces the password's hash of one.
+func (l *Ledger) AddMerchant(ctx context.Context, merchant, hash string) error {
+	if err := name("merchant", merchant); err != nil {
+		return l.fail("add merchant", err)
+	}
+	if hash == "" || known(hash) == "" {
+		return l.fail("add merchant", fmt.Errorf("%w: the password's hash, want 1 to 512 bytes of text", sale.ErrInvalid))
+	}
+	return l.write(ctx, "add merchant", "", func(x *tx) error {
+		_, err := x.exec("INSERT INTO merchants (name, hash) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET hash = excluded.hash", merchant, hash)
+		return err
+	})
+}
+
+// MerchantHash returns the password's hash of a merchant.
+func (l *Ledger) MerchantHash(ctx context.Context, merchant string) (string, error) {
+	var hash string
+	err := l.read(ctx, "merchant", func(x *tx) error {
+		err := x.row("SELECT hash FROM merchants WHERE name = $1", known(merchant)).Scan(&hash)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = fmt.Errorf("merchant %s: %w", show(merchant), sale.ErrNotFound)
+		}
+		return err
+	})
+	return hash, err
+}

@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// orderColumns are of orders o.
+const orderColumns = `o.reservation, o.sale, o.epoch, o.usr, o.slot, o.ticket, o.key, o.at, o.pay_by, o.state, o.price, o.placed, o.changed,
+	coalesce(o.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = o.reservation AND p.state = 'refund_due')`
+
+func scanOrder(scan func(...any) error) (sale.Order, error) {
+	var o sale.Order
+	var at, payBy, placed, changed int64
+	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds)
+	o.At, o.PayBy, o.Placed, o.Changed = timeOf(at), timeOf(payBy), timeOf(placed), timeOf(changed)
+	return o, err
+}
+
+func order(x *tx, reservation, lock string) (sale.Order, error) {
+	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders o WHERE o.reservation = $1 "+lock, known(reservation)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+	}
+	return o, err
+}
+
+// Order returns what became of a reservation: its order, or that it is rejected or lost.
+func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, error) {
+	var o sale.Order
+	err := l.read(ctx, "order", func(x *tx) (err error) {
+		o, err = order(x, reservation, "")
+		return err
+	})
+	return o, err
+}
+
+// Orders returns what became of the reservations of a user, the newest first, up to 100.
+func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) {
+	return l.orders(ctx, "orders", "WHERE o.usr = $1 ORDER BY o.at DESC, o.reservation DESC LIMIT 100", known(user))
+}
+
+// Unreturned returns up to max orders that expired or were cancelled and whose units have
+// not been returned to the Gate yet, the oldest first.
+func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
+	return l.orders(ctx, "unreturned", "WHERE o.state IN ('expired', 'cancelled') AND o.returned = 0 ORDER BY o.changed LIMIT $1", bound(max))
+}
+
+func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
+	var all []sale.Order
+	err := l.read(ctx, what, func(x *tx) (err error) {
+		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders o "+where, args...)
+		return err
+	})
+	return all, err
+}
+
+// bound bounds what is asked for at once.
+func bound(n int) int { return min(max(n, 0), 1000) }
+
+// MarkReturned notes that the Gate has the units of these orders back. What is no expired
+// or cancelled order is left as it is.
+func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error {
+	for part := range slices.Chunk(reservations, 1000) {
+		doc, err := ids(part)
+		if err != nil {
+			return l.fail("mark returned", err)
+		}
+		if err := l.write(ctx, "mark returned", "", func(x *tx) error {
+			_, err := x.exec(`UPDATE orders SET returned = 1 WHERE returned = 0 AND state IN ('expired', 'cancelled')
+				AND reservation IN (SELECT id FROM {rows:id text})`, doc)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel cancels a pending order of the user. One that is cancelled already is no error.
+func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.Time) (sale.Order, error) {
+	var o sale.Order
+	changed := false
+	err := l.write(ctx, "cancel", "", func(x *tx) (err error) {
+		n, err := x.exec("UPDATE orders SET state = 'cancelled', changed = $3 WHERE reservation = $1 AND usr = $2 AND state = 'pending_pay'",
+			known(reservation), known(user), milli(now))
+		if err != nil {
+			return err
+		}
+		if o, err = order(x, reservation, ""); err != nil {
+			return err
+		}
+		switch changed = n == 1; {
+		case o.User != user:
+			return fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+		case o.State != sale.Cancelled:
+			return fmt.Errorf("%w: order %s is %s, want pending_pay", sale.ErrConflict, o.ID, o.State)
+		case !changed:
+			return nil
+		}
+		l.fault.At(sale.CancelMarked)
+		return giveBack(x, []sale.Order{o}, now)
+	})
+	if err != nil {
+		return sale.Order{}, err
+	}
+	if changed {
+		l.fault.At(sale.CancelCommitted)
+	}
+	return o, nil
+}
+
+// Expire expires up to max pending orders whose time is over, and returns them. Several
+// processes that expire at once share the orders.
+func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
+	var due []sale.Order
+	// Most of the time nothing is due: then nobody has to wait for it.
+	any := 0
+	err := l.read(ctx, "expire", func(x *tx) error {
+		return x.row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", milliUp(now)).Scan(&any)
+	})
+	if err != nil || any == 0 {
+		return nil, err
+	}
+	err = l.write(ctx, "expire", "", func(x *tx) (err error) {
+		due, err = list(x, scanOrder, `WITH due AS MATERIALIZED (
+				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
+			UPDATE orders AS o SET state = 'expired', changed = $2
+			WHERE o.state = 'pending_pay' AND o.reservation IN (SELECT reservation FROM due)
+			RETURNING `+orderColumns, milliUp(now), milli(now), bound(max))
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		l.fault.At(sale.ExpireMarked)
+		if err := giveBack(x, due, now); err != nil {
+			return err
+		}
+		l.fault.At(sale.ExpireCounted)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(due) > 0 {
+		l.fault.At(sale.ExpireCommitted)
+	}
+	return due, nil
+}
+
+// giveBack moves the units of orders that are over back to their sales.
+func giveBack(x *tx, orders []sale.Order, now time.Time) error {
+	doc, err := idsOf(orders)
+	if err != nil {
+		return err
+	}
+	if _, err := x.exec(`INSERT INTO movements (sale, kind, units, reservation, at)
+		SELECT o.sale, 'returned', 1, o.reservation, $2 FROM {rows:id text} JOIN orders o ON o.reservation = r.id`, doc, milli(now)); err != nil {
+		return err
+	}
+	units := map[string]int64{}
+	for _, o := range orders {
+		units[o.Sale]++
+	}
+	for _, id := range sorted(units) { // in one order, so that two who do it do not wait for each other
+		if _, err := x.exec("UPDATE sales SET sold = sold - $2 WHERE id = $1", id, units[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report writes what became of every order of a sale, oldest first, to row. It reads page by
+// page and holds nothing meanwhile: an order that changes is told as it is when it is read.
+func (l *Ledger) Report(ctx context.Context, id string, row func(sale.Order) error) error {
+	const page = 1000
+	if _, err := l.Sale(ctx, id); err != nil {
+		return err
+	}
+	at, after := int64(-1<<62), ""
+	for {
+		orders, err := l.orders(ctx, "report", `WHERE o.sale = $1 AND (o.at, o.reservation) > ($2, $3)
+			AND o.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY o.at, o.reservation LIMIT $4`, id, at, after, page)
+		if err != nil {
+			return err
+		}
+		for _, o := range orders {
+			if err := row(o); err != nil {
+				return err
+			}
+			at, after = milli(o.At), o.ID
+		}
+		if len(orders) < page {
+			return nil
+		}
+	}
+}
+
+// Tally counts the orders of a sale, in one snapshot.
+func (l *Ledger) Tally(ctx context.Context, id string) (sale.Tally, error) {
+	var t sale.Tally
+	err := l.read(ctx, "tally", func(x *tx) error {
+		k, err := load(x, id, false)
+		if err != nil {
+			return err
+		}
+		t = sale.Tally{Sale: k.Sale}
+		of := map[sale.OrderState]*int64{
+			sale.PendingPay: &t.Pending, sale.PaidFor: &t.Paid, sale.Expired: &t.Expired, sale.Cancelled: &t.Cancelled,
+			sale.Rejected: &t.Rejected, sale.Lost: &t.Lost,
+		}
+		if _, err := list(x, func(scan func(...any) error) (struct{}, error) {
+			var state sale.OrderState
+			var n int64
+			err := scan(&state, &n)
+			if p := of[state]; p != nil {
+				*p = n
+			}
+			return struct{}{}, err
+		}, "SELECT state, count(*) FROM orders WHERE sale = $1 GROUP BY state", k.ID); err != nil {
+			return err
+		}
+		return x.row(`SELECT
+			(SELECT count(*) FROM payments p JOIN orders o ON o.reservation = p.reservation WHERE o.sale = $1 AND p.state = 'refund_due'),
+			(SELECT count(*) FROM buried WHERE sale = $1),
+			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Buried, &t.Movements)
+	})
+	if err != nil {
+		return sale.Tally{}, err
+	}
+	return t, nil
+}

@@ -1,0 +1,294 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
+	lobby_ms, pay_within_ms, token_for_ms, sold, paid, state, why, recovering, epoch, version, created`
+
+// A kept is a sale and what is noted beside it.
+type kept struct {
+	sale.Sale
+	recovering bool
+}
+
+func scanSale(scan func(...any) error) (kept, error) {
+	var k kept
+	s := &k.Sale
+	var starts, ends, lobby, pay, token, created int64
+	var recovering int
+	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
+		&lobby, &pay, &token, &s.Sold, &s.Paid, &s.State, &s.Why, &recovering, &s.Epoch, &s.Version, &created)
+	s.StartsAt, s.EndsAt, s.Created = timeOf(starts), timeOf(ends), timeOf(created)
+	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
+	k.recovering = recovering != 0
+	return k, err
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// load reads a sale; with lock, nobody else changes it until x ends.
+func load(x *tx, id string, lock bool) (kept, error) {
+	text := "SELECT " + saleColumns + " FROM sales WHERE id = $1"
+	if lock {
+		text += " {lock}"
+	}
+	k, err := scanSale(x.row(text, known(id)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("sale %s: %w", show(id), sale.ErrNotFound)
+	}
+	return k, err
+}
+
+// Create makes a draft.
+func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now time.Time) (sale.Sale, error) {
+	d = d.WithDefaults()
+	if err := errors.Join(name("merchant", merchant), d.Validate()); err != nil {
+		return sale.Sale{}, l.fail("create", err)
+	}
+	s := sale.Sale{
+		ID: strings.ToLower(rand.Text()[:16]), Merchant: merchant, Draft: d,
+		State: sale.Drafted, Version: 1, Created: timeOf(milli(now)),
+	}
+	err := l.write(ctx, "create", "", func(x *tx) error {
+		args := append([]any{s.ID, s.Merchant, milli(s.Created)}, draftArgs(d)...)
+		if _, err := x.exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
+			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, args...); err != nil {
+			return err
+		}
+		return note(x, merchant, s.ID, "created", now)
+	})
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return s, nil
+}
+
+func draftArgs(d sale.Draft) []any {
+	return []any{
+		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, milli(d.StartsAt), milli(d.EndsAt), d.Headroom, string(d.Queue),
+		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(),
+	}
+}
+
+// Edit replaces the draft of a sale that is at version and not exposed yet.
+func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
+	d = d.WithDefaults()
+	if err := d.Validate(); err != nil {
+		return sale.Sale{}, l.fail("edit", err)
+	}
+	return l.change(ctx, "edit", id, func(x *tx, k kept) error {
+		switch {
+		case k.Merchant != merchant:
+			return fmt.Errorf("sale %s: %w", show(id), sale.ErrNotFound)
+		case k.State != sale.Drafted:
+			return fmt.Errorf("%w: sale %s is %s, want a draft", sale.ErrConflict, k.ID, k.State)
+		case k.Version != version:
+			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
+		}
+		_, err := x.exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
+			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14
+			WHERE id = $1`, append([]any{k.ID}, draftArgs(d)...)...)
+		return err
+	})
+}
+
+// change holds the row of a sale while f changes it, and returns what it is then.
+func (l *Ledger) change(ctx context.Context, what, id string, f func(*tx, kept) error) (sale.Sale, error) {
+	var k kept
+	err := l.write(ctx, what, "", func(x *tx) error {
+		was, err := load(x, id, true)
+		if err != nil {
+			return err
+		}
+		if err := f(x, was); err != nil {
+			return err
+		}
+		k, err = load(x, id, false)
+		return err
+	})
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return k.Sale, nil
+}
+
+// Sale returns a sale.
+func (l *Ledger) Sale(ctx context.Context, id string) (sale.Sale, error) {
+	var k kept
+	err := l.read(ctx, "sale", func(x *tx) (err error) {
+		k, err = load(x, id, false)
+		return err
+	})
+	return k.Sale, err
+}
+
+// Sales returns the sales of a merchant, or of all that buyers see if it is empty, the
+// newest first, up to 100 after the sale of ID after.
+func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
+	where, args := "state <> 'draft'", []any(nil)
+	if merchant != "" {
+		where, args = "merchant = $1", []any{known(merchant)}
+	}
+	var all []sale.Sale
+	err := l.read(ctx, "sales", func(x *tx) (err error) {
+		if after != "" {
+			k, err := load(x, after, false)
+			if err != nil {
+				return err
+			}
+			n := len(args)
+			where += fmt.Sprintf(" AND (created, id) < ($%d, $%d)", n+1, n+2)
+			args = append(args, milli(k.Created), k.ID)
+		}
+		all, err = salesOf(x, where+" ORDER BY created DESC, id DESC LIMIT 100", args...)
+		return err
+	})
+	return all, err
+}
+
+// Live returns the sales that are exposed or paused.
+func (l *Ledger) Live(ctx context.Context) ([]sale.Sale, error) {
+	var all []sale.Sale
+	err := l.read(ctx, "live", func(x *tx) (err error) {
+		all, err = salesOf(x, "state IN ('exposed', 'paused') ORDER BY created, id")
+		return err
+	})
+	return all, err
+}
+
+func salesOf(x *tx, where string, args ...any) ([]sale.Sale, error) {
+	ks, err := list(x, scanSale, "SELECT "+saleColumns+" FROM sales WHERE "+where, args...)
+	all := make([]sale.Sale, len(ks))
+	for i, k := range ks {
+		all[i] = k.Sale
+	}
+	return all, err
+}
+
+// AddStock adds units to a sale that is exposed or paused, once for each key of it.
+func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (sale.Sale, error) {
+	err := errors.Join(name("actor", actor), name("key", key))
+	if units < 1 || units > sale.MaxStock {
+		err = errors.Join(err, fmt.Errorf("%w: units = %d, want 1 to %d", sale.ErrInvalid, units, sale.MaxStock))
+	}
+	if err != nil {
+		return sale.Sale{}, l.fail("add stock", err)
+	}
+	return l.change(ctx, "add stock", id, func(x *tx, k kept) error {
+		var before int64
+		switch err := x.row("SELECT units FROM movements WHERE sale = $1 AND key = $2", k.ID, "add:"+key).Scan(&before); {
+		case err == nil && before == units:
+			return nil // done before
+		case err == nil:
+			return fmt.Errorf("%w: key %s has added %d units, not %d", sale.ErrConflict, show(key), before, units)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		if k.State != sale.Exposed && k.State != sale.Paused {
+			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
+		}
+		if k.Stock+units > sale.MaxStock {
+			return fmt.Errorf("%w: units = %d, want at most %d more", sale.ErrInvalid, units, sale.MaxStock-k.Stock)
+		}
+		if err := moveStock(x, k.ID, "add:"+key, units, now); err != nil {
+			return err
+		}
+		if _, err := x.exec("UPDATE sales SET stock = stock + $2, version = version + 1 WHERE id = $1", k.ID, units); err != nil {
+			return err
+		}
+		return note(x, actor, k.ID, fmt.Sprintf("added %d units", units), now)
+	})
+}
+
+func moveStock(x *tx, id, key string, units int64, now time.Time) error {
+	_, err := x.exec("INSERT INTO movements (sale, kind, units, key, at) VALUES ($1, 'stock', $2, $3, $4)", id, units, key, milli(now))
+	return err
+}
+
+// SetState changes the state of a sale that is in one of from. What it does during a
+// recovery is in the package's documentation.
+func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, why string, now time.Time, from ...sale.State) (sale.Sale, error) {
+	if err := errors.Join(name("actor", actor), stateWanted(to, why)); err != nil {
+		return sale.Sale{}, l.fail("set state", err)
+	}
+	return l.change(ctx, "set state", id, func(x *tx, k kept) error {
+		was := k.State
+		if was == sale.Paused && k.Why == sale.Recovering && !slices.Contains(from, was) {
+			was = sale.Exposed // what it is but for its recovery
+		}
+		if !slices.Contains(from, was) || !follows(was, to) {
+			return fmt.Errorf("%w: sale %s is %s (%s), and cannot become %s", sale.ErrConflict, k.ID, k.State, k.Why, to)
+		}
+		state, reason, recovering := to, why, k.recovering
+		switch to {
+		case sale.Exposed:
+			reason = ""
+			if k.recovering { // it reopens by itself
+				state, reason = sale.Paused, sale.Recovering
+			}
+		case sale.Ended:
+			recovering = false
+		}
+		if state == k.State && reason == k.Why && recovering == k.recovering {
+			return nil
+		}
+		if _, err := x.exec("UPDATE sales SET state = $2, why = $3, recovering = $4, epoch = CASE epoch WHEN 0 THEN 1 ELSE epoch END, version = version + 1 WHERE id = $1",
+			k.ID, string(state), reason, bit(recovering)); err != nil {
+			return err
+		}
+		if k.State == sale.Drafted {
+			if err := moveStock(x, k.ID, "expose", k.Stock, now); err != nil {
+				return err
+			}
+		}
+		return note(x, actor, k.ID, fmt.Sprintf("%s (%s) became %s (%s)", k.State, k.Why, state, reason), now)
+	})
+}
+
+// stateWanted says what is wrong with a state to be set.
+func stateWanted(to sale.State, why string) error {
+	ok := false
+	switch to {
+	case sale.Exposed:
+		ok = true
+	case sale.Paused:
+		ok = why == sale.ByMerchant
+	case sale.Ended:
+		ok = why == sale.ByMerchant || why == sale.Killed
+	}
+	if !ok {
+		return fmt.Errorf("%w: state %s, why %s: want exposed, paused (%s) or ended (%s or %s)",
+			sale.ErrInvalid, show(string(to)), show(why), sale.ByMerchant, sale.ByMerchant, sale.Killed)
+	}
+	return nil
+}
+
+// follows says which state can follow which.
+func follows(was, to sale.State) bool {
+	switch was {
+	case sale.Drafted:
+		return to == sale.Exposed
+	case sale.Exposed, sale.Paused:
+		return true
+	}
+	return to == was
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
