@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // Quantiles are at most 1.6 % above those of all values in order, and never below.
@@ -94,7 +95,7 @@ func FuzzAnswer(f *testing.F) {
 		var a answer
 		a.read(body)
 		var want map[string]json.RawMessage
-		if json.Unmarshal(body, &want) != nil || want == nil || bytes.ContainsAny(body, `\`) {
+		if !utf8.Valid(body) || json.Unmarshal(body, &want) != nil || want == nil || bytes.ContainsAny(body, `\`) {
 			return
 		}
 		if !a.whole {
@@ -103,7 +104,7 @@ func FuzzAnswer(f *testing.F) {
 		got := map[string][]byte{"state": a.state, "place": a.place, "token": a.token, "receipt": a.receipt, "reason": a.reason, "layer": a.layer}
 		for name, v := range got {
 			var s string
-			if json.Unmarshal(want[name], &s) == nil && bytes.Count(body, []byte(`"`+name+`"`)) == 1 && string(bytes.ToValidUTF8(v, []byte("\ufffd"))) != s && !bytes.Contains(v, []byte{0xef}) {
+			if json.Unmarshal(want[name], &s) == nil && bytes.Count(body, []byte(`"`+name+`"`)) == 1 && string(v) != s {
 				t.Errorf("%s of %q = %q, want %q", name, body, v, s)
 			}
 		}
