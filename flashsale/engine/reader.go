@@ -49,16 +49,19 @@ func (l *lane) deliver(st *stream, c *command) {
 	c.wake = st.wake
 }
 
-// adopt takes over the stream of an epoch from an earlier process, closed.
+// adopt takes over what an earlier process left of the stream of an epoch that is not open.
 func (l *lane) adopt(c *command) {
-	if l.streams[c.epoch] != nil || len(c.entries) == 0 {
+	if l.isOpen(c.epoch) {
 		return
 	}
-	st := newStream()
+	st := l.streams[c.epoch]
+	if st == nil {
+		st = newStream()
+		l.streams[c.epoch] = st
+	}
 	for _, e := range c.entries {
 		st.add(e)
 	}
-	l.streams[c.epoch] = st
 }
 
 // isOpen says whether the state that writes to the stream of epoch is open.

@@ -51,20 +51,3 @@ func (c *Clock) Set(now time.Time) {
 	defer c.mu.Unlock()
 	c.now = now
 }
-
-// Run checks the rules of sale.Gate, one subtest for each, and what its methods say.
-func Run(t *testing.T, open Open) {
-	t.Helper()
-}
-
-// Random gives commands random commands to a Gate and to a Model, and fails with a short
-// trace at the first difference. The Gate must deliver nothing again within an hour.
-func Random(t *testing.T, open Open, seed uint64, commands int) {
-	t.Helper()
-}
-
-// Race lets 1,000 goroutines at a Gate, for each of rounds stocks between 1 and 1,000, with
-// clicks that come twice and units that are returned meanwhile, and counts afterwards.
-func Race(t *testing.T, open Open, rounds int) {
-	t.Helper()
-}
