@@ -1,14 +1,21 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/guard"
 )
 
 // An OfficeConfig says what the office answers with. Desk, Merchants, Keys and Layers are
@@ -33,7 +40,8 @@ type OfficeConfig struct {
 	// Ready says why the process cannot serve now, for /readyz; nil is always ready.
 	Ready func(ctx context.Context) error
 
-	// SessionFor is how long a merchant's session is valid; 12 hours if zero.
+	// SessionFor is how long a merchant's session is valid; 12 hours if zero. To sign out
+	// makes the browser forget the session, which is kept nowhere else.
 	SessionFor time.Duration
 
 	// Secure says that browsers come by TLS, so that cookies are sent by TLS alone.
@@ -65,11 +73,181 @@ type LabRun struct {
 
 // An Office is the HTTP interface of merchants. It is safe for concurrent use.
 type Office struct {
-	c OfficeConfig
+	c      OfficeConfig
+	bodies bodies
+	mux    *http.ServeMux
+	hashes *guard.Guard // how many passwords are hashed at a time
+	labs   *guard.Guard
 }
 
 // NewOffice makes an office.
-func NewOffice(c OfficeConfig) (*Office, error) { return &Office{c: c}, nil }
+func NewOffice(c OfficeConfig) (*Office, error) {
+	if c.Desk == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
+		return nil, errors.New("web: office: want Desk, Merchants, Keys and Layers")
+	}
+	c.SessionFor = cmp.Or(c.SessionFor, 12*time.Hour)
+	if c.SessionFor < time.Minute {
+		return nil, errors.New("web: office: session for " + c.SessionFor.String() + ": want a minute at least")
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	registry, err := guard.NewRegistry(guard.Config{})
+	if err != nil {
+		return nil, fmt.Errorf("web: office: %w", err)
+	}
+	o := &Office{c: c, mux: http.NewServeMux()}
+	o.hashes = registry.MustGuard(guard.Point{Name: "password", Limits: []weir.Limit{weir.MustLimit("2 concurrency lease 30s")}, Wait: 2 * time.Second})
+	o.labs = registry.MustGuard(guard.Point{Name: "lab", Limits: []weir.Limit{weir.MustLimit("1 concurrency lease 1m")}})
+	o.routes()
+	return o, nil
+}
+
+// A desk call is one request of a merchant.
+type visit struct {
+	w        http.ResponseWriter
+	r        *http.Request
+	merchant string
+	sale     string
+	body     []byte
+}
+
+func (o *Office) routes() {
+	handle := func(pattern string, f func(*visit)) { o.mux.HandleFunc(pattern, o.signedIn(f)) }
+	o.mux.HandleFunc("POST /api/login", o.login)
+	handle("POST /api/logout", o.logout)
+	handle("GET /api/me", o.me)
+	handle("GET /api/sales", o.mine)
+	handle("POST /api/sales", o.create)
+	handle("GET /api/sales/{sale}", o.get)
+	handle("PUT /api/sales/{sale}", o.edit)
+	handle("POST /api/sales/{sale}/check", o.check)
+	handle("POST /api/sales/{sale}/warm", o.change(func(ctx context.Context, m, id string) (sale.Sale, error) {
+		if err := o.c.Desk.Warm(ctx, m, id); err != nil {
+			return sale.Sale{}, err
+		}
+		return o.c.Desk.Get(ctx, m, id)
+	}))
+	handle("POST /api/sales/{sale}/expose", o.change(o.c.Desk.Expose))
+	handle("POST /api/sales/{sale}/pause", o.change(o.c.Desk.Pause))
+	handle("POST /api/sales/{sale}/resume", o.change(o.c.Desk.Resume))
+	handle("POST /api/sales/{sale}/kill", o.change(o.end(true)))
+	handle("POST /api/sales/{sale}/end", o.change(o.end(false)))
+	handle("POST /api/sales/{sale}/stock", o.stock)
+	handle("GET /api/sales/{sale}/board", o.board)
+	handle("GET /api/sales/{sale}/report.csv", o.report)
+	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
+	handle("GET /api/sales/{sale}/log", o.logged)
+	handle("POST /api/lab", o.lab)
+	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, []byte("{}\n")) })
+	o.mux.HandleFunc("GET /readyz", o.ready)
+	o.mux.HandleFunc("GET /metrics", o.metrics)
+}
 
 // ServeHTTP implements http.Handler.
-func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
+func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	guardFields(w.Header())
+	if !canonical(r.URL) {
+		say(w, layers.NotFound)
+		return
+	}
+	switch h, pattern := o.mux.Handler(r); {
+	case pattern != "":
+		o.mux.ServeHTTP(w, r)
+	case strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics" || r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
+		o.unknown(w, r, h)
+	case o.c.Pages != nil:
+		o.c.Pages.ServeHTTP(w, r)
+	default:
+		say(w, layers.NotFound)
+	}
+}
+
+// unknown answers what no pattern fits: h is the mux' own answer, which knows the methods.
+func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	asked := &verdict{header: http.Header{}}
+	h.ServeHTTP(asked, r)
+	if asked.status == http.StatusMethodNotAllowed {
+		notAllowed(w, asked.header.Get("Allow"))
+		return
+	}
+	say(w, layers.NotFound)
+}
+
+// A verdict is a ResponseWriter that keeps the status and the fields alone.
+type verdict struct {
+	header http.Header
+	status int
+}
+
+func (v *verdict) Header() http.Header         { return v.header }
+func (v *verdict) WriteHeader(status int)      { v.status = cmp.Or(v.status, status) }
+func (v *verdict) Write(b []byte) (int, error) { v.WriteHeader(http.StatusOK); return len(b), nil }
+
+func (o *Office) ready(w http.ResponseWriter, r *http.Request) {
+	if o.c.Ready != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := o.c.Ready(ctx); err != nil {
+			o.c.Log.Warn("not ready", "error", err)
+			layers.Refusal{Reason: layers.Unavailable, Detail: "not ready"}.Write(w)
+			return
+		}
+	}
+	answer(w, http.StatusOK, []byte("{}\n"))
+}
+
+func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
+	if o.c.Metrics == nil {
+		say(w, layers.NotFound)
+		return
+	}
+	if o.c.MetricsToken != "" {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(o.c.MetricsToken)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			layers.Refusal{Reason: layers.NoSession, Detail: "want the token of the metrics"}.Write(w)
+			return
+		}
+	}
+	o.c.Metrics.ServeHTTP(w, r)
+}
+
+// signedIn lets merchants alone through, and what changes something with proof alone.
+func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		text := cookie(r.Header, officeCookie)
+		session, err := o.c.Keys.OpenOffice(text, o.c.Clock())
+		if text == "" || err != nil {
+			say(w, layers.NoSession)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !o.c.Keys.CSRFOK(text, r.Header.Get("Flashsale-CSRF")) {
+			say(w, layers.CSRF)
+			return
+		}
+		v := visit{w: w, r: r, merchant: session.User, sale: r.PathValue("sale")}
+		if v.sale != "" && !isSale(v.sale) {
+			say(w, layers.NotFound)
+			return
+		}
+		body, room, fault := o.bodies.read(r)
+		defer o.bodies.give(room)
+		if fault != nil {
+			fault.refuse(w)
+			return
+		}
+		v.body = orEmpty(body)
+		f(&v)
+	}
+}
+
+// fail answers with an error of the desk.
+func (o *Office) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f, known := failure(err)
+	if !known || f.Reason == layers.Unavailable {
+		o.c.Log.Error("a merchant's request was not answered", "path", r.URL.Path, "error", err)
+	}
+	f.Write(w)
+}

@@ -1,5 +1,75 @@
 package web
 
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// The bounds of a password, in bytes, and what its hash costs: 19 MiB, twice through.
+const (
+	minPassword = 8
+	maxPassword = 256
+
+	hashMemory = 19 << 10
+	hashTime   = 2
+	hashSize   = 32
+	saltSize   = 16
+)
+
 // HashPassword is the argon2id hash of a password in the PHC form, for
 // sale.Ledger.AddMerchant. A password has 8 to 256 bytes.
-func HashPassword(password string) (string, error) { return "", nil }
+func HashPassword(password string) (string, error) {
+	if len(password) < minPassword || len(password) > maxPassword {
+		return "", fmt.Errorf("web: password: %d bytes: want %d to %d", len(password), minPassword, maxPassword)
+	}
+	salt := make([]byte, saltSize)
+	rand.Read(salt) // never fails
+	sum := argon2.IDKey([]byte(password), salt, hashTime, hashMemory, 1, hashSize)
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=1$%s$%s", argon2.Version, hashMemory, hashTime,
+		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
+}
+
+// A phc is a hash of a password, taken apart.
+type phc struct {
+	memory, time uint32
+	threads      uint8
+	salt, sum    []byte
+}
+
+// parsePHC reads a hash. What would cost more than 256 MiB or 16 rounds is refused.
+func parsePHC(text string) (phc, error) {
+	bad := fmt.Errorf("web: password hash: want $argon2id$v=19$m=…,t=…,p=…$salt$sum")
+	parts := strings.Split(text, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return phc{}, bad
+	}
+	var p phc
+	if n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.time, &p.threads); err != nil || n != 3 {
+		return phc{}, bad
+	}
+	var errSalt, errSum error
+	p.salt, errSalt = base64.RawStdEncoding.DecodeString(parts[4])
+	p.sum, errSum = base64.RawStdEncoding.DecodeString(parts[5])
+	if errSalt != nil || errSum != nil || len(p.salt) < 8 || len(p.salt) > 64 || len(p.sum) < 16 || len(p.sum) > 64 ||
+		p.memory < 8 || p.memory > 256<<10 || p.time < 1 || p.time > 16 || p.threads < 1 || p.threads > 8 {
+		return phc{}, bad
+	}
+	return p, nil
+}
+
+// is reports whether p is the hash of the password, in a time that does not tell how much of
+// it is right.
+func (p phc) is(password string) bool {
+	sum := argon2.IDKey([]byte(password), p.salt, p.time, p.memory, p.threads, uint32(len(p.sum)))
+	return subtle.ConstantTimeCompare(sum, p.sum) == 1
+}
+
+// nobody is a hash that costs what others do and is that of no password.
+func nobody() phc {
+	return phc{memory: hashMemory, time: hashTime, threads: 1, salt: make([]byte, saltSize), sum: make([]byte, hashSize)}
+}

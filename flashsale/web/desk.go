@@ -1,0 +1,204 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// sendFor is how long a report may take to send.
+const sendFor = 5 * time.Minute
+
+func (o *Office) mine(v *visit) {
+	after := v.r.URL.Query().Get("after")
+	if after != "" && !isSale(after) {
+		(&fault{field: "after", detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).refuse(v.w)
+		return
+	}
+	sales, err := o.c.Desk.Mine(v.r.Context(), v.merchant, after)
+	all := make([]saleJSON, 0, len(sales))
+	for i := range sales {
+		all = append(all, saleOf(&sales[i]))
+	}
+	o.send(v, http.StatusOK, map[string]any{"sales": all}, err)
+}
+
+func (o *Office) create(v *visit) {
+	d, _, f := readDraft(v.body, false)
+	if f != nil {
+		f.refuse(v.w)
+		return
+	}
+	s, err := o.c.Desk.Create(v.r.Context(), v.merchant, d)
+	o.sendSale(v, http.StatusCreated, s, err)
+}
+
+func (o *Office) get(v *visit) {
+	s, err := o.c.Desk.Get(v.r.Context(), v.merchant, v.sale)
+	o.sendSale(v, http.StatusOK, s, err)
+}
+
+func (o *Office) edit(v *visit) {
+	d, version, f := readDraft(v.body, true)
+	if f != nil {
+		f.refuse(v.w)
+		return
+	}
+	s, err := o.c.Desk.Edit(v.r.Context(), v.merchant, v.sale, version, d)
+	o.sendSale(v, http.StatusOK, s, err)
+}
+
+func (o *Office) check(v *visit) {
+	if !v.nothing() {
+		return
+	}
+	faults, err := o.c.Desk.Check(v.r.Context(), v.merchant, v.sale)
+	if faults == nil {
+		faults = []string{}
+	}
+	o.send(v, http.StatusOK, map[string]any{"faults": faults}, err)
+}
+
+// change is a call that changes the state of a sale and has no body.
+func (o *Office) change(f func(ctx context.Context, merchant, id string) (sale.Sale, error)) func(*visit) {
+	return func(v *visit) {
+		if !v.nothing() {
+			return
+		}
+		s, err := f(v.r.Context(), v.merchant, v.sale)
+		o.sendSale(v, http.StatusOK, s, err)
+	}
+}
+
+func (o *Office) end(kill bool) func(ctx context.Context, merchant, id string) (sale.Sale, error) {
+	return func(ctx context.Context, merchant, id string) (sale.Sale, error) {
+		return o.c.Desk.End(ctx, merchant, id, kill)
+	}
+}
+
+func (o *Office) stock(v *visit) {
+	var units int64
+	f := decode(v.body, []member{{name: "units", num: &units}})
+	key := ""
+	if f == nil {
+		key, f = idempotencyKey(v.r.Header)
+	}
+	switch {
+	case f != nil:
+	case units < 1 || units > 1_000_000:
+		f = &fault{field: "units", detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
+	case key == "":
+		f = &fault{field: "Idempotency-Key", detail: "Idempotency-Key: want one, so that asking again adds nothing"}
+	}
+	if f != nil {
+		f.refuse(v.w)
+		return
+	}
+	s, err := o.c.Desk.AddStock(v.r.Context(), v.merchant, v.sale, key, units)
+	o.sendSale(v, http.StatusOK, s, err)
+}
+
+func (o *Office) board(v *visit) {
+	b, err := o.c.Desk.Board(v.r.Context(), v.merchant, v.sale)
+	if b.Layers == nil {
+		b.Layers = o.c.Layers.Counts()
+	}
+	o.send(v, http.StatusOK, boardOf(&b, o.c.Clock()), err)
+}
+
+func (o *Office) reconcile(v *visit) {
+	if !v.nothing() {
+		return
+	}
+	r, err := o.c.Desk.Reconcile(v.r.Context(), v.merchant, v.sale)
+	o.send(v, http.StatusOK, reconciledJSON(r), err)
+}
+
+func (o *Office) logged(v *visit) {
+	lines, err := o.c.Desk.Logged(v.r.Context(), v.merchant, v.sale)
+	all := make([]loggedJSON, 0, len(lines))
+	for _, l := range lines {
+		all = append(all, loggedJSON{moment(l.At), l.Actor, l.Sale, l.What})
+	}
+	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
+}
+
+func (o *Office) lab(v *visit) {
+	if o.c.Lab == nil {
+		say(v.w, layers.NotFound)
+		return
+	}
+	a, f := readLab(v.body)
+	if f != nil {
+		f.refuse(v.w)
+		return
+	}
+	entry, err := o.labs.Enter(v.r.Context(), "")
+	if err != nil {
+		layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, Detail: "a run is under way", RetryAfter: time.Second}.Write(v.w)
+		return
+	}
+	defer entry.Exit(nil)
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(sendFor)) // a recorder in a test has none
+	run, err := o.c.Lab(v.r.Context(), a)
+	o.send(v, http.StatusOK, labOf(&run), err)
+}
+
+// report sends the orders. What fails on the way ends the connection: half a report does
+// not look like a whole one.
+func (o *Office) report(v *visit) {
+	w := &late{v: v}
+	err := o.c.Desk.Report(v.r.Context(), v.merchant, v.sale, w)
+	switch {
+	case err == nil:
+		w.begin()
+	case !w.begun:
+		o.fail(v.w, v.r, err)
+	default:
+		o.c.Log.Error("a report was broken off", "sale", v.sale, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// A late answer begins with its first byte.
+type late struct {
+	v     *visit
+	begun bool
+}
+
+func (l *late) begin() {
+	if l.begun {
+		return
+	}
+	l.begun = true
+	h := l.v.w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="`+l.v.sale+`.csv"`)
+	_ = http.NewResponseController(l.v.w).SetWriteDeadline(time.Now().Add(sendFor)) // a recorder in a test has none
+	l.v.w.WriteHeader(http.StatusOK)
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	l.begin()
+	n, err := l.v.w.Write(b)
+	if err != nil {
+		return n, fmt.Errorf("web: report: %w", err)
+	}
+	return n, nil
+}
+
+var _ io.Writer = (*late)(nil)
+
+// nothing reports whether the body says nothing, as it has to, and answers if not.
+func (v *visit) nothing() bool {
+	if f := decode(v.body, nil); f != nil {
+		f.refuse(v.w)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// login signs a merchant in. That a name is unknown and that a password is wrong are the
+// same answer, after the same work.
+func (o *Office) login(w http.ResponseWriter, r *http.Request) {
+	if foreign(r) {
+		say(w, layers.CSRF)
+		return
+	}
+	body, room, f := o.bodies.read(r)
+	defer o.bodies.give(room)
+	var name, password string
+	if f == nil {
+		f = decode(orEmpty(body), []member{{name: "name", text: &name}, {name: "password", text: &password}})
+	}
+	if f == nil && (name == "" || utf8.RuneCountInString(name) > 64 || password == "" || len(password) > maxPassword) {
+		f = &fault{detail: "name, password: want 1 to 64 characters and 1 to 256 bytes"}
+	}
+	if f != nil {
+		f.refuse(w)
+		return
+	}
+	done, retry, ok := o.c.Layers.Login(r.Context(), r, name)
+	if !ok {
+		layers.Refusal{Layer: sale.L1, Reason: layers.TooMany, Detail: "too many failed logins", RetryAfter: retry}.Write(w)
+		return
+	}
+	right, err := o.verify(r, name, password)
+	done(err == nil && !right)
+	if errors.Is(err, errBusy) {
+		layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, RetryAfter: 2 * time.Second}.Write(w)
+		return
+	}
+	if err != nil {
+		o.fail(w, r, err)
+		return
+	}
+	if !right {
+		layers.Refusal{Reason: layers.NoSession, Detail: "the name or the password is wrong"}.Write(w)
+		return
+	}
+	text := o.c.Keys.Office(pass.Session{User: name, Expires: o.c.Clock().Add(o.c.SessionFor)})
+	http.SetCookie(w, o.cookie(r, text, int(o.c.SessionFor/time.Second)))
+	o.who(w, name, text)
+}
+
+// errBusy says that too many passwords are being hashed.
+var errBusy = errors.New("web: too many logins at a time")
+
+// verify reports whether the password is that of the name.
+func (o *Office) verify(r *http.Request, name, password string) (bool, error) {
+	known := nobody()
+	hash, err := o.c.Merchants.MerchantHash(r.Context(), name)
+	switch {
+	case errors.Is(err, sale.ErrNotFound):
+	case err != nil:
+		return false, err
+	default:
+		if known, err = parsePHC(hash); err != nil {
+			return false, err
+		}
+	}
+	entry, busy := o.hashes.Enter(r.Context(), "")
+	if busy != nil {
+		return false, errBusy
+	}
+	defer entry.Exit(nil)
+	return known.is(password) && err == nil, nil
+}
+
+func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: officeCookie, Value: text, Path: "/", MaxAge: age,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: o.c.Secure || o.c.Layers.TLS(r),
+	}
+}
+
+// who answers with who is signed in, and with what proves that a change is asked for on a
+// page of the office.
+func (o *Office) who(w http.ResponseWriter, name, session string) {
+	b := textOf([]byte{'{'}, "name", name)
+	b = textOf(b, "csrf", o.c.Keys.CSRF(session))
+	answer(w, http.StatusOK, append(b, '}', '\n'))
+}
+
+func (o *Office) me(v *visit) { o.who(v.w, v.merchant, cookie(v.r.Header, officeCookie)) }
+
+func (o *Office) logout(v *visit) {
+	http.SetCookie(v.w, o.cookie(v.r, "", -1))
+	v.w.WriteHeader(http.StatusNoContent)
+}

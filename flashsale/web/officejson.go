@@ -1,0 +1,255 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// send answers with JSON, or with an error of the desk.
+func (o *Office) send(v *visit, status int, body any, err error) {
+	if err != nil {
+		o.fail(v.w, v.r, err)
+		return
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		o.fail(v.w, v.r, fmt.Errorf("web: encode: %w", err))
+		return
+	}
+	answer(v.w, status, append(b, '\n'))
+}
+
+func (o *Office) sendSale(v *visit, status int, s sale.Sale, err error) {
+	o.send(v, status, saleOf(&s), err)
+}
+
+// moment spells an instant in milliseconds.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(stamp)
+}
+
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+
+// A saleJSON is a sale as its merchant sees it.
+type saleJSON struct {
+	ID        string `json:"id"`
+	SKU       string `json:"sku"`
+	Title     string `json:"title"`
+	Price     int64  `json:"price"`
+	Currency  string `json:"currency"`
+	Stock     int64  `json:"stock"`
+	PerUser   int    `json:"per_user"`
+	StartsAt  string `json:"starts_at"`
+	EndsAt    string `json:"ends_at"`
+	Headroom  int    `json:"headroom"`
+	Queue     string `json:"queue"`
+	Lobby     int64  `json:"lobby_ms"`
+	PayWithin int64  `json:"pay_within_ms"`
+	TokenFor  int64  `json:"token_for_ms"`
+	Sold      int64  `json:"sold"`
+	Paid      int64  `json:"paid"`
+	State     string `json:"state"`
+	Why       string `json:"why"`
+	Epoch     int64  `json:"epoch"`
+	Version   int64  `json:"version"`
+}
+
+func saleOf(s *sale.Sale) saleJSON {
+	return saleJSON{
+		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Sold, s.Paid, string(s.State), s.Why, s.Epoch, s.Version,
+	}
+}
+
+// draftFields are the fields of a draft, by their names in JSON and in package sale.
+func draftFields() [][2]string {
+	return [][2]string{
+		{"sku", "SKU"}, {"title", "Title"}, {"price", "Price"}, {"currency", "Currency"}, {"stock", "Stock"},
+		{"per_user", "PerUser"}, {"starts_at", "StartsAt"}, {"ends_at", "EndsAt"}, {"headroom", "Headroom"},
+		{"queue", "Queue"}, {"lobby_ms", "Lobby"}, {"pay_within_ms", "PayWithin"}, {"token_for_ms", "TokenFor"},
+	}
+}
+
+// fieldOf finds the field of a draft that a refusal is about: the first word of its text
+// that names one.
+func fieldOf(detail string) string {
+	words := strings.FieldsFunc(detail, func(r rune) bool { return strings.ContainsRune(" :,.()\"", r) })
+	for _, w := range words {
+		i := slices.IndexFunc(draftFields(), func(f [2]string) bool {
+			return w == f[0] || w == f[1] || w == strings.TrimSuffix(f[0], "_ms") || strings.EqualFold(w, f[1])
+		})
+		if i >= 0 {
+			return draftFields()[i][0]
+		}
+	}
+	return ""
+}
+
+// readDraft reads a draft, and with edit the version that it is to replace.
+func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *fault) {
+	var starts, ends, queue string
+	var perUser, headroom, lobby, payWithin, tokenFor int64
+	members := []member{
+		{name: "sku", text: &d.SKU}, {name: "title", text: &d.Title}, {name: "price", num: &d.Price},
+		{name: "currency", text: &d.Currency}, {name: "stock", num: &d.Stock}, {name: "per_user", num: &perUser},
+		{name: "starts_at", text: &starts}, {name: "ends_at", text: &ends}, {name: "headroom", num: &headroom},
+		{name: "queue", text: &queue}, {name: "lobby_ms", num: &lobby}, {name: "pay_within_ms", num: &payWithin},
+		{name: "token_for_ms", num: &tokenFor},
+	}
+	if edit {
+		members = append(members, member{name: "version", num: &version})
+	}
+	if f = decode(body, members); f != nil {
+		return d, 0, f
+	}
+	if edit && !members[len(members)-1].seen {
+		return d, 0, &fault{field: "version", detail: "version: want that of the sale that this replaces"}
+	}
+	d.Queue = sale.Queue(queue)
+	if d.StartsAt, f = instant("starts_at", starts); f != nil {
+		return d, 0, f
+	}
+	if d.EndsAt, f = instant("ends_at", ends); f != nil {
+		return d, 0, f
+	}
+	for _, n := range []struct {
+		name string
+		from int64
+		to   *int
+	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}} {
+		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
+			return d, 0, &fault{field: n.name, detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
+		}
+		*n.to = int(n.from)
+	}
+	for _, n := range []struct {
+		name string
+		from int64
+		to   *time.Duration
+	}{{"lobby_ms", lobby, &d.Lobby}, {"pay_within_ms", payWithin, &d.PayWithin}, {"token_for_ms", tokenFor, &d.TokenFor}} {
+		if n.from < 0 || n.from > int64(math.MaxInt64/time.Millisecond) {
+			return d, 0, &fault{field: n.name, detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
+		}
+		*n.to = time.Duration(n.from) * time.Millisecond
+	}
+	return d, version, nil
+}
+
+// instant reads a time.
+func instant(name, text string) (time.Time, *fault) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {
+		return time.Time{}, &fault{field: name, detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
+	}
+	return t.UTC(), nil
+}
+
+func readLab(body []byte) (LabAsk, *fault) {
+	var design string
+	var buyers, stock, pause int64
+	f := decode(body, []member{{name: "design", text: &design}, {name: "buyers", num: &buyers}, {name: "stock", num: &stock}, {name: "pause_ms", num: &pause}})
+	switch {
+	case f != nil:
+	case !slices.Contains([]string{"naive", "fenced", "segmented", "atomic"}, design):
+		f = &fault{field: "design", detail: fmt.Sprintf("design: %.60q: want naive, fenced, segmented or atomic", design)}
+	case buyers < 1 || buyers > 100_000:
+		f = &fault{field: "buyers", detail: fmt.Sprintf("buyers: %d: want 1 to 100000", buyers)}
+	case stock < 1 || stock > 100_000:
+		f = &fault{field: "stock", detail: fmt.Sprintf("stock: %d: want 1 to 100000", stock)}
+	case pause < 0 || pause > 10_000:
+		f = &fault{field: "pause_ms", detail: fmt.Sprintf("pause_ms: %d: want 0 to 10000", pause)}
+	}
+	return LabAsk{design, int(buyers), int(stock), time.Duration(pause) * time.Millisecond}, f
+}
+
+type labJSON struct {
+	Design    string  `json:"design"`
+	Buyers    int     `json:"buyers"`
+	Stock     int     `json:"stock"`
+	Sold      int     `json:"sold"`
+	Oversold  int     `json:"oversold"`
+	Undersold int     `json:"undersold"`
+	Took      int64   `json:"took_ms"`
+	PerSecond float64 `json:"per_second"`
+}
+
+func labOf(r *LabRun) labJSON {
+	return labJSON{r.Design, r.Buyers, r.Stock, r.Sold, r.Oversold, r.Undersold, millis(r.Took), r.PerSecond}
+}
+
+type loggedJSON struct {
+	At    string `json:"at"`
+	Actor string `json:"actor"`
+	Sale  string `json:"sale"`
+	What  string `json:"what"`
+}
+
+type reconciledJSON struct {
+	Free       int64 `json:"free"`
+	FreeBefore int64 `json:"free_before"`
+	Returned   int   `json:"returned"`
+	Dropped    int   `json:"dropped"`
+	Changed    int   `json:"changed"`
+}
+
+type boardJSON struct {
+	View     json.RawMessage                      `json:"view"`
+	Counts   countsJSON                           `json:"counts"`
+	Tally    tallyJSON                            `json:"tally"`
+	Layers   map[sale.Layer]map[sale.Reason]int64 `json:"layers"`
+	Admitted int64                                `json:"admitted"`
+	Drain    float64                              `json:"drain"`
+	Lag      int64                                `json:"lag_ms"`
+	Workers  int                                  `json:"workers"`
+}
+
+type countsJSON struct {
+	Now         string `json:"now"`
+	Stock       int64  `json:"stock"`
+	Free        int64  `json:"free"`
+	Waiting     int64  `json:"waiting"`
+	Outstanding int64  `json:"outstanding"`
+	Reserved    int64  `json:"reserved"`
+	Backlog     int64  `json:"backlog"`
+	Paused      bool   `json:"paused"`
+}
+
+type tallyJSON struct {
+	Sale      saleJSON `json:"sale"`
+	Pending   int64    `json:"pending"`
+	Paid      int64    `json:"paid"`
+	Expired   int64    `json:"expired"`
+	Cancelled int64    `json:"cancelled"`
+	Rejected  int64    `json:"rejected"`
+	Lost      int64    `json:"lost"`
+	RefundDue int64    `json:"refund_due"`
+	Buried    int64    `json:"buried"`
+	Movements int64    `json:"movements"`
+}
+
+func boardOf(b *sale.Board, now time.Time) boardJSON {
+	view, _ := appendView(nil, &b.View, now)
+	c, t := &b.Counts, &b.Tally
+	drain := b.Drain
+	if math.IsNaN(drain) || math.IsInf(drain, 0) {
+		drain = 0
+	}
+	return boardJSON{
+		view,
+		countsJSON{moment(c.Now), c.Stock, c.Free, c.Waiting, c.Outstanding, c.Reserved, c.Backlog, c.Paused},
+		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Buried, t.Movements},
+		b.Layers, b.Admitted, drain, millis(b.Lag), b.Workers,
+	}
+}
+
+var _ http.Handler = (*Office)(nil)

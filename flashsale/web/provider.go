@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// The bounds of the mock payment provider.
+const (
+	maxCharges = 10_000 // not called back yet
+	maxOfUser  = 20     // of them of one user
+	maxCalls   = 32     // callbacks at a time
+	callTries  = 10     // of one callback, if the shop cannot be asked
+	callFor    = 5 * time.Second
+	callAgain  = 500 * time.Millisecond
+)
+
+// A charge is what the provider is to call back about.
+type charge struct {
+	user, receipt, payment string
+	amount                 int64
+}
+
+// A provider is a mock payment provider: it takes every payment, after a while.
+type provider struct {
+	desk  sale.BuyersDesk
+	log   *slog.Logger
+	ctx   context.Context
+	stop  context.CancelFunc
+	slots chan struct{}
+
+	mu     sync.Mutex
+	closed bool
+	all    int
+	of     map[string]int // by user
+	under  sync.WaitGroup
+}
+
+func newProvider(desk sale.BuyersDesk, log *slog.Logger) *provider {
+	ctx, stop := context.WithCancel(context.Background())
+	return &provider{desk: desk, log: log, ctx: ctx, stop: stop, slots: make(chan struct{}, maxCalls), of: map[string]int{}}
+}
+
+// later calls back after a while. It reports false if too many wait for that.
+func (p *provider) later(c charge, after time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.all >= maxCharges || p.of[c.user] >= maxOfUser {
+		return false
+	}
+	p.all++
+	p.of[c.user]++
+	p.under.Add(1)
+	timer := time.NewTimer(after)
+	go func() {
+		defer p.done(c)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			p.call(c)
+		case <-p.ctx.Done():
+		}
+	}()
+	return true
+}
+
+func (p *provider) done(c charge) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.of[c.user]--; p.of[c.user] <= 0 {
+		delete(p.of, c.user)
+	}
+	p.under.Done()
+}
+
+// call calls back, and again for a while if the shop cannot be asked or does not know the
+// order yet.
+func (p *provider) call(c charge) {
+	for try := 1; ; try++ {
+		err := p.once(c)
+		if err == nil || p.ctx.Err() != nil {
+			return
+		}
+		again := errors.Is(err, sale.ErrUnavailable) || errors.Is(err, sale.ErrNotFound) || errors.Is(err, context.DeadlineExceeded)
+		if !again || try == callTries {
+			p.log.Warn("a payment was not taken", "payment", c.payment, "tries", try, "error", err)
+			return
+		}
+		select {
+		case <-time.After(callAgain):
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *provider) once(c charge) error {
+	select {
+	case p.slots <- struct{}{}:
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+	defer func() { <-p.slots }()
+	ctx, cancel := context.WithTimeout(p.ctx, callFor)
+	defer cancel()
+	_, err := p.desk.Pay(ctx, c.receipt, c.payment, c.amount)
+	return err
+}
+
+func (p *provider) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.under.Wait()
+}
