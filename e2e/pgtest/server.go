@@ -1,0 +1,290 @@
+//go:build unix
+
+// Package pgtest runs real PostgreSQL servers for tests, each with data of its own in a
+// temporary directory, on a free port of the loopback interface, ended with the test. They
+// write through to the disk (fsync is on), as one in production does.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A Server is a PostgreSQL server. Its methods are for one goroutine at a time.
+type Server struct {
+	// Addr is its host:port; it stays the same when it is started again.
+	Addr string
+
+	dir      string
+	bin      string
+	settings []string
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when it has ended
+	dbs      int
+}
+
+// Start runs a server with settings of its configuration added, such as
+// "max_connections=20". It ends with the test, which fails if PostgreSQL is not installed.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	bin, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not t.TempDir: another user than the test's has to reach it.
+	dir, err := os.MkdirTemp("", "pgtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("pgtest: %v", err)
+		}
+	})
+	if err := reachable(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(freePort(t)), dir: dir, bin: bin, settings: settings}
+	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("pgtest: initdb: %v\n%s", err, out)
+	}
+	t.Cleanup(s.Stop)
+	s.Start(t)
+	return s
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// command prepares a program of PostgreSQL, which refuses to run as root.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"LC_ALL=C", "TZ=UTC", "PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
+	cmd.SysProcAttr = attributes()
+	return cmd
+}
+
+// Start starts the server, or starts it again with its data, and waits until it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	if s.cmd != nil {
+		t.Fatal("pgtest: it runs already")
+	}
+	_, port, _ := net.SplitHostPort(s.Addr)
+	// What a killed server leaves ends soon, but for a moment it keeps the data to itself.
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"-D", s.data(), "-h", "127.0.0.1", "-p", port, "-k", s.dir, "-c", "max_connections=100", "-c", "shared_buffers=32MB"}
+		for _, x := range s.settings {
+			args = append(args, "-c", x)
+		}
+		cmd := s.command("postgres", args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		err = cmd.Start()
+		_ = log.Close() // the server has its own
+		if err != nil {
+			t.Fatalf("pgtest: %v", err)
+		}
+		s.cmd, s.done = cmd, make(chan struct{})
+		go func(done chan struct{}) {
+			_ = cmd.Wait() // how it ended is in its log
+			close(done)
+		}(s.done)
+		for alive := true; alive; {
+			if err = s.ping(); err == nil {
+				return
+			}
+			select {
+			case <-s.done:
+				s.cmd, alive = nil, false
+			case <-tick.C:
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("pgtest: it does not answer: %v\n%s", err, s.Log())
+			}
+		}
+	}
+}
+
+func (s *Server) ping() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.DSN("postgres"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Ping(ctx), c.Close(ctx))
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+// Log is what the server has logged.
+func (s *Server) Log() string {
+	b, err := os.ReadFile(s.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// DSN names a database of the server, for its superuser. "postgres" is always there.
+func (s *Server) DSN(db string) string {
+	return "postgres://postgres@" + s.Addr + "/" + db + "?sslmode=disable"
+}
+
+// NewDB makes an empty database and returns its name for DSN.
+func (s *Server) NewDB(t testing.TB) string {
+	t.Helper()
+	s.dbs++
+	db := "test" + strconv.Itoa(s.dbs)
+	s.Exec(t, "postgres", "CREATE DATABASE "+db)
+	return db
+}
+
+// Exec runs statements in a database beside what is tested.
+func (s *Server) Exec(t testing.TB, db string, statements ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.DSN(db))
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	for _, q := range statements {
+		if _, err := c.Exec(ctx, q); err != nil {
+			t.Fatalf("pgtest: %s: %v", q, err)
+		}
+	}
+}
+
+// Stop ends the server at once without writing what it has in memory (its immediate
+// shutdown); Start recovers from its log. Twice is no error.
+func (s *Server) Stop() { s.end(func() { s.signal(syscall.SIGQUIT, false) }) }
+
+// Kill kills the server and all its processes with SIGKILL.
+func (s *Server) Kill() { s.end(func() { s.signal(syscall.SIGKILL, true) }) }
+
+func (s *Server) end(tell func()) {
+	if s.cmd == nil {
+		return
+	}
+	s.Cont() // who is stopped does not hear
+	tell()
+	patience := time.NewTimer(10 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-s.done:
+	case <-patience.C:
+		s.signal(syscall.SIGKILL, true)
+		<-s.done
+	}
+	s.cmd = nil
+}
+
+// Pause stops the server and all its processes where they are (SIGSTOP), until Cont.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP, true) }
+
+// Cont lets a paused server go on.
+func (s *Server) Cont() { s.signal(syscall.SIGCONT, true) }
+
+// signal tells the server, first of all its processes, and then those that it has started.
+func (s *Server) signal(sig syscall.Signal, all bool) {
+	if s.cmd == nil {
+		return
+	}
+	children := s.children()
+	_ = s.cmd.Process.Signal(sig) // one that has ended need not hear
+	if !all {
+		return
+	}
+	for _, pid := range slices.Concat(children, s.children()) { // and those started meanwhile
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Signal(sig)
+		}
+	}
+}
+
+// children are the processes that the server has started, from /proc.
+func (s *Server) children() []int {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var pids []int
+	for _, f := range stats {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state ppid …
+		_, rest, _ := strings.Cut(string(b), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(s.cmd.Process.Pid) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// binaries finds where initdb and postgres are.
+func binaries() (string, error) {
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Reverse(debian) // the newest first
+	for _, dir := range slices.Concat(debian, dirs) {
+		if isFile(filepath.Join(dir, "initdb")) && isFile(filepath.Join(dir, "postgres")) {
+			return dir, nil
+		}
+	}
+	return "", errors.New("pgtest: these tests need a real PostgreSQL, 12 or later: install it (Debian: apt-get install postgresql)")
+}
+
+func isFile(name string) bool {
+	i, err := os.Stat(name)
+	return err == nil && !i.IsDir()
+}
+
+// freePort is a port that nobody listens on now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// reachable makes a directory that of the server's user.
+func reachable(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	uid, gid, other := user()
+	if !other {
+		return nil
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		return fmt.Errorf("pgtest: %w", err)
+	}
+	return nil
+}
