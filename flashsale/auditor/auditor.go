@@ -33,6 +33,9 @@ type Config struct {
 
 	// Slack is how late a ticket or an order may end; 30 s if 0.
 	Slack time.Duration
+
+	// Rest is how long Final waits for a gate and its ledger to be at rest; 5 s if 0.
+	Rest time.Duration
 }
 
 // A GateState is what a gate says of a sale.
@@ -94,11 +97,14 @@ type Auditor struct {
 
 // Open connects to the database, and to nothing else yet.
 func Open(ctx context.Context, c Config) (*Auditor, error) {
-	if c.Every < 0 || c.Slack < 0 {
-		return nil, fmt.Errorf("auditor: every %s, slack %s: expected no negative time", c.Every, c.Slack)
+	if c.Every < 0 || c.Slack < 0 || c.Rest < 0 {
+		return nil, fmt.Errorf("auditor: every %s, slack %s, rest %s: expected no negative time", c.Every, c.Slack, c.Rest)
 	}
 	if c.Every == 0 {
 		c.Every = 100 * time.Millisecond
+	}
+	if c.Rest == 0 {
+		c.Rest = 5 * time.Second
 	}
 	if c.Prefix == "" {
 		c.Prefix = "fs:"

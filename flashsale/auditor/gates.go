@@ -29,9 +29,6 @@ func (a *Auditor) watchGate(ctx context.Context, s saleRow) {
 	a.book.check(NoOversell, g.Free >= 0 && g.Free <= g.Stock, "sale %s: its gate has %d free units of %d", s.id, g.Free, g.Stock)
 }
 
-// rest is how long compareGates waits for a gate and its ledger to be at rest.
-const rest = 5 * time.Second
-
 // compareGates lets the shop reconcile, compares, and lets it reconcile again.
 func (a *Auditor) compareGates(ctx context.Context, f Facts) error {
 	var sales []saleRow
@@ -74,18 +71,19 @@ func (a *Auditor) compareGates(ctx context.Context, f Facts) error {
 // compareGate compares when neither moves: the gate says the same before and after the
 // ledger is read, and nothing is on its way between them.
 func (a *Auditor) compareGate(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, rest)
+	ctx, cancel := context.WithTimeout(ctx, a.config.Rest)
 	defer cancel()
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
 	var last error
 	for {
-		s, live, moving, err := a.holders(ctx, id)
+		s, _, moving, err := a.holders(ctx, id)
 		if err != nil {
 			return errors.Join(err, last)
 		}
 		before, err := a.gate(ctx, s, true)
 		if err == nil {
+			var live []string
 			s, live, moving, err = a.holders(ctx, id)
 			if err == nil {
 				var after GateState
@@ -105,7 +103,7 @@ func (a *Auditor) compareGate(ctx context.Context, id string) error {
 			if errors.Is(last, errNoGate) {
 				last = errors.New("it has no state")
 			}
-			return errors.Join(fmt.Errorf("it did not come to rest within %s (backlog %d, moving %t)", rest, before.Backlog, moving), last)
+			return errors.Join(fmt.Errorf("it did not come to rest within %s (backlog %d, moving %t)", a.config.Rest, before.Backlog, moving), last)
 		case <-t.C:
 		}
 	}

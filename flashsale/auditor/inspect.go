@@ -189,6 +189,9 @@ func (a *Auditor) inspectMovements(s *saleRow, l *ledger) {
 			o.returned += int(m.units)
 			b.check(NoOversell, o.returned <= o.sold, "sale %s: the unit of %s returned before it was sold", s.id, m.reservation)
 		}
+		if a.db.postgres {
+			continue // its rows are numbered when they are written, not when they are there for others
+		}
 		b.check(NoOversell, free >= 0 && free <= stock, "sale %s: after a movement %q of %s there are %d free units of %d", s.id, m.kind, m.reservation, free, stock)
 	}
 	b.check(NoOversell, free == s.stock-s.sold, "sale %s: movements add up to %d, expected %d − %d", s.id, free, s.stock, s.sold)

@@ -158,7 +158,7 @@ func parse(line []byte) (Observation, error) {
 	if err := d.Decode(&o); err != nil {
 		return o, err
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return o, errors.New("more than one object")
 	}
 	switch o.Action {

@@ -11,11 +11,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrViolated: an invariant did not hold.
-var ErrViolated = errors.New("auditor: an invariant did not hold")
+var (
+	// ErrViolated says that an invariant did not hold.
+	ErrViolated = errors.New("auditor: an invariant did not hold")
 
-// ErrBlind: something that was to be audited could not be looked at.
-var ErrBlind = errors.New("auditor: not everything could be looked at")
+	// ErrBlind says that something that was to be audited could not be looked at.
+	ErrBlind = errors.New("auditor: not everything could be looked at")
+)
 
 // Options are an audit of its own process.
 type Options struct {

@@ -9,8 +9,8 @@ import (
 
 // A tally is what a sample sees of a sale.
 type tally struct {
-	pending, paid, orders int64 // counted rows
-	moved, stocked        int64 // sums of movements
+	pending, paid  int64 // counted orders
+	moved, stocked int64 // sums of movements
 }
 
 // sample looks once, lightly: sums of what there is, in one snapshot.

@@ -42,7 +42,7 @@ const (
 	MaxPause  = 2 * time.Second
 )
 
-// ErrInvalid: a field of a Config has a value that is not accepted.
+// ErrInvalid says that a field of a Config has a value that is not accepted.
 var ErrInvalid = errors.New("lab: invalid")
 
 // A Config is one run.
