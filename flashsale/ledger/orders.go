@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// orderColumns are of orders o.
-const orderColumns = `o.reservation, o.sale, o.epoch, o.usr, o.slot, o.ticket, o.key, o.at, o.pay_by, o.state, o.price, o.placed, o.changed,
-	coalesce(o.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = o.reservation AND p.state = 'refund_due')`
+// orderColumns are of the table orders.
+const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
+	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due')`
 
 func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
@@ -24,7 +24,7 @@ func scanOrder(scan func(...any) error) (sale.Order, error) {
 }
 
 func order(x *tx, reservation, lock string) (sale.Order, error) {
-	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders o WHERE o.reservation = $1 "+lock, known(reservation)).Scan)
+	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, known(reservation)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
 	}
@@ -43,19 +43,19 @@ func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, err
 
 // Orders returns what became of the reservations of a user, the newest first, up to 100.
 func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) {
-	return l.orders(ctx, "orders", "WHERE o.usr = $1 ORDER BY o.at DESC, o.reservation DESC LIMIT 100", known(user))
+	return l.orders(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", known(user))
 }
 
 // Unreturned returns up to max orders that expired or were cancelled and whose units have
 // not been returned to the Gate yet, the oldest first.
 func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
-	return l.orders(ctx, "unreturned", "WHERE o.state IN ('expired', 'cancelled') AND o.returned = 0 ORDER BY o.changed LIMIT $1", bound(max))
+	return l.orders(ctx, "unreturned", "WHERE orders.state IN ('expired', 'cancelled') AND orders.returned = 0 ORDER BY orders.changed LIMIT $1", bound(max))
 }
 
 func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
 	var all []sale.Order
 	err := l.read(ctx, what, func(x *tx) (err error) {
-		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders o "+where, args...)
+		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders "+where, args...)
 		return err
 	})
 	return all, err
@@ -131,8 +131,8 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 	err = l.write(ctx, "expire", "", func(x *tx) (err error) {
 		due, err = list(x, scanOrder, `WITH due AS MATERIALIZED (
 				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
-			UPDATE orders AS o SET state = 'expired', changed = $2
-			WHERE o.state = 'pending_pay' AND o.reservation IN (SELECT reservation FROM due)
+			UPDATE orders SET state = 'expired', changed = $2
+			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
 			RETURNING `+orderColumns, milliUp(now), milli(now), bound(max))
 		if err != nil || len(due) == 0 {
 			return err
@@ -184,8 +184,8 @@ func (l *Ledger) Report(ctx context.Context, id string, row func(sale.Order) err
 	}
 	at, after := int64(-1<<62), ""
 	for {
-		orders, err := l.orders(ctx, "report", `WHERE o.sale = $1 AND (o.at, o.reservation) > ($2, $3)
-			AND o.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY o.at, o.reservation LIMIT $4`, id, at, after, page)
+		orders, err := l.orders(ctx, "report", `WHERE orders.sale = $1 AND (orders.at, orders.reservation) > ($2, $3)
+			AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at, orders.reservation LIMIT $4`, id, at, after, page)
 		if err != nil {
 			return err
 		}

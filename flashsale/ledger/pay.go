@@ -25,7 +25,7 @@ func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.P
 	var paid sale.Paid
 	err = l.write(ctx, "pay", "", func(x *tx) error {
 		// Whoever pays, cancels or expires this order waits here for the other.
-		o, err := order(x, p.Reservation, "{lock:o}")
+		o, err := order(x, p.Reservation, "{lock:orders}")
 		if err != nil {
 			return err
 		}

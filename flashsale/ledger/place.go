@@ -148,7 +148,6 @@ func placeable(r sale.Reservation) error {
 type room struct {
 	free, price, epoch int64
 	perUser            int
-	sold               int64
 }
 
 // lockSales holds the rows of the sales of a batch, in the order of their IDs.
@@ -166,11 +165,11 @@ func lockSales(x *tx, doc string) (map[string]*room, error) {
 
 // A row that stands in the way of a line: of its own reservation, its ticket, or its slot.
 type sight struct {
-	line             int
-	by               string
-	reservation      string
-	sale, user, note string
-	state            sale.OrderState
+	line        int
+	by          string
+	reservation string
+	sale, user  string
+	state       sale.OrderState
 }
 
 // look finds every row that a batch meets. The rows of its sales are held: nobody else adds

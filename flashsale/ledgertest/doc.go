@@ -1,0 +1,181 @@
+// Package ledgertest is the suite that every sale.Ledger runs: its rules by their numbers,
+// its methods, what happens when many do the same at once, and random commands compared
+// with a small model.
+//
+//	func TestLedger(t *testing.T) {
+//		ledgertest.Run(t, func(t *testing.T) sale.Ledger { … })
+//	}
+package ledgertest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Run runs the suite but for Random and Race. open makes an empty ledger that ends with t.
+func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *desk)
+	}{
+		{"rule 1: sold is between 0 and stock", rule1},
+		{"rule 2: movements add up", rule2},
+		{"rule 3: one order per reservation, ticket and slot", rule3},
+		{"rule 4: states change once", rule4},
+		{"rule 5: a payment is taken once", rule5},
+		{"Create and Edit", drafts},
+		{"hostile text", hostile},
+		{"Sales and Live", sales},
+		{"SetState", states},
+		{"AddStock", stock},
+		{"NextEpoch and Recovered", recovery},
+		{"Opening", opening},
+		{"Place, partly", placePartly},
+		{"Place, not placeable", placeDamaged},
+		{"Place, several sales", placeSeveral},
+		{"Order, Orders and Report", lists},
+		{"Cancel", cancel},
+		{"Expire", expire},
+		{"Unreturned and MarkReturned", returned},
+		{"Lose", lose},
+		{"Bury", bury},
+		{"Log and merchants", logs},
+		{"at once: Place", placeAtOnce},
+		{"at once: everything", everythingAtOnce},
+		{"at once: NextEpoch", epochAtOnce},
+		{"at once: Place and Lose", loseAtOnce},
+		{"at once: one payment", payAtOnce},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, newDesk(t, open(t))) })
+	}
+}
+
+// T0 is the time at which the suite's sales start.
+var t0 = time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
+
+// A desk is a ledger, and what the suite asks of it.
+type desk struct {
+	sale.Ledger
+	t   *testing.T
+	ctx context.Context
+}
+
+func newDesk(t *testing.T, l sale.Ledger) *desk { return &desk{l, t, t.Context()} }
+
+// must fails the test unless err is nil.
+func (d *desk) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// wrong fails the test unless err wraps want.
+func (d *desk) wrong(what string, err, want error) {
+	d.t.Helper()
+	if !errors.Is(err, want) {
+		d.t.Fatalf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// Draft is a draft of a sale of stock units, perUser for each user.
+func Draft(stock int64, perUser int) sale.Draft {
+	return sale.Draft{
+		SKU: "tea", Title: "龙井", Price: 9900, Stock: stock, PerUser: perUser,
+		StartsAt: t0, EndsAt: t0.Add(time.Hour), PayWithin: time.Minute,
+	}
+}
+
+// exposed makes a sale that is exposed.
+func (d *desk) exposed(stock int64, perUser int) sale.Sale {
+	d.t.Helper()
+	s, err := d.Create(d.ctx, "shop", Draft(stock, perUser), t0.Add(-time.Hour))
+	d.must(err)
+	s, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", t0.Add(-time.Hour), sale.Drafted)
+	d.must(err)
+	return s
+}
+
+func id() string { return rand.Text() }
+
+// reservation is one of user's slot, with a ticket of its own.
+func reservation(s sale.Sale, user string, slot int) sale.Reservation {
+	at := t0.Add(time.Second)
+	return sale.Reservation{
+		ID: id(), Sale: s.ID, Epoch: max(s.Epoch, 1), User: user, Slot: slot, Ticket: id(), Key: "k", At: at, PayBy: at.Add(s.PayWithin),
+	}
+}
+
+// batch is reservations of n users, one each.
+func batch(s sale.Sale, n int) []sale.Reservation {
+	rs := make([]sale.Reservation, n)
+	for i := range rs {
+		rs[i] = reservation(s, fmt.Sprintf("u%d-%s", i, id()), 1)
+	}
+	return rs
+}
+
+// placed places, and fails the test unless their states are want.
+func (d *desk) place(rs []sale.Reservation, want ...sale.Placed) {
+	d.t.Helper()
+	got, err := d.Place(d.ctx, rs, t0.Add(2*time.Second))
+	d.must(err)
+	if len(got) != len(want) {
+		d.t.Fatalf("Place: %d answers, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			d.t.Fatalf("Place: reservation %d: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+// one places one pending order.
+func (d *desk) one(s sale.Sale, user string) sale.Reservation {
+	d.t.Helper()
+	r := reservation(s, user, 1)
+	d.place([]sale.Reservation{r}, fresh)
+	return r
+}
+
+var (
+	fresh    = sale.Placed{State: sale.PendingPay, New: true}
+	again    = sale.Placed{State: sale.PendingPay}
+	rejected = sale.Placed{State: sale.Rejected, New: true}
+	refused  = sale.Placed{State: sale.Rejected}
+)
+
+func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.Paid {
+	d.t.Helper()
+	p, err := d.Pay(d.ctx, sale.Payment{ID: payment, Reservation: r.ID, Amount: 9900}, now)
+	d.must(err)
+	return p
+}
+
+// check fails the test unless the counts of a sale agree with one another (rules 1 and 2),
+// and returns them.
+func (d *desk) check(s sale.Sale) sale.Tally {
+	d.t.Helper()
+	t, err := d.Tally(d.ctx, s.ID)
+	d.must(err)
+	if err := Agrees(t); err != nil {
+		d.t.Fatal(err)
+	}
+	return t
+}
+
+// Agrees says which of rules 1 and 2 a tally breaks.
+func Agrees(t sale.Tally) error {
+	s := t.Sale
+	if s.Sold != t.Pending+t.Paid || s.Paid != t.Paid || s.Sold < 0 || s.Sold > s.Stock || t.Movements != s.Stock-s.Sold {
+		return fmt.Errorf("stock %d, sold %d, paid %d, but %d orders pending, %d paid, %d units by movements",
+			s.Stock, s.Sold, s.Paid, t.Pending, t.Paid, t.Movements)
+	}
+	return nil
+}

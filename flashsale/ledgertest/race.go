@@ -1,0 +1,88 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Race pays orders while others expire them, within 5 ms of the end of their time: each of
+// pairs orders is paid or expired, never both, and money that came too late is a refund.
+// Half of the payments come late again by up to a second.
+func Race(t *testing.T, l sale.Ledger, pairs int) {
+	d := newDesk(t, l)
+	s := d.exposed(int64(pairs), 1)
+	done := 0
+	var paid, late atomic.Int64
+	for done < pairs {
+		n := min(200, pairs-done)
+		rs := batch(s, n)
+		placed, err := d.Place(d.ctx, rs, t0)
+		d.must(err)
+		for _, p := range placed {
+			if p != fresh {
+				t.Fatalf("Place = %+v", p)
+			}
+		}
+		base := rs[0].PayBy
+		together(10, func(i int) {
+			r := rand.New(rand.NewPCG(uint64(done), uint64(i)))
+			if i < 2 { // who expires: from before the end to after it
+				for step := -5; step <= 5; step++ {
+					_, err := d.Expire(d.ctx, base.Add(time.Duration(step)*time.Millisecond), n/8+1)
+					if err != nil {
+						t.Errorf("Expire: %v", err)
+					}
+				}
+				return
+			}
+			for j := i - 2; j < n; j += 8 {
+				payOne(t, d, rs[j], base.Add(time.Duration(r.IntN(11)-5)*time.Millisecond), &paid, &late)
+			}
+		})
+		for more := true; more; {
+			got, err := d.Expire(d.ctx, base.Add(time.Second), 1000)
+			d.must(err)
+			more = len(got) > 0
+		}
+		for i := range rs[:n/2] { // told again, late: nothing changes
+			payOne(t, d, rs[i], base.Add(time.Second), new(atomic.Int64), new(atomic.Int64))
+		}
+		done += n
+	}
+	got := d.check(s)
+	if got.Paid != paid.Load() || got.RefundDue != late.Load() || got.Paid+got.Expired != int64(pairs) || got.Pending != 0 || got.Paid+got.RefundDue != int64(pairs) {
+		t.Fatalf("%+v, but %d were told that they paid and %d that it is a refund", got, paid.Load(), late.Load())
+	}
+	if got.Paid == 0 || got.Expired == 0 {
+		t.Fatalf("%+v: there was no race", got)
+	}
+	d.must(d.Report(context.WithoutCancel(d.ctx), s.ID, func(o sale.Order) error {
+		if o.State == sale.PaidFor && o.Refunds != 0 || o.State == sale.Expired && (o.Refunds != 1 || o.Payment != "") {
+			return fmt.Errorf("order %+v: paid and expired", o)
+		}
+		return nil
+	}))
+	t.Logf("%d pairs: %d paid, %d expired and refunds due", pairs, got.Paid, got.Expired)
+}
+
+// payOne pays at now, and fails unless only what was in time is accepted.
+func payOne(t *testing.T, d *desk, r sale.Reservation, now time.Time, paid, late *atomic.Int64) {
+	p, err := d.Pay(d.ctx, sale.Payment{ID: "pay-" + r.ID, Reservation: r.ID, Amount: 9900}, now)
+	switch {
+	case err != nil:
+		t.Errorf("Pay: %v", err)
+	case p.RefundDue:
+		late.Add(1)
+	default:
+		paid.Add(1)
+		if !p.Again && now.After(r.PayBy) {
+			t.Errorf("paid at %v, after %v", now, r.PayBy)
+		}
+	}
+}

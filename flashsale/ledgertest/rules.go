@@ -1,0 +1,164 @@
+package ledgertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+func rule1(t *testing.T, d *desk) {
+	s := d.exposed(3, 1)
+	d.place(batch(s, 2), fresh, fresh)
+	d.check(s)
+	d.place(batch(s, 3), fresh, rejected, rejected)
+	if got := d.check(s); got.Sale.Sold != 3 || got.Rejected != 2 {
+		t.Fatalf("%+v, want 3 sold and 2 rejected", got)
+	}
+}
+
+func rule2(_ *testing.T, d *desk) {
+	s := d.exposed(5, 1)
+	now := t0.Add(3 * time.Second)
+	rs := batch(s, 4)
+	d.place(rs, fresh, fresh, fresh, fresh)
+	d.check(s)
+	_, err := d.Cancel(d.ctx, rs[0].User, rs[0].ID, now)
+	d.must(err)
+	d.check(s)
+	d.pay(rs[1], "p1", now)
+	d.check(s)
+	_, err = d.AddStock(d.ctx, "shop", s.ID, "k", 2, now)
+	d.must(err)
+	d.check(s)
+	_, err = d.Expire(d.ctx, rs[2].PayBy.Add(time.Millisecond), 10)
+	d.must(err)
+	if got := d.check(s); got.Sale.Stock != 7 || got.Sale.Sold != 1 || got.Movements != 6 || got.Expired != 2 || got.Cancelled != 1 {
+		d.t.Fatalf("%+v, want 7 units, 1 sold, 6 free", got)
+	}
+}
+
+func rule3(_ *testing.T, d *desk) {
+	s := d.exposed(10, 2)
+	a := reservation(s, "u", 1)
+	d.place([]sale.Reservation{a}, fresh)
+	d.place([]sale.Reservation{a, a}, again, again) // delivered again
+	ticket := reservation(s, "u", 2)
+	ticket.Ticket = a.Ticket
+	d.place([]sale.Reservation{ticket}, rejected)
+	d.place([]sale.Reservation{ticket}, refused)
+	slot := reservation(s, "u", 1)
+	d.place([]sale.Reservation{slot, slot}, rejected, refused)
+	none := reservation(s, "u", 3)
+	zero := reservation(s, "u", 0)
+	d.place([]sale.Reservation{none, zero}, rejected, rejected)
+	b := reservation(s, "u", 2)
+	c := reservation(s, "u", 2)
+	c2 := reservation(s, "v", 1)
+	c2.Ticket = b.Ticket
+	d.place([]sale.Reservation{b, b, c, c2}, fresh, again, rejected, rejected) // in one batch
+	// A slot is free when its order is over, a ticket never.
+	_, err := d.Cancel(d.ctx, "u", a.ID, t0.Add(3*time.Second))
+	d.must(err)
+	slot = reservation(s, "u", 1)
+	used := reservation(s, "v", 1)
+	used.Ticket = a.Ticket
+	d.place([]sale.Reservation{slot, used, a}, fresh, rejected, sale.Placed{State: sale.Cancelled})
+	// The same ticket and slot in another sale are others.
+	other := d.exposed(1, 1)
+	x := reservation(other, "u", 1)
+	x.Ticket = b.Ticket
+	d.place([]sale.Reservation{x}, fresh)
+	d.check(s)
+	d.check(other)
+}
+
+// rule4 tries every change from every state.
+func rule4(t *testing.T, d *desk) {
+	s := d.exposed(100, 1)
+	late := t0.Add(time.Hour)
+	reach := map[sale.OrderState]func(r sale.Reservation){
+		sale.PaidFor:   func(r sale.Reservation) { d.pay(r, "p"+r.ID, r.PayBy) },
+		sale.Cancelled: func(r sale.Reservation) { _, err := d.Cancel(d.ctx, r.User, r.ID, r.At); d.must(err) },
+		sale.Expired:   func(sale.Reservation) { _, err := d.Expire(d.ctx, late, 100); d.must(err) },
+	}
+	for state, f := range reach {
+		r := d.one(s, "u"+string(state))
+		f(r)
+		_, err := d.Cancel(d.ctx, r.User, r.ID, r.At)
+		if state == sale.Cancelled {
+			d.must(err)
+		} else {
+			d.wrong("Cancel", err, sale.ErrConflict)
+		}
+		over, err := d.Expire(d.ctx, late, 100)
+		d.must(err)
+		for _, o := range over {
+			if o.ID == r.ID {
+				t.Fatalf("%s expired", state)
+			}
+		}
+		if got := d.pay(r, "again"+r.ID, r.At); !got.RefundDue || got.Order.State != state || got.Order.Refunds != 1 {
+			t.Fatalf("Pay of %s = %+v, want a refund", state, got)
+		}
+		d.place([]sale.Reservation{r}, sale.Placed{State: state})
+		o, err := d.Order(d.ctx, r.ID)
+		d.must(err)
+		if o.State != state {
+			t.Fatalf("%s became %s", state, o.State)
+		}
+		d.check(s)
+	}
+}
+
+func rule5(t *testing.T, d *desk) {
+	s := d.exposed(100, 1)
+	a, b := d.one(s, "a"), d.one(s, "b")
+	first := d.pay(a, "p1", a.PayBy) // until then, inclusive
+	if first.RefundDue || first.Again || first.Order.State != sale.PaidFor || first.Order.Payment != "p1" || first.Order.Refunds != 0 {
+		t.Fatalf("Pay = %+v, want it paid", first)
+	}
+	if got := d.pay(a, "p1", a.PayBy.Add(time.Hour)); got.RefundDue || !got.Again || got.Order != first.Order {
+		t.Fatalf("the same again = %+v, want what it got", got)
+	}
+	for i := 2; i < 4; i++ { // twice the same order
+		if got := d.pay(a, fmt.Sprint("p", i), a.At); !got.RefundDue || got.Again || got.Order.Refunds != i-1 || got.Order.Payment != "p1" {
+			t.Fatalf("another payment = %+v, want a refund", got)
+		}
+	}
+	if got := d.pay(a, "p3", a.At); !got.RefundDue || !got.Again {
+		t.Fatalf("the same refund again = %+v", got)
+	}
+	_, err := d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: b.ID, Amount: 9900}, b.At)
+	d.wrong("the ID for another order", err, sale.ErrConflict)
+	_, err = d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: a.ID, Amount: 9901}, b.At)
+	d.wrong("the ID for another amount", err, sale.ErrConflict)
+	for i, amount := range []int64{0, 9899, 9901, 1 << 62} {
+		got, err := d.Pay(d.ctx, sale.Payment{ID: fmt.Sprint("wrong", i), Reservation: b.ID, Amount: amount}, b.At)
+		d.must(err)
+		if !got.RefundDue || got.Order.State != sale.PendingPay {
+			t.Fatalf("amount %d: %+v, want a refund", amount, got)
+		}
+	}
+	if got := d.pay(b, "late", b.PayBy.Add(1)); !got.RefundDue || got.Order.State != sale.PendingPay {
+		t.Fatalf("a nanosecond late: %+v, want a refund", got)
+	}
+	for _, p := range []sale.Payment{
+		{ID: "", Reservation: b.ID}, {ID: "a b", Reservation: b.ID}, {ID: string(make([]byte, 65)), Reservation: b.ID},
+		{ID: "é", Reservation: b.ID}, {ID: "p", Reservation: b.ID, Amount: -1},
+	} {
+		_, err := d.Pay(d.ctx, p, b.At)
+		d.wrong(fmt.Sprintf("%+q", p.ID), err, sale.ErrInvalid)
+	}
+	for _, r := range []string{id(), "", "\x00", "' OR 1=1 --", "\xff"} {
+		_, err := d.Pay(d.ctx, sale.Payment{ID: "nobody", Reservation: r, Amount: 9900}, b.At)
+		d.wrong("Pay of nothing", err, sale.ErrNotFound)
+	}
+	if got := d.pay(b, "nobody", b.At); got.RefundDue { // it had not been taken
+		t.Fatalf("%+v, want it paid", got)
+	}
+	if got := d.check(s); got.RefundDue != 7 {
+		t.Fatalf("%d refunds, want 7", got.RefundDue)
+	}
+}
