@@ -6,7 +6,7 @@
 //		Session: func(user string) string { return keys.Session(pass.Session{User: user, Expires: later}) },
 //	})
 //	…
-//	r.Text(os.Stdout)
+//	fmt.Print(r.Text())
 //
 // # What is measured
 //

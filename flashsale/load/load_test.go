@@ -26,11 +26,7 @@ func run(t *testing.T, c load.Config) load.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text bytes.Buffer
-	if err := r.Text(&text); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("\n%s", text.String())
+	t.Logf("\n%s", r.Text())
 	return r
 }
 
@@ -252,12 +248,12 @@ func TestConfigFaults(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	r := run(t, load.Config{URL: newFakeShop(1).start(t).URL, Sale: "s1", Users: 3, Session: cookie, Mode: "fake", Work: "none"})
-	var b bytes.Buffer
-	if err := r.JSON(&b); err != nil {
+	b, err := json.Marshal(r)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var back load.Result
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Requests != r.Requests || back.Status[202] != 1 || back.Mode != "fake" {
-		t.Errorf("%v: %s", err, b.Bytes())
+	if err := json.Unmarshal(b, &back); err != nil || back.Requests != r.Requests || back.Status[202] != 1 || back.Mode != "fake" {
+		t.Errorf("%v: %s", err, b)
 	}
 }

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,12 +9,10 @@ import (
 	"time"
 )
 
-// JSON writes the result as one line of JSON.
-func (r *Result) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
-
-// Text writes the result as a table to read.
-func (r *Result) Text(to io.Writer) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+// Text is the result as a table to read. As JSON it is itself.
+func (r *Result) Text() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	mode := r.Mode
 	if mode == "" {
@@ -71,10 +67,8 @@ func (r *Result) Text(to io.Writer) error {
 		row("faults", "none")
 	}
 	counts(row, "faults", r.Faults)
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	return nil
+	w.Flush() // to a Builder, which takes everything
+	return b.String()
 }
 
 func counts[K int | string](row func(string, string, ...any), name string, m map[K]int64) {
