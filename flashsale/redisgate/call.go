@@ -157,12 +157,16 @@ func possible(id string, epoch int64) bool {
 	return id != "" && len(id) <= 64 && epoch > 0
 }
 
-// clock is the time that tests give, or nothing.
+// clock is the time that tests give, or nothing. It never runs back.
 func (g *Gate) clock() string {
 	if g.cfg.Clock == nil {
 		return ""
 	}
-	return strconv.FormatInt(g.cfg.Clock().UnixMilli(), 10)
+	now := g.cfg.Clock().UnixMicro()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.latest = max(g.latest, now)
+	return itoa(g.latest)
 }
 
 func flag(b bool) string {

@@ -48,8 +48,9 @@ type Gate struct {
 
 	scripts *scripts
 
-	mu    sync.Mutex
-	known map[string]*known // by sale
+	mu     sync.Mutex
+	known  map[string]*known // by sale
+	latest int64             // the largest that Config.Clock has said, in µs
 
 	kick chan struct{} // a call failed: compare now
 	stop context.CancelFunc

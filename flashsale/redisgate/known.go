@@ -16,7 +16,7 @@ type known struct {
 	keys  []string
 	epoch int64
 	stale bool      // at this epoch, for good
-	seen  int64     // the largest time, in ms
+	seen  int64     // the largest time, in µs
 	asked time.Time // by the wall clock
 }
 

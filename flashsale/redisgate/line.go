@@ -41,8 +41,8 @@ func (g *Gate) Look(ctx context.Context, id string, epoch int64, user string) (s
 
 // Admit implements sale.Gate.
 func (g *Gate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if n < 1 || n > 1000 || len(batch) > 64 {
-		return 0, fmt.Errorf("redisgate: admit: n is %d and batch is %.70q, want 1 to 1,000 and at most 64 bytes: %w", n, batch, sale.ErrInvalid)
+	if n < 1 || n > 1000 || batch == "" || len(batch) > 64 {
+		return 0, fmt.Errorf("redisgate: admit: n is %d and batch is %.70q, want 1 to 1,000 and 1 to 64 bytes: %w", n, batch, sale.ErrInvalid)
 	}
 	words, _, err := g.on(ctx, &g.scripts.admit, id, epoch, escape(batch), itoa(int64(n)), itoa(until.UnixMilli()))
 	if err != nil {

@@ -76,7 +76,7 @@ func (g *Gate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, 
 		return sale.Counts{}, g.failed("count", errReply)
 	}
 	return sale.Counts{
-		Now: instant(now), Stock: n[0], Free: n[1], Waiting: n[2], Outstanding: n[3],
+		Now: instant(now / 1000), Stock: n[0], Free: n[1], Waiting: n[2], Outstanding: n[3],
 		Reserved: n[4], Backlog: n[5], Paused: n[6] == 1,
 	}, nil
 }

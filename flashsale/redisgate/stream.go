@@ -48,12 +48,14 @@ func (g *Gate) Next(ctx context.Context, id string, epoch int64, worker string, 
 	}
 }
 
-// take takes what is there, without waiting. Where it looks for idle entries begins at the
-// oldest and goes on from call to call, so that a long list is not read from its start each
-// time.
+// maxScans bounds how often take looks on for idle entries: each time the server looks at ten
+// times as many as are asked for.
+const maxScans = 20
+
+// take takes what is there, without waiting.
 func (g *Gate) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
 	from := "0-0"
-	for {
+	for scans := 0; ; scans++ {
 		words, err := g.call(ctx, &g.scripts.next, []string{keys[0], keys[6]}, []string{
 			itoa(epoch), group(epoch), worker, strconv.Itoa(max), itoa(g.cfg.Redeliver.Milliseconds()), from,
 		})
@@ -73,7 +75,7 @@ func (g *Gate) take(ctx context.Context, id string, epoch int64, keys []string, 
 			}
 			entries = append(entries, entry(e[0], int(times[0]), id, e[2], e[3]))
 		}
-		if from = words[2]; len(entries) > 0 || from == "0-0" {
+		if from = words[2]; len(entries) > 0 || from == "0-0" || scans == maxScans {
 			return entries, nil
 		}
 	}
@@ -106,11 +108,8 @@ func (g *Gate) block(ctx context.Context, id string, epoch int64, stream, worker
 
 // Done implements sale.Gate.
 func (g *Gate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
-	for _, e := range ids {
-		if !isEntry(e) {
-			return fmt.Errorf("redisgate: done: entry %.50q, want an ID that Next gave: %w", e, sale.ErrInvalid)
-		}
-	}
+	// What is no ID of an entry is not in the stream.
+	ids = slices.DeleteFunc(slices.Clone(ids), func(e string) bool { return !isEntry(e) })
 	if !possible(id, epoch) {
 		return g.staleError("done", id, epoch, "none")
 	}

@@ -7,11 +7,11 @@ local s, why = load(true)
 if not s then return {'stale', why} end
 local till = tonumber(ARGV[6])
 if s.paused == 1 or s.now < s.starts or s.now >= s.ends or till <= s.now then
-  return {'ok', num(s.now), '0'}
+  return {'ok', num(s.us), '0'}
 end
 local names = redis.call('ZRANGEBYSCORE', LINE, '-inf', '(+inf', 'LIMIT', 0, ARGV[5])
-if #names == 0 then return {'ok', num(s.now), '0'} end
-redis.call('HSET', STATE, 'clock', num(s.now))
+if #names == 0 then return {'ok', num(s.us), '0'} end
+redis.call('HSET', STATE, 'clock', num(s.us))
 local out = {}
 for i, name in ipairs(names) do
   local u = user(name)
@@ -24,4 +24,4 @@ redis.call('ZREM', LINE, unpack(names))
 local over = redis.call('ZRANGEBYSCORE', OUT, '-inf', num(s.now), 'LIMIT', 0, 2 * #names + 100)
 if #over > 0 then redis.call('ZREM', OUT, unpack(over)) end
 redis.call('ZADD', OUT, unpack(out))
-return {'ok', num(s.now), num(#names)}
+return {'ok', num(s.us), num(#names)}

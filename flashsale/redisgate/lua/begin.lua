@@ -9,7 +9,7 @@ if type(epoch) ~= 'string' then epoch = '0' end
 if epoch == ARGV[1] then
   local s, why = load(true)
   if not s then return {'stale', why} end
-  return {'here', num(s.now)}
+  return {'here', num(s.us)}
 end
 if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
 local info = redis.call('INFO', 'memory')

@@ -13,7 +13,7 @@ end
 for i = 3, #ARGV, 6 do
   local id, name, ticket, key, record = unpack(ARGV, i + 1, i + 5)
   redis.call('HSET', KEYS[2], id, record)
-  redis.call('HSET', KEYS[3], 't ' .. ticket, id)
+  redis.call('HSET', KEYS[3], 't ' .. name .. ' ' .. ticket, id)
   if key ~= '' then redis.call('HSET', KEYS[3], 'k ' .. name .. ' ' .. key, id) end
   local held = string.match(redis.call('HGET', KEYS[1], name) or '', ' (%S+) $')
   redis.call('HSET', KEYS[1], name, '- - 0 0 - ' .. (held and held .. ',' .. id or id) .. ' ')

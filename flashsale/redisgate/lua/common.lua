@@ -2,10 +2,10 @@
 --
 -- KEYS: 1 state, 2 users, 3 line, 4 out, 5 res, 6 done, 7 stream: of one sale, in one slot.
 -- ARGV: 1 epoch
---       2 the time in ms of who tests, or empty: that of this server
---       3 the largest time in ms that the caller has seen of this sale
+--       2 the time in µs of who tests, or empty: that of this server
+--       3 the largest time in µs that the caller has seen of this sale
 --
--- Returns: {'ok', now in ms, …}, or {'stale', why} and nothing has changed.
+-- Returns: {'ok', now in µs, …}, or {'stale', why} and nothing has changed.
 --
 -- A user is "place ticket rank until last held batch": place is w (waits), a (admitted),
 -- s (spent) or - (none); until in ms; last is what the ticket reserved; held is what the
@@ -29,6 +29,16 @@ local function server()
   return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 end
 
+-- clock is the time in µs, which is never before what was seen of it.
+local function clock(seen)
+  local us = tonumber(ARGV[2])
+  if not us then
+    local t = redis.call('TIME')
+    us = t[1] * 1000000 + t[2]
+  end
+  return math.max(us, tonumber(ARGV[3]), seen)
+end
+
 -- shut closes the state, for all who ask.
 local function shut(why)
   redis.call('HSET', STATE, 'closed', '1', 'why', why)
@@ -38,7 +48,8 @@ end
 local FIELDS = {'epoch', 'closed', 'clock', 'paused', 'stock', 'free', 'reserved', 'per_user',
   'starts', 'ends', 'pay', 'shuffled', 'lobby', 'top', 'tickets', 'server'}
 
--- load is the state at the epoch, or nil and why there is none. With verify, it must have
+-- load is the state at the epoch, with the time in µs (us) and in ms (now), or nil and why
+-- there is none. With verify, it must have
 -- been opened on this server.
 local function load(verify)
   local v = redis.call('HMGET', STATE, unpack(FIELDS))
@@ -54,12 +65,8 @@ local function load(verify)
     end
   end
   if verify and s.server ~= server() then return shut('server') end
-  local now = tonumber(ARGV[2])
-  if not now then
-    local t = redis.call('TIME')
-    now = t[1] * 1000 + math.floor(t[2] / 1000)
-  end
-  s.now = math.max(now, tonumber(ARGV[3]), s.clock)
+  s.us = clock(s.clock)
+  s.now = math.floor(s.us / 1000)
   return s
 end
 
@@ -98,7 +105,7 @@ local function standing(s, name, u, reason)
   if place == 'w' then ahead = redis.call('ZRANK', LINE, name) end
   if place == 'a' and u.till <= s.now then place = 'p' end
   if place == 's' then last = u.last end
-  local r = {'ok', num(s.now), reason, place, u.ticket, num(u.rank), num(ahead), u.batch,
+  local r = {'ok', num(s.us), reason, place, u.ticket, num(u.rank), num(ahead), u.batch,
     num(u.till), last, last ~= '' and redis.call('HGET', RES, last) or ''}
   for _, id in ipairs(holding(u)) do
     r[#r + 1] = id

@@ -8,6 +8,6 @@ if s.free < 0 or s.free + s.reserved ~= s.stock then
   shut('damaged')
   return {'stale', 'damaged'}
 end
-return {'ok', num(s.now), num(s.stock), num(s.free), num(redis.call('ZCARD', LINE) - 1),
+return {'ok', num(s.us), num(s.stock), num(s.free), num(redis.call('ZCARD', LINE) - 1),
   num(redis.call('ZCOUNT', OUT, '(' .. num(s.now), '(+inf')), num(s.reserved),
   num(redis.call('XLEN', STREAM)), num(s.paused)}

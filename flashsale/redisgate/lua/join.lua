@@ -44,11 +44,11 @@ if refused then return standing(s, name, u, refused) end
 local had, rank = u.place ~= '-', tonumber(ARGV[6])
 if had then rank = 0 end
 if rank == 0 and s.shuffled == 1 and s.now < s.starts then rank = tonumber(ARGV[7]) end
-if rank == 0 then rank = math.max(s.now * 1000, s.top + 1) end
+if rank == 0 then rank = math.max(s.us, s.top + 1) end
 rank = unused(rank)
 if not rank then return standing(s, name, u, 'queue_full') end
 
-redis.call('HSET', STATE, 'clock', num(s.now), 'top', num(math.max(s.top, rank)),
+redis.call('HSET', STATE, 'clock', num(s.us), 'top', num(math.max(s.top, rank)),
   'tickets', num(s.tickets + (had and 0 or 1)))
 if u.place == 'a' then redis.call('ZREM', OUT, name) end
 u.ticket, u.rank, u.last, u.till, u.batch = ARGV[5], rank, '-', 0, ''

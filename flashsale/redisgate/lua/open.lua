@@ -15,21 +15,16 @@ local epoch = redis.pcall('HGET', STATE, 'epoch')
 if type(epoch) ~= 'string' then epoch = '0' end
 if epoch == ARGV[1] then
   if redis.call('HGET', STATE, 'closed') ~= '0' then return {'stale', 'closed'} end
-  return {'here', ARGV[3]}
+  return {'here', num(clock(0))}
 end
 if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
 if server() ~= ARGV[4] or redis.call('HLEN', KEYS[12]) ~= tonumber(ARGV[6])
   or redis.call('XLEN', KEYS[14]) ~= tonumber(ARGV[7]) then
   return {'moved'}
 end
-local now = tonumber(ARGV[2])
-if not now then
-  local t = redis.call('TIME')
-  now = t[1] * 1000 + math.floor(t[2] / 1000)
-end
-now = math.max(now, tonumber(ARGV[3]))
+local us = clock(0)
 
-redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(now),
+redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
   'paused', ARGV[9], 'stock', ARGV[10], 'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])),
   'reserved', ARGV[6], 'per_user', ARGV[11], 'starts', ARGV[12], 'ends', ARGV[13],
   'pay', ARGV[14], 'shuffled', ARGV[15], 'lobby', ARGV[16], 'top', '0', 'tickets', '0',
@@ -41,9 +36,9 @@ redis.call('HSET', KEYS[12], '', '')
 redis.call('HSET', KEYS[13], '', '')
 redis.call('XGROUP', 'CREATE', KEYS[14], ARGV[8], '0', 'MKSTREAM')
 redis.call('UNLINK', unpack(KEYS, 1, 7))
-local left = math.max(tonumber(ARGV[13]) - now, 0) + tonumber(ARGV[5])
+local left = math.max(tonumber(ARGV[13]) - us / 1000, 0) + tonumber(ARGV[5])
 for i = 1, 7 do
   redis.call('RENAME', KEYS[7 + i], KEYS[i])
-  redis.call('PEXPIRE', KEYS[i], num(left))
+  redis.call('PEXPIRE', KEYS[i], num(math.ceil(left)))
 end
-return {'ok', num(now)}
+return {'ok', num(us)}

@@ -8,14 +8,13 @@ local s, why = load()
 if not s then return {'stale', why} end
 local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
-local function again(field, mine)
+-- again answers with what the user has got for a field of done.
+local function again(field)
   local was = redis.call('HGET', DONE, field)
-  local r = was and redis.call('HGET', RES, was)
-  if r and (mine or string.match(r, '^%S+ %S+ %S+ %S+ %S+ (%S+)') == name) then
-    return {'ok', num(s.now), '', '1', was, r}
-  end
+  return was and {'ok', num(s.us), '', '1', was, redis.call('HGET', RES, was)}
 end
-local r = again('t ' .. ticket) or key ~= '' and again('k ' .. name .. ' ' .. key, true)
+local ticketed, keyed = 't ' .. name .. ' ' .. ticket, 'k ' .. name .. ' ' .. key
+local r = again(ticketed) or key ~= '' and again(keyed)
 if r then return r end
 
 local u = user(name)
@@ -29,7 +28,7 @@ elseif u.till <= s.now then refused = 'turn_passed'
 elseif #held >= s.per_user then refused = 'per_user'
 elseif s.free <= 0 then refused = 'all_taken'
 elseif redis.call('HEXISTS', RES, id) == 1 then refused = 'taken' end
-if refused then return {'ok', num(s.now), refused, '0', '', ''} end
+if refused then return {'ok', num(s.us), refused, '0', '', ''} end
 -- A unit is given on the server alone on which the sale was opened.
 if s.server ~= server() then
   shut('server')
@@ -43,13 +42,13 @@ end
 while taken[slot] do slot = slot + 1 end
 local record = table.concat({'h', num(slot), num(s.now), num(s.now + s.pay), ARGV[1], name, ticket, key}, ' ')
 
-redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', num(s.now))
+redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', num(s.us))
 redis.call('HSET', RES, id, record)
-redis.call('HSET', DONE, 't ' .. ticket, id)
-if key ~= '' then redis.call('HSET', DONE, 'k ' .. name .. ' ' .. key, id) end
+redis.call('HSET', DONE, ticketed, id)
+if key ~= '' then redis.call('HSET', DONE, keyed, id) end
 held[#held + 1] = id
 u.place, u.last, u.held = 's', id, table.concat(held, ',')
 keep(name, u)
 redis.call('ZREM', OUT, name)
 redis.call('XADD', STREAM, '*', 'r', id .. ' ' .. record)
-return {'ok', num(s.now), '', '0', id, record}
+return {'ok', num(s.us), '', '0', id, record}

@@ -7,6 +7,6 @@ local s, why = load(true)
 if not s then return {'stale', why} end
 local more = tonumber(ARGV[4]) - s.stock
 if more > 0 then
-  redis.call('HSET', STATE, 'stock', ARGV[4], 'free', num(s.free + more), 'clock', num(s.now))
+  redis.call('HSET', STATE, 'stock', ARGV[4], 'free', num(s.free + more), 'clock', num(s.us))
 end
-return {'ok', num(s.now), num(s.stock)}
+return {'ok', num(s.us), num(s.stock)}

@@ -1,0 +1,248 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/redisgate"
+)
+
+const redisUnits = 240
+
+// redisFaultConfig notices quickly.
+var redisFaultConfig = redisgate.Config{Redeliver: time.Second, Deadline: time.Second, Watch: 200 * time.Millisecond}
+
+// A redisProcess is a redis-server that can be killed and started again on its data.
+type redisProcess struct {
+	t    *testing.T
+	port string
+	conf string
+	cmd  *exec.Cmd
+}
+
+func startRedisProcess(t *testing.T, aof bool) *redisProcess {
+	dir := t.TempDir()
+	p := &redisProcess{t: t, port: strconv.Itoa(redistest.FreePort(t)), conf: filepath.Join(dir, "redis.conf")}
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nlogfile %s/log\n", p.port, dir, dir)
+	if aof {
+		text += "appendonly yes\nappendfsync everysec\n"
+	}
+	if err := os.WriteFile(p.conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *redisProcess) start() {
+	p.cmd = exec.Command("redis-server", p.conf)
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	redistest.Await(p.t, "redis-server answers", func() error {
+		c, err := redistest.Dial("127.0.0.1:" + p.port)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Do("PING")
+		return err
+	})
+}
+
+func (p *redisProcess) kill() {
+	if p.cmd.ProcessState == nil {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+	}
+}
+
+// TestRedisKill kills the server in the middle of a sale and starts it again: with a log of
+// what was written nothing is lost, and without one what was not an order yet.
+func TestRedisKill(t *testing.T) {
+	for name, aof := range map[string]bool{"log": true, "nothing kept": false} {
+		t.Run(name, func(t *testing.T) {
+			var tally redisTally
+			for range redisRounds(2, 50) {
+				p := startRedisProcess(t, aof)
+				g := redisGate(t, redisClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
+				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
+					s.backlog(5)
+					p.kill()
+					s.idle.Store(false)
+					p.start()
+				})
+				tally.add(lost, reopened, s)
+				if s.recoveries.Load() == 0 {
+					t.Error("the sale went on without being opened again")
+				}
+				if (lost > 0) == aof {
+					t.Errorf("%d were lost, want none: %v", lost, aof)
+				}
+				g.Stop()
+				p.kill()
+			}
+			t.Log(&tally)
+		})
+	}
+}
+
+// TestRedisCommands does what an operator does by mistake, and what eviction does.
+func TestRedisCommands(t *testing.T) {
+	server := redistest.Start(t)
+	client := redisClient(t, "redis://"+server.Addr)
+	faults := map[string][]any{"flushall": {"FLUSHALL"}, "script flush": {"SCRIPT", "FLUSH"}}
+	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
+		faults["del "+part] = []any{"DEL", "fs:{s}:" + part}
+	}
+	for name, command := range faults {
+		t.Run(name, func(t *testing.T) {
+			var tally redisTally
+			for range redisRounds(1, 50) {
+				server.Do(t, "FLUSHALL")
+				g := redisGate(t, client, redisFaultConfig)
+				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
+					s.backlog(5)
+					server.Do(t, command...)
+					s.idle.Store(false)
+				})
+				tally.add(lost, reopened, s)
+				if recovered := s.recoveries.Load() > 0; recovered != (name != "script flush") {
+					t.Errorf("recovered: %v", recovered)
+				}
+				if gone := name == "flushall" || name == "del stream"; (lost > 0) != gone {
+					t.Errorf("%d were lost, want some: %v", lost, gone)
+				}
+				g.Stop()
+			}
+			t.Log(&tally)
+		})
+	}
+}
+
+// TestRedisSentinelFailover kills a primary whose replica has not got the last writes. The
+// replica has the epoch of the sale all the same.
+func TestRedisSentinelFailover(t *testing.T) {
+	var tally redisTally
+	for range redisRounds(2, 50) {
+		primary := redistest.Start(t, "repl-diskless-sync-delay 0")
+		link := redistest.StartProxy(t, primary.Addr)
+		host, port, err := net.SplitHostPort(link.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica := redistest.Start(t, "replicaof "+host+" "+port)
+		redistest.Await(t, "the replica follows", func() error {
+			if info := fmt.Sprint(replica.Do(t, "INFO", "replication")); !strings.Contains(info, "master_link_status:up") {
+				return fmt.Errorf("want a link in:\n%s", info)
+			}
+			return nil
+		})
+		sentinel := redistest.StartSentinel(t, "shop", primary)
+		for _, set := range [][]any{{"down-after-milliseconds", 300}, {"failover-timeout", 3000}} {
+			sentinel.Do(t, append([]any{"SENTINEL", "SET", "shop"}, set...)...)
+		}
+		redistest.Await(t, "the sentinel knows the replica", func() error {
+			if rs, ok := sentinel.Do(t, "SENTINEL", "REPLICAS", "shop").([]any); !ok || len(rs) != 1 || !strings.Contains(fmt.Sprint(rs), "master-link-status ok") {
+				return fmt.Errorf("replicas %v", rs)
+			}
+			return nil
+		})
+		g := redisGate(t, redisClient(t, "redis+sentinel://"+sentinel.Addr+"/shop"), redisFaultConfig)
+		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
+			link.Set(redistest.DropReplies)
+			s.backlog(5) // the replica will not have them
+			primary.Stop()
+			s.idle.Store(false)
+		})
+		tally.add(lost, reopened, s)
+		if s.recoveries.Load() == 0 {
+			t.Error("the sale went on without being opened again")
+		}
+		if lost == 0 {
+			t.Error("nothing was lost, want what the replica had not got")
+		}
+		g.Stop()
+		replica.Stop()
+		sentinel.Stop()
+	}
+	t.Log(&tally)
+}
+
+// redisSlot is the slot of a sale's keys and the index of the primary that has it.
+func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64, owner int) {
+	slot = c.Primaries[0].Do(t, "CLUSTER", "KEYSLOT", "fs:{"+id+"}:state").(int64)
+	for i := range c.Primaries {
+		if slot < int64((i+1)*16384/3) {
+			return slot, i
+		}
+	}
+	t.Fatal("no owner")
+	return 0, 0
+}
+
+// TestRedisClusterFailover makes the replica of a sale's primary the primary, without asking
+// that one.
+func TestRedisClusterFailover(t *testing.T) {
+	c := redistest.StartCluster(t)
+	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	var tally redisTally
+	pairs := [2][3]*redistest.Server{c.Replicas, c.Primaries}
+	turn := map[int]int{}
+	for round := range redisRounds(2, 50) {
+		id := "s" + strconv.Itoa(round)
+		_, owner := redisSlot(t, c, id)
+		next := pairs[turn[owner]%2][owner]
+		turn[owner]++
+		redistest.Await(t, "the replica follows", func() error {
+			info := fmt.Sprint(next.Do(t, "INFO", "replication"))
+			if !strings.Contains(info, "role:slave") || !strings.Contains(info, "master_link_status:up") {
+				return fmt.Errorf("want a replica with a link:\n%s", info)
+			}
+			return nil
+		})
+		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) { next.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER") })
+		tally.add(lost, reopened, s)
+		if s.recoveries.Load() == 0 {
+			t.Error("the sale went on without being opened again")
+		}
+	}
+	t.Log(&tally)
+}
+
+// TestRedisReshard moves the slot of a sale to another node while it sells, and on to the
+// third.
+func TestRedisReshard(t *testing.T) {
+	c := redistest.StartCluster(t)
+	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	var tally redisTally
+	for round := range redisRounds(2, 20) {
+		id := "m" + strconv.Itoa(round)
+		slot, owner := redisSlot(t, c, id)
+		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) {
+			c.Move(t, slot, c.Primaries[owner], c.Primaries[(owner+1)%3])
+			c.Move(t, slot, c.Primaries[(owner+1)%3], c.Primaries[(owner+2)%3])
+		})
+		tally.add(lost, reopened, s)
+		if lost > 0 || len(s.ledger.rejected) > 0 {
+			t.Errorf("%d were lost and %d rejected, want none: the keys moved with the slot", lost, len(s.ledger.rejected))
+		}
+		if s.recoveries.Load() == 0 {
+			t.Error("the sale went on without being opened again")
+		}
+		if err := g.Drop(t.Context(), id, s.ledger.epoch()); err != nil {
+			t.Error(err)
+		}
+		c.Move(t, slot, c.Primaries[(owner+2)%3], c.Primaries[owner])
+	}
+	t.Log(&tally)
+}

@@ -1,0 +1,365 @@
+package flashsale_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A redisLedger is the least that a Ledger is: it never has more orders than units, one order
+// for each reservation, and one for each user.
+type redisLedger struct {
+	mu       sync.Mutex
+	o        sale.Opening
+	orders   map[string]sale.Reservation
+	users    map[string]bool
+	acked    map[string]bool // what buyers were told they have
+	lost     map[string]bool
+	rejected map[string]bool
+}
+
+func newRedisLedger(id string, epoch, stock int64) *redisLedger {
+	return &redisLedger{o: redisOpening(id, epoch, stock), orders: map[string]sale.Reservation{},
+		users: map[string]bool{}, acked: map[string]bool{}, lost: map[string]bool{}, rejected: map[string]bool{}}
+}
+
+// place makes an order of a reservation, or says that it cannot be one.
+func (l *redisLedger) place(r sale.Reservation) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch _, there := l.orders[r.ID]; {
+	case there:
+		return true
+	case l.lost[r.ID] || l.users[r.User] || int64(len(l.orders)) >= l.o.Sale.Stock:
+		l.rejected[r.ID] = true
+		return false
+	}
+	l.orders[r.ID] = r
+	l.users[r.User] = true
+	return true
+}
+
+func (l *redisLedger) sold() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.orders))
+}
+
+func (l *redisLedger) epoch() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.o.Sale.Epoch
+}
+
+// opening is what the next state is built from. What was acknowledged at an epoch before it
+// and is no order by now is lost.
+func (l *redisLedger) opening() sale.Opening {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.o
+	o.Holds = nil
+	for _, r := range l.orders {
+		o.Holds = append(o.Holds, r)
+	}
+	for id := range l.acked {
+		if _, there := l.orders[id]; !there && !l.rejected[id] {
+			l.lost[id] = true
+		}
+	}
+	return o
+}
+
+// A redisShop sells on a Gate: buyers, one who admits, a clerk, and a warden.
+type redisShop struct {
+	t      *testing.T
+	gate   *redisgate.Gate
+	ledger *redisLedger
+	id     string
+
+	ids        atomic.Int64
+	recoveries atomic.Int64
+	tryAgain   atomic.Int64 // calls that could not be answered
+	recovering sync.Mutex
+	reopened   time.Time   // guarded by recovering
+	idle       atomic.Bool // the clerks do nothing
+}
+
+// note sorts an error: whether the state is stale. An error that should never be fails the
+// test.
+func (s *redisShop) note(err error) (stale bool) {
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "CROSSSLOT"):
+		s.t.Errorf("keys in several slots: %v", err)
+	case errors.Is(err, sale.ErrStale):
+		return true
+	case errors.Is(err, sale.ErrUnavailable):
+		s.tryAgain.Add(1)
+	default:
+		s.t.Errorf("unexpected: %v", err)
+	}
+	return false
+}
+
+// pause waits a little.
+func (s *redisShop) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// recover opens the sale at the epoch after one that is stale, unless somebody did.
+func (s *redisShop) recover(ctx context.Context, epoch int64) {
+	s.recovering.Lock()
+	defer s.recovering.Unlock()
+	if s.ledger.epoch() != epoch {
+		return
+	}
+	s.ledger.mu.Lock()
+	s.ledger.o.Sale.Epoch++
+	s.ledger.mu.Unlock()
+	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
+		s.pause(ctx, 10*time.Millisecond)
+	}
+	for ctx.Err() == nil {
+		if s.clerk(ctx, epoch, "warden", 0) {
+			break
+		}
+		s.pause(ctx, 10*time.Millisecond)
+	}
+	o := s.ledger.opening()
+	for ctx.Err() == nil {
+		err := s.gate.Open(ctx, o)
+		if err == nil {
+			break
+		}
+		s.note(err)
+		s.pause(ctx, 10*time.Millisecond)
+	}
+	s.recoveries.Add(1)
+	s.reopened = time.Now()
+}
+
+// backlog keeps the clerks from the stream while at least n reservations get into it.
+func (s *redisShop) backlog(n int64) {
+	s.idle.Store(true)
+	redistest.Await(s.t, "reservations are in the stream", func() error {
+		c, err := s.gate.Count(context.Background(), s.id, s.ledger.epoch())
+		if err == nil && c.Backlog < n {
+			err = fmt.Errorf("%d in the stream, want %d", c.Backlog, n)
+		}
+		return err
+	})
+}
+
+// clerk makes orders of what is in the stream, and says whether the stream is at its end.
+func (s *redisShop) clerk(ctx context.Context, epoch int64, worker string, wait time.Duration) (end bool) {
+	es, err := s.gate.Next(ctx, s.id, epoch, worker, 200, wait)
+	if s.note(err) {
+		return true
+	}
+	var ids []string
+	for _, e := range es {
+		if e.Damaged != "" {
+			s.t.Errorf("entry %+v", e)
+			continue
+		}
+		if !s.ledger.place(e.Reservation) {
+			_, err := s.gate.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID)
+			s.note(err)
+		}
+		ids = append(ids, e.ID)
+	}
+	if len(ids) > 0 {
+		s.note(s.gate.Done(ctx, s.id, epoch, ids...))
+	}
+	return false
+}
+
+// buyer tries until there is nothing to be had any more, or the user has a unit.
+func (s *redisShop) buyer(ctx context.Context, n int) {
+	user := "user " + strconv.Itoa(n)
+	var ticket string
+	at, mine := int64(0), ""
+	for ctx.Err() == nil && s.ledger.sold() < s.ledger.o.Sale.Stock {
+		epoch := s.ledger.epoch()
+		if epoch != at {
+			at, ticket = epoch, redisID("ticket", int(s.ids.Add(1)))
+		}
+		if mine != "" {
+			s.ledger.mu.Lock()
+			lost := s.ledger.lost[mine]
+			s.ledger.mu.Unlock()
+			if !lost {
+				s.pause(ctx, 20*time.Millisecond)
+				continue
+			}
+			mine = ""
+		}
+		st, err := s.gate.Join(ctx, sale.Join{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
+		if s.note(err) {
+			s.recover(ctx, epoch)
+			continue
+		}
+		if err == nil && len(st.Held) > 0 {
+			mine = st.Held[0].ID // a reply that was lost had it
+			s.ack(mine)
+			continue
+		}
+		if err == nil && st.Place == sale.Passed {
+			ticket = redisID("ticket", int(s.ids.Add(1)))
+		}
+		if err == nil && st.Place == sale.Admitted {
+			out, err := s.gate.Reserve(ctx, sale.Ask{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
+			if s.note(err) {
+				s.recover(ctx, epoch)
+				continue
+			}
+			if err == nil && out.Reason == sale.OK {
+				mine = out.Reservation.ID
+				s.ack(mine)
+				continue
+			}
+		}
+		s.pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// ack tells a buyer. What comes so late that the next epoch is open already is lost unless it
+// is an order.
+func (s *redisShop) ack(id string) {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	s.ledger.acked[id] = true
+}
+
+// redisSell runs a sale to its end with a fault in its middle, and checks what has to hold.
+// It returns how many reservations were lost, and in what time the sale was open again.
+func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	s = &redisShop{t: t, gate: g, ledger: newRedisLedger(id, epoch, stock), id: id}
+	if err := g.Open(ctx, s.ledger.opening()); err != nil {
+		t.Fatal(err)
+	}
+	work, stop := context.WithCancel(ctx)
+	var workers, buyers sync.WaitGroup
+	workers.Go(func() { // admits a little at a time, so that the sale takes about a second
+		for work.Err() == nil {
+			_, err := g.Admit(work, id, s.ledger.epoch(), "batch", 10, time.Now().Add(2*time.Second))
+			if work.Err() == nil {
+				s.note(err)
+			}
+			s.pause(work, 10*time.Millisecond)
+		}
+	})
+	for i := range 2 {
+		workers.Go(func() {
+			for work.Err() == nil {
+				epoch := s.ledger.epoch()
+				if s.idle.Load() {
+					s.pause(work, time.Millisecond)
+					continue
+				}
+				if s.clerk(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond) && work.Err() == nil {
+					s.recover(work, epoch)
+				}
+			}
+		})
+	}
+	for i := range int(stock) * 3 / 2 {
+		buyers.Go(func() { s.buyer(ctx, i) })
+	}
+	var hit time.Time
+	tick := time.NewTicker(2 * time.Millisecond)
+	for s.ledger.sold() < stock/3 && ctx.Err() == nil {
+		<-tick.C
+	}
+	tick.Stop()
+	hit = time.Now()
+	fault(s)
+	buyers.Wait()
+	stop()
+	workers.Wait()
+	if ctx.Err() != nil {
+		t.Fatalf("sold %d of %d in 60s, at epoch %d after %d recoveries", s.ledger.sold(), stock, s.ledger.epoch(), s.recoveries.Load())
+	}
+	// What is in the stream still is delivered to somebody.
+	for !s.drained(ctx) && ctx.Err() == nil {
+		s.pause(ctx, 20*time.Millisecond)
+	}
+	l := s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if int64(len(l.orders)) != stock || len(l.users) != int(stock) {
+		t.Errorf("%d orders of %d users, want %d", len(l.orders), len(l.users), stock)
+	}
+	for id := range l.acked {
+		if _, there := l.orders[id]; there == (l.lost[id] || l.rejected[id]) {
+			t.Errorf("%s was acknowledged; an order: %v, lost: %v, rejected: %v", id, there, l.lost[id], l.rejected[id])
+		}
+	}
+	if s.recoveries.Load() > 0 {
+		reopened = s.reopened.Sub(hit)
+		if reopened > 15*time.Second {
+			t.Errorf("open again after %v, want 15s at most", reopened)
+		}
+	}
+	return len(l.lost), reopened, s
+}
+
+// drained reads the stream of the last epoch to its end.
+func (s *redisShop) drained(ctx context.Context) bool {
+	epoch := s.ledger.epoch()
+	if s.clerk(ctx, epoch, "last", 0) {
+		s.recover(ctx, epoch)
+		return false
+	}
+	c, err := s.gate.Count(ctx, s.id, epoch)
+	if s.note(err) {
+		s.recover(ctx, epoch)
+	}
+	if err != nil || c.Backlog > 0 {
+		return false
+	}
+	if want := c.Stock; c.Free+c.Reserved != want || c.Free < 0 {
+		s.t.Errorf("Count = %+v, want %d units", c, want)
+	}
+	return true
+}
+
+// redisTally sums up rounds of one fault.
+type redisTally struct {
+	rounds, recovered, lost, rejected int
+	tries                             int64
+	slowest                           time.Duration
+}
+
+func (y *redisTally) add(lost int, reopened time.Duration, s *redisShop) {
+	y.rounds++
+	if s.recoveries.Load() > 0 {
+		y.recovered++
+	}
+	y.lost += lost
+	y.rejected += len(s.ledger.rejected)
+	y.tries += s.tryAgain.Load()
+	y.slowest = max(y.slowest, reopened)
+}
+
+func (y *redisTally) String() string {
+	return fmt.Sprintf("%d rounds, %d with a recovery, oversold 0, lost %d, rejected %d, open again after at most %v, %d calls unavailable",
+		y.rounds, y.recovered, y.lost, y.rejected, y.slowest.Round(time.Millisecond), y.tries)
+}
