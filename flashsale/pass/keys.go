@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -61,8 +62,9 @@ type Keys struct {
 type subkey struct{ states *sync.Pool }
 
 // NewKeys makes keys from a secret of at least 32 bytes, and for the time of a change of secrets
-// the older one, whose signatures are still accepted.
+// the older one, whose signatures are still accepted; an empty one is none.
 func NewKeys(secret []byte, older ...[]byte) (*Keys, error) {
+	older = slices.DeleteFunc(slices.Clone(older), func(s []byte) bool { return len(s) == 0 })
 	if len(older) > 1 {
 		return nil, fmt.Errorf("pass: %d older secrets, want at most 1", len(older))
 	}

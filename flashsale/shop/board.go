@@ -1,0 +1,112 @@
+package shop
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Board implements sale.MerchantsDesk.
+func (s *Shop) Board(ctx context.Context, merchant, id string) (sale.Board, error) {
+	if _, err := s.own(ctx, merchant, id); err != nil {
+		return sale.Board{}, err
+	}
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	t, err := s.Ledger.Tally(ask, id)
+	if err != nil {
+		return sale.Board{}, away("tally", err)
+	}
+	p := &snapshot{sale: t.Sale}
+	l := s.live(id)
+	if l != nil {
+		p = l.snap.Load()
+	}
+	b := sale.Board{View: p.view(s.Clock()), Tally: t, Admitted: s.tally.admitted.Load(),
+		Drain: s.drain.shown(), Workers: s.Workers, Layers: s.tally.refusedAll()}
+	if s.Refused != nil {
+		b.Layers = s.Refused()
+	}
+	if p.have {
+		b.Counts = p.counts
+	}
+	if l != nil && b.Counts.Backlog > 0 {
+		b.Lag = l.lag(p.now(s.Clock()))
+	}
+	return b, nil
+}
+
+// lag is the age of the oldest reservation of this shop that is not seen as an order.
+func (l *live) lag(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var oldest time.Time
+	for _, a := range l.acked {
+		if oldest.IsZero() || a.At.Before(oldest) {
+			oldest = a.At
+		}
+	}
+	if oldest.IsZero() || now.Before(oldest) {
+		return 0
+	}
+	return now.Sub(oldest)
+}
+
+var reportHead = []string{"reservation", "user", "slot", "state", "price", "currency",
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due"}
+
+// Report implements sale.MerchantsDesk. The lines are as RFC 4180 says. A cell that a
+// spreadsheet could take for a formula has an apostrophe before it.
+func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) error {
+	row, err := s.own(ctx, merchant, id)
+	if err != nil {
+		return err
+	}
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	if err := out.Write(reportHead); err != nil {
+		return err
+	}
+	var orders, paid, sum, refunds int64
+	err = s.Ledger.Report(ctx, id, func(o sale.Order) error {
+		orders++
+		refunds += int64(o.Refunds)
+		if o.State == sale.PaidFor {
+			paid++
+			sum += o.Price
+		}
+		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
+			strconv.FormatInt(o.Price, 10), cell(row.Currency), stamp(o.At), stamp(o.Placed), stamp(o.Changed),
+			stamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds)})
+	})
+	if err != nil {
+		return away("report", err)
+	}
+	total := make([]string, len(reportHead))
+	total[0], total[1], total[3] = "total", strconv.FormatInt(orders, 10)+" orders", strconv.FormatInt(paid, 10)+" paid"
+	total[4], total[5], total[11] = strconv.FormatInt(sum, 10), cell(row.Currency), strconv.FormatInt(refunds, 10)
+	if err := out.Write(total); err != nil {
+		return err
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -1,0 +1,150 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Buy implements sale.BuyersDesk. A token that is genuine goes to the Gate even when nothing
+// can be bought any more: its holder may ask for what it has got before.
+func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+	s.tally.buys.Add(1)
+	b, err := s.buy(ctx, user, id, token, key)
+	switch {
+	case err != nil:
+		s.tally.buyErrors.Add(1)
+	case b.Reason != sale.OK:
+		s.tally.buysRefused.Add(1)
+	case b.Again:
+		s.tally.buysAgain.Add(1)
+	default:
+		s.tally.buysGranted.Add(1)
+	}
+	return b, err
+}
+
+func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+	if !isKey(key) {
+		return sale.Bought{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
+	}
+	p, err := s.saleOf(ctx, id)
+	if err != nil {
+		return sale.Bought{}, err
+	}
+	v := p.view(s.Clock())
+	t, err := s.Keys.OpenToken(token)
+	if err != nil || t.User != user || t.Sale != id {
+		// Nothing can come of it; who has none is told first what is true of the sale.
+		if why := closed(v.Phase); token == "" && why != sale.OK {
+			return s.boughtNot(why, &v), nil
+		}
+		return s.boughtNot(sale.BadToken, &v), nil
+	}
+	l := s.live(id)
+	if l == nil {
+		return s.boughtBefore(ctx, p, &v, t)
+	}
+	if why := closed(v.Phase); why != sale.OK && why != sale.IsSoldOut {
+		return s.buyClosed(ctx, l, p, &v, t, key, why)
+	}
+	return s.reserve(ctx, l, p, &v, t, key)
+}
+
+// reserve asks the Gate for a unit.
+func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string) (sale.Bought, error) {
+	s.Fault.At(sale.ReserveAsked)
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	// At the sale's epoch, whatever the token's: a Gate that was built again knows the
+	// tickets that hold units.
+	out, err := s.Gate.Reserve(ask, sale.Ask{Sale: t.Sale, Epoch: p.sale.Epoch, User: t.User,
+		Ticket: t.Ticket, Key: key, Reservation: newID()})
+	if err != nil {
+		if why, ok := s.stale(l, v, err); ok {
+			if why == sale.HasEnded {
+				return s.boughtBefore(ctx, p, v, t)
+			}
+			return s.boughtNot(why, v), nil
+		}
+		return sale.Bought{}, away("reserve", err)
+	}
+	if out.Reason != sale.OK {
+		return s.boughtNot(out.Reason, v), nil
+	}
+	if !out.Again {
+		l.remember(out.Reservation, s.Clock())
+		l.used.Add(1)
+	}
+	s.Fault.At(sale.ReserveGranted)
+	return s.bought(out.Reservation, p, out.Again), nil
+}
+
+// buyClosed answers while nothing can be bought: with what the ticket or the key has got
+// before, or the reason why not. It asks the Gate for nothing, which may not know yet that
+// the sale is paused.
+func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string, why sale.Reason) (sale.Bought, error) {
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	at, err := s.Gate.Look(ask, t.Sale, p.sale.Epoch, t.User)
+	if err != nil {
+		if _, ok := s.stale(l, v, err); ok {
+			if why == sale.HasEnded {
+				return s.boughtBefore(ctx, p, v, t)
+			}
+			return s.boughtNot(why, v), nil
+		}
+		return sale.Bought{}, away("reserve", err)
+	}
+	if at.Last != nil && at.Last.Ticket == t.Ticket {
+		return s.bought(*at.Last, p, true), nil
+	}
+	for _, r := range at.Held {
+		if r.Ticket == t.Ticket || key != "" && r.Key == key {
+			return s.bought(r, p, true), nil
+		}
+	}
+	return s.boughtNot(why, v), nil
+}
+
+// boughtBefore answers from the Ledger what a token has got, of a sale whose Gate is gone.
+func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pass.Token) (sale.Bought, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	orders, err := s.Ledger.Orders(ctx, t.User)
+	if err != nil && !errors.Is(err, sale.ErrNotFound) {
+		return sale.Bought{}, away("orders", err)
+	}
+	for _, o := range orders {
+		if o.Sale == t.Sale && o.Ticket == t.Ticket {
+			return s.bought(o.Reservation, p, true), nil
+		}
+	}
+	return s.boughtNot(sale.HasEnded, v), nil
+}
+
+// bought is the answer to who has a unit, the same one however often it is asked for.
+func (s *Shop) bought(r sale.Reservation, p *snapshot, again bool) sale.Bought {
+	return sale.Bought{Again: again, Receipt: s.receipt(r, p.sale, sale.Reserved)}
+}
+
+func (s *Shop) boughtNot(why sale.Reason, v *sale.View) sale.Bought {
+	f := s.refuse(why, v)
+	return sale.Bought{Reason: f.reason, Layer: f.layer, RetryAfter: f.after}
+}
+
+// isKey reports whether key is an Idempotency-Key, or none.
+func isKey(key string) bool {
+	if len(key) > 64 {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] < 0x20 || key[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}

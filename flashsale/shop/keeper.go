@@ -1,0 +1,233 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A keeper makes the snapshots of a sale, and makes the Gate follow the Ledger: its pause,
+// its units, its end, and its whole state when the Gate has lost it.
+type keeper struct {
+	*Shop
+	*live
+	stale int // how often in a row the Gate had no state
+	drift drift
+	asked time.Time // when the Ledger was asked whether all is over
+	swept time.Time // when acknowledged reservations were looked after
+	old   bool      // streams of earlier epochs are read to their end
+}
+
+// staleEnough is how often in a row the Gate has to be without a state before it is built
+// again. A sale that was exposed a moment ago has none yet.
+const staleEnough = 3
+
+// staleFor is how often in a row. Of a sale that is paused by its merchant it is not seen
+// whether somebody recovers it already, so more patience is had with it.
+func staleFor(p *snapshot) int {
+	if p.sale.State == sale.Paused {
+		return 10 * staleEnough
+	}
+	return staleEnough
+}
+
+func (s *Shop) keeper(ctx context.Context, l *live) {
+	k := &keeper{Shop: s, live: l}
+	tick := time.NewTicker(refreshEvery)
+	defer tick.Stop()
+	for {
+		k.keep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.gone:
+			return
+		case <-tick.C:
+		case <-l.kept:
+		}
+	}
+}
+
+func (k *keeper) keep(ctx context.Context) {
+	row := k.snap.Load().sale
+	c, err := k.count(ctx, row.Epoch)
+	switch {
+	case errors.Is(err, sale.ErrStale):
+		k.setCounts(row.Epoch, c, false, k.Clock())
+		k.stale++
+	case err != nil:
+		k.tally.gateAway.Add(1)
+		return
+	default:
+		k.setCounts(row.Epoch, c, true, k.Clock())
+		k.stale = 0
+	}
+	p := k.snap.Load()
+	if p.sale.Epoch != row.Epoch {
+		return // recovered elsewhere meanwhile: counted at the next look
+	}
+	k.account(ctx, p)
+	switch {
+	case p.sale.State == sale.Ended:
+		k.windUp(ctx, p)
+	case !p.have && (k.stale >= staleFor(p) || p.sale.Why == sale.Recovering):
+		k.recover(ctx)
+	case !p.have:
+	case p.sale.Why == sale.Recovering && p.sale.State == sale.Paused:
+		k.recover(ctx) // the Gate is open, and the Ledger does not know
+	case !p.counts.Now.Before(p.sale.EndsAt):
+		k.endInTime(ctx, p)
+	default:
+		k.follow(ctx, p)
+		if k.drift.seen(p) {
+			k.Log.Warn("gate and ledger disagree: the gate is built again", "sale", k.id,
+				"reserved", p.counts.Reserved, "sold", p.sale.Sold, "free", p.counts.Free)
+			k.recover(ctx)
+		}
+	}
+}
+
+func (s *Shop) count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.Gate.Count(ctx, id, epoch)
+}
+
+func (k *keeper) count(ctx context.Context, epoch int64) (sale.Counts, error) {
+	return k.Shop.count(ctx, k.id, epoch)
+}
+
+// follow makes the Gate's pause and units those of the Ledger.
+func (k *keeper) follow(ctx context.Context, p *snapshot) {
+	paused := p.sale.State != sale.Exposed
+	if p.counts.Paused == paused && p.counts.Stock >= p.sale.Stock {
+		return
+	}
+	ctx, cancel := k.within(ctx)
+	defer cancel()
+	// What is known may be older than what a merchant has just done.
+	row, err := k.Ledger.Sale(ctx, k.id)
+	if err != nil || row.Epoch != p.sale.Epoch {
+		return
+	}
+	k.setSale(row)
+	k.gateFollows(ctx, row)
+}
+
+// gateFollows makes the Gate's pause and units those of row.
+func (s *Shop) gateFollows(ctx context.Context, row sale.Sale) {
+	if err := s.Gate.SetPaused(ctx, row.ID, row.Epoch, row.State != sale.Exposed); err != nil {
+		s.Log.Warn("gate not paused or resumed; it is tried again", "sale", row.ID, "error", err)
+		return
+	}
+	// Fewer than it has is refused: then somebody else has added units since.
+	err := s.Gate.SetStock(ctx, row.ID, row.Epoch, row.Stock)
+	if err != nil && !errors.Is(err, sale.ErrInvalid) {
+		s.Log.Warn("units not added to the gate; it is tried again", "sale", row.ID, "error", err)
+	}
+}
+
+// endInTime ends a sale whose time is over, by the Gate's clock.
+func (k *keeper) endInTime(ctx context.Context, p *snapshot) {
+	ctx, cancel := k.within(ctx)
+	defer cancel()
+	row, err := k.Ledger.SetState(ctx, "flashsale", k.id, sale.Ended, sale.ByMerchant, k.Clock(), sale.Exposed, sale.Paused)
+	switch {
+	case errors.Is(err, sale.ErrConflict):
+		if row, err = k.Ledger.Sale(ctx, k.id); err == nil {
+			k.setSale(row)
+		}
+	case err != nil:
+		k.Log.Warn("sale not ended in the ledger; it is tried again", "sale", k.id, "error", err)
+	default:
+		k.setSale(row)
+		k.Log.Info("sale ended", "sale", k.id)
+	}
+}
+
+// windUp lets go of a sale that has ended when its stream is empty and its orders are all
+// paid, expired or cancelled.
+func (k *keeper) windUp(ctx context.Context, p *snapshot) {
+	if p.have && !p.counts.Paused {
+		ctx, cancel := k.within(ctx)
+		defer cancel()
+		if err := k.Gate.SetPaused(ctx, k.id, p.sale.Epoch, true); err != nil {
+			return
+		}
+		kick(k.kept)
+		return
+	}
+	now := k.Clock()
+	if age := now.Sub(k.asked); age >= 0 && age < listEvery {
+		return
+	}
+	k.asked = now
+	if !p.have && !k.old {
+		// The process before this one may have died in a recovery.
+		if k.readOut(ctx, p.sale.Epoch) != nil {
+			return
+		}
+		k.old = true
+	}
+	if p.have && p.counts.Backlog > 0 {
+		return
+	}
+	ctx, cancel := k.within(ctx)
+	defer cancel()
+	t, err := k.Ledger.Tally(ctx, k.id)
+	if err != nil || t.Pending > 0 {
+		return
+	}
+	if p.have {
+		err := k.Gate.Drop(ctx, k.id, p.sale.Epoch)
+		if err != nil && !errors.Is(err, sale.ErrStale) {
+			return
+		}
+	}
+	k.setSale(t.Sale)
+	k.finish(k.live)
+	k.Log.Info("sale over", "sale", k.id, "sold", t.Sale.Sold, "of", t.Sale.Stock)
+}
+
+// account looks after reservations that this shop acknowledged a while ago, and that no
+// clerk of it has seen: other shops wrote the orders of most of them.
+func (k *keeper) account(ctx context.Context, p *snapshot) {
+	now := k.Clock()
+	if age := now.Sub(k.swept); age >= 0 && age < listEvery {
+		return
+	}
+	k.swept = now
+	for _, r := range k.unsettled(now.Add(-30*time.Second), 0, 50) {
+		if _, err := k.find(ctx, r); err != nil {
+			return
+		}
+	}
+}
+
+// drift notices that what the Gate holds and what the Ledger has sold differ for good: no
+// entry is on its way, and neither changes.
+type drift struct {
+	reserved, sold, free int64
+	epoch                int64
+	times                int
+}
+
+// driftFor is for how many looks that has to be so.
+const driftFor = 50
+
+func (d *drift) seen(p *snapshot) bool {
+	c, s := &p.counts, &p.sale
+	same := d.reserved == c.Reserved && d.sold == s.Sold && d.free == c.Free && d.epoch == s.Epoch
+	if c.Backlog != 0 || c.Reserved == s.Sold || !same {
+		*d = drift{c.Reserved, s.Sold, c.Free, s.Epoch, 0}
+		return false
+	}
+	d.times++
+	if d.times < driftFor {
+		return false
+	}
+	d.times = 0
+	return true
+}

@@ -1,0 +1,216 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// settleWithin is how long a reservation may be neither with the Gate nor in the Ledger
+// before it is lost.
+const settleWithin = 10 * time.Second
+
+func (s *Shop) receipt(r sale.Reservation, of sale.Sale, state sale.OrderState) sale.Receipt {
+	return sale.Receipt{Receipt: s.Keys.Receipt(r), Sale: of, State: state, At: r.At, PayBy: r.PayBy}
+}
+
+func (s *Shop) receiptOf(ctx context.Context, o sale.Order) sale.Receipt {
+	of := sale.Sale{ID: o.Sale}
+	of.Price = o.Price
+	if p, err := s.saleOf(ctx, o.Sale); err == nil {
+		of = p.sale
+	}
+	r := s.receipt(o.Reservation, of, o.State)
+	r.Refunds = o.Refunds
+	return r
+}
+
+// mine opens a receipt of the user's. Any other is not found.
+func (s *Shop) mine(user, receipt string) (sale.Reservation, error) {
+	r, err := s.Keys.OpenReceipt(receipt)
+	if err != nil || r.User != user {
+		return r, fmt.Errorf("shop: receipt: %w", sale.ErrNotFound)
+	}
+	return r, nil
+}
+
+// Order implements sale.BuyersDesk.
+func (s *Shop) Order(ctx context.Context, user, receipt string) (sale.Receipt, error) {
+	r, err := s.mine(user, receipt)
+	if err != nil {
+		return sale.Receipt{}, err
+	}
+	o, err := s.order(ctx, r)
+	if err != nil {
+		return sale.Receipt{}, err
+	}
+	return s.receiptOf(ctx, o), nil
+}
+
+// find is the state of a reservation.
+func (s *Shop) find(ctx context.Context, r sale.Reservation) (sale.OrderState, error) {
+	o, err := s.order(ctx, r)
+	return o.State, err
+}
+
+// order is what became of a genuine reservation. One that is with neither the Gate nor the
+// Ledger, and cannot be on its way between them, is noted as lost: then it never becomes
+// an order.
+func (s *Shop) order(ctx context.Context, r sale.Reservation) (sale.Order, error) {
+	o, err := s.inLedger(ctx, r)
+	if err != nil || o.State != sale.Reserved {
+		if err == nil {
+			s.forget(r)
+		}
+		return o, err
+	}
+	lost, err := s.isLost(ctx, r)
+	if err != nil || !lost {
+		return o, err
+	}
+	// It may have become an order in the meantime.
+	if o, err = s.inLedger(ctx, r); err != nil || o.State != sale.Reserved {
+		return o, err
+	}
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	switch err := s.Ledger.Lose(ask, r, s.Clock()); {
+	case errors.Is(err, sale.ErrConflict):
+		return s.inLedger(ctx, r)
+	case err != nil:
+		return o, away("order", err)
+	}
+	s.tally.lost.Add(1)
+	s.forget(r)
+	if p, err := s.saleOf(ctx, r.Sale); err == nil {
+		// If the Gate holds it after all, its unit is free again.
+		s.Gate.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
+	}
+	o.State = sale.Lost
+	return o, nil
+}
+
+func (s *Shop) forget(r sale.Reservation) {
+	if l := s.live(r.Sale); l != nil {
+		l.settled(r.ID)
+	}
+}
+
+// inLedger is the order of a reservation, or one in state Reserved if there is none.
+func (s *Shop) inLedger(ctx context.Context, r sale.Reservation) (sale.Order, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	o, err := s.Ledger.Order(ctx, r.ID)
+	if errors.Is(err, sale.ErrNotFound) {
+		return sale.Order{Reservation: r, State: sale.Reserved}, nil
+	}
+	if err != nil {
+		return o, away("order", err)
+	}
+	return o, nil
+}
+
+// isLost reports whether a reservation that is no order is nowhere on its way to be one.
+func (s *Shop) isLost(ctx context.Context, r sale.Reservation) (bool, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	row, err := s.Ledger.Sale(ctx, r.Sale)
+	if err != nil {
+		return false, away("order", err)
+	}
+	if row.State == sale.Paused && row.Why == sale.Recovering || r.Epoch > row.Epoch {
+		return false, nil
+	}
+	at, err := s.Gate.Look(ctx, r.Sale, row.Epoch, r.User)
+	switch {
+	case errors.Is(err, sale.ErrStale):
+		// Of a sale that this shop has let go of, every stream is read to its end; of any
+		// other it will be.
+		return row.State == sale.Ended && s.live(r.Sale) == nil, nil
+	case err != nil:
+		return false, away("order", err)
+	}
+	for _, h := range at.Held {
+		if h.ID == r.ID {
+			return false, nil
+		}
+	}
+	// The Gate has a state of this epoch, so the streams before are read to their end.
+	return r.Epoch < row.Epoch || s.Clock().Sub(r.At) > settleWithin, nil
+}
+
+// Orders implements sale.BuyersDesk.
+func (s *Shop) Orders(ctx context.Context, user string) ([]sale.Receipt, error) {
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	orders, err := s.Ledger.Orders(ask, user)
+	if err != nil {
+		return nil, away("orders", err)
+	}
+	rs := make([]sale.Receipt, 0, len(orders))
+	for _, o := range orders {
+		rs = append(rs, s.receiptOf(ctx, o))
+	}
+	return rs, nil
+}
+
+// Cancel implements sale.BuyersDesk.
+func (s *Shop) Cancel(ctx context.Context, user, receipt string) (sale.Receipt, error) {
+	r, err := s.mine(user, receipt)
+	if err != nil {
+		return sale.Receipt{}, err
+	}
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	o, err := s.Ledger.Cancel(ask, user, r.ID, s.Clock())
+	if errors.Is(err, sale.ErrNotFound) {
+		if o, err = s.order(ctx, r); err != nil {
+			return sale.Receipt{}, err
+		}
+		return sale.Receipt{}, fmt.Errorf("shop: cancel: %w: it is %s, and no order to be cancelled yet or any more", sale.ErrConflict, o.State)
+	}
+	if err != nil {
+		return sale.Receipt{}, away("cancel", err)
+	}
+	s.tally.cancelled.Add(1)
+	// At once, if that is possible; the sweeper does it otherwise.
+	if _, err := s.giveBackThese(ctx, []sale.Order{o}); err != nil {
+		kick(s.returns)
+	}
+	return s.receiptOf(ctx, o), nil
+}
+
+// Pay implements sale.BuyersDesk. Money for a reservation that is not an order yet is
+// ErrUnavailable: the provider says it again.
+func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (sale.Paid, error) {
+	r, err := s.Keys.OpenReceipt(receipt)
+	if err != nil {
+		return sale.Paid{}, fmt.Errorf("shop: receipt: %w", sale.ErrNotFound)
+	}
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	paid, err := s.Ledger.Pay(ask, sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}, s.Clock())
+	switch {
+	case err == nil:
+		s.tally.paid(paid).Add(1)
+		return paid, nil
+	case !errors.Is(err, sale.ErrNotFound):
+		return sale.Paid{}, away("pay", err)
+	}
+	o, err := s.order(ctx, r)
+	switch {
+	case err != nil:
+		return sale.Paid{}, err
+	case o.State == sale.Lost || o.State == sale.Rejected:
+		what := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, o.State)
+		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.Clock()); err != nil {
+			return sale.Paid{}, away("pay", err)
+		}
+		s.tally.refundDue.Add(1)
+		return sale.Paid{Order: o, RefundDue: true}, nil
+	}
+	return sale.Paid{}, fmt.Errorf("shop: pay: %w: the order is not written yet", sale.ErrUnavailable)
+}

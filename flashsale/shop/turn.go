@@ -1,0 +1,209 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Join implements sale.BuyersDesk. While every unit is taken one may still join: units come
+// back from those who do not pay. In a Direct sale there is no line to wait in.
+func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, error) {
+	s.tally.joins.Add(1)
+	p, err := s.saleOf(ctx, id)
+	if err != nil {
+		return sale.Turn{}, err
+	}
+	v := p.view(s.Clock())
+	if why := closed(v.Phase); why != sale.OK {
+		return s.refused(why, &v, sale.Nowhere), nil
+	}
+	l := s.live(id)
+	if l == nil {
+		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
+	}
+	j := sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user, Ticket: newID(), Max: s.MaxWaiting,
+		Rank: s.rankOf(place, user, p)}
+	if p.sale.Queue == sale.Direct {
+		return s.joinDirect(ctx, l, p, &v, j)
+	}
+	if v.Phase == sale.InLobby {
+		j.Lot = 1 + rand.Int64N(sale.MaxLot)
+	}
+	return s.join(ctx, l, p, &v, j)
+}
+
+// join asks the Gate for the ticket, and tells what it says.
+func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.Join) (sale.Turn, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	at, err := s.Gate.Join(ctx, j)
+	if err != nil {
+		return s.gateError(l, v, err)
+	}
+	if l.joined.Add(1) == 1 && p.counts.Waiting == 0 {
+		kick(l.wake)
+	}
+	t := s.turnOf(l, p, v, j.User, at)
+	t.New = at.Ticket == j.Ticket && at.Reason == sale.OK
+	return t, nil
+}
+
+// joinDirect admits at once, if a token is to be had.
+func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.Join) (sale.Turn, error) {
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	at, err := s.Gate.Look(ask, j.Sale, j.Epoch, j.User)
+	if err != nil {
+		return s.gateError(l, v, err)
+	}
+	if at.Place == sale.Admitted || at.Place == sale.Waiting {
+		return s.turnOf(l, p, v, j.User, at), nil
+	}
+	full := len(at.Held) >= p.sale.PerUser
+	switch {
+	case full:
+		at.Reason = sale.PerUserLimit
+		return s.turnOf(l, p, v, j.User, at), nil
+	case v.Phase == sale.AllTaken:
+		at.Reason = sale.IsAllTaken
+		return s.turnOf(l, p, v, j.User, at), nil
+	}
+	got, wait, err := s.take(ctx, &p.sale, 1)
+	if err != nil {
+		s.tally.limitsAway.Add(1)
+		return sale.Turn{}, fmt.Errorf("shop: admission: %w: %w", sale.ErrUnavailable, err)
+	}
+	if got == 0 {
+		at.Reason = sale.NoAdmission
+		t := s.turnOf(l, p, v, j.User, at)
+		t.RetryAfter = again(min(wait, 10*time.Second))
+		return t, nil
+	}
+	s.Fault.At(sale.AdmitTaken)
+	// By the Gate's clock when it was counted last, which is not later than now: the token
+	// ends before its slot.
+	now := p.counts.Now
+	if c := p.now(s.Clock()); c.Sub(now) <= 2*refreshEvery {
+		now = c
+	}
+	j.Batch, j.Until, j.Max, j.Rank = j.Ticket, now.Add(p.sale.TokenFor).Truncate(time.Millisecond), 0, 0
+	t, err := s.join(ctx, l, p, v, j)
+	s.Fault.At(sale.AdmitDone)
+	switch {
+	case err != nil:
+	case t.New:
+		s.tally.admitted.Add(1)
+	default:
+		l.used.Add(1) // nobody has the token
+	}
+	return t, err
+}
+
+// Turn implements sale.BuyersDesk.
+func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, error) {
+	s.tally.turns.Add(1)
+	p, err := s.saleOf(ctx, id)
+	if err != nil {
+		return sale.Turn{}, err
+	}
+	v := p.view(s.Clock())
+	l := s.live(id)
+	if l == nil {
+		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
+	}
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	at, err := s.Gate.Look(ask, id, p.sale.Epoch, user)
+	if err != nil {
+		return s.gateError(l, &v, err)
+	}
+	if at.Place == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
+		if rank := s.rankOf(place, user, p); rank > 0 {
+			return s.join(ctx, l, p, &v, sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user,
+				Ticket: newID(), Rank: rank, Max: s.MaxWaiting})
+		}
+	}
+	return s.turnOf(l, p, &v, user, at), nil
+}
+
+// rankOf is the rank of a place that the user had in an earlier epoch of the sale, or 0.
+func (s *Shop) rankOf(place, user string, p *snapshot) int64 {
+	if place == "" {
+		return 0
+	}
+	t, err := s.Keys.OpenTicket(place)
+	if err != nil || t.User != user || t.Sale != p.sale.ID || t.Epoch >= p.sale.Epoch || t.Rank < 0 || t.Rank > 1<<53 {
+		return 0
+	}
+	return t.Rank
+}
+
+// turnOf tells a user what the Gate says of a ticket, and that all is over if it is.
+func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.Standing) sale.Turn {
+	t := sale.Turn{View: *v, Place: at.Place, Ahead: at.Ahead, Poll: v.Poll}
+	why := at.Reason
+	if at.Place != sale.Spent && why == sale.OK {
+		if why = closed(v.Phase); why == sale.NotStarted && at.Place == sale.Waiting {
+			why = sale.OK // the clock of this answer is a moment behind
+		}
+	}
+	if why != sale.OK {
+		f := s.refuse(why, v)
+		t.Reason, t.Layer, t.RetryAfter = f.reason, f.layer, f.after
+	}
+	if at.Ticket != "" {
+		t.Ticket = s.Keys.Ticket(pass.Ticket{Sale: p.sale.ID, Epoch: p.sale.Epoch, User: user, Ticket: at.Ticket, Rank: at.Rank})
+	}
+	switch at.Place {
+	case sale.Waiting:
+		t.ETA = etaOf(at.Ahead, l.admissions())
+		t.Poll = turnPoll(p.counts.Waiting, at.Ahead, t.ETA, p.sale.TokenFor, s.drain.shown())
+		if v.Phase == sale.InLobby {
+			t.ETA = 0
+			t.Poll = max(pollLeast, min(max(t.Poll, pollOf(p.counts.Waiting)), p.sale.StartsAt.Sub(v.Now)+pollLeast))
+		}
+	case sale.Admitted:
+		t.Token = s.Keys.Token(pass.Token{Sale: p.sale.ID, Epoch: p.sale.Epoch, User: user,
+			Ticket: at.Ticket, Batch: at.Batch, Until: at.Until})
+		t.Until = at.Until
+	}
+	for _, r := range at.Held {
+		t.Held = append(t.Held, s.receipt(r, p.sale, sale.Reserved))
+	}
+	return t
+}
+
+// refused is a turn without a ticket.
+func (s *Shop) refused(why sale.Reason, v *sale.View, place sale.Place) sale.Turn {
+	f := s.refuse(why, v)
+	return sale.Turn{Reason: f.reason, Layer: f.layer, RetryAfter: f.after, View: *v, Place: place, Poll: v.Poll}
+}
+
+// gateError tells what it means that the Gate could not answer: of a sale that is being
+// recovered, that it is paused for a moment; of one that has ended, that.
+func (s *Shop) gateError(l *live, v *sale.View, err error) (sale.Turn, error) {
+	if why, ok := s.stale(l, v, err); ok {
+		return s.refused(why, v, sale.Nowhere), nil
+	}
+	return sale.Turn{}, away("gate", err)
+}
+
+// stale tells why a Gate has no state of a sale.
+func (s *Shop) stale(l *live, v *sale.View, err error) (sale.Reason, bool) {
+	if !errors.Is(err, sale.ErrStale) {
+		return sale.OK, false
+	}
+	if l != nil {
+		kick(l.kept)
+	}
+	if v.Phase == sale.Over {
+		return sale.HasEnded, true
+	}
+	return sale.IsPaused, true
+}
