@@ -1,0 +1,112 @@
+package flashsale_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A child is a flash sale in a process of its own, that can be killed.
+type child struct {
+	childLine // what it said when it was ready
+	cmd       *exec.Cmd
+	in        io.WriteCloser
+	out       *json.Decoder
+	mu        sync.Mutex    // one command at a time
+	Ended     chan struct{} // closed when the process has
+}
+
+// startChild starts a child and waits until it is ready, or returns why it is not: one
+// that was killed before it was ready is errKilled.
+func startChild(t *testing.T, o childOrder) (*child, error) {
+	t.Helper()
+	order, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd: exec.Command(os.Args[0]), Ended: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), childVariable+"="+string(order))
+	c.cmd.Stderr = os.Stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Stdout = w
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	go func() { c.cmd.Wait(); close(c.Ended) }()
+	t.Cleanup(func() { c.Kill(); out.Close() })
+	c.out = json.NewDecoder(bufio.NewReader(out))
+	if err := c.out.Decode(&c.childLine); err != nil {
+		<-c.Ended
+		if c.killed() {
+			return c, errKilled
+		}
+		return c, fmt.Errorf("child: %v: %w", c.cmd.ProcessState, err)
+	}
+	return c, nil
+}
+
+var errKilled = errors.New("child was killed before it was ready")
+
+// killed reports whether the process has ended by SIGKILL.
+func (c *child) killed() bool {
+	s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && s.Signaled() && s.Signal() == syscall.SIGKILL
+}
+
+// Kill kills the process at once and waits until it is gone.
+func (c *child) Kill() {
+	select {
+	case <-c.Ended:
+	default:
+		c.cmd.Process.Signal(syscall.SIGKILL)
+		<-c.Ended
+	}
+}
+
+// Stop lets the process end in order.
+func (c *child) Stop() error {
+	c.in.Close()
+	select {
+	case <-c.Ended:
+	case <-time.After(30 * time.Second):
+		c.Kill()
+		return errors.New("child did not stop within 30 s")
+	}
+	if !c.cmd.ProcessState.Success() {
+		return fmt.Errorf("child: %v", c.cmd.ProcessState)
+	}
+	return nil
+}
+
+// Do lets the child do a command.
+func (c *child) Do(command string) (childLine, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := io.WriteString(c.in, command+"\n"); err != nil {
+		return childLine{}, err
+	}
+	var l childLine
+	if err := c.out.Decode(&l); err != nil {
+		return l, fmt.Errorf("child: %s: %w", command, err)
+	}
+	if l.Error != "" {
+		return l, errors.New(l.Error)
+	}
+	return l, nil
+}

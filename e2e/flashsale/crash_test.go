@@ -1,0 +1,305 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// resumeWithin is how long buyers may be without an answer after a kill.
+const resumeWithin = 10 * time.Second
+
+// A crashPoint is where a process is killed.
+type crashPoint struct {
+	point string
+	late  bool // reached by a process that starts after a kill
+	stock bool // reached when units are added
+	mode  string
+}
+
+// crashPoints are all points of a buyer's way.
+func crashPoints() []crashPoint {
+	var all []crashPoint
+	for _, p := range []string{
+		sale.ReserveAsked, sale.ReserveDecided, sale.ReserveJournaled, sale.ReserveGranted,
+		sale.ClerkTook, sale.PlaceInserted, sale.PlaceCounted, sale.PlaceCommitted, sale.ClerkPlaced, sale.ClerkDone,
+		sale.PayTaken, sale.PayMarked, sale.PayCommitted,
+		sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted, sale.CancelMarked, sale.CancelCommitted,
+		sale.ReturnAsked, sale.ReturnGiven, sale.ReturnMarked, sale.AdmitTaken, sale.AdmitDone,
+	} {
+		c := crashPoint{point: p}
+		if p == sale.ReserveDecided || p == sale.ReserveJournaled {
+			c.mode = "embedded"
+		}
+		all = append(all, c)
+	}
+	for _, p := range []string{sale.StockLedger, sale.StockGate} {
+		all = append(all, crashPoint{point: p, stock: true})
+	}
+	for _, p := range []string{sale.RecoverEpoch, sale.RecoverClosed, sale.RecoverDrained, sale.RecoverOpened} {
+		all = append(all, crashPoint{point: p, late: true})
+	}
+	return all
+}
+
+// TestCrash kills the process at every point between a buyer's click and a returned unit,
+// starts another, and lets buyers and the auditor say what became of it.
+func TestCrash(t *testing.T) {
+	rounds := 1
+	if long() {
+		rounds = 10
+	}
+	var slowest atomic.Int64
+	var kills, checks atomic.Int64
+	t.Run("points", func(t *testing.T) {
+		limit := make(chan struct{}, 4)
+		for _, p := range crashPoints() {
+			for round := range rounds {
+				t.Run(fmt.Sprintf("%s/%d", p.point, round+1), func(t *testing.T) {
+					t.Parallel()
+					limit <- struct{}{}
+					defer func() { <-limit }()
+					c := newCrash(t, run.Config{Data: t.TempDir()}, p, int64(round%3)+1)
+					c.run()
+					slowest.Store(max(slowest.Load(), int64(c.slowest)))
+					kills.Add(c.kills)
+					checks.Add(c.checks)
+				})
+			}
+		}
+	})
+	t.Logf("%d kills at %d points: %d checks of the auditor; buyers were without an answer for at most %v",
+		kills.Load(), len(crashPoints()), checks.Load(), time.Duration(slowest.Load()).Round(time.Millisecond))
+	if n := int64(len(crashPoints()) * rounds); kills.Load() < n {
+		t.Errorf("%d kills, want at least %d: some points were not reached", kills.Load(), n)
+	}
+}
+
+// long reports whether the full counts are wanted.
+func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
+
+// A crash is one sale through one kill.
+type crash struct {
+	t      *testing.T
+	config run.Config
+	point  crashPoint
+	visit  int64
+	stock  int64
+
+	base   atomic.Pointer[string]
+	seen   bytes.Buffer
+	log    *auditor.Log
+	answer atomic.Int64 // when the shop answered last, in ns
+
+	mu      sync.Mutex
+	now     *child
+	kills   int64
+	slowest time.Duration
+	checks  int64
+	sale    string
+}
+
+func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
+	c.Shop, c.Office = freeAddress(t), freeAddress(t)
+	c.TrustedProxies = []string{"127.0.0.1"}
+	k := &crash{t: t, config: c, point: p, visit: visit, stock: 6}
+	k.log = auditor.NewLog(&k.seen)
+	return k
+}
+
+// freeAddress is an address at which nobody listens.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (k *crash) run() {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	start := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
+	order := childOrder{Config: k.config, Create: &sale.Draft{
+		SKU: "crash", Title: k.point.point, Price: 100, Stock: k.stock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
+		Queue: sale.Fifo, PayWithin: 1500 * time.Millisecond, TokenFor: time.Second,
+	}}
+	if !k.point.late {
+		order.Point, order.Visit = k.point.point, k.visit
+	}
+	first, err := startChild(k.t, order)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.sale = first.Sale
+	k.base.Store(&first.Shop)
+	k.now = first
+	k.answer.Store(time.Now().UnixNano())
+
+	watched := make(chan struct{})
+	go func() { defer close(watched); k.revive(ctx) }()
+	var wg sync.WaitGroup
+	ends := make([]string, 18)
+	for i := range ends {
+		wg.Go(func() {
+			c := &customer{Base: &k.base, Sale: k.sale, Ends: end(i % 3), Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
+			state, err := c.shop(ctx)
+			if err != nil {
+				k.t.Errorf("customer %d: %v", i, err)
+			}
+			ends[i] = state
+		})
+	}
+	if k.point.stock {
+		k.addStock(ctx)
+	}
+	wg.Wait()
+	k.judge(ctx, ends)
+	cancel()
+	<-watched
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.now.Stop(); err != nil {
+		k.t.Error(err)
+	}
+}
+
+// answered notes that the shop has answered, and how long it had not.
+func (k *crash) answered(at time.Time) {
+	before := k.answer.Swap(at.UnixNano())
+	if gap := time.Duration(at.UnixNano() - before); before > 0 {
+		k.mu.Lock()
+		k.slowest = max(k.slowest, gap)
+		k.mu.Unlock()
+	}
+}
+
+// revive starts another process whenever one was killed: the first of them is to be killed
+// at a point that is only reached then, if that is wanted. Without such a point it is this
+// function that kills the first process, in the middle of the sale.
+func (k *crash) revive(ctx context.Context) {
+	late := k.point.late
+	if late {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(1500 * time.Millisecond):
+			k.now.Kill()
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.now.Ended:
+		}
+		if !k.now.killed() {
+			k.t.Errorf("the process ended by itself: %v", k.now.cmd.ProcessState)
+			return
+		}
+		order := childOrder{Config: k.config}
+		if late {
+			order.Point, order.Visit = k.point.point, 1
+			late = false
+		} else {
+			k.mu.Lock()
+			k.kills++
+			k.mu.Unlock()
+		}
+		next, err := startChild(k.t, order)
+		if err != nil && !errors.Is(err, errKilled) {
+			k.t.Error(err)
+			return
+		}
+		k.mu.Lock()
+		k.now = next
+		k.mu.Unlock()
+	}
+}
+
+// addStock adds two units, and asks again until that is done.
+func (k *crash) addStock(ctx context.Context) {
+	for ctx.Err() == nil {
+		k.mu.Lock()
+		c := k.now
+		k.mu.Unlock()
+		if _, err := c.Do("stock " + k.sale + " more 2"); err == nil {
+			k.stock += 2
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	k.t.Error("units could not be added")
+}
+
+// judge looks at what buyers were told, and asks the auditor.
+func (k *crash) judge(ctx context.Context, ends []string) {
+	paid := int64(0)
+	for i, e := range ends {
+		switch {
+		case e == "paid":
+			paid++
+		case e == "lost" || e == "rejected":
+			k.t.Errorf("customer %d: its reservation is %s, and nothing that was acknowledged may be", i, e)
+		}
+	}
+	if paid == 0 || paid > k.stock {
+		k.t.Errorf("%d customers have paid, of %d units: %q", paid, k.stock, ends)
+	}
+	if k.slowest > resumeWithin {
+		k.t.Errorf("buyers were without an answer for %v, want at most %v", k.slowest, resumeWithin)
+	}
+	if err := k.log.Flush(); err != nil {
+		k.t.Fatal(err)
+	}
+	seen, err := auditor.Read(&k.seen)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	a, err := auditor.Open(ctx, auditor.Config{Database: k.database(), Sales: []string{k.sale}})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer a.Close()
+	report, err := a.Final(ctx, auditor.Facts{
+		Observations: seen, Settled: true, Demand: map[string]int64{k.sale: int64(len(ends))},
+		Reconcile: func(_ context.Context, id string) (int, error) {
+			l, err := k.now.Do("reconcile " + id)
+			return l.Changed, err
+		},
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.checks = report.Checks()
+	if report.Violations() > 0 {
+		var text strings.Builder
+		report.WriteTo(&text)
+		k.t.Errorf("%s\nends: %q", text.String(), slices.Sorted(slices.Values(ends)))
+	}
+}
+
+func (k *crash) database() string {
+	if k.config.Embedded() {
+		return filepath.Join(k.config.Data, "flashsale.db")
+	}
+	return k.config.Database
+}

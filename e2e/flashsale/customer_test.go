@@ -1,0 +1,267 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/auditor"
+)
+
+// An end is what a customer does with a unit.
+type end int
+
+const (
+	pays end = iota
+	cancels
+	lapses // lets it expire
+)
+
+// A customer buys through the HTTP interface, notes what it sees, and goes on through
+// whatever happens to the shop.
+type customer struct {
+	User   string
+	Base   *atomic.Pointer[string] // of the shop, wherever it is now
+	Sale   string
+	Ends   end
+	From   string // its address, which the shop believes
+	Log    *auditor.Log
+	Answer func(time.Time) // called when the shop has answered
+
+	client *http.Client
+	place  string
+	ticket int // counts its tickets
+}
+
+// The parts of API.md that a customer reads.
+type (
+	turnBody struct {
+		State  string        `json:"state"`
+		Ahead  int64         `json:"ahead"`
+		Poll   int64         `json:"poll_after_ms"`
+		Place  string        `json:"place"`
+		Token  string        `json:"token"`
+		Until  time.Time     `json:"until"`
+		Held   []receiptBody `json:"held"`
+		Reason string        `json:"reason"`
+		Layer  string        `json:"layer"`
+		Retry  int64         `json:"retry_after_ms"`
+	}
+	receiptBody struct {
+		Receipt string    `json:"receipt"`
+		State   string    `json:"state"`
+		At      time.Time `json:"at"`
+		PayBy   time.Time `json:"pay_by"`
+		Price   int64     `json:"price"`
+		Refunds int       `json:"refunds"`
+		Reason  string    `json:"reason"`
+		Layer   string    `json:"layer"`
+		Retry   int64     `json:"retry_after_ms"`
+	}
+)
+
+// enter gets a session.
+func (c *customer) enter(ctx context.Context) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	c.client = &http.Client{Jar: jar, Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2}}
+	for {
+		var me struct{ User string }
+		status, _, err := c.call(ctx, http.MethodPost, "/api/session", nil, nil, &me)
+		if err == nil && status < 300 {
+			c.User = me.User
+			return nil
+		}
+		if err := c.pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// call makes a call. Status 0 with no error is a shop that does not answer.
+func (c *customer) call(ctx context.Context, method, path string, header http.Header, body, into any) (int, []byte, error) {
+	var text []byte
+	if body != nil {
+		text, _ = json.Marshal(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, *c.Base.Load()+path, bytes.NewReader(text))
+	if err != nil {
+		return 0, nil, err
+	}
+	if header != nil {
+		r.Header = header
+	}
+	r.Header.Set("Flashsale-Request", "1")
+	if c.From != "" {
+		r.Header.Set("X-Forwarded-For", c.From)
+	}
+	if body != nil || method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.client.Do(r)
+	if err != nil {
+		return 0, nil, ctx.Err()
+	}
+	defer res.Body.Close()
+	text, err = io.ReadAll(res.Body)
+	if err != nil {
+		return 0, nil, ctx.Err()
+	}
+	if c.Answer != nil && res.StatusCode < 500 {
+		c.Answer(time.Now())
+	}
+	if into != nil && json.Unmarshal(text, into) != nil {
+		return res.StatusCode, text, fmt.Errorf("%s %s: %d: %q is not JSON", method, path, res.StatusCode, text)
+	}
+	return res.StatusCode, text, nil
+}
+
+// pause waits about d.
+func (c *customer) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(max(20*time.Millisecond, min(d, time.Second)) + time.Duration(rand.Int64N(int64(20*time.Millisecond))))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// shop goes on until the customer has a unit paid, has given one up, or was told that
+// there is none. It returns the last state of the unit, or "" without one.
+func (c *customer) shop(ctx context.Context) (string, error) {
+	if err := c.enter(ctx); err != nil {
+		return "", err
+	}
+	for {
+		var t turnBody
+		sent := time.Now()
+		status, body, err := c.call(ctx, http.MethodPost, "/api/sales/"+c.Sale+"/ticket", nil, map[string]string{"place": c.place}, &t)
+		if err != nil {
+			return "", err
+		}
+		if t.Place != "" {
+			c.place = t.Place
+		}
+		o := auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Join, Status: status,
+			Layer: t.Layer, Reason: t.Reason, State: t.State, Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
+		if t.Token != "" {
+			o.Token, o.Until = auditor.Digest([]byte(t.Token)), t.Until
+		}
+		c.Log.Note(o)
+		switch {
+		case len(t.Held) > 0:
+			return c.settle(ctx, t.Held[0])
+		case t.Reason == "sold_out" || t.Reason == "ended" || t.Reason == "per_user":
+			return c.last(ctx)
+		case t.Token != "":
+			r, done, err := c.buy(ctx, t.Token)
+			if err != nil {
+				return "", err
+			}
+			if done {
+				return c.settle(ctx, r)
+			}
+		}
+		if err := c.pause(ctx, time.Duration(max(t.Poll, t.Retry))*time.Millisecond); err != nil {
+			return "", err
+		}
+	}
+}
+
+// buy uses a token until it is answered for good.
+func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, error) {
+	c.ticket++
+	key := fmt.Sprintf("%s-%d", c.User, c.ticket)
+	for {
+		var r receiptBody
+		sent := time.Now()
+		status, body, err := c.call(ctx, http.MethodPost, "/api/sales/"+c.Sale+"/orders",
+			http.Header{"Idempotency-Key": {key}}, map[string]string{"token": token}, &r)
+		if err != nil {
+			return r, false, err
+		}
+		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Buy, Status: status,
+			Layer: r.Layer, Reason: r.Reason, State: r.State, Token: auditor.Digest([]byte(token)), Key: key,
+			Receipt: r.Receipt, Granted: r.At, Body: auditor.Digest(body)})
+		switch {
+		case status == http.StatusAccepted:
+			return r, true, nil
+		case status != 0 && status < 500 && status != http.StatusTooManyRequests:
+			return r, false, nil // refused: stand in line again
+		}
+		if err := c.pause(ctx, time.Duration(r.Retry)*time.Millisecond); err != nil {
+			return r, false, err
+		}
+	}
+}
+
+// settle does with a unit what the customer came for, and waits until that is so.
+func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
+	path := "/api/orders/" + r.Receipt
+	asked := false
+	for {
+		var now receiptBody
+		sent := time.Now()
+		action, method, call, payment := auditor.Look, http.MethodGet, path, ""
+		var body any
+		switch {
+		case asked || c.Ends == lapses || r.State != "pending_pay":
+		case c.Ends == pays:
+			payment = "p-" + c.User
+			action, method, call, body = auditor.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": payment}
+		case c.Ends == cancels:
+			action, method, call = auditor.Cancel, http.MethodPost, path+"/cancel"
+		}
+		status, text, err := c.call(ctx, method, call, nil, body, &now)
+		if err != nil {
+			return "", err
+		}
+		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
+			Layer: now.Layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
+		if status != 0 && status < 500 {
+			asked = action != auditor.Look
+			if now.State != "" {
+				r.State = now.State
+			}
+		}
+		switch r.State {
+		case "paid", "expired", "cancelled", "rejected", "lost":
+			return r.State, nil
+		}
+		if err := c.pause(ctx, 50*time.Millisecond); err != nil {
+			return "", err
+		}
+	}
+}
+
+// last is the state of the customer's newest order.
+func (c *customer) last(ctx context.Context) (string, error) {
+	for {
+		var mine struct{ Orders []receiptBody }
+		status, _, err := c.call(ctx, http.MethodGet, "/api/orders", nil, nil, &mine)
+		if err != nil {
+			return "", err
+		}
+		if status == http.StatusOK {
+			if len(mine.Orders) == 0 {
+				return "", nil
+			}
+			return strings.TrimSpace(mine.Orders[0].State), nil
+		}
+		if err := c.pause(ctx, 100*time.Millisecond); err != nil {
+			return "", err
+		}
+	}
+}

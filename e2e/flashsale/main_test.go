@@ -1,0 +1,125 @@
+package flashsale_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// childVariable holds the order of a process that is to be a flash sale instead of a test.
+const childVariable = "FLASHSALE_CHILD"
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(childVariable); order != "" {
+		if err := serveChild(order); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// A childOrder says what a child does.
+type childOrder struct {
+	Config run.Config  // without functions
+	Create *sale.Draft // a sale to make and expose first
+	Point  string      // kill this process with SIGKILL at this point …
+	Visit  int64       // … when it is reached for this time, from 1
+}
+
+// A childLine is what a child says of itself, one JSON object a line.
+type childLine struct {
+	Shop, Office string // ready
+	Sale         string // ready, and made
+	Did          string // the command that was done
+	Error        string // why it was not
+	Changed      int    // of reconcile
+}
+
+const childMerchant = "merchant"
+
+// serveChild runs a flash sale that obeys commands on its standard input, until that ends.
+func serveChild(text string) error {
+	var o childOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	var visits atomic.Int64
+	o.Config.Fault = func(point string) {
+		if point == o.Point && visits.Add(1) == o.Visit {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way
+		}
+	}
+	o.Config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := run.Start(ctx, o.Config)
+	if err != nil {
+		return err
+	}
+	say := json.NewEncoder(os.Stdout)
+	ready := childLine{Shop: s.ShopURL, Office: s.OfficeURL}
+	if o.Create != nil {
+		made, err := s.Merchants.Create(ctx, childMerchant, *o.Create)
+		if err == nil {
+			made, err = s.Merchants.Expose(ctx, childMerchant, made.ID)
+		}
+		if err != nil {
+			return err
+		}
+		ready.Sale = made.ID
+	}
+	say.Encode(ready)
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		l := childLine{Did: in.Text()}
+		if l.Changed, err = childObey(ctx, s, strings.Fields(l.Did)); err != nil {
+			l.Error = err.Error()
+		}
+		say.Encode(l)
+	}
+	return s.Stop()
+}
+
+// childObey does one command: its name, a sale and an argument.
+func childObey(ctx context.Context, s *run.System, words []string) (changed int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if len(words) < 2 {
+		return 0, fmt.Errorf("%q: want a command and a sale", words)
+	}
+	m, id := s.Merchants, words[1]
+	switch words[0] {
+	case "stock": // key, units
+		var units int64
+		if units, err = strconv.ParseInt(words[3], 10, 64); err == nil {
+			_, err = m.AddStock(ctx, childMerchant, id, words[2], units)
+		}
+	case "pause":
+		_, err = m.Pause(ctx, childMerchant, id)
+	case "resume":
+		_, err = m.Resume(ctx, childMerchant, id)
+	case "kill":
+		_, err = m.End(ctx, childMerchant, id, true)
+	case "reconcile":
+		var r sale.Reconciled
+		r, err = m.Reconcile(ctx, childMerchant, id)
+		changed = r.Changed
+	default:
+		err = fmt.Errorf("command %q", words[0])
+	}
+	return changed, err
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/spf13/cobra"
+)
+
+// What the demonstration sells, and when.
+const (
+	demoMerchant = "demo"
+	demoTitle    = "Mechanical keyboard, walnut 胡桃木机械键盘"
+	demoStock    = 20
+	demoPrice    = 19900
+)
+
+func (w *world) demo() *cobra.Command {
+	var c run.Config
+	var in, pay time.Duration
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Open a working sale, without any server",
+		Long: "Open a working sale that begins in a moment, without any server, and print the two\n" +
+			"addresses to open. Everything is kept in a directory that is gone at the end, or in\n" +
+			"the one that --data names.",
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in < 0 || in > 24*time.Hour {
+				return misuse{fmt.Errorf("--in %v: want 0s to 24h", in)}
+			}
+			if c.Data == "" {
+				dir, err := os.MkdirTemp("", "flashsale-demo-")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(dir)
+				c.Data = dir
+			}
+			c.Log = w.logger()
+			s, err := run.Start(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			password := rand.Text()
+			opened, err := w.open(cmd, s, password, in, pay)
+			if err != nil {
+				s.Stop()
+				return err
+			}
+			fmt.Fprintf(w.stdout, `A flash sale of %d units opens at %s.
+
+  buyers:     %s/sales/%s
+  merchants:  %s  (name %s, password %s)
+
+Open the first in two browsers, and the second beside them. Ctrl-C ends it.
+`, opened.Stock, opened.StartsAt.Local().Format(time.TimeOnly), s.ShopURL, opened.ID, s.OfficeURL, demoMerchant, password)
+			return wait(cmd.Context(), s)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Data, "data", "", "the `DIRECTORY` to keep everything in (a temporary one if not said)")
+	f.StringVar(&c.Shop, "shop", run.DefaultShop, "where buyers are listened to, `HOST:PORT`")
+	f.StringVar(&c.Office, "office", run.DefaultOffice, "where merchants are listened to, `HOST:PORT`")
+	f.DurationVar(&in, "in", 15*time.Second, "when the sale opens")
+	f.DurationVar(&pay, "pay-within", 2*time.Minute, "how long a buyer has to pay")
+	return cmd
+}
+
+// open makes the merchant and the sale of the demonstration.
+func (w *world) open(cmd *cobra.Command, s *run.System, password string, in, pay time.Duration) (sale.Sale, error) {
+	ctx := cmd.Context()
+	if err := s.AddMerchant(ctx, demoMerchant, password); err != nil {
+		return sale.Sale{}, err
+	}
+	start := time.Now().Add(in).Truncate(time.Millisecond)
+	drafted, err := s.Merchants.Create(ctx, demoMerchant, sale.Draft{
+		SKU: "keyboard-walnut", Title: demoTitle, Price: demoPrice, Currency: "CNY",
+		Stock: demoStock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
+		Queue: sale.Fifo, PayWithin: pay,
+	})
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return s.Merchants.Expose(ctx, demoMerchant, drafted.ID)
+}

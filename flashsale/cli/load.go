@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/load"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/spf13/cobra"
+)
+
+func (w *world) load() *cobra.Command {
+	var c load.Config
+	var secret, observations string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "load --url URL --sale ID",
+		Short: "Come as a crowd, and measure what it met",
+		Long: "Come as a crowd, and measure what it met. The users' sessions are signed with the\n" +
+			"server's secret, if --secret names it; without it each asks for one. Limits per address\n" +
+			"count --addresses, which the server believes if it trusts this machine.",
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if secret != "" {
+				keys, err := run.Keys(secret)
+				if err != nil {
+					return err
+				}
+				until := time.Now().Add(2 * time.Hour)
+				c.Session = func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) }
+			}
+			if observations != "" {
+				f, err := os.Create(observations)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				c.Observations = f
+			}
+			r, err := load.Run(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(w.stdout).Encode(r)
+			}
+			_, err = fmt.Fprint(w.stdout, r.Text())
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.URL, "url", "http://"+run.DefaultShop, "the `URL` of the shop, or of what stands before it")
+	f.StringVar(&c.Sale, "sale", "", "the `ID` of the sale")
+	f.StringVar((*string)(&c.Profile), "profile", string(load.Open), "what the crowd does: open, soldout, drain, waiting or mixed")
+	f.IntVar(&c.Users, "users", 10_000, "how many come")
+	f.StringVar(&c.Prefix, "prefix", "u", "what the names of the users begin with")
+	f.IntVar(&c.Connections, "connections", 256, "over how many connections")
+	f.IntVar(&c.Pay, "pay", 100, "how many of a hundred buyers pay")
+	f.IntVar(&c.Cancel, "cancel", 0, "how many of a hundred buyers cancel")
+	f.IntVar(&c.Addresses, "addresses", 0, "from how many addresses they come, by X-Forwarded-For")
+	f.DurationVar(&c.Duration, "duration", time.Minute, "the bound on the whole run")
+	f.StringVar(&secret, "secret", "", "the `FILE` with the server's secret")
+	f.StringVar(&observations, "observations", "", "the `FILE` to write what was seen to, for the auditor")
+	f.BoolVar(&c.Anywhere, "anywhere", false, "permit a URL that is not of this machine")
+	f.BoolVar(&asJSON, "json", false, "print all figures as JSON")
+	return cmd
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/spf13/cobra"
+)
+
+func (w *world) merchant() *cobra.Command {
+	var c run.Config
+	cmd := &cobra.Command{
+		Use:   "merchant NAME (--data DIRECTORY | --database URL)",
+		Short: "Add a merchant, or give one another password",
+		Long: "Add a merchant, or give one another password, which is read from the first line of\n" +
+			"the standard input:\n\n" +
+			"  openssl rand -base64 18 | tee password | flashsale merchant alice --data data",
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			line, err := bufio.NewReader(io.LimitReader(w.stdin, 4096)).ReadString('\n')
+			if err != nil && err != io.EOF {
+				return err
+			}
+			if err := run.AddMerchant(cmd.Context(), c, args[0], strings.TrimRight(line, "\r\n")); err != nil {
+				return err
+			}
+			fmt.Fprintf(w.stdout, "merchant %s can log in\n", args[0])
+			return nil
+		},
+	}
+	w.stores(cmd, &c)
+	return cmd
+}
+
+func (w *world) migrate() *cobra.Command {
+	var c run.Config
+	cmd := &cobra.Command{
+		Use:   "migrate (--data DIRECTORY | --database URL)",
+		Short: "Bring the schema of the ledger up to date, as serve does",
+		Args:  usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := run.OpenLedger(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if err := l.Close(); err != nil {
+				return err
+			}
+			fmt.Fprintln(w.stdout, "the ledger is up to date")
+			return nil
+		},
+	}
+	w.stores(cmd, &c)
+	return cmd
+}

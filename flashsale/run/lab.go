@@ -1,0 +1,25 @@
+package run
+
+import (
+	"context"
+
+	"github.com/floodweir/weir/flashsale/lab"
+	"github.com/floodweir/weir/flashsale/web"
+	"github.com/redis/rueidis"
+)
+
+// lockLab runs the lock lab for the office, over redis or, if it is nil, over a store in
+// this process.
+func lockLab(redis rueidis.Client) func(context.Context, web.LabAsk) (web.LabRun, error) {
+	return func(ctx context.Context, a web.LabAsk) (web.LabRun, error) {
+		r, err := lab.Run(ctx, lab.Config{
+			Design: lab.Design(a.Design), Buyers: a.Buyers, Stock: a.Stock, Pause: a.Pause, Redis: redis,
+		})
+		if err != nil {
+			return web.LabRun{}, err
+		}
+		return web.LabRun{
+			LabAsk: a, Sold: r.Sold, Oversold: r.Oversold, Undersold: r.Undersold, Took: r.Took, PerSecond: r.PerSecond,
+		}, nil
+	}
+}

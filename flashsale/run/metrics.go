@@ -1,0 +1,88 @@
+package run
+
+import (
+	"github.com/floodweir/weir/flashsale/shop"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A collector tells Prometheus what a shop counts, in a fixed number of series.
+type collector struct {
+	shop    *shop.Shop
+	metrics []metric
+}
+
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	label []string
+	value func(*shop.Stats) float64
+}
+
+// metricsOf is a collector of what a shop counts.
+func metricsOf(s *shop.Shop) *collector {
+	c := &collector{shop: s}
+	add := func(kind prometheus.ValueType, name, help, label, of string, value func(*shop.Stats) float64) {
+		var labels, values []string
+		if label != "" {
+			labels, values = []string{label}, []string{of}
+		}
+		c.metrics = append(c.metrics, metric{prometheus.NewDesc("flashsale_"+name, help, labels, nil), kind, values, value})
+	}
+	count := func(name, help, label, of string, value func(*shop.Stats) int64) {
+		add(prometheus.CounterValue, name, help, label, of, func(s *shop.Stats) float64 { return float64(value(s)) })
+	}
+	gauge := func(name, help string, value func(*shop.Stats) float64) {
+		add(prometheus.GaugeValue, name, help, "", "", value)
+	}
+
+	const tickets = "Tickets that were asked for, asked about, and admitted by this process."
+	count("tickets_total", tickets, "what", "joined", func(s *shop.Stats) int64 { return s.Joins })
+	count("tickets_total", tickets, "what", "asked", func(s *shop.Stats) int64 { return s.Turns })
+	count("tickets_total", tickets, "what", "admitted", func(s *shop.Stats) int64 { return s.Admitted })
+
+	const buys = "What came of the calls that buy."
+	count("buys_total", buys, "result", "granted", func(s *shop.Stats) int64 { return s.Granted })
+	count("buys_total", buys, "result", "again", func(s *shop.Stats) int64 { return s.Again })
+	count("buys_total", buys, "result", "refused", func(s *shop.Stats) int64 { return s.BuysRefused })
+	count("buys_total", buys, "result", "error", func(s *shop.Stats) int64 { return s.BuyErrors })
+
+	const orders = "What this process has made of reservations and orders."
+	count("orders_total", orders, "state", "pending_pay", func(s *shop.Stats) int64 { return s.Placed })
+	count("orders_total", orders, "state", "rejected", func(s *shop.Stats) int64 { return s.Rejected })
+	count("orders_total", orders, "state", "buried", func(s *shop.Stats) int64 { return s.Buried })
+	count("orders_total", orders, "state", "expired", func(s *shop.Stats) int64 { return s.Expired })
+	count("orders_total", orders, "state", "cancelled", func(s *shop.Stats) int64 { return s.Cancelled })
+	count("orders_total", orders, "state", "lost", func(s *shop.Stats) int64 { return s.Lost })
+	count("orders_total", orders, "state", "paid", func(s *shop.Stats) int64 { return s.Paid })
+	count("orders_total", orders, "state", "refund_due", func(s *shop.Stats) int64 { return s.RefundDue })
+	count("returned_total", "Units given back to the gate by this process.", "", "", func(s *shop.Stats) int64 { return s.Returned })
+	count("recoveries_total", "Sales whose gate this process has built again.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
+
+	const away = "Questions of its own that were not answered."
+	count("unanswered_total", away, "by", "gate", func(s *shop.Stats) int64 { return s.GateAway })
+	count("unanswered_total", away, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerAway })
+	count("unanswered_total", away, "by", "limits", func(s *shop.Stats) int64 { return s.LimitsAway })
+
+	gauge("sales", "Sales that buyers see.", func(s *shop.Stats) float64 { return float64(s.Sales) })
+	gauge("waiting", "Tickets in line, of all sales.", func(s *shop.Stats) float64 { return float64(s.Waiting) })
+	gauge("tokens", "Admission tokens that are out, of all sales.", func(s *shop.Stats) float64 { return float64(s.Outstanding) })
+	gauge("free", "Units that are free, of all sales.", func(s *shop.Stats) float64 { return float64(s.Free) })
+	gauge("backlog", "Reservations that are not orders yet, of all sales.", func(s *shop.Stats) float64 { return float64(s.Backlog) })
+	gauge("drain", "Orders per second that the order writers of this process have shown.", func(s *shop.Stats) float64 { return s.Drain })
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		to <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	s := c.shop.Stats()
+	for _, m := range c.metrics {
+		to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), m.label...)
+	}
+}

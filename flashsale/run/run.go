@@ -1,0 +1,310 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir"
+	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/flashsale/engine"
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/pages"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/redisstore"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/rueidis"
+)
+
+// DefaultDrain is how long a stop waits for requests.
+const DefaultDrain = 5 * time.Second
+
+// storeDeadline is how long a limit's store may take to decide.
+const storeDeadline = 200 * time.Millisecond
+
+// A System is a running flash sale.
+type System struct {
+	ShopURL, OfficeURL string
+
+	Buyers    sale.BuyersDesk
+	Merchants sale.MerchantsDesk
+
+	ledger sale.Ledger
+	log    *slog.Logger
+	drain  time.Duration
+	failed chan error
+	undo   []func() error // what stops the parts, in the order in which they were started
+	once   sync.Once
+	err    error // of the stop
+}
+
+// Start starts a flash sale. Its parts are started in order, and stopped in reverse if one
+// of them fails, or by Stop.
+func Start(ctx context.Context, c Config) (*System, error) {
+	c = c.withDefaults()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	s := &System{log: c.Log, drain: c.Drain, failed: make(chan error, 2)}
+	if err := s.start(ctx, c); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Shop = cmp.Or(c.Shop, DefaultShop)
+	c.Office = cmp.Or(c.Office, DefaultOffice)
+	c.Workers = cmp.Or(c.Workers, 2)
+	c.Drain = cmp.Or(c.Drain, DefaultDrain)
+	if c.Name == "" {
+		c.Name = "p-" + strings.ToLower(rand.Text())
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// stores are the parts that keep something.
+type stores struct {
+	ledger sale.Ledger
+	gate   sale.Gate
+	limits weir.Store
+	redis  rueidis.Client // nil in the embedded mode
+}
+
+func (s *System) start(ctx context.Context, c Config) error {
+	secret, old, err := c.secretsIn()
+	if err != nil {
+		return err
+	}
+	keys, err := pass.NewKeys(secret, old)
+	if err != nil {
+		return err
+	}
+	var st stores
+	if c.Embedded() {
+		st, err = s.embedded(ctx, c)
+	} else {
+		st, err = s.shared(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	s.ledger = st.ledger
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	lay, err := s.layers(ctx, c, st.limits, registry)
+	if err != nil {
+		return err
+	}
+	desk, err := shop.New(shop.Config{
+		Gate: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
+		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts,
+		Clock: c.Clock, Fault: c.Fault, Log: c.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := desk.Start(ctx); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func() error { desk.Stop(); return nil })
+	registry.MustRegister(metricsOf(desk))
+	s.Buyers, s.Merchants = desk, desk
+	return s.listen(c, st, keys, lay, desk, registry)
+}
+
+// secretsIn is the secrets, in a directory that is there.
+func (c *Config) secretsIn() (secret, old []byte, err error) {
+	if c.Data != "" {
+		if err := os.MkdirAll(c.Data, 0o700); err != nil {
+			return nil, nil, fmt.Errorf("data: %w", err)
+		}
+	}
+	return c.secrets()
+}
+
+// embedded makes the stores of one process.
+func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
+	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Fault: c.Fault})
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, l.Close)
+	journal, err := l.Journal()
+	if err != nil {
+		return stores{}, err
+	}
+	g, err := engine.New(engine.Config{Journal: journal, Clock: c.Clock, Fault: c.Fault})
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, func() error { g.Stop(); return nil })
+	m, err := memstore.New(memstore.Config{})
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, m.Close)
+	return stores{ledger: l, gate: g, limits: m}, nil
+}
+
+// shared makes the stores of several processes.
+func (s *System) shared(ctx context.Context, c Config) (stores, error) {
+	l, err := ledger.Open(ctx, c.Database, ledger.Config{Fault: c.Fault})
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, l.Close)
+	addr, err := redisstore.ParseURL(c.Redis)
+	if err != nil {
+		return stores{}, fmt.Errorf("redis: %w", err)
+	}
+	client, err := rueidis.NewClient(weirrueidis.Options(addr))
+	if err != nil {
+		return stores{}, fmt.Errorf("redis: %w", err)
+	}
+	s.undo = append(s.undo, func() error { client.Close(); return nil })
+	g, err := redisgate.New(client, redisgate.Config{})
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, func() error { g.Stop(); return nil })
+	r, err := redisstore.New(weirrueidis.New(client), redisstore.Config{Prefix: "flashsale"})
+	if err != nil {
+		return stores{}, err
+	}
+	return stores{l, g, r, client}, nil
+}
+
+// layers makes the limits before the shop.
+func (s *System) layers(ctx context.Context, c Config, store weir.Store, registry prometheus.Registerer) (*layers.Layers, error) {
+	lc := layers.Config{Store: store, Registry: registry, Front: c.Front, Log: c.Log}
+	if !c.Embedded() {
+		lc.Deadline = storeDeadline
+	}
+	for _, text := range c.TrustedProxies {
+		p, err := prefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("trusted-proxies %q: want an address or a prefix such as 10.0.0.0/8", text)
+		}
+		lc.TrustedProxies = append(lc.TrustedProxies, p)
+	}
+	if c.Layers == "" {
+		return layers.New(lc)
+	}
+	text, err := os.ReadFile(c.Layers)
+	if err != nil {
+		return nil, fmt.Errorf("layers: %w", err)
+	}
+	lc.Policies = text
+	l, err := layers.New(lc)
+	if err != nil {
+		return nil, fmt.Errorf("layers %s: %w", c.Layers, err)
+	}
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		l.Follow(ctx, c.Layers, nil) // it logs what is wrong with the file
+	}()
+	s.undo = append(s.undo, func() error { end(); <-followed; return nil })
+	return l, nil
+}
+
+func prefix(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// listen starts the two listeners.
+func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers, desk *shop.Shop, registry *prometheus.Registry) error {
+	buyers, err := web.NewShop(web.ShopConfig{
+		Desk: desk, Keys: keys, Layers: lay, Pages: pages.NewShop(pages.Config{}), Clock: c.Clock, Log: c.Log,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, buyers.Close)
+	office, err := web.NewOffice(web.OfficeConfig{
+		Desk: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
+		Lab:     lockLab(st.redis),
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
+		Ready: func(ctx context.Context) error { return st.ledger.Ping(ctx) }, Clock: c.Clock, Log: c.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if s.ShopURL, err = s.serve("shop", c.Shop, buyers); err != nil {
+		return err
+	}
+	s.OfficeURL, err = s.serve("office", c.Office, office)
+	return err
+}
+
+// serve listens at addr and returns the URL of it.
+func (s *System) serve(what, addr string, h http.Handler) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", what, addr, err)
+	}
+	server := web.Server(h)
+	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
+	go func() {
+		if err := server.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("%s: %w", what, err)
+		}
+	}()
+	s.undo = append(s.undo, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), s.drain)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			return errors.Join(fmt.Errorf("%s: requests were cut off after %v", what, s.drain), server.Close())
+		}
+		return nil
+	})
+	return "http://" + l.Addr().String(), nil
+}
+
+// Failed receives the error of a listener that ended by itself.
+func (s *System) Failed() <-chan error { return s.failed }
+
+// AddMerchant adds a merchant, or gives one another password.
+func (s *System) AddMerchant(ctx context.Context, name, password string) error {
+	return addMerchant(ctx, s.ledger, name, password)
+}
+
+// Stop stops the parts in the reverse of their order, the listeners first. It may be called
+// again.
+func (s *System) Stop() error {
+	s.once.Do(func() {
+		for i := len(s.undo) - 1; i >= 0; i-- {
+			s.err = errors.Join(s.err, s.undo[i]())
+		}
+	})
+	return s.err
+}
