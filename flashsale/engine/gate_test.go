@@ -41,3 +41,5 @@ func TestRace(t *testing.T) {
 	}
 	gatetest.Race(t, open(time.Hour), rounds)
 }
+
+func TestRules(t *testing.T) { gatetest.Run(t, open(gatetest.Redeliver)) }
