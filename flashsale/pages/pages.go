@@ -1,9 +1,6 @@
 package pages
 
-import (
-	"fmt"
-	"net/http"
-)
+import "net/http"
 
 // Policy is the Content-Security-Policy under which the pages work: nothing from elsewhere,
 // and neither scripts nor styles in the text of a page. The pages send it with themselves.
@@ -27,13 +24,4 @@ func NewShop(c Config) http.Handler {
 // en nor zh.
 func NewOffice(c Config) http.Handler {
 	return newSite(c, "office")
-}
-
-func newSite(c Config, name string) http.Handler {
-	switch c.Lang {
-	case "", "en", "zh":
-	default:
-		panic(fmt.Sprintf("pages: Lang %q, expected en or zh", c.Lang))
-	}
-	return http.NotFoundHandler()
 }

@@ -1,0 +1,207 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed static html text
+var embedded embed.FS
+
+// A page is one address of a site: its path as a pattern of http.ServeMux, the script that
+// makes it live, and the key of its title.
+type page struct {
+	pattern, script, title string
+}
+
+// The pages of each site. Their order is that of the links in its head.
+func pagesOf(site string) []page {
+	if site == "shop" {
+		return []page{
+			{"/{$}", "list.js", "shop.list.title"},
+			{"/sales/{sale}", "sale.js", "shop.sale.title"},
+			{"/orders", "orders.js", "shop.orders.title"},
+		}
+	}
+	return []page{
+		{"/{$}", "home.js", "office.home.title"},
+		{"/sales/new", "draft.js", "office.new.title"},
+		{"/sales/{sale}", "board.js", "office.sale.title"},
+		{"/lab", "lab.js", "office.lab.title"},
+	}
+}
+
+// A file is a page in one language, or a script, a style or a picture.
+type file struct {
+	kind, etag string
+	body       []byte
+}
+
+func newFile(name string, body []byte) file {
+	kinds := map[string]string{
+		".html": "text/html; charset=utf-8",
+		".js":   "text/javascript; charset=utf-8",
+		".css":  "text/css; charset=utf-8",
+		".svg":  "image/svg+xml",
+	}
+	sum := sha256.Sum256(body)
+	return file{kind: kinds[path.Ext(name)], etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: body}
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", f.kind)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("ETag", f.etag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.body))
+}
+
+// words returns the texts in one language.
+func words(lang string) map[string]string {
+	text, err := embedded.ReadFile("text/" + lang + ".json")
+	words := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(text, &words)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("pages: text/%s.json: %v", lang, err))
+	}
+	return words
+}
+
+// static returns the files of a site, and the hash that stands in their addresses. Scripts
+// import each other by their bare names, so one hash for all of them keeps them together.
+func static(site string) (files map[string]file, hash string) {
+	files = map[string]file{}
+	for _, dir := range []string{"static/common", "static/" + site} {
+		entries, err := fs.ReadDir(embedded, dir)
+		if err != nil {
+			panic(fmt.Sprintf("pages: %s: %v", dir, err))
+		}
+		for _, e := range entries {
+			body, err := embedded.ReadFile(dir + "/" + e.Name())
+			if err != nil {
+				panic(fmt.Sprintf("pages: %s/%s: %v", dir, e.Name(), err))
+			}
+			files[e.Name()] = newFile(e.Name(), body)
+		}
+	}
+	for _, lang := range languages() {
+		text, err := json.Marshal(words(lang))
+		if err != nil {
+			panic(fmt.Sprintf("pages: text/%s.json: %v", lang, err))
+		}
+		files["text-"+lang+".js"] = newFile(".js", slices.Concat([]byte("export default "), text, []byte(";\n")))
+	}
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(sum, "%s %s\n", name, files[name].etag)
+	}
+	return files, hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// A site is the pages of one listener.
+type site struct {
+	mux      *http.ServeMux
+	fallback string // the language for who asks for none
+}
+
+func newSite(c Config, name string) http.Handler {
+	switch c.Lang {
+	case "":
+		c.Lang = "en"
+	case "en", "zh":
+	default:
+		panic(fmt.Sprintf("pages: Lang %q, expected en or zh", c.Lang))
+	}
+	s := &site{mux: http.NewServeMux(), fallback: c.Lang}
+	files, hash := static(name)
+	s.mux.HandleFunc("GET /static/{hash}/{name}", func(w http.ResponseWriter, r *http.Request) {
+		f, ok := files[r.PathValue("name")]
+		if !ok || r.PathValue("hash") != hash {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		f.serve(w, r)
+	})
+	base := template.Must(template.ParseFS(embedded, "html/*.html"))
+	scripts := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool {
+		return path.Ext(name) != ".js"
+	})
+	for _, p := range pagesOf(name) {
+		s.mux.HandleFunc("GET "+p.pattern, s.page(base, name, hash, p, scripts, http.StatusOK))
+	}
+	missing := page{title: "missing.title"}
+	s.mux.HandleFunc("GET /", s.page(base, name, hash, missing, nil, http.StatusNotFound))
+	return s
+}
+
+// ServeHTTP serves the page or the file of a path.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// page renders p in every language, once, and returns what serves it.
+func (s *site) page(base *template.Template, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
+	made := map[string]file{}
+	for _, lang := range languages() {
+		var preload []string
+		if p.script != "" {
+			preload = []string{"api.js", "dom.js", "text.js", "time.js", "text-" + lang + ".js"}
+		}
+		var b bytes.Buffer
+		if err := base.ExecuteTemplate(&b, "page.html", map[string]any{
+			"Lang": lang, "Site": name, "Static": "/static/" + hash + "/", "Script": p.script,
+			"Preload": slices.DeleteFunc(preload, func(f string) bool { return !slices.Contains(scripts, f) }),
+			"Title":   p.title, "Missing": status == http.StatusNotFound, "T": words(lang),
+		}); err != nil {
+			panic(fmt.Sprintf("pages: %s: %v", p.pattern, err))
+		}
+		made[lang] = newFile(".html", b.Bytes())
+	}
+	var lost http.HandlerFunc
+	if strings.Contains(p.pattern, "{sale}") {
+		lost = s.page(base, name, hash, page{title: "missing.title"}, nil, http.StatusNotFound)
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if lost != nil && !isSale(r.PathValue("sale")) {
+			lost(w, r)
+			return
+		}
+		lang := s.language(w, r)
+		h := w.Header()
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Language", lang)
+		h.Set("Referrer-Policy", "same-origin")
+		h.Add("Vary", "Accept-Language, Cookie")
+		if h.Get("Content-Security-Policy") == "" {
+			h.Set("Content-Security-Policy", Policy)
+		}
+		if f := made[lang]; status == http.StatusOK {
+			f.serve(w, r)
+		} else {
+			h.Set("Content-Type", f.kind)
+			h.Set("X-Content-Type-Options", "nosniff")
+			w.WriteHeader(status)
+			if r.Method != http.MethodHead {
+				_, _ = w.Write(f.body) // who is gone needs no page
+			}
+		}
+	}
+}
+
+// isSale reports whether id can be that of a sale.
+func isSale(id string) bool {
+	return len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == "" && id != ""
+}

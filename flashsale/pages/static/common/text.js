@@ -1,0 +1,68 @@
+// The texts of the page, in its language.
+const lang = document.documentElement.dataset.lang;
+const { default: words } = await import(`./text-${lang}.js`);
+
+export const locale = lang === "zh" ? "zh-CN" : "en";
+
+// t returns a text, with {names} in it replaced.
+export function t(key, values = {}) {
+  const text = words[key];
+  if (text === undefined) {
+    console.error(`no text for ${key}`);
+    return key;
+  }
+  return text.replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
+}
+
+// has reports whether there is a text.
+export const has = (key) => key in words;
+
+// money writes an amount in the smallest unit of a currency.
+export function money(amount, currency) {
+  try {
+    const format = new Intl.NumberFormat(locale, { style: "currency", currency, currencyDisplay: "narrowSymbol" });
+    return format.format(amount / 10 ** digits(currency));
+  } catch {
+    return `${amount} ${currency}`; // a currency that the browser does not know
+  }
+}
+
+// digits tells how many digits of a currency are behind the point.
+export function digits(currency) {
+  try {
+    return new Intl.NumberFormat(locale, { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
+  } catch {
+    return 0;
+  }
+}
+
+const counted = new Intl.NumberFormat(locale);
+export const number = (n) => counted.format(n);
+
+const dated = new Intl.DateTimeFormat(locale, {
+  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+});
+
+// moment writes a time of the server in the zone of the browser.
+export const moment = (text) => dated.format(new Date(text));
+
+// clockwise writes a time that is left as a clock does, rounded up: 1 d 02:03:04 or 03:04.
+export function clockwise(ms) {
+  let s = Math.max(0, Math.ceil(ms / 1000));
+  const two = (n) => String(n).padStart(2, "0");
+  const days = Math.floor(s / 86400);
+  s -= days * 86400;
+  const hours = Math.floor(s / 3600);
+  const rest = `${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  if (days > 0) return `${t("time.days", { n: days })} ${two(hours)}:${rest}`;
+  return hours > 0 ? `${two(hours)}:${rest}` : rest;
+}
+
+// about writes a duration roughly.
+export function about(ms) {
+  const s = Math.ceil(ms / 1000);
+  if (s < 1) return t("time.moment");
+  if (s < 100) return t("time.seconds", { n: s });
+  if (s < 100 * 60) return t("time.minutes", { n: Math.ceil(s / 60) });
+  return t("time.hours", { n: Math.ceil(s / 3600) });
+}

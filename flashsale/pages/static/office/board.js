@@ -1,0 +1,158 @@
+import { call, random } from "./api.js";
+import { change, enter, table } from "./desk.js";
+import { Slot, field, h, main, put, say } from "./dom.js";
+import { form } from "./form.js";
+import { persist, sure, why } from "./persist.js";
+import { about, money, moment, number, t } from "./text.js";
+import { Poll } from "./time.js";
+import { figures } from "./figures.js";
+
+const id = location.pathname.split("/").at(-1);
+const path = `/api/sales/${id}`;
+let sale = null;
+let doing = "";
+
+const note = h("p", { class: "note", id: "note", role: "status" });
+const head = h("div", {});
+const actions = new Slot({ class: "row", id: "actions" });
+const edit = new Slot({ id: "edit" });
+const live = h("section", { class: "card", id: "board", hidden: true, "aria-labelledby": "board-title" });
+const checks = h("div", { id: "checks", "aria-live": "polite" });
+const log = h("section", { class: "card", id: "log" });
+const poll = new Poll(refresh);
+
+// What can be done in each state, in the order in which it is shown; sure asks first.
+const DO = {
+  check: { in: ["draft", "exposed", "paused"] },
+  warm: { in: ["draft", "exposed", "paused"] },
+  expose: { in: ["draft"], main: true, sure: true },
+  pause: { in: ["exposed"], sure: true },
+  resume: { in: ["paused"], main: true, sure: true },
+  reconcile: { in: ["exposed", "paused", "ended"] },
+  end: { in: ["exposed", "paused"], sure: true },
+  kill: { in: ["exposed", "paused"], sure: true, danger: true },
+};
+
+async function act(name) {
+  if (doing) return;
+  if (DO[name].sure && !(await sure(t(`do.${name}.sure`), t(`do.${name}`)))) return;
+  doing = name;
+  put(note, "");
+  draw();
+  const answer = await change("POST", `${path}/${name}`, {}, (text) => put(note, text));
+  doing = "";
+  if (!answer.ok) put(note, `${t(`do.${name}`)}: ${answer.detail && answer.reason !== "unavailable" ? answer.detail : why(answer)}`);
+  else if (name === "check") showFaults(answer.body.faults ?? []);
+  else if (name === "reconcile") put(note, t("reconciled", { free: number(answer.body.free), before: number(answer.body.free_before), returned: number(answer.body.returned), dropped: number(answer.body.dropped), changed: number(answer.body.changed) }));
+  else {
+    if (answer.body.id) sale = answer.body;
+    put(note, t(`do.${name}.done`));
+  }
+  draw();
+  await Promise.all([reload(), poll.now(), showLog()]);
+}
+
+function showFaults(faults) {
+  checks.replaceChildren(faults.length === 0 ? h("p", { class: "banner good" }, t("check.good"))
+    : h("div", { class: "banner warn" }, h("p", {}, t("check.faults")), h("ul", {}, faults.map((f) => h("li", {}, f)))));
+}
+
+async function reload() {
+  const answer = await persist(() => call("GET", path), (text) => put(note, text));
+  if (answer.status === 404) {
+    main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
+    return false;
+  }
+  if (!answer.ok) put(note, why(answer));
+  else sale = answer.body;
+  draw();
+  return sale !== null;
+}
+
+let shown = "";
+
+function draw() {
+  if (!sale) return;
+  const facts = JSON.stringify([sale.state, sale.why, sale.title, sale.stock, sale.price, sale.starts_at, sale.ends_at]);
+  if (facts !== shown) {
+    if (shown) say(t(`state.${sale.state}`));
+    shown = facts;
+    head.replaceChildren(
+      h("p", {}, h("span", { class: "pill", id: "state", "data-phase": sale.state }, t(`state.${sale.state}`)),
+        sale.why && h("span", { class: "hint", id: "why" }, " ", t(`state.why.${sale.why}`))),
+      h("h1", {}, sale.title),
+      h("p", { class: "hint" }, sale.sku, " · ", money(sale.price, sale.currency), " · ", moment(sale.starts_at), " – ", moment(sale.ends_at)));
+    document.title = `${t(`state.${sale.state}`)} · ${sale.title}`;
+  }
+  actions.show([sale.state, doing].join(), () => [
+    ...Object.entries(DO).filter(([, d]) => d.in.includes(sale.state)).map(([name, d]) => h("button", {
+      type: "button", id: `do-${name}`, class: d.danger ? "danger" : d.main ? "main" : "quiet", "data-main": d.main ? "" : undefined,
+      "aria-disabled": doing ? "true" : undefined, onclick: () => act(name),
+    }, t(doing === name ? "do.busy" : `do.${name}`))),
+    sale.state !== "draft" && h("a", { class: "button quiet", id: "csv", href: `${path}/report.csv`, download: `${id}.csv` }, t("do.csv")),
+  ]);
+  edit.show([sale.state === "draft" ? sale.version : sale.state].join(), () => {
+    if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
+    return sale.state === "ended" ? [] : [stock()];
+  });
+  live.hidden = sale.state === "draft";
+}
+
+async function saved(s) {
+  sale = s;
+  put(note, t("draft.saved"));
+  draw();
+  await showLog();
+}
+
+// One click of "add" is one key, also if it has to be asked again.
+function stock() {
+  const units = h("input", { name: "units", type: "number", min: "1", step: "1", inputmode: "numeric", value: "10" });
+  let key = random();
+  units.addEventListener("input", () => { key = random(); });
+  return h("form", {
+    class: "card inline", onsubmit: async (e) => {
+      e.preventDefault();
+      if (doing || !(await sure(t("stock.sure", { n: units.value }), t("stock.add")))) return;
+      doing = "stock";
+      draw();
+      const answer = await change("POST", `${path}/stock`, { units: Number(units.value) }, (text) => put(note, text), { "Idempotency-Key": key });
+      doing = "";
+      if (answer.ok) {
+        sale = answer.body;
+        key = random();
+      }
+      put(note, answer.ok ? t("stock.done", { n: number(sale.stock) }) : answer.detail || why(answer));
+      draw();
+      await Promise.all([poll.now(), showLog()]);
+    },
+  }, field(t("stock.units"), units, t("stock.hint")), h("button", { class: "quiet", id: "add" }, t("stock.add")));
+}
+
+async function refresh() {
+  if (sale.state === "draft") return Infinity;
+  const answer = await call("GET", `${path}/board`);
+  if (answer.ok) {
+    const b = answer.body;
+    if (b.tally?.sale && b.tally.sale.version >= sale.version) sale = { ...sale, ...b.tally.sale };
+    figures(live, b);
+    draw();
+    return b.view?.poll_after_ms ? Math.min(2000, Math.max(500, b.view.poll_after_ms)) : 1000;
+  }
+  const wait = Math.max(1000, answer.retry ?? 5000);
+  figures(live, null, t("again.in", { why: why(answer), time: about(wait) }));
+  return wait;
+}
+
+async function showLog() {
+  const answer = await call("GET", `${path}/log`);
+  if (!answer.ok) return;
+  log.replaceChildren(table(t("log.title"), [t("log.at"), t("log.actor"), t("log.what")],
+    answer.body.log.map((l) => [moment(l.at), l.actor, l.what])));
+}
+
+await enter();
+if (await reload()) {
+  main.replaceChildren(head, checks, actions.el, note, live, edit.el, log);
+  await Promise.all([poll.now(), showLog()]);
+}

@@ -1,0 +1,66 @@
+import { call } from "./api.js";
+import { field, h, main, put } from "./dom.js";
+import { persist, why } from "./persist.js";
+import { t } from "./text.js";
+
+// What the merchant's pages share: who is logged in, and the token that every change needs.
+let me = null;
+
+// change asks for a change, and again while nothing is decided.
+export function change(method, path, body, tell = () => {}, headers = {}) {
+  return persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), tell);
+}
+
+// enter returns who is logged in, after asking for a name and a password if nobody is.
+export async function enter() {
+  const answer = await persist(() => call("GET", "/api/me"), (text) => text && put(main, text));
+  if (answer.ok) me = answer.body;
+  else if (answer.status === 401) me = await login();
+  else {
+    main.replaceChildren(h("p", { class: "banner warn", role: "alert" }, why(answer)));
+    await new Promise(() => {});
+  }
+  document.querySelector("nav").append(h("button", { type: "button", class: "plain", id: "logout", onclick: leave }, t("office.logout", { name: me.name })));
+  return me;
+}
+
+async function leave() {
+  await change("POST", "/api/logout");
+  location.assign("/");
+}
+
+function login() {
+  return new Promise((done) => {
+    const name = h("input", { name: "name", autocomplete: "username", required: true, maxlength: "64" });
+    const password = h("input", { name: "password", type: "password", autocomplete: "current-password", required: true, maxlength: "256" });
+    const note = h("p", { class: "note", role: "alert" });
+    const button = h("button", { class: "main", id: "login" }, t("office.login"));
+    main.replaceChildren(h("form", {
+      class: "card narrow", onsubmit: async (e) => {
+        e.preventDefault();
+        if (button.getAttribute("aria-disabled")) return;
+        button.setAttribute("aria-disabled", "true");
+        const answer = await persist(() => call("POST", "/api/login", { name: name.value, password: password.value }), (text) => put(note, text));
+        button.removeAttribute("aria-disabled");
+        if (answer.ok) done(answer.body);
+        else put(note, answer.status === 401 || answer.status === 403 ? t("office.login.wrong") : why(answer));
+      },
+    }, h("h1", {}, t("office.login.title")), field(t("office.name"), name), field(t("office.password"), password), button, note));
+    name.focus();
+  });
+}
+
+// local writes a time as an input of kind datetime-local has it, and utc reads it.
+export function localTime(text) {
+  const d = new Date(text);
+  return new Date(d - d.getTimezoneOffset() * 60_000).toISOString().slice(0, -1).replace(/\.000$/, "");
+}
+export const utc = (value) => (value === "" || Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString());
+
+// table makes a table that scrolls by itself where it is too wide.
+export function table(caption, heads, rows, props = {}) {
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", props, h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, heads.map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((c) => h("td", {}, c)))))));
+}

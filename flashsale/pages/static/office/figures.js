@@ -1,0 +1,42 @@
+import { h, put } from "./dom.js";
+import { table } from "./desk.js";
+import { about, has, number, t } from "./text.js";
+
+const ROWS = [
+  ["stock", (b) => b.tally?.sale?.stock ?? b.counts?.stock], ["free", (b) => b.counts?.free], ["waiting", (b) => b.counts?.waiting],
+  ["outstanding", (b) => b.counts?.outstanding], ["reserved", (b) => b.counts?.reserved], ["backlog", (b) => b.counts?.backlog],
+  ["pending", (b) => b.tally?.pending], ["paid", (b) => b.tally?.paid], ["expired", (b) => b.tally?.expired], ["cancelled", (b) => b.tally?.cancelled],
+  ["rejected", (b) => b.tally?.rejected], ["lost", (b) => b.tally?.lost], ["refund_due", (b) => b.tally?.refund_due], ["buried", (b) => b.tally?.buried],
+  ["admitted", (b) => b.admitted], ["drain", (b) => b.drain, (v) => t("board.per_second", { n: number(Math.round(v)) })],
+  ["lag", (b) => b.lag_ms, about], ["workers", (b) => b.workers],
+];
+
+// figures writes the board into el: the numbers in place, so that who reads one does not lose
+// it, and the refusals of each layer as a table.
+export function figures(el, board, trouble = "") {
+  if (el.childElementCount === 0) {
+    el.append(h("h2", { id: "board-title" }, t("board.title")), h("p", { class: "note", role: "status" }),
+      h("meter", { min: "0", id: "sold" }),
+      h("dl", { class: "figures" }, ROWS.map(([name]) => h("div", {}, h("dt", {}, t(`board.${name}`)), h("dd", { id: `b-${name}` }, "–")))),
+      h("div", { id: "layers" }));
+  }
+  put(el.querySelector(".note"), trouble);
+  el.classList.toggle("old", trouble !== "");
+  if (!board) return;
+  for (const [name, read, write] of ROWS) {
+    const v = read(board);
+    put(el.querySelector(`#b-${name}`), v === undefined ? "–" : (write ?? number)(v));
+  }
+  const meter = el.querySelector("#sold");
+  meter.max = board.tally?.sale?.stock ?? board.counts?.stock ?? 1;
+  meter.value = board.tally?.paid ?? 0;
+  meter.setAttribute("aria-label", t("board.paid"));
+  const rows = Object.entries(board.layers ?? {}).flatMap(([layer, reasons]) =>
+    Object.entries(reasons).map(([reason, n]) => [has(`layer.${layer}`) ? t(`layer.${layer}`) : layer, has(`why.${reason}`) ? t(`why.${reason}`) : reason, number(n)]));
+  const key = JSON.stringify(rows);
+  const layers = el.querySelector("#layers");
+  if (layers.dataset.key === key) return;
+  layers.dataset.key = key;
+  layers.replaceChildren(rows.length > 0 ? table(t("board.layers"), [t("board.layer"), t("board.reason"), t("board.count")], rows)
+    : h("p", { class: "hint" }, t("board.layers.none")));
+}

@@ -1,0 +1,109 @@
+import { blame, field, h, put } from "./dom.js";
+import { change, localTime, utc } from "./desk.js";
+import { why } from "./persist.js";
+import { digits, t } from "./text.js";
+
+const MINUTE = 60_000;
+
+// The fields of a draft in their order: how each is shown, and read back.
+const text = (props) => ({ make: (name) => h("input", { name, ...props }), show: String, read: (v) => v.trim() });
+const whole = (props, unit = 1) => ({
+  make: (name) => h("input", { name, type: "number", inputmode: "decimal", step: "any", ...props }),
+  show: (v) => String(v / unit),
+  read: (v) => (v.trim() === "" ? NaN : Math.round(Number(v) * unit)),
+});
+const when = { make: (name) => h("input", { name, type: "datetime-local", step: "1", required: true }), show: localTime, read: utc };
+
+export const FIELDS = {
+  title: text({ required: true, maxlength: "120" }),
+  sku: text({ required: true, maxlength: "64", autocomplete: "off", spellcheck: "false" }),
+  price: { make: (name) => h("input", { name, inputmode: "decimal", required: true, autocomplete: "off" }), show: decimal, read: cents },
+  currency: text({ required: true, maxlength: "3", autocomplete: "off" }),
+  stock: whole({ required: true, min: "1" }),
+  per_user: whole({ min: "1", max: "10" }),
+  starts_at: when,
+  ends_at: when,
+  queue: {
+    make: (name) => h("select", { name }, ["fifo", "shuffled", "direct"].map((q) => h("option", { value: q }, t(`queue.${q}`)))),
+    show: String, read: (v) => v,
+  },
+  lobby_ms: whole({ min: "0" }, MINUTE),
+  headroom: whole({ min: "1", max: "10" }),
+  pay_within_ms: whole({ min: "0" }, MINUTE),
+  token_for_ms: whole({ min: "0" }, 1000),
+};
+
+// decimal writes an amount of the smallest unit as people do, and cents reads it, both
+// without a float: 0.29 × 100 is not 29 there.
+export function decimal(amount, currency) {
+  const n = digits(currency);
+  const s = String(amount).padStart(n + 1, "0");
+  return n === 0 ? s : `${s.slice(0, -n)}.${s.slice(-n)}`;
+}
+export function cents(value, currency) {
+  const n = digits(currency);
+  const m = /^(\d{1,13})(?:[.,](\d*))?$/.exec(value.trim());
+  if (!m || (m[2] ?? "").length > n) return NaN;
+  return Number(m[1] + (m[2] ?? "").padEnd(n, "0"));
+}
+
+// fresh is the draft that the form of a new sale begins with.
+export function fresh(now) {
+  const starts = Math.ceil((now + 10 * MINUTE) / MINUTE) * MINUTE;
+  return {
+    sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1,
+    starts_at: new Date(starts).toISOString(), ends_at: new Date(starts + 60 * MINUTE).toISOString(),
+    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000,
+  };
+}
+
+// named finds the field that a refusal is about: it says so, or its text does.
+export function named(answer) {
+  if (answer.body.field in FIELDS) return answer.body.field;
+  const plain = (s) => s.toLowerCase().replaceAll("_", "");
+  const said = answer.detail.split(/[^A-Za-z_]+/).map(plain);
+  const names = Object.keys(FIELDS).map((name) => [name, said.findIndex((w) => w === plain(name) || w === plain(name.replace(/_(at|ms)$/, "")))]);
+  return names.filter(([, i]) => i >= 0).sort((a, b) => a[1] - b[1])[0]?.[0];
+}
+
+// form is the form of a draft. send is [method, path, what else the body has], and done is
+// called with the sale that the server made of it.
+export function form(draft, send, label, done) {
+  const inputs = {};
+  const note = h("p", { class: "note", role: "alert" });
+  const parts = Object.entries(FIELDS).map(([name, f]) => {
+    const input = (inputs[name] = f.make(name));
+    input.value = f.show(draft[name], draft.currency);
+    return field(t(`draft.${name}`), input, t(`draft.${name}.hint`));
+  });
+  const lobby = () => { inputs.lobby_ms.closest(".field").hidden = inputs.queue.value !== "shuffled"; };
+  inputs.queue.addEventListener("change", lobby);
+  lobby();
+  const fault = (name, said) => {
+    inputs[name].closest(".field").hidden = false;
+    blame(inputs[name], said);
+    inputs[name].focus();
+  };
+  const button = h("button", { class: "main", id: "save" }, label);
+  return h("form", {
+    class: "card draft", novalidate: true, onsubmit: async (e) => {
+      e.preventDefault();
+      if (button.getAttribute("aria-disabled")) return;
+      put(note, "");
+      for (const input of Object.values(inputs)) blame(input, "");
+      const body = { ...send[2] };
+      for (const [name, f] of Object.entries(FIELDS)) {
+        body[name] = f.read(inputs[name].value, inputs.currency.value.trim());
+        if (Number.isNaN(body[name]) || body[name] === "") return fault(name, t("draft.unread"));
+      }
+      if (body.queue !== "shuffled") body.lobby_ms = 0;
+      button.setAttribute("aria-disabled", "true");
+      const answer = await change(send[0], send[1], body, (said) => put(note, said));
+      button.removeAttribute("aria-disabled");
+      if (answer.ok) return done(answer.body);
+      const name = named(answer);
+      if (answer.status === 400 && name) fault(name, answer.detail);
+      else put(note, answer.status === 409 ? t("draft.conflict", { why: answer.detail }) : answer.status === 400 ? answer.detail : why(answer));
+    },
+  }, h("div", { class: "fields" }, parts), h("div", { class: "row" }, button), note);
+}

@@ -1,0 +1,43 @@
+import { call } from "./api.js";
+import { h, main, put } from "./dom.js";
+import { persist, why } from "./persist.js";
+import { Receipt } from "./receipt.js";
+import { about, t } from "./text.js";
+import { Poll, keep } from "./time.js";
+
+const note = h("p", { class: "note", role: "status" });
+const list = h("div", { class: "stack" });
+const none = h("p", { class: "card" }, t("orders.none"));
+const cards = new Map();
+
+// refresh asks what became of the orders: soon again while one of them is open.
+async function refresh() {
+  const answer = await call("GET", "/api/orders");
+  if (answer.status === 401) {
+    await persist(() => call("POST", "/api/session"), (text) => put(note, text));
+    return 100;
+  }
+  if (!list.isConnected) main.replaceChildren(h("h1", {}, t("shop.orders.title")), note, none, list);
+  if (!answer.ok) {
+    const wait = Math.max(1000, answer.retry ?? 5000);
+    put(note, t("again.in", { why: why(answer), time: about(wait) }));
+    return wait;
+  }
+  put(note, "");
+  const { orders } = answer.body;
+  none.hidden = orders.length > 0;
+  for (const r of orders) {
+    if (cards.has(r.receipt)) cards.get(r.receipt).update(r);
+    else cards.set(r.receipt, new Receipt(r, () => poll.now(), true));
+  }
+  const els = orders.map((r) => cards.get(r.receipt).el);
+  if (els.some((el, i) => list.children[i] !== el)) list.replaceChildren(...els);
+  return orders.some((r) => r.state === "reserved" || r.state === "pending_pay") ? 2000 : 10_000;
+}
+
+const poll = new Poll(refresh);
+setInterval(() => {
+  if (!document.hidden) for (const card of cards.values()) card.draw();
+}, 200);
+await Promise.all([keep(), persist(() => call("POST", "/api/session"), () => {})]);
+await poll.now();

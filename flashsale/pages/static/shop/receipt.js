@@ -1,0 +1,126 @@
+import { call, random, session } from "./api.js";
+import { Slot, h, put } from "./dom.js";
+import { persist, sure, why } from "./persist.js";
+import { clockwise, moment, money, t } from "./text.js";
+import { now } from "./time.js";
+
+// held are the states in which a unit is kept for the buyer.
+export const held = (r) => r.state === "reserved" || r.state === "pending_pay" || r.state === "paid";
+
+const LONGEST = 600_000; // what a payment of the mock provider may take
+
+// A Receipt shows one reservation and what its buyer can do about it. changed is called with
+// the receipt after each change.
+export class Receipt {
+  #r;
+  #slot;
+  #changed;
+  #named;
+  #doing = "";
+  #note = "";
+  #leave = false; // the buyer lets it expire
+  #late = false; // a payment is on its way that comes too late
+
+  constructor(r, changed, named = false) {
+    this.#slot = new Slot({ class: "card receipt", "data-receipt": r.receipt });
+    this.#changed = changed;
+    this.#named = named;
+    this.el = this.#slot.el;
+    this.update(r);
+  }
+
+  get receipt() { return this.#r; }
+
+  update(r) {
+    this.#r = r;
+    this.el.dataset.state = r.state;
+    this.draw();
+  }
+
+  // due tells whether the server should be asked what became of it.
+  due() {
+    const late = Date.parse(this.#r.pay_by) + 300 < now();
+    return this.#r.state === "reserved" || ((this.#r.state === "pending_pay" || (this.#late && this.#r.refunds === 0)) && late);
+  }
+
+  draw() {
+    const r = this.#r;
+    const key = [r.state, r.refunds > 0, this.#doing, this.#leave, this.#late].join();
+    this.#slot.show(key, (live) => this.#build(r, live));
+  }
+
+  #build(r, live) {
+    const note = h("p", { class: "note", "aria-live": "polite" });
+    live(() => put(note, this.#note));
+    const left = h("span", { class: "clock", role: "timer" });
+    const title = h("h2", { tabindex: "-1" }, t(`receipt.${r.state}`));
+    const facts = h("p", { class: "hint" }, [
+      this.#named ? [h("a", { href: `/sales/${r.sale}` }, r.title), " · "] : "",
+      money(r.price, r.currency), " · ", moment(r.at)].flat());
+    const text = h("p", {}, t(`receipt.${r.state}.text`, { time: moment(r.pay_by) }));
+    const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" }, t("receipt.refund", { n: r.refunds }));
+    if (r.state !== "pending_pay") return [title, text, facts, refund, note];
+    live(() => {
+      put(left, clockwise(Date.parse(this.#r.pay_by) - now()));
+      left.classList.toggle("soon", Date.parse(this.#r.pay_by) - now() < 60_000);
+    });
+    const busy = this.#doing !== "";
+    const button = (name, on, props = {}) => h("button", {
+      type: "button", id: `${name}-${r.receipt.slice(-8)}`, "data-do": name, class: "quiet", "aria-disabled": busy ? "true" : undefined, ...props,
+      onclick: () => { if (!this.#doing) on(); },
+    }, t(this.#doing === name ? `receipt.${name}.busy` : `receipt.${name}`));
+    if (this.#leave) {
+      return [title, left, h("p", {}, t("receipt.left.text", { time: moment(r.pay_by) })), facts, refund,
+        h("div", { class: "row" }, button("after", () => { this.#leave = false; this.draw(); })), note];
+    }
+    const late = button("late", () => this.#payLate());
+    live(() => {
+      const far = Date.parse(this.#r.pay_by) - now() + 2000 > LONGEST;
+      late.disabled = far || this.#late;
+      late.title = far ? t("receipt.late.far") : "";
+    });
+    return [
+      title, left, text, facts, refund,
+      this.#late && h("p", { class: "banner warn" }, t("receipt.late.text")),
+      h("div", { class: "row" }, button("pay", () => this.#pay(), { class: "main", "data-main": "" }), button("cancel", () => this.#cancel())),
+      note,
+      h("details", {}, h("summary", {}, t("receipt.mock")), h("p", { class: "hint" }, t("receipt.mock.text")),
+        h("div", { class: "row" }, late, button("leave", () => { this.#leave = true; this.draw(); }))),
+    ];
+  }
+
+  async #act(name, ask) {
+    this.#doing = name;
+    this.#note = "";
+    this.draw();
+    const answer = await persist(ask, (text) => { this.#note = text; this.draw(); });
+    this.#doing = "";
+    if (!answer.ok) this.#note = why(answer);
+    if (answer.body.state && answer.body.receipt) this.#r = { ...this.#r, ...answer.body };
+    this.el.dataset.state = this.#r.state;
+    this.draw();
+    await this.#changed(this.#r);
+    return answer;
+  }
+
+  // One payment has one ID, however often it is sent: the provider takes it once.
+  #pay() {
+    const key = `fs.pay.${this.#r.receipt}`;
+    const payment = session.get(key) ?? random();
+    session.set(key, payment);
+    return this.#act("pay", () => call("POST", `/api/orders/${encodeURIComponent(this.#r.receipt)}/pay`, { payment, after_ms: 0 }));
+  }
+
+  async #payLate() {
+    const after = Math.min(LONGEST, Math.max(0, Math.ceil(Date.parse(this.#r.pay_by) - now()) + 1500));
+    const payment = random();
+    const answer = await this.#act("late", () => call("POST", `/api/orders/${encodeURIComponent(this.#r.receipt)}/pay`, { payment, after_ms: after }));
+    this.#late = answer.ok;
+    this.draw();
+  }
+
+  async #cancel() {
+    if (!(await sure(t("receipt.cancel.sure"), t("receipt.cancel.yes"), t("receipt.cancel.keep")))) return;
+    await this.#act("cancel", () => call("POST", `/api/orders/${encodeURIComponent(this.#r.receipt)}/cancel`));
+  }
+}

@@ -1,0 +1,298 @@
+import { call, local, random, session } from "./api.js";
+import { Slot, h, main, put, say } from "./dom.js";
+import { Offer } from "./offer.js";
+import { persist, why } from "./persist.js";
+import { Receipt, held } from "./receipt.js";
+import { stageOf } from "./stage.js";
+import { about, clockwise, number, t } from "./text.js";
+import { Poll, keep, now, pause } from "./time.js";
+
+const id = location.pathname.split("/").at(-1);
+const path = `/api/sales/${id}`;
+const placeKey = `fs.place.${id}`; // the place in the line, as the server signed it
+const lastKey = `fs.last.${id}`; // the last receipt: also one that no list has, being lost
+const buyKey = `fs.buy.${id}`; // {token, key} of a purchase whose answer is not final
+
+let view = null;
+let turn = null;
+const receipts = new Map();
+let doing = ""; // join or buy, while it is asked
+let note = ""; // what the last answer said
+let trouble = ""; // why the state shown may be old
+let stage = "";
+
+const banner = h("div", { "aria-live": "polite" });
+const offer = new Offer();
+const mine = h("div", { class: "stack" });
+const action = new Slot({ class: "card action", id: "action" });
+const poll = new Poll(refresh);
+
+// signedIn gets a session: a guest's, if there is none.
+const signedIn = () => persist(() => call("POST", "/api/session"), (text) => { trouble = text; draw(); });
+
+// take makes a turn, or a view alone, what is shown.
+function take(body) {
+  if (body.view) {
+    turn = body;
+    view = body.view;
+    if (body.place) local.set(placeKey, body.place);
+    if (body.state === "spent" || body.state === "passed") session.set(buyKey, null);
+    for (const r of body.held ?? []) remember(r);
+    for (const [name, r] of receipts) {
+      // Held before and not now: it expired, was cancelled, or the line forgot it.
+      if (held(r) && !(body.held ?? []).some((other) => other.receipt === name)) look(name);
+    }
+  } else {
+    view = body;
+  }
+  return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
+}
+
+function remember(r) {
+  receipts.set(r.receipt, r);
+  const last = receipts.get(local.get(lastKey));
+  if (!last || Date.parse(r.at) >= Date.parse(last.at)) local.set(lastKey, r.receipt);
+}
+
+const looking = new Set();
+
+// look asks what became of a reservation.
+async function look(name) {
+  if (looking.has(name)) return;
+  looking.add(name);
+  try {
+    const answer = await call("GET", `/api/orders/${encodeURIComponent(name)}`);
+    if (answer.ok) remember(answer.body);
+    else if (answer.status === 404 || answer.status === 400) {
+      receipts.delete(name);
+      if (local.get(lastKey) === name) local.set(lastKey, null);
+    } else await pause(answer.retry ?? 1000);
+  } finally {
+    looking.delete(name);
+  }
+  draw();
+}
+
+// refresh asks where the buyer stands, and returns when to ask again.
+async function refresh() {
+  const place = local.get(placeKey);
+  let answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
+  if (answer.status === 401) {
+    await signedIn();
+    answer = await call("GET", `${path}/ticket`);
+  }
+  // Refused for good: the sale itself still says why.
+  if (!answer.ok && [400, 403, 409, 410, 425].includes(answer.status)) answer = await call("GET", path);
+  if (answer.status === 404) {
+    gone();
+    return Infinity;
+  }
+  if (!answer.ok) {
+    const wait = Math.max(1000, answer.retry ?? 5000);
+    trouble = view ? t("trouble", { why: why(answer), time: about(wait) }) : t("again.in", { why: why(answer), time: about(wait) });
+    draw();
+    return wait;
+  }
+  trouble = "";
+  const wait = take(answer.body);
+  draw();
+  return wait;
+}
+
+function gone() {
+  main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
+}
+
+async function join() {
+  doing = "join";
+  note = "";
+  draw();
+  const place = local.get(placeKey);
+  let answer = await persist(() => call("POST", `${path}/ticket`, place ? { place } : {}), tell);
+  if (answer.status === 401) {
+    await signedIn();
+    answer = await persist(() => call("POST", `${path}/ticket`, {}), tell);
+  }
+  doing = "";
+  if (answer.ok) take(answer.body);
+  else note = why(answer);
+  draw();
+  poll.now();
+}
+
+// buy sends one purchase under one key until its answer is final: a page that is reloaded
+// meanwhile goes on with the same key.
+async function buy() {
+  const { token, until } = turn;
+  const kept = session.get(buyKey);
+  const key = kept?.token === token ? kept.key : random();
+  session.set(buyKey, { token, key });
+  doing = "buy";
+  note = "";
+  draw();
+  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key, "Flashsale-Token": token }), tell, () => now() < Date.parse(until));
+  doing = "";
+  if (answer.ok) {
+    session.set(buyKey, null);
+    remember(answer.body);
+    if (turn) turn = { ...turn, state: "spent", token: undefined };
+  } else {
+    note = why(answer);
+  }
+  draw();
+  poll.now();
+}
+
+function tell(text) {
+  note = text;
+  draw();
+}
+
+// draw shows what is known. It is cheap: what has not changed stays.
+function draw() {
+  if (!view) {
+    if (trouble) main.replaceChildren(h("p", { class: "banner warn", role: "status" }, trouble));
+    return;
+  }
+  if (!offer.el.isConnected) {
+    main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack" }, mine, action.el)));
+  }
+  const before = stage;
+  stage = stageOf(view, turn, [...receipts.values()], now());
+  offer.update(view, stage);
+  drawBanner();
+  drawReceipts();
+  const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
+  action.el.hidden = stage === "enough";
+  action.el.dataset.stage = stage;
+  action.show([stage, doing, passed, view.phase === "paused", view.phase === "all_taken", view.queue].join(), (live) => build(live, passed));
+  const title = t(`stage.${stage}`);
+  if (stage !== before) {
+    if (before || stage === "turn") say(title);
+    document.title = `${stage === "turn" ? "● " : ""}${title} · ${view.title}`;
+  }
+}
+
+function drawBanner() {
+  const text = view.phase === "paused" ? t(turn?.state === "waiting" ? "paused.line" : "paused") : "";
+  const wanted = [text, trouble].filter(Boolean);
+  if (banner.dataset.text === wanted.join("|")) return;
+  banner.dataset.text = wanted.join("|");
+  banner.replaceChildren(...wanted.map((w) => h("p", { class: "banner warn", "data-banner": w === text ? "paused" : "trouble" }, w)));
+}
+
+const cards = new Map();
+
+// What the buyer holds, and of what is over the newest alone if nothing newer is held.
+function drawReceipts() {
+  const all = [...receipts.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
+  const shown = all.filter((r, i) => held(r) || i === 0);
+  for (const r of shown) {
+    const card = cards.get(r.receipt);
+    if (!card) cards.set(r.receipt, new Receipt(r, changed));
+    else if (card.receipt !== r) {
+      if (card.receipt.state !== r.state) say(t(`receipt.${r.state}`));
+      card.update(r);
+    }
+  }
+  for (const [name, card] of cards) {
+    if (shown.some((r) => r.receipt === name)) continue;
+    card.el.remove();
+    cards.delete(name);
+  }
+  const els = shown.map((r) => cards.get(r.receipt).el);
+  if (els.some((el, i) => mine.children[i] !== el)) mine.replaceChildren(...els);
+}
+
+async function changed(r) {
+  remember(r);
+  draw();
+  poll.now();
+}
+
+function build(live, passed) {
+  const title = h("h2", { tabindex: "-1" }, t(`stage.${stage}`));
+  const text = h("p", {}, t(passed ? "stage.passed.text" : stage === "line" && view.phase === "all_taken" ? "stage.line.taken" : `stage.${stage}.text`, { n: number(view.per_user) }));
+  const notes = h("p", { class: "note", id: "note", "aria-live": "polite" });
+  live(() => put(notes, note));
+  const button = (name, on, label, off = false) => h("button", {
+    type: "button", class: "main", id: name, "data-main": "", disabled: off, "aria-disabled": doing ? "true" : undefined, "aria-describedby": "note",
+    onclick: () => { if (!doing) on(); },
+  }, t(doing === name ? `${name}.busy` : label));
+  const clock = (until) => {
+    const el = h("p", { class: "clock", role: "timer" });
+    live(() => {
+      put(el, clockwise(until() - now()));
+      el.classList.toggle("soon", until() - now() < 10_000);
+    });
+    return el;
+  };
+  const starts = () => Date.parse(view.starts_at);
+  switch (stage) {
+    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), notes];
+    case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), notes];
+    case "drawn": return [title, clock(starts), text, notes];
+    case "open":
+    case "all_taken": return [title, text, button("join", join, label()), notes];
+    case "line": return [title, ...line(live), text, notes];
+    case "turn": return [title, clock(() => Date.parse(turn?.until)), text, button("buy", buy, "buy", view.phase === "paused"), notes];
+    default: return [title, text, notes, h("p", {}, h("a", { href: "/" }, t("nav.more")))];
+  }
+}
+
+const label = () => (view.queue === "direct" ? "join.direct" : "join");
+
+function line(live) {
+  const ahead = h("strong", { id: "ahead" });
+  const eta = h("strong", { id: "eta" });
+  const bar = h("progress", { max: "1", "aria-label": t("line.progress") });
+  const key = `fs.first.${id}`;
+  live(() => {
+    if (turn?.state !== "waiting") return;
+    const first = Math.max(turn.ahead, session.get(key) ?? 0, 1);
+    session.set(key, first);
+    put(ahead, number(turn.ahead));
+    put(eta, turn.eta_ms > 0 ? about(turn.eta_ms) : t("line.soon"));
+    bar.value = 1 - turn.ahead / (first + 1);
+  });
+  return [
+    h("dl", { class: "facts" },
+      h("div", {}, h("dt", {}, t("line.ahead")), h("dd", {}, ahead)),
+      h("div", {}, h("dt", {}, t("line.eta")), h("dd", {}, eta))),
+    bar,
+  ];
+}
+
+// The clock moves the page: at the start the button comes alive without a question, so that
+// not everybody asks in the same instant.
+setInterval(() => {
+  if (document.hidden || !view) return;
+  draw();
+  for (const card of cards.values()) {
+    card.draw();
+    if (card.due()) lookSlowly(card.receipt.receipt);
+  }
+}, 200);
+
+const slow = new Map();
+
+// lookSlowly looks again and again, after longer and longer times.
+function lookSlowly(name) {
+  const s = slow.get(name) ?? { next: 0, wait: 300 };
+  if (performance.now() < s.next) return;
+  s.next = performance.now() + s.wait * (1 + Math.random() / 4);
+  s.wait = Math.min(5000, s.wait * 1.6);
+  slow.set(name, s);
+  look(name);
+}
+
+async function begin() {
+  await Promise.all([keep(), signedIn()]);
+  const last = local.get(lastKey);
+  const list = await call("GET", "/api/orders");
+  for (const r of list.ok ? list.body.orders : []) if (r.sale === id) receipts.set(r.receipt, r);
+  if (last && !receipts.has(last)) await look(last);
+  await poll.now();
+}
+
+begin();

@@ -1,0 +1,18 @@
+import { held } from "./receipt.js";
+
+// stageOf says what a buyer can do now. It depends on nothing but what the server said and
+// the server's time.
+export function stageOf(view, turn, receipts, now) {
+  const starts = Date.parse(view.starts_at);
+  const opens = view.queue === "shuffled" ? starts - view.lobby_ms : starts;
+  const place = turn?.state ?? "none";
+  if (view.phase === "ended" || now >= Date.parse(view.ends_at)) return "ended";
+  if (place === "admitted" && turn.token && now < Date.parse(turn.until)) return "turn";
+  if (view.phase === "sold_out") return "sold_out";
+  if (place === "waiting") return now < starts ? "drawn" : "line";
+  if (receipts.filter(held).length >= view.per_user) return "enough";
+  if (view.phase === "paused") return "paused";
+  if (now < opens) return "upcoming";
+  if (now < starts) return "lobby";
+  return view.phase === "all_taken" ? "all_taken" : "open";
+}
