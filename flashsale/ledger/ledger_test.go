@@ -50,3 +50,8 @@ func count(short, long int) int {
 	}
 	return short
 }
+
+// TestRandom compares random commands with a small model.
+func TestRandom(t *testing.T) {
+	ledgertest.Random(t, open(t, ledger.Config{}), count(20_000, 100_000))
+}

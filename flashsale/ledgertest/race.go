@@ -34,7 +34,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 			r := rand.New(rand.NewPCG(uint64(done), uint64(i)))
 			if i < 2 { // who expires: from before the end to after it
 				for step := -5; step <= 5; step++ {
-					_, err := d.Expire(d.ctx, base.Add(time.Duration(step)*time.Millisecond), n/8+1)
+					_, err := d.Expire(d.ctx, base.Add(time.Duration(step)*time.Millisecond), n/40+1)
 					if err != nil {
 						t.Errorf("Expire: %v", err)
 					}

@@ -1,0 +1,228 @@
+package ledgertest
+
+import (
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A model is what a Ledger should be, in maps: slow, of one goroutine, and short enough to
+// be read.
+type model struct {
+	sales    map[string]*modelSale
+	orders   map[string]*modelOrder
+	payments map[string]*modelPayment
+}
+
+type modelSale struct {
+	stock, sold, paid int64
+	perUser           int
+	state             sale.State
+	why               string
+	recovering        bool
+	epoch             int64
+	added             map[string]int64
+}
+
+type modelOrder struct {
+	r        sale.Reservation
+	state    sale.OrderState
+	payment  string
+	refunds  int
+	returned bool
+}
+
+type modelPayment struct {
+	reservation string
+	amount      int64
+	refund      bool
+}
+
+func newModel() *model {
+	return &model{map[string]*modelSale{}, map[string]*modelOrder{}, map[string]*modelPayment{}}
+}
+
+func isOrder(s sale.OrderState) bool { return s != sale.Rejected && s != sale.Lost }
+func holds(s sale.OrderState) bool   { return s == sale.PendingPay || s == sale.PaidFor }
+
+func (m *model) place(r sale.Reservation) sale.Placed {
+	if o, ok := m.orders[r.ID]; ok {
+		return sale.Placed{State: o.state}
+	}
+	s := m.sales[r.Sale]
+	o := &modelOrder{r: r, state: sale.PendingPay}
+	m.orders[r.ID] = o
+	if s.sold == s.stock || r.Slot > s.perUser {
+		o.state = sale.Rejected
+	}
+	for _, x := range m.orders {
+		if x != o && x.r.Sale == r.Sale && (isOrder(x.state) && x.r.Ticket == r.Ticket || holds(x.state) && x.r.User == r.User && x.r.Slot == r.Slot) {
+			o.state = sale.Rejected
+		}
+	}
+	if o.state == sale.PendingPay {
+		s.sold++
+	}
+	return sale.Placed{State: o.state, New: true}
+}
+
+// lose says whether it can be lost.
+func (m *model) lose(r sale.Reservation) bool {
+	if o, ok := m.orders[r.ID]; ok {
+		return !isOrder(o.state)
+	}
+	m.orders[r.ID] = &modelOrder{r: r, state: sale.Lost}
+	return true
+}
+
+func (m *model) pay(p sale.Payment, now time.Time) (paid sale.Paid, want error) {
+	o, ok := m.orders[p.Reservation]
+	if !ok {
+		return paid, sale.ErrNotFound
+	}
+	if x, ok := m.payments[p.ID]; ok {
+		if x.reservation != p.Reservation || x.amount != p.Amount {
+			return paid, sale.ErrConflict
+		}
+		return sale.Paid{RefundDue: x.refund, Again: true}, nil
+	}
+	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900
+	m.payments[p.ID] = &modelPayment{p.Reservation, p.Amount, refund}
+	if refund {
+		o.refunds++
+	} else {
+		o.state, o.payment = sale.PaidFor, p.ID
+		m.sales[o.r.Sale].paid++
+	}
+	return sale.Paid{RefundDue: refund}, nil
+}
+
+func (m *model) cancel(user, reservation string) error {
+	o, ok := m.orders[reservation]
+	switch {
+	case !ok || o.r.User != user:
+		return sale.ErrNotFound
+	case o.state == sale.Cancelled:
+		return nil
+	case o.state != sale.PendingPay:
+		return sale.ErrConflict
+	}
+	o.state = sale.Cancelled
+	m.sales[o.r.Sale].sold--
+	return nil
+}
+
+// due counts the orders that can expire.
+func (m *model) due(now time.Time) (n int) {
+	for _, o := range m.orders {
+		if m.isDue(o, now) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) isDue(o *modelOrder, now time.Time) bool {
+	return o != nil && o.state == sale.PendingPay && now.After(o.r.PayBy)
+}
+
+func (m *model) expire(o *modelOrder) {
+	o.state = sale.Expired
+	m.sales[o.r.Sale].sold--
+}
+
+func (m *model) unreturned() map[string]bool {
+	all := map[string]bool{}
+	for id, o := range m.orders {
+		if (o.state == sale.Expired || o.state == sale.Cancelled) && !o.returned {
+			all[id] = true
+		}
+	}
+	return all
+}
+
+func (m *model) setState(id string, to sale.State, why string, from sale.State) error {
+	s := m.sales[id]
+	was := s.state
+	if was == sale.Paused && s.why == sale.Recovering && from == sale.Exposed {
+		was = sale.Exposed
+	}
+	if was != from || was == sale.Ended || was == sale.Drafted && to != sale.Exposed {
+		return sale.ErrConflict
+	}
+	s.state, s.why, s.epoch = to, why, max(s.epoch, 1)
+	switch {
+	case to == sale.Exposed && s.recovering:
+		s.state, s.why = sale.Paused, sale.Recovering
+	case to == sale.Exposed:
+		s.why = ""
+	case to == sale.Ended:
+		s.recovering = false
+	}
+	return nil
+}
+
+func (m *model) nextEpoch(id string, epoch int64) error {
+	s := m.sales[id]
+	if s.epoch != epoch || s.state != sale.Exposed && s.state != sale.Paused {
+		return sale.ErrConflict
+	}
+	s.epoch++
+	s.recovering = true
+	if s.state == sale.Exposed {
+		s.state, s.why = sale.Paused, sale.Recovering
+	}
+	return nil
+}
+
+func (m *model) recovered(id string, epoch int64) error {
+	s := m.sales[id]
+	if s.epoch != epoch {
+		return sale.ErrConflict
+	}
+	if s.recovering && s.why == sale.Recovering {
+		s.state, s.why = sale.Exposed, ""
+	}
+	s.recovering = false
+	return nil
+}
+
+func (m *model) addStock(id, key string, units int64) error {
+	s := m.sales[id]
+	if before, ok := s.added[key]; ok {
+		if before != units {
+			return sale.ErrConflict
+		}
+		return nil
+	}
+	if s.state != sale.Exposed && s.state != sale.Paused {
+		return sale.ErrConflict
+	}
+	s.added[key] = units
+	s.stock += units
+	return nil
+}
+
+func (m *model) tally(id string) (t sale.Tally) {
+	for _, o := range m.orders {
+		if o.r.Sale != id {
+			continue
+		}
+		t.RefundDue += int64(o.refunds)
+		switch o.state {
+		case sale.PendingPay:
+			t.Pending++
+		case sale.PaidFor:
+			t.Paid++
+		case sale.Expired:
+			t.Expired++
+		case sale.Cancelled:
+			t.Cancelled++
+		case sale.Rejected:
+			t.Rejected++
+		case sale.Lost:
+			t.Lost++
+		}
+	}
+	return t
+}
