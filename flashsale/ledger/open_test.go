@@ -1,0 +1,140 @@
+package ledger_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// TestOpenRefuses names what is not accepted, and shows no password.
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct {
+		dsn    string
+		config ledger.Config
+		want   string
+	}{
+		{"", ledger.Config{}, "unknown kind"},
+		{"mysql://u:secret@h/db", ledger.Config{}, "want postgres://… or sqlite:PATH"},
+		{"sqlite", ledger.Config{}, "want the path"},
+		{"sqlite:", ledger.Config{}, "want the path"},
+		{"sqlite:a\x00b", ledger.Config{}, "want the path"},
+		{"postgres://u:secret@h:port/db", ledger.Config{}, "ledger: "},
+		{"sqlite:x", ledger.Config{Conns: -1}, "Conns = -1, want"},
+		{"sqlite:x", ledger.Config{Conns: 1001}, "Conns = 1001, want"},
+		{"sqlite:x", ledger.Config{Timeout: -1}, "Timeout = -1ns, want"},
+	} {
+		_, err := ledger.Open(t.Context(), c.dsn, c.config)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q, %+v): %v, want %q", c.dsn, c.config, err, c.want)
+		}
+	}
+	for _, dsn := range []string{"sqlite:" + filepath.Join(t.TempDir(), "no", "dir.db"), "postgres://u:secret@127.0.0.1:1/db"} {
+		_, err := ledger.Open(t.Context(), dsn, ledger.Config{})
+		if !errors.Is(err, sale.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q): %v, want that it is unavailable", dsn, err)
+		}
+	}
+	text := filepath.Join(t.TempDir(), "text.db")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledger.Open(t.Context(), "sqlite:"+text, ledger.Config{}); err == nil || errors.Is(err, sale.ErrUnavailable) {
+		t.Errorf("Open of a text: %v, want that it is no database", err)
+	}
+}
+
+// TestMigrate opens databases of other versions.
+func TestMigrate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.db")
+	dsn := "sqlite:" + path
+	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
+		t.Fatalf("NoMigrate of an empty file: %v", err)
+	}
+	if got := tables(t, path); len(got) != 0 {
+		t.Fatalf("NoMigrate made %v", got)
+	}
+	var all sync.WaitGroup // several programs start at once
+	for range 4 {
+		all.Go(func() {
+			l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			if err := l.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	openAt(t, dsn, ledger.Config{NoMigrate: true})
+	raw(t, path, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	for _, c := range []ledger.Config{{}, {NoMigrate: true}} {
+		if _, err := ledger.Open(t.Context(), dsn, c); err == nil || !strings.Contains(err.Error(), "use a newer program") {
+			t.Fatalf("a newer database: %v", err)
+		}
+	}
+}
+
+// TestGuards breaks every rule behind the program's back: the database refuses.
+func TestGuards(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "g.db")
+	l := openAt(t, "sqlite:"+path, ledger.Config{})
+	s, rs := stocked(t, l, 3, 2)
+	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p1", Reservation: rs[0].ID, Amount: 9900}, start); err != nil {
+		t.Fatal(err)
+	}
+	db := openRaw(t, path)
+	for _, q := range []string{
+		"UPDATE sales SET sold = 4", "UPDATE sales SET sold = -1", "UPDATE sales SET stock = 1", "UPDATE sales SET paid = 3",
+		"UPDATE sales SET state = 'open'", "UPDATE sales SET epoch = 0", "UPDATE sales SET why = 'recovery'",
+		"INSERT INTO orders SELECT * FROM orders",
+		"INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed) SELECT 'x', sale, epoch, 'x', slot, ticket, key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
+		"INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed) SELECT 'x', sale, epoch, usr, slot, 'x', key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
+		"UPDATE orders SET state = 'sold'", "UPDATE orders SET state = 'paid' WHERE state = 'pending_pay'", "UPDATE orders SET returned = 1",
+		"UPDATE orders SET sale = 'nothing'",
+		"INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation, at FROM movements WHERE kind = 'sold'",
+		"INSERT INTO movements (sale, kind, units, key, at) SELECT sale, kind, units, key, at FROM movements WHERE kind = 'stock'",
+		"UPDATE movements SET units = 2 WHERE kind = 'sold'", "UPDATE movements SET units = -units",
+		"INSERT INTO payments (id, reservation, amount, state, at) SELECT id, reservation, amount, 'refund_due', at FROM payments",
+		"INSERT INTO payments (id, reservation, amount, state, at) SELECT 'p2', reservation, amount, state, at FROM payments",
+		"INSERT INTO payments (id, reservation, amount, state, at) VALUES ('p3', 'nothing', 1, 'refund_due', 0)",
+		"DELETE FROM orders",
+	} {
+		if _, err := db.Exec(q); err == nil || !strings.Contains(err.Error(), "constraint failed") {
+			t.Errorf("%s: %v, want a constraint", q, err)
+		}
+	}
+	if got, err := l.Tally(t.Context(), s.ID); err != nil || got.Pending != 1 || got.Paid != 1 || got.Movements != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// stocked makes a sale with units of which placed are orders.
+func stocked(t testing.TB, l *ledger.Ledger, units int64, placed int) (sale.Sale, []sale.Reservation) {
+	t.Helper()
+	s, err := l.Create(t.Context(), "shop", sale.Draft{
+		SKU: "tea", Title: "龙井", Price: 9900, Stock: units, StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: time.Minute,
+	}, start)
+	if err == nil {
+		s, err = l.SetState(t.Context(), "shop", s.ID, sale.Exposed, "", start, sale.Drafted)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs := reservations(s, placed)
+	if placed == 0 {
+		return s, nil
+	}
+	if _, err := l.Place(t.Context(), rs, start); err != nil {
+		t.Fatal(err)
+	}
+	return s, rs
+}
