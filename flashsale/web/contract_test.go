@@ -1,0 +1,35 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/webtest"
+)
+
+// TestContract runs the suite of the interface against a flash sale that is whole.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	s, err := run.Start(t.Context(), run.Config{
+		Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.0/8"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.AddMerchant(t.Context(), "merchant", "correct horse"); err != nil {
+		t.Fatal(err)
+	}
+	webtest.Contract(t, webtest.Target{
+		Shop: s.ShopURL, Office: s.OfficeURL, Name: "merchant", Password: "correct horse", Default: true,
+		From: func(r *http.Request, i int) {
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.%d.%d.%d", 18+i>>16, i>>8&255, i&255))
+		},
+	})
+}
