@@ -94,7 +94,7 @@ func problem(status int, layer, reason, detail string, retry int) string {
 
 // quota is the body that Weir has for a policy that denies.
 func quota(policy string) string {
-	return fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Too Many Requests","status":429,"violated-policies":[%q]}`, policy) + "\n"
+	return fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":[%q]}`, policy) + "\n"
 }
 
 // denied is what a policy answers.

@@ -1,0 +1,425 @@
+package flashsale_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/front"
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/load"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
+
+// eachFront runs a test before a back end that counts.
+func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T, f *standing, b *backEnd)) {
+	for _, kind := range frontKinds {
+		t.Run(kind, func(t *testing.T) {
+			b := startBackEnd(t)
+			test(t, startFront(t, weir, kind, b.Addr, c), b)
+		})
+	}
+}
+
+// Everything that holds for whatever stands before the shop, with real programs.
+func TestFront(t *testing.T) {
+	weir := buildWeir(t)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, string)
+	}{
+		{"keeps the crowd out", frontKeepsTheCrowdOut},
+		{"early callers use nothing up", frontEarlyCallersUseNothingUp},
+		{"refuses as the shop", frontRefusesAsTheShop},
+		{"tricks", frontTricks},
+		{"addresses", frontAddresses},
+		{"return trap", frontReturnTrap},
+		{"changes under load", frontChangesUnderLoad},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, weir) })
+	}
+}
+
+// Of a crowd that comes at once, the shop sees as many as it may give tickets to, and not
+// one in twenty more; all others get the refusal of the front.
+func frontKeepsTheCrowdOut(t *testing.T, weir string) {
+	users, tokens := 5000, 300
+	if long() {
+		users, tokens = 100_000, 3000
+	}
+	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{{ID: "s1", Tokens: int64(tokens), Period: 15 * time.Minute}}}
+	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+		r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: "s1", Users: users, Connections: 200, Addresses: users, Claim: true, Patience: 1,
+			Session: func(user string) string { return "session-of-" + user }, Mode: f.Kind, Processes: f.PIDs,
+			Backlog: nil, Duration: 5 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("\n%s", r.Text())
+		tickets, orders := b.Seen("POST /api/sales/s1/ticket"), b.Seen("POST /api/sales/s1/orders")
+		t.Logf("of %d users the shop saw %d, and %d orders; %.0f refusals/s in front", users, tickets, orders, float64(r.Refused)/r.Busy.Seconds())
+		if tickets < tokens || tickets > tokens+tokens/20 || orders > tickets {
+			t.Errorf("the shop saw %d tickets and %d orders, want %d to %d", tickets, orders, tokens, tokens+tokens/20)
+		}
+		if int(r.Layers["L3"]) != users-tickets || int(r.Reasons["no_admission"]) != users-tickets || r.GaveUp != users-tickets {
+			t.Errorf("refused: %v, want %d at L3", r.Layers, users-tickets)
+		}
+		if len(r.Faults) > 0 || len(r.Errors) > 0 || r.Status[200]+r.Status[201]+r.Status[202]+r.Status[429] != r.Requests {
+			t.Errorf("statuses %v, faults %v, errors %v", r.Status, r.Faults, r.Errors)
+		}
+	})
+}
+
+// Who calls before the start is told so by the shop, and leaves all tickets to those who
+// come after it.
+func frontEarlyCallersUseNothingUp(t *testing.T, weir string) {
+	starts := time.Now().Add(4 * time.Second)
+	c := front.Config{Address: "off", Sales: []front.Sale{{ID: "s1", Tokens: 20, Period: time.Hour}}}
+	for _, kind := range frontKinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := startBackEnd(t)
+			b.setEarly(true)
+			c := c
+			c.Sales = []front.Sale{c.Sales[0]}
+			c.Sales[0].StartsAt = starts
+			f := startFront(t, weir, kind, b.Addr, c)
+			for i := range 60 {
+				if res, body := visit(t, "POST", f.URL+"/api/sales/s1/ticket", "{}", "Cookie", fmt.Sprint("fs_session=early", i)); res.StatusCode != http.StatusTooEarly {
+					t.Fatalf("before the start: %s: %s", res.Status, body)
+				}
+			}
+			redistest.Await(t, "the start", func() error {
+				if time.Since(starts) < 1100*time.Millisecond {
+					return fmt.Errorf("it is %s", time.Now())
+				}
+				return nil
+			})
+			b.setEarly(false)
+			got := map[int]int{}
+			for i := range 40 {
+				res, _ := visit(t, "POST", f.URL+"/api/sales/s1/ticket", "{}", "Cookie", fmt.Sprint("fs_session=late", i))
+				got[res.StatusCode]++
+			}
+			if got[201] != 20 || got[429] != 20 {
+				t.Errorf("after the start: %v, want 20 tickets", got)
+			}
+		})
+	}
+}
+
+// A front refuses with the words of the shop.
+func frontRefusesAsTheShop(t *testing.T, weir string) {
+	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{
+		{ID: "s1", Tokens: 1, Period: time.Hour}, {ID: "checked", Tokens: 10, Period: time.Hour, Check: true}, {ID: "dead", Tokens: 10, Period: time.Hour, Killed: true}}}
+	good := front.Sale{ID: "checked"}.TokenBegins() + strings.Repeat("x", 60)
+	bodies := map[string]map[string]string{}
+	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+		bodies[f.Kind] = map[string]string{}
+		n := 0
+		ask := func(path string, header ...string) (*http.Response, string) {
+			n++
+			return visit(t, "POST", f.URL+path, "{}", append([]string{"Cookie", fmt.Sprint("fs_session=v", n), "X-Forwarded-For", fmt.Sprint("10.1.2.", n)}, header...)...)
+		}
+		same := func(what string, res *http.Response, body string, status int, want layers.Refusal) {
+			t.Helper()
+			rec := httptest.NewRecorder()
+			want.Write(rec)
+			if res.StatusCode != status || res.StatusCode != rec.Code || res.Header.Get("Flashsale-Layer") != string(want.Layer) ||
+				res.Header.Get("Content-Type") != rec.Header().Get("Content-Type") || (res.Header.Get("Retry-After") == "") != (rec.Header().Get("Retry-After") == "") {
+				t.Errorf("%s: %s %v, want %d %v", what, res.Status, res.Header, rec.Code, rec.Header())
+			}
+			if got, want := plain(t, body), plain(t, rec.Body.String()); got != want {
+				t.Errorf("%s: %s\nwant %s", what, got, want)
+			}
+		}
+		if res, body := ask("/api/sales/s1/ticket"); res.StatusCode != 201 {
+			t.Fatalf("the first ticket: %s %s", res.Status, body)
+		}
+		res, body := ask("/api/sales/s1/ticket")
+		same("the second of one ticket", res, body, 429, layers.Refusal{Layer: sale.L3, Reason: sale.NoAdmission})
+		for what, token := range map[string]string{"no token": "", "one of another sale": "AQRk" + good[4:], "a short one": good[:30], "a long one": good + strings.Repeat("x", 1100)} {
+			res, body = ask("/api/sales/checked/orders", "Flashsale-Token", token)
+			same(what, res, body, 403, layers.Refusal{Layer: sale.L3, Reason: sale.BadToken})
+		}
+		if res, body := ask("/api/sales/checked/orders", "Flashsale-Token", good); res.StatusCode != 202 {
+			t.Errorf("an order with what may be a token: %s %s", res.Status, body)
+		}
+		res, body = ask("/api/sales/dead/ticket")
+		same("a sale that was killed", res, body, 410, layers.Refusal{Layer: sale.L0, Reason: sale.HasEnded})
+		if res, _ := visit(t, "GET", f.URL+"/api/sales/dead", ""); res.StatusCode != 200 {
+			t.Errorf("a look at a sale that was killed: %s", res.Status)
+		}
+		if b.Seen("POST /api/sales/checked/orders") != 1 || b.Seen("POST /api/sales/dead/ticket") != 0 {
+			t.Errorf("the shop saw %v", b.seen)
+		}
+		// One user too often, and one address.
+		for what, header := range map[string][]string{"L2": {"Cookie", "fs_session=same"}, "L1": {"X-Forwarded-For", "10.9.9.9"}} {
+			var refused *http.Response
+			for range 80 {
+				if res, body = ask("/api/other", header...); res.StatusCode != 200 {
+					refused = res
+					bodies[f.Kind][what] = body
+					break
+				}
+			}
+			if refused == nil || refused.StatusCode != 429 || refused.Header.Get("Flashsale-Layer") != what || refused.Header.Get("Retry-After") == "" ||
+				refused.Header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s was not refused as it should: %+v", what, refused)
+			}
+		}
+	})
+	for _, kind := range frontKinds {
+		for _, layer := range []string{"L1", "L2"} {
+			if got, want := plain(t, bodies[kind][layer]), plain(t, bodies["gateway"][layer]); got != want {
+				t.Errorf("%s at %s: %s\nwant %s", kind, layer, got, want)
+			}
+		}
+	}
+}
+
+// plain is a problem without what depends on the moment.
+func plain(t *testing.T, body string) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Errorf("%q: %v", body, err)
+		return body
+	}
+	delete(m, "retry_after_ms")
+	text, _ := json.Marshal(m)
+	return string(text)
+}
+
+// No spelling of a path, and no header, is a way round the front: with the kill switch on,
+// nothing comes to the shop that it would take for a purchase.
+func frontTricks(t *testing.T, weir string) {
+	c := front.Config{Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 10, Period: time.Hour, Killed: true, StartsAt: time.Now().Add(-time.Hour)}}}
+	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+		for _, target := range []string{
+			"/api/sales/s1/ticket", "/api/sales/s1/ticket/", "//api/sales/s1/ticket", "/api//sales/s1///ticket", "/api/./sales/s1/ticket", "/api/x/../sales/s1/ticket",
+			"/api/sales/s1/%74icket", "/api/sales/%731/ticket", "/%61pi/sales/s1/ticket", "/API/sales/s1/ticket", "/api/sales/S1/Ticket", "/api/sales/s1/ticket;x=1", "/api/sales;v=1/s1/ticket",
+			"/api/sales/s1/ticket?x=/early/", "/api/sales/s1%2fticket", "/api/sales/s1/x%2f..%2fticket", "/api/sales/s1/ticket%20", "/api/sales/s1/ticket%00", "/api/sales/s1/ticket%c0%af",
+			`/api\sales\s1\ticket`, "/api/sales/s1/orders", "/api/sales/ｓ1/ticket", "/api/sales/s1/tıcket", "http://shop.example/api/sales/s1/ticket", "/api/sales/s1/.%2e/s1/ticket", "/api/sales/%252e%252e/s1/ticket",
+		} {
+			for _, header := range []string{"", "Flashsale-Early: s1", "X-Original-URI: /", "X-Original-URL: http://x/", "X-Rewrite-URL: /", "X-HTTP-Method-Override: GET", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 10.0.0.1", "Forwarded: for=10.0.0.1", "Flashsale-User: u"} {
+				status := raw(t, f.URL, "POST "+target+" HTTP/1.1", header)
+				if status >= 200 && status < 300 {
+					for seen := range b.seen {
+						if seen == "POST /api/sales/s1/ticket" || seen == "POST /api/sales/s1/orders" {
+							t.Fatalf("POST %s with %q came through: %s", target, header, seen)
+						}
+					}
+				}
+			}
+		}
+		if n := b.Seen("POST /api/sales/s1/ticket") + b.Seen("POST /api/sales/s1/orders"); n != 0 {
+			t.Errorf("%d purchases came to the shop", n)
+		}
+	})
+}
+
+// An address is who connects, unless somebody trusted says otherwise; and then the last of
+// the list, not what a client put before it.
+func frontAddresses(t *testing.T, weir string) {
+	for _, kind := range frontKinds {
+		for _, trusted := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, " trusted ", trusted), func(t *testing.T) {
+				c := front.Config{}
+				if trusted {
+					c.Trusted = []string{"127.0.0.1"}
+				}
+				b := startBackEnd(t)
+				f := startFront(t, weir, kind, b.Addr, c)
+				refused := 0
+				for i := range 90 {
+					last := fmt.Sprint("10.0.0.", i)
+					if trusted {
+						last = "10.7.7.7"
+					}
+					res, _ := visit(t, "GET", f.URL+"/api/time", "", "X-Forwarded-For", fmt.Sprintf("192.0.2.%d, %s", i, last), "X-Real-IP", fmt.Sprint("10.2.2.", i), "Forwarded", fmt.Sprint("for=10.3.3.", i))
+					if res.StatusCode == 429 {
+						refused++
+					}
+				}
+				if refused < 20 {
+					t.Errorf("%d of 90 requests of one address were refused, want about 45", refused)
+				}
+				want := "127.0.0.1"
+				if trusted {
+					want = "10.7.7.7"
+				}
+				for claim := range b.claims {
+					if list := strings.Split(claim, ", "); list[len(list)-1] != want && (len(list) < 2 || list[len(list)-2] != want) {
+						t.Errorf("the shop is told %q, want the last to be %s", claim, want)
+					}
+				}
+				// Other addresses are others.
+				if trusted {
+					if res, _ := visit(t, "GET", f.URL+"/api/time", "", "X-Forwarded-For", "10.8.8.8"); res.StatusCode != 200 {
+						t.Errorf("another address: %s", res.Status)
+					}
+				}
+			})
+		}
+	}
+}
+
+// An nginx that answers with return does so before every limit. That this is so is shown
+// with one; and that no path of ours is answered so.
+func frontReturnTrap(t *testing.T, weir string) {
+	trap := nginxtest.Start(t, nginxtest.Config{HTTP: `
+  limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
+  limit_req_status 429;
+  server {
+    listen ADDR;
+    limit_req zone=z;
+    location /sold-out { return 410; }
+    location / { empty_gif; }
+  }`})
+	for path, limited := range map[string]bool{"/sold-out": false, "/gif": true} {
+		refused := 0
+		for range 20 {
+			if res, _ := visit(t, "GET", "http://"+trap.Addr+path, ""); res.StatusCode == 429 {
+				refused++
+			}
+		}
+		if (refused > 10) != limited {
+			t.Errorf("%s: %d of 20 refused, want limited %v", path, refused, limited)
+		}
+	}
+	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}}, func(t *testing.T, f *standing, b *backEnd) {
+		for i, path := range []string{"/", "/api/time", "/api/sales", "/sales/s1", "/static/app.js", "/nothing", "/flashsale-weir", "/favicon.ico", "/api/sales/s1/ticket?"} {
+			refused := 0
+			for range 70 {
+				res, _ := visit(t, "GET", f.URL+path, "", "X-Forwarded-For", fmt.Sprint("10.4.4.", i))
+				if res.StatusCode == 429 && res.Header.Get("Flashsale-Layer") == "L1" {
+					refused++
+				}
+			}
+			if refused == 0 && path != "/flashsale-weir" { // which is nobody's but nginx's own
+				t.Errorf("%s is not limited", path)
+			}
+		}
+	})
+}
+
+// A kill switch is in force within a second, a file that is wrong leaves what was, and no
+// request is lost meanwhile.
+func frontChangesUnderLoad(t *testing.T, weir string) {
+	c := front.Config{Trusted: []string{"127.0.0.1"}, Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 50, Period: time.Hour}}}
+	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+		done := make(chan load.Result)
+		go func() {
+			r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: "s1", Profile: load.SoldOut, Users: 500, Connections: 16, Duration: 4 * time.Second,
+				Session: func(user string) string { return "s-" + user }})
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+		status := func() int {
+			res, _ := visit(t, "POST", f.URL+"/api/sales/s1/ticket", "{}")
+			return res.StatusCode
+		}
+		redistest.Await(t, "all tickets gone", func() error {
+			if s := status(); s != 429 {
+				return fmt.Errorf("status %d", s)
+			}
+			return nil
+		})
+		flip := func(killed bool, want int) {
+			t.Helper()
+			began := time.Now()
+			f.change(func(c *front.Config) { c.Sales[0].Killed = killed })
+			redistest.Await(t, "the change", func() error {
+				if s := status(); s != want {
+					return fmt.Errorf("status %d", s)
+				}
+				return nil
+			})
+			took := time.Since(began)
+			t.Logf("killed %v: in force after %s", killed, took)
+			if took > time.Second {
+				t.Errorf("killed %v: in force after %s, want within 1s", killed, took)
+			}
+		}
+		flip(true, 410)
+		flip(false, 429)
+		f.breakFile(t)
+		for range 20 {
+			if s := status(); s != 429 {
+				t.Errorf("after a wrong file: status %d", s)
+			}
+		}
+		flip(true, 410)
+		r := <-done
+		t.Logf("\n%s", r.Text())
+		// A worker of nginx that makes room for the next closes connections that are idle, and
+		// who asks at that moment has no answer.
+		if n := r.Errors["connection closed"]; f.Kind == "lua" && n <= 16*4 {
+			delete(r.Errors, "connection closed")
+		}
+		if r.Status[429] == 0 || r.Status[410] == 0 || len(r.Errors) > 0 || r.Status[201] > 53 || r.Status[201]+r.Status[410]+r.Status[429] != r.Requests {
+			t.Errorf("statuses %v, errors %v", r.Status, r.Errors)
+		}
+	})
+}
+
+// breakFile gives the front a file that is wrong, and waits until it was noticed.
+func (f *standing) breakFile(t *testing.T) {
+	t.Helper()
+	noticed, signal, log := "", func() {}, func() string { return "" }
+	if f.Kind == "lua" {
+		conf := f.nginx.Dir + "/nginx.conf"
+		good, err := os.ReadFile(conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.WriteFile(conf, good, 0o600)
+		if err := os.WriteFile(conf, append(good, "wrong\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		noticed, log = "[emerg]", f.nginx.Log
+		signal = func() { syscall.Kill(f.nginx.PID(), syscall.SIGHUP) }
+	} else {
+		noticed, log = "weir.yaml:1:", f.process.Log
+		signal = func() { f.writeWeir("policies: [{ name: wrong }]\n") }
+	}
+	signal()
+	redistest.Await(t, "a complaint", func() error {
+		if !strings.Contains(log(), noticed) {
+			return fmt.Errorf("it said %q", log())
+		}
+		return nil
+	})
+}
+
+// raw sends a request as it stands, and returns the status of the answer: 0 for none.
+func raw(t *testing.T, url, first, header string) int {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	if header != "" {
+		header += "\r\n"
+	}
+	fmt.Fprintf(c, "%s\r\nHost: shop.example\r\nConnection: close\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\n%sContent-Length: 2\r\n\r\n{}", first, header)
+	var status int
+	fmt.Fscanf(c, "HTTP/1.1 %d", &status)
+	return status
+}
