@@ -95,7 +95,7 @@ func (g *Gate) failed(doing string, err error) error {
 		return fmt.Errorf("redisgate: %s: %w: %w", doing, sale.ErrUnavailable, err)
 	}
 	// Scripts fail where a key has another type than they gave it, or a record cannot be read.
-	if text := e.Error(); strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "user_script") {
+	if text := e.Error(); strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "attempt to ") {
 		return fmt.Errorf("redisgate: %s: %w: %w: %w", doing, sale.ErrStale, errDamaged, err)
 	}
 	return fmt.Errorf("redisgate: %s: %w", doing, err)

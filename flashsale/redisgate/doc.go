@@ -28,8 +28,8 @@
 // state that is being built is under names of its own with ":new:<number>", until the last
 // step of Open gives it its place.
 //
-// Everything that is written expires: 7 days after the end of the sale, and an hour after
-// Drop; what was being built and never got its place, after ten minutes.
+// Drop deletes it all. What is never dropped expires 7 days after the end of the sale, and
+// what was being built and never got its place, after ten minutes.
 //
 // # Which server answers
 //
@@ -39,7 +39,7 @@
 // or counts compares it, and so does a watch of this process, each second and whenever a
 // call fails. If it differs the state is closed, for every process, and all methods answer
 // ErrStale: the sale is to be opened at its next epoch, from the Ledger. This process also
-// remembers it, so that a server of before that comes back is not believed.
+// remembers it for ten minutes, so that a server of before that comes back is not believed.
 //
 // The same happens, without need but by the same way, when the slot of a sale moves to
 // another node of a Cluster: the sale is opened again there. While the slot's keys are on
@@ -48,15 +48,15 @@
 //
 // What the server acknowledges is as durable as it keeps it: with "appendonly yes" a crash of
 // the process loses nothing, and a failover loses what the replica had not got. Open refuses
-// a server that may evict keys (maxmemory-policy other than noeviction); if it may not ask
-// for it, for lack of permission, a damaged state is noticed all the same.
+// a server that may evict keys (it has a maxmemory, and a policy other than noeviction); if
+// that is configured later, a key that was evicted is noticed all the same.
 //
 // # Commands
 //
-// A user of Redis with an access list needs: EVAL, EVALSHA, TIME, INFO, EXISTS, UNLINK,
-// RENAME, PEXPIREAT, HSET, HGET, HMGET, HDEL, HINCRBY, HLEN, ZADD, ZREM, ZCARD, ZCOUNT,
-// ZRANK, ZRANGEBYSCORE, ZREMRANGEBYSCORE, XADD, XLEN, XREADGROUP, XAUTOCLAIM, XPENDING,
-// XACK, XDEL, XGROUP; and CONFIG|GET, if the eviction policy is to be checked.
+// A user of Redis with an access list needs, beside what its client needs: EVAL, EVALSHA,
+// TIME, INFO, EXISTS, UNLINK, RENAME, PEXPIRE, HSET, HGET, HMGET, HEXISTS, HLEN, ZADD, ZREM,
+// ZCARD, ZCOUNT, ZRANK, ZRANGEBYSCORE, XADD, XLEN, XREADGROUP, XAUTOCLAIM, XPENDING, XACK,
+// XDEL, and XGROUP.
 //
 // # Errors
 //

@@ -106,6 +106,12 @@ func reasons(why string) string {
 	return why
 }
 
+// damaged says that a record cannot be read, and closes the state that has it.
+func (g *Gate) damaged(ctx context.Context, doing, id string, epoch int64, err error) error {
+	g.forsake(ctx, id, epoch)
+	return fmt.Errorf("redisgate: %s: sale %.64q, epoch %d: %w: %w: %w", doing, id, epoch, sale.ErrStale, errDamaged, err)
+}
+
 // forsake closes a state that cannot be read.
 func (g *Gate) forsake(ctx context.Context, id string, epoch int64) {
 	g.stale("check", id, epoch, "damaged")

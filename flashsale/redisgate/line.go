@@ -24,7 +24,7 @@ func (g *Gate) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
 	if err != nil {
 		return sale.Standing{}, err
 	}
-	return g.standing("join", j.Sale, words)
+	return g.standing(ctx, "join", j.Sale, j.Epoch, words)
 }
 
 // Look implements sale.Gate.
@@ -36,7 +36,7 @@ func (g *Gate) Look(ctx context.Context, id string, epoch int64, user string) (s
 	if err != nil {
 		return sale.Standing{}, err
 	}
-	return g.standing("look", id, words)
+	return g.standing(ctx, "look", id, epoch, words)
 }
 
 // Admit implements sale.Gate.
@@ -66,7 +66,7 @@ var places = map[string]sale.Place{
 
 // standing reads: reason, place, ticket, rank, ahead, batch, until, last's ID and record,
 // and of each that is held ID and record.
-func (g *Gate) standing(doing, id string, words []string) (st sale.Standing, err error) {
+func (g *Gate) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.Standing, err error) {
 	if len(words) < 9 || len(words)%2 != 1 || places[words[1]] == "" {
 		return st, g.failed(doing, errReply)
 	}
@@ -90,14 +90,14 @@ func (g *Gate) standing(doing, id string, words []string) (st sale.Standing, err
 	if words[7] != "" {
 		r, err := parse(words[7], id, words[8])
 		if err != nil {
-			return sale.Standing{}, g.failed(doing, err)
+			return sale.Standing{}, g.damaged(ctx, doing, id, epoch, err)
 		}
 		st.Last = &r
 	}
 	for i := 9; i < len(words); i += 2 {
 		r, err := parse(words[i], id, words[i+1])
 		if err != nil {
-			return sale.Standing{}, g.failed(doing, err)
+			return sale.Standing{}, g.damaged(ctx, doing, id, epoch, err)
 		}
 		st.Held = append(st.Held, r)
 	}

@@ -28,7 +28,7 @@ func (g *Gate) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
 	}
 	r, err := parse(words[2], a.Sale, words[3])
 	if err != nil {
-		return sale.Outcome{}, g.failed("reserve", err)
+		return sale.Outcome{}, g.damaged(ctx, "reserve", a.Sale, a.Epoch, err)
 	}
 	return sale.Outcome{Again: words[1] == "1", Reservation: r}, nil
 }

@@ -29,7 +29,7 @@ end
 for _, e in ipairs(idle[2]) do
   if e and e[2] then
     local p = redis.call('XPENDING', KEYS[2], group, e[1], e[1], 1)
-    add(e[1], num(p[1] and p[1][4] or 1), e[2])
+    add(e[1], string.format('%d', p[1] and p[1][4] or 1), e[2])
     max = max - 1
   end
 end

@@ -1,0 +1,290 @@
+package flashsale_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// redisAdmitted opens a sale of 10 units and brings a user to where one may reserve.
+func redisAdmitted(t *testing.T, g *redisgate.Gate, id string, epoch int64) sale.Ask {
+	t.Helper()
+	ctx := context.Background()
+	if err := g.Open(ctx, redisOpening(id, epoch, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Join(ctx, sale.Join{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := g.Admit(ctx, id, epoch, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	return sale.Ask{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Reservation: redisID("unit", 1)}
+}
+
+// TestRedisOtherServer gives the server another replication ID, as a promotion does: the very
+// next unit is refused, other processes see it, and a new epoch mends it.
+func TestRedisOtherServer(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t, "enable-debug-command yes")
+	client := redisClient(t, "redis://"+server.Addr)
+	unwatched := redisgate.Config{Watch: time.Hour}
+	calls := map[string]func(*redisgate.Gate, sale.Ask) error{
+		"Reserve": func(g *redisgate.Gate, a sale.Ask) error { _, err := g.Reserve(ctx, a); return err },
+		"Count":   func(g *redisgate.Gate, a sale.Ask) error { _, err := g.Count(ctx, a.Sale, a.Epoch); return err },
+		"Admit": func(g *redisgate.Gate, a sale.Ask) error {
+			_, err := g.Admit(ctx, a.Sale, a.Epoch, "b", 1, time.Now().Add(time.Minute))
+			return err
+		},
+		"Return": func(g *redisgate.Gate, a sale.Ask) error {
+			_, err := g.Return(ctx, a.Sale, a.Epoch, "u", redisID("unit", 1))
+			return err
+		},
+		"SetStock": func(g *redisgate.Gate, a sale.Ask) error { return g.SetStock(ctx, a.Sale, a.Epoch, 20) },
+		"Open":     func(g *redisgate.Gate, a sale.Ask) error { return g.Open(ctx, redisOpening(a.Sale, a.Epoch, 10)) },
+	}
+	epoch := int64(0)
+	for name, call := range calls {
+		epoch++
+		g, other := redisGate(t, client, unwatched), redisGate(t, client, unwatched)
+		ask := redisAdmitted(t, g, "s", epoch)
+		if _, err := other.Look(ctx, "s", epoch, "u"); err != nil {
+			t.Fatal(err)
+		}
+		server.Do(t, "DEBUG", "CHANGE-REPL-ID")
+		if err := call(g, ask); !errors.Is(err, sale.ErrStale) {
+			t.Errorf("%s on another server = %v, want ErrStale", name, err)
+		}
+		if _, err := other.Look(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
+			t.Errorf("Look of another process after %s = %v, want ErrStale", name, err)
+		}
+		// A state as before, as on a primary that was away and comes back, is not believed.
+		server.Do(t, "HSET", "fs:{s}:state", "closed", "0")
+		if _, err := g.Look(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
+			t.Errorf("Look after %s when the state is as before = %v, want ErrStale", name, err)
+		}
+	}
+}
+
+// TestRedisWatch notices another server without being asked.
+func TestRedisWatch(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t, "enable-debug-command yes")
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{Watch: 20 * time.Millisecond})
+	redisAdmitted(t, g, "s", 1)
+	server.Do(t, "DEBUG", "CHANGE-REPL-ID")
+	redistest.Await(t, "the state is closed", func() error {
+		if v := server.Do(t, "HGET", "fs:{s}:state", "why"); v != "server" {
+			return fmt.Errorf("closed because of %v", v)
+		}
+		return nil
+	})
+	if _, err := g.Look(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrStale) {
+		t.Errorf("Look = %v, want ErrStale", err)
+	}
+}
+
+// TestRedisLostReply loses the reply to a reservation: who asks again with the ticket gets it,
+// and one unit is gone.
+func TestRedisLostReply(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	g := redisGate(t, redisClient(t, "redis://"+proxy.Addr), redisgate.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
+	ask := redisAdmitted(t, g, "s", 1)
+	early := ask
+	early.Ticket = redisID("ticket", 2)
+	if out, err := g.Reserve(ctx, early); err != nil || out.Reason != sale.NotAdmitted { // now the server has the script
+		t.Fatal(out, err)
+	}
+	proxy.Set(redistest.CutReply)
+	if out, err := g.Reserve(ctx, ask); !errors.Is(err, sale.ErrUnavailable) {
+		t.Fatalf("Reserve whose reply is lost = %+v, %v, want ErrUnavailable", out, err)
+	}
+	again := ask
+	again.Reservation = redisID("unit", 2)
+	var out sale.Outcome
+	redistest.Await(t, "there is a connection again", func() (err error) {
+		out, err = g.Reserve(ctx, again)
+		return err
+	})
+	if !out.Again || out.Reservation.ID != ask.Reservation {
+		t.Errorf("Reserve again = %+v, want the first reservation", out)
+	}
+	if c, err := g.Count(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
+		t.Errorf("Count = %+v, %v, want 9 free and one entry", c, err)
+	}
+	// A server that says nothing costs the deadline and no more.
+	proxy.Set(redistest.DropReplies)
+	began := time.Now()
+	if _, err := g.Look(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > 5*time.Second {
+		t.Errorf("Look without a reply = %v after %v, want ErrUnavailable after half a second", err, time.Since(began))
+	}
+}
+
+// TestRedisAccess runs everything with the commands that the package's documentation names.
+func TestRedisAccess(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	rules := []any{"ACL", "SETUSER", "shop", "on", ">word", "~fs:*"}
+	for c := range strings.FieldsSeq(`eval evalsha time info exists unlink rename pexpire hset hget hmget hexists hlen
+		zadd zrem zcard zcount zrank zrangebyscore xadd xlen xreadgroup xautoclaim xpending xack xdel xgroup
+		hello ping client`) {
+		rules = append(rules, "+"+c)
+	}
+	server.Do(t, rules...)
+	g := redisGate(t, redisClient(t, "redis://shop:word@"+server.Addr), redisgate.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
+	o := redisOpening("s", 1, 10)
+	o.Before = []sale.Reservation{{ID: redisID("unit", 5), Sale: "s", Epoch: 1, User: "v", Slot: 1, Ticket: redisID("ticket", 5), At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}}
+	if err := g.Open(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := redisBuy(g, "s", 1, 1); err != nil || out.Reason != sale.OK {
+		t.Fatal(out, err)
+	}
+	var es []sale.Entry
+	redistest.Await(t, "entries are delivered again", func() (err error) {
+		if es, err = g.Next(ctx, "s", 1, "clerk", 10, 20*time.Millisecond); err == nil && (len(es) != 2 || es[0].Deliveries < 2) {
+			err = fmt.Errorf("entries %v", es)
+		}
+		return err
+	})
+	if back, err := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1)); !back || err != nil {
+		t.Errorf("Return = %v, %v", back, err)
+	}
+	for name, err := range map[string]error{
+		"Done": g.Done(ctx, "s", 1, es[0].ID, es[1].ID), "SetStock": g.SetStock(ctx, "s", 1, 20),
+		"SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Drop(ctx, "s", 1),
+	} {
+		if err != nil {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+}
+
+// BenchmarkRedis measures calls of 64 goroutines at a server on this machine, and the time
+// that the server itself spends on each.
+//
+//	go test -run '^$' -bench Redis ./flashsale
+func BenchmarkRedis(b *testing.B) {
+	ctx := context.Background()
+	server := redistest.Start(b)
+	g := redisGate(b, redisClient(b, "redis://"+server.Addr), redisgate.Config{Deadline: 10 * time.Second})
+	epoch := int64(0)
+	open := func(b *testing.B, stock int64) {
+		epoch++
+		server.Do(b, "FLUSHALL")
+		if err := g.Open(ctx, redisOpening("s", epoch, stock)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	admit := func(b *testing.B, n int) {
+		redisEach(b, n, func(i int) error {
+			_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+			return err
+		})
+		for left := n; left > 0; left -= 500 {
+			if _, err := g.Admit(ctx, "s", epoch, "b", 500, time.Now().Add(10*time.Minute)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	reserve := func(i int, want sale.Reason) error {
+		out, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i), Key: "key", Reservation: redisID("unit", i)})
+		if err == nil && out.Reason != want {
+			err = fmt.Errorf("Reserve = %+v, want the reason %q", out, want)
+		}
+		return err
+	}
+	const n = 20_000
+	for name, run := range map[string]func(b *testing.B) (do func(i int) error){
+		"Join": func(b *testing.B) func(i int) error {
+			open(b, 1)
+			return func(i int) error {
+				_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+				return err
+			}
+		},
+		"Look": func(b *testing.B) func(i int) error {
+			open(b, 1)
+			admit(b, n)
+			return func(i int) error { _, err := g.Look(ctx, "s", epoch, redisID("user", i)); return err }
+		},
+		"Reserve": func(b *testing.B) func(i int) error {
+			open(b, n)
+			admit(b, n)
+			return func(i int) error { return reserve(i, sale.OK) }
+		},
+		"SoldOut": func(b *testing.B) func(i int) error {
+			open(b, 0)
+			admit(b, n)
+			return func(i int) error { return reserve(i, sale.IsAllTaken) }
+		},
+		"Admit500": func(b *testing.B) func(i int) error {
+			open(b, 1)
+			admit(b, 0)
+			redisEach(b, n, func(i int) error {
+				_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+				return err
+			})
+			return func(i int) error {
+				if i >= n/500 {
+					return nil
+				}
+				_, err := g.Admit(ctx, "s", epoch, "b", 500, time.Now().Add(time.Hour))
+				return err
+			}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				do := run(b)
+				server.Do(b, "CONFIG", "RESETSTAT")
+				b.StartTimer()
+				began := time.Now()
+				calls := n
+				if name == "Admit500" {
+					calls = n / 500
+				}
+				redisEach(b, calls, do)
+				b.ReportMetric(float64(calls)/time.Since(began).Seconds(), "calls/s")
+				_, stats, _ := strings.Cut(server.Do(b, "INFO", "commandstats").(string), "cmdstat_evalsha:")
+				_, stats, _ = strings.Cut(stats, "usec_per_call=")
+				stats, _, _ = strings.Cut(stats, ",")
+				var us float64
+				fmt.Sscan(stats, &us)
+				b.ReportMetric(us, "redis-us/call")
+			}
+		})
+	}
+}
+
+// redisEach calls do with 0 to n - 1 from 64 goroutines.
+func redisEach(b *testing.B, n int, do func(i int) error) {
+	errs := make(chan error, 64)
+	for w := range 64 {
+		go func() {
+			var first error
+			for i := w; i < n; i += 64 {
+				if err := do(i); err != nil && first == nil {
+					first = err
+				}
+			}
+			errs <- first
+		}()
+	}
+	for range 64 {
+		if err := <-errs; err != nil {
+			b.Fatal(err)
+		}
+	}
+}
