@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -92,22 +93,7 @@ func TestGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := openRaw(t, path)
-	for _, q := range []string{
-		"UPDATE sales SET sold = 4", "UPDATE sales SET sold = -1", "UPDATE sales SET stock = 1", "UPDATE sales SET paid = 3",
-		"UPDATE sales SET state = 'open'", "UPDATE sales SET epoch = 0", "UPDATE sales SET why = 'recovery'",
-		"INSERT INTO orders SELECT * FROM orders",
-		"INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed) SELECT 'x', sale, epoch, 'x', slot, ticket, key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
-		"INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed) SELECT 'x', sale, epoch, usr, slot, 'x', key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
-		"UPDATE orders SET state = 'sold'", "UPDATE orders SET state = 'paid' WHERE state = 'pending_pay'", "UPDATE orders SET returned = 1",
-		"UPDATE orders SET sale = 'nothing'",
-		"INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation, at FROM movements WHERE kind = 'sold'",
-		"INSERT INTO movements (sale, kind, units, key, at) SELECT sale, kind, units, key, at FROM movements WHERE kind = 'stock'",
-		"UPDATE movements SET units = 2 WHERE kind = 'sold'", "UPDATE movements SET units = -units",
-		"INSERT INTO payments (id, reservation, amount, state, at) SELECT id, reservation, amount, 'refund_due', at FROM payments",
-		"INSERT INTO payments (id, reservation, amount, state, at) SELECT 'p2', reservation, amount, state, at FROM payments",
-		"INSERT INTO payments (id, reservation, amount, state, at) VALUES ('p3', 'nothing', 1, 'refund_due', 0)",
-		"DELETE FROM orders",
-	} {
+	for _, q := range ledgertest.Breaches() {
 		if _, err := db.Exec(q); err == nil || !strings.Contains(err.Error(), "constraint failed") {
 			t.Errorf("%s: %v, want a constraint", q, err)
 		}

@@ -1,0 +1,354 @@
+package flashsale_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/ledgertest"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+var postgresStart = time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
+
+// stockedLedger makes an exposed sale.
+func stockedLedger(t testing.TB, l sale.Ledger, units int64) sale.Sale {
+	t.Helper()
+	s, err := l.Create(t.Context(), "shop", sale.Draft{
+		SKU: "tea", Title: "龙井", Price: 9900, Stock: units, StartsAt: postgresStart, EndsAt: postgresStart.Add(time.Hour), PayWithin: time.Minute,
+	}, postgresStart)
+	if err == nil {
+		s, err = l.SetState(t.Context(), "shop", s.ID, sale.Exposed, "", postgresStart, sale.Drafted)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func someReservations(s sale.Sale, n int) []sale.Reservation {
+	rs := make([]sale.Reservation, n)
+	for i := range rs {
+		rs[i] = sale.Reservation{
+			ID: rand.Text(), Sale: s.ID, Epoch: 1, User: rand.Text(), Slot: 1, Ticket: rand.Text(),
+			At: postgresStart, PayBy: postgresStart.Add(time.Minute),
+		}
+	}
+	return rs
+}
+
+// agrees fails the test unless the counts of a sale agree with one another.
+func agrees(t testing.TB, l sale.Ledger, s sale.Sale) sale.Tally {
+	t.Helper()
+	got, err := l.Tally(t.Context(), s.ID)
+	if err == nil {
+		err = ledgertest.Agrees(got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestPostgresKilled kills the server under the load of two programs, starts it again, and
+// stops it for a while: every call is answered as it was done or as unavailable, what was
+// answered stands, and there is no order too many.
+func TestPostgresKilled(t *testing.T) {
+	server := pgtest.Start(t)
+	db := server.NewDB(t)
+	var programs [2]*ledger.Ledger
+	for i := range programs {
+		programs[i] = openPostgres(t, server, db, ledger.Config{Timeout: time.Second})
+	}
+	s := stockedLedger(t, programs[0], 5_000)
+	work := &killedWork{t: t, s: s, ctx: t.Context(), known: map[string]sale.OrderState{}}
+	over, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for n := 0; over.Err() == nil; n++ {
+				work.round(programs[i%2], i, n)
+			}
+		})
+	}
+	for i := range postgresCount(3, 20) {
+		work.progress(100)
+		switch i % 3 {
+		case 0:
+			server.Kill()
+			server.Start(t)
+		case 1:
+			server.Pause()
+			work.refusals()
+			server.Cont()
+		case 2:
+			server.Stop()
+			work.refusals()
+			server.Start(t)
+		}
+	}
+	work.progress(100)
+	stop()
+	all.Wait()
+	got := agrees(t, programs[0], s)
+	for id, want := range work.known {
+		o, err := programs[1].Order(t.Context(), id)
+		if err != nil || o.State != want {
+			t.Errorf("order %s is %s, %v; it was answered that it is %s", id, o.State, err, want)
+		}
+	}
+	if got.Sale.Sold > 5_000 || work.away.Load() == 0 {
+		t.Errorf("%+v, %d calls unavailable", got, work.away.Load())
+	}
+	t.Logf("%d orders known, %d calls answered, %d unavailable; %+v", len(work.known), work.done.Load(), work.away.Load(), got)
+	if log := server.Log(); strings.Contains(log, "deadlock detected") {
+		t.Error("there was a deadlock")
+	}
+}
+
+// killedWork is what programs do while their server is killed, and what they were told.
+type killedWork struct {
+	t          *testing.T
+	s          sale.Sale
+	ctx        context.Context
+	done, away atomic.Int64
+	mu         sync.Mutex
+	known      map[string]sale.OrderState // what every order must be in the end
+}
+
+// try asks until there is an answer; it may have been done before.
+func (w *killedWork) try(what string, f func() error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for tries := 0; ; tries++ {
+		err := f()
+		switch {
+		case err == nil:
+			w.done.Add(1)
+			return
+		case !errors.Is(err, sale.ErrUnavailable):
+			w.t.Errorf("%s: %v, want unavailable at most", what, err)
+			return
+		case w.ctx.Err() != nil, tries > 2000:
+			w.t.Errorf("%s: %v", what, err)
+			return
+		}
+		w.away.Add(1)
+		<-tick.C
+	}
+}
+
+// round places a batch, and pays, cancels and leaves a third each. (What is left shall not
+// expire: its state is known.)
+func (w *killedWork) round(l *ledger.Ledger, who, n int) {
+	rs := someReservations(w.s, 9)
+	var placed []sale.Placed
+	w.try("Place", func() (err error) { placed, err = l.Place(w.ctx, rs, postgresStart); return err })
+	for i, r := range rs {
+		if i >= len(placed) {
+			return
+		}
+		state := placed[i].State
+		if state == sale.PendingPay {
+			switch i % 3 {
+			case 0:
+				w.try("Pay", func() error {
+					p, err := l.Pay(w.ctx, sale.Payment{ID: fmt.Sprintf("p-%d-%d-%d", who, n, i), Reservation: r.ID, Amount: 9900}, postgresStart)
+					if err == nil && p.RefundDue {
+						return fmt.Errorf("a refund: %+v", p)
+					}
+					return err
+				})
+				state = sale.PaidFor
+			case 1:
+				w.try("Cancel", func() error { _, err := l.Cancel(w.ctx, r.User, r.ID, postgresStart); return err })
+				state = sale.Cancelled
+			}
+		}
+		w.mu.Lock()
+		w.known[r.ID] = state
+		w.mu.Unlock()
+	}
+}
+
+// progress waits until so many more calls were answered.
+func (w *killedWork) progress(n int64) {
+	from := w.done.Load()
+	pgtest.Await(w.t, "the programs go on", func() bool { return w.done.Load() >= from+n })
+}
+
+// refusals waits until calls were answered as unavailable.
+func (w *killedWork) refusals() {
+	from := w.away.Load()
+	pgtest.Await(w.t, "calls are unavailable", func() bool { return w.away.Load() > from })
+}
+
+// TestPostgresMigrate opens a database by several programs at once, and one that is newer.
+func TestPostgresMigrate(t *testing.T) {
+	s := pgtest.Start(t)
+	db := s.NewDB(t)
+	if _, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
+		t.Fatalf("NoMigrate: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			l, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{})
+			if err != nil {
+				t.Errorf("Open: %v", err)
+				return
+			}
+			if err := l.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	s.Exec(t, db, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	if _, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
+		t.Fatalf("a newer database: %v", err)
+	}
+}
+
+// TestPostgresGuards breaks every rule behind the program's back: the database refuses.
+func TestPostgresGuards(t *testing.T) {
+	server := pgtest.Start(t)
+	db := server.NewDB(t)
+	l := openPostgres(t, server, db, ledger.Config{})
+	s := stockedLedger(t, l, 3)
+	rs := someReservations(s, 2)
+	if _, err := l.Place(t.Context(), rs, postgresStart); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p1", Reservation: rs[0].ID, Amount: 9900}, postgresStart); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), server.DSN(db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
+	for _, q := range ledgertest.Breaches() {
+		_, err := c.Exec(t.Context(), q)
+		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.HasPrefix(pg.Code, "23") {
+			t.Errorf("%s: %v, want a constraint", q, err)
+		}
+	}
+	agrees(t, l, s)
+}
+
+// TestPostgresSlow asks a server that is held up, read-only, or has no connection left.
+func TestPostgresSlow(t *testing.T) {
+	server := pgtest.Start(t, "max_connections=12", "superuser_reserved_connections=2")
+	db := server.NewDB(t)
+	l := openPostgres(t, server, db, ledger.Config{Timeout: 300 * time.Millisecond, Conns: 2})
+	s := stockedLedger(t, l, 100)
+	rs := someReservations(s, 10)
+	place := func(what string, want error) {
+		t.Helper()
+		if _, err := l.Place(t.Context(), rs, postgresStart); !errors.Is(err, want) {
+			t.Fatalf("%s: %v, want %v", what, err, want)
+		}
+	}
+	c, err := pgx.Connect(t.Context(), server.DSN(db))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
+	do := func(q string) {
+		t.Helper()
+		if _, err := c.Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("BEGIN; LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+	place("while the table is locked", sale.ErrUnavailable)
+	do("ROLLBACK")
+	place("afterwards", nil)
+
+	rs = someReservations(s, 10)
+	server.Pause()
+	place("while the server stands still", sale.ErrUnavailable)
+	server.Cont()
+	pgtest.Await(t, "it answers", func() bool { return l.Ping(t.Context()) == nil })
+	place("afterwards", nil)
+
+	rs = someReservations(s, 10)
+	do("ALTER DATABASE " + db + " SET default_transaction_read_only = on")
+	readOnly := openPostgres(t, server, db, ledger.Config{Conns: 1})
+	if _, err := readOnly.Place(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
+		t.Fatalf("read-only: %v, want unavailable", err)
+	}
+	if got := agrees(t, readOnly, s); got.Pending != 20 {
+		t.Fatalf("%d orders, want 20", got.Pending)
+	}
+}
+
+// TestPostgresOtherEnds ends every connection of a program, as an operator would: calls are
+// answered again at once.
+func TestPostgresOtherEnds(t *testing.T) {
+	server := pgtest.Start(t)
+	db := server.NewDB(t)
+	l := openPostgres(t, server, db, ledger.Config{Conns: 4})
+	s := stockedLedger(t, l, 100)
+	for range 5 {
+		server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+db+"'")
+		pgtest.Await(t, "it answers", func() bool {
+			_, err := l.Place(t.Context(), someReservations(s, 1), postgresStart)
+			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+	}
+	agrees(t, l, s)
+}
+
+func BenchmarkPostgresPlace(b *testing.B) {
+	server := pgtest.Start(b)
+	l := openPostgres(b, server, server.NewDB(b), ledger.Config{})
+	s := stockedLedger(b, l, 1_000_000)
+	const n = 200
+	for b.Loop() {
+		if _, err := l.Place(b.Context(), someReservations(s, n), postgresStart); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "orders/s")
+}
+
+func BenchmarkPostgresPay(b *testing.B) {
+	server := pgtest.Start(b)
+	l := openPostgres(b, server, server.NewDB(b), ledger.Config{})
+	s := stockedLedger(b, l, 1_000_000)
+	var rs []sale.Reservation
+	for range 50 {
+		more := someReservations(s, 1000)
+		if _, err := l.Place(b.Context(), more, postgresStart); err != nil {
+			b.Fatal(err)
+		}
+		rs = append(rs, more...)
+	}
+	var next atomic.Int64
+	b.SetParallelism(4)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := next.Add(1) - 1
+			if _, err := l.Pay(b.Context(), sale.Payment{ID: fmt.Sprint("p", i), Reservation: rs[i%int64(len(rs))].ID, Amount: 9900}, postgresStart); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "payments/s")
+}

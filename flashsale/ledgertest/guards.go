@@ -1,0 +1,28 @@
+package ledgertest
+
+// Breaches are statements that break the rules behind a ledger's back, in its tables (see
+// SCHEMA.md of package ledger), when one sale of three units has one order that is paid and
+// one that is pending. The database refuses each of them for a constraint.
+func Breaches() []string {
+	const columns = "reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed"
+	return []string{
+		"UPDATE sales SET sold = 4", "UPDATE sales SET sold = -1", "UPDATE sales SET stock = 1", "UPDATE sales SET paid = 3",
+		"UPDATE sales SET state = 'open'", "UPDATE sales SET epoch = 0", "UPDATE sales SET why = 'recovery'",
+		"INSERT INTO orders SELECT * FROM orders",
+		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, 'x', slot, ticket, key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
+		"INSERT INTO orders (" + columns + ") SELECT 'x', sale, epoch, usr, slot, 'x', key, at, pay_by, state, price, placed, changed FROM orders WHERE state = 'pending_pay'",
+		"UPDATE orders SET state = 'sold'",
+		"UPDATE orders SET state = 'paid' WHERE state = 'pending_pay'",
+		"UPDATE orders SET returned = 1",
+		"UPDATE orders SET slot = 11",
+		"UPDATE orders SET sale = 'nothing'",
+		"DELETE FROM orders",
+		"INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation, at FROM movements WHERE kind = 'sold'",
+		"INSERT INTO movements (sale, kind, units, key, at) SELECT sale, kind, units, key, at FROM movements WHERE kind = 'stock'",
+		"UPDATE movements SET units = 2 WHERE kind = 'sold'",
+		"UPDATE movements SET units = -units",
+		"INSERT INTO payments (id, reservation, amount, state, at) SELECT id, reservation, amount, 'refund_due', at FROM payments",
+		"INSERT INTO payments (id, reservation, amount, state, at) SELECT 'p2', reservation, amount, state, at FROM payments",
+		"INSERT INTO payments (id, reservation, amount, state, at) VALUES ('p3', 'nothing', 1, 'refund_due', 0)",
+	}
+}
