@@ -1,0 +1,314 @@
+package shop_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// A watched Gate notes the order of admissions and the most tokens that were out.
+type watched struct {
+	sale.Gate
+	mu     sync.Mutex
+	most   int64
+	over   int64 // how often more were out than limit
+	limit  int64
+	nexts  atomic.Int64 // clerks at work
+	busier atomic.Int64
+}
+
+func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+	m, err := g.Gate.Admit(ctx, id, epoch, batch, n, until)
+	c, err2 := g.Count(ctx, id, epoch)
+	if err2 == nil {
+		g.mu.Lock()
+		g.most = max(g.most, c.Outstanding)
+		if c.Outstanding > g.limit {
+			g.over++
+		}
+		g.mu.Unlock()
+	}
+	return m, err
+}
+
+// late is a Gate whose counts are old when they arrive: what several shops that ask at once
+// see.
+type late struct{ sale.Gate }
+
+func (g late) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	c, err := g.Gate.Count(ctx, id, epoch)
+	time.Sleep(15 * time.Millisecond)
+	return c, err
+}
+
+// TestTokensOut: however many shops admit, from counts however old, at most headroom ×
+// stock tokens are out; also while units are added.
+func TestTokensOut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := &watched{Gate: w.engine, limit: 30}
+		w.gate = late{g}
+		w.Shop = w.started("a")
+		defer w.Shop.Stop()
+		others := []*shop.Shop{w.started("b"), w.started("c"), w.started("d")}
+		for _, o := range others {
+			defer o.Stop()
+		}
+		d := draft(10)
+		d.TokenFor = time.Second
+		s := w.exposed(d)
+		w.opens(s)
+		crowd(2000, func(user string) {
+			if _, err := w.Join(w.ctx, user, s.ID, ""); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(10 * time.Second)
+		g.mu.Lock()
+		g.limit = 36
+		g.mu.Unlock()
+		if _, err := w.AddStock(w.ctx, "m", s.ID, "k", 2); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.over != 0 || g.most < 31 {
+			t.Errorf("more than allowed were out %d times, most %d; want 0, and above 30 after units were added", g.over, g.most)
+		}
+		for i := range 20 {
+			if turn, err := w.Turn(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.Place == sale.Waiting {
+				t.Errorf("one of the first still waits: %+v, %v", turn, err)
+			}
+		}
+	})
+}
+
+func pollers() int {
+	if os.Getenv("FLASHSALE_LONG") == "1" {
+		return 5000
+	}
+	return 1500
+}
+
+// TestFirstComeFirstServed: among those who poll as they are told, nobody is admitted before
+// another who came more than one batch earlier; and everybody who waits knows within a poll
+// and a second that all is sold.
+func TestFirstComeFirstServed(t *testing.T) {
+	inShop(t, func(w *world) {
+		n := pollers()
+		d := draft(int64(n / 4))
+		s := w.exposed(d)
+		w.opens(s)
+		var mu sync.Mutex
+		got := map[int]time.Time{} // when a token ends, by arrival: the same for a batch
+		var soldOut time.Time
+		slowest := time.Duration(0)
+		paid := 0
+		var wg sync.WaitGroup
+		for i := range n {
+			user := fmt.Sprintf("user-%05d", i)
+			turn, err := w.Join(w.ctx, user, s.ID, "")
+			if err != nil || turn.Reason != sale.OK {
+				t.Fatalf("%s: %+v, %v", user, turn, err)
+			}
+			wg.Go(func() {
+				poll := turn.Poll
+				for turn.Reason == sale.OK && turn.Place == sale.Waiting {
+					poll = turn.Poll
+					if poll < 200*time.Millisecond || poll > 20*time.Second {
+						t.Errorf("poll %v", poll)
+					}
+					time.Sleep(poll)
+					if turn, err = w.Turn(w.ctx, user, s.ID, turn.Ticket); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				if turn.Place == sale.Admitted {
+					mu.Lock()
+					got[i] = turn.Until
+					mu.Unlock()
+					b, err := w.Buy(w.ctx, user, s.ID, turn.Token, "")
+					if err != nil || b.Reason != sale.OK {
+						return
+					}
+					w.pays(user, b.Receipt.Receipt)
+					mu.Lock()
+					if paid++; paid == int(d.Stock) {
+						soldOut = time.Now()
+					}
+					mu.Unlock()
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if turn.Reason != sale.IsSoldOut {
+					t.Errorf("%s: %s, %s", user, turn.Place, turn.Reason)
+				} else if late := time.Since(soldOut) - poll; !soldOut.IsZero() {
+					slowest = max(slowest, late)
+				}
+			})
+		}
+		wg.Wait()
+		if paid != int(d.Stock) {
+			t.Errorf("%d paid of %d", paid, d.Stock)
+		}
+		// Nobody's token ends before that of one who came earlier.
+		last, inversions := time.Time{}, 0
+		for i := range n {
+			if until, ok := got[i]; ok {
+				if until.Before(last) {
+					inversions++
+				}
+				last = until
+			}
+		}
+		if inversions > 0 {
+			t.Errorf("%d inversions beyond a batch", inversions)
+		}
+		if slowest > time.Second {
+			t.Errorf("somebody learned %v after the poll that all is sold, want 1s", slowest)
+		}
+		t.Logf("%d pollers, %d admitted, sold out known within a poll and %v", n, len(got), slowest)
+	})
+}
+
+// TestLots: in a shuffled lobby the place does not depend on when one came.
+func TestLots(t *testing.T) {
+	inShop(t, func(w *world) {
+		n := 2 * pollers()
+		d := draft(10)
+		d.StartsAt, d.Queue, d.Lobby = time.Now().Add(2*time.Minute), sale.Shuffled, time.Minute
+		s := w.exposed(d)
+		time.Sleep(70 * time.Second)
+		for i := range n {
+			if turn, err := w.Join(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.Place != sale.Waiting {
+				t.Fatalf("%d: %+v, %v", i, turn, err)
+			}
+		}
+		var sx, sy, sxx, syy, sxy float64
+		for i := range n {
+			turn, err := w.Turn(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, "")
+			if err != nil || turn.Token != "" {
+				t.Fatalf("%d: %+v, %v", i, turn, err)
+			}
+			x, y := float64(i), float64(turn.Ahead)
+			sx, sy, sxx, syy, sxy = sx+x, sy+y, sxx+x*x, syy+y*y, sxy+x*y
+		}
+		f := float64(n)
+		r := (f*sxy - sx*sy) / math.Sqrt((f*sxx-sx*sx)*(f*syy-sy*sy))
+		// Of n lots, r has a standard deviation of 1/√n: five of them, and not less than 0.05.
+		if math.Abs(r) > max(0.05, 5/math.Sqrt(f)) {
+			t.Errorf("rank and arrival of %d correlate by %.3f", n, r)
+		}
+		t.Logf("rank and arrival of %d correlate by %.3f", n, r)
+	})
+}
+
+// TestDirect: without a line, who comes when all tokens are out is refused and told when to
+// come again; tokens that are used or pass make room.
+func TestDirect(t *testing.T) {
+	inShop(t, func(w *world) {
+		d := draft(2)
+		d.Queue, d.Headroom = sale.Direct, 2
+		s := w.exposed(d)
+		w.opens(s)
+		tokens := map[string]string{}
+		for i := range 6 {
+			user := fmt.Sprint("user-", i)
+			turn, err := w.Join(w.ctx, user, s.ID, "")
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case i < 4 && (turn.Token == "" || !turn.New):
+				t.Errorf("%s: %+v, want a token", user, turn)
+			case i >= 4 && (turn.Reason != sale.NoAdmission || turn.Layer != sale.L3 || turn.RetryAfter <= 0):
+				t.Errorf("%s: %+v, want no_admission", user, turn)
+			}
+			tokens[user] = turn.Token
+		}
+		if turn, err := w.Join(w.ctx, "user-0", s.ID, ""); err != nil || turn.Token != tokens["user-0"] || turn.New {
+			t.Errorf("again: %+v, %v", turn, err)
+		}
+		if b, err := w.Buy(w.ctx, "user-0", s.ID, tokens["user-0"], ""); err != nil || b.Reason != sale.OK {
+			t.Errorf("buy: %+v, %v", b, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if turn, err := w.Join(w.ctx, "user-4", s.ID, ""); err != nil || turn.Token == "" {
+			t.Errorf("a used token makes no room: %+v, %v", turn, err)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if turn, err := w.Join(w.ctx, "user-5", s.ID, ""); err != nil || turn.Token == "" {
+			t.Errorf("passed tokens make no room: %+v, %v", turn, err)
+		}
+	})
+}
+
+// TestTwoShops: two shops over one Gate and Ledger are one shop to buyers: who joins here
+// may buy and pay there, and as many buy as there are units.
+func TestTwoShops(t *testing.T) {
+	inShop(t, func(w *world) {
+		other := w.started("b")
+		defer other.Stop()
+		s := w.exposed(draft(100))
+		if v, err := other.View(w.ctx, s.ID); err != nil || v.Phase != sale.Upcoming {
+			t.Errorf("the other shop: %+v, %v", v, err)
+		}
+		w.opens(s)
+		desks := []*shop.Shop{w.Shop, other}
+		var mu sync.Mutex
+		n := 0
+		crowd(400, func(user string) {
+			here, there := desks[int(user[len(user)-1])%2], desks[1-int(user[len(user)-1])%2]
+			turn := w.admitted(here, user, s.ID)
+			if turn.Token == "" {
+				return
+			}
+			b, err := there.Buy(w.ctx, user, s.ID, turn.Token, "k")
+			if err != nil || b.Reason != sale.OK {
+				return
+			}
+			again, err := here.Buy(w.ctx, user, s.ID, turn.Token, "k")
+			if err != nil || !again.Again || again.Receipt.Receipt != b.Receipt.Receipt {
+				t.Errorf("%s again: %+v, %v", user, again, err)
+			}
+			w.order(here, user, b.Receipt.Receipt)
+			if p, err := here.Pay(w.ctx, b.Receipt.Receipt, "pay-"+user, 1999); err != nil || p.RefundDue {
+				t.Errorf("%s pays: %+v, %v", user, p, err)
+			}
+			mu.Lock()
+			n++
+			mu.Unlock()
+		})
+		time.Sleep(time.Second)
+		if tally := w.agrees(s.ID); n != 100 || tally.Paid != 100 {
+			t.Errorf("%d bought, tally %+v", n, tally)
+		}
+		if a, b := w.Stats(), other.Stats(); a.Placed+b.Placed != 100 {
+			t.Errorf("%d and %d orders written", a.Placed, b.Placed)
+		}
+		// A pause here is one there at once, and the kill switch too.
+		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if turn, err := other.Join(w.ctx, "late", s.ID, ""); err != nil || turn.Reason != sale.IsPaused || turn.RetryAfter <= 0 {
+			t.Errorf("paused: %+v, %v", turn, err)
+		}
+		if _, err := other.End(w.ctx, "m", s.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if turn, err := w.Join(w.ctx, "late", s.ID, ""); err != nil || turn.Reason != sale.HasEnded {
+			t.Errorf("killed: %+v, %v", turn, err)
+		}
+	})
+}

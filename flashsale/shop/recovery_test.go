@@ -1,0 +1,312 @@
+package shop_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/engine"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// A switched Gate is the engine that is there now.
+type switched struct{ atomic.Pointer[engine.Engine] }
+
+func (g *switched) Open(ctx context.Context, o sale.Opening) error { return g.Load().Open(ctx, o) }
+func (g *switched) Close(ctx context.Context, id string, epoch int64) error {
+	return g.Load().Close(ctx, id, epoch)
+}
+func (g *switched) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
+	return g.Load().SetPaused(ctx, id, epoch, paused)
+}
+func (g *switched) SetStock(ctx context.Context, id string, epoch, stock int64) error {
+	return g.Load().SetStock(ctx, id, epoch, stock)
+}
+func (g *switched) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
+	return g.Load().Join(ctx, j)
+}
+func (g *switched) Look(ctx context.Context, id string, epoch int64, user string) (sale.Standing, error) {
+	return g.Load().Look(ctx, id, epoch, user)
+}
+func (g *switched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+	return g.Load().Admit(ctx, id, epoch, batch, n, until)
+}
+func (g *switched) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
+	return g.Load().Reserve(ctx, a)
+}
+func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+	return g.Load().Return(ctx, id, epoch, user, r)
+}
+func (g *switched) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	return g.Load().Count(ctx, id, epoch)
+}
+func (g *switched) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	return g.Load().Next(ctx, id, epoch, worker, max, wait)
+}
+func (g *switched) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+	return g.Load().Done(ctx, id, epoch, ids...)
+}
+func (g *switched) Drop(ctx context.Context, id string, epoch int64) error {
+	return g.Load().Drop(ctx, id, epoch)
+}
+
+// forgets replaces the engine by one that knows nothing, not even a journal: as a server
+// whose data is gone.
+func (w *world) forgets(g *switched) {
+	w.Helper()
+	e, err := engine.New(engine.Config{Clock: w.clock})
+	if err != nil {
+		w.Fatal(err)
+	}
+	old := g.Swap(e)
+	w.engine = e
+	if old != nil {
+		old.Stop()
+	}
+}
+
+// TestGateForgets: a Gate whose data is gone is built again from the Ledger; who has an
+// order keeps it, who waited gets the same place, what was acknowledged and is no order is
+// lost and told; and nothing is sold twice.
+func TestGateForgets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.engine.Stop()
+		g := &switched{}
+		w.forgets(g)
+		w.gate = g
+		m := &moody{Ledger: w.ledger}
+		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = m })
+		defer w.Shop.Stop()
+		d := draft(3)
+		d.PayWithin = time.Minute
+		s := w.exposed(d)
+		w.opens(s)
+		paid, pending := w.buys(w, "paid", s.ID), w.buys(w, "pending", s.ID)
+		w.pays("paid", paid.Receipt.Receipt)
+		w.order(w, "pending", pending.Receipt.Receipt)
+		m.away.Store(true)
+		turn := w.admitted(w, "lost", s.ID)
+		lost, err := w.Buy(w.ctx, "lost", s.ID, turn.Token, "")
+		if err != nil || lost.Reason != sale.OK {
+			t.Fatalf("buy: %+v, %v", lost, err)
+		}
+		var places []string
+		for _, user := range []string{"first", "second"} {
+			turn, err := w.Join(w.ctx, user, s.ID, "")
+			if err != nil || turn.Place != sale.Waiting {
+				t.Fatalf("join: %+v, %v", turn, err)
+			}
+			places = append(places, turn.Ticket)
+		}
+		w.forgets(g)
+		time.Sleep(time.Second)
+		// It is away still: the sale is on hold, and no reservation is called lost yet.
+		if b, err := w.Buy(w.ctx, "lost", s.ID, turn.Token, ""); err != nil || b.Reason != sale.IsPaused || b.RetryAfter <= 0 {
+			t.Errorf("buy while the gate is gone: %+v, %v", b, err)
+		}
+		m.away.Store(false)
+		began := time.Now()
+		w.until("recovery", 15*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Sale.Epoch == 2 && v.Phase != sale.OnHold
+		})
+		t.Logf("reopened after %v", time.Since(began))
+		time.Sleep(12 * time.Second) // the clerk that held it has tried again
+		r, err := w.Order(w.ctx, "lost", lost.Receipt.Receipt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Its clerk had the entry in hand: it is an order, unless it was found lost before.
+		if r.State != sale.Lost && r.State != sale.PendingPay {
+			t.Errorf("reservation that the gate forgot is %s", r.State)
+		}
+		// Who comes with a place gets it back: the second, who comes first, is second.
+		if second, err := w.Turn(w.ctx, "second", s.ID, places[1]); err != nil || second.Place == sale.Nowhere {
+			t.Errorf("second: %+v, %v", second, err)
+		}
+		if first, err := w.Turn(w.ctx, "first", s.ID, places[0]); err != nil || first.Place == sale.Nowhere || first.Ahead != 0 {
+			t.Errorf("first: %+v, %v", first, err)
+		}
+		if turn, err := w.Turn(w.ctx, "pending", s.ID, ""); err != nil || len(turn.Held) != 1 {
+			t.Errorf("who has an order holds %+v, %v", turn.Held, err)
+		}
+		if b, err := w.Buy(w.ctx, "first", s.ID, turn.Token, ""); err != nil || b.Reason != sale.BadToken {
+			t.Errorf("another's old token: %+v, %v", b, err)
+		}
+		time.Sleep(10 * time.Second)
+		w.agrees(s.ID)
+	})
+}
+
+// TestLostIsTold: what only a forgotten Gate had is answered as lost once it cannot become
+// an order any more, and is counted.
+func TestLostIsTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.engine.Stop()
+		g := &switched{}
+		w.forgets(g)
+		w.gate = g
+		w.Shop = w.started("a")
+		defer func() { w.Shop.Stop() }()
+		s := w.exposed(draft(3))
+		w.opens(s)
+		w.Shop.Stop() // nobody writes orders
+		turn, err := g.Join(w.ctx, sale.Join{Sale: s.ID, Epoch: 1, User: "lost", Ticket: "0123456789abcdef"})
+		if err != nil || turn.Place != sale.Waiting {
+			t.Fatal(turn, err)
+		}
+		if n, err := g.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		out, err := g.Reserve(w.ctx, sale.Ask{Sale: s.ID, Epoch: 1, User: "lost", Ticket: turn.Ticket, Reservation: "0123456789abcdef0"})
+		if err != nil || out.Reason != sale.OK {
+			t.Fatal(out, err)
+		}
+		w.forgets(g)
+		w.Shop = w.started("b")
+		w.until("recovery", 15*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.Open
+		})
+		receipt := w.keys.Receipt(out.Reservation)
+		if r, err := w.Order(w.ctx, "lost", receipt); err != nil || r.State != sale.Lost {
+			t.Errorf("order: %+v, %v; want lost", r, err)
+		}
+		if p, err := w.Pay(w.ctx, receipt, "p", 1999); err != nil || !p.RefundDue {
+			t.Errorf("pay: %+v, %v; want refund due", p, err)
+		}
+		if tally := w.agrees(s.ID); tally.Lost != 1 {
+			t.Errorf("tally %+v", tally)
+		}
+	})
+}
+
+// TestDrift: a Gate that has lost a hold without knowing it, as after a failover that lost
+// the last write, is noticed and built again.
+func TestDrift(t *testing.T) {
+	inShop(t, func(w *world) {
+		s := w.exposed(draft(5))
+		w.opens(s)
+		b := w.buys(w, "alice", s.ID)
+		w.pays("alice", b.Receipt.Receipt)
+		held, err := w.engine.Look(w.ctx, s.ID, 1, "alice")
+		if err != nil || len(held.Held) != 1 {
+			t.Fatal(held, err)
+		}
+		if ok, err := w.engine.Return(w.ctx, s.ID, 1, "alice", held.Held[0].ID); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		w.until("the gate to be built again", 15*time.Second, func() bool {
+			c, err := w.engine.Count(w.ctx, s.ID, 2)
+			return err == nil && c.Free == 4
+		})
+		time.Sleep(time.Second)
+		w.agrees(s.ID)
+	})
+}
+
+// TestReconcile: it mends a difference at once, and finds none the second time.
+func TestReconcile(t *testing.T) {
+	inShop(t, func(w *world) {
+		s := w.exposed(draft(5))
+		w.opens(s)
+		b := w.buys(w, "alice", s.ID)
+		w.pays("alice", b.Receipt.Receipt)
+		held, _ := w.engine.Look(w.ctx, s.ID, 1, "alice")
+		w.engine.Return(w.ctx, s.ID, 1, "alice", held.Held[0].ID)
+		for i, want := range []int{1, 0} {
+			r, err := w.Reconcile(w.ctx, "m", s.ID)
+			if err != nil || r.Changed != want || r.Free != 4 {
+				t.Errorf("reconcile %d: %+v, %v; want %d changed, 4 free", i, r, err, want)
+			}
+		}
+		w.agrees(s.ID)
+	})
+}
+
+// TestDiesAnywhere: a shop that dies at any point of a buyer's way, once or again and again,
+// with its engine or without, leaves nothing that the next one does not bring to its end.
+func TestDiesAnywhere(t *testing.T) {
+	for _, point := range []string{sale.ReserveAsked, sale.ReserveGranted, sale.ClerkTook, sale.ClerkPlaced, sale.ClerkDone,
+		sale.ReturnAsked, sale.ReturnGiven, sale.ReturnMarked, sale.AdmitTaken, sale.AdmitDone,
+		sale.RecoverEpoch, sale.RecoverClosed, sale.RecoverDrained, sale.RecoverOpened, sale.StockLedger} {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				g := &switched{}
+				g.Store(w.engine)
+				w.gate = g
+				w.Shop = w.started("z")
+				d := draft(20)
+				d.PayWithin = 5 * time.Second
+				s := w.exposed(d)
+				for life, dies := range []bool{true, true, true, false} {
+					w.Shop.Stop()
+					w.newEngine() // with the journal of the one before
+					g.Store(w.engine)
+					w.gate = g
+					var dead atomic.Bool
+					var times atomic.Int64
+					name := string(rune('a' + life))
+					w.Shop = w.started(name, func(c *shop.Config) {
+						c.Fault = func(p string) {
+							if dead.Load() || dies && p == point && times.Add(1) > int64(3*life) {
+								dead.Store(true)
+								runtime.Goexit() // every other goroutine goes at its next point
+							}
+						}
+					})
+					if life == 0 {
+						w.opens(s)
+					}
+					crowd(10, func(user string) {
+						user = name + user
+						turn, err := w.Join(w.ctx, user, s.ID, "")
+						for range 20 {
+							if err != nil || turn.Place == sale.Admitted {
+								break
+							}
+							time.Sleep(200 * time.Millisecond)
+							if turn.Place == sale.Nowhere {
+								turn, err = w.Join(w.ctx, user, s.ID, "")
+							} else {
+								turn, err = w.Turn(w.ctx, user, s.ID, turn.Ticket)
+							}
+						}
+						if turn.Token != "" {
+							w.Buy(w.ctx, user, s.ID, turn.Token, "")
+						}
+					})
+					crowd(1, func(string) { w.AddStock(w.ctx, "m", s.ID, "more-"+name, 1) })
+					time.Sleep(8 * time.Second)
+				}
+				defer func() { w.Shop.Stop() }()
+				w.until("everything to come to its end", 30*time.Second, func() bool {
+					tally, err := w.ledger.Tally(w.ctx, s.ID)
+					c, err2 := w.engine.Count(w.ctx, s.ID, tally.Sale.Epoch)
+					return err == nil && err2 == nil && tally.Pending == 0 && c.Backlog == 0 && c.Free == tally.Sale.Stock && c.Stock == tally.Sale.Stock
+				})
+				if tally := w.agrees(s.ID); tally.Rejected != 0 || tally.Lost != 0 {
+					t.Errorf("tally %+v", tally)
+				}
+				// And every unit can be bought.
+				stock := int(w.agrees(s.ID).Sale.Stock)
+				var mu sync.Mutex
+				got := 0
+				crowd(stock, func(user string) {
+					if b := w.buys(w, "last-"+user, s.ID); b.Reason == sale.OK {
+						mu.Lock()
+						got++
+						mu.Unlock()
+					}
+				})
+				if got != stock {
+					t.Errorf("%d of %d units could be bought", got, stock)
+				}
+			})
+		})
+	}
+}
