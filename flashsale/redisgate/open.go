@@ -28,8 +28,8 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 		return err
 	}
 	id, epoch := o.Sale.ID, o.Sale.Epoch
-	if o.Sale.Stock > 1<<53 || epoch > 1<<53 {
-		return fmt.Errorf("redisgate: open: stock %d, epoch %d, want at most 2^53: %w", o.Sale.Stock, epoch, sale.ErrInvalid)
+	if o.Sale.Stock > 1<<53 || epoch > 1<<53 || o.Sale.StartsAt.UnixMilli() < 0 {
+		return fmt.Errorf("redisgate: open: stock %d, epoch %d, start %v, want at most 2^53, and a start after 1970: %w", o.Sale.Stock, epoch, o.Sale.StartsAt, sale.ErrInvalid)
 	}
 	keys := g.parts(id)
 	words, err := g.call(ctx, &g.scripts.begin, keys, []string{itoa(epoch), g.clock(), itoa(g.seen(id))})
@@ -62,9 +62,9 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 	words, err = g.call(ctx, &g.scripts.open, append(keys, fresh...), []string{
 		itoa(epoch), g.clock(), itoa(g.seen(id)), server, itoa(keeping.Milliseconds()),
 		strconv.Itoa(len(o.Holds) + len(o.Before)), strconv.Itoa(len(o.Before)), group(epoch),
-		flag(s.State == sale.Paused), itoa(s.Stock), strconv.Itoa(s.PerUser),
-		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.PayWithin.Milliseconds()),
-		flag(s.Queue == sale.Shuffled), itoa(s.Lobby.Milliseconds()),
+		flag(s.State == sale.Paused), itoa(s.Stock),
+		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
+		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()),
 	})
 	switch {
 	case err != nil:

@@ -3,7 +3,7 @@
 -- ARGV: 4 batch, 5 how many, 6 until, in ms
 -- Returns: {'ok', now, how many}.
 
-local s, why = load(true)
+local s, why = load('paused', 'fixed', 'server')
 if not s then return {'stale', why} end
 local till = tonumber(ARGV[6])
 if s.paused == 1 or s.now < s.starts or s.now >= s.ends or till <= s.now then

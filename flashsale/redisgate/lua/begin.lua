@@ -7,7 +7,7 @@
 local epoch = redis.pcall('HGET', STATE, 'epoch')
 if type(epoch) ~= 'string' then epoch = '0' end
 if epoch == ARGV[1] then
-  local s, why = load(true)
+  local s, why = load('server')
   if not s then return {'stale', why} end
   return {'here', num(s.us)}
 end

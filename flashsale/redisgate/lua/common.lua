@@ -45,27 +45,33 @@ local function shut(why)
   return nil, why
 end
 
-local FIELDS = {'epoch', 'closed', 'clock', 'paused', 'stock', 'free', 'reserved', 'per_user',
-  'starts', 'ends', 'pay', 'shuffled', 'lobby', 'top', 'tickets', 'server'}
-
--- load is the state at the epoch, with the time in µs (us) and in ms (now), or nil and why
--- there is none. With verify, it must have
--- been opened on this server.
-local function load(verify)
-  local v = redis.call('HMGET', STATE, unpack(FIELDS))
+-- load is the state at the epoch, with the time in µs (us) and in ms (now) and the fields that
+-- are named; or nil and why there is none. If "server" is named, the state must have been
+-- opened on this one; "fixed" is what never changes.
+local function load(...)
+  local v = redis.call('HMGET', STATE, 'epoch', 'closed', 'clock', ...)
   if v[1] ~= ARGV[1] then return nil, 'none' end
   if v[2] ~= '0' then return nil, 'closed' end
   if redis.call('EXISTS', unpack(KEYS)) < #KEYS then return shut('damaged') end
   local s = {}
-  for i = 3, #FIELDS do
-    s[FIELDS[i]] = v[i]
-    if i < #FIELDS then
-      s[FIELDS[i]] = tonumber(v[i])
-      if not s[FIELDS[i]] then return shut('damaged') end
+  for i, name in ipairs({...}) do
+    local value = v[3 + i]
+    if name == 'server' then
+      if value ~= server() then return shut('server') end
+    elseif name == 'fixed' then
+      local starts, ends, lobby, shuffled, per_user, pay =
+        string.match(value or '', '^(%d+) (%d+) (%d+) (%d) (%d+) (%d+)$')
+      if not starts then return shut('damaged') end
+      s.starts, s.ends, s.lobby = tonumber(starts), tonumber(ends), tonumber(lobby)
+      s.shuffled, s.per_user, s.pay = shuffled == '1', tonumber(per_user), tonumber(pay)
+    else
+      s[name] = tonumber(value or nil)
+      if not s[name] then return shut('damaged') end
     end
   end
-  if verify and s.server ~= server() then return shut('server') end
-  s.us = clock(s.clock)
+  local seen = tonumber(v[3] or nil)
+  if not seen then return shut('damaged') end
+  s.us = clock(seen)
   s.now = math.floor(s.us / 1000)
   return s
 end

@@ -2,7 +2,7 @@
 --
 -- Returns: {'ok', now, stock, free, waiting, outstanding, reserved, backlog, paused}.
 
-local s, why = load(true)
+local s, why = load('paused', 'free', 'reserved', 'stock', 'server')
 if not s then return {'stale', why} end
 if s.free < 0 or s.free + s.reserved ~= s.stock then
   shut('damaged')

@@ -21,7 +21,7 @@ local function unused(rank)
   end
 end
 
-local s, why = load()
+local s, why = load('paused', 'fixed', 'top', 'tickets')
 if not s then return {'stale', why} end
 local name, direct = ARGV[4], ARGV[9] == '1'
 local u = user(name)
@@ -31,7 +31,7 @@ end
 
 local refused
 local from = s.starts
-if s.shuffled == 1 and not direct then from = from - s.lobby end
+if s.shuffled and not direct then from = from - s.lobby end
 local max = tonumber(ARGV[8])
 if s.now >= s.ends then refused = 'ended'
 elseif direct and s.paused == 1 then refused = 'paused'
@@ -43,7 +43,7 @@ if refused then return standing(s, name, u, refused) end
 
 local had, rank = u.place ~= '-', tonumber(ARGV[6])
 if had then rank = 0 end
-if rank == 0 and s.shuffled == 1 and s.now < s.starts then rank = tonumber(ARGV[7]) end
+if rank == 0 and s.shuffled and s.now < s.starts then rank = tonumber(ARGV[7]) end
 if rank == 0 then rank = math.max(s.us, s.top + 1) end
 rank = unused(rank)
 if not rank then return standing(s, name, u, 'queue_full') end

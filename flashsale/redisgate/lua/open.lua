@@ -5,9 +5,9 @@
 --       5 how long in ms after its end a state is kept
 --       6 how many reservations it has, 7 how many of them are in the stream
 --       8 the group of the stream
---       9 paused (1 or 0), 10 stock, 11 units per user, 12 start in ms, 13 end in ms,
---       14 time for paying in ms, 15 shuffled (1 or 0), 16 how long in ms before the start
---       one may join
+--       9 paused (1 or 0), 10 stock, 11 start in ms, 12 end in ms, 13 how long in ms before
+--       the start one may join, 14 shuffled (1 or 0), 15 units per user, 16 time for paying
+--       in ms
 -- Returns: {'ok', now}, {'here', now}, or {'moved'} if this is another server or what was
 -- built is not whole.
 
@@ -24,11 +24,11 @@ if server() ~= ARGV[4] or redis.call('HLEN', KEYS[12]) ~= tonumber(ARGV[6])
 end
 local us = clock(0)
 
+-- A small hash is searched from its start: what is asked for most comes first.
 redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
-  'paused', ARGV[9], 'stock', ARGV[10], 'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])),
-  'reserved', ARGV[6], 'per_user', ARGV[11], 'starts', ARGV[12], 'ends', ARGV[13],
-  'pay', ARGV[14], 'shuffled', ARGV[15], 'lobby', ARGV[16], 'top', '0', 'tickets', '0',
-  'server', ARGV[4])
+  'paused', ARGV[9], 'fixed', table.concat({unpack(ARGV, 11, 16)}, ' '),
+  'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])), 'reserved', ARGV[6], 'server', ARGV[4],
+  'top', '0', 'tickets', '0', 'stock', ARGV[10])
 redis.call('HSET', KEYS[9], '', '')
 redis.call('ZADD', KEYS[10], '+inf', '')
 redis.call('ZADD', KEYS[11], '+inf', '')
@@ -36,7 +36,7 @@ redis.call('HSET', KEYS[12], '', '')
 redis.call('HSET', KEYS[13], '', '')
 redis.call('XGROUP', 'CREATE', KEYS[14], ARGV[8], '0', 'MKSTREAM')
 redis.call('UNLINK', unpack(KEYS, 1, 7))
-local left = math.max(tonumber(ARGV[13]) - us / 1000, 0) + tonumber(ARGV[5])
+local left = math.max(tonumber(ARGV[12]) - us / 1000, 0) + tonumber(ARGV[5])
 for i = 1, 7 do
   redis.call('RENAME', KEYS[7 + i], KEYS[i])
   redis.call('PEXPIRE', KEYS[i], num(math.ceil(left)))

@@ -4,7 +4,7 @@
 -- Returns: {'ok', now, reason, again (1 or 0), ID, record}; a reason 'taken' says that there
 -- is a reservation of this ID already.
 
-local s, why = load()
+local s, why = load('paused', 'fixed', 'free', 'reserved')
 if not s then return {'stale', why} end
 local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
@@ -30,7 +30,7 @@ elseif s.free <= 0 then refused = 'all_taken'
 elseif redis.call('HEXISTS', RES, id) == 1 then refused = 'taken' end
 if refused then return {'ok', num(s.us), refused, '0', '', ''} end
 -- A unit is given on the server alone on which the sale was opened.
-if s.server ~= server() then
+if redis.call('HGET', STATE, 'server') ~= server() then
   shut('server')
   return {'stale', 'server'}
 end

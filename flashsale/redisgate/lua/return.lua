@@ -3,7 +3,7 @@
 -- ARGV: 4 user, 5 the reservation's ID
 -- Returns: {'ok', now, 1 if this call did or 0}.
 
-local s, why = load(true)
+local s, why = load('free', 'reserved', 'server')
 if not s then return {'stale', why} end
 local name, id = ARGV[4], ARGV[5]
 local r = redis.call('HGET', RES, id)

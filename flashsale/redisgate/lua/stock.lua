@@ -3,7 +3,7 @@
 -- ARGV: 4 units
 -- Returns: {'ok', now, how many there were}: if those are more, nothing changed.
 
-local s, why = load(true)
+local s, why = load('stock', 'free', 'server')
 if not s then return {'stale', why} end
 local more = tonumber(ARGV[4]) - s.stock
 if more > 0 then
