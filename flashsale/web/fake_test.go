@@ -1,0 +1,139 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/memstore"
+)
+
+// A desk is a sale.BuyersDesk of functions; what a test does not give is not found.
+type desk struct {
+	sale.BuyersDesk // nil: List is for nobody here
+
+	view   func(id string) (sale.View, error)
+	join   func(user, id, place string) (sale.Turn, error)
+	buy    func(user, id, token, key string) (sale.Bought, error)
+	order  func(user, receipt string) (sale.Receipt, error)
+	pay    func(receipt, payment string, amount int64) (sale.Paid, error)
+	orders func(user string) ([]sale.Receipt, error)
+}
+
+func (d *desk) View(_ context.Context, id string) (sale.View, error) {
+	if d.view == nil {
+		return sale.View{}, sale.ErrNotFound
+	}
+	return d.view(id)
+}
+
+func (d *desk) Join(_ context.Context, user, id, place string) (sale.Turn, error) {
+	return d.join(user, id, place)
+}
+
+func (d *desk) Turn(_ context.Context, user, id, place string) (sale.Turn, error) {
+	return d.join(user, id, place)
+}
+
+func (d *desk) Buy(_ context.Context, user, id, token, key string) (sale.Bought, error) {
+	return d.buy(user, id, token, key)
+}
+
+func (d *desk) Order(_ context.Context, user, receipt string) (sale.Receipt, error) {
+	return d.order(user, receipt)
+}
+
+func (d *desk) Orders(_ context.Context, user string) ([]sale.Receipt, error) { return d.orders(user) }
+
+func (d *desk) Pay(_ context.Context, receipt, payment string, amount int64) (sale.Paid, error) {
+	return d.pay(receipt, payment, amount)
+}
+
+func start() time.Time { return time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC) }
+
+// offer is a sale of 10 units from start for an hour.
+func offer() sale.View {
+	return sale.View{
+		Sale: sale.Sale{ID: "a1", Merchant: "m", State: sale.Exposed, Epoch: 1, Draft: sale.Draft{
+			SKU: "sku", Title: "Title", Price: 1999, Currency: "CNY", Stock: 10, PerUser: 1, StartsAt: start(), EndsAt: start().Add(time.Hour),
+			Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second,
+		}},
+		Free: 10, Poll: time.Second,
+	}
+}
+
+// A shop under test.
+type shop struct {
+	*web.Shop
+	keys   *pass.Keys
+	layers *layers.Layers
+	now    time.Time
+}
+
+// wide is a policy file that is in nobody's way.
+func wide() []byte {
+	return []byte(strings.NewReplacer("20/s burst 40", "1000000/s", "2/s burst 5", "1000000/s").Replace(string(layers.Default())))
+}
+
+func open(t testing.TB, d *desk, c layers.Config) *shop {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	c.Store = store
+	l, err := layers.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pass.NewKeys(make([]byte, pass.SecretSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &shop{keys: keys, layers: l, now: start()}
+	s.Shop, err = web.NewShop(web.ShopConfig{Desk: d, Keys: keys, Layers: l, Clock: func() time.Time { return s.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// ask sends a request of a user, or of nobody.
+func (s *shop) ask(method, path, user, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, s.request(method, path, user, body))
+	return w
+}
+
+func (s *shop) request(method, path, user, body string) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Flashsale-Request", "1")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if user != "" {
+		r.Header.Set("Cookie", "fs_session="+s.keys.Session(pass.Session{User: user, Expires: s.now.Add(time.Hour)}))
+	}
+	return r
+}
+
+func (s *shop) token(user, id string) string {
+	return s.keys.Token(pass.Token{Sale: id, Epoch: 1, User: user, Ticket: "0123456789abcdef", Until: s.now.Add(time.Minute)})
+}
+
+// says is the status, the layer and the reason of an answer.
+func says(w *httptest.ResponseRecorder) string {
+	_, reason, _ := strings.Cut(w.Body.String(), `"reason":"`)
+	reason, _, _ = strings.Cut(reason, `"`)
+	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get(layers.LayerHeader), " ", reason))
+}

@@ -1,0 +1,151 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// paying is a desk whose payments go to taken.
+func paying(taken func(receipt, payment string, amount int64) (sale.Paid, error)) *desk {
+	d := selling()
+	d.pay = taken
+	d.order = func(user, receipt string) (sale.Receipt, error) {
+		if strings.HasPrefix(receipt, "of"+user) {
+			v := offer()
+			return sale.Receipt{Receipt: receipt, Sale: v.Sale, State: sale.PendingPay}, nil
+		}
+		return sale.Receipt{}, sale.ErrNotFound
+	}
+	return d
+}
+
+func TestTheProviderCallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		began := time.Now()
+		fails := 2
+		s := open(t, paying(func(receipt, payment string, amount int64) (sale.Paid, error) {
+			calls = append(calls, fmt.Sprintf("%s %s %d after %v", receipt, payment, amount, time.Since(began)))
+			if fails > 0 {
+				fails--
+				return sale.Paid{}, fmt.Errorf("pay: %w", sale.ErrUnavailable)
+			}
+			return sale.Paid{}, nil
+		}), layers.Config{Policies: wide()})
+		if w := s.ask("POST", "/api/orders/ofu/pay", "u", `{"payment":"p-1","after_ms":2000}`); w.Code != http.StatusAccepted {
+			t.Fatal(says(w))
+		}
+		synctest.Wait()
+		if len(calls) != 0 {
+			t.Errorf("called back at once: %v", calls)
+		}
+		time.Sleep(10 * time.Second) // the bubble's clock
+		if want := "[ofu p-1 1999 after 2s ofu p-1 1999 after 2.5s ofu p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
+			t.Errorf("calls %v, want %v", calls, want)
+		}
+		if got := says(s.ask("POST", "/api/orders/ofv/pay", "u", `{"after_ms":1}`)); got != "404  not_found" {
+			t.Errorf("another's order: %q", got)
+		}
+		_ = s.Close()
+	})
+}
+
+func TestTheProviderIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var paid atomic.Int64
+		s := open(t, paying(func(string, string, int64) (sale.Paid, error) {
+			paid.Add(1)
+			return sale.Paid{}, nil
+		}), layers.Config{Policies: wide()})
+		accepted := 0
+		for i := range 30 {
+			if s.ask("POST", "/api/orders/ofu/pay", "u", `{"after_ms":600000}`).Code == http.StatusAccepted {
+				accepted++
+			} else if i < 20 {
+				t.Fatal("refused too early")
+			}
+		}
+		for i := range 600 {
+			user := fmt.Sprint("v", i)
+			for range 20 {
+				if w := s.ask("POST", "/api/orders/of"+user+"/pay", user, `{"after_ms":600000}`); w.Code == http.StatusAccepted {
+					accepted++
+				} else if got := says(w); got != "429 L4 overloaded" || w.Header().Get("Retry-After") == "" {
+					t.Fatalf("one too many: %q", got)
+				}
+			}
+		}
+		if accepted != 10_000 {
+			t.Errorf("%d payments wait, want 10000", accepted)
+		}
+		time.Sleep(11 * time.Minute) // the bubble's clock
+		if n := paid.Load(); n != 10_000 {
+			t.Errorf("%d called back, want 10000", n)
+		}
+		if s.ask("POST", "/api/orders/ofu/pay", "u", `{"after_ms":600000}`).Code != http.StatusAccepted {
+			t.Error("no room again after the calls")
+		}
+		_ = s.Close()
+		synctest.Wait()
+		if n := paid.Load(); n != 10_000 {
+			t.Errorf("%d called back after the end", n-10_000)
+		}
+	})
+}
+
+func TestCallbacksAreSigned(t *testing.T) {
+	taken := map[string]int{}
+	s := open(t, paying(func(receipt, payment string, amount int64) (sale.Paid, error) {
+		taken[fmt.Sprint(receipt, payment, amount)]++
+		return sale.Paid{Order: sale.Order{State: sale.PaidFor}, RefundDue: amount != 1999}, nil
+	}), layers.Config{Policies: wide()})
+	call := func(body, signature string) string {
+		r := httptest.NewRequest("POST", "/api/payments/callback", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		if signature != "" {
+			r.Header.Set("Flashsale-Signature", signature)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return says(w)
+	}
+	body := `{"receipt":"abc","payment":"p-1","amount":1999}`
+	good := s.keys.Callback([]byte(body))
+	for _, c := range []struct{ body, signature, want string }{
+		{body, good, "200"},
+		{body, good, "200"}, // replayed: the ledger takes a payment once
+		{body, "", "403  bad_token"},
+		{body, good[:63], "403  bad_token"},
+		{body, strings.ToUpper(good), "403  bad_token"},
+		{strings.Replace(body, "1999", "1", 1), good, "403  bad_token"},
+		{body + " ", good, "403  bad_token"},
+	} {
+		if got := call(c.body, c.signature); got != c.want {
+			t.Errorf("%s with %.8q: %q, want %q", c.body, c.signature, got, c.want)
+		}
+	}
+	if len(taken) != 1 || taken["abcp-11999"] != 2 {
+		t.Errorf("taken: %v", taken)
+	}
+	for _, c := range []struct{ body, want string }{
+		{`{"receipt":"abc","payment":"p-1","amount":5}`, "409  refund_due"},
+		{`{"receipt":"abc","payment":"p 1","amount":1}`, "400  invalid"},
+		{`{"receipt":"../x","payment":"p","amount":1}`, "400  invalid"},
+		{`{"receipt":"abc","payment":"p"}`, "400  invalid"},
+		{`{"receipt":"abc","payment":"p","amount":1,"user":"x"}`, "400  invalid"},
+		{``, "400  invalid"},
+	} {
+		if got := call(c.body, s.keys.Callback([]byte(c.body))); got != c.want {
+			t.Errorf("%s: %q, want %q", c.body, got, c.want)
+		}
+	}
+}

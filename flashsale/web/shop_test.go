@@ -1,0 +1,351 @@
+package web_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/web"
+)
+
+// TestEarly is what the phase alone decides: nothing behind it is asked.
+func TestEarly(t *testing.T) {
+	never := &desk{
+		join: func(string, string, string) (sale.Turn, error) { panic("the desk was asked for a turn") },
+		buy:  func(string, string, string, string) (sale.Bought, error) { panic("the desk was asked for a unit") },
+	}
+	for _, c := range []struct {
+		name   string
+		at     time.Duration // after the start
+		change func(v *sale.View)
+		turn   string // of POST and GET …/ticket; empty if the desk is asked
+		buy    string // of POST …/orders with no token
+		own    string // with a token of one's own
+	}{
+		{"a moment before", -time.Millisecond, nil, "425 L0 not_started", "425 L0 not_started", "425 L0 not_started"},
+		{"the start", 0, nil, "", "", ""},
+		{"the last moment", time.Hour - time.Millisecond, nil, "", "", ""},
+		{"the end", time.Hour, nil, "410 L0 ended", "410 L0 ended", ""},
+		{"before the lobby", -2 * time.Minute, shuffled, "425 L0 not_started", "425 L0 not_started", "425 L0 not_started"},
+		{"in the lobby", -time.Minute, shuffled, "", "425 L0 not_started", "425 L0 not_started"},
+		{"paused", time.Minute, func(v *sale.View) { v.Sale.State = sale.Paused }, "503 L0 paused", "503 L0 paused", ""},
+		{"killed", time.Minute, func(v *sale.View) { v.Sale.State = sale.Ended }, "410 L0 ended", "410 L0 ended", ""},
+		{"all paid", time.Minute, func(v *sale.View) { v.Sale.Paid = 10 }, "410 L0 sold_out", "410 L0 sold_out", ""},
+		{"all taken, a line", time.Minute, func(v *sale.View) { v.Free = 0 }, "", "409 L0 all_taken", ""},
+		{"all taken, no line", time.Minute, func(v *sale.View) { v.Free, v.Sale.Queue = 0, sale.Direct }, "409 L0 all_taken", "409 L0 all_taken", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := offer()
+			if c.change != nil {
+				c.change(&v)
+			}
+			never.view = func(string) (sale.View, error) { return v, nil }
+			s := open(t, never, layers.Config{})
+			s.now = start().Add(c.at)
+			asked := func(method, path, user, body string) (got string) {
+				defer func() {
+					if recover() != nil {
+						got = ""
+					}
+				}()
+				r := s.request(method, path, user, body)
+				for _, off := range []time.Duration{-time.Hour, time.Hour} { // a client's clock is nobody's business
+					r.Header.Add("Date", s.now.Add(off).Format(http.TimeFormat))
+				}
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, r)
+				return says(w)
+			}
+			for _, method := range []string{"POST", "GET"} {
+				if got := asked(method, "/api/sales/a1/ticket", "u", ""); got != c.turn {
+					t.Errorf("%s ticket: %q, want %q", method, got, c.turn)
+				}
+			}
+			for user, want := range map[string]string{"": c.buy, "u": c.own, "other": c.buy} {
+				got := asked("POST", "/api/sales/a1/orders", user, `{"token":"`+s.token("u", "a1")+`"}`)
+				if user != "u" && want == "" {
+					continue // the desk, or no session
+				}
+				if got != want {
+					t.Errorf("order of %q: %q, want %q", user, got, want)
+				}
+			}
+			if c.buy != "" {
+				for _, body := range []string{"", "{", `{"token":"x"}`, `{"token":"` + s.token("u", "b2") + `"}`, `{"token":"` + s.token("v", "a1") + `"}`} {
+					if got := asked("POST", "/api/sales/a1/orders", "u", body); got != c.buy {
+						t.Errorf("order with %.20q: %q, want %q", body, got, c.buy)
+					}
+				}
+			}
+		})
+	}
+}
+
+func shuffled(v *sale.View) { v.Sale.Queue, v.Sale.Lobby = sale.Shuffled, time.Minute }
+
+func TestOnlyTheSessionSaysWho(t *testing.T) {
+	var users []string
+	d := selling()
+	d.join = func(user, _, _ string) (sale.Turn, error) {
+		users = append(users, user)
+		return sale.Turn{Place: sale.Waiting}, nil
+	}
+	s := open(t, d, layers.Config{Policies: wide()})
+	r := s.request("POST", "/api/sales/a1/ticket?user=eve", "alice", `{"place":""}`)
+	for _, name := range []string{layers.UserHeader, "X-User-Id", "X-Forwarded-User", "Remote-User", "Authorization", "flashsale-user"} {
+		r.Header.Add(name, "eve")
+	}
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != 200 || len(users) != 1 || users[0] != "alice" {
+		t.Errorf("%d, users %v, want alice", w.Code, users)
+	}
+	if got := says(s.ask("POST", "/api/sales/a1/ticket", "alice", `{"user":"eve"}`)); got != "400  invalid" {
+		t.Errorf("a user in the body: %q", got)
+	}
+	later := start().Add(time.Hour)
+	for name, text := range map[string]string{
+		"expired": s.keys.Session(pass.Session{User: "alice", Expires: start()}),
+		"office":  s.keys.Office(pass.Session{User: "alice", Expires: later}),
+		"ticket":  s.keys.Ticket(pass.Ticket{User: "alice"}),
+		"empty":   "", "plain": "alice",
+	} {
+		r := httptest.NewRequest("GET", "/api/orders", nil)
+		r.Header.Set("Cookie", "fs_session="+text)
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+			t.Errorf("a session that is %s: %d, want 401", name, w.Code)
+		}
+	}
+	other, err := pass.NewKeys([]byte(strings.Repeat("k", pass.SecretSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = httptest.NewRequest("GET", "/api/orders", nil)
+	r.Header.Set("Cookie", "fs_session="+other.Session(pass.Session{User: "alice", Expires: later}))
+	w = httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+		t.Errorf("a session of other keys: %d, want 401", w.Code)
+	}
+}
+
+// TestFromOneAddress makes 10,000 accounts from one address.
+func TestFromOneAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, selling(), layers.Config{})
+		users := map[string]bool{}
+		for i := range 10_000 {
+			r := httptest.NewRequest("POST", "/api/session", nil)
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.%d.%d", i>>8, i&255))
+			w := httptest.NewRecorder()
+			if s.ServeHTTP(w, r); w.Code == http.StatusCreated {
+				users[w.Body.String()] = true
+			}
+		}
+		if n := s.layers.Counts()[sale.L1][layers.TooMany]; len(users) != 40 || n != 9960 {
+			t.Errorf("%d accounts, %d refused by L1, want 40 and 9960", len(users), n)
+		}
+	})
+}
+
+// TestTheSameAnswer asks again when the reservation has become something else.
+func TestTheSameAnswer(t *testing.T) {
+	d := selling()
+	v := offer()
+	r := sale.Receipt{Receipt: "abc", Sale: v.Sale, State: sale.Reserved, At: start(), PayBy: start().Add(time.Minute)}
+	d.buy = func(user, _, token, key string) (sale.Bought, error) {
+		if user != "u" || key != "k 1" || token == "" {
+			t.Errorf("asked with %q %q %q", user, token, key)
+		}
+		return sale.Bought{Receipt: r}, nil
+	}
+	s := open(t, d, layers.Config{Policies: wide()})
+	ask := func() string {
+		q := s.request("POST", "/api/sales/a1/orders", "u", `{"token":"`+s.token("u", "a1")+`"}`)
+		q.Header.Set("Idempotency-Key", "k 1")
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, q); w.Code != http.StatusAccepted {
+			t.Fatal(says(w))
+		}
+		return w.Body.String()
+	}
+	first := ask()
+	r.State, r.Refunds = sale.PaidFor, 1
+	s.now = s.now.Add(time.Minute)
+	if again := ask(); again != first {
+		t.Errorf("asked again: %s, want %s", again, first)
+	}
+}
+
+func TestErrorsOfTheDesk(t *testing.T) {
+	d := selling()
+	s := open(t, d, layers.Config{Policies: wide()})
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{sale.ErrNotFound, "404  not_found"},
+		{fmt.Errorf("shop: x: %w", sale.ErrNotFound), "404  not_found"},
+		{fmt.Errorf("%w: place: want one", sale.ErrInvalid), "400  invalid"},
+		{fmt.Errorf("x: %w", sale.ErrConflict), "409  conflict"},
+		{fmt.Errorf("x: %w: %w", sale.ErrUnavailable, io.EOF), "503  unavailable"},
+		{sale.ErrStale, "503  unavailable"},
+		{errors.New("a secret of the house"), "503  unavailable"},
+	} {
+		d.orders = func(string) ([]sale.Receipt, error) { return nil, c.err }
+		w := s.ask("GET", "/api/orders", "u", "")
+		if got := says(w); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+		if strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("an answer tells what is nobody's business: %s", w.Body)
+		}
+		if w.Code == 503 && w.Header().Get("Retry-After") == "" {
+			t.Error("503 without Retry-After")
+		}
+	}
+	for _, c := range []struct {
+		layer  sale.Layer
+		reason sale.Reason
+		want   string
+	}{
+		{sale.L3, sale.QueueFull, "429 L3 queue_full"}, {sale.L3, sale.NoAdmission, "429 L3 no_admission"},
+		{sale.LS, sale.PerUserLimit, "409 stock per_user"}, {sale.LS, sale.IsAllTaken, "409 stock all_taken"},
+		{sale.L3, sale.NotAdmitted, "403 L3 not_admitted"}, {sale.L3, sale.TurnPassed, "403 L3 turn_passed"},
+		{sale.L3, sale.BadToken, "403 L3 bad_token"}, {sale.L3, sale.IsSoldOut, "410 L3 sold_out"},
+	} {
+		d.join = func(string, string, string) (sale.Turn, error) {
+			return sale.Turn{Reason: c.reason, Layer: c.layer, RetryAfter: 1200 * time.Millisecond}, nil
+		}
+		w := s.ask("POST", "/api/sales/a1/ticket", "u", "")
+		if got := says(w); got != c.want || w.Header().Get("Retry-After") != "2" {
+			t.Errorf("%s: %q with Retry-After %q, want %q and 2", c.reason, got, w.Header().Get("Retry-After"), c.want)
+		}
+	}
+	requests, admitted, refused := s.layers.Totals()
+	if requests != 15 || admitted != 7 || refused != 8 {
+		t.Errorf("%d requests, %d admitted, %d refused, want 15, 7, 8", requests, admitted, refused)
+	}
+}
+
+// TestTheAccountOfAShop sends what a crowd would, and compares.
+func TestTheAccountOfAShop(t *testing.T) {
+	d := selling()
+	var turn atomic.Int64
+	d.join = func(string, string, string) (sale.Turn, error) {
+		if turn.Add(1)%3 == 0 {
+			return sale.Turn{Reason: sale.QueueFull, Layer: sale.L3, RetryAfter: time.Second}, nil
+		}
+		return sale.Turn{Place: sale.Waiting}, nil
+	}
+	d.view = func(id string) (sale.View, error) {
+		v := offer()
+		if id == "gone" {
+			v.Sale.Paid = v.Sale.Stock
+		}
+		return v, nil
+	}
+	s := open(t, d, layers.Config{})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	var mu sync.Mutex
+	saw := map[string]int64{}
+	var done sync.WaitGroup
+	for g := range 16 {
+		done.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for i := range 100 {
+				path := []string{"/api/sales/gone/ticket", "/api/sales/a1/ticket", "/api/sales/a1", "/api//x", "/nothing", "/api/session"}[i%6]
+				r, err := http.NewRequestWithContext(t.Context(), []string{"POST", "GET"}[i%2], server.URL+path, http.NoBody)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header = s.request("POST", "/", fmt.Sprint("u", g%4), "").Header
+				resp, err := client.Do(r)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				mu.Lock()
+				saw[resp.Header.Get(layers.LayerHeader)]++
+				mu.Unlock()
+			}
+		})
+	}
+	done.Wait()
+	requests, admitted, refused := s.layers.Totals()
+	counted := map[string]int64{"": admitted}
+	for layer, reasons := range s.layers.Counts() {
+		for _, n := range reasons {
+			counted[string(layer)] += n
+		}
+	}
+	if requests != 1600 || admitted+refused != 1600 {
+		t.Errorf("issued 1600: %d requests, %d admitted, %d refused", requests, admitted, refused)
+	}
+	if fmt.Sprint(counted) != fmt.Sprint(saw) {
+		t.Errorf("counted %v, the clients saw %v", counted, saw)
+	}
+	t.Logf("issued 1600 = %v, difference %d", counted, 1600-admitted-refused)
+}
+
+// TestSlowClients: who does not send the body takes no place among the requests under way.
+func TestSlowClients(t *testing.T) {
+	file := strings.Replace(string(wide()), "bulkhead: { max: 256, max_waiting: 4096, wait: 1s }", "bulkhead: { max: 1, max_waiting: 1, wait: 1ms }", 1)
+	s := open(t, selling(), layers.Config{Policies: []byte(file)})
+	server := httptest.NewServer(s)
+	defer server.Close()
+	session := s.keys.Session(pass.Session{User: "u", Expires: start().Add(time.Hour)})
+	for range 20 {
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		_, err = fmt.Fprintf(c, "POST /api/orders/abc/cancel HTTP/1.1\r\nHost: x\r\nCookie: fs_session=%s\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{", session)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50 {
+		resp, err := http.Get(server.URL + "/api/time")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%d while others are slow, want 200", resp.StatusCode)
+		}
+	}
+}
+
+func TestServerHasBounds(t *testing.T) {
+	s := web.Server(http.NotFoundHandler())
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
+		t.Errorf("a server without a bound: %+v", s)
+	}
+}
+
+func TestNewShopWantsItsParts(t *testing.T) {
+	if _, err := web.NewShop(web.ShopConfig{}); err == nil {
+		t.Error("a shop of nothing")
+	}
+	if _, err := web.NewOffice(web.OfficeConfig{}); err == nil {
+		t.Error("an office of nothing")
+	}
+}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// FuzzDecode compares the reader with the standard library's: what it accepts is JSON and
+// says the same.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{
+		`{"token":"a"}`, `{"token":"a\u0041\n","n":-12}`, `{}`, ` { "n" : 0 } `, `{"n":1e3}`, `{"token":"\`, `{"token":"a",}`, `{"n":--1}`,
+		`{"token":"\ud800"}`, `{"n":9223372036854775808}`, "{\"token\":\"\x7f\"}", `{"token":"a"}}`, `{"token":`, `{"n": }`, `{"":1}`, `{"token":"a""n":1}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var token string
+		var n int64
+		if f := decode(data, []member{{name: "token", text: &token}, {name: "n", num: &n}}); f != nil {
+			if f.detail == "" || len(f.detail) > 400 {
+				t.Errorf("%q: the detail is %q", data, f.detail)
+			}
+			return
+		}
+		var want map[string]any
+		d := json.NewDecoder(strings.NewReader(string(data)))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil {
+			t.Fatalf("%q is accepted and no JSON: %v", data, err)
+		}
+		if got, _ := want["token"].(string); got != token {
+			t.Errorf("%q: token %q, want %q", data, token, got)
+		}
+		if len(want) > 2 {
+			t.Errorf("%q: more members than known", data)
+		}
+	})
+}
+
+func FuzzWhereTo(f *testing.F) {
+	for _, s := range []string{"/", "/api/sales/a1/ticket", "/api/orders/abc/pay", "//api", "/api/..%2f", "/api/sales/a1;x", "/%61pi/time"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := url.ParseRequestURI(path)
+		if err != nil {
+			return
+		}
+		at, id := whereTo(u)
+		if at == nowhere || at == page {
+			return
+		}
+		if u.EscapedPath() != u.Path || strings.ContainsAny(u.Path, ";%\\") || strings.Contains(u.Path, "..") || !strings.HasPrefix(u.Path, "/api/") || id != "" && !isReceipt(id) {
+			t.Errorf("%q is answered as %d %q", path, at, id)
+		}
+	})
+}
