@@ -1,0 +1,109 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/web"
+)
+
+func (o *office) login(addr, name, password string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", "/api/login", strings.NewReader(fmt.Sprintf(`{"name":%q,"password":%q}`, name, password)))
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = addr
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	o.ServeHTTP(w, r)
+	return w
+}
+
+func TestLogin(t *testing.T) {
+	o := openOffice(t, nil)
+	w := o.login("192.0.2.1:1", "ann", password)
+	cookies := w.Result().Cookies()
+	if w.Code != 200 || len(cookies) != 1 || !strings.Contains(w.Body.String(), `"name":"ann","csrf":"`) {
+		t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	c := cookies[0]
+	if c.Name != "fs_office" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/" {
+		t.Errorf("the cookie is %v", c)
+	}
+	r := httptest.NewRequest("GET", "/api/me", nil)
+	r.AddCookie(c)
+	me := httptest.NewRecorder()
+	if o.ServeHTTP(me, r); me.Code != 200 || me.Body.String() != w.Body.String() {
+		t.Errorf("me: %d %s, want %s", me.Code, me.Body, w.Body)
+	}
+	wrong, unknown := o.login("192.0.2.1:1", "ann", "wrong horse"), o.login("192.0.2.1:1", "bob", password)
+	if says(wrong) != "401  no_session" || wrong.Body.String() != unknown.Body.String() || wrong.Code != unknown.Code {
+		t.Errorf("a wrong password: %s; an unknown name: %s", wrong.Body, unknown.Body)
+	}
+	if got := says(o.login("192.0.2.1:1", "broken", password)); got != "503  unavailable" {
+		t.Errorf("a broken hash: %q", got)
+	}
+	if got := says(o.login("192.0.2.1:1", "ann", password, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })); got != "403  csrf" {
+		t.Errorf("from another site: %q", got)
+	}
+	if got := says(o.login("192.0.2.1:1", "ann", strings.Repeat("x", 257))); got != "400  invalid" {
+		t.Errorf("a password without end: %q", got)
+	}
+	out := o.ask("POST", "/api/logout", "")
+	if set := out.Result().Cookies(); out.Code != 204 || len(set) != 1 || set[0].MaxAge >= 0 || set[0].Value != "" {
+		t.Errorf("logout: %d %v", out.Code, set)
+	}
+	o.now = start().Add(13 * time.Hour)
+	me = httptest.NewRecorder()
+	if o.ServeHTTP(me, r); me.Code != 401 {
+		t.Errorf("a session that is over: %d", me.Code)
+	}
+	secure := openOffice(t, func(c *web.OfficeConfig) { c.Secure = true })
+	if c := secure.login("192.0.2.1:1", "ann", password).Result().Cookies(); len(c) != 1 || !c[0].Secure {
+		t.Errorf("behind TLS the cookie is %v", c)
+	}
+}
+
+// TestGuessing tries many passwords: a few of a name, and a few more of an address.
+func TestGuessing(t *testing.T) {
+	o := openOffice(t, nil)
+	tried := map[string]int{}
+	for i := range 12 {
+		w := o.login(fmt.Sprintf("198.51.100.%d:1", i), "ann", "guess")
+		tried[says(w)]++
+		if w.Code == 429 && w.Header().Get("Retry-After") == "" {
+			t.Error("429 without Retry-After")
+		}
+	}
+	if tried["401  no_session"] != 5 || tried["429 L1 too_many"] != 7 {
+		t.Errorf("guesses of a name: %v", tried)
+	}
+	// Whether the name is there makes no difference.
+	tried = map[string]int{}
+	for i := range 12 {
+		tried[says(o.login(fmt.Sprintf("198.51.101.%d:1", i), "nobody", "guess"))]++
+	}
+	if tried["401  no_session"] != 5 || tried["429 L1 too_many"] != 7 {
+		t.Errorf("guesses of a name that is not there: %v", tried)
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	for _, p := range []string{"", "1234567", strings.Repeat("x", 257)} {
+		if _, err := web.HashPassword(p); err == nil {
+			t.Errorf("a password of %d bytes is accepted", len(p))
+		}
+	}
+	one, err := web.HashPassword("12345678")
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := web.HashPassword("12345678")
+	if err != nil || one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Errorf("hashes %q and %q, %v", one, two, err)
+	}
+}

@@ -1,0 +1,388 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/memstore"
+)
+
+// A merchants is a sale.MerchantsDesk that notes what it is asked.
+type merchants struct {
+	sale.MerchantsDesk
+
+	asked  []string
+	draft  sale.Draft
+	err    error
+	report func(w io.Writer) error
+}
+
+func (m *merchants) note(format string, args ...any) (sale.Sale, error) {
+	m.asked = append(m.asked, fmt.Sprintf(format, args...))
+	v := offer()
+	return v.Sale, m.err
+}
+
+func (m *merchants) Create(_ context.Context, who string, d sale.Draft) (sale.Sale, error) {
+	m.draft = d
+	return m.note("create %s", who)
+}
+
+func (m *merchants) Edit(_ context.Context, who, id string, version int64, d sale.Draft) (sale.Sale, error) {
+	m.draft = d
+	return m.note("edit %s %s %d", who, id, version)
+}
+
+func (m *merchants) Mine(_ context.Context, who, after string) ([]sale.Sale, error) {
+	s, err := m.note("mine %s %s", who, after)
+	return []sale.Sale{s}, err
+}
+
+func (m *merchants) Get(_ context.Context, who, id string) (sale.Sale, error) {
+	return m.note("get %s %s", who, id)
+}
+
+func (m *merchants) Check(_ context.Context, who, id string) ([]string, error) {
+	_, err := m.note("check %s %s", who, id)
+	return nil, err
+}
+
+func (m *merchants) Warm(_ context.Context, who, id string) error {
+	_, err := m.note("warm %s %s", who, id)
+	return err
+}
+
+func (m *merchants) Expose(_ context.Context, who, id string) (sale.Sale, error) {
+	return m.note("expose %s %s", who, id)
+}
+
+func (m *merchants) Pause(_ context.Context, who, id string) (sale.Sale, error) {
+	return m.note("pause %s %s", who, id)
+}
+
+func (m *merchants) Resume(_ context.Context, who, id string) (sale.Sale, error) {
+	return m.note("resume %s %s", who, id)
+}
+
+func (m *merchants) AddStock(_ context.Context, who, id, key string, units int64) (sale.Sale, error) {
+	return m.note("stock %s %s %s %d", who, id, key, units)
+}
+
+func (m *merchants) End(_ context.Context, who, id string, kill bool) (sale.Sale, error) {
+	return m.note("end %s %s %v", who, id, kill)
+}
+
+func (m *merchants) Board(_ context.Context, who, id string) (sale.Board, error) {
+	_, err := m.note("board %s %s", who, id)
+	return sale.Board{View: offer(), Lag: 1500 * time.Microsecond}, err
+}
+
+func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error {
+	if _, err := m.note("report %s %s", who, id); err != nil {
+		return err
+	}
+	return m.report(w)
+}
+
+func (m *merchants) Reconcile(_ context.Context, who, id string) (sale.Reconciled, error) {
+	_, err := m.note("reconcile %s %s", who, id)
+	return sale.Reconciled{Free: 3, FreeBefore: 2, Returned: 1, Changed: 1}, err
+}
+
+func (m *merchants) Logged(_ context.Context, who, id string) ([]sale.Logged, error) {
+	_, err := m.note("log %s %s", who, id)
+	return []sale.Logged{{At: start(), Actor: "m", Sale: id, What: "exposed"}}, err
+}
+
+// MerchantHash knows one merchant.
+type hashes map[string]string
+
+func (h hashes) MerchantHash(_ context.Context, name string) (string, error) {
+	if hash, ok := h[name]; ok {
+		return hash, nil
+	}
+	return "", sale.ErrNotFound
+}
+
+type office struct {
+	*web.Office
+	desk *merchants
+	keys *pass.Keys
+	now  time.Time
+}
+
+const password = "correct horse"
+
+func openOffice(t *testing.T, change func(c *web.OfficeConfig)) *office {
+	t.Helper()
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	l, err := layers.New(layers.Config{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := pass.NewKeys(make([]byte, pass.SecretSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := web.HashPassword(password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &office{desk: &merchants{}, keys: keys, now: start()}
+	c := web.OfficeConfig{Desk: o.desk, Merchants: hashes{"ann": hash, "broken": "x"}, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
+	if change != nil {
+		change(&c)
+	}
+	if o.Office, err = web.NewOffice(c); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// ask sends what a merchant's page sends.
+func (o *office) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	session := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+	r.Header.Set("Cookie", "fs_office="+session)
+	r.Header.Set("Flashsale-CSRF", o.keys.CSRF(session))
+	r.Header.Set("Idempotency-Key", "k-1")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	o.ServeHTTP(w, r)
+	return w
+}
+
+const draft = `{"sku":"s-1","title":"T","price":100,"currency":"CNY","stock":5,"per_user":2,"starts_at":"2026-11-11T20:00:00.250+08:00","ends_at":"2026-11-11T13:00:00Z","headroom":4,"queue":"shuffled","lobby_ms":60000,"pay_within_ms":900000,"token_for_ms":30000`
+
+func TestOfficeCalls(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body, asked string
+		status                    int
+		says                      string
+	}{
+		{"GET", "/api/me", "", "", 200, `"name":"ann"`},
+		{"GET", "/api/sales", "", "mine ann ", 200, `{"sales":[{"id":"a1"`},
+		{"GET", "/api/sales?after=b2", "", "mine ann b2", 200, `"per_user":1`},
+		{"GET", "/api/sales?after=B-2", "", "", 400, `"field":"after"`},
+		{"POST", "/api/sales", draft + "}", "create ann", 201, `"starts_at":"2026-11-11T12:00:00.000Z"`},
+		{"GET", "/api/sales/a1", "", "get ann a1", 200, `"token_for_ms":30000`},
+		{"PUT", "/api/sales/a1", draft + `,"version":7}`, "edit ann a1 7", 200, `"version":0`},
+		{"PUT", "/api/sales/a1", draft + `}`, "", 400, `"field":"version"`},
+		{"POST", "/api/sales/a1/check", "", "check ann a1", 200, `{"faults":[]}`},
+		{"POST", "/api/sales/a1/warm", "", "warm ann a1 get ann a1", 200, `"id":"a1"`},
+		{"POST", "/api/sales/a1/expose", "{}", "expose ann a1", 200, `"state":"exposed"`},
+		{"POST", "/api/sales/a1/pause", "", "pause ann a1", 200, ""},
+		{"POST", "/api/sales/a1/resume", "", "resume ann a1", 200, ""},
+		{"POST", "/api/sales/a1/kill", "", "end ann a1 true", 200, ""},
+		{"POST", "/api/sales/a1/end", "", "end ann a1 false", 200, ""},
+		{"POST", "/api/sales/a1/stock", `{"units":3}`, "stock ann a1 k-1 3", 200, ""},
+		{"POST", "/api/sales/a1/stock", `{"units":0}`, "", 400, `"field":"units"`},
+		{"POST", "/api/sales/a1/stock", ``, "", 400, `"field":"units"`},
+		{"GET", "/api/sales/a1/board", "", "board ann a1", 200, `"lag_ms":2`},
+		{"POST", "/api/sales/a1/reconcile", "", "reconcile ann a1", 200, `{"free":3,"free_before":2,"returned":1,"dropped":0,"changed":1}`},
+		{"GET", "/api/sales/a1/log", "", "log ann a1", 200, `{"log":[{"at":"2026-11-11T12:00:00.000Z","actor":"m","sale":"a1","what":"exposed"}]}`},
+		{"POST", "/api/sales/a1/expose", `{"x":1}`, "", 400, `"field":"x"`},
+		{"POST", "/api/sales/A1/expose", "", "", 404, "not_found"},
+		{"POST", "/api/lab", `{"design":"naive","buyers":1,"stock":1,"pause_ms":0}`, "", 404, "not_found"},
+		{"DELETE", "/api/sales/a1", "", "", 405, "invalid"},
+		{"GET", "/api/login", "", "", 405, "invalid"},
+		{"GET", "/api/sales/a1/", "", "", 404, "not_found"},
+		{"GET", "/api//sales", "", "", 404, "not_found"},
+		{"GET", "/api/../metrics", "", "", 404, "not_found"},
+		{"GET", "/metrics", "", "", 404, "not_found"},
+		{"GET", "/healthz", "", "", 200, ""},
+		{"GET", "/readyz", "", "", 200, ""},
+		{"POST", "/api/logout", "", "", 204, ""},
+		{"GET", "/elsewhere", "", "", 404, "not_found"},
+	} {
+		o := openOffice(t, nil)
+		w := o.ask(c.method, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || strings.Join(o.desk.asked, " ") != c.asked {
+			t.Errorf("%s %s: %d %s, asked %q; want %d %s, %q", c.method, c.path, w.Code, w.Body, o.desk.asked, c.status, c.says, c.asked)
+		}
+		if w.Body.Len() > 0 && !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s %s: no JSON: %s", c.method, c.path, w.Body)
+		}
+		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s %s: fields %v", c.method, c.path, w.Header())
+		}
+	}
+}
+
+func TestOfficeIsForMerchants(t *testing.T) {
+	o := openOffice(t, nil)
+	for name, change := range map[string]func(r *http.Request){
+		"no cookie": func(r *http.Request) { r.Header.Del("Cookie") },
+		"a buyer's": func(r *http.Request) {
+			r.Header.Set("Cookie", "fs_office="+o.keys.Session(pass.Session{User: "ann", Expires: start().Add(time.Hour)}))
+		},
+		"one that is old": func(r *http.Request) {
+			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: start()}))
+		},
+		"a role": func(r *http.Request) { r.Header.Set("Cookie", ""); r.Header.Set("X-User-Role", "admin") },
+	} {
+		if got := says(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "401  no_session" {
+			t.Errorf("%s: %q, want 401", name, got)
+		}
+	}
+	for name, change := range map[string]func(r *http.Request){
+		"none":      func(r *http.Request) { r.Header.Del("Flashsale-CSRF") },
+		"another's": func(r *http.Request) { r.Header.Set("Flashsale-CSRF", o.keys.CSRF("other")) },
+		"a cookie's": func(r *http.Request) {
+			r.Header.Set("Flashsale-CSRF", "")
+			r.Header.Set("Flashsale-Request", "1")
+		},
+	} {
+		if got := says(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "403  csrf" {
+			t.Errorf("CSRF %s: %q, want 403", name, got)
+		}
+	}
+	if len(o.desk.asked) != 0 {
+		t.Errorf("the desk was asked: %v", o.desk.asked)
+	}
+}
+
+func TestDrafts(t *testing.T) {
+	o := openOffice(t, nil)
+	o.ask("POST", "/api/sales", draft+"}")
+	want := sale.Draft{
+		SKU: "s-1", Title: "T", Price: 100, Currency: "CNY", Stock: 5, PerUser: 2, StartsAt: start().Add(250 * time.Millisecond), EndsAt: start().Add(time.Hour),
+		Headroom: 4, Queue: sale.Shuffled, Lobby: time.Minute, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second,
+	}
+	if o.desk.draft != want {
+		t.Errorf("the draft is %+v, want %+v", o.desk.draft, want)
+	}
+	for _, c := range []struct{ from, to, field string }{
+		{`"price":100`, `"price":"100"`, "price"}, {`"stock":5`, `"stock":5.0`, "stock"}, {`"per_user":2`, `"per_user":99999999999`, "per_user"},
+		{`2026-11-11T13:00:00Z`, `tomorrow`, "ends_at"}, {`2026-11-11T13:00:00Z`, `2026-11-11T13:00:00.0001Z`, "ends_at"}, {`2026-11-11T13:00:00Z`, `0001-01-01T00:00:00Z`, "ends_at"},
+		{`"lobby_ms":60000`, `"lobby_ms":-1`, "lobby_ms"}, {`"lobby_ms":60000`, `"lobby_ms":9223372036854775807`, "lobby_ms"},
+		{`"sku"`, `"SKU"`, "SKU"}, {`"title":"T"`, `"title":null`, "title"},
+	} {
+		w := o.ask("POST", "/api/sales", strings.Replace(draft, c.from, c.to, 1)+"}")
+		if w.Code != 400 || !strings.Contains(w.Body.String(), `"field":"`+c.field+`"`) {
+			t.Errorf("%s: %d %s, want 400 about %s", c.to, w.Code, w.Body, c.field)
+		}
+	}
+	for _, d := range []struct {
+		change func(d *sale.Draft)
+		field  string
+	}{
+		{func(d *sale.Draft) { d.SKU = "" }, "sku"}, {func(d *sale.Draft) { d.Stock = 0 }, "stock"}, {func(d *sale.Draft) { d.PerUser = 11 }, "per_user"},
+		{func(d *sale.Draft) { d.EndsAt = d.StartsAt }, "ends_at"}, {func(d *sale.Draft) { d.Queue = "x" }, "queue"},
+		{func(d *sale.Draft) { d.Lobby = 2 * time.Hour }, "lobby_ms"}, {func(d *sale.Draft) { d.PayWithin = time.Millisecond }, "pay_within_ms"},
+		{func(d *sale.Draft) { d.TokenFor = time.Hour }, "token_for_ms"}, {func(d *sale.Draft) { d.Headroom = 11 }, "headroom"},
+	} {
+		bad := want
+		d.change(&bad)
+		o.desk.err = bad.Validate()
+		if w := o.ask("POST", "/api/sales", draft+"}"); w.Code != 400 || !strings.Contains(w.Body.String(), `"field":"`+d.field+`"`) {
+			t.Errorf("%v: %d %s, want 400 about %s", o.desk.err, w.Code, w.Body, d.field)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	o := openOffice(t, nil)
+	o.desk.report = func(w io.Writer) error { _, err := io.WriteString(w, "a,b\n"); return err }
+	w := o.ask("GET", "/api/sales/a1/report.csv", "")
+	if w.Code != 200 || w.Body.String() != "a,b\n" || w.Header().Get("Content-Type") != "text/csv; charset=utf-8" || !strings.Contains(w.Header().Get("Content-Disposition"), "a1.csv") {
+		t.Errorf("%d %v %q", w.Code, w.Header(), w.Body)
+	}
+	o.desk.report = func(io.Writer) error { return sale.ErrUnavailable }
+	if got := says(o.ask("GET", "/api/sales/a1/report.csv", "")); got != "503  unavailable" {
+		t.Errorf("a report that cannot begin: %q", got)
+	}
+	// One that breaks off does not look whole.
+	o.desk.report = func(w io.Writer) error { _, _ = io.WriteString(w, "a,b\n"); return sale.ErrUnavailable }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+		r.Header.Set("Cookie", "fs_office="+session)
+		o.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	resp, err := http.Get(server.URL + "/api/sales/a1/report.csv")
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+	}
+	if err == nil {
+		t.Error("half a report looks like a whole one")
+	}
+}
+
+func TestLab(t *testing.T) {
+	begun, end := make(chan struct{}), make(chan struct{})
+	o := openOffice(t, func(c *web.OfficeConfig) {
+		c.Lab = func(_ context.Context, a web.LabAsk) (web.LabRun, error) {
+			if a.Pause == time.Second {
+				close(begun)
+				<-end
+			}
+			return web.LabRun{LabAsk: a, Sold: 3, Oversold: 2, Took: time.Millisecond, PerSecond: 1.5}, nil
+		}
+	})
+	run := func(pause int) *httptest.ResponseRecorder {
+		return o.ask("POST", "/api/lab", fmt.Sprintf(`{"design":"naive","buyers":9,"stock":1,"pause_ms":%d}`, pause))
+	}
+	var done sync.WaitGroup
+	done.Go(func() { run(1000) })
+	<-begun
+	if got := says(run(0)); got != "429 L4 overloaded" {
+		t.Errorf("a second run: %q", got)
+	}
+	close(end)
+	done.Wait()
+	if w := run(0); strings.TrimSpace(w.Body.String()) != `{"design":"naive","buyers":9,"stock":1,"sold":3,"oversold":2,"undersold":0,"took_ms":1,"per_second":1.5}` {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, body := range []string{`{}`, `{"design":"x","buyers":1,"stock":1,"pause_ms":0}`, `{"design":"naive","buyers":1000000,"stock":1,"pause_ms":0}`, `{"design":"naive","buyers":1,"stock":0,"pause_ms":0}`, `{"design":"naive","buyers":1,"stock":1,"pause_ms":10001}`} {
+		if got := says(o.ask("POST", "/api/lab", body)); got != "400  invalid" {
+			t.Errorf("%s: %q", body, got)
+		}
+	}
+}
+
+func TestMetricsAndReadiness(t *testing.T) {
+	ready := errors.New("the database of the house is away")
+	o := openOffice(t, func(c *web.OfficeConfig) {
+		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
+		c.MetricsToken = "token"
+		c.Ready = func(context.Context) error { return ready }
+	})
+	bearer := func(token string) func(r *http.Request) {
+		return func(r *http.Request) { r.Header.Set("Authorization", token) }
+	}
+	for token, want := range map[string]int{"": 401, "Bearer tokem": 401, "token": 401, "Bearer token": 200} {
+		if w := o.ask("GET", "/metrics", "", bearer(token)); w.Code != want {
+			t.Errorf("metrics with %q: %d, want %d", token, w.Code, want)
+		}
+	}
+	if w := o.ask("GET", "/readyz", ""); w.Code != 503 || strings.Contains(w.Body.String(), "house") {
+		t.Errorf("not ready: %d %s", w.Code, w.Body)
+	}
+	if ready = nil; o.ask("GET", "/readyz", "").Code != 200 {
+		t.Error("ready, and not told")
+	}
+}
