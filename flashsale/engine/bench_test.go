@@ -42,7 +42,6 @@ func BenchmarkCrowd(b *testing.B) {
 				epoch++
 				openBench(b, e, epoch, queue, 1000)
 				var next atomic.Int64
-				b.SetParallelism(64)
 				parallel(b, 128, func() {
 					for i := int(next.Add(1)) - 1; i < crowd; i = int(next.Add(1)) - 1 {
 						lot := int64(0)

@@ -48,6 +48,10 @@ func TestGoroutinesEnd(t *testing.T) {
 		if err := s.Done(t.Context(), "old", 7, "r"); err != nil {
 			t.Fatal(err)
 		}
+		if err := journal.Append(t.Context(), "s", 9, []sale.Reservation{{ID: "r", Sale: "s", Epoch: 9}}); err != nil {
+			t.Fatal(err)
+		}
+		s.is("Open of an epoch that has entries", s.Open(t.Context(), s.opening(9)), sale.ErrStale)
 		synctest.Wait()
 		if after := runtime.NumGoroutine(); after > before {
 			t.Fatalf("%d goroutines, %d before", after, before)

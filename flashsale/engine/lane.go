@@ -90,6 +90,7 @@ func (l *lane) do(c *command) *flight {
 	switch c.op {
 	case opOpen:
 		c.err = l.open(c.opening)
+		l.end = l.empty()
 	case opClose:
 		if l.state != nil && l.state.epoch == c.epoch {
 			l.close(errStale(l.sale, c.epoch))
@@ -106,6 +107,9 @@ func (l *lane) do(c *command) *flight {
 	}
 	return nil
 }
+
+// empty says whether there is nothing to keep: then the goroutine ends.
+func (l *lane) empty() bool { return l.state == nil && len(l.streams) == 0 }
 
 // ask does what needs a state that is open.
 func (l *lane) ask(s *state, c *command) *flight {

@@ -81,7 +81,7 @@ func (l *lane) tidy(st *stream, epoch int64) bool {
 	}
 	delete(l.streams, epoch)
 	st.rouse()
-	l.end = l.state == nil && len(l.streams) == 0
+	l.end = l.empty()
 	return true
 }
 
@@ -104,5 +104,5 @@ func (l *lane) drop(st *stream, c *command) {
 		l.state = nil
 	}
 	st.rouse()
-	l.end = l.state == nil && len(l.streams) == 0
+	l.end = l.empty()
 }

@@ -64,11 +64,19 @@ func (c command) String() string {
 			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(Start()), o.Sale.EndsAt.Sub(Start()), o.Sale.Lobby, o.Sale.State, o.Holds, o.Before)
 	case "join":
 		j := c.join
-		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q until %v", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, j.Until.Sub(Start()))
+		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until))
 	case "reserve":
 		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.ask.User, c.ask.Ticket, c.ask.Key, c.ask.Reservation)
 	}
-	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v until %v", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, c.at.Sub(Start()))
+	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
+}
+
+// until says when something ends, if it does, from Start on.
+func until(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" until %v", at.Sub(Start()))
 }
 
 // A pair is a Gate and a Model that get the same commands.
@@ -249,7 +257,7 @@ func class(err error) string {
 
 // shorten leaves out of a trace what is not needed for a difference, for some seconds.
 func shorten(t *testing.T, open Open, trace []command) []command {
-	until := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	fails := func(trace []command) bool {
 		p := newPair(t, open)
 		for _, c := range trace {
@@ -260,7 +268,7 @@ func shorten(t *testing.T, open Open, trace []command) []command {
 		return false
 	}
 	for size := len(trace) / 2; size > 0; size /= 2 {
-		for at := len(trace) - size - 1; at >= 0 && time.Now().Before(until); at -= size {
+		for at := len(trace) - size - 1; at >= 0 && time.Now().Before(deadline); at -= size {
 			shorter := append(append([]command(nil), trace[:at]...), trace[at+size:]...)
 			if fails(shorter) {
 				trace = shorter

@@ -81,7 +81,8 @@ func badArguments(d *desk) {
 	}
 	for name, change := range map[string]func(a *sale.Ask){
 		"no user": func(a *sale.Ask) { a.User = "" }, "a bad ticket": func(a *sale.Ask) { a.Ticket = "x" },
-		"a long key": func(a *sale.Ask) { a.Key = long }, "no reservation": func(a *sale.Ask) { a.Reservation = "" },
+		"a long key": func(a *sale.Ask) { a.Key = long }, "a key that is no UTF-8": func(a *sale.Ask) { a.Key = "\xff" },
+		"a user that is no UTF-8": func(a *sale.Ask) { a.User = "ann\xff" }, "no reservation": func(a *sale.Ask) { a.Reservation = "" },
 		"a bad reservation": func(a *sale.Ask) { a.Reservation = id + ":" },
 	} {
 		a := sale.Ask{Sale: "sale", Epoch: 1, User: "ann", Ticket: id, Reservation: id}

@@ -3,14 +3,15 @@ package sale
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Check returns what is wrong with a Join whatever the state of its Gate, or nil: an error
-// that wraps ErrInvalid. A user is 1 to 128 bytes, a batch at most 64.
+// that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a batch at most 64 bytes.
 func (j Join) Check() error {
 	switch {
 	case !isUser(j.User):
-		return invalid("Join.User", j.User, "1 to 128 bytes")
+		return invalid("Join.User", j.User, "1 to 128 bytes of UTF-8")
 	case !IsID(j.Ticket):
 		return invalid("Join.Ticket", j.Ticket, "16 to 64 letters, digits, -")
 	case j.Rank < 0 || j.Rank > 1<<53:
@@ -28,15 +29,15 @@ func (j Join) Check() error {
 }
 
 // Check returns what is wrong with an Ask whatever the state of its Gate, or nil: an error
-// that wraps ErrInvalid. A user is 1 to 128 bytes, a key at most 64.
+// that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a key at most 64.
 func (a Ask) Check() error {
 	switch {
 	case !isUser(a.User):
-		return invalid("Ask.User", a.User, "1 to 128 bytes")
+		return invalid("Ask.User", a.User, "1 to 128 bytes of UTF-8")
 	case !IsID(a.Ticket):
 		return invalid("Ask.Ticket", a.Ticket, "16 to 64 letters, digits, -")
-	case len(a.Key) > 64:
-		return invalid("Ask.Key", a.Key, "at most 64 bytes")
+	case !isKey(a.Key):
+		return invalid("Ask.Key", a.Key, "at most 64 bytes of UTF-8")
 	case !IsID(a.Reservation):
 		return invalid("Ask.Reservation", a.Reservation, "16 to 64 letters, digits, -")
 	}
@@ -76,7 +77,7 @@ func (o *Opening) Check() error {
 		for _, r := range rs {
 			at := slot{r.User, r.Slot}
 			switch {
-			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || len(r.Key) > 64 || r.Sale != s.ID:
+			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || !isKey(r.Key) || r.Sale != s.ID:
 				return invalid("Opening.Holds", r.ID, "reservations of this sale, each with ID, user and ticket")
 			case ids[r.ID]:
 				return invalid("Opening.Holds", r.ID, "each reservation once")
@@ -119,7 +120,9 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func isUser(s string) bool { return s != "" && len(s) <= 128 }
+func isUser(s string) bool { return s != "" && len(s) <= 128 && utf8.ValidString(s) }
+
+func isKey(s string) bool { return len(s) <= 64 && utf8.ValidString(s) }
 
 func invalid(field string, value any, want string) error {
 	return fmt.Errorf("sale: %s is %#v, want %s: %w", field, value, want, ErrInvalid)
