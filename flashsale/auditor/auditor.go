@@ -61,6 +61,10 @@ type Facts struct {
 	// Settled says that nobody buys any more, and that the times to pay are over.
 	Settled bool
 
+	// Failed says that a gate may have lost what it had acknowledged: it failed over, or was
+	// emptied. Otherwise a reservation that is lost or rejected is one too many.
+	Failed bool
+
 	// Demand is how many units of a sale were wanted to the end, by its ID: by buyers who
 	// asked on until they had one or were told that there is none.
 	Demand map[string]int64
@@ -166,6 +170,7 @@ func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 		return a.Report(), fmt.Errorf("auditor: inspect: %w", err)
 	}
 	j := newJudge(a, all, facts)
+	j.kept()
 	j.observed()
 	err = a.compareGates(ctx, facts)
 	if facts.Settled {

@@ -76,6 +76,9 @@ func TestDetects(t *testing.T) {
 		{"an order that nobody asked for", func(w *world) { w.of("u3", auditor.Buy).Status = 410 }, auditor.OneOrder, "which nobody was granted"},
 		{"a reservation that became nothing", func(w *world) { w.of("u3", auditor.Buy).Receipt = "r77" }, auditor.OneOrder, "is recorded nowhere"},
 		{"a reservation of another", sql(`UPDATE orders SET usr = 'u9' WHERE reservation = 'r3'`), auditor.OneOrder, "is recorded for u9"},
+		{"an acknowledged reservation that is lost", func(w *world) {
+			w.exec(`UPDATE orders SET state = 'lost' WHERE reservation = 'r3'`)
+		}, auditor.OneOrder, "r3 of u3 is lost, and no gate failed"},
 		{"an answer without a receipt", func(w *world) { w.of("u3", auditor.Buy).Receipt = "" }, auditor.OneOrder, "without a receipt"},
 		{"an answer that runs back", func(w *world) {
 			o := *w.of("u1", auditor.Look)

@@ -47,6 +47,18 @@ func (j *judge) observed() {
 	}
 }
 
+// kept checks that what a gate acknowledged became an order, if it did not fail.
+func (j *judge) kept() {
+	if j.f.Failed {
+		return
+	}
+	for i := range j.l.sales {
+		for _, o := range j.l.orders[j.l.sales[i].id] {
+			j.b.check(OneOrder, o.isOrder(), "sale %s: reservation %s of %s is %s, and no gate failed", o.sale, o.id, o.user, o.state)
+		}
+	}
+}
+
 // who is a user in a sale.
 type who struct{ sale, user string }
 

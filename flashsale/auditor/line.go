@@ -13,6 +13,7 @@ type walker struct {
 	sent, answered time.Time // of the call that gave the first ticket
 	until          time.Time // of the first token: who was admitted together has the same
 	rank           int64
+	waited         time.Time // when the last call that was answered with "wait" was sent
 }
 
 func (j *judge) walkers(sale string) []walker {
@@ -35,6 +36,9 @@ func (j *judge) walkers(sale string) []walker {
 		}
 		if w.until.IsZero() && o.Token != "" {
 			w.until = o.Until
+		}
+		if o.State == "waiting" {
+			w.waited = o.Sent
 		}
 		if w.rank == 0 {
 			w.rank = o.Rank
@@ -67,9 +71,16 @@ func (j *judge) inOrder(s *saleRow) {
 }
 
 func (j *judge) inversions(s *saleRow, all []walker) {
-	// In the order of admission; those who were never seen admitted are left out, since who
-	// does not ask does not know.
-	admitted := slices.DeleteFunc(slices.Clone(all), func(w walker) bool { return w.until.IsZero() })
+	// In the order of admission. Who was never seen admitted was not until the last time that
+	// the answer was to wait, and is overtaken by who was admitted before that.
+	admitted := slices.Clone(all)
+	for i := range admitted {
+		if w := &admitted[i]; w.until.IsZero() && !w.waited.IsZero() {
+			w.until, w.user = w.waited.Add(time.Duration(s.tokenFor)*time.Millisecond), w.user+", who waits still,"
+			w.sent = time.Time{} // overtakes nobody
+		}
+	}
+	admitted = slices.DeleteFunc(admitted, func(w walker) bool { return w.until.IsZero() })
 	if len(admitted) < 2 {
 		return
 	}
@@ -111,8 +122,10 @@ func (j *judge) inversions(s *saleRow, all []walker) {
 			j.b.check(FairLine, overtook <= j.f.Batch, "sale %s: %d who came after %s were admitted before, and a batch is %d", s.id, overtook, w.user, j.f.Batch)
 		}
 		for ; i < k; i++ {
-			add(place(admitted[i].sent))
-			before++
+			if !admitted[i].sent.IsZero() {
+				add(place(admitted[i].sent))
+				before++
+			}
 		}
 	}
 }

@@ -30,6 +30,7 @@ type Options struct {
 	Slack        time.Duration // see Config
 	Complete     bool          // see Facts
 	Settled      bool          // see Facts
+	Failed       bool          // see Facts
 	Workers      int           // see Facts
 }
 
@@ -66,7 +67,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	// The observations are read last: their writers may be at work until now.
-	facts := Facts{Complete: o.Complete, Settled: o.Settled, Workers: o.Workers}
+	facts := Facts{Complete: o.Complete, Settled: o.Settled, Failed: o.Failed, Workers: o.Workers}
 	for _, name := range o.Observations {
 		seen, err := readFile(name)
 		if err != nil {

@@ -22,14 +22,18 @@ import (
 
 // A cast is who plays in a theatre: the real parts, or some that are not as they should be.
 type cast struct {
-	gate     func(*theatre, sale.Gate) sale.Gate
-	ledger   func(*theatre, sale.Ledger) sale.Ledger
-	desk     func(*theatre, sale.BuyersDesk) sale.BuyersDesk
+	gate     func(sale.Gate) sale.Gate
+	ledger   func(sale.Ledger, beside) sale.Ledger
+	desk     func(sale.BuyersDesk) sale.BuyersDesk
 	identity func(session, header string) string // whom a call is believed to be of
 	prepare  []string                            // statements before the ledger is opened for the sale
 	buyers   int                                 // 30 if 0
 	units    int64                               // 6 if 0
+	early    bool                                // the gate is called before the start, past the shop
 }
+
+// beside changes the database behind the ledger's back.
+type beside func(statement string, args ...any)
 
 // A theatre is a whole sale in one process: an engine over a ledger in a file, a shop, and
 // buyers, some of whom behave badly.
@@ -61,8 +65,7 @@ func stage(t *testing.T, c cast) *theatre {
 	ctx := context.Background()
 	l, err := ledger.Open(ctx, "sqlite:"+th.path, ledger.Config{})
 	th.must(err)
-	th.raw, err = sql.Open("sqlite", "file:"+th.path+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=ignore_check_constraints(1)")
-	th.must(err)
+	th.raw = unguarded(t, th.path)
 	for _, s := range c.prepare {
 		th.exec(s)
 	}
@@ -72,10 +75,10 @@ func stage(t *testing.T, c cast) *theatre {
 	th.must(err)
 	th.gate, th.ledger = e, l
 	if c.gate != nil {
-		th.gate = c.gate(th, e)
+		th.gate = c.gate(e)
 	}
 	if c.ledger != nil {
-		th.ledger = c.ledger(th, l)
+		th.ledger = c.ledger(l, th.exec)
 	}
 	keys, err := pass.NewKeys(bytes.Repeat([]byte{1}, 32))
 	th.must(err)
@@ -85,7 +88,7 @@ func stage(t *testing.T, c cast) *theatre {
 	th.must(err)
 	th.desk = th.shop
 	if c.desk != nil {
-		th.desk = c.desk(th, th.shop)
+		th.desk = c.desk(th.shop)
 	}
 	now := time.Now()
 	s, err := l.Create(ctx, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: c.units, StartsAt: now.Add(time.Second).Truncate(time.Millisecond),
@@ -97,8 +100,7 @@ func stage(t *testing.T, c cast) *theatre {
 	t.Cleanup(func() {
 		th.shop.Stop()
 		e.Stop()
-		err := errors.Join(l.Close(), th.raw.Close())
-		th.must(errors.Join(err, limits.Close()))
+		th.must(errors.Join(l.Close(), limits.Close()))
 	})
 	return th
 }
@@ -108,6 +110,17 @@ func (th *theatre) must(err error) {
 	if err != nil {
 		th.Fatal(err)
 	}
+}
+
+// unguarded opens a database without its checks.
+func unguarded(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=ignore_check_constraints(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // exec changes the database behind the ledger's back.
@@ -144,6 +157,9 @@ func (th *theatre) play() *auditor.Report {
 	for i := 6; i < 10; i++ {
 		th.buyer(i).join(ctx, auditor.Early)
 	}
+	if th.cast.early {
+		th.ask(ctx)
+	}
 	wait(ctx, time.Until(th.sale.StartsAt))
 	var all sync.WaitGroup
 	for i := range th.cast.buyers {
@@ -159,7 +175,7 @@ func (th *theatre) play() *auditor.Report {
 
 	id := th.sale.ID
 	r, err := watcher.Final(ctx, auditor.Facts{
-		Observations: th.seen, Complete: true, Settled: true, Demand: map[string]int64{id: int64(th.cast.buyers) - 1}, Batch: 6, Workers: 2,
+		Observations: th.seen, Complete: true, Settled: true, Demand: map[string]int64{id: int64(th.cast.buyers) - 1}, Batch: 1, Workers: 2,
 		Reconcile: func(ctx context.Context, id string) (int, error) {
 			r, err := th.shop.Reconcile(ctx, "m", id)
 			return r.Changed, err
@@ -170,6 +186,33 @@ func (th *theatre) play() *auditor.Report {
 		th.Logf("not looked at: %q", r.Errors)
 	}
 	return r
+}
+
+// ask asks the gate for everything before the start, as a shop whose clock is wrong would.
+func (th *theatre) ask(ctx context.Context) {
+	id := th.sale.ID
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); wait(ctx, 50*time.Millisecond) {
+		c, err := th.gate.Count(ctx, id, 1)
+		if err != nil {
+			continue // it is not open yet
+		}
+		j := sale.Join{Sale: id, Epoch: 1, User: "user-early", Ticket: "ticket-of-user-early"}
+		if _, err := th.gate.Join(ctx, j); err != nil {
+			th.Error(err)
+		}
+		if _, err := th.gate.Admit(ctx, id, 1, "early", 1, c.Now.Add(2*time.Second)); err != nil {
+			th.Error(err)
+		}
+		sent := time.Now()
+		got, err := th.gate.Reserve(ctx, sale.Ask{Sale: id, Epoch: 1, User: j.User, Ticket: j.Ticket, Reservation: "reservation-of-user-early"})
+		o := auditor.Observation{Sent: sent, At: time.Now(), User: j.User, Sale: id, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(sale.LS), Reason: string(got.Reason)}
+		if o.Status == 200 {
+			o.Status, o.Layer, o.Receipt, o.Granted = 202, "", got.Reservation.ID, got.Reservation.At
+		}
+		th.note(o)
+		return
+	}
+	th.Error("the gate did not open")
 }
 
 func (th *theatre) count(ctx context.Context, id string, epoch int64) (auditor.GateState, error) {
