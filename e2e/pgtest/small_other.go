@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package pgtest
+
+import "testing"
+
+// SmallDisk makes no file system here: ok is false.
+func (s *Server) SmallDisk(testing.TB, string, int) (resize func(megabytes int), ok bool) {
+	return nil, false
+}
