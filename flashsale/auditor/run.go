@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
 
@@ -22,7 +24,7 @@ var (
 // Options are an audit of its own process.
 type Options struct {
 	Database     string // see Config
-	Redis        string // a URL: redis://…, with master_set of Sentinel; empty for none
+	Redis        string // redis://, rediss://, redis+sentinel:// or redis+cluster://; empty for none
 	Prefix       string // see Config
 	Sales        []string
 	Observations []string      // files that clients wrote
@@ -40,12 +42,11 @@ type Options struct {
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	c := Config{Database: o.Database, Prefix: o.Prefix, Sales: o.Sales, Slack: o.Slack}
 	if o.Redis != "" {
-		ro, err := rueidis.ParseURL(o.Redis)
+		address, err := redisstore.ParseURL(o.Redis)
 		if err != nil {
 			return fmt.Errorf("auditor: redis: %w", err)
 		}
-		ro.DisableCache = true
-		client, err := rueidis.NewClient(ro)
+		client, err := rueidis.NewClient(weirrueidis.Options(address))
 		if err != nil {
 			return fmt.Errorf("auditor: redis: %w", err)
 		}

@@ -1,0 +1,47 @@
+package flashsale_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/lab"
+)
+
+// TestLab sends a crowd through each design over a real Redis, twenty times, with a buyer
+// who stops for longer than a lock lasts. The lock alone sells what is not there; the three
+// others never do.
+func TestLab(t *testing.T) {
+	const runs = 20
+	s := redistest.Start(t)
+	client := redisClient(t, "redis://"+s.Addr)
+	for _, d := range lab.Designs() {
+		t.Run(string(d), func(t *testing.T) {
+			oversold, undersold, units := 0, 0, 0
+			var took time.Duration
+			for range runs {
+				r, err := lab.Run(t.Context(), lab.Config{Design: d, Buyers: 40, Stock: 10, Pause: 60 * time.Millisecond, TTL: 15 * time.Millisecond,
+					Pauses: 1, Redis: client})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Oversold > 0 {
+					oversold++
+				}
+				units += r.Oversold
+				undersold += r.Undersold
+				took += r.Took
+			}
+			t.Logf("%s: oversold in %d of %d runs, %d units in all; left %d; %s a run", d, oversold, runs, units, undersold, (took / runs).Round(time.Millisecond))
+			if d == lab.Naive && oversold == 0 {
+				t.Errorf("oversold in 0 of %d runs: what a lock does wrong was not seen", runs)
+			}
+			if d != lab.Naive && oversold+undersold > 0 {
+				t.Errorf("oversold in %d of %d runs and left %d units, want neither", oversold, runs, undersold)
+			}
+		})
+	}
+	if n := s.Do(t, "DBSIZE"); n != int64(0) {
+		t.Errorf("%v keys are left behind, want none", n)
+	}
+}

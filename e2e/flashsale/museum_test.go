@@ -1,0 +1,69 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// methodAsKey is a script as shops have published it: the first key is the name of a
+// method, and the keys that it uses are made of its arguments.
+const methodAsKey = `
+if KEYS[1] == 'setToken' then
+  local stock = tonumber(redis.call('GET', 'seckill:' .. ARGV[1]) or '0')
+  if stock <= 0 then return 4 end
+  redis.call('DECR', 'seckill:' .. ARGV[1])
+  redis.call('HSET', 'queue:' .. ARGV[1], ARGV[2], ARGV[3])
+  return 1
+end
+return -1`
+
+// TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the gate,
+// which breaks for none.
+func TestMuseumCluster(t *testing.T) {
+	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
+	gate := redisGate(t, client, redisgate.Config{})
+	broken := 0
+	for i := range 8 {
+		id := fmt.Sprint("sale", i)
+		ctx := t.Context()
+		if err := client.Do(ctx, client.B().Set().Key("seckill:"+id).Value("10").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		n, err := client.Do(ctx, client.B().Eval().Script(methodAsKey).Numkeys(1).Key("setToken").Arg(id, "ann", "token").Build()).AsInt64()
+		if err != nil || n != 1 {
+			broken++
+		}
+		if err := gate.Open(ctx, redisOpening(id, 1, 10)); err != nil {
+			t.Errorf("gate: Open of %s: %v", id, err)
+		}
+		if _, err := gate.Join(ctx, sale.Join{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
+			t.Errorf("gate: Join of %s: %v", id, err)
+		}
+	}
+	t.Logf("the method as a key: broken for %d of 8 sales", broken)
+	if broken == 0 {
+		t.Error("keys made of arguments were not found out")
+	}
+}
+
+// TestMuseumLua: a script that takes the answer of SISMEMBER for a truth value refuses
+// everybody, since 0 is true in Lua.
+func TestMuseumLua(t *testing.T) {
+	s := redistest.Start(t)
+	const mutant = `if redis.call('SISMEMBER', KEYS[1], ARGV[1]) then return 'per_user' end redis.call('SADD', KEYS[1], ARGV[1]) return ''`
+	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {
+		t.Errorf("the first buyer = %q, want refused: not found out", got)
+	}
+	gate := redisGate(t, redisClient(t, "redis://"+s.Addr), redisgate.Config{})
+	if err := gate.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	a := redisAdmitted(t, gate, "lua", 1)
+	if o, err := gate.Reserve(t.Context(), a); err != nil || o.Reason != sale.OK {
+		t.Errorf("the first buyer at the gate: %+v, %v", o, err)
+	}
+}
