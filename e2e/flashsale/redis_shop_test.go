@@ -90,8 +90,8 @@ type redisShop struct {
 	recoveries atomic.Int64
 	tryAgain   atomic.Int64 // calls that could not be answered
 	recovering sync.Mutex
-	reopened   time.Time   // guarded by recovering
-	idle       atomic.Bool // the clerks do nothing
+	reopened   time.Time    // guarded by recovering
+	clerks     sync.RWMutex // whoever holds it keeps the clerks from the stream
 }
 
 // note sorts an error: whether the state is stale. An error that should never be fails the
@@ -153,9 +153,10 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	s.reopened = time.Now()
 }
 
-// backlog keeps the clerks from the stream while at least n reservations get into it.
+// backlog keeps the clerks from the stream until s.clerks is unlocked, and waits until at
+// least n reservations are in it.
 func (s *redisShop) backlog(n int64) {
-	s.idle.Store(true)
+	s.clerks.Lock()
 	redistest.Await(s.t, "reservations are in the stream", func() error {
 		c, err := s.gate.Count(context.Background(), s.id, s.ledger.epoch())
 		if err == nil && c.Backlog < n {
@@ -270,11 +271,10 @@ func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, f
 		workers.Go(func() {
 			for work.Err() == nil {
 				epoch := s.ledger.epoch()
-				if s.idle.Load() {
-					s.pause(work, time.Millisecond)
-					continue
-				}
-				if s.clerk(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond) && work.Err() == nil {
+				s.clerks.RLock()
+				end := s.clerk(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond)
+				s.clerks.RUnlock()
+				if end && work.Err() == nil {
 					s.recover(work, epoch)
 				}
 			}

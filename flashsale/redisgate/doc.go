@@ -46,8 +46,10 @@
 // two nodes, calls fail with ErrUnavailable and change nothing. A server whose last replica
 // left it changes its ID after repl-backlog-ttl (an hour); this costs one opening too.
 //
-// What the server acknowledges is as durable as it keeps it: with "appendonly yes" a crash of
-// the process loses nothing, and a failover loses what the replica had not got. Open refuses
+// What the server acknowledges is as durable as it keeps it. With "appendonly yes" and
+// "appendfsync always" a crash of the server loses nothing; with "everysec", up to the last
+// two seconds, also if the process alone dies; a failover loses what the replica had not
+// got. What was lost is no order, and the Ledger tells its buyer so. Open refuses
 // a server that may evict keys (it has a maxmemory, and a policy other than noeviction); if
 // that is configured later, a key that was evicted is noticed all the same.
 //

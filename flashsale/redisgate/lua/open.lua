@@ -35,6 +35,7 @@ redis.call('ZADD', KEYS[11], '+inf', '')
 redis.call('HSET', KEYS[12], '', '')
 redis.call('HSET', KEYS[13], '', '')
 redis.call('XGROUP', 'CREATE', KEYS[14], ARGV[8], '0', 'MKSTREAM')
+-- Renaming would delete what was there too, and have everybody wait for it.
 redis.call('UNLINK', unpack(KEYS, 1, 7))
 local left = math.max(tonumber(ARGV[12]) - us / 1000, 0) + tonumber(ARGV[5])
 for i = 1, 7 do
