@@ -183,10 +183,10 @@ func (p *Page) Do(script string) {
 	}
 }
 
-// Text returns an expression's value as text.
+// Text returns an expression's value as text, that of a promise when it has one.
 func (p *Page) Text(expression string) string {
 	p.t.Helper()
-	value, err := p.eval("String(" + expression + ")")
+	value, err := p.eval("(async () => String(await (" + expression + ")))()")
 	if err != nil {
 		p.t.Fatalf("%s: %v", p.name, err)
 	}
@@ -268,10 +268,12 @@ func (p *Page) Click(selector string) {
 		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2;
 		const top = document.elementFromPoint(x, y);
 		if (!top || !(e.contains(top) || top.contains(e))) return false;
+		const before = window.clickAt;
 		window.clickAt = [x, y];
-		return true;
+		return before && before[0] === x && before[1] === y; // it does not move any more
 	})()`, quote(selector)))
 	x, y := p.Number("window.clickAt[0]"), p.Number("window.clickAt[1]")
+	p.Do("delete window.clickAt")
 	for _, kind := range []string{"mousePressed", "mouseReleased"} {
 		p.must(nil, "Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
 	}

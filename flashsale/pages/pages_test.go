@@ -115,12 +115,12 @@ func TestPolicyAndCaches(t *testing.T) {
 	}
 }
 
-// What stands before the pages may have a policy of its own, which stays.
-func TestPolicyFromOutside(t *testing.T) {
+// The listener forbids everything to its answers; the pages say what they need instead.
+func TestPolicyReplaces(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
 	pages.NewShop(pages.Config{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if got := w.Header().Values("Content-Security-Policy"); len(got) != 1 || got[0] != "default-src 'none'" {
+	if got := w.Header().Values("Content-Security-Policy"); len(got) != 1 || got[0] != pages.Policy {
 		t.Errorf("policy %q", got)
 	}
 }

@@ -185,9 +185,7 @@ func (s *site) page(base *template.Template, name, hash string, p page, scripts 
 		h.Set("Content-Language", lang)
 		h.Set("Referrer-Policy", "same-origin")
 		h.Add("Vary", "Accept-Language, Cookie")
-		if h.Get("Content-Security-Policy") == "" {
-			h.Set("Content-Security-Policy", Policy)
-		}
+		h.Set("Content-Security-Policy", Policy)
 		if f := made[lang]; status == http.StatusOK {
 			f.serve(w, r)
 		} else {

@@ -58,7 +58,7 @@ function showFaults(faults) {
 }
 
 async function reload() {
-  const answer = await persist(() => call("GET", path), (text) => put(note, text));
+  const answer = await persist(() => call("GET", path), (text) => text && put(note, text)); // what was done stays said
   if (answer.status === 404) {
     main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
     return false;
@@ -153,6 +153,6 @@ async function showLog() {
 
 await enter();
 if (await reload()) {
-  main.replaceChildren(head, checks, actions.el, note, live, edit.el, log);
+  main.replaceChildren(head, actions.el, note, checks, live, edit.el, log);
   await Promise.all([poll.now(), showLog()]);
 }

@@ -13,7 +13,9 @@ export class Offer {
 
   constructor() {
     this.el = h("section", { class: "offer", "aria-labelledby": "title" },
-      h("div", { class: "tile", "aria-hidden": "true" }, h("span", {})), this.#pill, this.#title, this.#price, this.#facts, this.#meter);
+      h("div", { class: "what" }, h("div", { class: "tile", "aria-hidden": "true" }, h("span", {})),
+        h("div", {}, this.#pill, this.#title, this.#price)),
+      h("div", { class: "when-and-how" }, this.#facts, this.#meter));
   }
 
   update(view, stage) {

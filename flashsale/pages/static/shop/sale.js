@@ -13,6 +13,10 @@ const placeKey = `fs.place.${id}`; // the place in the line, as the server signe
 const lastKey = `fs.last.${id}`; // the last receipt: also one that no list has, being lost
 const buyKey = `fs.buy.${id}`; // {token, key} of a purchase whose answer is not final
 
+// However soon the server says, one page leaves room below what one buyer may ask: for the
+// clicks, and for a second tab.
+const LEAST = 700;
+
 let view = null;
 let turn = null;
 const receipts = new Map();
@@ -45,7 +49,7 @@ function take(body) {
   } else {
     view = body;
   }
-  return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
+  return Math.max(LEAST, (body.poll_after_ms ?? view.poll_after_ms) || 1000);
 }
 
 function remember(r) {
@@ -81,8 +85,8 @@ async function refresh() {
     await signedIn();
     answer = await call("GET", `${path}/ticket`);
   }
-  // Refused for good: the sale itself still says why.
-  if (!answer.ok && [400, 403, 409, 410, 425].includes(answer.status)) answer = await call("GET", path);
+  // Refused because of the sale, and not of a hurry: the sale itself says why.
+  if (!answer.ok && ([400, 403, 409, 410, 425].includes(answer.status) || answer.reason === "paused")) answer = await call("GET", path);
   if (answer.status === 404) {
     gone();
     return Infinity;
@@ -155,7 +159,7 @@ function draw() {
     return;
   }
   if (!offer.el.isConnected) {
-    main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack" }, mine, action.el)));
+    main.replaceChildren(banner, h("div", { class: "sale" }, offer.el, h("div", { class: "stack now" }, mine, action.el)));
   }
   const before = stage;
   stage = stageOf(view, turn, [...receipts.values()], now());
@@ -223,6 +227,7 @@ function build(live, passed) {
     const el = h("p", { class: "clock", role: "timer" });
     live(() => {
       put(el, clockwise(until() - now()));
+      el.classList.toggle("long", until() - now() >= 86_400_000);
       el.classList.toggle("soon", until() - now() < 10_000);
     });
     return el;

@@ -1,0 +1,194 @@
+package flashsale_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/pages"
+)
+
+// A scriptedShop answers the pages of a buyer as a test tells it to, so that states can be
+// seen that a shop which works comes to rarely. It has one sale, of the ID "one".
+type scriptedShop struct {
+	URL string
+
+	mu      sync.Mutex
+	ahead   time.Duration // its clock before the machine's
+	view    map[string]any
+	turn    map[string]any
+	orders  []map[string]any
+	refuse  map[string][]refusal // by method and path; each is used once
+	asked   []string             // method and path, of everything below /api/
+	keys    []string             // of purchases
+	onOrder func(*scriptedShop)
+}
+
+type refusal struct {
+	status int
+	reason string
+	retry  time.Duration
+}
+
+func newScriptedShop(t *testing.T) *scriptedShop {
+	s := &scriptedShop{refuse: map[string][]refusal{}}
+	start := time.Now()
+	s.view = map[string]any{
+		"id": "one", "sku": "MUG-1", "title": `Mug <b>"one"</b> & more`, "price": 9900, "currency": "CNY", "stock": 100, "free": 60,
+		"phase": "open", "starts_at": at(start.Add(-time.Minute)), "ends_at": at(start.Add(time.Hour)), "lobby_ms": 0, "queue": "fifo",
+		"per_user": 1, "pay_within_ms": 900_000, "waiting": 12, "poll_after_ms": 200,
+	}
+	s.turn = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
+	mux := http.NewServeMux()
+	mux.Handle("/", pages.NewShop(pages.Config{}))
+	mux.HandleFunc("/api/", s.serve)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.URL = server.URL
+	return s
+}
+
+// at writes a time as the interface does.
+func at(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func (s *scriptedShop) now() time.Time { return time.Now().Add(s.ahead) }
+
+// set changes what it answers from now on.
+func (s *scriptedShop) set(change func(s *scriptedShop)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+// wait makes the turn one of the line.
+func (s *scriptedShop) wait(ahead int, eta time.Duration) {
+	s.turn["state"], s.turn["ahead"], s.turn["eta_ms"], s.turn["place"] = "waiting", ahead, eta.Milliseconds(), "place-1"
+}
+
+// admit makes it the buyer's turn.
+func (s *scriptedShop) admit(token string, for_ time.Duration) {
+	s.turn["state"], s.turn["ahead"], s.turn["token"], s.turn["until"] = "admitted", 0, token, at(s.now().Add(for_))
+}
+
+// order makes an order in a state.
+func (s *scriptedShop) order(name, state string, payWithin time.Duration) map[string]any {
+	o := map[string]any{
+		"receipt": name, "sale": "one", "title": s.view["title"], "price": 9900, "currency": "CNY", "state": state,
+		"at": at(s.now()), "pay_by": at(s.now().Add(payWithin)), "refunds": 0,
+	}
+	s.orders = append([]map[string]any{o}, s.orders...)
+	return o
+}
+
+func (s *scriptedShop) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call := r.Method + " " + r.URL.Path
+	s.asked = append(s.asked, call)
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		s.keys = append(s.keys, key)
+	}
+	if r.Method == "POST" && r.Header.Get("Flashsale-Request") != "1" {
+		s.problem(w, refusal{403, "csrf", 0})
+		return
+	}
+	if queue := s.refuse[call]; len(queue) > 0 {
+		s.refuse[call] = queue[1:]
+		s.problem(w, queue[0])
+		return
+	}
+	s.view["now"] = at(s.now())
+	receipt, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/orders/"), "/")
+	switch {
+	case call == "GET /api/time":
+		s.json(w, 200, map[string]any{"now": at(s.now())})
+	case call == "POST /api/session":
+		s.json(w, 201, map[string]any{"user": "u1"})
+	case call == "GET /api/sales":
+		s.json(w, 200, map[string]any{"now": at(s.now()), "sales": []any{s.view}})
+	case call == "GET /api/sales/one":
+		s.json(w, 200, s.view)
+	case call == "GET /api/sales/one/ticket":
+		s.json(w, 200, s.whole())
+	case call == "POST /api/sales/one/ticket":
+		s.wait(40, 95*time.Second)
+		s.json(w, 201, s.whole())
+	case call == "POST /api/sales/one/orders":
+		s.turn["state"] = "spent"
+		delete(s.turn, "token")
+		s.json(w, 202, s.order(fmt.Sprintf("receipt-%d", len(s.orders)+1), "reserved", 15*time.Minute))
+		if s.onOrder != nil {
+			s.onOrder(s)
+		}
+	case call == "GET /api/orders":
+		s.json(w, 200, map[string]any{"orders": append([]map[string]any{}, s.orders...)})
+	default:
+		for _, o := range s.orders {
+			if o["receipt"] == receipt {
+				s.act(w, o, action)
+				return
+			}
+		}
+		s.problem(w, refusal{404, "not_found", 0})
+	}
+}
+
+func (s *scriptedShop) act(w http.ResponseWriter, o map[string]any, action string) {
+	switch action {
+	case "pay":
+		o["state"] = "paid"
+	case "cancel":
+		o["state"] = "cancelled"
+	}
+	s.json(w, 200, o)
+}
+
+// whole is the turn with the view and what is held.
+func (s *scriptedShop) whole() map[string]any {
+	turn := maps.Clone(s.turn)
+	held := []any{}
+	for _, o := range s.orders {
+		if o["state"] == "reserved" || o["state"] == "pending_pay" || o["state"] == "paid" {
+			held = append(held, o)
+		}
+	}
+	turn["held"], turn["view"] = held, s.view
+	return turn
+}
+
+func (s *scriptedShop) json(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}
+
+func (s *scriptedShop) problem(w http.ResponseWriter, r refusal) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if r.retry > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(int((r.retry+time.Second-1)/time.Second)))
+	}
+	w.WriteHeader(r.status)
+	json.NewEncoder(w).Encode(map[string]any{
+		"status": r.status, "title": http.StatusText(r.status), "detail": "in words", "reason": r.reason, "retry_after_ms": r.retry.Milliseconds(),
+	})
+}
+
+// shots returns the directory for the pictures: FLASHSALE_SHOTS, or one of the test.
+func shots(t *testing.T) func(name string) string {
+	dir := os.Getenv("FLASHSALE_SHOTS")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return func(name string) string { return filepath.Join(dir, name+".png") }
+}

@@ -1,0 +1,371 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/browsertest"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A story is a flash sale with its merchant's page.
+type story struct {
+	t      *testing.T
+	system *run.System
+	b      *browsertest.Browser
+	shot   func(name string) string
+	office *browsertest.Page
+	taken  []string
+	ahead  *atomic.Int64 // the clock of the shop before the machine's
+}
+
+func (s *story) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+// jump sets the clock of the shop forward, so that nobody has to wait, and lets pages see it
+// as they do when somebody comes back to them.
+func (s *story) jump(to time.Time, pages ...*browsertest.Page) {
+	s.ahead.Store(int64(time.Until(to)))
+	for _, p := range pages {
+		p.Do(`document.dispatchEvent(new Event("visibilitychange"))`)
+	}
+}
+
+func newStory(t *testing.T) *story {
+	s := &story{t: t, shot: shots(t), ahead: new(atomic.Int64)}
+	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", Layers: oneAddress(t), Clock: s.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := system.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := system.AddMerchant(t.Context(), "mei", "a long password"); err != nil {
+		t.Fatal(err)
+	}
+	s.system, s.b = system, browsertest.Start(t)
+	s.office = s.b.Page(t, "mei", browsertest.Look{Zone: "UTC"})
+	return s
+}
+
+// oneAddress returns the limits of the shop with more for an address: all the browsers of a
+// test have the same one, and each loads the pages anew.
+func oneAddress(t *testing.T) string {
+	text, err := os.ReadFile("../../flashsale/layers/layers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const usual = "limits: 20/s burst 40"
+	if strings.Count(string(text), usual) != 1 {
+		t.Fatalf("the limits have no line %q", usual)
+	}
+	file := t.TempDir() + "/layers.yaml"
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), usual, "limits: 500/s burst 1000", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (s *story) picture(p *browsertest.Page, name string) {
+	s.t.Helper()
+	p.Shot(s.shot(name))
+	s.taken = append(s.taken, name)
+}
+
+// same reloads a page, goes away and comes back, and sees the same text each time.
+func (s *story) same(p *browsertest.Page, selector, text string) {
+	s.t.Helper()
+	p.Sees(selector, text)
+	p.Reload()
+	p.Sees(selector, text)
+	here := p.Text("location.href")
+	p.Open(s.system.ShopURL + "/orders")
+	p.Sees("h1", "")
+	p.Back()
+	if now := p.Text("location.href"); now != here {
+		s.t.Errorf("back came to %s, want %s", now, here)
+	}
+	p.Sees(selector, text)
+}
+
+func stage(p *browsertest.Page, name string) { p.Await(fmt.Sprintf(stageIs, name)) }
+
+// press clicks an action of the merchant, and agrees if it is asked.
+func (s *story) press(name string, asked bool) {
+	s.t.Helper()
+	s.office.Click("#do-" + name)
+	if asked {
+		s.office.Click("#sure-yes")
+	}
+}
+
+// login logs the merchant in with the keyboard alone, after a mistake.
+func (s *story) login() {
+	p := s.office
+	p.Open(s.system.OfficeURL + "/")
+	p.Await(`document.activeElement?.id === "f-name"`)
+	p.Type("mei")
+	p.Key("Tab")
+	p.Type("a wrong password")
+	p.Key("Enter")
+	p.Sees(".note", "Name or password is wrong.")
+	p.Fill("#f-password", "a long password")
+	p.Key("Enter")
+	p.Sees("h1", "Your sales")
+	s.picture(p, "01-office-empty")
+}
+
+// create makes a sale in the form, with a mistake first, corrects it, and exposes it.
+func (s *story) create(starts time.Time) (id string) {
+	p := s.office
+	p.Click("#new")
+	for name, value := range map[string]string{
+		"title": "Enamel mug 搪瓷杯", "sku": "MUG 1", "price": "89.00", "stock": "2", "pay_within_ms": "15", "token_for_ms": "600",
+		"starts_at": starts.UTC().Format("2006-01-02T15:04:05"), "ends_at": starts.Add(time.Hour).UTC().Format("2006-01-02T15:04:05"),
+	} {
+		p.Fill("#f-"+name, value)
+	}
+	p.Click("#save")
+	p.Await(`document.activeElement?.id === "f-sku" && document.querySelector("#f-sku-fault").textContent !== ""`)
+	s.picture(p, "02-office-field-fault")
+	p.Fill("#f-sku", "MUG-1")
+	p.Click("#save")
+	p.Sees("#state", "Draft")
+	p.Fill("#f-price", "79.90")
+	p.Click("#save")
+	p.Sees("#note", "Saved.")
+	p.Reload()
+	p.Await(`document.querySelector("#f-price")?.value === "79.90"`)
+	s.press("check", false)
+	p.Sees("#checks", "Nothing speaks against this sale.")
+	s.press("warm", false)
+	p.Sees("#note", "Warmed up.")
+	s.press("expose", true)
+	p.Sees("#state", "Exposed")
+	s.picture(p, "03-office-exposed")
+	return p.Text(`location.pathname.split("/").at(-1)`)
+}
+
+// TestBrowserStory is the whole story in browsers: a merchant makes a sale and exposes it;
+// one buyer counts down, has a turn, buys and pays, with the keyboard alone; the second lets
+// the order expire; two race for the unit that comes back; then it is sold out.
+func TestBrowserStory(t *testing.T) {
+	s := newStory(t)
+	s.login()
+	starts := s.now().Add(time.Hour).Truncate(time.Second)
+	url := s.system.ShopURL + "/sales/" + s.create(starts)
+
+	alice := s.b.Page(t, "alice", browsertest.Look{Clock: time.Hour, Still: true})
+	bob := s.b.Page(t, "bob", browsertest.Look{Width: 375, Height: 740, Lang: "zh-CN", Clock: -time.Hour})
+	carol := s.b.Page(t, "carol", browsertest.Look{Dark: true})
+	dave := s.b.Page(t, "dave", browsertest.Look{Width: 375, Height: 740})
+	alice.Open(s.system.ShopURL + "/")
+	alice.Sees(".sales h2", "Enamel mug")
+	s.picture(alice, "04-list")
+	alice.Click(".sales a")
+	bob.Open(url)
+	stage(alice, "upcoming")
+	stage(bob, "upcoming")
+	s.jump(starts.Add(-40*time.Second), alice, bob)
+	for _, p := range []*browsertest.Page{alice, bob} {
+		p.Await(`document.querySelector(".clock").textContent.startsWith("00:")`)
+		p.Await(`document.querySelector("#join").disabled`)
+		if p.Text(noScroll) != "true" {
+			t.Error("the countdown scrolls sideways")
+		}
+	}
+	before := starts.Sub(s.now()).Seconds()
+	shown := alice.Number(`document.querySelector(".clock").textContent.split(":").at(-1)`)
+	if after := starts.Sub(s.now()).Seconds(); shown > before+1.5 || shown < after-1.5 {
+		t.Errorf("the countdown of a device that is an hour ahead shows %g s, want %.1f to %.1f", shown, after, before)
+	}
+	s.picture(alice, "05-countdown-1280")
+	s.picture(bob, "06-countdown-375-zh")
+
+	// At the start, and not before, the button comes alive.
+	s.jump(starts.Add(-2*time.Second), alice, bob)
+	alice.Await(`!document.querySelector("#join").disabled`)
+	if early := starts.Sub(s.now()); early > 150*time.Millisecond {
+		t.Errorf("the button came alive %s early", early)
+	}
+	stage(alice, "open")
+	alice.Await(`document.activeElement !== null`)
+	alice.TabTo("#join")
+	alice.Key("Enter")
+	stage(alice, "turn")
+	s.same(alice, "#action h2", "It is your turn")
+	s.picture(alice, "07-turn")
+	alice.TabTo("#buy")
+	alice.Key("Space")
+	alice.Sees(".receipt h2", "It is yours if you pay in time")
+	s.same(alice, ".receipt h2", "It is yours if you pay in time")
+	s.picture(alice, "08-pay")
+	alice.TabTo(`[data-do="pay"]`)
+	alice.Key("Enter")
+	alice.Sees(".receipt h2", "Paid. It is yours")
+	s.same(alice, ".receipt h2", "Paid. It is yours")
+	s.picture(alice, "09-paid")
+
+	// Bob has the second unit, and lets it expire. Two wait for it.
+	bob.Click("#join")
+	bob.Click("#buy")
+	bob.Sees(".receipt h2", "请在时限内付款")
+	s.picture(bob, "10-pay-375-zh")
+	bob.Click("summary")
+	bob.Click(`[data-do="leave"]`)
+	bob.Sees(".receipt", "商品将退回活动")
+	for _, p := range []*browsertest.Page{carol, dave} {
+		p.Open(url)
+		stage(p, "all_taken")
+		p.Click("#join")
+		stage(p, "line")
+		s.same(p, "#action h2", "You are in line")
+	}
+	s.picture(dave, "11-line-375")
+	s.jump(s.now().Add(15*time.Minute), bob, carol, dave)
+	bob.Sees(".receipt h2", "超时未付款")
+	s.same(bob, ".receipt h2", "超时未付款")
+	s.picture(bob, "12-expired-375-zh")
+
+	// Both have a turn, and one unit is there: one of them gets it.
+	stage(carol, "turn")
+	stage(dave, "turn")
+	carol.Do(`document.querySelector("#buy").click()`)
+	dave.Do(`document.querySelector("#buy").click()`)
+	const yours = `document.querySelector('.receipt[data-state="pending_pay"]')`
+	const none = `document.querySelector("#note")?.textContent.includes("All units are taken")`
+	carol.Await(yours + "||" + none)
+	dave.Await(yours + "||" + none)
+	winner, loser := carol, dave
+	if carol.Text("Boolean("+yours+")") != "true" {
+		winner, loser = dave, carol
+	}
+	if winner.Text("Boolean("+yours+")") != "true" || loser.Text("Boolean("+yours+")") != "false" {
+		t.Fatalf("carol has it: %s, dave has it: %s, want one of them", carol.Text("Boolean("+yours+")"), dave.Text("Boolean("+yours+")"))
+	}
+	s.picture(loser, "13-race-lost")
+	winner.Click(`[data-do="pay"]`)
+	winner.Sees(".receipt h2", "Paid. It is yours")
+	stage(loser, "sold_out")
+	s.same(loser, "#action h2", "Sold out")
+	stage(bob, "sold_out")
+	s.picture(bob, "14-sold-out-375-zh")
+	bob.Click("#switch")
+	bob.Sees("#action h2", "Sold out")
+	winner.Open(s.system.ShopURL + "/orders")
+	winner.Sees(".receipt h2", "Paid. It is yours")
+	s.picture(winner, "15-orders")
+
+	s.office.Await(`document.querySelector("#b-paid").textContent === "2" && document.querySelector("#b-expired").textContent === "1"`)
+	s.press("reconcile", false)
+	s.office.Sees("#note", "0 rows changed")
+	s.office.Sees("#log", "mei")
+	s.picture(s.office, "16-office-board")
+	quiet(t, s.office, alice, bob, carol, dave)
+	s.kept()
+}
+
+// TestBrowserStops is what a merchant can do to a sale that runs, as buyers see it: pause,
+// resume, more stock, and the kill switch; and what buyers can do but pay: cancel, and pay
+// too late.
+func TestBrowserStops(t *testing.T) {
+	s := newStory(t)
+	s.login()
+	now := s.now().Truncate(time.Millisecond)
+	made, err := s.system.Merchants.Create(t.Context(), "mei", sale.Draft{
+		SKU: "LAMP-1", Title: "Lamp 台灯", Price: 19900, Currency: "CNY", Stock: 1, PerUser: 1, StartsAt: now.Add(time.Second), EndsAt: now.Add(time.Hour),
+		Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 10 * time.Minute,
+	})
+	if err == nil {
+		made, err = s.system.Merchants.Expose(t.Context(), "mei", made.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.office.Open(s.system.OfficeURL + "/sales/" + made.ID)
+	s.office.Sees("#state", "Exposed")
+	erin := s.b.Page(t, "erin", browsertest.Look{Width: 375, Height: 740})
+	frank := s.b.Page(t, "frank", browsertest.Look{Lang: "zh-CN", Dark: true})
+	erin.Open(s.system.ShopURL + "/sales/" + made.ID)
+	stage(erin, "open")
+
+	s.press("pause", true)
+	s.office.Sees("#state", "Paused")
+	erin.Sees(`[data-banner="paused"]`, "The sale is paused.")
+	s.same(erin, `[data-banner="paused"]`, "The sale is paused.")
+	s.picture(erin, "20-paused-375")
+	s.picture(s.office, "21-office-paused")
+	s.press("resume", true)
+	stage(erin, "open")
+	if erin.Text(`document.querySelector("[data-banner]") === null`) != "true" {
+		t.Error("the banner stays when the sale goes on")
+	}
+
+	// Cancelled, a unit is free for the next turn.
+	erin.Click("#join")
+	erin.Click("#buy")
+	erin.Click(`[data-do="cancel"]`)
+	erin.Click("#sure-yes")
+	erin.Sees(".receipt h2", "Cancelled")
+	s.same(erin, ".receipt h2", "Cancelled")
+	s.picture(erin, "22-cancelled-375")
+
+	// Paid too late, it is to be refunded.
+	erin.Click("#join")
+	erin.Click("#buy")
+	erin.Click("summary")
+	erin.Await(`document.querySelector('[data-do="late"]').disabled`) // the test provider takes 10 minutes at most
+	s.jump(s.now().Add(15*time.Minute-8*time.Second), erin)
+	erin.Click(`[data-do="late"]`)
+	erin.Sees("[data-refund]", "Refund due")
+	erin.Sees(".receipt h2", "Not paid in time")
+	s.same(erin, "[data-refund]", "Refund due")
+	s.picture(erin, "23-refund-375")
+
+	s.office.Fill("#f-units", "3")
+	s.office.Click("#add")
+	s.office.Click("#sure-yes")
+	s.office.Sees("#note", "There are 4 units in all now.")
+	frank.Open(s.system.ShopURL + "/sales/" + made.ID)
+	frank.Await(`document.querySelector("#free").textContent.startsWith("4 /")`)
+	frank.Click("#join")
+	stage(frank, "turn")
+	s.press("kill", true)
+	s.office.Sees("#state", "Ended")
+	s.office.Sees("#why", "kill switch")
+	for _, p := range []*browsertest.Page{erin, frank} {
+		stage(p, "ended")
+	}
+	s.same(frank, "#action h2", "活动已结束")
+	s.picture(frank, "24-killed-zh")
+	csv := s.office.Text(`fetch(document.querySelector("#csv").href).then((r) => r.text())`)
+	if !strings.Contains(csv, "cancelled") || !strings.Contains(csv, "expired") {
+		t.Errorf("the report: %q", csv)
+	}
+	s.office.Open(s.system.OfficeURL + "/lab")
+	s.office.Fill("#f-buyers", "60")
+	s.office.Fill("#f-stock", "20")
+	s.office.Click("#run")
+	s.office.Await(`document.querySelectorAll("#results tbody tr").length === 4 && !document.querySelector("#run").getAttribute("aria-disabled")`)
+	s.picture(s.office, "25-lab")
+	s.office.Click("#logout")
+	s.office.Sees("h1", "Log in")
+	quiet(t, s.office, erin, frank)
+	s.kept()
+}
+
+// kept checks that every picture is there.
+func (s *story) kept() {
+	s.t.Helper()
+	for _, name := range s.taken {
+		if file, err := os.Stat(s.shot(name)); err != nil || file.Size() < 5_000 {
+			s.t.Errorf("picture %s: %v, %v", name, file, err)
+		}
+	}
+}
