@@ -54,7 +54,7 @@ func TestOneOrderForOneWish(t *testing.T) {
 			t.Fatal(err)
 		}
 		replay("after the end")
-		time.Sleep(5 * time.Second)
+		after(5 * time.Second)
 		if _, err := w.engine.Count(w.ctx, s.ID, s.Epoch); err == nil {
 			t.Error("the gate's state was not dropped")
 		}
@@ -87,10 +87,29 @@ func TestPerUser(t *testing.T) {
 		if r, err := w.Cancel(w.ctx, "alice", first.Receipt.Receipt); err != nil || r.State != sale.Cancelled {
 			t.Errorf("cancel: %+v, %v", r, err)
 		}
+		// A ticket tells what it got, also when that was given back and the sale is on hold.
+		turn := w.admitted(w, "bob", s.ID)
+		won, err := w.Buy(w.ctx, "bob", s.ID, turn.Token, "")
+		if err != nil || won.Reason != sale.OK {
+			t.Fatalf("bob: %+v, %v", won, err)
+		}
+		w.order(w, "bob", won.Receipt.Receipt)
+		if _, err := w.Cancel(w.ctx, "bob", won.Receipt.Receipt); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := w.Buy(w.ctx, "bob", s.ID, turn.Token, ""); err != nil || !b.Again || b.Receipt.Receipt != won.Receipt.Receipt {
+			t.Errorf("replay of what was given back: %+v, %v", b, err)
+		}
+		if _, err := w.Resume(w.ctx, "m", s.ID); err != nil {
+			t.Fatal(err)
+		}
 		if again := w.buys(w, "alice", s.ID); again.Reason != sale.OK {
 			t.Errorf("after a cancellation: %+v", again)
 		}
-		time.Sleep(time.Second)
+		after(time.Second)
 		w.agrees(s.ID)
 	})
 }
@@ -129,7 +148,7 @@ func TestBadTokens(t *testing.T) {
 				t.Errorf("key %q: %v, want ErrInvalid", key, err)
 			}
 		}
-		time.Sleep(3 * time.Second)
+		after(3 * time.Second)
 		if b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, ""); err != nil || b.Reason != sale.TurnPassed {
 			t.Errorf("late: %+v, %v", b, err)
 		}
@@ -161,7 +180,7 @@ func TestNothingEarly(t *testing.T) {
 			d.StartsAt, d.EndsAt = time.Now().Add(2*time.Minute), time.Now().Add(3*time.Hour)
 			d.Queue, d.Lobby = sale.Shuffled, time.Minute
 			s := w.exposed(d)
-			time.Sleep(90 * time.Second) // in the lobby
+			after(90 * time.Second) // in the lobby
 			if turn, err := w.Join(w.ctx, "alice", s.ID, ""); err != nil || turn.Place != sale.Waiting || turn.View.Phase != sale.InLobby || !turn.New {
 				t.Errorf("step %v: join in the lobby: %+v, %v", step, turn, err)
 			}
@@ -174,7 +193,7 @@ func TestNothingEarly(t *testing.T) {
 				if err != nil || turn.Place != sale.Waiting || turn.Reason != sale.OK {
 					t.Fatalf("step %v, %v before the start: %+v, %v", step, time.Until(opens), turn, err)
 				}
-				time.Sleep(777 * time.Millisecond)
+				after(777 * time.Millisecond)
 			}
 			if b := w.buys(w, "alice", s.ID); b.Reason != sale.OK || b.Receipt.At.Before(s.StartsAt) {
 				t.Errorf("step %v: %+v, and the start was %v", step, b, s.StartsAt)

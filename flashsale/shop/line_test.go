@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +16,10 @@ import (
 // A watched Gate notes the order of admissions and the most tokens that were out.
 type watched struct {
 	sale.Gate
-	mu     sync.Mutex
-	most   int64
-	over   int64 // how often more were out than limit
-	limit  int64
-	nexts  atomic.Int64 // clerks at work
-	busier atomic.Int64
+	mu    sync.Mutex
+	most  int64
+	over  int64 // how often more were out than limit
+	limit int64
 }
 
 func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
@@ -45,7 +42,7 @@ type late struct{ sale.Gate }
 
 func (g late) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	c, err := g.Gate.Count(ctx, id, epoch)
-	time.Sleep(15 * time.Millisecond)
+	after(15 * time.Millisecond)
 	return c, err
 }
 
@@ -65,26 +62,31 @@ func TestTokensOut(t *testing.T) {
 		d.TokenFor = time.Second
 		s := w.exposed(d)
 		w.opens(s)
+		for i := range 20 {
+			if _, err := w.Join(w.ctx, fmt.Sprint("first-", i), s.ID, ""); err != nil {
+				t.Error(err)
+			}
+		}
 		crowd(2000, func(user string) {
 			if _, err := w.Join(w.ctx, user, s.ID, ""); err != nil {
 				t.Error(err)
 			}
 		})
-		time.Sleep(10 * time.Second)
+		after(10 * time.Second)
 		g.mu.Lock()
 		g.limit = 36
 		g.mu.Unlock()
 		if _, err := w.AddStock(w.ctx, "m", s.ID, "k", 2); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second)
+		after(10 * time.Second)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.over != 0 || g.most < 31 {
 			t.Errorf("more than allowed were out %d times, most %d; want 0, and above 30 after units were added", g.over, g.most)
 		}
 		for i := range 20 {
-			if turn, err := w.Turn(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.Place == sale.Waiting {
+			if turn, err := w.Turn(w.ctx, fmt.Sprint("first-", i), s.ID, ""); err != nil || turn.Place == sale.Waiting {
 				t.Errorf("one of the first still waits: %+v, %v", turn, err)
 			}
 		}
@@ -126,7 +128,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 					if poll < 200*time.Millisecond || poll > 20*time.Second {
 						t.Errorf("poll %v", poll)
 					}
-					time.Sleep(poll)
+					after(poll)
 					if turn, err = w.Turn(w.ctx, user, s.ID, turn.Ticket); err != nil {
 						t.Error(err)
 						return
@@ -188,7 +190,7 @@ func TestLots(t *testing.T) {
 		d := draft(10)
 		d.StartsAt, d.Queue, d.Lobby = time.Now().Add(2*time.Minute), sale.Shuffled, time.Minute
 		s := w.exposed(d)
-		time.Sleep(70 * time.Second)
+		after(70 * time.Second)
 		for i := range n {
 			if turn, err := w.Join(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.Place != sale.Waiting {
 				t.Fatalf("%d: %+v, %v", i, turn, err)
@@ -241,11 +243,11 @@ func TestDirect(t *testing.T) {
 		if b, err := w.Buy(w.ctx, "user-0", s.ID, tokens["user-0"], ""); err != nil || b.Reason != sale.OK {
 			t.Errorf("buy: %+v, %v", b, err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		after(100 * time.Millisecond)
 		if turn, err := w.Join(w.ctx, "user-4", s.ID, ""); err != nil || turn.Token == "" {
 			t.Errorf("a used token makes no room: %+v, %v", turn, err)
 		}
-		time.Sleep(2500 * time.Millisecond)
+		after(2500 * time.Millisecond)
 		if turn, err := w.Join(w.ctx, "user-5", s.ID, ""); err != nil || turn.Token == "" {
 			t.Errorf("passed tokens make no room: %+v, %v", turn, err)
 		}
@@ -288,7 +290,7 @@ func TestTwoShops(t *testing.T) {
 			n++
 			mu.Unlock()
 		})
-		time.Sleep(time.Second)
+		after(time.Second)
 		if tally := w.agrees(s.ID); n != 100 || tally.Paid != 100 {
 			t.Errorf("%d bought, tally %+v", n, tally)
 		}
@@ -299,14 +301,14 @@ func TestTwoShops(t *testing.T) {
 		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond)
+		after(500 * time.Millisecond)
 		if turn, err := other.Join(w.ctx, "late", s.ID, ""); err != nil || turn.Reason != sale.IsPaused || turn.RetryAfter <= 0 {
 			t.Errorf("paused: %+v, %v", turn, err)
 		}
 		if _, err := other.End(w.ctx, "m", s.ID, true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond)
+		after(500 * time.Millisecond)
 		if turn, err := w.Join(w.ctx, "late", s.ID, ""); err != nil || turn.Reason != sale.HasEnded {
 			t.Errorf("killed: %+v, %v", turn, err)
 		}

@@ -80,7 +80,7 @@ func TestMerchants(t *testing.T) {
 		if err := w.engine.SetPaused(w.ctx, s.ID, 1, true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(500 * time.Millisecond)
+		after(500 * time.Millisecond)
 		if c, _ := w.engine.Count(w.ctx, s.ID, 1); c.Paused {
 			t.Error("the gate stays paused though the ledger says exposed")
 		}

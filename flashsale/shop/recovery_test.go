@@ -103,7 +103,7 @@ func TestGateForgets(t *testing.T) {
 			places = append(places, turn.Ticket)
 		}
 		w.forgets(g)
-		time.Sleep(time.Second)
+		after(time.Second)
 		// It is away still: the sale is on hold, and no reservation is called lost yet.
 		if b, err := w.Buy(w.ctx, "lost", s.ID, turn.Token, ""); err != nil || b.Reason != sale.IsPaused || b.RetryAfter <= 0 {
 			t.Errorf("buy while the gate is gone: %+v, %v", b, err)
@@ -115,7 +115,7 @@ func TestGateForgets(t *testing.T) {
 			return err == nil && v.Sale.Epoch == 2 && v.Phase != sale.OnHold
 		})
 		t.Logf("reopened after %v", time.Since(began))
-		time.Sleep(12 * time.Second) // the clerk that held it has tried again
+		after(12 * time.Second) // the clerk that held it has tried again
 		r, err := w.Order(w.ctx, "lost", lost.Receipt.Receipt)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestGateForgets(t *testing.T) {
 		if b, err := w.Buy(w.ctx, "first", s.ID, turn.Token, ""); err != nil || b.Reason != sale.BadToken {
 			t.Errorf("another's old token: %+v, %v", b, err)
 		}
-		time.Sleep(10 * time.Second)
+		after(10 * time.Second)
 		w.agrees(s.ID)
 	})
 }
@@ -204,7 +204,7 @@ func TestDrift(t *testing.T) {
 			c, err := w.engine.Count(w.ctx, s.ID, 2)
 			return err == nil && c.Free == 4
 		})
-		time.Sleep(time.Second)
+		after(time.Second)
 		w.agrees(s.ID)
 	})
 }
@@ -240,6 +240,8 @@ func TestDiesAnywhere(t *testing.T) {
 				g.Store(w.engine)
 				w.gate = g
 				w.Shop = w.started("z")
+				var mu sync.Mutex
+				granted := map[string]string{} // receipts, by user
 				d := draft(20)
 				d.PayWithin = 5 * time.Second
 				s := w.exposed(d)
@@ -269,7 +271,7 @@ func TestDiesAnywhere(t *testing.T) {
 							if err != nil || turn.Place == sale.Admitted {
 								break
 							}
-							time.Sleep(200 * time.Millisecond)
+							after(200 * time.Millisecond)
 							if turn.Place == sale.Nowhere {
 								turn, err = w.Join(w.ctx, user, s.ID, "")
 							} else {
@@ -277,11 +279,15 @@ func TestDiesAnywhere(t *testing.T) {
 							}
 						}
 						if turn.Token != "" {
-							w.Buy(w.ctx, user, s.ID, turn.Token, "")
+							if b, err := w.Buy(w.ctx, user, s.ID, turn.Token, ""); err == nil && b.Reason == sale.OK {
+								mu.Lock()
+								granted[user] = b.Receipt.Receipt
+								mu.Unlock()
+							}
 						}
 					})
 					crowd(1, func(string) { w.AddStock(w.ctx, "m", s.ID, "more-"+name, 1) })
-					time.Sleep(8 * time.Second)
+					after(8 * time.Second)
 				}
 				defer func() { w.Shop.Stop() }()
 				w.until("everything to come to its end", 30*time.Second, func() bool {
@@ -292,9 +298,13 @@ func TestDiesAnywhere(t *testing.T) {
 				if tally := w.agrees(s.ID); tally.Rejected != 0 || tally.Lost != 0 {
 					t.Errorf("tally %+v", tally)
 				}
+				for user, receipt := range granted {
+					if r, err := w.Order(w.ctx, user, receipt); err != nil || r.State != sale.Expired {
+						t.Errorf("%s was granted what became %s, %v", user, r.State, err)
+					}
+				}
 				// And every unit can be bought.
 				stock := int(w.agrees(s.ID).Sale.Stock)
-				var mu sync.Mutex
 				got := 0
 				crowd(stock, func(user string) {
 					if b := w.buys(w, "last-"+user, s.ID); b.Reason == sale.OK {

@@ -26,7 +26,7 @@ func TestStory(t *testing.T) {
 		if r := w.order(w, "bob", b.Receipt.Receipt); r.State != sale.PendingPay || r.Sale.Title != "A thing" || !r.PayBy.After(time.Now()) {
 			t.Errorf("bob's order: %+v", r)
 		}
-		time.Sleep(200 * time.Millisecond) // a view is as old as that
+		after(200 * time.Millisecond) // a view is as old as that
 		v, _ := w.View(w.ctx, s.ID)
 		if v.Phase != sale.AllTaken || v.Free != 0 {
 			t.Errorf("view: phase %s, %d free, want all_taken, 0", v.Phase, v.Free)
@@ -47,10 +47,10 @@ func TestStory(t *testing.T) {
 				t.Errorf("dave: %+v, want sold_out", d)
 			}
 		})
-		time.Sleep(300 * time.Millisecond)
+		after(300 * time.Millisecond)
 		w.pays("carol", c.Receipt.Receipt)
 		waits.Wait()
-		time.Sleep(200 * time.Millisecond)
+		after(200 * time.Millisecond)
 		if e, err := w.Join(w.ctx, "eve", s.ID, ""); err != nil || e.Reason != sale.IsSoldOut || e.RetryAfter != 0 {
 			t.Errorf("eve: %+v, %v", e, err)
 		}
@@ -116,7 +116,7 @@ func TestReturnsAreBought(t *testing.T) {
 		if n := won("second-", true); n != 30 {
 			t.Errorf("the second wave got %d units, want 30", n)
 		}
-		time.Sleep(time.Second)
+		after(time.Second)
 		if tally := w.agrees(s.ID); tally.Paid != 30 || tally.Expired != 30 {
 			t.Errorf("tally %+v", tally)
 		}

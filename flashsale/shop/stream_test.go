@@ -91,7 +91,7 @@ func TestDuplicatesAndPoison(t *testing.T) {
 			tally, err := w.ledger.Tally(w.ctx, s.ID)
 			return err == nil && tally.Pending == 200 && tally.Buried == 4
 		})
-		time.Sleep(time.Second)
+		after(time.Second)
 		if tally := w.agrees(s.ID); tally.Pending != 200 || tally.Buried != 4 || tally.Rejected != 0 {
 			t.Errorf("tally %+v", tally)
 		}
@@ -189,7 +189,7 @@ func TestLedgerAway(t *testing.T) {
 				if _, err := w.Pay(w.ctx, receipts[0], "p", 1999); !isUnavailable(err) || time.Since(began) > 3*time.Second {
 					t.Errorf("pay: %v after %v, want ErrUnavailable within 2 s", err, time.Since(began))
 				}
-				time.Sleep(30 * time.Second)
+				after(30 * time.Second)
 				if c, _ := w.engine.Count(w.ctx, s.ID, 1); mood == "away" && c.Backlog != 50 {
 					t.Errorf("backlog %d, want 50", c.Backlog)
 				}
@@ -199,7 +199,7 @@ func TestLedgerAway(t *testing.T) {
 					tally, err := w.ledger.Tally(w.ctx, s.ID)
 					return err == nil && tally.Pending == 50
 				})
-				time.Sleep(time.Second)
+				after(time.Second)
 				w.agrees(s.ID)
 			})
 		})

@@ -141,13 +141,13 @@ func (w *world) exposed(d sale.Draft) sale.Sale {
 }
 
 func (w *world) opens(s sale.Sale) {
-	time.Sleep(time.Until(s.StartsAt) + 200*time.Millisecond)
+	after(time.Until(s.StartsAt) + 200*time.Millisecond)
 }
 
 // until polls f until it says yes, or a time is over.
 func (w *world) until(what string, within time.Duration, f func() bool) {
 	w.Helper()
-	for end := time.Now().Add(within); !f(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(within); !f(); after(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.Fatalf("%s: not within %v", what, within)
 		}
@@ -158,7 +158,7 @@ func (w *world) until(what string, within time.Duration, f func() bool) {
 func (w *world) admitted(desk sale.BuyersDesk, user, id string) sale.Turn {
 	t, err := desk.Join(w.ctx, user, id, "")
 	for err == nil && t.Reason == sale.OK && t.Place == sale.Waiting {
-		time.Sleep(t.Poll)
+		after(t.Poll)
 		t, err = desk.Turn(w.ctx, user, id, t.Ticket)
 	}
 	if err != nil {
@@ -228,3 +228,6 @@ func crowd(n int, f func(user string)) {
 	}
 	wg.Wait()
 }
+
+// after waits in the time of the bubble.
+func after(d time.Duration) { <-time.After(d) }
