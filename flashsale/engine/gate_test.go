@@ -35,7 +35,7 @@ func TestRandom(t *testing.T) {
 }
 
 func TestRace(t *testing.T) {
-	rounds := 8
+	rounds := 5
 	if long() {
 		rounds = 200
 	}
