@@ -49,6 +49,7 @@ func TestTheProviderCallsBack(t *testing.T) {
 			t.Errorf("called back at once: %v", calls)
 		}
 		time.Sleep(10 * time.Second) // the bubble's clock
+		synctest.Wait()
 		if want := "[ofu p-1 1999 after 2s ofu p-1 1999 after 2.5s ofu p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
@@ -88,6 +89,7 @@ func TestTheProviderIsBounded(t *testing.T) {
 			t.Errorf("%d payments wait, want 10000", accepted)
 		}
 		time.Sleep(11 * time.Minute) // the bubble's clock
+		synctest.Wait()
 		if n := paid.Load(); n != 10_000 {
 			t.Errorf("%d called back, want 10000", n)
 		}
