@@ -27,7 +27,7 @@ func (w *worker) note(u *user, c call, sent, at time.Time, status int, token, ke
 	}
 	o := auditor.Observation{Action: c.action(), Status: status, Sale: w.run.Sale, Sent: sent, At: at}
 	if status != 0 {
-		o.Layer, o.Reason, o.State = string(w.a.layer), string(w.a.reason), string(w.a.state)
+		o.Layer, o.Reason, o.State = string(w.layer()), string(w.a.reason), string(w.a.state)
 	}
 	if w.run.Sampled && c != buy && (status >= 400 || c == session) {
 		k := auditor.Observation{Action: o.Action, Status: status, Sale: o.Sale, Layer: o.Layer, Reason: o.Reason}

@@ -131,11 +131,7 @@ func (w *worker) refusal(status int) {
 	if len(w.a.reason) > 0 {
 		w.reasons[string(w.a.reason)]++
 	}
-	layer := w.res.Header.Peek("Flashsale-Layer")
-	if len(layer) == 0 {
-		layer = w.a.layer
-	}
-	if len(layer) > 0 {
+	if layer := w.layer(); len(layer) > 0 {
 		w.layers[string(layer)]++
 	} else if status == 429 {
 		w.faults["a 429 of no layer"]++
@@ -143,6 +139,14 @@ func (w *worker) refusal(status int) {
 	if status == 429 && len(w.res.Header.Peek("Retry-After")) == 0 {
 		w.faults["a 429 without Retry-After"]++
 	}
+}
+
+// layer is who refused, if somebody did.
+func (w *worker) layer() []byte {
+	if layer := w.res.Header.Peek("Flashsale-Layer"); len(layer) > 0 {
+		return layer
+	}
+	return w.a.layer
 }
 
 // kindOf names an error in few words, without addresses.

@@ -1,0 +1,38 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/floodweir/weir/flashsale/front"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/webtest"
+)
+
+// frontContract runs the suite of the HTTP interface through every front, before a whole
+// shop that keeps its own limits off: what it answers is what it answers without one.
+func frontContract(t *testing.T, weir string) {
+	for _, kind := range frontKinds {
+		t.Run(kind, func(t *testing.T) {
+			c := run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}, Front: true}
+			if err := run.AddMerchant(t.Context(), c, "front", "a long password of it"); err != nil {
+				t.Fatal(err)
+			}
+			shop, err := startChild(t, childOrder{Config: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), front.Config{Trusted: []string{"127.0.0.1"}})
+			webtest.Contract(t, webtest.Target{Shop: f.URL, Office: shop.Office, Name: "front", Password: "a long password of it",
+				Rewrites: true,
+				From: func(r *http.Request, i int) {
+					r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.66.%d.%d", i>>8&255, i&255))
+				}})
+			if err := shop.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,287 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/front"
+	"github.com/floodweir/weir/flashsale/load"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// A coming is one row of the load table: who comes to which sale, and what has to hold
+// whatever the machine. How fast it went is in the table, and no test of it.
+type coming struct {
+	name  string
+	draft sale.Draft // StartsAt is how long after now, of year 1
+	lobby bool       // it does not begin while the crowd is there
+	load  load.Config
+	holds func(load.Result) error
+}
+
+// crowds are those of the table, or small ones of the same kinds.
+func crowds() []coming {
+	users, units, orders, storm := 5000, int64(200), 1000, 1500*time.Millisecond
+	bound := time.Minute
+	if long() {
+		users, units, orders, storm, bound = 100_000, 1000, 20_000, 15*time.Second, 5*time.Minute
+	}
+	sells := func(want int) func(load.Result) error {
+		return func(r load.Result) error {
+			if r.Bought != want || r.Drained == 0 || r.Standing > 0 || r.Bound {
+				return fmt.Errorf("%d bought, %d still ask, drained after %s, want %d bought and an end", r.Bought, r.Standing, r.Drained, want)
+			}
+			return nil
+		}
+	}
+	return []coming{
+		{"open", sale.Draft{Stock: units}, false, load.Config{Profile: load.Open, Users: users, Pay: 100, Duration: bound}, sells(int(units))},
+		{"drain", sale.Draft{Stock: int64(orders)}, false, load.Config{Profile: load.Drain, Users: orders, Duration: bound}, sells(orders)},
+		{"soldout", sale.Draft{Stock: 1}, false, load.Config{Profile: load.SoldOut, Users: users, Duration: storm}, func(r load.Result) error {
+			if r.Refused != r.Requests || r.Requests == 0 {
+				return fmt.Errorf("%d of %d refused", r.Refused, r.Requests)
+			}
+			return nil
+		}},
+		{"waiting", sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, true, load.Config{Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, func(r load.Result) error {
+			if r.Standing != r.Users || r.Bought != 0 {
+				return fmt.Errorf("%d of %d wait", r.Standing, r.Users)
+			}
+			return nil
+		}},
+		{"mixed", sale.Draft{Stock: 60}, false, load.Config{Profile: load.Mixed, Users: 200, Connections: 64, MaxPoll: 500 * time.Millisecond, Duration: bound}, sells(60)},
+	}
+}
+
+// TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
+func TestLoadEmbedded(t *testing.T) {
+	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config) {
+		data := t.TempDir()
+		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}
+	})
+}
+
+func TestLoadReal(t *testing.T) {
+	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config) {
+		redis, pg := redistest.Start(t), pgtest.Start(t)
+		dsn := pg.DSN(pg.NewDB(t))
+		secret := t.TempDir() + "/secret"
+		if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret},
+			auditor.Config{Database: dsn, Redis: redisClient(t, "redis://"+redis.Addr)}
+	})
+}
+
+func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config)) {
+	times := 1
+	if long() {
+		times = 3
+	}
+	for _, c := range crowds() {
+		t.Run(c.name, func(t *testing.T) {
+			var rs []load.Result
+			for i := range times {
+				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+					rc, ac := config(t)
+					c := c
+					c.load.Mode, c.load.Work = mode, work
+					rs = append(rs, come(t, c, rc, ac))
+				})
+			}
+			if len(rs) == times {
+				tabulate(t, mode, c.name, rs)
+			}
+		})
+	}
+}
+
+// come lets a crowd come to a sale of its own.
+func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result {
+	t.Helper()
+	d := c.draft
+	d.SKU, d.Title, d.Price, d.PerUser, d.Headroom = "load", "load", 100, 1, 3
+	start := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
+	if c.lobby {
+		start = start.Add(50 * time.Minute)
+	}
+	d.StartsAt, d.EndsAt, d.PayWithin, d.TokenFor = start, start.Add(time.Hour), 15*time.Minute, 30*time.Second
+	rc.Shop, rc.Office, rc.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	shop, err := startChild(t, childOrder{Config: rc, Create: &d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := rc.Secret
+	if secret == "" {
+		secret = rc.Data + "/secret"
+	}
+	keys, err := run.Keys(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(2 * time.Hour)
+	seen := &bytes.Buffer{}
+	l := c.load
+	l.URL, l.Sale, l.Addresses = shop.Shop, shop.Sale, l.Users
+	l.Session = func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) }
+	l.Observations, l.Sampled = seen, long()
+	l.Processes = map[string]int{"flashsale": shop.cmd.Process.Pid}
+	if !c.lobby {
+		l.At = start
+	}
+	if l.Profile == load.SoldOut {
+		first := l
+		first.Profile, first.Users, first.Pay, first.Prefix, first.Duration = load.Open, 1, 100, "first", 30*time.Second
+		if r, err := load.Run(t.Context(), first); err != nil || r.Paid != 1 {
+			t.Fatalf("the only unit was not sold: %v\n%s", err, r.Text())
+		}
+		redistest.Await(t, "sold out", func() error { // every process hears of it within moments
+			if _, body := visit(t, "GET", shop.Shop+"/api/sales/"+shop.Sale, ""); !strings.Contains(body, `"phase":"sold_out"`) {
+				return fmt.Errorf("the sale is %s", body)
+			}
+			return nil
+		})
+	}
+	r, err := load.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", r.Text())
+	if err := c.holds(r); err != nil {
+		t.Error(err)
+	}
+	if len(r.Faults) > 0 || len(r.Errors) > 0 {
+		t.Errorf("faults %v, errors %v", r.Faults, r.Errors)
+	}
+	audit(t, ac, shop, seen)
+	if err := shop.Stop(); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// audit lets the auditor look at a sale that nobody buys in any more.
+func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
+	t.Helper()
+	observations, err := auditor.Read(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auditor.Open(t.Context(), ac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	report, err := a.Final(t.Context(), auditor.Facts{Observations: observations, Complete: !long(),
+		Reconcile: func(_ context.Context, id string) (int, error) {
+			line, err := shop.Do("reconcile " + id)
+			return line.Changed, err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	report.WriteTo(&text)
+	t.Logf("\n%s", text.String())
+	if report.Violations() > 0 || report.Checks() == 0 {
+		t.Errorf("the auditor found %d violations in %d checks", report.Violations(), report.Checks())
+	}
+}
+
+// TestLoadFronted is the first row of the table behind each front. The shop has no line, so
+// that all who are not admitted are refused, by the front.
+func TestLoadFronted(t *testing.T) {
+	users, units, times := 5000, int64(100), 1
+	if long() {
+		users, units, times = 100_000, 1000, 3
+	}
+	weir := buildWeir(t)
+	for _, kind := range frontKinds {
+		t.Run(kind, func(t *testing.T) {
+			var rs []load.Result
+			for range times {
+				data := t.TempDir()
+				start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
+				d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
+					StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second}
+				shop, err := startChild(t, childOrder{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), front.Config{Trusted: []string{"127.0.0.1"},
+					Sales: []front.Sale{{ID: shop.Sale, Tokens: 3 * units, Period: 15 * time.Minute, StartsAt: start, Check: true}}})
+				keys, err := run.Keys(data + "/secret")
+				if err != nil {
+					t.Fatal(err)
+				}
+				until := time.Now().Add(2 * time.Hour)
+				f.PIDs["flashsale"] = shop.cmd.Process.Pid
+				seen := &bytes.Buffer{}
+				r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: shop.Sale, Users: users, Addresses: users, Patience: 3, Pay: 100, At: start.Add(1100 * time.Millisecond),
+					Session:      func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) },
+					Observations: seen, Sampled: true, Processes: f.PIDs, Duration: 5 * time.Minute,
+					Mode: "fronted by " + kind, Work: "refusals by the front; behind it the embedded mode"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("\n%s", r.Text())
+				if r.Bought != int(units) || len(r.Faults) > 0 || len(r.Errors) > 0 {
+					t.Errorf("%d bought, want %d; faults %v, errors %v", r.Bought, units, r.Faults, r.Errors)
+				}
+				audit(t, auditor.Config{Database: data + "/flashsale.db"}, shop, seen)
+				if err := shop.Stop(); err != nil {
+					t.Error(err)
+				}
+				rs = append(rs, r)
+			}
+			tabulate(t, "fronted by "+kind, "open", rs)
+		})
+	}
+}
+
+// tabulate writes a row with the medians of runs, to the log and to the file that
+// FLASHSALE_TABLE names.
+func tabulate(t *testing.T, mode, name string, rs []load.Result) {
+	t.Helper()
+	median := func(of func(load.Result) float64) float64 {
+		var all []float64
+		for _, r := range rs {
+			all = append(all, of(r))
+		}
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	ms := func(of func(load.Result) time.Duration) float64 {
+		return median(func(r load.Result) float64 { return of(r).Seconds() * 1000 })
+	}
+	rss := func(r load.Result) float64 { return float64(r.Servers["flashsale"].RSS) / (1 << 20) }
+	row := fmt.Sprintf("| %s | %s | %d | %d | %.0f | %.0f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f %% |\n", mode, name, rs[0].Users, len(rs),
+		median(func(r load.Result) float64 { return r.PerSecond }),
+		median(func(r load.Result) float64 { return float64(r.Refused) / r.Busy.Seconds() }),
+		ms(func(r load.Result) time.Duration { return r.Latency.P99 }),
+		ms(func(r load.Result) time.Duration { return r.Reserved }), ms(func(r load.Result) time.Duration { return r.Drained }),
+		median(func(r load.Result) float64 { return r.Drain }), median(rss), 100*median(func(r load.Result) float64 { return r.Share }))
+	t.Logf("\n| server | crowd | users | runs | requests/s | refusals/s | p99 ms | reserved ms | drained ms | orders/s | MiB | generator |\n%s", row)
+	if path := os.Getenv("FLASHSALE_TABLE"); path != "" {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
