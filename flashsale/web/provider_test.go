@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,10 +31,13 @@ func paying(taken func(receipt, payment string, amount int64) (sale.Paid, error)
 
 func TestTheProviderCallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var calls []string
 		began := time.Now()
 		fails := 2
 		s := open(t, paying(func(receipt, payment string, amount int64) (sale.Paid, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			calls = append(calls, fmt.Sprintf("%s %s %d after %v", receipt, payment, amount, time.Since(began)))
 			if fails > 0 {
 				fails--
@@ -45,11 +49,15 @@ func TestTheProviderCallsBack(t *testing.T) {
 			t.Fatal(says(w))
 		}
 		synctest.Wait()
+		mu.Lock()
 		if len(calls) != 0 {
 			t.Errorf("called back at once: %v", calls)
 		}
+		mu.Unlock()
 		time.Sleep(10 * time.Second) // the bubble's clock
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if want := "[ofu p-1 1999 after 2s ofu p-1 1999 after 2.5s ofu p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
