@@ -141,7 +141,15 @@ func placePartly(t *testing.T, d *desk) {
 	if got, err := d.Place(d.ctx, batch(big, 1000), t0); err != nil || slices.Contains(got, rejected) {
 		t.Fatalf("1,000 at once: %v", err)
 	}
+	if _, err := d.Place(d.ctx, batch(big, 500), t0); err != nil {
+		t.Fatal(err)
+	}
 	d.check(big)
+	told := map[string]bool{} // by Report, of many orders of one millisecond
+	d.must(d.Report(d.ctx, big.ID, func(o sale.Order) error { told[o.ID] = true; return nil }))
+	if len(told) != 1500 {
+		t.Fatalf("Report tells of %d orders, want 1,500", len(told))
+	}
 }
 
 // placeDamaged puts one reservation that cannot be placed among others.
