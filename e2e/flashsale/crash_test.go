@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -29,6 +31,11 @@ type crashPoint struct {
 	late  bool // reached by a process that starts after a kill
 	stock bool // reached when units are added
 	mode  string
+}
+
+// impatient is the policy file of the shop, but for customers who may ask often.
+func impatient() []byte {
+	return []byte(strings.NewReplacer("20/s burst 40", "10000/s", "2/s burst 5", "1000/s").Replace(string(layers.Default())))
 }
 
 // crashPoints are all points of a buyer's way.
@@ -60,13 +67,13 @@ func crashPoints() []crashPoint {
 // starts another, and lets buyers and the auditor say what became of it.
 func TestCrash(t *testing.T) {
 	rounds := 1
-	if long() {
+	if everything() {
 		rounds = 10
 	}
 	var slowest atomic.Int64
 	var kills, checks atomic.Int64
 	t.Run("points", func(t *testing.T) {
-		limit := make(chan struct{}, 4)
+		limit := make(chan struct{}, 6)
 		for _, p := range crashPoints() {
 			for round := range rounds {
 				t.Run(fmt.Sprintf("%s/%d", p.point, round+1), func(t *testing.T) {
@@ -89,8 +96,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// long reports whether the full counts are wanted.
-func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
+// everything reports whether the full counts are wanted.
+func everything() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
 
 // A crash is one sale through one kill.
 type crash struct {
@@ -116,7 +123,11 @@ type crash struct {
 func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
 	c.Shop, c.Office = freeAddress(t), freeAddress(t)
 	c.TrustedProxies = []string{"127.0.0.1"}
-	k := &crash{t: t, config: c, point: p, visit: visit, stock: 6}
+	c.Layers = filepath.Join(t.TempDir(), "layers.yaml")
+	if err := os.WriteFile(c.Layers, impatient(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := &crash{t: t, config: c, point: p, visit: visit, stock: 4}
 	k.log = auditor.NewLog(&k.seen)
 	return k
 }
@@ -137,7 +148,7 @@ func (k *crash) run() {
 	start := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
 	order := childOrder{Config: k.config, Create: &sale.Draft{
 		SKU: "crash", Title: k.point.point, Price: 100, Stock: k.stock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
-		Queue: sale.Fifo, PayWithin: 1500 * time.Millisecond, TokenFor: time.Second,
+		Queue: sale.Fifo, PayWithin: time.Second, TokenFor: time.Second,
 	}}
 	if !k.point.late {
 		order.Point, order.Visit = k.point.point, k.visit
@@ -154,7 +165,7 @@ func (k *crash) run() {
 	watched := make(chan struct{})
 	go func() { defer close(watched); k.revive(ctx) }()
 	var wg sync.WaitGroup
-	ends := make([]string, 18)
+	ends := make([]string, 3*int(k.stock)) // a third of them pays
 	for i := range ends {
 		wg.Go(func() {
 			c := &customer{Base: &k.base, Sale: k.sale, Ends: end(i % 3), Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
@@ -198,7 +209,7 @@ func (k *crash) revive(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(1500 * time.Millisecond):
+		case <-time.After(1200 * time.Millisecond):
 			k.now.Kill()
 		}
 	}
@@ -274,13 +285,18 @@ func (k *crash) judge(ctx context.Context, ends []string) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
+	defer func() {
+		if k.t.Failed() {
+			k.t.Log(summary(seen))
+		}
+	}()
 	a, err := auditor.Open(ctx, auditor.Config{Database: k.database(), Sales: []string{k.sale}})
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	defer a.Close()
 	report, err := a.Final(ctx, auditor.Facts{
-		Observations: seen, Settled: true, Demand: map[string]int64{k.sale: int64(len(ends))},
+		Observations: seen, Settled: true, Demand: map[string]int64{k.sale: int64(len(ends) / 3)},
 		Reconcile: func(_ context.Context, id string) (int, error) {
 			l, err := k.now.Do("reconcile " + id)
 			return l.Changed, err
@@ -302,4 +318,17 @@ func (k *crash) database() string {
 		return filepath.Join(k.config.Data, "flashsale.db")
 	}
 	return k.config.Database
+}
+
+// summary counts observations by what was asked and answered.
+func summary(seen []auditor.Observation) string {
+	counts := map[string]int{}
+	for _, o := range seen {
+		counts[fmt.Sprintf("%s %d %s %s %s", o.Action, o.Status, o.Layer, o.Reason, o.State)]++
+	}
+	var text strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&text, "%5d %s\n", counts[k], k)
+	}
+	return text.String()
 }

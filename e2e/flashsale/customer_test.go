@@ -38,7 +38,8 @@ type customer struct {
 
 	client *http.Client
 	place  string
-	ticket int // counts its tickets
+	layer  string // which refused the last call, by its field
+	ticket int    // counts its tickets
 }
 
 // The parts of API.md that a customer reads.
@@ -52,7 +53,6 @@ type (
 		Until  time.Time     `json:"until"`
 		Held   []receiptBody `json:"held"`
 		Reason string        `json:"reason"`
-		Layer  string        `json:"layer"`
 		Retry  int64         `json:"retry_after_ms"`
 	}
 	receiptBody struct {
@@ -63,7 +63,6 @@ type (
 		Price   int64     `json:"price"`
 		Refunds int       `json:"refunds"`
 		Reason  string    `json:"reason"`
-		Layer   string    `json:"layer"`
 		Retry   int64     `json:"retry_after_ms"`
 	}
 )
@@ -78,7 +77,7 @@ func (c *customer) enter(ctx context.Context) error {
 	for {
 		var me struct{ User string }
 		status, _, err := c.call(ctx, http.MethodPost, "/api/session", nil, nil, &me)
-		if err == nil && status < 300 {
+		if err == nil && status >= 200 && status < 300 {
 			c.User = me.User
 			return nil
 		}
@@ -117,6 +116,7 @@ func (c *customer) call(ctx context.Context, method, path string, header http.He
 	if err != nil {
 		return 0, nil, ctx.Err()
 	}
+	c.layer = res.Header.Get("Flashsale-Layer")
 	if c.Answer != nil && res.StatusCode < 500 {
 		c.Answer(time.Now())
 	}
@@ -139,7 +139,8 @@ func (c *customer) pause(ctx context.Context, d time.Duration) error {
 }
 
 // shop goes on until the customer has a unit paid, has given one up, or was told that
-// there is none. It returns the last state of the unit, or "" without one.
+// there is none. Who wants to pay and could not in time stands in line again. It returns
+// the last state of the unit, or "" without one.
 func (c *customer) shop(ctx context.Context) (string, error) {
 	if err := c.enter(ctx); err != nil {
 		return "", err
@@ -155,14 +156,16 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 			c.place = t.Place
 		}
 		o := auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Join, Status: status,
-			Layer: t.Layer, Reason: t.Reason, State: t.State, Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
+			Layer: c.layer, Reason: t.Reason, State: t.State, Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
 		if t.Token != "" {
 			o.Token, o.Until = auditor.Digest([]byte(t.Token)), t.Until
 		}
 		c.Log.Note(o)
 		switch {
 		case len(t.Held) > 0:
-			return c.settle(ctx, t.Held[0])
+			if state, err := c.settle(ctx, t.Held[0]); err != nil || state != "expired" || c.Ends != pays {
+				return state, err
+			}
 		case t.Reason == "sold_out" || t.Reason == "ended" || t.Reason == "per_user":
 			return c.last(ctx)
 		case t.Token != "":
@@ -170,8 +173,11 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			if done {
-				return c.settle(ctx, r)
+			if !done {
+				break
+			}
+			if state, err := c.settle(ctx, r); err != nil || state != "expired" || c.Ends != pays {
+				return state, err
 			}
 		}
 		if err := c.pause(ctx, time.Duration(max(t.Poll, t.Retry))*time.Millisecond); err != nil {
@@ -193,7 +199,7 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 			return r, false, err
 		}
 		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Buy, Status: status,
-			Layer: r.Layer, Reason: r.Reason, State: r.State, Token: auditor.Digest([]byte(token)), Key: key,
+			Layer: c.layer, Reason: r.Reason, State: r.State, Token: auditor.Digest([]byte(token)), Key: key,
 			Receipt: r.Receipt, Granted: r.At, Body: auditor.Digest(body)})
 		switch {
 		case status == http.StatusAccepted:
@@ -229,7 +235,7 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 			return "", err
 		}
 		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
-			Layer: now.Layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
+			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
 		if status != 0 && status < 500 {
 			asked = action != auditor.Look
 			if now.State != "" {
