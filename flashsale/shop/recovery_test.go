@@ -320,3 +320,36 @@ func TestDiesAnywhere(t *testing.T) {
 		})
 	}
 }
+
+// TestOldStreams: what stands in the stream of an epoch that a process left behind, when it
+// died in the middle of a recovery, becomes an order.
+func TestOldStreams(t *testing.T) {
+	inShop(t, func(w *world) {
+		s := w.exposed(draft(3))
+		w.opens(s)
+		w.Shop.Stop() // nobody writes orders
+		if _, err := w.engine.Join(w.ctx, sale.Join{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef"}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := w.engine.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		out, err := w.engine.Reserve(w.ctx, sale.Ask{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef", Reservation: "0123456789abcdef0"})
+		if err != nil || out.Reason != sale.OK {
+			t.Fatal(out, err)
+		}
+		if _, err := w.ledger.NextEpoch(w.ctx, s.ID, 1, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		w.newEngine()
+		w.Shop = w.started("b")
+		w.until("recovery", 5*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.Open
+		})
+		if r := w.order(w, "alice", w.keys.Receipt(out.Reservation)); r.State != sale.PendingPay {
+			t.Errorf("alice's order is %s, want pending_pay", r.State)
+		}
+		w.agrees(s.ID)
+	})
+}

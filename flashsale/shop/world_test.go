@@ -113,7 +113,7 @@ func inShop(t *testing.T, f func(*world)) {
 	t.Helper()
 	inWorld(t, func(w *world) {
 		w.Shop = w.started("a")
-		defer w.Shop.Stop()
+		defer func() { w.Shop.Stop() }() // the one that is there then
 		f(w)
 	})
 }
