@@ -349,3 +349,19 @@ func TestNewShopWantsItsParts(t *testing.T) {
 		t.Error("an office of nothing")
 	}
 }
+
+// TestNobodyUsesUpAnothersLimit sends the field by which the policies know a user.
+func TestNobodyUsesUpAnothersLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, selling(), layers.Config{})
+		for i := range 20 {
+			r := httptest.NewRequest("GET", "/api/sales/a1", nil)
+			r.RemoteAddr = fmt.Sprintf("198.51.100.%d:1", i)
+			r.Header[layers.UserHeader] = []string{"alice"}
+			s.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		if got := says(s.ask("GET", "/api/sales/a1", "alice", "")); got != "200" {
+			t.Errorf("alice, after others said that they were she: %q", got)
+		}
+	})
+}
