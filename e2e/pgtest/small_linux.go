@@ -38,3 +38,6 @@ func (s *Server) SmallDisk(t testing.TB, tablespace string, megabytes int) (resi
 		}
 	}, true
 }
+
+// endWithTest has a server stop at once when its test is killed.
+func endWithTest(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGQUIT }

@@ -2,9 +2,15 @@
 
 package pgtest
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+)
 
 // SmallDisk makes no file system here: ok is false.
 func (s *Server) SmallDisk(testing.TB, string, int) (resize func(megabytes int), ok bool) {
 	return nil, false
 }
+
+// endWithTest does nothing here.
+func endWithTest(*syscall.SysProcAttr) {}

@@ -34,5 +34,6 @@ func attributes() *syscall.SysProcAttr {
 	if uid, gid, other := user(); other {
 		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
+	endWithTest(a)
 	return a
 }
