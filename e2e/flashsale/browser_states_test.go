@@ -98,4 +98,3 @@ func TestBrowserStates(t *testing.T) {
 	}
 	quiet(t, shown...)
 }
-

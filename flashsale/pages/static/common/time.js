@@ -30,10 +30,15 @@ export async function keep() {
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
     taken = -Infinity;
-    sync();
+    insist();
   });
   setInterval(() => document.hidden || sync(), 30_000);
-  for (let i = 0; i < 3 && !(await sync()); i++) await pause(1000 * (i + 1));
+  await insist();
+}
+
+// insist syncs until it is answered: a page whose clock is wrong says wrong things.
+async function insist() {
+  for (let i = 1; !(await sync()); i++) await pause(jitter(Math.min(8000, 700 * i)));
 }
 
 // pause waits for ms.

@@ -5,7 +5,7 @@ import { persist, why } from "./persist.js";
 import { Receipt, held } from "./receipt.js";
 import { stageOf } from "./stage.js";
 import { about, clockwise, number, t } from "./text.js";
-import { Poll, keep, now, pause } from "./time.js";
+import { Poll, keep, now } from "./time.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/api/sales/${id}`;
@@ -65,12 +65,12 @@ async function look(name) {
   if (looking.has(name)) return;
   looking.add(name);
   try {
-    const answer = await call("GET", `/api/orders/${encodeURIComponent(name)}`);
+    const answer = await persist(() => call("GET", `/api/orders/${encodeURIComponent(name)}`), () => {});
     if (answer.ok) remember(answer.body);
     else if (answer.status === 404 || answer.status === 400) {
       receipts.delete(name);
       if (local.get(lastKey) === name) local.set(lastKey, null);
-    } else await pause(answer.retry ?? 1000);
+    }
   } finally {
     looking.delete(name);
   }
@@ -294,7 +294,7 @@ function lookSlowly(name) {
 async function begin() {
   await Promise.all([keep(), signedIn()]);
   const last = local.get(lastKey);
-  const list = await call("GET", "/api/orders");
+  const list = await persist(() => call("GET", "/api/orders"), (text) => { trouble = text; draw(); });
   for (const r of list.ok ? list.body.orders : []) if (r.sale === id) receipts.set(r.receipt, r);
   if (last && !receipts.has(last)) await look(last);
   await poll.now();

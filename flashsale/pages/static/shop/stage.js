@@ -7,8 +7,8 @@ export function stageOf(view, turn, receipts, now) {
   const opens = view.queue === "shuffled" ? starts - view.lobby_ms : starts;
   const place = turn?.state ?? "none";
   if (view.phase === "ended" || now >= Date.parse(view.ends_at)) return "ended";
-  if (place === "admitted" && turn.token && now < Date.parse(turn.until)) return "turn";
   if (view.phase === "sold_out") return "sold_out";
+  if (place === "admitted" && turn.token && now < Date.parse(turn.until)) return "turn";
   if (place === "waiting") return now < starts ? "drawn" : "line";
   if (receipts.filter(held).length >= view.per_user) return "enough";
   if (view.phase === "paused") return "paused";
