@@ -367,4 +367,3 @@ func TestTheAccount(t *testing.T) {
 	}
 	t.Logf("%d requests, %d admitted, refused %v, difference 0", requests, admitted, counted)
 }
-
