@@ -14,14 +14,13 @@ import (
 // A fakeShop sells stock units over the interface of the shop, in memory: every second
 // question of a user who has a ticket is answered with a token.
 type fakeShop struct {
-	mu      sync.Mutex
-	stock   int
-	asked   map[string]int
-	tokens  map[string]string // token -> user
-	bought  map[string]string // token -> receipt
-	keys    map[string]string // user/key -> receipt
-	orders  map[string]string // receipt -> state
-	lookups int
+	mu     sync.Mutex
+	stock  int
+	asked  map[string]int
+	tokens map[string]string // token -> user
+	bought map[string]string // token -> receipt
+	keys   map[string]string // user/key -> receipt
+	orders map[string]string // receipt -> state
 
 	calls   atomic.Int64
 	joins   atomic.Int64
