@@ -50,10 +50,7 @@ func (a *Auditor) compareGates(ctx context.Context, f Facts) error {
 				continue
 			}
 		}
-		if err := a.compareGate(ctx, s.id); err != nil {
-			if errors.Is(err, errNoGate) {
-				continue
-			}
+		if err := a.compareGate(ctx, s.id); err != nil && !errors.Is(err, errNoGate) {
 			a.book.failed("gate of "+s.id, err)
 		}
 		if f.Reconcile != nil {

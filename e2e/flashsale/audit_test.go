@@ -1,0 +1,160 @@
+package flashsale_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/load"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// TestAuditEmbedded audits a sale in one process, over its own connection to the same file.
+func TestAuditEmbedded(t *testing.T) {
+	data := t.TempDir()
+	audited(t, run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"})
+}
+
+// TestAuditReal audits a sale over Redis and PostgreSQL. Then, with no shop there that would notice, the gate is changed, and the auditor must see it.
+func TestAuditReal(t *testing.T) {
+	redis, pg := redistest.Start(t), pgtest.Start(t)
+	dsn := pg.DSN(pg.NewDB(t))
+	client := redisClient(t, "redis://"+redis.Addr)
+	c := auditor.Config{Database: dsn, Redis: client}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, bytes.Repeat([]byte{7}, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := audited(t, run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret}, c)
+
+	redis.Do(t, "HINCRBY", "fs:{"+s+"}:state", "free", 1)
+	c.Rest = 2 * time.Second
+	a, err := auditor.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r, err := a.Final(t.Context(), auditor.Facts{Failed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.Findings[auditor.GateIsLedger]; f.Violations == 0 && len(r.Errors) == 0 {
+		t.Errorf("a unit that was put into the gate was not seen in %d checks: %q", f.Checks, f.First)
+	}
+}
+
+// audited runs a sale under a crowd that does all that browsers and their users get wrong,
+// pauses it, and adds units; then a second crowd takes what the first did not pay. It returns
+// the sale.
+func audited(t *testing.T, c run.Config, ac auditor.Config) string {
+	t.Helper()
+	ctx := t.Context()
+	c.Shop, c.Office, c.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
+	sys, err := run.Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := sys.Stop(); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	}()
+	now := time.Now()
+	s, err := sys.Merchants.Create(ctx, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: 100, StartsAt: now.Add(1500 * time.Millisecond).Truncate(time.Millisecond),
+		EndsAt: now.Add(time.Hour).Truncate(time.Millisecond), Headroom: 3, PayWithin: 3 * time.Second, TokenFor: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = sys.Merchants.Expose(ctx, "m", s.ID); err != nil {
+		t.Fatal(err)
+	}
+	a, err := auditor.Open(ctx, ac)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	sampling, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { a.Watch(sampling) })
+
+	var seen bytes.Buffer
+	crowd := func(prefix string, profile load.Profile, users, pay int) load.Result {
+		r, err := load.Run(ctx, load.Config{URL: sys.ShopURL, Sale: s.ID, Profile: profile, Users: users, Prefix: prefix, Connections: 32, At: s.StartsAt,
+			Pay: pay, AllTaken: true, MaxPoll: 200 * time.Millisecond, Addresses: users, Duration: 30 * time.Second, Observations: &seen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Faults) > 0 {
+			t.Errorf("answers that are never right: %v", r.Faults)
+		}
+		t.Logf("%s %d users: %d requests, bought %d, paid %d, told %d, gave up %d, standing %d", profile, users, r.Requests, r.Bought, r.Paid, r.Told, r.GaveUp, r.Standing)
+		return r
+	}
+	beside.Go(func() {
+		meddle := func(after time.Duration, what string, f func() error) {
+			tick := time.NewTimer(time.Until(s.StartsAt.Add(after)))
+			defer tick.Stop()
+			<-tick.C
+			if err := f(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		m := sys.Merchants
+		meddle(60*time.Millisecond, "pause", func() error { _, err := m.Pause(ctx, "m", s.ID); return err })
+		meddle(500*time.Millisecond, "resume", func() error { _, err := m.Resume(ctx, "m", s.ID); return err })
+		meddle(600*time.Millisecond, "stock", func() error { _, err := m.AddStock(ctx, "m", s.ID, "more", 20); return err })
+	})
+	crowd("a", load.Mixed, 200, 90)
+	second := crowd("b", load.Open, 200, 100)
+	if second.Standing > 0 {
+		t.Errorf("%d of the second crowd heard no end", second.Standing)
+	}
+	// What a buyer of the first crowd left unpaid may be free for the last of the second.
+	quiet := time.NewTimer(s.PayWithin + 2*time.Second)
+	defer quiet.Stop()
+	<-quiet.C
+	stop()
+	beside.Wait()
+
+	observations, err := auditor.Read(&seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range observations {
+		// The limits of addresses and users name their layer in a field of the head, which
+		// the crowd does not note.
+		if o := &observations[i]; o.Status == 429 && o.Layer == "" && o.Reason == "" {
+			o.Layer = "L1 or L2"
+		}
+	}
+	report, err := a.Final(ctx, auditor.Facts{Observations: observations, Complete: true, Settled: true,
+		Demand: map[string]int64{s.ID: 120},
+		Reconcile: func(ctx context.Context, id string) (int, error) {
+			r, err := sys.Merchants.Reconcile(ctx, "m", id)
+			return r.Changed, err
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	report.WriteTo(&table)
+	t.Logf("%d observations\n%s", len(observations), &table)
+	if report.Violations() > 0 {
+		t.Errorf("%d violations", report.Violations())
+	}
+	for _, name := range auditor.Invariants() {
+		if report.Findings[name].Checks == 0 {
+			t.Errorf("%s: no check", name)
+		}
+	}
+	return s.ID
+}
