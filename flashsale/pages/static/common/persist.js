@@ -29,6 +29,7 @@ export async function persist(ask, tell, going = () => true) {
 export function why(answer) {
   if (has(`why.${answer.reason}`)) return t(`why.${answer.reason}`);
   if (answer.status === 0) return t("why.unreachable");
+  if (answer.status === 429) return t("why.too_many"); // of a limit before the shop
   return answer.detail || t("why.other", { status: answer.status });
 }
 

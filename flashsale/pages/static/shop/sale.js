@@ -23,6 +23,7 @@ const receipts = new Map();
 let doing = ""; // join or buy, while it is asked
 let note = ""; // what the last answer said
 let trouble = ""; // why the state shown may be old
+let hasty = 0; // how often in a row it was too soon
 let stage = "";
 
 const banner = h("div", { "aria-live": "polite" });
@@ -93,11 +94,14 @@ async function refresh() {
   }
   if (!answer.ok) {
     const wait = Math.max(1000, answer.retry ?? 5000);
-    trouble = view ? t("trouble", { why: why(answer), time: about(wait) }) : t("again.in", { why: why(answer), time: about(wait) });
+    hasty = answer.status === 429 ? hasty + 1 : 2;
+    // A question that came too soon is no news to the buyer, unless that goes on.
+    trouble = view && hasty < 2 ? "" : view ? t("trouble", { why: why(answer), time: about(wait) }) : t("again.in", { why: why(answer), time: about(wait) });
     draw();
     return wait;
   }
   trouble = "";
+  hasty = 0;
   const wait = take(answer.body);
   draw();
   return wait;
