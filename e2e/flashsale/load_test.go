@@ -269,7 +269,7 @@ func tabulate(t *testing.T, mode, name string, rs []load.Result) {
 	rss := func(r load.Result) float64 { return float64(r.Servers["flashsale"].RSS) / (1 << 20) }
 	row := fmt.Sprintf("| %s | %s | %d | %d | %.0f | %.0f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f %% |\n", mode, name, rs[0].Users, len(rs),
 		median(func(r load.Result) float64 { return r.PerSecond }),
-		median(func(r load.Result) float64 { return float64(r.Refused) / r.Busy.Seconds() }),
+		median(func(r load.Result) float64 { return float64(r.Refused) / r.Took.Seconds() }),
 		ms(func(r load.Result) time.Duration { return r.Latency.P99 }),
 		ms(func(r load.Result) time.Duration { return r.Reserved }), ms(func(r load.Result) time.Duration { return r.Drained }),
 		median(func(r load.Result) float64 { return r.Drain }), median(rss), 100*median(func(r load.Result) float64 { return r.Share }))
