@@ -3,6 +3,7 @@ package flashsale_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/run"
@@ -30,7 +33,8 @@ type crashPoint struct {
 	point string
 	late  bool // reached by a process that starts after a kill
 	stock bool // reached when units are added
-	mode  string
+
+	embedded bool // there is no such point over Redis
 }
 
 // impatient is the policy file of the shop, but for customers who may ask often.
@@ -49,9 +53,7 @@ func crashPoints() []crashPoint {
 		sale.ReturnAsked, sale.ReturnGiven, sale.ReturnMarked, sale.AdmitTaken, sale.AdmitDone,
 	} {
 		c := crashPoint{point: p}
-		if p == sale.ReserveDecided || p == sale.ReserveJournaled {
-			c.mode = "embedded"
-		}
+		c.embedded = p == sale.ReserveDecided || p == sale.ReserveJournaled
 		all = append(all, c)
 	}
 	for _, p := range []string{sale.StockLedger, sale.StockGate} {
@@ -64,36 +66,78 @@ func crashPoints() []crashPoint {
 }
 
 // TestCrash kills the process at every point between a buyer's click and a returned unit,
-// starts another, and lets buyers and the auditor say what became of it.
+// starts another, and lets buyers and the auditor say what became of it: in the embedded
+// mode, and over Redis and PostgreSQL, where another process serves on.
 func TestCrash(t *testing.T) {
 	rounds := 1
 	if everything() {
 		rounds = 10
 	}
-	var slowest atomic.Int64
-	var kills, checks atomic.Int64
-	t.Run("points", func(t *testing.T) {
-		limit := make(chan struct{}, 6)
-		for _, p := range crashPoints() {
-			for round := range rounds {
-				t.Run(fmt.Sprintf("%s/%d", p.point, round+1), func(t *testing.T) {
-					t.Parallel()
-					limit <- struct{}{}
-					defer func() { <-limit }()
-					c := newCrash(t, run.Config{Data: t.TempDir()}, p, int64(round%3)+1)
-					c.run()
-					slowest.Store(max(slowest.Load(), int64(c.slowest)))
-					kills.Add(c.kills)
-					checks.Add(c.checks)
-				})
-			}
+	var sum crashSum
+	limit := make(chan struct{}, 6)
+	points := crashPoints()
+	round := func(name string, visit int64, p crashPoint, config func(t *testing.T) run.Config) {
+		sum.rounds++
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			c := newCrash(t, config(t), p, visit)
+			c.run()
+			sum.add(c)
+		})
+	}
+	t.Cleanup(func() { // after the parallel rounds
+		t.Logf("%d kills in %d rounds at %d points: %d checks of the auditor; buyers were without an answer for at most %v",
+			sum.kills, sum.rounds, len(points), sum.checks, sum.slowest.Round(time.Millisecond))
+		if sum.kills < sum.rounds {
+			t.Errorf("%d kills, want at least %d: some points were not reached", sum.kills, sum.rounds)
 		}
 	})
-	t.Logf("%d kills at %d points: %d checks of the auditor; buyers were without an answer for at most %v",
-		kills.Load(), len(crashPoints()), checks.Load(), time.Duration(slowest.Load()).Round(time.Millisecond))
-	if n := int64(len(crashPoints()) * rounds); kills.Load() < n {
-		t.Errorf("%d kills, want at least %d: some points were not reached", kills.Load(), n)
+	for n := range rounds {
+		for _, p := range points {
+			round(fmt.Sprintf("embedded/%s/%d", p.point, n+1), int64(n%3)+1, p, func(t *testing.T) run.Config {
+				return run.Config{Data: t.TempDir()}
+			})
+		}
 	}
+	pg := pgtest.Start(t)
+	for n := range rounds {
+		for i, p := range points {
+			if p.embedded || !everything() && i%4 != 0 {
+				continue
+			}
+			dsn := pg.DSN(pg.NewDB(t))
+			round(fmt.Sprintf("shared/%s/%d", p.point, n+1), int64(n%3)+1, p, func(t *testing.T) run.Config {
+				return sharedConfig(t, dsn, "redis://"+redistest.Start(t, "appendonly yes", "appendfsync always").Addr)
+			})
+		}
+	}
+}
+
+// sharedConfig is a configuration over servers.
+func sharedConfig(t *testing.T, dsn, redis string) run.Config {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return run.Config{Database: dsn, Redis: redis, Secret: secret}
+}
+
+// crashSum is what came of all rounds.
+type crashSum struct {
+	mu            sync.Mutex
+	rounds, kills int64
+	checks        int64
+	slowest       time.Duration
+}
+
+func (s *crashSum) add(c *crash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kills += c.kills
+	s.checks += c.checks
+	s.slowest = max(s.slowest, c.slowest)
 }
 
 // everything reports whether the full counts are wanted.

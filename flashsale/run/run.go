@@ -187,7 +187,7 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, fmt.Errorf("redis: %w", err)
 	}
 	s.undo = append(s.undo, func() error { client.Close(); return nil })
-	g, err := redisgate.New(client, redisgate.Config{})
+	g, err := redisgate.New(client, redisgate.Config{Log: c.Log})
 	if err != nil {
 		return stores{}, err
 	}
