@@ -224,6 +224,11 @@ func (k *crash) run() {
 		k.addStock(ctx)
 	}
 	wg.Wait()
+	k.mu.Lock()
+	if k.kills == 0 {
+		k.t.Errorf("nobody was killed: %s was not reached for the %d. time", k.point.point, k.visit)
+	}
+	k.mu.Unlock()
 	k.judge(ctx, ends)
 	cancel()
 	<-watched

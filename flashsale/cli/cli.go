@@ -1,5 +1,5 @@
 // Package cli is the command line of the flash sale: `flashsale demo`, serve, merchant,
-// migrate, audit, load and lab.
+// migrate, audit, load, lab and front.
 package cli
 
 import (
@@ -49,7 +49,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.migrate(), w.audit(), w.load(), w.lab())
+	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.migrate(), w.audit(), w.load(), w.lab(), w.front())
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

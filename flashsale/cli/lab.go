@@ -5,10 +5,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/flashsale/lab"
-	"github.com/floodweir/weir/redisstore"
-	"github.com/redis/rueidis"
+	"github.com/floodweir/weir/flashsale/run"
 	"github.com/spf13/cobra"
 )
 
@@ -24,16 +22,11 @@ func (w *world) lab() *cobra.Command {
 			if runs < 1 || runs > 100 {
 				return misuse{fmt.Errorf("--runs %d: want 1 to 100", runs)}
 			}
-			if url != "" {
-				addr, err := redisstore.ParseURL(url)
-				if err != nil {
-					return misuse{fmt.Errorf("--redis: %w", err)}
-				}
-				if c.Redis, err = rueidis.NewClient(weirrueidis.Options(addr)); err != nil {
-					return fmt.Errorf("redis: %w", err)
-				}
-				defer c.Redis.Close()
+			one, end, err := run.Lab(url)
+			if err != nil {
+				return err
 			}
+			defer end()
 			table := tabwriter.NewWriter(w.stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "design\truns\toversold in\tunits oversold\tundersold\tbuyers/s\t")
 			for _, d := range lab.Designs() {
@@ -41,7 +34,7 @@ func (w *world) lab() *cobra.Command {
 				var rate float64
 				for range runs {
 					c.Design = d
-					r, err := lab.Run(cmd.Context(), c)
+					r, err := one(cmd.Context(), c)
 					if err != nil {
 						return err
 					}

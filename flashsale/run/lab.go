@@ -23,3 +23,19 @@ func lockLab(redis rueidis.Client) func(context.Context, web.LabAsk) (web.LabRun
 		}, nil
 	}
 }
+
+// Lab runs one run of the lock lab over the Redis at url, or over a store in this process if
+// it is empty. End ends the connections.
+func Lab(url string) (runOne func(context.Context, lab.Config) (lab.Result, error), end func(), err error) {
+	if url == "" {
+		return lab.Run, func() {}, nil
+	}
+	client, err := dial(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, c lab.Config) (lab.Result, error) {
+		c.Redis = client
+		return lab.Run(ctx, c)
+	}, client.Close, nil
+}

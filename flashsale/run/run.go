@@ -178,13 +178,9 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, l.Close)
-	addr, err := redisstore.ParseURL(c.Redis)
+	client, err := dial(c.Redis)
 	if err != nil {
-		return stores{}, fmt.Errorf("redis: %w", err)
-	}
-	client, err := rueidis.NewClient(weirrueidis.Options(addr))
-	if err != nil {
-		return stores{}, fmt.Errorf("redis: %w", err)
+		return stores{}, err
 	}
 	s.undo = append(s.undo, func() error { client.Close(); return nil })
 	g, err := redisgate.New(client, redisgate.Config{Log: c.Log})
@@ -197,6 +193,19 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	return stores{l, g, r, client}, nil
+}
+
+// dial connects to the Redis at url.
+func dial(url string) (rueidis.Client, error) {
+	addr, err := redisstore.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err) // the URL may hold a password
+	}
+	client, err := rueidis.NewClient(weirrueidis.Options(addr))
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return client, nil
 }
 
 // layers makes the limits before the shop.

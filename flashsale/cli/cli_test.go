@@ -1,0 +1,155 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/cli"
+)
+
+// do runs a command line without an environment.
+func do(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = cli.Run(t.Context(), args, strings.NewReader(stdin), &out, &err, func(string) string { return "" })
+	return code, out.String(), err.String()
+}
+
+func TestMisuse(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"nope", 2, `unknown command "nope"`},
+		{"serve --nope", 2, "unknown flag: --nope"},
+		{"serve", 1, `data "": want a directory, or --database and --redis`},
+		{"serve --redis redis://127.0.0.1:1 --secret s", 1, `database "": want postgres://…`},
+		{"serve --database postgres://x", 1, `redis "": want the URL of a Redis`},
+		{"serve --database postgres://x --redis nope://h --secret s", 1, "redis"},
+		{"serve --data DIR --shop nowhere", 1, `shop "nowhere": want HOST:PORT`},
+		{"serve --data DIR --office 0.0.0.0:0", 1, `office "0.0.0.0:0": want a loopback address, or a token for /metrics`},
+		{"serve --data DIR --workers 65", 1, `workers "65": want 1 to 64`},
+		{"serve --data DIR --secret FILE", 1, "5 bytes: want at least 32"},
+		{"serve --data DIR --trusted-proxies nobody", 1, `trusted-proxies "nobody": want an address or a prefix`},
+		{"serve --data DIR --layers FILE", 1, "layers"},
+		{"demo --in 25h", 2, "--in 25h0m0s: want 0s to 24h"},
+		{"merchant", 2, "accepts 1 arg(s), received 0"},
+		{"merchant alice", 1, "neither data nor database"},
+		{"audit", 2, "want --data or --database"},
+		{"audit --data /nonexistent", 1, "auditor"},
+		{"lab --runs 0", 2, "--runs 0: want 1 to 100"},
+		{"lab --buyers 0 --runs 1", 1, "uyers"},
+		{"lab --redis nope --runs 1", 1, "redis"},
+		{"load --sale s --url http://203.0.113.1", 1, "want a loopback address"},
+		{"load --profile nope --sale s", 1, `profile "nope": want open, soldout, drain, waiting or mixed`},
+		{"front nope DIR", 2, `"nope": want gateway, asking or lua`},
+		{"front lua DIR", 1, "store: want the URL of a Redis"},
+		{"front gateway DIR --listen nowhere", 1, `listen "nowhere"`},
+	} {
+		args := strings.Fields(strings.NewReplacer("DIR", t.TempDir(), "FILE", file).Replace(c.args))
+		code, _, stderr := do(t, "", args...)
+		if code != c.code || !strings.Contains(stderr, c.want) || !strings.HasPrefix(stderr, "flashsale: ") {
+			t.Errorf("flashsale %s: exit %d, %q, want exit %d and %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+}
+
+// TestPasswordsOfURLs looks for the password of a URL in what is said about it.
+func TestPasswordsOfURLs(t *testing.T) {
+	for _, args := range [][]string{
+		{"serve", "--help"},
+		{"serve", "--database", "postgres://u:hunter2@127.0.0.1:1/x", "--redis", "redis://:hunter2@127.0.0.1:1", "--secret", "/nonexistent"},
+		{"migrate", "--database", "postgres://u:hunter2@127.0.0.1:1/x?connect_timeout=1"},
+		{"migrate", "--database", "postgres//u:hunter2@x"},
+		{"audit", "--database", "postgres://u:hunter2@127.0.0.1:1/x", "--redis", "redis//:hunter2@h"},
+	} {
+		var out, err bytes.Buffer
+		cli.Run(t.Context(), args, strings.NewReader(""), &out, &err, func(name string) string {
+			return map[string]string{"FLASHSALE_REDIS": "redis://:hunter2@h", "FLASHSALE_DATABASE": "postgres://u:hunter2@h/d"}[name]
+		})
+		if text := out.String() + err.String(); strings.Contains(text, "hunter2") {
+			t.Errorf("flashsale %v says the password: %s", args, text)
+		}
+	}
+}
+
+func TestFront(t *testing.T) {
+	dir := t.TempDir()
+	for kind, files := range map[string]string{"gateway": "weir.yaml", "asking": "weir.yaml nginx.conf", "lua": "weir.yaml nginx.conf"} {
+		to := filepath.Join(dir, kind)
+		code, stdout, stderr := do(t, "", "front", kind, to, "--store", "redis://127.0.0.1:6379", "--data", t.TempDir())
+		if code != 0 {
+			t.Errorf("front %s: exit %d, %s", kind, code, stderr)
+		}
+		for _, f := range strings.Fields(files) {
+			path := filepath.Join(to, f)
+			if text, err := os.ReadFile(path); err != nil || len(text) == 0 || !strings.Contains(stdout, path) {
+				t.Errorf("front %s: %s: %d bytes, %v; said %q", kind, f, len(text), err, stdout)
+			}
+		}
+	}
+}
+
+func TestLedgerCommands(t *testing.T) {
+	data := t.TempDir()
+	if code, stdout, stderr := do(t, "", "migrate", "--data", data); code != 0 || stdout != "the ledger is up to date\n" {
+		t.Errorf("migrate: exit %d, %q %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := do(t, "correct horse battery\n", "merchant", "alice", "--data", data); code != 0 || stdout != "merchant alice can log in\n" {
+		t.Errorf("merchant: exit %d, %q %q", code, stdout, stderr)
+	}
+	if code, _, stderr := do(t, "short\n", "merchant", "bob", "--data", data); code != 1 || !strings.Contains(stderr, "bob") {
+		t.Errorf("merchant with a short password: exit %d, %q", code, stderr)
+	}
+	if code, stdout, stderr := do(t, "", "audit", "--data", data); code != 0 || !strings.Contains(stdout, "no oversell") {
+		t.Errorf("audit: exit %d, %q %q", code, stdout, stderr)
+	}
+}
+
+// TestDemo opens the demonstration, looks at both addresses, and ends it.
+func TestDemo(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	screen, stdout := io.Pipe()
+	ended := make(chan int, 1)
+	var stderr bytes.Buffer
+	go func() {
+		ended <- cli.Run(ctx, []string{"demo", "--in", "0s", "--shop", "127.0.0.1:0", "--office", "127.0.0.1:0"},
+			strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
+		stdout.Close()
+	}()
+	text := make([]byte, 4096)
+	n, err := screen.Read(text)
+	if err != nil {
+		t.Fatalf("%v; exit %d, %s", err, <-ended, &stderr)
+	}
+	urls := regexp.MustCompile(`http://\S+`).FindAllString(string(text[:n]), -1)
+	if len(urls) != 2 {
+		t.Fatalf("the demonstration says %q, want two addresses", text[:n])
+	}
+	for _, u := range urls {
+		res, err := http.Get(u)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("GET %s = %v, %v", u, res, err)
+		} else {
+			res.Body.Close()
+		}
+	}
+	cancel()
+	if code := <-ended; code != 0 {
+		t.Errorf("the demonstration ends with %d: %s", code, &stderr)
+	}
+}

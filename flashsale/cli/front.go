@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/floodweir/weir/flashsale/front"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/spf13/cobra"
+)
+
+// The kinds of fronts, and what each is made of.
+const (
+	gatewayFront = "gateway" // `weir serve`
+	askingFront  = "asking"  // nginx that asks `weir serve`
+	luaFront     = "lua"     // nginx that decides in Lua
+)
+
+func (w *world) front() *cobra.Command {
+	var c run.Config
+	var f front.Config
+	cmd := &cobra.Command{
+		Use:   "front (gateway | asking | lua) DIRECTORY",
+		Short: "Write the files of what can stand before the shop",
+		Long: "Write the files of what can stand before the shop, and keeps its limits there:\n\n" +
+			"  gateway  Weir's gateway: weir.yaml, for `weir serve weir.yaml`\n" +
+			"  asking   nginx.conf, with limit_req, and weir.yaml of the Weir that it asks\n" +
+			"  lua      nginx.conf and weir.yaml, for `weir edge nginx weir.yaml` and a Redis\n\n" +
+			"The sales without a line that the ledger has are admitted to in front. Serve the shop\n" +
+			"behind it with --front and --trusted-proxies.",
+		Args: usage(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.Data != "" || c.Database != "" {
+				var err error
+				if f.Sales, err = direct(cmd.Context(), c); err != nil {
+					return err
+				}
+			}
+			files, err := frontFiles(args[0], f)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(args[1], 0o755); err != nil {
+				return err
+			}
+			for _, name := range []string{"weir.yaml", "nginx.conf"} {
+				text, ok := files[name]
+				if !ok {
+					continue
+				}
+				path := filepath.Join(args[1], name)
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					return err
+				}
+				fmt.Fprintln(w.stdout, path)
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.Data, "data", "", "the `DIRECTORY` of the embedded mode, whose ledger has the sales")
+	flags.StringVar(&c.Database, "database", w.getenv("FLASHSALE_DATABASE"), "the ledger with the sales: `URL` postgres://… (or FLASHSALE_DATABASE)")
+	flags.Lookup("database").DefValue = ""
+	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "where buyers come, `HOST:PORT`")
+	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "where the shop listens, `HOST:PORT`")
+	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "where the Weir listens that nginx asks, `HOST:PORT`")
+	flags.StringVar(&f.Admin, "admin", "", "where the gateway shows its metrics, `HOST:PORT` (nowhere if not said)")
+	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis with the counts (memory if not said)")
+	flags.StringSliceVar(&f.Trusted, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front of this one")
+	flags.StringVar(&f.Address, "address", "", "the `LIMIT` of an address: 20/s burst 40 if not said, off for none")
+	flags.StringVar(&f.User, "user", "", "the `LIMIT` of a user: 2/s burst 5 if not said, off for none")
+	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse all that would change something")
+	return cmd
+}
+
+// frontFiles are the files of a kind of front, by name.
+func frontFiles(kind string, f front.Config) (map[string]string, error) {
+	switch kind {
+	case gatewayFront:
+		text, err := f.Gateway()
+		return map[string]string{"weir.yaml": text}, err
+	case askingFront:
+		nginx, weir, err := f.Asking()
+		return map[string]string{"nginx.conf": nginx, "weir.yaml": weir}, err
+	case luaFront:
+		nginx, weir, err := f.Lua()
+		return map[string]string{"nginx.conf": nginx, "weir.yaml": weir}, err
+	}
+	return nil, misuse{fmt.Errorf("%q: want gateway, asking or lua", kind)}
+}
+
+// direct are the sales of the ledger that have no line.
+func direct(ctx context.Context, c run.Config) ([]front.Sale, error) {
+	l, err := run.OpenLedger(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	live, err := l.Live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []front.Sale
+	for _, s := range live {
+		if s.Queue == sale.Direct {
+			all = append(all, front.Sale{
+				ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.PayWithin, StartsAt: s.StartsAt, Check: true,
+			})
+		}
+	}
+	return all, nil
+}
