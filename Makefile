@@ -12,6 +12,7 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 TRAFFIC   ?= 60s
 REDIS     ?= 300000
+SOAK      ?= 60m
 
 # The modules but e2e, whose tests start servers and measure rates: they run
 # alone, one package after the other. Evaluated only where it is used.
@@ -105,6 +106,16 @@ test-long: need ## the differential run at full length: function, memory and Red
 .PHONY: traffic
 traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFFIC (60s) each; then a file that changes meanwhile
 	@cd e2e && WEIR_TRAFFIC=$(TRAFFIC) go test -count=1 -timeout=30m -v -run='^TestTraffic(Memory|Redis|Cluster)|^TestReloadUnderLoad' .
+
+.PHONY: flashsale
+flashsale: need ## the flash sale at full counts: a million commands, kills, faults and load (more than an hour)
+	@mkdir -p cover
+	@cd flashsale && FLASHSALE_LONG=1 go test -count=1 -timeout=60m -p=1 -v ./...
+	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-load.md go test -count=1 -timeout=120m -p=1 -v ./flashsale
+
+.PHONY: soak
+soak: need ## sales with faults in their middle for SOAK (60m), one after the other
+	@cd e2e && FLASHSALE_SOAK=$(SOAK) go test -count=1 -timeout=180m -v -run='^TestSoak$$' ./flashsale
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
 	@mkdir -p .bin && cd tools && GOWORK=off go build -o ../.bin/tally ./tally
