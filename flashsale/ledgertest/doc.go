@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"rule 3: one order per reservation, ticket and slot", rule3},
 		{"rule 4: states change once", rule4},
 		{"rule 5: a payment is taken once", rule5},
+		{"rule 6: the contact of an order", rule6},
 		{"Create and Edit", drafts},
 		{"hostile text", hostile},
 		{"Sales and Live", sales},
@@ -40,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"Place, not placeable", placeDamaged},
 		{"Place, several sales", placeSeveral},
 		{"Order, Orders and Report", lists},
+		{"Recent", recent},
 		{"Cancel", cancel},
 		{"Expire", expire},
 		{"Unreturned and MarkReturned", returned},
@@ -51,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"at once: NextEpoch", epochAtOnce},
 		{"at once: Place and Lose", loseAtOnce},
 		{"at once: one payment", payAtOnce},
+		{"at once: contacts and payment", contactAtOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newDesk(t, open(t))) })
 	}

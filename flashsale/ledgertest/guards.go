@@ -1,5 +1,7 @@
 package ledgertest
 
+import "strings"
+
 // Breaches are statements that break the rules behind a ledger's back, in its tables (see
 // SCHEMA.md of package ledger), when one sale of three units has one order that is paid and
 // one that is pending. The database refuses each of them for a constraint.
@@ -17,6 +19,9 @@ func Breaches() []string {
 		"UPDATE orders SET slot = 11",
 		"UPDATE orders SET sale = 'nothing'",
 		"DELETE FROM orders",
+		"UPDATE orders SET name = 'x'", "UPDATE orders SET phone = '12345'",
+		"UPDATE orders SET phone = '12345', name = '" + strings.Repeat("x", 61) + "'",
+		"UPDATE orders SET name = 'x', phone = '" + strings.Repeat("1", 41) + "'",
 		"INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation, at FROM movements WHERE kind = 'sold'",
 		"INSERT INTO movements (sale, kind, units, key, at) SELECT sale, kind, units, key, at FROM movements WHERE kind = 'stock'",
 		"UPDATE movements SET units = 2 WHERE kind = 'sold'",

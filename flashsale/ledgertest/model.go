@@ -30,6 +30,7 @@ type modelOrder struct {
 	payment  string
 	refunds  int
 	returned bool
+	contact  sale.Contact
 }
 
 type modelPayment struct {
@@ -109,6 +110,20 @@ func (m *model) cancel(user, reservation string) error {
 	}
 	o.state = sale.Cancelled
 	m.sales[o.r.Sale].sold--
+	return nil
+}
+
+func (m *model) setContact(user, reservation string, c sale.Contact) error {
+	o, ok := m.orders[reservation]
+	switch {
+	case c.Validate() != nil:
+		return sale.ErrInvalid
+	case !ok || o.r.User != user:
+		return sale.ErrNotFound
+	case !holds(o.state):
+		return sale.ErrConflict
+	}
+	o.contact = c
 	return nil
 }
 

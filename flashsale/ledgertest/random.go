@@ -108,6 +108,8 @@ func (g *game) step() {
 		g.someState()
 	case n < 95:
 		g.recoverSome()
+	case n < 97:
+		g.contactSome()
 	default:
 		g.look()
 	}
@@ -159,6 +161,23 @@ func (g *game) paySome() {
 	g.order(got.Order)
 	if got.Again != want.Again || got.RefundDue != want.RefundDue {
 		g.t.Fatalf("step %d, %s: %+v, want %+v", g.steps, g.last, got, want)
+	}
+}
+
+func (g *game) contactSome() {
+	o := g.some()
+	user, c := o.User, someone(g.r.IntN(100))
+	switch g.r.IntN(8) {
+	case 0:
+		user = "other"
+	case 1:
+		c.Phone = "none"
+	}
+	g.last = fmt.Sprintf("SetContact %s of %s: %q, %q", o.ID, user, c.Name, c.Phone)
+	got, err := g.SetContact(g.ctx, user, o.ID, c, g.now)
+	g.same(err, g.m.setContact(user, o.ID, c))
+	if err == nil {
+		g.order(got)
 	}
 }
 
@@ -267,8 +286,8 @@ func (g *game) compare() {
 func (g *game) order(got sale.Order) {
 	g.t.Helper()
 	want := g.m.orders[got.ID]
-	if got.Reservation != want.r || got.State != want.state || got.Payment != want.payment || got.Refunds != want.refunds {
-		g.t.Fatalf("step %d, %s: order %+v, want %+v", g.steps, g.last, got, *want)
+	if got.Reservation != want.r || got.State != want.state || got.Payment != want.payment || got.Refunds != want.refunds || got.Contact != want.contact {
+		g.t.Fatalf("step %d, %s: order %+v of %q, want %+v of %q", g.steps, g.last, got, got.Contact.Name, *want, want.contact.Name)
 	}
 }
 

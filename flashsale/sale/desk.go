@@ -38,6 +38,10 @@ type BuyersDesk interface {
 	// Cancel cancels an order that is pending.
 	Cancel(ctx context.Context, user, receipt string) (Receipt, error)
 
+	// SetContact notes who is to get what an order buys, while it is pending or paid. Of one
+	// that is not written yet it is ErrUnavailable.
+	SetContact(ctx context.Context, user, receipt string, c Contact) (Receipt, error)
+
 	// Pay takes what a payment provider says about a receipt of any user.
 	Pay(ctx context.Context, receipt, payment string, amount int64) (Paid, error)
 }
@@ -71,6 +75,10 @@ type MerchantsDesk interface {
 
 	// Report writes the orders of a sale as CSV with a head line and a line of sums.
 	Report(ctx context.Context, merchant, sale string, w io.Writer) error
+
+	// Recent returns the orders of a sale, the newest first, up to 100 after that of
+	// reservation after (of the first page: empty).
+	Recent(ctx context.Context, merchant, sale, after string) ([]Order, error)
 
 	// Reconcile compares Gate and Ledger, mends the Gate, and says what it changed.
 	Reconcile(ctx context.Context, merchant, sale string) (Reconciled, error)
@@ -122,6 +130,7 @@ type Receipt struct {
 	At      time.Time
 	PayBy   time.Time
 	Refunds int
+	Contact Contact // of Order, Orders and SetContact; zero if there is none
 }
 
 // A Board is what a merchant watches.

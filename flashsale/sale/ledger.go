@@ -19,6 +19,8 @@ import (
 //  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED,
 //     and no state follows these.
 //  5. A payment is taken once by its ID; what was not accepted is REFUND_DUE.
+//  6. The contact of an order is what its buyer said last while it was pending or paid, and
+//     nothing else changes it.
 type Ledger interface {
 	// Create makes a draft. A draft with a fault is an error that wraps ErrInvalid.
 	Create(ctx context.Context, merchant string, d Draft, now time.Time) (Sale, error)
@@ -74,6 +76,12 @@ type Ledger interface {
 	// Cancel cancels a pending order of the user. One that is cancelled already is no error.
 	Cancel(ctx context.Context, user, reservation string, now time.Time) (Order, error)
 
+	// SetContact notes who is to get what an order of the user buys, while it is pending or
+	// paid; in any other state it is ErrConflict. Of a reservation that the Ledger does not
+	// know yet, and of another's, it is ErrNotFound. The contact is trimmed, and ErrInvalid
+	// if it has a fault.
+	SetContact(ctx context.Context, user, reservation string, c Contact, now time.Time) (Order, error)
+
 	// Expire expires up to max pending orders whose time is over (now is after PayBy), and
 	// returns them.
 	Expire(ctx context.Context, now time.Time, max int) ([]Order, error)
@@ -97,6 +105,10 @@ type Ledger interface {
 
 	// Report writes what became of every order of a sale, oldest first, to row.
 	Report(ctx context.Context, id string, row func(Order) error) error
+
+	// Recent returns the orders of a sale, the newest first, up to 100 after that of
+	// reservation after (of the first page: empty).
+	Recent(ctx context.Context, id, after string) ([]Order, error)
 
 	// Log adds a line to the audit log, and Logged returns the last 200 of a sale, or of
 	// all without one, the newest first.
@@ -137,6 +149,7 @@ type Order struct {
 	Changed time.Time // when its state changed last
 	Payment string    // of PaidFor: the payment's ID
 	Refunds int       // payments of it that are REFUND_DUE
+	Contact Contact   // zero if the buyer has said none
 }
 
 // Placed is what became of a reservation.

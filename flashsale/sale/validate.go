@@ -41,7 +41,7 @@ func (d Draft) Validate() error {
 	f.check(isSKU(d.SKU), "sku", quote(d.SKU), "1 to 64 letters a-z A-Z, digits, . _ -")
 	f.check(d.Title != "", "title", `""`, "1 to 120 characters")
 	if d.Title != "" {
-		want := titleFault(d.Title)
+		want := textFault(d.Title, 120)
 		f.check(want == "", "title", quote(d.Title), want)
 	}
 	between(&f, "price", d.Price, 0, MaxPrice)
@@ -127,14 +127,15 @@ func isCurrency(s string) bool {
 	return len(s) == 3 && !strings.ContainsFunc(s, func(r rune) bool { return r < 'A' || r > 'Z' })
 }
 
-// titleFault says what a title should be that is not accepted. A title is shown to every
-// buyer: nothing in it may hide, turn the text around it or cover the lines above it.
-func titleFault(s string) string {
+// textFault says what a text of 1 to most characters should be that is not accepted. It is
+// shown to others: nothing in it may hide, turn the text around it or cover the lines above
+// it.
+func textFault(s string, most int) string {
 	if !utf8.ValidString(s) {
 		return "valid UTF-8"
 	}
-	if n := utf8.RuneCountInString(s); n > 120 {
-		return fmt.Sprintf("1 to 120 characters, not %d", n)
+	if n := utf8.RuneCountInString(s); n > most {
+		return fmt.Sprintf("1 to %d characters, not %d", most, n)
 	}
 	if strings.TrimSpace(s) != s {
 		return "no space at its ends"

@@ -58,7 +58,7 @@ func (l *live) lag(now time.Time) time.Duration {
 }
 
 var reportHead = []string{"reservation", "user", "slot", "state", "price", "currency",
-	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due"}
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "name", "phone"}
 
 // Report implements sale.MerchantsDesk. The lines are as RFC 4180 says. A cell that a
 // spreadsheet could take for a formula has an apostrophe before it.
@@ -82,7 +82,7 @@ func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) err
 		}
 		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
 			strconv.FormatInt(o.Price, 10), cell(row.Currency), stamp(o.At), stamp(o.Placed), stamp(o.Changed),
-			stamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds)})
+			stamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), cell(o.Contact.Name), cell(o.Contact.Phone)})
 	})
 	if err != nil {
 		return away("report", err)
@@ -98,7 +98,7 @@ func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) err
 }
 
 func cell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	if strings.IndexAny(text, "=+-@\t\r\n＝＋－＠") == 0 {
 		return "'" + text
 	}
 	return text

@@ -24,7 +24,7 @@ func (s *Shop) receiptOf(ctx context.Context, o sale.Order) sale.Receipt {
 		of = p.sale
 	}
 	r := s.receipt(o.Reservation, of, o.State)
-	r.Refunds = o.Refunds
+	r.Refunds, r.Contact = o.Refunds, o.Contact
 	return r
 }
 

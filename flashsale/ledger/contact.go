@@ -1,0 +1,68 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// SetContact notes who is to get what an order of the user buys, while it is pending or
+// paid. The time of its last change stays that of its state.
+func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sale.Contact, _ time.Time) (sale.Order, error) {
+	c = c.Trimmed()
+	if err := c.Validate(); err != nil {
+		return sale.Order{}, l.fail("contact", err)
+	}
+	var o sale.Order
+	err := l.write(ctx, "contact", "", func(x *tx) error {
+		n, err := x.exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
+			known(reservation), known(user), c.Name, c.Phone)
+		if err != nil {
+			return err
+		}
+		if o, err = order(x, reservation, ""); err != nil {
+			return err
+		}
+		switch {
+		case o.User != user:
+			return fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+		case n == 0:
+			return fmt.Errorf("%w: order %s is %s, want pending_pay or paid", sale.ErrConflict, o.ID, o.State)
+		}
+		return nil
+	})
+	if err != nil {
+		return sale.Order{}, err
+	}
+	return o, nil
+}
+
+// Recent returns the orders of a sale, the newest first, up to 100 after that of reservation
+// after.
+func (l *Ledger) Recent(ctx context.Context, id, after string) ([]sale.Order, error) {
+	var all []sale.Order
+	err := l.read(ctx, "recent", func(x *tx) error {
+		k, err := load(x, id, false)
+		if err != nil {
+			return err
+		}
+		where, args := "orders.sale = $1", []any{k.ID}
+		if after != "" {
+			o, err := order(x, after, "")
+			if err == nil && o.Sale != k.ID {
+				err = fmt.Errorf("reservation %s: %w", show(after), sale.ErrNotFound)
+			}
+			if err != nil {
+				return err
+			}
+			where += " AND (orders.at, orders.reservation) < ($2, $3)"
+			args = append(args, milli(o.At), o.ID)
+		}
+		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+where+
+			" AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", args...)
+		return err
+	})
+	return all, err
+}
