@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -188,10 +189,13 @@ func (s *Shop) View(ctx context.Context, id string) (sale.View, error) {
 }
 
 // A cache remembers for a second what the Ledger said of sales that are not kept, also that
-// there is none. It is bounded, so that who asks for names that are none cannot make it grow.
+// there is none. It is bounded, so that who asks for names that are none cannot make it grow;
+// and so is how often it asks, as it is asked before any limit of the asker.
 type cache struct {
-	mu   sync.Mutex
-	rows map[string]cached
+	mu    sync.Mutex
+	rows  map[string]cached
+	since time.Time
+	asked int // since then
 }
 
 type cached struct {
@@ -203,20 +207,35 @@ type cached struct {
 const (
 	cacheSize = 1024
 	cacheFor  = time.Second
+	cacheAsks = 50 // in each cacheFor
 )
 
+// may reports whether the Ledger may be asked once more at now. It requires mu.
+func (c *cache) may(now time.Time) bool {
+	if age := now.Sub(c.since); age < 0 || age >= cacheFor {
+		c.since, c.asked = now, 0
+	}
+	c.asked++
+	return c.asked <= cacheAsks
+}
+
 func (c *cache) get(now time.Time, id string, ask func() (sale.Sale, error)) (sale.Sale, error) {
+	if len(id) > 64 {
+		return sale.Sale{}, sale.ErrNotFound
+	}
 	c.mu.Lock()
 	e, ok := c.rows[id]
-	c.mu.Unlock()
 	if age := now.Sub(e.at); ok && age >= 0 && age < cacheFor {
+		c.mu.Unlock()
 		if e.none {
 			return sale.Sale{}, sale.ErrNotFound
 		}
 		return e.row, nil
 	}
-	if len(id) > 64 {
-		return sale.Sale{}, sale.ErrNotFound
+	may := c.may(now)
+	c.mu.Unlock()
+	if !may {
+		return sale.Sale{}, fmt.Errorf("%w: too many ask for sales that are not known here", sale.ErrUnavailable)
 	}
 	row, err := ask()
 	none := errors.Is(err, sale.ErrNotFound)
