@@ -46,7 +46,7 @@ func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.Bough
 	}
 	l := s.live(id)
 	if l == nil {
-		return s.boughtBefore(ctx, p, &v, t)
+		return s.boughtBefore(ctx, p, &v, t, sale.HasEnded)
 	}
 	if why := closed(v.Phase); why != sale.OK && why != sale.IsSoldOut {
 		return s.buyClosed(ctx, l, p, &v, t, key, why)
@@ -66,11 +66,15 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 	if err != nil {
 		if why, ok := s.stale(l, v, err); ok {
 			if why == sale.HasEnded {
-				return s.boughtBefore(ctx, p, v, t)
+				return s.boughtBefore(ctx, p, v, t, sale.HasEnded)
 			}
 			return s.boughtNot(why, v), nil
 		}
 		return sale.Bought{}, away("reserve", err)
+	}
+	if out.Reason == sale.NotAdmitted && t.Epoch < p.sale.Epoch {
+		// A Gate that was built again knows of no order that is over.
+		return s.boughtBefore(ctx, p, v, t, out.Reason)
 	}
 	if out.Reason != sale.OK {
 		return s.boughtNot(out.Reason, v), nil
@@ -93,7 +97,7 @@ func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View
 	if err != nil {
 		if _, ok := s.stale(l, v, err); ok {
 			if why == sale.HasEnded {
-				return s.boughtBefore(ctx, p, v, t)
+				return s.boughtBefore(ctx, p, v, t, sale.HasEnded)
 			}
 			return s.boughtNot(why, v), nil
 		}
@@ -110,8 +114,9 @@ func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View
 	return s.boughtNot(why, v), nil
 }
 
-// boughtBefore answers from the Ledger what a token has got, of a sale whose Gate is gone.
-func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pass.Token) (sale.Bought, error) {
+// boughtBefore answers from the Ledger what a token has got, of a Gate that is gone; or why
+// it gets nothing.
+func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pass.Token, why sale.Reason) (sale.Bought, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	orders, err := s.Ledger.Orders(ctx, t.User)
@@ -123,7 +128,7 @@ func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pa
 			return s.bought(o.Reservation, p, true), nil
 		}
 	}
-	return s.boughtNot(sale.HasEnded, v), nil
+	return s.boughtNot(why, v), nil
 }
 
 // bought is the answer to who has a unit, the same one however often it is asked for.
