@@ -35,6 +35,7 @@ type customer struct {
 	From   string // its address, which the shop believes
 	Log    *auditor.Log
 	Answer func(time.Time) // called when the shop has answered
+	Away   func(error)     // called when it has not
 
 	client *http.Client
 	place  string
@@ -108,12 +109,14 @@ func (c *customer) call(ctx context.Context, method, path string, header http.He
 		r.Header.Set("Content-Type", "application/json")
 	}
 	res, err := c.client.Do(r)
-	if err != nil {
-		return 0, nil, ctx.Err()
+	if err == nil {
+		defer res.Body.Close()
+		text, err = io.ReadAll(res.Body)
 	}
-	defer res.Body.Close()
-	text, err = io.ReadAll(res.Body)
 	if err != nil {
+		if c.Away != nil {
+			c.Away(err)
+		}
 		return 0, nil, ctx.Err()
 	}
 	c.layer = res.Header.Get("Flashsale-Layer")
@@ -156,9 +159,9 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 			c.place = t.Place
 		}
 		o := auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Join, Status: status,
-			Layer: c.layer, Reason: t.Reason, State: t.State, Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
+			Layer: c.layer, Reason: t.Reason, State: t.State, Rank: auditor.RankOf(t.Place), Ahead: t.Ahead, Poll: t.Poll, Body: auditor.Digest(body)}
 		if t.Token != "" {
-			o.Token, o.Until = auditor.Digest([]byte(t.Token)), t.Until
+			o.Token, o.Until, o.Epoch = auditor.Digest([]byte(t.Token)), t.Until, auditor.EpochOf(t.Token)
 		}
 		c.Log.Note(o)
 		switch {

@@ -137,6 +137,8 @@ func TestDetects(t *testing.T) {
 					Token: fmt.Sprint("many", i), Until: w.at(36000)})
 			}
 		}, auditor.Bounded, "at most 3 × 3"},
+		{"too many tokens of a new epoch", func(w *world) { w.tokens(6000, 10, 2) }, auditor.Bounded, "at most 3 × 3"},
+		{"tokens of an old epoch after the new", func(w *world) { w.tokens(6000, 1, 2); w.tokens(6500, 10, 1) }, auditor.Bounded, "at most 3 × 3"},
 		{"too many writers", func(w *world) { w.facts.Workers = 1 }, auditor.Bounded, "2 order writers"},
 
 		{"a gate with fewer units", func(w *world) { w.gate.Free = -1 }, auditor.GateIsLedger, "its gate has -1 free units"},
@@ -159,6 +161,23 @@ func TestDetects(t *testing.T) {
 				t.Errorf("%s: %d violations in %d checks, want one with %q:\n%s", c.want, f.Violations, f.Checks, c.words, strings.Join(f.First, "\n"))
 			}
 		})
+	}
+}
+
+// TestEpochs: with an epoch its tokens are over, and an order may expire in the millisecond
+// in which it was due.
+func TestEpochs(t *testing.T) {
+	w := newWorld(t)
+	w.tokens(6000, 9, 1)
+	w.tokens(7000, 9, 2)
+	w.tokens(8000, 9, 3)
+	w.exec(`UPDATE orders SET changed = pay_by WHERE reservation = 'r2'`)
+	w.facts.Settled = false
+	r := w.audit()
+	for _, name := range []auditor.Invariant{auditor.Bounded, auditor.PayOrTimeout} {
+		if f := r.Findings[name]; f.Violations != 0 || f.Checks == 0 {
+			t.Errorf("%s: %d violations in %d checks: %q", name, f.Violations, f.Checks, f.First)
+		}
 	}
 }
 

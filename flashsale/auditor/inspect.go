@@ -163,7 +163,8 @@ func (a *Auditor) inspectPayments(s *saleRow, o *orderRow, payments []paymentRow
 		want = 1
 	}
 	b.check(PayOrTimeout, accepted == want, "sale %s: order %s is %s, and %d payments of it were accepted", s.id, o.id, o.state, accepted)
-	b.check(PayOrTimeout, o.state != "expired" || o.changed > o.payBy, "sale %s: order %s was to be paid by %s, and expired at %s",
+	// In whole milliseconds, rounded down: it may have expired in the one in which it was due.
+	b.check(PayOrTimeout, o.state != "expired" || o.changed >= o.payBy, "sale %s: order %s was to be paid by %s, and expired at %s",
 		s.id, o.id, at(o.payBy), at(o.changed))
 }
 

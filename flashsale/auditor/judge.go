@@ -20,7 +20,7 @@ func newJudge(a *Auditor, l *ledger, f Facts) *judge {
 	slices.SortStableFunc(j.seen, func(x, y Observation) int { return x.Sent.Compare(y.Sent) })
 	for i := range j.seen {
 		if o := &j.seen[i]; o.Rank == 0 && o.Place != "" {
-			o.Rank = rankOf(o.Place)
+			o.Rank = RankOf(o.Place)
 		}
 	}
 	return j

@@ -23,7 +23,8 @@ func exhibits() []exhibit {
 	byKey := func(db beside, r sale.Reservation, _ *sale.Placed) {
 		db(`DROP INDEX IF EXISTS orders_slot`)
 		db(`DROP INDEX IF EXISTS orders_ticket`)
-		db(`INSERT INTO orders SELECT reservation || '-2', sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note
+		db(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note)
+			SELECT reservation || '-2', sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note
 			FROM orders WHERE reservation = ?`, r.ID)
 		db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
 		db(`INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation || '-2', at FROM movements WHERE reservation = ?`, r.ID)

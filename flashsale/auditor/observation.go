@@ -33,6 +33,7 @@ type Observation struct {
 	Poll  int64     `json:"poll_ms,omitempty"` // after how many milliseconds to ask again
 	Token string    `json:"token,omitempty"`   // Digest of the token that was given (Join, Turn) or used (Buy)
 	Until time.Time `json:"until,omitzero"`    // of the token that was given
+	Epoch int64     `json:"epoch,omitempty"`   // of the token that was given, by EpochOf; 0 if it is not known
 
 	Receipt string    `json:"receipt,omitempty"` // whole: of the reservation that was granted or asked about
 	Granted time.Time `json:"granted,omitzero"`  // the receipt's own time, by the server
@@ -176,7 +177,7 @@ func parse(line []byte) (Observation, error) {
 		return o, fmt.Errorf("sent %s, at %s: expected a time, and the answer after the call", o.Sent, o.At)
 	case o.Status != 0 && (o.Status < 100 || o.Status > 599):
 		return o, fmt.Errorf("status %d, expected 0 or 100 to 599", o.Status)
-	case o.Issued < 0 || o.Ahead < 0 || o.Poll < 0 || o.Workers < 0:
+	case o.Issued < 0 || o.Ahead < 0 || o.Poll < 0 || o.Workers < 0 || o.Epoch < 0:
 		return o, errors.New("a negative number where there can be none")
 	}
 	return o, nil

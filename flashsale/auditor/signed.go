@@ -46,11 +46,22 @@ func reservationOf(receipt string) string {
 	return texts[0]
 }
 
-// rankOf is the rank of a ticket: behind its sale, epoch, user and ID.
-func rankOf(place string) int64 {
+// RankOf is the rank of a ticket, as it stands in the place that a buyer was given: behind
+// its sale, epoch, user and ID. It is 0 of what is no such text.
+func RankOf(place string) int64 {
 	_, numbers, ok := fields(place, "tnttn")
 	if !ok {
 		return 0
 	}
 	return numbers[1]
+}
+
+// EpochOf is the epoch of an admission token that a buyer was given: behind its sale, and
+// before its user, ticket, batch and end. It is 0 of what is no such text.
+func EpochOf(token string) int64 {
+	_, numbers, ok := fields(token, "tntttn")
+	if !ok {
+		return 0
+	}
+	return numbers[0]
 }

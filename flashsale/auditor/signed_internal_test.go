@@ -16,12 +16,19 @@ func TestSigned(t *testing.T) {
 	if got := reservationOf(receipt); got != "r-1" {
 		t.Errorf("reservationOf = %q, want r-1", got)
 	}
-	if got := rankOf(ticket); got != 42 {
-		t.Errorf("rankOf = %d, want 42", got)
+	if got := RankOf(ticket); got != 42 {
+		t.Errorf("RankOf = %d, want 42", got)
 	}
-	for _, bad := range []string{"", "r-1", "=", "AQ", seal(""), seal("\xff"), seal("\x03r"), seal("\x01s" + eight[:3]), strings.Repeat("A", 99), receipt + "="} {
-		if got := rankOf(bad); got != 0 {
-			t.Errorf("rankOf(%q) = %d, want 0", bad, got)
+	token := seal("\x01s" + eight + "\x01u\x02t1\x01b" + eight)
+	if got := EpochOf(token); got != 42 {
+		t.Errorf("EpochOf = %d, want 42", got)
+	}
+	for _, bad := range []string{"", "r-1", "=", "AQ", seal(""), seal("\xff"), seal("\x03r"), seal("\x01s" + eight[:3]), strings.Repeat("A", 99), receipt + "=", token + "=", token[1:]} {
+		if got := EpochOf(bad); got != 0 {
+			t.Errorf("EpochOf(%q) = %d, want 0", bad, got)
+		}
+		if got := RankOf(bad); got != 0 {
+			t.Errorf("RankOf(%q) = %d, want 0", bad, got)
 		}
 	}
 	for _, bad := range []string{"", "r-1", "=", "AQ", seal(""), seal("\xff"), seal("\x03r")} {

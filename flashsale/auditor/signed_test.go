@@ -29,6 +29,10 @@ func TestReadsReceipts(t *testing.T) {
 	if r := w.audit(); r.Violations() != 0 || r.Findings[auditor.PayOrTimeout].Checks == 0 {
 		t.Errorf("%d violations: %+v", r.Violations(), r.Findings)
 	}
+	token := keys.Token(pass.Token{Sale: "s1", Epoch: 7, User: "u3", Ticket: "ticket", Batch: "batch", Until: time.Now()})
+	if got := auditor.EpochOf(token); got != 7 {
+		t.Errorf("EpochOf of a token = %d, want 7", got)
+	}
 	o := w.of("u3", auditor.Buy)
 	o.Receipt = keys.Receipt(sale.Reservation{ID: "r77", Sale: "s1", Epoch: 1, User: "u3", Slot: 1, Ticket: "ticket", At: time.Now(), PayBy: time.Now()})
 	if f := w.audit().Findings[auditor.OneOrder]; f.Violations == 0 {

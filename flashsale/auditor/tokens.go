@@ -79,35 +79,32 @@ func (j *judge) tricks() {
 	}
 }
 
-// tokensOut counts how many tokens were out at once: from the moment at which they were
-// given, which is as long before their end as the sale says, until they are used or over.
+// A given is an admission token that was out: from the moment at which it was given, which
+// is as long before its end as the sale says, until it was used or over.
+type given struct {
+	from, to int64
+	epoch    int64
+}
+
+// tokensOut counts how many tokens were out at once. With an epoch its tokens are over: when
+// one of a later epoch was given, those of the earlier can buy nothing any more.
 func (j *judge) tokensOut() {
-	type event struct {
-		at   int64
-		more int64
-	}
-	type token struct{ from, to int64 }
-	tokens := map[string]map[string]*token{} // by sale
-	for _, o := range j.seen {
-		s := j.l.sale(o.Sale)
-		switch {
-		case s == nil || o.Token == "" || !ok(o.Status):
-		case (o.Action == Join || o.Action == Turn) && !o.Until.IsZero():
-			if tokens[o.Sale] == nil {
-				tokens[o.Sale] = map[string]*token{}
-			}
-			until := o.Until.UnixMilli()
-			tokens[o.Sale][o.Token] = &token{from: until - s.tokenFor, to: until}
-		case o.Action == Buy && !o.Granted.IsZero():
-			if t := tokens[o.Sale][o.Token]; t != nil {
-				t.to = min(t.to, o.Granted.UnixMilli())
+	for id, tokens := range j.given() {
+		s := j.l.sale(id)
+		began := map[int64]int64{} // of an epoch: when its first token was given
+		for _, t := range tokens {
+			if first, known := began[t.epoch]; !known || t.from < first {
+				began[t.epoch] = t.from
 			}
 		}
-	}
-	for id, ts := range tokens {
-		s := j.l.sale(id)
+		type event struct{ at, more int64 }
 		var events []event
-		for _, t := range ts {
+		for _, t := range tokens {
+			for epoch, first := range began {
+				if t.epoch > 0 && epoch > t.epoch {
+					t.to = max(t.from, min(t.to, first))
+				}
+			}
 			events = append(events, event{t.from, 1}, event{t.to, -1})
 		}
 		slices.SortFunc(events, func(x, y event) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.more, y.more)) })
@@ -119,6 +116,28 @@ func (j *judge) tokensOut() {
 			}
 		}
 	}
+}
+
+// given are the tokens that were given, by sale and token.
+func (j *judge) given() map[string]map[string]*given {
+	tokens := map[string]map[string]*given{}
+	for _, o := range j.seen {
+		s := j.l.sale(o.Sale)
+		switch {
+		case s == nil || o.Token == "" || !ok(o.Status):
+		case (o.Action == Join || o.Action == Turn) && !o.Until.IsZero():
+			if tokens[o.Sale] == nil {
+				tokens[o.Sale] = map[string]*given{}
+			}
+			until := o.Until.UnixMilli()
+			tokens[o.Sale][o.Token] = &given{from: until - s.tokenFor, to: until, epoch: o.Epoch}
+		case o.Action == Buy && !o.Granted.IsZero():
+			if t := tokens[o.Sale][o.Token]; t != nil {
+				t.to = min(t.to, o.Granted.UnixMilli())
+			}
+		}
+	}
+	return tokens
 }
 
 // tickets checks that every ticket came to an end that its holder knows.

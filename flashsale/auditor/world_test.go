@@ -41,7 +41,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, path: filepath.Join(t.TempDir(), "sale.db"), start: time.Now().Add(-10 * time.Minute).Truncate(time.Millisecond)}
-	db, err := sql.Open("sqlite", "file:"+w.path)
+	db, err := sql.Open("sqlite", "file:"+w.path+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,6 +138,15 @@ func (w *world) buyer(n int, ms int64, state, sale string) {
 	if state == "paid" {
 		w.see(auditor.Observation{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: auditor.Pay, Status: 200, State: "paid",
 			Receipt: id, Payment: fmt.Sprintf("p%d", n)})
+	}
+}
+
+// tokens lets n users be admitted at so many milliseconds, in an epoch.
+func (w *world) tokens(ms int64, n int, epoch int64) {
+	for i := range n {
+		name := fmt.Sprintf("epoch%d-%d", epoch, i)
+		w.see(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
+			Token: name, Until: w.at(ms + 30000), Epoch: epoch})
 	}
 }
 

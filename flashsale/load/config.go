@@ -76,6 +76,11 @@ type Config struct {
 	Patience int
 	AllTaken bool
 
+	// Lossy says that the gate may fail while the crowd is there, and lose what it has
+	// acknowledged. Buyers who are told that theirs is lost stand in line again; without it
+	// that is among Result.Faults.
+	Lossy bool
+
 	// MaxPoll is the longest that a user waits before asking again, whatever the server
 	// says; 0 for as long as it says.
 	MaxPoll time.Duration

@@ -127,9 +127,16 @@ func (w *worker) looked(u *user) (time.Duration, bool) {
 		u.looks++
 		return min(soon<<min(u.looks, 3), 2*time.Second), true
 	}
-	if !u.order && state != "rejected" && state != "lost" {
+	if state == "rejected" || state == "lost" {
+		return w.lost(u, state)
+	}
+	if !u.order {
 		u.order = true
 		w.run.placed(time.Since(w.run.began))
+	}
+	if u.doubted {
+		u.doubted = false
+		w.faults[refusedAgain]++
 	}
 	switch state {
 	case "pending_pay":
@@ -144,12 +151,25 @@ func (w *worker) looked(u *user) (time.Duration, bool) {
 		return w.end(u, cancelled)
 	case "expired":
 		return w.end(u, bought)
-	case "rejected", "lost":
-		w.faults["a reservation that was "+state]++
-		return w.end(u, told)
 	}
 	w.faults["a receipt in no state"]++
 	return w.end(u, bought)
+}
+
+// lost is what a user does who had a unit and has none: it stands in line again.
+func (w *worker) lost(u *user, state string) (time.Duration, bool) {
+	if !w.run.Lossy {
+		w.faults["a reservation that was "+state]++
+		return w.end(u, told)
+	}
+	w.lostUnits++
+	w.run.grants.Add(-1)
+	u.fate, u.next, u.receipt, u.token = standing, join, nil, nil
+	u.looks, u.doubted = 0, false
+	if w.run.Profile == Mixed {
+		u.trick = doubleClick // it has shown what it can do before
+	}
+	return soon, true
 }
 
 // refused is what a user does with a refusal.

@@ -47,45 +47,45 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 		key = nil
 	}
 	ok := w.ask(ctx, u, buy, token, key, -1)
-	var twin twinAnswer
+	status := 0
+	if ok {
+		status = w.res.StatusCode()
+	}
 	if trick == doubleClick {
-		twin = <-w.twin.answer
+		twin := <-w.twin.answer
+		if status == http.StatusAccepted && twin == http.StatusAccepted && !bytes.Equal(w.a.receipt, w.twin.w.a.receipt) {
+			w.faults["a double click bought twice"]++
+		}
+		// One of two is refused because the other is under way, mostly. What it is told
+		// then says nothing of the purchase.
+		if decides(twin) && !decides(status) || twin == http.StatusAccepted && status != http.StatusAccepted {
+			w.twin.w.res.CopyTo(&w.res)
+			w.a.read(w.res.Body())
+			status = twin
+		}
 	}
-	if !ok && !twin.ok {
+	if status == 0 {
 		return soon, true
-	}
-	status := w.res.StatusCode()
-	if !ok {
-		status = 0
 	}
 	if trick <= stolen {
 		if status < 400 {
 			w.faults["a token was believed that is "+[]string{"damaged", "another user's"}[trick]]++
 		}
-		if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		if decides(status) {
 			u.trick++
 		}
 		return soon, true
 	}
-	if status == http.StatusAccepted && twin.status == http.StatusAccepted && !bytes.Equal(w.a.receipt, twin.receipt) {
-		w.faults["a double click bought twice"]++
-	}
-	receipt := w.a.receipt
-	if status != http.StatusAccepted && twin.status == http.StatusAccepted {
-		status, receipt = twin.status, twin.receipt
-	}
 	switch {
 	case status == http.StatusAccepted && len(u.receipt) == 0:
-		u.receipt = append(u.receipt, receipt...)
+		u.receipt = append(u.receipt, w.a.receipt...)
 		w.run.granted(time.Since(w.run.began))
 		u.trick++
 	case status == http.StatusAccepted:
-		if !bytes.Equal(u.receipt, receipt) {
+		if !bytes.Equal(u.receipt, w.a.receipt) {
 			w.faults["asked again, the answer was another receipt"]++
 		}
 		u.trick++
-	case status == 0:
-		return soon, true
 	case len(u.receipt) == 0:
 		// w.a and w.res are of the refusal.
 		after, again := w.refused(u, buy, status)
@@ -93,8 +93,11 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 			w.leave(u)
 		}
 		return after, again
-	case status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable:
-		w.faults["asked again, the answer was a refusal: "+string(w.a.reason)]++
+	case decides(status) && w.run.Lossy:
+		u.doubted = true // unless it is lost, that is a fault: see looked
+		u.trick++
+	case decides(status):
+		w.faults[refusedAgain]++
 		u.trick++
 	}
 	if u.trick < tricks {
@@ -105,6 +108,14 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 		w.leave(u)
 	}
 	return after, again
+}
+
+// refusedAgain is a fault.
+const refusedAgain = "asked again, the answer was a refusal"
+
+// decides reports whether an answer says what becomes of a purchase.
+func decides(status int) bool {
+	return status != 0 && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable
 }
 
 // trickOf names what a call does wrong, for the one who audits.
@@ -123,11 +134,12 @@ func (w *worker) trickOf(u *user, c call) auditor.Trick {
 	return auditor.Honest
 }
 
-// A twin is the second connection of a worker, for what is done at once with the first.
+// A twin is the second connection of a worker, for what is done at once with the first. Its
+// answers are the statuses, 0 for none; the rest stands in w until the next question.
 type twin struct {
 	w      *worker
 	ask    chan twinCall
-	answer chan twinAnswer
+	answer chan int
 }
 
 type twinCall struct {
@@ -135,20 +147,14 @@ type twinCall struct {
 	token, key []byte
 }
 
-type twinAnswer struct {
-	ok      bool
-	status  int
-	receipt []byte
-}
-
 func (t *twin) work(ctx context.Context) {
 	defer t.w.close()
 	for c := range t.ask {
 		u := *c.u // the worker changes its own
-		a := twinAnswer{ok: t.w.ask(ctx, &u, buy, c.token, c.key, -1)}
-		if a.ok {
-			a.status, a.receipt = t.w.res.StatusCode(), bytes.Clone(t.w.a.receipt)
+		status := 0
+		if t.w.ask(ctx, &u, buy, c.token, c.key, -1) {
+			status = t.w.res.StatusCode()
 		}
-		t.answer <- a
+		t.answer <- status
 	}
 }

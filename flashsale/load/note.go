@@ -47,8 +47,9 @@ func (w *worker) note(u *user, c call, sent, at time.Time, status int, token, ke
 			break
 		}
 		o.Place, o.Ahead, o.Poll = digest(w.a.place), w.a.ahead, w.a.poll
+		o.Rank = auditor.RankOf(string(w.a.place))
 		if len(w.a.token) > 0 {
-			o.Token = digest(w.a.token)
+			o.Token, o.Epoch = digest(w.a.token), auditor.EpochOf(string(w.a.token))
 			o.Until, _ = time.Parse(time.RFC3339, string(w.a.until))
 		}
 	case buy:

@@ -43,6 +43,9 @@ type Result struct {
 	GaveUp   int `json:"gave_up"`  // out of patience
 	Standing int `json:"standing"` // still in line or between two questions at the end
 
+	// Lost counts reservations of a Lossy gate that buyers were told are lost.
+	Lost int64 `json:"lost,omitempty"`
+
 	// Reserved is when the last reservation was granted, Drained when the last of them was
 	// known to be an order, and Gone when a user was first told that no unit is free: all
 	// from when users were due, and 0 if it did not happen. Drain is orders per second from

@@ -70,7 +70,7 @@ func (r *crowd) workers() []*worker {
 	for i := range ws {
 		ws[i] = r.worker(addr)
 		if r.Profile == Mixed {
-			ws[i].twin = &twin{w: r.worker(addr), ask: make(chan twinCall), answer: make(chan twinAnswer)}
+			ws[i].twin = &twin{w: r.worker(addr), ask: make(chan twinCall), answer: make(chan int)}
 		}
 	}
 	for id := range r.Users {
@@ -237,6 +237,7 @@ func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage
 	var sent, received int64
 	for _, w := range everybody(ws) {
 		sent += w.sent
+		res.Lost += w.lostUnits
 		received += w.received
 		for status, n := range w.status {
 			if n > 0 {

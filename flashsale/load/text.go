@@ -47,6 +47,9 @@ func (r *Result) Text() string {
 	counts(row, "no answer", r.Errors)
 	row("users", "%d bought, %d paid, %d cancelled, %d were told that there is nothing, %d gave up, %d still ask",
 		r.Bought, r.Paid, r.Canceled, r.Told, r.GaveUp, r.Standing)
+	if r.Lost > 0 {
+		row("reservations lost", "%d, and told", r.Lost)
+	}
 	moment := func(name string, at time.Duration) {
 		if at > 0 {
 			row(name, "%s after users were due", short(at))

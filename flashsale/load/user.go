@@ -17,6 +17,7 @@ type user struct {
 	order   bool // the receipt is known to be an order
 	wants   call // after that: pay, cancel or look, for nothing
 	looks   int
+	doubted bool // asked again, it was refused, as is right if the receipt is of what is lost
 	heard   bool
 	trick   int // of Mixed: what it does wrong next
 }

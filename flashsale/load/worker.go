@@ -24,6 +24,8 @@ type worker struct {
 	other []byte // Mixed: the last token of another user of this worker
 	twin  *twin
 
+	lostUnits int64
+
 	status  [600]int64
 	reasons map[string]int64
 	layers  map[string]int64
@@ -174,7 +176,8 @@ func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after ti
 		w.key = strconv.AppendInt(w.key, int64(u.buys), 10)
 		key = w.key
 		if w.run.Profile == Mixed && u.trick < tricks {
-			return w.mischief(ctx, u, key)
+			after, again = w.mischief(ctx, u, key)
+			return w.soonest(after), again
 		}
 	}
 	c := u.next
@@ -189,8 +192,13 @@ func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after ti
 	if !again {
 		w.leave(u)
 	}
+	return w.soonest(after), again
+}
+
+// soonest is after how long a user asks again at the latest.
+func (w *worker) soonest(after time.Duration) time.Duration {
 	if w.run.MaxPoll > 0 {
-		after = min(after, w.run.MaxPoll)
+		return min(after, w.run.MaxPoll)
 	}
-	return after, again
+	return after
 }
