@@ -82,6 +82,16 @@ func (c *child) Kill() {
 // Stop lets the process end in order.
 func (c *child) Stop() error {
 	c.in.Close()
+	return c.ends()
+}
+
+// Terminate lets the process end in order by SIGTERM.
+func (c *child) Terminate() error {
+	c.cmd.Process.Signal(syscall.SIGTERM)
+	return c.ends()
+}
+
+func (c *child) ends() error {
 	select {
 	case <-c.Ended:
 	case <-time.After(30 * time.Second):

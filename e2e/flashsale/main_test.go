@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,8 @@ type childOrder struct {
 	Create *sale.Draft // a sale to make and expose first
 	Point  string      // kill this process with SIGKILL at this point …
 	Visit  int64       // … when it is reached for this time, from 1
+
+	Ahead time.Duration // how far its clock is ahead of the true one
 }
 
 // A childLine is what a child says of itself, one JSON object a line.
@@ -65,6 +68,11 @@ func serveChild(text string) error {
 			select {} // the signal is on its way
 		}
 	}
+	var ahead atomic.Int64
+	ahead.Store(int64(o.Ahead))
+	if o.Ahead != 0 {
+		o.Config.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}
 	o.Config.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := run.Start(ctx, o.Config)
 	if err != nil {
@@ -73,33 +81,53 @@ func serveChild(text string) error {
 	say := json.NewEncoder(os.Stdout)
 	ready := childLine{Shop: s.ShopURL, Office: s.OfficeURL}
 	if o.Create != nil {
-		made, err := s.Merchants.Create(ctx, childMerchant, *o.Create)
-		if err == nil {
-			made, err = s.Merchants.Expose(ctx, childMerchant, made.ID)
-		}
-		if err != nil {
+		if ready.Sale, err = childCreate(ctx, s.Merchants, *o.Create); err != nil {
 			return err
 		}
-		ready.Sale = made.ID
 	}
 	say.Encode(ready)
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() {
-		l := childLine{Did: in.Text()}
-		if l.Changed, err = childObey(ctx, s, strings.Fields(l.Did)); err != nil {
-			l.Error = err.Error()
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	commands := make(chan string)
+	go func() {
+		defer close(commands)
+		in := bufio.NewScanner(os.Stdin)
+		for in.Scan() {
+			commands <- in.Text()
 		}
-		say.Encode(l)
+	}()
+	for {
+		select {
+		case <-term:
+			return s.Stop()
+		case command, ok := <-commands:
+			if !ok {
+				return s.Stop()
+			}
+			l := childLine{Did: command}
+			words := strings.Fields(command)
+			if len(words) == 2 && words[0] == "clock" { // steps, if it has a clock of its own
+				var by time.Duration
+				if by, err = time.ParseDuration(words[1]); err == nil {
+					ahead.Add(int64(by))
+				}
+			} else {
+				l.Sale, l.Changed, err = childObey(ctx, s, words)
+			}
+			if err != nil {
+				l.Error = err.Error()
+			}
+			say.Encode(l)
+		}
 	}
-	return s.Stop()
 }
 
-// childObey does one command: its name, a sale and an argument.
-func childObey(ctx context.Context, s *run.System, words []string) (changed int, err error) {
+// childObey does one command: its name, a sale or a draft, and arguments.
+func childObey(ctx context.Context, s *run.System, words []string) (made string, changed int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if len(words) < 2 {
-		return 0, fmt.Errorf("%q: want a command and a sale", words)
+		return "", 0, fmt.Errorf("%q: want a command and a sale", words)
 	}
 	m, id := s.Merchants, words[1]
 	switch words[0] {
@@ -107,6 +135,11 @@ func childObey(ctx context.Context, s *run.System, words []string) (changed int,
 		var units int64
 		if units, err = strconv.ParseInt(words[3], 10, 64); err == nil {
 			_, err = m.AddStock(ctx, childMerchant, id, words[2], units)
+		}
+	case "create": // a draft without spaces
+		var d sale.Draft
+		if err = json.Unmarshal([]byte(id), &d); err == nil {
+			made, err = childCreate(ctx, m, d)
 		}
 	case "pause":
 		_, err = m.Pause(ctx, childMerchant, id)
@@ -121,5 +154,14 @@ func childObey(ctx context.Context, s *run.System, words []string) (changed int,
 	default:
 		err = fmt.Errorf("command %q", words[0])
 	}
-	return changed, err
+	return made, changed, err
+}
+
+// childCreate makes a sale and exposes it.
+func childCreate(ctx context.Context, m sale.MerchantsDesk, d sale.Draft) (string, error) {
+	made, err := m.Create(ctx, childMerchant, d)
+	if err == nil {
+		made, err = m.Expose(ctx, childMerchant, made.ID)
+	}
+	return made.ID, err
 }

@@ -1,0 +1,193 @@
+package flashsale_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/jackc/pgx/v5"
+)
+
+// reopenWithin is how long a sale may be closed after its gate has lost its state.
+const reopenWithin = 15 * time.Second
+
+// A redisFault is what happens to a Redis. Its server returns where the processes find it,
+// and what breaks it.
+type redisFault struct {
+	name   string
+	few    bool // among those of a short run
+	lasts  bool // the state outlives it
+	server func(t *testing.T) (url string, breaks func(sale string))
+}
+
+// redisFaults are all of them.
+func redisFaults() []redisFault {
+	killed := func(fsync string) func(*testing.T) (string, func(string)) {
+		return func(t *testing.T) (string, func(string)) {
+			p := startRedisProcess(t, fsync)
+			return "redis://127.0.0.1:" + p.port, func(string) { p.kill(); p.start() }
+		}
+	}
+	command := func(words ...any) func(*testing.T) (string, func(string)) {
+		return func(t *testing.T) (string, func(string)) {
+			s := redistest.Start(t)
+			return "redis://" + s.Addr, func(id string) {
+				w := append([]any{}, words...)
+				if w[0] == "DEL" {
+					w[1] = "fs:{" + id + "}:" + w[1].(string)
+				}
+				s.Do(t, w...)
+			}
+		}
+	}
+	return []redisFault{
+		{name: "killed, log always", server: killed("always")},
+		{name: "killed, log every second", few: true, server: killed("everysec")},
+		{name: "killed, nothing kept", few: true, server: killed("")},
+		{name: "script flush", lasts: true, server: command("SCRIPT", "FLUSH")},
+		{name: "flushall", few: true, server: command("FLUSHALL")},
+		{name: "a key evicted: state", server: command("DEL", "state")},
+		{name: "a key evicted: users", server: command("DEL", "users")},
+		{name: "a key evicted: stream", few: true, server: command("DEL", "stream")},
+		{name: "sentinel failover", few: true, server: sentinelFault},
+		{name: "cluster failover", server: clusterFault},
+	}
+}
+
+// sentinelFault kills a primary whose replica has not got the last writes.
+func sentinelFault(t *testing.T) (string, func(string)) {
+	primary := redistest.Start(t, "repl-diskless-sync-delay 0")
+	link := redistest.StartProxy(t, primary.Addr)
+	host, port, err := net.SplitHostPort(link.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := redistest.Start(t, "replicaof "+host+" "+port)
+	redistest.Await(t, "the replica follows", func() error {
+		if info := fmt.Sprint(replica.Do(t, "INFO", "replication")); !strings.Contains(info, "master_link_status:up") {
+			return fmt.Errorf("want a link in:\n%s", info)
+		}
+		return nil
+	})
+	sentinel := redistest.StartSentinel(t, "shop", primary)
+	for _, set := range [][]any{{"down-after-milliseconds", 300}, {"failover-timeout", 3000}} {
+		sentinel.Do(t, append([]any{"SENTINEL", "SET", "shop"}, set...)...)
+	}
+	redistest.Await(t, "the sentinel knows the replica", func() error {
+		if rs, ok := sentinel.Do(t, "SENTINEL", "REPLICAS", "shop").([]any); !ok || len(rs) != 1 || !strings.Contains(fmt.Sprint(rs), "master-link-status ok") {
+			return fmt.Errorf("replicas %v", rs)
+		}
+		return nil
+	})
+	return "redis+sentinel://" + sentinel.Addr + "/shop", func(string) {
+		link.Set(redistest.DropReplies)
+		primary.Stop()
+	}
+}
+
+// clusterFault makes the replica of a sale's primary the primary, without asking that one.
+func clusterFault(t *testing.T) (string, func(string)) {
+	c := redistest.StartCluster(t)
+	return "redis+cluster://" + c.Addrs(), func(id string) {
+		_, owner := redisSlot(t, c, id)
+		c.Replicas[owner].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+	}
+}
+
+// holdOrders keeps everybody from writing orders, until it is released.
+func holdOrders(t *testing.T, dsn string) (release func()) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Exec(t.Context(), "BEGIN; LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A faultSum is what came of the rounds of one fault.
+type faultSum struct {
+	mu                     sync.Mutex
+	rounds                 int
+	lost, rejected, checks int64
+	slowest                time.Duration
+}
+
+func (s *faultSum) add(v *verdict, reopened time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rounds++
+	s.lost += v.tally.Lost
+	s.rejected += v.tally.Rejected
+	s.checks += v.checks
+	s.slowest = max(s.slowest, reopened)
+}
+
+func (s *faultSum) String() string {
+	return fmt.Sprintf("%d rounds, lost and told %d, rejected and told %d, oversold 0, the first unit after at most %v, %d checks of the auditor",
+		s.rounds, s.lost, s.rejected, s.slowest.Round(time.Millisecond), s.checks)
+}
+
+// TestFaultsOfRedis breaks the Redis of two processes in the middle of a sale, while orders
+// are held up, so that its stream is full. What it had acknowledged and has lost is told and
+// counted, nothing is sold twice, and the sale goes on.
+func TestFaultsOfRedis(t *testing.T) {
+	rounds := 1
+	if everything() {
+		rounds = 50
+	}
+	pg := pgtest.Start(t, "max_connections=300")
+	limit := make(chan struct{}, 3)
+	for _, f := range redisFaults() {
+		if !f.few && !everything() {
+			continue
+		}
+		sum := &faultSum{}
+		t.Cleanup(func() { t.Logf("%s: %s", f.name, sum) })
+		for n := range rounds {
+			db := pg.NewDB(t)
+			t.Run(fmt.Sprintf("%s/%d", f.name, n+1), func(t *testing.T) {
+				t.Parallel()
+				limit <- struct{}{}
+				defer func() { <-limit }()
+				url, breaks := f.server(t)
+				y := newTrial(t, sharedConfig(t, pg.DSN(db), url), url)
+				y.failed = !f.lasts
+				y.serve(0)
+				y.serve(0)
+				var broken time.Time
+				v := y.sells(func(ctx context.Context) {
+					release := holdOrders(t, y.config.Database)
+					until(ctx, time.Now().Add(time.Second))
+					broken = time.Now()
+					breaks(y.sale)
+					release()
+				})
+				reopened, ok := v.reopened(broken)
+				if !ok || reopened > reopenWithin {
+					t.Errorf("the first unit after %v (any: %v), want at most %v", reopened, ok, reopenWithin)
+				}
+				if v.tally.Sale.Epoch > 1 == f.lasts {
+					t.Errorf("the sale is at epoch %d", v.tally.Sale.Epoch)
+				}
+				if f.lasts && v.tally.Lost+v.tally.Rejected > 0 {
+					t.Errorf("%d reservations are lost", v.tally.Lost+v.tally.Rejected)
+				}
+				y.ends()
+				sum.add(v, reopened)
+			})
+		}
+	}
+}
