@@ -17,22 +17,30 @@ const (
 	officeCookie = "fs_office"
 )
 
-// cookie is the value of the cookie of this name. Without one, and of several that are not
-// the same, it is empty: which of them is the browser's own cannot be told.
+// maxCookies is how many cookies are looked at. Browsers keep some 200 of a site; what stands
+// in front and counts by the session may read none where there are thousands.
+const maxCookies = 400
+
+// cookie is the value of the cookie of this name. Without one, of several that are not the
+// same, and among more than maxCookies, it is empty: which of them is the browser's own, or
+// is seen by what stands in front, cannot be told.
 func cookie(h http.Header, name string) string {
-	found := ""
+	found, seen, n := "", false, 0
 	for _, line := range h["Cookie"] {
 		for line != "" {
 			var pair string
 			pair, line, _ = strings.Cut(line, ";")
+			if n++; n > maxCookies {
+				return ""
+			}
 			k, v, ok := strings.Cut(strings.TrimLeft(pair, " "), "=")
 			if !ok || k != name {
 				continue
 			}
-			if found != "" && found != v {
+			if seen && found != v {
 				return ""
 			}
-			found = v
+			found, seen = v, true
 		}
 	}
 	return found

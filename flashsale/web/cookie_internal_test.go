@@ -1,0 +1,39 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestCookie: a session is read only where everybody who reads the request sees the same one.
+func TestCookie(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{""}, ""},
+		{[]string{"fs_session=a"}, "a"},
+		{[]string{"b=1; fs_session=a; c=2"}, "a"},
+		{[]string{"fs_session=a; fs_session=a"}, "a"},
+		{[]string{"fs_session=a", "fs_session=a"}, "a"},
+		{[]string{"fs_session=a=="}, "a=="},
+		{[]string{`fs_session="a"`}, `"a"`},
+		{[]string{"FS_SESSION=a"}, ""},
+		{[]string{"fs_session =a"}, ""},
+		{[]string{"fs_session"}, ""},
+		{[]string{"fs_session=a; fs_session=b"}, ""},
+		{[]string{"fs_session=a", "fs_session=b"}, ""},
+		{[]string{"fs_session=; fs_session=a"}, ""},
+		{[]string{"fs_session=a; fs_session="}, ""},
+		{[]string{strings.Repeat("b=1; ", 300) + "fs_session=a"}, "a"},
+		{[]string{strings.Repeat("b=1; ", 400) + "fs_session=a"}, ""},
+		{[]string{strings.Repeat(";", 3000) + "fs_session=a"}, ""},
+		{[]string{"fs_session=a;" + strings.Repeat(";", 3000)}, ""},
+	} {
+		if got := cookie(http.Header{"Cookie": c.lines}, shopCookie); got != c.want {
+			t.Errorf("%.60q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
