@@ -54,8 +54,11 @@ func (l *Ledger) Place(ctx context.Context, rs []sale.Reservation, now time.Time
 		return nil, l.fail("place", fmt.Errorf("%w: %d reservations, want up to 1000", sale.ErrInvalid, len(rs)))
 	}
 	placed, err := l.place(ctx, rs, now)
-	if err == nil || len(rs) == 1 || !ofOne(err) {
+	if err == nil || !ofOne(err) {
 		return placed, err
+	}
+	if len(rs) == 1 {
+		return placed, itsOwn(err)
 	}
 	placed = make([]sale.Placed, len(rs))
 	var errs []error
@@ -65,7 +68,7 @@ func (l *Ledger) Place(ctx context.Context, rs []sale.Reservation, now time.Time
 		case err == nil:
 			placed[i] = one[0]
 		case ofOne(err):
-			errs = append(errs, err)
+			errs = append(errs, itsOwn(err))
 		default:
 			return placed, err
 		}
@@ -76,6 +79,15 @@ func (l *Ledger) Place(ctx context.Context, rs []sale.Reservation, now time.Time
 // ofOne says whether a batch failed for the sake of one of its reservations.
 func ofOne(err error) bool {
 	return errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) || kindOf(err) == data
+}
+
+// itsOwn says of an error of one reservation that it is for its own sake, also where the
+// database has said so.
+func itsOwn(err error) error {
+	if errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sale.ErrInvalid, err)
 }
 
 func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {

@@ -81,7 +81,7 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 	}
 	if !out.Again {
 		l.remember(out.Reservation, s.Clock())
-		l.used.Add(1)
+		l.use(out.Reservation.Epoch, t.Until)
 	}
 	s.Fault.At(sale.ReserveGranted)
 	return s.bought(out.Reservation, p, out.Again), nil

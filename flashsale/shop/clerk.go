@@ -164,7 +164,8 @@ func (b *batch) place(ctx context.Context) error {
 }
 
 // placeSome makes entries orders, and returns those that are none. While the Ledger is away
-// it tries again; an error that it returns is for the sake of an entry, or that of ctx.
+// or at fault it tries again; an error that it returns is for the sake of an entry, or that
+// of ctx.
 func (b *batch) placeSome(ctx context.Context, entries []sale.Entry) ([]sale.Entry, error) {
 	rs := make([]sale.Reservation, len(entries))
 	for i, e := range entries {
@@ -172,7 +173,7 @@ func (b *batch) placeSome(ctx context.Context, entries []sale.Entry) ([]sale.Ent
 	}
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		placed, err := b.ask(ctx, rs)
-		if !errors.Is(err, sale.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || errors.Is(err, sale.ErrInvalid) || errors.Is(err, sale.ErrNotFound) {
 			if len(placed) == len(rs) {
 				entries = b.placed(ctx, entries, placed)
 			}

@@ -81,7 +81,7 @@ func (k *keeper) keep(ctx context.Context) {
 		k.endInTime(ctx, p)
 	default:
 		k.follow(ctx, p)
-		if k.drift.seen(p) {
+		if k.drift.seen(p) && k.differ(ctx, p) {
 			k.Log.Warn("gate and ledger disagree: the gate is built again", "sale", k.id,
 				"reserved", p.counts.Reserved, "sold", p.sale.Sold, "free", p.counts.Free)
 			k.recover(ctx)
@@ -191,19 +191,45 @@ func (k *keeper) windUp(ctx context.Context, p *snapshot) {
 	k.Log.Info("sale over", "sale", k.id, "sold", t.Sale.Sold, "of", t.Sale.Stock)
 }
 
-// account looks after reservations that this shop acknowledged a while ago, and that no
-// clerk of it has seen: other shops wrote the orders of most of them.
+// account looks after reservations that this shop acknowledged and that no clerk of it has
+// seen. Those of an earlier epoch are lost if they are no orders, for every earlier stream is
+// read to its end. Of those that were acknowledged a while ago, other shops wrote the orders
+// of most. It is no more at a time than a look of the keeper can wait for.
 func (k *keeper) account(ctx context.Context, p *snapshot) {
+	began := time.Now()
+	if p.have {
+		for _, r := range k.unsettled(time.Time{}, p.sale.Epoch, 100) {
+			state, err := k.find(ctx, r)
+			if err != nil || time.Since(began) > refreshEvery/2 {
+				return
+			}
+			if state == sale.Lost {
+				k.Log.Warn("acknowledged reservation lost", "sale", k.id, "epoch", r.Epoch, "reservation", r.ID)
+			}
+		}
+	}
 	now := k.Clock()
 	if age := now.Sub(k.swept); age >= 0 && age < listEvery {
 		return
 	}
 	k.swept = now
 	for _, r := range k.unsettled(now.Add(-30*time.Second), 0, 50) {
-		if _, err := k.find(ctx, r); err != nil {
+		if _, err := k.find(ctx, r); err != nil || time.Since(began) > refreshEvery/2 {
 			return
 		}
 	}
+}
+
+// differ asks both sides again whether they differ as p says: what is known of the Ledger is
+// old while it does not answer.
+func (k *keeper) differ(ctx context.Context, p *snapshot) bool {
+	row, err := k.fresh(ctx)
+	if err != nil || row.Epoch != p.sale.Epoch {
+		return false
+	}
+	k.setSale(row)
+	c, err := k.count(ctx, row.Epoch)
+	return err == nil && c.Backlog == 0 && c.Reserved == p.counts.Reserved && row.Sold == p.sale.Sold
 }
 
 // drift notices that what the Gate holds and what the Ledger has sold differ for good: no

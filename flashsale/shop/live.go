@@ -18,13 +18,13 @@ type live struct {
 
 	mu    sync.Mutex // of making the next snapshot
 	acked map[string]acked
+	used  used
 
 	kept chan struct{} // of the keeper: look now
 	wake chan struct{} // of the usher
 	gone chan struct{} // closed when it is finished
 
 	joined  atomic.Int64 // since the usher looked
-	used    atomic.Int64 // tokens that were used and whose slots are not returned yet
 	turned  atomic.Uint64
 	busy    atomic.Int64 // clerks that are at it
 	barred  atomic.Int64 // above 0: clerks keep off: it is being recovered
@@ -35,6 +35,13 @@ type live struct {
 type acked struct {
 	sale.Reservation
 	seen time.Time
+}
+
+// used is the tokens of an epoch that are not out any more and whose slots are not returned
+// yet: until when each was valid.
+type used struct {
+	epoch int64
+	until []time.Time
 }
 
 // maxAcked bounds what is remembered of each sale.
@@ -127,6 +134,36 @@ func (l *live) remember(r sale.Reservation, now time.Time) {
 	if len(l.acked) < maxAcked {
 		l.acked[r.ID] = acked{r, now}
 	}
+}
+
+// use notes that a token of an epoch is not out any more. Those of another epoch than the
+// latest have no slots.
+func (l *live) use(epoch int64, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch > l.used.epoch {
+		l.used = used{epoch: epoch}
+	}
+	if epoch == l.used.epoch && len(l.used.until) < maxTokens {
+		l.used.until = append(l.used.until, until)
+	}
+}
+
+// takeUsed returns how many slots of an epoch are to be returned, and forgets them. One that
+// comes free by itself about now is not among them.
+func (l *live) takeUsed(epoch int64, now time.Time) (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch != l.used.epoch {
+		return 0
+	}
+	for _, until := range l.used.until {
+		if until.Sub(now) > refreshEvery {
+			n++
+		}
+	}
+	l.used.until = l.used.until[:0]
+	return n
 }
 
 // settled forgets reservations whose end is known.

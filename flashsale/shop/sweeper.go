@@ -58,17 +58,22 @@ func (s *Shop) giveBackAll(ctx context.Context) {
 }
 
 // giveBackThese gives units back, and notes it: first the Gate, then the Ledger, for a
-// Gate that gives a unit back twice is no harm. It returns for how many it is noted.
+// Gate that gives a unit back twice is no harm. A sale whose Gate does not take one is not
+// asked for the others. It returns for how many it is noted.
 func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, error) {
 	var ids []string
 	var failed error
+	failing := map[string]bool{}
 	for _, o := range orders {
 		if ctx.Err() != nil {
 			break
 		}
+		if failing[o.Sale] {
+			continue
+		}
 		s.Fault.At(sale.ReturnAsked)
 		if err := s.giveUnit(ctx, o.Reservation); err != nil {
-			failed = err
+			failed, failing[o.Sale] = err, true
 			continue
 		}
 		ids = append(ids, o.ID)

@@ -100,7 +100,7 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 	case t.New:
 		s.tally.admitted.Add(1)
 	default:
-		l.used.Add(1) // nobody has the token
+		l.use(p.sale.Epoch, j.Until) // nobody has the token
 	}
 	return t, err
 }

@@ -3,6 +3,7 @@ package shop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -18,7 +19,8 @@ const (
 )
 
 // tokens is the limit of admission tokens that are out. Its state is shared with that of
-// any other number: while units are added, shops know of it one after the other.
+// any other number: while units are added, shops know of it one after the other. Each epoch
+// has its own: the Gate knows no token of an earlier one.
 func tokens(d *sale.Sale) (weir.Limit, error) {
 	return weir.NewLimit(weir.LimitConfig{
 		Algorithm: weir.Concurrency, Shared: true,
@@ -29,7 +31,7 @@ func tokens(d *sale.Sale) (weir.Limit, error) {
 // outOf is what is asked of the limit of tokens for a sale.
 func outOf(verb weir.Verb, d *sale.Sale, n int64) (weir.Request, error) {
 	l, err := tokens(d)
-	return weir.Request{Verb: verb, Key: "tokens\x00" + d.ID, Limit: l, N: n}, err
+	return weir.Request{Verb: verb, Key: fmt.Sprintf("tokens\x00%s\x00%d", d.ID, d.Epoch), Limit: l, N: n}, err
 }
 
 // An usher admits from the line of one sale.
@@ -63,22 +65,25 @@ func (s *Shop) usher(ctx context.Context, l *live) {
 
 // giveSlots returns the slots of tokens that were used since the last time.
 func (u *usher) giveSlots(ctx context.Context) {
-	n := u.used.Swap(0)
-	if n > 0 && !u.returnSlots(ctx, n) {
-		u.used.Add(n)
+	p := u.snap.Load()
+	if n := u.takeUsed(p.sale.Epoch, p.now(u.Clock())); n > 0 {
+		u.returnSlots(ctx, &p.sale, n)
 	}
 }
 
-// returnSlots gives back n slots. The slots of all tokens are alike: that those come free
-// which would end first leaves as many as there are tokens, for at least as long.
-func (u *usher) returnSlots(ctx context.Context, n int64) bool {
+// returnSlots gives back n slots, once: without an answer they may be free, and come free by
+// themselves if they are not. The slots of all tokens are alike: that those come free which
+// would end first leaves as many as there are tokens, for at least as long.
+func (u *usher) returnSlots(ctx context.Context, d *sale.Sale, n int64) {
 	ctx, cancel := u.within(ctx)
 	defer cancel()
-	r, err := outOf(weir.Return, &u.snap.Load().sale, n)
+	r, err := outOf(weir.Return, d, n)
 	if err == nil {
 		_, err = u.Limits.Do(ctx, r)
 	}
-	return err == nil
+	if err != nil {
+		u.tally.limitsAway.Add(1)
+	}
 }
 
 // admit admits as many of the line as may be out.
@@ -138,7 +143,7 @@ func (u *usher) batch(ctx context.Context, p *snapshot, c sale.Counts, n int64) 
 	u.admitted += int64(m)
 	u.tally.admitted.Add(int64(m))
 	if rest := got - int64(m); rest > 0 {
-		u.returnSlots(ctx, rest)
+		u.returnSlots(ctx, &p.sale, rest)
 	}
 	return got == n && int64(m) == got
 }

@@ -40,7 +40,7 @@ func (k *keeper) recover(ctx context.Context) {
 func (k *keeper) recoverAt(ctx context.Context, row sale.Sale) {
 	k.barred.Add(1)
 	defer k.barred.Add(-1)
-	began := time.Now()
+	began, epoch := time.Now(), row.Epoch
 	row, err := k.rebuildAt(ctx, row)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -50,12 +50,12 @@ func (k *keeper) recoverAt(ctx context.Context, row sale.Sale) {
 	}
 	k.stale, k.drift = 0, drift{}
 	k.setSale(row)
+	kick(k.kept)
+	if row.Epoch != epoch {
+		return // it goes on at a later one
+	}
 	k.tally.recoveries.Add(1)
 	k.Log.Info("sale recovered", "sale", k.id, "epoch", row.Epoch, "took", time.Since(began))
-	if err := k.writeOff(ctx, row.Epoch); err != nil {
-		k.Log.Warn("reservations of an earlier epoch not written off; buyers who ask are told", "sale", k.id, "error", err)
-	}
-	kick(k.kept)
 }
 
 func (k *keeper) rebuildAt(ctx context.Context, row sale.Sale) (sale.Sale, error) {
@@ -156,7 +156,10 @@ func (k *keeper) reopen(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 	if o.Sale.Why == sale.Recovering {
 		o.Sale.State = sale.Exposed // the Gate is not paused; the sale is, until it is recovered
 	}
-	if err := k.Gate.Open(ctx, o); err != nil {
+	if err := k.Gate.Open(ctx, o); errors.Is(err, sale.ErrStale) {
+		// It was open at this epoch, and is lost again, before the Ledger knew of it.
+		return k.nextEpoch(ctx, row)
+	} else if err != nil {
 		return row, err
 	}
 	k.Fault.At(sale.RecoverOpened)
@@ -165,24 +168,4 @@ func (k *keeper) reopen(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 		return k.Ledger.Sale(ctx, k.id) // another was faster
 	}
 	return done, err
-}
-
-// writeOff notes as lost what this shop acknowledged before an epoch and what is no order
-// now, though every earlier stream is read to its end.
-func (k *keeper) writeOff(ctx context.Context, epoch int64) error {
-	for {
-		rs := k.unsettled(time.Time{}, epoch, 100)
-		if len(rs) == 0 {
-			return nil
-		}
-		for _, r := range rs {
-			state, err := k.find(ctx, r)
-			if err != nil {
-				return err
-			}
-			if state == sale.Lost {
-				k.Log.Warn("acknowledged reservation lost", "sale", k.id, "epoch", r.Epoch, "reservation", r.ID)
-			}
-		}
-	}
 }

@@ -1,0 +1,331 @@
+package shop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// A bent Ledger does some things otherwise, where it is told how.
+type bent struct {
+	sale.Ledger
+	recovered func(func() (sale.Sale, error)) (sale.Sale, error)
+	place     func() error
+	live      func() error
+}
+
+func (b *bent) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	do := func() (sale.Sale, error) { return b.Ledger.Recovered(ctx, id, epoch, now) }
+	if b.recovered == nil {
+		return do()
+	}
+	return b.recovered(do)
+}
+
+func (b *bent) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+	if b.place != nil {
+		if err := b.place(); err != nil {
+			return nil, err
+		}
+	}
+	return b.Ledger.Place(ctx, rs, now)
+}
+
+func (b *bent) Live(ctx context.Context) ([]sale.Sale, error) {
+	if b.live != nil {
+		if err := b.live(); err != nil {
+			return nil, err
+		}
+	}
+	return b.Ledger.Live(ctx)
+}
+
+// TestLostAgainWhileRecovering: a Gate that loses its state after it was built again and
+// before the Ledger knows of it is built at one more epoch.
+func TestLostAgainWhileRecovering(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var away atomic.Bool
+		away.Store(true)
+		b := &bent{Ledger: w.ledger}
+		b.recovered = func(do func() (sale.Sale, error)) (sale.Sale, error) {
+			if away.Load() {
+				return sale.Sale{}, fmt.Errorf("%w: gone", sale.ErrUnavailable)
+			}
+			return do()
+		}
+		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = b })
+		defer func() { w.Shop.Stop() }()
+		s := w.exposed(draft(3))
+		w.opens(s)
+		if err := w.engine.Close(w.ctx, s.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the gate at epoch 2", 5*time.Second, func() bool {
+			_, err := w.engine.Count(w.ctx, s.ID, 2)
+			return err == nil
+		})
+		if err := w.engine.Close(w.ctx, s.ID, 2); err != nil { // as a failover does
+			t.Fatal(err)
+		}
+		away.Store(false)
+		w.until("the sale to be open", 5*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Phase == sale.Open
+		})
+		if got := w.buys(w, "alice", s.ID); got.Reason != sale.OK {
+			t.Errorf("alice: %+v", got)
+		}
+	})
+}
+
+// mute is a Gate whose first epoch's stream nobody can read.
+type mute struct{ sale.Gate }
+
+func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	if epoch > 1 {
+		return g.Gate.Next(ctx, id, epoch, worker, max, wait)
+	}
+	after(wait)
+	return nil, fmt.Errorf("%w", sale.ErrStale)
+}
+
+// TestLostAgainAfterRecovery: a Gate that forgets again, just when what it had lost before is
+// written off, is built again, and what was acknowledged is told lost.
+func TestLostAgainAfterRecovery(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.engine.Stop()
+		g := &switched{}
+		w.forgets(g)
+		w.gate = mute{g}
+		b := &bent{Ledger: w.ledger}
+		var once sync.Once
+		b.recovered = func(do func() (sale.Sale, error)) (sale.Sale, error) {
+			row, err := do()
+			once.Do(func() { w.forgets(g) })
+			return row, err
+		}
+		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = b })
+		defer func() { w.Shop.Stop() }()
+		s := w.exposed(draft(30))
+		w.opens(s)
+		crowd(20, func(user string) {
+			if got := w.buys(w, user, s.ID); got.Reason != sale.OK {
+				t.Errorf("%s: %+v", user, got)
+			}
+		})
+		w.forgets(g)
+		w.until("the sale to be open at epoch 3", 10*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Phase == sale.Open && v.Sale.Epoch == 3
+		})
+		w.until("what was lost to be written off", 5*time.Second, func() bool {
+			tally, err := w.ledger.Tally(w.ctx, s.ID)
+			return err == nil && tally.Lost == 20
+		})
+	})
+}
+
+// TestTokensOfAnEpochThatIsOver: tokens that were out when the Gate was lost are worth
+// nothing, and keep nobody waiting after that.
+func TestTokensOfAnEpochThatIsOver(t *testing.T) {
+	inShop(t, func(w *world) {
+		d := draft(2)
+		d.Headroom, d.TokenFor = 1, 10*time.Minute
+		s := w.exposed(d)
+		w.opens(s)
+		for _, user := range []string{"alice", "bob"} {
+			if turn := w.admitted(w, user, s.ID); turn.Token == "" {
+				t.Fatalf("%s: %+v", user, turn)
+			}
+		}
+		if err := w.engine.Close(w.ctx, s.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.until("recovery", 5*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Phase == sale.Open && v.Sale.Epoch == 2
+		})
+		if _, err := w.Join(w.ctx, "carol", s.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.until("carol's turn", 5*time.Second, func() bool {
+			turn, err := w.Turn(w.ctx, "carol", s.ID, "")
+			return err == nil && turn.Token != ""
+		})
+	})
+}
+
+// forgetful are limits that do what they are asked and do not say so, while they are told.
+type forgetful struct {
+	weir.Store
+	on atomic.Bool
+}
+
+func (f *forgetful) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	d, err := f.Store.Do(ctx, r)
+	if f.on.Load() && r.Verb == weir.Return {
+		return weir.Decision{}, errors.New("no answer")
+	}
+	return d, err
+}
+
+// TestSlotsAreReturnedOnce: a slot whose return got no answer is not returned again: it
+// would be that of another's token.
+func TestSlotsAreReturnedOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		f := &forgetful{Store: w.limits}
+		f.on.Store(true)
+		w.limits = f
+		w.Shop = w.started("a")
+		defer w.Shop.Stop()
+		d := draft(20)
+		d.Queue, d.Headroom, d.TokenFor, d.PayWithin = sale.Direct, 1, time.Minute, time.Hour
+		s := w.exposed(d)
+		w.opens(s)
+		join := func(user string) sale.Turn {
+			turn, err := w.Join(w.ctx, user, s.ID, "")
+			if err != nil {
+				t.Error(err)
+			}
+			return turn
+		}
+		for i := range 20 {
+			user := fmt.Sprint("first-", i)
+			turn := join(user)
+			if i >= 5 {
+				continue
+			}
+			if b, err := w.Buy(w.ctx, user, s.ID, turn.Token, ""); err != nil || b.Reason != sale.OK {
+				t.Fatalf("%s: %+v, %v", user, b, err)
+			}
+		}
+		after(2 * time.Second)
+		f.on.Store(false)
+		after(2 * time.Second)
+		for i := range 40 {
+			join(fmt.Sprint("second-", i))
+		}
+		c, err := w.engine.Count(w.ctx, s.ID, 1)
+		if err != nil || c.Outstanding > 20 {
+			t.Errorf("%d tokens are out, %v; want at most 20", c.Outstanding, err)
+		}
+	})
+}
+
+// TestNoDriftBeforeALook: while the Ledger does not tell what it has, Gate and Ledger are
+// not said to disagree.
+func TestNoDriftBeforeALook(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var blind atomic.Bool
+		b := &bent{Ledger: w.ledger, live: func() error {
+			if blind.Load() {
+				return fmt.Errorf("%w: slow", sale.ErrUnavailable)
+			}
+			return nil
+		}}
+		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = b })
+		defer w.Shop.Stop()
+		d := draft(5)
+		d.PayWithin = time.Minute
+		s := w.exposed(d)
+		w.opens(s)
+		blind.Store(true)
+		if got := w.buys(w, "alice", s.ID); got.Reason != sale.OK {
+			t.Fatalf("%+v", got)
+		}
+		after(15 * time.Second)
+		blind.Store(false)
+		after(5 * time.Second)
+		if v, err := w.View(w.ctx, s.ID); err != nil || v.Sale.Epoch != 1 || v.Sale.Sold != 1 {
+			t.Errorf("epoch %d with %d sold, %v; want epoch 1: nothing was wrong", v.Sale.Epoch, v.Sale.Sold, err)
+		}
+		w.agrees(s.ID)
+	})
+}
+
+// hanging is a Gate that does not answer what is given back of one sale.
+type hanging struct {
+	sale.Gate
+	id atomic.Value
+}
+
+func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+	if g.id.Load() == id {
+		<-ctx.Done()
+		return false, fmt.Errorf("%w: %w", sale.ErrUnavailable, ctx.Err())
+	}
+	return g.Gate.Return(ctx, id, epoch, user, r)
+}
+
+// TestOneSaleHoldsUpNoOther: a Gate that does not take back the units of one sale holds up
+// neither the end of other sales' orders nor their units.
+func TestOneSaleHoldsUpNoOther(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := &hanging{Gate: w.engine}
+		w.gate = g
+		w.Shop = w.started("a")
+		defer w.Shop.Stop()
+		d := draft(30)
+		d.PayWithin = 2 * time.Second
+		one, other := w.exposed(d), w.exposed(d)
+		g.id.Store(one.ID)
+		w.opens(one)
+		crowd(30, func(user string) {
+			if got := w.buys(w, user, one.ID); got.Reason != sale.OK {
+				t.Errorf("%s: %+v", user, got)
+			}
+		})
+		after(4 * time.Second)
+		if got := w.buys(w, "alice", other.ID); got.Reason != sale.OK {
+			t.Fatalf("%+v", got)
+		}
+		w.until("alice's order to be over and its unit free", 10*time.Second, func() bool {
+			tally, err := w.ledger.Tally(w.ctx, other.ID)
+			c, err2 := w.engine.Count(w.ctx, other.ID, 1)
+			return err == nil && err2 == nil && tally.Expired == 1 && c.Free == 30
+		})
+	})
+}
+
+// TestLedgerAtFault: a Ledger that fails in a way that says nothing of what it was given
+// loses nobody's reservation, however long that takes.
+func TestLedgerAtFault(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var broken atomic.Bool
+		b := &bent{Ledger: w.ledger, place: func() error {
+			if broken.Load() {
+				return errors.New("permission denied for table orders")
+			}
+			return nil
+		}}
+		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = b })
+		defer w.Shop.Stop()
+		d := draft(5)
+		d.PayWithin = time.Hour
+		s := w.exposed(d)
+		w.opens(s)
+		broken.Store(true)
+		crowd(5, func(user string) {
+			if got := w.buys(w, user, s.ID); got.Reason != sale.OK {
+				t.Errorf("%s: %+v", user, got)
+			}
+		})
+		after(2 * time.Minute)
+		broken.Store(false)
+		w.until("all orders", 15*time.Second, func() bool {
+			tally, err := w.ledger.Tally(w.ctx, s.ID)
+			return err == nil && tally.Pending == 5
+		})
+		if tally := w.agrees(s.ID); tally.Lost != 0 || tally.Buried != 0 {
+			t.Errorf("tally %+v", tally)
+		}
+	})
+}
