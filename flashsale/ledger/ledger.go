@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -45,7 +47,7 @@ var _ sale.Ledger = (*Ledger)(nil)
 
 // Open opens the ledger that dsn names, and brings its schema up to date:
 // "postgres://…" (or "postgresql://…"), or "sqlite:PATH", whose file is made if it is not
-// there. "sqlite::memory:" is lost when it is closed.
+// there, for its owner alone. "sqlite::memory:" is lost when it is closed.
 func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	if c.Conns < 0 || c.Conns > 1000 {
 		return nil, fmt.Errorf("ledger: Conns = %d, want 0 to 1000", c.Conns)
@@ -116,6 +118,17 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 		return fmt.Errorf("ledger: sqlite:%q: want the path of a file", path)
 	}
 	memory := path == ":memory:"
+	if !memory {
+		// SQLite would let everybody read what buyers and merchants have told. A file that is
+		// there is not opened here: closing it would end the locks that SQLite has on it.
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("ledger: %w: %w", sale.ErrUnavailable, err)
+		}
+	}
 	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(" + fmt.Sprint(c.Timeout.Milliseconds()) +
 		")&_pragma=foreign_keys(1)&_pragma=synchronous(FULL)&_txlock="
 	if memory {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -123,4 +124,26 @@ func stocked(t testing.TB, l *ledger.Ledger, units int64, placed int) (sale.Sale
 		t.Fatal(err)
 	}
 	return s, rs
+}
+
+// TestFileMode: what buyers and merchants have told is for the owner of the file alone.
+func TestFileMode(t *testing.T) {
+	dir := t.TempDir()
+	l, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(dir, "m.db"), ledger.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.AddMerchant(t.Context(), "alice", "a hash"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d files, %v; want the database and its log at least", len(files), err)
+	}
+	for _, f := range files {
+		if st, err := f.Info(); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: mode %v, %v, want -rw-------", f.Name(), st.Mode(), err)
+		}
+	}
 }

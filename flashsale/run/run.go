@@ -149,6 +149,11 @@ func (c *Config) secretsIn() (secret, old []byte, err error) {
 
 // embedded makes the stores of one process.
 func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
+	free, err := lock(c.Data)
+	if err != nil {
+		return stores{}, err
+	}
+	s.undo = append(s.undo, free)
 	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Fault: c.Fault})
 	if err != nil {
 		return stores{}, err
