@@ -133,7 +133,7 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
 			UPDATE orders SET state = 'expired', changed = $2
 			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
-			RETURNING `+orderColumns, milliUp(now), milli(now), bound(max))
+			RETURNING `+orderColumns, milliUp(now), milliUp(now), bound(max))
 		if err != nil || len(due) == 0 {
 			return err
 		}

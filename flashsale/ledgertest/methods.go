@@ -306,7 +306,7 @@ func expire(t *testing.T, d *desk) {
 			t.Fatalf("%d expired, want %d", len(got), want)
 		}
 		for _, o := range got {
-			if o.State != sale.Expired || !o.PayBy.Before(now) {
+			if o.State != sale.Expired || !o.PayBy.Before(now) || !o.Changed.After(o.PayBy) {
 				t.Fatalf("%+v expired at %v", o, now)
 			}
 		}
