@@ -32,7 +32,7 @@ type coming struct {
 
 // crowds are those of the table, or small ones of the same kinds.
 func crowds() []coming {
-	users, units, orders, storm := 5000, int64(200), 1000, 1500*time.Millisecond
+	users, units, orders, storm := 2000, int64(100), 500, time.Second
 	bound := time.Minute
 	if long() {
 		users, units, orders, storm, bound = 100_000, 1000, 20_000, 15*time.Second, 5*time.Minute
@@ -73,8 +73,9 @@ func TestLoadEmbedded(t *testing.T) {
 }
 
 func TestLoadReal(t *testing.T) {
+	pg := pgtest.Start(t)
 	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config) {
-		redis, pg := redistest.Start(t), pgtest.Start(t)
+		redis := redistest.Start(t)
 		dsn := pg.DSN(pg.NewDB(t))
 		secret := t.TempDir() + "/secret"
 		if err := os.WriteFile(secret, bytes.Repeat([]byte("5a"), 32), 0o600); err != nil {
@@ -92,6 +93,9 @@ func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config
 	}
 	for _, c := range crowds() {
 		t.Run(c.name, func(t *testing.T) {
+			if !long() { // or they measure
+				t.Parallel()
+			}
 			var rs []load.Result
 			for i := range times {
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
@@ -203,7 +207,7 @@ func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
 // TestLoadFronted is the first row of the table behind each front. The shop has no line, so
 // that all who are not admitted are refused, by the front.
 func TestLoadFronted(t *testing.T) {
-	users, units, times := 5000, int64(100), 1
+	users, units, times := 2000, int64(100), 1
 	if long() {
 		users, units, times = 100_000, 1000, 3
 	}
