@@ -235,6 +235,8 @@ func TestRedisDamage(t *testing.T) {
 				}
 			} else if err != nil || len(es) != 1 {
 				t.Errorf("Next after %s of %s = %v, %v, want the reservation", how, part, es, err)
+			} else if err := open.Done(ctx, "s", epoch, es[0].ID); err != nil {
+				t.Errorf("Done after %s of %s = %v", how, part, err)
 			}
 		}
 	}

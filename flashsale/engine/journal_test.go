@@ -162,10 +162,7 @@ func TestRestart(t *testing.T) {
 		left := b.users(1, "bob")
 		b.is("Drop of entries", b.Drop(t.Context(), "s", 1), sale.ErrConflict)
 		b.users(1) // somebody is busy with it
-		b.open(2, bob)
-		b.is("Join of an epoch before", func() error { b.epoch = 1; return b.join("eve") }(), sale.ErrStale)
-		b.epoch = 2
-		// Nothing was lost even though the stream was not read to its end.
+		b.is("Open while an entry is not done", b.Open(t.Context(), b.opening(2, bob)), sale.ErrConflict)
 		time.Sleep(11 * time.Second)
 		if again := b.users(1, "bob"); again[0] != left[0] {
 			t.Fatalf("entry %q, then %q", left[0], again[0])
@@ -174,6 +171,9 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.end(1)
+		b.open(2, bob)
+		b.is("Join of an epoch before", func() error { b.epoch = 1; return b.join("eve") }(), sale.ErrStale)
+		b.epoch = 2
 		if o, err := b.reserve("bob"); err != nil || !o.Again || o.Reservation.ID != bob.ID {
 			t.Fatalf("Reserve of bob after the restart = %+v, %v", o, err)
 		}
@@ -210,7 +210,7 @@ func TestJournalFails(t *testing.T) {
 				_, err = s.Next(t.Context(), "s", 1, "w", 9, 0)
 				s.is("Next while the disk cannot be read", err, sale.ErrUnavailable)
 				s.is("Drop while the disk was not read", s.Drop(t.Context(), "s", 1), sale.ErrConflict)
-				s.is("Open while the disk cannot be read", s.Open(t.Context(), s.opening(2)), sale.ErrUnavailable)
+				s.is("Open while the disk was not read", s.Open(t.Context(), s.opening(2)), sale.ErrConflict)
 				d.pending = nil
 				want := []string{"ann"}
 				if written {
@@ -224,6 +224,9 @@ func TestJournalFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.end(1)
+				d.pending = func() error { return errDisk }
+				s.is("Open while the disk cannot be read", s.Open(t.Context(), s.opening(2)), sale.ErrUnavailable)
+				d.pending = nil
 				s.open(2)
 				s.buy("bob")
 			})

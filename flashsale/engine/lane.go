@@ -246,6 +246,26 @@ func (l *lane) close(why error) {
 	s.stream.rouse()
 }
 
+// unread is how many entries are in the streams of epochs before this one, or on their way
+// there; at least one if that is not known.
+func (l *lane) unread(epoch int64) int {
+	n := 0
+	for at, st := range l.streams {
+		if at < epoch {
+			n += len(st.entries)
+			if st.reload {
+				n++
+			}
+		}
+	}
+	for _, f := range []*flight{l.flying, l.next} {
+		if f != nil {
+			n += len(f.holds)
+		}
+	}
+	return n
+}
+
 // open builds the state of an Opening that was checked.
 func (l *lane) open(o *sale.Opening) error {
 	id, epoch := l.sale, o.Sale.Epoch
@@ -253,6 +273,9 @@ func (l *lane) open(o *sale.Opening) error {
 		return errStale(id, epoch)
 	} else if s != nil && s.epoch == epoch {
 		return nil
+	}
+	if n := l.unread(epoch); n > 0 {
+		return fmt.Errorf("engine: %s at epoch %d: %d entries are in the streams of earlier epochs, want none: %w", id, epoch, n, sale.ErrConflict)
 	}
 	left, err := l.e.cfg.Journal.Pending(l.e.ctx, id, epoch)
 	if err != nil {

@@ -131,6 +131,8 @@ func (m *Model) Open(_ context.Context, o sale.Opening) error {
 			return sale.ErrStale
 		}
 		return nil
+	} else if s != nil && len(s.stream) > 0 {
+		return sale.ErrConflict
 	}
 	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused}
 	s.free = s.Stock - int64(len(o.Holds)+len(o.Before))

@@ -107,7 +107,14 @@ func openIdempotent(d *desk) {
 	want := sale.Counts{Stock: 2, Free: 1, Reserved: 1, Backlog: 1, Waiting: 1}
 	d.open(stock(9), onHold)
 	d.counts(want)
-	// A later epoch takes its place, and no earlier one comes back.
+	// A later epoch takes its place when its stream is empty, and no earlier one comes back.
+	later := sale.Opening{Sale: d.draft(epoch(3), stock(2)), Holds: []sale.Reservation{r}}
+	d.is("Open while an entry is in the stream", d.gate.Open(d.ctx, later), sale.ErrConflict)
+	d.counts(want)
+	if err := d.gate.Close(d.ctx, "sale", 1); err != nil {
+		d.Fatal(err)
+	}
+	d.is("Open while an entry is in the stream of a closed epoch", d.gate.Open(d.ctx, later), sale.ErrConflict)
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{r}, nil, epoch(3), stock(2))
 	d.counts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})

@@ -71,6 +71,8 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 		return err
 	case words[0] == "stale" && len(words) == 2:
 		return g.stale("open", id, epoch, words[1])
+	case words[0] == "unread" && len(words) == 2:
+		return fmt.Errorf("redisgate: open: sale %q, epoch %d: %s entries are in the stream of an earlier epoch, want none: %w", id, epoch, words[1], sale.ErrConflict)
 	case words[0] == "moved":
 		return fmt.Errorf("redisgate: open: %w: the server changed while the state was built", sale.ErrUnavailable)
 	}

@@ -31,9 +31,10 @@ import (
 //     finer of a time that it is given is cut off.
 type Gate interface {
 	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
-	// whose stream must have been read to its end. It is idempotent: if there is a state of
-	// this epoch already, nothing changes. If that is closed, or if there is a state of a
-	// later epoch, it is ErrStale.
+	// whose stream must have been read to its end: while entries are in it, it is an error
+	// that wraps ErrConflict. It is idempotent: if there is a state of this epoch already,
+	// nothing changes. If that is closed, or if there is a state of a later epoch, it is
+	// ErrStale.
 	Open(ctx context.Context, o Opening) error
 
 	// Close makes the state at this epoch refuse everything with ErrStale but Next, Done

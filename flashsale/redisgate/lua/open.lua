@@ -8,8 +8,9 @@
 --       9 paused (1 or 0), 10 stock, 11 start in ms, 12 end in ms, 13 how long in ms before
 --       the start one may join, 14 shuffled (1 or 0), 15 units per user, 16 time for paying
 --       in ms
--- Returns: {'ok', now}, {'here', now}, or {'moved'} if this is another server or what was
--- built is not whole.
+-- Returns: {'ok', now}, {'here', now}, {'unread', n} if there are n entries in the stream of
+-- the state that is there, or {'moved'} if this is another server or what was built is not
+-- whole.
 
 local epoch = redis.pcall('HGET', STATE, 'epoch')
 if type(epoch) ~= 'string' then epoch = '0' end
@@ -18,6 +19,11 @@ if epoch == ARGV[1] then
   return {'here', num(clock(0))}
 end
 if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
+-- What is in its stream was acknowledged.
+if epoch ~= '0' and not redis.pcall('XPENDING', STREAM, 'clerks:' .. epoch).err then
+  local left = redis.call('XLEN', STREAM)
+  if left > 0 then return {'unread', num(left)} end
+end
 if server() ~= ARGV[4] or redis.call('HLEN', KEYS[12]) ~= tonumber(ARGV[6])
   or redis.call('XLEN', KEYS[14]) ~= tonumber(ARGV[7]) then
   return {'moved'}
