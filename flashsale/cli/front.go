@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -52,7 +54,7 @@ func (w *world) front() *cobra.Command {
 					continue
 				}
 				path := filepath.Join(args[1], name)
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				if err := writeFront(path, text, name == "weir.yaml" && f.Store != ""); err != nil {
 					return err
 				}
 				fmt.Fprintln(w.stdout, path)
@@ -74,6 +76,19 @@ func (w *world) front() *cobra.Command {
 	flags.StringVar(&f.User, "user", "", "the `LIMIT` of a user: 2/s burst 5 if not said, off for none")
 	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse all that would change something")
 	return cmd
+}
+
+// writeFront writes a file of a front. The URL of a store may hold a password: then it is for
+// its owner alone, also if it was there.
+func writeFront(path, text string, secret bool) error {
+	mode := os.FileMode(0o644)
+	if secret {
+		mode = 0o600
+		if err := os.Chmod(path, mode); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.WriteFile(path, []byte(text), mode)
 }
 
 // frontFiles are the files of a kind of front, by name.

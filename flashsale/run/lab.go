@@ -2,8 +2,11 @@ package run
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/floodweir/weir/flashsale/lab"
+	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/web"
 	"github.com/redis/rueidis"
 )
@@ -15,6 +18,9 @@ func lockLab(redis rueidis.Client) func(context.Context, web.LabAsk) (web.LabRun
 		r, err := lab.Run(ctx, lab.Config{
 			Design: lab.Design(a.Design), Buyers: a.Buyers, Stock: a.Stock, Pause: a.Pause, Redis: redis,
 		})
+		if errors.Is(err, lab.ErrInvalid) {
+			err = fmt.Errorf("%w: %w", sale.ErrInvalid, err)
+		}
 		if err != nil {
 			return web.LabRun{}, err
 		}
