@@ -16,6 +16,7 @@ import (
 func frontContract(t *testing.T, weir string) {
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // it waits, mostly, for what a limit gives back
 			c := run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}, Front: true}
 			if err := run.AddMerchant(t.Context(), c, "front", "a long password of it"); err != nil {
 				t.Fatal(err)
