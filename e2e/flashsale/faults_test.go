@@ -18,31 +18,38 @@ import (
 const reopenWithin = 15 * time.Second
 
 // A redisFault is what happens to a Redis. Its server returns where the processes find it,
-// and what breaks it.
+// and what breaks it, which
+// returns when.
 type redisFault struct {
 	name   string
 	few    bool // among those of a short run
 	lasts  bool // the state outlives it
-	server func(t *testing.T) (url string, breaks func(sale string))
+	server func(t *testing.T) (url string, breaks func(sale string) time.Time)
 }
 
 // redisFaults are all of them.
 func redisFaults() []redisFault {
-	killed := func(fsync string) func(*testing.T) (string, func(string)) {
-		return func(t *testing.T) (string, func(string)) {
+	killed := func(fsync string) func(*testing.T) (string, func(string) time.Time) {
+		return func(t *testing.T) (string, func(string) time.Time) {
 			p := startRedisProcess(t, fsync)
-			return "redis://127.0.0.1:" + p.port, func(string) { p.kill(); p.start() }
+			return "redis://127.0.0.1:" + p.port, func(string) time.Time {
+				broken := time.Now()
+				p.kill()
+				p.start()
+				return broken
+			}
 		}
 	}
-	command := func(words ...any) func(*testing.T) (string, func(string)) {
-		return func(t *testing.T) (string, func(string)) {
+	command := func(words ...any) func(*testing.T) (string, func(string) time.Time) {
+		return func(t *testing.T) (string, func(string) time.Time) {
 			s := redistest.Start(t)
-			return "redis://" + s.Addr, func(id string) {
+			return "redis://" + s.Addr, func(id string) time.Time {
 				w := append([]any{}, words...)
 				if w[0] == "DEL" {
 					w[1] = "fs:{" + id + "}:" + w[1].(string)
 				}
 				s.Do(t, w...)
+				return time.Now()
 			}
 		}
 	}
@@ -61,7 +68,7 @@ func redisFaults() []redisFault {
 }
 
 // sentinelFault kills a primary whose replica has not got the last writes.
-func sentinelFault(t *testing.T) (string, func(string)) {
+func sentinelFault(t *testing.T) (string, func(string) time.Time) {
 	primary := redistest.Start(t, "repl-diskless-sync-delay 0")
 	link := redistest.StartProxy(t, primary.Addr)
 	host, port, err := net.SplitHostPort(link.Addr)
@@ -85,18 +92,21 @@ func sentinelFault(t *testing.T) (string, func(string)) {
 		}
 		return nil
 	})
-	return "redis+sentinel://" + sentinel.Addr + "/shop", func(string) {
-		link.Set(redistest.DropReplies)
+	return "redis+sentinel://" + sentinel.Addr + "/shop", func(string) time.Time {
+		link.Set(redistest.DropReplies) // the replica will not have what comes now
+		until(t.Context(), time.Now().Add(300*time.Millisecond))
 		primary.Stop()
+		return time.Now()
 	}
 }
 
 // clusterFault makes the replica of a sale's primary the primary, without asking that one.
-func clusterFault(t *testing.T) (string, func(string)) {
+func clusterFault(t *testing.T) (string, func(string) time.Time) {
 	c := redistest.StartCluster(t)
-	return "redis+cluster://" + c.Addrs(), func(id string) {
+	return "redis+cluster://" + c.Addrs(), func(id string) time.Time {
 		_, owner := redisSlot(t, c, id)
 		c.Replicas[owner].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+		return time.Now()
 	}
 }
 
@@ -171,8 +181,7 @@ func TestFaultsOfRedis(t *testing.T) {
 				v := y.sells(func(ctx context.Context) {
 					release := holdOrders(t, y.config.Database)
 					until(ctx, time.Now().Add(time.Second))
-					broken = time.Now()
-					breaks(y.sale)
+					broken = breaks(y.sale)
 					release()
 				})
 				reopened, ok := v.reopened(broken)

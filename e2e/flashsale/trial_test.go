@@ -115,12 +115,13 @@ func (y *trial) all() []*child {
 	return slices.Clone(y.shops)
 }
 
-// endOf is what a customer does with a unit: of eight, one cancels and one lets it lapse.
-func endOf(i int) end {
-	switch i % 8 {
-	case 3:
+// endOf is what a customer does with a unit: of eight, one cancels and one lets it lapse, if
+// it need not wait long for that.
+func (y *trial) endOf(i int) end {
+	switch {
+	case i%8 == 3:
 		return cancels
-	case 6:
+	case i%8 == 6 && y.pay <= 2*time.Second:
 		return lapses
 	}
 	return pays
@@ -138,7 +139,7 @@ func (y *trial) visit(ctx context.Context, i int) (string, error) {
 	}
 	move()
 	for {
-		c := &customer{Base: &base, Sale: y.sale, Ends: endOf(i), Log: y.log, From: fmt.Sprintf("198.51.%d.%d", i/250, i%250+1),
+		c := &customer{Base: &base, Sale: y.sale, Ends: y.endOf(i), Log: y.log, From: fmt.Sprintf("198.51.%d.%d", i/250, i%250+1),
 			Away: func(err error) {
 				if errors.Is(err, io.ErrUnexpectedEOF) {
 					y.cut.Add(1)
@@ -236,7 +237,7 @@ func (y *trial) judge(ctx context.Context, v *verdict) {
 	}
 	wanted := int64(0)
 	for i := range v.ends {
-		if endOf(i) == pays {
+		if y.endOf(i) == pays {
 			wanted++
 		}
 	}

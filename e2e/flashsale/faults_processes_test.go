@@ -1,0 +1,203 @@
+package flashsale_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/layers"
+)
+
+// sharedTrial is a trial over servers of its own.
+func sharedTrial(t *testing.T) *trial {
+	pg, redis := pgtest.Start(t), redistest.Start(t)
+	url := "redis://" + redis.Addr
+	return newTrial(t, sharedConfig(t, pg.DSN(pg.NewDB(t)), url), url)
+}
+
+// TestFaultsOfProcesses lets one process become three, and three one: one is killed, and one
+// stops in order. Both cost nothing but time.
+func TestFaultsOfProcesses(t *testing.T) {
+	t.Parallel()
+	y := sharedTrial(t)
+	first := y.serve(0)
+	v := y.sells(func(ctx context.Context) {
+		second, third := y.serve(0), y.serve(0)
+		until(ctx, time.Now().Add(500*time.Millisecond))
+		y.leave(first)
+		first.Kill()
+		until(ctx, time.Now().Add(300*time.Millisecond))
+		y.leave(second)
+		if err := second.Terminate(); err != nil {
+			t.Errorf("a process that was told to end: %v", err)
+		}
+		until(ctx, time.Now().Add(300*time.Millisecond))
+		y.serve(0)
+		_ = third
+	})
+	if n := v.tally.Lost + v.tally.Rejected; n > 0 || v.tally.Sale.Epoch != 1 {
+		t.Errorf("%d of what was granted are lost or rejected, and the sale is at epoch %d", n, v.tally.Sale.Epoch)
+	}
+	t.Logf("%d paid of %d, %d calls 503, %d checks of the auditor", v.tally.Paid, y.units, v.away, v.checks)
+	y.ends()
+}
+
+// TestFaultsOfClocks lets the clocks of two processes be a minute apart, and steps one back by
+// a minute in the middle of the sale.
+func TestFaultsOfClocks(t *testing.T) {
+	for name, ahead := range map[string][2]time.Duration{"ahead": {time.Minute, time.Nanosecond}, "behind": {-time.Minute, time.Nanosecond}, "steps back": {time.Nanosecond, time.Nanosecond}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := sharedTrial(t)
+			if name == "ahead" {
+				y.pay = 90 * time.Second // by that clock a minute of it is over at once
+			}
+			other := y.serve(ahead[0])
+			y.serve(ahead[1])
+			v := y.sells(func(context.Context) {
+				if name == "steps back" {
+					if _, err := other.Do("clock -60s"); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			for _, o := range v.seen {
+				if o.Action == auditor.Buy && o.Status == http.StatusAccepted && o.At.Before(y.start) {
+					t.Errorf("%s bought at %v, before the start at %v", o.User, o.At, y.start)
+				}
+			}
+			t.Logf("%d paid, %d expired, %d refunds due, %d checks of the auditor", v.tally.Paid, v.tally.Expired, v.tally.RefundDue, v.checks)
+			y.ends()
+		})
+	}
+}
+
+// within polls each process until it shows what it should, and returns the longest time that
+// one took.
+func (y *trial) within(ctx context.Context, what string, shows func(c *child) error) time.Duration {
+	began := time.Now()
+	var mu sync.Mutex
+	var slowest time.Duration
+	var all sync.WaitGroup
+	for _, c := range y.all() {
+		all.Go(func() {
+			var err error
+			for until(ctx, time.Now().Add(10*time.Millisecond)) && time.Since(began) < 10*time.Second {
+				if err = shows(c); err == nil {
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			slowest = max(slowest, time.Since(began))
+			if err != nil {
+				y.t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	all.Wait()
+	if slowest > time.Second {
+		y.t.Errorf("%s: effective in all processes after %v, want 1s at most", what, slowest)
+	}
+	y.t.Logf("%s: effective in both after %v", what, slowest.Round(time.Millisecond))
+	return slowest
+}
+
+// TestSwitches pauses and resumes a sale under load, adds units, gives wrong and strict
+// limits, and kills the sale: two processes follow within a second.
+func TestSwitches(t *testing.T) {
+	t.Parallel()
+	y := sharedTrial(t)
+	y.come, y.people, y.units = 6*time.Second, 240, 90
+	a, b := y.serve(0), y.serve(0)
+	do := func(c *child, command string) {
+		if _, err := c.Do(command); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	phase := func(is bool, phases ...string) func(*child) error {
+		return func(c *child) error {
+			v, err := y.view(c)
+			if err == nil && strings.Contains(strings.Join(phases, " "), v.Phase) != is {
+				err = fmt.Errorf("phase %s", v.Phase)
+			}
+			return err
+		}
+	}
+	write := func(text string) {
+		if err := os.WriteFile(y.config.Layers+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(y.config.Layers+".new", y.config.Layers); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type interval struct{ from, to time.Time }
+	var closed []interval
+	var killed time.Time
+	v := y.sells(func(ctx context.Context) {
+		for _, c := range []*child{a, b} {
+			do(c, "pause "+y.sale)
+			from := time.Now()
+			y.within(ctx, "pause", phase(true, "paused"))
+			until(ctx, time.Now().Add(200*time.Millisecond))
+			closed = append(closed, interval{from, time.Now()})
+			do(c, "resume "+y.sale)
+			y.within(ctx, "resume", phase(false, "paused"))
+		}
+		y.units += 10
+		do(b, "stock "+y.sale+" more 10")
+		y.within(ctx, "stock", func(c *child) error {
+			v, err := y.view(c)
+			if err == nil && v.Stock != y.units {
+				err = fmt.Errorf("stock %d", v.Stock)
+			}
+			return err
+		})
+		// Wrong limits change nothing.
+		write("policies: [{name: address, key: nonsense}]")
+		until(ctx, time.Now().Add(600*time.Millisecond))
+		if v, err := y.view(a); err != nil || v.Phase == "" {
+			t.Errorf("with a wrong file: %+v, %v", v, err)
+		}
+		write(string(layers.Default()))
+		y.within(ctx, "strict limits", func(c *child) error {
+			for range 100 {
+				r, err := http.Get(c.Shop + "/api/time")
+				if err != nil {
+					return err
+				}
+				r.Body.Close()
+				if r.StatusCode == http.StatusTooManyRequests {
+					return nil
+				}
+			}
+			return fmt.Errorf("100 requests were let in")
+		})
+		write(string(impatient()))
+		until(ctx, time.Now().Add(time.Second))
+		do(a, "kill "+y.sale)
+		killed = time.Now()
+		y.within(ctx, "kill", phase(true, "ended"))
+	})
+	for _, o := range v.seen {
+		if o.Action != auditor.Buy || o.Granted.IsZero() {
+			continue
+		}
+		for _, c := range append(closed, interval{killed, killed.Add(time.Hour)}) {
+			if o.Granted.After(c.from) && o.Granted.Before(c.to) {
+				t.Errorf("%s got a unit at %v, and the sale was closed from %v to %v", o.User, o.Granted, c.from, c.to)
+			}
+		}
+	}
+	t.Logf("%d paid of %d, %d checks of the auditor", v.tally.Paid, y.units, v.checks)
+	y.ends()
+}
