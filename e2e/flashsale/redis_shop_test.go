@@ -131,26 +131,33 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	s.ledger.mu.Lock()
 	s.ledger.o.Sale.Epoch++
 	s.ledger.mu.Unlock()
-	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
-		s.pause(ctx, 10*time.Millisecond)
-	}
-	for ctx.Err() == nil {
-		if s.clerk(ctx, epoch, "warden", 0) {
-			break
-		}
-		s.pause(ctx, 10*time.Millisecond)
-	}
+	s.readOut(ctx, epoch)
 	o := s.ledger.opening()
 	for ctx.Err() == nil {
 		err := s.gate.Open(ctx, o)
-		if err == nil {
-			break
+		switch {
+		case err == nil:
+			s.recoveries.Add(1)
+			s.reopened = time.Now()
+			return
+		case errors.Is(err, sale.ErrConflict): // a server took over that does not know what is done
+			s.readOut(ctx, epoch)
+			o = s.ledger.opening()
+		default:
+			s.note(err)
 		}
-		s.note(err)
 		s.pause(ctx, 10*time.Millisecond)
 	}
-	s.recoveries.Add(1)
-	s.reopened = time.Now()
+}
+
+// readOut closes an epoch and reads its stream to its end.
+func (s *redisShop) readOut(ctx context.Context, epoch int64) {
+	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
+		s.pause(ctx, 10*time.Millisecond)
+	}
+	for ctx.Err() == nil && !s.clerk(ctx, epoch, "warden", 0) {
+		s.pause(ctx, 10*time.Millisecond)
+	}
 }
 
 // backlog keeps the clerks from the stream until s.clerks is unlocked, and waits until at

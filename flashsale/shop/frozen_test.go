@@ -1,0 +1,220 @@
+package shop_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// A freezer stops a process for a while, as SIGSTOP does: whatever it asks of its Gate and
+// its Ledger, and whatever they answer, waits.
+type freezer struct{ until atomic.Int64 }
+
+func (f *freezer) freeze(d time.Duration) { f.until.Store(time.Now().Add(d).UnixNano()) }
+
+func (f *freezer) wait() {
+	for {
+		d := time.Until(time.Unix(0, f.until.Load()))
+		if d <= 0 {
+			return
+		}
+		after(d)
+	}
+}
+
+func thaw1(f *freezer, do func() error) error {
+	f.wait()
+	defer f.wait()
+	return do()
+}
+
+func thaw[T any](f *freezer, do func() (T, error)) (T, error) {
+	f.wait()
+	defer f.wait()
+	return do()
+}
+
+type frozenGate struct {
+	sale.Gate
+	*freezer
+}
+
+func (g frozenGate) Open(ctx context.Context, o sale.Opening) error {
+	return thaw1(g.freezer, func() error { return g.Gate.Open(ctx, o) })
+}
+func (g frozenGate) Close(ctx context.Context, id string, epoch int64) error {
+	return thaw1(g.freezer, func() error { return g.Gate.Close(ctx, id, epoch) })
+}
+func (g frozenGate) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
+	return thaw1(g.freezer, func() error { return g.Gate.SetPaused(ctx, id, epoch, paused) })
+}
+func (g frozenGate) SetStock(ctx context.Context, id string, epoch, stock int64) error {
+	return thaw1(g.freezer, func() error { return g.Gate.SetStock(ctx, id, epoch, stock) })
+}
+func (g frozenGate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+	return thaw1(g.freezer, func() error { return g.Gate.Done(ctx, id, epoch, ids...) })
+}
+func (g frozenGate) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
+	return thaw(g.freezer, func() (sale.Standing, error) { return g.Gate.Join(ctx, j) })
+}
+func (g frozenGate) Look(ctx context.Context, id string, epoch int64, user string) (sale.Standing, error) {
+	return thaw(g.freezer, func() (sale.Standing, error) { return g.Gate.Look(ctx, id, epoch, user) })
+}
+func (g frozenGate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+	return thaw(g.freezer, func() (int, error) { return g.Gate.Admit(ctx, id, epoch, batch, n, until) })
+}
+func (g frozenGate) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
+	return thaw(g.freezer, func() (sale.Outcome, error) { return g.Gate.Reserve(ctx, a) })
+}
+func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+	return thaw(g.freezer, func() (bool, error) { return g.Gate.Return(ctx, id, epoch, user, r) })
+}
+func (g frozenGate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	return thaw(g.freezer, func() (sale.Counts, error) { return g.Gate.Count(ctx, id, epoch) })
+}
+func (g frozenGate) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	return thaw(g.freezer, func() ([]sale.Entry, error) { return g.Gate.Next(ctx, id, epoch, worker, max, wait) })
+}
+
+type frozenLedger struct {
+	sale.Ledger
+	*freezer
+}
+
+func (l frozenLedger) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+	return thaw(l.freezer, func() ([]sale.Placed, error) { return l.Ledger.Place(ctx, rs, now) })
+}
+func (l frozenLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
+	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.Sale(ctx, id) })
+}
+func (l frozenLedger) Live(ctx context.Context) ([]sale.Sale, error) {
+	return thaw(l.freezer, func() ([]sale.Sale, error) { return l.Ledger.Live(ctx) })
+}
+func (l frozenLedger) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.NextEpoch(ctx, id, epoch, now) })
+}
+func (l frozenLedger) Opening(ctx context.Context, id string) (sale.Opening, error) {
+	return thaw(l.freezer, func() (sale.Opening, error) { return l.Ledger.Opening(ctx, id) })
+}
+func (l frozenLedger) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.Recovered(ctx, id, epoch, now) })
+}
+func (l frozenLedger) Order(ctx context.Context, id string) (sale.Order, error) {
+	return thaw(l.freezer, func() (sale.Order, error) { return l.Ledger.Order(ctx, id) })
+}
+func (l frozenLedger) Lose(ctx context.Context, r sale.Reservation, now time.Time) error {
+	return thaw1(l.freezer, func() error { return l.Ledger.Lose(ctx, r, now) })
+}
+func (l frozenLedger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
+	return thaw(l.freezer, func() ([]sale.Order, error) { return l.Ledger.Expire(ctx, now, max) })
+}
+func (l frozenLedger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
+	return thaw(l.freezer, func() ([]sale.Order, error) { return l.Ledger.Unreturned(ctx, max) })
+}
+func (l frozenLedger) MarkReturned(ctx context.Context, ids ...string) error {
+	return thaw1(l.freezer, func() error { return l.Ledger.MarkReturned(ctx, ids...) })
+}
+
+// TestFrozenShops: two shops, each of which stops now and then for up to 30 s wherever it
+// is, over a Gate whose state is over again and again but that forgets no stream: what was
+// acknowledged is an order, none is lost or refused, no unit is sold twice or missing.
+func TestFrozenShops(t *testing.T) {
+	rounds := uint64(2)
+	if os.Getenv("FLASHSALE_LONG") != "" {
+		rounds = 100
+	}
+	for seed := range rounds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inWorld(t, func(w *world) { frozen(w, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func frozen(w *world, rnd *rand.Rand) {
+	var shops [2]*shop.Shop
+	var ices [2]*freezer
+	for i := range shops {
+		f := &freezer{}
+		ices[i] = f
+		shops[i] = w.started(string(rune('a'+i)), func(c *shop.Config) {
+			c.Gate, c.Ledger = frozenGate{w.engine, f}, frozenLedger{w.ledger, f}
+		})
+		defer shops[i].Stop()
+	}
+	w.Shop = shops[0]
+	d := draft(8)
+	d.PayWithin = 6 * time.Second
+	if rnd.IntN(2) == 0 {
+		d.StartsAt = time.Now().Add(-time.Second)
+	}
+	s := w.exposed(d)
+	w.opens(s)
+	var mu sync.Mutex
+	receipts := map[string]string{}
+	var stop atomic.Bool
+	var buyers sync.WaitGroup
+	for i := range 24 {
+		mine := rand.New(rand.NewPCG(rnd.Uint64(), 2))
+		buyers.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				user, desk := fmt.Sprintf("user-%d-%d", i, n), shops[mine.IntN(2)]
+				turn, err := desk.Join(w.ctx, user, s.ID, "")
+				for tries := 0; tries < 20 && err == nil && turn.Place == sale.Waiting; tries++ {
+					after(turn.Poll)
+					turn, err = shops[mine.IntN(2)].Turn(w.ctx, user, s.ID, turn.Ticket)
+				}
+				if err == nil && turn.Token != "" {
+					if b, err := shops[mine.IntN(2)].Buy(w.ctx, user, s.ID, turn.Token, ""); err == nil && b.Reason == sale.OK {
+						mu.Lock()
+						receipts[b.Receipt.Receipt] = user
+						mu.Unlock()
+					}
+				}
+				after(200 * time.Millisecond)
+			}
+		})
+	}
+	for range 12 {
+		after(time.Duration(rnd.IntN(6000)) * time.Millisecond)
+		if rnd.IntN(4) > 0 {
+			row, err := w.ledger.Sale(w.ctx, s.ID)
+			if err != nil {
+				w.Fatal(err)
+			}
+			if err := w.engine.Close(w.ctx, s.ID, row.Epoch); err != nil {
+				w.Fatal(err)
+			}
+		}
+		after(time.Duration(rnd.IntN(600)) * time.Millisecond)
+		ices[rnd.IntN(2)].freeze(time.Duration(rnd.IntN(30_000)) * time.Millisecond)
+	}
+	after(45 * time.Second)
+	stop.Store(true)
+	buyers.Wait()
+	w.until("all to come to its end", time.Minute, func() bool {
+		tally, err := w.ledger.Tally(w.ctx, s.ID)
+		c, err2 := w.engine.Count(w.ctx, s.ID, tally.Sale.Epoch)
+		return err == nil && err2 == nil && tally.Pending == 0 && c.Backlog == 0 && c.Free == 8
+	})
+	states := map[sale.OrderState]int{}
+	for receipt, user := range receipts {
+		r, err := shops[1].Order(w.ctx, user, receipt)
+		if err != nil {
+			w.Error(err)
+		}
+		states[r.State]++
+	}
+	tally := w.agrees(s.ID)
+	w.Logf("epoch %d, %d acknowledged: %v; %+v", tally.Sale.Epoch, len(receipts), states, tally)
+	if states[sale.Expired] != len(receipts) || tally.Rejected != 0 || tally.Lost != 0 || len(receipts) < 20 {
+		w.Errorf("%d acknowledged became %v; %d rejected, %d lost; want all of them expired orders", len(receipts), states, tally.Rejected, tally.Lost)
+	}
+}
