@@ -69,7 +69,7 @@ func TestFollow(t *testing.T) {
 	admits := func(want int, addr string) {
 		t.Helper()
 		for end := time.Now().Add(5 * time.Second); ; {
-			n, by := passes(l, 50, func(int) *http.Request { return from("GET", "/", addr, "") })
+			n, by := passes(l, 50, func(int) *http.Request { return from("GET", "/api/time", addr, "") })
 			if n == want {
 				return
 			}

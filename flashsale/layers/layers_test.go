@@ -74,7 +74,7 @@ func passes(l *layers.Layers, n int, next func(i int) *http.Request) (admitted i
 }
 
 func TestLimitsOfTheDefaultFile(t *testing.T) {
-	const seller = "/api/sales/a1"
+	const seller = "/api/sales/a1/ticket"
 	for _, c := range []struct {
 		name string
 		next func(i int) *http.Request
@@ -82,18 +82,29 @@ func TestLimitsOfTheDefaultFile(t *testing.T) {
 		want int
 		by   string
 	}{
-		{"an address", func(int) *http.Request { return from("GET", "/", "192.0.2.1:1", "") }, 100, 40, "429 L1"},
+		{"an address", func(int) *http.Request { return from("GET", "/api/time", "192.0.2.1:1", "") }, 100, 40, "429 L1"},
 		{"many users of an address", func(i int) *http.Request {
 			return from("POST", "/api/session", "192.0.2.2:1", fmt.Sprint("u", i))
 		}, 10_000, 40, "429 L1"},
 		{"a network of IPv6", func(i int) *http.Request {
-			return from("GET", "/", fmt.Sprintf("[2001:db8::%x:1]:1", i), "")
+			return from("GET", "/api/time", fmt.Sprintf("[2001:db8::%x:1]:1", i), "")
 		}, 100, 40, "429 L1"},
+		// Three browsers behind one address come at once: the page and what it is made of.
+		{"the pages of an address", func(i int) *http.Request {
+			return from("GET", []string{"/", "/static/style.css", "/sales/a1", "/orders"}[i%4], "192.0.2.9:1", "")
+		}, 1000, 400, "429 L1"},
+		{"pages that are none", func(i int) *http.Request { return from("GET", "/nothing", "192.0.2.10:1", "") }, 1000, 400, "429 L1"},
+		{"what is the same for all, and who one is", func(i int) *http.Request {
+			return from("GET", []string{"/api/time", "/api/session", "/api/sales", "/api/sales/a1"}[i%4], "192.0.2.11:1", "looker")
+		}, 40, 40, ""},
+		{"orders of a user", func(i int) *http.Request {
+			return from("GET", []string{"/api/orders", "/api/orders/r1", "/api/orders/r1/pay", "/api/orders/r1/contact"}[i%4], fmt.Sprintf("198.51.100.%d:1", i), "owner")
+		}, 100, 5, "429 L2"},
 		{"networks of IPv6", func(i int) *http.Request {
-			return from("GET", "/", fmt.Sprintf("[2001:db8:0:%x::1]:1", i), "")
+			return from("GET", "/api/time", fmt.Sprintf("[2001:db8:0:%x::1]:1", i), "")
 		}, 100, 100, ""},
 		{"an address that lies", func(i int) *http.Request {
-			r := from("GET", "/", "192.0.2.3:1", "")
+			r := from("GET", "/api/time", "192.0.2.3:1", "")
 			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
 			r.Header.Set("Forwarded", fmt.Sprintf("for=198.51.100.%d", i))
 			r.Header.Set("X-Real-Ip", fmt.Sprintf("198.51.100.%d", i))
@@ -125,14 +136,14 @@ func TestAProxyIsBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := made(t, layers.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		admitted, by := passes(l, 100, func(i int) *http.Request {
-			r := from("GET", "/", "10.1.2.3:1", "")
+			r := from("GET", "/api/time", "10.1.2.3:1", "")
 			r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.9, 198.51.100.%d", i))
 			return r
 		})
 		if admitted != 100 {
 			t.Errorf("%d of 100 clients behind a proxy admitted: %v", admitted, by)
 		}
-		r := from("GET", "/", "10.1.2.3:1", "")
+		r := from("GET", "/api/time", "10.1.2.3:1", "")
 		r.Header.Set("X-Forwarded-Proto", "https")
 		if !l.TLS(r) {
 			t.Error("a trusted proxy that says https is not believed")
@@ -192,7 +203,7 @@ func TestACrowdIsBounded(t *testing.T) {
 		for i := range 100 {
 			done.Go(func() {
 				w := httptest.NewRecorder()
-				l.Serve(w, from("GET", "/", fmt.Sprintf("198.51.%d.1:1", i), ""), func(w http.ResponseWriter, r *http.Request) {
+				l.Serve(w, from("GET", "/api/time", fmt.Sprintf("198.51.%d.1:1", i), ""), func(w http.ResponseWriter, r *http.Request) {
 					most.Store(max(most.Load(), under.Add(1)))
 					<-leave
 					under.Add(-1)
@@ -246,7 +257,7 @@ func (a away) DoAll(ctx context.Context, rs []weir.Request, _ []weir.Decision) (
 func TestAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := made(t, layers.Config{Store: away{}, Deadline: 20 * time.Millisecond})
-		admitted, by := passes(l, 500, func(int) *http.Request { return from("GET", "/", "192.0.2.1:1", "") })
+		admitted, by := passes(l, 500, func(int) *http.Request { return from("GET", "/api/time", "192.0.2.1:1", "") })
 		// The limit goes on in this process, refilled while the first questions waited.
 		if admitted < 40 || admitted > 45 || by["429 L1"] != 500-admitted {
 			t.Errorf("%d of 500 admitted without the store: %v, want about 40", admitted, by)
@@ -259,7 +270,7 @@ func TestClosedIsARefusalOfALayer(t *testing.T) {
 		file := strings.ReplaceAll(string(layers.Default()), "on_store_error: local", "on_store_error: closed")
 		l := made(t, layers.Config{Store: away{}, Deadline: 20 * time.Millisecond, Policies: []byte(file)})
 		w := httptest.NewRecorder()
-		l.Serve(w, from("GET", "/", "192.0.2.1:1", ""), ok)
+		l.Serve(w, from("GET", "/api/time", "192.0.2.1:1", ""), ok)
 		if w.Code != 503 || w.Header().Get(layers.LayerHeader) != "L1" || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%d %v, want 503 of L1 with Retry-After", w.Code, w.Header())
 		}

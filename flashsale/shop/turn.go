@@ -49,9 +49,7 @@ func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j s
 	if l.joined.Add(1) == 1 && p.counts.Waiting == 0 {
 		kick(l.wake)
 	}
-	t := s.turnOf(l, p, v, j.User, at)
-	t.New = at.Ticket == j.Ticket && at.Reason == sale.OK
-	return t, nil
+	return s.turnOf(l, p, v, j.User, at, at.Ticket == j.Ticket && at.Reason == sale.OK), nil
 }
 
 // joinDirect admits at once, if a token is to be had.
@@ -63,16 +61,24 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 		return s.gateError(l, v, err)
 	}
 	if at.Place == sale.Admitted || at.Place == sale.Waiting {
-		return s.turnOf(l, p, v, j.User, at), nil
+		return s.turnOf(l, p, v, j.User, at, false), nil
 	}
 	full := len(at.Held) >= p.sale.PerUser
 	switch {
 	case full:
 		at.Reason = sale.PerUserLimit
-		return s.turnOf(l, p, v, j.User, at), nil
+		return s.turnOf(l, p, v, j.User, at, false), nil
 	case v.Phase == sale.AllTaken:
 		at.Reason = sale.IsAllTaken
-		return s.turnOf(l, p, v, j.User, at), nil
+		return s.turnOf(l, p, v, j.User, at, false), nil
+	}
+	// By the Gate's clock, and not later than it is when the slot is taken: the token ends
+	// before its slot.
+	now := p.counts.Now
+	if c := p.now(s.Clock()); c.Sub(now) <= 2*refreshEvery {
+		now = c
+	} else if c, err := s.count(ctx, j.Sale, j.Epoch); err == nil {
+		now = c.Now
 	}
 	got, wait, err := s.take(ctx, &p.sale, 1)
 	if err != nil {
@@ -81,17 +87,11 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 	}
 	if got == 0 {
 		at.Reason = sale.NoAdmission
-		t := s.turnOf(l, p, v, j.User, at)
+		t := s.turnOf(l, p, v, j.User, at, false)
 		t.RetryAfter = again(min(wait, 10*time.Second))
 		return t, nil
 	}
 	s.Fault.At(sale.AdmitTaken)
-	// By the Gate's clock when it was counted last, which is not later than now: the token
-	// ends before its slot.
-	now := p.counts.Now
-	if c := p.now(s.Clock()); c.Sub(now) <= 2*refreshEvery {
-		now = c
-	}
 	j.Batch, j.Until, j.Max, j.Rank = j.Ticket, now.Add(p.sale.TokenFor).Truncate(time.Millisecond), 0, 0
 	t, err := s.join(ctx, l, p, v, j)
 	s.Fault.At(sale.AdmitDone)
@@ -115,13 +115,19 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 	v := p.view(s.Clock())
 	l := s.live(id)
 	if l == nil {
-		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
+		return s.turnAfter(ctx, user, p, &v)
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
 	at, err := s.Gate.Look(ask, id, p.sale.Epoch, user)
 	if err != nil {
+		if errors.Is(err, sale.ErrStale) && v.Phase == sale.Over {
+			return s.turnAfter(ctx, user, p, &v)
+		}
 		return s.gateError(l, &v, err)
+	}
+	if p.sale.Queue == sale.Direct && v.Phase == sale.AllTaken && at.Place != sale.Admitted && len(at.Held) == 0 && at.Reason == sale.OK {
+		at.Reason = sale.IsAllTaken
 	}
 	if at.Place == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
 		if rank := s.rankOf(place, user, p); rank > 0 {
@@ -129,7 +135,27 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 				Ticket: newID(), Rank: rank, Max: s.MaxWaiting})
 		}
 	}
-	return s.turnOf(l, p, &v, user, at), nil
+	return s.turnOf(l, p, &v, user, at, false), nil
+}
+
+// turnAfter tells a user what is held of a sale whose Gate is gone, if anything is.
+func (s *Shop) turnAfter(ctx context.Context, user string, p *snapshot, v *sale.View) (sale.Turn, error) {
+	ask, cancel := s.within(ctx)
+	defer cancel()
+	orders, err := s.Ledger.Orders(ask, user)
+	if err != nil {
+		return sale.Turn{}, away("orders", err)
+	}
+	t := sale.Turn{View: *v, Place: sale.Spent, Poll: v.Poll}
+	for _, o := range orders {
+		if o.Sale == p.sale.ID && (o.State == sale.PendingPay || o.State == sale.PaidFor) {
+			t.Held = append(t.Held, s.receiptOf(ctx, o))
+		}
+	}
+	if len(t.Held) == 0 {
+		return s.refused(sale.HasEnded, v, sale.Nowhere), nil
+	}
+	return t, nil
 }
 
 // rankOf is the rank of a place that the user had in an earlier epoch of the sale, or 0.
@@ -144,13 +170,19 @@ func (s *Shop) rankOf(place, user string, p *snapshot) int64 {
 	return t.Rank
 }
 
-// turnOf tells a user what the Gate says of a ticket, and that all is over if it is.
-func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.Standing) sale.Turn {
-	t := sale.Turn{View: *v, Place: at.Place, Ahead: at.Ahead, Poll: v.Poll}
+// turnOf tells a user what the Gate says of a ticket, which may be new, and that all is over
+// if it is.
+func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.Standing, isNew bool) sale.Turn {
+	t := sale.Turn{View: *v, Place: at.Place, New: isNew, Ahead: at.Ahead, Poll: v.Poll}
 	why := at.Reason
 	if at.Place != sale.Spent && why == sale.OK {
-		if why = closed(v.Phase); why == sale.NotStarted && at.Place == sale.Waiting {
+		switch why = closed(v.Phase); {
+		case why == sale.NotStarted && at.Place == sale.Waiting:
 			why = sale.OK // the clock of this answer is a moment behind
+		case why == sale.IsPaused && (at.Place == sale.Waiting || at.Place == sale.Admitted):
+			why = sale.OK // it keeps its place
+		case len(at.Held) > 0:
+			why = sale.OK // and is told what it holds, whatever the sale does
 		}
 	}
 	if why != sale.OK {
@@ -163,11 +195,16 @@ func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.S
 	switch at.Place {
 	case sale.Waiting:
 		t.ETA = etaOf(at.Ahead, l.admissions())
+		least := pollLeast
+		if isNew {
+			least = pollFirst
+		}
 		t.Poll = turnPoll(p.counts.Waiting, at.Ahead, t.ETA, p.sale.TokenFor, s.drain.shown())
 		if v.Phase == sale.InLobby {
 			t.ETA = 0
-			t.Poll = max(pollLeast, min(max(t.Poll, pollOf(p.counts.Waiting)), p.sale.StartsAt.Sub(v.Now)+pollLeast))
+			t.Poll = min(max(t.Poll, pollOf(p.counts.Waiting)), p.sale.StartsAt.Sub(v.Now)+pollFirst)
 		}
+		t.Poll = max(least, t.Poll)
 	case sale.Admitted:
 		t.Token = s.Keys.Token(pass.Token{Sale: p.sale.ID, Epoch: p.sale.Epoch, User: user,
 			Ticket: at.Ticket, Batch: at.Batch, Until: at.Until})

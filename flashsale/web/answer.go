@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -67,12 +68,34 @@ func failure(err error) (f layers.Refusal, known bool) {
 	return layers.Refusal{Reason: layers.Unavailable, RetryAfter: time.Second}, false
 }
 
-// said is the text of err without the words that the kind adds to it.
+// said is the text of err for people: without the words that its kind adds to it, and
+// without the packages and doings before them, which are one small word each.
 func said(err, kind error) string {
-	text := err.Error()
-	text = strings.TrimPrefix(text, kind.Error()+": ")
-	text = strings.ReplaceAll(text, ": "+kind.Error(), "")
-	return text[:min(len(text), 400)]
+	before, after, found := strings.Cut(err.Error(), kind.Error())
+	if !found {
+		before, after = "", before
+	}
+	var parts []string
+	for part := range strings.SplitSeq(before, ": ") {
+		if strings.ContainsFunc(part, func(r rune) bool { return r < 'a' || r > 'z' }) {
+			parts = append(parts, part)
+		}
+	}
+	if after = strings.TrimPrefix(after, ": "); after != "" {
+		parts = append(parts, strings.ReplaceAll(after, kind.Error()+": ", ""))
+	}
+	return short(strings.Join(parts, ": "), 400)
+}
+
+// short is s, or as much of it as n bytes hold of whole characters.
+func short(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // origin reports whether a request that changes something was asked for on a page of this

@@ -111,6 +111,20 @@ func (o *Office) board(v *visit) {
 	o.send(v, http.StatusOK, boardOf(&b, o.c.Clock()), err)
 }
 
+func (o *Office) orders(v *visit) {
+	after := v.r.URL.Query().Get("after")
+	if len(after) > maxKey || !isBase64(after) {
+		(&fault{field: "after", detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).refuse(v.w)
+		return
+	}
+	orders, err := o.c.Desk.Recent(v.r.Context(), v.merchant, v.sale, after)
+	all := make([]orderJSON, 0, len(orders))
+	for i := range orders {
+		all = append(all, orderOf(&orders[i]))
+	}
+	o.send(v, http.StatusOK, map[string]any{"orders": all}, err)
+}
+
 func (o *Office) reconcile(v *visit) {
 	if !v.nothing() {
 		return

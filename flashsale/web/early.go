@@ -35,6 +35,12 @@ func (s *Shop) early(w http.ResponseWriter, c *call) bool {
 		if f.Reason = shut(&v, c.now, v.Sale.Queue == sale.Direct); f.Reason == "" {
 			return false
 		}
+		// Who asks for a ticket may have one, or hold a unit.
+		if reads(c.r.Method) {
+			if c.identify(); c.user != "" {
+				return false
+			}
+		}
 	}
 	s.c.Layers.Refuse(w, f)
 	return true

@@ -92,6 +92,10 @@ func appendReceipt(b []byte, r *sale.Receipt) []byte {
 	b = timeOf(b, "at", r.At)
 	b = timeOf(b, "pay_by", r.PayBy)
 	b = numOf(b, "refunds", int64(r.Refunds))
+	if r.Contact != (sale.Contact{}) {
+		b = append(appendName(b, "contact"), '{')
+		b = append(textOf(textOf(b, "name", r.Contact.Name), "phone", r.Contact.Phone), '}')
+	}
 	return append(b, '}')
 }
 

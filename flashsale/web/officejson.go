@@ -71,6 +71,36 @@ func saleOf(s *sale.Sale) saleJSON {
 	}
 }
 
+// An orderJSON is an order as the merchant of its sale sees it.
+type orderJSON struct {
+	Reservation string       `json:"reservation"`
+	User        string       `json:"user"`
+	Slot        int          `json:"slot"`
+	State       string       `json:"state"`
+	Price       int64        `json:"price"`
+	At          string       `json:"at"`
+	PayBy       string       `json:"pay_by"`
+	Changed     string       `json:"changed"`
+	Payment     string       `json:"payment"`
+	Refunds     int          `json:"refunds"`
+	Contact     *contactJSON `json:"contact,omitempty"`
+}
+
+type contactJSON struct {
+	Name  string `json:"name"`
+	Phone string `json:"phone"`
+}
+
+func orderOf(o *sale.Order) orderJSON {
+	j := orderJSON{
+		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.Changed), o.Payment, o.Refunds, nil,
+	}
+	if o.Contact != (sale.Contact{}) {
+		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone}
+	}
+	return j
+}
+
 // draftFields are the fields of a draft, by their names in JSON and in package sale.
 func draftFields() [][2]string {
 	return [][2]string{
@@ -80,16 +110,17 @@ func draftFields() [][2]string {
 	}
 }
 
-// fieldOf finds the field of a draft that a refusal is about: the first word of its text
-// that names one.
+// fieldOf finds the field of a draft or a contact that a refusal is about: the first word of
+// its text that names one.
 func fieldOf(detail string) string {
+	fields := append(draftFields(), [2]string{"name", "name"}, [2]string{"phone", "phone"})
 	words := strings.FieldsFunc(detail, func(r rune) bool { return strings.ContainsRune(" :,.()\"", r) })
 	for _, w := range words {
-		i := slices.IndexFunc(draftFields(), func(f [2]string) bool {
+		i := slices.IndexFunc(fields, func(f [2]string) bool {
 			return w == f[0] || w == f[1] || w == strings.TrimSuffix(f[0], "_ms") || strings.EqualFold(w, f[1])
 		})
 		if i >= 0 {
-			return draftFields()[i][0]
+			return fields[i][0]
 		}
 	}
 	return ""

@@ -38,6 +38,24 @@ func (c *call) cancel(w http.ResponseWriter) {
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
+// contact notes who is to get what is bought.
+func (c *call) contact(w http.ResponseWriter) {
+	var who sale.Contact
+	members := []member{{name: "name", text: &who.Name}, {name: "phone", text: &who.Phone}}
+	f := decode(orEmpty(c.body), members)
+	for _, m := range members {
+		if f == nil && !m.seen {
+			f = &fault{field: m.name, detail: m.name + ": want one, got none"}
+		}
+	}
+	if f != nil {
+		f.refuse(w)
+		return
+	}
+	r, err := c.s.c.Desk.SetContact(c.r.Context(), c.user, c.id, who)
+	c.receipt(w, http.StatusOK, &r, err)
+}
+
 func (c *call) receipt(w http.ResponseWriter, status int, r *sale.Receipt, err error) {
 	if err != nil {
 		c.fail(w, err)

@@ -22,6 +22,7 @@ const (
 	atOrder
 	atCancel
 	atPay
+	atContact
 	atCallback
 )
 
@@ -85,6 +86,8 @@ func whereTo(u *url.URL) (at place, id string) {
 			return atCancel, id
 		case act == "pay":
 			return atPay, id
+		case act == "contact":
+			return atContact, id
 		}
 	}
 	return nowhere, ""
@@ -97,6 +100,8 @@ func (p place) allowed() string {
 		return "GET, HEAD, POST"
 	case atSession, atBuy, atCancel, atPay, atCallback:
 		return "POST"
+	case atContact:
+		return "PUT"
 	}
 	return "GET, HEAD"
 }
@@ -105,9 +110,11 @@ func (p place) allowed() string {
 func (p place) allows(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:
-		return p == atTicket || p.allowed() != "POST"
+		return p == atTicket || p.allowed() == "GET, HEAD"
 	case http.MethodPost:
 		return p == atTicket || p.allowed() == "POST"
+	case http.MethodPut:
+		return p == atContact
 	}
 	return false
 }

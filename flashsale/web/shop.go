@@ -92,13 +92,15 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.early(w, &c) {
 		return
 	}
-	c.identify()
+	if c.user == "" {
+		c.identify()
+	}
 	if at == page {
 		s.c.Layers.Serve(w, r, s.page)
 		return
 	}
 	// A slow client sends its body before it takes a place among the requests under way.
-	if r.Method == http.MethodPost {
+	if !reads(r.Method) {
 		var room *[maxBody + 1]byte
 		c.body, room, c.fault = s.bodies.read(r)
 		defer s.bodies.give(room)
@@ -108,6 +110,9 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.c.Layers.Serve(w, r, c.answer)
 }
+
+// reads reports whether a method changes nothing.
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // identify finds the user by the session, and says to the policies who it is.
 func (c *call) identify() {
@@ -151,7 +156,7 @@ func (c *call) dispatch(w http.ResponseWriter) {
 			say(w, layers.NoSession)
 			return
 		}
-		if c.r.Method == http.MethodPost && !ownPage(c.r.Header) {
+		if !reads(c.r.Method) && !ownPage(c.r.Header) {
 			say(w, layers.CSRF)
 			return
 		}
@@ -174,6 +179,8 @@ func (c *call) own(w http.ResponseWriter) {
 		c.cancel(w)
 	case atPay:
 		c.pay(w)
+	case atContact:
+		c.contact(w)
 	}
 }
 

@@ -83,6 +83,7 @@ func (s *suite) buys(t *testing.T, id string) {
 	two.do(t, "POST", order+"/cancel", "", nil).is(t, http.StatusNotFound, "not_found")
 	two.do(t, "POST", order+"/pay", "", nil).is(t, http.StatusNotFound, "not_found")
 	one.state(t, receipt, "pending_pay")
+	contacts(t, one, two, order)
 	all := one.do(t, "GET", "/api/orders", "", nil)
 	all.is(t, http.StatusOK, "")
 	if rs, _ := all.json["orders"].([]any); len(rs) != 1 {

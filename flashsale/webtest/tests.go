@@ -246,11 +246,24 @@ func (s *suite) limits(t *testing.T, id string) {
 		if s.From != nil {
 			g.i = int(s.clients.Add(1)) // no address is too busy
 		}
-		path := []string{"/api/sales/" + id, "/api/orders", "/api/sales"}[i%3]
+		path := []string{"/api/orders/r", "/api/orders", "/api/sales/" + id + "/orders"}[i%3]
 		a := g.once(t, "GET", path, "", map[string]string{"Flashsale-User": fmt.Sprint("other", i)})
+		if a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests {
+			layers["answered"]++
+		}
 		layers[fmt.Sprint(a.status, a.header.Get("Flashsale-Layer"))]++
 	}
-	if s.From != nil && (layers["200"] < 4 || layers["200"] > 8 || layers["429L2"] != 12-layers["200"]) {
+	if s.From != nil && (layers["answered"] < 4 || layers["answered"] > 8 || layers["429L2"] != 12-layers["answered"]) {
 		t.Errorf("12 requests of a user at once: %v, want about 5 answered, and the rest 429 of L2", layers)
+	}
+	// What is the same for all is no user's limit.
+	for i := range 12 {
+		if s.From != nil {
+			g.i = int(s.clients.Add(1))
+		}
+		path := []string{"/api/sales/" + id, "/api/time", "/api/sales"}[i%3]
+		if a := g.once(t, "GET", path, "", nil); s.From != nil && a.status != http.StatusOK {
+			t.Errorf("%s of a user who has asked enough: %d %s", path, a.status, a.body)
+		}
 	}
 }
