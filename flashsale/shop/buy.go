@@ -56,6 +56,9 @@ func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.Bough
 
 // reserve asks the Gate for a unit.
 func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string) (sale.Bought, error) {
+	if r := s.keyed(ctx, p, t, key); r != nil {
+		return s.bought(*r, p, true), nil
+	}
 	s.Fault.At(sale.ReserveAsked)
 	ask, cancel := s.within(ctx)
 	defer cancel()
@@ -129,6 +132,27 @@ func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pa
 		}
 	}
 	return s.boughtNot(why, v), nil
+}
+
+// keyed is what a key of the user's got in an earlier epoch of the sale, or nil. A Gate that
+// was built again knows of no order that is over, and the key would buy another unit. A
+// Ledger that is away keeps nobody from buying: this is then not seen.
+func (s *Shop) keyed(ctx context.Context, p *snapshot, t pass.Token, key string) *sale.Reservation {
+	if key == "" || p.sale.Epoch == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline/10)
+	defer cancel()
+	orders, err := s.Ledger.Orders(ctx, t.User)
+	if err != nil {
+		return nil
+	}
+	for _, o := range orders {
+		if o.Sale == t.Sale && o.Key == key && o.Epoch < p.sale.Epoch && (o.State == sale.Expired || o.State == sale.Cancelled) {
+			return &o.Reservation
+		}
+	}
+	return nil
 }
 
 // bought is the answer to who has a unit, the same one however often it is asked for.

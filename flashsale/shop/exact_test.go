@@ -329,3 +329,72 @@ func TestLedgerAtFault(t *testing.T) {
 		}
 	})
 }
+
+// TestKeyAfterRecovery: a key that has got a unit gets no other, also when its order is over
+// and the Gate was built again since.
+func TestKeyAfterRecovery(t *testing.T) {
+	inShop(t, func(w *world) {
+		d := draft(5)
+		d.PayWithin = 2 * time.Second
+		s := w.exposed(d)
+		w.opens(s)
+		buy := func() sale.Bought {
+			turn := w.admitted(w, "alice", s.ID)
+			b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, "one wish")
+			if err != nil || b.Reason != sale.OK {
+				t.Fatalf("buy: %+v, %v", b, err)
+			}
+			return b
+		}
+		first := buy()
+		w.until("its end", 10*time.Second, func() bool {
+			r, err := w.Order(w.ctx, "alice", first.Receipt.Receipt)
+			return err == nil && r.State == sale.Expired
+		})
+		after(time.Second)
+		if err := w.engine.Close(w.ctx, s.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		w.until("recovery", 5*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Phase == sale.Open && v.Sale.Epoch == 2
+		})
+		if again := buy(); !again.Again || again.Receipt.Receipt != first.Receipt.Receipt {
+			t.Errorf("the same key got %+v, want what it had got", again)
+		}
+	})
+}
+
+// deaf is a Gate that counts for nobody after a while: as one whose shop's keeper waits.
+type deaf struct {
+	sale.Gate
+	asked atomic.Int64
+	after int64
+}
+
+func (g *deaf) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	if g.after > 0 && g.asked.Add(1) == g.after {
+		<-time.After(10 * time.Second) // one look hangs, whatever its deadline
+	}
+	return g.Gate.Count(ctx, id, epoch)
+}
+
+// TestDirectWhileTheKeeperWaits: who joins a sale without a line gets a token that is valid
+// for as long as it should be, however old the last count is.
+func TestDirectWhileTheKeeperWaits(t *testing.T) {
+	inWorld(t, func(w *world) {
+		g := &deaf{Gate: w.engine, after: 40}
+		w.gate = g
+		w.Shop = w.started("a")
+		defer w.Shop.Stop()
+		d := draft(5)
+		d.Queue = sale.Direct
+		s := w.exposed(d)
+		w.opens(s)
+		w.until("the keeper to hang", 10*time.Second, func() bool { return g.asked.Load() >= 40 })
+		after(5 * time.Second)
+		if b := w.buys(w, "alice", s.ID); b.Reason != sale.OK || b.Receipt.Receipt == "" {
+			t.Errorf("alice: %+v", b)
+		}
+	})
+}
