@@ -22,6 +22,9 @@
 // not asked. The limits of the rule are asked before all of them, and get back what they
 // gave to a call that is refused.
 //
+// Beside a bulkhead with Wait, what is adaptive makes a call wait as well, for that time at
+// most; by itself it refuses at once.
+//
 // # What counts
 //
 // For a breaker a call has failed if it returned an error, or took as long as
@@ -87,7 +90,11 @@ func New(name string, s guard.Settings) ([]guard.Ward, error) {
 	}
 	if a := s.Adaptive; a != nil {
 		l := adaptivelimiter.NewBuilder[any]().WithLimits(uint(a.Min), uint(a.Max), uint(a.Initial)).Build()
-		wards = append(wards, &adaptive{l})
+		var wait time.Duration
+		if s.Bulkhead != nil {
+			wait = s.Bulkhead.Wait
+		}
+		wards = append(wards, &adaptive{l, wait})
 	}
 	if b := s.Breaker; b != nil {
 		wards = append(wards, newBreaker(b))
@@ -138,9 +145,11 @@ func checkBulkhead(b *guard.Bulkhead) error {
 	return nil
 }
 
-// adaptive bounds calls by how long they take.
+// adaptive bounds calls by how long they take. Those that a bulkhead let in wait as its line
+// does: refused at once, they would empty that line into refusals.
 type adaptive struct {
 	limiter adaptivelimiter.AdaptiveLimiter[any]
+	wait    time.Duration
 }
 
 func (a *adaptive) Name() string { return "adaptive" }
@@ -149,8 +158,15 @@ func (a *adaptive) State() string {
 	return fmt.Sprintf("%d of %d", a.limiter.Inflight(), a.limiter.Limit())
 }
 
-func (a *adaptive) Enter(context.Context, string) (func(error), error) {
+func (a *adaptive) Enter(ctx context.Context, _ string) (func(error), error) {
 	permit, ok := a.limiter.TryAcquirePermit()
+	if !ok && a.wait > 0 {
+		var err error
+		permit, err = a.limiter.AcquirePermitWithMaxWait(ctx, a.wait)
+		if ok = err == nil; !ok && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
 	if !ok {
 		return nil, &Refused{Reason: ErrSaturated}
 	}

@@ -247,6 +247,47 @@ func TestBulkhead(t *testing.T) {
 	})
 }
 
+// TestAdaptiveWaits: beside a bulkhead with a line, who finds no place below the adaptive
+// bound waits for one, and is refused after the line's time; who goes away does not wait.
+func TestAdaptiveWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wards, err := failsafe.New("f", guard.Settings{
+			Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1},
+			Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 5, Wait: time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := wards[1]
+		first, err := w.Enter(context.Background(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			first(nil)
+		}()
+		began := time.Now()
+		second, err := w.Enter(context.Background(), "")
+		if err != nil || time.Since(began) != 300*time.Millisecond {
+			t.Fatalf("second call after %v: %v, want let in after 300ms", time.Since(began), err)
+		}
+		began = time.Now()
+		if _, err := w.Enter(context.Background(), ""); !errors.Is(err, failsafe.ErrSaturated) || time.Since(began) != time.Second {
+			t.Errorf("third call after %v: %v, want refused after 1s", time.Since(began), err)
+		}
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := w.Enter(gone, ""); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call that went away = %v, want context.Canceled", err)
+		}
+		second(nil)
+		if got, want := w.State(), "0 of 1"; got != want {
+			t.Errorf("State() = %q, want %q", got, want)
+		}
+	})
+}
+
 func TestAdaptive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := ward(t, guard.Settings{Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 3}})
