@@ -174,7 +174,7 @@ func frontRefusesAsTheShop(t *testing.T, weir string) {
 		for what, header := range map[string][]string{"L2": {"Cookie", "fs_session=same"}, "L1": {"X-Forwarded-For", "10.9.9.9"}} {
 			var refused *http.Response
 			for range 80 {
-				if res, body = ask("/api/other", header...); res.StatusCode != 200 {
+				if res, body = ask("/api/orders/r", header...); res.StatusCode != 200 {
 					refused = res
 					bodies[f.Kind][what] = body
 					break
