@@ -108,7 +108,7 @@ func (o *Office) board(v *visit) {
 	if b.Layers == nil {
 		b.Layers = o.c.Layers.Counts()
 	}
-	o.send(v, http.StatusOK, boardOf(&b, o.c.Clock()), err)
+	o.send(v, http.StatusOK, boardOf(&b), err)
 }
 
 func (o *Office) orders(v *visit) {

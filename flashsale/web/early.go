@@ -8,8 +8,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// early is L0: it answers what the phase of a sale alone decides, from memory, before
-// anything else is looked at.
+// early is L0: it answers what the phase of a sale alone decides, from memory and by the
+// time of the sale, whatever the clock of this process says, before anything else is looked
+// at.
 func (s *Shop) early(w http.ResponseWriter, c *call) bool {
 	if c.at != atTicket && c.at != atBuy || !c.at.allows(c.r.Method) {
 		return false
@@ -19,20 +20,20 @@ func (s *Shop) early(w http.ResponseWriter, c *call) bool {
 		return false
 	}
 	var f layers.Refusal
-	switch v.Sale.PhaseAt(c.now, v.Free) {
+	switch v.Sale.PhaseAt(v.Now, v.Free) {
 	case sale.Upcoming:
 		f = c.soon(&v)
 	case sale.InLobby:
 		if c.at == atTicket {
 			return false
 		}
-		f = soonAt(v.Sale.StartsAt, c.now)
+		f = soonAt(v.Sale.StartsAt, v.Now)
 	default:
 		// Who buys may have bought already, and ask again: see late.
 		if c.at == atBuy {
 			return false
 		}
-		if f.Reason = shut(&v, c.now, v.Sale.Queue == sale.Direct); f.Reason == "" {
+		if f.Reason = shut(&v, v.Sale.Queue == sale.Direct); f.Reason == "" {
 			return false
 		}
 		// Who asks for a ticket may have one, or hold a unit.
@@ -56,7 +57,7 @@ func (s *Shop) late(w http.ResponseWriter, c *call) bool {
 	if err != nil {
 		return false
 	}
-	reason := shut(&v, c.now, true)
+	reason := shut(&v, true)
 	if reason == "" || c.hasToken() {
 		return false
 	}
@@ -70,17 +71,20 @@ func (c *call) soon(v *sale.View) layers.Refusal {
 	if c.at == atTicket && v.Sale.Queue == sale.Shuffled {
 		at = at.Add(-v.Sale.Lobby)
 	}
-	return soonAt(at, c.now)
+	return soonAt(at, v.Now)
 }
 
+// longest is the longest that anybody is told to wait.
+const longest = 365 * 24 * time.Hour
+
 func soonAt(at, now time.Time) layers.Refusal {
-	return layers.Refusal{Reason: sale.NotStarted, RetryAfter: max(at.Sub(now), time.Millisecond)}
+	return layers.Refusal{Reason: sale.NotStarted, RetryAfter: min(max(at.Sub(now), time.Millisecond), longest)}
 }
 
 // shut is why nothing is for sale, or empty. taken says whether that no unit is free is a
 // reason: it is none for a line, to whose head a unit may return.
-func shut(v *sale.View, now time.Time, taken bool) sale.Reason {
-	switch v.Sale.PhaseAt(now, v.Free) {
+func shut(v *sale.View, taken bool) sale.Reason {
+	switch v.Sale.PhaseAt(v.Now, v.Free) {
 	case sale.Over:
 		return sale.HasEnded
 	case sale.OnHold:

@@ -56,8 +56,9 @@ func timeOf(b []byte, name string, t time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendView appends a view. steady is how much of it does not change with the clock alone.
-func appendView(b []byte, v *sale.View, now time.Time) (to []byte, steady int) {
+// appendView appends a view, by the time of its sale. steady is how much of it does not change
+// with the clock alone.
+func appendView(b []byte, v *sale.View) (to []byte, steady int) {
 	s := &v.Sale
 	b = append(b, '{')
 	b = textOf(b, "id", s.ID)
@@ -67,7 +68,7 @@ func appendView(b []byte, v *sale.View, now time.Time) (to []byte, steady int) {
 	b = textOf(b, "currency", s.Currency)
 	b = numOf(b, "stock", s.Stock)
 	b = numOf(b, "free", v.Free)
-	b = textOf(b, "phase", string(s.PhaseAt(now, v.Free)))
+	b = textOf(b, "phase", string(s.PhaseAt(v.Now, v.Free)))
 	b = timeOf(b, "starts_at", s.StartsAt)
 	b = timeOf(b, "ends_at", s.EndsAt)
 	b = msOf(b, "lobby_ms", s.Lobby)
@@ -77,7 +78,7 @@ func appendView(b []byte, v *sale.View, now time.Time) (to []byte, steady int) {
 	b = numOf(b, "waiting", v.Waiting)
 	steady = len(b)
 	b = msOf(b, "poll_after_ms", v.Poll)
-	b = timeOf(b, "now", now)
+	b = timeOf(b, "now", v.Now)
 	return append(b, '}'), steady
 }
 
@@ -110,7 +111,7 @@ func appendReceipts(b []byte, rs []sale.Receipt) []byte {
 	return append(b, ']')
 }
 
-func appendTurn(b []byte, t *sale.Turn, now time.Time) []byte {
+func appendTurn(b []byte, t *sale.Turn) []byte {
 	state := t.Place
 	if state == "" {
 		state = sale.Nowhere
@@ -126,6 +127,6 @@ func appendTurn(b []byte, t *sale.Turn, now time.Time) []byte {
 		b = timeOf(b, "until", t.Until)
 	}
 	b = appendReceipts(appendName(b, "held"), t.Held)
-	b, _ = appendView(appendName(b, "view"), &t.View, now)
+	b, _ = appendView(appendName(b, "view"), &t.View)
 	return append(b, '}')
 }

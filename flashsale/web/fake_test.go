@@ -66,7 +66,7 @@ func offer() sale.View {
 			SKU: "sku", Title: "Title", Price: 1999, Currency: "CNY", Stock: 10, PerUser: 1, StartsAt: start(), EndsAt: start().Add(time.Hour),
 			Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second,
 		}},
-		Free: 10, Poll: time.Second,
+		Free: 10, Poll: time.Second, Now: start(),
 	}
 }
 

@@ -268,8 +268,8 @@ type tallyJSON struct {
 	Movements int64    `json:"movements"`
 }
 
-func boardOf(b *sale.Board, now time.Time) boardJSON {
-	view, _ := appendView(nil, &b.View, now)
+func boardOf(b *sale.Board) boardJSON {
+	view, _ := appendView(nil, &b.View)
 	c, t := &b.Counts, &b.Tally
 	drain := b.Drain
 	if math.IsNaN(drain) || math.IsInf(drain, 0) {

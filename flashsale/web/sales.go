@@ -19,13 +19,17 @@ func (c *call) sales(w http.ResponseWriter) {
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = timeOf(append(b, '{'), "now", c.now)
+		now := c.now
+		if len(views) > 0 {
+			now = views[0].Now // one gate's time for all
+		}
+		b = timeOf(append(b, '{'), "now", now)
 		b = append(appendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b, _ = appendView(b, &views[i], c.now)
+			b, _ = appendView(b, &views[i])
 		}
 		return append(b, ']', '}')
 	})
@@ -41,7 +45,7 @@ func (c *call) view(w http.ResponseWriter) {
 	}
 	room := c.s.room.Get().(*[]byte)
 	defer c.s.room.Put(room)
-	b, steady := appendView((*room)[:0], &v, c.now)
+	b, steady := appendView((*room)[:0], &v)
 	*room = append(b, '\n')
 	tag := tagOf((*room)[:steady])
 	w.Header()["Etag"] = []string{tag}
@@ -80,7 +84,7 @@ func (c *call) ticket(w http.ResponseWriter) {
 		if t.New && c.r.Method == http.MethodPost {
 			status = http.StatusCreated
 		}
-		c.write(w, status, func(b []byte) []byte { return appendTurn(b, &t, c.now) })
+		c.write(w, status, func(b []byte) []byte { return appendTurn(b, &t) })
 	}
 }
 

@@ -36,6 +36,7 @@ func TestEarly(t *testing.T) {
 		own    string // with a token of one's own
 	}{
 		{"a moment before", -time.Millisecond, nil, "425 L0 not_started", "425 L0 not_started", "425 L0 not_started"},
+		{"centuries before", -292 * 365 * 24 * time.Hour, nil, "425 L0 not_started", "425 L0 not_started", "425 L0 not_started"},
 		{"the start", 0, nil, "", "", ""},
 		{"the last moment", time.Hour - time.Millisecond, nil, "", "", ""},
 		{"the end", time.Hour, nil, "410 L0 ended", "410 L0 ended", ""},
@@ -54,7 +55,8 @@ func TestEarly(t *testing.T) {
 			}
 			never.view = func(string) (sale.View, error) { return v, nil }
 			s := open(t, never, layers.Config{})
-			s.now = start().Add(c.at)
+			// The time is the sale's, whatever this process's clock says.
+			s.now, v.Now = start().Add(time.Minute), start().Add(c.at)
 			asked := func(method, path, user, body string) (got string) {
 				defer func() {
 					if recover() != nil {
