@@ -97,11 +97,21 @@ func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) err
 	return out.Error()
 }
 
+// cell is a text in a report. Where a spreadsheet could begin a formula, an apostrophe stands
+// before it: at the start, and behind what separates cells where a comma does not. Some read
+// the wide forms of the signs too.
 func cell(text string) string {
-	if strings.IndexAny(text, "=+-@\t\r\n＝＋－＠") == 0 {
-		return "'" + text
+	const signs, separators = "=+-@\t\r＝＋－＠", ";\t,|"
+	var b strings.Builder
+	start := true
+	for _, r := range text {
+		if start && strings.ContainsRune(signs, r) {
+			b.WriteByte('\'')
+		}
+		b.WriteRune(r)
+		start = strings.ContainsRune(separators, r) || start && r == ' '
 	}
-	return text
+	return b.String()
 }
 
 func stamp(t time.Time) string {
