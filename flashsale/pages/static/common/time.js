@@ -73,6 +73,13 @@ export class Poll {
     addEventListener("pageshow", (e) => e.persisted && this.now());
   }
 
+  // in asks after ms, and not before.
+  in(ms) {
+    if (this.#busy) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.now(), jitter(Math.max(100, ms)));
+  }
+
   // now asks at once, or once more if it is asking.
   async now() {
     if (this.#busy) {

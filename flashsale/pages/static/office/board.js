@@ -95,7 +95,7 @@ function draw() {
     if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
     return sale.state === "ended" ? [] : [stock()];
   });
-  live.hidden = sale.state === "draft";
+  live.hidden = orders.hidden = sale.state === "draft";
 }
 
 async function saved(s) {
@@ -151,8 +151,24 @@ async function showLog() {
     answer.body.log.map((l) => [moment(l.at), l.actor, l.what])));
 }
 
+// The orders are asked for when they are looked at, a hundred at a time.
+const rows = h("div", {});
+const more = h("button", { type: "button", class: "quiet", id: "more-orders", hidden: true, onclick: () => showOrders(more.dataset.after) }, t("office.more"));
+const orders = h("details", { class: "card", id: "orders", ontoggle: () => orders.open && showOrders("") }, h("summary", {}, t("orders.title")), rows, more);
+
+async function showOrders(after) {
+  const answer = await persist(() => call("GET", `${path}/orders?after=${encodeURIComponent(after)}`), (text) => text && put(note, text));
+  if (!answer.ok) return put(note, why(answer));
+  const part = table(t("orders.title"), ["at", "state", "name", "phone", "reservation"].map((c) => t(`orders.${c}`)),
+    answer.body.orders.map((o) => [moment(o.at), t(`order.${o.state}`), o.contact?.name ?? "", o.contact?.phone ?? "", o.reservation]));
+  if (after === "") rows.replaceChildren(part);
+  else rows.append(part);
+  more.hidden = answer.body.orders.length < 100;
+  more.dataset.after = answer.body.orders.at(-1)?.reservation ?? "";
+}
+
 await enter();
 if (await reload()) {
-  main.replaceChildren(head, actions.el, note, checks, live, edit.el, log);
+  main.replaceChildren(head, actions.el, note, checks, live, edit.el, orders, log);
   await Promise.all([poll.now(), showLog()]);
 }

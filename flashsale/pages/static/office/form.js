@@ -66,6 +66,12 @@ export function named(answer) {
   return names.filter(([, i]) => i >= 0).sort((a, b) => a[1] - b[1])[0]?.[0];
 }
 
+// faults are the parts of a refusal by the fields that they are about.
+export function faults(answer) {
+  const begins = [...answer.detail.matchAll(/(?:^|; )([a-z_]+) = /g)].map((m) => ({ at: m.index, name: [m[1], `${m[1]}_ms`].find((n) => n in FIELDS) })).filter((b) => b.name);
+  return begins.map((b, i) => [b.name, answer.detail.slice(b.at, begins[i + 1]?.at).replace(/^; /, "").replace(/^[a-z_]+ = /, "")]);
+}
+
 // form is the form of a draft. send is [method, path, what else the body has], and done is
 // called with the sale that the server made of it.
 export function form(draft, send, label, done) {
@@ -101,8 +107,10 @@ export function form(draft, send, label, done) {
       const answer = await change(send[0], send[1], body, (said) => put(note, said));
       button.removeAttribute("aria-disabled");
       if (answer.ok) return done(answer.body);
+      const parts = answer.status === 400 ? faults(answer) : [];
       const name = named(answer);
-      if (answer.status === 400 && name) fault(name, answer.detail);
+      if (parts.length > 0) for (const [field, said] of parts.reverse()) fault(field, said); // the first one last: it gets the focus
+      else if (answer.status === 400 && name) fault(name, answer.detail);
       else put(note, answer.status === 409 ? t("draft.conflict", { why: answer.detail }) : answer.status === 400 ? answer.detail : why(answer));
     },
   }, h("div", { class: "fields" }, parts), h("div", { class: "row" }, button), note);

@@ -1,4 +1,5 @@
 import { call, random, session } from "./api.js";
+import { Contact } from "./contact.js";
 import { Slot, h, put } from "./dom.js";
 import { persist, sure, why } from "./persist.js";
 import { clockwise, moment, money, t } from "./text.js";
@@ -19,6 +20,8 @@ export class Receipt {
   #doing = "";
   #note = "";
   #leave = false; // the buyer lets it expire
+  #who; // the contact that the server has
+  #contact; // its form
   #late = false; // a payment is on its way that comes too late
 
   constructor(r, changed, named = false) {
@@ -33,6 +36,7 @@ export class Receipt {
 
   update(r) {
     this.#r = r;
+    this.#who = r.contact ?? this.#who; // a turn tells of none
     this.el.dataset.state = r.state;
     this.draw();
   }
@@ -45,7 +49,7 @@ export class Receipt {
 
   draw() {
     const r = this.#r;
-    const key = [r.state, r.refunds > 0, this.#doing, this.#leave, this.#late].join();
+    const key = [r.state, r.refunds > 0, this.#doing, this.#leave, this.#late, this.#who?.name, this.#who?.phone].join();
     this.#slot.show(key, (live) => this.#build(r, live));
   }
 
@@ -59,7 +63,9 @@ export class Receipt {
       money(r.price, r.currency), " · ", moment(r.at)].flat());
     const text = h("p", {}, t(`receipt.${r.state}.text`, { time: moment(r.pay_by) }));
     const refund = r.refunds > 0 && h("p", { class: "banner warn", "data-refund": "" }, t("receipt.refund", { n: r.refunds }));
-    if (r.state !== "pending_pay") return [title, text, facts, refund, note];
+    const who = this.#who && h("p", { class: "hint", "data-who": "" }, t("receipt.for", this.#who));
+    if (r.state !== "pending_pay") return [title, text, facts, r.state === "paid" && who, refund, note];
+    this.#contact ??= new Contact(r.receipt, this.#who);
     live(() => {
       put(left, clockwise(Date.parse(this.#r.pay_by) - now()));
       left.classList.toggle("soon", Date.parse(this.#r.pay_by) - now() < 60_000);
@@ -82,7 +88,8 @@ export class Receipt {
     return [
       title, left, text, facts, refund,
       this.#late && h("p", { class: "banner warn" }, t("receipt.late.text")),
-      h("div", { class: "row" }, button("pay", () => this.#pay(), { class: "main", "data-main": "" }), button("cancel", () => this.#cancel())),
+      h("form", { class: "stack", novalidate: true, onsubmit: (e) => { e.preventDefault(); if (!this.#doing) this.#pay(); } }, this.#contact.el,
+        h("div", { class: "row" }, button("pay", () => {}, { type: "submit", class: "main", "data-main": "" }), button("cancel", () => this.#cancel()))),
       note,
       h("details", {}, h("summary", {}, t("receipt.mock")), h("p", { class: "hint" }, t("receipt.mock.text")),
         h("div", { class: "row" }, late, button("leave", () => { this.#leave = true; this.draw(); }))),
@@ -103,12 +110,24 @@ export class Receipt {
     return answer;
   }
 
-  // One payment has one ID, however often it is sent: the provider takes it once.
-  #pay() {
+  // One payment has one ID, however often it is sent: the provider takes it once. Before it,
+  // the shop is told who is to get what is paid.
+  async #pay() {
+    const who = this.#contact.read();
+    if (!who) return;
+    const order = `/api/orders/${encodeURIComponent(this.#r.receipt)}`;
     const key = `fs.pay.${this.#r.receipt}`;
     const payment = session.get(key) ?? random();
     session.set(key, payment);
-    return this.#act("pay", () => call("POST", `/api/orders/${encodeURIComponent(this.#r.receipt)}/pay`, { payment, after_ms: 0 }));
+    const answer = await this.#act("pay", async () => {
+      if (who.name !== this.#who?.name || who.phone !== this.#who?.phone) {
+        const said = await call("PUT", `${order}/contact`, who);
+        if (!said.ok) return said;
+        this.#who = said.body.contact;
+      }
+      return call("POST", `${order}/pay`, { payment, after_ms: 0 });
+    });
+    if (answer.status === 400) this.#contact.blame(answer.body.field);
   }
 
   async #payLate() {

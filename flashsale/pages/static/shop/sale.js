@@ -13,10 +13,6 @@ const placeKey = `fs.place.${id}`; // the place in the line, as the server signe
 const lastKey = `fs.last.${id}`; // the last receipt: also one that no list has, being lost
 const buyKey = `fs.buy.${id}`; // {token, key} of a purchase whose answer is not final
 
-// However soon the server says, one page leaves room below what one buyer may ask: for the
-// clicks, and for a second tab.
-const LEAST = 700;
-
 let view = null;
 let turn = null;
 const receipts = new Map();
@@ -50,7 +46,7 @@ function take(body) {
   } else {
     view = body;
   }
-  return Math.max(LEAST, (body.poll_after_ms ?? view.poll_after_ms) || 1000);
+  return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
 }
 
 function remember(r) {
@@ -122,10 +118,10 @@ async function join() {
     answer = await persist(() => call("POST", `${path}/ticket`, {}), tell);
   }
   doing = "";
-  if (answer.ok) take(answer.body);
+  if (answer.ok) poll.in(take(answer.body));
   else note = why(answer);
   draw();
-  poll.now();
+  if (!answer.ok) poll.now();
 }
 
 // buy sends one purchase under one key until its answer is final: a page that is reloaded
