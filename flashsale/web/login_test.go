@@ -107,3 +107,18 @@ func TestPasswords(t *testing.T) {
 		t.Errorf("hashes %q and %q, %v", one, two, err)
 	}
 }
+
+// TestLoginsAtOnce: merchants who sign in at the same time wait for each other's hashes for a
+// moment, and none is sent away.
+func TestLoginsAtOnce(t *testing.T) {
+	o := openOffice(t, nil)
+	codes := make(chan int, 5)
+	for i := range 5 {
+		go func() { codes <- o.login(fmt.Sprintf("192.0.2.%d:1", i+1), "ann", password).Code }()
+	}
+	for range 5 {
+		if code := <-codes; code != 200 {
+			t.Errorf("status %d, want 200", code)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/contrib/failsafe"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -93,12 +94,15 @@ func NewOffice(c OfficeConfig) (*Office, error) {
 		c.Clock = time.Now
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	registry, err := guard.NewRegistry(guard.Config{})
+	// Limits do not know when a place comes free, and would refuse who has to wait at once.
+	registry, err := guard.NewRegistry(guard.Config{Ward: failsafe.New, Functions: &guard.Functions{Rules: []guard.Rule{
+		{Name: "password", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 64, Wait: 2 * time.Second}}},
+	}}})
 	if err != nil {
 		return nil, fmt.Errorf("web: office: %w", err)
 	}
 	o := &Office{c: c, mux: http.NewServeMux()}
-	o.hashes = registry.MustGuard(guard.Point{Name: "password", Limits: []weir.Limit{weir.MustLimit("2 concurrency lease 30s")}, Wait: 2 * time.Second})
+	o.hashes = registry.MustGuard(guard.Point{Name: "password"})
 	o.labs = registry.MustGuard(guard.Point{Name: "lab", Limits: []weir.Limit{weir.MustLimit("1 concurrency lease 1m")}})
 	o.routes()
 	return o, nil
