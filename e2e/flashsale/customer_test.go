@@ -148,6 +148,7 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 	if err := c.enter(ctx); err != nil {
 		return "", err
 	}
+	defer c.client.CloseIdleConnections()
 	for {
 		var t turnBody
 		sent := time.Now()

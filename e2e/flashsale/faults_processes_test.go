@@ -116,7 +116,7 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *child) er
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	y := sharedTrial(t)
-	y.come, y.people, y.units = 6*time.Second, 240, 90
+	y.come, y.people, y.units, y.killed = 6*time.Second, 240, 90, true
 	a, b := y.serve(0), y.serve(0)
 	do := func(c *child, command string) {
 		if _, err := c.Do(command); err != nil {

@@ -159,6 +159,7 @@ func TestFaultsOfRedis(t *testing.T) {
 		rounds = 50
 	}
 	pg := pgtest.Start(t, "max_connections=300")
+	var making sync.Mutex // the server is for one at a time
 	limit := make(chan struct{}, 3)
 	for _, f := range redisFaults() {
 		if !f.few && !everything() {
@@ -167,11 +168,13 @@ func TestFaultsOfRedis(t *testing.T) {
 		sum := &faultSum{}
 		t.Cleanup(func() { t.Logf("%s: %s", f.name, sum) })
 		for n := range rounds {
-			db := pg.NewDB(t)
 			t.Run(fmt.Sprintf("%s/%d", f.name, n+1), func(t *testing.T) {
 				t.Parallel()
 				limit <- struct{}{}
 				defer func() { <-limit }()
+				making.Lock()
+				db := pg.NewDB(t)
+				making.Unlock()
 				url, breaks := f.server(t)
 				y := newTrial(t, sharedConfig(t, pg.DSN(db), url), url)
 				y.failed = !f.lasts

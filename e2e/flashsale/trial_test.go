@@ -35,6 +35,7 @@ type trial struct {
 	people int           // … so many
 	pay    time.Duration // they have to pay
 	failed bool          // a gate may have lost what it had acknowledged
+	killed bool          // the merchant ends the sale, whatever is wanted
 
 	sale  string
 	start time.Time
@@ -130,6 +131,8 @@ func (y *trial) endOf(i int) end {
 // visit is a customer, until all is over. Who has lost a place comes again as another.
 func (y *trial) visit(ctx context.Context, i int) (string, error) {
 	var base atomic.Pointer[string]
+	nowhere := "http://127.0.0.1:1" // while no process serves
+	base.Store(&nowhere)
 	at := i
 	move := func() {
 		if s := y.shop(at); s != nil {
@@ -153,6 +156,9 @@ func (y *trial) visit(ctx context.Context, i int) (string, error) {
 	}
 }
 
+// trialWithin is how long a trial may take.
+const trialWithin = 2 * time.Minute
+
 // A verdict is what came of a trial.
 type verdict struct {
 	ends         []string
@@ -168,7 +174,7 @@ type verdict struct {
 // until all customers have what they came for, or have heard that it is gone.
 func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 	t := y.t
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), trialWithin)
 	defer cancel()
 	watch, err := auditor.Open(ctx, y.auditor())
 	if err != nil {
@@ -237,15 +243,18 @@ func (y *trial) judge(ctx context.Context, v *verdict) {
 	}
 	wanted := int64(0)
 	for i := range v.ends {
-		if y.endOf(i) == pays {
+		if y.endOf(i) == pays && !y.killed {
 			wanted++
 		}
 	}
-	a, err := auditor.Open(ctx, y.auditor())
+	a, err := auditor.Open(context.WithoutCancel(ctx), y.auditor())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
+	if ctx.Err() != nil {
+		t.Fatalf("not over after %v:\n%s", trialWithin, summary(v.seen))
+	}
 	report, err := a.Final(ctx, auditor.Facts{Observations: v.seen, Settled: true, Failed: y.failed, Demand: map[string]int64{y.sale: wanted},
 		Reconcile: func(ctx context.Context, id string) (int, error) {
 			l, err := y.shop(0).Do("reconcile " + id)
