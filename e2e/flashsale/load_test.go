@@ -47,6 +47,8 @@ func crowds() []coming {
 	}
 	return []coming{
 		{"open", sale.Draft{Stock: units}, false, load.Config{Profile: load.Open, Users: users, Pay: 100, Duration: bound}, sells(int(units))},
+		// 15,000 new ones a second, as far as this machine serves them.
+		{"arriving", sale.Draft{Stock: units}, false, load.Config{Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, sells(int(units))},
 		{"drain", sale.Draft{Stock: int64(orders)}, false, load.Config{Profile: load.Drain, Users: orders, Duration: bound}, sells(orders)},
 		{"soldout", sale.Draft{Stock: 1}, false, load.Config{Profile: load.SoldOut, Users: users, Duration: storm}, func(r load.Result) error {
 			if r.Refused != r.Requests || r.Requests == 0 {

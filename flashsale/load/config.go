@@ -66,6 +66,11 @@ type Config struct {
 	// At is when the users are due: at once if it is zero or past.
 	At time.Time
 
+	// Over is for how long they come from then on, evenly: all at once if it is zero. It is
+	// within Duration. All at once, who has been answered and clicks again stands behind all
+	// who have not been answered yet.
+	Over time.Duration
+
 	// Pay is how many of a hundred buyers pay; the others let their orders expire. Cancel
 	// is how many of a hundred cancel.
 	Pay, Cancel int
@@ -172,6 +177,9 @@ func (c *Config) check() error {
 	within("requests", c.Requests, 1, 10_000_000_000)
 	if c.Duration < 0 || c.Duration > time.Hour {
 		faults = append(faults, fmt.Errorf("duration %s: want up to 1h", c.Duration))
+	}
+	if c.Over < 0 || c.Over > c.Duration {
+		faults = append(faults, fmt.Errorf("over %s: want up to the duration, %s", c.Over, c.Duration))
 	}
 	if c.MaxPoll < 0 {
 		faults = append(faults, fmt.Errorf("max poll %s: want none below 0", c.MaxPoll))

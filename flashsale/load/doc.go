@@ -10,7 +10,7 @@
 //
 // # What is measured
 //
-// Users are open loop: each is due when the sale opens, and again when the server said to
+// Users are open loop: each is due when the sale opens, or in turn over Config.Over, and again when the server said to
 // ask again, whatever became of the others. They are carried by a fixed number of
 // connections, one request at a time on each, as a reverse proxy would carry them. So there
 // are two latencies. Latency is that of a request from its first byte written to the last

@@ -171,6 +171,15 @@ func TestRefusalsAreCountedAndPatienceEnds(t *testing.T) {
 	}
 }
 
+// Users who come in turn are due in turn.
+func TestOver(t *testing.T) {
+	shop := newFakeShop(10)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 200, Connections: 4, Session: cookie, Over: 400 * time.Millisecond})
+	if r.Bought != 10 || r.Told != 190 || r.Busy < 390*time.Millisecond || r.Due.P50 > 300*time.Millisecond {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Whatever answers, or does not, a run ends.
 func TestServersThatAreNone(t *testing.T) {
 	for name, answer := range map[string]string{
@@ -228,11 +237,11 @@ func TestStoppedRunSaysSo(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	_, err := load.Run(t.Context(), load.Config{URL: "https://shop.example/x", Sale: "../s", Profile: "flood", Users: -1, Connections: 20_000, Pay: 90, Cancel: 20,
-		Duration: 2 * time.Hour, Prefix: "a b", Addresses: 1 << 30, Patience: -1, Requests: -4, MaxPoll: -1})
+		Duration: 2 * time.Hour, Prefix: "a b", Addresses: 1 << 30, Patience: -1, Requests: -4, MaxPoll: -1, Over: -1})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"url", "sale", "profile", "users", "connections", "cancel 20", "duration", "prefix", "addresses", "patience", "requests", "max poll"} {
+	for _, want := range []string{"url", "sale", "profile", "users", "connections", "cancel 20", "duration", "prefix", "addresses", "patience", "requests", "max poll", "over"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant a word about %s", err, want)
 		}

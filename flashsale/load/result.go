@@ -10,7 +10,9 @@ type Result struct {
 	Sale        string    `json:"sale"`
 	Users       int       `json:"users"`
 	Connections int       `json:"connections"`
-	Began       time.Time `json:"began"` // when users were due
+	Began       time.Time `json:"began"` // when users were due, or the first of them
+
+	Over time.Duration `json:"over_ns,omitempty"` // see Config
 
 	// Took is from then to the last answer. Busy is to the end of the crowd's first
 	// questions: until every user had one answer at least. Bound says that Duration or

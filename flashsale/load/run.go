@@ -79,7 +79,8 @@ func (r *crowd) workers() []*worker {
 			u.cookie, u.next = []byte(r.Session(fmt.Sprint(r.Prefix, id))), join
 		}
 		w := ws[id%len(ws)]
-		w.line = append(w.line, event{0, int32(len(w.users))}) // in order: a heap
+		due := int64(float64(r.Over) * float64(id) / float64(r.Users))
+		w.line = append(w.line, event{due, int32(len(w.users))}) // in order: a heap
 		w.users = append(w.users, u)
 	}
 	return ws
@@ -211,7 +212,7 @@ func everybody(ws []*worker) []*worker {
 func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage) Result {
 	res := Result{
 		Profile: r.Profile, Mode: r.Mode, Work: r.Work, Sale: r.Sale, Users: r.Users, Connections: r.Connections,
-		Began: r.began, Took: took, Bound: bound, Requests: r.requests.Load(),
+		Began: r.began, Over: r.Over, Took: took, Bound: bound, Requests: r.requests.Load(),
 		Busy: time.Duration(r.busy.Load()), InBusy: r.inBusy.Load(),
 		Latency: r.all.quantiles(), Due: r.due.quantiles(), Calls: map[string]Quantiles{},
 		Status: map[int]int64{}, Reasons: map[string]int64{}, Layers: map[string]int64{},

@@ -18,7 +18,11 @@ func (r *Result) Text() string {
 	if mode == "" {
 		mode = "not said"
 	}
-	row("profile", "%s, %d users over %d connections, server %s", r.Profile, r.Users, r.Connections, mode)
+	come := "all at once"
+	if r.Over > 0 {
+		come = "within " + short(r.Over)
+	}
+	row("profile", "%s, %d users %s over %d connections, server %s", r.Profile, r.Users, come, r.Connections, mode)
 	row("machine", "%d × %s, %s memory, %s, %s", r.Machine.Processors, or(r.Machine.Model, "processors"), bytesText(r.Machine.Memory), r.Machine.System, r.Machine.Go)
 	if r.Work != "" {
 		row("work per request", "%s", r.Work)
