@@ -20,7 +20,7 @@ func TestReadsReceipts(t *testing.T) {
 	for i := range w.facts.Observations {
 		o := &w.facts.Observations[i]
 		if o.Receipt != "" {
-			o.Receipt = keys.Receipt(sale.Reservation{ID: o.Receipt, Sale: o.Sale, Epoch: 1, User: o.User, Slot: 1, Ticket: "ticket", At: time.Now(), PayBy: time.Now()})
+			o.Receipt = keys.Receipt(sale.Reservation{ID: o.Receipt, Sale: o.Sale, Epoch: 1, User: o.User, Slot: 1, Ticket: "ticket", At: w.start, PayBy: w.start})
 		}
 		if o.Rank != 0 {
 			o.Place, o.Rank = keys.Ticket(pass.Ticket{Sale: o.Sale, Epoch: 1, User: o.User, Ticket: "ticket", Rank: o.Rank}), 0
@@ -34,7 +34,7 @@ func TestReadsReceipts(t *testing.T) {
 		t.Errorf("EpochOf of a token = %d, want 7", got)
 	}
 	o := w.of("u3", auditor.Buy)
-	o.Receipt = keys.Receipt(sale.Reservation{ID: "r77", Sale: "s1", Epoch: 1, User: "u3", Slot: 1, Ticket: "ticket", At: time.Now(), PayBy: time.Now()})
+	o.Receipt = keys.Receipt(sale.Reservation{ID: "r77", Sale: "s1", Epoch: 1, User: "u3", Slot: 1, Ticket: "ticket", At: w.start, PayBy: w.start})
 	if f := w.audit().Findings[auditor.OneOrder]; f.Violations == 0 {
 		t.Error("a receipt that is recorded nowhere: no violation")
 	}
