@@ -336,7 +336,7 @@ func TestBrowserStops(t *testing.T) {
 	erin.Click("#buy")
 	erin.Click("summary")
 	erin.Await(`document.querySelector('[data-do="late"]').disabled`) // the test provider takes 10 minutes at most
-	s.jump(s.now().Add(15*time.Minute-8*time.Second), erin)
+	s.jump(s.now().Add(15*time.Minute-14*time.Second), erin)
 	erin.Click(`[data-do="late"]`)
 	erin.Sees("[data-refund]", "Refund due")
 	erin.Sees(".receipt h2", "Not paid in time")

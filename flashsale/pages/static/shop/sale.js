@@ -140,11 +140,12 @@ async function buy() {
     session.set(buyKey, null);
     remember(answer.body);
     if (turn) turn = { ...turn, state: "spent", token: undefined };
+    poll.in(1500); // what became of the reservation is asked for sooner, by its receipt
   } else {
     note = why(answer);
+    poll.now();
   }
   draw();
-  poll.now();
 }
 
 function tell(text) {
@@ -211,7 +212,7 @@ function drawReceipts() {
 async function changed(r) {
   remember(r);
   draw();
-  poll.now();
+  poll.in(1000);
 }
 
 function build(live, passed) {

@@ -1,0 +1,177 @@
+package flashsale_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/browsertest"
+	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// TestBrowserAsksAgain: a purchase whose answers are lost is asked for again under the same
+// key, also after a reload, and clicks meanwhile are no purchases of their own.
+func TestBrowserAsksAgain(t *testing.T) {
+	b := browsertest.Start(t)
+	p := b.Page(t, "again", browsertest.Look{Width: 375, Height: 740})
+	s := newScriptedShop(t)
+	s.set(func(s *scriptedShop) {
+		s.admit("token-1", 10*time.Minute)
+		s.refuse["POST /api/sales/one/orders"] = []refusal{{502, "", 0}, {503, "unavailable", time.Second}, {429, "too_many", time.Second}}
+	})
+	p.Open(s.URL + "/sales/one")
+	stage(p, "turn")
+	p.Do(`for (let i = 0; i < 3; i++) document.querySelector("#buy").click()`)
+	p.Await(`document.querySelector("#buy").getAttribute("aria-disabled") === "true"`)
+	p.Sees(".receipt h2", "Reserved for you")
+	s.mu.Lock()
+	keys, orders := slices.Clone(s.keys), len(s.orders)
+	s.mu.Unlock()
+	if len(keys) != 4 || orders != 1 || slices.ContainsFunc(keys, func(k string) bool { return k != keys[0] }) {
+		t.Errorf("%d orders by the keys %q, want one order by one key, asked 4 times", orders, keys)
+	}
+
+	// Reloaded while no answer has come, it goes on with the same key.
+	s = newScriptedShop(t)
+	s.set(func(s *scriptedShop) {
+		s.admit("token-2", 10*time.Minute)
+		s.refuse["POST /api/sales/one/orders"] = []refusal{{503, "unavailable", time.Minute}}
+	})
+	p.Open(s.URL + "/sales/one")
+	stage(p, "turn")
+	p.Click("#buy")
+	p.Await(`document.querySelector("#note").textContent !== ""`)
+	p.Reload()
+	stage(p, "turn")
+	p.Click("#buy")
+	p.Sees(".receipt h2", "Reserved for you")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.keys) != 2 || s.keys[0] != s.keys[1] || len(s.orders) != 1 {
+		t.Errorf("after a reload: %d orders by the keys %q, want one by one key", len(s.orders), s.keys)
+	}
+}
+
+// TestBrowserUnderTheLimits: with the limits that a shop has if nobody says otherwise, three
+// browsers of one address come at once, wait, buy by double clicks and beside a second tab,
+// and pay, and no limit of an address or a user keeps them from it.
+func TestBrowserUnderTheLimits(t *testing.T) {
+	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := system.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	now := time.Now().Truncate(time.Millisecond)
+	made, err := system.Merchants.Create(t.Context(), "mei", sale.Draft{
+		SKU: "CUP-1", Title: "Cup", Price: 1900, Currency: "CNY", Stock: 3, PerUser: 1, StartsAt: now.Add(100 * time.Millisecond), EndsAt: now.Add(time.Hour),
+		Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 10 * time.Minute,
+	})
+	if err == nil {
+		_, err = system.Merchants.Expose(t.Context(), "mei", made.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := browsertest.Start(t)
+	pages := make([]*browsertest.Page, 3)
+	for i := range pages {
+		pages[i] = b.Page(t, fmt.Sprint("buyer ", i), browsertest.Look{Width: 375, Height: 740})
+	}
+	var all sync.WaitGroup
+	for _, p := range pages {
+		all.Go(func() { p.Open(system.ShopURL + "/sales/" + made.ID) })
+	}
+	all.Wait()
+	for i, p := range pages {
+		stage(p, "open")
+		p.Do(`document.querySelector("#join").click(); document.querySelector("#join").click()`)
+		stage(p, "turn")
+		if i == 0 { // a second tab of the same buyer has the same turn, and buys by a key of its own
+			p.Do(fmt.Sprintf(`(async () => {
+				const turn = await (await fetch("/api/sales/%[1]s/ticket")).json();
+				const ask = (key) => fetch("/api/sales/%[1]s/orders", { method: "POST", body: JSON.stringify({ token: turn.token }),
+					headers: { "Content-Type": "application/json", "Flashsale-Request": "1", "Flashsale-Token": turn.token, "Idempotency-Key": key } });
+				window.tab = (await ask("tab-2")).status;
+			})()`, made.ID))
+		}
+		p.Do(`document.querySelector("#buy").click(); document.querySelector("#buy").click()`)
+		p.Sees(".receipt h2", "It is yours if you pay in time")
+		if n := p.Number(`document.querySelectorAll(".receipt").length`); n != 1 {
+			t.Errorf("buyer %d has %v orders", i, n)
+		}
+		p.Fill(`[name="name"]`, "Li")
+		p.Fill(`[name="phone"]`, "12345")
+		p.Click(`[data-do="pay"]`)
+		p.Sees(".receipt h2", "Paid. It is yours")
+	}
+	// What is remembered is for the next order of the same browser.
+	if got := pages[0].Text(`localStorage.getItem("fs.contact")`); got != `{"name":"Li","phone":"12345"}` {
+		t.Errorf("the browser remembers %s", got)
+	}
+	for _, p := range pages {
+		stage(p, "sold_out")
+	}
+	if tab := pages[0].Number(`window.tab ?? 0`); tab != http.StatusAccepted && tab != http.StatusTooManyRequests { // one order at a time
+		t.Errorf("the second tab was answered %v", tab)
+	}
+	board, err := system.Merchants.Board(t.Context(), "mei", made.ID)
+	if err != nil || board.Tally.Paid != 3 || board.Tally.Pending+board.Tally.Cancelled+board.Tally.Expired != 0 {
+		t.Errorf("%+v, %v, want 3 orders, all paid", board.Tally, err)
+	}
+	if n := board.Layers[sale.L1]; len(n) != 0 {
+		t.Errorf("L1 refused %v", n)
+	}
+	n := int64(0)
+	for _, each := range board.Layers[sale.L2] {
+		n += each
+	}
+	if n > 6 { // nobody clicks as fast as a test: two for each buyer, and the page asks again
+		t.Errorf("L2 refused %v", board.Layers[sale.L2])
+	}
+}
+
+// TestBrowserZoomed: at 200 %, which halves the room that a page has, nothing scrolls
+// sideways, in the office and in the list of orders too.
+func TestBrowserZoomed(t *testing.T) {
+	s := newStory(t)
+	s.office.Look(browsertest.Look{Width: 320, Height: 450})
+	check := func(p *browsertest.Page, what string) {
+		t.Helper()
+		if p.Text(noScroll) != "true" {
+			t.Errorf("%s scrolls sideways: %s px", what, p.Text(`document.documentElement.scrollWidth`))
+		}
+	}
+	s.login()
+	check(s.office, "the list of sales")
+	starts := s.now().Add(time.Hour).Truncate(time.Second)
+	id := s.create(starts)
+	check(s.office, "a sale in the office")
+	s.office.Click("#orders summary")
+	s.office.Sees("#orders", "Reservation")
+	check(s.office, "the orders in the office")
+	s.office.Open(s.system.OfficeURL + "/sales/new")
+	s.office.Sees("h1", "")
+	check(s.office, "a new sale")
+	s.office.Open(s.system.OfficeURL + "/lab")
+	s.office.Await(`document.querySelector("#run")`)
+	check(s.office, "the lab")
+	p := s.b.Page(t, "zoomed", browsertest.Look{Width: 320, Height: 450, Lang: "zh-CN"})
+	s.jump(starts.Add(time.Second))
+	p.Open(s.system.ShopURL + "/sales/" + id)
+	p.Click("#join")
+	p.Click("#buy")
+	p.Await(`document.querySelector('[name="phone"]')`)
+	check(p, "an order to be paid")
+	p.Open(s.system.ShopURL + "/orders")
+	p.Await(`document.querySelector('[name="phone"]')`)
+	check(p, "the orders")
+	quiet(t, s.office, p)
+}
