@@ -278,10 +278,11 @@ func TestBrowserStory(t *testing.T) {
 	s.press("reconcile", false)
 	s.office.Sees("#note", "0 rows changed")
 	s.office.Sees("#log", "mei")
+	s.picture(s.office, "16-office-board")
 	s.office.Click("#orders summary")
 	s.office.Sees("#orders tbody", "Alice <b>Wang</b>")
 	s.office.Sees("#orders tbody", "13800138000")
-	s.picture(s.office, "16-office-board")
+	s.picture(s.office, "17-office-orders")
 	quiet(t, s.office, alice, bob, carol, dave)
 	s.kept()
 }
