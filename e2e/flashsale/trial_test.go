@@ -164,7 +164,6 @@ type verdict struct {
 	ends         []string
 	seen         []auditor.Observation
 	tally        sale.Tally
-	epoch        int64
 	told         map[string]bool // receipts whose customers were told that they are lost or rejected
 	checks       int64
 	unpaid, away int // calls to pay, and all calls, that were answered 503
