@@ -167,7 +167,7 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 		c.Log.Note(o)
 		switch {
 		case len(t.Held) > 0:
-			if state, err := c.settle(ctx, t.Held[0]); err != nil || state != "expired" || c.Ends != pays {
+			if state, err := c.settle(ctx, t.Held[0]); err != nil || state != "expired" && state != "lost" || c.Ends != pays {
 				return state, err
 			}
 		case t.Reason == "sold_out" || t.Reason == "ended" || t.Reason == "per_user":
@@ -180,7 +180,7 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 			if !done {
 				break
 			}
-			if state, err := c.settle(ctx, r); err != nil || state != "expired" || c.Ends != pays {
+			if state, err := c.settle(ctx, r); err != nil || state != "expired" && state != "lost" || c.Ends != pays {
 				return state, err
 			}
 		}
