@@ -101,8 +101,8 @@ func (j *judge) tokensOut() {
 		var events []event
 		for _, t := range tokens {
 			for epoch, first := range began {
-				if t.epoch > 0 && epoch > t.epoch {
-					t.to = max(t.from, min(t.to, first))
+				if t.epoch > 0 && epoch > t.epoch && t.from < first { // one that is given later is no old one's rest
+					t.to = min(t.to, first)
 				}
 			}
 			events = append(events, event{t.from, 1}, event{t.to, -1})
