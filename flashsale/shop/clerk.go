@@ -131,7 +131,7 @@ func (b *batch) sort(ctx context.Context, entries []sale.Entry) {
 func (b *batch) bury(ctx context.Context, e sale.Entry, why string) {
 	ctx, cancel := b.s.inHand(ctx)
 	defer cancel()
-	if err := b.s.Ledger.Bury(ctx, b.l.id, b.epoch, e, why, b.s.Clock()); err != nil {
+	if err := b.s.Ledger.Bury(ctx, b.l.id, b.epoch, e, why, b.s.now()); err != nil {
 		b.s.Log.Warn("entry not buried", "sale", b.l.id, "entry", e.ID, "error", err)
 		return
 	}
@@ -197,7 +197,7 @@ func (b *batch) placeSome(ctx context.Context, entries []sale.Entry) ([]sale.Ent
 func (b *batch) ask(ctx context.Context, rs []sale.Reservation) ([]sale.Placed, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*b.s.Deadline)
 	defer cancel()
-	return b.s.Ledger.Place(ctx, rs, b.s.Clock())
+	return b.s.Ledger.Place(ctx, rs, b.s.now())
 }
 
 // placed notes what became of entries, and returns those of which the Ledger says nothing.
@@ -241,7 +241,7 @@ func (b *batch) giveBack(ctx context.Context, r sale.Reservation) bool {
 // order ever, its unit goes back, its buyer is told.
 func (b *batch) giveUp(ctx context.Context, e sale.Entry, cause error) {
 	lose, cancel := b.s.inHand(ctx)
-	err := b.s.Ledger.Lose(lose, e.Reservation, b.s.Clock())
+	err := b.s.Ledger.Lose(lose, e.Reservation, b.s.now())
 	cancel()
 	if errors.Is(err, sale.ErrConflict) {
 		b.ids = append(b.ids, e.ID) // it is an order

@@ -102,13 +102,14 @@ func (c Config) checked() (Config, error) {
 type Shop struct {
 	Config
 
-	open    atomic.Pointer[window]
-	shelf   atomic.Pointer[shelf]
-	other   cache
-	drain   *drain
-	tally   counters
-	look    chan struct{} // of the lister: look now
-	returns chan struct{} // of the sweeper: give back now
+	open     atomic.Pointer[window]
+	shelf    atomic.Pointer[shelf]
+	other    cache
+	drain    *drain
+	gateTime gateTime
+	tally    counters
+	look     chan struct{} // of the lister: look now
+	returns  chan struct{} // of the sweeper: give back now
 
 	mu      sync.Mutex // of what follows, and of replacing open
 	started bool

@@ -20,7 +20,7 @@ func (s *Shop) SetContact(ctx context.Context, user, receipt string, c sale.Cont
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	o, err := s.Ledger.SetContact(ask, user, r.ID, c, s.Clock())
+	o, err := s.Ledger.SetContact(ask, user, r.ID, c, s.now())
 	if errors.Is(err, sale.ErrNotFound) {
 		if o, err = s.order(ctx, r); err != nil {
 			return sale.Receipt{}, err
@@ -28,7 +28,7 @@ func (s *Shop) SetContact(ctx context.Context, user, receipt string, c sale.Cont
 		if o.State == sale.Reserved {
 			return sale.Receipt{}, fmt.Errorf("shop: contact: %w: the order is not written yet", sale.ErrUnavailable)
 		}
-		if o, err = s.Ledger.SetContact(ask, user, r.ID, c, s.Clock()); errors.Is(err, sale.ErrNotFound) {
+		if o, err = s.Ledger.SetContact(ask, user, r.ID, c, s.now()); errors.Is(err, sale.ErrNotFound) {
 			return sale.Receipt{}, fmt.Errorf("shop: contact: %w: it is no order", sale.ErrConflict)
 		}
 	}

@@ -92,7 +92,11 @@ func (k *keeper) keep(ctx context.Context) {
 func (s *Shop) count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	return s.Gate.Count(ctx, id, epoch)
+	c, err := s.Gate.Count(ctx, id, epoch)
+	if err == nil {
+		s.gateTime.note(c.Now, s.Clock())
+	}
+	return c, err
 }
 
 func (k *keeper) count(ctx context.Context, epoch int64) (sale.Counts, error) {

@@ -77,7 +77,7 @@ func (s *Shop) order(ctx context.Context, r sale.Reservation) (sale.Order, error
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	switch err := s.Ledger.Lose(ask, r, s.Clock()); {
+	switch err := s.Ledger.Lose(ask, r, s.now()); {
 	case errors.Is(err, sale.ErrConflict):
 		return s.inLedger(ctx, r)
 	case err != nil:
@@ -139,7 +139,7 @@ func (s *Shop) isLost(ctx context.Context, r sale.Reservation) (bool, error) {
 		}
 	}
 	// The Gate has a state of this epoch, so the streams before are read to their end.
-	return r.Epoch < row.Epoch || s.Clock().Sub(r.At) > settleWithin, nil
+	return r.Epoch < row.Epoch || s.now().Sub(r.At) > settleWithin, nil
 }
 
 // Orders implements sale.BuyersDesk.
@@ -165,7 +165,7 @@ func (s *Shop) Cancel(ctx context.Context, user, receipt string) (sale.Receipt, 
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	o, err := s.Ledger.Cancel(ask, user, r.ID, s.Clock())
+	o, err := s.Ledger.Cancel(ask, user, r.ID, s.now())
 	if errors.Is(err, sale.ErrNotFound) {
 		if o, err = s.order(ctx, r); err != nil {
 			return sale.Receipt{}, err
@@ -192,7 +192,7 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	paid, err := s.Ledger.Pay(ask, sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}, s.Clock())
+	paid, err := s.Ledger.Pay(ask, sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}, s.now())
 	switch {
 	case err == nil:
 		s.tally.paid(paid).Add(1)
@@ -206,7 +206,7 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 		return sale.Paid{}, err
 	case o.State == sale.Lost || o.State == sale.Rejected:
 		what := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, o.State)
-		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.Clock()); err != nil {
+		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.now()); err != nil {
 			return sale.Paid{}, away("pay", err)
 		}
 		s.tally.refundDue.Add(1)

@@ -30,7 +30,7 @@ func (s *Shop) sweeper(ctx context.Context) {
 func (s *Shop) expire(ctx context.Context) {
 	for ctx.Err() == nil {
 		ask, cancel := s.inHand(ctx)
-		gone, err := s.Ledger.Expire(ask, s.Clock(), sweepBatch)
+		gone, err := s.Ledger.Expire(ask, s.now(), sweepBatch)
 		cancel()
 		if err != nil {
 			s.tally.ledgerAway.Add(1)
