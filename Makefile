@@ -20,6 +20,7 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\
 
 # Where things run side by side: what the race detector is worth its time for.
 racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
+	flashsale/engine flashsale/layers flashsale/pass \
 	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper),$(wildcard cmd/weir/internal/*))
 
 # What only the tests of e2e reach.

@@ -16,6 +16,7 @@ import (
 // TestBrowserAsksAgain: a purchase whose answers are lost is asked for again under the same
 // key, also after a reload, and clicks meanwhile are no purchases of their own.
 func TestBrowserAsksAgain(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Start(t)
 	p := b.Page(t, "again", browsertest.Look{Width: 375, Height: 740})
 	s := newScriptedShop(t)
@@ -141,6 +142,7 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 // TestBrowserZoomed: at 200 %, which halves the room that a page has, nothing scrolls
 // sideways, in the office and in the list of orders too.
 func TestBrowserZoomed(t *testing.T) {
+	t.Parallel()
 	s := newStory(t)
 	s.office.Look(browsertest.Look{Width: 320, Height: 450})
 	check := func(p *browsertest.Page, what string) {

@@ -28,6 +28,7 @@ func quiet(t *testing.T, pages ...*browsertest.Page) {
 // TestBrowserStates shows every state that a buyer can be told of, at both widths, in both
 // languages and schemes, and after a reload: it is the same one.
 func TestBrowserStates(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Start(t)
 	shot := shots(t)
 	states := []struct {

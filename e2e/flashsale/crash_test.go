@@ -218,6 +218,12 @@ func (k *crash) run() {
 	ends := make([]string, 3*int(k.stock)) // a third of them pays
 	for i := range ends {
 		wg.Go(func() {
+			if end(i%3) == pays { // the others come first, so that they have a unit to give back
+				select {
+				case <-ctx.Done():
+				case <-time.After(max(0, time.Until(start)) + 400*time.Millisecond):
+				}
+			}
 			c := &customer{Base: &k.base, Sale: k.sale, Ends: end(i % 3), Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
 			state, err := c.shop(ctx)
 			if err != nil {

@@ -114,7 +114,6 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *child) er
 // TestSwitches pauses and resumes a sale under load, adds units, gives wrong and strict
 // limits, and kills the sale: two processes follow within a second.
 func TestSwitches(t *testing.T) {
-	t.Parallel()
 	y := sharedTrial(t)
 	y.come, y.people, y.units, y.killed = 6*time.Second, 240, 90, true
 	a, b := y.serve(0), y.serve(0)

@@ -34,6 +34,7 @@ func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T
 
 // Everything that holds for whatever stands before the shop, with real programs.
 func TestFront(t *testing.T) {
+	t.Parallel()
 	weir := buildWeir(t)
 	for _, test := range []struct {
 		name string

@@ -12,6 +12,7 @@ import (
 // who stops for longer than a lock lasts. The lock alone sells what is not there; the three
 // others never do.
 func TestLab(t *testing.T) {
+	t.Parallel()
 	const runs = 20
 	s := redistest.Start(t)
 	client := redisClient(t, "redis://"+s.Addr)

@@ -68,6 +68,7 @@ func crowds() []coming {
 
 // TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
 func TestLoadEmbedded(t *testing.T) {
+	t.Parallel()
 	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config) {
 		data := t.TempDir()
 		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}
@@ -75,6 +76,7 @@ func TestLoadEmbedded(t *testing.T) {
 }
 
 func TestLoadReal(t *testing.T) {
+	t.Parallel()
 	pg := pgtest.Start(t)
 	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config) {
 		redis := redistest.Start(t)
@@ -209,6 +211,7 @@ func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
 // TestLoadFronted is the first row of the table behind each front. The shop has no line, so
 // that all who are not admitted are refused, by the front.
 func TestLoadFronted(t *testing.T) {
+	t.Parallel()
 	users, units, times := 2000, int64(100), 1
 	if long() {
 		users, units, times = 100_000, 1000, 3

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,8 +31,16 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// These tests wait for servers more than they work.
+	flag.Parse()
+	if n, err := strconv.Atoi(flag.Lookup("test.parallel").Value.String()); err == nil && n < atOnce {
+		flag.Set("test.parallel", strconv.Itoa(atOnce))
+	}
 	os.Exit(m.Run())
 }
+
+// atOnce is how many parallel tests run at once, at least.
+const atOnce = 6
 
 // A childOrder says what a child does.
 type childOrder struct {

@@ -24,6 +24,7 @@ return -1`
 // TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the gate,
 // which breaks for none.
 func TestMuseumCluster(t *testing.T) {
+	t.Parallel()
 	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
 	gate := redisGate(t, client, redisgate.Config{})
 	broken := 0
@@ -53,6 +54,7 @@ func TestMuseumCluster(t *testing.T) {
 // TestMuseumLua: a script that takes the answer of SISMEMBER for a truth value refuses
 // everybody, since 0 is true in Lua.
 func TestMuseumLua(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const mutant = `if redis.call('SISMEMBER', KEYS[1], ARGV[1]) then return 'per_user' end redis.call('SADD', KEYS[1], ARGV[1]) return ''`
 	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {

@@ -64,6 +64,7 @@ func agrees(t testing.TB, l sale.Ledger, s sale.Sale) sale.Tally {
 // stops it for a while: every call is answered as it was done or as unavailable, what was
 // answered stands, and there is no order too many.
 func TestPostgresKilled(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	db := server.NewDB(t)
 	var programs [2]*ledger.Ledger
@@ -195,6 +196,7 @@ func (w *killedWork) refusals() {
 
 // TestPostgresMigrate opens a database by several programs at once, and one that is newer.
 func TestPostgresMigrate(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	db := s.NewDB(t)
 	if _, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
@@ -222,6 +224,7 @@ func TestPostgresMigrate(t *testing.T) {
 
 // TestPostgresGuards breaks every rule behind the program's back: the database refuses.
 func TestPostgresGuards(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	db := server.NewDB(t)
 	l := openPostgres(t, server, db, ledger.Config{})
@@ -249,6 +252,7 @@ func TestPostgresGuards(t *testing.T) {
 
 // TestPostgresSlow asks a server that is held up, read-only, or has no connection left.
 func TestPostgresSlow(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t, "max_connections=12", "superuser_reserved_connections=2")
 	db := server.NewDB(t)
 	l := openPostgres(t, server, db, ledger.Config{Timeout: 300 * time.Millisecond, Conns: 2})
@@ -297,6 +301,7 @@ func TestPostgresSlow(t *testing.T) {
 // TestPostgresOtherEnds ends every connection of a program, as an operator would: calls are
 // answered again at once.
 func TestPostgresOtherEnds(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	db := server.NewDB(t)
 	l := openPostgres(t, server, db, ledger.Config{Conns: 4})

@@ -15,6 +15,7 @@ import (
 // was kept stands and is read, and when there is space again it goes on. Where the test may
 // mount no small disk, the server is told to answer as if its disk were full.
 func TestPostgresFull(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	db := server.NewDB(t)
 	more := func(int) { server.Exec(t, db, "DROP TRIGGER full_disk ON orders") }

@@ -40,6 +40,7 @@ func postgresCount(short, long int) int {
 
 // TestPostgresLedger runs the suite of ledgers on a real server.
 func TestPostgresLedger(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return openPostgres(t, s, s.NewDB(t), ledger.Config{}) })
 	if strings.Contains(s.Log(), "deadlock detected") {
@@ -50,6 +51,7 @@ func TestPostgresLedger(t *testing.T) {
 // TestPostgresPrograms has two programs place the same batches, and expire the orders: each
 // is one order, and expires once.
 func TestPostgresPrograms(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	db := server.NewDB(t)
 	programs := [2]*ledger.Ledger{openPostgres(t, server, db, ledger.Config{}), openPostgres(t, server, db, ledger.Config{})}
@@ -108,12 +110,14 @@ func TestPostgresPrograms(t *testing.T) {
 
 // TestPostgresPayAndExpire pays and expires orders within 5 ms of the end of their time.
 func TestPostgresPayAndExpire(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	ledgertest.Race(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), postgresCount(300, 10_000))
 }
 
 // TestPostgresRandom compares random commands with a small model.
 func TestPostgresRandom(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Start(t)
 	ledgertest.Random(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), postgresCount(1_000, 100_000))
 }

@@ -70,6 +70,7 @@ func (p *redisProcess) kill() {
 // is on the disk before the reply nothing is lost, with one that is there a second later
 // perhaps something, and without one what was not an order yet.
 func TestRedisKill(t *testing.T) {
+	t.Parallel()
 	for name, fsync := range map[string]string{"always": "always", "everysec": "everysec", "nothing kept": ""} {
 		t.Run(name, func(t *testing.T) {
 			var tally redisTally
@@ -99,6 +100,7 @@ func TestRedisKill(t *testing.T) {
 
 // TestRedisCommands does what an operator does by mistake, and what eviction does.
 func TestRedisCommands(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := redisClient(t, "redis://"+server.Addr)
 	faults := map[string][]any{"flushall": {"FLUSHALL"}, "script flush": {"SCRIPT", "FLUSH"}}
@@ -133,6 +135,7 @@ func TestRedisCommands(t *testing.T) {
 // TestRedisSentinelFailover kills a primary whose replica has not got the last writes. The
 // replica has the epoch of the sale all the same.
 func TestRedisSentinelFailover(t *testing.T) {
+	t.Parallel()
 	var tally redisTally
 	for range redisRounds(2, 50) {
 		primary := redistest.Start(t, "repl-diskless-sync-delay 0")
@@ -194,6 +197,7 @@ func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64
 // TestRedisClusterFailover makes the replica of a sale's primary the primary, without asking
 // that one.
 func TestRedisClusterFailover(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
@@ -223,6 +227,7 @@ func TestRedisClusterFailover(t *testing.T) {
 // TestRedisReshard moves the slot of a sale to another node while it sells, and on to the
 // third.
 func TestRedisReshard(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally

@@ -32,6 +32,7 @@ func redisAdmitted(t *testing.T, g *redisgate.Gate, id string, epoch int64) sale
 // TestRedisOtherServer gives the server another replication ID, as a promotion does: the very
 // next unit is refused, other processes see it, and a new epoch mends it.
 func TestRedisOtherServer(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "enable-debug-command yes")
 	client := redisClient(t, "redis://"+server.Addr)
@@ -75,6 +76,7 @@ func TestRedisOtherServer(t *testing.T) {
 
 // TestRedisWatch notices another server without being asked.
 func TestRedisWatch(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "enable-debug-command yes")
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{Watch: 20 * time.Millisecond})
@@ -94,6 +96,7 @@ func TestRedisWatch(t *testing.T) {
 // TestRedisLostReply loses the reply to a reservation: who asks again with the ticket gets it,
 // and one unit is gone.
 func TestRedisLostReply(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
@@ -131,6 +134,7 @@ func TestRedisLostReply(t *testing.T) {
 
 // TestRedisAccess runs everything with the commands that the package's documentation names.
 func TestRedisAccess(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	rules := []any{"ACL", "SETUSER", "shop", "on", ">word", "~fs:*"}

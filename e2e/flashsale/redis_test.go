@@ -85,6 +85,7 @@ func redisOpener(client rueidis.Client, redeliver time.Duration) gatetest.Open {
 
 // TestRedisRules runs the rules of a Gate.
 func TestRedisRules(t *testing.T) {
+	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
 		gatetest.Run(t, redisOpener(redisClient(t, url), gatetest.Redeliver))
 	})
@@ -92,6 +93,7 @@ func TestRedisRules(t *testing.T) {
 
 // TestRedisRandom compares the Gate with the model.
 func TestRedisRandom(t *testing.T) {
+	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
 		gatetest.Random(t, redisOpener(redisClient(t, url), time.Hour), 1, redisRounds(5000, 100_000))
 	})
@@ -99,6 +101,7 @@ func TestRedisRandom(t *testing.T) {
 
 // TestRedisRace lets many buyers race for few units.
 func TestRedisRace(t *testing.T) {
+	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
 		gatetest.Race(t, redisOpener(redisClient(t, url), time.Hour), redisRounds(2, 200))
 	})
@@ -131,6 +134,7 @@ func redisBuy(g *redisgate.Gate, id string, epoch int64, n int) (sale.Outcome, e
 
 // TestRedisHolds opens a large state, and one whose last reservations are still in a stream.
 func TestRedisHolds(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
@@ -176,6 +180,7 @@ func TestRedisHolds(t *testing.T) {
 // TestRedisDamage makes each key of a state disappear, or become something else: the state
 // is stale, and never taken for an empty one. It can be opened again.
 func TestRedisDamage(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	client := redisClient(t, "redis://"+server.Addr)
@@ -244,6 +249,7 @@ func TestRedisDamage(t *testing.T) {
 
 // TestRedisStreamDamage puts what is no reservation into the stream.
 func TestRedisStreamDamage(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
@@ -294,6 +300,7 @@ func TestRedisStreamDamage(t *testing.T) {
 
 // TestRedisEvicts refuses a server that may evict keys.
 func TestRedisEvicts(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "maxmemory 50mb", "maxmemory-policy volatile-lru")
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
 	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); !errors.Is(err, redisgate.ErrEvicts) {
@@ -307,6 +314,7 @@ func TestRedisEvicts(t *testing.T) {
 
 // TestRedisOOM fills the memory: calls fail whole, with ErrUnavailable, and go on later.
 func TestRedisOOM(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
