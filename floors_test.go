@@ -117,7 +117,7 @@ var house = map[string]place{
 	"flashsale/auditor":    {floor: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
 	"flashsale/lab":        {floor: 7, third: []string{"github.com/redis/rueidis"}}, // the lock question, with evidence
 	"flashsale/front":      {floor: 7},                                              // what stands before it: nginx, the gateway
-	"flashsale/shop":       {floor: 8, third: []string{"github.com/google/uuid", "golang.org/x/sync"}},
+	"flashsale/shop":       {floor: 8, third: []string{"github.com/google/uuid"}},
 	"flashsale/layers":     {floor: 8, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
 	"flashsale/load":       {floor: 8, third: []string{"github.com/valyala/fasthttp"}},
 	"flashsale/pages":      {floor: 8},

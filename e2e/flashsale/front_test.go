@@ -387,7 +387,9 @@ func frontChangesUnderLoad(t *testing.T, weir string) {
 // breakFile gives the front a file that is wrong, and waits until it was noticed.
 func (f *standing) breakFile(t *testing.T) {
 	t.Helper()
-	noticed, signal, log := "", func() {}, func() string { return "" }
+	var noticed string
+	var signal func()
+	var log func() string
 	if f.Kind == "lua" {
 		conf := f.nginx.Dir + "/nginx.conf"
 		good, err := os.ReadFile(conf)
