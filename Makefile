@@ -20,8 +20,10 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\
 
 # Where things run side by side: what the race detector is worth its time for.
 racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
-	flashsale/engine flashsale/layers flashsale/pass \
 	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper),$(wildcard cmd/weir/internal/*))
+
+# The longer tests of the flash sale with servers and browsers: make flashsale runs them too.
+LATER := ^(TestFront|TestLoadFronted|TestBrowserStops|TestBrowserStates|TestBrowserZoomed|TestBrowserUnderTheLimits|TestAuditReal|TestFaultsOfProcesses|TestFaultsOfClocks|TestPostgresRandom)$$
 
 # What only the tests of e2e reach.
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
@@ -37,7 +39,8 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	@bad=; make --no-print-directory check || bad=1; \
 	.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
 		then GOWORK=off -count=1 -- tools/... \
-		then -count=1 -timeout=20m -p=1 -- e2e/... \
+		then -count=1 -timeout=20m -- e2e then -count=1 -timeout=10m -- e2e/comingfrom e2e/edge e2e/nginxtest e2e/pgtest e2e/redistest \
+		then -count=1 -timeout=10m -skip='$(LATER)' -- e2e/flashsale \
 		then -race -count=1 -timeout=10m -- $(racy) \
 		then -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi

@@ -26,7 +26,7 @@ var instead = map[string]string{
 var servers = []server{
 	{"go run ./cmd/weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
 	{"weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
-	{"go run ./flashsale demo", "curl -fs -o /dev/null http://127.0.0.1:8088/api/time"},
+	{"go run ./flashsale demo", "curl -fs http://127.0.0.1:8088/api/sales | grep -q phase"},
 	{"redis-server --port 6399", "redis-cli -p 6399 ping"},
 }
 
