@@ -68,7 +68,7 @@ func crowds() []coming {
 
 // TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
 func TestLoadEmbedded(t *testing.T) {
-	t.Parallel()
+	unlessMeasured(t)
 	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config) {
 		data := t.TempDir()
 		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}
@@ -76,7 +76,7 @@ func TestLoadEmbedded(t *testing.T) {
 }
 
 func TestLoadReal(t *testing.T) {
-	t.Parallel()
+	unlessMeasured(t)
 	pg := pgtest.Start(t)
 	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config) {
 		redis := redistest.Start(t)
@@ -90,6 +90,13 @@ func TestLoadReal(t *testing.T) {
 	})
 }
 
+// unlessMeasured lets a test run beside others: at full counts, a crowd has the machine to itself.
+func unlessMeasured(t *testing.T) {
+	if !long() {
+		t.Parallel()
+	}
+}
+
 func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config)) {
 	times := 1
 	if long() {
@@ -97,9 +104,7 @@ func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config
 	}
 	for _, c := range crowds() {
 		t.Run(c.name, func(t *testing.T) {
-			if !long() { // or they measure
-				t.Parallel()
-			}
+			unlessMeasured(t)
 			var rs []load.Result
 			for i := range times {
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
@@ -211,7 +216,7 @@ func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
 // TestLoadFronted is the first row of the table behind each front. The shop has no line, so
 // that all who are not admitted are refused, by the front.
 func TestLoadFronted(t *testing.T) {
-	t.Parallel()
+	unlessMeasured(t)
 	users, units, times := 2000, int64(100), 1
 	if long() {
 		users, units, times = 100_000, 1000, 3

@@ -12,8 +12,9 @@
 //
 // Users are open loop: each is due when the sale opens, or in turn over Config.Over, and again when the server said to
 // ask again, whatever became of the others. They are carried by a fixed number of
-// connections, one request at a time on each, as a reverse proxy would carry them. So there
-// are two latencies. Latency is that of a request from its first byte written to the last
+// connections, one request at a time on each, as a reverse proxy would carry them; who was
+// answered before goes before who has asked nothing yet, as with connections of their own. So
+// there are two latencies. Latency is that of a request from its first byte written to the last
 // byte of its answer read: what the server took, and the network. Due is counted from the
 // moment at which the user was due: it has the wait for a free connection too, which under
 // an open sale is most of it, since a whole crowd is due at once. The soldout profile is

@@ -80,7 +80,7 @@ func (r *crowd) workers() []*worker {
 		}
 		w := ws[id%len(ws)]
 		due := int64(float64(r.Over) * float64(id) / float64(r.Users))
-		w.line = append(w.line, event{due, int32(len(w.users))}) // in order: a heap
+		w.fresh = append(w.fresh, event{due, int32(len(w.users))})
 		w.users = append(w.users, u)
 	}
 	return ws

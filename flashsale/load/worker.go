@@ -17,7 +17,8 @@ import (
 type worker struct {
 	run   *crowd
 	users []user
-	line  line
+	fresh []event // who comes yet, the earliest first
+	line  line    // who was answered before
 	wire
 	a     answer
 	key   []byte
@@ -40,8 +41,8 @@ func (w *worker) work(ctx context.Context) {
 	defer w.close()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
-	for len(w.line) > 0 && w.goesOn(ctx) {
-		e := w.line.pop()
+	for len(w.fresh)+len(w.line) > 0 && w.goesOn(ctx) {
+		e := w.next(int64(time.Since(w.run.began)))
 		if wait := time.Duration(e.due) - time.Since(w.run.began); wait > 0 {
 			alarm.Reset(wait)
 			select {
@@ -57,6 +58,17 @@ func (w *worker) work(ctx context.Context) {
 			w.line.push(event{int64(time.Since(w.run.began) + after), e.user})
 		}
 	}
+}
+
+// next takes who asks next: who was answered before and is due again goes before who comes
+// only now, as somebody does whose connection is open. Of each kind it is the earliest.
+func (w *worker) next(now int64) event {
+	if len(w.line) > 0 && (len(w.fresh) == 0 || w.line[0].due <= max(now, w.fresh[0].due)) {
+		return w.line.pop()
+	}
+	first := w.fresh[0]
+	w.fresh = w.fresh[1:]
+	return first
 }
 
 func (w *worker) goesOn(ctx context.Context) bool { return ctx.Err() == nil && w.run.left.Load() >= 0 }
