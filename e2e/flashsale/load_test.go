@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -69,16 +70,16 @@ func crowds() []coming {
 // TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
 func TestLoadEmbedded(t *testing.T) {
 	unlessMeasured(t)
-	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config) {
+	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		data := t.TempDir()
-		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}
+		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}, nil
 	})
 }
 
 func TestLoadReal(t *testing.T) {
 	unlessMeasured(t)
 	pg := pgtest.Start(t)
-	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config) {
+	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		redis := redistest.Start(t)
 		dsn := pg.DSN(pg.NewDB(t))
 		secret := t.TempDir() + "/secret"
@@ -86,7 +87,8 @@ func TestLoadReal(t *testing.T) {
 			t.Fatal(err)
 		}
 		return run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret},
-			auditor.Config{Database: dsn, Redis: redisClient(t, "redis://"+redis.Addr)}
+			auditor.Config{Database: dsn, Redis: redisClient(t, "redis://"+redis.Addr)},
+			map[string]int{"redis": redis.PID(), "postgresql": pg.PID()}
 	})
 }
 
@@ -97,7 +99,7 @@ func unlessMeasured(t *testing.T) {
 	}
 }
 
-func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config)) {
+func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config, map[string]int)) {
 	times := 1
 	if long() {
 		times = 3
@@ -108,9 +110,9 @@ func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config
 			var rs []load.Result
 			for i := range times {
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-					rc, ac := config(t)
+					rc, ac, servers := config(t)
 					c := c
-					c.load.Mode, c.load.Work = mode, work
+					c.load.Mode, c.load.Work, c.load.Processes = mode, work, servers
 					rs = append(rs, come(t, c, rc, ac))
 				})
 			}
@@ -151,6 +153,7 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	l.Session = func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) }
 	l.Observations, l.Sampled = seen, long()
 	l.Processes = map[string]int{"flashsale": shop.cmd.Process.Pid}
+	maps.Copy(l.Processes, c.load.Processes)
 	if !c.lobby {
 		l.At = start
 	}

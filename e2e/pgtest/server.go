@@ -202,6 +202,9 @@ func (s *Server) end(tell func()) {
 	s.cmd = nil
 }
 
+// PID is that of the server's first process; the others are its children.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Pause stops the server and all its processes where they are (SIGSTOP), until Cont.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP, true) }
 

@@ -100,6 +100,9 @@ func (s *Server) Stop() {
 	}
 }
 
+// PID is that of the server's process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Do sends one command on a connection of its own and fails the test on an error.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()

@@ -4,11 +4,36 @@ import (
 	"bytes"
 	"encoding/json"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
 	"unicode/utf8"
 )
+
+// What a server's own processes use is the server's, as with workers of nginx.
+func TestProcessorTimeOfChildren(t *testing.T) {
+	c := exec.Command("sh", "-c", `(while :; do :; done) & read line; kill $!`)
+	in, err := c.StdinPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Wait()
+	defer in.Close()
+	tick, patience := time.NewTicker(10*time.Millisecond), time.NewTimer(30*time.Second)
+	defer tick.Stop()
+	defer patience.Stop()
+	for cpuOf(c.Process.Pid) < 100*time.Millisecond { // the shell itself only waits
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			t.Fatal("a shell whose child works uses no processor time")
+		}
+	}
+}
 
 // Quantiles are at most 1.6 % above those of all values in order, and never below.
 func TestQuantiles(t *testing.T) {

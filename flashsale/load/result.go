@@ -88,8 +88,8 @@ type Machine struct {
 
 // Usage is what a process used while a run ran.
 type Usage struct {
-	CPU   time.Duration `json:"cpu_ns"`
+	CPU   time.Duration `json:"cpu_ns"`    // with the processes below it
 	Share float64       `json:"share"`     // of the time of all processors
-	RSS   int64         `json:"rss_bytes"` // the most that was seen
+	RSS   int64         `json:"rss_bytes"` // the most that was seen, of itself
 	Grew  int64         `json:"grew_bytes"`
 }

@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -64,21 +65,34 @@ func (m *watch) stop(took time.Duration) usage {
 	return u
 }
 
-// cpuOf is the processor time that a process has used, in the hundredths of a second that
-// /proc counts; 0 where there is none.
+// cpuOf is the processor time that a process and the processes below it have used, those that
+// have ended too, in the hundredths of a second that /proc counts; 0 where there is none.
 func cpuOf(pid int) time.Duration {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	proc := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(proc + "/stat")
 	if err != nil {
 		return 0
 	}
 	// The name of the program is in brackets, and may have anything in it.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
+	if len(fields) < 15 {
 		return 0
 	}
-	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond
+	var used time.Duration
+	for _, f := range fields[11:15] { // by itself: user, system; by its children that have ended: the same
+		n, _ := strconv.ParseInt(string(f), 10, 64)
+		used += time.Duration(n) * 10 * time.Millisecond
+	}
+	children, _ := filepath.Glob(proc + "/task/*/children")
+	for _, path := range children {
+		ids, _ := os.ReadFile(path)
+		for id := range bytes.FieldsSeq(ids) {
+			if child, err := strconv.Atoi(string(id)); err == nil {
+				used += cpuOf(child)
+			}
+		}
+	}
+	return used
 }
 
 // rssOf is how much memory of a process is resident; 0 where that is not known.
