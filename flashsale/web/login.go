@@ -2,9 +2,10 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
@@ -24,8 +25,8 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 	if f == nil {
 		f = decode(orEmpty(body), []member{{name: "name", text: &name}, {name: "password", text: &password}})
 	}
-	if f == nil && (name == "" || utf8.RuneCountInString(name) > 64 || password == "" || len(password) > maxPassword) {
-		f = &fault{detail: "name, password: want 1 to 64 characters and 1 to 256 bytes"}
+	if f == nil && (name == "" || len(name) > maxName || password == "" || len(password) > maxPassword) {
+		f = &fault{detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, maxPassword)}
 	}
 	if f != nil {
 		f.refuse(w)
@@ -36,7 +37,7 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 		layers.Refusal{Layer: sale.L1, Reason: layers.TooMany, Detail: "too many failed logins", RetryAfter: retry}.Write(w)
 		return
 	}
-	right, err := o.verify(r, name, password)
+	hash, right, err := o.verify(r, name, password)
 	done(err == nil && !right)
 	if errors.Is(err, errBusy) {
 		layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, RetryAfter: 2 * time.Second}.Write(w)
@@ -50,7 +51,7 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 		layers.Refusal{Reason: layers.NoSession, Detail: "the name or the password is wrong"}.Write(w)
 		return
 	}
-	text := o.c.Keys.Office(pass.Session{User: name, Expires: o.c.Clock().Add(o.c.SessionFor)})
+	text := o.bind(o.c.Keys.Office(pass.Session{User: name, Expires: o.c.Clock().Add(o.c.SessionFor)}), hash)
 	http.SetCookie(w, o.cookie(r, text, int(o.c.SessionFor/time.Second)))
 	o.who(w, name, text)
 }
@@ -58,25 +59,56 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 // errBusy says that too many passwords are being hashed.
 var errBusy = errors.New("web: too many logins at a time")
 
-// verify reports whether the password is that of the name.
-func (o *Office) verify(r *http.Request, name, password string) (bool, error) {
+// verify reports whether the password is that of the name, and its hash.
+func (o *Office) verify(r *http.Request, name, password string) (hash string, right bool, err error) {
 	known := nobody()
-	hash, err := o.c.Merchants.MerchantHash(r.Context(), name)
+	hash, err = o.c.Merchants.MerchantHash(r.Context(), name)
 	switch {
 	case errors.Is(err, sale.ErrNotFound):
 	case err != nil:
-		return false, err
+		return "", false, err
 	default:
 		if known, err = parsePHC(hash); err != nil {
-			return false, err
+			return "", false, err
 		}
 	}
 	entry, busy := o.hashes.Enter(r.Context(), "")
 	if busy != nil {
-		return false, errBusy
+		return "", false, errBusy
 	}
 	defer entry.Exit(nil)
-	return known.is(password) && err == nil, nil
+	return hash, known.is(password) && err == nil, nil
+}
+
+// bind is a session that is good for as long as the merchant has the password of this hash.
+func (o *Office) bind(session, hash string) string {
+	return session + "." + o.c.Keys.CSRF(bound(session, hash))
+}
+
+// bound is what the second part of a session is the signature of. The line break keeps it
+// apart from what a page proves, which is the signature of a cookie.
+func bound(session, hash string) string { return session + "\n" + hash }
+
+// session is the merchant whose session r carries, and its text; without a name if there is
+// no good one. The password is asked for each time, so that a change of it is the end of all
+// sessions from before.
+func (o *Office) session(r *http.Request) (name, text string, err error) {
+	text = cookie(r.Header, officeCookie)
+	signed, mark, _ := strings.Cut(text, ".")
+	s, err := o.c.Keys.OpenOffice(signed, o.c.Clock())
+	if err != nil {
+		return "", "", nil
+	}
+	hash, err := o.c.Merchants.MerchantHash(r.Context(), s.User)
+	switch {
+	case errors.Is(err, sale.ErrNotFound):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case !o.c.Keys.CSRFOK(bound(signed, hash), mark):
+		return "", "", nil
+	}
+	return s.User, text, nil
 }
 
 func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {

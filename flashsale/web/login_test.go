@@ -92,6 +92,57 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
+// TestChangedPassword: who changes the password ends the sessions of before, on every device.
+func TestChangedPassword(t *testing.T) {
+	o := openOffice(t, nil)
+	me := func(c *http.Cookie) int {
+		r := httptest.NewRequest("GET", "/api/me", nil)
+		r.AddCookie(c)
+		w := httptest.NewRecorder()
+		o.ServeHTTP(w, r)
+		return w.Code
+	}
+	before := o.login("192.0.2.1:1", "ann", password).Result().Cookies()[0]
+	if got := me(before); got != 200 {
+		t.Fatalf("a session: %d", got)
+	}
+	var err error
+	if o.hashes["ann"], err = web.HashPassword("another horse"); err != nil {
+		t.Fatal(err)
+	}
+	if got := me(before); got != 401 {
+		t.Errorf("a session from before the password changed: %d, want 401", got)
+	}
+	after := o.login("192.0.2.1:1", "ann", "another horse").Result().Cookies()[0]
+	if got := me(after); got != 200 {
+		t.Errorf("a session from after it: %d", got)
+	}
+	// The same password again is another hash: it ends them, too.
+	if o.hashes["ann"], err = web.HashPassword("another horse"); err != nil {
+		t.Fatal(err)
+	}
+	if got := me(after); got != 401 {
+		t.Errorf("a session from before it was set again: %d, want 401", got)
+	}
+	delete(o.hashes, "ann")
+	if got := me(after); got != 401 {
+		t.Errorf("a session of a merchant who is gone: %d, want 401", got)
+	}
+}
+
+// TestLongName: the longest name that the ledger takes can sign in.
+func TestLongName(t *testing.T) {
+	o := openOffice(t, nil)
+	name := strings.Repeat("茶", 42) + "ab"
+	o.hashes[name] = o.hashes["ann"]
+	if w := o.login("192.0.2.1:1", name, password); w.Code != 200 {
+		t.Errorf("%d bytes: %d %s", len(name), w.Code, w.Body)
+	}
+	if w := o.login("192.0.2.1:1", name+"c", password); w.Code != 400 {
+		t.Errorf("%d bytes: %d, want 400", len(name)+1, w.Code)
+	}
+}
+
 func TestPasswords(t *testing.T) {
 	for _, p := range []string{"", "1234567", strings.Repeat("x", 257)} {
 		if _, err := web.HashPassword(p); err == nil {

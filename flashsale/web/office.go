@@ -42,7 +42,8 @@ type OfficeConfig struct {
 	Ready func(ctx context.Context) error
 
 	// SessionFor is how long a merchant's session is valid; 12 hours if zero. To sign out
-	// makes the browser forget the session, which is kept nowhere else.
+	// makes the browser forget the session, which is kept nowhere else; to change the
+	// password ends all of them.
 	SessionFor time.Duration
 
 	// Secure says that browsers come by TLS, so that cookies are sent by TLS alone.
@@ -222,9 +223,12 @@ func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 // signedIn lets merchants alone through, and what changes something with proof alone.
 func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		text := cookie(r.Header, officeCookie)
-		session, err := o.c.Keys.OpenOffice(text, o.c.Clock())
-		if text == "" || err != nil {
+		merchant, text, err := o.session(r)
+		if err != nil {
+			o.fail(w, r, err)
+			return
+		}
+		if merchant == "" {
 			say(w, layers.NoSession)
 			return
 		}
@@ -232,7 +236,7 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 			say(w, layers.CSRF)
 			return
 		}
-		v := visit{w: w, r: r, merchant: session.User, sale: r.PathValue("sale")}
+		v := visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
 		if v.sale != "" && !isSale(v.sale) {
 			say(w, layers.NotFound)
 			return

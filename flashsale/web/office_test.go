@@ -119,9 +119,10 @@ func (h hashes) MerchantHash(_ context.Context, name string) (string, error) {
 
 type office struct {
 	*web.Office
-	desk *merchants
-	keys *pass.Keys
-	now  time.Time
+	desk   *merchants
+	keys   *pass.Keys
+	hashes hashes
+	now    time.Time
 }
 
 const password = "correct horse"
@@ -145,8 +146,8 @@ func openOffice(t *testing.T, change func(c *web.OfficeConfig)) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{desk: &merchants{}, keys: keys, now: start()}
-	c := web.OfficeConfig{Desk: o.desk, Merchants: hashes{"ann": hash, "broken": "x"}, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
+	o := &office{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: start()}
+	c := web.OfficeConfig{Desk: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
 	if change != nil {
 		change(&c)
 	}
@@ -156,10 +157,16 @@ func openOffice(t *testing.T, change func(c *web.OfficeConfig)) *office {
 	return o
 }
 
+// session is what ann's browser has after a login, until an instant.
+func (o *office) session(until time.Time) string {
+	signed := o.keys.Office(pass.Session{User: "ann", Expires: until})
+	return signed + "." + o.keys.CSRF(signed+"\n"+o.hashes["ann"])
+}
+
 // ask sends what a merchant's page sends.
 func (o *office) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	session := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+	session := o.session(start().Add(time.Hour))
 	r.Header.Set("Cookie", "fs_office="+session)
 	r.Header.Set("Flashsale-CSRF", o.keys.CSRF(session))
 	r.Header.Set("Idempotency-Key", "k-1")
@@ -239,7 +246,18 @@ func TestOfficeIsForMerchants(t *testing.T) {
 			r.Header.Set("Cookie", "fs_office="+o.keys.Session(pass.Session{User: "ann", Expires: start().Add(time.Hour)}))
 		},
 		"one that is old": func(r *http.Request) {
-			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: start()}))
+			r.Header.Set("Cookie", "fs_office="+o.session(start()))
+		},
+		"one that is bound to no password": func(r *http.Request) {
+			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)}))
+		},
+		"one of nobody": func(r *http.Request) {
+			signed := o.keys.Office(pass.Session{User: "bob", Expires: start().Add(time.Hour)})
+			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"))
+		},
+		"what proves a page, as a password": func(r *http.Request) {
+			signed := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed))
 		},
 		"a role": func(r *http.Request) { r.Header.Set("Cookie", ""); r.Header.Set("X-User-Role", "admin") },
 	} {
@@ -317,7 +335,7 @@ func TestReport(t *testing.T) {
 	// One that breaks off does not look whole.
 	o.desk.report = func(w io.Writer) error { _, _ = io.WriteString(w, "a,b\n"); return sale.ErrUnavailable }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+		session := o.session(start().Add(time.Hour))
 		r.Header.Set("Cookie", "fs_office="+session)
 		o.ServeHTTP(w, r)
 	}))

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The bounds of a password, in bytes, and what its hash costs: 19 MiB, twice through.
+// The bounds of a name and a password, in bytes, and what a hash costs: 19 MiB, twice through.
 const (
+	maxName     = 128 // of a merchant, as in the ledger
 	minPassword = 8
 	maxPassword = 256
 
