@@ -21,6 +21,7 @@
 // [Default] is the file that is used if there is no other. The policies of a file are those
 // of the address and of the user: each names its layer by the field Flashsale-Layer of its
 // on_denied. Under functions it has to have the rule "shop" with a bulkhead, which is L4, and
-// may have "login-name" and "login-address", which count failures. [Layers.Follow] keeps to
+// may have "login" (a name at an address), "login-address" and "login-name", which count
+// failures. [Layers.Follow] keeps to
 // a file that changes; one that is broken leaves the one before in force.
 package layers

@@ -110,23 +110,32 @@ func TestLogins(t *testing.T) {
 				t.Fatal("logins that succeed are limited")
 			}
 		}
-		n := 0
-		for i := range 100 {
-			if try(fmt.Sprintf("198.51.%d.1:1", i), []string{"Name", "name"}[i%2], true) {
-				n++
+		fails := func(n int, addr, name func(i int) string) (tried int) {
+			for i := range n {
+				if try(addr(i), name(i), true) {
+					tried++
+				}
 			}
+			return tried
 		}
-		if n != 5 {
-			t.Errorf("%d failed logins of a name, want 5", n)
+		is := func(text string) func(int) string { return func(int) string { return text } }
+		each := func(format string) func(int) string { return func(i int) string { return fmt.Sprintf(format, i) } }
+		// Who guesses a name at one address has five tries there, however it is spelled, and
+		// the merchant at another has them all.
+		if n := fails(100, is("198.51.100.1:1"), func(i int) string { return []string{"Name", "name"}[i%2] }); n != 5 {
+			t.Errorf("%d failed logins of a name at an address, want 5", n)
 		}
-		n = 0
-		for i := range 100 {
-			if try("192.0.2.9:1", fmt.Sprint("name", i), true) {
-				n++
-			}
+		if n := fails(100, each("[2001:db8::%x]:1"), is("name")); n != 5 {
+			t.Errorf("%d failed logins of a name at a network of IPv6, want 5", n)
 		}
-		if n != 20 {
+		if !try("192.0.2.7:1", "name", false) {
+			t.Error("who guesses a name at two addresses keeps its merchant out at a third")
+		}
+		if n := fails(100, is("192.0.2.9:1"), each("name%d")); n != 20 {
 			t.Errorf("%d failed logins of an address, want 20", n)
+		}
+		if n := fails(300, func(i int) string { return fmt.Sprintf("203.0.%d.1:1", i/5) }, is("other")); n != 100 {
+			t.Errorf("%d failed logins of a name, want 100", n)
 		}
 	})
 }

@@ -76,7 +76,7 @@ type Layers struct {
 	store    weir.Store
 	local    weir.Store
 	registry *guard.Registry
-	logins   [2]*guard.Guard // by name, by address
+	logins   [logins]*guard.Guard
 	counts   *counts
 	spare    sync.Pool // of *record
 

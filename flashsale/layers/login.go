@@ -15,12 +15,18 @@ import (
 
 var errFailed = errors.New("layers: login failed")
 
+// logins are what a failed login counts against: the name at an address first, so that who
+// guesses a name keeps nobody but himself from it; the address, whatever the names; and the
+// name, with so much room that to use it up takes twenty addresses.
+const logins = 3
+
 // makeLogins makes the guards of the login. Their limits hold if the file says nothing of
 // them; they count every attempt then, and not failures alone.
 func (l *Layers) makeLogins() (err error) {
-	for i, p := range []guard.Point{
-		{Name: "login-name", Limits: []weir.Limit{weir.MustLimit("10/15m burst 5")}},
+	for i, p := range [logins]guard.Point{
+		{Name: "login", Limits: []weir.Limit{weir.MustLimit("10/15m burst 5")}},
 		{Name: "login-address", Limits: []weir.Limit{weir.MustLimit("40/15m burst 20")}},
+		{Name: "login-name", Limits: []weir.Limit{weir.MustLimit("200/15m burst 100")}},
 	} {
 		if l.logins[i], err = l.registry.Guard(p); err != nil {
 			return fmt.Errorf("layers: %w", err)
@@ -32,8 +38,9 @@ func (l *Layers) makeLogins() (err error) {
 // Login asks whether a login of a name from the client of r may be tried. If not, it says
 // when to ask again. Otherwise done is called once, with whether it failed.
 func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done func(failed bool), retry time.Duration, ok bool) {
-	var entries [2]*guard.Entry
-	for i, key := range []string{strings.ToLower(name), network(l.client.Addr(r))} {
+	var entries [logins]*guard.Entry
+	name, from := strings.ToLower(name), network(l.client.Addr(r))
+	for i, key := range [logins]string{from + " " + name, from, name} {
 		e, err := l.logins[i].Enter(ctx, key)
 		if err != nil && !guard.LetsThrough(err) {
 			for _, before := range entries[:i] {
