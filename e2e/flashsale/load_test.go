@@ -27,6 +27,7 @@ type coming struct {
 	name  string
 	draft sale.Draft // StartsAt is how long after now, of year 1
 	lobby bool       // it does not begin while the crowd is there
+	held  bool       // orders are written when all is reserved, and that is what is timed
 	load  load.Config
 	holds func(load.Result) error
 }
@@ -47,23 +48,24 @@ func crowds() []coming {
 		}
 	}
 	return []coming{
-		{"open", sale.Draft{Stock: units}, false, load.Config{Profile: load.Open, Users: users, Pay: 100, Duration: bound}, sells(int(units))},
+		{name: "open", draft: sale.Draft{Stock: units}, load: load.Config{Profile: load.Open, Users: users, Pay: 100, Duration: bound}, holds: sells(int(units))},
 		// 15,000 new ones a second, as far as this machine serves them.
-		{"arriving", sale.Draft{Stock: units}, false, load.Config{Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, sells(int(units))},
-		{"drain", sale.Draft{Stock: int64(orders)}, false, load.Config{Profile: load.Drain, Users: orders, Duration: bound}, sells(orders)},
-		{"soldout", sale.Draft{Stock: 1}, false, load.Config{Profile: load.SoldOut, Users: users, Duration: storm}, func(r load.Result) error {
+		{name: "arriving", draft: sale.Draft{Stock: units}, load: load.Config{Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, holds: sells(int(units))},
+		{name: "drain", draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
+		{name: "writers", held: true, draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
+		{name: "soldout", draft: sale.Draft{Stock: 1}, load: load.Config{Profile: load.SoldOut, Users: users, Duration: storm}, holds: func(r load.Result) error {
 			if r.Refused != r.Requests || r.Requests == 0 {
 				return fmt.Errorf("%d of %d refused", r.Refused, r.Requests)
 			}
 			return nil
 		}},
-		{"waiting", sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, true, load.Config{Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, func(r load.Result) error {
+		{name: "waiting", lobby: true, draft: sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, load: load.Config{Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, holds: func(r load.Result) error {
 			if r.Standing != r.Users || r.Bought != 0 {
 				return fmt.Errorf("%d of %d wait", r.Standing, r.Users)
 			}
 			return nil
 		}},
-		{"mixed", sale.Draft{Stock: 60}, false, load.Config{Profile: load.Mixed, Users: 200, Connections: 64, MaxPoll: 500 * time.Millisecond, Duration: bound}, sells(60)},
+		{name: "mixed", draft: sale.Draft{Stock: 60}, load: load.Config{Profile: load.Mixed, Users: 200, Connections: 64, MaxPoll: 500 * time.Millisecond, Duration: bound}, holds: sells(60)},
 	}
 }
 
@@ -134,7 +136,7 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	}
 	d.StartsAt, d.EndsAt, d.PayWithin, d.TokenFor = start, start.Add(time.Hour), 15*time.Minute, 30*time.Second
 	rc.Shop, rc.Office, rc.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
-	shop, err := startChild(t, childOrder{Config: rc, Create: &d})
+	shop, err := startChild(t, childOrder{Config: rc, Create: &d, Hold: c.held})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +159,17 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	if !c.lobby {
 		l.At = start
 	}
+	var written time.Time // from when orders are written
+	if c.held {
+		l.Backlog = func(context.Context) (int64, error) {
+			line, err := shop.Do("backlog " + shop.Sale)
+			if err == nil && written.IsZero() && line.Changed == l.Users {
+				written = time.Now()
+				_, err = shop.Do("write")
+			}
+			return int64(line.Changed), err
+		}
+	}
 	if l.Profile == load.SoldOut {
 		first := l
 		first.Profile, first.Users, first.Pay, first.Prefix, first.Duration = load.Open, 1, 100, "first", 30*time.Second
@@ -173,6 +186,10 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	r, err := load.Run(t.Context(), l)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c.held {
+		r.Drained -= written.Sub(r.Began)
+		r.Drain = float64(l.Users) / r.Drained.Seconds()
 	}
 	t.Logf("\n%s", r.Text())
 	if err := c.holds(r); err != nil {

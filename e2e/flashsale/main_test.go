@@ -48,6 +48,7 @@ type childOrder struct {
 	Create *sale.Draft // a sale to make and expose first
 	Point  string      // kill this process with SIGKILL at this point …
 	Visit  int64       // … when it is reached for this time, from 1
+	Hold   bool        // orders are not written before the command "write"
 
 	Ahead time.Duration // how far its clock is ahead of the true one
 }
@@ -58,7 +59,7 @@ type childLine struct {
 	Sale         string // ready, and made
 	Did          string // the command that was done
 	Error        string // why it was not
-	Changed      int    // of reconcile
+	Changed      int    // of reconcile; or the entries of a backlog
 }
 
 const childMerchant = "merchant"
@@ -71,7 +72,14 @@ func serveChild(text string) error {
 	}
 	ctx := context.Background()
 	var visits atomic.Int64
+	held := make(chan struct{})
+	if !o.Hold {
+		close(held)
+	}
 	o.Config.Fault = func(point string) {
+		if point == sale.ClerkTook {
+			<-held
+		}
 		if point == o.Point && visits.Add(1) == o.Visit {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // the signal is on its way
@@ -115,7 +123,9 @@ func serveChild(text string) error {
 			}
 			l := childLine{Did: command}
 			words := strings.Fields(command)
-			if len(words) == 2 && words[0] == "clock" { // steps, if it has a clock of its own
+			if command == "write" {
+				close(held)
+			} else if len(words) == 2 && words[0] == "clock" { // steps, if it has a clock of its own
 				var by time.Duration
 				if by, err = time.ParseDuration(words[1]); err == nil {
 					ahead.Add(int64(by))
@@ -156,6 +166,10 @@ func childObey(ctx context.Context, s *run.System, words []string) (made string,
 		_, err = m.Resume(ctx, childMerchant, id)
 	case "kill":
 		_, err = m.End(ctx, childMerchant, id, true)
+	case "backlog":
+		var b sale.Board
+		b, err = m.Board(ctx, childMerchant, id)
+		changed = int(b.Counts.Backlog)
 	case "reconcile":
 		var r sale.Reconciled
 		r, err = m.Reconcile(ctx, childMerchant, id)
