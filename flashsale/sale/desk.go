@@ -11,6 +11,10 @@ import (
 // refused; an error means that nothing was decided, or wraps ErrNotFound or ErrInvalid.
 // users are trusted: they come from verified sessions.
 type BuyersDesk interface {
+	// Now is the time by which sales and orders are judged: the Gate's, as far as a sale is
+	// live or was.
+	Now() time.Time
+
 	// List returns the sales that buyers see, the next to start first.
 	List(ctx context.Context) ([]View, error)
 

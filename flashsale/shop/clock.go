@@ -33,3 +33,6 @@ func (c *gateTime) now(own time.Time) time.Time {
 
 // now is the time by which orders are judged.
 func (s *Shop) now() time.Time { return s.gateTime.now(s.Clock()) }
+
+// Now implements sale.BuyersDesk.
+func (s *Shop) Now() time.Time { return s.now() }

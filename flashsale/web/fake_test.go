@@ -18,8 +18,9 @@ import (
 
 // A desk is a sale.BuyersDesk of functions; what a test does not give is not found.
 type desk struct {
-	sale.BuyersDesk // nil: List is for nobody here
+	sale.BuyersDesk // nil
 
+	time   time.Time // of the gate; start if zero
 	view   func(id string) (sale.View, error)
 	join   func(user, id, place string) (sale.Turn, error)
 	buy    func(user, id, token, key string) (sale.Bought, error)
@@ -27,6 +28,15 @@ type desk struct {
 	pay    func(receipt, payment string, amount int64) (sale.Paid, error)
 	orders func(user string) ([]sale.Receipt, error)
 }
+
+func (d *desk) Now() time.Time {
+	if d.time.IsZero() {
+		return start()
+	}
+	return d.time
+}
+
+func (d *desk) List(context.Context) ([]sale.View, error) { return nil, nil }
 
 func (d *desk) View(_ context.Context, id string) (sale.View, error) {
 	if d.view == nil {

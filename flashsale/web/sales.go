@@ -8,8 +8,10 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
+// time answers with the time that sales are judged by, whatever the clock of this process
+// says: a countdown goes by it.
 func (c *call) time(w http.ResponseWriter) {
-	c.write(w, http.StatusOK, func(b []byte) []byte { return append(timeOf(append(b, '{'), "now", c.now), '}') })
+	c.write(w, http.StatusOK, func(b []byte) []byte { return append(timeOf(append(b, '{'), "now", c.s.c.Desk.Now()), '}') })
 }
 
 func (c *call) sales(w http.ResponseWriter) {
@@ -19,11 +21,7 @@ func (c *call) sales(w http.ResponseWriter) {
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		now := c.now
-		if len(views) > 0 {
-			now = views[0].Now // one gate's time for all
-		}
-		b = timeOf(append(b, '{'), "now", now)
+		b = timeOf(append(b, '{'), "now", c.s.c.Desk.Now())
 		b = append(appendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {

@@ -373,3 +373,18 @@ func TestNobodyUsesUpAnothersLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoseTime: a process whose clock is ahead tells the time that judges, with which the
+// countdown of a page begins.
+func TestWhoseTime(t *testing.T) {
+	s := open(t, &desk{time: start().Add(-time.Second)}, layers.Config{})
+	s.now = start().Add(time.Hour)
+	for path, want := range map[string]string{
+		"/api/time":  `{"now":"2026-11-11T11:59:59.000Z"}`,
+		"/api/sales": `{"now":"2026-11-11T11:59:59.000Z","sales":[]}`,
+	} {
+		if w := s.ask("GET", path, "", ""); w.Code != 200 || strings.TrimSpace(w.Body.String()) != want {
+			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
+		}
+	}
+}
