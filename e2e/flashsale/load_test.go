@@ -32,6 +32,9 @@ type coming struct {
 	holds func(load.Result) error
 }
 
+// connections are over how many a crowd comes: as many as a front keeps to a shop.
+const connections = 128
+
 // crowds are those of the table, or small ones of the same kinds.
 func crowds() []coming {
 	users, units, orders, storm := 2000, int64(100), 500, time.Second
@@ -48,18 +51,18 @@ func crowds() []coming {
 		}
 	}
 	return []coming{
-		{name: "open", draft: sale.Draft{Stock: units}, load: load.Config{Profile: load.Open, Users: users, Pay: 100, Duration: bound}, holds: sells(int(units))},
+		{name: "open", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Pay: 100, Duration: bound}, holds: sells(int(units))},
 		// 15,000 new ones a second, as far as this machine serves them.
-		{name: "arriving", draft: sale.Draft{Stock: units}, load: load.Config{Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, holds: sells(int(units))},
-		{name: "drain", draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
-		{name: "writers", held: true, draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
-		{name: "soldout", draft: sale.Draft{Stock: 1}, load: load.Config{Profile: load.SoldOut, Users: users, Duration: storm}, holds: func(r load.Result) error {
+		{name: "arriving", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, holds: sells(int(units))},
+		{name: "drain", draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Connections: connections, Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
+		{name: "writers", held: true, draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Connections: connections, Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
+		{name: "soldout", draft: sale.Draft{Stock: 1}, load: load.Config{Connections: connections, Profile: load.SoldOut, Users: users, Duration: storm}, holds: func(r load.Result) error {
 			if r.Refused != r.Requests || r.Requests == 0 {
 				return fmt.Errorf("%d of %d refused", r.Refused, r.Requests)
 			}
 			return nil
 		}},
-		{name: "waiting", lobby: true, draft: sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, load: load.Config{Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, holds: func(r load.Result) error {
+		{name: "waiting", lobby: true, draft: sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, load: load.Config{Connections: connections, Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, holds: func(r load.Result) error {
 			if r.Standing != r.Users || r.Bought != 0 {
 				return fmt.Errorf("%d of %d wait", r.Standing, r.Users)
 			}
@@ -161,13 +164,19 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	}
 	var written time.Time // from when orders are written
 	if c.held {
+		var asked time.Time
+		backlog := -1
 		l.Backlog = func(context.Context) (int64, error) {
+			if time.Since(asked) < 100*time.Millisecond && backlog != 0 { // the board is work too
+				return int64(backlog), nil
+			}
 			line, err := shop.Do("backlog " + shop.Sale)
 			if err == nil && written.IsZero() && line.Changed == l.Users {
-				written = time.Now()
 				_, err = shop.Do("write")
+				written = time.Now()
 			}
-			return int64(line.Changed), err
+			asked, backlog = time.Now(), line.Changed
+			return int64(backlog), err
 		}
 	}
 	if l.Profile == load.SoldOut {
@@ -263,7 +272,7 @@ func TestLoadFronted(t *testing.T) {
 				until := time.Now().Add(2 * time.Hour)
 				f.PIDs["flashsale"] = shop.cmd.Process.Pid
 				seen := &bytes.Buffer{}
-				r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: shop.Sale, Users: users, Addresses: users, Patience: 3, Pay: 100, At: start.Add(1100 * time.Millisecond),
+				r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: shop.Sale, Connections: connections, Users: users, Addresses: users, Patience: 3, Pay: 100, At: start.Add(1100 * time.Millisecond),
 					Session:      func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) },
 					Observations: seen, Sampled: true, Processes: f.PIDs, Duration: 5 * time.Minute,
 					Mode: "fronted by " + kind, Work: "refusals by the front; behind it the embedded mode"})
