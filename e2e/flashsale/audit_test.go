@@ -3,9 +3,6 @@ package flashsale_test
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +18,8 @@ import (
 // TestAuditEmbedded audits a sale in one process, over its own connection to the same file.
 func TestAuditEmbedded(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	audited(t, run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}, nil)
+	c := run.Config{Data: t.TempDir()}
+	audited(t, c, auditor.Config{Database: database(c)}, nil)
 }
 
 // TestAuditReal audits a sale over Redis and PostgreSQL, whose Redis is emptied under the
@@ -31,14 +28,9 @@ func TestAuditEmbedded(t *testing.T) {
 func TestAuditReal(t *testing.T) {
 	t.Parallel()
 	redis, pg := redistest.Start(t), pgtest.Start(t)
-	dsn := pg.DSN(pg.NewDB(t))
-	client := redisClient(t, "redis://"+redis.Addr)
-	c := auditor.Config{Database: dsn, Redis: client}
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, bytes.Repeat([]byte{7}, 32), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := audited(t, run.Config{Database: dsn, Redis: "redis://" + redis.Addr, Secret: secret}, c, func() { redis.Do(t, "FLUSHALL") })
+	shop := sharedConfig(t, pg.DSN(pg.NewDB(t)), "redis://"+redis.Addr)
+	c := auditor.Config{Database: shop.Database, Redis: redisClient(t, shop.Redis)}
+	s := audited(t, shop, c, func() { redis.Do(t, "FLUSHALL") })
 
 	redis.Do(t, "HINCRBY", "fs:{"+s+"}:state", "free", 1)
 	c.Rest = 2 * time.Second
@@ -107,9 +99,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	}
 	beside.Go(func() {
 		meddle := func(after time.Duration, what string, f func() error) {
-			tick := time.NewTimer(time.Until(s.StartsAt.Add(after)))
-			defer tick.Stop()
-			<-tick.C
+			until(ctx, s.StartsAt.Add(after))
 			if err := f(); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -128,9 +118,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 		t.Errorf("the sale is at epoch %d, %v; want it to have been recovered", s.Epoch, err)
 	}
 	// What a buyer of the first crowd left unpaid may be free for the last of the second.
-	quiet := time.NewTimer(s.PayWithin + 2*time.Second)
-	defer quiet.Stop()
-	<-quiet.C
+	until(ctx, time.Now().Add(s.PayWithin+2*time.Second))
 	stop()
 	beside.Wait()
 
@@ -147,9 +135,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	report.WriteTo(&table)
-	t.Logf("%d observations\n%s", len(observations), &table)
+	t.Logf("%d observations\n%s", len(observations), table(report))
 	if report.Violations() > 0 {
 		t.Errorf("%d violations", report.Violations())
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/auditor"
-	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -35,11 +33,6 @@ type crashPoint struct {
 	stock bool // reached when units are added
 
 	embedded bool // there is no such point over Redis
-}
-
-// impatient is the policy file of the shop, but for customers who may ask often.
-func impatient() []byte {
-	return []byte(strings.NewReplacer("20/s burst 40", "10000/s", "2/s burst 5", "1000/s").Replace(string(layers.Default())))
 }
 
 // crashPoints are all points of a buyer's way.
@@ -70,7 +63,7 @@ func crashPoints() []crashPoint {
 // mode, and over Redis and PostgreSQL, where another process serves on.
 func TestCrash(t *testing.T) {
 	rounds := 1
-	if everything() {
+	if long() {
 		rounds = 10
 	}
 	var sum crashSum
@@ -108,7 +101,7 @@ func TestCrash(t *testing.T) {
 	pg := pgtest.Start(t)
 	for n := range rounds {
 		for i, p := range points {
-			if p.embedded || !everything() && i%4 != 0 {
+			if p.embedded || !long() && i%4 != 0 {
 				continue
 			}
 			dsn := pg.DSN(pg.NewDB(t))
@@ -145,9 +138,6 @@ func (s *crashSum) add(c *crash) {
 	s.slowest = max(s.slowest, c.slowest)
 }
 
-// everything reports whether the full counts are wanted.
-func everything() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
-
 // A crash is one sale through one kill.
 type crash struct {
 	t      *testing.T
@@ -173,23 +163,10 @@ type crash struct {
 func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
 	c.Shop, c.Office = freeAddress(t), freeAddress(t)
 	c.TrustedProxies = []string{"127.0.0.1"}
-	c.Layers = filepath.Join(t.TempDir(), "layers.yaml")
-	if err := os.WriteFile(c.Layers, impatient(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	c.Layers = impatientFile(t)
 	k := &crash{t: t, config: c, point: p, visit: visit, stock: 4}
 	k.log = auditor.NewLog(&k.seen)
 	return k
-}
-
-// freeAddress is an address at which nobody listens.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (k *crash) run() {
@@ -219,10 +196,7 @@ func (k *crash) run() {
 	for i := range ends {
 		wg.Go(func() {
 			if end(i%3) == pays { // the others come first, so that they have a unit to give back
-				select {
-				case <-ctx.Done():
-				case <-time.After(max(0, time.Until(start)) + 400*time.Millisecond):
-				}
+				until(ctx, start.Add(400*time.Millisecond))
 			}
 			c := &customer{Base: &k.base, Sale: k.sale, Ends: end(i % 3), Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
 			state, err := c.shop(ctx)
@@ -267,14 +241,12 @@ func (k *crash) answered(at time.Time) {
 func (k *crash) revive(ctx context.Context) {
 	late := k.point.late
 	if late {
-		select {
-		case <-ctx.Done():
+		if !until(ctx, time.Now().Add(1200*time.Millisecond)) {
 			return
-		case <-time.After(1200 * time.Millisecond):
-			k.now.Kill()
-			if k.forget != nil {
-				k.forget()
-			}
+		}
+		k.now.Kill()
+		if k.forget != nil {
+			k.forget()
 		}
 	}
 	for {
@@ -317,10 +289,7 @@ func (k *crash) addStock(ctx context.Context) {
 			k.stock += 2
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		until(ctx, time.Now().Add(100*time.Millisecond))
 	}
 	k.t.Error("units could not be added")
 }
@@ -354,7 +323,7 @@ func (k *crash) judge(ctx context.Context, ends []string) {
 			k.t.Log(summary(seen))
 		}
 	}()
-	a, err := auditor.Open(ctx, auditor.Config{Database: k.database(), Sales: []string{k.sale}})
+	a, err := auditor.Open(ctx, auditor.Config{Database: database(k.config), Sales: []string{k.sale}})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -371,17 +340,8 @@ func (k *crash) judge(ctx context.Context, ends []string) {
 	}
 	k.checks = report.Checks()
 	if report.Violations() > 0 {
-		var text strings.Builder
-		report.WriteTo(&text)
-		k.t.Errorf("%s\nends: %q", text.String(), slices.Sorted(slices.Values(ends)))
+		k.t.Errorf("%s\nends: %q", table(report), slices.Sorted(slices.Values(ends)))
 	}
-}
-
-func (k *crash) database() string {
-	if k.config.Embedded() {
-		return filepath.Join(k.config.Data, "flashsale.db")
-	}
-	return k.config.Database
 }
 
 // summary counts observations by what was asked and answered.

@@ -19,9 +19,9 @@ import (
 // middle of a sale. Whoever was granted a unit gets an order of it, the stream is no longer
 // than there are units, and payments are told to be said again, which customers do.
 func TestFaultsOfDatabase(t *testing.T) {
-	long := 3 * time.Second
-	if everything() {
-		long = 30 * time.Second
+	away := 3 * time.Second
+	if long() {
+		away = 30 * time.Second
 	}
 	for _, f := range []struct {
 		name   string
@@ -29,11 +29,11 @@ func TestFaultsOfDatabase(t *testing.T) {
 	}{
 		{"stopped", func(ctx context.Context, t *testing.T, pg *pgtest.Server, _ string, _ func(int)) {
 			pg.Kill()
-			until(ctx, time.Now().Add(long))
+			until(ctx, time.Now().Add(away))
 			pg.Start(t)
 		}},
 		{"slow", func(ctx context.Context, _ *testing.T, pg *pgtest.Server, _ string, _ func(int)) {
-			for end := time.Now().Add(2 * long); time.Now().Before(end); {
+			for end := time.Now().Add(2 * away); time.Now().Before(end); {
 				pg.Pause()
 				until(ctx, time.Now().Add(2*time.Second))
 				pg.Cont()
@@ -42,7 +42,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 		}},
 		{"full", func(ctx context.Context, t *testing.T, pg *pgtest.Server, db string, resize func(int)) {
 			fill(t, pg, db, resize != nil)
-			until(ctx, time.Now().Add(long))
+			until(ctx, time.Now().Add(away))
 			if resize != nil {
 				resize(64)
 			} else {
@@ -62,7 +62,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 				}
 			}
 			y := newTrial(t, sharedConfig(t, pg.DSN(db), "redis://"+redis.Addr), "redis://"+redis.Addr)
-			y.pay = 3*long + 2*time.Second
+			y.pay = 3*away + 2*time.Second
 			y.serve(0)
 			y.serve(0)
 			var longest atomic.Int64

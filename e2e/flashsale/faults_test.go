@@ -3,8 +3,6 @@ package flashsale_test
 import (
 	"context"
 	"fmt"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,8 +16,7 @@ import (
 const reopenWithin = 15 * time.Second
 
 // A redisFault is what happens to a Redis. Its server returns where the processes find it,
-// and what breaks it, which
-// returns when.
+// and what breaks it, which returns when.
 type redisFault struct {
 	name   string
 	few    bool // among those of a short run
@@ -69,33 +66,11 @@ func redisFaults() []redisFault {
 
 // sentinelFault kills a primary whose replica has not got the last writes.
 func sentinelFault(t *testing.T) (string, func(string) time.Time) {
-	primary := redistest.Start(t, "repl-diskless-sync-delay 0")
-	link := redistest.StartProxy(t, primary.Addr)
-	host, port, err := net.SplitHostPort(link.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica := redistest.Start(t, "replicaof "+host+" "+port)
-	redistest.Await(t, "the replica follows", func() error {
-		if info := fmt.Sprint(replica.Do(t, "INFO", "replication")); !strings.Contains(info, "master_link_status:up") {
-			return fmt.Errorf("want a link in:\n%s", info)
-		}
-		return nil
-	})
-	sentinel := redistest.StartSentinel(t, "shop", primary)
-	for _, set := range [][]any{{"down-after-milliseconds", 300}, {"failover-timeout", 3000}} {
-		sentinel.Do(t, append([]any{"SENTINEL", "SET", "shop"}, set...)...)
-	}
-	redistest.Await(t, "the sentinel knows the replica", func() error {
-		if rs, ok := sentinel.Do(t, "SENTINEL", "REPLICAS", "shop").([]any); !ok || len(rs) != 1 || !strings.Contains(fmt.Sprint(rs), "master-link-status ok") {
-			return fmt.Errorf("replicas %v", rs)
-		}
-		return nil
-	})
-	return "redis+sentinel://" + sentinel.Addr + "/shop", func(string) time.Time {
-		link.Set(redistest.DropReplies) // the replica will not have what comes now
+	f := redistest.StartFailover(t, "shop")
+	return "redis+sentinel://" + f.Sentinel.Addr + "/shop", func(string) time.Time {
+		f.Cut()
 		until(t.Context(), time.Now().Add(300*time.Millisecond))
-		primary.Stop()
+		f.Primary.Stop()
 		return time.Now()
 	}
 }
@@ -155,14 +130,14 @@ func (s *faultSum) String() string {
 // counted, nothing is sold twice, and the sale goes on.
 func TestFaultsOfRedis(t *testing.T) {
 	rounds := 1
-	if everything() {
+	if long() {
 		rounds = 50
 	}
 	pg := pgtest.Start(t, "max_connections=300")
 	var making sync.Mutex // the server is for one at a time
 	limit := make(chan struct{}, 3)
 	for _, f := range redisFaults() {
-		if !f.few && !everything() {
+		if !f.few && !long() {
 			continue
 		}
 		sum := &faultSum{}

@@ -45,10 +45,10 @@ func startFront(t testing.TB, weir, kind, shop string, c front.Config) *standing
 	f := &standing{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
 	f.config.Shop = shop
 	f.config.Listen = "127.0.0.1:1" // nginxtest says where
-	f.config.Weir = freeAt(t)
+	f.config.Weir = freeAddress(t)
 	switch kind {
 	case "gateway":
-		f.config.Listen = freeAt(t)
+		f.config.Listen = freeAddress(t)
 		f.URL = "http://" + f.config.Listen
 	case "lua":
 		f.config.Store = "redis://" + redistest.Start(t).Addr
@@ -190,8 +190,6 @@ func awaitPort(t testing.TB, addr string) {
 		return err
 	})
 }
-
-func freeAt(t testing.TB) string { return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)) }
 
 // A backEnd stands for the shop, and counts what comes to it. It admits everybody to
 // everything.

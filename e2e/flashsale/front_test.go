@@ -20,8 +20,6 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
-
 // eachFront runs a test before a back end that counts.
 func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T, f *standing, b *backEnd)) {
 	for _, kind := range frontKinds {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -82,7 +83,7 @@ func TestPostgresKilled(t *testing.T) {
 			}
 		})
 	}
-	for i := range postgresCount(3, 20) {
+	for i := range count(3, 20) {
 		work.progress(100)
 		switch i % 3 {
 		case 0:
@@ -129,8 +130,6 @@ type killedWork struct {
 
 // try asks until there is an answer; it may have been done before.
 func (w *killedWork) try(what string, f func() error) {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
 	for tries := 0; ; tries++ {
 		err := f()
 		switch {
@@ -145,7 +144,7 @@ func (w *killedWork) try(what string, f func() error) {
 			return
 		}
 		w.away.Add(1)
-		<-tick.C
+		until(w.ctx, time.Now().Add(20*time.Millisecond))
 	}
 }
 
@@ -185,13 +184,23 @@ func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 // progress waits until so many more calls were answered.
 func (w *killedWork) progress(n int64) {
 	from := w.done.Load()
-	pgtest.Await(w.t, "the programs go on", func() bool { return w.done.Load() >= from+n })
+	redistest.Await(w.t, "the programs go on", func() error {
+		if now := w.done.Load(); now < from+n {
+			return fmt.Errorf("%d more calls, want %d", now-from, n)
+		}
+		return nil
+	})
 }
 
 // refusals waits until calls were answered as unavailable.
 func (w *killedWork) refusals() {
 	from := w.away.Load()
-	pgtest.Await(w.t, "calls are unavailable", func() bool { return w.away.Load() > from })
+	redistest.Await(w.t, "calls are unavailable", func() error {
+		if w.away.Load() == from {
+			return errors.New("none was")
+		}
+		return nil
+	})
 }
 
 // TestPostgresMigrate opens a database by several programs at once, and one that is newer.
@@ -284,7 +293,7 @@ func TestPostgresSlow(t *testing.T) {
 	server.Pause()
 	place("while the server stands still", sale.ErrUnavailable)
 	server.Cont()
-	pgtest.Await(t, "it answers", func() bool { return l.Ping(t.Context()) == nil })
+	redistest.Await(t, "it answers", func() error { return l.Ping(t.Context()) })
 	place("afterwards", nil)
 
 	rs = someReservations(s, 10)
@@ -308,12 +317,12 @@ func TestPostgresOtherEnds(t *testing.T) {
 	s := stockedLedger(t, l, 100)
 	for range 5 {
 		server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+db+"'")
-		pgtest.Await(t, "it answers", func() bool {
+		redistest.Await(t, "it answers", func() error {
 			_, err := l.Place(t.Context(), someReservations(s, 1), postgresStart)
 			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
 				t.Fatal(err)
 			}
-			return err == nil
+			return err
 		})
 	}
 	agrees(t, l, s)

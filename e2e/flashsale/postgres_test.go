@@ -1,7 +1,6 @@
 package flashsale_test
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +27,6 @@ func openPostgres(t testing.TB, s *pgtest.Server, db string, c ledger.Config) *l
 		}
 	})
 	return l
-}
-
-// postgresCount is the short number, or the long one if FLASHSALE_LONG is 1.
-func postgresCount(short, long int) int {
-	if os.Getenv("FLASHSALE_LONG") == "1" {
-		return long
-	}
-	return short
 }
 
 // TestPostgresLedger runs the suite of ledgers on a real server.
@@ -112,12 +103,12 @@ func TestPostgresPrograms(t *testing.T) {
 func TestPostgresPayAndExpire(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	ledgertest.Race(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), postgresCount(300, 10_000))
+	ledgertest.Race(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), count(300, 10_000))
 }
 
 // TestPostgresRandom compares random commands with a small model.
 func TestPostgresRandom(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	ledgertest.Random(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), postgresCount(1_000, 100_000))
+	ledgertest.Random(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), count(1_000, 100_000))
 }

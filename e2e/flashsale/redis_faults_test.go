@@ -2,7 +2,6 @@ package flashsale_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,7 +73,7 @@ func TestRedisKill(t *testing.T) {
 	for name, fsync := range map[string]string{"always": "always", "everysec": "everysec", "nothing kept": ""} {
 		t.Run(name, func(t *testing.T) {
 			var tally redisTally
-			for range redisRounds(2, 50) {
+			for range count(2, 50) {
 				p := startRedisProcess(t, fsync)
 				g := redisGate(t, redisClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
@@ -110,7 +109,7 @@ func TestRedisCommands(t *testing.T) {
 	for name, command := range faults {
 		t.Run(name, func(t *testing.T) {
 			var tally redisTally
-			for range redisRounds(1, 50) {
+			for range count(1, 50) {
 				server.Do(t, "FLUSHALL")
 				g := redisGate(t, client, redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
@@ -137,35 +136,13 @@ func TestRedisCommands(t *testing.T) {
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
 	var tally redisTally
-	for range redisRounds(2, 50) {
-		primary := redistest.Start(t, "repl-diskless-sync-delay 0")
-		link := redistest.StartProxy(t, primary.Addr)
-		host, port, err := net.SplitHostPort(link.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		replica := redistest.Start(t, "replicaof "+host+" "+port)
-		redistest.Await(t, "the replica follows", func() error {
-			if info := fmt.Sprint(replica.Do(t, "INFO", "replication")); !strings.Contains(info, "master_link_status:up") {
-				return fmt.Errorf("want a link in:\n%s", info)
-			}
-			return nil
-		})
-		sentinel := redistest.StartSentinel(t, "shop", primary)
-		for _, set := range [][]any{{"down-after-milliseconds", 300}, {"failover-timeout", 3000}} {
-			sentinel.Do(t, append([]any{"SENTINEL", "SET", "shop"}, set...)...)
-		}
-		redistest.Await(t, "the sentinel knows the replica", func() error {
-			if rs, ok := sentinel.Do(t, "SENTINEL", "REPLICAS", "shop").([]any); !ok || len(rs) != 1 || !strings.Contains(fmt.Sprint(rs), "master-link-status ok") {
-				return fmt.Errorf("replicas %v", rs)
-			}
-			return nil
-		})
-		g := redisGate(t, redisClient(t, "redis+sentinel://"+sentinel.Addr+"/shop"), redisFaultConfig)
+	for range count(2, 50) {
+		f := redistest.StartFailover(t, "shop")
+		g := redisGate(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
 		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
-			link.Set(redistest.DropReplies)
+			f.Cut()
 			s.backlog(5) // the replica will not have them
-			primary.Stop()
+			f.Primary.Stop()
 			s.clerks.Unlock()
 		})
 		tally.add(lost, reopened, s)
@@ -176,8 +153,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 			t.Error("nothing was lost, want what the replica had not got")
 		}
 		g.Stop()
-		replica.Stop()
-		sentinel.Stop()
+		f.Stop()
 	}
 	t.Log(&tally)
 }
@@ -203,7 +179,7 @@ func TestRedisClusterFailover(t *testing.T) {
 	var tally redisTally
 	pairs := [2][3]*redistest.Server{c.Replicas, c.Primaries}
 	turn := map[int]int{}
-	for round := range redisRounds(2, 50) {
+	for round := range count(2, 50) {
 		id := "s" + strconv.Itoa(round)
 		_, owner := redisSlot(t, c, id)
 		next := pairs[turn[owner]%2][owner]
@@ -231,7 +207,7 @@ func TestRedisReshard(t *testing.T) {
 	c := redistest.StartCluster(t)
 	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
-	for round := range redisRounds(2, 20) {
+	for round := range count(2, 20) {
 		id := "m" + strconv.Itoa(round)
 		slot, owner := redisSlot(t, c, id)
 		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) {

@@ -21,6 +21,7 @@ import (
 type redisLedger struct {
 	mu       sync.Mutex
 	o        sale.Opening
+	built    int64 // the epoch that was built last, open or not
 	orders   map[string]sale.Reservation
 	users    map[string]bool
 	acked    map[string]bool // what buyers were told they have
@@ -55,19 +56,27 @@ func (l *redisLedger) sold() int64 {
 	return int64(len(l.orders))
 }
 
+// epoch is that at which the sale was opened last.
 func (l *redisLedger) epoch() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.o.Sale.Epoch
 }
 
-// opening is what the next state is built from. What was acknowledged at an epoch before it
-// and is no order by now is lost.
-func (l *redisLedger) opening() sale.Opening {
+func (l *redisLedger) goesOn(epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.o.Sale.Epoch = epoch
+}
+
+// opening is what the state at an epoch is built from. What was acknowledged before and is no
+// order by now is lost.
+func (l *redisLedger) opening(epoch int64) sale.Opening {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.built = epoch
 	o := l.o
-	o.Holds = nil
+	o.Sale.Epoch = epoch
 	for _, r := range l.orders {
 		o.Holds = append(o.Holds, r)
 	}
@@ -111,52 +120,40 @@ func (s *redisShop) note(err error) (stale bool) {
 	return false
 }
 
-// pause waits a little.
-func (s *redisShop) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// recover opens the sale at the epoch after one that is stale, unless somebody did.
+// recover opens the sale at the epoch after one that is stale, unless somebody did. Nobody
+// asks at an epoch before it is open: it would look stale, and be opened again.
 func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	s.recovering.Lock()
 	defer s.recovering.Unlock()
 	if s.ledger.epoch() != epoch {
 		return
 	}
-	s.ledger.mu.Lock()
-	s.ledger.o.Sale.Epoch++
-	s.ledger.mu.Unlock()
-	s.readOut(ctx, epoch)
-	o := s.ledger.opening()
-	for ctx.Err() == nil {
-		err := s.gate.Open(ctx, o)
+	for next := epoch + 1; ctx.Err() == nil; {
+		s.readOut(ctx, next-1)
+		err := s.gate.Open(ctx, s.ledger.opening(next))
 		switch {
 		case err == nil:
+			s.ledger.goesOn(next)
 			s.recoveries.Add(1)
 			s.reopened = time.Now()
 			return
 		case errors.Is(err, sale.ErrConflict): // a server took over that does not know what is done
-			s.readOut(ctx, epoch)
-			o = s.ledger.opening()
+		case errors.Is(err, sale.ErrStale): // it was open, and is lost again
+			next++
 		default:
 			s.note(err)
 		}
-		s.pause(ctx, 10*time.Millisecond)
+		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
 
 // readOut closes an epoch and reads its stream to its end.
 func (s *redisShop) readOut(ctx context.Context, epoch int64) {
 	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
-		s.pause(ctx, 10*time.Millisecond)
+		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 	for ctx.Err() == nil && !s.clerk(ctx, epoch, "warden", 0) {
-		s.pause(ctx, 10*time.Millisecond)
+		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
 
@@ -212,7 +209,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			lost := s.ledger.lost[mine]
 			s.ledger.mu.Unlock()
 			if !lost {
-				s.pause(ctx, 20*time.Millisecond)
+				until(ctx, time.Now().Add(20*time.Millisecond))
 				continue
 			}
 			mine = ""
@@ -224,7 +221,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 		}
 		if err == nil && len(st.Held) > 0 {
 			mine = st.Held[0].ID // a reply that was lost had it
-			s.ack(mine)
+			s.ack(mine, epoch)
 			continue
 		}
 		if err == nil && st.Place == sale.Passed {
@@ -238,20 +235,24 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			}
 			if err == nil && out.Reason == sale.OK {
 				mine = out.Reservation.ID
-				s.ack(mine)
+				s.ack(mine, epoch)
 				continue
 			}
 		}
-		s.pause(ctx, 10*time.Millisecond)
+		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
 
-// ack tells a buyer. What comes so late that the next epoch is open already is lost unless it
-// is an order.
-func (s *redisShop) ack(id string) {
-	s.ledger.mu.Lock()
-	defer s.ledger.mu.Unlock()
-	s.ledger.acked[id] = true
+// ack tells a buyer of a unit that was granted at an epoch. What comes so late that the next
+// epoch is open already is lost unless it is an order.
+func (s *redisShop) ack(id string, epoch int64) {
+	l := s.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked[id] = true
+	if _, there := l.orders[id]; !there && !l.rejected[id] && epoch < l.built {
+		l.lost[id] = true
+	}
 }
 
 // redisSell runs a sale to its end with a fault in its middle, and checks what has to hold.
@@ -260,7 +261,7 @@ func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, f
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	s = &redisShop{t: t, gate: g, ledger: newRedisLedger(id, epoch, stock), id: id}
-	if err := g.Open(ctx, s.ledger.opening()); err != nil {
+	if err := g.Open(ctx, s.ledger.opening(epoch)); err != nil {
 		t.Fatal(err)
 	}
 	work, stop := context.WithCancel(ctx)
@@ -271,7 +272,7 @@ func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, f
 			if work.Err() == nil {
 				s.note(err)
 			}
-			s.pause(work, 10*time.Millisecond)
+			until(work, time.Now().Add(10*time.Millisecond))
 		}
 	})
 	for i := range 2 {
@@ -306,7 +307,7 @@ func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, f
 	}
 	// What is in the stream still is delivered to somebody.
 	for !s.drained(ctx) && ctx.Err() == nil {
-		s.pause(ctx, 20*time.Millisecond)
+		until(ctx, time.Now().Add(20*time.Millisecond))
 	}
 	l := s.ledger
 	l.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,14 +18,6 @@ import (
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
-
-// redisRounds is how often something is done: a few times, or full times.
-func redisRounds(few, full int) int {
-	if os.Getenv("FLASHSALE_LONG") == "1" {
-		return full
-	}
-	return few
-}
 
 // redisClient connects to a URL until the test ends.
 func redisClient(t testing.TB, url string) rueidis.Client {
@@ -95,7 +86,7 @@ func TestRedisRules(t *testing.T) {
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Random(t, redisOpener(redisClient(t, url), time.Hour), 1, redisRounds(5000, 100_000))
+		gatetest.Random(t, redisOpener(redisClient(t, url), time.Hour), 1, count(5000, 100_000))
 	})
 }
 
@@ -103,7 +94,7 @@ func TestRedisRandom(t *testing.T) {
 func TestRedisRace(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Race(t, redisOpener(redisClient(t, url), time.Hour), redisRounds(2, 200))
+		gatetest.Race(t, redisOpener(redisClient(t, url), time.Hour), count(2, 200))
 	})
 }
 
@@ -138,7 +129,7 @@ func TestRedisHolds(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
-	n := redisRounds(20_000, 100_000)
+	n := count(20_000, 100_000)
 	o := redisOpening("big", 3, int64(n)+10)
 	for i := range n {
 		r := sale.Reservation{ID: redisID("unit", i), Sale: "big", Epoch: 2, User: "user " + strconv.Itoa(i), Slot: 1,

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,10 +49,7 @@ func newTrial(t *testing.T, c run.Config, redis string) *trial {
 	c.Shop, c.Office = "127.0.0.1:0", "127.0.0.1:0"
 	c.TrustedProxies = []string{"127.0.0.1"}
 	if c.Layers == "" {
-		c.Layers = filepath.Join(t.TempDir(), "layers.yaml")
-		if err := os.WriteFile(c.Layers, impatient(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		c.Layers = impatientFile(t)
 	}
 	y := &trial{t: t, config: c, units: 70, people: 150, come: 3 * time.Second, pay: 2 * time.Second}
 	if redis != "" {
@@ -201,33 +195,15 @@ func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 	stop()
 	beside.Wait()
 	if r := watch.Report(); r.Violations() > 0 {
-		var text strings.Builder
-		r.WriteTo(&text)
-		t.Errorf("while it was watched:\n%s", &text)
+		t.Errorf("while it was watched:\n%s", table(r))
 	}
 	v.checks = watch.Report().Checks()
 	y.judge(ctx, v)
 	return v
 }
 
-// until waits until an instant, and reports whether that came.
-func until(ctx context.Context, at time.Time) bool {
-	wait := time.NewTimer(time.Until(at))
-	defer wait.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wait.C:
-		return true
-	}
-}
-
 func (y *trial) auditor() auditor.Config {
-	c := auditor.Config{Database: y.config.Database, Redis: y.redis, Sales: []string{y.sale}, Rest: 15 * time.Second}
-	if y.config.Embedded() {
-		c.Database = filepath.Join(y.config.Data, "flashsale.db")
-	}
-	return c
+	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, Rest: 15 * time.Second}
 }
 
 // judge asks the auditor, and compares what customers were told with what the ledger has.
@@ -264,9 +240,7 @@ func (y *trial) judge(ctx context.Context, v *verdict) {
 	}
 	v.checks += report.Checks()
 	if report.Violations() > 0 || len(report.Errors) > 0 {
-		var text strings.Builder
-		report.WriteTo(&text)
-		t.Errorf("%s%s", &text, summary(v.seen))
+		t.Errorf("%s%s", table(report), summary(v.seen))
 	}
 	if y.cut.Load() > 0 {
 		t.Errorf("%d answers broke off", y.cut.Load())

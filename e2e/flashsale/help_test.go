@@ -1,0 +1,75 @@
+package flashsale_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/run"
+)
+
+// long reports whether the full counts are wanted.
+func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
+
+// count is how often something is done: a few times, or the full count.
+func count(few, full int) int {
+	if long() {
+		return full
+	}
+	return few
+}
+
+// until waits until an instant, and reports whether that came.
+func until(ctx context.Context, at time.Time) bool {
+	wait := time.NewTimer(time.Until(at))
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wait.C:
+		return true
+	}
+}
+
+// freeAddress is an address at which nobody listens.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+}
+
+// impatient is the policy file of the shop, but for customers who may ask often.
+func impatient() []byte {
+	return []byte(strings.NewReplacer("20/s burst 40", "10000/s", "2/s burst 5", "1000/s").Replace(string(layers.Default())))
+}
+
+// impatientFile is a file with it.
+func impatientFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "layers.yaml")
+	if err := os.WriteFile(file, impatient(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// database is where the ledger of a configuration is.
+func database(c run.Config) string {
+	if c.Embedded() {
+		return filepath.Join(c.Data, "flashsale.db")
+	}
+	return c.Database
+}
+
+// table is what an auditor found, in words.
+func table(r *auditor.Report) string {
+	var text strings.Builder
+	r.WriteTo(&text)
+	return text.String()
+}
