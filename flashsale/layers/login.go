@@ -65,6 +65,9 @@ func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done 
 	}, 0, true
 }
 
+// Network is where the client of r comes from: its address, of IPv6 the first 64 bits.
+func (l *Layers) Network(r *http.Request) string { return network(l.client.Addr(r)) }
+
 // network is whose an address is: of IPv6, its first 64 bits.
 func network(a netip.Addr) string {
 	if a.Is6() {

@@ -58,6 +58,8 @@ func metricsOf(s *shop.Shop) *collector {
 	count("returned_total", "Units given back to the gate by this process.", "", "", func(s *shop.Stats) int64 { return s.Returned })
 	count("recoveries_total", "Sales whose gate this process has built again.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
 
+	count("unseen_total", "Buyers of whom it is not noted from where they bought.", "", "", func(s *shop.Stats) int64 { return s.Unseen })
+
 	const away = "Questions of its own that were not answered."
 	count("unanswered_total", away, "by", "gate", func(s *shop.Stats) int64 { return s.GateAway })
 	count("unanswered_total", away, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerAway })

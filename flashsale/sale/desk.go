@@ -33,6 +33,11 @@ type BuyersDesk interface {
 	// printable characters, or empty.
 	Buy(ctx context.Context, user, sale, token, key string) (Bought, error)
 
+	// Saw notes from which network a user bought, for the merchant to look at. It returns at
+	// once: it is evidence and no decision, and is dropped and counted where it comes faster
+	// than it can be written.
+	Saw(user, sale, network string)
+
 	// Order returns what became of a reservation of the user.
 	Order(ctx context.Context, user, receipt string) (Receipt, error)
 
@@ -83,6 +88,10 @@ type MerchantsDesk interface {
 	// Recent returns the orders of a sale, the newest first, up to 100 after that of
 	// reservation after (of the first page: empty).
 	Recent(ctx context.Context, merchant, sale, after string) ([]Order, error)
+
+	// Networks returns those from which several users bought, the one of most users first, up
+	// to 100.
+	Networks(ctx context.Context, merchant, sale string) ([]Network, error)
 
 	// Reconcile compares Gate and Ledger, mends the Gate, and says what it changed.
 	Reconcile(ctx context.Context, merchant, sale string) (Reconciled, error)

@@ -110,6 +110,14 @@ type Ledger interface {
 	// reservation after (of the first page: empty).
 	Recent(ctx context.Context, id, after string) ([]Order, error)
 
+	// Saw notes from where users bought, each user at each network of a sale once, up to
+	// 1,000. What cannot be kept, such as one of a sale that is not known, is left out.
+	Saw(ctx context.Context, seen []Sighting) error
+
+	// Networks returns those from which several users bought at a sale, the one of most users
+	// first, up to 100.
+	Networks(ctx context.Context, id string) ([]Network, error)
+
 	// Log adds a line to the audit log, and Logged returns the last 200 of a sale, or of
 	// all without one, the newest first.
 	Log(ctx context.Context, actor, sale, what string, now time.Time) error

@@ -110,6 +110,7 @@ type Shop struct {
 	tally    counters
 	look     chan struct{} // of the lister: look now
 	returns  chan struct{} // of the sweeper: give back now
+	sighted  chan sale.Sighting
 
 	mu      sync.Mutex // of what follows, and of replacing open
 	started bool
@@ -130,7 +131,8 @@ func New(c Config) (*Shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shop{Config: c, look: make(chan struct{}, 1), returns: make(chan struct{}, 1)}
+	s := &Shop{Config: c, look: make(chan struct{}, 1), returns: make(chan struct{}, 1),
+		sighted: make(chan sale.Sighting, sightings)}
 	s.open.Store(&window{})
 	s.shelf.Store(&shelf{})
 	s.drain, err = newDrain(c.Limits, c.Worker)
@@ -152,6 +154,7 @@ func (s *Shop) Start(ctx context.Context) error {
 	s.list(ctx, true)
 	s.run(s.lister)
 	s.run(s.sweeper)
+	s.run(s.watcher)
 	for i := range s.Workers {
 		s.run(func(ctx context.Context) { s.clerk(ctx, i) })
 	}

@@ -20,6 +20,7 @@ type counters struct {
 	pending, rejected, otherwise, buried                 atomic.Int64
 	expired, cancelled, returned, lost                   atomic.Int64
 	paidFor, refundDue                                   atomic.Int64
+	unseen                                               atomic.Int64
 	recoveries, gateAway, ledgerAway, limitsAway         atomic.Int64
 	refusals                                             [len(layers)][len(reasons)]atomic.Int64
 }
@@ -81,6 +82,7 @@ type Stats struct {
 	Placed, Rejected, Buried            int64 // of the streams' entries, by the clerks of this shop
 	Expired, Cancelled, Returned, Lost  int64
 	Paid, RefundDue                     int64 // payments, each as often as it was said
+	Unseen                              int64 // buyers of whom it is not noted from where
 	Recoveries                          int64
 	GateAway, LedgerAway, LimitsAway    int64 // questions of its own that were not answered
 	Sales                               int   // that are kept
@@ -99,7 +101,7 @@ func (s *Shop) Stats() Stats {
 		Refused: c.refusedAll(), Admitted: c.admitted.Load(),
 		Placed: c.pending.Load(), Rejected: c.rejected.Load(), Buried: c.buried.Load(),
 		Expired: c.expired.Load(), Cancelled: c.cancelled.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(),
-		Paid: c.paidFor.Load(), RefundDue: c.refundDue.Load(), Recoveries: c.recoveries.Load(),
+		Paid: c.paidFor.Load(), RefundDue: c.refundDue.Load(), Unseen: c.unseen.Load(), Recoveries: c.recoveries.Load(),
 		GateAway: c.gateAway.Load(), LedgerAway: c.ledgerAway.Load(), LimitsAway: c.limitsAway.Load(),
 		Drain: s.drain.shown(), Workers: s.Workers,
 	}

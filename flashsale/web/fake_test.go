@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +28,9 @@ type desk struct {
 	order  func(user, receipt string) (sale.Receipt, error)
 	pay    func(receipt, payment string, amount int64) (sale.Paid, error)
 	orders func(user string) ([]sale.Receipt, error)
+
+	mu  sync.Mutex
+	saw []sale.Sighting
 }
 
 func (d *desk) Now() time.Time {
@@ -34,6 +38,12 @@ func (d *desk) Now() time.Time {
 		return start()
 	}
 	return d.time
+}
+
+func (d *desk) Saw(user, id, network string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.saw = append(d.saw, sale.Sighting{Sale: id, User: user, Network: network})
 }
 
 func (d *desk) List(context.Context) ([]sale.View, error) { return nil, nil }

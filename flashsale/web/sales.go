@@ -115,6 +115,9 @@ func (c *call) buy(w http.ResponseWriter) {
 	case bought.Reason != sale.OK:
 		refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
 	default:
+		if !bought.Again {
+			c.s.c.Desk.Saw(c.user, c.id, c.s.c.Layers.Network(c.r))
+		}
 		// Asked again, the answer is the same to the byte, whatever became of the reservation
 		// since: GET /api/orders/{receipt} says that.
 		bought.Receipt.State, bought.Receipt.Refunds = sale.Reserved, 0

@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Saw notes from where users bought, each user at each network of a sale once. One of a sale
+// that is not known, or that is no text of a network, is left out.
+func (l *Ledger) Saw(ctx context.Context, seen []sale.Sighting) error {
+	type row struct {
+		Sale    string `json:"sale"`
+		Network string `json:"network"`
+		User    string `json:"usr"`
+		At      int64  `json:"at"`
+	}
+	for part := range slices.Chunk(seen, 1000) {
+		rows := make([]row, 0, len(part))
+		for _, s := range part {
+			if network := known(s.Network); network != "" && len(network) <= 64 && name("user", s.User) == nil {
+				rows = append(rows, row{known(s.Sale), network, s.User, milli(s.At)})
+			}
+		}
+		doc, err := json.Marshal(rows)
+		if err != nil {
+			return l.fail("saw", err)
+		}
+		if err := l.write(ctx, "saw", "", func(x *tx) error {
+			_, err := x.exec(`INSERT INTO sightings (sale, network, usr, at)
+				SELECT r.sale, r.network, r.usr, r.at FROM {rows:sale text, network text, usr text, at bigint}
+				WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Networks returns those from which several users bought at a sale, the one of most users
+// first, up to 100.
+func (l *Ledger) Networks(ctx context.Context, id string) ([]sale.Network, error) {
+	var all []sale.Network
+	err := l.read(ctx, "networks", func(x *tx) error {
+		k, err := load(x, id, false)
+		if err != nil {
+			return err
+		}
+		all, err = list(x, func(scan func(...any) error) (n sale.Network, err error) {
+			err = scan(&n.Network, &n.Users, &n.Orders)
+			return n, err
+		}, `SELECT s.network, count(DISTINCT s.usr) AS users, count(o.reservation)
+			FROM sightings s LEFT JOIN orders o ON o.sale = s.sale AND o.usr = s.usr AND o.state IN ('pending_pay', 'paid')
+			WHERE s.sale = $1 GROUP BY s.network HAVING count(DISTINCT s.usr) > 1
+			ORDER BY users DESC, s.network LIMIT 100`, k.ID)
+		return err
+	})
+	return all, err
+}
