@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"embed"
+	"encoding/json"
 	"io/fs"
 	"strings"
 )
@@ -34,6 +35,7 @@ func (d dialect) files() fs.FS {
 //	{lock}           keeps the rows that are read from being changed
 //	{lock:TABLE}     those of one table
 //	{skip}           and leaves out rows that others keep
+//	{among:N}        is true of a text that is one of those that argument N holds (see among)
 //	{rows:A text, …} is a table r made of the JSON array $1, one object a row, with a column pos
 //
 // stand for what the dialect has for it. SQLite needs no lock: only one transaction writes.
@@ -53,6 +55,10 @@ func (d dialect) piece(name, arg string) string {
 	switch {
 	case name == "rows":
 		return d.rows(arg)
+	case name == "among" && d.postgres:
+		return "= ANY ($" + arg + "::text[])"
+	case name == "among":
+		return "IN (SELECT value FROM json_each($" + arg + "))"
 	case !d.postgres:
 		return ""
 	case name == "lock" && arg != "":
@@ -61,6 +67,19 @@ func (d dialect) piece(name, arg string) string {
 		return "FOR NO KEY UPDATE"
 	}
 	return "SKIP LOCKED"
+}
+
+// among is an argument that holds texts: in PostgreSQL an array, whose length the planner
+// knows; it takes any other table for one of 100 rows.
+func (l *Ledger) among(all []string) any {
+	if l.d.postgres {
+		return all
+	}
+	doc, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // texts are JSON always
+	}
+	return string(doc)
 }
 
 func (d dialect) rows(columns string) string {

@@ -40,18 +40,15 @@ func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.
 	if err != nil {
 		return j.l.fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
 	}
-	return j.l.write(ctx, "append", "", func(x *tx) error {
-		_, err := x.exec("INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
-			string(doc), id, epoch)
-		return err
-	})
+	return j.l.do(ctx, "append", "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
+		string(doc), id, epoch)
 }
 
 // Pending returns the stream of a sale at an epoch, the oldest first. What cannot be read
 // has Damaged set.
 func (j *Journal) Pending(ctx context.Context, id string, epoch int64) ([]sale.Entry, error) {
 	var all []sale.Entry
-	err := j.l.read(ctx, "pending", func(x *tx) (err error) {
+	err := j.l.ask(ctx, "pending", func(x *tx) (err error) {
 		all, err = list(x, scanEntry, "SELECT entry, reservation FROM stream WHERE sale = $1 AND epoch = $2 ORDER BY id", id, epoch)
 		return err
 	})
@@ -83,8 +80,5 @@ func (j *Journal) Remove(ctx context.Context, id string, entries ...string) erro
 	if err != nil {
 		return j.l.fail("remove", err)
 	}
-	return j.l.write(ctx, "remove", "", func(x *tx) error {
-		_, err := x.exec("DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
-		return err
-	})
+	return j.l.do(ctx, "remove", "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
 }

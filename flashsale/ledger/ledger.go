@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // Config says how a Ledger uses its database. Its zero value works.
@@ -41,6 +41,9 @@ type Ledger struct {
 	d       dialect
 	fault   sale.Fault
 	timeout time.Duration
+	texts   sync.Map // statements in the dialect, by their texts
+	looks   gather[string, sale.Order]
+	till    gather[charge, sale.Paid]
 }
 
 var _ sale.Ledger = (*Ledger)(nil)
@@ -62,6 +65,8 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 		c.Timeout = 10 * time.Second
 	}
 	l := &Ledger{fault: c.Fault, timeout: c.Timeout}
+	l.looks = gather[string, sale.Order]{atOnce: lookers, most: maxLooks, do: l.lookAt}
+	l.till = gather[charge, sale.Paid]{atOnce: 1, most: maxCharges, keys: charge.keys, do: l.take}
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	var err error
 	switch scheme {
@@ -110,6 +115,7 @@ func (l *Ledger) openPostgres(dsn string, c Config) error {
 	db.SetMaxIdleConns(c.Conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	l.w, l.r, l.d = db, db, postgres
+	l.till.atOnce = min(3, c.Conns)
 	return nil
 }
 
@@ -134,21 +140,23 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 	if memory {
 		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
 	}
-	w, err := sql.Open("sqlite", name+"immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-16384)")
+	wc, err := newPreparer(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-16384)")
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
+	w := sql.OpenDB(wc)
 	w.SetMaxOpenConns(1) // one writes, so that writers wait in Go and not in the file's lock
 	w.SetMaxIdleConns(1)
 	l.w, l.r, l.d = w, w, sqlite
 	if memory {
 		return nil
 	}
-	r, err := sql.Open("sqlite", name+"deferred&_pragma=query_only(1)")
+	rc, err := newPreparer(name + "deferred&_pragma=query_only(1)")
 	if err != nil {
 		_ = w.Close()
 		return fmt.Errorf("ledger: %w", err)
 	}
+	r := sql.OpenDB(rc)
 	r.SetMaxOpenConns(c.Conns)
 	r.SetMaxIdleConns(c.Conns)
 	l.r = r
@@ -157,7 +165,7 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 
 // Ping says whether the database answers.
 func (l *Ledger) Ping(ctx context.Context) error {
-	return l.read(ctx, "ping", func(tx *tx) error {
+	return l.ask(ctx, "ping", func(tx *tx) error {
 		var one int
 		return tx.row("SELECT 1").Scan(&one)
 	})

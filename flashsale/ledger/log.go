@@ -11,15 +11,17 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
+const noteText = "INSERT INTO audit (at, actor, sale, what) VALUES ($1, $2, $3, $4)"
+
 // note adds a line to the audit log.
 func note(x *tx, actor, id, what string, now time.Time) error {
-	_, err := x.exec("INSERT INTO audit (at, actor, sale, what) VALUES ($1, $2, $3, $4)", milli(now), clean(actor), clean(id), clean(what))
+	_, err := x.exec(noteText, milli(now), clean(actor), clean(id), clean(what))
 	return err
 }
 
 // Log adds a line to the audit log.
 func (l *Ledger) Log(ctx context.Context, actor, id, what string, now time.Time) error {
-	return l.write(ctx, "log", "", func(x *tx) error { return note(x, actor, id, what, now) })
+	return l.do(ctx, "log", noteText, milli(now), clean(actor), clean(id), clean(what))
 }
 
 // Logged returns the last 200 lines of the audit log of a sale, or of all without one, the
@@ -30,7 +32,7 @@ func (l *Ledger) Logged(ctx context.Context, id string) ([]sale.Logged, error) {
 		text, args = "SELECT at, actor, sale, what FROM audit WHERE sale = $1 ORDER BY id DESC LIMIT 200", []any{clean(id)}
 	}
 	var all []sale.Logged
-	err := l.read(ctx, "logged", func(x *tx) (err error) {
+	err := l.ask(ctx, "logged", func(x *tx) (err error) {
 		all, err = list(x, func(scan func(...any) error) (sale.Logged, error) {
 			var g sale.Logged
 			var at int64
@@ -53,12 +55,9 @@ func (l *Ledger) Bury(ctx context.Context, id string, epoch int64, e sale.Entry,
 	if e.Reservation == (sale.Reservation{}) {
 		reservation = nil
 	}
-	return l.write(ctx, "bury", "", func(x *tx) error {
-		_, err := x.exec(`INSERT INTO buried (sale, epoch, entry, deliveries, reservation, damaged, reason, at)
+	return l.do(ctx, "bury", `INSERT INTO buried (sale, epoch, entry, deliveries, reservation, damaged, reason, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			clean(id), epoch, clean(e.ID), e.Deliveries, clean(string(reservation)), clean(e.Damaged), clean(reason), milli(now))
-		return err
-	})
+		clean(id), epoch, clean(e.ID), e.Deliveries, clean(string(reservation)), clean(e.Damaged), clean(reason), milli(now))
 }
 
 // AddMerchant adds a merchant, or replaces the password's hash of one.
@@ -69,16 +68,13 @@ func (l *Ledger) AddMerchant(ctx context.Context, merchant, hash string) error {
 	if hash == "" || known(hash) == "" {
 		return l.fail("add merchant", fmt.Errorf("%w: the password's hash, want 1 to 512 bytes of text", sale.ErrInvalid))
 	}
-	return l.write(ctx, "add merchant", "", func(x *tx) error {
-		_, err := x.exec("INSERT INTO merchants (name, hash) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET hash = excluded.hash", merchant, hash)
-		return err
-	})
+	return l.do(ctx, "add merchant", "INSERT INTO merchants (name, hash) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET hash = excluded.hash", merchant, hash)
 }
 
 // MerchantHash returns the password's hash of a merchant.
 func (l *Ledger) MerchantHash(ctx context.Context, merchant string) (string, error) {
 	var hash string
-	err := l.read(ctx, "merchant", func(x *tx) error {
+	err := l.ask(ctx, "merchant", func(x *tx) error {
 		err := x.row("SELECT hash FROM merchants WHERE name = $1", known(merchant)).Scan(&hash)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = fmt.Errorf("merchant %s: %w", show(merchant), sale.ErrNotFound)

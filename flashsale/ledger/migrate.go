@@ -31,7 +31,7 @@ func (l *Ledger) migrate(ctx context.Context, only bool) error {
 			return fmt.Errorf("the schema has version %d and this program needs %d: migrate it", at, len(have))
 		}
 		for i := at; i < len(have); i++ {
-			if _, err := x.t.ExecContext(x.ctx, have[i]); err != nil {
+			if _, err := x.q.ExecContext(x.ctx, have[i]); err != nil {
 				return fmt.Errorf("version %d: %w", i+1, err)
 			}
 			if _, err := x.exec("INSERT INTO migrations (version, at) VALUES ($1, $2)", i+1, milli(time.Now())); err != nil {

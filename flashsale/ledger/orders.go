@@ -32,13 +32,50 @@ func order(x *tx, reservation, lock string) (sale.Order, error) {
 }
 
 // Order returns what became of a reservation: its order, or that it is rejected or lost.
+//
+// Looks that come while others are under way are made together, by one statement.
 func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, error) {
-	var o sale.Order
-	err := l.read(ctx, "order", func(x *tx) (err error) {
-		o, err = order(x, reservation, "")
+	o, err := l.looks.ask(ctx, reservation)
+	if err != nil {
+		return sale.Order{}, l.fail("order", err)
+	}
+	return o, nil
+}
+
+const (
+	lookers  = 4   // statements for looks under way at a time
+	maxLooks = 200 // looks made by one
+)
+
+// lookAt answers looks at orders.
+func (l *Ledger) lookAt(batch []*asked[string, sale.Order]) {
+	if len(batch) == 1 {
+		q := batch[0]
+		q.err = l.glance(context.Background(), func(x *tx) (err error) {
+			q.b, err = order(x, q.a, "")
+			return err
+		})
+		return
+	}
+	all := make([]string, len(batch))
+	for i, q := range batch {
+		all[i] = known(q.a)
+	}
+	byID := make(map[string]sale.Order, len(batch))
+	err := l.glance(context.Background(), func(x *tx) error {
+		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1}", l.among(all))
+		for _, o := range orders {
+			byID[o.ID] = o
+		}
 		return err
 	})
-	return o, err
+	for _, q := range batch {
+		o, ok := byID[q.a]
+		switch q.b, q.err = o, err; {
+		case err == nil && !ok:
+			q.err = fmt.Errorf("reservation %s: %w", show(q.a), sale.ErrNotFound)
+		}
+	}
 }
 
 // Orders returns what became of the reservations of a user, the newest first, up to 100.
@@ -54,7 +91,7 @@ func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 
 func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
 	var all []sale.Order
-	err := l.read(ctx, what, func(x *tx) (err error) {
+	err := l.ask(ctx, what, func(x *tx) (err error) {
 		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders "+where, args...)
 		return err
 	})
@@ -68,15 +105,15 @@ func bound(n int) int { return min(max(n, 0), 1000) }
 // or cancelled order is left as it is.
 func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error {
 	for part := range slices.Chunk(reservations, 1000) {
-		doc, err := ids(part)
-		if err != nil {
-			return l.fail("mark returned", err)
+		all := make([]string, len(part))
+		for i, id := range part {
+			all[i] = known(id)
 		}
-		if err := l.write(ctx, "mark returned", "", func(x *tx) error {
-			_, err := x.exec(`UPDATE orders SET returned = 1 WHERE returned = 0 AND state IN ('expired', 'cancelled')
-				AND reservation IN (SELECT id FROM {rows:id text})`, doc)
-			return err
-		}); err != nil {
+		// They are held in one order, as by Pay, so that two do not wait for each other.
+		if err := l.do(ctx, "mark returned", `WITH these AS (SELECT reservation FROM orders WHERE reservation {among:1}
+				AND returned = 0 AND state IN ('expired', 'cancelled') ORDER BY reservation {lock})
+			UPDATE orders SET returned = 1 WHERE returned = 0 AND state IN ('expired', 'cancelled')
+			AND reservation IN (SELECT reservation FROM these)`, l.among(all)); err != nil {
 			return err
 		}
 	}
@@ -122,7 +159,7 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 	var due []sale.Order
 	// Most of the time nothing is due: then nobody has to wait for it.
 	any := 0
-	err := l.read(ctx, "expire", func(x *tx) error {
+	err := l.ask(ctx, "expire", func(x *tx) error {
 		return x.row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", milliUp(now)).Scan(&any)
 	})
 	if err != nil || any == 0 {

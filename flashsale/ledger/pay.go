@@ -1,19 +1,52 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
+// maxCharges is how many payments one transaction takes at most.
+const maxCharges = 200
+
+// A charge is a payment and when it came.
+type charge struct {
+	sale.Payment
+	now time.Time
+}
+
+// keys keep two payments apart of which the one is decided by the other.
+func (c charge) keys() []string { return []string{"order " + c.Reservation, "payment " + c.ID} }
+
+// buys reports whether a payment pays an order.
+func (c charge) buys(o *sale.Order) bool {
+	return o.State == sale.PendingPay && milliUp(c.now) <= milli(o.PayBy) && c.Amount == o.Price
+}
+
+// A receipt is a charge as the database is told of it.
+type receipt struct {
+	Payment string `json:"payment"`
+	ID      string `json:"id"` // of the reservation
+	Amount  int64  `json:"amount"`
+	State   string `json:"state"`
+	At      int64  `json:"at"`
+}
+
+const receiptRows = "{rows:payment text, id text, amount bigint, state text, at bigint}"
+
 // Pay takes a payment: it pays a pending order before its time is over (until PayBy,
 // inclusive), and is REFUND_DUE otherwise. The same payment again returns what it got; one
 // of the same ID for another reservation or amount is sale.ErrConflict. A reservation that
 // the Ledger has not been told of yet is sale.ErrNotFound, and the payment is not taken.
+//
+// Payments that come while others are being taken are taken together, in one transaction:
+// each changes the row of its sale, so that one by one they would wait for the disk in turn.
 func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
 	err := word("payment", p.ID, 1, 64)
 	if p.Amount < 0 {
@@ -22,72 +55,199 @@ func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.P
 	if err != nil {
 		return sale.Paid{}, l.fail("pay", err)
 	}
-	var paid sale.Paid
-	err = l.write(ctx, "pay", "", func(x *tx) error {
-		// Whoever pays, cancels or expires this order waits here for the other.
-		o, err := order(x, p.Reservation, "{lock:orders}")
-		if err != nil {
-			return err
-		}
-		accept := o.State == sale.PendingPay && milliUp(now) <= milli(o.PayBy) && p.Amount == o.Price
-		state := "refund_due"
-		if accept {
-			state = "accepted"
-		}
-		n, err := x.exec("INSERT INTO payments (id, reservation, amount, state, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
-			p.ID, o.ID, p.Amount, state, milli(now))
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			paid, err = taken(x, p, o)
-			return err
-		}
-		l.fault.At(sale.PayTaken)
-		if accept {
-			if err := accepted(x, p, o, now); err != nil {
-				return err
-			}
-			l.fault.At(sale.PayMarked)
-		}
-		o, err = order(x, p.Reservation, "")
-		paid = sale.Paid{Order: o, RefundDue: !accept}
-		return err
-	})
+	paid, err := l.till.ask(ctx, charge{p, now})
 	if err != nil {
-		return sale.Paid{}, err
-	}
-	if !paid.Again {
-		l.fault.At(sale.PayCommitted)
+		return sale.Paid{}, l.fail("pay", err)
 	}
 	return paid, nil
 }
 
-// accepted makes a pending order, whose row is held, a paid one.
-func accepted(x *tx, p sale.Payment, o sale.Order, now time.Time) error {
-	n, err := x.exec("UPDATE orders SET state = 'paid', payment = $2, changed = $3 WHERE reservation = $1 AND state = 'pending_pay'", o.ID, p.ID, milli(now))
-	if err == nil && n != 1 {
-		err = fmt.Errorf("order %s changed while it was held", o.ID)
+// take takes the payments of a batch, of different orders and with different IDs.
+func (l *Ledger) take(batch []*asked[charge, sale.Paid]) {
+	err := l.takeAll(batch)
+	if err != nil && len(batch) > 1 && kindOf(err) == data { // which of them it is, is not said
+		for i := range batch {
+			if err := l.takeAll(batch[i : i+1]); err != nil {
+				batch[i].b, batch[i].err = sale.Paid{}, err
+			}
+		}
+		return
+	}
+	if err != nil {
+		for _, q := range batch {
+			q.b, q.err = sale.Paid{}, err
+		}
+	}
+}
+
+func (l *Ledger) takeAll(batch []*asked[charge, sale.Paid]) error {
+	taken := false
+	err := l.change(context.Background(), func(x *tx) (err error) {
+		taken, err = l.takeIn(x, batch)
+		return err
+	})
+	if err == nil && taken {
+		l.fault.At(sale.PayCommitted)
+	}
+	return err
+}
+
+// takeIn takes a batch of payments, and reports whether any is new. Whatever else it meets
+// is the answer of the one that met it.
+func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) {
+	all := make([]string, len(batch))
+	for i, q := range batch {
+		all[i] = known(q.a.Reservation)
+	}
+	slices.Sort(all)
+	// Whoever pays, cancels or expires one of these orders waits here for the other. They
+	// are held in one order, so that two who hold several do not wait for each other.
+	orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.l.among(all))
+	if err != nil {
+		return false, err
+	}
+	byID := make(map[string]*sale.Order, len(orders))
+	for i := range orders {
+		byID[orders[i].ID] = &orders[i]
+	}
+	var receipts []receipt
+	for _, q := range batch {
+		q.b, q.err = sale.Paid{}, nil
+		o := byID[q.a.Reservation]
+		if o == nil {
+			q.err = fmt.Errorf("reservation %s: %w", show(q.a.Reservation), sale.ErrNotFound)
+			continue
+		}
+		r := receipt{Payment: q.a.ID, ID: o.ID, Amount: q.a.Amount, State: "refund_due", At: milli(q.a.now)}
+		if q.a.buys(o) {
+			r.State = "accepted"
+		}
+		receipts = append(receipts, r)
+	}
+	if len(receipts) == 0 {
+		return false, nil
+	}
+	fresh, err := keep(x, receipts)
+	if err != nil {
+		return false, err
+	}
+	if len(fresh) > 0 {
+		l.fault.At(sale.PayTaken)
+	}
+	var accepted, before []receipt
+	for _, r := range receipts {
+		switch {
+		case !fresh[r.Payment]:
+			before = append(before, r)
+		case r.State == "accepted":
+			accepted = append(accepted, r)
+		}
+	}
+	if len(accepted) > 0 {
+		if err := mark(x, accepted, byID); err != nil {
+			return false, err
+		}
+		l.fault.At(sale.PayMarked)
+	}
+	kept, err := keptOf(x, before)
+	if err != nil {
+		return false, err
+	}
+	for _, q := range batch {
+		if q.err == nil {
+			q.b, q.err = paidOf(q.a, byID[q.a.Reservation], fresh[q.a.ID], kept)
+		}
+	}
+	return len(fresh) > 0, nil
+}
+
+// keep keeps payments, and returns the IDs of those that were not kept before.
+func keep(x *tx, receipts []receipt) (map[string]bool, error) {
+	slices.SortFunc(receipts, func(a, b receipt) int { return cmp.Compare(a.Payment, b.Payment) })
+	doc, err := json.Marshal(receipts)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := list(x, scanText, `INSERT INTO payments (id, reservation, amount, state, at)
+		SELECT payment, id, amount, state, at FROM `+receiptRows+` WHERE true ORDER BY payment ON CONFLICT (id) DO NOTHING RETURNING id`, string(doc))
+	fresh := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		fresh[id] = true
+	}
+	return fresh, err
+}
+
+func scanText(scan func(...any) error) (string, error) {
+	var s string
+	err := scan(&s)
+	return s, err
+}
+
+// mark makes pending orders, whose rows are held, paid ones.
+func mark(x *tx, accepted []receipt, byID map[string]*sale.Order) error {
+	doc, err := json.Marshal(accepted)
+	if err != nil {
+		return err
+	}
+	n, err := x.exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
+		WHERE orders.reservation = r.id AND orders.state = 'pending_pay'`, string(doc))
+	if err == nil && n != int64(len(accepted)) {
+		err = fmt.Errorf("%d of %d orders changed while they were held", int64(len(accepted))-n, len(accepted))
 	}
 	if err != nil {
 		return err
 	}
-	_, err = x.exec("UPDATE sales SET paid = paid + 1 WHERE id = $1", o.Sale)
-	return err
+	paid := map[string]int64{}
+	for _, r := range accepted {
+		paid[byID[r.ID].Sale]++
+	}
+	for _, id := range sorted(paid) {
+		if _, err := x.exec("UPDATE sales SET paid = paid + $2 WHERE id = $1", id, paid[id]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// taken returns what a payment got before.
-func taken(x *tx, p sale.Payment, o sale.Order) (sale.Paid, error) {
-	var reservation, state string
-	var amount int64
-	err := x.row("SELECT reservation, amount, state FROM payments WHERE id = $1", p.ID).Scan(&reservation, &amount, &state)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return sale.Paid{}, fmt.Errorf("%w: payment %s is being taken", sale.ErrUnavailable, p.ID)
-	case err != nil:
-		return sale.Paid{}, err
-	case reservation != p.Reservation || amount != p.Amount:
-		return sale.Paid{}, fmt.Errorf("%w: payment %s was taken for another reservation or amount", sale.ErrConflict, p.ID)
+// keptOf is what is kept of payments that were taken before.
+func keptOf(x *tx, before []receipt) (map[string]receipt, error) {
+	if len(before) == 0 {
+		return nil, nil
 	}
-	return sale.Paid{Order: o, RefundDue: state == "refund_due", Again: true}, nil
+	ids := make([]string, len(before))
+	for i, r := range before {
+		ids[i] = r.Payment
+	}
+	rows, err := list(x, func(scan func(...any) error) (receipt, error) {
+		var r receipt
+		err := scan(&r.Payment, &r.ID, &r.Amount, &r.State)
+		return r, err
+	}, "SELECT id, reservation, amount, state FROM payments WHERE id {among:1}", x.l.among(ids))
+	kept := make(map[string]receipt, len(rows))
+	for _, r := range rows {
+		kept[r.Payment] = r
+	}
+	return kept, err
+}
+
+// paidOf is what a payment got: what it changed of its order, or what it got before.
+func paidOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sale.Paid, error) {
+	if !fresh {
+		r, ok := kept[c.ID]
+		switch {
+		case !ok:
+			return sale.Paid{}, fmt.Errorf("%w: payment %s is being taken", sale.ErrUnavailable, c.ID)
+		case r.ID != c.Reservation || r.Amount != c.Amount:
+			return sale.Paid{}, fmt.Errorf("%w: payment %s was taken for another reservation or amount", sale.ErrConflict, c.ID)
+		}
+		return sale.Paid{Order: *o, RefundDue: r.State == "refund_due", Again: true}, nil
+	}
+	after := *o
+	accept := c.buys(o)
+	if accept {
+		after.State, after.Payment, after.Changed = sale.PaidFor, c.ID, timeOf(milli(c.now))
+	} else {
+		after.Refunds++
+	}
+	return sale.Paid{Order: after, RefundDue: !accept}, nil
 }

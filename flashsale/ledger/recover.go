@@ -10,7 +10,7 @@ import (
 
 // NextEpoch gives a sale that is at epoch the next one, and says that it recovers.
 func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.change(ctx, "next epoch", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "next epoch", id, func(x *tx, k kept) error {
 		if k.State != sale.Exposed && k.State != sale.Paused {
 			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
 		}
@@ -33,7 +33,7 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 // its recovery alone is exposed again. Said again it changes nothing; of a sale that ended
 // meanwhile neither.
 func (l *Ledger) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.change(ctx, "recovered", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "recovered", id, func(x *tx, k kept) error {
 		if k.Epoch != epoch {
 			return fmt.Errorf("%w: sale %s is at epoch %d, not %d", sale.ErrConflict, k.ID, k.Epoch, epoch)
 		}

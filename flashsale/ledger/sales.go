@@ -88,7 +88,7 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 	if err := d.Validate(); err != nil {
 		return sale.Sale{}, l.fail("edit", err)
 	}
-	return l.change(ctx, "edit", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "edit", id, func(x *tx, k kept) error {
 		switch {
 		case k.Merchant != merchant:
 			return fmt.Errorf("sale %s: %w", show(id), sale.ErrNotFound)
@@ -104,8 +104,8 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 	})
 }
 
-// change holds the row of a sale while f changes it, and returns what it is then.
-func (l *Ledger) change(ctx context.Context, what, id string, f func(*tx, kept) error) (sale.Sale, error) {
+// changeSale holds the row of a sale while f changes it, and returns what it is then.
+func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, kept) error) (sale.Sale, error) {
 	var k kept
 	err := l.write(ctx, what, "", func(x *tx) error {
 		was, err := load(x, id, true)
@@ -127,7 +127,7 @@ func (l *Ledger) change(ctx context.Context, what, id string, f func(*tx, kept) 
 // Sale returns a sale.
 func (l *Ledger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	var k kept
-	err := l.read(ctx, "sale", func(x *tx) (err error) {
+	err := l.ask(ctx, "sale", func(x *tx) (err error) {
 		k, err = load(x, id, false)
 		return err
 	})
@@ -161,7 +161,7 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 // Live returns the sales that are exposed or paused.
 func (l *Ledger) Live(ctx context.Context) ([]sale.Sale, error) {
 	var all []sale.Sale
-	err := l.read(ctx, "live", func(x *tx) (err error) {
+	err := l.ask(ctx, "live", func(x *tx) (err error) {
 		all, err = salesOf(x, "state IN ('exposed', 'paused') ORDER BY created, id")
 		return err
 	})
@@ -186,7 +186,7 @@ func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int6
 	if err != nil {
 		return sale.Sale{}, l.fail("add stock", err)
 	}
-	return l.change(ctx, "add stock", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "add stock", id, func(x *tx, k kept) error {
 		var before int64
 		switch err := x.row("SELECT units FROM movements WHERE sale = $1 AND key = $2", k.ID, "add:"+key).Scan(&before); {
 		case err == nil && before == units:
@@ -223,7 +223,7 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 	if err := errors.Join(name("actor", actor), stateWanted(to, why)); err != nil {
 		return sale.Sale{}, l.fail("set state", err)
 	}
-	return l.change(ctx, "set state", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "set state", id, func(x *tx, k kept) error {
 		was := k.State
 		if was == sale.Paused && k.Why == sale.Recovering && !slices.Contains(from, was) {
 			was = sale.Exposed // what it is but for its recovery

@@ -7,28 +7,44 @@ import (
 	"time"
 )
 
-// A tx is a transaction under way.
+// A tx is a transaction under way, or a database of which one statement is asked.
 type tx struct {
 	ctx context.Context
-	t   *sql.Tx
-	d   dialect
+	q   querier
+	l   *Ledger
+}
+
+type querier interface {
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
 }
 
 func (x *tx) row(text string, args ...any) *sql.Row {
-	return x.t.QueryRowContext(x.ctx, x.d.sql(text), args...)
+	return x.q.QueryRowContext(x.ctx, x.l.text(text), args...)
 }
 
 func (x *tx) rows(text string, args ...any) (*sql.Rows, error) {
-	return x.t.QueryContext(x.ctx, x.d.sql(text), args...)
+	return x.q.QueryContext(x.ctx, x.l.text(text), args...)
 }
 
 // exec returns how many rows changed.
 func (x *tx) exec(text string, args ...any) (int64, error) {
-	res, err := x.t.ExecContext(x.ctx, x.d.sql(text), args...)
+	res, err := x.q.ExecContext(x.ctx, x.l.text(text), args...)
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// text is the statement of a text in the ledger's dialect. There are few texts.
+func (l *Ledger) text(text string) string {
+	if s, ok := l.texts.Load(text); ok {
+		return s.(string)
+	}
+	s := l.d.sql(text)
+	l.texts.Store(text, s)
+	return s
 }
 
 // attempts is how often a transaction that met a deadlock is tried.
@@ -37,8 +53,7 @@ const attempts = 5
 // write runs f in a transaction that changes something, and calls the fault point after
 // its commit.
 func (l *Ledger) write(ctx context.Context, what, committed string, f func(*tx) error) error {
-	err := l.run(ctx, l.w, &sql.TxOptions{}, f)
-	if err != nil {
+	if err := l.change(ctx, f); err != nil {
 		return l.fail(what, err)
 	}
 	if committed != "" {
@@ -47,20 +62,43 @@ func (l *Ledger) write(ctx context.Context, what, committed string, f func(*tx) 
 	return nil
 }
 
+// change runs f in a transaction that changes something. Its error is as it comes.
+func (l *Ledger) change(ctx context.Context, f func(*tx) error) error {
+	return l.run(ctx, func(ctx context.Context) error { return l.once(ctx, l.w, &sql.TxOptions{}, f) })
+}
+
+// do changes something by one statement, which is a transaction by itself.
+func (l *Ledger) do(ctx context.Context, what, text string, args ...any) error {
+	return l.fail(what, l.run(ctx, func(ctx context.Context) error {
+		_, err := (&tx{ctx: ctx, q: l.w, l: l}).exec(text, args...)
+		return err
+	}))
+}
+
 // read runs f in a transaction with one snapshot.
 func (l *Ledger) read(ctx context.Context, what string, f func(*tx) error) error {
 	opts := &sql.TxOptions{}
 	if l.d.postgres {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
-	return l.fail(what, l.run(ctx, l.r, opts, f))
+	return l.fail(what, l.run(ctx, func(ctx context.Context) error { return l.once(ctx, l.r, opts, f) }))
 }
 
-func (l *Ledger) run(ctx context.Context, db *sql.DB, opts *sql.TxOptions, f func(*tx) error) error {
+// ask runs f, which reads by one statement: it has one snapshot without a transaction.
+func (l *Ledger) ask(ctx context.Context, what string, f func(*tx) error) error {
+	return l.fail(what, l.glance(ctx, f))
+}
+
+// glance is ask, and its error is as it comes.
+func (l *Ledger) glance(ctx context.Context, f func(*tx) error) error {
+	return l.run(ctx, func(ctx context.Context) error { return f(&tx{ctx: ctx, q: l.r, l: l}) })
+}
+
+func (l *Ledger) run(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	for i := 1; ; i++ {
-		err := l.once(ctx, db, opts, f)
+		err := f(ctx)
 		if i == attempts || !again(err) {
 			return err
 		}
@@ -80,7 +118,7 @@ func (l *Ledger) once(ctx context.Context, db *sql.DB, opts *sql.TxOptions, f fu
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = t.Rollback() }() // after a commit it does nothing
-	if err := f(&tx{ctx: ctx, t: t, d: l.d}); err != nil {
+	if err := f(&tx{ctx: ctx, q: t, l: l}); err != nil {
 		return err
 	}
 	if err := t.Commit(); err != nil {
