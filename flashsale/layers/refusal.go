@@ -22,6 +22,11 @@ type Refusal struct {
 	// that is not accepted.
 	Detail, Field string
 
+	// Challenge is what has to be worked on, with the Bits that are to be found; none if
+	// empty.
+	Challenge string
+	Bits      int
+
 	// RetryAfter is when to ask again, before jitter; if zero, one second for a Reason that
 	// passes by itself, and never for any other.
 	RetryAfter time.Duration
@@ -46,6 +51,8 @@ func meaning(r sale.Reason) word {
 		return word{http.StatusForbidden, "forged, damaged, or another user's", false}
 	case sale.TurnPassed:
 		return word{http.StatusForbidden, "the turn has passed", false}
+	case sale.WorkDue:
+		return word{http.StatusForbidden, "a ticket of this sale costs work that is not done", false}
 	case sale.NotAdmitted:
 		return word{http.StatusForbidden, "not admitted yet", false}
 	case NotFound:
@@ -145,6 +152,12 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	if f.Field != "" {
 		b = append(b, `,"field":`...)
 		b = appendText(b, f.Field)
+	}
+	if f.Challenge != "" {
+		b = append(b, `,"challenge":`...)
+		b = appendText(b, f.Challenge)
+		b = append(b, `,"bits":`...)
+		b = strconv.AppendInt(b, int64(f.Bits), 10)
 	}
 	if wait > 0 {
 		b = append(b, `,"retry_after_ms":`...)

@@ -45,11 +45,12 @@ const (
 	receipt
 	callback
 	csrf
+	work
 	kinds
 )
 
 func (k kind) label() string {
-	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf"}[k]
+	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf", "work"}[k]
 }
 
 // Keys sign with one secret and accept the signatures of it and of an older one.

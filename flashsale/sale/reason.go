@@ -14,6 +14,7 @@ const (
 	NotAdmitted  Reason = "not_admitted" // the ticket is not admitted: it waits, or is another user's, or of another epoch
 	TurnPassed   Reason = "turn_passed"  // the ticket was admitted, but its time is over
 	BadToken     Reason = "bad_token"    // forged, damaged, or another user's
+	WorkDue      Reason = "work_due"     // a ticket of this sale costs work that is not done
 	QueueFull    Reason = "queue_full"
 	NoAdmission  Reason = "no_admission" // a Direct sale: all admission tokens are out
 	Overloaded   Reason = "overloaded"

@@ -32,6 +32,7 @@ type Draft struct {
 	Lobby     time.Duration // Shuffled: how long before StartsAt one may join: 0 to 1 h
 	PayWithin time.Duration // from the reservation on: 1 s to 24 h; 15 min if 0
 	TokenFor  time.Duration // how long an admission token is valid: 1 s to 10 min; 30 s if 0
+	Work      int           // bits of work that a ticket costs (pass.Keys.Work): 0 to MaxWork; 0 is none
 }
 
 // A Queue says how buyers line up.

@@ -16,6 +16,9 @@ const (
 	MaxLength = 30 * 24 * time.Hour // of a sale
 )
 
+// MaxWork is the most bits of work that a ticket may cost: some sixteen million hashes.
+const MaxWork = 24
+
 // WithDefaults returns d with its zero fields filled that have a default, and with its
 // times in UTC and in whole milliseconds, rounded down, as its durations.
 func (d Draft) WithDefaults() Draft {
@@ -64,6 +67,7 @@ func (d Draft) Validate() error {
 	}
 	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
 	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
+	between(&f, "work", d.Work, 0, MaxWork)
 	for name, v := range map[string]time.Duration{"lobby": d.Lobby, "pay_within": d.PayWithin, "token_for": d.TokenFor} {
 		f.check(v%time.Millisecond == 0, name, v.String(), "whole milliseconds")
 	}

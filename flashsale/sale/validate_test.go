@@ -40,6 +40,7 @@ func TestDraftValidate(t *testing.T) {
 			d.SKU, d.Title, d.Price, d.Stock = strings.Repeat("x", 64), strings.Repeat("茶", 120), sale.MaxPrice, sale.MaxStock
 			d.PerUser, d.Headroom, d.Queue, d.Lobby = 10, 10, sale.Shuffled, time.Hour
 			d.EndsAt, d.PayWithin, d.TokenFor = d.StartsAt.Add(sale.MaxLength), 24*time.Hour, 10*time.Minute
+			d.Work = 24
 		}, ""},
 		{"the smallest of all", func(d *sale.Draft) {
 			d.SKU, d.Title, d.Price, d.Stock, d.EndsAt = "x", "x", 0, 1, d.StartsAt.Add(time.Millisecond)
@@ -87,6 +88,8 @@ func TestDraftValidate(t *testing.T) {
 		{"lobby of a fifo", func(d *sale.Draft) { d.Lobby = time.Second }, "lobby = 1s"},
 		{"long lobby", func(d *sale.Draft) { d.Queue, d.Lobby = sale.Shuffled, time.Hour+time.Millisecond }, "lobby = "},
 		{"negative lobby", func(d *sale.Draft) { d.Queue, d.Lobby = sale.Shuffled, -time.Second }, "lobby = "},
+		{"work below", func(d *sale.Draft) { d.Work = -1 }, "work = -1, want 0 to 24"},
+		{"work above", func(d *sale.Draft) { d.Work = 25 }, "work = 25, want 0 to 24"},
 		{"short time to pay", func(d *sale.Draft) { d.PayWithin = 999 * time.Millisecond }, "pay_within = 999ms"},
 		{"long time to pay", func(d *sale.Draft) { d.PayWithin = 25 * time.Hour }, "pay_within = "},
 		{"short token", func(d *sale.Draft) { d.TokenFor = -1 }, "token_for = "},
