@@ -132,14 +132,57 @@ func TestRedisLostReply(t *testing.T) {
 	}
 }
 
+// TestRedisRoom fills a sale that has room for three users and three reservations. A user who
+// comes again and again takes the room of nobody.
+func TestRedisRoom(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	g := redisGate(t, redisClient(t, "redis://"+redistest.Start(t).Addr), redisgate.Config{MaxTickets: 3})
+	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	join := func(user string, want sale.Reason) string {
+		t.Helper()
+		n++
+		j := sale.Join{Sale: "s", Epoch: 1, User: user, Ticket: redisID("ticket", n), Batch: "b", Until: time.Now().Add(time.Minute)}
+		if user == "passes" {
+			j.Until = time.Now() // at once
+		}
+		if st, err := g.Join(ctx, j); err != nil || st.Reason != want {
+			t.Fatalf("Join %d of %s = %+v, %v, want reason %q", n, user, st, err, want)
+		}
+		return j.Ticket
+	}
+	buy := func(user string) {
+		t.Helper()
+		a := sale.Ask{Sale: "s", Epoch: 1, User: user, Ticket: join(user, sale.OK), Reservation: redisID("unit", n)}
+		if o, err := g.Reserve(ctx, a); err != nil || o.Reason != sale.OK {
+			t.Fatalf("Reserve of %s = %+v, %v", user, o, err)
+		}
+		if yes, err := g.Return(ctx, "s", 1, user, a.Reservation); err != nil || !yes {
+			t.Fatalf("Return of %s = %v, %v", user, yes, err)
+		}
+	}
+	for range 10 {
+		join("passes", sale.OK)
+	}
+	buy("bob")
+	buy("eve")
+	join("fay", sale.QueueFull)
+	buy("bob")
+	join("passes", sale.QueueFull)
+	join("bob", sale.QueueFull)
+}
+
 // TestRedisAccess runs everything with the commands that the package's documentation names.
 func TestRedisAccess(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
 	rules := []any{"ACL", "SETUSER", "shop", "on", ">word", "~fs:*"}
-	for c := range strings.FieldsSeq(`eval evalsha time info exists unlink rename pexpire hset hget hmget hexists hlen
-		zadd zrem zcard zcount zrank zrangebyscore xadd xlen xreadgroup xautoclaim xpending xack xdel xgroup
+	for c := range strings.FieldsSeq(`eval evalsha time info exists unlink rename pexpire hset hsetnx hget hmget hlen
+		zadd zrem zremrangebyrank zcard zcount zrank zrangebyscore xadd xlen xreadgroup xautoclaim xpending xack xdel xgroup
 		hello ping client`) {
 		rules = append(rules, "+"+c)
 	}

@@ -20,9 +20,9 @@ type Config struct {
 	// if 0, and not negative.
 	Redeliver time.Duration
 
-	// MaxTickets is how many tickets a sale gives in one epoch: sale.QueueFull beyond. It
-	// bounds the memory of a sale, as a ticket reserves at most once. 2,000,000 if 0, and
-	// not negative.
+	// MaxTickets is how many users of one sale may have a ticket or a unit in one epoch, and
+	// how many reservations all of them may get before Join is sale.QueueFull. It bounds the
+	// memory of a sale. 2,000,000 if 0, and not negative.
 	MaxTickets int
 
 	// Fault is called at sale.ReserveDecided and sale.ReserveJournaled. Nil does nothing.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/engine"
+	"github.com/floodweir/weir/flashsale/gatetest"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -67,17 +68,61 @@ func TestGoroutinesEnd(t *testing.T) {
 	})
 }
 
-// A sale gives as many tickets as are allowed.
+// A sale has room for as many users and as many reservations as are allowed. A user who
+// comes again and again takes the room of nobody.
 func TestMaxTickets(t *testing.T) {
-	s := start(t, engine.Config{MaxTickets: 2})
-	defer s.Stop()
-	s.open(1)
-	for i, want := range []sale.Reason{sale.OK, sale.OK, sale.QueueFull} {
-		user := fmt.Sprint("user", i)
-		st, err := s.Join(t.Context(), sale.Join{Sale: "s", Epoch: 1, User: user, Ticket: ticket(user)})
+	clock := gatetest.NewClock()
+	e, err := engine.New(engine.Config{MaxTickets: 3, Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Stop()
+	openLong(t, e, clock, 2)
+	n := 0
+	join := func(user string, want sale.Reason) string {
+		t.Helper()
+		n++
+		id := fmt.Sprintf("%036d", n)
+		st, err := e.Join(t.Context(), sale.Join{Sale: "s", Epoch: 1, User: user, Ticket: id, Batch: "b", Until: clock.Now().Add(time.Second)})
 		if err != nil || st.Reason != want {
-			t.Fatalf("Join %d = %+v, %v, want reason %q", i, st, err, want)
+			t.Fatalf("Join %d of %s = %+v, %v, want reason %q", n, user, st, err, want)
 		}
+		return id
+	}
+	buy := func(user string, want sale.Reason) {
+		t.Helper()
+		id := join(user, want)
+		if want != sale.OK {
+			return
+		}
+		if o, err := e.Reserve(t.Context(), sale.Ask{Sale: "s", Epoch: 1, User: user, Ticket: id, Reservation: id}); err != nil || o.Reason != sale.OK {
+			t.Fatalf("Reserve of %s = %+v, %v", user, o, err)
+		}
+		if yes, err := e.Return(t.Context(), "s", 1, user, id); err != nil || !yes {
+			t.Fatalf("Return of %s = %v, %v", user, yes, err)
+		}
+	}
+	for range 10 {
+		join("ann", sale.OK)
+		clock.Move(time.Second) // the turn passes
+	}
+	join("bob", sale.OK)
+	buy("eve", sale.OK)
+	join("fay", sale.QueueFull)
+	buy("ann", sale.OK)
+	buy("eve", sale.OK)
+	clock.Move(time.Second)
+	join("eve", sale.QueueFull)
+	join("bob", sale.QueueFull)
+}
+
+// openLong opens a sale without a line that lasts for a year.
+func openLong(t *testing.T, e *engine.Engine, clock *gatetest.Clock, stock int64) {
+	t.Helper()
+	if err := e.Open(t.Context(), sale.Opening{Sale: sale.Sale{ID: "s", Epoch: 1, Draft: sale.Draft{
+		Stock: stock, PerUser: 1, Queue: sale.Direct, StartsAt: clock.Now(), EndsAt: clock.Now().Add(365 * 24 * time.Hour), PayWithin: time.Minute,
+	}}}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -135,6 +180,71 @@ func fill(t testing.TB, e *engine.Engine) {
 
 func name(i int) string { return fmt.Sprintf("user-%027d", i) }
 
+// heap is how much memory is in use.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// What users can make a sale keep ends: a thousand who buy and cancel for ever have a hundred
+// thousand reservations and no more, and who joins for ever and never buys has a ticket.
+func TestMemoryOfChurn(t *testing.T) {
+	const churners, most = 1000, 100 << 20
+	clock := gatetest.NewClock()
+	e, err := engine.New(engine.Config{Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Stop()
+	openLong(t, e, clock, 1)
+	n := 0
+	round := func(user string, buys bool) (bought bool) {
+		n++
+		id := fmt.Sprintf("%036d", n)
+		st, err := e.Join(t.Context(), sale.Join{Sale: "s", Epoch: 1, User: user, Ticket: id, Batch: id, Until: clock.Now().Add(time.Second)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !buys || st.Place != sale.Admitted {
+			clock.Move(time.Second) // the turn passes
+			return false
+		}
+		o, err := e.Reserve(t.Context(), sale.Ask{Sale: "s", Epoch: 1, User: user, Ticket: id, Key: id, Reservation: id})
+		if err != nil || o.Reason != sale.OK {
+			t.Fatalf("Reserve = %+v, %v", o, err)
+		}
+		if _, err := e.Return(t.Context(), "s", 1, user, id); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Done(t.Context(), "s", 1, id); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	before := heap()
+	bought := 0
+	for range sale.MaxGot + 10 {
+		for i := range churners {
+			if round(name(i), true) {
+				bought++
+			}
+		}
+	}
+	kept := heap()
+	t.Logf("%d reservations of %d users: %d MB", bought, churners, (kept-before)>>20)
+	if bought != churners*sale.MaxGot || kept-before > most {
+		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxGot, most>>20)
+	}
+	for range 200_000 {
+		round("passes", false)
+	}
+	if now := heap(); now > kept+1<<20 {
+		t.Errorf("who joined 200,000 times takes %d kB, want what one ticket takes", (now-kept)>>10)
+	}
+}
+
 // A hundred thousand tickets in line take 60 MB at most, with their names.
 func TestMemory(t *testing.T) {
 	e, err := engine.New(engine.Config{})
@@ -142,12 +252,6 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Stop()
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	before := heap()
 	fill(t, e)
 	used := (heap() - before) >> 20

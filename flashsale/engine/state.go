@@ -19,7 +19,7 @@ type state struct {
 	shuffled bool
 	perUser  int
 	pay      time.Duration
-	room     int // for how many more tickets
+	room     int // for how many people, and how many holds
 
 	closed bool
 	paused bool
@@ -48,6 +48,7 @@ type person struct {
 	group  *group
 	last   *hold
 	held   []*hold // in the order of slots
+	got    int     // with those that were returned
 	place  place
 }
 
@@ -108,6 +109,7 @@ func (s *state) hold(p *person, h *hold) {
 	}
 	at, _ := slices.BinarySearchFunc(p.held, h.Slot, func(h *hold, slot int) int { return h.Slot - slot })
 	p.held = slices.Insert(p.held, at, h)
+	p.got++
 }
 
 func (s *state) over(p *person, now int64) bool { return p.place == admitted && now >= p.until }
@@ -152,7 +154,6 @@ func (s *state) join(j *sale.Join, now int64) sale.Standing {
 	}
 	p = s.person(j.User)
 	first := p.place == nowhere
-	s.room--
 	p.ticket, p.rank, p.batch, p.until, p.group, p.last = j.Ticket, s.nextRank(j, first, now), j.Batch, 0, nil, nil
 	s.rank = max(s.rank, p.rank)
 	if j.Batch != "" {
@@ -176,9 +177,9 @@ func (s *state) joinRefused(p *person, j *sale.Join, now int64) sale.Reason {
 		return sale.IsPaused
 	case now < opens:
 		return sale.NotStarted
-	case p != nil && len(p.held) >= s.perUser:
+	case p != nil && s.hasEnough(p):
 		return sale.PerUserLimit
-	case j.Batch == "" && j.Max > 0 && int64(s.line.n) >= j.Max, s.room <= 0:
+	case j.Batch == "" && j.Max > 0 && int64(s.line.n) >= j.Max, p == nil && len(s.people) >= s.room, len(s.holds) >= s.room:
 		return sale.QueueFull
 	}
 	return sale.OK
@@ -202,6 +203,7 @@ func (s *state) nextRank(j *sale.Join, first bool, now int64) int64 {
 
 func (s *state) admitOne(p *person, batch string, until, now int64) {
 	p.place, p.batch, p.until = admitted, batch, until
+	s.tokens.expire(now)
 	if until > now {
 		p.group = s.tokens.add(until)
 	}
@@ -267,13 +269,15 @@ func (s *state) reserveRefused(p *person, a *sale.Ask, now int64) sale.Reason {
 		return sale.NotAdmitted
 	case s.over(p, now):
 		return sale.TurnPassed
-	case len(p.held) >= s.perUser:
+	case s.hasEnough(p):
 		return sale.PerUserLimit
 	case s.free <= 0:
 		return sale.IsAllTaken
 	}
 	return sale.OK
 }
+
+func (s *state) hasEnough(p *person) bool { return len(p.held) >= s.perUser || p.got >= sale.MaxGot }
 
 // giveBack returns a unit, and the reservation if there is one of this user.
 func (s *state) giveBack(user, id string) (bool, *hold) {

@@ -110,6 +110,9 @@ func (g *generator) next(m *Model, now time.Time) command {
 		c.op = "close"
 	case n < 987:
 		c.op = "drop"
+	case n < 989:
+		c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(2*sale.MaxGot)
+		c.at = now.Add(time.Minute)
 	default:
 		if g.chance(70) {
 			c.op = "count"

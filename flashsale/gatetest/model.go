@@ -90,6 +90,20 @@ func (s *modelSale) held(user string) (rs []sale.Reservation) {
 	return rs
 }
 
+// hasEnough says whether a user gets no unit more in this epoch.
+func (s *modelSale) hasEnough(user string) bool {
+	got, held := 0, 0
+	for _, h := range s.holds {
+		if h.User == user {
+			got++
+			if !h.returned {
+				held++
+			}
+		}
+	}
+	return held >= s.PerUser || got >= sale.MaxGot
+}
+
 func (s *modelSale) line() (ts []*modelTicket) {
 	for _, t := range s.tickets {
 		if t.place == sale.Waiting {
@@ -204,7 +218,7 @@ func (m *Model) Join(_ context.Context, j sale.Join) (sale.Standing, error) {
 		st.Reason = sale.IsPaused
 	case now.Before(opens):
 		st.Reason = sale.NotStarted
-	case len(st.Held) >= s.PerUser:
+	case s.hasEnough(j.User):
 		st.Reason = sale.PerUserLimit
 	case j.Batch == "" && j.Max > 0 && int64(len(s.line())) >= j.Max:
 		st.Reason = sale.QueueFull

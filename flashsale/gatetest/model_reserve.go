@@ -37,7 +37,7 @@ func (m *Model) Reserve(_ context.Context, a sale.Ask) (sale.Outcome, error) {
 		return sale.Outcome{Reason: sale.NotAdmitted}, nil
 	case !now.Before(t.until):
 		return sale.Outcome{Reason: sale.TurnPassed}, nil
-	case len(held) >= s.PerUser:
+	case s.hasEnough(a.User):
 		return sale.Outcome{Reason: sale.PerUserLimit}, nil
 	case s.free == 0:
 		return sale.Outcome{Reason: sale.IsAllTaken}, nil

@@ -115,6 +115,8 @@ func (p *pair) run(c command) string {
 			diff = p.run(count)
 		}
 		return diff
+	case "churn":
+		return p.churn(c)
 	case "drain":
 		for {
 			next := command{op: "next", sale: c.sale, epoch: c.epoch, id: "drain", n: 100}
@@ -126,7 +128,9 @@ func (p *pair) run(c command) string {
 			} else {
 				done := command{op: "done", sale: c.sale, epoch: c.epoch}
 				for _, e := range s.stream {
-					done.ids = append(done.ids, e.ID)
+					if e.Deliveries > 0 {
+						done.ids = append(done.ids, e.ID)
+					}
 				}
 				if diff := p.run(done); diff != "" {
 					return diff
@@ -140,6 +144,31 @@ func (p *pair) run(c command) string {
 		return ""
 	}
 	return fmt.Sprintf("%v\n got %s %v\nwant %s %v", c, show(got), gotErr, show(want), class(wantErr))
+}
+
+// churn lets a user buy and give back, until one of both is refused.
+func (p *pair) churn(c command) string {
+	for i := range c.n {
+		name := func(kind string) string { return fmt.Sprintf("%s-%s-%d", c.id, kind, i) }
+		join := command{op: "join", sale: c.sale, epoch: c.epoch, join: sale.Join{
+			Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: name("ticket"), Batch: name("batch"), Until: c.at,
+		}}
+		if diff := p.run(join); diff != "" {
+			return diff
+		}
+		reserve := command{op: "reserve", ask: sale.Ask{Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: p.standing.Ticket, Reservation: name("unit")}}
+		if p.standing.Place != sale.Admitted {
+			return ""
+		}
+		if diff := p.run(reserve); diff != "" {
+			return diff
+		}
+		giveBack := command{op: "return", sale: c.sale, epoch: c.epoch, user: c.user, id: name("unit")}
+		if diff := p.run(giveBack); diff != "" {
+			return diff
+		}
+	}
+	return ""
 }
 
 // call gives a command to g, and returns what it answers with all times in UTC.

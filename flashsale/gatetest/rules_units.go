@@ -123,6 +123,45 @@ func slotsAgain(d *desk) {
 	}
 }
 
+func gotEnough(d *desk) {
+	before := sale.Reservation{ID: d.id("reservation"), Sale: "sale", Epoch: 1, User: "ann", Slot: 2, Ticket: d.id("ticket"),
+		At: Start(), PayBy: Start().Add(time.Minute)}
+	d.openWith([]sale.Reservation{before}, nil, each(2), epoch(2))
+	d.giveBack(before)
+	first := d.turn("ann")
+	r := d.reserve("ann", first.Ticket, "key").Reservation
+	d.giveBack(r)
+	for n := 2; n < sale.MaxGot; n++ {
+		b := d.buy("ann")
+		if n%9 == 0 && b.Slot != 1 {
+			d.Fatalf("unit %d is on slot %d", n+1, b.Slot)
+		}
+		d.giveBack(b)
+		for _, e := range d.next("w", 9) {
+			d.done(e.ID)
+		}
+	}
+	want := d.count()
+	d.unchanged("Join of who had very many", func() {
+		d.stands(d.join(d.askJoin("ann")), sale.Spent, sale.PerUserLimit)
+		j := d.askJoin("ann")
+		j.Batch, j.Until = "batch", d.clock.Now().Add(time.Minute)
+		d.stands(d.join(j), sale.Spent, sale.PerUserLimit)
+	}, "ann")
+	if want.Free != want.Stock {
+		d.Fatalf("Count = %+v, want every unit free", want)
+	}
+	// What was got before is still told, and others may buy.
+	if o := d.reserve("ann", first.Ticket, ""); !o.Again || utc(o.Reservation) != utc(r) {
+		d.Fatalf("the first ticket = %+v, want %+v again", o, r)
+	}
+	d.buy("bob")
+	// The next epoch counts anew.
+	d.closeAndDrain()
+	d.open(epoch(3))
+	d.buy("ann")
+}
+
 func ticketOnce(d *desk) {
 	d.open(each(3))
 	st := d.turn("ann")

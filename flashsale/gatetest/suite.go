@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		{"8 the time of a sale", timeOfSale},
 		{"8 a pause", pause},
 		{"8 the clock never runs back", clockBack},
+		{"9 a user gets so many and no more", gotEnough},
 		{"Open is idempotent", openIdempotent},
 		{"every method knows its epoch", everyMethodStale},
 		{"Drop forgets", drop},

@@ -29,8 +29,9 @@ type Config struct {
 	// about within the last ten minutes: 1 s if 0, at least 10 ms.
 	Watch time.Duration
 
-	// MaxTickets is how many users of one sale may have had a ticket, in one epoch:
-	// sale.QueueFull beyond. 5,000,000 if 0, and not negative.
+	// MaxTickets is how many users of one sale may have a ticket or a unit in one epoch, and
+	// how many reservations all of them may get before Join is sale.QueueFull. It bounds the
+	// memory of a sale. 5,000,000 if 0, and not negative.
 	MaxTickets int64
 
 	// Clock is asked for the time instead of the server, for tests.

@@ -20,7 +20,7 @@ func (g *Gate) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
 	}
 	words, _, err := g.on(ctx, &g.scripts.join, j.Sale, j.Epoch,
 		escape(j.User), j.Ticket, itoa(j.Rank), itoa(j.Lot), itoa(j.Max),
-		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets))
+		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxGot))
 	if err != nil {
 		return sale.Standing{}, err
 	}

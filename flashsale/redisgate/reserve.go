@@ -13,7 +13,7 @@ func (g *Gate) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
 	if err := a.Check(); err != nil {
 		return sale.Outcome{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation)
+	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxGot))
 	if err != nil {
 		return sale.Outcome{}, err
 	}

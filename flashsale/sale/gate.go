@@ -29,6 +29,8 @@ import (
 //  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Gate's
 //     clock, which never runs back in one process. It counts in milliseconds; what is
 //     finer of a time that it is given is cut off.
+//  9. What a user can make it keep is bounded: the last ticket, and MaxGot reservations of
+//     an epoch, those that were returned and those that it was opened with among them.
 type Gate interface {
 	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
 	// whose stream must have been read to its end: while entries are in it, it is an error
@@ -57,14 +59,15 @@ type Gate interface {
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser units;
+	//   - PerUserLimit: the user holds PerUser units, or has got MaxGot in this epoch;
 	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the Gate
-	//     has no room for another ticket.
+	//     has no room for another user or another reservation.
 	//
 	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch
-	// yet; else Lot if that is not 0, the sale is Shuffled and has not started; else the
-	// clock in microseconds, or more: above every rank of this epoch. If a Rank or a Lot is
-	// taken in the line, it is the next one above that is not.
+	// yet (whether the turn that Rank is of was used is for the caller to know: a Gate that
+	// was built again does not); else Lot if that is not 0, the sale is Shuffled and has not
+	// started; else the clock in microseconds, or more: above every rank of this epoch. If a
+	// Rank or a Lot is taken in the line, it is the next one above that is not.
 	Join(ctx context.Context, j Join) (Standing, error)
 
 	// Look tells where a user stands. It changes nothing.
@@ -84,7 +87,7 @@ type Gate interface {
 	//   - NotStarted: before StartsAt;
 	//   - NotAdmitted: the ticket is not the one that the user has now, or it waits;
 	//   - TurnPassed: the ticket was admitted, and its time is over (from Until on);
-	//   - PerUserLimit: the user holds PerUser units;
+	//   - PerUserLimit: the user holds PerUser units, or has got MaxGot in this epoch;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest slot of the user that is free. The ticket is spent.
 	Reserve(ctx context.Context, r Ask) (Outcome, error)
@@ -134,6 +137,11 @@ type Join struct {
 	Batch string
 	Until time.Time
 }
+
+// MaxGot is how many reservations of a sale a user gets in one epoch, whatever is returned: a
+// Gate keeps each of them until the epoch ends, for who asks again. It is ten times what
+// anybody may hold, and who wants to buy does not cancel more often than that.
+const MaxGot = 100
 
 // MaxLot is the largest lot. Ranks of who joined after the start are above it.
 const MaxLot = 1 << 40

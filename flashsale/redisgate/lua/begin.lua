@@ -7,9 +7,9 @@
 local epoch = redis.pcall('HGET', STATE, 'epoch')
 if type(epoch) ~= 'string' then epoch = '0' end
 if epoch == ARGV[1] then
-  local s, why = load('server')
+  local s, why = here(load('server'))
   if not s then return {'stale', why} end
-  return {'here', num(s.us)}
+  return {'here', s.clock}
 end
 if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
 local info = redis.call('INFO', 'memory')

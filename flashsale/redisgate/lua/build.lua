@@ -15,8 +15,9 @@ for i = 3, #ARGV, 6 do
   redis.call('HSET', KEYS[2], id, record)
   redis.call('HSET', KEYS[3], 't ' .. name .. ' ' .. ticket, id)
   if key ~= '' then redis.call('HSET', KEYS[3], 'k ' .. name .. ' ' .. key, id) end
-  local held = string.match(redis.call('HGET', KEYS[1], name) or '', ' (%S+) $')
-  redis.call('HSET', KEYS[1], name, '- - 0 0 - ' .. (held and held .. ',' .. id or id) .. ' ')
+  local got, held = string.match(redis.call('HGET', KEYS[1], name) or '', ' (%d+) (%S+) $')
+  redis.call('HSET', KEYS[1], name,
+    '- - 0 0 - ' .. string.format('%d', (got or 0) + 1) .. ' ' .. (held and held .. ',' .. id or id) .. ' ')
   if ARGV[i] == '1' then redis.call('XADD', KEYS[4], '*', 'r', id .. ' ' .. record) end
 end
 for _, k in ipairs(KEYS) do redis.call('PEXPIRE', k, ARGV[2]) end

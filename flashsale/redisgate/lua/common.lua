@@ -7,9 +7,10 @@
 --
 -- Returns: {'ok', now in µs, …}, or {'stale', why} and nothing has changed.
 --
--- A user is "place ticket rank until last held batch": place is w (waits), a (admitted),
--- s (spent) or - (none); until in ms; last is what the ticket reserved; held is what the
--- user holds, with commas between. A reservation is "held slot at payby epoch user ticket
+-- A user is "place ticket rank until last got held batch": place is w (waits), a (admitted),
+-- s (spent) or - (none); until in ms; last is what the ticket reserved; got is how many
+-- reservations the user has, with those that were returned; held is what the user holds,
+-- with commas between. A reservation is "held slot at payby epoch user ticket
 -- key": held is h, or r if it was returned; times in ms. None is -, and a key may be empty.
 -- Spaces in users, batches and keys are escaped by the caller. The member of empty name in
 -- users, line, out, res and done keeps them there when they are empty.
@@ -21,7 +22,7 @@ local STATE, USERS, LINE, OUT, RES, DONE, STREAM = unpack(KEYS)
 
 -- num writes a whole number up to 2^53, which tostring would round.
 local function num(n)
-  return string.format('%.0f', n)
+  return string.format('%d', n)
 end
 
 -- server is the replication ID of this server.
@@ -45,9 +46,9 @@ local function shut(why)
   return nil, why
 end
 
--- load is the state at the epoch, with the time in µs (us) and in ms (now) and the fields that
--- are named; or nil and why there is none. If "server" is named, the state must have been
--- opened on this one; "fixed" is what never changes.
+-- load is the state at the epoch, with the time in µs (us, and clock, the same as text) and in
+-- ms (now) and the fields that are named; or nil and why there is none. "fixed" is what never
+-- changes.
 local function load(...)
   local v = redis.call('HMGET', STATE, 'epoch', 'closed', 'clock', ...)
   if v[1] ~= ARGV[1] then return nil, 'none' end
@@ -57,7 +58,7 @@ local function load(...)
   for i, name in ipairs({...}) do
     local value = v[3 + i]
     if name == 'server' then
-      if value ~= server() then return shut('server') end
+      s.server = value
     elseif name == 'fixed' then
       local starts, ends, lobby, shuffled, per_user, pay =
         string.match(value or '', '^(%d+) (%d+) (%d+) (%d) (%d+) (%d+)$')
@@ -73,25 +74,39 @@ local function load(...)
   if not seen then return shut('damaged') end
   s.us = clock(seen)
   s.now = math.floor(s.us / 1000)
+  s.clock = num(s.us)
   return s
 end
 
--- user reads a user.
+-- here is s, a state that was loaded with its server, if it was opened on this one.
+local function here(s, why)
+  if s and s.server ~= server() then return shut('server') end
+  return s, why
+end
+
+-- user reads a user, whose numbers stay texts. Of one who is not known, new is set.
 local function user(name)
   local r = redis.call('HGET', USERS, name)
   if not r then
-    return {place = '-', ticket = '-', rank = 0, till = 0, last = '-', held = '-', batch = ''}
+    return {place = '-', ticket = '-', rank = '0', till = '0', last = '-', got = '0', held = '-',
+      batch = '', new = true}
   end
-  local place, ticket, rank, till, last, held, batch =
-    string.match(r, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S*)$')
-  return {place = place, ticket = ticket, rank = tonumber(rank), till = tonumber(till),
-    last = last, held = held, batch = batch}
+  local place, ticket, rank, till, last, got, held, batch =
+    string.match(r, '^(%S+) (%S+) (%d+) (%d+) (%S+) (%d+) (%S+) (%S*)$')
+  if not place then error('attempt to read a user that is none') end
+  return {place = place, ticket = ticket, rank = rank, till = till, last = last, got = got,
+    held = held, batch = batch}
 end
 
 -- keep writes a user.
 local function keep(name, u)
   redis.call('HSET', USERS, name, table.concat(
-    {u.place, u.ticket, num(u.rank), num(u.till), u.last, u.held, u.batch}, ' '))
+    {u.place, u.ticket, u.rank, u.till, u.last, u.got, u.held, u.batch}, ' '))
+end
+
+-- over says whether a user was admitted and the time for it is over.
+local function over(s, u)
+  return u.place == 'a' and tonumber(u.till) <= s.now
 end
 
 -- holding is the IDs of what a user holds.
@@ -105,14 +120,15 @@ end
 
 -- standing is where a user stands: {'ok', now, reason, place, ticket, rank, ahead, batch,
 -- until, and the ID and the record of what the ticket reserved (twice empty if nothing),
--- and of each that the user holds}. The place p is an admission that is over.
-local function standing(s, name, u, reason)
-  local place, ahead, last = u.place, 0, ''
-  if place == 'w' then ahead = redis.call('ZRANK', LINE, name) end
-  if place == 'a' and u.till <= s.now then place = 'p' end
+-- and of each that the user holds}. The place p is an admission that is over. ahead is how
+-- many are before one who waits, if that is known.
+local function standing(s, name, u, reason, ahead)
+  local place, last = u.place, ''
+  if place == 'w' then ahead = ahead or redis.call('ZRANK', LINE, name) end
+  if over(s, u) then place = 'p' end
   if place == 's' then last = u.last end
-  local r = {'ok', num(s.us), reason, place, u.ticket, num(u.rank), num(ahead), u.batch,
-    num(u.till), last, last ~= '' and redis.call('HGET', RES, last) or ''}
+  local r = {'ok', s.clock, reason, place, u.ticket, u.rank, num(ahead or 0), u.batch,
+    u.till, last, last ~= '' and redis.call('HGET', RES, last) or ''}
   for _, id in ipairs(holding(u)) do
     r[#r + 1] = id
     r[#r + 1] = redis.call('HGET', RES, id)

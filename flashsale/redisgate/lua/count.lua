@@ -2,12 +2,12 @@
 --
 -- Returns: {'ok', now, stock, free, waiting, outstanding, reserved, backlog, paused}.
 
-local s, why = load('paused', 'free', 'reserved', 'stock', 'server')
+local s, why = here(load('paused', 'free', 'reserved', 'stock', 'server'))
 if not s then return {'stale', why} end
 if s.free < 0 or s.free + s.reserved ~= s.stock then
   shut('damaged')
   return {'stale', 'damaged'}
 end
-return {'ok', num(s.us), num(s.stock), num(s.free), num(redis.call('ZCARD', LINE) - 1),
+return {'ok', s.clock, num(s.stock), num(s.free), num(redis.call('ZCARD', LINE) - 1),
   num(redis.call('ZCOUNT', OUT, '(' .. num(s.now), '(+inf')), num(s.reserved),
   num(redis.call('XLEN', STREAM)), num(s.paused)}

@@ -34,7 +34,7 @@ local us = clock(0)
 redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
   'paused', ARGV[9], 'fixed', table.concat({unpack(ARGV, 11, 16)}, ' '),
   'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])), 'reserved', ARGV[6], 'server', ARGV[4],
-  'top', '0', 'tickets', '0', 'stock', ARGV[10])
+  'top', '0', 'stock', ARGV[10])
 redis.call('HSET', KEYS[9], '', '')
 redis.call('ZADD', KEYS[10], '+inf', '')
 redis.call('ZADD', KEYS[11], '+inf', '')

@@ -4,5 +4,5 @@
 
 local s, why = load()
 if not s then return {'stale', why} end
-redis.call('HSET', STATE, 'paused', ARGV[4], 'clock', num(s.us))
-return {'ok', num(s.us)}
+redis.call('HSET', STATE, 'paused', ARGV[4], 'clock', s.clock)
+return {'ok', s.clock}

@@ -1,21 +1,20 @@
 -- Reserves a unit, and writes the entry of the stream.
 --
 -- ARGV: 4 user, 5 ticket, 6 key or empty, 7 the reservation's ID
+--       8 how many reservations one user may get
 -- Returns: {'ok', now, reason, again (1 or 0), ID, record}; a reason 'taken' says that there
 -- is a reservation of this ID already.
 
-local s, why = load('paused', 'fixed', 'free', 'reserved')
+local s, why = load('paused', 'fixed', 'free', 'reserved', 'server')
 if not s then return {'stale', why} end
 local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- again answers with what the user has got for a field of done.
-local function again(field)
-  local was = redis.call('HGET', DONE, field)
-  return was and {'ok', num(s.us), '', '1', was, redis.call('HGET', RES, was)}
-end
-local ticketed, keyed = 't ' .. name .. ' ' .. ticket, 'k ' .. name .. ' ' .. key
-local r = again(ticketed) or key ~= '' and again(keyed)
-if r then return r end
+-- What the user has got with this ticket, or with this key.
+local ticketed, keyed = 't ' .. name .. ' ' .. ticket, nil
+if key ~= '' then keyed = 'k ' .. name .. ' ' .. key end
+local got = keyed and redis.call('HMGET', DONE, ticketed, keyed) or {redis.call('HGET', DONE, ticketed)}
+local was = got[1] or got[2]
+if was then return {'ok', s.clock, '', '1', was, redis.call('HGET', RES, was)} end
 
 local u = user(name)
 local held = holding(u)
@@ -24,16 +23,13 @@ if s.now >= s.ends then refused = 'ended'
 elseif s.paused == 1 then refused = 'paused'
 elseif s.now < s.starts then refused = 'not_started'
 elseif u.ticket ~= ticket or u.place ~= 'a' then refused = 'not_admitted'
-elseif u.till <= s.now then refused = 'turn_passed'
-elseif #held >= s.per_user then refused = 'per_user'
-elseif s.free <= 0 then refused = 'all_taken'
-elseif redis.call('HEXISTS', RES, id) == 1 then refused = 'taken' end
-if refused then return {'ok', num(s.us), refused, '0', '', ''} end
+elseif over(s, u) then refused = 'turn_passed'
+elseif #held >= s.per_user or tonumber(u.got) >= tonumber(ARGV[8]) then refused = 'per_user'
+elseif s.free <= 0 then refused = 'all_taken' end
+if refused then return {'ok', s.clock, refused, '0', '', ''} end
 -- A unit is given on the server alone on which the sale was opened.
-if redis.call('HGET', STATE, 'server') ~= server() then
-  shut('server')
-  return {'stale', 'server'}
-end
+s, why = here(s)
+if not s then return {'stale', why} end
 
 local slot, taken = 1, {}
 for _, h in ipairs(held) do
@@ -42,13 +38,16 @@ end
 while taken[slot] do slot = slot + 1 end
 local record = table.concat({'h', num(slot), num(s.now), num(s.now + s.pay), ARGV[1], name, ticket, key}, ' ')
 
-redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', num(s.us))
-redis.call('HSET', RES, id, record)
-redis.call('HSET', DONE, ticketed, id)
-if key ~= '' then redis.call('HSET', DONE, keyed, id) end
+if redis.call('HSETNX', RES, id, record) == 0 then return {'ok', s.clock, 'taken', '0', '', ''} end
+redis.call('HSET', STATE, 'free', num(s.free - 1), 'reserved', num(s.reserved + 1), 'clock', s.clock)
+if keyed then
+  redis.call('HSET', DONE, ticketed, id, keyed, id)
+else
+  redis.call('HSET', DONE, ticketed, id)
+end
 held[#held + 1] = id
-u.place, u.last, u.held = 's', id, table.concat(held, ',')
+u.place, u.last, u.got, u.held = 's', id, num(u.got + 1), table.concat(held, ',')
 keep(name, u)
 redis.call('ZREM', OUT, name)
 redis.call('XADD', STREAM, '*', 'r', id .. ' ' .. record)
-return {'ok', num(s.us), '', '0', id, record}
+return {'ok', s.clock, '', '0', id, record}

@@ -3,14 +3,14 @@
 -- ARGV: 4 user, 5 the reservation's ID
 -- Returns: {'ok', now, 1 if this call did or 0}.
 
-local s, why = load('free', 'reserved', 'server')
+local s, why = here(load('free', 'reserved', 'server'))
 if not s then return {'stale', why} end
 local name, id = ARGV[4], ARGV[5]
 local r = redis.call('HGET', RES, id)
 if not r or string.match(r, '^h %S+ %S+ %S+ %S+ (%S+)') ~= name then
-  return {'ok', num(s.us), '0'}
+  return {'ok', s.clock, '0'}
 end
-redis.call('HSET', STATE, 'free', num(s.free + 1), 'reserved', num(s.reserved - 1), 'clock', num(s.us))
+redis.call('HSET', STATE, 'free', num(s.free + 1), 'reserved', num(s.reserved - 1), 'clock', s.clock)
 redis.call('HSET', RES, id, 'r' .. string.sub(r, 2))
 local u, left = user(name), {}
 for _, h in ipairs(holding(u)) do
@@ -18,4 +18,4 @@ for _, h in ipairs(holding(u)) do
 end
 u.held = #left > 0 and table.concat(left, ',') or '-'
 keep(name, u)
-return {'ok', num(s.us), '1'}
+return {'ok', s.clock, '1'}
