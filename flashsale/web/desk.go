@@ -125,6 +125,15 @@ func (o *Office) orders(v *visit) {
 	o.send(v, http.StatusOK, map[string]any{"orders": all}, err)
 }
 
+func (o *Office) networks(v *visit) {
+	networks, err := o.c.Desk.Networks(v.r.Context(), v.merchant, v.sale)
+	all := make([]networkJSON, 0, len(networks))
+	for _, n := range networks {
+		all = append(all, networkJSON(n))
+	}
+	o.send(v, http.StatusOK, map[string]any{"networks": all}, err)
+}
+
 func (o *Office) reconcile(v *visit) {
 	if !v.nothing() {
 		return

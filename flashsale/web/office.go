@@ -142,6 +142,7 @@ func (o *Office) routes() {
 	handle("POST /api/sales/{sale}/stock", o.stock)
 	handle("GET /api/sales/{sale}/board", o.board)
 	handle("GET /api/sales/{sale}/orders", o.orders)
+	handle("GET /api/sales/{sale}/networks", o.networks)
 	handle("GET /api/sales/{sale}/report.csv", o.report)
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)

@@ -102,6 +102,11 @@ func (m *merchants) Reconcile(_ context.Context, who, id string) (sale.Reconcile
 	return sale.Reconciled{Free: 3, FreeBefore: 2, Returned: 1, Changed: 1}, err
 }
 
+func (m *merchants) Networks(_ context.Context, who, id string) ([]sale.Network, error) {
+	_, err := m.note("networks %s %s", who, id)
+	return []sale.Network{{Network: "2001:db8::/64", Users: 3, Orders: 2}}, err
+}
+
 func (m *merchants) Logged(_ context.Context, who, id string) ([]sale.Logged, error) {
 	_, err := m.note("log %s %s", who, id)
 	return []sale.Logged{{At: start(), Actor: "m", Sale: id, What: "exposed"}}, err
@@ -209,6 +214,7 @@ func TestOfficeCalls(t *testing.T) {
 		{"POST", "/api/sales/a1/stock", ``, "", 400, `"field":"units"`},
 		{"GET", "/api/sales/a1/board", "", "board ann a1", 200, `"lag_ms":2`},
 		{"POST", "/api/sales/a1/reconcile", "", "reconcile ann a1", 200, `{"free":3,"free_before":2,"returned":1,"dropped":0,"changed":1}`},
+		{"GET", "/api/sales/a1/networks", "", "networks ann a1", 200, `{"networks":[{"network":"2001:db8::/64","users":3,"orders":2}]}`},
 		{"GET", "/api/sales/a1/log", "", "log ann a1", 200, `{"log":[{"at":"2026-11-11T12:00:00.000Z","actor":"m","sale":"a1","what":"exposed"}]}`},
 		{"POST", "/api/sales/a1/expose", `{"x":1}`, "", 400, `"field":"x"`},
 		{"POST", "/api/sales/A1/expose", "", "", 404, "not_found"},

@@ -218,6 +218,12 @@ func labOf(r *LabRun) labJSON {
 	return labJSON{r.Design, r.Buyers, r.Stock, r.Sold, r.Oversold, r.Undersold, millis(r.Took), r.PerSecond}
 }
 
+type networkJSON struct {
+	Network string `json:"network"`
+	Users   int64  `json:"users"`
+	Orders  int64  `json:"orders"`
+}
+
 type loggedJSON struct {
 	At    string `json:"at"`
 	Actor string `json:"actor"`

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,12 +172,13 @@ func TestFromOneAddress(t *testing.T) {
 func TestTheSameAnswer(t *testing.T) {
 	d := selling()
 	v := offer()
+	again := false // bought before
 	r := sale.Receipt{Receipt: "abc", Sale: v.Sale, State: sale.Reserved, At: start(), PayBy: start().Add(time.Minute)}
 	d.buy = func(user, _, token, key string) (sale.Bought, error) {
 		if user != "u" || key != "k 1" || token == "" {
 			t.Errorf("asked with %q %q %q", user, token, key)
 		}
-		return sale.Bought{Receipt: r}, nil
+		return sale.Bought{Receipt: r, Again: again}, nil
 	}
 	s := open(t, d, layers.Config{Policies: wide()})
 	ask := func() string {
@@ -189,10 +191,17 @@ func TestTheSameAnswer(t *testing.T) {
 		return w.Body.String()
 	}
 	first := ask()
+	again = true
+	if want := (sale.Sighting{Sale: "a1", User: "u", Network: "192.0.2.1"}); !slices.Equal(d.saw, []sale.Sighting{want}) {
+		t.Errorf("bought from %v, want %v", d.saw, want)
+	}
 	r.State, r.Refunds = sale.PaidFor, 1
 	s.now = s.now.Add(time.Minute)
-	if again := ask(); again != first {
-		t.Errorf("asked again: %s, want %s", again, first)
+	if second := ask(); second != first {
+		t.Errorf("asked again: %s, want %s", second, first)
+	}
+	if len(d.saw) != 1 {
+		t.Errorf("asked again, it was noted again: %v", d.saw)
 	}
 }
 

@@ -95,7 +95,7 @@ function draw() {
     if (sale.state === "draft") return [h("h2", {}, t("draft.edit")), form(sale, ["PUT", path, { version: sale.version }], t("draft.save"), saved)];
     return sale.state === "ended" ? [] : [stock()];
   });
-  live.hidden = orders.hidden = sale.state === "draft";
+  live.hidden = orders.hidden = networks.hidden = sale.state === "draft";
 }
 
 async function saved(s) {
@@ -167,8 +167,22 @@ async function showOrders(after) {
   more.dataset.after = answer.body.orders.at(-1)?.reservation ?? "";
 }
 
+// Where several buyers share an address, asked for when it is looked at.
+const shared = h("div", {});
+const networks = h("details", { class: "card", id: "networks", ontoggle: () => networks.open && showNetworks() },
+  h("summary", {}, t("networks.title")), h("p", { class: "hint" }, t("networks.hint")), shared);
+
+async function showNetworks() {
+  const answer = await persist(() => call("GET", `${path}/networks`), (text) => text && put(note, text));
+  if (!answer.ok) return put(note, why(answer));
+  const found = answer.body.networks;
+  shared.replaceChildren(found.length === 0 ? h("p", {}, t("networks.none"))
+    : table(t("networks.title"), ["network", "users", "orders"].map((c) => t(`networks.${c}`)),
+      found.map((n) => [n.network, number(n.users), number(n.orders)])));
+}
+
 await enter();
 if (await reload()) {
-  main.replaceChildren(head, actions.el, note, checks, live, edit.el, orders, log);
+  main.replaceChildren(head, actions.el, note, checks, live, edit.el, orders, networks, log);
   await Promise.all([poll.now(), showLog()]);
 }
