@@ -14,7 +14,7 @@ import (
 )
 
 const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
-	lobby_ms, pay_within_ms, token_for_ms, sold, paid, state, why, recovering, epoch, version, created`
+	lobby_ms, pay_within_ms, token_for_ms, work, sold, paid, state, why, recovering, epoch, version, created`
 
 // A kept is a sale and what is noted beside it.
 type kept struct {
@@ -28,7 +28,7 @@ func scanSale(scan func(...any) error) (kept, error) {
 	var starts, ends, lobby, pay, token, created int64
 	var recovering int
 	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
-		&lobby, &pay, &token, &s.Sold, &s.Paid, &s.State, &s.Why, &recovering, &s.Epoch, &s.Version, &created)
+		&lobby, &pay, &token, &s.Work, &s.Sold, &s.Paid, &s.State, &s.Why, &recovering, &s.Epoch, &s.Version, &created)
 	s.StartsAt, s.EndsAt, s.Created = timeOf(starts), timeOf(ends), timeOf(created)
 	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
 	k.recovering = recovering != 0
@@ -63,8 +63,8 @@ func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now 
 	err := l.write(ctx, "create", "", func(x *tx) error {
 		args := append([]any{s.ID, s.Merchant, milli(s.Created)}, draftArgs(d)...)
 		if _, err := x.exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
-			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`, args...); err != nil {
+			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, args...); err != nil {
 			return err
 		}
 		return note(x, merchant, s.ID, "created", now)
@@ -78,7 +78,7 @@ func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now 
 func draftArgs(d sale.Draft) []any {
 	return []any{
 		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, milli(d.StartsAt), milli(d.EndsAt), d.Headroom, string(d.Queue),
-		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(),
+		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work,
 	}
 }
 
@@ -98,7 +98,7 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
 		}
 		_, err := x.exec(`UPDATE sales SET version = version + 1, sku = $2, title = $3, price = $4, currency = $5, stock = $6, per_user = $7,
-			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14
+			starts_at = $8, ends_at = $9, headroom = $10, queue = $11, lobby_ms = $12, pay_within_ms = $13, token_for_ms = $14, work = $15
 			WHERE id = $1`, append([]any{k.ID}, draftArgs(d)...)...)
 		return err
 	})

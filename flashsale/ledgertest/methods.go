@@ -12,6 +12,7 @@ import (
 
 func drafts(t *testing.T, d *desk) {
 	want := Draft(10, 2)
+	want.Work = 12
 	s, err := d.Create(d.ctx, "shop", want, t0)
 	d.must(err)
 	if s.Draft != want.WithDefaults() || s.State != sale.Drafted || s.Epoch != 0 || s.Version < 1 || s.Merchant != "shop" || s.Sold != 0 {
@@ -25,7 +26,7 @@ func drafts(t *testing.T, d *desk) {
 	_, err = d.Create(d.ctx, "", want, t0)
 	d.wrong("Create of nobody", err, sale.ErrInvalid)
 
-	want.Title, want.Stock, want.Queue, want.Lobby = "碧螺春", 20, sale.Shuffled, time.Minute
+	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
 	edited, err := d.Edit(d.ctx, "shop", s.ID, s.Version, want)
 	d.must(err)
 	if edited.Draft != want.WithDefaults() || edited.Version <= s.Version || edited.ID != s.ID {
