@@ -14,6 +14,10 @@ import (
 // the cost is above the capacity. A maxWait of 0 does not wait, a negative one
 // waits for ever. If ctx ends first, the error is its cause and nothing was
 // consumed, unless the store was being asked at that moment.
+//
+// It asks again after RetryAfter. Of a Concurrency limit that is when the first lease ends: a
+// slot that is returned before wakes nobody, here or in another process. Who is to get it at
+// once stands in the line of a bulkhead, which is of one process (contrib/failsafe).
 func (l *Limiter) Wait(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
 	var until time.Time // zero: for ever
 	if maxWait >= 0 {
