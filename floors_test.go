@@ -118,11 +118,13 @@ var house = map[string]place{
 	"flashsale/lab":        {floor: 7, third: []string{"github.com/redis/rueidis"}}, // the lock question, with evidence
 	"flashsale/front":      {floor: 7},                                              // what stands before it: nginx, the gateway
 	"flashsale/shop":       {floor: 8, third: []string{"github.com/google/uuid"}},
-	"flashsale/layers":     {floor: 8, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
+	"flashsale/layers":     {floor: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
+	"flashsale/wire":       {floor: 8},                                                         // how the two below read and answer
 	"flashsale/load":       {floor: 8, third: []string{"github.com/valyala/fasthttp"}},
 	"flashsale/pages":      {floor: 8},
-	"flashsale/webtest":    {floor: 8}, // the suite that every way to the shop runs
-	"flashsale/web":        {floor: 9, third: []string{"golang.org/x/crypto", "github.com/prometheus/client_golang"}},
+	"flashsale/webtest":    {floor: 8},                                                                                      // the suite that every way to the shop runs
+	"flashsale/web":        {floor: 9},                                                                                      // for buyers
+	"flashsale/office":     {floor: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
 	"flashsale/run":        {floor: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // where its parts meet
 	"flashsale/cli":        {floor: 11, third: []string{"github.com/spf13/cobra"}},
 	"flashsale":            {floor: 12},

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/web"
 )
 
 // dsn is the name of the ledger's database.
@@ -47,7 +47,7 @@ func AddMerchant(ctx context.Context, c Config, name, password string) error {
 }
 
 func addMerchant(ctx context.Context, l sale.Ledger, name, password string) error {
-	hash, err := web.HashPassword(password)
+	hash, err := office.HashPassword(password)
 	if err != nil {
 		return fmt.Errorf("merchant %q: %w", name, err)
 	}

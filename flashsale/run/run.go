@@ -21,6 +21,7 @@ import (
 	"github.com/floodweir/weir/flashsale/engine"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pages"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/redisgate"
@@ -264,7 +265,7 @@ func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers
 		return err
 	}
 	s.undo = append(s.undo, buyers.Close)
-	office, err := web.NewOffice(web.OfficeConfig{
+	merchants, err := office.New(office.Config{
 		Desk: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
 		Lab:     lockLab(st.redis),
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
@@ -276,7 +277,7 @@ func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers
 	if s.ShopURL, err = s.serve("shop", c.Shop, buyers); err != nil {
 		return err
 	}
-	s.OfficeURL, err = s.serve("office", c.Office, office)
+	s.OfficeURL, err = s.serve("office", c.Office, merchants)
 	return err
 }
 

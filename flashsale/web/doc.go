@@ -1,5 +1,5 @@
-// Package web is the HTTP interface of a flash sale, as API.md describes it: the [Shop] for
-// buyers and the [Office] for merchants.
+// Package web is the HTTP interface of a flash sale for its buyers, as API.md describes it.
+// That of merchants is package office.
 //
 //	shop, err := web.NewShop(web.ShopConfig{Desk: desk, Keys: keys, Layers: l, Pages: pages.NewShop(pages.Config{})})
 //	…
@@ -13,10 +13,8 @@
 //
 // # What is accepted
 //
-// A body is one flat JSON object in UTF-8 of at most 16 KiB: a member that is not known,
-// stands twice, is nested, null or of another type is refused by name, and so is anything
-// behind the object. Names count letter by letter. A path has one spelling: of any other the
-// answer is 404, under the limits of the path that was meant.
+// What package wire reads. Of a path with another spelling the answer is 404, under the
+// limits of the path that was meant.
 //
 // # The account
 //

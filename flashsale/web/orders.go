@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
 // maxAfter is the longest that the mock payment provider takes.
@@ -20,7 +21,7 @@ func (c *call) orders(w http.ResponseWriter) {
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		return append(appendReceipts(appendName(append(b, '{'), "orders"), rs), '}')
+		return append(appendReceipts(wire.AppendName(append(b, '{'), "orders"), rs), '}')
 	})
 }
 
@@ -30,8 +31,8 @@ func (c *call) order(w http.ResponseWriter) {
 }
 
 func (c *call) cancel(w http.ResponseWriter) {
-	if f := decode(orEmpty(c.body), nil); f != nil {
-		f.refuse(w)
+	if f := wire.Decode(wire.OrEmpty(c.body), nil); f != nil {
+		f.Refuse(w)
 		return
 	}
 	r, err := c.s.c.Desk.Cancel(c.r.Context(), c.user, c.id)
@@ -41,15 +42,15 @@ func (c *call) cancel(w http.ResponseWriter) {
 // contact notes who is to get what is bought.
 func (c *call) contact(w http.ResponseWriter) {
 	var who sale.Contact
-	members := []member{{name: "name", text: &who.Name}, {name: "phone", text: &who.Phone}}
-	f := decode(orEmpty(c.body), members)
+	members := []wire.Member{{Name: "name", Text: &who.Name}, {Name: "phone", Text: &who.Phone}}
+	f := wire.Decode(wire.OrEmpty(c.body), members)
 	for _, m := range members {
-		if f == nil && !m.seen {
-			f = &fault{field: m.name, detail: m.name + ": want one, got none"}
+		if f == nil && !m.Seen {
+			f = &wire.Fault{Field: m.Name, Detail: m.Name + ": want one, got none"}
 		}
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	r, err := c.s.c.Desk.SetContact(c.r.Context(), c.user, c.id, who)
@@ -68,16 +69,16 @@ func (c *call) receipt(w http.ResponseWriter, status int, r *sale.Receipt, err e
 func (c *call) pay(w http.ResponseWriter) {
 	var payment string
 	var after int64
-	f := decode(orEmpty(c.body), []member{{name: "payment", text: &payment}, {name: "after_ms", num: &after}})
+	f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "payment", Text: &payment}, {Name: "after_ms", Num: &after}})
 	switch {
 	case f != nil:
 	case payment != "" && !isPayment(payment):
-		f = &fault{field: "payment", detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
+		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
 	case after < 0 || after > int64(maxAfter/time.Millisecond):
-		f = &fault{field: "after_ms", detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
+		f = &wire.Fault{Field: "after_ms", Detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	if payment == "" {
@@ -103,7 +104,7 @@ func (c *call) pay(w http.ResponseWriter) {
 	case err != nil:
 		c.fail(w, err)
 	case paid.RefundDue:
-		say(w, layers.RefundDue)
+		wire.Say(w, layers.RefundDue)
 	default:
 		r, err = c.s.c.Desk.Order(c.r.Context(), c.user, c.id)
 		c.receipt(w, http.StatusOK, &r, err)
@@ -112,9 +113,9 @@ func (c *call) pay(w http.ResponseWriter) {
 
 // callback takes what a payment provider says, if it signed it.
 func (c *call) callback(w http.ResponseWriter) {
-	signature, f := one(c.r.Header, "Flashsale-Signature")
+	signature, f := wire.One(c.r.Header, "Flashsale-Signature")
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	if !c.s.c.Keys.CallbackOK(c.body, signature) {
@@ -123,18 +124,18 @@ func (c *call) callback(w http.ResponseWriter) {
 	}
 	var receipt, payment string
 	amount := int64(-1)
-	f = decode(orEmpty(c.body), []member{{name: "receipt", text: &receipt}, {name: "payment", text: &payment}, {name: "amount", num: &amount}})
+	f = wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "receipt", Text: &receipt}, {Name: "payment", Text: &payment}, {Name: "amount", Num: &amount}})
 	switch {
 	case f != nil:
 	case !isReceipt(receipt):
-		f = &fault{field: "receipt", detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
+		f = &wire.Fault{Field: "receipt", Detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
 	case !isPayment(payment):
-		f = &fault{field: "payment", detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
+		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
 	case amount < 0:
-		f = &fault{field: "amount", detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
+		f = &wire.Fault{Field: "amount", Detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	paid, err := c.s.c.Desk.Pay(c.r.Context(), receipt, payment, amount)
@@ -142,11 +143,11 @@ func (c *call) callback(w http.ResponseWriter) {
 	case err != nil:
 		c.fail(w, err)
 	case paid.RefundDue:
-		say(w, layers.RefundDue)
+		wire.Say(w, layers.RefundDue)
 	default:
 		c.write(w, http.StatusOK, func(b []byte) []byte {
-			b = textOf(append(b, '{'), "receipt", receipt)
-			return append(textOf(b, "state", string(paid.Order.State)), '}')
+			b = wire.TextOf(append(b, '{'), "receipt", receipt)
+			return append(wire.TextOf(b, "state", string(paid.Order.State)), '}')
 		})
 	}
 }

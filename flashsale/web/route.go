@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
 // A place is what a path of the shop's interface names.
@@ -26,23 +28,9 @@ const (
 	atCallback
 )
 
-// canonical reports whether u's path is spelled in the one way that is answered.
-func canonical(u *url.URL) bool {
-	p := u.Path
-	if u.RawPath != "" || p == "" || p[0] != '/' || strings.Contains(p, "//") {
-		return false
-	}
-	for part := range strings.SplitSeq(p[1:], "/") {
-		if part == "." || part == ".." {
-			return false
-		}
-	}
-	return !strings.ContainsAny(p, ";\\\x00")
-}
-
 // whereTo says which place of the shop u names, and the ID within it.
 func whereTo(u *url.URL) (at place, id string) {
-	if !canonical(u) {
+	if !wire.Canonical(u) {
 		return nowhere, ""
 	}
 	rest, api := strings.CutPrefix(u.Path, "/api/")
@@ -69,7 +57,7 @@ func whereTo(u *url.URL) (at place, id string) {
 	}
 	id, act, more := strings.Cut(tail, "/")
 	switch {
-	case head == "sales" && isSale(id):
+	case head == "sales" && wire.IsSale(id):
 		switch {
 		case !more:
 			return atSale, id
@@ -119,29 +107,10 @@ func (p place) allows(method string) bool {
 	return false
 }
 
-// isSale reports whether id can be that of a sale: 1 to 64 lower-case letters and digits.
-func isSale(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		if c := id[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
-}
-
 // isReceipt reports whether id can be a signed receipt.
-func isReceipt(id string) bool { return id != "" && len(id) <= maxSigned && isBase64(id) }
+func isReceipt(id string) bool { return id != "" && len(id) <= wire.MaxSigned && wire.IsBase64(id) }
 
-// isBase64 reports whether s has the letters of base64url alone.
-func isBase64(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
+// isPayment reports whether s can be a payment's ID.
+func isPayment(s string) bool {
+	return s != "" && len(s) <= 64 && wire.IsBase64(s) && !strings.Contains(s, "_")
 }

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
 // time answers with the time that sales are judged by, whatever the clock of this process
 // says: a countdown goes by it.
 func (c *call) time(w http.ResponseWriter) {
-	c.write(w, http.StatusOK, func(b []byte) []byte { return append(timeOf(append(b, '{'), "now", c.s.c.Desk.Now()), '}') })
+	c.write(w, http.StatusOK, func(b []byte) []byte { return append(wire.TimeOf(append(b, '{'), "now", c.s.c.Desk.Now()), '}') })
 }
 
 func (c *call) sales(w http.ResponseWriter) {
@@ -21,13 +22,13 @@ func (c *call) sales(w http.ResponseWriter) {
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = timeOf(append(b, '{'), "now", c.s.c.Desk.Now())
-		b = append(appendName(b, "sales"), '[')
+		b = wire.TimeOf(append(b, '{'), "now", c.s.c.Desk.Now())
+		b = append(wire.AppendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b, _ = appendView(b, &views[i])
+			b, _ = wire.AppendView(b, &views[i])
 		}
 		return append(b, ']', '}')
 	})
@@ -43,7 +44,7 @@ func (c *call) view(w http.ResponseWriter) {
 	}
 	room := c.s.room.Get().(*[]byte)
 	defer c.s.room.Put(room)
-	b, steady := appendView((*room)[:0], &v)
+	b, steady := wire.AppendView((*room)[:0], &v)
 	*room = append(b, '\n')
 	tag := tagOf((*room)[:steady])
 	w.Header()["Etag"] = []string{tag}
@@ -52,23 +53,23 @@ func (c *call) view(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	answer(w, http.StatusOK, *room)
+	wire.Answer(w, http.StatusOK, *room)
 }
 
 func (c *call) ticket(w http.ResponseWriter) {
-	place, f := one(c.r.Header, "Flashsale-Place")
+	place, f := wire.One(c.r.Header, "Flashsale-Place")
 	ask := c.s.c.Desk.Turn
 	if c.r.Method == http.MethodPost {
 		ask = c.s.c.Desk.Join
 		if f == nil && len(c.body) > 0 {
-			f = decode(c.body, []member{{name: "place", text: &place}})
+			f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &place}})
 		}
 	}
 	if f == nil {
-		f = signedText("place", place)
+		f = wire.SignedText("place", place)
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	t, err := ask(c.r.Context(), c.user, c.id, place)
@@ -87,25 +88,25 @@ func (c *call) ticket(w http.ResponseWriter) {
 }
 
 // token reads the body of who buys.
-func (c *call) token() (string, *fault) {
+func (c *call) token() (string, *wire.Fault) {
 	var token string
-	if f := decode(orEmpty(c.body), []member{{name: "token", text: &token}}); f != nil {
+	if f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "token", Text: &token}}); f != nil {
 		return "", f
 	}
 	if token == "" {
-		return "", &fault{field: "token", detail: "token: want an admission token, got none"}
+		return "", &wire.Fault{Field: "token", Detail: "token: want an admission token, got none"}
 	}
-	return token, signedText("token", token)
+	return token, wire.SignedText("token", token)
 }
 
 func (c *call) buy(w http.ResponseWriter) {
 	token, f := c.token()
 	key := ""
 	if f == nil {
-		key, f = idempotencyKey(c.r.Header)
+		key, f = wire.IdempotencyKey(c.r.Header)
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	bought, err := c.s.c.Desk.Buy(c.r.Context(), c.user, c.id, token, key)

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
 // A ShopConfig says what the shop answers with. Desk, Keys and Layers are required.
@@ -37,7 +38,7 @@ type ShopConfig struct {
 type Shop struct {
 	c        ShopConfig
 	provider *provider
-	bodies   bodies
+	bodies   wire.Bodies
 	room     sync.Pool // of *[]byte
 	page     func(http.ResponseWriter, *http.Request)
 }
@@ -56,7 +57,7 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Pages == nil {
-		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { say(w, layers.NotFound) })
+		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.Say(w, layers.NotFound) })
 	}
 	s := &Shop{c: c, provider: newProvider(c.Desk, c.Log), page: c.Pages.ServeHTTP}
 	s.room.New = func() any { return new(make([]byte, 0, 2048)) }
@@ -80,13 +81,13 @@ type call struct {
 	until time.Time
 	now   time.Time
 	body  []byte
-	fault *fault // of the body
+	fault *wire.Fault // of the body
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(r.Header, layers.UserHeader)
-	guardFields(w.Header())
+	wire.GuardFields(w.Header())
 	at, id := whereTo(r.URL)
 	c := call{s: s, r: r, at: at, id: id, now: s.c.Clock()}
 	if s.early(w, &c) {
@@ -101,9 +102,9 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A slow client sends its body before it takes a place among the requests under way.
 	if !reads(r.Method) {
-		var room *[maxBody + 1]byte
-		c.body, room, c.fault = s.bodies.read(r)
-		defer s.bodies.give(room)
+		var room *[wire.MaxBody + 1]byte
+		c.body, room, c.fault = s.bodies.Read(r)
+		defer s.bodies.Give(room)
 	}
 	if at == atBuy && s.late(w, &c) {
 		return
@@ -129,11 +130,11 @@ func (c *call) answer(w http.ResponseWriter, r *http.Request) {
 	c.r = r
 	switch {
 	case c.at == nowhere:
-		say(w, layers.NotFound)
+		wire.Say(w, layers.NotFound)
 	case !c.at.allows(r.Method):
-		notAllowed(w, c.at.allowed())
+		wire.NotAllowed(w, c.at.allowed())
 	case c.fault != nil:
-		c.fault.refuse(w)
+		c.fault.Refuse(w)
 	default:
 		c.dispatch(w)
 	}
@@ -153,11 +154,11 @@ func (c *call) dispatch(w http.ResponseWriter) {
 		c.callback(w)
 	default:
 		if c.user == "" {
-			say(w, layers.NoSession)
+			wire.Say(w, layers.NoSession)
 			return
 		}
-		if !reads(c.r.Method) && !ownPage(c.r.Header) {
-			say(w, layers.CSRF)
+		if !reads(c.r.Method) && !wire.OwnPage(c.r.Header) {
+			wire.Say(w, layers.CSRF)
 			return
 		}
 		c.own(w)
@@ -188,7 +189,7 @@ func (c *call) own(w http.ResponseWriter) {
 func (c *call) write(w http.ResponseWriter, status int, make func(b []byte) []byte) {
 	room := c.s.room.Get().(*[]byte)
 	*room = append(make((*room)[:0]), '\n')
-	answer(w, status, *room)
+	wire.Answer(w, status, *room)
 	if cap(*room) <= 64<<10 {
 		c.s.room.Put(room)
 	}
@@ -196,7 +197,7 @@ func (c *call) write(w http.ResponseWriter, status int, make func(b []byte) []by
 
 // fail answers with an error of the desk.
 func (c *call) fail(w http.ResponseWriter, err error) {
-	f, known := failure(err)
+	f, known := wire.Failure(err)
 	if !known {
 		c.s.c.Log.Error("a request was not answered", "path", c.r.URL.Path, "error", err)
 	}

@@ -362,9 +362,6 @@ func TestNewShopWantsItsParts(t *testing.T) {
 	if _, err := web.NewShop(web.ShopConfig{}); err == nil {
 		t.Error("a shop of nothing")
 	}
-	if _, err := web.NewOffice(web.OfficeConfig{}); err == nil {
-		t.Error("an office of nothing")
-	}
 }
 
 // TestNobodyUsesUpAnothersLimit sends the field by which the policies know a user.

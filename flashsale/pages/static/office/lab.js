@@ -4,11 +4,12 @@ import { why } from "./persist.js";
 import { about, number, t } from "./text.js";
 
 const DESIGNS = ["naive", "fenced", "segmented", "atomic"];
-const INPUTS = { buyers: 200, stock: 50, pause_ms: 100 };
+// What is asked if nothing else is said, and at least and at most, as in API.md.
+const INPUTS = { buyers: [200, 1, 500], stock: [50, 1, 500], pause_ms: [100, 0, 2000] };
 
 await enter();
-const inputs = Object.fromEntries(Object.entries(INPUTS).map(([name, value]) =>
-  [name, h("input", { name, type: "number", min: "0", step: "1", inputmode: "numeric", value: String(value) })]));
+const inputs = Object.fromEntries(Object.entries(INPUTS).map(([name, [value, min, max]]) =>
+  [name, h("input", { name, type: "number", min: String(min), max: String(max), required: true, step: "1", inputmode: "numeric", value: String(value) })]));
 const note = h("p", { class: "note", role: "status" });
 const results = h("div", { id: "results" });
 const runs = [];

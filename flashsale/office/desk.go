@@ -1,4 +1,4 @@
-package web
+package office
 
 import (
 	"context"
@@ -9,15 +9,19 @@ import (
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// sendFor is how long a report may take to send.
-const sendFor = 5 * time.Minute
+// How long a report may take to send, and a run of the lock lab to finish.
+const (
+	sendFor = 5 * time.Minute
+	labFor  = 30 * time.Second
+)
 
 func (o *Office) mine(v *visit) {
 	after := v.r.URL.Query().Get("after")
-	if after != "" && !isSale(after) {
-		(&fault{field: "after", detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).refuse(v.w)
+	if after != "" && !wire.IsSale(after) {
+		(&wire.Fault{Field: "after", Detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).Refuse(v.w)
 		return
 	}
 	sales, err := o.c.Desk.Mine(v.r.Context(), v.merchant, after)
@@ -31,7 +35,7 @@ func (o *Office) mine(v *visit) {
 func (o *Office) create(v *visit) {
 	d, _, f := readDraft(v.body, false)
 	if f != nil {
-		f.refuse(v.w)
+		f.Refuse(v.w)
 		return
 	}
 	s, err := o.c.Desk.Create(v.r.Context(), v.merchant, d)
@@ -46,7 +50,7 @@ func (o *Office) get(v *visit) {
 func (o *Office) edit(v *visit) {
 	d, version, f := readDraft(v.body, true)
 	if f != nil {
-		f.refuse(v.w)
+		f.Refuse(v.w)
 		return
 	}
 	s, err := o.c.Desk.Edit(v.r.Context(), v.merchant, v.sale, version, d)
@@ -83,20 +87,20 @@ func (o *Office) end(kill bool) func(ctx context.Context, merchant, id string) (
 
 func (o *Office) stock(v *visit) {
 	var units int64
-	f := decode(v.body, []member{{name: "units", num: &units}})
+	f := wire.Decode(v.body, []wire.Member{{Name: "units", Num: &units}})
 	key := ""
 	if f == nil {
-		key, f = idempotencyKey(v.r.Header)
+		key, f = wire.IdempotencyKey(v.r.Header)
 	}
 	switch {
 	case f != nil:
 	case units < 1 || units > 1_000_000:
-		f = &fault{field: "units", detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
+		f = &wire.Fault{Field: "units", Detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
 	case key == "":
-		f = &fault{field: "Idempotency-Key", detail: "Idempotency-Key: want one, so that asking again adds nothing"}
+		f = &wire.Fault{Field: "Idempotency-Key", Detail: "Idempotency-Key: want one, so that asking again adds nothing"}
 	}
 	if f != nil {
-		f.refuse(v.w)
+		f.Refuse(v.w)
 		return
 	}
 	s, err := o.c.Desk.AddStock(v.r.Context(), v.merchant, v.sale, key, units)
@@ -113,8 +117,8 @@ func (o *Office) board(v *visit) {
 
 func (o *Office) orders(v *visit) {
 	after := v.r.URL.Query().Get("after")
-	if len(after) > maxKey || !isBase64(after) {
-		(&fault{field: "after", detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).refuse(v.w)
+	if len(after) > wire.MaxKey || !wire.IsBase64(after) {
+		(&wire.Fault{Field: "after", Detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).Refuse(v.w)
 		return
 	}
 	orders, err := o.c.Desk.Recent(v.r.Context(), v.merchant, v.sale, after)
@@ -153,12 +157,12 @@ func (o *Office) logged(v *visit) {
 
 func (o *Office) lab(v *visit) {
 	if o.c.Lab == nil {
-		say(v.w, layers.NotFound)
+		wire.Say(v.w, layers.NotFound)
 		return
 	}
 	a, f := readLab(v.body)
 	if f != nil {
-		f.refuse(v.w)
+		f.Refuse(v.w)
 		return
 	}
 	entry, err := o.labs.Enter(v.r.Context(), "")
@@ -168,7 +172,9 @@ func (o *Office) lab(v *visit) {
 	}
 	defer entry.Exit(nil)
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(sendFor)) // a recorder in a test has none
-	run, err := o.c.Lab(v.r.Context(), a)
+	ctx, cancel := context.WithTimeout(v.r.Context(), labFor)
+	defer cancel()
+	run, err := o.c.Lab(ctx, a)
 	o.send(v, http.StatusOK, labOf(&run), err)
 }
 
@@ -210,7 +216,7 @@ func (l *late) Write(b []byte) (int, error) {
 	l.begin()
 	n, err := l.v.w.Write(b)
 	if err != nil {
-		return n, fmt.Errorf("web: report: %w", err)
+		return n, fmt.Errorf("office: report: %w", err)
 	}
 	return n, nil
 }
@@ -219,8 +225,8 @@ var _ io.Writer = (*late)(nil)
 
 // nothing reports whether the body says nothing, as it has to, and answers if not.
 func (v *visit) nothing() bool {
-	if f := decode(v.body, nil); f != nil {
-		f.refuse(v.w)
+	if f := wire.Decode(v.body, nil); f != nil {
+		f.Refuse(v.w)
 		return false
 	}
 	return true

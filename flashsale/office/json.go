@@ -1,4 +1,4 @@
-package web
+package office
 
 import (
 	"encoding/json"
@@ -6,10 +6,11 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
 
 // send answers with JSON, or with an error of the desk.
@@ -20,10 +21,10 @@ func (o *Office) send(v *visit, status int, body any, err error) {
 	}
 	b, err := json.Marshal(body)
 	if err != nil {
-		o.fail(v.w, v.r, fmt.Errorf("web: encode: %w", err))
+		o.fail(v.w, v.r, fmt.Errorf("office: encode: %w", err))
 		return
 	}
-	answer(v.w, status, append(b, '\n'))
+	wire.Answer(v.w, status, append(b, '\n'))
 }
 
 func (o *Office) sendSale(v *visit, status int, s sale.Sale, err error) {
@@ -35,7 +36,7 @@ func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(stamp)
+	return t.UTC().Format(wire.Stamp)
 }
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
@@ -101,50 +102,25 @@ func orderOf(o *sale.Order) orderJSON {
 	return j
 }
 
-// draftFields are the fields of a draft, by their names in JSON and in package sale.
-func draftFields() [][2]string {
-	return [][2]string{
-		{"sku", "SKU"}, {"title", "Title"}, {"price", "Price"}, {"currency", "Currency"}, {"stock", "Stock"},
-		{"per_user", "PerUser"}, {"starts_at", "StartsAt"}, {"ends_at", "EndsAt"}, {"headroom", "Headroom"},
-		{"queue", "Queue"}, {"lobby_ms", "Lobby"}, {"pay_within_ms", "PayWithin"}, {"token_for_ms", "TokenFor"},
-	}
-}
-
-// fieldOf finds the field of a draft or a contact that a refusal is about: the first word of
-// its text that names one.
-func fieldOf(detail string) string {
-	fields := append(draftFields(), [2]string{"name", "name"}, [2]string{"phone", "phone"})
-	words := strings.FieldsFunc(detail, func(r rune) bool { return strings.ContainsRune(" :,.()\"", r) })
-	for _, w := range words {
-		i := slices.IndexFunc(fields, func(f [2]string) bool {
-			return w == f[0] || w == f[1] || w == strings.TrimSuffix(f[0], "_ms") || strings.EqualFold(w, f[1])
-		})
-		if i >= 0 {
-			return fields[i][0]
-		}
-	}
-	return ""
-}
-
 // readDraft reads a draft, and with edit the version that it is to replace.
-func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *fault) {
+func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fault) {
 	var starts, ends, queue string
 	var perUser, headroom, lobby, payWithin, tokenFor int64
-	members := []member{
-		{name: "sku", text: &d.SKU}, {name: "title", text: &d.Title}, {name: "price", num: &d.Price},
-		{name: "currency", text: &d.Currency}, {name: "stock", num: &d.Stock}, {name: "per_user", num: &perUser},
-		{name: "starts_at", text: &starts}, {name: "ends_at", text: &ends}, {name: "headroom", num: &headroom},
-		{name: "queue", text: &queue}, {name: "lobby_ms", num: &lobby}, {name: "pay_within_ms", num: &payWithin},
-		{name: "token_for_ms", num: &tokenFor},
+	members := []wire.Member{
+		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
+		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser},
+		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
+		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
+		{Name: "token_for_ms", Num: &tokenFor},
 	}
 	if edit {
-		members = append(members, member{name: "version", num: &version})
+		members = append(members, wire.Member{Name: "version", Num: &version})
 	}
-	if f = decode(body, members); f != nil {
+	if f = wire.Decode(body, members); f != nil {
 		return d, 0, f
 	}
-	if edit && !members[len(members)-1].seen {
-		return d, 0, &fault{field: "version", detail: "version: want that of the sale that this replaces"}
+	if edit && !members[len(members)-1].Seen {
+		return d, 0, &wire.Fault{Field: "version", Detail: "version: want that of the sale that this replaces"}
 	}
 	d.Queue = sale.Queue(queue)
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
@@ -159,7 +135,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *fault) {
 		to   *int
 	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}} {
 		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
-			return d, 0, &fault{field: n.name, detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
+			return d, 0, &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
 		}
 		*n.to = int(n.from)
 	}
@@ -169,7 +145,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *fault) {
 		to   *time.Duration
 	}{{"lobby_ms", lobby, &d.Lobby}, {"pay_within_ms", payWithin, &d.PayWithin}, {"token_for_ms", tokenFor, &d.TokenFor}} {
 		if n.from < 0 || n.from > int64(math.MaxInt64/time.Millisecond) {
-			return d, 0, &fault{field: n.name, detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
+			return d, 0, &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
 		}
 		*n.to = time.Duration(n.from) * time.Millisecond
 	}
@@ -177,30 +153,33 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *fault) {
 }
 
 // instant reads a time.
-func instant(name, text string) (time.Time, *fault) {
+func instant(name, text string) (time.Time, *wire.Fault) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, &fault{field: name, detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
+		return time.Time{}, &wire.Fault{Field: name, Detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
 	}
 	return t.UTC(), nil
 }
 
-func readLab(body []byte) (LabAsk, *fault) {
+// readLab reads what to ask the lock lab, whose bounds these are.
+func readLab(body []byte) (lab.Config, *wire.Fault) {
 	var design string
 	var buyers, stock, pause int64
-	f := decode(body, []member{{name: "design", text: &design}, {name: "buyers", num: &buyers}, {name: "stock", num: &stock}, {name: "pause_ms", num: &pause}})
-	switch {
-	case f != nil:
-	case !slices.Contains([]string{"naive", "fenced", "segmented", "atomic"}, design):
-		f = &fault{field: "design", detail: fmt.Sprintf("design: %.60q: want naive, fenced, segmented or atomic", design)}
-	case buyers < 1 || buyers > 100_000:
-		f = &fault{field: "buyers", detail: fmt.Sprintf("buyers: %d: want 1 to 100000", buyers)}
-	case stock < 1 || stock > 100_000:
-		f = &fault{field: "stock", detail: fmt.Sprintf("stock: %d: want 1 to 100000", stock)}
-	case pause < 0 || pause > 10_000:
-		f = &fault{field: "pause_ms", detail: fmt.Sprintf("pause_ms: %d: want 0 to 10000", pause)}
+	f := wire.Decode(body, []wire.Member{
+		{Name: "design", Text: &design}, {Name: "buyers", Num: &buyers}, {Name: "stock", Num: &stock}, {Name: "pause_ms", Num: &pause},
+	})
+	if f == nil && !slices.Contains(lab.Designs(), lab.Design(design)) {
+		f = &wire.Fault{Field: "design", Detail: fmt.Sprintf("design: %.60q: want one of %v", design, lab.Designs())}
 	}
-	return LabAsk{design, int(buyers), int(stock), time.Duration(pause) * time.Millisecond}, f
+	for _, n := range []struct {
+		name           string
+		got, low, high int64
+	}{{"buyers", buyers, 1, lab.MaxBuyers}, {"stock", stock, 1, lab.MaxStock}, {"pause_ms", pause, 0, lab.MaxPause.Milliseconds()}} {
+		if f == nil && (n.got < n.low || n.got > n.high) {
+			f = &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want %d to %d", n.name, n.got, n.low, n.high)}
+		}
+	}
+	return lab.Config{Design: lab.Design(design), Buyers: int(buyers), Stock: int(stock), Pause: time.Duration(pause) * time.Millisecond}, f
 }
 
 type labJSON struct {
@@ -214,8 +193,8 @@ type labJSON struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-func labOf(r *LabRun) labJSON {
-	return labJSON{r.Design, r.Buyers, r.Stock, r.Sold, r.Oversold, r.Undersold, millis(r.Took), r.PerSecond}
+func labOf(r *lab.Result) labJSON {
+	return labJSON{string(r.Design), r.Buyers, r.Stock, r.Sold, r.Oversold, r.Undersold, millis(r.Took), r.PerSecond}
 }
 
 type networkJSON struct {
@@ -275,7 +254,7 @@ type tallyJSON struct {
 }
 
 func boardOf(b *sale.Board) boardJSON {
-	view, _ := appendView(nil, &b.View)
+	view, _ := wire.AppendView(nil, &b.View)
 	c, t := &b.Counts, &b.Tally
 	drain := b.Drain
 	if math.IsNaN(drain) || math.IsInf(drain, 0) {

@@ -1,4 +1,4 @@
-package web
+package wire
 
 import (
 	"fmt"
@@ -24,8 +24,8 @@ func TestSaid(t *testing.T) {
 		{fmt.Errorf("shop: expose: %w", sale.ErrConflict), sale.ErrConflict, "", ""},
 		{fmt.Errorf("%w: token_for = 0s, want 1s", sale.ErrInvalid), sale.ErrInvalid, "token_for = 0s, want 1s", "token_for_ms"},
 	} {
-		if got := said(c.err, c.kind); got != c.want || fieldOf(got) != c.field {
-			t.Errorf("said(%v) = %q of field %q, want %q of %q", c.err, got, fieldOf(got), c.want, c.field)
+		if got := said(c.err, c.kind); got != c.want || FieldOf(got) != c.field {
+			t.Errorf("said(%v) = %q of field %q, want %q of %q", c.err, got, FieldOf(got), c.want, c.field)
 		}
 	}
 	long := said(fmt.Errorf("%w: %s", sale.ErrInvalid, strings.Repeat("茶", 300)), sale.ErrInvalid)

@@ -1,4 +1,4 @@
-package web_test
+package office_test
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/web"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -122,8 +123,8 @@ func (h hashes) MerchantHash(_ context.Context, name string) (string, error) {
 	return "", sale.ErrNotFound
 }
 
-type office struct {
-	*web.Office
+type premises struct {
+	*office.Office
 	desk   *merchants
 	keys   *pass.Keys
 	hashes hashes
@@ -132,7 +133,7 @@ type office struct {
 
 const password = "correct horse"
 
-func openOffice(t *testing.T, change func(c *web.OfficeConfig)) *office {
+func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 	t.Helper()
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -147,29 +148,29 @@ func openOffice(t *testing.T, change func(c *web.OfficeConfig)) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := web.HashPassword(password)
+	hash, err := office.HashPassword(password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: start()}
-	c := web.OfficeConfig{Desk: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
+	o := &premises{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: start()}
+	c := office.Config{Desk: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
 	if change != nil {
 		change(&c)
 	}
-	if o.Office, err = web.NewOffice(c); err != nil {
+	if o.Office, err = office.New(c); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
 // session is what ann's browser has after a login, until an instant.
-func (o *office) session(until time.Time) string {
+func (o *premises) session(until time.Time) string {
 	signed := o.keys.Office(pass.Session{User: "ann", Expires: until})
 	return signed + "." + o.keys.CSRF(signed+"\n"+o.hashes["ann"])
 }
 
 // ask sends what a merchant's page sends.
-func (o *office) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+func (o *premises) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	session := o.session(start().Add(time.Hour))
 	r.Header.Set("Cookie", "fs_office="+session)
@@ -358,13 +359,16 @@ func TestReport(t *testing.T) {
 
 func TestLab(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	o := openOffice(t, func(c *web.OfficeConfig) {
-		c.Lab = func(_ context.Context, a web.LabAsk) (web.LabRun, error) {
+	o := openOffice(t, func(c *office.Config) {
+		c.Lab = func(ctx context.Context, a lab.Config) (lab.Result, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("a run has no end")
+			}
 			if a.Pause == time.Second {
 				close(begun)
 				<-end
 			}
-			return web.LabRun{LabAsk: a, Sold: 3, Oversold: 2, Took: time.Millisecond, PerSecond: 1.5}, nil
+			return lab.Result{Design: a.Design, Buyers: a.Buyers, Stock: a.Stock, Sold: 3, Oversold: 2, Took: time.Millisecond, PerSecond: 1.5}, nil
 		}
 	})
 	run := func(pause int) *httptest.ResponseRecorder {
@@ -381,16 +385,29 @@ func TestLab(t *testing.T) {
 	if w := run(0); strings.TrimSpace(w.Body.String()) != `{"design":"naive","buyers":9,"stock":1,"sold":3,"oversold":2,"undersold":0,"took_ms":1,"per_second":1.5}` {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	for _, body := range []string{`{}`, `{"design":"x","buyers":1,"stock":1,"pause_ms":0}`, `{"design":"naive","buyers":1000000,"stock":1,"pause_ms":0}`, `{"design":"naive","buyers":1,"stock":0,"pause_ms":0}`, `{"design":"naive","buyers":1,"stock":1,"pause_ms":10001}`} {
-		if got := says(o.ask("POST", "/api/lab", body)); got != "400  invalid" {
-			t.Errorf("%s: %q", body, got)
+	for _, c := range []struct{ design, buyers, stock, pause, field string }{
+		{"Naive", "1", "1", "0", "design"}, {"", "1", "1", "0", "design"},
+		{"atomic", "0", "1", "0", "buyers"}, {"atomic", "501", "1", "0", "buyers"}, {"atomic", "1e99", "1", "0", "buyers"},
+		{"atomic", "1", "0", "0", "stock"}, {"atomic", "1", "501", "0", "stock"},
+		{"atomic", "1", "1", "-1", "pause_ms"}, {"atomic", "1", "1", "2001", "pause_ms"}, {"atomic", "1", "1", "9223372036854775807", "pause_ms"},
+	} {
+		w := o.ask("POST", "/api/lab", fmt.Sprintf(`{"design":%q,"buyers":%s,"stock":%s,"pause_ms":%s}`, c.design, c.buyers, c.stock, c.pause))
+		if says(w) != "400  invalid" || !strings.Contains(w.Body.String(), `"field":"`+c.field+`"`) {
+			t.Errorf("%v: %d %s, want 400 about %s", c, w.Code, w.Body, c.field)
+		}
+	}
+	// Every answer to what is asked within the bounds is a run of the lab itself.
+	real := openOffice(t, func(c *office.Config) { c.Lab = lab.Run })
+	for _, d := range lab.Designs() {
+		if w := real.ask("POST", "/api/lab", fmt.Sprintf(`{"design":%q,"buyers":500,"stock":500,"pause_ms":0}`, d)); w.Code != 200 {
+			t.Errorf("%s at the bounds: %d %s", d, w.Code, w.Body)
 		}
 	}
 }
 
 func TestMetricsAndReadiness(t *testing.T) {
 	ready := errors.New("the database of the house is away")
-	o := openOffice(t, func(c *web.OfficeConfig) {
+	o := openOffice(t, func(c *office.Config) {
 		c.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
 		c.MetricsToken = "token"
 		c.Ready = func(context.Context) error { return ready }
@@ -408,5 +425,11 @@ func TestMetricsAndReadiness(t *testing.T) {
 	}
 	if ready = nil; o.ask("GET", "/readyz", "").Code != 200 {
 		t.Error("ready, and not told")
+	}
+}
+
+func TestNewWantsItsParts(t *testing.T) {
+	if _, err := office.New(office.Config{}); err == nil {
+		t.Error("an office of nothing")
 	}
 }

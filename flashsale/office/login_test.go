@@ -1,4 +1,4 @@
-package web_test
+package office_test
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/web"
+	"github.com/floodweir/weir/flashsale/office"
 )
 
-func (o *office) login(addr, name, password string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
+func (o *premises) login(addr, name, password string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", "/api/login", strings.NewReader(fmt.Sprintf(`{"name":%q,"password":%q}`, name, password)))
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr = addr
@@ -62,7 +62,7 @@ func TestLogin(t *testing.T) {
 	if o.ServeHTTP(me, r); me.Code != 401 {
 		t.Errorf("a session that is over: %d", me.Code)
 	}
-	secure := openOffice(t, func(c *web.OfficeConfig) { c.Secure = true })
+	secure := openOffice(t, func(c *office.Config) { c.Secure = true })
 	if c := secure.login("192.0.2.1:1", "ann", password).Result().Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("behind TLS the cookie is %v", c)
 	}
@@ -106,7 +106,7 @@ func TestChangedPassword(t *testing.T) {
 		t.Fatalf("a session: %d", got)
 	}
 	var err error
-	if o.hashes["ann"], err = web.HashPassword("another horse"); err != nil {
+	if o.hashes["ann"], err = office.HashPassword("another horse"); err != nil {
 		t.Fatal(err)
 	}
 	if got := me(before); got != 401 {
@@ -117,7 +117,7 @@ func TestChangedPassword(t *testing.T) {
 		t.Errorf("a session from after it: %d", got)
 	}
 	// The same password again is another hash: it ends them, too.
-	if o.hashes["ann"], err = web.HashPassword("another horse"); err != nil {
+	if o.hashes["ann"], err = office.HashPassword("another horse"); err != nil {
 		t.Fatal(err)
 	}
 	if got := me(after); got != 401 {
@@ -144,15 +144,15 @@ func TestLongName(t *testing.T) {
 
 func TestPasswords(t *testing.T) {
 	for _, p := range []string{"", "1234567", strings.Repeat("x", 257)} {
-		if _, err := web.HashPassword(p); err == nil {
+		if _, err := office.HashPassword(p); err == nil {
 			t.Errorf("a password of %d bytes is accepted", len(p))
 		}
 	}
-	one, err := web.HashPassword("12345678")
+	one, err := office.HashPassword("12345678")
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := web.HashPassword("12345678")
+	two, err := office.HashPassword("12345678")
 	if err != nil || one == two || !strings.HasPrefix(one, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Errorf("hashes %q and %q, %v", one, two, err)
 	}

@@ -1,4 +1,4 @@
-package web
+package wire
 
 import (
 	"net/http"
@@ -32,7 +32,7 @@ func TestCookie(t *testing.T) {
 		{[]string{strings.Repeat(";", 3000) + "fs_session=a"}, ""},
 		{[]string{"fs_session=a;" + strings.Repeat(";", 3000)}, ""},
 	} {
-		if got := cookie(http.Header{"Cookie": c.lines}, shopCookie); got != c.want {
+		if got := Cookie(http.Header{"Cookie": c.lines}, "fs_session"); got != c.want {
 			t.Errorf("%.60q: %q, want %q", c.lines, got, c.want)
 		}
 	}

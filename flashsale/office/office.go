@@ -1,4 +1,4 @@
-package web
+package office
 
 import (
 	"cmp"
@@ -13,15 +13,17 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/failsafe"
+	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 	"github.com/floodweir/weir/guard"
 )
 
-// An OfficeConfig says what the office answers with. Desk, Merchants, Keys and Layers are
+// A Config says what the office answers with. Desk, Merchants, Keys and Layers are
 // required.
-type OfficeConfig struct {
+type Config struct {
 	Desk      sale.MerchantsDesk
 	Merchants Merchants
 	Keys      *pass.Keys
@@ -31,7 +33,7 @@ type OfficeConfig struct {
 	Pages http.Handler
 
 	// Lab runs the lock lab; 404 if nil. One run at a time.
-	Lab func(ctx context.Context, a LabAsk) (LabRun, error)
+	Lab func(ctx context.Context, c lab.Config) (lab.Result, error)
 
 	// Metrics answers /metrics; 404 if nil. With MetricsToken it asks for that as a bearer
 	// token.
@@ -58,38 +60,23 @@ type Merchants interface {
 	MerchantHash(ctx context.Context, name string) (string, error)
 }
 
-// A LabAsk asks for one run of the lock lab.
-type LabAsk struct {
-	Design        string // naive, fenced, segmented or atomic
-	Buyers, Stock int
-	Pause         time.Duration
-}
-
-// A LabRun is what came of it.
-type LabRun struct {
-	LabAsk
-	Sold, Oversold, Undersold int
-	Took                      time.Duration
-	PerSecond                 float64
-}
-
 // An Office is the HTTP interface of merchants. It is safe for concurrent use.
 type Office struct {
-	c      OfficeConfig
-	bodies bodies
+	c      Config
+	bodies wire.Bodies
 	mux    *http.ServeMux
 	hashes *guard.Guard // how many passwords are hashed at a time
 	labs   *guard.Guard
 }
 
-// NewOffice makes an office.
-func NewOffice(c OfficeConfig) (*Office, error) {
+// New makes an office.
+func New(c Config) (*Office, error) {
 	if c.Desk == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
-		return nil, errors.New("web: office: want Desk, Merchants, Keys and Layers")
+		return nil, errors.New("office: want Desk, Merchants, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 12*time.Hour)
 	if c.SessionFor < time.Minute {
-		return nil, errors.New("web: office: session for " + c.SessionFor.String() + ": want a minute at least")
+		return nil, errors.New("office: session for " + c.SessionFor.String() + ": want a minute at least")
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -100,7 +87,7 @@ func NewOffice(c OfficeConfig) (*Office, error) {
 		{Name: "password", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 64, Wait: 2 * time.Second}}},
 	}}})
 	if err != nil {
-		return nil, fmt.Errorf("web: office: %w", err)
+		return nil, fmt.Errorf("office: %w", err)
 	}
 	o := &Office{c: c, mux: http.NewServeMux()}
 	o.hashes = registry.MustGuard(guard.Point{Name: "password"})
@@ -147,16 +134,16 @@ func (o *Office) routes() {
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)
 	handle("POST /api/lab", o.lab)
-	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, []byte("{}\n")) })
+	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, http.StatusOK, []byte("{}\n")) })
 	o.mux.HandleFunc("GET /readyz", o.ready)
 	o.mux.HandleFunc("GET /metrics", o.metrics)
 }
 
 // ServeHTTP implements http.Handler.
 func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	guardFields(w.Header())
-	if !canonical(r.URL) {
-		say(w, layers.NotFound)
+	wire.GuardFields(w.Header())
+	if !wire.Canonical(r.URL) {
+		wire.Say(w, layers.NotFound)
 		return
 	}
 	switch h, pattern := o.mux.Handler(r); {
@@ -167,7 +154,7 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case o.c.Pages != nil:
 		o.c.Pages.ServeHTTP(w, r)
 	default:
-		say(w, layers.NotFound)
+		wire.Say(w, layers.NotFound)
 	}
 }
 
@@ -176,10 +163,10 @@ func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler)
 	asked := &verdict{header: http.Header{}}
 	h.ServeHTTP(asked, r)
 	if asked.status == http.StatusMethodNotAllowed {
-		notAllowed(w, asked.header.Get("Allow"))
+		wire.NotAllowed(w, asked.header.Get("Allow"))
 		return
 	}
-	say(w, layers.NotFound)
+	wire.Say(w, layers.NotFound)
 }
 
 // A verdict is a ResponseWriter that keeps the status and the fields alone.
@@ -202,12 +189,12 @@ func (o *Office) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answer(w, http.StatusOK, []byte("{}\n"))
+	wire.Answer(w, http.StatusOK, []byte("{}\n"))
 }
 
 func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 	if o.c.Metrics == nil {
-		say(w, layers.NotFound)
+		wire.Say(w, layers.NotFound)
 		return
 	}
 	if o.c.MetricsToken != "" {
@@ -230,32 +217,32 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 			return
 		}
 		if merchant == "" {
-			say(w, layers.NoSession)
+			wire.Say(w, layers.NoSession)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !o.c.Keys.CSRFOK(text, r.Header.Get("Flashsale-CSRF")) {
-			say(w, layers.CSRF)
+			wire.Say(w, layers.CSRF)
 			return
 		}
 		v := visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
-		if v.sale != "" && !isSale(v.sale) {
-			say(w, layers.NotFound)
+		if v.sale != "" && !wire.IsSale(v.sale) {
+			wire.Say(w, layers.NotFound)
 			return
 		}
-		body, room, fault := o.bodies.read(r)
-		defer o.bodies.give(room)
+		body, room, fault := o.bodies.Read(r)
+		defer o.bodies.Give(room)
 		if fault != nil {
-			fault.refuse(w)
+			fault.Refuse(w)
 			return
 		}
-		v.body = orEmpty(body)
+		v.body = wire.OrEmpty(body)
 		f(&v)
 	}
 }
 
 // fail answers with an error of the desk.
 func (o *Office) fail(w http.ResponseWriter, r *http.Request, err error) {
-	f, known := failure(err)
+	f, known := wire.Failure(err)
 	if !known || f.Reason == layers.Unavailable {
 		o.c.Log.Error("a merchant's request was not answered", "path", r.URL.Path, "error", err)
 	}

@@ -1,4 +1,4 @@
-package web
+package wire
 
 import (
 	"bytes"
@@ -8,28 +8,29 @@ import (
 	"unicode/utf8"
 )
 
-// A fault is what is not accepted about a request.
-type fault struct {
-	status int    // 400 if zero
-	field  string // the JSON name; empty if it is not about one
-	detail string
+// A Fault is what is not accepted about a request.
+type Fault struct {
+	Status int    // 400 if zero
+	Field  string // the JSON name; empty if it is not about one
+	Detail string
 }
 
-func (f *fault) Error() string { return f.detail }
+// Error is the detail.
+func (f *Fault) Error() string { return f.Detail }
 
-// A member is one that a body may have.
-type member struct {
-	name string
-	text *string
-	num  *int64
+// A Member is one that a body may have.
+type Member struct {
+	Name string
+	Text *string // of a text; otherwise it is a whole number
+	Num  *int64
 
-	seen bool
+	Seen bool // whether it stood there
 }
 
-// decode reads data, one flat JSON object, into members.
-func decode(data []byte, members []member) *fault {
+// Decode reads data, one flat JSON object, into members.
+func Decode(data []byte, members []Member) *Fault {
 	if !utf8.Valid(data) {
-		return &fault{detail: "the body is no UTF-8"}
+		return &Fault{Detail: "the body is no UTF-8"}
 	}
 	s := scanner{data: data}
 	if !s.next('{') {
@@ -63,8 +64,8 @@ type scanner struct {
 	at   int
 }
 
-func (s *scanner) fault(want string) *fault {
-	return &fault{detail: fmt.Sprintf("the body, at byte %d: %s", s.at, want)}
+func (s *scanner) fault(want string) *Fault {
+	return &Fault{Detail: fmt.Sprintf("the body, at byte %d: %s", s.at, want)}
 }
 
 func (s *scanner) space() {
@@ -118,28 +119,28 @@ func (s *scanner) text() (string, bool) {
 }
 
 // member reads the value of the member of this name.
-func (s *scanner) member(name string, members []member) *fault {
-	var m *member
+func (s *scanner) member(name string, members []Member) *Fault {
+	var m *Member
 	for i := range members {
-		if members[i].name == name {
+		if members[i].Name == name {
 			m = &members[i]
 		}
 	}
-	wrong := func(got any, want string) *fault {
-		return &fault{field: name, detail: fmt.Sprintf("%.60s: %.60v: %s", name, got, want)}
+	wrong := func(got any, want string) *Fault {
+		return &Fault{Field: name, Detail: fmt.Sprintf("%.60s: %.60v: %s", name, got, want)}
 	}
 	if m == nil {
-		return &fault{field: name[:min(len(name), 60)], detail: fmt.Sprintf("%.60q: no such field", name)}
+		return &Fault{Field: name[:min(len(name), 60)], Detail: fmt.Sprintf("%.60q: no such field", name)}
 	}
-	if m.seen {
-		return &fault{field: name, detail: name + ": stands there twice"}
+	if m.Seen {
+		return &Fault{Field: name, Detail: name + ": stands there twice"}
 	}
-	m.seen = true
+	m.Seen = true
 	s.space()
 	if s.at == len(s.data) {
 		return s.fault("want a value")
 	}
-	if m.text != nil {
+	if m.Text != nil {
 		if c := s.data[s.at]; c != '"' {
 			return wrong(string(s.word()), "want a text")
 		}
@@ -147,7 +148,7 @@ func (s *scanner) member(name string, members []member) *fault {
 		if !ok {
 			return s.fault("want the end of a text")
 		}
-		*m.text = t
+		*m.Text = t
 		return nil
 	}
 	word := s.word()
@@ -155,7 +156,7 @@ func (s *scanner) member(name string, members []member) *fault {
 	if err != nil || !isWhole(word) {
 		return wrong(string(word), "want a whole number")
 	}
-	*m.num = n
+	*m.Num = n
 	return nil
 }
 

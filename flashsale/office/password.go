@@ -1,4 +1,4 @@
-package web
+package office
 
 import (
 	"crypto/rand"
@@ -26,7 +26,7 @@ const (
 // sale.Ledger.AddMerchant. A password has 8 to 256 bytes.
 func HashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
-		return "", fmt.Errorf("web: password: %d bytes: want %d to %d", len(password), minPassword, maxPassword)
+		return "", fmt.Errorf("office: password: %d bytes: want %d to %d", len(password), minPassword, maxPassword)
 	}
 	salt := make([]byte, saltSize)
 	rand.Read(salt) // never fails
@@ -44,7 +44,7 @@ type phc struct {
 
 // parsePHC reads a hash. What would cost more than 256 MiB or 16 rounds is refused.
 func parsePHC(text string) (phc, error) {
-	bad := fmt.Errorf("web: password hash: want $argon2id$v=19$m=…,t=…,p=…$salt$sum")
+	bad := fmt.Errorf("office: password hash: want $argon2id$v=19$m=…,t=…,p=…$salt$sum")
 	parts := strings.Split(text, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return phc{}, bad

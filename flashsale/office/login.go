@@ -1,4 +1,4 @@
-package web
+package office
 
 import (
 	"errors"
@@ -10,26 +10,29 @@ import (
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/wire"
 )
+
+const cookieName = "fs_office"
 
 // login signs a merchant in. That a name is unknown and that a password is wrong are the
 // same answer, after the same work.
 func (o *Office) login(w http.ResponseWriter, r *http.Request) {
-	if foreign(r) {
-		say(w, layers.CSRF)
+	if wire.Foreign(r) {
+		wire.Say(w, layers.CSRF)
 		return
 	}
-	body, room, f := o.bodies.read(r)
-	defer o.bodies.give(room)
+	body, room, f := o.bodies.Read(r)
+	defer o.bodies.Give(room)
 	var name, password string
 	if f == nil {
-		f = decode(orEmpty(body), []member{{name: "name", text: &name}, {name: "password", text: &password}})
+		f = wire.Decode(wire.OrEmpty(body), []wire.Member{{Name: "name", Text: &name}, {Name: "password", Text: &password}})
 	}
 	if f == nil && (name == "" || len(name) > maxName || password == "" || len(password) > maxPassword) {
-		f = &fault{detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, maxPassword)}
+		f = &wire.Fault{Detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, maxPassword)}
 	}
 	if f != nil {
-		f.refuse(w)
+		f.Refuse(w)
 		return
 	}
 	done, retry, ok := o.c.Layers.Login(r.Context(), r, name)
@@ -57,7 +60,7 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 }
 
 // errBusy says that too many passwords are being hashed.
-var errBusy = errors.New("web: too many logins at a time")
+var errBusy = errors.New("office: too many logins at a time")
 
 // verify reports whether the password is that of the name, and its hash.
 func (o *Office) verify(r *http.Request, name, password string) (hash string, right bool, err error) {
@@ -93,7 +96,7 @@ func bound(session, hash string) string { return session + "\n" + hash }
 // no good one. The password is asked for each time, so that a change of it is the end of all
 // sessions from before.
 func (o *Office) session(r *http.Request) (name, text string, err error) {
-	text = cookie(r.Header, officeCookie)
+	text = wire.Cookie(r.Header, cookieName)
 	signed, mark, _ := strings.Cut(text, ".")
 	s, err := o.c.Keys.OpenOffice(signed, o.c.Clock())
 	if err != nil {
@@ -113,7 +116,7 @@ func (o *Office) session(r *http.Request) (name, text string, err error) {
 
 func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {
 	return &http.Cookie{
-		Name: officeCookie, Value: text, Path: "/", MaxAge: age,
+		Name: cookieName, Value: text, Path: "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: o.c.Secure || o.c.Layers.TLS(r),
 	}
 }
@@ -121,12 +124,12 @@ func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {
 // who answers with who is signed in, and with what proves that a change is asked for on a
 // page of the office.
 func (o *Office) who(w http.ResponseWriter, name, session string) {
-	b := textOf([]byte{'{'}, "name", name)
-	b = textOf(b, "csrf", o.c.Keys.CSRF(session))
-	answer(w, http.StatusOK, append(b, '}', '\n'))
+	b := wire.TextOf([]byte{'{'}, "name", name)
+	b = wire.TextOf(b, "csrf", o.c.Keys.CSRF(session))
+	wire.Answer(w, http.StatusOK, append(b, '}', '\n'))
 }
 
-func (o *Office) me(v *visit) { o.who(v.w, v.merchant, cookie(v.r.Header, officeCookie)) }
+func (o *Office) me(v *visit) { o.who(v.w, v.merchant, wire.Cookie(v.r.Header, cookieName)) }
 
 func (o *Office) logout(v *visit) {
 	http.SetCookie(v.w, o.cookie(v.r, "", -1))

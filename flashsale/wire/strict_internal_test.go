@@ -1,8 +1,7 @@
-package web
+package wire
 
 import (
 	"encoding/json"
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -19,9 +18,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var token string
 		var n int64
-		if f := decode(data, []member{{name: "token", text: &token}, {name: "n", num: &n}}); f != nil {
-			if f.detail == "" || len(f.detail) > 400 {
-				t.Errorf("%q: the detail is %q", data, f.detail)
+		if f := Decode(data, []Member{{Name: "token", Text: &token}, {Name: "n", Num: &n}}); f != nil {
+			if f.Detail == "" || len(f.Detail) > 400 {
+				t.Errorf("%q: the detail is %q", data, f.Detail)
 			}
 			return
 		}
@@ -36,25 +35,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		if len(want) > 2 {
 			t.Errorf("%q: more members than known", data)
-		}
-	})
-}
-
-func FuzzWhereTo(f *testing.F) {
-	for _, s := range []string{"/", "/api/sales/a1/ticket", "/api/orders/abc/pay", "//api", "/api/..%2f", "/api/sales/a1;x", "/%61pi/time"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, path string) {
-		u, err := url.ParseRequestURI(path)
-		if err != nil {
-			return
-		}
-		at, id := whereTo(u)
-		if at == nowhere || at == page {
-			return
-		}
-		if u.EscapedPath() != u.Path || strings.ContainsAny(u.Path, ";%\\") || strings.Contains(u.Path, "..") || !strings.HasPrefix(u.Path, "/api/") || id != "" && !isReceipt(id) {
-			t.Errorf("%q is answered as %d %q", path, at, id)
 		}
 	})
 }
