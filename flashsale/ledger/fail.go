@@ -73,6 +73,15 @@ func kindOf(err error) kind {
 	return other
 }
 
+// isThere reports whether what was to be added is there already, by a unique index.
+func isThere(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code == "23505"
+	}
+	lite, ok := errors.AsType[*sqlitelib.Error](err)
+	return ok && (lite.Code() == 2067 || lite.Code() == 1555) // unique, primary key
+}
+
 // kindOfPostgres judges an SQLSTATE.
 func kindOfPostgres(code string) kind {
 	switch code {
