@@ -73,6 +73,7 @@ func (w *world) front() *cobra.Command {
 	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis with the counts (memory if not said)")
 	flags.StringSliceVar(&f.Trusted, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front of this one")
 	flags.StringVar(&f.Address, "address", "", "the `LIMIT` of an address: 20/s burst 40 if not said, off for none")
+	flags.StringVar(&f.Pages, "pages", "", "the `LIMIT` of an address for what is not below /api/: 100/s burst 400 if not said, off for none")
 	flags.StringVar(&f.User, "user", "", "the `LIMIT` of a user: 2/s burst 5 if not said, off for none")
 	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse all that would change something")
 	return cmd
@@ -121,9 +122,7 @@ func direct(ctx context.Context, c run.Config) ([]front.Sale, error) {
 	var all []front.Sale
 	for _, s := range live {
 		if s.Queue == sale.Direct {
-			all = append(all, front.Sale{
-				ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.PayWithin, StartsAt: s.StartsAt, Check: true,
-			})
+			all = append(all, front.Of(&s))
 		}
 	}
 	return all, nil

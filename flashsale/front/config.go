@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // A Config says what stands before what.
@@ -38,19 +40,21 @@ type Config struct {
 	// after its end.
 	Killed bool
 
-	// Address and User are the limits per address and per user; 20/s burst 40 and
-	// 2/s burst 5 if empty, COUNT/s burst COUNT or COUNT/m burst COUNT otherwise. "off"
-	// leaves one out.
-	Address, User string
+	// Address and User are the limits per address and per user, and Pages is that of an
+	// address for all that is not below /api/, since a browser asks for a page and a dozen
+	// files at once: 20/s burst 40, 2/s burst 5 and 100/s burst 400 if empty, as the shop
+	// has them; COUNT/s burst COUNT or COUNT/m burst COUNT otherwise. "off" leaves one out,
+	// and Address "off" leaves out Pages, too, unless it says something.
+	Address, User, Pages string
 }
 
 // A Sale is admitted to in front of the shop: for sales without a line.
 type Sale struct {
 	ID string
 
-	// Tokens is how many tickets the shop may give out at once: k × stock. Period is how
-	// long a unit can be held without being paid: in that time as many come back. Both
-	// required.
+	// Tokens is how many tickets the shop may give out at once: k × stock. Period is for how
+	// long one is good: of those that nobody uses the shop gives out as many again in that
+	// time, and so does the front. Both required.
 	Tokens int64
 	Period time.Duration
 
@@ -63,6 +67,13 @@ type Sale struct {
 
 	// Killed is the kill switch of this sale.
 	Killed bool
+}
+
+// Of is how the tickets of a sale are admitted to in front of it. A ticket that nobody uses
+// is good for as long as its token: who takes all there are without buying holds up the
+// others for that long, and not until units that nobody has would have to be paid.
+func Of(s *sale.Sale) Sale {
+	return Sale{ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.TokenFor, StartsAt: s.StartsAt, Check: true}
 }
 
 var (
@@ -107,11 +118,15 @@ func (c *Config) check(asks, lua bool) error {
 			}
 		}
 	}
+	pages := "100/s burst 400"
+	if c.Address == "off" {
+		pages = "off"
+	}
 	for _, l := range []struct {
 		field    string
 		to       *string
 		fallback string
-	}{{"address", &c.Address, "20/s burst 40"}, {"user", &c.User, "2/s burst 5"}} {
+	}{{"address", &c.Address, "20/s burst 40"}, {"user", &c.User, "2/s burst 5"}, {"pages", &c.Pages, pages}} {
 		if *l.to == "" {
 			*l.to = l.fallback
 		}

@@ -2,9 +2,7 @@
 // nginx that decides itself in Lua. It writes their configurations, with the right
 // addresses, from the same few words.
 //
-//	c := front.Config{Listen: "127.0.0.1:8000", Shop: "127.0.0.1:8088", Sales: []front.Sale{{
-//		ID: id, Tokens: 3000, Period: 15 * time.Minute,
-//	}}}
+//	c := front.Config{Listen: "127.0.0.1:8000", Shop: "127.0.0.1:8088", Sales: []front.Sale{front.Of(&s)}}
 //	text, err := c.Gateway() // for `weir serve`
 //
 // README.md says what each of them can see, what it cannot, and what is left to the shop.

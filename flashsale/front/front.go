@@ -62,6 +62,7 @@ func (c Config) Lua() (nginx, weir string, err error) {
 func render(name string, v view) (string, error) {
 	t, err := template.New(name).Funcs(template.FuncMap{
 		"quote": strconv.Quote, "list": list, "problem": problem, "quota": quota, "denied": denied, "conf": conf,
+		"rateOf": rateOf, "burstOf": burstOf,
 	}).ParseFS(files, "files/"+name, "files/policies.yaml", "files/shop.conf")
 	if err != nil {
 		return "", fmt.Errorf("front: %s: %w", name, err)
@@ -108,16 +109,16 @@ func conf(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `'`, `\'`, "$", "").Replace(text)
 }
 
-// AddressRate and AddressBurst are Address as limit_req says it.
-func (v view) AddressRate() string {
-	rate, _, _ := strings.Cut(v.Address, " ")
+// rateOf is a limit's rate as limit_req says it.
+func rateOf(limit string) string {
+	rate, _, _ := strings.Cut(limit, " ")
 	count, period, _ := strings.Cut(rate, "/")
 	return count + "r/" + period
 }
 
-// AddressBurst is one less than the burst, since limit_req counts those above the first.
-func (v view) AddressBurst() int {
-	_, burst, _ := strings.Cut(v.Address, " burst ")
+// burstOf is one less than a limit's burst, since limit_req counts those above the first.
+func burstOf(limit string) int {
+	_, burst, _ := strings.Cut(limit, " burst ")
 	n, _ := strconv.Atoi(burst)
 	return max(0, n-1)
 }

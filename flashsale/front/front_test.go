@@ -37,9 +37,9 @@ func TestFilesAreGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"gateway": {gateway, "killed-s2 address user one-order tickets-s1 tokens-s1 tickets-s2"},
-		"asking":  {asking, "killed-s2 address user tickets-s1 tokens-s1 tickets-s2"},
-		"lua":     {lua, "killed-s2 address user one-order tickets-s1 tokens-s1 tickets-s2"},
+		"gateway": {gateway, "killed-s2 address pages user one-order tickets-s1 tokens-s1 tickets-s2"},
+		"asking":  {asking, "killed-s2 address pages user tickets-s1 tokens-s1 tickets-s2"},
+		"lua":     {lua, "killed-s2 address pages user one-order tickets-s1 tokens-s1 tickets-s2"},
 	} {
 		f, err := weirfile.Parse(name, []byte(c.text))
 		if err != nil {
