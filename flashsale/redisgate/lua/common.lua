@@ -27,7 +27,9 @@ end
 
 -- server is the replication ID of this server.
 local function server()
-  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+  local info = redis.call('INFO', 'replication')
+  local _, before = string.find(info, 'master_replid:', 1, true)
+  return string.match(info, '^%x+', before + 1)
 end
 
 -- clock is the time in µs, which is never before what was seen of it.
@@ -55,8 +57,8 @@ local function load(...)
   if v[2] ~= '0' then return nil, 'closed' end
   if redis.call('EXISTS', unpack(KEYS)) < #KEYS then return shut('damaged') end
   local s = {}
-  for i, name in ipairs({...}) do
-    local value = v[3 + i]
+  for i = 1, select('#', ...) do
+    local name, value = select(i, ...), v[3 + i]
     if name == 'server' then
       s.server = value
     elseif name == 'fixed' then
