@@ -304,7 +304,7 @@ func frontReturnTrap(t *testing.T, weir string) {
 			t.Errorf("%s: %d of 20 refused, want limited %v", path, refused, limited)
 		}
 	}
-	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}}, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}, Pages: "20/s burst 40"}, func(t *testing.T, f *standing, b *backEnd) {
 		for i, path := range []string{"/", "/api/time", "/api/sales", "/sales/s1", "/static/app.js", "/nothing", "/flashsale-weir", "/favicon.ico", "/api/sales/s1/ticket?"} {
 			refused := 0
 			for range 70 {
