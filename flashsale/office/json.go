@@ -57,6 +57,7 @@ type saleJSON struct {
 	Lobby     int64  `json:"lobby_ms"`
 	PayWithin int64  `json:"pay_within_ms"`
 	TokenFor  int64  `json:"token_for_ms"`
+	Work      int    `json:"work"`
 	Sold      int64  `json:"sold"`
 	Paid      int64  `json:"paid"`
 	State     string `json:"state"`
@@ -68,7 +69,7 @@ type saleJSON struct {
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
 		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
-		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Sold, s.Paid, string(s.State), s.Why, s.Epoch, s.Version,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, s.Sold, s.Paid, string(s.State), s.Why, s.Epoch, s.Version,
 	}
 }
 
@@ -105,13 +106,13 @@ func orderOf(o *sale.Order) orderJSON {
 // readDraft reads a draft, and with edit the version that it is to replace.
 func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fault) {
 	var starts, ends, queue string
-	var perUser, headroom, lobby, payWithin, tokenFor int64
+	var perUser, headroom, lobby, payWithin, tokenFor, work int64
 	members := []wire.Member{
 		{Name: "sku", Text: &d.SKU}, {Name: "title", Text: &d.Title}, {Name: "price", Num: &d.Price},
 		{Name: "currency", Text: &d.Currency}, {Name: "stock", Num: &d.Stock}, {Name: "per_user", Num: &perUser},
 		{Name: "starts_at", Text: &starts}, {Name: "ends_at", Text: &ends}, {Name: "headroom", Num: &headroom},
 		{Name: "queue", Text: &queue}, {Name: "lobby_ms", Num: &lobby}, {Name: "pay_within_ms", Num: &payWithin},
-		{Name: "token_for_ms", Num: &tokenFor},
+		{Name: "token_for_ms", Num: &tokenFor}, {Name: "work", Num: &work},
 	}
 	if edit {
 		members = append(members, wire.Member{Name: "version", Num: &version})
@@ -133,7 +134,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fau
 		name string
 		from int64
 		to   *int
-	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}} {
+	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}, {"work", work, &d.Work}} {
 		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
 			return d, 0, &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
 		}

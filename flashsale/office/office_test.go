@@ -187,7 +187,7 @@ func (o *premises) ask(method, path, body string, change ...func(r *http.Request
 	return w
 }
 
-const draft = `{"sku":"s-1","title":"T","price":100,"currency":"CNY","stock":5,"per_user":2,"starts_at":"2026-11-11T20:00:00.250+08:00","ends_at":"2026-11-11T13:00:00Z","headroom":4,"queue":"shuffled","lobby_ms":60000,"pay_within_ms":900000,"token_for_ms":30000`
+const draft = `{"sku":"s-1","title":"T","price":100,"currency":"CNY","stock":5,"per_user":2,"starts_at":"2026-11-11T20:00:00.250+08:00","ends_at":"2026-11-11T13:00:00Z","headroom":4,"queue":"shuffled","lobby_ms":60000,"pay_within_ms":900000,"token_for_ms":30000,"work":16`
 
 func TestOfficeCalls(t *testing.T) {
 	for _, c := range []struct {
@@ -294,7 +294,7 @@ func TestDrafts(t *testing.T) {
 	o.ask("POST", "/api/sales", draft+"}")
 	want := sale.Draft{
 		SKU: "s-1", Title: "T", Price: 100, Currency: "CNY", Stock: 5, PerUser: 2, StartsAt: start().Add(250 * time.Millisecond), EndsAt: start().Add(time.Hour),
-		Headroom: 4, Queue: sale.Shuffled, Lobby: time.Minute, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second,
+		Headroom: 4, Queue: sale.Shuffled, Lobby: time.Minute, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second, Work: 16,
 	}
 	if o.desk.draft != want {
 		t.Errorf("the draft is %+v, want %+v", o.desk.draft, want)
@@ -303,6 +303,7 @@ func TestDrafts(t *testing.T) {
 		{`"price":100`, `"price":"100"`, "price"}, {`"stock":5`, `"stock":5.0`, "stock"}, {`"per_user":2`, `"per_user":99999999999`, "per_user"},
 		{`2026-11-11T13:00:00Z`, `tomorrow`, "ends_at"}, {`2026-11-11T13:00:00Z`, `2026-11-11T13:00:00.0001Z`, "ends_at"}, {`2026-11-11T13:00:00Z`, `0001-01-01T00:00:00Z`, "ends_at"},
 		{`"lobby_ms":60000`, `"lobby_ms":-1`, "lobby_ms"}, {`"lobby_ms":60000`, `"lobby_ms":9223372036854775807`, "lobby_ms"},
+		{`"work":16`, `"work":"16"`, "work"}, {`"work":16`, `"work":9223372036854775807`, "work"},
 		{`"sku"`, `"SKU"`, "SKU"}, {`"title":"T"`, `"title":null`, "title"},
 	} {
 		w := o.ask("POST", "/api/sales", strings.Replace(draft, c.from, c.to, 1)+"}")
@@ -317,6 +318,7 @@ func TestDrafts(t *testing.T) {
 		{func(d *sale.Draft) { d.SKU = "" }, "sku"}, {func(d *sale.Draft) { d.Stock = 0 }, "stock"}, {func(d *sale.Draft) { d.PerUser = 11 }, "per_user"},
 		{func(d *sale.Draft) { d.EndsAt = d.StartsAt }, "ends_at"}, {func(d *sale.Draft) { d.Queue = "x" }, "queue"},
 		{func(d *sale.Draft) { d.Lobby = 2 * time.Hour }, "lobby_ms"}, {func(d *sale.Draft) { d.PayWithin = time.Millisecond }, "pay_within_ms"},
+		{func(d *sale.Draft) { d.Work = 25 }, "work"},
 		{func(d *sale.Draft) { d.TokenFor = time.Hour }, "token_for_ms"}, {func(d *sale.Draft) { d.Headroom = 11 }, "headroom"},
 	} {
 		bad := want

@@ -19,6 +19,7 @@ const (
 	atSales
 	atSale
 	atTicket
+	atWork
 	atBuy
 	atOrders
 	atOrder
@@ -63,6 +64,8 @@ func whereTo(u *url.URL) (at place, id string) {
 			return atSale, id
 		case act == "ticket":
 			return atTicket, id
+		case act == "work":
+			return atWork, id
 		case act == "orders":
 			return atBuy, id
 		}

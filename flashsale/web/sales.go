@@ -58,11 +58,12 @@ func (c *call) view(w http.ResponseWriter) {
 
 func (c *call) ticket(w http.ResponseWriter) {
 	place, f := wire.One(c.r.Header, "Flashsale-Place")
+	work := ""
 	ask := c.s.c.Desk.Turn
 	if c.r.Method == http.MethodPost {
 		ask = c.s.c.Desk.Join
 		if f == nil && len(c.body) > 0 {
-			f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &place}})
+			f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &place}, {Name: "work", Text: &work}})
 		}
 	}
 	if f == nil {
@@ -70,6 +71,9 @@ func (c *call) ticket(w http.ResponseWriter) {
 	}
 	if f != nil {
 		f.Refuse(w)
+		return
+	}
+	if c.r.Method == http.MethodPost && !c.worked(w, place, work) {
 		return
 	}
 	t, err := ask(c.r.Context(), c.user, c.id, place)

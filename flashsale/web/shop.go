@@ -170,6 +170,8 @@ func (c *call) own(w http.ResponseWriter) {
 	switch c.at {
 	case atTicket:
 		c.ticket(w)
+	case atWork:
+		c.work(w)
 	case atBuy:
 		c.buy(w)
 	case atOrders:

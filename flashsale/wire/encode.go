@@ -81,6 +81,7 @@ func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	b = TextOf(b, "queue", string(s.Queue))
 	b = NumOf(b, "per_user", int64(s.PerUser))
 	b = MsOf(b, "pay_within_ms", s.PayWithin)
+	b = NumOf(b, "work", int64(s.Work))
 	b = NumOf(b, "waiting", v.Waiting)
 	steady = len(b)
 	b = MsOf(b, "poll_after_ms", v.Poll)

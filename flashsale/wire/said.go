@@ -66,6 +66,7 @@ func draftFields() [][2]string {
 		{"sku", "SKU"}, {"title", "Title"}, {"price", "Price"}, {"currency", "Currency"}, {"stock", "Stock"},
 		{"per_user", "PerUser"}, {"starts_at", "StartsAt"}, {"ends_at", "EndsAt"}, {"headroom", "Headroom"},
 		{"queue", "Queue"}, {"lobby_ms", "Lobby"}, {"pay_within_ms", "PayWithin"}, {"token_for_ms", "TokenFor"},
+		{"work", "Work"},
 	}
 }
 

@@ -1,0 +1,153 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// nonceOf finds a nonce of exactly so many bits.
+func nonceOf(s *shop, id, user string, bits int) string {
+	for i := 0; ; i++ {
+		if nonce := fmt.Sprint(i); s.keys.WorkDone(id, user, nonce) == bits {
+			return nonce
+		}
+	}
+}
+
+// costly is a shop with sales whose tickets cost work, and how often its desk was asked for one.
+func costly(t *testing.T, bits int) (*shop, *int) {
+	d := selling()
+	v := offer()
+	v.Sale.Work = bits
+	d.view = func(id string) (sale.View, error) {
+		if id != "a1" && id != "b2" {
+			return sale.View{}, sale.ErrNotFound
+		}
+		v.Sale.ID = id
+		return v, nil
+	}
+	asked := 0
+	d.join = func(string, string, string) (sale.Turn, error) {
+		asked++
+		return sale.Turn{Place: sale.Waiting, New: true}, nil
+	}
+	return open(t, d, layers.Config{Policies: wide()}), &asked
+}
+
+// TestWork: a ticket costs work of one's own for this sale, to the bit, and a refusal says
+// what is missing and what to work on. Nobody behind is asked before it is done.
+func TestWork(t *testing.T) {
+	s, asked := costly(t, 10)
+	place := func(id, user string) string {
+		return s.keys.Ticket(pass.Ticket{Sale: id, Epoch: 1, User: user, Ticket: "0123456789abcdef", Rank: 7})
+	}
+	body := func(pairs ...string) string {
+		m := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		b, _ := json.Marshal(m)
+		return string(b)
+	}
+	enough := nonceOf(s, "a1", "u", 10)
+	for _, c := range []struct {
+		name, body string
+		want, says string // of a refusal: what is in its detail
+	}{
+		{"nothing", "", "403 L3 work_due", "work: none: "},
+		{"an empty body", "{}", "403 L3 work_due", "work: none: "},
+		{"an empty nonce", body("work", ""), "403 L3 work_due", "work: none: "},
+		{"a malformed one", body("work", "a b"), "403 L3 work_due", `work: "a b": want 1 to 16 letters`},
+		{"a long one", body("work", strings.Repeat("a", 17)), "403 L3 work_due", "want 1 to 16 letters"},
+		{"a huge one", body("work", strings.Repeat("a", 15_000)), "403 L3 work_due", "want 1 to 16 letters"},
+		{"a bit too little", body("work", nonceOf(s, "a1", "u", 9)), "403 L3 work_due", "begins with 9 zero bits, want 10"},
+		{"another user's", body("work", nonceOf(s, "a1", "other", 12)), "403 L3 work_due", "zero bits, want 10"},
+		{"another sale's", body("work", nonceOf(s, "b2", "u", 13)), "403 L3 work_due", "zero bits, want 10"},
+		{"another user's place", body("place", place("a1", "other")), "403 L3 work_due", "work: none: "},
+		{"another sale's place", body("place", place("b2", "u")), "403 L3 work_due", "work: none: "},
+		{"a forged place", body("place", place("a1", "u")+"AA"), "403 L3 work_due", "work: none: "},
+		{"a number", `{"work":7}`, "400  invalid", "work: 7: want a text"},
+		{"twice", `{"work":"1","work":"2"}`, "400  invalid", "work: stands there twice"},
+		{"enough", body("work", enough), "201", ""},
+		{"a bit more", body("work", nonceOf(s, "a1", "u", 11)), "201", ""},
+		{"once more", body("work", enough), "201", ""},
+		{"a place of one's own", body("place", place("a1", "u")), "201", ""},
+		{"a place and bad work", body("place", place("a1", "u"), "work", "a b"), "201", ""},
+	} {
+		before := *asked
+		w := s.ask("POST", "/api/sales/a1/ticket", "u", c.body)
+		if got := says(w); got != c.want {
+			t.Errorf("%s: %q, want %q: %s", c.name, got, c.want, w.Body)
+		}
+		passed := strings.HasPrefix(c.want, "201")
+		if (*asked > before) != passed {
+			t.Errorf("%s: the desk was asked: %v, want %v", c.name, *asked > before, passed)
+		}
+		if passed {
+			continue
+		}
+		var p struct {
+			Detail, Field, Challenge string
+			Bits                     int
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Field != "work" || !strings.Contains(p.Detail, c.says) || len(p.Detail) > 200 {
+			t.Errorf("%s: %v %s, want the field work and %q", c.name, err, w.Body, c.says)
+		}
+		if w.Code == 403 && (p.Challenge != s.keys.Work("a1", "u") || p.Bits != 10 || w.Header().Get("Retry-After") != "") {
+			t.Errorf("%s: %s with Retry-After %q, want the user's own challenge of 10 bits", c.name, w.Body, w.Header().Get("Retry-After"))
+		}
+	}
+	// To ask where one stands costs nothing.
+	if w := s.ask("GET", "/api/sales/a1/ticket", "u", ""); w.Code != 200 {
+		t.Errorf("GET: %d %s", w.Code, w.Body)
+	}
+	if n := s.layers.Counts()[sale.L3][sale.WorkDue]; n != 12 {
+		t.Errorf("%d refusals are counted, want 12", n)
+	}
+}
+
+// TestWorkIsTold: what has to be done is told to whoever has a session, before the start too.
+func TestWorkIsTold(t *testing.T) {
+	s, _ := costly(t, 10)
+	s.now = s.now.Add(-time.Hour)
+	for _, c := range []struct{ method, path, user, want, body string }{
+		{"GET", "/api/sales/a1/work", "u", "200", `{"challenge":"` + s.keys.Work("a1", "u") + `","bits":10}` + "\n"},
+		{"GET", "/api/sales/a1/work", "", "401  no_session", ""},
+		{"GET", "/api/sales/c3/work", "u", "404  not_found", ""},
+		{"POST", "/api/sales/a1/work", "u", "405  invalid", ""},
+	} {
+		w := s.ask(c.method, c.path, c.user, "")
+		if got := says(w); got != c.want || c.body != "" && w.Body.String() != c.body {
+			t.Errorf("%s %s of %q: %q %s, want %q %s", c.method, c.path, c.user, got, w.Body, c.want, c.body)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s %s: Cache-Control %q", c.method, c.path, got)
+		}
+	}
+	if w := s.ask("GET", "/api/sales/a1", "", ""); !strings.Contains(w.Body.String(), `"work":10,`) {
+		t.Errorf("the view: %s", w.Body)
+	}
+}
+
+// TestNoWork: of a sale whose tickets cost nothing, work is not looked at.
+func TestNoWork(t *testing.T) {
+	s, asked := costly(t, 0)
+	for _, body := range []string{"", `{"work":"1"}`, `{"work":"a b"}`} {
+		if w := s.ask("POST", "/api/sales/a1/ticket", "u", body); w.Code != 201 {
+			t.Errorf("%q: %d %s", body, w.Code, w.Body)
+		}
+	}
+	if *asked != 3 {
+		t.Errorf("the desk was asked %d times, want 3", *asked)
+	}
+	if w := s.ask("GET", "/api/sales/a1/work", "u", ""); !strings.Contains(w.Body.String(), `"bits":0}`) {
+		t.Errorf("the work: %s", w.Body)
+	}
+}
