@@ -242,56 +242,81 @@ func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
 	}
 }
 
-// TestLoadFronted is the first row of the table behind each front. The shop has no line, so
-// that all who are not admitted are refused, by the front.
+// TestLoadFronted is the first row of the table behind each front, and the storm that comes
+// when all is sold. The shop has no line, so that all who are not admitted are refused, by the
+// front.
 func TestLoadFronted(t *testing.T) {
 	unlessMeasured(t)
-	users, units, times := 2000, int64(100), 1
+	times := 1
 	if long() {
-		users, units, times = 100_000, 1000, 3
+		times = 3
 	}
 	weir := buildWeir(t)
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {
-			var rs []load.Result
+			var opens, storms []load.Result
 			for range times {
-				data := t.TempDir()
-				start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
-				d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
-					StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second}
-				shop, err := startChild(t, childOrder{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
-				if err != nil {
-					t.Fatal(err)
-				}
-				f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), front.Config{Trusted: []string{"127.0.0.1"},
-					Sales: []front.Sale{{ID: shop.Sale, Tokens: 3 * units, Period: 15 * time.Minute, StartsAt: start, Check: true}}})
-				keys, err := run.Keys(data + "/secret")
-				if err != nil {
-					t.Fatal(err)
-				}
-				until := time.Now().Add(2 * time.Hour)
-				f.PIDs["flashsale"] = shop.cmd.Process.Pid
-				seen := &bytes.Buffer{}
-				r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: shop.Sale, Connections: connections, Users: users, Addresses: users, Patience: 3, Pay: 100, At: start.Add(1100 * time.Millisecond),
-					Session:      func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) },
-					Observations: seen, Sampled: true, Processes: f.PIDs, Duration: 5 * time.Minute,
-					Mode: "fronted by " + kind, Work: "refusals by the front; behind it the embedded mode"})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("\n%s", r.Text())
-				if r.Bought != int(units) || len(r.Faults) > 0 || len(r.Errors) > 0 {
-					t.Errorf("%d bought, want %d; faults %v, errors %v", r.Bought, units, r.Faults, r.Errors)
-				}
-				audit(t, auditor.Config{Database: data + "/flashsale.db"}, shop, seen)
-				if err := shop.Stop(); err != nil {
-					t.Error(err)
-				}
-				rs = append(rs, r)
+				o, s := comeToFront(t, weir, kind)
+				opens, storms = append(opens, o), append(storms, s)
 			}
-			tabulate(t, "fronted by "+kind, "open", rs)
+			tabulate(t, "fronted by "+kind, "open", opens)
+			tabulate(t, "fronted by "+kind, "soldout", storms)
 		})
 	}
+}
+
+// comeToFront lets a crowd come to a front, and when all is sold, as fast as it can.
+func comeToFront(t *testing.T, weir, kind string) (open, storm load.Result) {
+	t.Helper()
+	users, units, lasts := 2000, int64(100), time.Second
+	if long() {
+		users, units, lasts = 100_000, 1000, 15*time.Second
+	}
+	data := t.TempDir()
+	start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
+	d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
+		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second}
+	shop, err := startChild(t, childOrder{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), front.Config{Trusted: []string{"127.0.0.1"},
+		Sales: []front.Sale{{ID: shop.Sale, Tokens: 3 * units, Period: 15 * time.Minute, StartsAt: start, Check: true}}})
+	keys, err := run.Keys(data + "/secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(2 * time.Hour)
+	f.PIDs["flashsale"] = shop.cmd.Process.Pid
+	seen := &bytes.Buffer{}
+	l := load.Config{URL: f.URL, Sale: shop.Sale, Connections: connections, Users: users, Addresses: users, Patience: 3, Pay: 100, At: start.Add(1100 * time.Millisecond),
+		Session:      func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) },
+		Observations: seen, Sampled: true, Processes: f.PIDs, Duration: 5 * time.Minute,
+		Mode: "fronted by " + kind, Work: "refusals by the front; behind it the embedded mode"}
+	if open, err = load.Run(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", open.Text())
+	if open.Bought != int(units) || len(open.Faults) > 0 || len(open.Errors) > 0 {
+		t.Errorf("%d bought, want %d; faults %v, errors %v", open.Bought, units, open.Faults, open.Errors)
+	}
+	// A ticket is refused for want of an admission by the front alone.
+	if passed := open.Calls["join"].Count - open.Reasons["no_admission"]; passed > 3*units*105/100 {
+		t.Errorf("the front let %d through, want at most 3 for each of %d units, and a twentieth", passed, units)
+	}
+	audit(t, auditor.Config{Database: data + "/flashsale.db"}, shop, seen)
+	l.Profile, l.Prefix, l.Duration, l.At, l.Observations = load.SoldOut, "late", lasts, time.Time{}, nil
+	if storm, err = load.Run(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", storm.Text())
+	if storm.Refused != storm.Requests || storm.Requests == 0 || len(storm.Faults) > 0 || len(storm.Errors) > 0 {
+		t.Errorf("%d of %d refused; faults %v, errors %v", storm.Refused, storm.Requests, storm.Faults, storm.Errors)
+	}
+	if err := shop.Stop(); err != nil {
+		t.Error(err)
+	}
+	return open, storm
 }
 
 // tabulate writes a row with the medians of runs, to the log and to the file that
