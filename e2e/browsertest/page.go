@@ -23,7 +23,8 @@ type Look struct {
 	Clock         time.Duration // how far the device's clock is ahead
 }
 
-// A Page is a tab in a profile of its own: with its own cookies and its own storage.
+// A Page is a tab in a profile of its own: with its own cookies and its own storage. It is
+// closed with its test.
 type Page struct {
 	t       testing.TB
 	b       *Browser
@@ -42,6 +43,12 @@ func (b *Browser) Page(t testing.TB, name string, l Look) *Page {
 		ID string `json:"browserContextId"`
 	}
 	p.must(&context, "Target.createBrowserContext", map[string]any{"disposeOnDetach": true})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		delete(b.see, p.session)
+		b.mu.Unlock()
+		b.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.ID}) // a browser that is gone has none
+	})
 	var target struct {
 		ID string `json:"targetId"`
 	}
@@ -282,9 +289,14 @@ func (p *Page) Click(selector string) {
 // Fill puts text into an input as if it were typed over what is there.
 func (p *Page) Fill(selector, text string) {
 	p.t.Helper()
-	p.Await(fmt.Sprintf(`document.querySelector(%s)?.checkVisibility()`, quote(selector)))
-	p.Do(fmt.Sprintf(`{ const e = document.querySelector(%s); e.focus(); e.value = %s;
-		for (const kind of ["input", "change"]) e.dispatchEvent(new Event(kind, { bubbles: true })); }`, quote(selector), quote(text)))
+	p.Await(fmt.Sprintf(`(() => {
+		const e = document.querySelector(%s);
+		if (!e?.checkVisibility()) return false;
+		e.focus();
+		e.value = %s;
+		for (const kind of ["input", "change"]) e.dispatchEvent(new Event(kind, { bubbles: true }));
+		return true;
+	})()`, quote(selector), quote(text)))
 }
 
 // Type types text where the focus is.
@@ -335,7 +347,7 @@ func (p *Page) TabTo(selector string) {
 func (p *Page) Shot(file string) {
 	p.t.Helper()
 	var shot struct{ Data string }
-	p.must(&shot, "Page.captureScreenshot", map[string]any{"format": "png", "optimizeForSpeed": false})
+	p.must(&shot, "Page.captureScreenshot", map[string]any{"format": "png", "optimizeForSpeed": true})
 	png, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
 		err = os.WriteFile(file, png, 0o644)

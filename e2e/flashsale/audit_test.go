@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/load"
@@ -27,8 +26,8 @@ func TestAuditEmbedded(t *testing.T) {
 // must see it.
 func TestAuditReal(t *testing.T) {
 	t.Parallel()
-	redis, pg := redistest.Start(t), pgtest.Start(t)
-	shop := sharedConfig(t, pg.DSN(pg.NewDB(t)), "redis://"+redis.Addr)
+	redis := redistest.Start(t)
+	shop := sharedConfig(t, newDatabase(t, &postgres), "redis://"+redis.Addr)
 	c := auditor.Config{Database: shop.Database, Redis: redisClient(t, shop.Redis)}
 	s := audited(t, shop, c, func() { redis.Do(t, "FLUSHALL") })
 
@@ -65,14 +64,8 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 		}
 	}()
 	now := time.Now()
-	s, err := sys.Merchants.Create(ctx, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: 100, StartsAt: now.Add(1500 * time.Millisecond).Truncate(time.Millisecond),
+	s := expose(t, sys.Merchants, "m", sale.Draft{SKU: "sku", Title: "title", Price: 100, Stock: 100, StartsAt: now.Add(1500 * time.Millisecond).Truncate(time.Millisecond),
 		EndsAt: now.Add(time.Hour).Truncate(time.Millisecond), Headroom: 3, PayWithin: 3 * time.Second, TokenFor: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = sys.Merchants.Expose(ctx, "m", s.ID); err != nil {
-		t.Fatal(err)
-	}
 	a, err := auditor.Open(ctx, ac)
 	if err != nil {
 		t.Fatal(err)

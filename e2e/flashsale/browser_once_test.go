@@ -17,7 +17,7 @@ import (
 // key, also after a reload, and clicks meanwhile are no purchases of their own.
 func TestBrowserAsksAgain(t *testing.T) {
 	t.Parallel()
-	b := browsertest.Start(t)
+	b := chromium.use(t)
 	p := b.Page(t, "again", browsertest.Look{Width: 375, Height: 740})
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
@@ -61,6 +61,7 @@ func TestBrowserAsksAgain(t *testing.T) {
 // browsers of one address come at once, wait, buy by double clicks and beside a second tab,
 // and pay, and no limit of an address or a user keeps them from it.
 func TestBrowserUnderTheLimits(t *testing.T) {
+	t.Parallel()
 	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -71,17 +72,11 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 		}
 	})
 	now := time.Now().Truncate(time.Millisecond)
-	made, err := system.Merchants.Create(t.Context(), "mei", sale.Draft{
+	made := expose(t, system.Merchants, "mei", sale.Draft{
 		SKU: "CUP-1", Title: "Cup", Price: 1900, Currency: "CNY", Stock: 3, PerUser: 1, StartsAt: now.Add(100 * time.Millisecond), EndsAt: now.Add(time.Hour),
 		Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 10 * time.Minute,
 	})
-	if err == nil {
-		_, err = system.Merchants.Expose(t.Context(), "mei", made.ID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := browsertest.Start(t)
+	b := chromium.use(t)
 	pages := make([]*browsertest.Page, 3)
 	for i := range pages {
 		pages[i] = b.Page(t, fmt.Sprint("buyer ", i), browsertest.Look{Width: 375, Height: 740})

@@ -29,7 +29,7 @@ func quiet(t *testing.T, pages ...*browsertest.Page) {
 // languages and schemes, and after a reload: it is the same one.
 func TestBrowserStates(t *testing.T) {
 	t.Parallel()
-	b := browsertest.Start(t)
+	b := chromium.use(t)
 	shot := shots(t)
 	states := []struct {
 		name, stage string
@@ -71,31 +71,32 @@ func TestBrowserStates(t *testing.T) {
 		{Width: 375, Height: 740, Lang: "zh-CN", Zone: "Asia/Shanghai"},
 		{Width: 1280, Lang: "en", Dark: true, Still: true, Zone: "Europe/Berlin", Clock: -time.Hour},
 	}
-	shown := make([]*browsertest.Page, len(looks))
 	for i, look := range looks {
-		shown[i] = b.Page(t, fmt.Sprintf("%s at %d", look.Lang, look.Width), look)
-	}
-	for _, state := range states {
-		s := newScriptedShop(t)
-		s.set(state.change)
-		for i, p := range shown {
-			p.Open(s.URL + "/sales/one")
-			p.Await(fmt.Sprintf(stageIs, state.stage))
-			p.Await(`document.querySelector("#title").textContent === 'Mug <b>"one"</b> & more'`)
-			before := p.Text(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "")`)
-			if p.Text(noScroll) != "true" {
-				t.Errorf("%s: scrolls sideways at %d px", state.name, looks[i].Width)
-			}
-			p.Shot(shot(fmt.Sprintf("state-%s-%d", state.name, looks[i].Width)))
-			if i == 0 {
-				p.Reload()
+		t.Run(fmt.Sprintf("%s at %d", look.Lang, look.Width), func(t *testing.T) {
+			t.Parallel()
+			p := b.Page(t, t.Name(), look)
+			for _, state := range states {
+				s := newScriptedShop(t)
+				s.set(state.change)
+				p.Open(s.URL + "/sales/one")
 				p.Await(fmt.Sprintf(stageIs, state.stage))
-				p.Await(fmt.Sprintf(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "") === %q`, before))
+				p.Await(`document.querySelector("#title").textContent === 'Mug <b>"one"</b> & more'`)
+				before := p.Text(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "")`)
+				if p.Text(noScroll) != "true" {
+					t.Errorf("%s: scrolls sideways at %d px", state.name, look.Width)
+				}
+				picture := shot(fmt.Sprintf("state-%s-%d", state.name, look.Width))
+				p.Shot(picture)
+				if i == 0 {
+					p.Reload()
+					p.Await(fmt.Sprintf(stageIs, state.stage))
+					p.Await(fmt.Sprintf(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "") === %q`, before))
+				}
+				if file, err := os.Stat(picture); err != nil || file.Size() < 5_000 {
+					t.Errorf("%s: the picture: %v %v", state.name, file, err)
+				}
 			}
-			if file, err := os.Stat(shot(fmt.Sprintf("state-%s-%d", state.name, looks[i].Width))); err != nil || file.Size() < 5_000 {
-				t.Errorf("%s: the picture: %v %v", state.name, file, err)
-			}
-		}
+			quiet(t, p)
+		})
 	}
-	quiet(t, shown...)
 }

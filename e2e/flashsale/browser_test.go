@@ -36,6 +36,7 @@ func (s *story) jump(to time.Time, pages ...*browsertest.Page) {
 }
 
 func newStory(t *testing.T) *story {
+	t.Helper()
 	s := &story{t: t, shot: shots(t), ahead: new(atomic.Int64)}
 	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0", Layers: oneAddress(t), Clock: s.now})
 	if err != nil {
@@ -49,7 +50,7 @@ func newStory(t *testing.T) *story {
 	if err := system.AddMerchant(t.Context(), "mei", "a long password"); err != nil {
 		t.Fatal(err)
 	}
-	s.system, s.b = system, browsertest.Start(t)
+	s.system, s.b = system, chromium.use(t)
 	s.office = s.b.Page(t, "mei", browsertest.Look{Zone: "UTC"})
 	return s
 }
@@ -156,6 +157,7 @@ func (s *story) create(starts time.Time) (id string) {
 // one buyer counts down, has a turn, buys and pays, with the keyboard alone; the second lets
 // the order expire; two race for the unit that comes back; then it is sold out.
 func TestBrowserStory(t *testing.T) {
+	t.Parallel()
 	s := newStory(t)
 	s.login()
 	starts := s.now().Add(time.Hour).Truncate(time.Second)
@@ -291,19 +293,14 @@ func TestBrowserStory(t *testing.T) {
 // resume, more stock, and the kill switch; and what buyers can do but pay: cancel, and pay
 // too late.
 func TestBrowserStops(t *testing.T) {
+	t.Parallel()
 	s := newStory(t)
 	s.login()
 	now := s.now().Truncate(time.Millisecond)
-	made, err := s.system.Merchants.Create(t.Context(), "mei", sale.Draft{
+	made := expose(t, s.system.Merchants, "mei", sale.Draft{
 		SKU: "LAMP-1", Title: "Lamp 台灯", Price: 19900, Currency: "CNY", Stock: 1, PerUser: 1, StartsAt: now.Add(time.Second), EndsAt: now.Add(time.Hour),
 		Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 10 * time.Minute,
 	})
-	if err == nil {
-		made, err = s.system.Merchants.Expose(t.Context(), "mei", made.ID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.office.Open(s.system.OfficeURL + "/sales/" + made.ID)
 	s.office.Sees("#state", "Exposed")
 	erin := s.b.Page(t, "erin", browsertest.Look{Width: 375, Height: 740})
@@ -336,12 +333,12 @@ func TestBrowserStops(t *testing.T) {
 	erin.Click("#join")
 	erin.Click("#buy")
 	erin.Await(`document.querySelector('[data-do="late"]')?.disabled`) // the test provider takes 10 minutes at most
-	s.jump(s.now().Add(15*time.Minute-14*time.Second), erin)
+	s.jump(s.now().Add(15*time.Minute-12*time.Second), erin)
 	erin.Await(`!document.querySelector('[data-do="late"]').disabled`)
 	erin.Click("summary")
 	erin.Click(`[data-do="late"]`)
-	erin.Sees("[data-refund]", "Refund due")
 	erin.Sees(".receipt h2", "Not paid in time")
+	erin.Sees("[data-refund]", "Refund due")
 	s.same(erin, "[data-refund]", "Refund due")
 	s.picture(erin, "23-refund-375")
 

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/run"
@@ -62,19 +61,17 @@ func crashPoints() []crashPoint {
 // starts another, and lets buyers and the auditor say what became of it: in the embedded
 // mode, and over Redis and PostgreSQL, where another process serves on.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if long() {
 		rounds = 10
 	}
 	var sum crashSum
-	limit := make(chan struct{}, 6)
 	points := crashPoints()
 	round := func(name string, visit int64, p crashPoint, config func(t *testing.T) (c run.Config, forget func())) {
-		sum.rounds++
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit <- struct{}{}
-			defer func() { <-limit }()
+			sum.begins()
 			with, forget := config(t)
 			c := newCrash(t, with, p, visit)
 			if p.late {
@@ -98,16 +95,14 @@ func TestCrash(t *testing.T) {
 			})
 		}
 	}
-	pg := pgtest.Start(t)
 	for n := range rounds {
 		for i, p := range points {
 			if p.embedded || !long() && i%4 != 0 {
 				continue
 			}
-			dsn := pg.DSN(pg.NewDB(t))
 			round(fmt.Sprintf("shared/%s/%d", p.point, n+1), int64(n%3)+1, p, func(t *testing.T) (run.Config, func()) {
 				redis := redistest.Start(t, "appendonly yes", "appendfsync always")
-				return sharedConfig(t, dsn, "redis://"+redis.Addr), func() { redis.Do(t, "FLUSHALL") }
+				return sharedConfig(t, newDatabase(t, &postgres), "redis://"+redis.Addr), func() { redis.Do(t, "FLUSHALL") }
 			})
 		}
 	}
@@ -128,6 +123,12 @@ type crashSum struct {
 	rounds, kills int64
 	checks        int64
 	slowest       time.Duration
+}
+
+func (s *crashSum) begins() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rounds++
 }
 
 func (s *crashSum) add(c *crash) {
@@ -193,12 +194,22 @@ func (k *crash) run() {
 	go func() { defer close(watched); k.revive(ctx) }()
 	var wg sync.WaitGroup
 	ends := make([]string, 3*int(k.stock)) // a third of them pays
+	var had [3]atomic.Int64
+	gave, given := context.WithCancel(ctx)
+	defer given()
 	for i := range ends {
 		wg.Go(func() {
-			if end(i%3) == pays { // the others come first, so that they have a unit to give back
-				until(ctx, start.Add(400*time.Millisecond))
+			does := end(i % 3)
+			if does == pays { // the others come first, so that they have a unit to give back
+				<-gave.Done()
 			}
-			c := &customer{Base: &k.base, Sale: k.sale, Ends: end(i % 3), Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
+			c := &customer{Base: &k.base, Sale: k.sale, Ends: does, Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
+			c.Has = func() {
+				had[does].Add(1)
+				if had[cancels].Load() >= k.visit && had[lapses].Load() >= k.visit {
+					given()
+				}
+			}
 			state, err := c.shop(ctx)
 			if err != nil {
 				k.t.Errorf("customer %d: %v", i, err)

@@ -34,6 +34,7 @@ type customer struct {
 	Ends   end
 	From   string // its address, which the shop believes
 	Log    *auditor.Log
+	Has    func()          // called when it has a unit
 	Answer func(time.Time) // called when the shop has answered
 	Away   func(error)     // called when it has not
 
@@ -219,6 +220,9 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 
 // settle does with a unit what the customer came for, and waits until that is so.
 func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
+	if c.Has != nil {
+		c.Has()
+	}
 	path := "/api/orders/" + r.Receipt
 	asked := false
 	for {

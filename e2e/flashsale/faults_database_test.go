@@ -19,6 +19,7 @@ import (
 // middle of a sale. Whoever was granted a unit gets an order of it, the stream is no longer
 // than there are units, and payments are told to be said again, which customers do.
 func TestFaultsOfDatabase(t *testing.T) {
+	t.Parallel()
 	away := 3 * time.Second
 	if long() {
 		away = 30 * time.Second
@@ -78,6 +79,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 						}
 					}
 				})
+				y.pays()
 				broken = time.Now()
 				f.breaks(ctx, t, pg, db, resize)
 				whole = time.Now()

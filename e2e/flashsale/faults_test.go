@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/jackc/pgx/v5"
 )
@@ -129,13 +128,11 @@ func (s *faultSum) String() string {
 // are held up, so that its stream is full. What it had acknowledged and has lost is told and
 // counted, nothing is sold twice, and the sale goes on.
 func TestFaultsOfRedis(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if long() {
 		rounds = 50
 	}
-	pg := pgtest.Start(t, "max_connections=300")
-	var making sync.Mutex // the server is for one at a time
-	limit := make(chan struct{}, 3)
 	for _, f := range redisFaults() {
 		if !f.few && !long() {
 			continue
@@ -145,13 +142,8 @@ func TestFaultsOfRedis(t *testing.T) {
 		for n := range rounds {
 			t.Run(fmt.Sprintf("%s/%d", f.name, n+1), func(t *testing.T) {
 				t.Parallel()
-				limit <- struct{}{}
-				defer func() { <-limit }()
-				making.Lock()
-				db := pg.NewDB(t)
-				making.Unlock()
 				url, breaks := f.server(t)
-				y := newTrial(t, sharedConfig(t, pg.DSN(db), url), url)
+				y := newTrial(t, sharedConfig(t, newDatabase(t, &postgres), url), url)
 				y.failed = !f.lasts
 				y.serve(0)
 				y.serve(0)

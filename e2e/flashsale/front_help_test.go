@@ -130,16 +130,6 @@ func (f *standing) change(change func(*front.Config)) {
 	}
 }
 
-// buildWeir builds the program.
-func buildWeir(t testing.TB) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-C", "../../cmd/weir", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // A process is a running program and what it says.
 type process struct {
 	cmd *exec.Cmd

@@ -13,6 +13,7 @@ import (
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // long reports whether the full counts are wanted.
@@ -36,6 +37,19 @@ func until(ctx context.Context, at time.Time) bool {
 	case <-wait.C:
 		return true
 	}
+}
+
+// expose makes a sale and exposes it.
+func expose(t *testing.T, m sale.MerchantsDesk, merchant string, d sale.Draft) sale.Sale {
+	t.Helper()
+	s, err := m.Create(t.Context(), merchant, d)
+	if err == nil {
+		s, err = m.Expose(t.Context(), merchant, s.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // freeAddress is an address at which nobody listens.

@@ -70,7 +70,7 @@ func TestPostgresKilled(t *testing.T) {
 	db := server.NewDB(t)
 	var programs [2]*ledger.Ledger
 	for i := range programs {
-		programs[i] = openPostgres(t, server, db, ledger.Config{Timeout: time.Second})
+		programs[i] = openPostgres(t, server.DSN(db), ledger.Config{Timeout: time.Second})
 	}
 	s := stockedLedger(t, programs[0], 5_000)
 	work := &killedWork{t: t, s: s, ctx: t.Context(), known: map[string]sale.OrderState{}}
@@ -206,15 +206,14 @@ func (w *killedWork) refusals() {
 // TestPostgresMigrate opens a database by several programs at once, and one that is newer.
 func TestPostgresMigrate(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
-	db := s.NewDB(t)
-	if _, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
+	dsn := newDatabase(t, &ledgers)
+	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{NoMigrate: true}); err == nil || !strings.Contains(err.Error(), "has version 0 and this program needs") {
 		t.Fatalf("NoMigrate: %v", err)
 	}
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			l, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{})
+			l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
 			if err != nil {
 				t.Errorf("Open: %v", err)
 				return
@@ -225,8 +224,8 @@ func TestPostgresMigrate(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.Exec(t, db, "INSERT INTO migrations (version, at) VALUES (999, 0)")
-	if _, err := ledger.Open(t.Context(), s.DSN(db), ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
+	execute(t, dsn, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 		t.Fatalf("a newer database: %v", err)
 	}
 }
@@ -234,9 +233,8 @@ func TestPostgresMigrate(t *testing.T) {
 // TestPostgresGuards breaks every rule behind the program's back: the database refuses.
 func TestPostgresGuards(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t)
-	db := server.NewDB(t)
-	l := openPostgres(t, server, db, ledger.Config{})
+	dsn := newDatabase(t, &ledgers)
+	l := openPostgres(t, dsn, ledger.Config{})
 	s := stockedLedger(t, l, 3)
 	rs := someReservations(s, 2)
 	if _, err := l.Place(t.Context(), rs, postgresStart); err != nil {
@@ -245,7 +243,7 @@ func TestPostgresGuards(t *testing.T) {
 	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p1", Reservation: rs[0].ID, Amount: 9900}, postgresStart); err != nil {
 		t.Fatal(err)
 	}
-	c, err := pgx.Connect(t.Context(), server.DSN(db))
+	c, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +262,7 @@ func TestPostgresSlow(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, "max_connections=12", "superuser_reserved_connections=2")
 	db := server.NewDB(t)
-	l := openPostgres(t, server, db, ledger.Config{Timeout: 300 * time.Millisecond, Conns: 2})
+	l := openPostgres(t, server.DSN(db), ledger.Config{Timeout: time.Second, Conns: 2})
 	s := stockedLedger(t, l, 100)
 	rs := someReservations(s, 10)
 	place := func(what string, want error) {
@@ -298,7 +296,7 @@ func TestPostgresSlow(t *testing.T) {
 
 	rs = someReservations(s, 10)
 	do("ALTER DATABASE " + db + " SET default_transaction_read_only = on")
-	readOnly := openPostgres(t, server, db, ledger.Config{Conns: 1})
+	readOnly := openPostgres(t, server.DSN(db), ledger.Config{Conns: 1})
 	if _, err := readOnly.Place(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
 		t.Fatalf("read-only: %v, want unavailable", err)
 	}
@@ -311,12 +309,11 @@ func TestPostgresSlow(t *testing.T) {
 // answered again at once.
 func TestPostgresOtherEnds(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t)
-	db := server.NewDB(t)
-	l := openPostgres(t, server, db, ledger.Config{Conns: 4})
+	dsn := newDatabase(t, &ledgers)
+	l := openPostgres(t, dsn, ledger.Config{Conns: 4})
 	s := stockedLedger(t, l, 100)
 	for range 5 {
-		server.Exec(t, "postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '"+db+"'")
+		execute(t, dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		redistest.Await(t, "it answers", func() error {
 			_, err := l.Place(t.Context(), someReservations(s, 1), postgresStart)
 			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
@@ -329,8 +326,7 @@ func TestPostgresOtherEnds(t *testing.T) {
 }
 
 func BenchmarkPostgresPlace(b *testing.B) {
-	server := pgtest.Start(b)
-	l := openPostgres(b, server, server.NewDB(b), ledger.Config{})
+	l := openPostgres(b, newDatabase(b, &ledgers), ledger.Config{})
 	s := stockedLedger(b, l, 1_000_000)
 	const n = 200
 	for b.Loop() {
@@ -342,8 +338,7 @@ func BenchmarkPostgresPlace(b *testing.B) {
 }
 
 func BenchmarkPostgresPay(b *testing.B) {
-	server := pgtest.Start(b)
-	l := openPostgres(b, server, server.NewDB(b), ledger.Config{})
+	l := openPostgres(b, newDatabase(b, &ledgers), ledger.Config{})
 	s := stockedLedger(b, l, 1_000_000)
 	var rs []sale.Reservation
 	for range 50 {

@@ -24,7 +24,7 @@ func TestPostgresFull(t *testing.T) {
 		more = resize
 		server.Exec(t, "postgres", "ALTER DATABASE "+db+" SET TABLESPACE small")
 	}
-	l := openPostgres(t, server, db, ledger.Config{})
+	l := openPostgres(t, server.DSN(db), ledger.Config{})
 	s := stockedLedger(t, l, 1_000_000)
 	placed := 0
 	place := func(n int) error {

@@ -8,16 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// openPostgres opens a ledger in a database of a server.
-func openPostgres(t testing.TB, s *pgtest.Server, db string, c ledger.Config) *ledger.Ledger {
+// openPostgres opens a ledger in a database.
+func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), s.DSN(db), c)
+	if c.Timeout > 0 { // it is not for making the tables
+		l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := ledger.Open(t.Context(), dsn, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +40,8 @@ func openPostgres(t testing.TB, s *pgtest.Server, db string, c ledger.Config) *l
 // TestPostgresLedger runs the suite of ledgers on a real server.
 func TestPostgresLedger(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
-	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return openPostgres(t, s, s.NewDB(t), ledger.Config{}) })
+	s := ledgers.use(t)
+	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}) })
 	if strings.Contains(s.Log(), "deadlock detected") {
 		t.Error("there was a deadlock") // it is tried again, but costs a second
 	}
@@ -43,9 +51,8 @@ func TestPostgresLedger(t *testing.T) {
 // is one order, and expires once.
 func TestPostgresPrograms(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t)
-	db := server.NewDB(t)
-	programs := [2]*ledger.Ledger{openPostgres(t, server, db, ledger.Config{}), openPostgres(t, server, db, ledger.Config{})}
+	server, dsn := ledgers.use(t), newDatabase(t, &ledgers)
+	programs := [2]*ledger.Ledger{openPostgres(t, dsn, ledger.Config{}), openPostgres(t, dsn, ledger.Config{})}
 	s := stockedLedger(t, programs[0], 800)
 	rs := someReservations(s, 1000)
 	var all sync.WaitGroup
@@ -102,13 +109,11 @@ func TestPostgresPrograms(t *testing.T) {
 // TestPostgresPayAndExpire pays and expires orders within 5 ms of the end of their time.
 func TestPostgresPayAndExpire(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
-	ledgertest.Race(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), count(300, 10_000))
+	ledgertest.Race(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(300, 10_000))
 }
 
 // TestPostgresRandom compares random commands with a small model.
 func TestPostgresRandom(t *testing.T) {
 	t.Parallel()
-	s := pgtest.Start(t)
-	ledgertest.Random(t, openPostgres(t, s, s.NewDB(t), ledger.Config{}), count(1_000, 100_000))
+	ledgertest.Random(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(1_000, 100_000))
 }

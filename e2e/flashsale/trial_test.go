@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -200,6 +201,23 @@ func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 	v.checks = watch.Report().Checks()
 	y.judge(ctx, v)
 	return v
+}
+
+// pays waits until somebody has paid.
+func (y *trial) pays() {
+	y.t.Helper()
+	l, err := run.OpenLedger(y.t.Context(), y.config)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	defer l.Close()
+	redistest.Await(y.t, "somebody has paid", func() error {
+		n, err := l.Tally(y.t.Context(), y.sale)
+		if err == nil && n.Paid == 0 {
+			err = fmt.Errorf("nobody has: %+v", n)
+		}
+		return err
+	})
 }
 
 func (y *trial) auditor() auditor.Config {

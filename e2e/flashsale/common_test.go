@@ -1,0 +1,114 @@
+package flashsale_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/floodweir/weir/e2e/browsertest"
+	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/jackc/pgx/v5"
+)
+
+// A common is what several tests use at a time: the first of them makes it, and it ends with
+// the last.
+type common[T any] struct {
+	mu    sync.Mutex
+	users int
+	it    T
+	made  func(t testing.TB) T
+	ends  func()
+}
+
+// use is it, until the test ends.
+func (c *common[T]) use(t testing.TB) T {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users == 0 {
+		l := &lasting{TB: t}
+		ready := false
+		defer func() {
+			if !ready { // the test has failed
+				l.end()
+			}
+		}()
+		c.it, c.ends = c.made(l), l.end
+		ready = true
+	}
+	c.users++
+	t.Cleanup(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.users--; c.users == 0 {
+			c.ends()
+		}
+	})
+	return c.it
+}
+
+// A lasting is a test whose files and servers outlive it.
+type lasting struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (l *lasting) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+
+func (l *lasting) TempDir() string {
+	dir, err := os.MkdirTemp("", "flashsale")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (l *lasting) end() {
+	for i := len(l.cleanups) - 1; i >= 0; i-- {
+		l.cleanups[i]()
+	}
+}
+
+// What is common: a server for databases that nobody stops or fills, one for those of ledgers
+// without a shop, a browser, and the program that stands before a shop.
+var (
+	postgres = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
+	ledgers  = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}
+	chromium = common[*browsertest.Browser]{made: func(t testing.TB) *browsertest.Browser { return browsertest.Start(t) }}
+	program  = common[string]{made: func(t testing.TB) string {
+		binary := filepath.Join(t.TempDir(), "weir")
+		if out, err := exec.Command("go", "build", "-C", "../../cmd/weir", "-o", binary, ".").CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
+		return binary
+	}}
+)
+
+// buildWeir is the program.
+func buildWeir(t testing.TB) string { return program.use(t) }
+
+// execute runs a statement in a database.
+func execute(t testing.TB, dsn, statement string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(t.Context()))
+	if _, err := c.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newDatabase is an empty database of a common server.
+func newDatabase(t testing.TB, of *common[*pgtest.Server]) (dsn string) {
+	t.Helper()
+	s := of.use(t)
+	of.mu.Lock() // the server is for one at a time
+	defer of.mu.Unlock()
+	return s.DSN(s.NewDB(t))
+}
