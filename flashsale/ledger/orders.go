@@ -84,9 +84,46 @@ func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) 
 }
 
 // Unreturned returns up to max orders that expired or were cancelled and whose units have
-// not been returned to the Gate yet, the oldest first.
+// not been returned to the Gate yet, the oldest of each sale first. Sales share what is
+// returned: one whose units cannot be returned does not keep others waiting.
 func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
-	return l.orders(ctx, "unreturned", "WHERE orders.state IN ('expired', 'cancelled') AND orders.returned = 0 ORDER BY orders.changed LIMIT $1", bound(max))
+	const over = "orders.state IN ('expired', 'cancelled') AND orders.returned = 0"
+	max = bound(max)
+	var all []sale.Order
+	err := l.read(ctx, "unreturned", func(x *tx) error {
+		all = nil
+		// From each sale that has one to the next, by the index.
+		sales, err := list(x, scanText, `WITH RECURSIVE of (sale) AS (
+			SELECT min(sale) FROM orders WHERE `+over+`
+			UNION ALL SELECT (SELECT min(orders.sale) FROM orders WHERE `+over+` AND orders.sale > of.sale) FROM of WHERE of.sale IS NOT NULL)
+			SELECT sale FROM of WHERE sale IS NOT NULL LIMIT $1`, max)
+		if err != nil || len(sales) == 0 {
+			return err
+		}
+		parts := make([][]sale.Order, len(sales))
+		part := func(i, n int) error {
+			parts[i], err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+over+" AND orders.sale = $1 ORDER BY orders.changed LIMIT $2", sales[i], n)
+			return err
+		}
+		share, left := max/len(sales), max
+		for i := range sales {
+			if err := part(i, share); err != nil {
+				return err
+			}
+			left -= len(parts[i])
+		}
+		for i := range sales { // what others leave
+			if n := len(parts[i]); n == share && left > 0 {
+				if err := part(i, n+left); err != nil {
+					return err
+				}
+				left -= len(parts[i]) - n
+			}
+		}
+		all = slices.Concat(parts...)
+		return nil
+	})
+	return all, err
 }
 
 func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {

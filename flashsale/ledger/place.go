@@ -98,8 +98,8 @@ func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time
 		}
 		lines[i] = lineOf(i, r)
 	}
-	// Most batches meet no row: looking for one costs as much as writing all. One that does
-	// is undone by a constraint, and looked for.
+	// Most batches meet no row: looking for every kind costs as much as writing all. What is
+	// not looked for is undone by a constraint, and then looked for.
 	var placed []sale.Placed
 	anyNew, err := false, error(nil)
 	for _, looks := range []bool{false, true} {
@@ -132,9 +132,12 @@ func (l *Ledger) placeIn(x *tx, lines []line, looks bool, now time.Time) ([]sale
 	}
 	var seen []sight
 	if looks {
-		if seen, err = lookFor(x, lines); err != nil {
-			return nil, false, err
-		}
+		seen, err = lookFor(x, lines)
+	} else {
+		err = noneThere(x, lines)
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	placed, fresh, err := decide(lines, sales, seen)
 	if err != nil {
@@ -224,6 +227,21 @@ func lookFor(x *tx, lines []line) ([]sight, error) {
 		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.ticket = r.ticket AND t.state IN ('pending_pay', 'paid', 'expired', 'cancelled') LIMIT 1) IS NOT NULL,
 		(SELECT t.reservation FROM orders t WHERE t.sale = r.sale AND t.usr = r.usr AND t.slot = r.slot AND t.state IN ('pending_pay', 'paid') LIMIT 1) IS NOT NULL
 		FROM `+lineRows+` LEFT JOIN orders o ON o.reservation = r.id`, string(doc))
+}
+
+// noneThere is errLook if one of the lines was placed before. (A constraint would say so too,
+// but not before who is changing that order has ended, who may wait for its sale.)
+func noneThere(x *tx, lines []line) error {
+	all := make([]string, len(lines))
+	for i, n := range lines {
+		all[i] = n.ID
+	}
+	var n int
+	err := x.row("SELECT count(*) FROM orders WHERE reservation {among:1}", x.l.among(all)).Scan(&n)
+	if err == nil && n > 0 {
+		err = errLook
+	}
+	return err
 }
 
 // decide says what becomes of every line, and which of them are new.

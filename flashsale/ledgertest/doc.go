@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"Cancel", cancel},
 		{"Expire", expire},
 		{"Unreturned and MarkReturned", returned},
+		{"Unreturned of several sales", returnedShared},
 		{"Saw and Networks", sightings},
 		{"Lose", lose},
 		{"Bury", bury},

@@ -349,6 +349,42 @@ func returned(t *testing.T, d *desk) {
 	}
 }
 
+// returnedShared: sales share what Unreturned returns, so that one whose units stay with it
+// keeps no other waiting.
+func returnedShared(t *testing.T, d *desk) {
+	of := map[string]int{}
+	for i, n := range []int{30, 3, 1} {
+		s := d.exposed(int64(n), 1)
+		_, err := d.Place(d.ctx, batch(s, n), t0)
+		d.must(err)
+		_, err = d.Expire(d.ctx, t0.Add(time.Duration(i+1)*time.Hour), n)
+		d.must(err)
+		of[s.ID] = n
+	}
+	for _, c := range []struct{ max, all, most, least int }{
+		{0, 0, 0, 0}, {2, 2, 1, 1}, {3, 3, 1, 1}, {10, 10, 6, 1}, {20, 20, 16, 1}, {34, 34, 30, 1}, {100, 34, 30, 1},
+	} {
+		got, err := d.Unreturned(d.ctx, c.max)
+		d.must(err)
+		count, most, least := map[string]int{}, 0, 0
+		for _, o := range got {
+			count[o.Sale]++
+		}
+		for id, n := range count {
+			most = max(most, n)
+			if least == 0 || n < least {
+				least = n
+			}
+			if n > of[id] {
+				t.Errorf("Unreturned(%d) has %d orders of a sale of %d", c.max, n, of[id])
+			}
+		}
+		if len(got) != c.all || most != c.most || least != c.least || c.max > 2 && len(count) != 3 {
+			t.Errorf("Unreturned(%d) = %v, want %d, %d of one sale at most, %d at least", c.max, count, c.all, c.most, c.least)
+		}
+	}
+}
+
 func bury(t *testing.T, d *desk) {
 	s := d.exposed(10, 1)
 	for range 2 { // delivered again

@@ -184,33 +184,46 @@ func (s *Shop) Cancel(ctx context.Context, user, receipt string) (sale.Receipt, 
 }
 
 // Pay implements sale.BuyersDesk. Money for a reservation that is not an order yet is
-// ErrUnavailable: the provider says it again.
+// ErrUnavailable: the provider says it again. For one that is no order ever it is a refund,
+// noted in the audit log, once however often it is said.
 func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (sale.Paid, error) {
 	r, err := s.Keys.OpenReceipt(receipt)
 	if err != nil {
 		return sale.Paid{}, fmt.Errorf("shop: receipt: %w", sale.ErrNotFound)
 	}
-	ask, cancel := s.within(ctx)
-	defer cancel()
-	paid, err := s.Ledger.Pay(ask, sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}, s.now())
-	switch {
-	case err == nil:
-		s.tally.paid(paid).Add(1)
-		return paid, nil
-	case !errors.Is(err, sale.ErrNotFound):
+	p := sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}
+	paid, err := s.pay(ctx, p)
+	if errors.Is(err, sale.ErrNotFound) {
+		o, failed := s.order(ctx, r)
+		switch {
+		case failed != nil:
+			return sale.Paid{}, failed
+		case o.State == sale.Reserved:
+			return sale.Paid{}, fmt.Errorf("shop: pay: %w: the order is not written yet", sale.ErrUnavailable)
+		}
+		paid, err = s.pay(ctx, p) // the Ledger knows it by now
+	}
+	if err != nil {
 		return sale.Paid{}, away("pay", err)
 	}
-	o, err := s.order(ctx, r)
-	switch {
-	case err != nil:
-		return sale.Paid{}, err
-	case o.State == sale.Lost || o.State == sale.Rejected:
-		what := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, o.State)
-		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.now()); err != nil {
-			return sale.Paid{}, away("pay", err)
-		}
-		s.tally.refundDue.Add(1)
-		return sale.Paid{Order: o, RefundDue: true}, nil
+	if paid.Again {
+		return paid, nil
 	}
-	return sale.Paid{}, fmt.Errorf("shop: pay: %w: the order is not written yet", sale.ErrUnavailable)
+	s.tally.paid(paid).Add(1)
+	if state := paid.Order.State; state == sale.Lost || state == sale.Rejected {
+		// No order tells of it to the merchant.
+		what := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, state)
+		ask, cancel := s.inHand(ctx)
+		defer cancel()
+		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.now()); err != nil {
+			s.Log.Warn("refund not noted in the audit log", "sale", r.Sale, "refund", what, "error", err)
+		}
+	}
+	return paid, nil
+}
+
+func (s *Shop) pay(ctx context.Context, p sale.Payment) (sale.Paid, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	return s.Ledger.Pay(ctx, p, s.now())
 }

@@ -3,6 +3,7 @@ package shop_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,8 +177,18 @@ func TestLostIsTold(t *testing.T) {
 		if r, err := w.Order(w.ctx, "lost", receipt); err != nil || r.State != sale.Lost {
 			t.Errorf("order: %+v, %v; want lost", r, err)
 		}
-		if p, err := w.Pay(w.ctx, receipt, "p", 1999); err != nil || !p.RefundDue {
-			t.Errorf("pay: %+v, %v; want refund due", p, err)
+		for _, payment := range []string{"p", "p", "p2", "p", "p2"} {
+			if p, err := w.Pay(w.ctx, receipt, payment, 1999); err != nil || !p.RefundDue {
+				t.Errorf("pay: %+v, %v; want refund due", p, err)
+			}
+		}
+		lines, err := w.ledger.Logged(w.ctx, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = slices.DeleteFunc(lines, func(l sale.Logged) bool { return l.Actor != "payments" })
+		if tally := w.agrees(s.ID); tally.RefundDue != 2 || len(lines) != 2 || w.Stats().RefundDue != 2 {
+			t.Errorf("two payments, told of several times: %d refunds due, %d counted, lines %v; want 2 each", tally.RefundDue, w.Stats().RefundDue, lines)
 		}
 		if tally := w.agrees(s.ID); tally.Lost != 1 {
 			t.Errorf("tally %+v", tally)

@@ -81,7 +81,7 @@ type Stats struct {
 
 	Placed, Rejected, Buried            int64 // of the streams' entries, by the clerks of this shop
 	Expired, Cancelled, Returned, Lost  int64
-	Paid, RefundDue                     int64 // payments, each as often as it was said
+	Paid, RefundDue                     int64 // payments, each once
 	Unseen                              int64 // buyers of whom it is not noted from where
 	Recoveries                          int64
 	GateAway, LedgerAway, LimitsAway    int64 // questions of its own that were not answered

@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
+
+// mocked begins the IDs of the mock provider's payments: none of them is ever that of a
+// payment which a real one tells of.
+const mocked = "mock-"
 
 // maxAfter is the longest that the mock payment provider takes.
 const maxAfter = 10 * time.Minute
@@ -72,8 +77,8 @@ func (c *call) pay(w http.ResponseWriter) {
 	f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "payment", Text: &payment}, {Name: "after_ms", Num: &after}})
 	switch {
 	case f != nil:
-	case payment != "" && !isPayment(payment):
-		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
+	case payment != "" && !isPayment(mocked+payment):
+		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 59 letters, digits, -", payment)}
 	case after < 0 || after > int64(maxAfter/time.Millisecond):
 		f = &wire.Fault{Field: "after_ms", Detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
 	}
@@ -84,6 +89,7 @@ func (c *call) pay(w http.ResponseWriter) {
 	if payment == "" {
 		payment = newGuest()
 	}
+	payment = mocked + payment
 	r, err := c.s.c.Desk.Order(c.r.Context(), c.user, c.id)
 	if err != nil {
 		c.fail(w, err)
@@ -129,8 +135,8 @@ func (c *call) callback(w http.ResponseWriter) {
 	case f != nil:
 	case !isReceipt(receipt):
 		f = &wire.Fault{Field: "receipt", Detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
-	case !isPayment(payment):
-		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -", payment)}
+	case !isPayment(payment) || strings.HasPrefix(payment, mocked):
+		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -, not from "+mocked+" on", payment)}
 	case amount < 0:
 		f = &wire.Fault{Field: "amount", Detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
 	}

@@ -58,7 +58,7 @@ func TestTheProviderCallsBack(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if want := "[ofu p-1 1999 after 2s ofu p-1 1999 after 2.5s ofu p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
+		if want := "[ofu mock-p-1 1999 after 2s ofu mock-p-1 1999 after 2.5s ofu mock-p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
 		if got := says(s.ask("POST", "/api/orders/ofv/pay", "u", `{"after_ms":1}`)); got != "404  not_found" {
@@ -149,6 +149,7 @@ func TestCallbacksAreSigned(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"receipt":"abc","payment":"p-1","amount":5}`, "409  refund_due"},
 		{`{"receipt":"abc","payment":"p 1","amount":1}`, "400  invalid"},
+		{`{"receipt":"abc","payment":"mock-p-1","amount":1}`, "400  invalid"}, // the mock provider's
 		{`{"receipt":"../x","payment":"p","amount":1}`, "400  invalid"},
 		{`{"receipt":"abc","payment":"p"}`, "400  invalid"},
 		{`{"receipt":"abc","payment":"p","amount":1,"user":"x"}`, "400  invalid"},

@@ -1,0 +1,175 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// gathered is a gather whose calls wait until they are let go on, and what it was asked.
+type gathered struct {
+	gather[string, string]
+	calls []string
+	more  chan func()
+}
+
+func newGathered(atOnce, most int) *gathered {
+	g := &gathered{more: make(chan func())}
+	g.gather = gather[string, string]{atOnce: atOnce, most: most, do: func(batch []*asked[string, string]) {
+		var all []string
+		for _, q := range batch {
+			all = append(all, q.a)
+		}
+		g.mu.Lock()
+		g.calls = append(g.calls, strings.Join(all, ""))
+		g.mu.Unlock()
+		(<-g.more)()
+		for _, q := range batch {
+			q.b, q.err = "<"+q.a+">", nil
+		}
+	}}
+	return g
+}
+
+func nothing() {}
+
+// TestGather asks one by one while calls are under way, in another order than they end.
+func TestGather(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		atOnce, most int
+		keyed        bool
+		asked        string
+		want         []string
+	}{
+		{"alone", 1, 9, false, "a", []string{"a"}},
+		{"together", 1, 9, false, "abcd", []string{"a", "bcd"}},
+		{"two at once", 2, 9, false, "abcde", []string{"a", "b", "cde"}},
+		{"bounded", 1, 2, false, "abcdef", []string{"a", "bc", "de", "f"}},
+		{"never with its like", 1, 9, true, "aBbcCAdD", []string{"a", "BcAd", "bCD"}},
+		{"bounded and never with its like", 1, 2, true, "abBcdD", []string{"a", "bc", "Bd", "D"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGathered(c.atOnce, c.most)
+				if c.keyed {
+					g.keys = func(s string) []string { return []string{strings.ToLower(s), "own " + s} }
+				}
+				for _, r := range c.asked {
+					go func() {
+						if b, err := g.ask(t.Context(), string(r)); b != "<"+string(r)+">" || err != nil {
+							t.Errorf("%c: %q, %v", r, b, err)
+						}
+					}()
+					synctest.Wait()
+				}
+				for range c.want {
+					g.more <- nothing
+					synctest.Wait()
+				}
+				if !slices.Equal(g.calls, c.want) || g.gather.calls != 0 || len(g.waiting) != 0 {
+					t.Errorf("calls %q, want %q; %d under way, %d wait", g.calls, c.want, g.gather.calls, len(g.waiting))
+				}
+			})
+		})
+	}
+}
+
+// TestGatherGivenUp: who gives up waits no longer, and keeps nobody from an answer, whether
+// it was waiting, being answered, or to make the next call.
+func TestGatherGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(1, 9)
+		got := map[string]error{}
+		var gave [4]context.CancelFunc
+		for i := range gave {
+			ctx, cancel := context.WithCancel(t.Context())
+			gave[i] = cancel
+			go func() { _, got[fmt.Sprint(i)] = g.ask(ctx, fmt.Sprint(i)) }()
+			synctest.Wait()
+		}
+		gave[0]() // it makes the call
+		gave[2]() // it waits
+		synctest.Wait()
+		if err, ok := got["2"]; len(got) != 1 || !ok || !errors.Is(err, context.Canceled) {
+			t.Fatalf("while the first call is under way: %v", got)
+		}
+		g.more <- nothing
+		synctest.Wait() // 1 asks for itself and 3
+		gave[3]()
+		gave[1]()
+		synctest.Wait()
+		if err, ok := got["3"]; len(got) != 3 || got["0"] != nil || !ok || !errors.Is(err, context.Canceled) {
+			t.Fatalf("while the second call is under way: %v", got)
+		}
+		g.more <- nothing
+		synctest.Wait()
+		if len(got) != 4 || got["1"] != nil || !slices.Equal(g.calls, []string{"0", "13"}) || g.gather.calls != 0 {
+			t.Fatalf("%v, calls %q", got, g.calls)
+		}
+		gave[2]()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := g.ask(ctx, "x"); !errors.Is(err, context.Canceled) || len(g.calls) != 2 {
+			t.Fatalf("given up before: %v, calls %q", err, g.calls)
+		}
+	})
+}
+
+// TestGatherGivenUpAtOnce: who gives up when it is to make the next call may make it all the
+// same; the others are answered.
+func TestGatherGivenUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 200 {
+			g := newGathered(1, 9)
+			ctx, giveUp := context.WithCancel(t.Context())
+			var got [3]error
+			for i, c := range []context.Context{t.Context(), ctx, t.Context()} {
+				go func() { _, got[i] = g.ask(c, fmt.Sprint(i)) }()
+				synctest.Wait()
+			}
+			go giveUp()
+			g.more <- nothing
+			g.more <- nothing
+			synctest.Wait()
+			if got[0] != nil || got[1] != nil && !errors.Is(got[1], context.Canceled) || got[2] != nil || g.gather.calls != 0 || len(g.waiting) != 0 {
+				t.Fatalf("%v, %d calls under way, %d wait", got, g.gather.calls, len(g.waiting))
+			}
+		}
+	})
+}
+
+// TestGatherEnds: a call that ends its caller leaves the others an error, and room.
+func TestGatherEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGathered(1, 9)
+		var got [4]error
+		for i := range got {
+			go func() {
+				defer func() {
+					if recover() != nil {
+						got[i] = errors.New("ended")
+					}
+				}()
+				_, got[i] = g.ask(t.Context(), fmt.Sprint(i))
+			}()
+			synctest.Wait()
+		}
+		g.more <- nothing
+		g.more <- func() { panic("a fault point") }
+		synctest.Wait()
+		if got[0] != nil || got[1] == nil || got[1].Error() != "ended" || !errors.Is(got[2], sale.ErrUnavailable) || !errors.Is(got[3], sale.ErrUnavailable) {
+			t.Fatal(got)
+		}
+		go func() { g.more <- nothing }()
+		if b, err := g.ask(t.Context(), "x"); b != "<x>" || err != nil {
+			t.Fatal(b, err)
+		}
+	})
+}
