@@ -31,6 +31,7 @@ export const FIELDS = {
   headroom: whole({ min: "1", max: "10" }),
   pay_within_ms: whole({ min: "0" }, MINUTE),
   token_for_ms: whole({ min: "0" }, 1000),
+  work: whole({ min: "0", max: "24" }),
 };
 
 // decimal writes an amount of the smallest unit as people do, and cents reads it, both
@@ -53,7 +54,7 @@ export function fresh(now) {
   return {
     sku: "", title: "", price: 0, currency: "CNY", stock: 100, per_user: 1,
     starts_at: new Date(starts).toISOString(), ends_at: new Date(starts + 60 * MINUTE).toISOString(),
-    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000,
+    headroom: 3, queue: "fifo", lobby_ms: 0, pay_within_ms: 15 * MINUTE, token_for_ms: 30_000, work: 0,
   };
 }
 

@@ -6,6 +6,7 @@ import { Receipt, held } from "./receipt.js";
 import { stageOf } from "./stage.js";
 import { about, clockwise, number, t } from "./text.js";
 import { Poll, keep, now } from "./time.js";
+import { Work } from "./work.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/api/sales/${id}`;
@@ -27,6 +28,7 @@ const offer = new Offer();
 const mine = h("div", { class: "stack" });
 const action = new Slot({ class: "card action", id: "action" });
 const poll = new Poll(refresh);
+const work = new Work(id);
 
 // signedIn gets a session: a guest's, if there is none.
 const signedIn = () => persist(() => call("POST", "/api/session"), (text) => { trouble = text; draw(); });
@@ -107,15 +109,25 @@ function gone() {
   main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
 }
 
+// worked is the work that a ticket costs, or undefined.
+const worked = async () => (view.work > 0 && (await work.nonce())) || undefined;
+
 async function join() {
   doing = "join";
   note = "";
   draw();
-  const place = local.get(placeKey);
-  let answer = await persist(() => call("POST", `${path}/ticket`, place ? { place } : {}), tell);
+  const place = local.get(placeKey) ?? undefined;
+  const ask = (body) => persist(() => call("POST", `${path}/ticket`, body), tell);
+  let answer = await ask({ place, work: await worked() });
   if (answer.status === 401) {
     await signedIn();
-    answer = await persist(() => call("POST", `${path}/ticket`, {}), tell);
+    answer = await ask({ work: await worked() });
+  }
+  // Another secret of the shop, or another session, and so another challenge.
+  for (let i = 0; i < 2 && answer.reason === "work_due"; i++) {
+    const nonce = await work.again(answer.body);
+    if (nonce === "") break;
+    answer = await ask({ place, work: nonce });
   }
   doing = "";
   if (answer.ok) poll.in(take(answer.body));
@@ -165,12 +177,13 @@ function draw() {
   const before = stage;
   stage = stageOf(view, turn, [...receipts.values()], now());
   offer.update(view, stage);
+  if (view.work > 0 && ["upcoming", "lobby", "open", "all_taken"].includes(stage)) work.nonce();
   drawBanner();
   drawReceipts();
   const passed = turn?.state === "passed" && ["open", "all_taken"].includes(stage);
   action.el.hidden = stage === "enough";
   action.el.dataset.stage = stage;
-  action.show([stage, doing, passed, view.phase === "paused", view.phase === "all_taken", view.queue].join(), (live) => build(live, passed));
+  action.show([stage, doing, passed, view.phase === "paused", view.phase === "all_taken", view.queue, view.work].join(), (live) => build(live, passed));
   const title = t(`stage.${stage}`);
   if (stage !== before) {
     if (before || stage === "turn") say(title);
@@ -234,12 +247,13 @@ function build(live, passed) {
     return el;
   };
   const starts = () => Date.parse(view.starts_at);
+  const toil = view.work > 0 && work.el;
   switch (stage) {
-    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), notes];
-    case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), notes];
+    case "upcoming": return [title, clock(starts), text, button("join", join, label(), true), toil, notes];
+    case "lobby": return [title, clock(starts), text, button("join", join, "join.lobby"), toil, notes];
     case "drawn": return [title, clock(starts), text, notes];
     case "open":
-    case "all_taken": return [title, text, button("join", join, label()), notes];
+    case "all_taken": return [title, text, button("join", join, label()), toil, notes];
     case "line": return [title, ...line(live), text, notes];
     case "turn": return [title, clock(() => Date.parse(turn?.until)), text, button("buy", buy, "buy", view.phase === "paused"), notes];
     default: return [title, text, notes, h("p", {}, h("a", { href: "/" }, t("nav.more")))];
