@@ -188,10 +188,10 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// What users can make a sale keep ends: a thousand who buy and cancel for ever have a hundred
+// What users can make a sale keep ends: three hundred who buy and cancel for ever have thirty
 // thousand reservations and no more, and who joins for ever and never buys has a ticket.
 func TestMemoryOfChurn(t *testing.T) {
-	const churners, most = 1000, 100 << 20
+	const churners, most = 300, 30 << 20
 	clock := gatetest.NewClock()
 	e, err := engine.New(engine.Config{Clock: clock.Now})
 	if err != nil {
@@ -237,11 +237,11 @@ func TestMemoryOfChurn(t *testing.T) {
 	if bought != churners*sale.MaxGot || kept-before > most {
 		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxGot, most>>20)
 	}
-	for range 200_000 {
+	for range 100_000 {
 		round("passes", false)
 	}
 	if now := heap(); now > kept+1<<20 {
-		t.Errorf("who joined 200,000 times takes %d kB, want what one ticket takes", (now-kept)>>10)
+		t.Errorf("who joined 100,000 times takes %d kB, want what one ticket takes", (now-kept)>>10)
 	}
 }
 
