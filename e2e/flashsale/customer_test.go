@@ -233,8 +233,9 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 		switch {
 		case asked || c.Ends == lapses || r.State != "pending_pay":
 		case c.Ends == pays:
-			payment = fmt.Sprintf("p-%s-%d", c.User, c.ticket) // another for each order
-			action, method, call, body = auditor.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": payment}
+			id := fmt.Sprintf("p-%s-%d", c.User, c.ticket) // another for each order
+			payment = "mock-" + id
+			action, method, call, body = auditor.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": id}
 		case c.Ends == cancels:
 			action, method, call = auditor.Cancel, http.MethodPost, path+"/cancel"
 		}

@@ -17,6 +17,8 @@
 // Whoever places orders, expires or cancels them holds the row of their sale; orders of one
 // sale are therefore placed one batch after the other, and Place is told how many units are
 // left. Paying, cancelling and expiring an order are each one compare and set of its state.
+// Payments of a process that come while others are made durable are taken together, and looks
+// at orders are answered together; each statement of SQLite is prepared once per connection.
 //
 // # Recovery and what merchants do meanwhile
 //
