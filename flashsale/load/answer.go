@@ -11,7 +11,9 @@ type answer struct {
 	receipt, at, user          []byte
 	reason, layer              []byte
 	phase                      []byte // of the view
-	poll, retry                int64  // milliseconds
+	challenge                  []byte // of a refusal: what to work on
+	bits                       int64
+	poll, retry                int64 // milliseconds
 	ahead                      int64
 	whole                      bool // it is a JSON object, as far as it was looked at
 }
@@ -43,6 +45,10 @@ func (a *answer) read(body []byte) {
 			a.poll = number(value)
 		case "retry_after_ms":
 			a.retry = number(value)
+		case "challenge":
+			a.challenge = text(value)
+		case "bits":
+			a.bits = number(value)
 		case "ahead":
 			a.ahead = number(value)
 		case "phase":

@@ -149,10 +149,16 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 	}
 	b = append(b, "\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\nContent-Length: "...)
 	switch {
-	case c == join && len(u.place) > 0:
-		b = strconv.AppendInt(b, int64(len(u.place)+len(`{"place":""}`)), 10)
-		b = append(append(b, "\r\n\r\n{\"place\":\""...), u.place...)
-		return append(b, `"}`...)
+	case c == join && len(u.place)+len(u.work) > 0:
+		// It has one of the two: who has a place has worked for it.
+		name, value := "place", u.place
+		if len(value) == 0 {
+			name, value = "work", u.work
+		}
+		b = strconv.AppendInt(b, int64(len(name)+len(value)+len(`{"":""}`)), 10)
+		b = append(append(append(b, "\r\n\r\n{\""...), name...), "\":\""...)
+		b = append(append(b, value...), `"}`...)
+		return b
 	case c != buy:
 		return append(b, "2\r\n\r\n{}"...)
 	}

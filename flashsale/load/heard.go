@@ -2,7 +2,11 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/pass"
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // heard is what a user does with an answer: the next call, after how long, or none.
@@ -227,6 +231,21 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	}
 	w.faults["refused for no reason that is known: "+c.String()+" "+statusText(status)]++
 	return w.end(u, told)
+}
+
+// toil does the work that a ticket costs, as the page of a browser does. It takes this machine
+// what it takes, before the user asks again.
+func (w *worker) toil(ctx context.Context, u *user) (time.Duration, bool) {
+	if len(u.work) > 0 || len(w.a.challenge) == 0 || w.a.bits < 1 || w.a.bits > sale.MaxWork {
+		w.faults["work that is not accepted, or cannot be done"]++
+		return w.end(u, told)
+	}
+	nonce, err := pass.Solve(ctx, string(w.a.challenge), int(w.a.bits))
+	if err != nil {
+		return w.end(u, gaveUp) // the run is over
+	}
+	u.work = append(u.work[:0], nonce...)
+	return 0, true
 }
 
 // end is that of a user. Who has bought has, whatever else could not be done.

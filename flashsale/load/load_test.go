@@ -69,6 +69,28 @@ func TestOpenSellsAndEnds(t *testing.T) {
 	}
 }
 
+// TestUsersWork: each does its own work once, and buys; a shop that accepts none is found.
+func TestUsersWork(t *testing.T) {
+	shop := newFakeShop(20)
+	shop.bits = 8
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 100, Connections: 8, Session: cookie})
+	if r.Bound || r.Bought != 20 || r.Told != 80 || len(r.Faults) != 0 || r.Reasons["work_due"] < 90 || r.Reasons["work_due"] > 100 {
+		t.Errorf("20 units for 100 users who have to work: %+v", r)
+	}
+	shop = newFakeShop(20)
+	shop.bits, shop.never = 8, true
+	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
+	if r.Bought != 0 || r.Told != 10 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
+		t.Errorf("of a shop that accepts no work: %+v", r)
+	}
+	shop = newFakeShop(20)
+	shop.bits = 1 << 20
+	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
+	if r.Bought != 0 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
+		t.Errorf("of a shop that wants more than anybody can do: %+v", r)
+	}
+}
+
 func TestUsersWithoutASessionGetOne(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 50, Connections: 4})

@@ -1,8 +1,11 @@
 package load_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -28,6 +31,10 @@ type fakeShop struct {
 
 	// Faults that it has, for tests of what is found.
 	twice, believes, quiet, success bool
+
+	bits   int      // of work that a ticket costs
+	worked sync.Map // user -> nonce
+	never  bool     // it accepts no work
 }
 
 func newFakeShop(stock int) *fakeShop {
@@ -58,6 +65,23 @@ func (s *fakeShop) refuse(w http.ResponseWriter, status int, reason, layer strin
 	fmt.Fprintf(w, `{"type":"about:blank","status":%d,"layer":%q,"reason":%q,"retry_after_ms":5}`, status, layer, reason)
 }
 
+// work reports whether the work of a user is done, and refuses if not.
+func (s *fakeShop) work(w http.ResponseWriter, r *http.Request, user string) bool {
+	var body struct{ Place, Work string }
+	_ = json.NewDecoder(r.Body).Decode(&body) // what is no JSON is no work
+	challenge := "challenge-" + user
+	sum := sha256.Sum256([]byte(challenge + ":" + body.Work))
+	if !s.never && (body.Place != "" || body.Work != "" && bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= s.bits) {
+		s.worked.Store(user, body.Work)
+		return true
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Flashsale-Layer", "L3")
+	w.WriteHeader(403)
+	fmt.Fprintf(w, `{"status":403,"layer":"L3","reason":"work_due","challenge":%q,"bits":%d}`, challenge, s.bits)
+	return false
+}
+
 func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls.Add(1)
 	s.sources.Store(r.Header.Get("X-Forwarded-For"), true)
@@ -78,6 +102,9 @@ func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.bits > 0 && r.Method == "POST" && strings.HasSuffix(r.URL.Path, "/ticket") && !s.work(w, r, c.Value) {
+		return
+	}
 	switch path := strings.TrimPrefix(r.URL.Path, "/api"); {
 	case path == "/sales/s1/ticket":
 		s.turn(w, r, c.Value)

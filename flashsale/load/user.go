@@ -13,6 +13,7 @@ type user struct {
 	named   []byte // by the server; empty if it has a name of its own
 	place   []byte
 	token   []byte
+	work    []byte // that a ticket costs, once it was asked for
 	receipt []byte
 	order   bool // the receipt is known to be an order
 	wants   call // after that: pay, cancel or look, for nothing

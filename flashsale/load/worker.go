@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // A worker is a connection and the users that it carries.
@@ -200,7 +201,11 @@ func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after ti
 	if !w.ask(ctx, u, c, token, key, due) {
 		return soon, true
 	}
-	after, again = w.heard(u, c)
+	if c == join && string(w.a.reason) == string(sale.WorkDue) {
+		after, again = w.toil(ctx, u)
+	} else {
+		after, again = w.heard(u, c)
+	}
 	if !again {
 		w.leave(u)
 	}
