@@ -21,6 +21,7 @@ type sold struct {
 	Stock    int
 	StartsIn time.Duration
 	Queue    string
+	Work     int
 }
 
 func (s *suite) signIn(t *testing.T) *office {
@@ -76,7 +77,7 @@ func (o *office) expose(t *testing.T, d sold) string {
 	a := o.post(t, "/api/sales", object(
 		"sku", quote("sku-1"), "title", quote(d.Title), "price", "1999", "currency", quote("CNY"), "stock", fmt.Sprint(d.Stock), "per_user", "1",
 		"starts_at", quote(now.Add(d.StartsIn).UTC().Format("2006-01-02T15:04:05.000Z")), "ends_at", quote(now.Add(24*time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")),
-		"headroom", "3", "queue", quote(d.Queue), "lobby_ms", "0", "pay_within_ms", "600000", "token_for_ms", "60000",
+		"headroom", "3", "queue", quote(d.Queue), "lobby_ms", "0", "pay_within_ms", "600000", "token_for_ms", "60000", "work", fmt.Sprint(d.Work),
 	), http.StatusCreated)
 	id := a.text("id")
 	o.post(t, "/api/sales/"+id+"/expose", "", http.StatusOK)

@@ -54,7 +54,7 @@ func (s *suite) views(t *testing.T, id string) {
 	}
 	a = b.do(t, "GET", "/api/sales/"+id, "", nil)
 	a.is(t, http.StatusOK, "")
-	for _, name := range []string{"id", "sku", "title", "price", "currency", "stock", "free", "phase", "starts_at", "ends_at", "lobby_ms", "queue", "per_user", "pay_within_ms", "waiting", "now", "poll_after_ms"} {
+	for _, name := range []string{"id", "sku", "title", "price", "currency", "stock", "free", "phase", "starts_at", "ends_at", "lobby_ms", "queue", "per_user", "pay_within_ms", "work", "waiting", "now", "poll_after_ms"} {
 		if _, ok := a.json[name]; !ok {
 			t.Errorf("the view has no %s: %s", name, a.body)
 		}

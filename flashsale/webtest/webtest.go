@@ -52,6 +52,7 @@ func Contract(t *testing.T, target Target) {
 	o.post(t, "/api/sales/"+over+"/end", "", http.StatusOK)
 	line := o.expose(t, sold{Title: `A "line" & <more> 队`, Stock: 4, StartsIn: moment})
 	direct := o.expose(t, sold{Title: "Direct", Stock: 1, StartsIn: moment, Queue: "direct"})
+	costly := o.expose(t, sold{Title: "Costly", Stock: 3, StartsIn: moment, Work: 10})
 
 	t.Run("session", func(t *testing.T) { s.session(t) })
 	t.Run("views", func(t *testing.T) { s.views(t, soon) })
@@ -60,6 +61,7 @@ func Contract(t *testing.T, target Target) {
 	t.Run("paths", func(t *testing.T) { s.paths(t, soon) })
 	t.Run("trust", func(t *testing.T) { s.trust(t, soon) })
 	t.Run("buy", func(t *testing.T) { s.buys(t, line) })
+	t.Run("work", func(t *testing.T) { s.works(t, costly, line) })
 	t.Run("sold out", func(t *testing.T) { s.soldOut(t, direct) })
 	if s.Default {
 		t.Run("limits", func(t *testing.T) { s.limits(t, soon) })
