@@ -53,8 +53,8 @@ type Sale struct {
 	ID string
 
 	// Tokens is how many tickets the shop may give out at once: k × stock. Period is for how
-	// long one is good: of those that nobody uses the shop gives out as many again in that
-	// time, and so does the front. Both required.
+	// long one is good: the front lets no more through in any such time (a tenth of it is as
+	// fine as it counts), and one that nobody uses comes free after it. Both required.
 	Tokens int64
 	Period time.Duration
 

@@ -60,10 +60,16 @@ func TestTicketsComeBack(t *testing.T) {
 		c.Address, c.Sales = "off", []front.Sale{front.Of(&s)}
 		h := behind(t, c)
 		for i := range 3 {
+			if i > 0 {
+				time.Sleep(s.TokenFor / 2)
+				if got := through(h, 100, "POST", "/api/sales/s1/ticket"); got != 0 {
+					t.Errorf("%v after the start: %d tickets, while all are out", time.Duration(i)*s.TokenFor-s.TokenFor/2, got)
+				}
+				time.Sleep(s.TokenFor/2 + s.TokenFor/10)
+			}
 			if got := through(h, 100, "POST", "/api/sales/s1/ticket"); got != 10 {
 				t.Errorf("%v after the start: %d tickets, want 10", time.Duration(i)*s.TokenFor, got)
 			}
-			time.Sleep(s.TokenFor)
 		}
 	})
 }
