@@ -168,9 +168,23 @@ func TestRedisRoom(t *testing.T) {
 		join("passes", sale.OK)
 	}
 	buy("bob")
+	first := redisID("unit", n)
 	buy("eve")
 	join("fay", sale.QueueFull)
-	buy("bob")
+	again := sale.Ask{Sale: "s", Epoch: 1, User: "bob", Ticket: join("bob", sale.OK), Reservation: first}
+	if o, err := g.Reserve(ctx, again); !errors.Is(err, sale.ErrInvalid) {
+		t.Fatalf("Reserve under an ID that is taken = %+v, %v, want ErrInvalid", o, err)
+	}
+	if c, err := g.Count(ctx, "s", 1); err != nil || c.Free != 10 || c.Outstanding != 1 {
+		t.Fatalf("Count = %+v, %v, want 10 free and a token out", c, err)
+	}
+	again.Reservation = redisID("unit", n)
+	if o, err := g.Reserve(ctx, again); err != nil || o.Reason != sale.OK {
+		t.Fatalf("Reserve = %+v, %v", o, err)
+	}
+	if yes, err := g.Return(ctx, "s", 1, "bob", again.Reservation); err != nil || !yes {
+		t.Fatalf("Return = %v, %v", yes, err)
+	}
 	join("passes", sale.QueueFull)
 	join("bob", sale.QueueFull)
 }

@@ -88,6 +88,10 @@ func (g *generator) next(m *Model, now time.Time) command {
 		}
 	case n < 830:
 		c.op = "count"
+		if g.chance(40) {
+			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(4*sale.MaxGot)
+			c.at = now.Add(time.Minute)
+		}
 	case n < 890:
 		c.op, c.id, c.n = "next", pick(g, "ann", "bob", "c.d_e-f"), int64(1+g.r.IntN(5))
 		if g.chance(3) {
@@ -110,9 +114,6 @@ func (g *generator) next(m *Model, now time.Time) command {
 		c.op = "close"
 	case n < 987:
 		c.op = "drop"
-	case n < 989:
-		c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(2*sale.MaxGot)
-		c.at = now.Add(time.Minute)
 	default:
 		if g.chance(70) {
 			c.op = "count"
