@@ -10,7 +10,7 @@ const (
 	IsPaused     Reason = "paused"
 	IsSoldOut    Reason = "sold_out"     // every unit is paid
 	IsAllTaken   Reason = "all_taken"    // no unit is free now
-	PerUserLimit Reason = "per_user"     // the user holds as many as one may
+	PerUserLimit Reason = "per_user"     // the user holds as many as one may, or has got and returned very many
 	NotAdmitted  Reason = "not_admitted" // the ticket is not admitted: it waits, or is another user's, or of another epoch
 	TurnPassed   Reason = "turn_passed"  // the ticket was admitted, but its time is over
 	BadToken     Reason = "bad_token"    // forged, damaged, or another user's
