@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -14,9 +16,9 @@ import (
 const inside = "WEIR_TEST_ALONE"
 
 // alone runs the test once more in a process with a network of its own, where
-// every port that a page names is free, and reports whether it did. Where a
-// process may not have one, the test runs where it is.
-func alone(t *testing.T) bool {
+// every port that a page names is free, and more environment, and reports whether it did.
+// Where a process may not have one, the test runs where it is.
+func alone(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv(inside) != "" {
 		if err := loopbackUp(); err != nil {
@@ -24,8 +26,12 @@ func alone(t *testing.T) bool {
 		}
 		return false
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=10m")
-	cmd.Env = append(os.Environ(), inside+"=1")
+	var this []string
+	for part := range strings.SplitSeq(t.Name(), "/") {
+		this = append(this, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run="+strings.Join(this, "/"), "-test.v", "-test.timeout=10m")
+	cmd.Env = append(append(os.Environ(), inside+"=1"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER

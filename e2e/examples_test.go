@@ -16,18 +16,14 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// example builds the program of a directory of examples, with goes in the place of go.
-func example(t *testing.T, dir string, goes ...string) string {
+// wovenExample builds the program of a directory of examples by `weir go`.
+func wovenExample(t *testing.T, dir string) string {
 	t.Helper()
-	if len(goes) == 0 {
-		goes = []string{"go"}
-	}
 	binary := filepath.Join(t.TempDir(), filepath.Base(dir))
-	args := append(goes[1:], "build", "-o", binary, "./examples/"+dir)
-	cmd := exec.Command(goes[0], args...)
+	cmd := exec.Command(build(t), "go", "build", "-o", binary, "./examples/"+dir)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v %v: %v\n%s", goes[0], args, err, out)
+		t.Fatalf("weir go build ./examples/%s: %v\n%s", dir, err, out)
 	}
 	return binary
 }
@@ -49,24 +45,25 @@ const (
 
 // TestExampleCounter: ten calls in ten seconds, by generated code and by weaving.
 func TestExampleCounter(t *testing.T) {
+	t.Parallel()
 	want := fifteenOK[:10*len("ok\n")] + strings.Repeat(limited, 5)
-	if got := prints(t, example(t, "counter")); got != want {
+	if got := prints(t, program(t, "./examples/counter")); got != want {
 		t.Errorf("counter, generated, prints\n%s, want\n%s", got, want)
 	}
-	weir := build(t)
-	if got := prints(t, example(t, "counter/woven", weir, "go")); got != want {
+	if got := prints(t, wovenExample(t, "counter/woven")); got != want {
 		t.Errorf("counter/woven, by weir go, prints\n%s, want\n%s", got, want)
 	}
-	if got := prints(t, example(t, "counter", weir, "go")); got != want {
+	if got := prints(t, wovenExample(t, "counter")); got != want {
 		t.Errorf("counter, by weir go, prints\n%s, want\n%s: it is limited once", got, want)
 	}
-	if got := prints(t, example(t, "counter/woven")); got != fifteenOK {
+	if got := prints(t, program(t, "./examples/counter/woven")); got != fifteenOK {
 		t.Errorf("counter/woven, by go alone, prints\n%s, want no limit", got)
 	}
 }
 
 // TestExamplesGenerated: what is committed is what the line //go:generate writes.
 func TestExamplesGenerated(t *testing.T) {
+	t.Parallel()
 	weir := build(t)
 	for _, dir := range []string{"counter", "errorchain"} {
 		cmd := exec.Command(weir, "generate", "--check", "./examples/"+dir)
@@ -149,7 +146,7 @@ func (l *lines) await(what string, want ...string) {
 
 // TestExampleErrorchain stops Redis under the program and starts it again.
 func TestExampleErrorchain(t *testing.T) {
-	binary, redis := example(t, "errorchain"), startDurableRedis(t)
+	binary, redis := program(t, "./examples/errorchain"), startDurableRedis(t)
 	text, err := os.ReadFile("../examples/errorchain/weir.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +177,7 @@ func TestExampleErrorchain(t *testing.T) {
 
 // TestExampleErrorchainRefuses: what cannot work is said at once.
 func TestExampleErrorchainRefuses(t *testing.T) {
-	binary := example(t, "errorchain")
+	binary := program(t, "./examples/errorchain")
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	for _, c := range []struct {
 		args []string
@@ -212,7 +209,7 @@ burst + rate × time: ⌊2 + 2 × 3.8⌋ = 9
 // TestExampleSeckill: on a clock of its own the program prints what its formula says; in
 // Redis, in four seconds of real time, the limit admits exactly that too.
 func TestExampleSeckill(t *testing.T) {
-	binary, redis := example(t, "seckill"), redistest.Start(t)
+	binary, redis := program(t, "./examples/seckill"), redistest.Start(t)
 	if got := prints(t, binary, "-fast"); got != seckillFast {
 		t.Errorf("seckill -fast prints\n%s, want\n%s", got, seckillFast)
 	}

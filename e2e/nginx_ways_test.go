@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -353,23 +352,5 @@ server { listen ADDR2; location / { return 204; } }`})
 		if c.left == "" && c.path != "/any" && strings.Contains(strings.ToLower(answer), "ratelimit") {
 			t.Errorf("%s:\n%s\nwant it without a limit", c.path, answer)
 		}
-	}
-}
-
-// TestNginxLanguages: the Chinese page has the same blocks.
-func TestNginxLanguages(t *testing.T) {
-	var all [2][]block
-	for i, page := range []string{"../docs/nginx.md", "../docs/nginx.zh-CN.md"} {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all[i], err = blocks(string(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	same := func(a, b block) bool { return a.kind == b.kind && a.text == b.text }
-	if !slices.EqualFunc(all[0], all[1], same) {
-		t.Error("the pages have not the same blocks")
 	}
 }

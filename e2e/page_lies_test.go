@@ -11,6 +11,7 @@ import (
 func TestPageLies(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
 		"truth":                    {"Text\n```sh\ntrue\n# comment\nmkdir a && cd a\n```\n```console\n$ basename \"$PWD\"\na\n$ printf 'x 1 y\\nb\\nc\\n'\nx … y\n…\nc\n$ true\n```\n```text\nshown\n```\n", ""},
+		"the directory before":     {"```sh\nmkdir a && cd a\ntouch \"$OLDPWD/b\"\n```\n```console\n$ ls ..\na\nb\n```\n", ""},
 		"long command":             {"```console\n$ echo one \\\n  two\none two\n$ echo 'a\nb'\na\nb\n```\n", ""},
 		"a command fails":          {"```sh\ntrue\nfalse\n```\n", "line 3: false: exit status 1"},
 		"a command is not there":   {"```sh\nno-such-command\n```\n", "no-such-command: command not found"},
@@ -64,11 +65,12 @@ func toolbox(t *testing.T) string {
 
 // TestPageLiesOfTree follows pages about the program and the library.
 func TestPageLiesOfTree(t *testing.T) {
+	t.Parallel()
 	if alone(t) {
 		return
 	}
 	env := tools(t)
-	dir := clone(t, env)
+	dir := clone(t, env, t.TempDir())
 	for name, c := range map[string]struct{ page, want string }{
 		"a program":         {"```go\npackage main\nimport \"fmt\"\nfunc main() { fmt.Println() }\n```\n", ""},
 		"a fragment":        {"```go\nd, err := lim.Take(ctx, \"k\", 1)\nfmt.Println(d, err)\n```\n", ""},

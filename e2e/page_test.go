@@ -93,6 +93,7 @@ func unfinished(command string) bool {
 // running in terminals of their own.
 type terminal struct {
 	dir     string            // where the reader is
+	left    string            // where the reader was before, which is $OLDPWD
 	env     []string          // beside the test's own
 	instead map[string]string // commands that are replaced, and by what
 	servers []server          // commands that run until the page ends
@@ -123,7 +124,7 @@ func (t *terminal) run(s step) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	where := filepath.Join(os.TempDir(), fmt.Sprintf("weir-page-%d", os.Getpid()))
+	where := filepath.Join(os.TempDir(), fmt.Sprintf("weir-page-%d-%p", os.Getpid(), t))
 	defer os.Remove(where)
 	cmd := t.command(ctx, command+"\nstatus=$?; pwd >'"+where+"'; exit $status")
 	var out bytes.Buffer
@@ -131,8 +132,10 @@ func (t *terminal) run(s step) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("line %d: %s: %w\n%s", s.line, s.command, err, &out)
 	}
-	if dir, err := os.ReadFile(where); err == nil {
-		t.dir = strings.TrimSpace(string(dir))
+	if text, err := os.ReadFile(where); err == nil {
+		if dir := strings.TrimSpace(string(text)); dir != t.dir {
+			t.dir, t.left = dir, t.dir
+		}
 	}
 	if s.judged && !like(s.output, strings.Split(strings.TrimRight(out.String(), "\n"), "\n")) {
 		return fmt.Errorf("line %d: %s: the page says that it prints\n%s\nand it prints\n%s",
@@ -197,7 +200,7 @@ func (t *terminal) stop(prefix string) {
 func (t *terminal) command(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = t.dir
-	cmd.Env = append(os.Environ(), t.env...)
+	cmd.Env = append(append(os.Environ(), t.env...), "OLDPWD="+t.left)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

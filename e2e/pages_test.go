@@ -47,9 +47,7 @@ func TestLinks(t *testing.T) {
 // TestFlags compares the flags of weir serve with those that the page about
 // configuration has.
 func TestFlags(t *testing.T) {
-	cmd := exec.Command("go", "run", "./cmd/weir", "serve", "--help")
-	cmd.Dir = ".."
-	help, err := cmd.CombinedOutput()
+	help, err := exec.Command(build(t), "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("weir serve --help: %v\n%s", err, help)
 	}

@@ -57,16 +57,6 @@ func (a *paidAPI) quiet(d time.Duration) int64 {
 	return a.calls.Load() - before
 }
 
-// buildPaid builds the example.
-func buildPaid(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "paid")
-	if out, err := exec.Command("go", "build", "-C", "../examples/paid", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // A paidProcess is one running program.
 type paidProcess struct {
 	cmd *exec.Cmd
@@ -134,7 +124,7 @@ func (r *durableRedis) kill() {
 // TestPaid runs the example as four processes that share a budget: the API sees all of
 // it and not one call more.
 func TestPaid(t *testing.T) {
-	binary, api, redis := buildPaid(t), startPaidAPI(t), redistest.Start(t)
+	binary, api, redis := program(t, "./examples/paid"), startPaidAPI(t), redistest.Start(t)
 	const budget = 100
 	outs := make([]string, paidProcesses)
 	var wg sync.WaitGroup
@@ -166,7 +156,7 @@ func TestPaid(t *testing.T) {
 // that spend it. While there is no Redis nothing is sent, and at the end the API has not
 // seen one call more than the budget.
 func TestPaidThroughFaults(t *testing.T) {
-	binary, api, redis := buildPaid(t), startPaidAPI(t), startDurableRedis(t)
+	binary, api, redis := program(t, "./examples/paid"), startPaidAPI(t), startDurableRedis(t)
 	const budget = 400
 	start := func() *paidProcess {
 		return startPaid(t, binary, "-redis", "redis://"+redis.addr, "-api", api.URL, "-calls", "0",
@@ -213,7 +203,7 @@ func TestPaidThroughFaults(t *testing.T) {
 
 // TestPaidInMemory runs the example as its page does.
 func TestPaidInMemory(t *testing.T) {
-	out, err := exec.Command(buildPaid(t)).CombinedOutput()
+	out, err := exec.Command(program(t, "./examples/paid")).CombinedOutput()
 	if want := "sent 40, denied 160, undecided 0, failed 0\nthe API saw 40 calls: the bill is 2.00\n"; err != nil || string(out) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
 	}

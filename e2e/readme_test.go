@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -38,33 +39,64 @@ cd "$1" && git ls-files -z --cached --others --exclude-standard |
 	tar -c --null -T - | tar -x -C "$OLDPWD/$2"
 `
 
-// TestReadme does what README.md tells a newcomer to do, in an empty directory.
-// The Chinese page has the same blocks (TestReadmeLanguages).
-func TestReadme(t *testing.T) {
-	if !alone(t) {
-		testPage(t, tools(t), "README.md", t.TempDir())
-	}
-}
+// pageVariable is the directory in which a process that alone starts follows a page.
+const pageVariable = "WEIR_TEST_PAGE"
 
-// TestDocs does what the other pages tell, each from the root of a fresh clone.
+// TestDocs does what the pages tell: README.md what it tells a newcomer to do, in an
+// empty directory, the others each from the root of a fresh clone. A Chinese page has the
+// same blocks as the English one (TestReadmeLanguages, TestPageLanguages).
 func TestDocs(t *testing.T) {
-	if alone(t) {
-		return
-	}
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("pages = %v, %v", pages, err)
+	t.Parallel()
+	found, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("pages = %v, %v", found, err)
 	}
 	env := tools(t)
-	for _, p := range append(pages, "../CONTRIBUTING.md", "../SECURITY.md") {
-		t.Run(filepath.Base(p), func(t *testing.T) {
-			testPage(t, env, strings.TrimPrefix(p, "../"), clone(t, env))
+	pages := make(chan string)
+	var own sync.Mutex // of the ports of this process, where a page cannot have its own
+	var wg sync.WaitGroup
+	for range 2 {
+		// The clones of a reader stand at the same place one after the other: what was
+		// compiled for one is at hand for the next.
+		desk := t.TempDir()
+		wg.Go(func() {
+			for page := range pages {
+				t.Run(filepath.Base(page), func(t *testing.T) { readPage(t, env, page, desk, &own) })
+			}
 		})
 	}
+	for _, p := range append([]string{"../README.md"}, append(found, "../CONTRIBUTING.md", "../SECURITY.md")...) {
+		if !strings.HasSuffix(p, ".zh-CN.md") {
+			pages <- p
+		}
+	}
+	close(pages)
+	wg.Wait()
 }
 
-func testPage(t *testing.T, env []string, page, dir string) {
-	text, err := os.ReadFile(filepath.Join("..", page))
+// readPage follows a page at a desk, which is empty before and after.
+func readPage(t *testing.T, env []string, page, desk string, own sync.Locker) {
+	dir := os.Getenv(pageVariable)
+	if dir == "" {
+		if dir = desk; page != "../README.md" {
+			dir = clone(t, env, desk)
+		}
+		defer func() {
+			left, err := filepath.Glob(filepath.Join(desk, "*"))
+			for _, l := range left {
+				err = errors.Join(err, os.RemoveAll(l))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	if alone(t, pageVariable+"="+dir) {
+		return
+	}
+	own.Lock()
+	defer own.Unlock()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +115,8 @@ func tools(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "weir"), "./cmd/weir")
-	build.Dir = tree
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/weir: %v\n%s", err, out)
+	if err := os.Symlink(build(t), filepath.Join(bin, "weir")); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(bin, "overlay"), []byte(overlay), 0o755); err != nil {
 		t.Fatal(err)
@@ -94,10 +124,9 @@ func tools(t *testing.T) []string {
 	return []string{"TREE=" + tree, "OVERLAY=" + filepath.Join(bin, "overlay"), "PATH=" + bin + ":" + os.Getenv("PATH")}
 }
 
-// clone is a fresh clone of this tree.
-func clone(t *testing.T, env []string) string {
+// clone is a fresh clone of this tree, in a directory.
+func clone(t *testing.T, env []string, dir string) string {
 	t.Helper()
-	dir := t.TempDir()
 	term := &terminal{dir: dir, env: env}
 	if err := term.run(step{command: instead["git clone https://github.com/floodweir/weir"]}); err != nil {
 		t.Fatal(err)
@@ -258,7 +287,26 @@ func imports(text string) string {
 // TestReadmeLanguages compares the two READMEs: the same blocks, and headings of
 // the same levels in the same order.
 func TestReadmeLanguages(t *testing.T) {
-	en, zh := readmeParts(t, "../README.md"), readmeParts(t, "../README.zh-CN.md")
+	en, zh := sameParts(t, "../README.md", "../README.zh-CN.md")
+	if !slices.Equal(en.tableRows, zh.tableRows) {
+		t.Errorf("rows of tables: English %v, Chinese %v", en.tableRows, zh.tableRows)
+	}
+}
+
+// TestPageLanguages does so with the other pages that are in two languages.
+func TestPageLanguages(t *testing.T) {
+	pages, err := filepath.Glob("../docs/*.zh-CN.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages = %v, %v", pages, err)
+	}
+	for _, p := range pages {
+		t.Run(filepath.Base(p), func(t *testing.T) { sameParts(t, strings.TrimSuffix(p, ".zh-CN.md")+".md", p) })
+	}
+}
+
+func sameParts(t *testing.T, english, chinese string) (en, zh parts) {
+	t.Helper()
+	en, zh = readmeParts(t, english), readmeParts(t, chinese)
 	if !slices.Equal(en.levels, zh.levels) {
 		t.Errorf("headings: English %v, Chinese %v", en.levels, zh.levels)
 	}
@@ -270,9 +318,7 @@ func TestReadmeLanguages(t *testing.T) {
 			t.Errorf("block %d differs: line %d of the English page, line %d of the Chinese:\n%s\n%s", i+1, b.line, z.line, b.text, z.text)
 		}
 	}
-	if !slices.Equal(en.tableRows, zh.tableRows) {
-		t.Errorf("rows of tables: English %v, Chinese %v", en.tableRows, zh.tableRows)
-	}
+	return en, zh
 }
 
 type parts struct {

@@ -45,6 +45,7 @@ func documentedACL(t testing.TB, keys string) string {
 
 // The suite passes for a user who may do what the documentation says and no more.
 func TestRedisACL(t *testing.T) {
+	t.Parallel()
 	acl := documentedACL(t, "t*")
 	urls := map[string]string{
 		"standalone": "redis://weir:secret@" + redistest.Start(t, acl).Addr,
@@ -53,6 +54,7 @@ func TestRedisACL(t *testing.T) {
 	for topology, url := range urls {
 		for client := range redisConns {
 			t.Run(topology+"/"+client, func(t *testing.T) {
+				t.Parallel()
 				conn := openConn(t, client, url)
 				storetest.Run(t, openRedis(conn))
 				if _, err := newRedisStore(t, conn, redisstore.Config{Prefix: "t"}).Probe(t.Context()); err != nil {

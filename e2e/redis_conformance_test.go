@@ -28,6 +28,7 @@ func usual(short, long int) int {
 // TestRedisConformance runs the suite of every store with each client, on one
 // Redis and on a cluster.
 func TestRedisConformance(t *testing.T) {
+	t.Parallel()
 	urls := map[string]string{
 		"standalone": "redis://" + redistest.Start(t).Addr,
 		"cluster":    "redis+cluster://" + redistest.StartCluster(t).Addrs(),
@@ -35,6 +36,7 @@ func TestRedisConformance(t *testing.T) {
 	for topology, url := range urls {
 		for client := range redisConns {
 			t.Run(topology+"/"+client, func(t *testing.T) {
+				t.Parallel()
 				open := openRedis(openConn(t, client, url))
 				storetest.Run(t, open)
 				t.Run("differential", func(t *testing.T) {

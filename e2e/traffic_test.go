@@ -104,17 +104,6 @@ func name(store string) string {
 	return before
 }
 
-// build builds the program.
-func build(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "weir")
-	out, err := exec.Command("go", "build", "-C", "../cmd/weir", "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
-}
-
 // startProcess runs a program until the end of the test, which shows what it said
 // if it fails. Doors of Weir that no flag opens are shut: their ports may be taken.
 func startProcess(t *testing.T, path string, args ...string) {

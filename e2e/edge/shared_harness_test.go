@@ -16,12 +16,12 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// buildWeir builds the program.
+// buildWeir is the program weir.
 func buildWeir(t testing.TB) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-C", "../../cmd/weir", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	binary, err := builtWeir()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
