@@ -22,8 +22,9 @@ modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\
 racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
 	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper),$(wildcard cmd/weir/internal/*))
 
-# The longer tests of the flash sale with servers and browsers: make flashsale runs them too.
-LATER := ^(TestFront|TestLoadFronted|TestBrowserStops|TestBrowserStates|TestBrowserZoomed|TestBrowserUnderTheLimits|TestAuditReal|TestFaultsOfProcesses|TestFaultsOfClocks|TestPostgresRandom)$$
+# What joins the places that tally gives to go test together.
+comma := ,
+space := $(subst ,, )
 
 # What only the tests of e2e reach.
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
@@ -39,9 +40,8 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	@bad=; make --no-print-directory check || bad=1; \
 	.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
 		then GOWORK=off -count=1 -- tools/... \
-		then -count=1 -timeout=20m -- e2e then -count=1 -timeout=10m -- e2e/comingfrom e2e/edge e2e/nginxtest e2e/pgtest e2e/redistest \
-		then -count=1 -timeout=10m -skip='$(LATER)' -- e2e/flashsale \
-		then -race -count=1 -timeout=10m -- $(racy) \
+		then -count=1 -timeout=20m -- e2e then -count=1 -timeout=10m -- e2e/comingfrom e2e/edge e2e/nginxtest e2e/pgtest e2e/redistest e2e/flashsale \
+		then -race -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(racy))) \
 		then -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
 
@@ -53,12 +53,11 @@ need: ## install the servers and tools that the tests run, or say what is missin
 		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy
 
 .PHONY: check
-check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself
+check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself, two at once
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
-	@bad=; for m in $(modules) ./e2e ./tools; do \
-		echo "check $$m"; \
-		(cd $$m && export GOWORK=off && go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck -checks all ./...) || bad="$$bad $$m"; \
-	done; if [ -n "$$bad" ]; then echo "check failed:$$bad"; exit 1; fi
+	@printf '%s\n' ./e2e ./flashsale $(filter-out ./flashsale,$(modules)) ./tools | xargs -P 2 -I {} $(SHELL) -c ' \
+		if said=$$(cd {} && export GOWORK=off && { go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck -checks all ./...; } 2>&1); \
+		then echo "check {}"; else printf "%s\n" "check {}: FAILED" "$$said"; exit 1; fi'
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)

@@ -3,7 +3,9 @@
 //	tally [VAR=value…] [flags of go test] -- PLACE… [then …]
 //
 // A place is a directory, for the package in it, or a directory and /... for
-// everything below it. For each place tally prints one line, and the output of
+// everything below it. Several of them, below the working directory and joined by
+// commas, are one place: go test gets them together, and builds and runs several at
+// once. For each place tally prints one line, and the output of
 // what failed. It closes with the number of tests that passed, failed and were
 // skipped; a test with subtests counts as its subtests. It fails if a test
 // failed, was skipped, or if there was none.
@@ -71,7 +73,7 @@ func run(args []string, out io.Writer) error {
 			start := time.Now()
 			c, err := g.test(place, out)
 			fmt.Fprintf(out, "%-8s%5d passed %3d failed %3d skipped %7.1fs  %s\n", verdict(c, err), c.passed, c.failed, c.skipped,
-				time.Since(start).Seconds(), strings.Join(append([]string{place}, g.flags...), " "))
+				time.Since(start).Seconds(), strings.Join(append([]string{strings.ReplaceAll(place, ",", " ")}, g.flags...), " "))
 			if err != nil {
 				broken = append(broken, place)
 			}
@@ -102,12 +104,19 @@ func verdict(c counts, err error) string {
 
 // test runs the tests of one place.
 func (g group) test(place string, out io.Writer) (counts, error) {
-	dir, below := strings.CutSuffix(place, "/...")
-	pattern := "."
-	if below {
-		pattern = "./..."
+	dir, patterns := ".", strings.Split(place, ",")
+	for i, p := range patterns {
+		patterns[i] = "./" + p
 	}
-	cmd := exec.Command("go", append(append([]string{"test", "-json"}, g.flags...), pattern)...)
+	if len(patterns) == 1 {
+		var below bool
+		if dir, below = strings.CutSuffix(place, "/..."); below {
+			patterns[0] = "./..."
+		} else {
+			patterns[0] = "."
+		}
+	}
+	cmd := exec.Command("go", append(append([]string{"test", "-json"}, g.flags...), patterns...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), g.env...)
 	cmd.Stderr = out

@@ -56,6 +56,33 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTogether counts packages of several modules that go test gets at once.
+func TestTogether(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.work", "go 1.26.0\n\nuse (\n\t./a\n\t./b\n)\n")
+	for _, m := range []string{"a", "b"} {
+		if err := os.MkdirAll(filepath.Join(dir, m, "in"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, m+"/go.mod", "module "+m+"\n\ngo 1.26.0\n")
+		for _, at := range []string{m, m + "/in"} {
+			write(t, dir, at+"/p_test.go", "package p\nimport \"testing\"\nfunc TestA(t *testing.T) {}\n")
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "")
+	for places, want := range map[string]string{
+		"a,b":         "ok          2 passed",
+		"a/...,b":     "ok          3 passed",
+		"a/in,b/none": "FAIL        1 passed",
+	} {
+		var out strings.Builder
+		if err := run([]string{"-count=1", "--", places}, &out); (err == nil) != strings.HasPrefix(want, "ok") || !strings.Contains(out.String(), want) {
+			t.Errorf("run of %s = %v, want %q in:\n%s", places, err, want, &out)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	gs, err := parse(strings.Fields("A=1 -x -- a b/... then -y -- c"))
 	want := []group{
