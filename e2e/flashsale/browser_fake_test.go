@@ -30,6 +30,7 @@ type scriptedShop struct {
 	asked   []string             // method and path, of everything below /api/
 	keys    []string             // of purchases
 	onOrder func(*scriptedShop)
+	behind  bool // its turns know of no order what became of it
 }
 
 type refusal struct {
@@ -157,6 +158,10 @@ func (s *scriptedShop) whole() map[string]any {
 	held := []any{}
 	for _, o := range s.orders {
 		if o["state"] == "reserved" || o["state"] == "pending_pay" || o["state"] == "paid" {
+			if s.behind {
+				o = maps.Clone(o)
+				o["state"] = "reserved"
+			}
 			held = append(held, o)
 		}
 	}

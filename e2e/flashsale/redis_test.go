@@ -19,16 +19,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redisClient connects to a URL until the test ends.
+// redisClient connects to a URL until the test ends. It notices within a second that a server
+// does not answer.
 func redisClient(t testing.TB, url string) rueidis.Client {
+	t.Helper()
+	return redisClientWithin(t, url, time.Second)
+}
+
+func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.Client {
 	t.Helper()
 	a, err := redisstore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := contrib.Options(a)
-	o.ConnWriteTimeout = time.Second
-	o.Dialer.Timeout = time.Second
+	o.ConnWriteTimeout = within
+	o.Dialer.Timeout = within
 	client, err := rueidis.NewClient(o)
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +70,15 @@ func redisPlaces(t *testing.T, do func(t *testing.T, url string)) {
 }
 
 // redisOpener opens Gates that know nothing of each other on the same servers.
-func redisOpener(client rueidis.Client, redeliver time.Duration) gatetest.Open {
+func redisOpener(t *testing.T, url string, redeliver time.Duration) gatetest.Open {
+	t.Helper()
+	const patient = 10 * time.Second // on a machine that is busy
+	client := redisClientWithin(t, url, patient)
 	var n atomic.Int64
 	return func(t *testing.T, clock *gatetest.Clock) sale.Gate {
 		return redisGate(t, client, redisgate.Config{
 			Prefix: "g" + strconv.FormatInt(n.Add(1), 10) + ":", Redeliver: redeliver, Clock: clock.Now,
-			Deadline: 10 * time.Second, // on a machine that is busy
+			Deadline: patient,
 		})
 	}
 }
@@ -78,7 +87,7 @@ func redisOpener(client rueidis.Client, redeliver time.Duration) gatetest.Open {
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Run(t, redisOpener(redisClient(t, url), gatetest.Redeliver))
+		gatetest.Run(t, redisOpener(t, url, gatetest.Redeliver))
 	})
 }
 
@@ -86,7 +95,7 @@ func TestRedisRules(t *testing.T) {
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Random(t, redisOpener(redisClient(t, url), time.Hour), 1, count(5000, 100_000))
+		gatetest.Random(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
 	})
 }
 
@@ -94,7 +103,7 @@ func TestRedisRandom(t *testing.T) {
 func TestRedisRace(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Race(t, redisOpener(redisClient(t, url), time.Hour), count(2, 200))
+		gatetest.Race(t, redisOpener(t, url, time.Hour), count(2, 200))
 	})
 }
 

@@ -51,7 +51,11 @@ function take(body) {
   return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
 }
 
+// remember keeps what the server told of a reservation. One that is an order is never merely
+// reserved again: a turn does not know what became of it, and an answer may be an old one.
 function remember(r) {
+  const known = receipts.get(r.receipt);
+  if (known && known.state !== "reserved" && r.state === "reserved") return;
   receipts.set(r.receipt, r);
   const last = receipts.get(local.get(lastKey));
   if (!last || Date.parse(r.at) >= Date.parse(last.at)) local.set(lastKey, r.receipt);
