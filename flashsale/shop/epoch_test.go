@@ -52,3 +52,52 @@ func TestOldTokens(t *testing.T) {
 		w.agrees(s.ID)
 	})
 }
+
+// TestUsedPlaces: a place comes back to who waited, after a recovery, and not to who has
+// bought with it: also if that order is over.
+func TestUsedPlaces(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.engine.Stop()
+		g := &switched{}
+		w.forgets(g)
+		w.gate = g
+		w.Shop = w.started("a")
+		defer w.Shop.Stop()
+		d := draft(2)
+		d.PayWithin = 10 * time.Minute
+		s := w.exposed(d)
+		w.opens(s)
+		used := w.admitted(w, "used", s.ID)
+		b, err := w.Buy(w.ctx, "used", s.ID, used.Token, "")
+		if err != nil || b.Reason != sale.OK {
+			t.Fatalf("buy: %+v, %v", b, err)
+		}
+		w.order(w.Shop, "used", b.Receipt.Receipt)
+		if _, err := w.Cancel(w.ctx, "used", b.Receipt.Receipt); err != nil {
+			t.Fatal(err)
+		}
+		for _, user := range []string{"one", "two"} {
+			w.order(w.Shop, user, w.buys(w, user, s.ID).Receipt.Receipt)
+		}
+		patient, err := w.Join(w.ctx, "patient", s.ID, "")
+		if err != nil || patient.Place != sale.Waiting {
+			t.Fatalf("join: %+v, %v; want a place in line", patient, err)
+		}
+		after(time.Second)
+		w.forgets(g)
+		w.until("recovery", 15*time.Second, func() bool {
+			v, err := w.View(w.ctx, s.ID)
+			return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.AllTaken
+		})
+		if turn, err := w.Turn(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.Place != sale.Nowhere {
+			t.Errorf("who has used its place comes with it: %+v, %v; want none", turn, err)
+		}
+		if turn, err := w.Turn(w.ctx, "patient", s.ID, patient.Ticket); err != nil || turn.Place != sale.Waiting || turn.Ahead != 0 {
+			t.Errorf("who waited comes back: %+v, %v; want the first place", turn, err)
+		}
+		if turn, err := w.Join(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.Place != sale.Waiting || turn.Ahead != 1 {
+			t.Errorf("who has used its place joins with it: %+v, %v; want the last place", turn, err)
+		}
+		w.agrees(s.ID)
+	})
+}

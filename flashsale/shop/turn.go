@@ -28,7 +28,7 @@ func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, err
 		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
 	}
 	j := sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user, Ticket: newID(), Max: s.MaxWaiting,
-		Rank: s.rankOf(place, user, p)}
+		Rank: s.rankOf(ctx, place, user, p)}
 	if p.sale.Queue == sale.Direct {
 		return s.joinDirect(ctx, l, p, &v, j)
 	}
@@ -130,7 +130,7 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 		at.Reason = sale.IsAllTaken
 	}
 	if at.Place == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
-		if rank := s.rankOf(place, user, p); rank > 0 {
+		if rank := s.rankOf(ctx, place, user, p); rank > 0 {
 			return s.join(ctx, l, p, &v, sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user,
 				Ticket: newID(), Rank: rank, Max: s.MaxWaiting})
 		}
@@ -158,14 +158,29 @@ func (s *Shop) turnAfter(ctx context.Context, user string, p *snapshot, v *sale.
 	return t, nil
 }
 
-// rankOf is the rank of a place that the user had in an earlier epoch of the sale, or 0.
-func (s *Shop) rankOf(place, user string, p *snapshot) int64 {
+// rankOf is the rank of a place that the user had in an earlier epoch of the sale and did not
+// use, or 0. A Gate that was built again does not know who had a turn; the Ledger knows who
+// reserved a unit after the ticket was given. Who let a turn pass may have it again. A Ledger
+// that is away takes nobody's place.
+func (s *Shop) rankOf(ctx context.Context, place, user string, p *snapshot) int64 {
 	if place == "" {
 		return 0
 	}
 	t, err := s.Keys.OpenTicket(place)
 	if err != nil || t.User != user || t.Sale != p.sale.ID || t.Epoch >= p.sale.Epoch || t.Rank < 0 || t.Rank > 1<<53 {
 		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline/10)
+	defer cancel()
+	orders, err := s.Ledger.Orders(ctx, user)
+	if err != nil {
+		return t.Rank
+	}
+	for _, o := range orders {
+		// A rank is when the ticket was given, in µs, or a lot, which is less than any time.
+		if o.Sale == t.Sale && o.At.Add(time.Millisecond).UnixMicro() > t.Rank {
+			return 0
+		}
 	}
 	return t.Rank
 }
