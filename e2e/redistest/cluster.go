@@ -22,8 +22,8 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	t.Helper()
 	c := &ClusterServers{}
 	// A node that starts waits for a node timeout before it serves: a short one to
-	// begin with, and a long one for a busy machine.
-	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600", "repl-diskless-sync-delay 0"}, directives...)
+	// begin with, and a long one for a busy machine. Meanwhile no replica takes over.
+	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600", "cluster-replica-no-failover yes", "repl-diskless-sync-delay 0"}, directives...)
 	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
 		for i := range list {
 			s, err := start(t, FreePort(t), directives)
@@ -61,6 +61,7 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	})
 	for _, s := range all {
 		s.Do(t, "CONFIG", "SET", "cluster-node-timeout", 15000)
+		s.Do(t, "CONFIG", "SET", "cluster-replica-no-failover", "no")
 	}
 	return c
 }
