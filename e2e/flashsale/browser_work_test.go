@@ -90,7 +90,7 @@ func TestBrowserWorksStill(t *testing.T) {
 // TestBrowserCannotWork: a buyer whose browser gets nowhere is told why there is no ticket.
 func TestBrowserCannotWork(t *testing.T) {
 	t.Parallel()
-	b := browsertest.Start(t)
+	b := chromium.use(t)
 	p := b.Page(t, "cannot", browsertest.Look{Width: 375, Height: 740})
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {

@@ -291,19 +291,3 @@ func reachable(dir string) error {
 	}
 	return nil
 }
-
-// Await asks until it is so, for at most 30 seconds.
-func Await(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("pgtest: waited in vain until %s", what)
-		}
-	}
-}
