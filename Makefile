@@ -14,15 +14,15 @@ TRAFFIC   ?= 60s
 REDIS     ?= 300000
 SOAK      ?= 60m
 
-# The modules but e2e, whose tests start servers and measure rates: they run
-# alone, one package after the other. Evaluated only where it is used.
+# The modules but e2e, whose tests start servers: e2e itself and e2e/flashsale measure
+# rates and waits, and run alone. Evaluated only where it is used.
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
 
 # Where things run side by side: what the race detector is worth its time for.
 racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
 	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper),$(wildcard cmd/weir/internal/*))
 
-# What joins the places that tally gives to go test together.
+# What joins the places that tally gives to go test together; check has vetted them.
 comma := ,
 space := $(subst ,, )
 
@@ -38,11 +38,12 @@ help: ## list the tasks
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
 	@bad=; make --no-print-directory check || bad=1; \
-	.bin/tally -count=1 -timeout=10m -- $(addsuffix /...,$(modules)) \
-		then GOWORK=off -count=1 -- tools/... \
-		then -count=1 -timeout=20m -- e2e then -count=1 -timeout=10m -- e2e/comingfrom e2e/edge e2e/nginxtest e2e/pgtest e2e/redistest e2e/flashsale \
-		then -race -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(racy))) \
-		then -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
+	.bin/tally -vet=off -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(addsuffix /...,$(modules)))) \
+		then GOWORK=off -vet=off -count=1 -- tools/... \
+		then -vet=off -count=1 -timeout=20m -- e2e \
+		then -vet=off -count=1 -timeout=10m -- e2e/comingfrom,e2e/edge,e2e/nginxtest,e2e/pgtest,e2e/redistest e2e/flashsale \
+		then -vet=off -race -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(racy))) \
+		then -vet=off -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
 
 .PHONY: need

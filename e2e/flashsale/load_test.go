@@ -275,7 +275,7 @@ func comeToFront(t *testing.T, weir, kind string) (open, storm load.Result) {
 	data := t.TempDir()
 	start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
 	d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
-		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second}
+		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: time.Minute} // longer than the crowd stays: no ticket comes back
 	shop, err := startChild(t, childOrder{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
 	if err != nil {
 		t.Fatal(err)
