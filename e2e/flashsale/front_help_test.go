@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,7 +52,9 @@ func startFront(t testing.TB, weir, kind, shop string, c front.Config) *standing
 		f.config.Listen = freeAddress(t)
 		f.URL = "http://" + f.config.Listen
 	case "lua":
-		f.config.Store = "redis://" + redistest.Start(t).Addr
+		redis := redistest.Start(t)
+		f.config.Store = "redis://" + redis.Addr
+		f.PIDs["redis"] = redis.PID()
 	}
 	nginx := f.write(f.config)
 	if kind != "lua" {
@@ -91,7 +94,7 @@ func (f *standing) write(c front.Config) nginxtest.Config {
 		f.run("edge", "lua", filepath.Join(f.dir, "lua"))
 		nginx = f.run("edge", "nginx", filepath.Join(f.dir, "weir.yaml"), "--lua", filepath.Join(f.dir, "lua")) + nginx
 	}
-	return nginxtest.Config{HTTP: strings.Replace(nginx, "listen 127.0.0.1:1;", "listen ADDR;", 1)}
+	return nginxtest.Config{Workers: runtime.NumCPU(), HTTP: strings.Replace(nginx, "listen 127.0.0.1:1;", "listen ADDR;", 1)}
 }
 
 // writeWeir replaces the file of weir, as editors do: at once.
