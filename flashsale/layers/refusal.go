@@ -142,20 +142,20 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	b = append(b, `","status":`...)
 	b = strconv.AppendInt(b, int64(m.status), 10)
 	b = append(b, `,"detail":`...)
-	b = appendText(b, m.detail)
+	b = AppendText(b, m.detail)
 	if f.Layer != "" {
 		b = append(b, `,"layer":`...)
-		b = appendText(b, string(f.Layer))
+		b = AppendText(b, string(f.Layer))
 	}
 	b = append(b, `,"reason":`...)
-	b = appendText(b, string(f.Reason))
+	b = AppendText(b, string(f.Reason))
 	if f.Field != "" {
 		b = append(b, `,"field":`...)
-		b = appendText(b, f.Field)
+		b = AppendText(b, f.Field)
 	}
 	if f.Challenge != "" {
 		b = append(b, `,"challenge":`...)
-		b = appendText(b, f.Challenge)
+		b = AppendText(b, f.Challenge)
 		b = append(b, `,"bits":`...)
 		b = strconv.AppendInt(b, int64(f.Bits), 10)
 	}
@@ -166,8 +166,8 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendText appends s as a JSON string that is safe within HTML, too.
-func appendText(b []byte, s string) []byte {
+// AppendText appends s as a JSON string that is safe within HTML, too.
+func AppendText(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for _, c := range s {

@@ -71,8 +71,8 @@ func (l *Ledger) lookAt(batch []*asked[string, sale.Order]) {
 	})
 	for _, q := range batch {
 		o, ok := byID[q.a]
-		switch q.b, q.err = o, err; {
-		case err == nil && !ok:
+		q.b, q.err = o, err
+		if err == nil && !ok {
 			q.err = fmt.Errorf("reservation %s: %w", show(q.a), sale.ErrNotFound)
 		}
 	}

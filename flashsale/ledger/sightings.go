@@ -28,12 +28,9 @@ func (l *Ledger) Saw(ctx context.Context, seen []sale.Sighting) error {
 		if err != nil {
 			return l.fail("saw", err)
 		}
-		if err := l.write(ctx, "saw", "", func(x *tx) error {
-			_, err := x.exec(`INSERT INTO sightings (sale, network, usr, at)
-				SELECT r.sale, r.network, r.usr, r.at FROM {rows:sale text, network text, usr text, at bigint}
-				WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc))
-			return err
-		}); err != nil {
+		if err := l.do(ctx, "saw", `INSERT INTO sightings (sale, network, usr, at)
+			SELECT r.sale, r.network, r.usr, r.at FROM {rows:sale text, network text, usr text, at bigint}
+			WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc)); err != nil {
 			return err
 		}
 	}

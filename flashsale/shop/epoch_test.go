@@ -12,10 +12,7 @@ import (
 // of it. Who had not used it stands where it stood, by its place.
 func TestOldTokens(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.engine.Stop()
-		g := &switched{}
-		w.forgets(g)
-		w.gate = g
+		g := w.forgetful()
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()
 		d := draft(2)
@@ -57,10 +54,7 @@ func TestOldTokens(t *testing.T) {
 // bought with it: also if that order is over.
 func TestUsedPlaces(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.engine.Stop()
-		g := &switched{}
-		w.forgets(g)
-		w.gate = g
+		g := w.forgetful()
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()
 		d := draft(2)

@@ -101,9 +101,7 @@ func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, m
 // written off, is built again, and what was acknowledged is told lost.
 func TestLostAgainAfterRecovery(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.engine.Stop()
-		g := &switched{}
-		w.forgets(g)
+		g := w.forgetful()
 		w.gate = mute{g}
 		b := &bent{Ledger: w.ledger}
 		var once sync.Once

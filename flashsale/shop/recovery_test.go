@@ -55,6 +55,16 @@ func (g *switched) Drop(ctx context.Context, id string, epoch int64) error {
 	return g.Load().Drop(ctx, id, epoch)
 }
 
+// forgetful makes the gate one that can forget, and that knows nothing yet.
+func (w *world) forgetful() *switched {
+	w.Helper()
+	w.engine.Stop()
+	g := &switched{}
+	w.forgets(g)
+	w.gate = g
+	return g
+}
+
 // forgets replaces the engine by one that knows nothing, not even a journal: as a server
 // whose data is gone.
 func (w *world) forgets(g *switched) {
@@ -75,10 +85,7 @@ func (w *world) forgets(g *switched) {
 // lost and told; and nothing is sold twice.
 func TestGateForgets(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.engine.Stop()
-		g := &switched{}
-		w.forgets(g)
-		w.gate = g
+		g := w.forgetful()
 		m := &moody{Ledger: w.ledger}
 		w.Shop = w.started("a", func(c *shop.Config) { c.Ledger = m })
 		defer w.Shop.Stop()
@@ -147,10 +154,7 @@ func TestGateForgets(t *testing.T) {
 // an order any more, and is counted.
 func TestLostIsTold(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.engine.Stop()
-		g := &switched{}
-		w.forgets(g)
-		w.gate = g
+		g := w.forgetful()
 		w.Shop = w.started("a")
 		defer func() { w.Shop.Stop() }()
 		s := w.exposed(draft(3))

@@ -3,31 +3,12 @@ package wire
 import (
 	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // The answers that many ask for are appended to one another here, without reflection.
-
-// AppendText appends s as a JSON string that is safe within HTML, too.
-func AppendText(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', byte(c))
-		case c < ' ' || c == '<' || c == '>' || c == '&' || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		case c == 0x2028 || c == 0x2029:
-			b = append(b, '\\', 'u', '2', '0', '2', hex[c&15])
-		default:
-			b = utf8.AppendRune(b, c)
-		}
-	}
-	return append(b, '"')
-}
 
 // AppendName appends the name of a member, behind a comma if it is not the first.
 func AppendName(b []byte, name string) []byte {
@@ -40,7 +21,7 @@ func AppendName(b []byte, name string) []byte {
 }
 
 // TextOf appends a member that is a text.
-func TextOf(b []byte, name, s string) []byte { return AppendText(AppendName(b, name), s) }
+func TextOf(b []byte, name, s string) []byte { return layers.AppendText(AppendName(b, name), s) }
 
 // NumOf appends a member that is a number.
 func NumOf(b []byte, name string, n int64) []byte {
