@@ -83,14 +83,14 @@ func (s *fakeShop) work(w http.ResponseWriter, r *http.Request, user string) boo
 }
 
 func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.calls.Add(1)
+	call := s.calls.Add(1)
 	s.sources.Store(r.Header.Get("X-Forwarded-For"), true)
 	if r.Method == "POST" && r.Header.Get("Flashsale-Request") == "" {
 		s.refuse(w, 403, "csrf", "")
 		return
 	}
 	if r.URL.Path == "/api/session" {
-		http.SetCookie(w, &http.Cookie{Name: "fs_session", Value: fmt.Sprint("guest", s.calls.Load()), HttpOnly: true})
+		http.SetCookie(w, &http.Cookie{Name: "fs_session", Value: fmt.Sprint("guest", call), HttpOnly: true})
 		w.WriteHeader(201)
 		fmt.Fprint(w, `{"user":"guest"}`)
 		return
