@@ -85,12 +85,8 @@ func (o *Office) verify(r *http.Request, name, password string) (hash string, ri
 
 // bind is a session that is good for as long as the merchant has the password of this hash.
 func (o *Office) bind(session, hash string) string {
-	return session + "." + o.c.Keys.CSRF(bound(session, hash))
+	return session + "." + o.c.Keys.Password(session, hash)
 }
-
-// bound is what the second part of a session is the signature of. The line break keeps it
-// apart from what a page proves, which is the signature of a cookie.
-func bound(session, hash string) string { return session + "\n" + hash }
 
 // session is the merchant whose session r carries, and its text; without a name if there is
 // no good one. The password is asked for each time, so that a change of it is the end of all
@@ -108,7 +104,7 @@ func (o *Office) session(r *http.Request) (name, text string, err error) {
 		return "", "", nil
 	case err != nil:
 		return "", "", err
-	case !o.c.Keys.CSRFOK(bound(signed, hash), mark):
+	case !o.c.Keys.PasswordOK(signed, hash, mark):
 		return "", "", nil
 	}
 	return s.User, text, nil

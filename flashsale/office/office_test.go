@@ -166,7 +166,7 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 // session is what ann's browser has after a login, until an instant.
 func (o *premises) session(until time.Time) string {
 	signed := o.keys.Office(pass.Session{User: "ann", Expires: until})
-	return signed + "." + o.keys.CSRF(signed+"\n"+o.hashes["ann"])
+	return signed + "." + o.keys.Password(signed, o.hashes["ann"])
 }
 
 // ask sends what a merchant's page sends.
@@ -260,11 +260,11 @@ func TestOfficeIsForMerchants(t *testing.T) {
 		},
 		"one of nobody": func(r *http.Request) {
 			signed := o.keys.Office(pass.Session{User: "bob", Expires: start().Add(time.Hour)})
-			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"))
+			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.Password(signed, ""))
 		},
 		"what proves a page, as a password": func(r *http.Request) {
 			signed := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
-			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed))
+			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"+o.hashes["ann"]))
 		},
 		"a role": func(r *http.Request) { r.Header.Set("Cookie", ""); r.Header.Set("X-User-Role", "admin") },
 	} {

@@ -1,7 +1,7 @@
 // Package pass signs what a buyer carries: the session, the place in the line, the
 // admission token, the receipt; and what others are told to prove by: the callback of a
-// payment provider and the CSRF value of an office's session. It also sets the work that a
-// ticket may cost ([Keys.Work]).
+// payment provider, the CSRF value of an office's session, and the password that it is
+// bound to. It also sets the work that a ticket may cost ([Keys.Work]).
 //
 //	keys, err := pass.NewKeys(secret) // 32 bytes
 //	…

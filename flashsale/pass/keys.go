@@ -45,12 +45,13 @@ const (
 	receipt
 	callback
 	csrf
+	password
 	work
 	kinds
 )
 
 func (k kind) label() string {
-	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf", "work"}[k]
+	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf", "password", "work"}[k]
 }
 
 // Keys sign with one secret and accept the signatures of it and of an older one.
@@ -156,6 +157,20 @@ func (k *Keys) CSRF(session string) string {
 func (k *Keys) CSRFOK(session, value string) bool {
 	return k.proves(csrf, []byte(session), value)
 }
+
+// Password is the value that binds a merchant's session to a password. session is what
+// [Keys.Office] signed, and hash that of the password.
+func (k *Keys) Password(session, hash string) string {
+	return hex.EncodeToString(k.current[password].sum(nil, bound(session, hash)))
+}
+
+// PasswordOK reports whether value is [Keys.Password] of session and hash.
+func (k *Keys) PasswordOK(session, hash, value string) bool {
+	return k.proves(password, bound(session, hash), value)
+}
+
+// bound is both in one text. A signed string has no line break.
+func bound(session, hash string) []byte { return []byte(session + "\n" + hash) }
 
 func (k *Keys) proves(kd kind, message []byte, signature string) bool {
 	if len(signature) != 2*sha256.Size || signature != strings.ToLower(signature) {

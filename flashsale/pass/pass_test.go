@@ -123,8 +123,9 @@ func TestRotation(t *testing.T) {
 	}
 	body := []byte(`{"receipt":"x"}`)
 	if !during.CallbackOK(body, before.Callback(body)) || after.CallbackOK(body, before.Callback(body)) ||
-		!during.CSRFOK("c", before.CSRF("c")) || after.CSRFOK("c", before.CSRF("c")) {
-		t.Error("callback or CSRF do not follow the change")
+		!during.CSRFOK("c", before.CSRF("c")) || after.CSRFOK("c", before.CSRF("c")) ||
+		!during.PasswordOK("c", "h", before.Password("c", "h")) || after.PasswordOK("c", "h", before.Password("c", "h")) {
+		t.Error("callback, CSRF or password do not follow the change")
 	}
 }
 
@@ -159,6 +160,11 @@ func TestProofs(t *testing.T) {
 	}
 	if !k.CSRFOK("cookie", k.CSRF("cookie")) || k.CSRFOK("cookie2", k.CSRF("cookie")) || k.CSRFOK("cookie", "") {
 		t.Error("CSRF")
+	}
+	bound := k.Password("session", "hash")
+	if !k.PasswordOK("session", "hash", bound) || k.PasswordOK("session2", "hash", bound) || k.PasswordOK("session", "hash2", bound) ||
+		k.PasswordOK("session", "hash", "") || k.PasswordOK("session", "hash", k.CSRF("session\nhash")) {
+		t.Error("password")
 	}
 }
 
