@@ -35,7 +35,7 @@ func TestRedisComesAndGoes(t *testing.T) {
 		awaitStatus(t, gateway+"/", http.StatusTooManyRequests)
 		end()
 	}
-	if n := len(upstream.times(t)); n != 2 {
+	if n := len(upstream.logged(t, 2)); n != 2 {
 		t.Errorf("%d requests reached nginx, want 1 for each life of Redis", n)
 	}
 }

@@ -51,7 +51,7 @@ func TestTwoGatewaysShareALimit(t *testing.T) {
 	if a, d := admitted.Load(), denied.Load(); a != 100 || d != requests-100 {
 		t.Errorf("%d admitted, %d denied, want 100 and %d", a, d, requests-100)
 	}
-	if n := len(upstream.times(t)); n != 100 {
+	if n := len(upstream.logged(t, 100)); n != 100 {
 		t.Errorf("%d requests reached nginx, want 100", n)
 	}
 }
