@@ -49,6 +49,7 @@ func TestRedisOtherServer(t *testing.T) {
 			return err
 		},
 		"SetStock": func(g *redisgate.Gate, a sale.Ask) error { return g.SetStock(ctx, a.Sale, a.Epoch, 20) },
+		"SetPaid":  func(g *redisgate.Gate, a sale.Ask) error { return g.SetPaid(ctx, a.Sale, a.Epoch, 1) },
 		"Open":     func(g *redisgate.Gate, a sale.Ask) error { return g.Open(ctx, redisOpening(a.Sale, a.Epoch, 10)) },
 	}
 	epoch := int64(0)
@@ -222,7 +223,7 @@ func TestRedisAccess(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"Done": g.Done(ctx, "s", 1, es[0].ID, es[1].ID), "SetStock": g.SetStock(ctx, "s", 1, 20),
-		"SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Drop(ctx, "s", 1),
+		"SetPaid": g.SetPaid(ctx, "s", 1, 2), "SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Drop(ctx, "s", 1),
 	} {
 		if err != nil {
 			t.Errorf("%s = %v", name, err)

@@ -221,6 +221,7 @@ func TestRedisDamage(t *testing.T) {
 					return err
 				},
 				"SetStock":  func(g *redisgate.Gate) error { return g.SetStock(ctx, "s", epoch, 100) },
+				"SetPaid":   func(g *redisgate.Gate) error { return g.SetPaid(ctx, "s", epoch, 1) },
 				"SetPaused": func(g *redisgate.Gate) error { return g.SetPaused(ctx, "s", epoch, true) },
 			} {
 				if how == "SET" && (name != "Count" && name != "Look") {

@@ -127,7 +127,7 @@ func TestDetects(t *testing.T) {
 		{"a key with two orders", sql(`UPDATE orders SET key = 'k1', usr = 'u1'`), auditor.Idempotency, "for one key"},
 
 		{"a line that is not in order", func(w *world) { w.of("u1", auditor.Turn).Until = w.at(200000) }, auditor.FairLine, "3 who came after u1 were admitted before"},
-		{"a wait for nothing", func(w *world) { o := w.of("u5", auditor.Turn); o.Status, o.State, o.Reason = 200, "waiting", "" }, auditor.FairLine, "told to wait, and all units were paid"},
+		{"a wait for nothing", func(w *world) { o := w.of("u5", auditor.Turn); o.Status, o.State, o.Reason = 200, "waiting", "" }, auditor.FairLine, "told to wait, and all units were known to be paid"},
 		{"sold out before it is", func(w *world) { o := w.of("u5", auditor.Turn); o.Sent, o.At = w.at(50), w.at(60) }, auditor.FairLine, "that all is sold"},
 
 		{"too many tokens at a look", func(w *world) { w.gate.Outstanding = 10 }, auditor.Bounded, "10 admission tokens are out"},
@@ -275,6 +275,27 @@ func TestShuffled(t *testing.T) {
 				t.Errorf("%d violations, want %d: %s", f.Violations, c.want, strings.Join(f.First, "\n"))
 			}
 		})
+	}
+}
+
+// TestSlowLedger: a payment that the ledger took late is known when it is answered, and who
+// waits may be told to wait until a second after that.
+func TestSlowLedger(t *testing.T) {
+	for _, c := range []struct {
+		answered, asked int64 // ms after the start
+		want            int64
+	}{
+		{85013, 86010, 0}, {85013, 86020, 1}, {88000, 86020, 0}, {88000, 88990, 0}, {88000, 89010, 1},
+	} {
+		w := newWorld(t)
+		last := w.of("u4", auditor.Pay)
+		last.At = w.at(c.answered)
+		o := w.of("u5", auditor.Turn)
+		o.Sent, o.At, o.Status, o.State, o.Reason = w.at(c.asked), w.at(c.asked+5), 200, "waiting", ""
+		f := w.audit().Findings[auditor.FairLine]
+		if f.Violations != c.want {
+			t.Errorf("answered at %d ms, told to wait at %d ms: %d violations, want %d: %s", c.answered, c.asked, f.Violations, c.want, strings.Join(f.First, "\n"))
+		}
 	}
 }
 

@@ -176,15 +176,34 @@ func correlation(x, y []float64) float64 {
 // time after which one was told to ask again.
 const told = time.Second
 
+// answered is when the first answer came that an order is paid, in ms. A ledger writes down
+// when a payment came to it: if it is slow, it takes it later, and who asked it learns of it
+// later still.
+func (j *judge) answered() map[string]int64 {
+	first := map[string]int64{}
+	for _, o := range j.seen {
+		if o.Action != Pay || !ok(o.Status) || o.State != "paid" {
+			continue
+		}
+		id, at := j.reservation(o.Receipt), o.At.UnixMilli()
+		if before, seen := first[id]; !seen || at < before {
+			first[id] = at
+		}
+	}
+	return first
+}
+
 // soldOut checks that nobody is told to wait when every unit is paid, nor told that all are
 // paid while they are not.
 func (j *judge) soldOut(s *saleRow) {
-	var last int64
+	var last, known int64 // when the last unit was paid, and when the shop was sure of it
 	var paid int64
+	answered := j.answered()
 	for _, o := range j.l.orders[s.id] {
 		if o.state == "paid" {
 			paid++
 			last = max(last, o.changed)
+			known = max(known, o.changed, answered[o.id])
 		}
 	}
 	var stocked int64 // when units were last added
@@ -193,7 +212,7 @@ func (j *judge) soldOut(s *saleRow) {
 			stocked = max(stocked, m.at)
 		}
 	}
-	gone := time.UnixMilli(max(last, stocked))
+	gone := time.UnixMilli(max(known, stocked))
 	for _, o := range j.seen {
 		if o.Sale != s.id {
 			continue
@@ -206,7 +225,7 @@ func (j *judge) soldOut(s *saleRow) {
 			continue
 		}
 		// Who asks when told to asks at most one interval after; the answer must know by then.
-		j.b.check(FairLine, o.Sent.Sub(gone) <= told, "sale %s: %s asked at %s and was told to wait, and all units were paid at %s",
+		j.b.check(FairLine, o.Sent.Sub(gone) <= told, "sale %s: %s asked at %s and was told to wait, and all units were known to be paid at %s",
 			s.id, o.User, clock(o.Sent), clock(gone))
 	}
 }

@@ -44,6 +44,7 @@ const (
 	opClose
 	opPause
 	opStock
+	opPaid
 	opJoin
 	opLook
 	opAdmit

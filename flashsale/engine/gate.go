@@ -56,6 +56,16 @@ func (e *Engine) SetStock(ctx context.Context, id string, epoch int64, stock int
 	return e.do(ctx, id, c)
 }
 
+// SetPaid implements sale.Gate.
+func (e *Engine) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
+	if paid < 0 || paid > 1<<53 {
+		return invalid("paid", paid, "0 to 2^53")
+	}
+	c := e.cmds.get(opPaid, epoch)
+	c.n = paid
+	return e.do(ctx, id, c)
+}
+
 // Join implements sale.Gate.
 func (e *Engine) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
 	if err := j.Check(); err != nil {

@@ -119,6 +119,8 @@ func (l *lane) ask(s *state, c *command) *flight {
 		s.paused = c.flag
 	case opStock:
 		c.err = s.setStock(c.n)
+	case opPaid:
+		s.paid = max(s.paid, c.n)
 	case opJoin:
 		c.standing = s.join(&c.join, now)
 		return s.people[c.join.User].flight()

@@ -25,6 +25,7 @@ type state struct {
 	paused bool
 	stock  int64
 	free   int64
+	paid   int64 // as far as it was told
 	rank   int64 // the highest that was given
 
 	people  map[string]*person
@@ -78,7 +79,7 @@ func newState(o *sale.Opening, room int, st *stream) *state {
 		id: o.Sale.ID, epoch: o.Sale.Epoch,
 		starts: micros(o.Sale.StartsAt), ends: micros(o.Sale.EndsAt), lobby: o.Sale.Lobby.Milliseconds() * 1000,
 		shuffled: o.Sale.Queue == sale.Shuffled, perUser: o.Sale.PerUser, pay: o.Sale.PayWithin, room: room,
-		paused: o.Sale.State == sale.Paused, stock: o.Sale.Stock, free: o.Sale.Stock,
+		paused: o.Sale.State == sale.Paused, stock: o.Sale.Stock, free: o.Sale.Stock, paid: o.Sale.Paid,
 		people: make(map[string]*person), holds: make(map[string]*hold), tickets: make(map[string]*hold),
 		keys: make(map[userKey]*hold), stream: st,
 	}
@@ -308,6 +309,6 @@ func (s *state) count(now int64) sale.Counts {
 	s.tokens.expire(now)
 	return sale.Counts{
 		Now: when(now), Stock: s.stock, Free: s.free, Waiting: int64(s.line.n), Outstanding: s.tokens.n,
-		Reserved: s.stock - s.free, Backlog: int64(len(s.stream.entries)), Paused: s.paused,
+		Reserved: s.stock - s.free, Paid: s.paid, Backlog: int64(len(s.stream.entries)), Paused: s.paused,
 	}
 }

@@ -110,6 +110,8 @@ func (g *generator) next(m *Model, now time.Time) command {
 		c.op, c.flag = "pause", g.chance(40)
 	case n < 980:
 		c.op, c.n = "stock", s.Stock+int64(g.r.IntN(4))-1
+	case n < 982:
+		c.op, c.n = "paid", int64(g.r.IntN(8))-1
 	case n < 984:
 		c.op = "close"
 	case n < 987:

@@ -193,6 +193,18 @@ func (m *Model) SetStock(_ context.Context, id string, epoch int64, stock int64)
 	return err
 }
 
+func (m *Model) SetPaid(_ context.Context, id string, epoch int64, paid int64) error {
+	s, _, err := m.at(id, epoch)
+	defer m.mu.Unlock()
+	switch {
+	case paid < 0 || paid > 1<<53:
+		return sale.ErrInvalid
+	case err == nil:
+		s.Paid = max(s.Paid, paid)
+	}
+	return err
+}
+
 func (m *Model) Join(_ context.Context, j sale.Join) (sale.Standing, error) {
 	if err := j.Check(); err != nil {
 		return sale.Standing{}, err

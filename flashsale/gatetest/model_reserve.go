@@ -80,7 +80,7 @@ func (m *Model) Count(_ context.Context, id string, epoch int64) (sale.Counts, e
 	}
 	c := sale.Counts{
 		Now: now.Truncate(time.Millisecond), Stock: s.Stock, Free: s.free,
-		Waiting: int64(len(s.line())), Backlog: int64(len(s.stream)), Paused: s.paused,
+		Waiting: int64(len(s.line())), Backlog: int64(len(s.stream)), Paused: s.paused, Paid: s.Paid,
 	}
 	for _, t := range s.tickets {
 		if t.place == sale.Admitted && now.Before(t.until) {

@@ -183,6 +183,8 @@ func (p *pair) call(g sale.Gate, c command, model bool) (any, error) {
 		return nil, g.SetPaused(ctx, c.sale, c.epoch, c.flag)
 	case "stock":
 		return nil, g.SetStock(ctx, c.sale, c.epoch, c.n)
+	case "paid":
+		return nil, g.SetPaid(ctx, c.sale, c.epoch, c.n)
 	case "join", "look":
 		var st sale.Standing
 		var err error

@@ -143,6 +143,7 @@ func everyMethodStale(d *desk) {
 		for name, err := range map[string]error{
 			"Join": join, "Look": look, "Admit": admit, "Reserve": reserve, "Return": giveBack, "Count": count,
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
+			"SetPaid": g.SetPaid(ctx, id, epoch, 99),
 		} {
 			d.is(name+" "+what, err, sale.ErrStale)
 		}

@@ -45,6 +45,25 @@ func stockGrows(d *desk) {
 	d.is("SetStock at another epoch", d.gate.SetStock(d.ctx, "sale", 2, 9), sale.ErrStale)
 }
 
+func paidNeverFewer(d *desk) {
+	d.open(stock(3), func(s *sale.Sale) { s.Paid = 1 })
+	want := sale.Counts{Stock: 3, Free: 3, Paid: 1}
+	d.counts(want)
+	for _, n := range []int64{0, 1, 2, 1, 3, 2} {
+		if err := d.gate.SetPaid(d.ctx, "sale", 1, n); err != nil {
+			d.Fatalf("SetPaid(%d) = %v", n, err)
+		}
+		want.Paid = max(want.Paid, n)
+		d.counts(want)
+	}
+	for _, n := range []int64{-1, 1<<53 + 1} {
+		d.is("SetPaid of no number of units", d.gate.SetPaid(d.ctx, "sale", 1, n), sale.ErrInvalid)
+	}
+	// It changes what is counted, and nothing else.
+	d.buy("ann")
+	d.counts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 1, Paid: 3})
+}
+
 func returnedOnce(d *desk) {
 	d.open(stock(2))
 	r, other := d.buy("ann"), d.buy("bob")

@@ -19,6 +19,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"1 units add up", unitsAddUp},
 		{"1 stock grows and never shrinks", stockGrows},
+		{"what is paid is never fewer", paidNeverFewer},
 		{"2 a refused call changes nothing", refusalsChangeNothing},
 		{"2 what cannot be right is refused", badArguments},
 		{"2 reasons come in order", reasonsInOrder},

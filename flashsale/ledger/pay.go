@@ -143,8 +143,9 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) 
 			accepted = append(accepted, r)
 		}
 	}
+	soldOut := map[string]int64{} // the units of sales of which all are paid
 	if len(accepted) > 0 {
-		if err := mark(x, accepted, byID); err != nil {
+		if err := mark(x, accepted, byID, soldOut); err != nil {
 			return false, err
 		}
 		l.fault.At(sale.PayMarked)
@@ -153,9 +154,18 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) 
 	if err != nil {
 		return false, err
 	}
+	if len(before) > 0 { // of sales that nothing was marked of, it is not known yet
+		if err := allPaid(x, before, byID, soldOut); err != nil {
+			return false, err
+		}
+	}
 	for _, q := range batch {
 		if q.err == nil {
-			q.b, q.err = paidOf(q.a, byID[q.a.Reservation], fresh[q.a.ID], kept)
+			o := byID[q.a.Reservation]
+			q.b, q.err = paidOf(q.a, o, fresh[q.a.ID], kept)
+			if q.err == nil && !q.b.RefundDue {
+				q.b.SoldOut = soldOut[o.Sale]
+			}
 		}
 	}
 	return len(fresh) > 0, nil
@@ -183,8 +193,9 @@ func scanText(scan func(...any) error) (string, error) {
 	return s, err
 }
 
-// mark makes pending orders, whose rows are held, paid ones.
-func mark(x *tx, accepted []receipt, byID map[string]*sale.Order) error {
+// mark makes pending orders, whose rows are held, paid ones, and notes in soldOut the units
+// of the sales of which all are paid then.
+func mark(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
 	doc, err := json.Marshal(accepted)
 	if err != nil {
 		return err
@@ -208,11 +219,37 @@ func mark(x *tx, accepted []receipt, byID map[string]*sale.Order) error {
 		paid[byID[r.ID].Sale]++
 	}
 	for _, id := range sorted(paid) {
-		if _, err := x.exec("UPDATE sales SET paid = paid + $2 WHERE id = $1", id, paid[id]); err != nil {
+		var all, stock int64
+		row := x.row("UPDATE sales SET paid = paid + $2 WHERE id = $1 RETURNING paid, stock", id, paid[id])
+		if err := row.Scan(&all, &stock); err != nil {
 			return err
+		}
+		if all >= stock {
+			soldOut[id] = stock
 		}
 	}
 	return nil
+}
+
+// allPaid notes in soldOut the units of those sales of some payments of which all are paid.
+func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
+	ids := make([]string, len(of))
+	for i, r := range of {
+		ids[i] = byID[r.ID].Sale
+	}
+	slices.Sort(ids)
+	type units struct {
+		sale  string
+		stock int64
+	}
+	rows, err := list(x, func(scan func(...any) error) (u units, err error) {
+		err = scan(&u.sale, &u.stock)
+		return u, err
+	}, "SELECT id, stock FROM sales WHERE id {among:1} AND paid >= stock", x.l.among(slices.Compact(ids)))
+	for _, u := range rows {
+		soldOut[u.sale] = u.stock
+	}
+	return err
 }
 
 // keptOf is what is kept of payments that were taken before.

@@ -85,7 +85,7 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.Paid, want error) 
 		if x.reservation != p.Reservation || x.amount != p.Amount {
 			return paid, sale.ErrConflict
 		}
-		return sale.Paid{RefundDue: x.refund, Again: true}, nil
+		return m.sold(o, sale.Paid{RefundDue: x.refund, Again: true}), nil
 	}
 	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900
 	m.payments[p.ID] = &modelPayment{p.Reservation, p.Amount, refund}
@@ -95,7 +95,15 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.Paid, want error) 
 		o.state, o.payment = sale.PaidFor, p.ID
 		m.sales[o.r.Sale].paid++
 	}
-	return sale.Paid{RefundDue: refund}, nil
+	return m.sold(o, sale.Paid{RefundDue: refund}), nil
+}
+
+// sold says of a payment that paid o whether all units of the sale are paid.
+func (m *model) sold(o *modelOrder, paid sale.Paid) sale.Paid {
+	if s := m.sales[o.r.Sale]; !paid.RefundDue && s.paid >= s.stock {
+		paid.SoldOut = s.stock
+	}
+	return paid
 }
 
 func (m *model) cancel(user, reservation string) error {

@@ -159,7 +159,7 @@ func (g *game) paySome() {
 		return
 	}
 	g.order(got.Order)
-	if got.Again != want.Again || got.RefundDue != want.RefundDue {
+	if got.Again != want.Again || got.RefundDue != want.RefundDue || got.SoldOut != want.SoldOut {
 		g.t.Fatalf("step %d, %s: %+v, want %+v", g.steps, g.last, got, want)
 	}
 }

@@ -112,6 +112,29 @@ func rule4(t *testing.T, d *desk) {
 	}
 }
 
+// allPaid looks at who is told that every unit is paid.
+func allPaid(t *testing.T, d *desk) {
+	s, other := d.exposed(2, 1), d.exposed(1, 1)
+	a, b, c := d.one(s, "a"), d.one(s, "b"), d.one(other, "c")
+	for _, step := range []struct {
+		r       sale.Reservation
+		payment string
+		want    int64
+	}{
+		{a, "first", 0}, {a, "first", 0}, {a, "refund", 0}, {c, "other", 1},
+		{b, "last", 2}, {b, "last", 2}, {a, "first", 2}, {a, "refund", 0}, {b, "more", 0},
+	} {
+		if got := d.pay(step.r, step.payment, step.r.At).SoldOut; got != step.want {
+			t.Fatalf("payment %s: SoldOut = %d, want %d", step.payment, got, step.want)
+		}
+	}
+	_, err := d.AddStock(d.ctx, "shop", s.ID, "more", 1, b.At)
+	d.must(err)
+	if got := d.pay(b, "last", b.At).SoldOut; got != 0 {
+		t.Fatalf("after a unit was added: SoldOut = %d", got)
+	}
+}
+
 func rule5(t *testing.T, d *desk) {
 	s := d.exposed(100, 1)
 	a, b := d.one(s, "a"), d.one(s, "b")
@@ -158,6 +181,7 @@ func rule5(t *testing.T, d *desk) {
 	if got := d.pay(b, "nobody", b.At); got.RefundDue { // it had not been taken
 		t.Fatalf("%+v, want it paid", got)
 	}
+	allPaid(t, d)
 	if got := d.check(s); got.RefundDue != 7 {
 		t.Fatalf("%d refunds, want 7", got.RefundDue)
 	}

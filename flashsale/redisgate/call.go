@@ -25,7 +25,7 @@ type script struct {
 // scripts are the texts of this package by name. Those that work on a whole state begin with
 // common.lua.
 type scripts struct {
-	begin, build, open, close, drop, pause, stock, look, join, admit, reserve, giveBack, count, next, done script
+	begin, build, open, close, drop, pause, stock, paid, look, join, admit, reserve, giveBack, count, next, done script
 }
 
 func load() (*scripts, error) {
@@ -41,8 +41,8 @@ func load() (*scripts, error) {
 	}{
 		{&s.begin, "begin", false}, {&s.build, "build", true}, {&s.open, "open", false},
 		{&s.close, "close", false}, {&s.drop, "drop", false}, {&s.pause, "pause", false},
-		{&s.stock, "stock", false}, {&s.look, "look", false}, {&s.join, "join", false},
-		{&s.admit, "admit", false}, {&s.reserve, "reserve", false}, {&s.giveBack, "return", false},
+		{&s.stock, "stock", false}, {&s.paid, "paid", false}, {&s.look, "look", false},
+		{&s.join, "join", false}, {&s.admit, "admit", false}, {&s.reserve, "reserve", false}, {&s.giveBack, "return", false},
 		{&s.count, "count", false}, {&s.next, "next", true}, {&s.done, "done", true},
 	} {
 		text, err := files.ReadFile("lua/" + f.name + ".lua")

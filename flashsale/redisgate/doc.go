@@ -66,6 +66,6 @@
 // a server that cannot serve now (LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN, OOM,
 // BUSY and others) wrap sale.ErrUnavailable. Nothing is sent twice by this package: whether
 // what failed has happened is not known. Reserve may be called again with the same ticket,
-// and answers with what the first call got; Open, Close, Return, SetStock, Done and Drop may
-// be called again too.
+// and answers with what the first call got; Open, Close, Return, SetStock, SetPaid, Done and
+// Drop may be called again too.
 package redisgate

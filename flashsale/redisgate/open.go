@@ -64,7 +64,7 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 		strconv.Itoa(len(o.Holds) + len(o.Before)), strconv.Itoa(len(o.Before)), group(epoch),
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
-		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()),
+		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()), itoa(s.Paid),
 	})
 	switch {
 	case err != nil:

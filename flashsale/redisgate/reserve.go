@@ -59,6 +59,15 @@ func (g *Gate) SetStock(ctx context.Context, id string, epoch int64, stock int64
 	return err
 }
 
+// SetPaid implements sale.Gate.
+func (g *Gate) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
+	if paid < 0 || paid > 1<<53 {
+		return fmt.Errorf("redisgate: paid is %d, want 0 to 2^53: %w", paid, sale.ErrInvalid)
+	}
+	_, _, err := g.on(ctx, &g.scripts.paid, id, epoch, itoa(paid))
+	return err
+}
+
 // SetPaused implements sale.Gate.
 func (g *Gate) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
 	_, _, err := g.on(ctx, &g.scripts.pause, id, epoch, flag(paused))
@@ -72,11 +81,11 @@ func (g *Gate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, 
 		return sale.Counts{}, err
 	}
 	n, err := numbers(words...)
-	if err != nil || len(n) != 7 {
+	if err != nil || len(n) != 8 {
 		return sale.Counts{}, g.failed("count", errReply)
 	}
 	return sale.Counts{
 		Now: instant(now / 1000), Stock: n[0], Free: n[1], Waiting: n[2], Outstanding: n[3],
-		Reserved: n[4], Backlog: n[5], Paused: n[6] == 1,
+		Reserved: n[4], Backlog: n[5], Paused: n[6] == 1, Paid: n[7],
 	}, nil
 }

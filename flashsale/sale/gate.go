@@ -50,6 +50,12 @@ type Gate interface {
 	// ones; fewer than before is an error that wraps ErrInvalid.
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
+	// SetPaid says how many units are paid: 0 to 2^53. Fewer than it was told before, or was
+	// opened with, changes nothing. A Gate does nothing with it but tell it in Count: who
+	// took the last payment of a sale tells by it all others that it is sold out, also while
+	// the Ledger does not answer.
+	SetPaid(ctx context.Context, sale string, epoch int64, paid int64) error
+
 	// Join gives a user a ticket in the line, or tells where the user stands already: with
 	// a ticket that waits, with one that is admitted and still valid, and with the ticket
 	// of the ID that is asked for. Who has another ticket, spent or passed, or none, gets a
@@ -118,7 +124,7 @@ type Gate interface {
 
 // An Opening is what the state of a sale is built from.
 type Opening struct {
-	Sale   Sale          // with its epoch and stock; paused if State is Paused
+	Sale   Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
 	Holds  []Reservation // of the orders that are pending or paid: they hold their units
 	Before []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
 }
@@ -216,6 +222,7 @@ type Counts struct {
 	Waiting     int64 // tickets in line
 	Outstanding int64 // tickets that are admitted, not used, and valid still
 	Reserved    int64 // reservations not returned
+	Paid        int64 // the most that SetPaid said: at least so many units are paid
 	Backlog     int64 // entries of the stream that are not done
 	Paused      bool
 }

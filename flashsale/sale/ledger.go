@@ -178,6 +178,10 @@ type Paid struct {
 	Order     Order
 	RefundDue bool // it bought nothing
 	Again     bool // it had been taken before
+
+	// SoldOut is the number of the sale's units if every one of them is paid now, with the
+	// payment that a call accepted or had accepted before; 0 otherwise.
+	SoldOut int64
 }
 
 // A Tally of the orders of a sale, by state, and what else there is.

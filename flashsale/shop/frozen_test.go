@@ -59,6 +59,9 @@ func (g frozenGate) SetPaused(ctx context.Context, id string, epoch int64, pause
 func (g frozenGate) SetStock(ctx context.Context, id string, epoch, stock int64) error {
 	return thaw1(g.freezer, func() error { return g.Gate.SetStock(ctx, id, epoch, stock) })
 }
+func (g frozenGate) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
+	return thaw1(g.freezer, func() error { return g.Gate.SetPaid(ctx, id, epoch, paid) })
+}
 func (g frozenGate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
 	return thaw1(g.freezer, func() error { return g.Gate.Done(ctx, id, epoch, ids...) })
 }

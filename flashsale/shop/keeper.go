@@ -103,8 +103,22 @@ func (k *keeper) count(ctx context.Context, epoch int64) (sale.Counts, error) {
 	return k.Shop.count(ctx, k.id, epoch)
 }
 
+// tellPaid tells the Gate of a sale that is sold out that it is, if who took the last payment
+// could not.
+func (k *keeper) tellPaid(ctx context.Context, p *snapshot) {
+	if p.sale.Paid < p.sale.Stock || p.counts.Paid >= p.sale.Paid {
+		return
+	}
+	ctx, cancel := k.within(ctx)
+	defer cancel()
+	if err := k.Gate.SetPaid(ctx, k.id, p.sale.Epoch, p.sale.Paid); err != nil {
+		k.Log.Warn("gate not told that all is paid; it is tried again", "sale", k.id, "error", err)
+	}
+}
+
 // follow makes the Gate's pause and units those of the Ledger.
 func (k *keeper) follow(ctx context.Context, p *snapshot) {
+	k.tellPaid(ctx, p)
 	paused := p.sale.State != sale.Exposed
 	if p.counts.Paused == paused && p.counts.Stock >= p.sale.Stock {
 		return

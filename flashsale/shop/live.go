@@ -62,7 +62,8 @@ func newLive(row sale.Sale) *live {
 	return l
 }
 
-// setSale notes what the Ledger said of the sale, unless something newer is known.
+// setSale notes what the Ledger said of the sale, unless something newer is known. While the
+// Ledger is slow that may be old: units and payments are never fewer than the Gate knows.
 func (l *live) setSale(row sale.Sale) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,17 @@ func (l *live) setSale(row sale.Sale) {
 	}
 	next := *old
 	next.sale = row
+	next.sale.Stock, next.sale.Paid = max(row.Stock, old.sale.Stock), max(row.Paid, old.sale.Paid)
 	next.have = old.have && row.Epoch == old.sale.Epoch
+	l.snap.Store(&next)
+}
+
+// setPaid notes that at least so many units are paid.
+func (l *live) setPaid(units int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := *l.snap.Load()
+	next.sale.Paid = max(next.sale.Paid, units)
 	l.snap.Store(&next)
 }
 
@@ -87,6 +98,7 @@ func (l *live) setCounts(epoch int64, c sale.Counts, have bool, at time.Time) {
 	next := *old
 	if next.have = have; have {
 		next.counts, next.at = c, at
+		next.sale.Stock, next.sale.Paid = max(next.sale.Stock, c.Stock), max(next.sale.Paid, c.Paid)
 	}
 	l.snap.Store(&next)
 }

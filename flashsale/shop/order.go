@@ -206,6 +206,9 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 	if err != nil {
 		return sale.Paid{}, away("pay", err)
 	}
+	if paid.SoldOut > 0 {
+		s.soldOut(r.Sale, paid.SoldOut)
+	}
 	if paid.Again {
 		return paid, nil
 	}
@@ -220,6 +223,24 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 		}
 	}
 	return paid, nil
+}
+
+// soldOut tells all shops of the Gate that every unit of a sale is paid. They would see it in
+// the Ledger, but that may be slow, and who stands in line is to be told in time. What fails
+// here the keeper does.
+func (s *Shop) soldOut(id string, units int64) {
+	l := s.live(id)
+	if l == nil || l.snap.Load().counts.Paid >= units {
+		return
+	}
+	l.setPaid(units)
+	s.run(func(ctx context.Context) { // the payment does not wait for it
+		ctx, cancel := s.within(ctx)
+		defer cancel()
+		if s.Gate.SetPaid(ctx, id, l.snap.Load().sale.Epoch, units) != nil {
+			kick(l.kept)
+		}
+	})
 }
 
 func (s *Shop) pay(ctx context.Context, p sale.Payment) (sale.Paid, error) {

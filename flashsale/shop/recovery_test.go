@@ -27,6 +27,9 @@ func (g *switched) SetPaused(ctx context.Context, id string, epoch int64, paused
 func (g *switched) SetStock(ctx context.Context, id string, epoch, stock int64) error {
 	return g.Load().SetStock(ctx, id, epoch, stock)
 }
+func (g *switched) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
+	return g.Load().SetPaid(ctx, id, epoch, paid)
+}
 func (g *switched) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
 	return g.Load().Join(ctx, j)
 }

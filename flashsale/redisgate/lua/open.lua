@@ -7,7 +7,7 @@
 --       8 the group of the stream
 --       9 paused (1 or 0), 10 stock, 11 start in ms, 12 end in ms, 13 how long in ms before
 --       the start one may join, 14 shuffled (1 or 0), 15 units per user, 16 time for paying
---       in ms
+--       in ms, 17 how many units are paid
 -- Returns: {'ok', now}, {'here', now}, {'unread', n} if there are n entries in the stream of
 -- the state that is there, or {'moved'} if this is another server or what was built is not
 -- whole.
@@ -34,7 +34,7 @@ local us = clock(0)
 redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
   'paused', ARGV[9], 'fixed', table.concat({unpack(ARGV, 11, 16)}, ' '),
   'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])), 'reserved', ARGV[6], 'server', ARGV[4],
-  'top', '0', 'stock', ARGV[10])
+  'top', '0', 'stock', ARGV[10], 'paid', ARGV[17])
 redis.call('HSET', KEYS[9], '', '')
 redis.call('ZADD', KEYS[10], '+inf', '')
 redis.call('ZADD', KEYS[11], '+inf', '')

@@ -1,0 +1,58 @@
+package shop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// TestSoldOutWhileTheLedgerIsSlow: who took the last payment tells all shops by the Gate,
+// though none of them can read the Ledger; and units that are added then are for sale at all.
+func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		slow := &freezer{}
+		reads := func(c *shop.Config) { c.Ledger = frozenLedger{w.ledger, slow} } // payments are taken
+		w.Shop = w.started("a", reads)
+		defer w.Shop.Stop()
+		other := w.started("b", reads)
+		defer other.Stop()
+		s := w.exposed(draft(2))
+		w.opens(s)
+		ann, bob := w.buys(w.Shop, "ann", s.ID), w.buys(other, "bob", s.ID)
+		w.pays("ann", ann.Receipt.Receipt)
+		w.order(w.Shop, "bob", bob.Receipt.Receipt)
+		if eve, err := other.Join(w.ctx, "eve", s.ID, ""); err != nil || eve.Place != sale.Waiting {
+			t.Fatalf("eve stands at %+v, %v", eve, err)
+		}
+
+		slow.freeze(time.Minute)
+		for range 2 { // the same payment is said again
+			if paid, err := w.Pay(w.ctx, bob.Receipt.Receipt, "pay-bob", 1999); err != nil || paid.RefundDue {
+				t.Fatalf("bob pays: %+v, %v", paid, err)
+			}
+		}
+		told := time.Now()
+		for name, desk := range map[string]sale.BuyersDesk{"a": w.Shop, "b": other} {
+			w.until("shop "+name+" tells that all is sold", 300*time.Millisecond, func() bool {
+				turn, err := desk.Turn(w.ctx, "eve", s.ID, "")
+				return err == nil && turn.Reason == sale.IsSoldOut
+			})
+		}
+		if took := time.Since(told); took > 300*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+
+		if _, err := w.ledger.AddStock(w.ctx, "m", s.ID, "more", 1, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.engine.SetStock(w.ctx, s.ID, s.Epoch, 3); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the unit is for sale", 300*time.Millisecond, func() bool {
+			turn, err := other.Turn(w.ctx, "eve", s.ID, "")
+			return err == nil && turn.Reason == sale.OK && turn.Place == sale.Admitted
+		})
+	})
+}
