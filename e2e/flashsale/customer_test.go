@@ -34,6 +34,7 @@ type customer struct {
 	Ends   end
 	From   string // its address, which the shop believes
 	Log    *auditor.Log
+	Holds  *held           // its payment back; nil if nothing does
 	Has    func()          // called when it has a unit
 	Answer func(time.Time) // called when the shop has answered
 	Away   func(error)     // called when it has not
@@ -41,6 +42,7 @@ type customer struct {
 	client *http.Client
 	place  string
 	layer  string // which refused the last call, by its field
+	after  string // when the last call may be made again, by its field
 	ticket int    // counts its tickets
 }
 
@@ -120,7 +122,7 @@ func (c *customer) call(ctx context.Context, method, path string, header http.He
 		}
 		return 0, nil, ctx.Err()
 	}
-	c.layer = res.Header.Get("Flashsale-Layer")
+	c.layer, c.after = res.Header.Get("Flashsale-Layer"), res.Header.Get("Retry-After")
 	if c.Answer != nil && res.StatusCode < 500 {
 		c.Answer(time.Now())
 	}
@@ -227,6 +229,11 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 	asked := false
 	for {
 		var now receiptBody
+		if c.Holds != nil && r.State == "pending_pay" {
+			if err := c.Holds.wait(ctx); err != nil {
+				return "", err
+			}
+		}
 		sent := time.Now()
 		action, method, call, payment := auditor.Look, http.MethodGet, path, ""
 		var body any
@@ -245,7 +252,10 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 		}
 		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
 			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
-		if status != 0 && status < 500 {
+		if c.Holds != nil && action == auditor.Pay {
+			c.Holds.answers = append(c.Holds.answers, payAnswer{at: time.Now(), status: status, again: status != 0 && c.after != "", state: now.State})
+		}
+		if status != 0 && status < 500 && status != http.StatusTooManyRequests {
 			asked = action != auditor.Look
 			if now.State != "" {
 				r.State = now.State

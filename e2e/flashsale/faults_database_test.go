@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,93 +14,208 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// A brokenDatabase is a PostgreSQL to which something happens.
+type brokenDatabase struct {
+	*pgtest.Server
+	t      *testing.T
+	db     string
+	resize func(megabytes int) // its disk; nil if that cannot be
+	away   time.Duration       // it is for about this long
+	bites  func()              // called when it is
+	mended time.Time           // just before it was
+}
+
+// A databaseFault breaks a database and mends it. It returns an instant until which the
+// database did nothing since it bit; zero if it did.
+type databaseFault struct {
+	name   string
+	silent bool // a transaction may take longer than a customer waits for an answer
+	breaks func(ctx context.Context, d *brokenDatabase) (nothing time.Time)
+}
+
+func databaseFaults() []databaseFault {
+	return []databaseFault{
+		{"stopped", false, func(ctx context.Context, d *brokenDatabase) time.Time {
+			d.Kill()
+			d.bites()
+			until(ctx, time.Now().Add(d.away))
+			d.mended = time.Now()
+			d.Start(d.t)
+			return d.mended
+		}},
+		{"slow", true, func(ctx context.Context, d *brokenDatabase) (nothing time.Time) {
+			for end := time.Now().Add(2 * d.away); time.Now().Before(end); {
+				d.Pause()
+				if nothing.IsZero() {
+					d.bites()
+				}
+				until(ctx, time.Now().Add(2*time.Second))
+				if nothing.IsZero() {
+					nothing = time.Now()
+				}
+				d.Cont()
+				d.mended = time.Now()
+				until(ctx, d.mended.Add(50*time.Millisecond))
+			}
+			return nothing
+		}},
+		{"full", false, func(ctx context.Context, d *brokenDatabase) time.Time {
+			fill(d.t, d.Server, d.db, d.resize != nil)
+			d.bites()
+			until(ctx, time.Now().Add(d.away))
+			d.mended = time.Now()
+			if d.resize != nil {
+				d.resize(64)
+			} else {
+				d.Exec(d.t, d.db, "DROP TRIGGER full_disk ON orders")
+			}
+			return time.Time{}
+		}},
+	}
+}
+
 // TestFaultsOfDatabase stops, slows down and fills the PostgreSQL of two processes in the
 // middle of a sale. Whoever was granted a unit gets an order of it, the stream is no longer
-// than there are units, and payments are told to be said again, which customers do.
+// than there are units, and payments are told to be said again, which customers do: three of
+// them hold a written order when it begins, two pay as soon as it has, and one when it is over.
 func TestFaultsOfDatabase(t *testing.T) {
 	t.Parallel()
-	away := 3 * time.Second
-	if long() {
-		away = 30 * time.Second
-	}
-	for _, f := range []struct {
-		name   string
-		breaks func(ctx context.Context, t *testing.T, pg *pgtest.Server, db string, resize func(int))
-	}{
-		{"stopped", func(ctx context.Context, t *testing.T, pg *pgtest.Server, _ string, _ func(int)) {
-			pg.Kill()
-			until(ctx, time.Now().Add(away))
-			pg.Start(t)
-		}},
-		{"slow", func(ctx context.Context, _ *testing.T, pg *pgtest.Server, _ string, _ func(int)) {
-			for end := time.Now().Add(2 * away); time.Now().Before(end); {
-				pg.Pause()
-				until(ctx, time.Now().Add(2*time.Second))
-				pg.Cont()
-				until(ctx, time.Now().Add(50*time.Millisecond))
-			}
-		}},
-		{"full", func(ctx context.Context, t *testing.T, pg *pgtest.Server, db string, resize func(int)) {
-			fill(t, pg, db, resize != nil)
-			until(ctx, time.Now().Add(away))
-			if resize != nil {
-				resize(64)
-			} else {
-				pg.Exec(t, db, "DROP TRIGGER full_disk ON orders")
-			}
-		}},
-	} {
+	for _, f := range databaseFaults() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			pg, redis := pgtest.Start(t), redistest.Start(t)
-			db := pg.NewDB(t)
-			var resize func(int)
+			d := &brokenDatabase{Server: pg, t: t, db: pg.NewDB(t), away: 3 * time.Second}
+			if long() {
+				d.away = 30 * time.Second
+			}
 			if f.name == "full" {
-				var real bool
-				if resize, real = pg.SmallDisk(t, "small", 16); real {
-					pg.Exec(t, "postgres", "ALTER DATABASE "+db+" SET TABLESPACE small")
+				resize, real := pg.SmallDisk(t, "small", 16)
+				if real {
+					d.resize = resize
+					pg.Exec(t, "postgres", "ALTER DATABASE "+d.db+" SET TABLESPACE small")
 				}
 			}
-			y := newTrial(t, sharedConfig(t, pg.DSN(db), "redis://"+redis.Addr), "redis://"+redis.Addr)
-			y.pay = 3*away + 2*time.Second
+			y := newTrial(t, sharedConfig(t, pg.DSN(d.db), "redis://"+redis.Addr), "redis://"+redis.Addr)
+			y.pay = 3*d.away + 10*time.Second
+			y.late = y.people - int(y.units)/2 // half of the units are there when it begins
+			y.holds = []*held{newHeld(), newHeld(), newHeld()}
+			during, after := y.holds[:2], y.holds[2]
+			d.bites = func() {
+				for _, h := range during {
+					close(h.told)
+				}
+				close(y.begun)
+			}
 			y.serve(0)
 			y.serve(0)
-			var longest atomic.Int64
-			var broken, whole time.Time
+			var s streamWatch
+			var broken, nothing, whole time.Time
 			v := y.sells(func(ctx context.Context) {
-				watching, stop := context.WithCancel(ctx)
-				var beside sync.WaitGroup
-				beside.Go(func() {
-					for until(watching, time.Now().Add(20*time.Millisecond)) {
-						n, err := y.redis.Do(watching, y.redis.B().Xlen().Key("fs:{"+y.sale+"}:stream").Build()).AsInt64()
-						if err == nil {
-							longest.Store(max(longest.Load(), n))
-						}
+				stop := s.watch(ctx, y)
+				for _, h := range y.holds {
+					if err := closed(ctx, h.written); err != nil {
+						t.Errorf("an order is not written: %v", err)
 					}
-				})
+				}
 				y.pays()
 				broken = time.Now()
-				f.breaks(ctx, t, pg, db, resize)
+				nothing = f.breaks(ctx, d)
 				whole = time.Now()
+				close(after.told)
 				until(ctx, whole.Add(time.Second))
 				stop()
-				beside.Wait()
 			})
-			if longest.Load() > y.units {
-				t.Errorf("%d entries in the stream, and %d units", longest.Load(), y.units)
+			if s.longest > y.units {
+				t.Errorf("%d entries in the stream, and %d units", s.longest, y.units)
 			}
-			if v.unpaid == 0 {
-				t.Error("no payment was answered 503")
+			if n := s.before(d.mended); !f.silent && n == 0 {
+				t.Error("all orders were written before it was over")
+			}
+			for i, h := range y.holds {
+				if v.ends[i] != "paid" {
+					t.Errorf("customer %d: its order is %s", i, v.ends[i])
+				}
+				h.judge(t, nothing, f.silent)
+			}
+			if f.name == "stopped" {
+				for i, h := range during {
+					if h.refused() == 0 {
+						t.Errorf("customer %d: no payment was answered 503: %+v", i, h.answers)
+					}
+				}
 			}
 			if n := v.tally.Lost + v.tally.Rejected; n > 0 {
 				t.Errorf("%d of what was granted are lost or rejected", n)
 			}
-			paid, _ := firstPaid(v, whole)
-			t.Logf("away for %v: the longest stream %d of %d units, %d payments told to come again, the first payment %v after, %d checks of the auditor",
-				whole.Sub(broken).Round(time.Millisecond), longest.Load(), y.units, v.unpaid, paid.Round(time.Millisecond), v.checks)
+			paid, any := firstPaid(v, whole)
+			if !any {
+				t.Error("nobody has paid after it was over")
+			}
+			t.Logf("away for %v: the longest stream %d of %d units, %d payments told to come again, of those of two who held an order %d and %d, the first payment %v after, %d checks of the auditor",
+				whole.Sub(broken).Round(time.Millisecond), s.longest, y.units, v.unpaid, during[0].refused(), during[1].refused(), paid.Round(time.Millisecond), v.checks)
 			y.ends()
 		})
 	}
+}
+
+// judge looks at the answers to a payment: it is taken once, by the last of them, and not
+// while the database does nothing. Until then each says when to come again; if the database
+// may be silent, there may be none.
+func (h *held) judge(t *testing.T, nothing time.Time, silent bool) {
+	t.Helper()
+	for i, a := range h.answers {
+		last := i == len(h.answers)-1
+		switch {
+		case a.status == http.StatusOK && a.state == "paid" && last && a.at.After(nothing):
+		case a.status == http.StatusServiceUnavailable && a.again && !last:
+		case a.status == 0 && silent && !last:
+		default:
+			t.Errorf("a payment was answered %+v, as the %d. of %d, and the database did nothing until %v", a, i+1, len(h.answers), nothing)
+		}
+	}
+}
+
+// refused is how often a payment was told to come again.
+func (h *held) refused() (n int) {
+	for _, a := range h.answers {
+		if a.status == http.StatusServiceUnavailable {
+			n++
+		}
+	}
+	return n
+}
+
+// A streamWatch is how long a sale's stream was.
+type streamWatch struct {
+	longest int64
+	at      []time.Time
+	n       []int64
+}
+
+// watch looks until it is told to stop.
+func (s *streamWatch) watch(ctx context.Context, y *trial) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		for until(ctx, time.Now().Add(20*time.Millisecond)) {
+			n, err := y.redis.Do(ctx, y.redis.B().Xlen().Key("fs:{"+y.sale+"}:stream").Build()).AsInt64()
+			if err == nil {
+				s.longest = max(s.longest, n)
+				s.at, s.n = append(s.at, time.Now()), append(s.n, n)
+			}
+		}
+	})
+	return func() { cancel(); beside.Wait() }
+}
+
+// before is how long the stream was just before an instant.
+func (s *streamWatch) before(at time.Time) int64 {
+	for i := len(s.at) - 1; i >= 0; i-- {
+		if s.at[i].Before(at) {
+			return s.n[i]
+		}
+	}
+	return 0
 }
 
 // firstPaid is how long after an instant the first payment was taken.

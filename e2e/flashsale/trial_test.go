@@ -34,9 +34,12 @@ type trial struct {
 	pay    time.Duration // they have to pay
 	failed bool          // a gate may have lost what it had acknowledged
 	killed bool          // the merchant ends the sale, whatever is wanted
+	late   int           // so many of the customers come when the trouble has begun, not before
+	holds  []*held       // of the first customers, who pay
 
 	sale  string
 	start time.Time
+	begun chan struct{} // closed when the trouble has
 	log   *auditor.Log
 	seen  bytes.Buffer
 	cut   atomic.Int64 // answers that broke off
@@ -52,7 +55,7 @@ func newTrial(t *testing.T, c run.Config, redis string) *trial {
 	if c.Layers == "" {
 		c.Layers = impatientFile(t)
 	}
-	y := &trial{t: t, config: c, units: 70, people: 150, come: 3 * time.Second, pay: 2 * time.Second}
+	y := &trial{t: t, config: c, units: 70, people: 150, come: 3 * time.Second, pay: 2 * time.Second, begun: make(chan struct{})}
 	if redis != "" {
 		y.redis = redisClient(t, redis)
 	}
@@ -144,6 +147,9 @@ func (y *trial) visit(ctx context.Context, i int) (string, error) {
 				}
 				move()
 			}}
+		if i < len(y.holds) {
+			c.Holds = y.holds[i]
+		}
 		state, err := c.shop(ctx)
 		if err != nil || state != "lost" && state != "rejected" {
 			return state, err
@@ -181,6 +187,12 @@ func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 	v := &verdict{ends: make([]string, y.people), told: map[string]bool{}}
 	for i := range v.ends {
 		crowd.Go(func() {
+			if i >= len(v.ends)-y.late {
+				select {
+				case <-y.begun:
+				case <-ctx.Done():
+				}
+			}
 			if !until(ctx, y.start.Add(time.Duration(i)*y.come/time.Duration(y.people)-50*time.Millisecond)) {
 				return
 			}
