@@ -140,7 +140,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 			if f.name == "stopped" {
 				for i, h := range during {
 					if h.refused() == 0 {
-						t.Errorf("customer %d: no payment was answered 503: %+v", i, h.answers)
+						t.Errorf("customer %d: no payment was answered 503: %v", i, h.answers)
 					}
 				}
 			}
@@ -170,7 +170,7 @@ func (h *held) judge(t *testing.T, nothing time.Time, silent bool) {
 		case a.status == http.StatusServiceUnavailable && a.again && !last:
 		case a.status == 0 && silent && !last:
 		default:
-			t.Errorf("a payment was answered %+v, as the %d. of %d, and the database did nothing until %v", a, i+1, len(h.answers), nothing)
+			t.Errorf("the %d. of %d answers to a payment is %v; the database did nothing until %s", i+1, len(h.answers), a, nothing.Format(time.StampMilli))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package flashsale_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -21,6 +22,13 @@ type payAnswer struct {
 	status int  // 0 if there was none
 	again  bool // the shop says when to come again
 	state  string
+}
+
+func (a payAnswer) String() string {
+	if a.again {
+		return fmt.Sprintf("%d, to come again, at %s", a.status, a.at.Format(time.StampMilli))
+	}
+	return fmt.Sprintf("%d %q at %s", a.status, a.state, a.at.Format(time.StampMilli))
 }
 
 func newHeld() *held { return &held{written: make(chan struct{}), told: make(chan struct{})} }
