@@ -28,6 +28,39 @@ func TestRedisReservationGoesBack(t *testing.T) {
 	}
 }
 
+// TestRedisBatchMeetsHolds: what goes back by itself does so for a batch of a process that
+// has never heard of reservations of this limit, and that batch is charged once, or not at all.
+func TestRedisBatchMeetsHolds(t *testing.T) {
+	url := "redis://" + redistest.Start(t).Addr
+	first := newRedisStore(t, openConn(t, "rueidis", url), redisstore.Config{})
+	limit, other := weir.MustLimit("3/h"), weir.MustLimit("5/h")
+	const ttl = 20 * time.Millisecond
+	d, err := first.Do(t.Context(), weir.Request{Verb: weir.Reserve, Key: "k", Limit: limit, N: 2, ID: "r", TTL: ttl})
+	if err != nil || !d.OK {
+		t.Fatalf("Reserve(2) = %+v, %v, want OK", d, err)
+	}
+	untilRedis(t, first, d.At.Add(10*ttl))
+	for i, c := range []struct {
+		take      int64
+		ok        bool
+		left, own int64
+	}{{4, false, 3, 5}, {3, true, 0, 4}, {1, false, 0, 4}} {
+		store := newRedisStore(t, openConn(t, "rueidis", url), redisstore.Config{})
+		ds := make([]weir.Decision, 2)
+		ok, err := store.DoAll(t.Context(), []weir.Request{
+			{Verb: weir.Reserve, Key: "held", Limit: other, N: 1, ID: "r" + strconv.Itoa(i), TTL: time.Hour},
+			{Verb: weir.Take, Key: "k", Limit: limit, N: c.take},
+		}, ds)
+		if err != nil || ok != c.ok || ds[1].Remaining != c.left {
+			t.Errorf("batch %d = %v, %v, %+v, want %v and %d left", i, ok, err, ds, c.ok, c.left)
+		}
+		d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "held", Limit: other, N: 1})
+		if err != nil || d.Remaining != c.own {
+			t.Errorf("after batch %d: %+v, %v, want %d of the reserved limit left", i, d, err, c.own)
+		}
+	}
+}
+
 // untilRedis waits until it is then by the clock of the store, and touches nothing.
 func untilRedis(tb testing.TB, store weir.Store, then time.Time) {
 	tb.Helper()

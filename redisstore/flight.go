@@ -250,7 +250,6 @@ func (s *Store) load(ops []*op, clock int64) []*cargo {
 			}
 		}
 		to.ops = append(to.ops, o)
-		o.holds = o.holds || o.mode != each && needHolds(o.rs)
 		to.add(&o.rs[0], k, name, o.holds)
 		for i := 1; i < len(o.rs); i++ {
 			k := s.rules.of(o.rs[i].Limit)
@@ -259,17 +258,6 @@ func (s *Store) load(ops []*op, clock int64) []*cargo {
 		}
 	}
 	return cargos
-}
-
-// needHolds reports whether a batch has to declare the hold keys of all its
-// states, since one of its requests may settle what another one finds.
-func needHolds(rs []weir.Request) bool {
-	for i := range rs {
-		if rs[i].Verb >= weir.Reset || len(rs[i].From) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // unload gives the ops of a cargo their answers.

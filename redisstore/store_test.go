@@ -286,6 +286,34 @@ func TestHoldKeys(t *testing.T) {
 	}
 }
 
+// A batch declares the hold keys of those of its states that may need them, and those of
+// all once the script has asked.
+func TestHoldKeysOfABatch(t *testing.T) {
+	conn := &fakeConn{}
+	conn.do = func(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
+		replies[0] = grant(cmds[0])
+		if len(cmds[0].Keys) == 4 {
+			replies[0].Items[1] = pack(3, 0, 0, 0, 0, 0, 1)
+		}
+	}
+	s := newStore(t, conn, redisstore.Config{})
+	batch := []weir.Request{{Verb: weir.Reserve, Key: "held", Limit: tenPerSecond, N: 1, ID: "r", TTL: time.Second}, {Verb: weir.Take, Key: "k", Limit: weir.MustLimit("9/s"), N: 1}}
+	for i, want := range [][]int{{4, 6}, {6}} {
+		conn.trips = nil
+		ds := make([]weir.Decision, 2)
+		if ok, err := s.DoAll(t.Context(), batch, ds); err != nil || !ok || ds[1].Granted != 1 {
+			t.Fatalf("batch %d = %v, %v, %+v, want OK", i, ok, err, ds)
+		}
+		var keys []int
+		for _, trip := range conn.trips {
+			keys = append(keys, len(trip[0].keys))
+		}
+		if !reflect.DeepEqual(keys, want) {
+			t.Errorf("batch %d declares %d keys, trip by trip, want %d", i, keys, want)
+		}
+	}
+}
+
 func TestNumbersBeyondDoubles(t *testing.T) {
 	conn := &fakeConn{}
 	s := newStore(t, conn, redisstore.Config{})

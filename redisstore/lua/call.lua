@@ -4,7 +4,29 @@ local call, format, attempt, decode, unpack = redis.call, string.format, redis.p
 
 local BAD_STATE = 'BADSTATE the key does not hold a state of weir'
 local clock, slack
-local rules, states = {}, {}
+local states = {}
+
+-- made is what is made once for all requests of a call: the functions of a file by its
+-- name, and a rule or the rest of a request by its place in ARGV.
+local made = {}
+
+local function file(name)
+  local f = made[name]
+  if not f then
+    f = use(name)
+    made[name] = f
+  end
+  return f
+end
+
+local function rest(more)
+  local x = made[more]
+  if not x then
+    x = file('holds').rest(more)
+    made[more] = x
+  end
+  return x
+end
 
 -- before is how the states are that changed before the decisions of a batch, and
 -- noticed how those are of which holds were found due, whatever becomes of the batch.
@@ -26,12 +48,12 @@ local function guard(st, horizon, holds)
     end
   end
   local due = st.due and (back > 0 or st.due <= st.now)
-  if due then use('holds').settle(st, holds, back) end
+  if due then file('holds').settle(st, holds, back) end
   if back > 0 or due then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     st.dirty, st.reset = true, reset
     if noticed then
-      local c = use('holds').copy(st)
+      local c = file('holds').copy(st)
       if due then noticed[st.key] = c end
       if before then before[st.key] = c end
     end
@@ -39,14 +61,14 @@ local function guard(st, horizon, holds)
 end
 
 local function rule_at(i)
-  local r = rules[i]
+  local r = made[i]
   if not r then
     local packed = ARGV[i + 1]
     local p = { unpack('<' .. string.rep('i8', #packed / 8), packed) }
     local c = #p
-    r = { p = p, twin = use(ARGV[i]), horizon = p[c - 1] }
+    r = { p = p, twin = file(ARGV[i]), horizon = p[c - 1] }
     p[c], p[c - 1] = nil, nil
-    rules[i] = r
+    made[i] = r
   end
   return r
 end
@@ -86,7 +108,7 @@ local function open(key, rule, holds)
   if due then
     if holds == 0 then return nil, 3 end -- they have to live as long as the state
     st.due, st.far = due, far
-    use('holds').use_holds(st, holds)
+    file('holds').use_holds(st, holds)
   end
   if clock < last or due then guard(st, r.horizon, holds) end
   states[key] = st
@@ -98,10 +120,11 @@ end
 local function precede(key, rule, verb, n, more)
   local sights = rule_at(rule).twin.sights
   if verb == PEEK or verb >= COMMIT or not sights and more == 0 then return end
-  local x = more ~= 0 and use('holds').rest(more) or nil
+  local x = more ~= 0 and rest(more) or nil
+  if not sights and not x[8] then return end
   local st = open(key, rule, x and x[1] or 0)
   if not st then return end -- answer meets the same problem
-  if x and x[8] and (n > 0 or verb > PEEK) then use('holds').carry(st, x, open) end
+  if x and x[8] and (n > 0 or verb > PEEK) then file('holds').carry(st, x, open) end
   if sights then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     if reset == 0 then
@@ -113,10 +136,10 @@ end
 
 -- answer decides one request.
 local function answer(key, rule, verb, n, more)
-  local x = more ~= 0 and use('holds').rest(more) or nil
+  local x = more ~= 0 and rest(more) or nil
   local st, problem = open(key, rule, x and x[1] or 0)
   if not st then return problem, 0, 0, 0, 0, 0, clock end
-  if verb >= RESET or x and x[8] then return use('holds').answer(st, verb, n, x, open) end
+  if verb >= RESET or x and x[8] then return file('holds').answer(st, verb, n, x, open) end
   local ok, granted, balance, retry, reset, delay, keep =
     st.twin.decide(st.s, st.p, verb, st.now, n, x and x[2] or 0, 0, 0)
   if keep or ok and n > 0 and verb ~= PEEK then st.dirty, st.reset = true, reset end
@@ -140,7 +163,7 @@ local function write(st)
   local now, live = st.now, st.reset
   if st.far and st.far - now > live then live = st.far - now end
   local ttl = format('%d', (live + 999) / 1000 + 1 + slack)
-  if st.h then use('holds').write(st, ttl) end
+  if st.h then file('holds').write(st, ttl) end
   if live > 0 then
     local s = st.reset > 0 and st.s or {}
     local v = text(s, now, st.due, st.far)
@@ -158,7 +181,7 @@ local function run(now, prolonged, mode)
     for i = 25, #asked, 40 do precede(unpack('<i8i8i8i8i8', asked, i)) end
     before = {}
     for key, st in pairs(states) do
-      if st.dirty then before[key] = use('holds').copy(st) end
+      if st.dirty then before[key] = file('holds').copy(st) end
     end
   end
   for i = 1, (#asked - 24) / 40 do

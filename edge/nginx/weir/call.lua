@@ -5,11 +5,13 @@
 -- A request is { key, rule, verb, n, from, carry, id, ttl, at }: ttl of a reservation
 -- and the instant at which a Return's charge was made are µs.
 
+local bit = require "bit"
 local ffi = require "ffi"
 local calendar = require "weir.calendar"
 
-local byte, format, gsub = string.byte, string.format, string.gsub
-local ceil, concat, floor = math.ceil, table.concat, math.floor
+local byte, format = string.byte, string.format
+local band, rshift = bit.band, bit.rshift
+local ceil, floor = math.ceil, math.floor
 local tonumber, tostring, type = tonumber, tostring, type
 local ffi_copy, ffi_string = ffi.copy, ffi.string
 
@@ -42,20 +44,43 @@ local function sha256(text)
   return digest
 end
 
-local escapes = {}
-for c = 0, 255 do escapes[string.char(c)] = format("%%%02X", c) end
-escapes[" "] = "+"
+-- How a byte of a key stands in a name: as itself if SAFE says so, a space as +, and any
+-- other as its digits.
+local SAFE = ffi.new("bool[256]")
+for c = 0, 255 do SAFE[c] = string.char(c):find("[%w:%-._~/@=,]") ~= nil end
+local UPPER, LOWER = ffi.new("char[17]", "0123456789ABCDEF"), ffi.new("char[17]", "0123456789abcdef")
+local made = ffi.new("char[?]", LONGEST + 3)
+
+-- escaped is a key as it stands in a name; nil if that is too long. It is a loop, and no
+-- gsub, since LuaJIT compiles loops.
+local function escaped(key)
+  local n = 0
+  for i = 1, #key do
+    local c = byte(key, i)
+    if SAFE[c] then
+      made[n] = c
+      n = n + 1
+    elseif c == 32 then
+      made[n] = 43
+      n = n + 1
+    else
+      made[n], made[n + 1], made[n + 2] = 37, UPPER[rshift(c, 4)], UPPER[band(c, 15)]
+      n = n + 3
+    end
+    if n > LONGEST then return nil end
+  end
+  return ffi_string(made, n)
+end
 
 -- encode makes a key of anybody's choice safe to stand between braces, and bounds its
 -- length.
 local function encode(key)
-  if #key <= LONGEST then
-    local e = gsub(key, "[^%w:%-._~/@=,]", escapes)
-    if #e <= LONGEST then return e end
-  end
-  local sum, hex = sha256(key), {}
-  for i = 0, 31 do hex[i + 1] = format("%02x", sum[i]) end
-  return "#" .. concat(hex)
+  local e = #key <= LONGEST and escaped(key)
+  if e then return e end
+  local sum = sha256(key)
+  made[0] = 35
+  for i = 0, 31 do made[2 * i + 1], made[2 * i + 2] = LOWER[rshift(sum[i], 4)], LOWER[band(sum[i], 15)] end
+  return ffi_string(made, 65)
 end
 
 -- slot is the number of a concurrency slot: 53 bits of the SHA-256 of its id.
@@ -190,16 +215,6 @@ function M.problem(r)
   if n == 0 then return "weir: cost: reserve wants at least 1 token, got 0" end
 end
 
--- needs_holds reports whether a batch has to declare the hold keys of all its states,
--- since one of its requests may settle what another one finds.
-local function needs_holds(requests)
-  for i = 1, #requests do
-    local r = requests[i]
-    if r.verb >= RESET or r.from and r.from[1] then return true end
-  end
-  return false
-end
-
 -- M.build is requests as KEYS and ARGV; or nil and a problem. All names begin with
 -- start; at is µs since the epoch, by which a calendar has its windows; declare has
 -- the hold keys of all states declared. The script's own clock decides.
@@ -209,7 +224,6 @@ function M.build(requests, mode, start, at, declare)
   keys, args, held, index = {}, { "" }, nil, n > FEW and {} or nil
   n_keys, n_args, n_seen, prefix, now = 0, 1, 0, start, at
   head[0], head[1], head[2] = 0, 0, mode
-  declare = declare or n > 1 and mode ~= 0 and needs_holds(requests)
   local h = 3
   for i = 1, n do
     local r = requests[i]
