@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -20,17 +21,23 @@ func (w *world) audit() *cobra.Command {
 			"after them. It ends with an error if anything does not hold, or cannot be looked at.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := stored(cmd, &c); err != nil {
+				return err
+			}
+			if c.Database == "" && c.Data == "" {
+				return misuse{errors.New("--database: want a URL that begins with postgres://: a Redis alone keeps no orders")}
+			}
+			if o.Slack < 0 || o.Workers < 0 {
+				return misuse{fmt.Errorf("--slack %v, --workers %d: want none below 0", o.Slack, o.Workers)}
+			}
 			o.Database, o.Redis = c.Database, c.Redis
-			switch {
-			case c.Data != "":
+			if c.Data != "" {
 				o.Database = filepath.Join(c.Data, "flashsale.db")
-			case c.Database == "":
-				return misuse{errors.New("want --data or --database")}
 			}
 			return auditor.Run(cmd.Context(), o, w.stdout)
 		},
 	}
-	w.stores(cmd, &c)
+	w.storeFlags(cmd, &c)
 	f := cmd.Flags()
 	f.StringSliceVar(&o.Sales, "sale", nil, "the `IDs` of the sales (all that were ever exposed if not said)")
 	f.StringSliceVar(&o.Observations, "observations", nil, "the `FILES` with what buyers saw")

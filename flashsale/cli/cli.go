@@ -1,5 +1,5 @@
 // Package cli is the command line of the flash sale: `flashsale demo`, serve, merchant,
-// migrate, audit, load, lab and front.
+// migrate, audit, load, lab, front and version.
 package cli
 
 import (
@@ -9,10 +9,10 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/floodweir/weir/flashsale/run"
 	"github.com/spf13/cobra"
 )
 
@@ -49,7 +49,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.migrate(), w.audit(), w.load(), w.lab(), w.front())
+	root.AddCommand(w.demo(), w.serve(), w.merchant(), w.migrate(), w.audit(), w.load(), w.lab(), w.front(), w.version())
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -60,13 +60,35 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "flashsale: %s\n", strings.TrimSuffix(line, "\n"))
+	for _, line := range faults(err) {
+		fmt.Fprintf(stderr, "flashsale: %s\n", line)
 	}
 	if m := (misuse{}); errors.As(err, &m) || strings.HasPrefix(err.Error(), "unknown command") {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// faults are what err says, a line for each. What is indented belongs to the line before, and
+// is said once: a database that is tried in several ways fails in several.
+func faults(err error) []string {
+	var lines, tried []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "":
+		case len(lines) == 0 || text[0] == line[0]:
+			lines, tried = append(lines, text), nil
+		case !slices.Contains(tried, text):
+			joint := " "
+			if len(tried) > 0 {
+				joint = "; "
+			}
+			lines[len(lines)-1] += joint + text
+			tried = append(tried, text)
+		}
+	}
+	return lines
 }
 
 // usage makes what an argument check finds an error of usage.
@@ -82,14 +104,4 @@ func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 // logger writes the log to stderr.
 func (w *world) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.stderr, nil))
-}
-
-// stores are the flags that say where a sale is kept. What may hold a password is read from
-// the environment too.
-func (w *world) stores(c *cobra.Command, to *run.Config) {
-	f := c.Flags()
-	f.StringVar(&to.Data, "data", "", "the `DIRECTORY` of the embedded mode, in which one process keeps everything in a file")
-	f.StringVar(&to.Database, "database", w.getenv("FLASHSALE_DATABASE"), "the ledger of several processes: `URL` postgres://… (or FLASHSALE_DATABASE)")
-	f.StringVar(&to.Redis, "redis", w.getenv("FLASHSALE_REDIS"), "their gate: `URL` redis://, rediss://, redis+sentinel:// or redis+cluster:// (or FLASHSALE_REDIS)")
-	f.Lookup("database").DefValue, f.Lookup("redis").DefValue = "", "" // a URL may hold a password
 }

@@ -35,9 +35,13 @@ func TestMisuse(t *testing.T) {
 	}{
 		{"nope", 2, `unknown command "nope"`},
 		{"serve --nope", 2, "unknown flag: --nope"},
-		{"serve", 1, `data "": want a directory, or --database and --redis`},
+		{"serve", 2, "want --data or --database, or FLASHSALE_DATABASE"},
+		{"serve --data DIR --redis redis://h", 2, "and --redis: want one of them"},
+		{"serve --data DIR --workers 0", 2, "--workers 0: want one above 0"},
+		{"serve --data DIR --drain -1s", 2, "--drain -1s: want one above 0"},
+		{"serve --database mysql://h --redis redis://h", 2, "--database: want a URL that begins with postgres://"},
 		{"serve --redis redis://127.0.0.1:1 --secret s", 1, `database "": want postgres://…`},
-		{"serve --database postgres://x", 1, `redis "": want the URL of a Redis`},
+		{"serve --database postgres://x --secret s", 1, `redis "": want the URL of a Redis`},
 		{"serve --database postgres://x --redis nope://h --secret s", 1, "redis"},
 		{"serve --data DIR --shop nowhere", 1, `shop "nowhere": want HOST:PORT`},
 		{"serve --data DIR --office 0.0.0.0:0", 1, `office "0.0.0.0:0": want a loopback address, or a token for /metrics`},
@@ -47,23 +51,74 @@ func TestMisuse(t *testing.T) {
 		{"serve --data DIR --layers FILE", 1, "layers"},
 		{"demo --in 25h", 2, "--in 25h0m0s: want 0s to 24h"},
 		{"merchant", 2, "accepts 1 arg(s), received 0"},
-		{"merchant alice", 1, "neither data nor database"},
+		{"demo --pay-within 0s", 2, "--pay-within 0s: want 1s to 24h"},
+		{"merchant alice", 2, "want --data or --database"},
+		{"merchant alice --data DIR --database postgres://h", 2, "and --database: want one of them"},
+		{"migrate", 2, "want --data or --database"},
 		{"audit", 2, "want --data or --database"},
+		{"audit --redis redis://h", 2, "--database: want a URL"},
+		{"audit --data DIR --slack -1s", 2, "--slack -1s, --workers 0: want none below 0"},
 		{"audit --data /nonexistent", 1, "auditor"},
 		{"lab --runs 0", 2, "--runs 0: want 1 to 100"},
 		{"lab --buyers 0 --runs 1", 1, "uyers"},
 		{"lab --redis nope --runs 1", 1, "redis"},
 		{"load --sale s --url http://203.0.113.1", 1, "want a loopback address"},
+		{"load --users 0 --sale s", 2, "--users 0: want one above 0"},
+		{"load --duration 0s --sale s", 2, "--duration 0s: want one above 0"},
+		{"load --duration 1ms --sale s --users 1 --url http://127.0.0.1:1", 1, `url "http://127.0.0.1:1": nothing answered`},
 		{"load --profile nope --sale s", 1, `profile "nope": want open, soldout, drain, waiting or mixed`},
 		{"front nope DIR", 2, `"nope": want gateway, asking or lua`},
 		{"front lua DIR", 1, "store: want the URL of a Redis"},
 		{"front gateway DIR --listen nowhere", 1, `listen "nowhere"`},
+		{"front gateway DIR --data /nonexistent", 1, `--data "/nonexistent": want a directory with a sale`},
+		{"version extra", 2, `unknown command "extra"`},
 	} {
 		args := strings.Fields(strings.NewReplacer("DIR", t.TempDir(), "FILE", file).Replace(c.args))
 		code, _, stderr := do(t, "", args...)
-		if code != c.code || !strings.Contains(stderr, c.want) || !strings.HasPrefix(stderr, "flashsale: ") {
-			t.Errorf("flashsale %s: exit %d, %q, want exit %d and %q", c.args, code, stderr, c.code, c.want)
+		if code != c.code || !strings.Contains(stderr, c.want) || !strings.HasPrefix(stderr, "flashsale: ") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("flashsale %s: exit %d, %q, want exit %d and one line with %q", c.args, code, stderr, c.code, c.want)
 		}
+	}
+}
+
+// TestEnvironment: what a flag says counts before the environment.
+func TestEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"migrate", "--data", t.TempDir()}, 0, "the ledger is up to date\n"},
+		{[]string{"migrate"}, 1, "flashsale: ledger: migrate: sale: unavailable: begin: failed to connect to `user=u database=d`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused\n"},
+		{[]string{"version"}, 0, "flashsale "},
+	} {
+		var out bytes.Buffer
+		code := cli.Run(t.Context(), c.args, strings.NewReader(""), &out, &out, func(name string) string {
+			return map[string]string{"FLASHSALE_REDIS": "redis://127.0.0.1:1", "FLASHSALE_DATABASE": "postgres://u:p@127.0.0.1:1/d"}[name]
+		})
+		if code != c.code || !strings.HasPrefix(out.String(), c.says) {
+			t.Errorf("flashsale %v: exit %d, %q, want exit %d and %q", c.args, code, &out, c.code, c.says)
+		}
+	}
+}
+
+// TestNotes: a file with what was seen is not lost to a run that does not begin.
+func TestNotes(t *testing.T) {
+	dir := t.TempDir()
+	old, fresh := filepath.Join(dir, "old"), filepath.Join(dir, "fresh")
+	if err := os.WriteFile(old, []byte("seen\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{old, fresh} {
+		if code, _, stderr := do(t, "", "load", "--sale", "s", "--profile", "nope", "--observations", path); code != 1 {
+			t.Errorf("exit %d, %q", code, stderr)
+		}
+	}
+	if text, err := os.ReadFile(old); err != nil || string(text) != "seen\n" {
+		t.Errorf("the file from before has %q, %v", text, err)
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("a file that is not needed: %v, want none", err)
 	}
 }
 
@@ -87,10 +142,13 @@ func TestPasswordsOfURLs(t *testing.T) {
 }
 
 func TestFront(t *testing.T) {
-	dir := t.TempDir()
+	dir, data := t.TempDir(), t.TempDir()
+	if code, _, stderr := do(t, "", "migrate", "--data", data); code != 0 {
+		t.Fatalf("migrate: exit %d, %s", code, stderr)
+	}
 	for kind, files := range map[string]string{"gateway": "weir.yaml", "asking": "weir.yaml nginx.conf", "lua": "weir.yaml nginx.conf"} {
 		to := filepath.Join(dir, kind)
-		code, stdout, stderr := do(t, "", "front", kind, to, "--store", "redis://127.0.0.1:6379", "--data", t.TempDir())
+		code, stdout, stderr := do(t, "", "front", kind, to, "--store", "redis://127.0.0.1:6379", "--data", data)
 		if code != 0 {
 			t.Errorf("front %s: exit %d, %s", kind, code, stderr)
 		}

@@ -33,6 +33,9 @@ func (w *world) demo() *cobra.Command {
 			if in < 0 || in > 24*time.Hour {
 				return misuse{fmt.Errorf("--in %v: want 0s to 24h", in)}
 			}
+			if pay < time.Second || pay > 24*time.Hour {
+				return misuse{fmt.Errorf("--pay-within %v: want 1s to 24h", pay)}
+			}
 			if c.Data == "" {
 				dir, err := os.MkdirTemp("", "flashsale-demo-")
 				if err != nil {

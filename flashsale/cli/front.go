@@ -35,8 +35,14 @@ func (w *world) front() *cobra.Command {
 			"behind it with --front and --trusted-proxies.",
 		Args: usage(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[1] == "" {
+				return misuse{errors.New("DIRECTORY is empty: want where the files are written")}
+			}
 			if c.Data != "" || c.Database != "" {
-				var err error
+				err := errors.Join(stored(cmd, &c), kept(&c))
+				if err != nil {
+					return err
+				}
 				if f.Sales, err = direct(cmd.Context(), c); err != nil {
 					return err
 				}
@@ -62,10 +68,8 @@ func (w *world) front() *cobra.Command {
 			return nil
 		},
 	}
+	w.ledgerFlags(cmd, &c)
 	flags := cmd.Flags()
-	flags.StringVar(&c.Data, "data", "", "the `DIRECTORY` of the embedded mode, whose ledger has the sales")
-	flags.StringVar(&c.Database, "database", w.getenv("FLASHSALE_DATABASE"), "the ledger with the sales: `URL` postgres://… (or FLASHSALE_DATABASE)")
-	flags.Lookup("database").DefValue = ""
 	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "where buyers come, `HOST:PORT`")
 	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "where the shop listens, `HOST:PORT`")
 	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "where the Weir listens that nginx asks, `HOST:PORT`")

@@ -2,8 +2,12 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/load"
@@ -24,6 +28,9 @@ func (w *world) load() *cobra.Command {
 			"count --addresses, which the server believes if it trusts this machine.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd, "users", "connections", "requests", "duration"); err != nil {
+				return err
+			}
 			if secret != "" {
 				keys, err := run.Keys(secret)
 				if err != nil {
@@ -33,11 +40,11 @@ func (w *world) load() *cobra.Command {
 				c.Session = func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) }
 			}
 			if observations != "" {
-				f, err := os.Create(observations)
+				f, err := openNotes(observations)
 				if err != nil {
 					return err
 				}
-				defer f.Close()
+				defer f.close()
 				c.Observations = f
 			}
 			r, err := load.Run(cmd.Context(), c)
@@ -45,10 +52,11 @@ func (w *world) load() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(w.stdout).Encode(r)
+				err = json.NewEncoder(w.stdout).Encode(r)
+			} else {
+				_, err = fmt.Fprint(w.stdout, r.Text())
 			}
-			_, err = fmt.Fprint(w.stdout, r.Text())
-			return err
+			return errors.Join(err, verdict(c.URL, r))
 		},
 	}
 	f := cmd.Flags()
@@ -74,4 +82,51 @@ func (w *world) load() *cobra.Command {
 	f.BoolVar(&c.Anywhere, "anywhere", false, "permit a URL that is not of this machine")
 	f.BoolVar(&asJSON, "json", false, "print all figures as JSON")
 	return cmd
+}
+
+// verdict is what is wrong with a run, whatever its figures: a script should not take it for
+// a good one.
+func verdict(url string, r load.Result) error {
+	switch {
+	case r.Requests == 0:
+		return fmt.Errorf("load: url %q: nothing answered: %s", url, strings.Join(slices.Sorted(maps.Keys(r.Errors)), ", "))
+	case len(r.Faults) > 0:
+		return fmt.Errorf("load: answers that are never right: %s", strings.Join(slices.Sorted(maps.Keys(r.Faults)), "; "))
+	}
+	return nil
+}
+
+// notes are a file that is as it was before until something is written: not every run that
+// is asked for begins.
+type notes struct {
+	file         *os.File
+	old, written bool
+}
+
+func openNotes(path string) (*notes, error) {
+	_, err := os.Stat(path)
+	n := &notes{old: err == nil}
+	if n.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
+		return nil, fmt.Errorf("--observations: %w", err)
+	}
+	return n, nil
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	if !n.written {
+		n.written = true
+		if st, err := n.file.Stat(); err == nil && st.Mode().IsRegular() {
+			if err := n.file.Truncate(0); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n.file.Write(p)
+}
+
+func (n *notes) close() {
+	n.file.Close()
+	if !n.old && !n.written {
+		os.Remove(n.file.Name())
+	}
 }

@@ -20,6 +20,9 @@ func (w *world) merchant() *cobra.Command {
 			"  openssl rand -base64 18 | tee password | flashsale merchant alice --data data",
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := stored(cmd, &c); err != nil {
+				return err
+			}
 			line, err := bufio.NewReader(io.LimitReader(w.stdin, 4096)).ReadString('\n')
 			if err != nil && err != io.EOF {
 				return err
@@ -31,7 +34,7 @@ func (w *world) merchant() *cobra.Command {
 			return nil
 		},
 	}
-	w.stores(cmd, &c)
+	w.ledgerFlags(cmd, &c)
 	return cmd
 }
 
@@ -42,6 +45,9 @@ func (w *world) migrate() *cobra.Command {
 		Short: "Bring the schema of the ledger up to date, as serve does",
 		Args:  usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := stored(cmd, &c); err != nil {
+				return err
+			}
 			l, err := run.OpenLedger(cmd.Context(), c)
 			if err != nil {
 				return err
@@ -53,6 +59,6 @@ func (w *world) migrate() *cobra.Command {
 			return nil
 		},
 	}
-	w.stores(cmd, &c)
+	w.ledgerFlags(cmd, &c)
 	return cmd
 }

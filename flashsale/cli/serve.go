@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/floodweir/weir/flashsale/run"
@@ -18,6 +19,9 @@ func (w *world) serve() *cobra.Command {
 			"number of processes serve the same sales; they share a secret.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(stored(cmd, &c), positive(cmd, "workers", "drain")); err != nil {
+				return err
+			}
 			c.Log = w.logger()
 			s, err := run.Start(cmd.Context(), c)
 			if err != nil {
@@ -27,7 +31,7 @@ func (w *world) serve() *cobra.Command {
 			return wait(cmd.Context(), s)
 		},
 	}
-	w.stores(cmd, &c)
+	w.storeFlags(cmd, &c)
 	f := cmd.Flags()
 	f.StringVar(&c.Secret, "secret", "", "the `FILE` with the secret, at least 32 bytes (with --data: DIRECTORY/secret, made if missing)")
 	f.StringVar(&c.OldSecret, "old-secret", "", "the `FILE` with the secret before, whose signatures still count")
