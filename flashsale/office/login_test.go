@@ -143,9 +143,9 @@ func TestLongName(t *testing.T) {
 }
 
 func TestPasswords(t *testing.T) {
-	for _, p := range []string{"", "1234567", strings.Repeat("x", 257)} {
+	for _, p := range []string{"", "1234567", strings.Repeat("x", 257), "correct horse\xff"} {
 		if _, err := office.HashPassword(p); err == nil {
-			t.Errorf("a password of %d bytes is accepted", len(p))
+			t.Errorf("the password %q is accepted", p)
 		}
 	}
 	one, err := office.HashPassword("12345678")

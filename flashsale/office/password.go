@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -23,10 +25,13 @@ const (
 )
 
 // HashPassword is the argon2id hash of a password in the PHC form, for
-// sale.Ledger.AddMerchant. A password has 8 to 256 bytes.
+// sale.Ledger.AddMerchant. A password has 8 to 256 bytes of UTF-8: no login can say another.
 func HashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
 		return "", fmt.Errorf("office: password: %d bytes: want %d to %d", len(password), minPassword, maxPassword)
+	}
+	if !utf8.ValidString(password) {
+		return "", errors.New("office: password: want UTF-8, got other bytes")
 	}
 	salt := make([]byte, saltSize)
 	rand.Read(salt) // never fails
