@@ -212,9 +212,10 @@ end
 -- header_filter sets the response fields again where an upstream answered, in place of its
 -- own.
 function M.header_filter()
-  if ngx.is_subrequest or not (ngx.var.upstream_status or ngx.var.upstream_cache_status) then return end
+  if ngx.is_subrequest then return end
   local pass = find()
-  if not pass or not pass.outcome then return end
+  if not pass or not pass.outcome or pass.ended then return end -- it is denied, by an answer of its own
+  if not (ngx.var.upstream_status or ngx.var.upstream_cache_status) then return end
   local ok, err = pcall(answer.describe, settings, pass)
   if not ok then fault(err) end
 end

@@ -151,15 +151,23 @@ end
 
 -- cookie_values are the values of cookies by name, as Request.CookiesNamed has them.
 local function cookie_values(lines)
-  local map, n = {}, 0
-  for i = 1, #lines do n = n + count(lines[i], ";") + 1 end
-  if n > MOST_COOKIES then return map end
+  local map, n, size = {}, 0, 0
+  for i = 1, #lines do size = size + #lines[i] + 1 end
+  if size > MOST_COOKIES then
+    for i = 1, #lines do n = n + count(lines[i], ";") + 1 end
+    if n > MOST_COOKIES then return map end
+  end
   for i = 1, #lines do
     for pair in gmatch(lines[i], "[^;]+") do
-      local name, value = match(trimmed(pair), "^([^=]*)=?(.*)$")
-      name = trimmed(name)
-      value = match(value, '^"(.*)"$') or value
-      if find(name, "^[%w!#$%%&'*+%-.^_`|~]+$") and not find(value, '[^ -~]') and not find(value, '["\\]') then put(map, name, value) end
+      local name, value = match(pair, "^ ?([%w!#$%%&'*+%-.^_`|~]+)=([!#-[%]^-~]*)$") -- as most are
+      if name then
+        put(map, name, value)
+      else
+        name, value = match(trimmed(pair), "^([^=]*)=?(.*)$")
+        name = trimmed(name)
+        value = match(value, '^"(.*)"$') or value
+        if find(name, "^[%w!#$%%&'*+%-.^_`|~]+$") and not find(value, '[^ -~]') and not find(value, '["\\]') then put(map, name, value) end
+      end
     end
   end
   return map

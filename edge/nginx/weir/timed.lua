@@ -113,9 +113,12 @@ function Timed:sslhandshake(...)
   return self.sock:sslhandshake(...)
 end
 
+-- send sends what the library gives: a text or a list of pieces, in which there may be
+-- lists. Those of a list are put together here, which costs less than nginx takes for it.
 function Timed:send(data)
   local ok, err = hurry(self)
   if not ok then return nil, err end
+  if type(data) == "table" and type(data[1]) == "string" then data = concat(data) end
   return self.sock:send(data)
 end
 
