@@ -27,8 +27,11 @@ func (w *world) audit() *cobra.Command {
 			if c.Database == "" && c.Data == "" {
 				return misuse{errors.New("--database: want a URL that begins with postgres://: a Redis alone keeps no orders")}
 			}
-			if o.Slack < 0 || o.Workers < 0 {
-				return misuse{fmt.Errorf("--slack %v, --workers %d: want none below 0", o.Slack, o.Workers)}
+			if o.Slack < 0 {
+				return misuse{fmt.Errorf("--slack %v: want none below 0", o.Slack)}
+			}
+			if o.Workers < 0 {
+				return misuse{fmt.Errorf("--workers %d: want none below 0", o.Workers)}
 			}
 			o.Database, o.Redis = c.Database, c.Redis
 			if c.Data != "" {
