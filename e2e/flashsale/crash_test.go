@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,12 +149,18 @@ type crash struct {
 }
 
 func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
-	c.Shop, c.Office = freeAddress(t), freeAddress(t)
+	c.Shop, c.Office = ownAddress(t), "127.0.0.1:0"
 	c.TrustedProxies = []string{"127.0.0.1"}
 	c.Layers = impatientFile(t)
 	k := &crash{t: t, config: c, point: p, visit: visit, stock: 4}
 	k.log = auditor.NewLog(&k.seen)
 	return k
+}
+
+// ownAddress is a loopback address that nobody else listens on, also while the process that
+// does is dead and before it starts again: not that of all the other servers.
+func ownAddress(t *testing.T) string {
+	return fmt.Sprintf("127.%d.%d.%d:%d", 1+mathrand.IntN(254), mathrand.IntN(256), 1+mathrand.IntN(254), redistest.FreePort(t))
 }
 
 func (k *crash) run() {
