@@ -22,7 +22,7 @@ func (s *Shop) Board(ctx context.Context, merchant, id string) (sale.Board, erro
 	if err != nil {
 		return sale.Board{}, away("tally", err)
 	}
-	p := &snapshot{sale: t.Sale}
+	p := s.over(t.Sale)
 	l := s.live(id)
 	if l != nil {
 		p = l.snap.Load()

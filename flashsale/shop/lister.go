@@ -89,7 +89,7 @@ func (s *Shop) keepSale(row sale.Sale) *live {
 		l.setSale(row)
 		return l
 	}
-	l := newLive(row)
+	l := newLive(row, &s.gateTime)
 	next := maps.Clone(w)
 	next[row.ID] = l
 	s.open.Store(&next)
@@ -117,6 +117,9 @@ func (s *Shop) finish(l *live) {
 	close(l.gone)
 }
 
+// over is what answers about a sale that is not kept are made from.
+func (s *Shop) over(row sale.Sale) *snapshot { return &snapshot{sale: row, gate: &s.gateTime} }
+
 func (s *Shop) live(id string) *live { return (*s.open.Load())[id] }
 
 // saleOf returns a sale that buyers see, from memory if it can.
@@ -126,7 +129,7 @@ func (s *Shop) saleOf(ctx context.Context, id string) (*snapshot, error) {
 	}
 	for _, row := range s.shelf.Load().sales {
 		if row.ID == id && row.State == sale.Ended {
-			return &snapshot{sale: row}, nil
+			return s.over(row), nil
 		}
 	}
 	row, err := s.other.get(s.Clock(), id, func() (sale.Sale, error) {
@@ -143,7 +146,7 @@ func (s *Shop) saleOf(ctx context.Context, id string) (*snapshot, error) {
 	if row.State != sale.Ended {
 		return s.keepSale(row).snap.Load(), nil // it was exposed a moment ago
 	}
-	return &snapshot{sale: row}, nil
+	return s.over(row), nil
 }
 
 // List implements sale.BuyersDesk.
@@ -156,8 +159,7 @@ func (s *Shop) List(context.Context) ([]sale.View, error) {
 	}
 	for _, row := range s.shelf.Load().sales {
 		if w[row.ID] == nil && row.State == sale.Ended {
-			p := snapshot{sale: row}
-			views = append(views, p.view(clock))
+			views = append(views, s.over(row).view(clock))
 		}
 	}
 	over := func(v sale.View) int {

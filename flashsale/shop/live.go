@@ -53,12 +53,13 @@ type snapshot struct {
 	counts sale.Counts
 	have   bool      // counts are those of the sale's epoch
 	at     time.Time // when counts were taken, by the shop's clock
+	gate   *gateTime // to go by while there are none
 }
 
-func newLive(row sale.Sale) *live {
+func newLive(row sale.Sale, gate *gateTime) *live {
 	l := &live{id: row.ID, acked: map[string]acked{},
 		kept: make(chan struct{}, 1), wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	l.snap.Store(&snapshot{sale: row})
+	l.snap.Store(&snapshot{sale: row, gate: gate})
 	return l
 }
 
@@ -105,19 +106,15 @@ func (l *live) setCounts(epoch int64, c sale.Counts, have bool, at time.Time) {
 
 // now is the time of the sale: the Gate's clock when it was counted last, and what has
 // passed since by the shop's clock. So a step of the shop's clock moves it by no more than a
-// second, and only until the next count.
+// second, and only until the next count. Of a sale whose Gate is gone it is what the Gates of
+// others say.
 func (p *snapshot) now(clock time.Time) time.Time {
-	if p.counts.Now.IsZero() {
-		return clock
-	}
-	passed := clock.Sub(p.at)
+	passed := max(0, clock.Sub(p.at))
 	switch {
-	case passed < 0:
-		passed = 0
-	case passed > time.Second && p.have:
-		passed = time.Second
+	case p.counts.Now.IsZero(), passed > time.Second && !p.have:
+		return p.gate.now(clock)
 	case passed > time.Second:
-		return clock // no Gate to go by
+		passed = time.Second
 	}
 	return p.counts.Now.Add(passed)
 }

@@ -35,5 +35,24 @@ func TestClockAhead(t *testing.T) {
 		if early := time.Until(d.StartsAt); early > 0 || !right() {
 			t.Errorf("open %v before the start; the time is %v off", early, time.Until(ahead.Now()))
 		}
+		// When all is over and the Gate has let go of it, in every answer that tells of it.
+		if _, err := w.End(w.ctx, "m", s.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the end", 5*time.Second, func() bool { return ahead.Stats().Sales == 0 })
+		list, err := ahead.List(w.ctx)
+		if err != nil || len(list) != 1 {
+			t.Fatalf("%d sales, %v", len(list), err)
+		}
+		view, err := ahead.View(w.ctx, s.ID)
+		board, err2 := ahead.Board(w.ctx, "m", s.ID)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		for what, now := range map[string]time.Time{"list": list[0].Now, "view": view.Now, "board": board.View.Now} {
+			if off := time.Until(now); off.Abs() > 10*time.Millisecond {
+				t.Errorf("%s of the ended sale: the time is %v off", what, off)
+			}
+		}
 	})
 }
