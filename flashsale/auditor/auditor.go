@@ -154,13 +154,17 @@ func (a *Auditor) Watch(ctx context.Context) {
 }
 
 // Final checks everything once more, and what facts tell, and returns the whole Report. An
-// error says that the database could not be read.
+// error says that the database could not be read, or wraps ErrNothing: a sale that was named
+// was never exposed there, or none was.
 func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 	if facts.Batch == 0 {
 		facts.Batch = 500
 	}
 	if facts.Reservation == nil {
 		facts.Reservation = reservationOf
+	}
+	if err := a.known(ctx, false); err != nil {
+		return a.Report(), err
 	}
 	if err := a.sample(ctx); err != nil {
 		return a.Report(), fmt.Errorf("auditor: sample: %w", err)

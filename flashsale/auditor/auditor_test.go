@@ -336,3 +336,43 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// TestNothing: what was not looked at is not sound.
+func TestNothing(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		sales []string
+		watch time.Duration
+		want  string
+	}{
+		{[]string{"nope"}, 0, `sale "nope": want the ID of a sale that the database has`},
+		{[]string{"s1", "nope"}, 0, `sale "nope"`},
+		{[]string{"nope"}, -1, `sale "nope"`}, // at once, though nobody ends it
+		{[]string{""}, 0, `sale ""`},
+		{[]string{"s2"}, 0, `sale "s2": want one that was exposed, this is a draft`},
+		{[]string{"s2"}, time.Millisecond, `sale "s2": want one that was exposed, this is a draft`},
+		{[]string{"s1"}, 0, ""},
+	} {
+		w.nothing(auditor.Options{Sales: c.sales, Watch: c.watch}, c.want)
+	}
+	w.exec(`UPDATE sales SET state = 'draft'`)
+	w.nothing(auditor.Options{}, "the database has 2 sales, want one that was exposed")
+	w.exec(`DELETE FROM sales`)
+	w.nothing(auditor.Options{}, "the database has 0 sales, want one that was exposed")
+	w.nothing(auditor.Options{Watch: time.Millisecond}, "the database has 0 sales")
+}
+
+// nothing audits, and wants that there is nothing to audit and why, or the report if that is "".
+func (w *world) nothing(o auditor.Options, want string) {
+	w.t.Helper()
+	o.Database = w.path
+	var out strings.Builder
+	err := auditor.Run(w.t.Context(), o, &out)
+	if want == "" {
+		if err != nil || out.Len() == 0 {
+			w.t.Errorf("Run(%v) = %v, %q, want a report", o.Sales, err, &out)
+		}
+	} else if !errors.Is(err, auditor.ErrNothing) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || out.Len() > 0 {
+		w.t.Errorf("Run(%v) = %v, %q, want ErrNothing with %q and no report", o.Sales, err, &out, want)
+	}
+}

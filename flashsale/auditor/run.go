@@ -17,6 +17,9 @@ var (
 	// ErrViolated says that an invariant did not hold.
 	ErrViolated = errors.New("auditor: an invariant did not hold")
 
+	// ErrNothing says that there is nothing to audit: a sale that was named, or any at all.
+	ErrNothing = errors.New("auditor: nothing to audit")
+
 	// ErrBlind says that something that was to be audited could not be looked at.
 	ErrBlind = errors.New("auditor: not everything could be looked at")
 )
@@ -37,7 +40,8 @@ type Options struct {
 }
 
 // Run audits, and writes the report to out. Its error wraps ErrViolated if an invariant did
-// not hold, and ErrBlind if something could not be looked at. While it samples, the end of
+// not hold, ErrBlind if something could not be looked at, and ErrNothing if there is no sale to
+// look at; then nothing is written. While it samples, the end of
 // ctx is not the end of the audit but of the sampling.
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	c := Config{Database: o.Database, Prefix: o.Prefix, Sales: o.Sales, Slack: o.Slack}
@@ -58,6 +62,9 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 		return err
 	}
 	defer a.Close()
+	if err := a.known(ctx, o.Watch != 0); err != nil {
+		return err
+	}
 	if o.Watch != 0 {
 		sampling, stop := ctx, context.CancelFunc(func() {})
 		if o.Watch > 0 {
@@ -77,6 +84,9 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 		facts.Observations = append(facts.Observations, seen...)
 	}
 	report, err := a.Final(ctx, facts)
+	if errors.Is(err, ErrNothing) {
+		return err
+	}
 	if _, werr := report.WriteTo(out); err == nil {
 		err = werr
 	}

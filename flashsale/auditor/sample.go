@@ -7,6 +7,38 @@ import (
 	"time"
 )
 
+// known checks that there is something to audit: every sale that was named and, if none was,
+// any. A sale to be watched need not be exposed yet, and without a name not be there yet.
+func (a *Auditor) known(ctx context.Context, watched bool) error {
+	type row struct{ id, state string }
+	var all []row
+	err := a.db.snapshot(ctx, func(tx *sql.Tx) (err error) {
+		all, err = rows(ctx, tx, `SELECT id, state FROM sales`, func(r *row) ([]any, func() bool) { return []any{&r.id, &r.state}, nil })
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("auditor: sales: %w", err)
+	}
+	states, exposed := map[string]string{}, 0
+	for _, r := range all {
+		if states[r.id] = r.state; r.state != "draft" {
+			exposed++
+		}
+	}
+	for _, id := range a.config.Sales {
+		switch state, found := states[id]; {
+		case !found:
+			return fmt.Errorf("%w: sale %.70q: want the ID of a sale that the database has", ErrNothing, id)
+		case state == "draft" && !watched:
+			return fmt.Errorf("%w: sale %.70q: want one that was exposed, this is a draft", ErrNothing, id)
+		}
+	}
+	if exposed == 0 && !watched {
+		return fmt.Errorf("%w: the database has %d sales, want one that was exposed", ErrNothing, len(all))
+	}
+	return nil
+}
+
 // A tally is what a sample sees of a sale.
 type tally struct {
 	pending, paid  int64 // counted orders

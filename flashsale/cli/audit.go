@@ -18,7 +18,8 @@ func (w *world) audit() *cobra.Command {
 		Use:   "audit (--data DIRECTORY | --database URL [--redis URL])",
 		Short: "Judge what a sale has done, with queries of its own",
 		Long: "Judge what a sale has done, with queries of its own, beside the processes that sell or\n" +
-			"after them. It ends with an error if anything does not hold, or cannot be looked at.",
+			"after them. It ends with an error if anything does not hold, or cannot be looked at, or\n" +
+			"if there is no sale to look at.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := stored(cmd, &c); err != nil {
@@ -29,6 +30,9 @@ func (w *world) audit() *cobra.Command {
 			}
 			if o.Slack < 0 {
 				return misuse{fmt.Errorf("--slack %v: want none below 0", o.Slack)}
+			}
+			if cmd.Flags().Changed("sale") && len(o.Sales) == 0 {
+				return misuse{errors.New(`--sale "": want the IDs of sales`)}
 			}
 			if o.Workers < 0 {
 				return misuse{fmt.Errorf("--workers %d: want none below 0", o.Workers)}

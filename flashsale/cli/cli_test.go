@@ -60,6 +60,7 @@ func TestMisuse(t *testing.T) {
 		{"audit --data DIR --slack -1s", 2, "--slack -1s: want none below 0"},
 		{"audit --data DIR --workers -1", 2, "--workers -1: want none below 0"},
 		{"audit --data /nonexistent", 1, "auditor"},
+		{"audit --data DIR --sale=", 2, `--sale "": want the IDs of sales`},
 		{"lab --runs 0", 2, "--runs 0: want 1 to 100"},
 		{"lab --buyers 0 --runs 1", 1, "uyers"},
 		{"lab --redis nope --runs 1", 1, "redis"},
@@ -173,20 +174,27 @@ func TestLedgerCommands(t *testing.T) {
 	if code, _, stderr := do(t, "short\n", "merchant", "bob", "--data", data); code != 1 || !strings.Contains(stderr, "bob") {
 		t.Errorf("merchant with a short password: exit %d, %q", code, stderr)
 	}
-	if code, stdout, stderr := do(t, "", "audit", "--data", data); code != 0 || !strings.Contains(stdout, "no oversell") {
-		t.Errorf("audit: exit %d, %q %q", code, stdout, stderr)
+	for _, c := range []struct{ args, want string }{
+		{"audit", "auditor: nothing to audit: the database has 0 sales, want one that was exposed"},
+		{"audit --watch 1ms", "auditor: nothing to audit: the database has 0 sales, want one that was exposed"},
+		{"audit --sale nope", `auditor: nothing to audit: sale "nope": want the ID of a sale that the database has`},
+	} {
+		if code, stdout, stderr := do(t, "", append(strings.Fields(c.args), "--data", data)...); code != 1 || stdout != "" || stderr != "flashsale: "+c.want+"\n" {
+			t.Errorf("%s: exit %d, %q %q, want exit 1 and %q", c.args, code, stdout, stderr, c.want)
+		}
 	}
 }
 
-// TestDemo opens the demonstration, looks at both addresses, and ends it.
+// TestDemo opens the demonstration, looks at both addresses, ends it, and audits it.
 func TestDemo(t *testing.T) {
+	data := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	screen, stdout := io.Pipe()
 	ended := make(chan int, 1)
 	var stderr bytes.Buffer
 	go func() {
-		ended <- cli.Run(ctx, []string{"demo", "--in", "0s", "--shop", "127.0.0.1:0", "--office", "127.0.0.1:0"},
+		ended <- cli.Run(ctx, []string{"demo", "--in", "0s", "--data", data, "--shop", "127.0.0.1:0", "--office", "127.0.0.1:0"},
 			strings.NewReader(""), stdout, &stderr, func(string) string { return "" })
 		stdout.Close()
 	}()
@@ -210,5 +218,8 @@ func TestDemo(t *testing.T) {
 	cancel()
 	if code := <-ended; code != 0 {
 		t.Errorf("the demonstration ends with %d: %s", code, &stderr)
+	}
+	if code, stdout, stderr := do(t, "", "audit", "--data", data); code != 0 || !strings.Contains(stdout, "no oversell") {
+		t.Errorf("audit: exit %d, %q %q", code, stdout, stderr)
 	}
 }
