@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/floodweir/weir/flashsale/sale"
@@ -15,8 +16,8 @@ type gather[A, B any] struct {
 	most   int              // asked for by one call
 	keys   func(A) []string // two that share a key are not asked for by the same call
 
-	// do answers every one. It runs in a goroutine of one of those who ask, but not for its
-	// context.
+	// do answers every one. It runs in a goroutine of its own: who asks waits for no longer
+	// than it wants to, and what it asked for may then be done all the same.
 	do func([]*asked[A, B])
 
 	mu      sync.Mutex
@@ -26,68 +27,53 @@ type gather[A, B any] struct {
 
 // An asked is a question and, when it is told, its answer.
 type asked[A, B any] struct {
-	a     A
-	b     B
-	err   error
-	told  chan struct{}
-	leads []*asked[A, B] // when it is told: nothing is answered yet, it has to make this call
+	a    A
+	b    B
+	err  error
+	told chan struct{} // closed then
 }
 
 func (g *gather[A, B]) ask(ctx context.Context, a A) (B, error) {
-	q := &asked[A, B]{a: a, told: make(chan struct{}, 1)}
+	q := &asked[A, B]{a: a, told: make(chan struct{})}
 	if err := ctx.Err(); err != nil {
 		return q.b, err
 	}
 	g.mu.Lock()
 	if g.calls < g.atOnce {
 		g.calls++
-		g.mu.Unlock()
-		g.call([]*asked[A, B]{q})
-		return q.b, q.err
+		go g.call([]*asked[A, B]{q})
+	} else {
+		g.waiting = append(g.waiting, q)
 	}
-	g.waiting = append(g.waiting, q)
 	g.mu.Unlock()
 	select {
 	case <-q.told:
+		return q.b, q.err
 	case <-ctx.Done():
-		if !g.leads(q) {
-			return *new(B), ctx.Err()
-		}
-		<-q.told // at once
+		g.giveUp(q)
+		return *new(B), ctx.Err()
 	}
-	if q.leads != nil {
-		g.call(q.leads)
-	}
-	return q.b, q.err
 }
 
-// leads takes back what is asked for in vain, and reports whether it has to make a call all
-// the same, for others.
-func (g *gather[A, B]) leads(q *asked[A, B]) bool {
+// giveUp takes back what is asked for in vain, if nobody is asking for it yet.
+func (g *gather[A, B]) giveUp(q *asked[A, B]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, w := range g.waiting {
-		if w == q {
-			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
-			return false
-		}
-	}
-	return q.leads != nil
+	g.waiting = slices.DeleteFunc(g.waiting, func(w *asked[A, B]) bool { return w == q })
 }
 
 // call asks for all of a batch, and has the next one asked for.
 func (g *gather[A, B]) call(batch []*asked[A, B]) {
-	defer func() {
+	defer func() { // also if do ends the goroutine
 		g.mu.Lock()
 		if next := g.cut(); next != nil {
-			next[0].leads = next
-			next[0].told <- struct{}{}
+			go g.call(next)
 		} else {
 			g.calls--
 		}
 		g.mu.Unlock()
-		for _, q := range batch[1:] {
-			q.told <- struct{}{}
+		for _, q := range batch {
+			close(q.told)
 		}
 	}()
 	for _, q := range batch {

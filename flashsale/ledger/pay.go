@@ -81,41 +81,54 @@ func (l *Ledger) take(batch []*asked[charge, sale.Paid]) {
 }
 
 func (l *Ledger) takeAll(batch []*asked[charge, sale.Paid]) error {
-	taken := false
+	var all []taken
+	fresh := false
 	err := l.change(context.Background(), func(x *tx) (err error) {
-		taken, err = l.takeIn(x, batch)
+		all, fresh, err = l.takeIn(x, batch)
 		return err
 	})
-	if err == nil && taken {
+	if err != nil {
+		return err
+	}
+	if fresh {
 		l.fault.At(sale.PayCommitted)
 	}
-	return err
+	for i, q := range batch {
+		q.b, q.err = all[i].paid, all[i].err
+	}
+	return nil
 }
 
-// takeIn takes a batch of payments, and reports whether any is new. Whatever else it meets
-// is the answer of the one that met it.
-func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) {
-	all := make([]string, len(batch))
+// taken is what became of a payment, if the transaction is committed.
+type taken struct {
+	paid sale.Paid
+	err  error
+}
+
+// takeIn takes a batch of payments, and returns what became of each, and whether any is new.
+// Whatever else it meets is the answer of the one that met it.
+func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) ([]taken, bool, error) {
+	all := make([]taken, len(batch))
+	ids := make([]string, len(batch))
 	for i, q := range batch {
-		all[i] = known(q.a.Reservation)
+		ids[i] = known(q.a.Reservation)
 	}
-	slices.Sort(all)
+	slices.Sort(ids)
 	// Whoever pays, cancels or expires one of these orders waits here for the other. They
 	// are held in one order, so that two who hold several do not wait for each other.
-	orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.l.among(all))
+	orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.l.among(ids))
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	byID := make(map[string]*sale.Order, len(orders))
 	for i := range orders {
 		byID[orders[i].ID] = &orders[i]
 	}
 	var receipts []receipt
-	for _, q := range batch {
-		q.b, q.err = sale.Paid{}, nil
+	for i, q := range batch {
 		o := byID[q.a.Reservation]
 		if o == nil {
-			q.err = fmt.Errorf("reservation %s: %w", show(q.a.Reservation), sale.ErrNotFound)
+			all[i].err = fmt.Errorf("reservation %s: %w", show(q.a.Reservation), sale.ErrNotFound)
 			continue
 		}
 		r := receipt{Payment: q.a.ID, ID: o.ID, Amount: q.a.Amount, State: "refund_due", At: milli(q.a.now)}
@@ -125,11 +138,11 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) 
 		receipts = append(receipts, r)
 	}
 	if len(receipts) == 0 {
-		return false, nil
+		return all, false, nil
 	}
 	fresh, err := keep(x, receipts)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if len(fresh) > 0 {
 		l.fault.At(sale.PayTaken)
@@ -146,29 +159,29 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) (bool, error) 
 	soldOut := map[string]int64{} // the units of sales of which all are paid
 	if len(accepted) > 0 {
 		if err := mark(x, accepted, byID, soldOut); err != nil {
-			return false, err
+			return nil, false, err
 		}
 		l.fault.At(sale.PayMarked)
 	}
 	kept, err := keptOf(x, before)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if len(before) > 0 { // of sales that nothing was marked of, it is not known yet
 		if err := allPaid(x, before, byID, soldOut); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
-	for _, q := range batch {
-		if q.err == nil {
-			o := byID[q.a.Reservation]
-			q.b, q.err = paidOf(q.a, o, fresh[q.a.ID], kept)
-			if q.err == nil && !q.b.RefundDue {
-				q.b.SoldOut = soldOut[o.Sale]
-			}
+	for i, q := range batch {
+		o, t := byID[q.a.Reservation], &all[i]
+		if o == nil {
+			continue
+		}
+		if t.paid, t.err = paidOf(q.a, o, fresh[q.a.ID], kept); t.err == nil && !t.paid.RefundDue {
+			t.paid.SoldOut = soldOut[o.Sale]
 		}
 	}
-	return len(fresh) > 0, nil
+	return all, len(fresh) > 0, nil
 }
 
 // keep keeps payments, and returns the IDs of those that were not kept before.
