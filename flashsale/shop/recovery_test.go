@@ -2,6 +2,7 @@ package shop_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -308,9 +309,16 @@ func TestDiesAnywhere(t *testing.T) {
 					after(8 * time.Second)
 				}
 				defer func() { w.Shop.Stop() }()
+				var at string
+				defer func() {
+					if t.Failed() {
+						t.Log("at the end:", at)
+					}
+				}()
 				w.until("everything to come to its end", 30*time.Second, func() bool {
 					tally, err := w.ledger.Tally(w.ctx, s.ID)
 					c, err2 := w.engine.Count(w.ctx, s.ID, tally.Sale.Epoch)
+					at = fmt.Sprintf("%+v, %v; %+v, %v", tally, err, c, err2)
 					return err == nil && err2 == nil && tally.Pending == 0 && c.Backlog == 0 && c.Free == tally.Sale.Stock && c.Stock == tally.Sale.Stock
 				})
 				if tally := w.agrees(s.ID); tally.Rejected != 0 || tally.Lost != 0 {
