@@ -41,7 +41,7 @@ func (w *world) serve() *cobra.Command {
 	f.StringVar(&c.Layers, "layers", "", "the policy `FILE` of the limits per address and user, read again when it changes (embedded if not said)")
 	f.BoolVar(&c.Front, "front", false, "these limits are kept in front of the shop, and not here")
 	f.IntVar(&c.Workers, "workers", 2, "how many goroutines write orders")
-	f.StringVar(&c.Name, "name", "", "the `NAME` of this process among those of the sale (made up if not said)")
+	f.StringVar(&c.Name, "name", "", "the `NAME` of this process among those of the sale: 1 to 56 letters, digits, . _ - (made up if not said)")
 	f.DurationVar(&c.Drain, "drain", run.DefaultDrain, "how long a stop waits for requests")
 	return cmd
 }

@@ -18,6 +18,9 @@ const (
 	DefaultOffice = "127.0.0.1:8089"
 )
 
+// maxName is how long a process's name is at most: its order writers add a number to it.
+const maxName = 56
+
 // A Config says what a flash sale runs on. Data alone is the embedded mode, in which one
 // process keeps everything in a file; Database and Redis together are the mode for several
 // processes.
@@ -57,7 +60,7 @@ type Config struct {
 	// Front says that these limits are kept in front of the shop, and not here.
 	Front bool
 
-	// Name tells this process from others of the same sale: 1 to 64 letters, digits, . _ -.
+	// Name tells this process from others of the same sale: 1 to 56 letters, digits, . _ -.
 	// One is made up if it is empty.
 	Name string
 
@@ -105,10 +108,26 @@ func (c *Config) check() error {
 	if !loopback(c.Office) && c.MetricsToken == "" {
 		bad("office", c.Office, "a loopback address, or a token for /metrics (FLASHSALE_METRICS_TOKEN)")
 	}
+	if !sale.IsWorker(c.Name) || len(c.Name) > maxName {
+		bad("name", fmt.Sprintf("%.70s", c.Name), "1 to 56 letters, digits, . _ -")
+	}
+	for _, text := range c.TrustedProxies {
+		if _, err := prefix(text); err != nil {
+			bad("trusted-proxies", text, "an address or a prefix such as 10.0.0.0/8")
+		}
+	}
 	if c.Workers < 0 || c.Workers > 64 {
 		bad("workers", fmt.Sprint(c.Workers), "1 to 64")
 	}
 	return errors.Join(faults...)
+}
+
+// prefix reads an address or a prefix of addresses.
+func prefix(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
 }
 
 // loopback reports whether only this machine can reach addr.

@@ -19,11 +19,15 @@ func TestOneServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Stop()
-	if second, err := run.Start(t.Context(), c); err == nil {
-		second.Stop()
-		t.Error("a second one is started from the same directory")
-	} else if !strings.Contains(err.Error(), "another process") {
-		t.Errorf("a second one: %v, want that another process serves", err)
+	there := c
+	there.Shop, there.Office = strings.TrimPrefix(first.ShopURL, "http://"), strings.TrimPrefix(first.OfficeURL, "http://")
+	for _, c := range []run.Config{c, there} {
+		if second, err := run.Start(t.Context(), c); err == nil {
+			second.Stop()
+			t.Error("a second one is started from the same directory")
+		} else if !strings.Contains(err.Error(), "another process") {
+			t.Errorf("a second one: %v, want that another process serves", err)
+		}
 	}
 	if err := run.AddMerchant(t.Context(), c, "alice", "correct horse"); err != nil {
 		t.Errorf("a merchant: %v", err)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/office"
@@ -30,26 +33,35 @@ func OpenLedger(ctx context.Context, c Config) (sale.Ledger, error) {
 		return nil, err
 	}
 	if c.Database == "" {
-		if _, _, err := c.secretsIn(); err != nil {
+		if _, err := c.ownSecret(); err != nil {
 			return nil, err
 		}
 	}
 	return ledger.Open(ctx, dsn, ledger.Config{})
 }
 
-// AddMerchant adds a merchant to the ledger of c, or gives one another password.
+// AddMerchant adds a merchant to the ledger of c, or gives one another password. Nothing is
+// made for a name or a password that cannot be.
 func AddMerchant(ctx context.Context, c Config, name, password string) error {
+	hash, err := hashOf(name, password)
+	if err != nil {
+		return err
+	}
 	l, err := OpenLedger(ctx, c)
 	if err != nil {
 		return err
 	}
-	return errors.Join(addMerchant(ctx, l, name, password), l.Close())
+	return errors.Join(l.AddMerchant(ctx, name, hash), l.Close())
 }
 
-func addMerchant(ctx context.Context, l sale.Ledger, name, password string) error {
+// hashOf is the hash of a merchant's password.
+func hashOf(name, password string) (string, error) {
+	if name == "" || len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return "", fmt.Errorf("merchant %.140q: want a name of 1 to 128 bytes of text without control characters", name)
+	}
 	hash, err := office.HashPassword(password)
 	if err != nil {
-		return fmt.Errorf("merchant %q: %w", name, err)
+		return "", fmt.Errorf("merchant %q: %w", name, err)
 	}
-	return l.AddMerchant(ctx, name, hash)
+	return hash, nil
 }

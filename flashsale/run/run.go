@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -96,11 +94,16 @@ type stores struct {
 }
 
 func (s *System) start(ctx context.Context, c Config) error {
-	secret, old, err := c.secretsIn()
+	g, err := c.prepare()
 	if err != nil {
-		return err
+		return fmt.Errorf("run: %w", err)
 	}
-	keys, err := pass.NewKeys(secret, old)
+	if g.secret == nil {
+		if g.secret, err = c.ownSecret(); err != nil {
+			return err
+		}
+	}
+	keys, err := pass.NewKeys(g.secret, g.old)
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	lay, err := s.layers(ctx, c, st.limits, registry)
+	lay, err := s.layers(ctx, c, g, st.limits, registry)
 	if err != nil {
 		return err
 	}
@@ -138,18 +141,11 @@ func (s *System) start(ctx context.Context, c Config) error {
 	return s.listen(c, st, keys, lay, desk, registry)
 }
 
-// secretsIn is the secrets, in a directory that is there.
-func (c *Config) secretsIn() (secret, old []byte, err error) {
-	if c.Data != "" {
-		if err := os.MkdirAll(c.Data, 0o700); err != nil {
-			return nil, nil, fmt.Errorf("data: %w", err)
-		}
-	}
-	return c.secrets()
-}
-
 // embedded makes the stores of one process.
 func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
+	if err := c.makeData(); err != nil {
+		return stores{}, err
+	}
 	free, err := lock(c.Data)
 	if err != nil {
 		return stores{}, err
@@ -215,29 +211,14 @@ func dial(url string) (rueidis.Client, error) {
 }
 
 // layers makes the limits before the shop.
-func (s *System) layers(ctx context.Context, c Config, store weir.Store, registry prometheus.Registerer) (*layers.Layers, error) {
-	lc := layers.Config{Store: store, Registry: registry, Front: c.Front, Log: c.Log}
+func (s *System) layers(ctx context.Context, c Config, g given, store weir.Store, registry prometheus.Registerer) (*layers.Layers, error) {
+	lc := layers.Config{Store: store, Registry: registry, Policies: g.layers, TrustedProxies: g.trusted, Front: c.Front, Log: c.Log}
 	if !c.Embedded() {
 		lc.Deadline = storeDeadline
 	}
-	for _, text := range c.TrustedProxies {
-		p, err := prefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("trusted-proxies %q: want an address or a prefix such as 10.0.0.0/8", text)
-		}
-		lc.TrustedProxies = append(lc.TrustedProxies, p)
-	}
-	if c.Layers == "" {
-		return layers.New(lc)
-	}
-	text, err := os.ReadFile(c.Layers)
-	if err != nil {
-		return nil, fmt.Errorf("layers: %w", err)
-	}
-	lc.Policies = text
 	l, err := layers.New(lc)
-	if err != nil {
-		return nil, fmt.Errorf("layers %s: %w", c.Layers, err)
+	if err != nil || c.Layers == "" {
+		return l, err
 	}
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
 	followed := make(chan struct{})
@@ -247,13 +228,6 @@ func (s *System) layers(ctx context.Context, c Config, store weir.Store, registr
 	}()
 	s.undo = append(s.undo, func() error { end(); <-followed; return nil })
 	return l, nil
-}
-
-func prefix(text string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	return netip.ParsePrefix(text)
 }
 
 // listen starts the two listeners.
@@ -310,7 +284,11 @@ func (s *System) Failed() <-chan error { return s.failed }
 
 // AddMerchant adds a merchant, or gives one another password.
 func (s *System) AddMerchant(ctx context.Context, name, password string) error {
-	return addMerchant(ctx, s.ledger, name, password)
+	hash, err := hashOf(name, password)
+	if err != nil {
+		return err
+	}
+	return s.ledger.AddMerchant(ctx, name, hash)
 }
 
 // Stop stops the parts in the reverse of their order, the listeners first. It may be called

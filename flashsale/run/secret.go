@@ -14,38 +14,39 @@ import (
 // minSecret is how many bytes a secret has at least.
 const minSecret = 32
 
-// secrets reads the secret, and the one before if there is one. In the embedded mode the
-// secret is made if it is not there.
-func (c *Config) secrets() (secret, old []byte, err error) {
-	if c.OldSecret != "" {
-		if old, err = readSecret(c.OldSecret); err != nil {
-			return nil, nil, err
-		}
+// makeData makes the directory if it is not there.
+func (c *Config) makeData() error {
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return fmt.Errorf("data: %w", err)
 	}
-	if c.Secret != "" {
-		secret, err = readSecret(c.Secret)
-		return secret, old, err
-	}
-	path := filepath.Join(c.Data, "secret")
-	secret, err = readSecret(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		secret, err = makeSecret(path)
-	}
-	return secret, old, err
+	return nil
 }
 
-// readSecret reads a file of hexadecimal digits, or of any bytes.
-func readSecret(path string) ([]byte, error) {
+// ownSecret is the secret of the directory. Both are made if they are not there.
+func (c *Config) ownSecret() ([]byte, error) {
+	if err := c.makeData(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(c.Data, "secret")
+	secret, err := readSecret("secret", path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeSecret(path)
+	}
+	return secret, err
+}
+
+// readSecret reads a file of hexadecimal digits, or of any bytes, that a field names.
+func readSecret(field, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	secret := []byte(strings.TrimSpace(string(text)))
 	if raw, err := hex.DecodeString(string(secret)); err == nil {
 		secret = raw
 	}
 	if len(secret) < minSecret {
-		return nil, fmt.Errorf("secret %s: %d bytes: want at least %d, as of `openssl rand -hex 32`", path, len(secret), minSecret)
+		return nil, fmt.Errorf("%s %s: %d bytes: want at least %d, as of `openssl rand -hex 32`", field, path, len(secret), minSecret)
 	}
 	return secret, nil
 }
