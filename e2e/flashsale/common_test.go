@@ -104,11 +104,18 @@ func execute(t testing.TB, dsn, statement string) {
 	}
 }
 
-// newDatabase is an empty database of a common server.
+// newDatabase is an empty database of a common server that goes with the test: those of many
+// rounds together would fill a disk.
 func newDatabase(t testing.TB, of *common[*pgtest.Server]) (dsn string) {
 	t.Helper()
 	s := of.use(t)
 	of.mu.Lock() // the server is for one at a time
 	defer of.mu.Unlock()
-	return s.DSN(s.NewDB(t))
+	name := s.NewDB(t)
+	t.Cleanup(func() {
+		of.mu.Lock()
+		defer of.mu.Unlock()
+		s.Exec(t, "postgres", "DROP DATABASE "+name+" WITH (FORCE)")
+	})
+	return s.DSN(name)
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/jackc/pgx/v5"
 )
 
 // resumeWithin is how long buyers may be without an answer after a kill.
@@ -72,7 +71,7 @@ func TestCrash(t *testing.T) {
 			}
 			round(fmt.Sprintf("shared/%s/%d", p.point, n+1), int64(n%3)+1, p, func(t *testing.T) (run.Config, func()) {
 				redis := redistest.Start(t, "appendonly yes", "appendfsync always")
-				return sharedConfig(t, droppedDatabase(t), "redis://"+redis.Addr), func() { redis.Do(t, "FLUSHALL") }
+				return sharedConfig(t, newDatabase(t, &postgres), "redis://"+redis.Addr), func() { redis.Do(t, "FLUSHALL") }
 			})
 		}
 	}
@@ -85,23 +84,6 @@ func sharedConfig(t *testing.T, dsn, redis string) run.Config {
 		t.Fatal(err)
 	}
 	return run.Config{Database: dsn, Redis: redis, Secret: secret}
-}
-
-// droppedDatabase is an empty database that goes with the test: those of all rounds together
-// would fill a disk.
-func droppedDatabase(t *testing.T) (dsn string) {
-	dsn = newDatabase(t, &postgres)
-	c, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := postgres.use(t)
-	t.Cleanup(func() {
-		postgres.mu.Lock() // the server is for one at a time
-		defer postgres.mu.Unlock()
-		s.Exec(t, "postgres", "DROP DATABASE "+c.Database+" WITH (FORCE)")
-	})
-	return dsn
 }
 
 // crashSum is what came of all rounds.
