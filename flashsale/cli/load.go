@@ -31,6 +31,11 @@ func (w *world) load() *cobra.Command {
 			if err := positive(cmd, "users", "connections", "requests", "duration"); err != nil {
 				return err
 			}
+			for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
+				if pid := c.Processes[name]; pid < 1 || name == "" {
+					return misuse{fmt.Errorf("--processes %s=%d: want a name, and the ID of a process, which is above 0", name, pid)}
+				}
+			}
 			if secret != "" {
 				keys, err := run.Keys(secret)
 				if err != nil {
@@ -38,6 +43,9 @@ func (w *world) load() *cobra.Command {
 				}
 				until := time.Now().Add(2 * time.Hour)
 				c.Session = func(user string) string { return keys.Session(pass.Session{User: user, Expires: until}) }
+			}
+			if err := load.Reach(cmd.Context(), c); err != nil {
+				return err
 			}
 			if observations != "" {
 				f, err := openNotes(observations)

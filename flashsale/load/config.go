@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"time"
 )
 
@@ -114,7 +117,8 @@ type Config struct {
 	Backlog func(ctx context.Context) (int64, error)
 
 	// Processes are servers on this machine whose processor time and memory are measured,
-	// by name: their process IDs.
+	// by name: their process IDs. One that is not there, or of a system without /proc, is a
+	// fault.
 	Processes map[string]int
 
 	// Mode and Work are printed with the result: what is driven (embedded, real, …), and
@@ -194,6 +198,12 @@ func (c *Config) check() error {
 	}
 	if !word(c.Prefix, 40) {
 		faults = append(faults, fmt.Errorf("prefix %q: want up to 40 letters, digits, - and _", c.Prefix))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
+		pid := c.Processes[name]
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/stat", pid)); pid < 1 || err != nil {
+			faults = append(faults, fmt.Errorf("processes %s=%d: want the ID of a process of this machine, which has /proc", name, pid))
+		}
 	}
 	if _, err := c.address(); err != nil {
 		faults = append(faults, err)
