@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/run"
@@ -37,6 +39,9 @@ func (w *world) front() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
 				return misuse{errors.New("DIRECTORY is empty: want where the files are written")}
+			}
+			if err := takes(cmd, args[0]); err != nil {
+				return err
 			}
 			if c.Data != "" || c.Database != "" {
 				err := errors.Join(stored(cmd, &c), kept(&c))
@@ -72,8 +77,8 @@ func (w *world) front() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "where buyers come, `HOST:PORT`")
 	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "where the shop listens, `HOST:PORT`")
-	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "where the Weir listens that nginx asks, `HOST:PORT`")
-	flags.StringVar(&f.Admin, "admin", "", "where the gateway shows its metrics, `HOST:PORT` (nowhere if not said)")
+	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "where the Weir of asking listens, `HOST:PORT`")
+	flags.StringVar(&f.Admin, "admin", "", "where the Weir of gateway and asking shows its metrics, `HOST:PORT` (nowhere if not said)")
 	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis with the counts (memory if not said)")
 	flags.StringSliceVar(&f.Trusted, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front of this one")
 	flags.StringVar(&f.Address, "address", "", "the `LIMIT` of an address: 20/s burst 40 if not said, off for none")
@@ -81,6 +86,22 @@ func (w *world) front() *cobra.Command {
 	flags.StringVar(&f.User, "user", "", "the `LIMIT` of a user: 2/s burst 5 if not said, off for none")
 	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse all that would change something")
 	return cmd
+}
+
+// takes checks that a kind of front is one, and that it has what the flags are about.
+func takes(cmd *cobra.Command, kind string) error {
+	if !slices.Contains([]string{gatewayFront, askingFront, luaFront}, kind) {
+		return misuse{fmt.Errorf("%q: want gateway, asking or lua", kind)}
+	}
+	for _, f := range []struct {
+		name  string
+		taken []string
+	}{{"admin", []string{gatewayFront, askingFront}}, {"weir", []string{askingFront}}} {
+		if flag := cmd.Flags().Lookup(f.name); flag.Changed && !slices.Contains(f.taken, kind) {
+			return misuse{fmt.Errorf("--%s %q: %s does not take it: want it with %s alone", f.name, flag.Value, kind, strings.Join(f.taken, " and "))}
+		}
+	}
+	return nil
 }
 
 // writeFront writes a file of a front. The URL of a store may hold a password: then it is for
@@ -109,7 +130,7 @@ func frontFiles(kind string, f front.Config) (map[string]string, error) {
 		nginx, weir, err := f.Lua()
 		return map[string]string{"nginx.conf": nginx, "weir.yaml": weir}, err
 	}
-	return nil, misuse{fmt.Errorf("%q: want gateway, asking or lua", kind)}
+	return nil, fmt.Errorf("front %q: want gateway, asking or lua", kind)
 }
 
 // direct are the sales of the ledger that have no line.

@@ -22,7 +22,8 @@ type Config struct {
 	// for Asking.
 	Weir string
 
-	// Admin is where the gateway shows its metrics: HOST:PORT; shut if empty.
+	// Admin is where the gateway, or the Weir that nginx asks, shows its metrics: HOST:PORT;
+	// shut if empty. Lua has no such place, and takes none.
 	Admin string
 
 	// Store is where the counts are: memory if empty, or the URL of a Redis. Required for
@@ -102,6 +103,8 @@ func (c *Config) check(asks, lua bool) error {
 	switch {
 	case c.Admin == "" || c.Admin == "off":
 		c.Admin = "off"
+	case lua:
+		bad("admin", c.Admin, "none: Gateway and Asking take it")
 	default:
 		addr("admin", c.Admin)
 	}
@@ -114,7 +117,7 @@ func (c *Config) check(asks, lua bool) error {
 	for _, t := range c.Trusted {
 		if _, err := netip.ParsePrefix(t); err != nil {
 			if _, err := netip.ParseAddr(t); err != nil {
-				bad("trusted", t, "an address or a prefix of addresses")
+				bad("trusted-proxies", t, "an address or a prefix of addresses")
 			}
 		}
 	}

@@ -131,7 +131,7 @@ func TestConfigFaults(t *testing.T) {
 		{"no address", func(c *front.Config) { c.Listen = "" }, `listen ""`},
 		{"a name", func(c *front.Config) { c.Shop = "shop.example:80" }, `shop "shop.example:80"`},
 		{"more of a configuration", func(c *front.Config) { c.Shop = "127.0.0.1:80; return 200" }, "shop"},
-		{"another directive", func(c *front.Config) { c.Trusted = []string{"127.0.0.1; deny all"} }, "trusted"},
+		{"another directive", func(c *front.Config) { c.Trusted = []string{"127.0.0.1; deny all"} }, `trusted-proxies "127.0.0.1; deny all"`},
 		{"a path", func(c *front.Config) { c.Sales[0].ID = "../s1" }, "sales[0].id"},
 		{"a quote", func(c *front.Config) { c.Sales[0].ID = `s"1` }, "sales[0].id"},
 		{"twice", func(c *front.Config) { c.Sales[0].ID = "s2" }, "sales[1].id"},
@@ -139,6 +139,7 @@ func TestConfigFaults(t *testing.T) {
 		{"no period", func(c *front.Config) { c.Sales[1].Period = 0 }, "sales[1].period"},
 		{"a limit that is none", func(c *front.Config) { c.Address = "20/s burst 40\n- name: x" }, "address"},
 		{"no Redis", func(c *front.Config) { c.Store = "memory" }, "store"},
+		{"a place for metrics that Lua has not", func(c *front.Config) { c.Admin = "127.0.0.1:9090" }, `admin "127.0.0.1:9090": want none`},
 		{"no port", func(c *front.Config) { c.Weir = "127.0.0.1" }, "weir"},
 		{"a password", func(c *front.Config) { c.Store = "redis://user:secret%zz@h" }, "store"},
 	} {

@@ -41,15 +41,18 @@ func Reach(ctx context.Context, c Config) error {
 		return fmt.Errorf("load: url %q: nothing answered: %s", c.URL, words)
 	}
 	var a answer
-	switch status := w.res.StatusCode(); {
-	case status == 404:
-		return fmt.Errorf("load: sale %q: want the ID of one that is shown at %s, which says 404", c.Sale, c.URL)
-	case status == 502 || status == 504:
-		return fmt.Errorf("load: url %q: want a shop, what stands before it has none: it says %d", c.URL, status)
-	case status == 200:
+	switch status := w.res.StatusCode(); status {
+	case 200:
 		if a.read(w.res.Body()); !a.whole {
 			return fmt.Errorf("load: url %q: want a shop, its answer is no view of a sale", c.URL)
 		}
+	case 410, 425, 429, 503: // who is busy, or closed, is there
+	case 404:
+		return fmt.Errorf("load: sale %q: want the ID of one that is shown at %s, which says 404", c.Sale, c.URL)
+	case 502, 504:
+		return fmt.Errorf("load: url %q: want a shop, what stands before it has none: it says %d", c.URL, status)
+	default:
+		return fmt.Errorf("load: url %q: want a shop, which shows its sales to everybody: it says %d", c.URL, status)
 	}
 	return nil
 }

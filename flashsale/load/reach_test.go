@@ -54,6 +54,7 @@ func TestReach(t *testing.T) {
 		{"a shop that recovers", answers(503, `{}`), ""},
 		{"another sale", answers(404, `{}`), `load: sale "s1": want the ID of one that is shown at `},
 		{"a front without a shop", answers(502, `<html>`), "what stands before it has none: it says 502"},
+		{"an office", answers(401, `{}`), "which shows its sales to everybody: it says 401"},
 		{"another server", answers(200, `<html>`), "its answer is no view of a sale"},
 		{"nothing", gone, fmt.Sprintf("load: url %q: nothing answered: connection refused", gone)},
 		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "nothing answered: no answer of HTTP"},
