@@ -17,6 +17,10 @@ import (
 // patience is how long a step may take: the machine may be busy with other tests.
 const patience = 20 * time.Second
 
+// firstPatience is how long the first one may take: a browser that was never started on a
+// machine reads itself and every font from the disk.
+const firstPatience = 2 * time.Minute
+
 // A Browser is one Chromium process. Each of its Pages has a profile of its own.
 type Browser struct {
 	in   io.WriteCloser
@@ -84,6 +88,9 @@ func Start(t testing.TB) *Browser {
 		<-read
 		out.Close()
 	})
+	if _, err := b.callWithin(firstPatience, "", "Target.createBrowserContext", map[string]any{"disposeOnDetach": true}); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -120,6 +127,10 @@ func (b *Browser) read(out io.Reader) {
 
 // call sends a command to a session, or to the browser, and returns its result.
 func (b *Browser) call(session, method string, params any) (json.RawMessage, error) {
+	return b.callWithin(patience, session, method, params)
+}
+
+func (b *Browser) callWithin(patience time.Duration, session, method string, params any) (json.RawMessage, error) {
 	if params == nil {
 		params = struct{}{}
 	}
