@@ -84,7 +84,9 @@ func (k *keeper) keep(ctx context.Context) {
 		if k.drift.seen(p) && k.differ(ctx, p) {
 			k.Log.Warn("gate and ledger disagree: the gate is built again", "sale", k.id,
 				"reserved", p.counts.Reserved, "sold", p.sale.Sold, "free", p.counts.Free)
-			k.recover(ctx)
+			if err := k.buildAgain(ctx, p.sale); err != nil {
+				k.Log.Warn("gate not built again; it is tried again", "sale", k.id, "error", err)
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.Reconci
 	if r.Returned, err = s.returnOf(ctx, id); err != nil {
 		return r, away("reconcile", err)
 	}
-	row, c, err := s.steady(ctx, l)
+	row, c, err := s.steady(ctx, l, &r)
 	if err != nil {
 		return r, err
 	}
@@ -52,13 +52,17 @@ func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.Reconci
 	}
 	if c.Stock < row.Stock || c.Paused != (row.State != sale.Exposed) {
 		s.gateFollows(ctx, row)
-		if row, c, err = s.steady(ctx, l); err != nil {
+		if row, c, err = s.steady(ctx, l, &r); err != nil {
 			return r, err
 		}
 	}
 	r.Free = c.Free
 	if diff := c.Reserved - row.Sold; diff != 0 && row.State != sale.Ended {
-		if c, err = s.rebuild(ctx, l, row); err != nil {
+		k := &keeper{Shop: s, live: l}
+		if err := k.buildAgain(ctx, row); err != nil {
+			return r, away("reconcile", err)
+		}
+		if _, c, err = s.steady(ctx, l, &r); err != nil {
 			return r, err
 		}
 		r.Dropped = int(max(0, diff))
@@ -93,14 +97,16 @@ func (s *Shop) returnOf(ctx context.Context, id string) (int, error) {
 }
 
 // steady waits until the stream of a sale is empty and neither side changes, so that both
-// can be compared.
-func (s *Shop) steady(ctx context.Context, l *live) (sale.Sale, sale.Counts, error) {
+// can be compared. While they differ it gives units back and adds them to r.Returned: an
+// order that ends meanwhile is over in the Ledger first.
+func (s *Shop) steady(ctx context.Context, l *live, r *sale.Reconciled) (sale.Sale, sale.Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, steadyFor)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var lastRow sale.Sale
 	var last sale.Counts
+	settled := false // between the last look and this one every unit was given back
 	for n := 0; ; n++ {
 		row, err := s.Ledger.Sale(ctx, l.id)
 		if err != nil {
@@ -112,31 +118,21 @@ func (s *Shop) steady(ctx context.Context, l *live) (sale.Sale, sale.Counts, err
 		}
 		same := n > 0 && err == nil && c.Backlog == 0 && row.Sold == lastRow.Sold && row.Epoch == lastRow.Epoch &&
 			c.Free == last.Free && c.Reserved == last.Reserved && c.Stock == last.Stock
-		if same {
+		if same && (settled || c.Reserved == row.Sold) {
 			return row, c, nil
 		}
-		lastRow, last = row, c
+		lastRow, last, settled = row, c, false
+		if err == nil && c.Reserved != row.Sold {
+			given, err := s.returnOf(ctx, l.id)
+			r.Returned += given
+			if settled = given == 0 && err == nil; err != nil && !errors.Is(err, sale.ErrStale) {
+				return row, c, away("reconcile", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return row, c, fmt.Errorf("shop: reconcile: %w: the sale is busy: pause it first", sale.ErrConflict)
 		case <-tick.C:
 		}
 	}
-}
-
-// rebuild has the keeper build the Gate's state again, and waits for it.
-func (s *Shop) rebuild(ctx context.Context, l *live, row sale.Sale) (sale.Counts, error) {
-	ask, cancel := s.inHand(ctx)
-	defer cancel()
-	next, err := s.Ledger.NextEpoch(ask, l.id, row.Epoch, s.Clock())
-	if err != nil && !errors.Is(err, sale.ErrConflict) {
-		return sale.Counts{}, away("reconcile", err)
-	}
-	k := &keeper{Shop: s, live: l}
-	if err == nil {
-		l.setSale(next)
-		k.recoverAt(ctx, next)
-	}
-	_, c, err := s.steady(ctx, l)
-	return c, err
 }

@@ -18,13 +18,14 @@ const oldEpochs = 8
 // idempotent, and the epoch is handed out once.
 func (k *keeper) recover(ctx context.Context) {
 	row, err := k.fresh(ctx)
-	if err == nil && row.State == sale.Ended {
-		k.setSale(row)
-		return
-	}
 	if err == nil && row.Why != sale.Recovering {
-		if row.Epoch > k.snap.Load().sale.Epoch {
+		if row.State == sale.Ended || row.Epoch > k.snap.Load().sale.Epoch {
 			k.setSale(row) // done by another
+			return
+		}
+		// Another may have come to the end of it since the Gate was looked at.
+		if _, err := k.count(ctx, row.Epoch); !errors.Is(err, sale.ErrStale) {
+			k.setSale(row)
 			return
 		}
 		row, err = k.nextEpoch(ctx, row)
@@ -34,6 +35,21 @@ func (k *keeper) recover(ctx context.Context) {
 		return
 	}
 	k.recoverAt(ctx, row)
+}
+
+// buildAgain builds the Gate's state at the epoch after that of row, though it has one. If
+// another has taken that epoch, it does so.
+func (k *keeper) buildAgain(ctx context.Context, row sale.Sale) error {
+	ask, cancel := k.inHand(ctx)
+	defer cancel()
+	next, err := k.Ledger.NextEpoch(ask, k.id, row.Epoch, k.Clock())
+	if errors.Is(err, sale.ErrConflict) {
+		return nil
+	}
+	if err == nil {
+		k.recoverAt(ctx, next)
+	}
+	return err
 }
 
 // recoverAt builds the Gate's state at the epoch of row.

@@ -1,0 +1,124 @@
+package shop_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/shop"
+)
+
+// A lateLedger tells a shop that knows of a recovery of the sale only when it is over, and
+// nothing before.
+type lateLedger struct {
+	sale.Ledger
+	knows func() bool
+	asked func()
+}
+
+func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
+	row, err := l.Ledger.Sale(ctx, id)
+	if err != nil || row.Why != sale.Recovering {
+		return row, err
+	}
+	if !l.knows() {
+		return sale.Sale{}, fmt.Errorf("%w: not now", sale.ErrUnavailable)
+	}
+	l.asked()
+	for err == nil && row.Why == sale.Recovering {
+		after(time.Millisecond)
+		row, err = l.Ledger.Sale(ctx, id)
+	}
+	return row, err
+}
+
+// TestRecoveredMeanwhile: a shop that is about to go on with a recovery does not begin
+// another when the one that began it has come to its end, before it opened the Gate or after.
+func TestRecoveredMeanwhile(t *testing.T) {
+	for _, point := range []string{sale.RecoverDrained, sale.RecoverOpened} {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				g := w.forgetful()
+				var once sync.Once
+				looked := make(chan struct{})
+				var late *shop.Shop
+				var id string
+				w.Shop = w.started("a", func(c *shop.Config) {
+					c.Fault = func(p string) {
+						if p == point {
+							<-looked
+						}
+					}
+				})
+				defer w.Shop.Stop()
+				s := w.exposed(draft(3))
+				id = s.ID
+				late = w.started("b", func(c *shop.Config) {
+					c.Ledger = lateLedger{w.ledger, func() bool {
+						v, err := late.View(w.ctx, id)
+						return err == nil && v.Sale.Epoch > 1
+					}, func() { once.Do(func() { close(looked) }) }}
+				})
+				defer late.Stop()
+				w.opens(s)
+				w.forgets(g)
+				w.until("recovery", 15*time.Second, func() bool {
+					v, err := w.View(w.ctx, s.ID)
+					return err == nil && v.Sale.Epoch > 1 && v.Phase == sale.Open
+				})
+				select {
+				case <-looked:
+				default:
+					t.Fatal("the other shop did not look")
+				}
+				after(5 * time.Second)
+				if row, err := w.ledger.Sale(w.ctx, s.ID); err != nil || row.Epoch != 2 || row.State != sale.Exposed {
+					t.Errorf("the sale is %s at epoch %d, %v; want exposed at 2", row.State, row.Epoch, err)
+				}
+				if n := w.Stats().Recoveries + late.Stats().Recoveries; n != 1 {
+					t.Errorf("%d recoveries, want 1", n)
+				}
+				w.agrees(s.ID)
+			})
+		})
+	}
+}
+
+// A slowGate takes its time to take units back.
+type slowGate struct{ sale.Gate }
+
+func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
+	after(300 * time.Millisecond)
+	return g.Gate.Return(ctx, id, epoch, user, r)
+}
+
+// TestReconcileWhileUnitsReturn: a unit that is on its way back is no difference.
+func TestReconcileWhileUnitsReturn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Shop = w.started("a", func(c *shop.Config) { c.Gate = slowGate{w.gate} })
+		defer w.Shop.Stop()
+		s := w.exposed(draft(5))
+		w.opens(s)
+		b := w.buys(w, "alice", s.ID)
+		w.order(w, "alice", b.Receipt.Receipt)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			r, err := w.Reconcile(w.ctx, "m", s.ID)
+			if err != nil || r.Dropped != 0 || r.Free < 4 {
+				t.Errorf("reconcile: %+v, %v; want nothing dropped", r, err)
+			}
+		})
+		after(10 * time.Millisecond)
+		if _, err := w.Cancel(w.ctx, "alice", b.Receipt.Receipt); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		after(time.Second)
+		if tally := w.agrees(s.ID); tally.Sale.Epoch != 1 || tally.Sale.Sold != 0 {
+			t.Errorf("tally %+v; want epoch 1, nothing sold", tally)
+		}
+	})
+}
