@@ -2,7 +2,6 @@ package shop_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -11,24 +10,15 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A lateLedger tells a shop that knows of a recovery of the sale only when it is over, and
-// nothing before.
+// A lateLedger tells of a sale that is being recovered only when it is no more.
 type lateLedger struct {
 	sale.Ledger
-	knows func() bool
 	asked func()
 }
 
 func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	row, err := l.Ledger.Sale(ctx, id)
-	if err != nil || row.Why != sale.Recovering {
-		return row, err
-	}
-	if !l.knows() {
-		return sale.Sale{}, fmt.Errorf("%w: not now", sale.ErrUnavailable)
-	}
-	l.asked()
-	for err == nil && row.Why == sale.Recovering {
+	for l.asked(); err == nil && row.Why == sale.Recovering; {
 		after(time.Millisecond)
 		row, err = l.Ledger.Sale(ctx, id)
 	}
@@ -42,10 +32,7 @@ func TestRecoveredMeanwhile(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				g := w.forgetful()
-				var once sync.Once
 				looked := make(chan struct{})
-				var late *shop.Shop
-				var id string
 				w.Shop = w.started("a", func(c *shop.Config) {
 					c.Fault = func(p string) {
 						if p == point {
@@ -55,30 +42,25 @@ func TestRecoveredMeanwhile(t *testing.T) {
 				})
 				defer w.Shop.Stop()
 				s := w.exposed(draft(3))
-				id = s.ID
-				late = w.started("b", func(c *shop.Config) {
-					c.Ledger = lateLedger{w.ledger, func() bool {
-						v, err := late.View(w.ctx, id)
-						return err == nil && v.Sale.Epoch > 1
-					}, func() { once.Do(func() { close(looked) }) }}
-				})
-				defer late.Stop()
 				w.opens(s)
 				w.forgets(g)
+				w.until("the beginning of a recovery", 5*time.Second, func() bool {
+					row, err := w.ledger.Sale(w.ctx, s.ID)
+					return err == nil && row.Why == sale.Recovering
+				})
+				other := w.started("b", func(c *shop.Config) {
+					c.Ledger = lateLedger{w.ledger, sync.OnceFunc(func() { close(looked) })}
+				})
+				defer other.Stop()
 				w.until("recovery", 15*time.Second, func() bool {
 					v, err := w.View(w.ctx, s.ID)
 					return err == nil && v.Sale.Epoch > 1 && v.Phase == sale.Open
 				})
-				select {
-				case <-looked:
-				default:
-					t.Fatal("the other shop did not look")
-				}
 				after(5 * time.Second)
 				if row, err := w.ledger.Sale(w.ctx, s.ID); err != nil || row.Epoch != 2 || row.State != sale.Exposed {
 					t.Errorf("the sale is %s at epoch %d, %v; want exposed at 2", row.State, row.Epoch, err)
 				}
-				if n := w.Stats().Recoveries + late.Stats().Recoveries; n != 1 {
+				if n := w.Stats().Recoveries + other.Stats().Recoveries; n != 1 {
 					t.Errorf("%d recoveries, want 1", n)
 				}
 				w.agrees(s.ID)
