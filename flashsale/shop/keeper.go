@@ -21,13 +21,14 @@ type keeper struct {
 }
 
 // staleEnough is how often in a row the Gate has to be without a state before it is built
-// again. A sale that was exposed a moment ago has none yet.
+// again.
 const staleEnough = 3
 
 // staleFor is how often in a row. Of a sale that is paused by its merchant it is not seen
-// whether somebody recovers it already, so more patience is had with it.
+// whether somebody recovers it already, and one that nobody has seen at the Gate may have
+// been exposed a moment ago: more patience is had with them.
 func staleFor(p *snapshot) int {
-	if p.sale.State == sale.Paused {
+	if p.sale.State == sale.Paused || p.sale.Epoch == 1 && p.counts.Now.IsZero() {
 		return 10 * staleEnough
 	}
 	return staleEnough

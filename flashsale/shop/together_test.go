@@ -69,8 +69,13 @@ func TestRecoveredMeanwhile(t *testing.T) {
 	}
 }
 
-// A slowGate takes its time to take units back.
+// A slowGate takes its time to open a sale, and to take units back.
 type slowGate struct{ sale.Gate }
+
+func (g slowGate) Open(ctx context.Context, o sale.Opening) error {
+	after(2 * time.Second)
+	return g.Gate.Open(context.WithoutCancel(ctx), o)
+}
 
 func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	after(300 * time.Millisecond)
@@ -101,6 +106,23 @@ func TestReconcileWhileUnitsReturn(t *testing.T) {
 		after(time.Second)
 		if tally := w.agrees(s.ID); tally.Sale.Epoch != 1 || tally.Sale.Sold != 0 {
 			t.Errorf("tally %+v; want epoch 1, nothing sold", tally)
+		}
+	})
+}
+
+// TestExposedSlowly: another shop that knows of a sale before the Gate does has patience.
+func TestExposedSlowly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Shop = w.started("a", func(c *shop.Config) { c.Gate = slowGate{w.gate} })
+		defer w.Shop.Stop()
+		other := w.started("b")
+		defer other.Stop()
+		s := w.exposed(draft(5))
+		after(5 * time.Second)
+		for name, desk := range map[string]*shop.Shop{"a": w.Shop, "b": other} {
+			if v, err := desk.View(w.ctx, s.ID); err != nil || v.Sale.Epoch != 1 || v.Phase != sale.Open || desk.Stats().Recoveries != 0 {
+				t.Errorf("shop %s: %+v, %v; want it open at epoch 1", name, v, err)
+			}
 		}
 	})
 }
