@@ -163,7 +163,7 @@ func TestFaultsOfAShopAreFound(t *testing.T) {
 		{"refused with 200", func(s *fakeShop) { s.success = true }, "a success that is a refusal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shop := newFakeShop(20)
+			shop := newFakeShop(1000) // more than all clicks take
 			c.fault(shop)
 			r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Mixed, Users: 10, Connections: 2, Session: cookie,
 				Duration: 5 * time.Second, MaxPoll: 10 * time.Millisecond})
