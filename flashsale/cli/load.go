@@ -48,11 +48,11 @@ func (w *world) load() *cobra.Command {
 				return err
 			}
 			if observations != "" {
-				f, err := openNotes(observations)
+				f, err := os.Create(observations) // the run begins now
 				if err != nil {
-					return err
+					return fmt.Errorf("--observations: %w", err)
 				}
-				defer f.close()
+				defer f.Close()
 				c.Observations = f
 			}
 			r, err := load.Run(cmd.Context(), c)
@@ -102,39 +102,4 @@ func verdict(url string, r load.Result) error {
 		return fmt.Errorf("load: answers that are never right: %s", strings.Join(slices.Sorted(maps.Keys(r.Faults)), "; "))
 	}
 	return nil
-}
-
-// notes are a file that is as it was before until something is written: not every run that
-// is asked for begins.
-type notes struct {
-	file         *os.File
-	old, written bool
-}
-
-func openNotes(path string) (*notes, error) {
-	_, err := os.Stat(path)
-	n := &notes{old: err == nil}
-	if n.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644); err != nil {
-		return nil, fmt.Errorf("--observations: %w", err)
-	}
-	return n, nil
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	if !n.written {
-		n.written = true
-		if st, err := n.file.Stat(); err == nil && st.Mode().IsRegular() {
-			if err := n.file.Truncate(0); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return n.file.Write(p)
-}
-
-func (n *notes) close() {
-	n.file.Close()
-	if !n.old && !n.written {
-		os.Remove(n.file.Name())
-	}
 }
