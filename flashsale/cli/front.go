@@ -16,12 +16,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The kinds of fronts, and what each is made of.
-const (
-	gatewayFront = "gateway" // `weir serve`
-	askingFront  = "asking"  // nginx that asks `weir serve`
-	luaFront     = "lua"     // nginx that decides in Lua
-)
+// A frontKind is a kind of front.
+type frontKind struct {
+	name  string
+	files func(front.Config) (nginx, weir string, err error) // no nginx if it needs none
+	takes []string                                           // flags that not every kind has
+}
+
+var frontKinds = []frontKind{
+	{"gateway", func(f front.Config) (nginx, weir string, err error) {
+		weir, err = f.Gateway()
+		return "", weir, err
+	}, []string{"admin"}},
+	{"asking", front.Config.Asking, []string{"admin", "weir"}},
+	{"lua", front.Config.Lua, nil},
+}
 
 func (w *world) front() *cobra.Command {
 	var c run.Config
@@ -40,32 +49,34 @@ func (w *world) front() *cobra.Command {
 			if args[1] == "" {
 				return misuse{errors.New("DIRECTORY is empty: want where the files are written")}
 			}
-			if err := takes(cmd, args[0]); err != nil {
+			kind, err := kindOf(cmd, args[0])
+			if err != nil {
 				return err
 			}
 			if c.Data != "" || c.Database != "" {
-				err := errors.Join(stored(cmd, &c), kept(&c))
-				if err != nil {
+				if err := errors.Join(stored(cmd, &c), kept(&c)); err != nil {
 					return err
 				}
 				if f.Sales, err = direct(cmd.Context(), c); err != nil {
 					return err
 				}
 			}
-			files, err := frontFiles(args[0], f)
+			nginx, weir, err := kind.files(f)
 			if err != nil {
 				return err
 			}
 			if err := os.MkdirAll(args[1], 0o755); err != nil {
 				return err
 			}
-			for _, name := range []string{"weir.yaml", "nginx.conf"} {
-				text, ok := files[name]
-				if !ok {
+			for _, file := range []struct {
+				name, text string
+				secret     bool
+			}{{"weir.yaml", weir, f.Store != ""}, {"nginx.conf", nginx, false}} {
+				if file.text == "" {
 					continue
 				}
-				path := filepath.Join(args[1], name)
-				if err := writeFront(path, text, name == "weir.yaml" && f.Store != ""); err != nil {
+				path := filepath.Join(args[1], file.name)
+				if err := writeFront(path, file.text, file.secret); err != nil {
 					return err
 				}
 				fmt.Fprintln(w.stdout, path)
@@ -88,20 +99,26 @@ func (w *world) front() *cobra.Command {
 	return cmd
 }
 
-// takes checks that a kind of front is one, and that it has what the flags are about.
-func takes(cmd *cobra.Command, kind string) error {
-	if !slices.Contains([]string{gatewayFront, askingFront, luaFront}, kind) {
-		return misuse{fmt.Errorf("%q: want gateway, asking or lua", kind)}
+// kindOf is the kind of front that is named, if it has what the flags are about.
+func kindOf(cmd *cobra.Command, name string) (frontKind, error) {
+	i := slices.IndexFunc(frontKinds, func(k frontKind) bool { return k.name == name })
+	if i < 0 {
+		return frontKind{}, misuse{fmt.Errorf("%q: want gateway, asking or lua", name)}
 	}
-	for _, f := range []struct {
-		name  string
-		taken []string
-	}{{"admin", []string{gatewayFront, askingFront}}, {"weir", []string{askingFront}}} {
-		if flag := cmd.Flags().Lookup(f.name); flag.Changed && !slices.Contains(f.taken, kind) {
-			return misuse{fmt.Errorf("--%s %q: %s does not take it: want it with %s alone", f.name, flag.Value, kind, strings.Join(f.taken, " and "))}
+	for _, flag := range []string{"admin", "weir"} {
+		f := cmd.Flags().Lookup(flag)
+		if !f.Changed || slices.Contains(frontKinds[i].takes, flag) {
+			continue
 		}
+		var with []string
+		for _, k := range frontKinds {
+			if slices.Contains(k.takes, flag) {
+				with = append(with, k.name)
+			}
+		}
+		return frontKind{}, misuse{fmt.Errorf("--%s %q: %s does not take it: want it with %s alone", flag, f.Value, name, strings.Join(with, " and "))}
 	}
-	return nil
+	return frontKinds[i], nil
 }
 
 // writeFront writes a file of a front. The URL of a store may hold a password: then it is for
@@ -115,22 +132,6 @@ func writeFront(path, text string, secret bool) error {
 		}
 	}
 	return os.WriteFile(path, []byte(text), mode)
-}
-
-// frontFiles are the files of a kind of front, by name.
-func frontFiles(kind string, f front.Config) (map[string]string, error) {
-	switch kind {
-	case gatewayFront:
-		text, err := f.Gateway()
-		return map[string]string{"weir.yaml": text}, err
-	case askingFront:
-		nginx, weir, err := f.Asking()
-		return map[string]string{"nginx.conf": nginx, "weir.yaml": weir}, err
-	case luaFront:
-		nginx, weir, err := f.Lua()
-		return map[string]string{"nginx.conf": nginx, "weir.yaml": weir}, err
-	}
-	return nil, fmt.Errorf("front %q: want gateway, asking or lua", kind)
 }
 
 // direct are the sales of the ledger that have no line.
