@@ -62,10 +62,10 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 		return err
 	}
 	defer a.Close()
-	if err := a.known(ctx, o.Watch != 0); err != nil {
-		return err
-	}
 	if o.Watch != 0 {
+		if err := a.known(ctx, true); err != nil {
+			return err
+		}
 		sampling, stop := ctx, context.CancelFunc(func() {})
 		if o.Watch > 0 {
 			sampling, stop = context.WithTimeout(ctx, o.Watch)
