@@ -11,7 +11,8 @@ import (
 )
 
 // A buyer of a theatre. Some have a part: the first does not pay in time, the second lets a
-// turn pass, the third steals, the fifth forges, the sixth claims to be another.
+// turn pass, the third steals the token that the second lets lie, the fifth forges, the sixth
+// claims to be another.
 type buyer struct {
 	*theatre
 	n    int
@@ -108,14 +109,10 @@ func (b *buyer) shop(ctx context.Context) {
 			return
 		}
 	case thief:
-		b.mu.Lock()
-		stolen := ""
-		for user, token := range b.tokens {
-			if user != b.user {
-				stolen = token
-			}
+		stolen := b.tokenOf(laggard)
+		for end := time.Now().Add(time.Second); stolen == "" && time.Now().Before(end); stolen = b.tokenOf(laggard) {
+			wait(ctx, 10*time.Millisecond)
 		}
-		b.mu.Unlock()
 		b.buy(ctx, stolen, "", auditor.Stolen)
 	case forger:
 		b.buy(ctx, t.Token[:len(t.Token)-4]+"AAAA", "", auditor.Forged)
@@ -132,6 +129,13 @@ func (b *buyer) shop(ctx context.Context) {
 	if receipt := got[0].Receipt.Receipt; receipt != "" {
 		b.pay(ctx, receipt)
 	}
+}
+
+// tokenOf is the last token that another buyer was seen with.
+func (th *theatre) tokenOf(n int) string {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	return th.tokens[th.buyer(n).user]
 }
 
 func (b *buyer) look(ctx context.Context, receipt string) sale.OrderState {
