@@ -19,7 +19,7 @@ SOAK      ?= 60m
 modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
 
 # Where things run side by side: what the race detector is worth its time for.
-racy := . internal/... memstore/... policy gate httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
+racy := . internal/... memstore/... policy enforce httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
 	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper config edge explain importer nginxconf problem),$(wildcard cmd/weir/internal/*))
 
 # What joins the places that tally gives to go test together; check has vetted them.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // DefaultLease is the Period of a Concurrency limit that names none.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // An Algorithm names the arithmetic of a limit.

@@ -210,7 +210,7 @@ func weirRegistry(b *testing.B) *guard.Registry {
 }
 
 func guardOf(b *testing.B, r *guard.Registry, limit string) *guard.Guard {
-	g, err := r.Guard(guard.Point{Name: "work", Limits: []weir.Limit{weir.MustLimit(limit)}})
+	g, err := r.Guard(guard.Resource{Name: "work", Limits: []weir.Limit{weir.MustLimit(limit)}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // A reqLimit is a limit_req as algo has it.

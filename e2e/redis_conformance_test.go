@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/storetest"
 )
 

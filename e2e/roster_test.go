@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/guard"
-	"github.com/floodweir/weir/guard/roster"
+	"github.com/floodweir/weir/guard/instances"
 )
 
 // TestRoster: what Go programs limit stands at the admin door for as long as they run.
@@ -35,12 +35,12 @@ func TestRoster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := r.MustGuard(guard.Point{Name: function, Function: "example.com/" + service + "." + function, Limits: []weir.Limit{weir.MustLimit("1/h")}})
+		g := r.MustGuard(guard.Resource{Name: function, Function: "example.com/" + service + "." + function, Limits: []weir.Limit{weir.MustLimit("1/h")}})
 		for range 3 {
 			e, _ := g.Enter(ctx, "")
 			e.Exit(nil)
 		}
-		p := roster.Post{Conn: conn, Registry: r, Service: service, Every: 50 * time.Millisecond, Trouble: func(err error) { trouble <- err }}
+		p := instances.Publisher{Conn: conn, Registry: r, Service: service, Every: 50 * time.Millisecond, OnError: func(err error) { trouble <- err }}
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
 		return done
@@ -82,7 +82,7 @@ func TestRoster(t *testing.T) {
 	if err := <-shop; err != why {
 		t.Errorf("Run = %v, want %v", err, why)
 	}
-	all, err := roster.Read(t.Context(), conn)
+	all, err := instances.Read(t.Context(), conn)
 	if err != nil || len(all) != 1 || all[0].Service != "cart" {
 		t.Errorf("Read = %v, %v, want the cart alone", all, err)
 	}
@@ -92,7 +92,7 @@ func TestRoster(t *testing.T) {
 	redis.Do(t, "ZADD", "weir:1:{functions}", "1", "long-gone")
 	redis.Do(t, "SET", "weir:1:{functions}:broken", "{")
 	redis.Do(t, "ZADD", "weir:1:{functions}", "99999999999", "broken")
-	if all, err := roster.Read(t.Context(), conn); err != nil || len(all) != 1 {
+	if all, err := instances.Read(t.Context(), conn); err != nil || len(all) != 1 {
 		t.Errorf("Read = %v, %v, want what can be read", all, err)
 	}
 	if len(trouble) > 0 {
@@ -108,7 +108,7 @@ func TestRoster(t *testing.T) {
 		t.Errorf("a process stopped telling: %v", err)
 	default:
 	}
-	for _, p := range []roster.Post{{}, {Conn: conn, Registry: guard.Default()}, {Conn: conn, Registry: guard.Default(), Service: strings.Repeat("x", 65)}, {Conn: conn, Registry: guard.Default(), Service: "s", Every: roster.TTL}} {
+	for _, p := range []instances.Publisher{{}, {Conn: conn, Registry: guard.Default()}, {Conn: conn, Registry: guard.Default(), Service: strings.Repeat("x", 65)}, {Conn: conn, Registry: guard.Default(), Service: "s", Every: instances.TTL}} {
 		if err := p.Run(t.Context()); !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("Run of %+v = %v, want ErrInvalid", p, err)
 		}

@@ -68,8 +68,8 @@ func TestBreaker(t *testing.T) {
 			store.set(step.mode)
 			before := store.calls.Load()
 			d, err := s.Do(t.Context(), request)
-			if reached := store.calls.Load() > before; err != nil || d.Degraded != step.mark || s.Away() != step.away || reached != step.reaches || (s.Err() != nil) != step.away {
-				t.Errorf("step %d: %+v, %v, away %t (%v), reached the store %t, want %+v", i, d, err, s.Away(), s.Err(), reached, step)
+			if reached := store.calls.Load() > before; err != nil || d.Degraded != step.mark || s.Open() != step.away || reached != step.reaches || (s.Err() != nil) != step.away {
+				t.Errorf("step %d: %+v, %v, away %t (%v), reached the store %t, want %+v", i, d, err, s.Open(), s.Err(), reached, step)
 			}
 		}
 		if !slices.Equal(told, []bool{true, false}) {
@@ -83,7 +83,7 @@ func TestElse(t *testing.T) {
 	var store switched
 	store.set(refusing)
 	s := newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Hour})
-	open, closed := s.Else(failover.Open()), s.Else(failover.Closed())
+	open, closed := s.WithFallback(failover.Open()), s.WithFallback(failover.Closed())
 	for i, tt := range []struct {
 		store *failover.Store
 		mode  weir.Degraded
@@ -95,11 +95,11 @@ func TestElse(t *testing.T) {
 	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("Do without a fallback = %v, want ErrUnavailable", err)
 	}
-	if _, err := open.Else(nil).Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
+	if _, err := open.WithFallback(nil).Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("Do of Else(nil) = %v, want ErrUnavailable", err)
 	}
-	if n := store.calls.Load(); n != 2 || !s.Away() || !open.Away() || closed.Err() == nil {
-		t.Errorf("%d calls, away %t and %t, %v: want 2, and all to know", n, s.Away(), open.Away(), closed.Err())
+	if n := store.calls.Load(); n != 2 || !s.Open() || !open.Open() || closed.Err() == nil {
+		t.Errorf("%d calls, away %t and %t, %v: want 2, and all to know", n, s.Open(), open.Open(), closed.Err())
 	}
 	open.Close()
 	if _, err := closed.Do(t.Context(), request); !errors.Is(err, weir.ErrClosed) {
@@ -159,8 +159,8 @@ func TestOneTries(t *testing.T) {
 		}
 		close(answer)
 		wg.Wait()
-		if n := store.calls.Load(); n != 1 || exact.Load() != 1 || s.Away() {
-			t.Errorf("%d requests tried, %d were decided by the store, away %t, want 1, 1 and back", n, exact.Load(), s.Away())
+		if n := store.calls.Load(); n != 1 || exact.Load() != 1 || s.Open() {
+			t.Errorf("%d requests tried, %d were decided by the store, away %t, want 1, 1 and back", n, exact.Load(), s.Open())
 		}
 	})
 }
@@ -188,8 +188,8 @@ func TestTryingCallerLeaves(t *testing.T) {
 			}
 		}
 		hurried() // 3·20 ms in vain are a failed try
-		if n := store.calls.Load(); n != 3 || !s.Away() {
-			t.Errorf("%d tries, away %t, want 3 and a cooldown", n, s.Away())
+		if n := store.calls.Load(); n != 3 || !s.Open() {
+			t.Errorf("%d tries, away %t, want 3 and a cooldown", n, s.Open())
 		}
 		time.Sleep(failover.DefaultCooldown)
 		store.set(fine)
@@ -212,7 +212,7 @@ func TestHurriedCallers(t *testing.T) {
 			return s.Do(ctx, request)
 		}
 		asked := 0
-		for ; !s.Away() && asked < 100; asked++ {
+		for ; !s.Open() && asked < 100; asked++ {
 			hurried()
 		}
 		if asked != 13 { // 13·20 ms ≥ 5·50 ms
@@ -234,7 +234,7 @@ func TestHurriedCallers(t *testing.T) {
 			store.set(fine)
 			hurried()
 		}
-		if s.Away() {
+		if s.Open() {
 			t.Error("the store is left alone although it answers")
 		}
 	})
@@ -262,7 +262,7 @@ func TestBackButSlowAtFirst(t *testing.T) {
 				return fine(ctx, r)
 			})
 			began := time.Now()
-			for s.Away() && time.Since(began) < time.Minute {
+			for s.Open() && time.Since(began) < time.Minute {
 				ctx, cancel := t.Context(), func() {}
 				if timeout > 0 {
 					ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -327,18 +327,18 @@ func TestOldFailures(t *testing.T) {
 		for range 2 {
 			s.Do(t.Context(), request)
 		}
-		if !s.Away() {
+		if !s.Open() {
 			t.Fatal("two failures, and not away")
 		}
 		store.set(fine)
 		time.Sleep(time.Second)
-		if d, err := s.Do(t.Context(), request); err != nil || !d.OK || s.Away() {
-			t.Fatalf("Do = %+v, %v, away %t, want the store back", d, err, s.Away())
+		if d, err := s.Do(t.Context(), request); err != nil || !d.OK || s.Open() {
+			t.Fatalf("Do = %+v, %v, away %t, want the store back", d, err, s.Open())
 		}
 		time.Sleep(time.Minute)
 		store.set(refusing)
 		s.Do(t.Context(), request)
-		if s.Away() {
+		if s.Open() {
 			t.Error("failures of long ago count against a store that is back")
 		}
 	})
@@ -354,7 +354,7 @@ func TestObserve(t *testing.T) {
 	s = newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Nanosecond, Deadline: patient, Fallback: failover.Open(), Observe: func(away bool) {
 		told = append(told, away) // the race detector sees if it is called by two at once
 		s.Do(context.Background(), request)
-		s.Away()
+		s.Open()
 		s.Err()
 	}})
 	var wg sync.WaitGroup
@@ -381,8 +381,8 @@ func TestObserve(t *testing.T) {
 			t.Fatalf("change %d is away %t: told %v", i, away, told[max(0, i-5):i+1])
 		}
 	}
-	if s.Away() != (len(told)%2 == 1) {
-		t.Errorf("away %t after %d changes", s.Away(), len(told))
+	if s.Open() != (len(told)%2 == 1) {
+		t.Errorf("away %t after %d changes", s.Open(), len(told))
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 // Else is s with another fallback, or none if nil, as policies want that go different
 // ways when the store does not answer. It shares all else with s: what one finds out
 // about the store both know, and closing one closes both.
-func (s *Store) Else(fallback weir.Store) *Store { return &Store{s.guard, fallback} }
+func (s *Store) WithFallback(fallback weir.Store) *Store { return &Store{s.guard, fallback} }
 
 // Close ends the goroutines that Store keeps for the next request; without it they end
 // by themselves after a second or two in which none came. From then on requests get an
@@ -177,7 +177,7 @@ func (s *Store) Close() error {
 }
 
 // Away reports whether the store is left alone at present.
-func (s *Store) Away() bool { return s.breaker.away() }
+func (s *Store) Open() bool { return s.breaker.away() }
 
 // Err is the last failure of the store while it is left alone, and nil otherwise.
 func (s *Store) Err() error { return s.breaker.err() }

@@ -200,7 +200,7 @@ func TestCallerLeaves(t *testing.T) {
 						t.Errorf("%s, heeding %t: %v after %v, want %v after %v", tt.name, heeds, err, took, tt.want, tt.took)
 					}
 				}
-				if s.Away() {
+				if s.Open() {
 					t.Errorf("%s, heeding %t: the store is left alone because callers left", tt.name, heeds)
 				}
 			})
@@ -223,12 +223,12 @@ func TestStoreNoticesFirst(t *testing.T) {
 			}
 			cancel()
 		}
-		if s.Away() {
+		if s.Open() {
 			t.Error("the store is left alone because callers had little time")
 		}
 		// Of its own deadline the same error is a failure.
-		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != weir.FailedOpen || !s.Away() {
-			t.Errorf("Do = %+v, %v, away %t, want the fallback's decision", d, err, s.Away())
+		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != weir.FailedOpen || !s.Open() {
+			t.Errorf("Do = %+v, %v, away %t, want the fallback's decision", d, err, s.Open())
 		}
 		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "deadline of 50ms") {
 			t.Errorf("Err() = %v, want the deadline", err)
@@ -270,8 +270,8 @@ func TestErrors(t *testing.T) {
 				t.Errorf("%v with a fallback = %+v, %v", tt.err, d, err)
 			}
 		})
-		if bare.Away() == tt.passes || with.Away() == tt.passes {
-			t.Errorf("after %v: away %t and %t, want %t", tt.err, bare.Away(), with.Away(), !tt.passes)
+		if bare.Open() == tt.passes || with.Open() == tt.passes {
+			t.Errorf("after %v: away %t and %t, want %t", tt.err, bare.Open(), with.Open(), !tt.passes)
 		}
 	}
 }
@@ -321,8 +321,8 @@ func TestPanic(t *testing.T) {
 			s.Do(t.Context(), request)
 		}()
 	}
-	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || !s.Away() {
-		t.Errorf("Do after two panics = %v, away %t, want the store left alone", err, s.Away())
+	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || !s.Open() {
+		t.Errorf("Do after two panics = %v, away %t, want the store left alone", err, s.Open())
 	}
 }
 

@@ -202,7 +202,7 @@ func TestReturnOfTheStore(t *testing.T) {
 		}
 		store.set(fine)
 		time.Sleep(failover.DefaultCooldown + failover.DefaultDeadline)
-		if s.Away() {
+		if s.Open() {
 			t.Error("the store is left alone a second after it is back")
 		}
 		close(stop)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // MaxNodes is the largest number of nodes among which a limit is divided.

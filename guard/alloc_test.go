@@ -9,7 +9,7 @@ import (
 
 // TestAllocations is the budget of a call under one limit: its entry and its key.
 func TestAllocations(t *testing.T) {
-	g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1000000/s")})
+	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1000000/s")})
 	ctx := context.Background()
 	for _, key := range []string{"", "user-4711"} {
 		got := testing.AllocsPerRun(1000, func() {
@@ -33,7 +33,7 @@ func BenchmarkEnter(b *testing.B) {
 		{"denied", "1/24h", "user-4711"},
 		{"slot", "1000 concurrency", ""},
 	} {
-		g := registry(b, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits(bc.limit)})
+		g := registry(b, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits(bc.limit)})
 		ctx := context.Background()
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -61,7 +61,7 @@ func BenchmarkEnter(b *testing.B) {
 		}
 	})
 	b.Run("func", func(b *testing.B) {
-		g := registry(b, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1000000/s burst 1000000000")})
+		g := registry(b, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1000000/s burst 1000000000")})
 		f := guard.Func(g, func(context.Context, string) (int, error) { return 1, nil }, guard.Options[string, int]{Key: func(s string) string { return s }})
 		b.ReportAllocs()
 		for b.Loop() {

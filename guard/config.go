@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -27,12 +27,12 @@ type Config struct {
 	// Ward makes what a rule asks for beside limits: see package contrib/failsafe. It
 	// is required if a rule asks for one. A ward whose rule did not change is kept when
 	// the registry is configured again. It does not call the registry, nor does a ward.
-	Ward func(name string, s Settings) ([]Ward, error)
+	Ward func(name string, s Settings) ([]Protection, error)
 
 	// Observe, if not nil, is told what became of a call, once for each rule that it
 	// falls under. It is called before the function and has to be quick. What a Ward
 	// refuses after that it is not told.
-	Observe func(ctx context.Context, name string, e gate.Event)
+	Observe func(ctx context.Context, name string, e enforce.Event)
 
 	// MaxWaiting is how many calls of one name may be held back at a time;
 	// gate.DefaultMaxWaiting if zero.
@@ -114,7 +114,7 @@ type Bulkhead struct {
 // It is safe for concurrent use. Wards are asked after the limits have let a call
 // through, so that none of them holds a place for a call that waits for a limit, and
 // counts none that a limit denied. If a Ward refuses, what the limits took goes back.
-type Ward interface {
+type Protection interface {
 	// Name says what it is, such as "breaker".
 	Name() string
 

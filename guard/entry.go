@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 )
 
 // An Entry is one call that went through. A nil Entry exits as well.
@@ -43,11 +43,11 @@ func (e *Entry) Exit(err error) {
 	c := &e.guard.count
 	c.busy.Add(int64(e.guard.registry.clock() - e.start))
 	c.running.Add(-1)
-	r := gate.Result{Status: 200}
+	r := enforce.Result{Status: 200}
 	if err != nil {
 		c.failed.Add(1)
 		r.Status = 500
-		r.Unheard = errors.Is(err, context.Canceled) && errors.Is(e.ctx.Err(), context.Canceled)
+		r.ClientGone = errors.Is(err, context.Canceled) && errors.Is(e.ctx.Err(), context.Canceled)
 	}
 	defer e.exit(err) // also if Config.Observe panics
 	if e.visit != nil {
@@ -72,10 +72,10 @@ func (e *Entry) exit(err error) {
 
 // callOff ends a call that was not made: what it took goes back.
 func (e *Entry) callOff() {
-	defer e.exit(ErrCalledOff)
+	defer e.exit(ErrCanceled)
 	if e.visit != nil {
 		e.visit.pass.Cancel()
-		e.guard.leave(e.visit, gate.Result{})
+		e.guard.leave(e.visit, enforce.Result{})
 		e.visit = nil
 	}
 }

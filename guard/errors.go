@@ -19,7 +19,7 @@ var Next = errors.New("guard: next")
 
 // ErrCalledOff ends a call with a Ward that let it through after another refused it. It
 // wraps ErrDenied, as what a function returns may do too: compare with this one.
-var ErrCalledOff = fmt.Errorf("guard: refused by another ward: %w: %w", ErrDenied, context.Canceled)
+var ErrCanceled = fmt.Errorf("guard: refused by another ward: %w: %w", ErrDenied, context.Canceled)
 
 // errUnfinished ends a call that panicked, or whose goroutine did.
 var errUnfinished = errors.New("guard: the call did not return")
@@ -72,26 +72,26 @@ func (d *Denied) Unwrap() []error {
 // before it did. It wraps Err. A guard whose Point.Answered is set returns it for calls
 // that its rule lets through, too, so that whoever answers instead of the store is asked
 // before: LetsThrough is then true, and the call may go on if nobody does.
-type Undecided struct {
-	Name        string
-	LetsThrough bool
-	Err         error
+type StoreError struct {
+	Name      string
+	FailsOpen bool
+	Err       error
 
 	guard *Guard // of one that lets through
 	key   string
 }
 
 // Error is "guard: getId: no decision: …".
-func (u *Undecided) Error() string { return fmt.Sprintf("guard: %s: no decision: %v", u.Name, u.Err) }
+func (u *StoreError) Error() string { return fmt.Sprintf("guard: %s: no decision: %v", u.Name, u.Err) }
 
 // Unwrap is Err.
-func (u *Undecided) Unwrap() error { return u.Err }
+func (u *StoreError) Unwrap() error { return u.Err }
 
 // Enter lets a call go on for which nobody else has answered. What has a say beside the
 // limits is asked: an error is u if u does not let the call through, or a *Denied of a
 // Ward. A call that goes on without Enter is neither counted nor asked about.
-func (u *Undecided) Enter(ctx context.Context) (*Entry, error) {
-	if !u.LetsThrough || u.guard == nil {
+func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
+	if !u.FailsOpen || u.guard == nil {
 		return nil, u
 	}
 	e := u.guard.newEntry(ctx)
@@ -103,7 +103,7 @@ func (u *Undecided) Enter(ctx context.Context) (*Entry, error) {
 }
 
 // LetsThrough reports whether err is an *Undecided whose rule lets the call through.
-func LetsThrough(err error) bool {
-	var u *Undecided
-	return errors.As(err, &u) && u.LetsThrough
+func FailsOpen(err error) bool {
+	var u *StoreError
+	return errors.As(err, &u) && u.FailsOpen
 }

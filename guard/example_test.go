@@ -22,7 +22,7 @@ func still() *guard.Registry {
 }
 
 func Example() {
-	limit := still().MustGuard(guard.Point{Name: "getId", Limits: []weir.Limit{weir.MustLimit("2/10s")}})
+	limit := still().MustGuard(guard.Resource{Name: "getId", Limits: []weir.Limit{weir.MustLimit("2/10s")}})
 	getID := func(ctx context.Context, user string) (id int, err error) {
 		entry, err := limit.Enter(ctx, guard.Key(user))
 		if err != nil {
@@ -41,7 +41,7 @@ func Example() {
 }
 
 func ExampleFunc() {
-	limit := still().MustGuard(guard.Point{Name: "browse", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "browse", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	browse := func(_ context.Context, shelf string) (string, error) { return "all of " + shelf, nil }
 	limited := guard.Func(limit, browse, guard.Options[string, string]{
 		Key: func(shelf string) string { return shelf },
@@ -61,7 +61,7 @@ func ExampleFunc() {
 // guard.Next, or fails.
 func ExampleFunc_onError() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
-	limit := r.MustGuard(guard.Point{Name: "price"})
+	limit := r.MustGuard(guard.Resource{Name: "price"})
 	limited := guard.Func(limit, func(context.Context, string) (int, error) { return 100, nil }, guard.Options[string, int]{
 		OnError: []func(context.Context, string, error) (int, error){
 			func(_ context.Context, _ string, err error) (int, error) {
@@ -78,7 +78,7 @@ func ExampleFunc_onError() {
 }
 
 func ExampleFunc0() {
-	limit := still().MustGuard(guard.Point{Name: "refresh", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "refresh", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	stale := "stale"
 	refresh := guard.Func0(limit, func(context.Context) (string, error) { return "fresh", nil }, guard.Options0[string]{Value: &stale})
 	for range 2 {
@@ -90,7 +90,7 @@ func ExampleFunc0() {
 }
 
 func ExampleFunc2() {
-	limit := still().MustGuard(guard.Point{Name: "claim", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "claim", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	claim := guard.Func2(limit, func(_ context.Context, user, prize string) (string, error) { return user + " has " + prize, nil },
 		guard.Options2[string, string, string]{Key: func(user, prize string) string { return guard.Key(user, prize) }})
 	for _, prize := range []string{"a cup", "a cup", "a pen"} {
@@ -103,7 +103,7 @@ func ExampleFunc2() {
 }
 
 func ExampleAction() {
-	limit := still().MustGuard(guard.Point{Name: "mail", Limits: []weir.Limit{weir.MustLimit("3/m")}, Message: "too much mail"})
+	limit := still().MustGuard(guard.Resource{Name: "mail", Limits: []weir.Limit{weir.MustLimit("3/m")}, Message: "too much mail"})
 	send := guard.Action(limit, func(_ context.Context, text string) error {
 		fmt.Println("sent", text)
 		return nil
@@ -120,7 +120,7 @@ func ExampleAction() {
 }
 
 func ExampleAction0() {
-	limit := still().MustGuard(guard.Point{Name: "ping", Limits: []weir.Limit{weir.MustLimit("1/s")}})
+	limit := still().MustGuard(guard.Resource{Name: "ping", Limits: []weir.Limit{weir.MustLimit("1/s")}})
 	ping := guard.Action0(limit, func(context.Context) error { return nil }, guard.ActionOptions0{})
 	fmt.Println(ping(context.Background()))
 	fmt.Println(ping(context.Background()))
@@ -130,7 +130,7 @@ func ExampleAction0() {
 }
 
 func ExampleAction2() {
-	limit := still().MustGuard(guard.Point{Name: "pay", Limits: []weir.Limit{weir.MustLimit("100/24h")}})
+	limit := still().MustGuard(guard.Resource{Name: "pay", Limits: []weir.Limit{weir.MustLimit("100/24h")}})
 	pay := guard.Action2(limit, func(_ context.Context, from string, amount int64) error { return nil },
 		guard.ActionOptions2[string, int64]{
 			Key:  func(from string, _ int64) string { return from },
@@ -144,14 +144,14 @@ func ExampleAction2() {
 }
 
 func ExamplePlain() {
-	limit := still().MustGuard(guard.Point{Name: "greet", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "greet", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	_, err := guard.Plain(limit, strings.ToUpper, guard.PlainOptions[string, string]{})
 	fmt.Println(err)
 	// Output: guard: greet: invalid: a function without an error wants a Fallback or a Value, got neither
 }
 
 func ExampleMustPlain() {
-	limit := still().MustGuard(guard.Point{Name: "greet", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "greet", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	greet := guard.MustPlain(limit, func(name string) string { return "good morning, " + name }, guard.PlainOptions[string, string]{
 		Fallback: func(name string, _ error) string { return "hi, " + name },
 	})
@@ -200,13 +200,13 @@ func ExampleRegistry_Enter() {
 
 func ExampleRegistry_Guard() {
 	r := still()
-	_, err := r.Guard(guard.Point{Name: "get id", File: "shop.go", Line: 12})
+	_, err := r.Guard(guard.Resource{Name: "get id", File: "shop.go", Line: 12})
 	fmt.Println(err)
 	// Output: guard: shop.go:12: policy "get id": name: "get id": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first
 }
 
 func ExampleRegistry_MustGuard() {
-	limit := still().MustGuard(guard.Point{Name: "report", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
+	limit := still().MustGuard(guard.Resource{Name: "report", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
 	first, _ := limit.Enter(context.Background(), "")
 	_, err := limit.Enter(context.Background(), "")
 	fmt.Println(errors.Is(err, guard.ErrDenied))
@@ -227,7 +227,7 @@ func ExampleNewRegistry() {
 // Whoever operates the program says otherwise, while it runs.
 func ExampleRegistry_Configure() {
 	r := still()
-	limit := r.MustGuard(guard.Point{Name: "getId", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := r.MustGuard(guard.Resource{Name: "getId", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	calls := func(user string) (n int) {
 		for range 100 {
 			if _, err := limit.Enter(context.Background(), user); err == nil {
@@ -248,7 +248,7 @@ func ExampleRegistry_Configure() {
 
 func ExampleRegistry_Live() {
 	r := still()
-	limit := r.MustGuard(guard.Point{Name: "getId", Function: "shop.GetID", Limits: []weir.Limit{weir.MustLimit("1/m")}})
+	limit := r.MustGuard(guard.Resource{Name: "getId", Function: "shop.GetID", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	for range 3 {
 		e, _ := limit.Enter(context.Background(), "")
 		e.Exit(nil)
@@ -272,14 +272,14 @@ func ExampleRegistry_ServeHTTP() {
 }
 
 func ExampleDefault() {
-	limit := guard.Default().MustGuard(guard.Point{Name: "ExampleDefault"})
+	limit := guard.Default().MustGuard(guard.Resource{Name: "ExampleDefault"})
 	_, err := limit.Enter(context.Background(), "")
 	fmt.Println(err)
 	// Output: <nil>
 }
 
 func ExampleGuard_Enter() {
-	limit := still().MustGuard(guard.Point{Name: "getId", Limits: []weir.Limit{weir.MustLimit("2/m")}})
+	limit := still().MustGuard(guard.Resource{Name: "getId", Limits: []weir.Limit{weir.MustLimit("2/m")}})
 	entry, err := limit.Enter(context.Background(), "alice")
 	if err != nil {
 		return
@@ -290,7 +290,7 @@ func ExampleGuard_Enter() {
 }
 
 func ExampleGuard_EnterN() {
-	limit := still().MustGuard(guard.Point{Name: "upload", Limits: []weir.Limit{weir.MustLimit("1000/h")}})
+	limit := still().MustGuard(guard.Resource{Name: "upload", Limits: []weir.Limit{weir.MustLimit("1000/h")}})
 	entry, _ := limit.EnterN(context.Background(), "alice", 800)
 	entry.Exit(nil)
 	_, err := limit.EnterN(context.Background(), "alice", 300)
@@ -301,7 +301,7 @@ func ExampleGuard_EnterN() {
 // A function that panics has failed, and holds nothing any more.
 func ExampleEntry_Done() {
 	r := still()
-	limit := r.MustGuard(guard.Point{Name: "f", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
+	limit := r.MustGuard(guard.Resource{Name: "f", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
 	f := func() (err error) {
 		entry, err := limit.Enter(context.Background(), "")
 		if err != nil {
@@ -324,7 +324,7 @@ func ExampleEntry_Done() {
 }
 
 func ExampleEntry_Exit() {
-	limit := still().MustGuard(guard.Point{Name: "f", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
+	limit := still().MustGuard(guard.Resource{Name: "f", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
 	entry, _ := limit.Enter(context.Background(), "")
 	entry.Exit(nil)
 	entry.Exit(nil) // does nothing
@@ -363,22 +363,22 @@ func ExampleKeyPart() {
 
 // A guard that is Answered says when the store makes no decision, though its rule lets
 // the call through.
-func ExampleLetsThrough() {
+func ExampleFailsOpen() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
-	limit := r.MustGuard(guard.Point{Name: "price", Answered: true})
+	limit := r.MustGuard(guard.Resource{Name: "price", Answered: true})
 	_, err := limit.Enter(context.Background(), "")
 	fmt.Println(err)
-	fmt.Println(guard.LetsThrough(err))
+	fmt.Println(guard.FailsOpen(err))
 	// Output:
 	// guard: price: no decision: store unavailable
 	// true
 }
 
-func ExampleUndecided_Enter() {
+func ExampleStoreError_Enter() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
-	limit := r.MustGuard(guard.Point{Name: "price", Answered: true})
+	limit := r.MustGuard(guard.Resource{Name: "price", Answered: true})
 	entry, err := limit.Enter(context.Background(), "")
-	var undecided *guard.Undecided
+	var undecided *guard.StoreError
 	if errors.As(err, &undecided) { // and nobody has another answer
 		entry, err = undecided.Enter(context.Background())
 	}

@@ -74,14 +74,14 @@ func (o *Options[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error
 // instead is the answer to a call that did not enter because of err, or the entry of one
 // that may go on all the same.
 func (o *Options[A, R]) instead(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
-	var u *Undecided
+	var u *StoreError
 	if errors.As(err, &u) && ctx.Err() == nil {
 		for _, link := range o.OnError {
 			if r, lerr := link(ctx, a, err); !errors.Is(lerr, Next) {
 				return nil, r, lerr
 			}
 		}
-		if u.LetsThrough {
+		if u.FailsOpen {
 			if e, err = u.Enter(ctx); err == nil {
 				return e, r, nil
 			}

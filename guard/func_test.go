@@ -22,7 +22,7 @@ func one(t testing.TB, err error, mode policy.FailMode) (*guard.Guard, *guard.Re
 		c.Store = &broken{down: err}
 	}
 	r := registry(t, c)
-	return r.MustGuard(guard.Point{Name: "f"}), r
+	return r.MustGuard(guard.Resource{Name: "f"}), r
 }
 
 // TestDenied: a fallback goes before a value, and a value before the error.
@@ -110,7 +110,7 @@ func TestOnError(t *testing.T) {
 // TestOutcome: a call ends with what the function returned, or as failed if it did not.
 func TestOutcome(t *testing.T) {
 	r := registry(t, guard.Config{})
-	g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1 concurrency")})
+	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency")})
 	f := guard.Func(g, func(_ context.Context, how string) (int, error) {
 		switch how {
 		case "fails":
@@ -229,7 +229,7 @@ func TestShapes(t *testing.T) {
 	}
 	for _, s := range shapes {
 		t.Run(s.name, func(t *testing.T) {
-			f := s.make(registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("4/h")}))
+			f := s.make(registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("4/h")}))
 			for i, want := range []string{"<nil>", "<nil>", "fallback: guard: denied"} {
 				err := f("k")
 				if got := fmt.Sprint(err); len(got) < len(want) || got[len(got)-len(want):] != want {
@@ -305,7 +305,7 @@ func TestNothingToLimit(t *testing.T) {
 // TestFuncWaits: a wrapped function waits instead, as long as its point says.
 func TestFuncWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1/s"), Wait: time.Second})
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1/s"), Wait: time.Second})
 		f := guard.MustPlain(g, func(time.Time) time.Duration { return 0 }, guard.PlainOptions[time.Time, time.Duration]{Value: new(time.Duration)})
 		start := time.Now()
 		for range 4 {

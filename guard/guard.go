@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 )
 
 // A Guard asks about one place. It is safe for concurrent use.
 type Guard struct {
 	registry *Registry
 	place    *place
-	point    *Point
+	point    *Resource
 	count    counters
 }
 
@@ -26,7 +26,7 @@ type counters struct {
 // A visit is a call at a gate. It is used again.
 type visit struct {
 	call call
-	pass gate.Pass
+	pass enforce.Admission
 }
 
 // Enter asks whether a call may go through for key, and waits if the rule says so; an
@@ -75,28 +75,28 @@ func (g *Guard) ask(e *Entry, now *ruling, key string, n int64, answered bool) e
 		e.decision.OK = true // also of a call under no limit
 	}
 	err := v.pass.Err()
-	if err != nil && (outcome == gate.FailedOpen || outcome == gate.FailedClosed) {
+	if err != nil && (outcome == enforce.FailedOpen || outcome == enforce.FailedClosed) {
 		g.count.undecided.Add(1)
 	}
 	switch outcome {
-	case gate.Admitted:
+	case enforce.Admitted:
 		err = nil
-	case gate.FailedOpen:
+	case enforce.FailedOpen:
 		e.decision.Degraded = weir.FailedOpen
 		if err = g.undecided(err, answered, key); err != nil {
 			v.pass.Cancel()
 		}
-	case gate.Denied:
+	case enforce.Denied:
 		g.count.denied.Add(1)
 		err = &Denied{Name: g.point.Name, Message: g.message(limited), Decision: v.pass.Decision()}
 	default:
-		err = &Undecided{Name: g.point.Name, Err: err}
+		err = &StoreError{Name: g.point.Name, Err: err}
 	}
-	if err == nil && (v.pass.Holds() || len(now.wards) > 0) {
+	if err == nil && (v.pass.NeedsExit() || len(now.wards) > 0) {
 		e.visit = v
 		return nil
 	}
-	g.leave(v, gate.Result{})
+	g.leave(v, enforce.Result{})
 	return err
 }
 
@@ -106,11 +106,11 @@ func (g *Guard) undecided(err error, answered bool, key string) error {
 	if !answered {
 		return nil
 	}
-	return &Undecided{Name: g.point.Name, LetsThrough: true, Err: err, guard: g, key: key}
+	return &StoreError{Name: g.point.Name, FailsOpen: true, Err: err, guard: g, key: key}
 }
 
 // leave ends a visit.
-func (g *Guard) leave(v *visit, r gate.Result) {
+func (g *Guard) leave(v *visit, r enforce.Result) {
 	v.pass.Exit(r)
 	v.call.set("", 1)
 	g.registry.visits.Put(v)
@@ -129,7 +129,7 @@ func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
 		if err != nil {
 			if e.ctx.Err() != nil && (errors.Is(err, e.ctx.Err()) || errors.Is(err, context.Cause(e.ctx))) {
 				g.count.undecided.Add(1)
-				return &Undecided{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
+				return &StoreError{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
 			}
 			g.count.denied.Add(1)
 			return &Denied{Name: g.point.Name, Message: g.message(refused), Cause: fmt.Errorf("%s: %w", w.name, err)}

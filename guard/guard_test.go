@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
 )
@@ -23,7 +23,7 @@ import (
 // to come again.
 func TestEnter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "getId", Limits: limits("2/10s")})
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "getId", Limits: limits("2/10s")})
 		if got := passed(t, g, "a", 5); got != 2 {
 			t.Fatalf("%d of 5 pass, want 2", got)
 		}
@@ -46,7 +46,7 @@ func TestEnter(t *testing.T) {
 // TestNilContext: a function may be called with a context of nil if it never looks at it. A limit on it
 // leaves that so.
 func TestNilContext(t *testing.T) {
-	g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "getId", Limits: limits("1/10s")})
+	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "getId", Limits: limits("1/10s")})
 	var none context.Context
 	e, err := g.Enter(none, "a")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestNilContext(t *testing.T) {
 // TestDefaultLimit: a point without limits has 100 in 60 seconds from its first call.
 func TestDefaultLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f"})
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f"})
 		time.Sleep(12345 * time.Millisecond)
 		if got := passed(t, g, "", 200); got != 100 {
 			t.Fatalf("%d of 200 pass, want 100", got)
@@ -81,7 +81,7 @@ func TestDefaultLimit(t *testing.T) {
 func TestEnterN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
-		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("10/h", "20/24h")})
+		g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("10/h", "20/24h")})
 		step := func(n int64, want string) {
 			t.Helper()
 			e, err := g.EnterN(context.Background(), "k", n)
@@ -119,9 +119,9 @@ func TestEnterN(t *testing.T) {
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
-		one := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "a"})
-		two := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"})
-		other := r.MustGuard(guard.Point{Name: "g", Limits: limits("3/h")})
+		one := r.MustGuard(guard.Resource{Name: "f", Limits: limits("3/h"), Function: "a"})
+		two := r.MustGuard(guard.Resource{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"})
+		other := r.MustGuard(guard.Resource{Name: "g", Limits: limits("3/h")})
 		if got := passed(t, one, "", 1) + passed(t, two, "", 5); got != 3 {
 			t.Errorf("%d pass two guards of one name, want 3", got)
 		}
@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 		if got := passed(t, other, "", 5); got != 3 {
 			t.Errorf("%d pass a guard of another name, want 3", got)
 		}
-		if again := r.MustGuard(guard.Point{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"}); again != two {
+		if again := r.MustGuard(guard.Resource{Name: "f", Limits: limits("3/h"), Function: "b", Message: "no"}); again != two {
 			t.Error("an equal point has another guard")
 		}
 	})
@@ -142,7 +142,7 @@ func TestNames(t *testing.T) {
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
-		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/s"), Wait: 2500 * time.Millisecond})
+		g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/s"), Wait: 2500 * time.Millisecond})
 		start := time.Now()
 		// line is when each of n calls passes that come one after the other at one instant.
 		line := func(n int) string {
@@ -186,14 +186,14 @@ func TestWait(t *testing.T) {
 // place back.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1/s leaky_bucket burst 2 queue")})
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1/s leaky_bucket burst 2 queue")})
 		start := time.Now()
 		passed(t, g, "", 1)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		go func() { time.Sleep(300 * time.Millisecond); cancel(errDown) }()
 		e, err := g.Enter(ctx, "")
-		var u *guard.Undecided
-		if e != nil || !errors.As(err, &u) || u.LetsThrough || !errors.Is(err, errDown) {
+		var u *guard.StoreError
+		if e != nil || !errors.As(err, &u) || u.FailsOpen || !errors.Is(err, errDown) {
 			t.Errorf("Enter = %v, %v, want the cause of the end of the context", e, err)
 		}
 		if got := passed(t, g, "", 1); got != 1 || time.Since(start) > 1100*time.Millisecond {
@@ -222,9 +222,9 @@ func TestStoreErrors(t *testing.T) {
 				local := memory(t)
 				r := registry(t, guard.Config{Store: &broken{down: errDown}, Local: local, Functions: functions(
 					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
-				g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
+				g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
 				e, err := g.Enter(context.Background(), "")
-				got := fmt.Sprint(err, " ", guard.LetsThrough(err))
+				got := fmt.Sprint(err, " ", guard.FailsOpen(err))
 				if err == nil {
 					got = fmt.Sprint(err, " ", e.Decision().Degraded)
 				} else if !errors.Is(err, errDown) || errors.Is(err, guard.ErrDenied) {
@@ -246,10 +246,10 @@ func TestStoreErrors(t *testing.T) {
 // TestGoesOn: a call that nobody answered for goes on as one that was let through.
 func TestGoesOn(t *testing.T) {
 	r := registry(t, guard.Config{Store: &broken{down: errDown}})
-	g := r.MustGuard(guard.Point{Name: "f", Answered: true})
+	g := r.MustGuard(guard.Resource{Name: "f", Answered: true})
 	_, err := g.Enter(context.Background(), "")
-	var u *guard.Undecided
-	if !errors.As(err, &u) || !guard.LetsThrough(fmt.Errorf("wrapped: %w", err)) {
+	var u *guard.StoreError
+	if !errors.As(err, &u) || !guard.FailsOpen(fmt.Errorf("wrapped: %w", err)) {
 		t.Fatalf("Enter = %v, want an *Undecided that lets through", err)
 	}
 	e, err := u.Enter(context.Background())
@@ -263,10 +263,10 @@ func TestGoesOn(t *testing.T) {
 	if s := r.Live()[0]; s.Running != 0 || s.Failed != 1 {
 		t.Errorf("%+v, want one that failed", s)
 	}
-	if e, err := (&guard.Undecided{Name: "f", Err: errDown}).Enter(context.Background()); e != nil || !errors.Is(err, errDown) {
+	if e, err := (&guard.StoreError{Name: "f", Err: errDown}).Enter(context.Background()); e != nil || !errors.Is(err, errDown) {
 		t.Errorf("Enter of what is not let through = %v, %v", e, err)
 	}
-	if guard.LetsThrough(nil) || guard.LetsThrough(errDown) {
+	if guard.FailsOpen(nil) || guard.FailsOpen(errDown) {
 		t.Error("LetsThrough of another error")
 	}
 }
@@ -274,11 +274,11 @@ func TestGoesOn(t *testing.T) {
 // TestStuck: a caller that does not wait for the store any longer is not let through.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Point{Name: "f", Answered: true})
+		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", Answered: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := g.Enter(ctx, "")
-		if guard.LetsThrough(err) || !errors.Is(err, context.DeadlineExceeded) {
+		if guard.FailsOpen(err) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Enter = %v, want the end of the context", err)
 		}
 	})
@@ -297,7 +297,7 @@ func TestMessages(t *testing.T) {
 		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never - 1}}, "slow down: getId: retry after 2562047h47m16.854s"},
 		{&guard.Denied{Name: "getId", Message: "slow down"}, "slow down: getId"},
 		{&guard.Denied{Name: "getId", Message: "call refused", Cause: errDown}, "call refused: getId: store down"},
-		{&guard.Undecided{Name: "getId", Err: errDown}, "guard: getId: no decision: store down"},
+		{&guard.StoreError{Name: "getId", Err: errDown}, "guard: getId: no decision: store down"},
 	} {
 		if got := tc.err.Error(); got != tc.want {
 			t.Errorf("Error() = %q, want %q", got, tc.want)
@@ -315,11 +315,11 @@ func TestObserve(t *testing.T) {
 		system := rule(t, policy.Config{Name: "system", Limits: limits("9/h")})
 		r := registry(t, guard.Config{
 			Functions: &guard.Functions{System: &system},
-			Observe: func(_ context.Context, name string, e gate.Event) {
+			Observe: func(_ context.Context, name string, e enforce.Event) {
 				told = append(told, fmt.Sprint(name, " ", e.Policy.Name(), " ", e.Outcome, " ", e.Cost, " ", e.Key))
 			},
 		})
-		passed(t, r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h")}), "k", 2)
+		passed(t, r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h")}), "k", 2)
 		if e, err := r.Enter(context.Background(), "r", ""); err == nil {
 			e.Exit(nil)
 		}
@@ -336,7 +336,7 @@ func TestObserve(t *testing.T) {
 
 // TestCrowd: of many at once as many pass as the limit says.
 func TestCrowd(t *testing.T) {
-	g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("100/h", "1000/24h")})
+	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("100/h", "1000/24h")})
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -360,10 +360,10 @@ func TestLostAnswer(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &lossy{Store: memory(t)}
-			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Point{Name: "f", Limits: limits("1 concurrency"), Answered: answered})
+			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency"), Answered: answered})
 			s.loses = true
 			e, err := g.Enter(context.Background(), "")
-			if guard.LetsThrough(err) != answered {
+			if guard.FailsOpen(err) != answered {
 				t.Fatalf("Enter = %v", err)
 			}
 			e.Exit(nil)
@@ -377,23 +377,23 @@ func TestLostAnswer(t *testing.T) {
 // TestAnsweredTakesNothing: a call that somebody may answer takes nothing in shadow.
 func TestAnsweredTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []gate.Outcome
+		var told []enforce.Outcome
 		r := registry(t, guard.Config{
 			Store:     &partly{Store: memory(t), down: "f|"},
 			Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h"), Candidate: limits("1/h")})),
-			Observe: func(_ context.Context, _ string, e gate.Event) {
+			Observe: func(_ context.Context, _ string, e enforce.Event) {
 				if e.Shadow {
 					told = append(told, e.Outcome)
 				}
 			},
 		})
-		g := r.MustGuard(guard.Point{Name: "f", Answered: true})
+		g := r.MustGuard(guard.Resource{Name: "f", Answered: true})
 		for range 3 {
-			if _, err := g.Enter(context.Background(), ""); !guard.LetsThrough(err) {
+			if _, err := g.Enter(context.Background(), ""); !guard.FailsOpen(err) {
 				t.Fatalf("Enter = %v, want undecided", err)
 			}
 		}
-		if want := []gate.Outcome{gate.Admitted, gate.Admitted, gate.Admitted}; !slices.Equal(told, want) {
+		if want := []enforce.Outcome{enforce.Admitted, enforce.Admitted, enforce.Admitted}; !slices.Equal(told, want) {
 			t.Errorf("the candidate told %v, want %v", told, want)
 		}
 	})
@@ -402,7 +402,7 @@ func TestAnsweredTakesNothing(t *testing.T) {
 // TestOwnMemory: the registry's own memory stays the same one.
 func TestOwnMemory(t *testing.T) {
 	r := registry(t, guard.Config{})
-	g := r.MustGuard(guard.Point{Name: "f", Limits: limits("2/h")})
+	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("2/h")})
 	if got := passed(t, g, "k", 1); got != 1 {
 		t.Fatal("denied at once")
 	}

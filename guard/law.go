@@ -6,7 +6,7 @@ import (
 	"reflect"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -27,7 +27,7 @@ type statute struct {
 	name   string
 	config *policy.Config // nil without limits
 	mode   policy.Mode    // in force
-	wards  []Ward
+	wards  []Protection
 	kept   Settings // what wards were made of
 }
 
@@ -164,7 +164,7 @@ func amend(c *policy.Config, field string, system bool) error {
 }
 
 // policyOf is the policy of a guard without a rule.
-func policyOf(p *Point, mode policy.Mode) (*policy.Policy, error) {
+func policyOf(p *Resource, mode policy.Mode) (*policy.Policy, error) {
 	return policy.New(policy.Config{
 		Name: p.Name, Key: []policy.KeyPart{KeyPart()}, Limits: p.Limits,
 		CostOf: price{once: 1}, OnDenied: policy.OnDenied{Wait: p.Wait}, Mode: mode,
@@ -172,7 +172,7 @@ func policyOf(p *Point, mode policy.Mode) (*policy.Policy, error) {
 }
 
 // policy is that of s in force.
-func (s *statute) policy(wait *Point) (*policy.Policy, error) {
+func (s *statute) policy(wait *Resource) (*policy.Policy, error) {
 	c := *s.config
 	if c.Mode = s.mode; c.Mode != policy.Enforce {
 		c.Percent = 0
@@ -200,7 +200,7 @@ func (l *law) join(system *statute, own *policy.Policy, old *policy.Set) (*polic
 	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	return set.Following(old), nil
+	return set.WithPrevious(old), nil
 }
 
 // gone are the policies of old that ps has not, asking nothing: what keys owe under them
@@ -226,7 +226,7 @@ next:
 }
 
 // rule makes what is asked about a name, after old, which may be nil.
-func (l *law) rule(name string, point *Point, old *ruling) (*ruling, error) {
+func (l *law) rule(name string, point *Resource, old *ruling) (*ruling, error) {
 	r := &ruling{mode: l.mode}
 	past := l.past
 	if old != nil {
@@ -255,7 +255,7 @@ func (l *law) rule(name string, point *Point, old *ruling) (*ruling, error) {
 		if p.Config().Mode == policy.Off {
 			continue
 		}
-		if r.gate, err = gate.New(l.c.Store, r.set, l.gateConfig(name)); err != nil {
+		if r.gate, err = enforce.New(l.c.Store, r.set, l.gateConfig(name)); err != nil {
 			return nil, fmt.Errorf("guard: %s: %w", name, err)
 		}
 		break

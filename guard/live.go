@@ -13,15 +13,15 @@ import (
 
 // A Status is what a Registry tells of a guard or a resource.
 type Status struct {
-	Name     string
-	Function string
-	File     string
-	Line     int
-	Made     Made
-	Limits   []weir.Limit // in force; none of a resource without a rule
-	Rule     bool         // that they come from Config.Functions
-	Mode     policy.Mode
-	Wards    map[string]string // their states by name; those of the system as "system breaker"
+	Name        string
+	Function    string
+	File        string
+	Line        int
+	BuiltBy     BuiltBy
+	Limits      []weir.Limit // in force; none of a resource without a rule
+	Rule        bool         // that they come from Config.Functions
+	Mode        policy.Mode
+	Protections map[string]string // their states by name; those of the system as "system breaker"
 
 	// Passed are the calls that went through, of which Failed returned an error and
 	// Running are under way. Denied were refused by a limit or a Ward. Undecided are those
@@ -59,17 +59,17 @@ func (p *place) status() Status {
 	now := p.ruling.Load()
 	s := Status{Name: p.name, Limits: slices.Clone(now.limits), Rule: now.rule, Mode: now.mode}
 	for _, w := range now.told {
-		if s.Wards == nil {
-			s.Wards = map[string]string{}
+		if s.Protections == nil {
+			s.Protections = map[string]string{}
 		}
-		s.Wards[w.name] = w.State()
+		s.Protections[w.name] = w.State()
 	}
 	return s
 }
 
 func (g *Guard) status() Status {
 	s, c := g.place.status(), &g.count
-	s.Function, s.File, s.Line, s.Made = g.point.Function, g.point.File, g.point.Line, g.point.Made
+	s.Function, s.File, s.Line, s.BuiltBy = g.point.Function, g.point.File, g.point.Line, g.point.BuiltBy
 	s.Passed, s.Denied, s.Undecided = c.passed.Load(), c.denied.Load(), c.undecided.Load()
 	s.Failed, s.Running, s.Busy = c.failed.Load(), c.running.Load(), time.Duration(c.busy.Load())
 	return s
@@ -81,7 +81,7 @@ type statusJSON struct {
 	Function  string            `json:"function,omitempty"`
 	File      string            `json:"file,omitempty"`
 	Line      int               `json:"line,omitempty"`
-	Made      Made              `json:"made,omitempty"`
+	Made      BuiltBy           `json:"made,omitempty"`
 	Limits    []string          `json:"limits"`
 	Rule      bool              `json:"rule"`
 	Mode      policy.Mode       `json:"mode"`
@@ -101,8 +101,8 @@ func (s Status) MarshalJSON() ([]byte, error) {
 		limits[i] = l.String()
 	}
 	return json.Marshal(statusJSON{
-		Name: s.Name, Function: s.Function, File: s.File, Line: s.Line, Made: s.Made,
-		Limits: limits, Rule: s.Rule, Mode: s.Mode, Wards: s.Wards,
+		Name: s.Name, Function: s.Function, File: s.File, Line: s.Line, Made: s.BuiltBy,
+		Limits: limits, Rule: s.Rule, Mode: s.Mode, Wards: s.Protections,
 		Passed: s.Passed, Denied: s.Denied, Undecided: s.Undecided, Failed: s.Failed, Running: s.Running,
 		Busy: s.Busy.Seconds(),
 	})

@@ -11,7 +11,7 @@ import (
 
 // A Point describes a guard: a place in a program where a limit is asked about. Name is
 // required.
-type Point struct {
+type Resource struct {
 	// Name is what rules and keys know the guard by, in the form of policy.Config.Name,
 	// but not "system". Guards of one name share their buckets and have to have the same
 	// Limits and Wait.
@@ -37,7 +37,7 @@ type Point struct {
 	Function string // such as "example.com/shop.(*Service).GetID"
 	File     string
 	Line     int
-	Made     Made
+	BuiltBy  BuiltBy
 }
 
 // DefaultLimit is the limit of a Point that has none: 100 in 60 seconds, counted from
@@ -45,19 +45,19 @@ type Point struct {
 func DefaultLimit() weir.Limit { return weir.MustLimit("100/60s fixed_window") }
 
 // Made says how a guard came to be.
-type Made string
+type BuiltBy string
 
 const (
 	// ByHand is a guard that the program makes itself.
-	ByHand Made = ""
+	ByHand BuiltBy = ""
 	// Generated is one in code that weir generate wrote.
-	Generated Made = "generated"
+	Generated BuiltBy = "generated"
 	// Woven is one in code that weir go wove in.
-	Woven Made = "woven"
+	Woven BuiltBy = "woven"
 )
 
 // locate fills in where the guard stands, skip frames above the caller.
-func (p *Point) locate(skip int) {
+func (p *Resource) locate(skip int) {
 	if p.Function != "" || p.File != "" || p.Line != 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (p *Point) locate(skip int) {
 }
 
 // where says where p stands, for an error.
-func (p *Point) where() string {
+func (p *Resource) where() string {
 	switch {
 	case p.Function == "":
 		return fmt.Sprintf("%s:%d", p.File, p.Line)
@@ -81,14 +81,14 @@ func (p *Point) where() string {
 }
 
 // equal reports whether p and q describe one guard.
-func (p *Point) equal(q *Point) bool {
+func (p *Resource) equal(q *Resource) bool {
 	return slices.EqualFunc(p.Limits, q.Limits, weir.Limit.Equal) &&
 		p.Name == q.Name && p.Message == q.Message && p.Wait == q.Wait && p.Answered == q.Answered &&
-		p.Function == q.Function && p.File == q.File && p.Line == q.Line && p.Made == q.Made
+		p.Function == q.Function && p.File == q.File && p.Line == q.Line && p.BuiltBy == q.BuiltBy
 }
 
 // differs is why p and q, which have one name, cannot share buckets, or "".
-func (p *Point) differs(q *Point) string {
+func (p *Resource) differs(q *Resource) string {
 	switch {
 	case !slices.EqualFunc(p.Limits, q.Limits, weir.Limit.Equal):
 		return fmt.Sprintf("limits %v at %s, and %v at %s", p.Limits, p.where(), q.Limits, q.where())

@@ -32,14 +32,14 @@ type place struct {
 	ruling atomicRuling
 
 	// Guarded by Registry.mu.
-	point *Point // of the guards; nil if there are none
-	used  bool   // by a guard or a resource
+	point *Resource // of the guards; nil if there are none
+	used  bool      // by a guard or a resource
 }
 
 // put puts a ruling into force. What waits under the one before comes under it.
 func (p *place) put(now *ruling) {
 	if old := p.ruling.Swap(now); old != nil && old.gate != nil {
-		old.gate.Yield(now.gate)
+		old.gate.Replace(now.gate)
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *Registry) Configure(c Config) error {
 
 // place is that of a name that is used from now on, by a guard if point is not nil. It
 // requires mu.
-func (r *Registry) place(name string, point *Point) (*place, error) {
+func (r *Registry) place(name string, point *Resource) (*place, error) {
 	p := r.places[name]
 	if p == nil {
 		p = &place{name: name}
@@ -140,10 +140,10 @@ func (r *Registry) place(name string, point *Point) (*place, error) {
 
 // Guard makes a guard of a place, or returns the one that was made of an equal Point. An
 // error wraps weir.ErrInvalid.
-func (r *Registry) Guard(p Point) (*Guard, error) { return r.guard(p, 1) }
+func (r *Registry) Guard(p Resource) (*Guard, error) { return r.guard(p, 1) }
 
 // MustGuard is Guard for limits that the program text holds: it panics on an error.
-func (r *Registry) MustGuard(p Point) *Guard {
+func (r *Registry) MustGuard(p Resource) *Guard {
 	g, err := r.guard(p, 1)
 	if err != nil {
 		panic(err)
@@ -151,7 +151,7 @@ func (r *Registry) MustGuard(p Point) *Guard {
 	return g
 }
 
-func (r *Registry) guard(p Point, skip int) (*Guard, error) {
+func (r *Registry) guard(p Resource, skip int) (*Guard, error) {
 	p.locate(skip + 1)
 	if len(p.Limits) == 0 {
 		p.Limits = []weir.Limit{DefaultLimit()}
@@ -211,7 +211,7 @@ func (r *Registry) resource(name string) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{registry: r, place: at, point: &Point{Name: name}}
+	g := &Guard{registry: r, place: at, point: &Resource{Name: name}}
 	r.resources.Store(name, g)
 	r.known++
 	return g, nil

@@ -18,23 +18,23 @@ import (
 
 // TestBadPoints: each is one error that names what is wrong and where.
 func TestBadPoints(t *testing.T) {
-	at := guard.Point{Name: "f", Function: "shop.Get", File: "shop.go", Line: 7}
+	at := guard.Resource{Name: "f", Function: "shop.Get", File: "shop.go", Line: 7}
 	for _, tc := range []struct {
-		change func(p *guard.Point)
+		change func(p *guard.Resource)
 		want   string
 	}{
-		{func(p *guard.Point) { p.Name = "" }, `guard: shop.Get (shop.go:7): policy "": name: "": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
-		{func(p *guard.Point) { p.Name = "a b" }, `guard: shop.Get (shop.go:7): policy "a b": name: "a b": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
-		{func(p *guard.Point) { p.Name = "system" }, `guard: shop.Get (shop.go:7): name "system": invalid: want another name: this one is of the rule about every call`},
-		{func(p *guard.Point) { p.Limits = []weir.Limit{{}} }, `guard: shop.Get (shop.go:7): policy "f": limits[0]: want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit`},
-		{func(p *guard.Point) { p.Limits = limits("1/s", "1/s") }, `guard: shop.Get (shop.go:7): policy "f": limits[1]: "1/s burst 1": want every limit once: it is limits[0] already`},
-		{func(p *guard.Point) { p.Wait = 2 * time.Minute }, `guard: shop.Get (shop.go:7): policy "f": on_denied.wait: 2m0s: want 0 to 1m`},
-		{func(p *guard.Point) { p.Wait = -1; p.Function = "" }, `guard: shop.go:7: policy "f": on_denied.wait: -1ns: want 0 to 1m`},
-		{func(p *guard.Point) { p.Name = "taken"; p.File = "" }, `guard: taken: invalid: limits [2/h burst 2] at b.go:2, and [100/m fixed_window] at shop.Get: guards of one name share their buckets, want the same or another name`},
-		{func(p *guard.Point) { p.Name = "taken"; p.Limits = limits("2/h"); p.Wait = 1 }, `guard: taken: invalid: wait 0s at b.go:2, and 1ns at shop.Get (shop.go:7): guards of one name share their buckets, want the same or another name`},
+		{func(p *guard.Resource) { p.Name = "" }, `guard: shop.Get (shop.go:7): policy "": name: "": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
+		{func(p *guard.Resource) { p.Name = "a b" }, `guard: shop.Get (shop.go:7): policy "a b": name: "a b": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
+		{func(p *guard.Resource) { p.Name = "system" }, `guard: shop.Get (shop.go:7): name "system": invalid: want another name: this one is of the rule about every call`},
+		{func(p *guard.Resource) { p.Limits = []weir.Limit{{}} }, `guard: shop.Get (shop.go:7): policy "f": limits[0]: want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit`},
+		{func(p *guard.Resource) { p.Limits = limits("1/s", "1/s") }, `guard: shop.Get (shop.go:7): policy "f": limits[1]: "1/s burst 1": want every limit once: it is limits[0] already`},
+		{func(p *guard.Resource) { p.Wait = 2 * time.Minute }, `guard: shop.Get (shop.go:7): policy "f": on_denied.wait: 2m0s: want 0 to 1m`},
+		{func(p *guard.Resource) { p.Wait = -1; p.Function = "" }, `guard: shop.go:7: policy "f": on_denied.wait: -1ns: want 0 to 1m`},
+		{func(p *guard.Resource) { p.Name = "taken"; p.File = "" }, `guard: taken: invalid: limits [2/h burst 2] at b.go:2, and [100/m fixed_window] at shop.Get: guards of one name share their buckets, want the same or another name`},
+		{func(p *guard.Resource) { p.Name = "taken"; p.Limits = limits("2/h"); p.Wait = 1 }, `guard: taken: invalid: wait 0s at b.go:2, and 1ns at shop.Get (shop.go:7): guards of one name share their buckets, want the same or another name`},
 	} {
 		r := registry(t, guard.Config{})
-		r.MustGuard(guard.Point{Name: "taken", Limits: limits("2/h"), File: "b.go", Line: 2})
+		r.MustGuard(guard.Resource{Name: "taken", Limits: limits("2/h"), File: "b.go", Line: 2})
 		p := at
 		tc.change(&p)
 		g, err := r.Guard(p)
@@ -87,13 +87,13 @@ func TestBadConfigs(t *testing.T) {
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.OnStoreError = policy.Local })}, `guard: functions: rules[0]: "f": invalid: on_store_error: local is decided by Config.Local: want a store, got nil`},
 		{guard.Config{Functions: system(rule(t, policy.Config{Name: "system", Limits: limits("5/h"), OnStoreError: policy.Local}))}, `guard: functions: system: invalid: on_store_error: local is decided by Config.Local: want a store, got nil`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker})}, `guard: functions: rules[0]: "f": invalid: asks for a breaker, adaptive or a bulkhead: want Config.Ward, got nil`},
-		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Ward: func(string, guard.Settings) ([]guard.Ward, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
+		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Ward: func(string, guard.Settings) ([]guard.Protection, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
 		{guard.Config{Functions: system(guard.Rule{})}, `guard: functions: system: invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},
 		{guard.Config{Functions: system(rule(t, good))}, `guard: functions: system: invalid: want one name, got "system" and a policy "f"`},
 		{guard.Config{Functions: system(crowd)}, `guard: policy "f": limits: 257 limits with those of the policies before it: want at most 256 in all enforced policies, which a store decides together`},
 	} {
 		r := registry(t, guard.Config{Functions: functions(rule(t, good))})
-		g := r.MustGuard(guard.Point{Name: "f"})
+		g := r.MustGuard(guard.Resource{Name: "f"})
 		if err := r.Configure(tc.c); err == nil || err.Error() != tc.want || !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("Configure = %v\nwant %s", err, tc.want)
 		}
@@ -165,8 +165,8 @@ func TestLive(t *testing.T) {
 		r := registry(t, guard.Config{Functions: functions(
 			rule(t, policy.Config{Name: "b", Limits: limits("2/h", "9/24h")}),
 			rule(t, policy.Config{Name: "z", Limits: limits("1/s"), Mode: policy.Shadow}))})
-		g := r.MustGuard(guard.Point{Name: "b", Function: "shop.B", File: "shop.go", Line: 3, Made: guard.Generated})
-		r.MustGuard(guard.Point{Name: "b", Function: "shop.A", Made: guard.Woven})
+		g := r.MustGuard(guard.Resource{Name: "b", Function: "shop.B", File: "shop.go", Line: 3, BuiltBy: guard.Generated})
+		r.MustGuard(guard.Resource{Name: "b", Function: "shop.A", BuiltBy: guard.Woven})
 		for _, err := range []error{nil, errDown} {
 			e, _ := g.Enter(context.Background(), "")
 			time.Sleep(1500 * time.Millisecond)
@@ -220,8 +220,8 @@ func TestEmptyLive(t *testing.T) {
 // TestWhere: a guard by hand stands where it is made.
 func TestWhere(t *testing.T) {
 	r := registry(t, guard.Config{})
-	r.MustGuard(guard.Point{Name: "a"})
-	if _, err := r.Guard(guard.Point{Name: "b"}); err != nil {
+	r.MustGuard(guard.Resource{Name: "a"})
+	if _, err := r.Guard(guard.Resource{Name: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range r.Live() {

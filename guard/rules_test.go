@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
 )
@@ -20,7 +20,7 @@ import (
 func TestRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
-		g := r.MustGuard(guard.Point{Name: "f", Limits: limits("10/h")})
+		g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("10/h")})
 		to := func(text string) {
 			configure(t, r, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))})
 		}
@@ -127,10 +127,10 @@ func TestModes(t *testing.T) {
 			asked := map[string]bool{}
 			r := registry(t, guard.Config{
 				Functions: &guard.Functions{Mode: tc.whole, Rules: []guard.Rule{rule(t, policy.Config{Name: "f", Limits: limits("1/h"), Mode: tc.own})}},
-				Observe:   func(_ context.Context, name string, _ gate.Event) { asked[name] = true },
+				Observe:   func(_ context.Context, name string, _ enforce.Event) { asked[name] = true },
 			})
-			f := r.MustGuard(guard.Point{Name: "f", Limits: limits("7/h")})
-			g := r.MustGuard(guard.Point{Name: "g", Limits: limits("2/h")})
+			f := r.MustGuard(guard.Resource{Name: "f", Limits: limits("7/h")})
+			g := r.MustGuard(guard.Resource{Name: "g", Limits: limits("2/h")})
 			if a, b := passed(t, f, "", 5), passed(t, g, "", 5); a != tc.f || b != tc.g {
 				t.Errorf("%d of f and %d of g pass, want %d and %d", a, b, tc.f, tc.g)
 			}
@@ -144,7 +144,7 @@ func TestModes(t *testing.T) {
 // TestPercent: a rule that is enforced for some keys can be put in shadow as a whole.
 func TestPercent(t *testing.T) {
 	r := registry(t, guard.Config{})
-	g := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h")})
+	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h")})
 	half := functions(rule(t, policy.Config{Name: "f", Limits: limits("1/h"), Percent: 50, Candidate: limits("2/h")}))
 	configure(t, r, guard.Config{Functions: half})
 	got := 0
@@ -168,7 +168,7 @@ func TestOverrides(t *testing.T) {
 		{Key: []string{"vip-*"}, Limits: limits("4/h")},
 		{Key: []string{""}, Limits: limits("3/h")},
 		{Key: []string{guard.Key("a,b", "c")}, Limits: limits("5/h")},
-	}}))}).MustGuard(guard.Point{Name: "f", Limits: limits("9/h")})
+	}}))}).MustGuard(guard.Resource{Name: "f", Limits: limits("9/h")})
 	for key, want := range map[string]int{"hot": 1, "vip-7": 4, "vip-8": 4, "vip": 2, "": 3, `a\,b,c`: 5, "else": 2} {
 		if got := passed(t, g, key, 9); got != want {
 			t.Errorf("%d of %q pass, want %d", got, key, want)
@@ -181,8 +181,8 @@ func TestOverrides(t *testing.T) {
 func TestSystem(t *testing.T) {
 	system := rule(t, policy.Config{Name: "system", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("5/h")})
 	r := registry(t, guard.Config{Functions: &guard.Functions{System: &system}})
-	f := r.MustGuard(guard.Point{Name: "f", Limits: limits("1/h")})
-	g := r.MustGuard(guard.Point{Name: "g", Limits: limits("100/h")})
+	f := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h")})
+	g := r.MustGuard(guard.Resource{Name: "g", Limits: limits("100/h")})
 	if got := passed(t, f, "a", 9); got != 1 {
 		t.Errorf("%d of f pass, want 1", got)
 	}
@@ -241,7 +241,7 @@ func TestCounts(t *testing.T) {
 		t.Run(fmt.Sprint(tc.count, " ", tc.name), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := registry(t, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("2/h"), Count: tc.count}))}).
-					MustGuard(guard.Point{Name: "f"})
+					MustGuard(guard.Resource{Name: "f"})
 				got := 0
 				for range 5 {
 					if e, err := g.Enter(context.Background(), ""); err == nil {
@@ -262,7 +262,7 @@ func TestUnheard(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountFailures, policy.CountSuccesses} {
 		synctest.Test(t, func(t *testing.T) {
 			g := registry(t, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("2/h"), Count: count}))}).
-				MustGuard(guard.Point{Name: "f"})
+				MustGuard(guard.Resource{Name: "f"})
 			got := 0
 			for range 5 {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -282,7 +282,7 @@ func TestUnheard(t *testing.T) {
 // TestSlots: a slot is held while the call runs, however long, and comes free once.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{}).MustGuard(guard.Point{Name: "f", Limits: limits("1 concurrency lease 30s")})
+		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency lease 30s")})
 		first, err := g.Enter(context.Background(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -324,7 +324,7 @@ func TestReload(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			g := r.MustGuard(guard.Point{Name: fmt.Sprint("f", i%2), Limits: limits("50/s", "3 concurrency")})
+			g := r.MustGuard(guard.Resource{Name: fmt.Sprint("f", i%2), Limits: limits("50/s", "3 concurrency")})
 			for range 500 {
 				e, err := g.Enter(context.Background(), fmt.Sprint(i))
 				if err != nil && !errors.Is(err, guard.ErrDenied) {
@@ -368,9 +368,9 @@ func TestGuardAfterChanges(t *testing.T) {
 			return guard.Config{Store: store, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))}
 		}
 		one, late := registry(t, config("5/h")), registry(t, config("5/h"))
-		passed(t, one.MustGuard(guard.Point{Name: "f"}), "k", 5)
+		passed(t, one.MustGuard(guard.Resource{Name: "f"}), "k", 5)
 		configure(t, late, config("50/h"))
-		if got := passed(t, late.MustGuard(guard.Point{Name: "f"}), "k", 5); got != 0 {
+		if got := passed(t, late.MustGuard(guard.Resource{Name: "f"}), "k", 5); got != 0 {
 			t.Errorf("%d pass, want none: nothing is left", got)
 		}
 	})

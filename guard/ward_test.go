@@ -55,7 +55,7 @@ func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
 // wards is a Config.Ward that gives what is in it by the name of the rule.
 type wards map[string][]*ward
 
-func (ws wards) make(name string, _ guard.Settings) (made []guard.Ward, _ error) {
+func (ws wards) make(name string, _ guard.Settings) (made []guard.Protection, _ error) {
 	for _, w := range ws[name] {
 		made = append(made, w)
 	}
@@ -70,7 +70,7 @@ func warded(t *testing.T, limit string, ws ...*ward) (*guard.Guard, *guard.Regis
 		Ward:      wards{"f": ws}.make,
 		Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
-	return r.MustGuard(guard.Point{Name: "f", Limits: limits(limit)}), r
+	return r.MustGuard(guard.Resource{Name: "f", Limits: limits(limit)}), r
 }
 
 // TestWards: wards are asked in their order, after the limits, and left in the opposite
@@ -98,7 +98,7 @@ func TestWards(t *testing.T) {
 		t.Errorf("the breaker was told %v, want nothing of what the limit denied", b.exits)
 	}
 	s := r.Live()[0]
-	if s.Wards["breaker"] != "2 entered" || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
+	if s.Protections["breaker"] != "2 entered" || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
 		t.Errorf("Live = %+v", s)
 	}
 }
@@ -120,7 +120,7 @@ func TestWardRefuses(t *testing.T) {
 					t.Errorf("Error() = %q, want %q", got, want)
 				}
 			}
-			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], guard.ErrCalledOff) ||
+			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], guard.ErrCanceled) ||
 				!errors.Is(first.exits[0], guard.ErrDenied) || !errors.Is(first.exits[0], context.Canceled) {
 				t.Errorf("the bulkhead was entered %d times and told %v", first.entered, first.exits)
 			}
@@ -169,7 +169,7 @@ func TestWardPanicsAtTheEnd(t *testing.T) {
 	call()
 	last.refuse = errDown
 	call()
-	if len(first.exits) != 2 || first.exits[0] != errDown || first.exits[1] != guard.ErrCalledOff {
+	if len(first.exits) != 2 || first.exits[0] != errDown || first.exits[1] != guard.ErrCanceled {
 		t.Errorf("the first was told %v, want what the call returned, and that it was called off", first.exits)
 	}
 }
@@ -180,7 +180,7 @@ func TestWardAndContext(t *testing.T) {
 	w := &ward{name: "bulkhead", refuse: errDown, hook: func() { cancel(errDown) }}
 	g, r := warded(t, "1/h", w)
 	_, err := g.Enter(ctx, "")
-	if errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) || guard.LetsThrough(err) {
+	if errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) || guard.FailsOpen(err) {
 		t.Errorf("Enter = %v, want the cause of the end of the context", err)
 	}
 	if got, want := fmt.Sprint(err), "guard: f: no decision: bulkhead: store down"; got != want {
@@ -212,7 +212,7 @@ func TestWardModes(t *testing.T) {
 		if errors.Is(err, guard.ErrDenied) != tc.refused {
 			t.Errorf("functions %q, rule %q: %v", tc.whole, tc.own, err)
 		}
-		if s := r.Live()[0]; s.Wards["breaker"] == "" {
+		if s := r.Live()[0]; s.Protections["breaker"] == "" {
 			t.Errorf("functions %q, rule %q: Live = %+v, want the breaker", tc.whole, tc.own, s)
 		}
 	}
@@ -228,20 +228,20 @@ func TestWardsAreKept(t *testing.T) {
 		f.Settings = guard.Settings{Breaker: &guard.Breaker{Failures: failures}}
 		return guard.Config{
 			Functions: &guard.Functions{Rules: []guard.Rule{f}, System: &guard.Rule{Settings: guard.Settings{Adaptive: &guard.Adaptive{Max: 9}}}},
-			Ward: func(name string, s guard.Settings) ([]guard.Ward, error) {
+			Ward: func(name string, s guard.Settings) ([]guard.Protection, error) {
 				made[name]++
 				if s.Adaptive != nil {
-					return []guard.Ward{system}, nil
+					return []guard.Protection{system}, nil
 				}
-				return []guard.Ward{&ward{name: "breaker"}}, nil
+				return []guard.Protection{&ward{name: "breaker"}}, nil
 			},
 		}
 	}
 	r := registry(t, c(3, "10/h"))
-	r.MustGuard(guard.Point{Name: "f"})
-	passed(t, r.MustGuard(guard.Point{Name: "g"}), "", 2)
+	r.MustGuard(guard.Resource{Name: "f"})
+	passed(t, r.MustGuard(guard.Resource{Name: "g"}), "", 2)
 	configure(t, r, c(3, "20/h"))
-	passed(t, r.MustGuard(guard.Point{Name: "f"}), "", 1)
+	passed(t, r.MustGuard(guard.Resource{Name: "f"}), "", 1)
 	if made["f"] != 1 || made["system"] != 1 || system.entered != 3 {
 		t.Errorf("made %v, the system's entered %d times", made, system.entered)
 	}
@@ -249,7 +249,7 @@ func TestWardsAreKept(t *testing.T) {
 	if made["f"] != 2 || made["system"] != 1 {
 		t.Errorf("after a change of f made %v", made)
 	}
-	if s := r.Live()[0]; s.Wards["breaker"] != "0 entered" || s.Wards["system breaker"] != "3 entered" {
+	if s := r.Live()[0]; s.Protections["breaker"] != "0 entered" || s.Protections["system breaker"] != "3 entered" {
 		t.Errorf("Live = %+v", s)
 	}
 }
@@ -260,7 +260,7 @@ func TestWardsWhenStoreIsDown(t *testing.T) {
 	r := registry(t, guard.Config{
 		Store: &broken{down: errDown}, Ward: wards{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
-	g := r.MustGuard(guard.Point{Name: "f"})
+	g := r.MustGuard(guard.Resource{Name: "f"})
 	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.Options[int, int]{
 		OnError: []func(context.Context, int, error) (int, error){func(context.Context, int, error) (int, error) { return 0, guard.Next }},
 		Value:   new(int),

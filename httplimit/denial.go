@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -24,15 +24,15 @@ const (
 
 // Items appends to items what was decided about a request under the enforced policies of
 // its gate, and says who decided if it was not the store.
-func Items(items []Item, p *gate.Pass) ([]Item, weir.Degraded) {
+func Items(items []Item, p *enforce.Admission) ([]Item, weir.Degraded) {
 	switch p.Outcome() {
-	case gate.FailedOpen:
+	case enforce.FailedOpen:
 		return items, weir.FailedOpen
-	case gate.FailedClosed:
+	case enforce.FailedClosed:
 		return items, weir.FailedClosed
 	}
 	var degraded weir.Degraded
-	asks := p.Asks()
+	asks := p.Charges()
 	for i := range asks {
 		ds := p.Decisions(&asks[i])
 		for j, d := range ds {
@@ -64,7 +64,7 @@ func (m *Middleware) describe(w http.ResponseWriter, in *inquiry) {
 // longest. A redirect has no Retry-After, which would be the time until the client
 // may follow it.
 func (m *Middleware) deny(w http.ResponseWriter, in *inquiry) {
-	h, c := w.Header(), in.pass.Denier().Config().OnDenied
+	h, c := w.Header(), in.pass.DeniedBy().Config().OnDenied
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}

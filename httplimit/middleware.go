@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -54,8 +54,8 @@ type Config struct {
 
 // The defaults of a Config.
 const (
-	DefaultMaxWaiting = gate.DefaultMaxWaiting
-	DefaultSettleTTL  = gate.DefaultSettleTTL
+	DefaultMaxWaiting = enforce.DefaultMaxWaiting
+	DefaultSettleTTL  = enforce.DefaultSettleTTL
 )
 
 // DegradedField is the response field that says how a request was decided without
@@ -64,7 +64,7 @@ const DegradedField = "Weir-Degraded"
 
 // A Middleware limits requests. It is safe for concurrent use, and changes by Yield alone.
 type Middleware struct {
-	gate *gate.Gate
+	gate *enforce.Enforcer
 	c    Config
 	pool sync.Pool // of *inquiry
 }
@@ -81,11 +81,11 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
-	gc := gate.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Blind: c.Blind, ChargeGone: true}
+	gc := enforce.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, NoResponse: c.Blind, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
-		gc.Observe = func(_ context.Context, a policy.Attributes, e gate.Event) { observe(a.(*attributes).r, e) }
+		gc.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
 	}
-	g, err := gate.New(store, set, gc)
+	g, err := enforce.New(store, set, gc)
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
@@ -97,9 +97,9 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 // Yield makes next, which has not yielded, the successor of m: requests that wait in m
 // are decided by the policies of next when their time comes, and get no allowance beside
 // those that came to next. What has passed ends in m. It does nothing if next is nil.
-func (m *Middleware) Yield(next *Middleware) {
+func (m *Middleware) Replace(next *Middleware) {
 	if next != nil {
-		m.gate.Yield(next.gate)
+		m.gate.Replace(next.gate)
 	}
 }
 
@@ -122,7 +122,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 // An inquiry is the questions of one request and their answers. It is used again.
 type inquiry struct {
 	attributes attributes
-	pass       gate.Pass
+	pass       enforce.Admission
 	items      []Item
 	text       []byte
 }
@@ -144,11 +144,11 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 	outcome := m.gate.Enter(r.Context(), &in.attributes, &in.pass)
 	m.describe(w, in)
 	switch {
-	case outcome == gate.Denied:
+	case outcome == enforce.Denied:
 		m.deny(w, in)
-	case outcome == gate.FailedClosed:
+	case outcome == enforce.FailedClosed:
 		m.refuse(w)
-	case in.pass.Holds():
+	case in.pass.NeedsExit():
 		held = in
 	}
 	decided = true
@@ -157,7 +157,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 
 // recycle lets go of what in knows of its request, which is over for the gate.
 func (m *Middleware) recycle(in *inquiry) {
-	in.pass.Exit(gate.Result{})
+	in.pass.Exit(enforce.Result{})
 	in.attributes = attributes{}
 	m.pool.Put(in)
 }

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -26,7 +26,7 @@ type response struct {
 
 // watch is what a handler gets, so that w knows afterwards what p is settled by. If that
 // is no more than a header, it gets what the server gave.
-func (w *response) watch(r *http.Request, p *gate.Pass) (http.ResponseWriter, *http.Request) {
+func (w *response) watch(r *http.Request, p *enforce.Admission) (http.ResponseWriter, *http.Request) {
 	status := false
 	for one := range p.Settles() {
 		c := one.Config()
@@ -82,9 +82,9 @@ func (w *response) asHere() http.Header {
 }
 
 // result is what became of the request.
-func (w *response) result(panicked, gone bool) gate.Result {
+func (w *response) result(panicked, gone bool) enforce.Result {
 	status, unheard := w.end(panicked, gone)
-	return gate.Result{Status: status, Unheard: unheard, Tells: w.tells}
+	return enforce.Result{Status: status, ClientGone: unheard, CostFromResponse: w.tells}
 }
 
 // end is the status that counts, and whether none does. A handler that panicked has

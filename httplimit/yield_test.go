@@ -22,7 +22,7 @@ func TestYield(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := httplimit.New(store, set(t, waiting("p", time.Minute, "11/s burst 50")).Following(before), httplimit.Config{})
+		second, err := httplimit.New(store, set(t, waiting("p", time.Minute, "11/s burst 50")).WithPrevious(before), httplimit.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,8 +41,8 @@ func TestYield(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		first.Yield(second)
-		second.Yield(nil)
+		first.Replace(second)
+		second.Replace(nil)
 		call(second)
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/hold"
 	"github.com/floodweir/weir/memstore/internal/siphash"
 	"github.com/floodweir/weir/memstore/internal/slab"

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/hold"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/table"

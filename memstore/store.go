@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 

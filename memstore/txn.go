@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/hold"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/table"

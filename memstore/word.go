@@ -3,7 +3,7 @@ package memstore
 import (
 	"math"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/memstore/internal/table"
 )
 

@@ -10,9 +10,9 @@ import (
 // Questions are what one request has to ask. Requests are the questions of all
 // policies, those that are enforced first; Asks say which belong to which. The zero
 // value is ready for use, and using it again saves allocations.
-type Questions struct {
+type Matches struct {
 	Requests []weir.Request
-	Asks     []Ask
+	Charges  []Charge
 
 	later queue  // what is not enforced
 	key   []byte // as appendKey makes it
@@ -21,7 +21,7 @@ type Questions struct {
 
 // An Ask is what one policy has to ask: Requests[From:To] of its Questions, one for
 // each limit in the policy's order, all about Key. They are of the verb weir.Take.
-type Ask struct {
+type Charge struct {
 	Policy   *Policy
 	Key      string
 	From, To int
@@ -43,8 +43,8 @@ type Ask struct {
 // Config.Percent), and candidates. Each of these is decided by itself and only if the
 // request is admitted or the Ask is Always, so that it takes nothing from the others.
 // Ask returns how many of q.Requests belong to the first. What q held before is gone.
-func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
-	q.Requests, q.Asks = q.Requests[:0], q.Asks[:0]
+func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
+	q.Requests, q.Charges = q.Requests[:0], q.Charges[:0]
 	if len(s.active) == 0 {
 		return 0
 	}
@@ -60,22 +60,22 @@ func (s *Set) Ask(q *Questions, a Attributes) (enforced int) {
 }
 
 // A Finding is what one policy makes of a request.
-type Finding struct {
+type Explanation struct {
 	Policy  *Policy
 	Matched bool
-	Why     string // of one that did not match: the field, such as "match.methods"; "mode" for one that is off; "nginx.zone" for one that leaves the request to another of its zone
-	Ask     *Ask   // of one that matched, in the Asks of the Questions
+	Why     string  // of one that did not match: the field, such as "match.methods"; "mode" for one that is off; "nginx.zone" for one that leaves the request to another of its zone
+	Ask     *Charge // of one that matched, in the Asks of the Questions
 }
 
 // Explain is Ask, and tells what every policy makes of the request, in the order of
 // the set; a candidate comes after its policy.
-func (s *Set) Explain(q *Questions, a Attributes) []Finding {
+func (s *Set) Explain(q *Matches, a Attributes) []Explanation {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
-	var found []Finding
+	var found []Explanation
 	for _, m := range s.members {
-		f := Finding{Policy: m.Policy, Why: "mode"}
+		f := Explanation{Policy: m.Policy, Why: "mode"}
 		if m.config.Mode != Off {
 			missed := m.match(&src)
 			f.Matched, f.Why = missed == matched, m.why(missed)
@@ -93,9 +93,9 @@ func (s *Set) Explain(q *Questions, a Attributes) []Finding {
 		}
 	}
 	q.end(now)
-	asks := make(map[*Policy]*Ask, len(q.Asks))
-	for i := range q.Asks {
-		asks[q.Asks[i].Policy] = &q.Asks[i]
+	asks := make(map[*Policy]*Charge, len(q.Charges))
+	for i := range q.Charges {
+		asks[q.Charges[i].Policy] = &q.Charges[i]
 	}
 	for i := range found {
 		found[i].Ask = asks[found[i].Policy]
@@ -106,23 +106,23 @@ func (s *Set) Explain(q *Questions, a Attributes) []Finding {
 // A queue is questions in the making.
 type queue struct {
 	requests []weir.Request
-	asks     []Ask
+	asks     []Charge
 }
 
 // counted reports whether a policy of the zone of m is asked already.
-func (q *Questions) counted(now *queue, m *member) bool {
-	of := func(a Ask) bool { return a.Policy.bucket == m.bucket }
+func (q *Matches) counted(now *queue, m *member) bool {
+	of := func(a Charge) bool { return a.Policy.bucket == m.bucket }
 	return slices.ContainsFunc(now.asks, of) || slices.ContainsFunc(q.later.asks, of)
 }
 
 // begin empties q and returns the queue of what is enforced.
-func (q *Questions) begin() queue {
+func (q *Matches) begin() queue {
 	q.later.requests, q.later.asks = q.later.requests[:0], q.later.asks[:0]
-	return queue{q.Requests[:0], q.Asks[:0]}
+	return queue{q.Requests[:0], q.Charges[:0]}
 }
 
 // fill makes s the request as the policies read it.
-func (s *source) fill(q *Questions, a Attributes) {
+func (s *source) fill(q *Matches, a Attributes) {
 	s.a, s.host, s.seen = a, spelling.HostName(a.Host()), &q.seen
 	s.paths.Read(a.Path())
 }
@@ -131,13 +131,13 @@ func (s *source) fill(q *Questions, a Attributes) {
 const maxKeep = 16 << 10
 
 // end joins what is enforced and what is not, and returns how many requests are.
-func (q *Questions) end(now queue) int {
+func (q *Matches) end(now queue) int {
 	enforced := len(now.requests)
 	q.Requests = append(now.requests, q.later.requests...)
-	q.Asks = now.asks
+	q.Charges = now.asks
 	for _, a := range q.later.asks {
 		a.From, a.To = a.From+enforced, a.To+enforced
-		q.Asks = append(q.Asks, a)
+		q.Charges = append(q.Charges, a)
 	}
 	if q.seen.Attributes != nil {
 		q.seen = view{}
@@ -149,10 +149,10 @@ func (q *Questions) end(now queue) int {
 }
 
 // add puts the question of a policy that matched, and that of its candidate.
-func (q *Questions) add(m *member, s *source, now *queue) {
+func (q *Matches) add(m *member, s *source, now *queue) {
 	q.key = m.appendKey(q.key[:0], s)
 	parts := q.key[len(m.bucket):]
-	ask := Ask{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
+	ask := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
 	to := now
 	if m.config.Mode == Shadow || m.config.Percent < 100 && share(ask.Key) >= m.config.Percent {
 		to = &q.later
@@ -166,7 +166,7 @@ func (q *Questions) add(m *member, s *source, now *queue) {
 	}
 }
 
-func (to *queue) add(m *member, ask *Ask, parts []byte, s *source) {
+func (to *queue) add(m *member, ask *Charge, parts []byte, s *source) {
 	limits, ruled := m.limits(ask.Key, parts, s)
 	var from [][]weir.Limit
 	if len(m.former) > 0 {

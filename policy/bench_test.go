@@ -26,14 +26,14 @@ func BenchmarkAsk(b *testing.B) {
 		{"2of50", mustSet(b, many...), 2},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			var q policy.Questions
+			var q policy.Matches
 			var a policy.Attributes = request{method: "GET", host: "a.example", path: "/svc7/4711/orders", ip: "203.0.113.7"}
 			b.ReportAllocs()
 			for b.Loop() {
-				bc.set.Ask(&q, a)
+				bc.set.Match(&q, a)
 			}
-			if len(q.Asks) != bc.want {
-				b.Fatalf("%d policies match, want %d", len(q.Asks), bc.want)
+			if len(q.Charges) != bc.want {
+				b.Fatalf("%d policies match, want %d", len(q.Charges), bc.want)
 			}
 		})
 	}

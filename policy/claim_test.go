@@ -162,15 +162,15 @@ func TestClaimKeysDiffer(t *testing.T) {
 	pieces := []string{"", "a", "|", ":", "1", "-", "|-", "1:a", "\x00", "😀", "#", "\"", "\\", strings.Repeat("x", 50), strings.Repeat("x", 101)}
 	random := func() string { return pieces[rand.N(len(pieces))] + pieces[rand.N(len(pieces))] }
 	seen := map[string][4]string{}
-	var q policy.Questions
+	var q policy.Matches
 	for range 50_000 {
 		v := [4]string{random(), random(), random(), random()}
 		a, _ := json.Marshal(map[string]any{"a": v[0]})
 		b, _ := json.Marshal(map[string]any{"b": map[string]any{"c": v[2]}})
 		r := bearer(token(string(a)))
 		r.header["X-T"], r.header["X-A"], r.header["X-B"] = []string{encoded(string(b))}, []string{v[1]}, []string{v[3]}
-		s.Ask(&q, r)
-		k := q.Asks[0].Key
+		s.Match(&q, r)
+		k := q.Charges[0].Key
 		if other, ok := seen[k]; ok && other != v {
 			t.Fatalf("key %q is that of %q and of %q", k, v, other)
 		}

@@ -24,8 +24,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	var q policy.Questions
-	set.Ask(&q, request{method: "GET", path: "//API/users?page=2", ip: "203.0.113.7"})
+	var q policy.Matches
+	set.Match(&q, request{method: "GET", path: "//API/users?page=2", ip: "203.0.113.7"})
 	for _, r := range q.Requests {
 		fmt.Println(r.Verb, r.N, r.Key, r.Limit)
 	}
@@ -70,9 +70,9 @@ func ExampleCondition() {
 		Limits: []weir.Limit{weir.MustLimit("10/s")},
 	})
 	set, _ := policy.NewSet(p)
-	var q policy.Questions
+	var q policy.Matches
 	for _, path := range []string{"/other", "//Premium/reports?page=2"} {
-		fmt.Println(path, set.Ask(&q, request{path: path}))
+		fmt.Println(path, set.Match(&q, request{path: path}))
 	}
 	// Output:
 	// /other 0
@@ -90,13 +90,13 @@ func ExampleOverride() {
 		},
 	})
 	set, _ := policy.NewSet(p)
-	var q policy.Questions
+	var q policy.Matches
 	for _, r := range []request{
 		{ip: "10.1.2.3"},
 		{ip: "203.0.113.7", header: map[string][]string{"X-Plan": {"gold-2026"}}},
 		{ip: "203.0.113.7"},
 	} {
-		set.Ask(&q, r)
+		set.Match(&q, r)
 		fmt.Println(q.Requests[0].Limit)
 	}
 	// Output:
@@ -105,7 +105,7 @@ func ExampleOverride() {
 	// 10/s burst 10
 }
 
-func ExampleSet_Following() {
+func ExampleSet_WithPrevious() {
 	version := func(limit string) *policy.Set {
 		p, _ := policy.New(policy.Config{
 			Name: "api", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit(limit)}, Carry: weir.CarryAsIs,
@@ -114,9 +114,9 @@ func ExampleSet_Following() {
 		return s
 	}
 	inForce := version("10/s")
-	inForce = version("5/s").Following(inForce) // the file was changed, and read again
-	var q policy.Questions
-	inForce.Ask(&q, request{ip: "203.0.113.7"})
+	inForce = version("5/s").WithPrevious(inForce) // the file was changed, and read again
+	var q policy.Matches
+	inForce.Match(&q, request{ip: "203.0.113.7"})
 	fmt.Println(q.Requests[0].Limit, "follows", q.Requests[0].From)
 	// Output: 5/s burst 5 follows [10/s burst 10]
 }
@@ -129,7 +129,7 @@ func ExampleSet_Explain() {
 		Name: "all", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("10/s")}, Candidate: []weir.Limit{weir.MustLimit("8/s")},
 	})
 	set, _ := policy.NewSet(writes, all)
-	var q policy.Questions
+	var q policy.Matches
 	for _, f := range set.Explain(&q, request{method: "GET", ip: "203.0.113.7"}) {
 		if !f.Matched {
 			fmt.Println(f.Policy.Name(), "does not match:", f.Why)

@@ -23,7 +23,7 @@ func TestExplain(t *testing.T) {
 		mustNew(t, policy.Config{Name: "all", Match: policy.Match{Methods: []string{"GET"}, Paths: []string{"/a"}}, Candidate: tighter}),
 	)
 	r := request{method: "GET", host: "a", path: "/a", header: map[string][]string{"X-A": {"x"}, "X-Plan": {"a"}}}
-	var q, plain policy.Questions
+	var q, plain policy.Matches
 	for range 2 {
 		found := s.Explain(&q, r)
 		got := ""
@@ -55,14 +55,14 @@ all~candidate [2:3]
 		if got != want {
 			t.Errorf("Explain finds:\n%swant:\n%s", got, want)
 		}
-		if n := s.Ask(&plain, r); n != 1 || !slices.EqualFunc(plain.Asks, q.Asks, func(a, b policy.Ask) bool { return a == b }) {
-			t.Errorf("Ask = %d and %+v, Explain fills in %+v", n, plain.Asks, q.Asks)
+		if n := s.Match(&plain, r); n != 1 || !slices.EqualFunc(plain.Charges, q.Charges, func(a, b policy.Charge) bool { return a == b }) {
+			t.Errorf("Ask = %d and %+v, Explain fills in %+v", n, plain.Charges, q.Charges)
 		}
 	}
 	if len(asked) != 4 {
 		t.Errorf("the conditions were asked %d times, want 4", len(asked))
 	}
-	if found := new(policy.Set).Explain(&q, r); len(found) != 0 || len(q.Asks) != 0 {
+	if found := new(policy.Set).Explain(&q, r); len(found) != 0 || len(q.Charges) != 0 {
 		t.Errorf("the zero Set finds %v", found)
 	}
 }

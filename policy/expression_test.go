@@ -53,14 +53,14 @@ func where(path string, asked *[]string) expression {
 }
 
 // askOf is what the only policy of a set asks about r.
-func askOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Ask, []weir.Request) {
+func askOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Charge, []weir.Request) {
 	t.Helper()
-	var q policy.Questions
-	mustSet(t, p).Ask(&q, r)
-	if len(q.Asks) == 0 {
-		return policy.Ask{}, nil
+	var q policy.Matches
+	mustSet(t, p).Match(&q, r)
+	if len(q.Charges) == 0 {
+		return policy.Charge{}, nil
 	}
-	return q.Asks[0], q.Requests[q.Asks[0].From:q.Asks[0].To]
+	return q.Charges[0], q.Requests[q.Charges[0].From:q.Charges[0].To]
 }
 
 // TestWhere: a condition is asked about every reading of the path until it holds, with
@@ -112,13 +112,13 @@ func TestFaultsAreNoWayAround(t *testing.T) {
 		if tc.c.Cost > 1 {
 			tc.c.Candidate = []weir.Limit{weir.MustLimit("20/s")}
 		}
-		var q policy.Questions
+		var q policy.Matches
 		set := mustSet(t, mustNew(t, tc.c), mustNew(t, policy.Config{Name: "well"}))
-		if n := set.Ask(&q, request{ip: "1.2.3.4"}); n != 2 || len(q.Asks) != 3 {
-			t.Fatalf("%s: %d enforced of %d asks, want 2 of 3", tc.name, n, len(q.Asks))
+		if n := set.Match(&q, request{ip: "1.2.3.4"}); n != 2 || len(q.Charges) != 3 {
+			t.Fatalf("%s: %d enforced of %d asks, want 2 of 3", tc.name, n, len(q.Charges))
 		}
 		for i, want := range []string{tc.key, "", strings.Replace(tc.key, "p|", "p~candidate|", 1)} {
-			ask := q.Asks[i]
+			ask := q.Charges[i]
 			if want == "" {
 				if ask.Err != nil {
 					t.Errorf("%s: error of another policy = %v, want none", tc.name, ask.Err)
@@ -132,8 +132,8 @@ func TestFaultsAreNoWayAround(t *testing.T) {
 				t.Errorf("%s: ask %+v, request %+v, want key %s and cost %d", tc.name, ask, r, want, tc.cost)
 			}
 		}
-		if tc.name != "negative cost" && !errors.Is(q.Asks[0].Err, errBroken) {
-			t.Errorf("%s: %v does not wrap the expression's error", tc.name, q.Asks[0].Err)
+		if tc.name != "negative cost" && !errors.Is(q.Charges[0].Err, errBroken) {
+			t.Errorf("%s: %v does not wrap the expression's error", tc.name, q.Charges[0].Err)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestKeyPartIsComparable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, p).Following(mustSet(t, p))
+	mustSet(t, p).WithPrevious(mustSet(t, p))
 	c.Key[1] = c.Key[0]
 	if _, err := policy.New(c); err == nil || !strings.Contains(err.Error(), `key[1]: "cel:a": want every part once`) {
 		t.Errorf("New of one expression twice = %v, want an error", err)

@@ -17,7 +17,7 @@ const maxFormer = 4
 // followed is remembered up to four sets back, of which those that gave the policy the
 // same limits count as one. A concurrency limit carries nothing over: its slots end by
 // themselves, and what is charged to another would not. An old of nil is no predecessor.
-func (s *Set) Following(old *Set) *Set {
+func (s *Set) WithPrevious(old *Set) *Set {
 	t := &Set{policies: s.policies}
 	t.join(old)
 	return t

@@ -25,8 +25,8 @@ func limits(texts ...string) (ls []weir.Limit) {
 
 // follows is what the requests of a set about r follow: a text as "5/s: 7/s 9/s, 1/h:".
 func follows(s *policy.Set, r policy.Attributes) string {
-	var q policy.Questions
-	s.Ask(&q, r)
+	var q policy.Matches
+	s.Match(&q, r)
 	var lines []string
 	short := func(l weir.Limit) string { text, _, _ := strings.Cut(l.String(), " "); return text }
 	for _, r := range q.Requests {
@@ -98,7 +98,7 @@ func TestFollowing(t *testing.T) {
 	} {
 		var s *policy.Set
 		for i, c := range tc.story {
-			s = mustSet(t, mustNew(t, c)).Following(s)
+			s = mustSet(t, mustNew(t, c)).WithPrevious(s)
 			if got := follows(s, request{ip: "1.2.3.4"}); got != tc.want[i] {
 				t.Errorf("%s, set %d: %s, want %s", tc.name, i, got, tc.want[i])
 			}
@@ -110,26 +110,26 @@ func TestFollowing(t *testing.T) {
 func TestFollowingOthers(t *testing.T) {
 	old := mustSet(t, mustNew(t, policy.Config{Limits: limits("1/s")}))
 	s := mustSet(t, mustNew(t, policy.Config{Limits: limits("2/s"), Carry: weir.CarryAsIs, Candidate: limits("3/s")}), mustNew(t, policy.Config{Name: "b"}))
-	after := s.Following(old)
+	after := s.WithPrevious(old)
 	if got := follows(s, request{}); got != "2/s:, 10/s:, 3/s:" {
 		t.Errorf("Following changed its set: %s", got)
 	}
-	var q policy.Questions
-	after.Ask(&q, request{})
+	var q policy.Matches
+	after.Match(&q, request{})
 	if r := q.Requests[0]; len(r.From) != 1 || r.Carry != weir.CarryAsIs || r.Validate() != nil {
 		t.Errorf("request = %+v, want one that follows, and how", r)
 	}
-	if got := follows(after.Following(s), request{}); got != "2/s:, 10/s:, 3/s:" {
+	if got := follows(after.WithPrevious(s), request{}); got != "2/s:, 10/s:, 3/s:" {
 		t.Errorf("a set that follows another forgets what it followed before: %s", got)
 	}
 	if len(after.Policies()) != 2 || after.Policy("p~candidate") == nil || after.Policy("b") != s.Policy("b") {
 		t.Error("a set that follows has other policies")
 	}
 	for _, none := range []*policy.Set{nil, new(policy.Set)} {
-		if got := follows(s.Following(none), request{}); got != "2/s:, 10/s:, 3/s:" {
+		if got := follows(s.WithPrevious(none), request{}); got != "2/s:, 10/s:, 3/s:" {
 			t.Errorf("after no set: %s", got)
 		}
-		if got := follows(new(policy.Set).Following(s).Following(none), request{}); got != "" {
+		if got := follows(new(policy.Set).WithPrevious(s).WithPrevious(none), request{}); got != "" {
 			t.Errorf("the zero Set asks %s", got)
 		}
 	}
@@ -163,9 +163,9 @@ func TestFollowingAtRandom(t *testing.T) {
 			case 1:
 				c.Carry, past = weir.CarryReset, nil
 			}
-			s = mustSet(t, mustNew(t, c)).Following(s)
-			var q policy.Questions
-			s.Ask(&q, request{ip: "1.2.3.4"})
+			s = mustSet(t, mustNew(t, c)).WithPrevious(s)
+			var q policy.Matches
+			s.Match(&q, request{ip: "1.2.3.4"})
 			now := q.Requests[0].Limit
 			var seen []weir.Limit
 			for _, r := range q.Requests {
@@ -221,7 +221,7 @@ func TestFollowingForgets(t *testing.T) {
 		for j := range overrides {
 			overrides[j] = policy.Override{Key: []string{fmt.Sprint("10.0.", j/256, ".", j%256)}, Limits: ten}
 		}
-		s = mustSet(t, mustNew(t, policy.Config{Limits: limits(fmt.Sprint(i+1, "/s")), Overrides: slices.Clone(overrides)})).Following(s)
+		s = mustSet(t, mustNew(t, policy.Config{Limits: limits(fmt.Sprint(i+1, "/s")), Overrides: slices.Clone(overrides)})).WithPrevious(s)
 		if i == 20 {
 			before = heap()
 		}
@@ -242,8 +242,8 @@ func TestAsksAcrossAChange(t *testing.T) {
 		}
 		defer store.Close()
 		ask := func(s *policy.Set) []weir.Request {
-			var q policy.Questions
-			s.Ask(&q, request{ip: "1.2.3.4"})
+			var q policy.Matches
+			s.Match(&q, request{ip: "1.2.3.4"})
 			return q.Requests
 		}
 		take := func(requests []weir.Request) bool {
@@ -262,7 +262,7 @@ func TestAsksAcrossAChange(t *testing.T) {
 		for i := range began {
 			began[i] = ask(old)
 		}
-		now := mustSet(t, mustNew(t, policy.Config{Limits: limits("20/h")})).Following(old)
+		now := mustSet(t, mustNew(t, policy.Config{Limits: limits("20/h")})).WithPrevious(old)
 		if take(ask(now)) {
 			t.Fatal("nothing was left of 10/h, and 20/h has something")
 		}
@@ -290,9 +290,9 @@ func TestCarriesOver(t *testing.T) {
 		}
 		defer store.Close()
 		take := func(s *policy.Set, ip string, n int) (admitted int) {
-			var q policy.Questions
+			var q policy.Matches
 			for range n {
-				s.Ask(&q, request{ip: ip})
+				s.Match(&q, request{ip: ip})
 				ds := make([]weir.Decision, len(q.Requests))
 				ok, err := store.DoAll(context.Background(), q.Requests, ds)
 				if err != nil {
@@ -309,7 +309,7 @@ func TestCarriesOver(t *testing.T) {
 			t.Fatalf("%d admitted of 10 and 5, want 15", got)
 		}
 		for i, texts := range [][]string{{"20/h", "100/24h"}, {"20/h fixed_window", "100/24h"}, {"100/24h", "10/h"}, {"10/h", "200/24h"}} {
-			s = mustSet(t, mustNew(t, policy.Config{Limits: limits(texts...)})).Following(s)
+			s = mustSet(t, mustNew(t, policy.Config{Limits: limits(texts...)})).WithPrevious(s)
 			if got := take(s, "1.2.3.4", 5); got != 0 {
 				t.Errorf("set %d: who had nothing left has %d", i, got)
 			}

@@ -40,10 +40,10 @@ func TestClientIP(t *testing.T) {
 	buckets := map[string]bool{}
 	p := mustNew(t, policy.Config{})
 	s := mustSet(t, p)
-	var q policy.Questions
+	var q policy.Matches
 	for range 100_000 {
-		s.Ask(&q, request{ip: fmt.Sprintf("2001:db8:1:2:%x:%x:%x:%x", rand.N(1<<16), rand.N(1<<16), rand.N(1<<16), rand.N(1<<16))})
-		buckets[q.Asks[0].Key] = true
+		s.Match(&q, request{ip: fmt.Sprintf("2001:db8:1:2:%x:%x:%x:%x", rand.N(1<<16), rand.N(1<<16), rand.N(1<<16), rand.N(1<<16))})
+		buckets[q.Charges[0].Key] = true
 	}
 	if len(buckets) != 1 {
 		t.Errorf("100000 addresses of one /64 have %d buckets, want 1", len(buckets))
@@ -92,8 +92,8 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("key of %q = %q, want %q", value, k, want)
 		}
 	}
-	var q policy.Questions
-	mustSet(t, p).Ask(&q, request{header: map[string][]string{"Authorization": {"bearer vip"}}})
+	var q policy.Matches
+	mustSet(t, p).Match(&q, request{header: map[string][]string{"Authorization": {"bearer vip"}}})
 	if !q.Requests[0].Limit.Equal(strict) {
 		t.Errorf("limit of bearer vip = %v, want its override", q.Requests[0].Limit)
 	}
@@ -124,14 +124,14 @@ func TestKeysDiffer(t *testing.T) {
 	pieces := []string{"", "a", "b", "|", ":", "1", "-", "|-", "1:a", "|1:a", "{", "}", "\r\n", "\x00", "😀", "#", "é", "e\u0301",
 		strings.Repeat("x", 50), strings.Repeat("x", 100), strings.Repeat("x", 101)}
 	seen := map[string]string{}
-	var q policy.Questions
+	var q policy.Matches
 	random := func() string {
 		return pieces[rand.N(len(pieces))] + pieces[rand.N(len(pieces))] + pieces[rand.N(len(pieces))]
 	}
 	for range 200_000 {
 		a, b := random(), random()
-		s.Ask(&q, request{header: map[string][]string{"A": {a}, "B": {b}}})
-		k := q.Asks[0].Key
+		s.Match(&q, request{header: map[string][]string{"A": {a}, "B": {b}}})
+		k := q.Charges[0].Key
 		value := fmt.Sprintf("%q %q", strings.TrimSpace(a), strings.TrimSpace(b))
 		if other, ok := seen[k]; ok && other != value {
 			t.Fatalf("key %q is that of %s and of %s", k, value, other)
@@ -144,8 +144,8 @@ func TestKeysDiffer(t *testing.T) {
 	if len(seen) < 1000 {
 		t.Fatalf("only %d different keys were tried", len(seen))
 	}
-	s.Ask(&q, request{header: map[string][]string{"A": {strings.Repeat("x", 1<<20)}}})
-	if k := q.Asks[0].Key; len(k) > 128 || !strings.HasPrefix(k, "p|#") {
+	s.Match(&q, request{header: map[string][]string{"A": {strings.Repeat("x", 1<<20)}}})
+	if k := q.Charges[0].Key; len(k) > 128 || !strings.HasPrefix(k, "p|#") {
 		t.Errorf("key of a value of 1 MB = %q, want a hash of at most 128 bytes", k)
 	}
 }
@@ -172,8 +172,8 @@ func TestOverrides(t *testing.T) {
 		{user("203.0.113.7", "eve"), ten},
 		{user("2001:db8::77", strings.Repeat("x", 200)), []weir.Limit{net6}},
 	} {
-		var q policy.Questions
-		n := mustSet(t, p).Ask(&q, tc.r)
+		var q policy.Matches
+		n := mustSet(t, p).Match(&q, tc.r)
 		var got []weir.Limit
 		for _, r := range q.Requests {
 			got = append(got, r.Limit)

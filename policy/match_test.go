@@ -135,13 +135,13 @@ func FuzzSpelling(f *testing.F) {
 	}
 	s, _ := policy.NewSet(p)
 	f.Fuzz(func(t *testing.T, path string, seed uint64) {
-		var q policy.Questions
+		var q policy.Matches
 		ask := func(path string) string {
-			s.Ask(&q, request{path: path})
-			if len(q.Asks) == 0 {
+			s.Match(&q, request{path: path})
+			if len(q.Charges) == 0 {
 				return ""
 			}
-			return q.Asks[0].Key
+			return q.Charges[0].Key
 		}
 		want := ask(path)
 		if strings.ContainsAny(path, "%;?#\\.") || !strings.HasPrefix(path, "/") {

@@ -66,10 +66,10 @@ func TestOutlineMethods(t *testing.T) {
 		known[m] = true
 	}
 	for _, m := range []string{"GET", "HEAD", "PURGE"} {
-		var q policy.Questions
-		set.Ask(&q, request{method: m, path: "/"})
-		if len(q.Asks) != 1 || q.Asks[0].Key != fmt.Sprintf("p|%d:%s", len(m), m) || !known[m] {
-			t.Errorf("%s: asks %v, and the outline knows it: %t", m, q.Asks, known[m])
+		var q policy.Matches
+		set.Match(&q, request{method: m, path: "/"})
+		if len(q.Charges) != 1 || q.Charges[0].Key != fmt.Sprintf("p|%d:%s", len(m), m) || !known[m] {
+			t.Errorf("%s: asks %v, and the outline knows it: %t", m, q.Charges, known[m])
 		}
 	}
 }

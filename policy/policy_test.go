@@ -78,12 +78,12 @@ func mustSet(t testing.TB, ps ...*policy.Policy) *policy.Set {
 // keyOf is the key of r under p, and whether p is about it.
 func keyOf(t testing.TB, p *policy.Policy, r request) (string, bool) {
 	t.Helper()
-	var q policy.Questions
-	mustSet(t, p).Ask(&q, r)
-	if len(q.Asks) == 0 {
+	var q policy.Matches
+	mustSet(t, p).Match(&q, r)
+	if len(q.Charges) == 0 {
 		return "", false
 	}
-	return q.Asks[0].Key, true
+	return q.Charges[0].Key, true
 }
 
 func TestNewFillsDefaultsIn(t *testing.T) {

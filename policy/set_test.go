@@ -19,13 +19,13 @@ func TestSetAsks(t *testing.T) {
 	second := mustNew(t, policy.Config{Name: "second"})
 	s := mustSet(t, off, shadow, other, first, second)
 
-	var q policy.Questions
+	var q policy.Matches
 	for step := range 3 { // used again and again
-		if got := s.Ask(&q, request{path: "/", ip: "192.0.2.1"}); got != 3 {
+		if got := s.Match(&q, request{path: "/", ip: "192.0.2.1"}); got != 3 {
 			t.Fatalf("step %d: Ask = %d enforced requests, want 3", step, got)
 		}
 		var names []string
-		for _, a := range q.Asks {
+		for _, a := range q.Charges {
 			names = append(names, fmt.Sprintf("%s[%d:%d]", a.Policy.Name(), a.From, a.To))
 			for _, r := range q.Requests[a.From:a.To] {
 				if err := r.Validate(); err != nil || r.Key != a.Key || r.N != a.Policy.Config().Cost || r.Verb != weir.Take {
@@ -40,8 +40,8 @@ func TestSetAsks(t *testing.T) {
 	if s.Policy("first") != first || s.Policy("none") != nil || len(s.Policies()) != 5 {
 		t.Error("Policy or Policies do not give what the set was made of")
 	}
-	if n := new(policy.Set).Ask(&q, request{}); n != 0 || len(q.Asks) != 0 {
-		t.Errorf("the zero Set asks %d requests and %d policies, want none", n, len(q.Asks))
+	if n := new(policy.Set).Match(&q, request{}); n != 0 || len(q.Charges) != 0 {
+		t.Errorf("the zero Set asks %d requests and %d policies, want none", n, len(q.Charges))
 	}
 }
 
@@ -69,11 +69,11 @@ func TestNewSetErrors(t *testing.T) {
 func TestAskAllocates(t *testing.T) {
 	s := mustSet(t, mustNew(t, policy.Config{Match: policy.Match{Methods: []string{"GET"}, Hosts: []string{"a.example"}, Paths: []string{"/api/{id}/x"}}}))
 	var a policy.Attributes = request{method: "GET", host: "a.example:80", path: "/api/7/x", ip: "203.0.113.7"}
-	var q policy.Questions
-	if got := testing.AllocsPerRun(1000, func() { s.Ask(&q, a) }); got > 2 {
+	var q policy.Matches
+	if got := testing.AllocsPerRun(1000, func() { s.Match(&q, a) }); got > 2 {
 		t.Errorf("Ask allocates %v times, want at most 2: the key and the test's address", got)
 	}
-	if len(q.Asks) != 1 {
+	if len(q.Charges) != 1 {
 		t.Fatal("the policy does not match")
 	}
 }

@@ -16,17 +16,17 @@ import (
 func enforcedOf(t testing.TB, name string, percent, n int) (keys []bool, share float64) {
 	t.Helper()
 	s := mustSet(t, mustNew(t, policy.Config{Name: name, Percent: percent, Key: []policy.KeyPart{part(policy.Header, "X-A")}}))
-	var q policy.Questions
+	var q policy.Matches
 	count := 0
 	header := map[string][]string{"X-A": {""}}
 	var r policy.Attributes = request{header: header}
 	for i := range n {
 		header["X-A"][0] = fmt.Sprint("user-", i)
-		enforced := s.Ask(&q, r)
+		enforced := s.Match(&q, r)
 		keys = append(keys, enforced == 1)
 		count += enforced
-		if len(q.Asks) != 1 || len(q.Requests) != 1 || q.Asks[0].Always {
-			t.Fatalf("%d asks, want one that is not always asked", len(q.Asks))
+		if len(q.Charges) != 1 || len(q.Requests) != 1 || q.Charges[0].Always {
+			t.Fatalf("%d asks, want one that is not always asked", len(q.Charges))
 		}
 	}
 	return keys, 100 * float64(count) / float64(n)
@@ -69,10 +69,10 @@ func TestPercent(t *testing.T) {
 // TestPercentOfShortKeys: addresses beside each other are spread too.
 func TestPercentOfShortKeys(t *testing.T) {
 	s := mustSet(t, mustNew(t, policy.Config{Percent: 50}))
-	var q policy.Questions
+	var q policy.Matches
 	enforced := 0
 	for i := range 256 {
-		enforced += s.Ask(&q, request{ip: fmt.Sprint("10.0.0.", i)})
+		enforced += s.Match(&q, request{ip: fmt.Sprint("10.0.0.", i)})
 	}
 	if enforced < 96 || enforced > 160 {
 		t.Errorf("%d of 256 addresses in a row are enforced at 50 percent, want about half", enforced)
@@ -115,10 +115,10 @@ func TestCandidate(t *testing.T) {
 	shadow := mustNew(t, policy.Config{Name: "shadow", Mode: policy.Shadow, Candidate: []weir.Limit{weir.MustLimit("7/s")}})
 	s := mustSet(t, x, shadow, after)
 	for i := range 20 {
-		var q policy.Questions
-		enforced := s.Ask(&q, request{ip: fmt.Sprint("10.0.0.", i)})
+		var q policy.Matches
+		enforced := s.Match(&q, request{ip: fmt.Sprint("10.0.0.", i)})
 		names, key := "", ""
-		for j, a := range q.Asks {
+		for j, a := range q.Charges {
 			names += fmt.Sprintf("%s %v,", a.Policy.Name(), a.Always)
 			if (a.From < enforced) != (j < enforced) { // of one limit each
 				t.Fatalf("ask %d is of requests %d to %d, and %d are enforced", j, a.From, a.To, enforced)
@@ -150,14 +150,14 @@ func TestCandidate(t *testing.T) {
 		t.Error("the candidate changed its policy")
 	}
 	off := mustSet(t, mustNew(t, policy.Config{Mode: policy.Off, Candidate: tighter}))
-	var q policy.Questions
-	if n := off.Ask(&q, request{}); n != 0 || len(q.Asks) != 0 {
-		t.Errorf("a policy that is off asks %d and its candidate with it, want none", len(q.Asks))
+	var q policy.Matches
+	if n := off.Match(&q, request{}); n != 0 || len(q.Charges) != 0 {
+		t.Errorf("a policy that is off asks %d and its candidate with it, want none", len(q.Charges))
 	}
 	long := policy.Config{Name: fmt.Sprintf("%064d", 0), Key: []policy.KeyPart{part(policy.Header, "X-A")}, Candidate: tighter}
 	r := request{header: map[string][]string{"X-A": {fmt.Sprintf("%0500d", 0)}}}
-	mustSet(t, mustNew(t, long)).Ask(&q, r)
-	if a, b := q.Asks[0].Key, q.Asks[1].Key; len(a) > 128 || len(b) > 128 || a == b {
+	mustSet(t, mustNew(t, long)).Match(&q, r)
+	if a, b := q.Charges[0].Key, q.Charges[1].Key; len(a) > 128 || len(b) > 128 || a == b {
 		t.Errorf("long keys %s and %s, want two of at most 128 bytes", a, b)
 	}
 }
@@ -165,15 +165,15 @@ func TestCandidate(t *testing.T) {
 // TestAskKeepsItsBuffers: what the next request reuses is not what this one keeps.
 func TestAskKeepsItsBuffers(t *testing.T) {
 	s := mustSet(t, mustNew(t, policy.Config{Percent: 50, Candidate: []weir.Limit{weir.MustLimit("5/s")}, Match: policy.Match{Where: says("true")}, CostOf: says("1")}))
-	var q policy.Questions
+	var q policy.Matches
 	var a policy.Attributes = request{ip: "203.0.113.7", path: "/a"}
-	s.Ask(&q, a)
-	keys := [2]string{q.Asks[0].Key, q.Asks[1].Key}
-	s.Ask(&q, request{ip: "198.51.100.8", path: "/b"})
+	s.Match(&q, a)
+	keys := [2]string{q.Charges[0].Key, q.Charges[1].Key}
+	s.Match(&q, request{ip: "198.51.100.8", path: "/b"})
 	if keys != [2]string{"p|11:203.0.113.7", "p~candidate|11:203.0.113.7"} {
 		t.Errorf("keys became %q", keys)
 	}
-	if got := testing.AllocsPerRun(1000, func() { s.Ask(&q, a) }); got > 5 {
+	if got := testing.AllocsPerRun(1000, func() { s.Match(&q, a) }); got > 5 {
 		t.Errorf("Ask allocates %v times, want at most 5: two keys, and what the test's expressions do", got)
 	}
 }

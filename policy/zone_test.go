@@ -41,11 +41,11 @@ func TestZone(t *testing.T) {
 	for path, want := range map[string]string{
 		"/a/b": "b perip~zone|1:k perip perip|1:k", "/a": "perip perip|1:k c perip~zone|1:k",
 	} {
-		var q policy.Questions
+		var q policy.Matches
 		r := request{path: path, header: map[string][]string{"X-Key": {"k"}}}
-		set.Ask(&q, r)
+		set.Match(&q, r)
 		var got []string
-		for _, a := range q.Asks {
+		for _, a := range q.Charges {
 			got = append(got, a.Policy.Name(), a.Key)
 		}
 		if text := strings.Join(got, " "); text != want {
@@ -60,10 +60,10 @@ func TestZone(t *testing.T) {
 	if set, err = policy.NewSet(a); err != nil {
 		t.Fatal(err)
 	}
-	var q policy.Questions
-	set.Ask(&q, request{path: "/a", header: map[string][]string{"X-Key": {"k"}}})
-	if len(q.Asks) != 2 || q.Asks[1].Key != "a~candidate|1:k" || a.Bucket() != "perip~zone" || d.Bucket() != "perip" || q.Asks[1].Policy.Bucket() != "a~candidate" {
-		t.Errorf("asks %+v, want the candidate outside of the zone", q.Asks)
+	var q policy.Matches
+	set.Match(&q, request{path: "/a", header: map[string][]string{"X-Key": {"k"}}})
+	if len(q.Charges) != 2 || q.Charges[1].Key != "a~candidate|1:k" || a.Bucket() != "perip~zone" || d.Bucket() != "perip" || q.Charges[1].Policy.Bucket() != "a~candidate" {
+		t.Errorf("asks %+v, want the candidate outside of the zone", q.Charges)
 	}
 }
 
@@ -76,8 +76,8 @@ func TestZoneOverride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var q policy.Questions
-	set.Ask(&q, request{path: "/", header: map[string][]string{"X-Key": {"gold"}}})
+	var q policy.Matches
+	set.Match(&q, request{path: "/", header: map[string][]string{"X-Key": {"gold"}}})
 	if r := q.Requests[0]; r.Key != "perip~zone|4:gold" || r.Limit.Capacity() != 100 {
 		t.Errorf("asks for %s under %v", r.Key, r.Limit)
 	}
@@ -157,8 +157,8 @@ func TestZoneFollowing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var q policy.Questions
-		set.Following(old).Ask(&q, request{path: "/"})
+		var q policy.Matches
+		set.WithPrevious(old).Match(&q, request{path: "/"})
 		if got := len(q.Requests[0].From) > 0; got != carried {
 			t.Errorf("zone %q: carries over %v, want %v", zone, got, carried)
 		}
@@ -179,9 +179,9 @@ func TestZonePairs(t *testing.T) {
 		return set
 	}
 	old := set("10/s leaky_bucket shared burst 5", "20/s leaky_bucket shared burst 5", "5/s leaky_bucket shared")
-	now := set("20/s leaky_bucket shared burst 9", "1/s leaky_bucket shared", "10/s leaky_bucket shared burst 9").Following(old)
-	var q policy.Questions
-	now.Ask(&q, request{path: "/"})
+	now := set("20/s leaky_bucket shared burst 9", "1/s leaky_bucket shared", "10/s leaky_bucket shared burst 9").WithPrevious(old)
+	var q policy.Matches
+	now.Match(&q, request{path: "/"})
 	var got []string
 	for _, r := range q.Requests {
 		for _, from := range r.From {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 )
 
 const (
@@ -36,8 +36,8 @@ type End struct {
 // Refuse is how a call ends that p does not let pass. Up to jitter is added, at random, to
 // the time after which to repeat a call that was denied. Of a call that was not decided,
 // whose context ctx has ended, nothing but that is said.
-func Refuse(ctx context.Context, p *gate.Pass, jitter time.Duration) End {
-	if p.Outcome() != gate.Denied {
+func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End {
+	if p.Outcome() != enforce.Denied {
 		if ctx.Err() != nil {
 			return gone(ctx)
 		}
@@ -48,7 +48,7 @@ func Refuse(ctx context.Context, p *gate.Pass, jitter time.Duration) End {
 		retry += rand.N(jitter + 1)
 	}
 	text := "rate limited"
-	if by := p.Denier(); by != nil {
+	if by := p.DeniedBy(); by != nil {
 		text += " by policy " + by.Name()
 	}
 	return end(ResourceExhausted, text, retry)
@@ -58,7 +58,7 @@ func Refuse(ctx context.Context, p *gate.Pass, jitter time.Duration) End {
 // what the retry policy of a gRPC client keeps to. That is told not to repeat a call for
 // which it would have to wait for more than a minute. A call that ended for another reason
 // than a limit has none.
-func (e End) Tell(h http.Header, push bool) {
+func (e End) SetHeader(h http.Header, push bool) {
 	if e.Code != ResourceExhausted && e.Code != Unavailable {
 		return
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
 // Gates are what decides about calls, and about the messages of calls whose client
 // streams; that is nil if forMessages is. A policy for calls may not look for a cost in a
 // message, and one for messages not wait for an end.
-func Gates(store weir.Store, forCalls, forMessages *policy.Set, c gate.Config) (calls, messages *gate.Gate, err error) {
+func NewEnforcers(store weir.Store, forCalls, forMessages *policy.Set, c enforce.Config) (calls, messages *enforce.Enforcer, err error) {
 	switch {
 	case store == nil:
 		return nil, nil, fmt.Errorf("store: %w: want a store, got nil", weir.ErrInvalid)
@@ -25,7 +25,7 @@ func Gates(store weir.Store, forCalls, forMessages *policy.Set, c gate.Config) (
 			return nil, nil, fmt.Errorf("policy %s: cost.json %.60q: %w: want cost.header, which is metadata: what a message is on the wire the client chooses", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
 		}
 	}
-	if calls, err = gate.New(store, forCalls, c); err != nil || forMessages == nil {
+	if calls, err = enforce.New(store, forCalls, c); err != nil || forMessages == nil {
 		return calls, nil, err
 	}
 	for _, p := range forMessages.Policies() {
@@ -33,8 +33,8 @@ func Gates(store weir.Store, forCalls, forMessages *policy.Set, c gate.Config) (
 			return nil, nil, fmt.Errorf("messages: policy %s: %w", p.Name(), err)
 		}
 	}
-	c.Blind = true
-	if messages, err = gate.New(store, forMessages, c); err != nil {
+	c.NoResponse = true
+	if messages, err = enforce.New(store, forMessages, c); err != nil {
 		return nil, nil, fmt.Errorf("messages: %w", err)
 	}
 	return calls, messages, nil

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/floodweir/weir/internal/line"
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
 const (
@@ -81,7 +81,7 @@ func (h *holds) wait(ctx context.Context, scope string, until time.Time) *End {
 			return nil
 		case time.Now().Add(left).After(until):
 			return unsent("the server", left)
-		case line.Sleep(ctx, left) != nil:
+		case waitqueue.Sleep(ctx, left) != nil:
 			e := gone(ctx)
 			return &e
 		}

@@ -14,7 +14,7 @@ import (
 const DefaultMaxWait = time.Minute
 
 // A Pacing says how a client is paced. Its zero value paces nothing, and obeys servers.
-type Pacing struct {
+type PacerConfig struct {
 	// Limiter, if not nil, is asked for a token before each call, and again before a
 	// call is repeated. It is of a rate.
 	Limiter *weir.Limiter
@@ -48,13 +48,13 @@ type Dialect struct {
 // servers are not to be asked. What a server says holds for calls of the same key to the
 // same method of the same target.
 type Pacer struct {
-	c     Pacing
+	c     PacerConfig
 	d     Dialect
 	holds holds
 }
 
 // NewPacer makes a Pacer.
-func NewPacer(c Pacing, d Dialect) (*Pacer, error) {
+func NewPacer(c PacerConfig, d Dialect) (*Pacer, error) {
 	switch {
 	case c.Limiter != nil && c.Limiter.Limit().Config().Algorithm == weir.Concurrency:
 		return nil, fmt.Errorf("limiter: limit %s: %w: want a rate: nobody gives a slot back", c.Limiter.Limit(), weir.ErrInvalid)
@@ -105,7 +105,7 @@ func (p *Pacer) Unary(ctx context.Context, c Call, send func() error) error {
 			return p.d.Error(*end)
 		}
 		err := send()
-		if !p.Heed(c, err) || retries == 0 {
+		if !p.Observe(c, err) || retries == 0 {
 			return err
 		}
 		denied = err
@@ -123,7 +123,7 @@ func (p *Pacer) Admit(ctx context.Context, c Call) error {
 
 // Heed notes what the server said about repeating a call that ended with err, and reports
 // whether it did.
-func (p *Pacer) Heed(c Call, err error) bool {
+func (p *Pacer) Observe(c Call, err error) bool {
 	d, ok := p.d.RetryAfter(err)
 	if ok {
 		p.holds.set(c.scope, d)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
@@ -37,7 +37,7 @@ func dialect() rpclimit.Dialect {
 }
 
 func ExamplePacer() {
-	p, err := rpclimit.NewPacer(rpclimit.Pacing{MaxWait: time.Second}, dialect())
+	p, err := rpclimit.NewPacer(rpclimit.PacerConfig{MaxWait: time.Second}, dialect())
 	if err != nil {
 		panic(err)
 	}
@@ -56,15 +56,15 @@ func ExamplePacer() {
 // allow, and others of its kind wait as long.
 func TestPacer(t *testing.T) {
 	for _, c := range []struct {
-		pacing rpclimit.Pacing
+		pacing rpclimit.PacerConfig
 		says   time.Duration
 		sent   []time.Duration // when, since the beginning
 	}{
-		{rpclimit.Pacing{}, time.Second, []time.Duration{0}},
-		{rpclimit.Pacing{Retries: 2}, time.Second, []time.Duration{0, time.Second, 2 * time.Second}},
-		{rpclimit.Pacing{Retries: 2}, 2 * time.Minute, []time.Duration{0}},
-		{rpclimit.Pacing{Retries: 2, MaxWait: -1}, time.Second, []time.Duration{0}},
-		{rpclimit.Pacing{Retries: 2, MaxWait: time.Hour}, time.Hour, []time.Duration{0, time.Hour, 2 * time.Hour}},
+		{rpclimit.PacerConfig{}, time.Second, []time.Duration{0}},
+		{rpclimit.PacerConfig{Retries: 2}, time.Second, []time.Duration{0, time.Second, 2 * time.Second}},
+		{rpclimit.PacerConfig{Retries: 2}, 2 * time.Minute, []time.Duration{0}},
+		{rpclimit.PacerConfig{Retries: 2, MaxWait: -1}, time.Second, []time.Duration{0}},
+		{rpclimit.PacerConfig{Retries: 2, MaxWait: time.Hour}, time.Hour, []time.Duration{0, time.Hour, 2 * time.Hour}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := rpclimit.NewPacer(c.pacing, dialect())
@@ -121,23 +121,23 @@ func TestRefuse(t *testing.T) {
 			"rate limits could not be decided: try again in 1s", http.Header{"Retry-After": {"1"}}},
 		{"gone", gone, broken{}, "1/s", 1, true, rpclimit.Canceled, "context canceled", http.Header{}},
 	} {
-		calls, messages, err := rpclimit.Gates(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), nil, gate.Config{})
+		calls, messages, err := rpclimit.NewEnforcers(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), nil, enforce.Config{})
 		if err != nil || messages != nil {
 			t.Fatal(err, messages)
 		}
-		var pass gate.Pass
+		var pass enforce.Admission
 		for range c.calls {
 			calls.Enter(c.ctx, call{}, &pass)
 		}
 		end, h := rpclimit.Refuse(c.ctx, &pass, 0), http.Header{}
-		end.Tell(h, c.push)
+		end.SetHeader(h, c.push)
 		if c.name == "denied" {
 			h.Del("Grpc-Retry-Pushback-Ms") // it is of a clock that runs
 		}
 		if end.Code != c.code || !strings.HasPrefix(end.Err.Error(), c.text) || fmt.Sprint(h) != fmt.Sprint(c.fields) {
 			t.Errorf("%s: %+v with %v, want %d %s with %v", c.name, end, h, c.code, c.text, c.fields)
 		}
-		pass.Exit(gate.Result{})
+		pass.Exit(enforce.Result{})
 	}
 }
 
@@ -151,7 +151,7 @@ func TestTell(t *testing.T) {
 		weir.Never:           "map[Grpc-Retry-Pushback-Ms:[-1]]",
 	} {
 		h := http.Header{}
-		rpclimit.End{Code: rpclimit.ResourceExhausted, Retry: retry}.Tell(h, true)
+		rpclimit.End{Code: rpclimit.ResourceExhausted, Retry: retry}.SetHeader(h, true)
 		if fmt.Sprint(h) != want {
 			t.Errorf("%v: %v, want %s", retry, h, want)
 		}
@@ -194,7 +194,7 @@ func TestPacerBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := rpclimit.NewPacer(rpclimit.Pacing{Limiter: l, MaxWait: c.wait, OnStoreError: c.mode, Key: func(context.Context, string, string) string { return c.key }}, dialect())
+			p, err := rpclimit.NewPacer(rpclimit.PacerConfig{Limiter: l, MaxWait: c.wait, OnStoreError: c.mode, Key: func(context.Context, string, string) string { return c.key }}, dialect())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,13 +209,13 @@ func TestPacerBudget(t *testing.T) {
 
 // TestPacerForgets: of servers that deny whatever they are asked so many are remembered.
 func TestPacerForgets(t *testing.T) {
-	p, err := rpclimit.NewPacer(rpclimit.Pacing{MaxWait: -1}, dialect())
+	p, err := rpclimit.NewPacer(rpclimit.PacerConfig{MaxWait: -1}, dialect())
 	if err != nil {
 		t.Fatal(err)
 	}
 	held := 0
 	for i := range 5000 {
-		p.Heed(p.Call(t.Context(), "host", fmt.Sprint(i)), failure{rpclimit.End{Retry: time.Hour}})
+		p.Observe(p.Call(t.Context(), "host", fmt.Sprint(i)), failure{rpclimit.End{Retry: time.Hour}})
 	}
 	for i := range 5000 {
 		if p.Admit(t.Context(), p.Call(t.Context(), "host", fmt.Sprint(i))) != nil {
@@ -233,19 +233,19 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pacer := func(c rpclimit.Pacing) error { _, err := rpclimit.NewPacer(c, dialect()); return err }
+	pacer := func(c rpclimit.PacerConfig) error { _, err := rpclimit.NewPacer(c, dialect()); return err }
 	gates := func(store weir.Store, calls, messages *policy.Set) error {
-		_, _, err := rpclimit.Gates(store, calls, messages, gate.Config{})
+		_, _, err := rpclimit.NewEnforcers(store, calls, messages, enforce.Config{})
 		return err
 	}
 	rate := []weir.Limit{weir.MustLimit("1/s")}
 	json := one(t, policy.Config{Limits: rate, Settle: policy.Settle{JSON: "usage"}})
 	header := one(t, policy.Config{Limits: rate, Settle: policy.Settle{Header: "Cost"}})
 	for want, err := range map[string]error{
-		"retries -1: ":                             pacer(rpclimit.Pacing{Retries: -1}),
-		"retries 11: ":                             pacer(rpclimit.Pacing{Retries: 11}),
-		`on store error "local": `:                 pacer(rpclimit.Pacing{OnStoreError: policy.Local}),
-		"limiter: limit 3 concurrency":             pacer(rpclimit.Pacing{Limiter: l}),
+		"retries -1: ":                             pacer(rpclimit.PacerConfig{Retries: -1}),
+		"retries 11: ":                             pacer(rpclimit.PacerConfig{Retries: 11}),
+		`on store error "local": `:                 pacer(rpclimit.PacerConfig{OnStoreError: policy.Local}),
+		"limiter: limit 3 concurrency":             pacer(rpclimit.PacerConfig{Limiter: l}),
 		"store: ":                                  gates(nil, header, nil),
 		"policies: ":                               gates(store, nil, nil),
 		`policy p: cost.json "usage": `:            gates(store, json, nil),

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // oneRate asks about one key under several limits of one rate, one by one and together:

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
-	"github.com/floodweir/weir/internal/line"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -29,7 +29,7 @@ func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 		e.Waited = time.Since(start)
 		t.c.Observe(r, e)
 	}
-	if err != nil || e.Outcome != gate.Admitted || e.Decision.Limit.IsZero() {
+	if err != nil || e.Outcome != enforce.Admitted || e.Decision.Limit.IsZero() {
 		return charge{}, err
 	}
 	return charge{q.key, q.cost, e.Decision.At}, nil
@@ -37,13 +37,13 @@ func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 
 // wait is admit, and fills e.
 func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
-	var place *line.Turn
+	var place *waitqueue.Waiter
 	defer func() { t.room.Leave(place) }()
 	queue := func() bool {
 		place = t.room.Enter(q.key)
 		return place != nil
 	}
-	if t.room.Awaited(q.key) && !queue() {
+	if t.room.HasWaiters(q.key) && !queue() {
 		return t.refuse(ctx, q, e)
 	}
 	for {
@@ -51,7 +51,7 @@ func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
 			return e.gone(err)
 		}
 		if place != nil {
-			if come, err := place.Await(ctx, q.until); err != nil {
+			if come, err := place.Wait(ctx, q.until); err != nil {
 				return e.gone(err)
 			} else if !come {
 				return t.refuse(ctx, q, e)
@@ -77,7 +77,7 @@ func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
 		if place == nil && !queue() {
 			return t.refuse(ctx, q, e)
 		}
-		if err := line.Sleep(ctx, pause); err != nil {
+		if err := waitqueue.Sleep(ctx, pause); err != nil {
 			return e.gone(err)
 		}
 	}
@@ -98,13 +98,13 @@ func (t *Transport) delay(ctx context.Context, q *call, d weir.Decision, e *Even
 			d.RetryAfter = max(pause-max(0, time.Until(q.until)), time.Microsecond)
 			return e.denied(d)
 		}
-		if err := line.Sleep(ctx, pause); err != nil {
+		if err := waitqueue.Sleep(ctx, pause); err != nil {
 			t.giveBack(ctx, taken)
 			return e.gone(err)
 		}
 		pause, server = t.holds.left(q.key), true
 	}
-	e.Outcome, e.Decision = gate.Admitted, d
+	e.Outcome, e.Decision = enforce.Admitted, d
 	return nil
 }
 
@@ -128,25 +128,25 @@ func (t *Transport) undecided(ctx context.Context, e *Event, err error) error {
 	}
 	e.Err = err
 	if t.c.OnStoreError == policy.Open {
-		e.Outcome = gate.FailedOpen
+		e.Outcome = enforce.FailedOpen
 		return nil
 	}
-	e.Outcome = gate.FailedClosed
+	e.Outcome = enforce.FailedClosed
 	return fmt.Errorf("%w: %.200q: %w", ErrUndecided, e.Key, err)
 }
 
 func (e *Event) gone(err error) error {
-	e.Outcome, e.Err = gate.FailedClosed, err
+	e.Outcome, e.Err = enforce.FailedClosed, err
 	return err
 }
 
 func (e *Event) denied(d weir.Decision) error {
-	e.Outcome, e.Decision = gate.Denied, d
+	e.Outcome, e.Decision = enforce.Denied, d
 	return &Denied{Key: e.Key, Decision: d}
 }
 
 func (e *Event) held(left time.Duration) error {
-	e.Outcome, e.Server = gate.Denied, true
+	e.Outcome, e.Server = enforce.Denied, true
 	return &Denied{Key: e.Key, Decision: weir.Decision{RetryAfter: left}, Server: true}
 }
 

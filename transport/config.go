@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -102,7 +102,7 @@ type Event struct {
 	Cost int64
 
 	// Outcome is gate.Admitted, gate.Denied, gate.FailedOpen or gate.FailedClosed.
-	Outcome gate.Outcome
+	Outcome enforce.Outcome
 
 	// Decision is that of the limit that counts; zero if no limit was asked.
 	Decision weir.Decision

@@ -79,14 +79,14 @@ func ExampleConfig_retries() {
 }
 
 // What an answer says about when to come again.
-func ExampleTold() {
+func ExampleRetryAfter() {
 	for _, h := range []http.Header{
 		{"Ratelimit": {`"burst";r=0;t=2, "day";r=0;t=3600`}},
 		{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}},
 		{"X-Ratelimit-Remaining": {"7"}, "X-Ratelimit-Reset": {"30"}},
 		{},
 	} {
-		fmt.Println(transport.Told(&http.Response{StatusCode: 200, Header: h}))
+		fmt.Println(transport.RetryAfter(&http.Response{StatusCode: 200, Header: h}))
 	}
 	// Output:
 	// 1h0m0s true

@@ -204,7 +204,7 @@ func TestTold(t *testing.T) {
 	} {
 		s := &server{}
 		resp := s.response(nil, c.status, append(c.fields, "Date", date.Format(http.TimeFormat))...)
-		got, ok := transport.Told(resp)
+		got, ok := transport.RetryAfter(resp)
 		if !ok {
 			got = silent
 		}
@@ -222,7 +222,7 @@ func TestToldWithoutDate(t *testing.T) {
 		{"Retry-After", until.UTC().Format(http.TimeFormat)},
 		{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(until.Unix(), 10)},
 	} {
-		got, ok := transport.Told(s.response(nil, 429, fields...))
+		got, ok := transport.RetryAfter(s.response(nil, 429, fields...))
 		if !ok || got > time.Hour || got < time.Hour-time.Minute {
 			t.Errorf("Told(%v) = %v, %v, want about an hour", fields, got, ok)
 		}
@@ -284,7 +284,7 @@ func FuzzTold(f *testing.F) {
 			"Ratelimit-Remaining": {remaining}, "Ratelimit-Reset": {reset},
 			"X-Ratelimit-Remaining": {remaining}, "X-Ratelimit-Reset": {reset}, "Date": {retryAfter},
 		}
-		d, ok := transport.Told(&http.Response{StatusCode: status, Header: h})
+		d, ok := transport.RetryAfter(&http.Response{StatusCode: status, Header: h})
 		if d < 0 || !ok && d != 0 {
 			t.Errorf("Told = %v, %v", d, ok)
 		}

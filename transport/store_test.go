@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/transport"
 )
@@ -35,10 +35,10 @@ func TestStoreError(t *testing.T) {
 			t.Errorf("%q: %d sent, told %+v", mode, s.seen(), told)
 		}
 		if mode == policy.Open {
-			if err != nil || told.Outcome != gate.FailedOpen {
+			if err != nil || told.Outcome != enforce.FailedOpen {
 				t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
 			}
-		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || told.Outcome != gate.FailedClosed {
+		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || told.Outcome != enforce.FailedClosed {
 			t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
 		}
 	}

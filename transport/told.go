@@ -26,7 +26,7 @@ import (
 //
 // What is malformed is as if absent. The answer may be as long as a time.Duration: who
 // waits for it bounds it.
-func Told(resp *http.Response) (time.Duration, bool) {
+func RetryAfter(resp *http.Response) (time.Duration, bool) {
 	h, now := resp.Header, time.Now()
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date

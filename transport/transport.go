@@ -6,14 +6,14 @@ import (
 	"net/http"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/internal/line"
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
 // A Transport is an http.RoundTripper that paces requests.
 type Transport struct {
 	c        Config
 	limiters []*weir.Limiter
-	room     line.Room
+	room     waitqueue.Queue
 	holds    holds
 }
 
@@ -25,7 +25,7 @@ func New(c Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{c: c}
-	t.room.Most = c.MaxWaiting
+	t.room.Max = c.MaxWaiting
 	t.holds = holds{most: c.MaxHeld, longest: c.MaxHold, byKey: map[string]*list.Element{}}
 	for _, l := range c.Limits {
 		lim, err := weir.New(c.Store, l, weir.Config{Prefix: c.Prefix})
@@ -111,7 +111,7 @@ func (t *Transport) send(out, r *http.Request, q *call, paid charge) (*http.Resp
 		resp.Body = http.NoBody // as an http.Client takes it
 	}
 	if !t.c.IgnoreServer {
-		wait, _ := Told(resp)
+		wait, _ := RetryAfter(resp)
 		t.holds.put(q.key, wait)
 	}
 	return resp, nil
@@ -122,7 +122,7 @@ func (t *Transport) mayRepeat(r *http.Request, resp *http.Response, q *call) boo
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return false
 	}
-	wait, ok := Told(resp)
+	wait, ok := RetryAfter(resp)
 	return ok && wait <= t.c.MaxHold && q.allows(wait) && repeatable(r)
 }
 

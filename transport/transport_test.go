@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/transport"
 )
@@ -261,7 +261,7 @@ func TestKeyAndCost(t *testing.T) {
 		if d := denial(t, send("a", "xxxxxxxxxxx")); d.Decision.RetryAfter != weir.Never || !strings.Contains(d.Error(), "more than the limit ever gives") {
 			t.Errorf("above the capacity: %v", d)
 		}
-		if len(told) != 7 || told[1].Outcome != gate.Denied || told[1].Key != "a" || told[1].Cost != 6 || told[3].Outcome != gate.Admitted || told[3].Decision.Remaining != 0 {
+		if len(told) != 7 || told[1].Outcome != enforce.Denied || told[1].Key != "a" || told[1].Cost != 6 || told[3].Outcome != enforce.Admitted || told[3].Decision.Remaining != 0 {
 			t.Errorf("told %+v", told)
 		}
 		if err := send("", "x"); !errors.Is(err, weir.ErrInvalid) {

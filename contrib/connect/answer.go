@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/rpclimit"
 )
@@ -22,12 +22,12 @@ func (s *Server) describe(h http.Header, items []httplimit.Item, degraded weir.D
 }
 
 // refusal is how a call ends that p did not let pass.
-func (s *Server) refusal(ctx context.Context, p *gate.Pass, protocol string) error {
+func (s *Server) refusal(ctx context.Context, p *enforce.Admission, protocol string) error {
 	items, degraded := httplimit.Items(nil, p)
 	end := rpclimit.Refuse(ctx, p, s.c.RetryJitter)
 	err := errorOf(end, items...)
 	s.describe(err.Meta(), items, degraded)
-	end.Tell(err.Meta(), protocol != connect.ProtocolConnect) // which has no retries of its own
+	end.SetHeader(err.Meta(), protocol != connect.ProtocolConnect) // which has no retries of its own
 	return err
 }
 

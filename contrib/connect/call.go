@@ -7,7 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
@@ -16,7 +16,7 @@ import (
 // A call is one call at a Server. It is used again.
 type call struct {
 	attributes attributes
-	pass       gate.Pass
+	pass       enforce.Admission
 }
 
 // enter decides about the call that a describes. If it may not pass, err is how it ends.
@@ -34,7 +34,7 @@ func (s *Server) enter(ctx context.Context, a attributes) (c *call, err error) {
 
 // done is the end of a call that holds nothing any more.
 func (s *Server) done(c *call) {
-	c.pass.Exit(gate.Result{}) // it forgets the call, too
+	c.pass.Exit(enforce.Result{}) // it forgets the call, too
 	c.attributes = attributes{}
 	s.pool.Put(c)
 }
@@ -44,11 +44,11 @@ func (s *Server) done(c *call) {
 func (s *Server) run(ctx context.Context, c *call, tells func(error) []http.Header, f func() error) (err error) {
 	panicked := true
 	defer func() {
-		r := gate.Result{Status: http.StatusInternalServerError, Unheard: ctx.Err() != nil}
+		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
 		if !panicked {
 			r.Status = HTTPStatus(codeOf(err))
 			told := tells(err)
-			r.Tells = func(s policy.Settle) (int64, bool) { return cost(told, s.Header) }
+			r.CostFromResponse = func(s policy.Settle) (int64, bool) { return cost(told, s.Header) }
 		}
 		c.pass.Exit(r)
 		if !panicked {
@@ -99,7 +99,7 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return nil, err
 		}
 		items, degraded := httplimit.Items(nil, &c.pass)
-		if c.pass.Holds() {
+		if c.pass.NeedsExit() {
 			err = s.run(ctx, c, func(err error) []http.Header { return unaryTells(resp, err) }, func() (err error) {
 				resp, err = next(ctx, req)
 				return err
@@ -142,7 +142,7 @@ func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 		if s.messages != nil && conn.Spec().StreamType&connect.StreamTypeClient != 0 {
 			inner = &stream{StreamingHandlerConn: conn, ctx: ctx, server: s}
 		}
-		if !c.pass.Holds() {
+		if !c.pass.NeedsExit() {
 			s.done(c)
 			return next(ctx, inner)
 		}
@@ -168,7 +168,7 @@ type stream struct {
 	connect.StreamingHandlerConn
 	ctx    context.Context
 	server *Server
-	pass   gate.Pass
+	pass   enforce.Admission
 	denied error // what Receive returns from now on
 }
 
@@ -185,7 +185,7 @@ func (s *stream) Receive(m any) error {
 		method: http.MethodPost, procedure: s.Spec().Procedure, header: s.RequestHeader(), peer: s.Peer(), client: &s.server.c.Client,
 	}
 	if s.server.messages.Enter(s.ctx, &a, &s.pass).Passes() {
-		s.pass.Exit(gate.Result{})
+		s.pass.Exit(enforce.Result{})
 		return nil
 	}
 	s.denied = s.server.refusal(s.ctx, &s.pass, a.peer.Protocol)

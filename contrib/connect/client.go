@@ -61,7 +61,7 @@ type Client struct {
 
 // NewClient makes a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
-	p, err := rpclimit.NewPacer(rpclimit.Pacing(c), rpclimit.Dialect{
+	p, err := rpclimit.NewPacer(rpclimit.PacerConfig(c), rpclimit.Dialect{
 		Error:      func(e rpclimit.End) error { return errorOf(e) },
 		RetryAfter: RetryAfter,
 	})
@@ -113,7 +113,7 @@ type clientStream struct {
 
 func (s *clientStream) Receive(m any) error {
 	err := s.StreamingClientConn.Receive(m)
-	s.pacer.Heed(s.call, err)
+	s.pacer.Observe(s.call, err)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirconnect "github.com/floodweir/weir/contrib/connect"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -292,7 +292,7 @@ type events struct {
 	noted []string
 }
 
-func (e *events) observe(_ context.Context, a policy.Attributes, ev gate.Event) {
+func (e *events) observe(_ context.Context, a policy.Attributes, ev enforce.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	text := fmt.Sprint(a.Path(), " ", ev.Policy.Name(), " ", ev.Outcome)

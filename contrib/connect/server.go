@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
@@ -52,22 +52,22 @@ type Config struct {
 	// Observe, if not nil, is told what became of a call or a message, once for each
 	// policy that it fell under; see gate.Unsettled for the exception. The path of the
 	// attributes is the procedure. It has to be quick.
-	Observe func(ctx context.Context, a policy.Attributes, e gate.Event)
+	Observe func(ctx context.Context, a policy.Attributes, e enforce.Event)
 }
 
 // A Server limits calls where they come in. It is a connect.Interceptor for handlers; in
 // a client it does nothing.
 type Server struct {
 	c        Config
-	calls    *gate.Gate
-	messages *gate.Gate // nil without Config.Messages
-	pool     sync.Pool  // of *call
+	calls    *enforce.Enforcer
+	messages *enforce.Enforcer // nil without Config.Messages
+	pool     sync.Pool         // of *call
 }
 
 // New makes a Server that asks store about the policies of set. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
-	calls, messages, err := rpclimit.Gates(store, set, c.Messages, gate.Config{
+	calls, messages, err := rpclimit.NewEnforcers(store, set, c.Messages, enforce.Config{
 		Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Observe: c.Observe,
 	})
 	if err == nil { // what httplimit has of c, it checks

@@ -62,7 +62,7 @@ func (b *breaker) exit(err error, took time.Duration, turn int) {
 	trial := b.state == circuitbreaker.HalfOpenState
 	switch {
 	case turn != b.turn:
-	case errors.Is(err, guard.ErrCalledOff):
+	case errors.Is(err, guard.ErrCanceled):
 		if trial {
 			b.spare++
 		}

@@ -80,11 +80,11 @@ func (r *Refused) Unwrap() error { return r.Reason }
 
 // New makes the wards that settings ask for: it is a guard.Config.Ward. An error wraps
 // weir.ErrInvalid.
-func New(name string, s guard.Settings) ([]guard.Ward, error) {
+func New(name string, s guard.Settings) ([]guard.Protection, error) {
 	if err := errors.Join(checkBulkhead(s.Bulkhead), checkAdaptive(s.Adaptive), checkBreaker(s.Breaker)); err != nil {
 		return nil, fmt.Errorf("failsafe: %s: %w", name, err)
 	}
-	var wards []guard.Ward
+	var wards []guard.Protection
 	if b := s.Bulkhead; b != nil {
 		wards = append(wards, newPlaces(b))
 	}

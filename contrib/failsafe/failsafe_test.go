@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("down")
 
-func ward(t *testing.T, s guard.Settings) guard.Ward {
+func ward(t *testing.T, s guard.Settings) guard.Protection {
 	t.Helper()
 	wards, err := failsafe.New("f", s)
 	if err != nil {
@@ -28,7 +28,7 @@ func ward(t *testing.T, s guard.Settings) guard.Ward {
 }
 
 // call is one call that takes a while and returns err.
-func call(w guard.Ward, takes time.Duration, err error) error {
+func call(w guard.Protection, takes time.Duration, err error) error {
 	exit, refused := w.Enter(context.Background(), "k")
 	if refused != nil {
 		return refused
@@ -146,7 +146,7 @@ func TestBreakerCalledOff(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for range 3 {
-			if err := call(w, 0, guard.ErrCalledOff); err != nil {
+			if err := call(w, 0, guard.ErrCanceled); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestBreakerCalledOff(t *testing.T) {
 		for _, exit := range exits {
 			exit(nil)
 		}
-		if err := call(w, 0, guard.ErrCalledOff); err != nil || w.State() != "closed" {
+		if err := call(w, 0, guard.ErrCanceled); err != nil || w.State() != "closed" {
 			t.Errorf("%v, State() = %s, want closed", err, w.State())
 		}
 	})

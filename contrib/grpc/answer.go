@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/rpclimit"
 )
@@ -39,10 +39,10 @@ func metadataOf(h http.Header) metadata.MD {
 }
 
 // refusal is how a call ends that p did not let pass, and its trailers.
-func (s *Server) refusal(ctx context.Context, p *gate.Pass) (metadata.MD, error) {
+func (s *Server) refusal(ctx context.Context, p *enforce.Admission) (metadata.MD, error) {
 	items, degraded := httplimit.Items(nil, p)
 	h, end := s.describe(items, degraded), rpclimit.Refuse(ctx, p, s.c.RetryJitter)
-	end.Tell(h, true)
+	end.SetHeader(h, true)
 	return metadataOf(h), errorOf(end, items...)
 }
 

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 )
 
 // A call is one call at a Server. It is used again.
 type call struct {
 	attributes attributes
-	pass       gate.Pass
+	pass       enforce.Admission
 }
 
 // A caller is where metadata for the caller goes.
@@ -41,7 +41,7 @@ func (s *Server) begin(ctx context.Context, method string, to caller) (*call, er
 
 // done is the end of a call that holds nothing any more.
 func (s *Server) done(c *call) {
-	c.pass.Exit(gate.Result{}) // it forgets the call, too
+	c.pass.Exit(enforce.Result{}) // it forgets the call, too
 	c.attributes = attributes{}
 	s.pool.Put(c)
 }
@@ -50,12 +50,12 @@ func (s *Server) done(c *call) {
 func (s *Server) run(ctx context.Context, c *call, told *told, f func() error) (err error) {
 	panicked := true
 	defer func() {
-		r := gate.Result{Status: http.StatusInternalServerError, Unheard: ctx.Err() != nil}
+		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
 		if !panicked {
 			r.Status = HTTPStatus(codeOf(err))
 		}
 		if told != nil {
-			r.Tells = told.tells
+			r.CostFromResponse = told.tells
 		}
 		c.pass.Exit(r)
 		if !panicked {
@@ -73,7 +73,7 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, err
 	}
-	if !c.pass.Holds() {
+	if !c.pass.NeedsExit() {
 		s.done(c)
 		return handler(ctx, req)
 	}
@@ -100,7 +100,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}
 	var told *told
 	wrapped := &stream{ServerStream: ss, ctx: ctx, server: s, method: info.FullMethod, limited: s.messages != nil && info.IsClientStream}
-	holds := c.pass.Holds()
+	holds := c.pass.NeedsExit()
 	if holds {
 		wrapped.ctx, told = s.watch(ctx)
 		wrapped.told = told

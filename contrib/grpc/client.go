@@ -59,7 +59,7 @@ type Client struct {
 
 // NewClient makes a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
-	p, err := rpclimit.NewPacer(rpclimit.Pacing(c), rpclimit.Dialect{
+	p, err := rpclimit.NewPacer(rpclimit.PacerConfig(c), rpclimit.Dialect{
 		Error:      func(e rpclimit.End) error { return errorOf(e) },
 		RetryAfter: RetryAfter,
 	})
@@ -84,7 +84,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	}
 	cs, err := streamer(ctx, desc, cc, method, opts...)
 	if err != nil {
-		c.pacer.Heed(call, err)
+		c.pacer.Observe(call, err)
 		return nil, err
 	}
 	return &clientStream{cs, c.pacer, call}, nil
@@ -99,7 +99,7 @@ type clientStream struct {
 
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	s.pacer.Heed(s.call, err)
+	s.pacer.Observe(s.call, err)
 	return err
 }
 

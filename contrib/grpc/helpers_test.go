@@ -17,7 +17,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -252,7 +252,7 @@ type events struct {
 	noted []string
 }
 
-func (e *events) observe(_ context.Context, a policy.Attributes, ev gate.Event) {
+func (e *events) observe(_ context.Context, a policy.Attributes, ev enforce.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	text := fmt.Sprint(a.Path(), " ", ev.Policy.Name(), " ", ev.Outcome)

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/floodweir/weir/gate"
+	"github.com/floodweir/weir/enforce"
 )
 
 // A stream is what a handler has of a streaming call. Like any other, it is read by one
@@ -18,7 +18,7 @@ type stream struct {
 	method  string
 	told    *told // nil if nobody looks for a cost
 	limited bool  // messages are
-	pass    gate.Pass
+	pass    enforce.Admission
 	denied  error // what RecvMsg returns from now on
 }
 
@@ -50,7 +50,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 	a := attributes{ctx: s.ctx, method: s.method, client: &s.server.c.Client}
 	if s.server.messages.Enter(s.ctx, &a, &s.pass).Passes() {
-		s.pass.Exit(gate.Result{})
+		s.pass.Exit(enforce.Result{})
 		return nil
 	}
 	var md metadata.MD

@@ -17,7 +17,7 @@ const known = "name, key, limit, interval, algorithm, wait, message or fallback"
 
 // read puts the fields of a directive into p. What key and fallback say is in the woven
 // code; that they are names is checked here.
-func read(p *guard.Point, fields []string) error {
+func read(p *guard.Resource, fields []string) error {
 	values := map[string]string{}
 	for _, f := range fields {
 		name, value, err := field(f)
@@ -32,7 +32,7 @@ func read(p *guard.Point, fields []string) error {
 	// In a fixed order, so that of several mistakes the same one is told.
 	for _, c := range []struct {
 		name  string
-		check func(p *guard.Point, value string) error
+		check func(p *guard.Resource, value string) error
 	}{{"name", readName}, {"key", readKey}, {"wait", readWait}, {"message", readMessage}, {"fallback", readFallback}} {
 		if v, ok := values[c.name]; ok {
 			if err := c.check(p, v); err != nil {
@@ -75,17 +75,17 @@ func field(f string) (name, value string, err error) {
 	return name, value, nil
 }
 
-func readName(p *guard.Point, v string) error {
+func readName(p *guard.Resource, v string) error {
 	p.Name = v // the registry knows what a name is
 	return nil
 }
 
-func readMessage(p *guard.Point, v string) error {
+func readMessage(p *guard.Resource, v string) error {
 	p.Message = v
 	return nil
 }
 
-func readKey(_ *guard.Point, v string) error {
+func readKey(_ *guard.Resource, v string) error {
 	for part := range strings.SplitSeq(v, ",") {
 		if !isPath(strings.TrimSpace(part)) {
 			return errors.New("want parameters such as userID, or fields of them such as req.UserID")
@@ -94,7 +94,7 @@ func readKey(_ *guard.Point, v string) error {
 	return nil
 }
 
-func readFallback(_ *guard.Point, v string) error {
+func readFallback(_ *guard.Resource, v string) error {
 	if !isPath(strings.TrimSuffix(v, "()")) {
 		return errors.New("want a function such as browse, or browse() if it takes no parameters, or s.browse for a method of the receiver s")
 	}
@@ -110,7 +110,7 @@ func isPath(s string) bool {
 	return true
 }
 
-func readWait(p *guard.Point, v string) (err error) {
+func readWait(p *guard.Resource, v string) (err error) {
 	if p.Wait, err = time.ParseDuration(v); err != nil || p.Wait <= 0 || p.Wait > time.Minute {
 		return errors.New("want a duration such as 300ms, at most 1m")
 	}
@@ -118,7 +118,7 @@ func readWait(p *guard.Point, v string) (err error) {
 }
 
 // readLimits reads limit, interval and algorithm.
-func readLimits(p *guard.Point, values map[string]string) error {
+func readLimits(p *guard.Resource, values map[string]string) error {
 	limit, isSet := values["limit"]
 	count, err := strconv.ParseInt(limit, 10, 64)
 	if !isSet || err == nil {
@@ -140,7 +140,7 @@ func readLimits(p *guard.Point, values map[string]string) error {
 }
 
 // readCount reads a count in an interval. What is absent is that of guard.DefaultLimit.
-func readCount(p *guard.Point, values map[string]string, count int64) error {
+func readCount(p *guard.Resource, values map[string]string, count int64) error {
 	usual := guard.DefaultLimit().Config()
 	c := weir.LimitConfig{Algorithm: usual.Algorithm, Count: usual.Count, Period: usual.Period}
 	if _, ok := values["limit"]; ok {

@@ -33,7 +33,7 @@ func MustGuard(receiver, function string, fields ...string) *guard.Guard {
 // newGuard is Guard for the caller of its caller.
 func newGuard(receiver, function string, fields []string) (*guard.Guard, error) {
 	pkg, file, line := caller(2)
-	p := guard.Point{Function: pkg + "." + function, File: file, Line: line, Made: guard.Woven}
+	p := guard.Resource{Function: pkg + "." + function, File: file, Line: line, BuiltBy: guard.Woven}
 	switch {
 	case strings.HasPrefix(receiver, "*"):
 		p.Function = pkg + ".(" + receiver + ")." + function

@@ -63,8 +63,8 @@ func TestFields(t *testing.T) {
 			if got := limits(s); got != strings.Join(want, ", ") {
 				t.Errorf("limits are %s, want %s", got, strings.Join(want, ", "))
 			}
-			if s.Made != guard.Woven {
-				t.Errorf("made is %q, want woven", s.Made)
+			if s.BuiltBy != guard.Woven {
+				t.Errorf("made is %q, want woven", s.BuiltBy)
 			}
 		})
 	}

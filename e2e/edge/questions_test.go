@@ -131,7 +131,7 @@ func setOf(t *testing.T, files []string) *policy.Set {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set = f.Policies.Following(set)
+		set = f.Policies.WithPrevious(set)
 	}
 	return set
 }
@@ -191,15 +191,15 @@ type questionsTake struct {
 
 // questionsOfGo is what a set asks.
 func questionsOfGo(set *policy.Set, requests []questionsRequest) (out []questionsAsked) {
-	var q policy.Questions
+	var q policy.Matches
 	for i := range requests {
 		found := set.Explain(&q, &questionsAttributes{&requests[i]})
 		asked := questionsAsked{Asks: []questionsAsk{}, Found: []string{}}
 		for _, f := range found {
 			asked.Found = append(asked.Found, strings.ToLower(f.Policy.Name()+" "+f.Why))
 		}
-		enforced := set.Ask(&q, &questionsAttributes{&requests[i]})
-		for _, a := range q.Asks {
+		enforced := set.Match(&q, &questionsAttributes{&requests[i]})
+		for _, a := range q.Charges {
 			x := questionsAsk{Policy: a.Policy.Name(), Key: a.Key, Cost: strconv.FormatInt(min(a.Cost, 1<<53), 10), Shadow: a.From >= enforced, Always: a.Always, Fault: a.Err != nil, Listed: true}
 			if a.To <= enforced {
 				asked.Enforced++

@@ -61,10 +61,10 @@ func (a wireAttributes) Cookie(name string) (values []string) {
 
 // keysOf are the keys of what a set asks, by policy.
 func keysOf(set *policy.Set, r *http.Request) []string {
-	var q policy.Questions
-	set.Ask(&q, wireAttributes{r})
+	var q policy.Matches
+	set.Match(&q, wireAttributes{r})
 	keys := []string{}
-	for _, a := range q.Asks {
+	for _, a := range q.Charges {
 		keys = append(keys, a.Key)
 	}
 	return keys

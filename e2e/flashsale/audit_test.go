@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/auditor"
-	"github.com/floodweir/weir/flashsale/load"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
 // TestAuditEmbedded audits a sale in one process, over its own connection to the same file.

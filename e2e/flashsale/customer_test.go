@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
 // An end is what a customer does with a unit.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/auditor"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
 	"github.com/jackc/pgx/v5"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
 // sharedTrial is a trial over a database and a Redis.

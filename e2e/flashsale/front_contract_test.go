@@ -8,7 +8,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/run"
-	"github.com/floodweir/weir/flashsale/webtest"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 // frontContract runs the suite of the HTTP interface through every front, before a whole

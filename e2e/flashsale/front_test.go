@@ -17,8 +17,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/layers"
-	"github.com/floodweir/weir/flashsale/load"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
 // eachFront runs a test before a back end that counts.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/lab"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 )
 
 // TestLab sends a crowd through each design over a real Redis, twenty times, with a buyer

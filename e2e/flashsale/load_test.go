@@ -13,12 +13,12 @@ import (
 
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/front"
-	"github.com/floodweir/weir/flashsale/load"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
 // A coming is one row of the load table: who comes to which sale, and what has to hold

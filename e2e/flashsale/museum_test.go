@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -26,7 +26,7 @@ return -1`
 func TestMuseumCluster(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
-	gate := redisGate(t, client, redisgate.Config{})
+	gate := redisGate(t, client, redisinventory.Config{})
 	broken := 0
 	for i := range 8 {
 		id := fmt.Sprint("sale", i)
@@ -41,7 +41,7 @@ func TestMuseumCluster(t *testing.T) {
 		if err := gate.Open(ctx, redisOpening(id, 1, 10)); err != nil {
 			t.Errorf("gate: Open of %s: %v", id, err)
 		}
-		if _, err := gate.Join(ctx, sale.Join{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
+		if _, err := gate.Join(ctx, sale.JoinRequest{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
 			t.Errorf("gate: Join of %s: %v", id, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestMuseumLua(t *testing.T) {
 	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {
 		t.Errorf("the first buyer = %q, want refused: not found out", got)
 	}
-	gate := redisGate(t, redisClient(t, "redis://"+s.Addr), redisgate.Config{})
+	gate := redisGate(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
 	if err := gate.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
 		t.Fatal(err)
 	}

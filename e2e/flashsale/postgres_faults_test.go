@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )

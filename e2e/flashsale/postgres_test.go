@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
 
 // openPostgres opens a ledger in a database.

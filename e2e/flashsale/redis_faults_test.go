@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 )
 
 const redisUnits = 240
 
 // redisFaultConfig notices quickly.
-var redisFaultConfig = redisgate.Config{Redeliver: time.Second, Deadline: time.Second, Watch: 200 * time.Millisecond}
+var redisFaultConfig = redisinventory.Config{Redeliver: time.Second, Deadline: time.Second, Watch: 200 * time.Millisecond}
 
 // A redisProcess is a redis-server that can be killed and started again on its data.
 type redisProcess struct {

@@ -9,24 +9,24 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // redisAdmitted opens a sale of 10 units and brings a user to where one may reserve.
-func redisAdmitted(t *testing.T, g *redisgate.Gate, id string, epoch int64) sale.Ask {
+func redisAdmitted(t *testing.T, g *redisinventory.Gate, id string, epoch int64) sale.ReserveRequest {
 	t.Helper()
 	ctx := context.Background()
 	if err := g.Open(ctx, redisOpening(id, epoch, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Join(ctx, sale.Join{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1)}); err != nil {
+	if _, err := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1)}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := g.Admit(ctx, id, epoch, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	return sale.Ask{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Reservation: redisID("unit", 1)}
+	return sale.ReserveRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Reservation: redisID("unit", 1)}
 }
 
 // TestRedisOtherServer gives the server another replication ID, as a promotion does: the very
@@ -36,21 +36,26 @@ func TestRedisOtherServer(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t, "enable-debug-command yes")
 	client := redisClient(t, "redis://"+server.Addr)
-	unwatched := redisgate.Config{Watch: time.Hour}
-	calls := map[string]func(*redisgate.Gate, sale.Ask) error{
-		"Reserve": func(g *redisgate.Gate, a sale.Ask) error { _, err := g.Reserve(ctx, a); return err },
-		"Count":   func(g *redisgate.Gate, a sale.Ask) error { _, err := g.Count(ctx, a.Sale, a.Epoch); return err },
-		"Admit": func(g *redisgate.Gate, a sale.Ask) error {
+	unwatched := redisinventory.Config{Watch: time.Hour}
+	calls := map[string]func(*redisinventory.Gate, sale.ReserveRequest) error{
+		"Reserve": func(g *redisinventory.Gate, a sale.ReserveRequest) error { _, err := g.Reserve(ctx, a); return err },
+		"Count": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
+			_, err := g.Count(ctx, a.Sale, a.Epoch)
+			return err
+		},
+		"Admit": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
 			_, err := g.Admit(ctx, a.Sale, a.Epoch, "b", 1, time.Now().Add(time.Minute))
 			return err
 		},
-		"Return": func(g *redisgate.Gate, a sale.Ask) error {
+		"Return": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
 			_, err := g.Return(ctx, a.Sale, a.Epoch, "u", redisID("unit", 1))
 			return err
 		},
-		"SetStock": func(g *redisgate.Gate, a sale.Ask) error { return g.SetStock(ctx, a.Sale, a.Epoch, 20) },
-		"SetPaid":  func(g *redisgate.Gate, a sale.Ask) error { return g.SetPaid(ctx, a.Sale, a.Epoch, 1) },
-		"Open":     func(g *redisgate.Gate, a sale.Ask) error { return g.Open(ctx, redisOpening(a.Sale, a.Epoch, 10)) },
+		"SetStock": func(g *redisinventory.Gate, a sale.ReserveRequest) error { return g.SetStock(ctx, a.Sale, a.Epoch, 20) },
+		"SetPaid":  func(g *redisinventory.Gate, a sale.ReserveRequest) error { return g.SetPaid(ctx, a.Sale, a.Epoch, 1) },
+		"Open": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
+			return g.Open(ctx, redisOpening(a.Sale, a.Epoch, 10))
+		},
 	}
 	epoch := int64(0)
 	for name, call := range calls {
@@ -80,7 +85,7 @@ func TestRedisWatch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "enable-debug-command yes")
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{Watch: 20 * time.Millisecond})
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{Watch: 20 * time.Millisecond})
 	redisAdmitted(t, g, "s", 1)
 	server.Do(t, "DEBUG", "CHANGE-REPL-ID")
 	redistest.Await(t, "the state is closed", func() error {
@@ -101,7 +106,7 @@ func TestRedisLostReply(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	g := redisGate(t, redisClient(t, "redis://"+proxy.Addr), redisgate.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
+	g := redisGate(t, redisClient(t, "redis://"+proxy.Addr), redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
 	ask := redisAdmitted(t, g, "s", 1)
 	early := ask
 	early.Ticket = redisID("ticket", 2)
@@ -114,12 +119,12 @@ func TestRedisLostReply(t *testing.T) {
 	}
 	again := ask
 	again.Reservation = redisID("unit", 2)
-	var out sale.Outcome
+	var out sale.ReserveResult
 	redistest.Await(t, "there is a connection again", func() (err error) {
 		out, err = g.Reserve(ctx, again)
 		return err
 	})
-	if !out.Again || out.Reservation.ID != ask.Reservation {
+	if !out.Repeated || out.Reservation.ID != ask.Reservation {
 		t.Errorf("Reserve again = %+v, want the first reservation", out)
 	}
 	if c, err := g.Count(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
@@ -138,7 +143,7 @@ func TestRedisLostReply(t *testing.T) {
 func TestRedisRoom(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	g := redisGate(t, redisClient(t, "redis://"+redistest.Start(t).Addr), redisgate.Config{MaxTickets: 3})
+	g := redisGate(t, redisClient(t, "redis://"+redistest.Start(t).Addr), redisinventory.Config{MaxTickets: 3})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +151,7 @@ func TestRedisRoom(t *testing.T) {
 	join := func(user string, want sale.Reason) string {
 		t.Helper()
 		n++
-		j := sale.Join{Sale: "s", Epoch: 1, User: user, Ticket: redisID("ticket", n), Batch: "b", Until: time.Now().Add(time.Minute)}
+		j := sale.JoinRequest{Sale: "s", Epoch: 1, User: user, Ticket: redisID("ticket", n), Batch: "b", Until: time.Now().Add(time.Minute)}
 		if user == "passes" {
 			j.Until = time.Now() // at once
 		}
@@ -157,7 +162,7 @@ func TestRedisRoom(t *testing.T) {
 	}
 	buy := func(user string) {
 		t.Helper()
-		a := sale.Ask{Sale: "s", Epoch: 1, User: user, Ticket: join(user, sale.OK), Reservation: redisID("unit", n)}
+		a := sale.ReserveRequest{Sale: "s", Epoch: 1, User: user, Ticket: join(user, sale.OK), Reservation: redisID("unit", n)}
 		if o, err := g.Reserve(ctx, a); err != nil || o.Reason != sale.OK {
 			t.Fatalf("Reserve of %s = %+v, %v", user, o, err)
 		}
@@ -172,7 +177,7 @@ func TestRedisRoom(t *testing.T) {
 	first := redisID("unit", n)
 	buy("eve")
 	join("fay", sale.QueueFull)
-	again := sale.Ask{Sale: "s", Epoch: 1, User: "bob", Ticket: join("bob", sale.OK), Reservation: first}
+	again := sale.ReserveRequest{Sale: "s", Epoch: 1, User: "bob", Ticket: join("bob", sale.OK), Reservation: first}
 	if o, err := g.Reserve(ctx, again); !errors.Is(err, sale.ErrInvalid) {
 		t.Fatalf("Reserve under an ID that is taken = %+v, %v, want ErrInvalid", o, err)
 	}
@@ -202,7 +207,7 @@ func TestRedisAccess(t *testing.T) {
 		rules = append(rules, "+"+c)
 	}
 	server.Do(t, rules...)
-	g := redisGate(t, redisClient(t, "redis://shop:word@"+server.Addr), redisgate.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
+	g := redisGate(t, redisClient(t, "redis://shop:word@"+server.Addr), redisinventory.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
 	o := redisOpening("s", 1, 10)
 	o.Before = []sale.Reservation{{ID: redisID("unit", 5), Sale: "s", Epoch: 1, User: "v", Slot: 1, Ticket: redisID("ticket", 5), At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}}
 	if err := g.Open(ctx, o); err != nil {
@@ -238,7 +243,7 @@ func TestRedisAccess(t *testing.T) {
 func BenchmarkRedis(b *testing.B) {
 	ctx := context.Background()
 	server := redistest.Start(b)
-	g := redisGate(b, redisClient(b, "redis://"+server.Addr), redisgate.Config{Deadline: 10 * time.Second})
+	g := redisGate(b, redisClient(b, "redis://"+server.Addr), redisinventory.Config{Deadline: 10 * time.Second})
 	epoch := int64(0)
 	open := func(b *testing.B, stock int64) {
 		epoch++
@@ -249,7 +254,7 @@ func BenchmarkRedis(b *testing.B) {
 	}
 	admit := func(b *testing.B, n int) {
 		redisEach(b, n, func(i int) error {
-			_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+			_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
 			return err
 		})
 		for left := n; left > 0; left -= 500 {
@@ -259,7 +264,7 @@ func BenchmarkRedis(b *testing.B) {
 		}
 	}
 	reserve := func(i int, want sale.Reason) error {
-		out, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i), Key: "key", Reservation: redisID("unit", i)})
+		out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i), Key: "key", Reservation: redisID("unit", i)})
 		if err == nil && out.Reason != want {
 			err = fmt.Errorf("Reserve = %+v, want the reason %q", out, want)
 		}
@@ -270,7 +275,7 @@ func BenchmarkRedis(b *testing.B) {
 		"Join": func(b *testing.B) func(i int) error {
 			open(b, 1)
 			return func(i int) error {
-				_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+				_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
 				return err
 			}
 		},
@@ -293,7 +298,7 @@ func BenchmarkRedis(b *testing.B) {
 			open(b, 1)
 			admit(b, 0)
 			redisEach(b, n, func(i int) error {
-				_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
+				_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: redisID("user", i), Ticket: redisID("ticket", i)})
 				return err
 			})
 			return func(i int) error {

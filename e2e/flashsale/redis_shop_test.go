@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -78,7 +78,7 @@ func (l *redisLedger) opening(epoch int64) sale.Opening {
 	o := l.o
 	o.Sale.Epoch = epoch
 	for _, r := range l.orders {
-		o.Holds = append(o.Holds, r)
+		o.Reserved = append(o.Reserved, r)
 	}
 	for id := range l.acked {
 		if _, there := l.orders[id]; !there && !l.rejected[id] {
@@ -91,7 +91,7 @@ func (l *redisLedger) opening(epoch int64) sale.Opening {
 // A redisShop sells on a Gate: buyers, one who admits, a clerk, and a warden.
 type redisShop struct {
 	t      *testing.T
-	gate   *redisgate.Gate
+	gate   *redisinventory.Gate
 	ledger *redisLedger
 	id     string
 
@@ -214,7 +214,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			}
 			mine = ""
 		}
-		st, err := s.gate.Join(ctx, sale.Join{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
+		st, err := s.gate.Join(ctx, sale.JoinRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
 		if s.note(err) {
 			s.recover(ctx, epoch)
 			continue
@@ -224,11 +224,11 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			s.ack(mine, epoch)
 			continue
 		}
-		if err == nil && st.Place == sale.Passed {
+		if err == nil && st.State == sale.Passed {
 			ticket = redisID("ticket", int(s.ids.Add(1)))
 		}
-		if err == nil && st.Place == sale.Admitted {
-			out, err := s.gate.Reserve(ctx, sale.Ask{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
+		if err == nil && st.State == sale.Admitted {
+			out, err := s.gate.Reserve(ctx, sale.ReserveRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
 			if s.note(err) {
 				s.recover(ctx, epoch)
 				continue
@@ -257,7 +257,7 @@ func (s *redisShop) ack(id string, epoch int64) {
 
 // redisSell runs a sale to its end with a fault in its middle, and checks what has to hold.
 // It returns how many reservations were lost, and in what time the sale was open again.
-func redisSell(t *testing.T, g *redisgate.Gate, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
+func redisSell(t *testing.T, g *redisinventory.Gate, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	s = &redisShop{t: t, gate: g, ledger: newRedisLedger(id, epoch, stock), id: id}

@@ -12,9 +12,9 @@ import (
 
 	contrib "github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/gatetest"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
@@ -44,9 +44,9 @@ func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.C
 }
 
 // redisGate makes a Gate until the test ends.
-func redisGate(t testing.TB, client rueidis.Client, cfg redisgate.Config) *redisgate.Gate {
+func redisGate(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Gate {
 	t.Helper()
-	g, err := redisgate.New(client, cfg)
+	g, err := redisinventory.New(client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,13 +70,13 @@ func redisPlaces(t *testing.T, do func(t *testing.T, url string)) {
 }
 
 // redisOpener opens Gates that know nothing of each other on the same servers.
-func redisOpener(t *testing.T, url string, redeliver time.Duration) gatetest.Open {
+func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytest.Open {
 	t.Helper()
 	const patient = 10 * time.Second // on a machine that is busy
 	client := redisClientWithin(t, url, patient)
 	var n atomic.Int64
-	return func(t *testing.T, clock *gatetest.Clock) sale.Gate {
-		return redisGate(t, client, redisgate.Config{
+	return func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
+		return redisGate(t, client, redisinventory.Config{
 			Prefix: "g" + strconv.FormatInt(n.Add(1), 10) + ":", Redeliver: redeliver, Clock: clock.Now,
 			Deadline: patient,
 		})
@@ -87,7 +87,7 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) gatetest.Ope
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Run(t, redisOpener(t, url, gatetest.Redeliver))
+		inventorytest.Run(t, redisOpener(t, url, inventorytest.Redeliver))
 	})
 }
 
@@ -95,7 +95,7 @@ func TestRedisRules(t *testing.T) {
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Random(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
+		inventorytest.Random(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
 	})
 }
 
@@ -103,7 +103,7 @@ func TestRedisRandom(t *testing.T) {
 func TestRedisRace(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		gatetest.Race(t, redisOpener(t, url, time.Hour), count(2, 200))
+		inventorytest.Race(t, redisOpener(t, url, time.Hour), count(2, 200))
 	})
 }
 
@@ -120,16 +120,16 @@ func redisOpening(id string, epoch, stock int64) sale.Opening {
 }
 
 // redisBuy takes a user through the line to a reservation.
-func redisBuy(g *redisgate.Gate, id string, epoch int64, n int) (sale.Outcome, error) {
+func redisBuy(g *redisinventory.Gate, id string, epoch int64, n int) (sale.ReserveResult, error) {
 	ctx := context.Background()
 	user, ticket := "user "+strconv.Itoa(n), redisID("ticket", n)
-	if _, err := g.Join(ctx, sale.Join{Sale: id, Epoch: epoch, User: user, Ticket: ticket}); err != nil {
-		return sale.Outcome{}, err
+	if _, err := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket}); err != nil {
+		return sale.ReserveResult{}, err
 	}
 	if _, err := g.Admit(ctx, id, epoch, "batch", 1000, time.Now().Add(30*time.Second)); err != nil {
-		return sale.Outcome{}, err
+		return sale.ReserveResult{}, err
 	}
-	return g.Reserve(ctx, sale.Ask{Sale: id, Epoch: epoch, User: user, Ticket: ticket, Reservation: redisID("unit", n)})
+	return g.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket, Reservation: redisID("unit", n)})
 }
 
 // TestRedisHolds opens a large state, and one whose last reservations are still in a stream.
@@ -137,14 +137,14 @@ func TestRedisHolds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	n := count(20_000, 100_000)
 	o := redisOpening("big", 3, int64(n)+10)
 	for i := range n {
 		r := sale.Reservation{ID: redisID("unit", i), Sale: "big", Epoch: 2, User: "user " + strconv.Itoa(i), Slot: 1,
 			Ticket: redisID("ticket", i), Key: "key", At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}
 		if i < n-7 {
-			o.Holds = append(o.Holds, r)
+			o.Reserved = append(o.Reserved, r)
 		} else {
 			o.Before = append(o.Before, r)
 		}
@@ -171,8 +171,8 @@ func TestRedisHolds(t *testing.T) {
 	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Before[0].ID {
 		t.Fatalf("Next = %v, %v, want the seven, as they were", es, err)
 	}
-	out, err := g.Reserve(ctx, sale.Ask{Sale: "big", Epoch: 3, User: "user 5", Ticket: redisID("other", 5), Key: "key", Reservation: redisID("new", 5)})
-	if err != nil || !out.Again || out.Reservation.ID != redisID("unit", 5) {
+	out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "big", Epoch: 3, User: "user 5", Ticket: redisID("other", 5), Key: "key", Reservation: redisID("new", 5)})
+	if err != nil || !out.Repeated || out.Reservation.ID != redisID("unit", 5) {
 		t.Errorf("Reserve with the key of before = %+v, %v, want what it had got", out, err)
 	}
 }
@@ -189,7 +189,7 @@ func TestRedisDamage(t *testing.T) {
 		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
 			epoch++
 			// Each method finds the damage by itself, as the first one of its process.
-			open := redisGate(t, client, redisgate.Config{Watch: time.Hour})
+			open := redisGate(t, client, redisinventory.Config{Watch: time.Hour})
 			if err := open.Open(ctx, redisOpening("s", epoch, 10)); err != nil {
 				t.Fatal(err)
 			}
@@ -201,28 +201,28 @@ func TestRedisDamage(t *testing.T) {
 			} else {
 				server.Do(t, "SET", "fs:{s}:"+part, "x")
 			}
-			for name, call := range map[string]func(*redisgate.Gate) error{
-				"Join": func(g *redisgate.Gate) error {
-					_, err := g.Join(ctx, sale.Join{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2)})
+			for name, call := range map[string]func(*redisinventory.Gate) error{
+				"Join": func(g *redisinventory.Gate) error {
+					_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2)})
 					return err
 				},
-				"Look":  func(g *redisgate.Gate) error { _, err := g.Look(ctx, "s", epoch, "user 1"); return err },
-				"Count": func(g *redisgate.Gate) error { _, err := g.Count(ctx, "s", epoch); return err },
-				"Admit": func(g *redisgate.Gate) error {
+				"Look":  func(g *redisinventory.Gate) error { _, err := g.Look(ctx, "s", epoch, "user 1"); return err },
+				"Count": func(g *redisinventory.Gate) error { _, err := g.Count(ctx, "s", epoch); return err },
+				"Admit": func(g *redisinventory.Gate) error {
 					_, err := g.Admit(ctx, "s", epoch, "b", 10, time.Now().Add(time.Minute))
 					return err
 				},
-				"Reserve": func(g *redisgate.Gate) error {
-					_, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
+				"Reserve": func(g *redisinventory.Gate) error {
+					_, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
 					return err
 				},
-				"Return": func(g *redisgate.Gate) error {
+				"Return": func(g *redisinventory.Gate) error {
 					_, err := g.Return(ctx, "s", epoch, "user 1", redisID("unit", 1))
 					return err
 				},
-				"SetStock":  func(g *redisgate.Gate) error { return g.SetStock(ctx, "s", epoch, 100) },
-				"SetPaid":   func(g *redisgate.Gate) error { return g.SetPaid(ctx, "s", epoch, 1) },
-				"SetPaused": func(g *redisgate.Gate) error { return g.SetPaused(ctx, "s", epoch, true) },
+				"SetStock":  func(g *redisinventory.Gate) error { return g.SetStock(ctx, "s", epoch, 100) },
+				"SetPaid":   func(g *redisinventory.Gate) error { return g.SetPaid(ctx, "s", epoch, 1) },
+				"SetPaused": func(g *redisinventory.Gate) error { return g.SetPaused(ctx, "s", epoch, true) },
 			} {
 				if how == "SET" && (name != "Count" && name != "Look") {
 					continue // a key of another type is found where it is used
@@ -230,7 +230,7 @@ func TestRedisDamage(t *testing.T) {
 				if how == "SET" && part != "state" && part != "users" {
 					continue
 				}
-				if err := call(redisGate(t, client, redisgate.Config{Watch: time.Hour})); !errors.Is(err, sale.ErrStale) && !(how == "SET" && part == "users" && name == "Count") {
+				if err := call(redisGate(t, client, redisinventory.Config{Watch: time.Hour})); !errors.Is(err, sale.ErrStale) && !(how == "SET" && part == "users" && name == "Count") {
 					t.Errorf("%s after %s of %s = %v, want ErrStale", name, how, part, err)
 				}
 			}
@@ -253,7 +253,7 @@ func TestRedisStreamDamage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +303,8 @@ func TestRedisStreamDamage(t *testing.T) {
 func TestRedisEvicts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "maxmemory 50mb", "maxmemory-policy volatile-lru")
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
-	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); !errors.Is(err, redisgate.ErrEvicts) {
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); !errors.Is(err, redisinventory.ErrEvicts) {
 		t.Errorf("Open = %v, want ErrEvicts", err)
 	}
 	server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -318,24 +318,24 @@ func TestRedisOOM(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisgate.Config{})
+	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := redisBuy(g, "s", 1, 1); err != nil || out.Reason != "" {
 		t.Fatal(out, err)
 	}
-	g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2)})
+	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2)})
 	g.Admit(ctx, "s", 1, "b", 1, time.Now().Add(time.Minute))
-	g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 3", Ticket: redisID("ticket", 3)})
+	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 3", Ticket: redisID("ticket", 3)})
 	was, err := g.Count(ctx, "s", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	_, err1 := g.Join(ctx, sale.Join{Sale: "s", Epoch: 1, User: "user 4", Ticket: redisID("ticket", 4)})
+	_, err1 := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 4", Ticket: redisID("ticket", 4)})
 	_, err2 := g.Admit(ctx, "s", 1, "b", 10, time.Now().Add(time.Minute))
-	_, err3 := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
+	_, err3 := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
 	_, err4 := g.Return(ctx, "s", 1, "user 1", redisID("unit", 1))
 	for i, err := range []error{err1, err2, err3, err4} {
 		if !errors.Is(err, sale.ErrUnavailable) {
@@ -348,7 +348,7 @@ func TestRedisOOM(t *testing.T) {
 	if err != nil || now != was {
 		t.Errorf("Count = %+v, %v, want %+v as before", now, err, was)
 	}
-	if out, err := g.Reserve(ctx, sale.Ask{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)}); err != nil || out.Reason != "" {
+	if out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)}); err != nil || out.Reason != "" {
 		t.Errorf("Reserve with memory again = %+v, %v", out, err)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/redistest"
-	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
 	"github.com/redis/rueidis"
 )
 

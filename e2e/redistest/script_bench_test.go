@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/redisstore"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 const second = 1_000_000

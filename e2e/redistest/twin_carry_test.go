@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/redisstore"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // must is the rule of a constructor that is known to accept its arguments.

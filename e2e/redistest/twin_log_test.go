@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/floodweir/weir/algo"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/redisstore"
 )
 

@@ -9,12 +9,12 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-var limitTestLimit = guard.Default().MustGuard(guard.Point{
+var limitTestLimit = guard.Default().MustGuard(guard.Resource{
 	Name:     "github.com.floodweir.weir.examples.counter.testLimit",
 	Limits:   []weir.Limit{weir.MustLimit("10/10s fixed_window")},
 	Function: "github.com/floodweir/weir/examples/counter.testLimit",
 	File:     "main.go",
-	Made:     guard.Generated,
+	BuiltBy:  guard.Generated,
 })
 
 // limitedTestLimit is testLimit under the limit

@@ -9,19 +9,19 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-var limitGetID = guard.Default().MustGuard(guard.Point{
+var limitGetID = guard.Default().MustGuard(guard.Resource{
 	Name:     "getId",
 	Answered: true,
 	Function: "github.com/floodweir/weir/examples/errorchain.getID",
 	File:     "main.go",
-	Made:     guard.Generated,
+	BuiltBy:  guard.Generated,
 })
 
 // limitedGetID is getID under the limit getId: 100/m fixed_window for each user. A call
 // that is denied gets tooOften.
 func limitedGetID(ctx context.Context, user string) (result string, err error) {
 	entry, err := limitGetID.Enter(ctx, guard.Key(user))
-	var undecided *guard.Undecided
+	var undecided *guard.StoreError
 	if errors.As(err, &undecided) && ctx.Err() == nil {
 		if answer, err := fromCache(ctx, user, undecided); !errors.Is(err, guard.Next) {
 			return answer, err

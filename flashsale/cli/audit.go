@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/auditor"
 	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
 	"github.com/spf13/cobra"
 )
 

@@ -5,8 +5,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/spf13/cobra"
 )
 

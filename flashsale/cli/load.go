@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/load"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/run"
+	"github.com/floodweir/weir/flashsale/verify/load"
 	"github.com/spf13/cobra"
 )
 

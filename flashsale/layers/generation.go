@@ -42,7 +42,7 @@ func (l *Layers) adopt(f *weirfile.File) error {
 		return fmt.Errorf("layers: functions: %w", err)
 	}
 	if old := l.now.Swap(next); old != nil {
-		old.limits.Yield(next.limits)
+		old.limits.Replace(next.limits)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (l *Layers) generation(f *weirfile.File) (*generation, error) {
 		set = new(policy.Set)
 	}
 	if old := l.now.Load(); old != nil {
-		set = set.Following(old.policies)
+		set = set.WithPrevious(old.policies)
 	}
 	client := l.client
 	if len(f.Gateway.Client.Trusted) > 0 {

@@ -23,7 +23,7 @@ const logins = 3
 // makeLogins makes the guards of the login. Their limits hold if the file says nothing of
 // them; they count every attempt then, and not failures alone.
 func (l *Layers) makeLogins() (err error) {
-	for i, p := range [logins]guard.Point{
+	for i, p := range [logins]guard.Resource{
 		{Name: "login", Limits: []weir.Limit{weir.MustLimit("10/15m burst 5")}},
 		{Name: "login-address", Limits: []weir.Limit{weir.MustLimit("40/15m burst 20")}},
 		{Name: "login-name", Limits: []weir.Limit{weir.MustLimit("200/15m burst 100")}},
@@ -42,7 +42,7 @@ func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done 
 	name, from := strings.ToLower(name), network(l.client.Addr(r))
 	for i, key := range [logins]string{from + " " + name, from, name} {
 		e, err := l.logins[i].Enter(ctx, key)
-		if err != nil && !guard.LetsThrough(err) {
+		if err != nil && !guard.FailsOpen(err) {
 			for _, before := range entries[:i] {
 				before.Exit(nil) // nothing failed: what counts failures gets its token back
 			}

@@ -64,7 +64,7 @@ func (l *Layers) Serve(w http.ResponseWriter, r *http.Request, next func(http.Re
 		l.spare.Put(c)
 	}()
 	entry, err := l.registry.Enter(r.Context(), shopRule, "")
-	if err != nil && !guard.LetsThrough(err) {
+	if err != nil && !guard.FailsOpen(err) {
 		Refusal{Layer: sale.L4, Reason: sale.Overloaded}.Write(c)
 		return
 	}

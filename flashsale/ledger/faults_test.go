@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
 
 func reservations(s sale.Sale, n int) []sale.Reservation {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
 
 // open makes an empty ledger in a file.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger"
-	"github.com/floodweir/weir/flashsale/ledgertest"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
 
 // TestOpenRefuses names what is not accepted, and shows no password.

@@ -61,9 +61,9 @@ func (l *Ledger) Opening(ctx context.Context, id string) (sale.Opening, error) {
 			return err
 		}
 		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE sale = $1 AND state IN ('pending_pay', 'paid') ORDER BY at, reservation", k.ID)
-		o = sale.Opening{Sale: k.Sale, Holds: make([]sale.Reservation, len(orders))}
+		o = sale.Opening{Sale: k.Sale, Reserved: make([]sale.Reservation, len(orders))}
 		for i := range orders {
-			o.Holds[i] = orders[i].Reservation
+			o.Reserved[i] = orders[i].Reservation
 		}
 		return err
 	})

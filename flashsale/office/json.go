@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/flashsale/wire"
 )
 

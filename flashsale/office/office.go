@@ -13,10 +13,10 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/failsafe"
-	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/flashsale/wire"
 	"github.com/floodweir/weir/guard"
 )
@@ -90,8 +90,8 @@ func New(c Config) (*Office, error) {
 		return nil, fmt.Errorf("office: %w", err)
 	}
 	o := &Office{c: c, mux: http.NewServeMux()}
-	o.hashes = registry.MustGuard(guard.Point{Name: "password"})
-	o.labs = registry.MustGuard(guard.Point{Name: "lab", Limits: []weir.Limit{weir.MustLimit("1 concurrency lease 1m")}})
+	o.hashes = registry.MustGuard(guard.Resource{Name: "password"})
+	o.labs = registry.MustGuard(guard.Resource{Name: "lab", Limits: []weir.Limit{weir.MustLimit("1 concurrency lease 1m")}})
 	o.routes()
 	return o, nil
 }

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/lab"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/memstore"
 )
 

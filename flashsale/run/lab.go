@@ -3,7 +3,7 @@ package run
 import (
 	"context"
 
-	"github.com/floodweir/weir/flashsale/lab"
+	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/redis/rueidis"
 )
 

@@ -16,13 +16,13 @@ import (
 
 	"github.com/floodweir/weir"
 	weirrueidis "github.com/floodweir/weir/contrib/rueidis"
-	"github.com/floodweir/weir/flashsale/engine"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/meminventory"
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pages"
 	"github.com/floodweir/weir/flashsale/pass"
-	"github.com/floodweir/weir/flashsale/redisgate"
+	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/shop"
 	"github.com/floodweir/weir/flashsale/web"
@@ -88,7 +88,7 @@ func (c Config) withDefaults() Config {
 // stores are the parts that keep something.
 type stores struct {
 	ledger sale.Ledger
-	gate   sale.Gate
+	gate   sale.Inventory
 	limits weir.Store
 	redis  rueidis.Client // nil in the embedded mode
 }
@@ -160,7 +160,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 	if err != nil {
 		return stores{}, err
 	}
-	g, err := engine.New(engine.Config{Journal: journal, Clock: c.Clock, Fault: c.Fault})
+	g, err := meminventory.New(meminventory.Config{Journal: journal, Clock: c.Clock, Fault: c.Fault})
 	if err != nil {
 		return stores{}, err
 	}
@@ -185,7 +185,7 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, func() error { client.Close(); return nil })
-	g, err := redisgate.New(client, redisgate.Config{Log: c.Log})
+	g, err := redisinventory.New(client, redisinventory.Config{Log: c.Log})
 	if err != nil {
 		return stores{}, err
 	}

@@ -8,7 +8,7 @@ import (
 
 // Check returns what is wrong with a Join whatever the state of its Gate, or nil: an error
 // that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a batch at most 64 bytes.
-func (j Join) Check() error {
+func (j JoinRequest) Check() error {
 	switch {
 	case !isUser(j.User):
 		return invalid("Join.User", j.User, "1 to 128 bytes of UTF-8")
@@ -30,7 +30,7 @@ func (j Join) Check() error {
 
 // Check returns what is wrong with an Ask whatever the state of its Gate, or nil: an error
 // that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a key at most 64.
-func (a Ask) Check() error {
+func (a ReserveRequest) Check() error {
 	switch {
 	case !isUser(a.User):
 		return invalid("Ask.User", a.User, "1 to 128 bytes of UTF-8")
@@ -64,16 +64,16 @@ func (o *Opening) Check() error {
 		return invalid("Opening.Sale.Lobby", s.Lobby, "0 or more")
 	case !s.StartsAt.Before(s.EndsAt):
 		return invalid("Opening.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
-	case int64(len(o.Holds)+len(o.Before)) > s.Stock:
-		return invalid("Opening.Holds", len(o.Holds)+len(o.Before), fmt.Sprintf("at most %d, the stock, with Before", s.Stock))
+	case int64(len(o.Reserved)+len(o.Before)) > s.Stock:
+		return invalid("Opening.Holds", len(o.Reserved)+len(o.Before), fmt.Sprintf("at most %d, the stock, with Before", s.Stock))
 	}
 	type slot struct {
 		user string
 		n    int
 	}
-	ids := make(map[string]bool, len(o.Holds)+len(o.Before))
-	slots := make(map[slot]bool, len(o.Holds)+len(o.Before))
-	for _, rs := range [][]Reservation{o.Holds, o.Before} {
+	ids := make(map[string]bool, len(o.Reserved)+len(o.Before))
+	slots := make(map[slot]bool, len(o.Reserved)+len(o.Before))
+	for _, rs := range [][]Reservation{o.Reserved, o.Before} {
 		for _, r := range rs {
 			at := slot{r.User, r.Slot}
 			switch {

@@ -115,7 +115,7 @@ type Turn struct {
 	Layer      Layer         // who refused
 	RetryAfter time.Duration // of a refusal: when to ask again, 0 for never
 	View       View
-	Place      Place
+	Place      TicketState
 	New        bool // of Join: this call made the ticket
 	Ahead      int64
 	ETA        time.Duration // Waiting: about when the turn comes; 0 if not known

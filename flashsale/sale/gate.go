@@ -31,7 +31,7 @@ import (
 //     finer of a time that it is given is cut off.
 //  9. What a user can make it keep is bounded: the last ticket, and MaxGot reservations of
 //     an epoch, those that were returned and those that it was opened with among them.
-type Gate interface {
+type Inventory interface {
 	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
 	// whose stream must have been read to its end: while entries are in it, it is an error
 	// that wraps ErrConflict. It is idempotent: if there is a state of this epoch already,
@@ -74,10 +74,10 @@ type Gate interface {
 	// was built again does not); else Lot if that is not 0, the sale is Shuffled and has not
 	// started; else the clock in microseconds, or more: above every rank of this epoch. If a
 	// Rank or a Lot is taken in the line, it is the next one above that is not.
-	Join(ctx context.Context, j Join) (Standing, error)
+	Join(ctx context.Context, j JoinRequest) (TicketStatus, error)
 
 	// Look tells where a user stands. It changes nothing.
-	Look(ctx context.Context, sale string, epoch int64, user string) (Standing, error)
+	Look(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
 
 	// Admit admits the first n of the line, 1 to 1,000, or as many as there are, until
 	// until, and returns how many. It admits nobody while the sale is paused, before
@@ -96,7 +96,7 @@ type Gate interface {
 	//   - PerUserLimit: the user holds PerUser units, or has got MaxGot in this epoch;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest slot of the user that is free. The ticket is spent.
-	Reserve(ctx context.Context, r Ask) (Outcome, error)
+	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
 
 	// Return gives the unit of a reservation back: of an order that expired or was
 	// cancelled, or of a reservation that became no order. It returns whether this call
@@ -124,13 +124,13 @@ type Gate interface {
 
 // An Opening is what the state of a sale is built from.
 type Opening struct {
-	Sale   Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
-	Holds  []Reservation // of the orders that are pending or paid: they hold their units
-	Before []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
+	Sale     Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
+	Reserved []Reservation // of the orders that are pending or paid: they hold their units
+	Before   []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
 }
 
 // A Join asks for a ticket.
-type Join struct {
+type JoinRequest struct {
 	Sale   string
 	Epoch  int64
 	User   string
@@ -153,19 +153,19 @@ const MaxGot = 100
 const MaxLot = 1 << 40
 
 // A Place is where a ticket stands.
-type Place string
+type TicketState string
 
 const (
-	Nowhere  Place = "none"     // no ticket
-	Waiting  Place = "waiting"  // in line
-	Admitted Place = "admitted" // may reserve, with this ticket
-	Spent    Place = "spent"    // has reserved with this ticket
-	Passed   Place = "passed"   // was admitted and did not reserve in time; may join again
+	Nowhere  TicketState = "none"     // no ticket
+	Waiting  TicketState = "waiting"  // in line
+	Admitted TicketState = "admitted" // may reserve, with this ticket
+	Spent    TicketState = "spent"    // has reserved with this ticket
+	Passed   TicketState = "passed"   // was admitted and did not reserve in time; may join again
 )
 
 // A Standing is where a user stands.
-type Standing struct {
-	Place  Place
+type TicketStatus struct {
+	State  TicketState
 	Reason Reason        // of a Join that was refused: why; Place is where the user stands
 	Ticket string        // not of Nowhere
 	Rank   int64         // its place in the line; not of Nowhere
@@ -177,7 +177,7 @@ type Standing struct {
 }
 
 // An Ask asks for a unit.
-type Ask struct {
+type ReserveRequest struct {
 	Sale        string
 	Epoch       int64
 	User        string
@@ -187,9 +187,9 @@ type Ask struct {
 }
 
 // An Outcome of Reserve is a reservation, or the reason why there is none.
-type Outcome struct {
+type ReserveResult struct {
 	Reason      Reason // OK if there is one
-	Again       bool   // this is what the ticket or the key had got before
+	Repeated    bool   // this is what the ticket or the key had got before
 	Reservation Reservation
 }
 

@@ -64,7 +64,7 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 	defer cancel()
 	// At the sale's epoch, whatever the token's: a Gate that was built again knows the
 	// tickets that hold units.
-	out, err := s.Gate.Reserve(ask, sale.Ask{Sale: t.Sale, Epoch: p.sale.Epoch, User: t.User,
+	out, err := s.Gate.Reserve(ask, sale.ReserveRequest{Sale: t.Sale, Epoch: p.sale.Epoch, User: t.User,
 		Ticket: t.Ticket, Key: key, Reservation: newID()})
 	if err != nil {
 		if why, ok := s.stale(l, v, err); ok {
@@ -82,12 +82,12 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 	if out.Reason != sale.OK {
 		return s.boughtNot(out.Reason, v), nil
 	}
-	if !out.Again {
+	if !out.Repeated {
 		l.remember(out.Reservation, s.Clock())
 		l.use(out.Reservation.Epoch, t.Until)
 	}
 	s.Fault.At(sale.ReserveGranted)
-	return s.bought(out.Reservation, p, out.Again), nil
+	return s.bought(out.Reservation, p, out.Repeated), nil
 }
 
 // buyClosed answers while nothing can be bought: with what the ticket or the key has got

@@ -16,7 +16,7 @@ import (
 
 // Config of a Shop. Gate, Ledger, Limits, Keys and Worker are required.
 type Config struct {
-	Gate   sale.Gate
+	Gate   sale.Inventory
 	Ledger sale.Ledger
 	Limits weir.Store // of the admission; the same one for all shops of a Gate
 	Keys   *pass.Keys

@@ -95,7 +95,7 @@ func TestTicketsOfAClosedSale(t *testing.T) {
 		if err != nil || waits.Place != sale.Waiting {
 			t.Fatalf("waiter: %+v, %v", waits, err)
 		}
-		say := func(user string, place sale.Place, reason sale.Reason, phase sale.Phase, holds int) {
+		say := func(user string, place sale.TicketState, reason sale.Reason, phase sale.Phase, holds int) {
 			t.Helper()
 			after(300 * time.Millisecond)
 			got, err := w.Turn(w.ctx, user, s.ID, waits.Ticket)

@@ -87,11 +87,11 @@ func TestLostAgainWhileRecovering(t *testing.T) {
 }
 
 // mute is a Gate whose first epoch's stream nobody can read.
-type mute struct{ sale.Gate }
+type mute struct{ sale.Inventory }
 
 func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	if epoch > 1 {
-		return g.Gate.Next(ctx, id, epoch, worker, max, wait)
+		return g.Inventory.Next(ctx, id, epoch, worker, max, wait)
 	}
 	after(wait)
 	return nil, fmt.Errorf("%w", sale.ErrStale)
@@ -251,7 +251,7 @@ func TestNoDriftBeforeALook(t *testing.T) {
 
 // hanging is a Gate that does not answer what is given back of one sale.
 type hanging struct {
-	sale.Gate
+	sale.Inventory
 	id atomic.Value
 }
 
@@ -260,14 +260,14 @@ func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r st
 		<-ctx.Done()
 		return false, fmt.Errorf("%w: %w", sale.ErrUnavailable, ctx.Err())
 	}
-	return g.Gate.Return(ctx, id, epoch, user, r)
+	return g.Inventory.Return(ctx, id, epoch, user, r)
 }
 
 // TestOneSaleHoldsUpNoOther: a Gate that does not take back the units of one sale holds up
 // neither the end of other sales' orders nor their units.
 func TestOneSaleHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(w *world) {
-		g := &hanging{Gate: w.engine}
+		g := &hanging{Inventory: w.engine}
 		w.gate = g
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()
@@ -365,7 +365,7 @@ func TestKeyAfterRecovery(t *testing.T) {
 
 // deaf is a Gate that counts for nobody after a while: as one whose shop's keeper waits.
 type deaf struct {
-	sale.Gate
+	sale.Inventory
 	asked atomic.Int64
 	after int64
 }
@@ -374,14 +374,14 @@ func (g *deaf) Count(ctx context.Context, id string, epoch int64) (sale.Counts, 
 	if g.after > 0 && g.asked.Add(1) == g.after {
 		<-time.After(10 * time.Second) // one look hangs, whatever its deadline
 	}
-	return g.Gate.Count(ctx, id, epoch)
+	return g.Inventory.Count(ctx, id, epoch)
 }
 
 // TestDirectWhileTheKeeperWaits: who joins a sale without a line gets a token that is valid
 // for as long as it should be, however old the last count is.
 func TestDirectWhileTheKeeperWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
-		g := &deaf{Gate: w.engine, after: 40}
+		g := &deaf{Inventory: w.engine, after: 40}
 		w.gate = g
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()

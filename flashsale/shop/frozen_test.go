@@ -43,48 +43,48 @@ func thaw[T any](f *freezer, do func() (T, error)) (T, error) {
 }
 
 type frozenGate struct {
-	sale.Gate
+	sale.Inventory
 	*freezer
 }
 
 func (g frozenGate) Open(ctx context.Context, o sale.Opening) error {
-	return thaw1(g.freezer, func() error { return g.Gate.Open(ctx, o) })
+	return thaw1(g.freezer, func() error { return g.Inventory.Open(ctx, o) })
 }
 func (g frozenGate) Close(ctx context.Context, id string, epoch int64) error {
-	return thaw1(g.freezer, func() error { return g.Gate.Close(ctx, id, epoch) })
+	return thaw1(g.freezer, func() error { return g.Inventory.Close(ctx, id, epoch) })
 }
 func (g frozenGate) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
-	return thaw1(g.freezer, func() error { return g.Gate.SetPaused(ctx, id, epoch, paused) })
+	return thaw1(g.freezer, func() error { return g.Inventory.SetPaused(ctx, id, epoch, paused) })
 }
 func (g frozenGate) SetStock(ctx context.Context, id string, epoch, stock int64) error {
-	return thaw1(g.freezer, func() error { return g.Gate.SetStock(ctx, id, epoch, stock) })
+	return thaw1(g.freezer, func() error { return g.Inventory.SetStock(ctx, id, epoch, stock) })
 }
 func (g frozenGate) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
-	return thaw1(g.freezer, func() error { return g.Gate.SetPaid(ctx, id, epoch, paid) })
+	return thaw1(g.freezer, func() error { return g.Inventory.SetPaid(ctx, id, epoch, paid) })
 }
 func (g frozenGate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
-	return thaw1(g.freezer, func() error { return g.Gate.Done(ctx, id, epoch, ids...) })
+	return thaw1(g.freezer, func() error { return g.Inventory.Done(ctx, id, epoch, ids...) })
 }
-func (g frozenGate) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
-	return thaw(g.freezer, func() (sale.Standing, error) { return g.Gate.Join(ctx, j) })
+func (g frozenGate) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Join(ctx, j) })
 }
-func (g frozenGate) Look(ctx context.Context, id string, epoch int64, user string) (sale.Standing, error) {
-	return thaw(g.freezer, func() (sale.Standing, error) { return g.Gate.Look(ctx, id, epoch, user) })
+func (g frozenGate) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Look(ctx, id, epoch, user) })
 }
 func (g frozenGate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	return thaw(g.freezer, func() (int, error) { return g.Gate.Admit(ctx, id, epoch, batch, n, until) })
+	return thaw(g.freezer, func() (int, error) { return g.Inventory.Admit(ctx, id, epoch, batch, n, until) })
 }
-func (g frozenGate) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
-	return thaw(g.freezer, func() (sale.Outcome, error) { return g.Gate.Reserve(ctx, a) })
+func (g frozenGate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+	return thaw(g.freezer, func() (sale.ReserveResult, error) { return g.Inventory.Reserve(ctx, a) })
 }
 func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
-	return thaw(g.freezer, func() (bool, error) { return g.Gate.Return(ctx, id, epoch, user, r) })
+	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Return(ctx, id, epoch, user, r) })
 }
 func (g frozenGate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	return thaw(g.freezer, func() (sale.Counts, error) { return g.Gate.Count(ctx, id, epoch) })
+	return thaw(g.freezer, func() (sale.Counts, error) { return g.Inventory.Count(ctx, id, epoch) })
 }
 func (g frozenGate) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
-	return thaw(g.freezer, func() ([]sale.Entry, error) { return g.Gate.Next(ctx, id, epoch, worker, max, wait) })
+	return thaw(g.freezer, func() ([]sale.Entry, error) { return g.Inventory.Next(ctx, id, epoch, worker, max, wait) })
 }
 
 type frozenLedger struct {

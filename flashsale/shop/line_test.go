@@ -15,7 +15,7 @@ import (
 
 // A watched Gate notes the order of admissions and the most tokens that were out.
 type watched struct {
-	sale.Gate
+	sale.Inventory
 	mu    sync.Mutex
 	most  int64
 	over  int64 // how often more were out than limit
@@ -23,7 +23,7 @@ type watched struct {
 }
 
 func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	m, err := g.Gate.Admit(ctx, id, epoch, batch, n, until)
+	m, err := g.Inventory.Admit(ctx, id, epoch, batch, n, until)
 	c, err2 := g.Count(ctx, id, epoch)
 	if err2 == nil {
 		g.mu.Lock()
@@ -38,10 +38,10 @@ func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch strin
 
 // late is a Gate whose counts are old when they arrive: what several shops that ask at once
 // see.
-type late struct{ sale.Gate }
+type late struct{ sale.Inventory }
 
 func (g late) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	c, err := g.Gate.Count(ctx, id, epoch)
+	c, err := g.Inventory.Count(ctx, id, epoch)
 	after(15 * time.Millisecond)
 	return c, err
 }
@@ -50,7 +50,7 @@ func (g late) Count(ctx context.Context, id string, epoch int64) (sale.Counts, e
 // stock tokens are out; also while units are added.
 func TestTokensOut(t *testing.T) {
 	inWorld(t, func(w *world) {
-		g := &watched{Gate: w.engine, limit: 30}
+		g := &watched{Inventory: w.engine, limit: 30}
 		w.gate = late{g}
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()

@@ -129,7 +129,7 @@ func TestCheckNames(t *testing.T) {
 }
 
 // gone is a Gate that cannot be asked to count.
-type gone struct{ sale.Gate }
+type gone struct{ sale.Inventory }
 
 func (gone) Count(context.Context, string, int64) (sale.Counts, error) {
 	return sale.Counts{}, sale.ErrUnavailable

@@ -10,13 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/engine"
+	"github.com/floodweir/weir/flashsale/meminventory"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
 // A switched Gate is the engine that is there now.
-type switched struct{ atomic.Pointer[engine.Engine] }
+type switched struct {
+	atomic.Pointer[meminventory.Engine]
+}
 
 func (g *switched) Open(ctx context.Context, o sale.Opening) error { return g.Load().Open(ctx, o) }
 func (g *switched) Close(ctx context.Context, id string, epoch int64) error {
@@ -31,16 +33,16 @@ func (g *switched) SetStock(ctx context.Context, id string, epoch, stock int64) 
 func (g *switched) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
 	return g.Load().SetPaid(ctx, id, epoch, paid)
 }
-func (g *switched) Join(ctx context.Context, j sale.Join) (sale.Standing, error) {
+func (g *switched) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
 	return g.Load().Join(ctx, j)
 }
-func (g *switched) Look(ctx context.Context, id string, epoch int64, user string) (sale.Standing, error) {
+func (g *switched) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	return g.Load().Look(ctx, id, epoch, user)
 }
 func (g *switched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	return g.Load().Admit(ctx, id, epoch, batch, n, until)
 }
-func (g *switched) Reserve(ctx context.Context, a sale.Ask) (sale.Outcome, error) {
+func (g *switched) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
 	return g.Load().Reserve(ctx, a)
 }
 func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
@@ -73,7 +75,7 @@ func (w *world) forgetful() *switched {
 // whose data is gone.
 func (w *world) forgets(g *switched) {
 	w.Helper()
-	e, err := engine.New(engine.Config{Clock: w.clock})
+	e, err := meminventory.New(meminventory.Config{Clock: w.clock})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -164,14 +166,14 @@ func TestLostIsTold(t *testing.T) {
 		s := w.exposed(draft(3))
 		w.opens(s)
 		w.Shop.Stop() // nobody writes orders
-		turn, err := g.Join(w.ctx, sale.Join{Sale: s.ID, Epoch: 1, User: "lost", Ticket: "0123456789abcdef"})
-		if err != nil || turn.Place != sale.Waiting {
+		turn, err := g.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "lost", Ticket: "0123456789abcdef"})
+		if err != nil || turn.State != sale.Waiting {
 			t.Fatal(turn, err)
 		}
 		if n, err := g.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		out, err := g.Reserve(w.ctx, sale.Ask{Sale: s.ID, Epoch: 1, User: "lost", Ticket: turn.Ticket, Reservation: "0123456789abcdef0"})
+		out, err := g.Reserve(w.ctx, sale.ReserveRequest{Sale: s.ID, Epoch: 1, User: "lost", Ticket: turn.Ticket, Reservation: "0123456789abcdef0"})
 		if err != nil || out.Reason != sale.OK {
 			t.Fatal(out, err)
 		}
@@ -354,13 +356,13 @@ func TestOldStreams(t *testing.T) {
 		s := w.exposed(draft(3))
 		w.opens(s)
 		w.Shop.Stop() // nobody writes orders
-		if _, err := w.engine.Join(w.ctx, sale.Join{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef"}); err != nil {
+		if _, err := w.engine.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef"}); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := w.engine.Admit(w.ctx, s.ID, 1, "b", 1, time.Now().Add(time.Minute)); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		out, err := w.engine.Reserve(w.ctx, sale.Ask{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef", Reservation: "0123456789abcdef0"})
+		out, err := w.engine.Reserve(w.ctx, sale.ReserveRequest{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef", Reservation: "0123456789abcdef0"})
 		if err != nil || out.Reason != sale.OK {
 			t.Fatal(out, err)
 		}

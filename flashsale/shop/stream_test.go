@@ -21,7 +21,7 @@ func isUnavailable(err error) bool { return errors.Is(err, sale.ErrUnavailable) 
 // A babbler is a Gate that delivers every entry three times, in any order, and poison
 // besides.
 type babbler struct {
-	sale.Gate
+	sale.Inventory
 	mu     sync.Mutex
 	again  []sale.Entry
 	poison []sale.Entry
@@ -33,7 +33,7 @@ func (b *babbler) Next(ctx context.Context, id string, epoch int64, worker strin
 	extra := b.again[:min(len(b.again), max/2)]
 	b.again = b.again[len(extra):]
 	b.mu.Unlock()
-	es, err := b.Gate.Next(ctx, id, epoch, worker, max-len(extra), wait)
+	es, err := b.Inventory.Next(ctx, id, epoch, worker, max-len(extra), wait)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range es {
@@ -60,14 +60,14 @@ func (b *babbler) Done(ctx context.Context, id string, epoch int64, ids ...strin
 		b.done[id] = true
 	}
 	b.mu.Unlock()
-	return b.Gate.Done(ctx, id, epoch, ids...)
+	return b.Inventory.Done(ctx, id, epoch, ids...)
 }
 
 // TestDuplicatesAndPoison: entries that come three times and in any order make one order
 // each; what can be no order is buried, and holds nothing else up.
 func TestDuplicatesAndPoison(t *testing.T) {
 	inWorld(t, func(w *world) {
-		b := &babbler{Gate: w.engine, done: map[string]bool{}}
+		b := &babbler{Inventory: w.engine, done: map[string]bool{}}
 		w.gate = b
 		w.Shop = w.started("a")
 		defer w.Shop.Stop()

@@ -70,16 +70,16 @@ func TestRecoveredMeanwhile(t *testing.T) {
 }
 
 // A slowGate takes its time to open a sale, and to take units back.
-type slowGate struct{ sale.Gate }
+type slowGate struct{ sale.Inventory }
 
 func (g slowGate) Open(ctx context.Context, o sale.Opening) error {
 	after(2 * time.Second)
-	return g.Gate.Open(context.WithoutCancel(ctx), o)
+	return g.Inventory.Open(context.WithoutCancel(ctx), o)
 }
 
 func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	after(300 * time.Millisecond)
-	return g.Gate.Return(ctx, id, epoch, user, r)
+	return g.Inventory.Return(ctx, id, epoch, user, r)
 }
 
 // TestReconcileWhileUnitsReturn: a unit that is on its way back is no difference.

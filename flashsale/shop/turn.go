@@ -27,7 +27,7 @@ func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, err
 	if l == nil {
 		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
 	}
-	j := sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user, Ticket: newID(), Max: s.MaxWaiting,
+	j := sale.JoinRequest{Sale: id, Epoch: p.sale.Epoch, User: user, Ticket: newID(), Max: s.MaxWaiting,
 		Rank: s.rankOf(ctx, place, user, p)}
 	if p.sale.Queue == sale.Direct {
 		return s.joinDirect(ctx, l, p, &v, j)
@@ -39,7 +39,7 @@ func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, err
 }
 
 // join asks the Gate for the ticket, and tells what it says.
-func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.Join) (sale.Turn, error) {
+func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.Turn, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	at, err := s.Gate.Join(ctx, j)
@@ -53,14 +53,14 @@ func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j s
 }
 
 // joinDirect admits at once, if a token is to be had.
-func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.Join) (sale.Turn, error) {
+func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.Turn, error) {
 	ask, cancel := s.within(ctx)
 	defer cancel()
 	at, err := s.Gate.Look(ask, j.Sale, j.Epoch, j.User)
 	if err != nil {
 		return s.gateError(l, v, err)
 	}
-	if at.Place == sale.Admitted || at.Place == sale.Waiting {
+	if at.State == sale.Admitted || at.State == sale.Waiting {
 		return s.turnOf(l, p, v, j.User, at, false), nil
 	}
 	full := len(at.Held) >= p.sale.PerUser
@@ -126,12 +126,12 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 		}
 		return s.gateError(l, &v, err)
 	}
-	if p.sale.Queue == sale.Direct && v.Phase == sale.AllTaken && at.Place != sale.Admitted && len(at.Held) == 0 && at.Reason == sale.OK {
+	if p.sale.Queue == sale.Direct && v.Phase == sale.AllTaken && at.State != sale.Admitted && len(at.Held) == 0 && at.Reason == sale.OK {
 		at.Reason = sale.IsAllTaken
 	}
-	if at.Place == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
+	if at.State == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
 		if rank := s.rankOf(ctx, place, user, p); rank > 0 {
-			return s.join(ctx, l, p, &v, sale.Join{Sale: id, Epoch: p.sale.Epoch, User: user,
+			return s.join(ctx, l, p, &v, sale.JoinRequest{Sale: id, Epoch: p.sale.Epoch, User: user,
 				Ticket: newID(), Rank: rank, Max: s.MaxWaiting})
 		}
 	}
@@ -187,14 +187,14 @@ func (s *Shop) rankOf(ctx context.Context, place, user string, p *snapshot) int6
 
 // turnOf tells a user what the Gate says of a ticket, which may be new, and that all is over
 // if it is.
-func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.Standing, isNew bool) sale.Turn {
-	t := sale.Turn{View: *v, Place: at.Place, New: isNew, Ahead: at.Ahead, Poll: v.Poll}
+func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.TicketStatus, isNew bool) sale.Turn {
+	t := sale.Turn{View: *v, Place: at.State, New: isNew, Ahead: at.Ahead, Poll: v.Poll}
 	why := at.Reason
-	if at.Place != sale.Spent && why == sale.OK {
+	if at.State != sale.Spent && why == sale.OK {
 		switch why = closed(v.Phase); {
-		case why == sale.NotStarted && at.Place == sale.Waiting:
+		case why == sale.NotStarted && at.State == sale.Waiting:
 			why = sale.OK // the clock of this answer is a moment behind
-		case why == sale.IsPaused && (at.Place == sale.Waiting || at.Place == sale.Admitted):
+		case why == sale.IsPaused && (at.State == sale.Waiting || at.State == sale.Admitted):
 			why = sale.OK // it keeps its place
 		case len(at.Held) > 0:
 			why = sale.OK // and is told what it holds, whatever the sale does
@@ -207,7 +207,7 @@ func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.S
 	if at.Ticket != "" {
 		t.Ticket = s.Keys.Ticket(pass.Ticket{Sale: p.sale.ID, Epoch: p.sale.Epoch, User: user, Ticket: at.Ticket, Rank: at.Rank})
 	}
-	switch at.Place {
+	switch at.State {
 	case sale.Waiting:
 		t.ETA = etaOf(at.Ahead, l.admissions())
 		least := pollLeast
@@ -232,7 +232,7 @@ func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.S
 }
 
 // refused is a turn without a ticket.
-func (s *Shop) refused(why sale.Reason, v *sale.View, place sale.Place) sale.Turn {
+func (s *Shop) refused(why sale.Reason, v *sale.View, place sale.TicketState) sale.Turn {
 	f := s.refuse(why, v)
 	return sale.Turn{Reason: f.reason, Layer: f.layer, RetryAfter: f.after, View: *v, Place: place, Poll: v.Poll}
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/flashsale/engine"
 	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/meminventory"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/shop"
@@ -24,8 +24,8 @@ import (
 type world struct {
 	*testing.T
 	ctx     context.Context
-	gate    sale.Gate // as the shops see it
-	engine  *engine.Engine
+	gate    sale.Inventory // as the shops see it
+	engine  *meminventory.Engine
 	ledger  *ledger.Ledger
 	limits  weir.Store
 	keys    *pass.Keys
@@ -84,7 +84,7 @@ func (w *world) newEngine() {
 	if w.engine != nil {
 		w.engine.Stop()
 	}
-	e, err := engine.New(engine.Config{Journal: w.journal, Clock: w.clock})
+	e, err := meminventory.New(meminventory.Config{Journal: w.journal, Clock: w.clock})
 	if err != nil {
 		w.Fatal(err)
 	}

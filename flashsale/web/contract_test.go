@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/flashsale/run"
-	"github.com/floodweir/weir/flashsale/webtest"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 // TestContract runs the suite of the interface against a flash sale that is whole.

@@ -1,4 +1,4 @@
--- Twin of algo/concurrency.go, where the idea and the formula are.
+-- Twin of internal/algo/concurrency.go, where the idea and the formula are.
 --
 -- State: per slot three words, the soonest to expire first: expiry µs, id (0:
 -- anonymous), tokens.

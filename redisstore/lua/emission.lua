@@ -1,4 +1,4 @@
--- Twin of algo/emission.go: exact arithmetic on the time that tokens take.
+-- Twin of internal/algo/emission.go: exact arithmetic on the time that tokens take.
 --
 -- One token takes T = tu µs and tr units of 1/k µs, 0 <= tr < k. Instants and
 -- spans are pairs (µs, units) with 0 <= units < k. Lua's numbers are doubles,

@@ -1,4 +1,4 @@
--- Twin of algo/fixed_window.go, where the idea and the formula are.
+-- Twin of internal/algo/fixed_window.go, where the idea and the formula are.
 --
 -- State: s[1] the end of the window, µs; s[2] the tokens used in it.
 -- Params: count, period µs, 1 if windows begin at multiples of it else 0; or, of

@@ -1,4 +1,4 @@
--- Twin of algo/interval_bucket.go, where the idea and the formula are.
+-- Twin of internal/algo/interval_bucket.go, where the idea and the formula are.
 --
 -- State: s[1] µs of the start of the period, s[2] the tokens missing from full.
 -- Params: count, period µs, burst, 1 for periods from the epoch or 0, the most

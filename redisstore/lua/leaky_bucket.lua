@@ -1,4 +1,4 @@
--- Twin of algo/leaky_bucket.go, where the idea and the formula are.
+-- Twin of internal/algo/leaky_bucket.go, where the idea and the formula are.
 --
 -- State: s[1] µs and s[2] units of the TAT.
 -- Params: those of token_bucket, with burst + 1 for its burst; then p[8] 1 for a

@@ -1,4 +1,4 @@
--- Twin of algo/limit_req.go, where the idea and the formula are.
+-- Twin of internal/algo/limit_req.go, where the idea and the formula are.
 --
 -- State: s[1] ms of the last admission, s[2] the backlog, in thousandths.
 -- Params: the rate in thousandths per second, the room and the largest backlog in

@@ -1,4 +1,4 @@
--- Twin of algo/primed.go, where the idea and the formula are.
+-- Twin of internal/algo/primed.go, where the idea and the formula are.
 --
 -- State: s[1] µs until which the key counts as seen, then the inner words.
 -- Params: capacity - initial, the inner horizon in µs, then the inner params.

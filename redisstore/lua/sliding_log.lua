@@ -1,4 +1,4 @@
--- Twin of algo/sliding_log.go, where the idea and the formula are.
+-- Twin of internal/algo/sliding_log.go, where the idea and the formula are.
 --
 -- State: s[1] the instant of the newest entry, µs; s[2] the running total of
 -- tokens up to and with it.

@@ -1,4 +1,4 @@
--- Twin of algo/sliding_window.go, where the idea and the formula are.
+-- Twin of internal/algo/sliding_window.go, where the idea and the formula are.
 --
 -- State: s[1] the number of the newest segment, plus one; from s[2] on the counts
 -- of the newest segment and of those before it, newest first.

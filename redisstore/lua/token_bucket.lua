@@ -1,4 +1,4 @@
--- Twin of algo/token_bucket.go, where the idea and the formula are.
+-- Twin of internal/algo/token_bucket.go, where the idea and the formula are.
 --
 -- State: s[1] µs and s[2] units of the TAT.
 -- Params: k, T as µs and units, burst, cost(burst) as µs and units, most.

@@ -1,4 +1,4 @@
--- Twin of algo/warmup_bucket.go, where the idea and the formula are.
+-- Twin of internal/algo/warmup_bucket.go, where the idea and the formula are.
 --
 -- State: s[1] µs and s[2] units of the next free instant, s[3] the units missing
 -- from cold.

@@ -1,7 +1,7 @@
 -- What requests hold until their end: tokens of policies that count by the result, which
 -- are then settled, and slots of concurrency limits, which are renewed while the request
 -- runs and given back at its end. If the worker dies, all of it comes free by itself.
--- Twin of gate/holds.go.
+-- Twin of enforce/holds.go.
 --
 -- A holder is a pass of gate.lua, and asks by its later. Its tokens, slots and doubts are lists of holds, nil
 -- while there are none; once it has ended, ended is true and result is what it is

@@ -1,7 +1,7 @@
 package model
 
 import (
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // admissions are what a window remembers here: every charge with its instant,

@@ -4,7 +4,7 @@ import (
 	"math/big"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // bucket is a token bucket with smooth refill. It holds an exact level, in units

@@ -4,7 +4,7 @@ import (
 	"math/big"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // carry moves what a key owes under a former limit over to e, if e is as never

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // A hold is a reservation: n tokens charged at an instant, to be settled before

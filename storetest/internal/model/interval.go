@@ -4,7 +4,7 @@ import (
 	"math/big"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // interval is a token bucket that gets count tokens together at the end of each

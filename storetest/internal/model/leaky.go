@@ -4,7 +4,7 @@ import (
 	"math/big"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // leaky is a leaky bucket: a bucket that holds one request in service and burst

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // log is a sliding log: a list of every admission of the last period.

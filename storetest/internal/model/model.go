@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // A Model is a [weir.Store] that decides slowly and plainly. Its clock is what

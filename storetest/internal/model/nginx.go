@@ -4,7 +4,7 @@ import (
 	"math/big"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // nginx is limit_req as its documentation and source describe it: a backlog in

@@ -1,7 +1,7 @@
 package model
 
 import (
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // primed is another bucket, of which a new key finds not all but initial tokens.

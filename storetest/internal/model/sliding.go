@@ -6,7 +6,7 @@ import (
 	"sort"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // sliding is a sliding window in segments. It keeps every admission and counts

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/algo"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // slots is a concurrency limit: a list of everybody who is inside, each with the

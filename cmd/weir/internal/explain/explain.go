@@ -18,8 +18,8 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 	if r.addr.IsValid() {
 		a.Request.ClientIP = r.addr.String()
 	}
-	var asked, found policy.Questions
-	enforced := set.Ask(&asked, r)
+	var asked, found policy.Matches
+	enforced := set.Match(&asked, r)
 	findings := set.Explain(&found, r)
 	for i := range found.Requests {
 		found.Requests[i].Verb = weir.Peek
@@ -58,7 +58,7 @@ func (e *explanation) decide(from, to int) error {
 
 // about is what one policy makes of the request. Failed is why nothing was decided
 // about what is enforced.
-func (e *explanation) about(f policy.Finding, enforced int, failed error) Policy {
+func (e *explanation) about(f policy.Explanation, enforced int, failed error) Policy {
 	c := f.Policy.Config()
 	p := Policy{Name: f.Policy.Name(), Matched: f.Matched, Why: f.Why, Mode: string(c.Mode)}
 	p.Candidate = strings.HasSuffix(p.Name, "~candidate")
@@ -93,7 +93,7 @@ func (e *explanation) about(f policy.Finding, enforced int, failed error) Policy
 }
 
 // judge fills in the verdict of the policies that are enforced.
-func (e *explanation) judge(findings []policy.Finding, enforced int, failed error) {
+func (e *explanation) judge(findings []policy.Explanation, enforced int, failed error) {
 	if failed != nil {
 		e.Verdict = Undecided
 		return
@@ -119,7 +119,7 @@ func (e *explanation) judge(findings []policy.Finding, enforced int, failed erro
 }
 
 // deny fills in who denies.
-func (e *explanation) deny(f policy.Finding, d weir.Decision) {
+func (e *explanation) deny(f policy.Explanation, d weir.Decision) {
 	on := f.Policy.Config().OnDenied
 	e.Verdict, e.Delay = Denied, 0
 	e.Denial = &Denial{Policy: f.Policy.Name(), Limit: d.Limit.String(), Status: on.Status}

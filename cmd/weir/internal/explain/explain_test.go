@@ -207,7 +207,7 @@ func TestFollowing(t *testing.T) {
 	q := explain.Question{URL: "/"}
 	take(t, store, old, q, 5)
 	config.Limits = limits("20/h")
-	set := setOf(t, config).Following(old)
+	set := setOf(t, config).WithPrevious(old)
 	for range 2 { // looking moves nothing
 		a, err := explain.Explain(t.Context(), store, set, q)
 		if err != nil {

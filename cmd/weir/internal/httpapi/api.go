@@ -75,7 +75,7 @@ func New(c Config) (*API, error) {
 				return nil, fmt.Errorf("httpapi: policy %s: %w", p.Name(), err)
 			}
 			if c.Before != nil && c.Before.policies[p.Name()] != nil {
-				n.set = n.set.Following(c.Before.policies[p.Name()].set)
+				n.set = n.set.WithPrevious(c.Before.policies[p.Name()].set)
 			}
 			a.policies[p.Name()] = n
 		}

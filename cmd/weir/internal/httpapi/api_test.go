@@ -154,10 +154,10 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := api(t, httpapi.Config{Store: store, Policies: set})
-	var q policy.Questions
+	var q policy.Matches
 	r := httptest.NewRequest("GET", "/api/x", nil)
 	r.Header.Set("X-User", "ann")
-	set.Ask(&q, gatewayRequest{r})
+	set.Match(&q, gatewayRequest{r})
 	if len(q.Requests) != 1 {
 		t.Fatalf("the gateway asks %d questions, want 1", len(q.Requests))
 	}

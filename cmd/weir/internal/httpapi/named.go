@@ -66,8 +66,8 @@ func (n *named) requests(key []string) ([]weir.Request, error) {
 			return nil, refuse(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
 		}
 	}
-	var q policy.Questions
-	n.set.Ask(&q, a)
+	var q policy.Matches
+	n.set.Match(&q, a)
 	if len(q.Requests) == 0 {
 		return nil, refuse("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
 	}

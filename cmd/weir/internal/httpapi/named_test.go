@@ -102,8 +102,8 @@ func TestNamedKeys(t *testing.T) {
 			for _, h := range test.header {
 				r.Header.Set(h[0], h[1])
 			}
-			var q policy.Questions
-			setOf(t, gateway).Ask(&q, gatewayRequest{r})
+			var q policy.Matches
+			setOf(t, gateway).Match(&q, gatewayRequest{r})
 			seen := &recorder{}
 			a := api(t, httpapi.Config{Store: seen, Policies: setOf(t, test.c)})
 			body, _ := json.Marshal(map[string]any{"policy": "p", "key": test.key})

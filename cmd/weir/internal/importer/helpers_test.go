@@ -105,9 +105,9 @@ func (r request) ClientIP() netip.Addr {
 
 // ask is the limits that a request falls under, each as "policy: limit".
 func ask(set *policy.Set, r request) (all []string) {
-	var q policy.Questions
-	set.Ask(&q, r)
-	for _, a := range q.Asks {
+	var q policy.Matches
+	set.Match(&q, r)
+	for _, a := range q.Charges {
 		for _, one := range q.Requests[a.From:a.To] {
 			all = append(all, a.Policy.Name()+": "+one.Limit.String())
 		}

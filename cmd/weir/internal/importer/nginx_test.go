@@ -97,8 +97,8 @@ func TestNginxZones(t *testing.T) {
 		{"two.example", "/c/", "per-ip-2~zone|9:192.0.2.1 20"},
 		{"two.example", "/d/", "per-ip-2~zone|9:192.0.2.1 20 burst 3 queue"},
 	} {
-		var q policy.Questions
-		set.Ask(&q, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})
+		var q policy.Matches
+		set.Match(&q, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})
 		var all []string
 		for _, one := range q.Requests {
 			c := one.Limit.Config()

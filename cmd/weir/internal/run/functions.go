@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
-	"github.com/floodweir/weir/guard/roster"
+	"github.com/floodweir/weir/guard/instances"
 )
 
 // functions answers with what Go programs tell of the functions that they limit.
@@ -19,14 +19,14 @@ func (p *Program) functions(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	all, err := roster.Read(ctx, conn)
+	all, err := instances.Read(ctx, conn)
 	if err != nil {
 		p.log.Error("the functions that programs limit are not to be had", "error", err)
 		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "the store does not answer"})
 		return
 	}
 	if all == nil {
-		all = []roster.Process{}
+		all = []instances.Process{}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)

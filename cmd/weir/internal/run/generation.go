@@ -46,7 +46,7 @@ func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *versio
 		g.policies, g.source = v.policies, fmt.Sprintf("version %d in the store", v.number)
 	}
 	if old := p.current.Load(); old != nil {
-		g.policies = g.policies.Following(old.policies)
+		g.policies = g.policies.WithPrevious(old.policies)
 	}
 	var err error
 	if g.api, err = p.newAPI(g); err != nil {
@@ -65,7 +65,7 @@ func (p *Program) adopt(g *generation) {
 	old := p.current.Swap(g)
 	if old != nil {
 		for name, m := range old.doors {
-			m.Yield(g.doors[name]) // or what waits under the old limits would find them as if never used
+			m.Replace(g.doors[name]) // or what waits under the old limits would find them as if never used
 		}
 	}
 	if p.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {

@@ -58,7 +58,7 @@ func (p *Program) orElse(mode policy.FailMode) weir.Store {
 	if instead == nil || p.bounded == nil {
 		return p.store
 	}
-	return p.bounded.Else(instead)
+	return p.bounded.WithFallback(instead)
 }
 
 // startGRPC opens the door of Envoy's protocol.

@@ -22,7 +22,7 @@ type Wrapper struct {
 	Var string
 
 	// Made, File and Line are those of the guard's Point. A Line of 0 is left out.
-	Made guard.Made
+	Made guard.BuiltBy
 	File string
 	Line int
 
@@ -76,7 +76,7 @@ func Check(sites []*directive.Site) (faults []directive.Fault) {
 	r, err := guard.NewRegistry(guard.Config{})
 	for _, s := range sites {
 		if err == nil {
-			_, err = r.Guard(guard.Point{Name: GuardName(s), Limits: s.Limits, Wait: s.Directive.MaxWait, Function: s.Function()})
+			_, err = r.Guard(guard.Resource{Name: GuardName(s), Limits: s.Limits, Wait: s.Directive.MaxWait, Function: s.Function()})
 		}
 		if err != nil {
 			faults = append(faults, directive.Fault{Pos: s.Pos, Message: err.Error()})

@@ -1,0 +1,148 @@
+package enforce_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/policy"
+)
+
+// failMode is a policy with an OnStoreError.
+func failMode(name string, mode policy.FailMode, limit ...string) policy.Config {
+	c := about(name, limit...)
+	c.OnStoreError = mode
+	return c
+}
+
+// TestStoreErrors: what the policies say becomes of a request that the store does not
+// decide.
+func TestStoreErrors(t *testing.T) {
+	down, alsoDown := errors.New("down"), errors.New("also down")
+	opened, closed, local := failMode("open", policy.Open, "9/h"), failMode("closed", policy.Closed, "9/h"), failMode("local", policy.Local, "1/h")
+	for _, tc := range []struct {
+		name     string
+		policies []policy.Config
+		local    weir.Store
+		want     []enforce.Outcome // of one request after the other
+		events   []string          // of the last
+		degraded weir.Degraded     // the last one
+		denier   string
+	}{
+		{"open", []policy.Config{opened}, nil, []enforce.Outcome{enforce.FailedOpen, enforce.FailedOpen}, []string{"ada open failed_open error"}, "", ""},
+		{"closed", []policy.Config{closed}, nil, []enforce.Outcome{enforce.FailedClosed}, []string{"ada closed failed_closed error"}, "", ""},
+		{"closed beats all", []policy.Config{opened, local, closed}, memory(t), []enforce.Outcome{enforce.FailedClosed},
+			[]string{"ada open failed_closed error", "ada local failed_closed error", "ada closed failed_closed error"}, "", ""},
+		{"local", []policy.Config{local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied}, []string{"ada local denied local error"}, weir.FailedLocal, "local"},
+		{"local decides for itself alone", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted},
+			[]string{"ada open failed_open error", "ada local admitted local error"}, weir.FailedLocal, ""},
+		{"local denies", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied},
+			[]string{"ada open held error", "ada local denied local error"}, weir.FailedLocal, "local"},
+		{"local fails too", []policy.Config{opened, local}, failing(alsoDown), []enforce.Outcome{enforce.FailedClosed},
+			[]string{"ada open failed_closed error", "ada local failed_closed error"}, "", ""},
+	} {
+		c := enforce.Config{Local: tc.local}
+		events := told(&c)
+		g := open(t, failing(down), c, tc.policies...)
+		var p enforce.Admission
+		for step, want := range tc.want {
+			events()
+			if got := enter(t, g, &p); got != want || !errors.Is(p.Err(), down) || p.NeedsExit() {
+				t.Errorf("%s, step %d: %s, %v, want %s and why", tc.name, step, got, p.Err(), want)
+			}
+		}
+		same(t, tc.name+": events", events(), tc.events...)
+		d := p.Decision()
+		if d.Degraded != tc.degraded || d.Limit.IsZero() != (tc.degraded == "") {
+			t.Errorf("%s: decision %+v, want one made by %q", tc.name, d, tc.degraded)
+		}
+		if by := p.DeniedBy(); tc.denier == "" && by != nil || tc.denier != "" && (by == nil || by.Name() != tc.denier) {
+			t.Errorf("%s: denied by %v, want %q", tc.name, by, tc.denier)
+		}
+		if tc.local != nil && tc.name == "local fails too" && !errors.Is(p.Err(), alsoDown) {
+			t.Errorf("%s: %v, want both reasons", tc.name, p.Err())
+		}
+	}
+}
+
+// TestStoreErrorsOfShadows: what is only tried out keeps nobody out.
+func TestStoreErrorsOfShadows(t *testing.T) {
+	shadow := failMode("p", policy.Closed, "9/h")
+	shadow.Mode = policy.Shadow
+	var c enforce.Config
+	events := told(&c)
+	var p enforce.Admission
+	if got := enter(t, open(t, failing(weir.ErrUnavailable), c, shadow), &p); got != enforce.Admitted || p.Err() != nil {
+		t.Errorf("%s, %v, want admitted: nothing that counts failed", got, p.Err())
+	}
+	same(t, "events", events(), "ada p failed_open shadow error")
+}
+
+// TestErrorThenDecision: Local decides only as long as the store does not.
+func TestErrorThenDecision(t *testing.T) {
+	local, store, down := memory(t), memory(t), true
+	flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+		if down {
+			return weir.ErrUnavailable
+		}
+		return nil
+	}}
+	g := open(t, flaky, enforce.Config{Local: local}, failMode("p", policy.Local, "9/h"))
+	var p enforce.Admission
+	for step := range 4 {
+		down = step%2 == 0
+		enter(t, g, &p)
+		if got := p.Decision().Degraded == weir.FailedLocal; got != down || (p.Err() != nil) != down {
+			t.Errorf("step %d: local %t, %v, want %t", step, got, p.Err(), down)
+		}
+	}
+	if a, b := taken(t, local, "p", "9/h"), taken(t, store, "p", "9/h"); a != 2 || b != 2 {
+		t.Errorf("taken %d of Local and %d of the store, want 2 and 2", a, b)
+	}
+}
+
+// TestLocalReservations: what Local has reserved is settled with it.
+func TestLocalReservations(t *testing.T) {
+	local := memory(t)
+	counted := failMode("counted", policy.Local, "9/24h")
+	counted.Count = policy.CountFailures
+	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Local: local}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
+	for step, status := range []int{200, 500, 200} {
+		var p enforce.Admission
+		if got := enter(t, g, &p); got != enforce.Admitted || !p.NeedsExit() {
+			t.Errorf("step %d: %s, holds %t, want admitted with a slot", step, got, p.NeedsExit())
+		}
+		p.Exit(enforce.Result{Status: status})
+	}
+	if got := taken(t, local, "counted", "9/24h"); got != 1 {
+		t.Errorf("%d are taken, want the failure alone", got)
+	}
+}
+
+// TestLateGrants: what a store granted without an answer is given back at the end of the
+// request: at once, if it does not go through.
+func TestLateGrants(t *testing.T) {
+	for _, mode := range []policy.FailMode{policy.Open, policy.Closed} {
+		memory := memory(t)
+		unheard := fakeStore{Store: memory, after: func(r weir.Request, _ weir.Decision) error {
+			if r.Verb == weir.Reserve {
+				return weir.ErrUnavailable
+			}
+			return nil
+		}}
+		counted := failMode("counted", mode, "9/24h")
+		counted.Count = policy.CountFailures
+		g := open(t, unheard, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))
+		var p enforce.Admission
+		got := enter(t, g, &p)
+		if p.NeedsExit() != got.Passes() || got.Passes() != (mode == policy.Open) {
+			t.Errorf("%s: %s, holds %t, want to hold what may have been granted while it runs", mode, got, p.NeedsExit())
+		}
+		p.Exit(enforce.Result{Status: 500})
+		if got := holdings(t, memory); len(got) != 0 {
+			t.Errorf("%s: taken %v, want nothing", mode, got)
+		}
+	}
+}

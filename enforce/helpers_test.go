@@ -1,0 +1,199 @@
+package enforce_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// A request is attributes of a call that allocate nothing.
+type request struct {
+	call
+	method string
+	header []string
+}
+
+func by(user, method string) *request { return &request{call{user}, method, []string{user}} }
+
+func (r *request) Method() string { return r.method }
+
+func (r *request) Header(name string) []string {
+	if name == "User" {
+		return r.header
+	}
+	return nil
+}
+
+// fakeStore is a weir.Store made of a function, which it asks one by one. before and
+// after are called around every question.
+type fakeStore struct {
+	weir.Store
+	before func(context.Context, *weir.Request) error
+	after  func(weir.Request, weir.Decision) error
+}
+
+func (s fakeStore) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	if s.before != nil {
+		if err := s.before(ctx, &r); err != nil {
+			return weir.Decision{}, err
+		}
+	}
+	d, err := s.Store.Do(ctx, r)
+	if err == nil && s.after != nil {
+		err = s.after(r, d)
+	}
+	return d, err
+}
+
+func (s fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	if s.before != nil {
+		for i := range rs {
+			if err := s.before(ctx, &rs[i]); err != nil {
+				return false, err
+			}
+		}
+	}
+	ok, err := s.Store.DoAll(ctx, rs, ds)
+	if s.after != nil {
+		for i := range rs {
+			if err := s.after(rs[i], ds[i]); err != nil {
+				return false, err
+			}
+		}
+	}
+	return ok, err
+}
+
+// failing is a store that answers everything with err.
+func failing(err error) weir.Store {
+	return fakeStore{before: func(context.Context, *weir.Request) error { return err }}
+}
+
+// memory is a memory store that ends with the test.
+func memory(t testing.TB) *memstore.Store {
+	t.Helper()
+	s, err := memstore.New(memstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// bubble is a test in virtual time, with a memory store in it.
+func bubble(t *testing.T, f func(t *testing.T, store *memstore.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f(t, s)
+	})
+}
+
+// after lets d pass.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// about is a policy about the user of a call.
+func about(name string, limit ...string) policy.Config {
+	c := policy.Config{Name: name, Key: []policy.KeyPart{{Source: policy.Header, Name: "User"}}}
+	for _, l := range limit {
+		c.Limits = append(c.Limits, weir.MustLimit(l))
+	}
+	return c
+}
+
+// set is policies together.
+func set(t testing.TB, cs ...policy.Config) *policy.Set {
+	t.Helper()
+	var ps []*policy.Policy
+	for _, c := range cs {
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps = append(ps, p)
+	}
+	s, err := policy.NewSet(ps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// open is a gate.
+func open(t testing.TB, store weir.Store, c enforce.Config, cs ...policy.Config) *enforce.Enforcer {
+	t.Helper()
+	g, err := enforce.New(store, set(t, cs...), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// enter is a call of ada's.
+func enter(t testing.TB, g *enforce.Enforcer, p *enforce.Admission) enforce.Outcome {
+	t.Helper()
+	return g.Enter(t.Context(), by("ada", ""), p)
+}
+
+// taken is how many tokens ada has taken of a limit of policy.
+func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
+	t.Helper()
+	l := weir.MustLimit(limit)
+	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: policy + "|3:ada", Limit: l, N: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Capacity() - d.Remaining
+}
+
+// told makes c note its events. It returns what tells those since it told last.
+func told(c *enforce.Config) (events func() []string) {
+	var mu sync.Mutex
+	var noted []string
+	c.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		text := fmt.Sprint(a.(*request).user, " ", e.Policy.Name(), " ", e.Outcome)
+		if e.Shadow {
+			text += " shadow"
+		}
+		if e.Decision.Degraded != "" {
+			text += fmt.Sprint(" ", e.Decision.Degraded)
+		}
+		if e.Err != nil {
+			text += " error"
+		}
+		noted = append(noted, text)
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		told := noted
+		noted = nil
+		return told
+	}
+}
+
+// same reports a difference between texts.
+func same(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s = %q, want %q", what, got, want)
+	}
+}

@@ -1,0 +1,315 @@
+package enforce_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// everyKind is policies that take in every way there is: for good, of a queue, under
+// reservation, as a slot, and in shadow.
+func everyKind() []policy.Config {
+	queue, counted, all, shadow, later := about("queue", "1/s leaky_bucket burst 9 queue"), about("counted", "9/24h"),
+		about("all", "9/24h"), about("shadow", "9/24h"), about("later", "9/24h")
+	counted.Count = policy.CountFailures
+	all.Count = policy.CountAll
+	shadow.Mode = policy.Shadow
+	later.Mode, later.Count = policy.Shadow, policy.CountSuccesses
+	tried := about("tried", "9/24h")
+	tried.Candidate = []weir.Limit{weir.MustLimit("8/24h")}
+	return []policy.Config{about("plain", "9/24h", "99/24h"), queue, counted, all, about("slot", "9 concurrency lease 1h"), shadow, later, tried}
+}
+
+// holdings is what ada has taken under the policies of everyKind, by those that took.
+func holdings(t *testing.T, store weir.Store) map[string]int64 {
+	t.Helper()
+	n := map[string]int64{}
+	for _, c := range everyKind() {
+		for _, l := range c.Limits {
+			if got := taken(t, store, c.Name, l.String()); got != 0 {
+				n[c.Name] += got
+			}
+		}
+	}
+	if got := taken(t, store, "tried~candidate", "8/24h"); got != 0 {
+		n["candidate"] = got
+	}
+	return n
+}
+
+// TestDelay: Enter returns when a queue says that the request may go on.
+func TestDelay(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		g := open(t, store, enforce.Config{}, everyKind()...)
+		for step := range 3 {
+			var p enforce.Admission
+			start := time.Now()
+			if got := enter(t, g, &p); got != enforce.Admitted || step > 0 && time.Since(start) != time.Second {
+				t.Errorf("step %d: %s after %v, want admitted after 1s", step, got, time.Since(start))
+			}
+			p.Exit(enforce.Result{Status: 200})
+		}
+	})
+}
+
+// TestLeavingInTheDelay: who goes away before its turn in a queue has come gives back all
+// that it took, unless the gate charges who leaves.
+func TestLeavingInTheDelay(t *testing.T) {
+	for _, charge := range []bool{false, true} {
+		bubble(t, func(t *testing.T, store *memstore.Store) {
+			g := open(t, store, enforce.Config{KeepOnCancel: charge}, everyKind()...)
+			var first, second enforce.Admission
+			enter(t, g, &first)
+			first.Cancel()
+			enter(t, g, &first)
+			before := holdings(t, store)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			got := g.Enter(ctx, by("ada", ""), &second)
+			if got != enforce.FailedClosed || !errors.Is(second.Err(), context.DeadlineExceeded) || time.Since(start) != 300*time.Millisecond {
+				t.Errorf("charge %t: %s, %v, after %v, want failed_closed when it left", charge, got, second.Err(), time.Since(start))
+			}
+			if second.NeedsExit() || second.Decision() != (weir.Decision{}) || second.DeniedBy() != nil {
+				t.Errorf("charge %t: holds %t, decided %+v, want nothing", charge, second.NeedsExit(), second.Decision())
+			}
+			second.Exit(enforce.Result{Status: 500})
+			more := int64(0)
+			if charge {
+				more = 1
+			}
+			left := holdings(t, store)
+			for _, name := range []string{"plain", "queue", "counted", "all", "slot", "shadow", "later", "tried", "candidate"} {
+				want := before[name]
+				switch name {
+				case "plain":
+					want += 2 * more
+				case "all", "shadow", "tried", "candidate":
+					want += more
+				case "queue":
+					want = left[name] // it leaks by itself: see below
+				}
+				if left[name] != want {
+					t.Errorf("charge %t: %d of %s are taken, want %d", charge, left[name], name, want)
+				}
+			}
+			first.Exit(enforce.Result{})
+			start = time.Now()
+			enter(t, g, &first)
+			if got, want := time.Since(start), time.Duration(1+more)*time.Second-300*time.Millisecond; got != want {
+				t.Errorf("charge %t: the next one waits %v, want %v", charge, got, want)
+			}
+			first.Exit(enforce.Result{})
+		})
+	}
+}
+
+// TestGoneBefore: who has gone already is not let through, takes nothing, and gives
+// nothing back that the request before it in a Pass took.
+func TestGoneBefore(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var c enforce.Config
+		events := told(&c)
+		g := open(t, store, c, everyKind()...)
+		var p enforce.Admission
+		enter(t, g, &p)
+		p.Exit(enforce.Result{})
+		events()
+		before := holdings(t, store)
+		why := errors.New("went home")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		if got := g.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), why) || p.NeedsExit() {
+			t.Errorf("%s, %v, want failed_closed, and why", got, p.Err())
+		}
+		if got := holdings(t, store); !maps.Equal(got, before) {
+			t.Errorf("taken %v, want %v as before", got, before)
+		}
+		if got := events(); len(got) != 7 || got[0] != "ada plain failed_closed error" {
+			t.Errorf("events %q, want failed_closed of every enforced policy", got)
+		}
+	})
+}
+
+// TestGoneBeforeAPlainLimit: nobody is asked.
+func TestGoneBeforeAPlainLimit(t *testing.T) {
+	store := memory(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, charge := range []bool{false, true} {
+		g := open(t, store, enforce.Config{KeepOnCancel: charge}, about("p", "9/24h"))
+		var p enforce.Admission
+		if got := g.Enter(ctx, by("ada", ""), &p); got.Passes() != charge {
+			t.Errorf("charge %t: %s, want admitted only if the gate charges who leaves", charge, got)
+		}
+		if got := taken(t, store, "p", "9/24h"); (got != 0) != charge {
+			t.Errorf("charge %t: %d are taken", charge, got)
+		}
+	}
+}
+
+// TestCancel: everything goes back, once, also what was counted although a policy in
+// shadow denied it.
+func TestCancel(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		full := about("full", "1/24h")
+		full.Mode, full.Count = policy.Shadow, policy.CountAll
+		g := open(t, store, enforce.Config{}, append(everyKind(), full)...)
+		_, _ = store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
+		for step, end := range []func(*enforce.Admission){
+			func(p *enforce.Admission) { p.Cancel(); p.Cancel() },
+			func(p *enforce.Admission) { p.Cancel(); p.Exit(enforce.Result{Status: 500}) },
+		} {
+			var p enforce.Admission
+			enter(t, g, &p)
+			if got := holdings(t, store); len(got) != 9 {
+				t.Errorf("step %d: taken %v, want some of each", step, got)
+			}
+			end(&p)
+			if got := holdings(t, store); len(got) != 0 || p.NeedsExit() {
+				t.Errorf("step %d: taken %v, want nothing", step, got)
+			}
+			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
+			if err != nil || d.RetryAfter != 24*time.Hour {
+				t.Errorf("step %d: full may retry after %v, %v, want 24h, as if nobody had come", step, d.RetryAfter, err)
+			}
+		}
+		var p enforce.Admission
+		enter(t, g, &p)
+		p.Exit(enforce.Result{Status: 500})
+		p.Cancel()
+		if got := holdings(t, store); got["plain"] != 2 || got["counted"] != 1 {
+			t.Errorf("a Cancel after the Exit leaves %v, want what the Exit left", got)
+		}
+	})
+}
+
+// TestCancelOfDenied: what was denied has nothing to give back.
+func TestCancelOfDenied(t *testing.T) {
+	store := memory(t)
+	g := open(t, store, enforce.Config{}, about("a", "9/24h"), about("b", "1/24h"))
+	var first, second enforce.Admission
+	enter(t, g, &first)
+	if got := enter(t, g, &second); got != enforce.Denied {
+		t.Fatalf("%s, want denied", got)
+	}
+	second.Cancel()
+	second.Exit(enforce.Result{})
+	if a, b := taken(t, store, "a", "9/24h"), taken(t, store, "b", "1/24h"); a != 1 || b != 1 {
+		t.Errorf("taken %d and %d, want 1 and 1", a, b)
+	}
+}
+
+// TestCancelOfADeniedShadow: where one limit in shadow denied, the others took nothing.
+func TestCancelOfADeniedShadow(t *testing.T) {
+	store := memory(t)
+	shadow := about("p", "9/24h", "1/h")
+	shadow.Mode = policy.Shadow
+	g := open(t, store, enforce.Config{}, shadow)
+	var p enforce.Admission
+	for range 2 {
+		enter(t, g, &p)
+	}
+	p.Cancel()
+	if got := taken(t, store, "p", "9/24h"); got != 1 {
+		t.Errorf("%d are taken, want that of the first", got)
+	}
+}
+
+// TestCancelOfLocal: what Local granted goes back to it.
+func TestCancelOfLocal(t *testing.T) {
+	local := memory(t)
+	p := about("p", "1/24h")
+	p.OnStoreError = policy.Local
+	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Local: local}, p, about("open", "1/24h"))
+	for step := range 3 {
+		var p enforce.Admission
+		if got := enter(t, g, &p); got != enforce.Admitted || taken(t, local, "p", "1/24h") != 1 {
+			t.Errorf("step %d: %s, want admitted by Local", step, got)
+		}
+		p.Cancel()
+	}
+}
+
+// TestCancelAfterLocal: what the store granted goes back to it, though Local had denied
+// the request before it waited.
+func TestCancelAfterLocal(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		local, err := memstore.New(memstore.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer local.Close()
+		var up atomic.Bool
+		flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+			if !up.Load() {
+				return weir.ErrUnavailable
+			}
+			return nil
+		}}
+		c := waiting("p", time.Minute, "1/s burst 1")
+		c.OnStoreError = policy.Local
+		g := open(t, flaky, enforce.Config{Local: local}, c)
+		var p enforce.Admission
+		enter(t, g, &p)
+		time.AfterFunc(500*time.Millisecond, func() { up.Store(true) })
+		if got := enter(t, g, &p); got != enforce.Admitted || p.Err() != nil || taken(t, store, "p", "1/s burst 1") != 1 {
+			t.Errorf("%s, %v, want admitted by the store after a wait", got, p.Err())
+		}
+		p.Cancel()
+		if got := taken(t, store, "p", "1/s burst 1"); got != 0 {
+			t.Errorf("%d are taken of the store, want 0", got)
+		}
+	})
+}
+
+// TestGoneWhileReserving: who goes away while the store is asked holds nothing, even if
+// the store grants it later. A store that never answers is given up.
+func TestGoneWhileReserving(t *testing.T) {
+	for _, takes := range []time.Duration{10 * time.Millisecond, time.Hour} {
+		bubble(t, func(t *testing.T, store *memstore.Store) {
+			late := fakeStore{Store: store, before: func(ctx context.Context, r *weir.Request) error {
+				if r.Verb != weir.Reserve {
+					return nil
+				}
+				granted, asked := time.After(takes), *r
+				select {
+				case <-granted:
+					return nil
+				case <-ctx.Done(): // but what was asked is under way
+					go func() {
+						<-granted
+						_, _ = store.Do(context.Background(), asked)
+					}()
+					return weir.ErrUnavailable
+				}
+			}}
+			counted := about("counted", "9/24h")
+			counted.Count = policy.CountFailures
+			g := open(t, late, enforce.Config{}, about("slot", "9 concurrency lease 1h"), counted, about("plain", "9/24h"))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			var p enforce.Admission
+			start := time.Now()
+			if got := g.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), context.DeadlineExceeded) || p.NeedsExit() {
+				t.Errorf("%s, %v, want failed_closed as its context ended", got, p.Err())
+			}
+			if got := time.Since(start); got > 1100*time.Millisecond {
+				t.Errorf("it took %v, want no more than a second after the end", got)
+			}
+			after(20 * time.Millisecond)
+			if got := holdings(t, store); len(got) != 0 {
+				t.Errorf("taken %v, want nothing", got)
+			}
+			after(takes)
+		})
+	}
+}

@@ -1,0 +1,241 @@
+package enforce_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestCount: what a request costs by its outcome.
+func TestCount(t *testing.T) {
+	tells := func(n int64, ok bool) func(policy.Settle) (int64, bool) {
+		return func(s policy.Settle) (int64, bool) { return n, ok && s.Header == "Cost" }
+	}
+	cost := policy.Settle{Header: "Cost"}
+	for _, tc := range []struct {
+		name   string
+		count  policy.Count
+		settle policy.Settle
+		cost   int64
+		result enforce.Result
+		want   int64
+	}{
+		{"failures", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500}, 3},
+		{"failures", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 200}, 0},
+		{"failures", policy.CountFailures, policy.Settle{}, 3, enforce.Result{}, 0},
+		{"failures", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 200, ClientGone: true}, 3},
+		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 200}, 3},
+		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 404}, 0},
+		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 404, ClientGone: true}, 3},
+		{"told less", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(1, true)}, 1},
+		{"told nothing", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(0, true)}, 0},
+		{"told more", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(7, true)}, 7},
+		{"not told", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(7, false)}, 3},
+		{"nobody tells", policy.CountAdmitted, cost, 3, enforce.Result{}, 3},
+		{"told nonsense", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(-1, true)}, 3},
+		{"told too much", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(1<<40+1, true)}, 3},
+		{"told and counts", policy.CountFailures, cost, 3, enforce.Result{Status: 500, CostFromResponse: tells(5, true)}, 5},
+		{"told and does not count", policy.CountFailures, cost, 3, enforce.Result{Status: 200, CostFromResponse: tells(5, true)}, 0},
+		{"told, but nobody asks", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: func(policy.Settle) (int64, bool) { return 7, true }}, 3},
+		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: tells(5, true)}, 3},
+	} {
+		for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
+			store := memory(t)
+			c := about("p", "9/24h")
+			c.Count, c.Settle, c.Cost, c.Mode = tc.count, tc.settle, tc.cost, mode
+			g := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) {
+				if e.Outcome != enforce.Admitted {
+					t.Errorf("%s, %s: %s, %v, want admitted alone", tc.name, mode, e.Outcome, e.Err)
+				}
+			}}, c)
+			var p enforce.Admission
+			enter(t, g, &p)
+			if got := taken(t, store, "p", "9/24h"); got != 3 {
+				t.Errorf("%s, %s: %d are taken while it runs, want 3", tc.name, mode, got)
+			}
+			p.Exit(tc.result)
+			p.Exit(enforce.Result{Status: 500, CostFromResponse: tells(9, true)}) // the first counts
+			if got := taken(t, store, "p", "9/24h"); got != tc.want {
+				t.Errorf("%s %+v, %s: costs %d, want %d", tc.name, tc.result, mode, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestCountAll: who is denied and does not slow down stays out, and is told so.
+func TestCountAll(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		c := about("p", "1/s burst 2")
+		c.Count = policy.CountAll
+		g := open(t, store, enforce.Config{}, c, about("other", "9/s"))
+		var p enforce.Admission
+		for step, want := range []struct {
+			outcome enforce.Outcome
+			retry   time.Duration
+		}{
+			{enforce.Admitted, 0}, {enforce.Admitted, 0}, {enforce.Denied, 2 * time.Second}, {enforce.Denied, 3 * time.Second},
+		} {
+			if got := enter(t, g, &p); got != want.outcome || p.Decision().RetryAfter != want.retry {
+				t.Errorf("step %d: %s, retry after %v, want %+v", step, got, p.Decision().RetryAfter, want)
+			}
+		}
+		if got := taken(t, store, "other", "9/s"); got != 2 {
+			t.Errorf("other took %d, want those admitted alone", got)
+		}
+	})
+}
+
+// TestSettles: Exit's result is for those that count by it, in shadow too, each once.
+func TestSettles(t *testing.T) {
+	failures, told, shadow := about("failures", "9/h", "99/24h"), about("told", "9/h"), about("shadow", "9/h")
+	failures.Count = policy.CountFailures
+	told.Settle = policy.Settle{JSON: "usage.tokens"}
+	shadow.Mode, shadow.Count = policy.Shadow, policy.CountSuccesses
+	g := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), told, shadow)
+	var p enforce.Admission
+	enter(t, g, &p)
+	var names []string
+	for one := range p.Settles() {
+		names = append(names, one.Name())
+	}
+	if want := []string{"failures", "told", "shadow"}; !slices.Equal(names, want) {
+		t.Errorf("settles %v, want %v", names, want)
+	}
+	for range p.Settles() {
+		break // one may stop early
+	}
+	p.Exit(enforce.Result{})
+	for one := range p.Settles() {
+		t.Errorf("settles %s after the exit", one.Name())
+	}
+}
+
+// TestLongRequest: who runs longer than its tokens stay reserved is charged at its end.
+func TestLongRequest(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		c := about("p", "9/24h")
+		c.Count = policy.CountFailures
+		g := open(t, store, enforce.Config{SettleTTL: time.Minute}, c)
+		var p enforce.Admission
+		enter(t, g, &p)
+		after(2 * time.Minute)
+		if got := taken(t, store, "p", "9/24h"); got != 0 {
+			t.Errorf("%d are taken after the life of the reservation, want 0", got)
+		}
+		p.Exit(enforce.Result{Status: 500})
+		if got := taken(t, store, "p", "9/24h"); got != 1 {
+			t.Errorf("%d are taken after the end, want 1", got)
+		}
+	})
+}
+
+// TestUnsettled: what could not be settled is told, with the cost that it should have
+// had, of callers that have gone away too.
+func TestUnsettled(t *testing.T) {
+	down := false
+	flaky := fakeStore{Store: memory(t), before: func(ctx context.Context, r *weir.Request) error {
+		if _, bounded := ctx.Deadline(); r.Verb == weir.Commit && (!bounded || ctx.Err() != nil) {
+			t.Error("a settlement wants a context that ends, and has not ended")
+		}
+		if down {
+			return weir.ErrUnavailable
+		}
+		return nil
+	}}
+	c, all := about("p", "9/h", "99/24h"), about("all", "1/h")
+	c.Settle = policy.Settle{Header: "Cost"}
+	all.Count = policy.CountAll
+	var gc enforce.Config
+	events := told(&gc)
+	var cost int64
+	observe := gc.Observe
+	gc.Observe = func(ctx context.Context, a policy.Attributes, e enforce.Event) {
+		if e.Outcome == enforce.Unsettled {
+			cost = e.Cost
+		}
+		observe(ctx, a, e)
+	}
+	g := open(t, flaky, gc, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	var p enforce.Admission
+	g.Enter(ctx, by("ada", ""), &p)
+	cancel()
+	down = true
+	p.Exit(enforce.Result{CostFromResponse: func(policy.Settle) (int64, bool) { return 5, true }})
+	same(t, "events", events(), "ada p admitted", "ada p unsettled error")
+	if cost != 5 {
+		t.Errorf("unsettled at %d, want 5", cost)
+	}
+
+	down = false
+	charges := fakeStore{Store: memory(t), before: func(_ context.Context, r *weir.Request) error {
+		if r.Verb == weir.Charge {
+			return errors.New("down")
+		}
+		return nil
+	}}
+	g = open(t, charges, gc, all)
+	enter(t, g, &p)
+	enter(t, g, &p)
+	same(t, "events", events(), "ada all admitted", "ada all denied", "ada all unsettled error")
+}
+
+// TestBlind: where there is no result, what would count by it counts when it is admitted,
+// and nothing is held.
+func TestBlind(t *testing.T) {
+	store := memory(t)
+	g := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
+	var p enforce.Admission
+	if got := enter(t, g, &p); got != enforce.Admitted || p.NeedsExit() {
+		t.Errorf("%s, holds %t, want admitted and nothing held", got, p.NeedsExit())
+	}
+	p.Exit(enforce.Result{Status: 200})
+	if got := holdings(t, store); got["slot"] != 0 {
+		t.Errorf("taken %v, want no slot", got)
+	}
+	if got := holdings(t, store); got["counted"] != 1 || got["later"] != 1 {
+		t.Errorf("taken %v, want what counts by the result counted", got)
+	}
+	g = open(t, store, enforce.Config{NoResponse: true}, everyKind()[:1]...)
+	enter(t, g, &p)
+	p.Cancel()
+	if got := holdings(t, store)["plain"]; got != 2 {
+		t.Errorf("plain took %d, want the 2 of the first alone", got)
+	}
+}
+
+// TestExitOnce: of many goroutines that end a request one does.
+func TestExitOnce(t *testing.T) {
+	store := memory(t)
+	c := about("p", "9/24h")
+	c.Count = policy.CountFailures
+	g := open(t, store, enforce.Config{}, c, about("slot", "1 concurrency lease 1h"))
+	for range 20 {
+		var p enforce.Admission
+		if got := enter(t, g, &p); got != enforce.Admitted {
+			t.Fatalf("%s, want admitted: the slot is free", got)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				if i%2 == 0 {
+					p.Exit(enforce.Result{Status: 200})
+				} else {
+					p.Cancel()
+				}
+			})
+		}
+		all.Wait()
+	}
+	if got := taken(t, store, "p", "9/24h"); got != 0 {
+		t.Errorf("%d are taken, want none: nothing failed", got)
+	}
+}

@@ -1,0 +1,119 @@
+package enforce_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestShadow: what is tried out is asked by itself, keeps nobody out, and takes nothing
+// from the others. A candidate is asked whatever was decided.
+func TestShadow(t *testing.T) {
+	store := memory(t)
+	enforced, shadow := about("enforced", "2/24h"), about("shadow", "1/24h")
+	enforced.Candidate = []weir.Limit{weir.MustLimit("3/24h")}
+	shadow.Mode = policy.Shadow
+	var c enforce.Config
+	events := told(&c)
+	g := open(t, store, c, shadow, enforced)
+	var p enforce.Admission
+	for step, want := range []struct {
+		outcome enforce.Outcome
+		events  []string
+	}{
+		{enforce.Admitted, []string{"ada enforced admitted", "ada shadow admitted shadow", "ada enforced~candidate admitted shadow"}},
+		{enforce.Admitted, []string{"ada enforced admitted", "ada shadow denied shadow", "ada enforced~candidate admitted shadow"}},
+		{enforce.Denied, []string{"ada enforced denied", "ada enforced~candidate admitted shadow"}},
+		{enforce.Denied, []string{"ada enforced denied", "ada enforced~candidate denied shadow"}},
+	} {
+		got := enter(t, g, &p)
+		if asks := p.Charges(); got != want.outcome || len(asks) != 1 || asks[0].Policy.Name() != "enforced" || p.Decision().Limit.Capacity() != 2 {
+			t.Errorf("step %d: %s by %+v, want %s by what is enforced alone", step, got, asks, want.outcome)
+		}
+		same(t, fmt.Sprint("step ", step, ": events"), events(), want.events...)
+	}
+	if got := taken(t, store, "enforced~candidate", "3/24h"); got != 3 {
+		t.Errorf("the candidate took %d, want 3", got)
+	}
+}
+
+// TestCandidateOfADenied: of a request that does not go through there is no result, so
+// that its candidate counts it as it is.
+func TestCandidateOfADenied(t *testing.T) {
+	store := memory(t)
+	c := about("p", "1/24h")
+	c.Count, c.Candidate = policy.CountFailures, []weir.Limit{weir.MustLimit("9/24h")}
+	g := open(t, store, enforce.Config{}, c)
+	var first, second enforce.Admission
+	enter(t, g, &first)
+	if got := enter(t, g, &second); got != enforce.Denied {
+		t.Errorf("%s, want denied", got)
+	}
+	first.Exit(enforce.Result{Status: 200})
+	if got := taken(t, store, "p~candidate", "9/24h"); got != 1 {
+		t.Errorf("the candidate counts %d, want the denied one", got)
+	}
+}
+
+// TestShadowAlone: policies in shadow alone let everything through.
+func TestShadowAlone(t *testing.T) {
+	shadow := about("p", "1/24h")
+	shadow.Mode = policy.Shadow
+	g := open(t, memory(t), enforce.Config{}, shadow)
+	var p enforce.Admission
+	for step := range 3 {
+		if got := enter(t, g, &p); got != enforce.Admitted || len(p.Charges()) != 0 || !p.Decision().Limit.IsZero() {
+			t.Errorf("step %d: %s by %v, want admitted by none", step, got, p.Charges())
+		}
+	}
+}
+
+// TestPercent: a key is on one side or the other, and stays there.
+func TestPercent(t *testing.T) {
+	some := about("p", "1/24h")
+	some.Percent = 30
+	shadows := map[string]bool{}
+	g := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, a policy.Attributes, e enforce.Event) {
+		user := a.(*request).user
+		if was, ok := shadows[user]; ok && was != e.Shadow {
+			t.Errorf("%s changes sides", user)
+		}
+		shadows[user] = e.Shadow
+	}}, some)
+	denied := 0
+	var p enforce.Admission
+	for i := range 200 {
+		user := fmt.Sprint("user ", i)
+		for range 2 {
+			if got := g.Enter(t.Context(), by(user, ""), &p); got == enforce.Denied {
+				denied++
+			}
+		}
+	}
+	if denied < 40 || denied > 80 {
+		t.Errorf("%d of 200 keys are denied, want about 60", denied)
+	}
+}
+
+// TestShadowDoesNotWait: nobody is held back by what is tried out.
+func TestShadowDoesNotWait(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		shadow, queue := waiting("p", time.Minute, "1/s"), about("queue", "1/s leaky_bucket burst 9 queue")
+		shadow.Mode, queue.Mode = policy.Shadow, policy.Shadow
+		g := open(t, store, enforce.Config{}, shadow, queue)
+		start := time.Now()
+		for range 3 {
+			var p enforce.Admission
+			enter(t, g, &p)
+		}
+		if got := time.Since(start); got != 0 {
+			t.Errorf("three requests wait %v, want no wait", got)
+		}
+	})
+}

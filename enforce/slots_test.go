@@ -1,0 +1,137 @@
+package enforce_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// TestSlots: a slot of a lease of a minute is held for hours while the request runs, and
+// free the moment it exits.
+func TestSlots(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		g := open(t, store, enforce.Config{}, about("p", "2 concurrency lease 1m", "1000/s"))
+		var a, b, c enforce.Admission
+		enter(t, g, &a)
+		enter(t, g, &b)
+		for step := range 5 {
+			if got := enter(t, g, &c); got != enforce.Denied || c.NeedsExit() {
+				t.Errorf("step %d: a third is %s, want denied", step, got)
+			}
+			after(time.Hour)
+		}
+		a.Exit(enforce.Result{})
+		if got := enter(t, g, &c); got != enforce.Admitted || !c.NeedsExit() {
+			t.Errorf("after one has exited a third is %s, want admitted", got)
+		}
+		b.Exit(enforce.Result{})
+		c.Cancel()
+		after(time.Hour)
+		if got := taken(t, store, "p", "2 concurrency lease 1m"); got != 0 {
+			t.Errorf("%d slots are held after all have ended, want 0", got)
+		}
+	})
+}
+
+// TestSlotsOfTheDead: if the process is gone, its slots come free by themselves.
+func TestSlotsOfTheDead(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var dead atomic.Bool
+		dying := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+			if dead.Load() {
+				return weir.ErrUnavailable
+			}
+			return nil
+		}}
+		g := open(t, dying, enforce.Config{}, about("p", "1 concurrency lease 1m"))
+		var p enforce.Admission
+		enter(t, g, &p)
+		after(10 * time.Minute)
+		dead.Store(true)
+		after(61 * time.Second)
+		if got := taken(t, store, "p", "1 concurrency lease 1m"); got != 0 {
+			t.Errorf("%d slots are held after the lease, want 0", got)
+		}
+		p.Exit(enforce.Result{})
+	})
+}
+
+// TestSlotWhileRenewed: a request that ends while its slot is being renewed leaves it
+// free, and ends no renewal of the next request of its Pass.
+func TestSlotWhileRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		renewals := 0
+		slow := fakeStore{Store: store, before: func(_ context.Context, r *weir.Request) error {
+			if r.Verb == weir.Reserve {
+				if renewals++; renewals > 1 {
+					<-time.After(500 * time.Millisecond)
+				}
+			}
+			return nil
+		}}
+		g := open(t, slow, enforce.Config{}, about("p", "1 concurrency lease 1m"))
+		var p enforce.Admission
+		enter(t, g, &p)
+		after(20*time.Second + 100*time.Millisecond) // it is being renewed
+		p.Exit(enforce.Result{})
+		after(time.Second)
+		if got := taken(t, store, "p", "1 concurrency lease 1m"); got != 0 {
+			t.Errorf("%d slots are held after the exit, want 0", got)
+		}
+		enter(t, g, &p)
+		after(time.Hour)
+		if got := taken(t, store, "p", "1 concurrency lease 1m"); got != 1 {
+			t.Errorf("%d slots are held by the next, want 1", got)
+		}
+		p.Exit(enforce.Result{})
+	})
+}
+
+// TestNothingHeld: a request whose slot was denied in shadow holds nothing.
+func TestNothingHeld(t *testing.T) {
+	shadow := about("p", "1 concurrency lease 1m")
+	shadow.Mode = policy.Shadow
+	g := open(t, memory(t), enforce.Config{}, shadow)
+	var first, second enforce.Admission
+	enter(t, g, &first)
+	if got := enter(t, g, &second); got != enforce.Admitted || second.NeedsExit() || !first.NeedsExit() {
+		t.Errorf("%s, holds %t, want admitted without the slot that another has", got, second.NeedsExit())
+	}
+	first.Exit(enforce.Result{})
+}
+
+// TestSlotOfShadows: a slot that is only tried out is held as well, and not by a
+// candidate of a request that was denied.
+func TestSlotOfShadows(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		shadow, tried := about("shadow", "9 concurrency lease 1m"), about("tried", "1/24h")
+		shadow.Mode = policy.Shadow
+		tried.Candidate = []weir.Limit{weir.MustLimit("9 concurrency lease 1m")}
+		g := open(t, store, enforce.Config{}, shadow, tried)
+		var first, second enforce.Admission
+		if got := enter(t, g, &first); got != enforce.Admitted || !first.NeedsExit() {
+			t.Errorf("%s, holds %t, want admitted with what it tries out", got, first.NeedsExit())
+		}
+		after(time.Hour)
+		if got := enter(t, g, &second); got != enforce.Denied || second.NeedsExit() {
+			t.Errorf("%s, holds %t, want denied without a slot", got, second.NeedsExit())
+		}
+		for _, name := range []string{"shadow", "tried~candidate"} {
+			if got := taken(t, store, name, "9 concurrency lease 1m"); got != 1 {
+				t.Errorf("%d slots of %s are held, want 1", got, name)
+			}
+		}
+		first.Exit(enforce.Result{})
+		for _, name := range []string{"shadow", "tried~candidate"} {
+			if got := taken(t, store, name, "9 concurrency lease 1m"); got != 0 {
+				t.Errorf("%d slots of %s are held after the exit, want 0", got, name)
+			}
+		}
+	})
+}

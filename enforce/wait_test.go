@@ -1,0 +1,221 @@
+package enforce_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// waiting is a policy that holds requests back for at most d.
+func waiting(name string, d time.Duration, limit ...string) policy.Config {
+	c := about(name, limit...)
+	c.OnDenied.Wait = d
+	return c
+}
+
+// TestWait: a denied request is asked again when it can be admitted, or denied at once
+// if its wait would not do.
+func TestWait(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var c enforce.Config
+		events := told(&c)
+		daily := about("daily", "2/24h")
+		daily.Match.Methods = []string{"DAILY"}
+		g := open(t, store, c, waiting("slow", 3*time.Second, "1/s"), daily)
+		var p enforce.Admission
+		for step, want := range []struct {
+			method  string
+			outcome enforce.Outcome
+			after   time.Duration
+			retry   time.Duration
+			events  []string
+		}{
+			{"DAILY", enforce.Admitted, 0, 0, []string{"ada slow admitted", "ada daily admitted"}},
+			{"DAILY", enforce.Admitted, time.Second, 0, []string{"ada slow admitted", "ada daily admitted"}},
+			{"DAILY", enforce.Denied, 0, 12*time.Hour - time.Second, []string{"ada slow denied", "ada daily denied"}},
+			{"", enforce.Admitted, time.Second, 0, []string{"ada slow admitted"}},
+		} {
+			start := time.Now()
+			got := g.Enter(t.Context(), by("ada", want.method), &p)
+			if passed := time.Since(start); got != want.outcome || passed != want.after || p.Decision().RetryAfter != want.retry {
+				t.Errorf("step %d: %s after %v, retry after %v, want %s after %v, %v", step, got, passed, p.Decision().RetryAfter, want.outcome, want.after, want.retry)
+			}
+			same(t, "events", events(), want.events...)
+		}
+	})
+}
+
+// TestWaitIsFair: requests of one key are admitted in the order in which they came,
+// each at the first instant at which it can be, and one at a time asks the store.
+// Requests of other keys do not wait for them.
+func TestWaitIsFair(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var asking atomic.Int64
+		one := fakeStore{Store: store,
+			before: func(context.Context, *weir.Request) error {
+				if asking.Add(1) > 1 {
+					t.Error("two requests of a key ask at once")
+				}
+				<-time.After(time.Microsecond)
+				return nil
+			},
+			after: func(weir.Request, weir.Decision) error { asking.Add(-1); return nil },
+		}
+		g := open(t, one, enforce.Config{}, waiting("p", time.Minute, "10/s burst 1"))
+		const n = 32
+		var mu sync.Mutex
+		var order []int
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range n {
+			all.Go(func() {
+				var p enforce.Admission
+				if got := enter(t, g, &p); got != enforce.Admitted {
+					t.Errorf("request %d: %s, want admitted", i, got)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+				if got, want := time.Since(start), time.Duration(i)*100*time.Millisecond; got < want || got > want+time.Millisecond {
+					t.Errorf("request %d is admitted after %v, want %v", i, got, want)
+				}
+			})
+			<-time.After(10 * time.Microsecond)
+		}
+		<-time.After(time.Second + 50*time.Millisecond) // nobody else asks now
+		other := time.Now()
+		var p enforce.Admission
+		if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted || time.Since(other) > time.Millisecond {
+			t.Errorf("a request of another key: %s after %v, want admitted at once", got, time.Since(other))
+		}
+		all.Wait()
+		if !slices.IsSorted(order) || len(order) != n {
+			t.Errorf("admitted in the order %v, want that in which they came", order)
+		}
+	})
+}
+
+// TestWaitIsBounded: with the room full a request is denied at once, and takes nothing
+// from those before it.
+func TestWaitIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		g := open(t, store, enforce.Config{MaxWaiting: 2}, waiting("p", time.Minute, "1/s burst 1"))
+		var p enforce.Admission
+		for _, user := range []string{"ada", "bob"} {
+			g.Enter(t.Context(), by(user, ""), &p)
+		}
+		var outcomes [2]enforce.Outcome
+		for i := range outcomes {
+			go func() {
+				var p enforce.Admission
+				outcomes[i] = enter(t, g, &p)
+			}()
+			synctest.Wait()
+		}
+		start := time.Now()
+		for _, user := range []string{"ada", "bob"} { // of the same queue, and of another
+			got := g.Enter(t.Context(), by(user, ""), &p)
+			if got != enforce.Denied || time.Since(start) != 0 || p.Decision().OK || p.DeniedBy() == nil {
+				t.Errorf("with the room full %s is %s after %v, want denied at once", user, got, time.Since(start))
+			}
+		}
+		after(2 * time.Second)
+		if outcomes != [2]enforce.Outcome{enforce.Admitted, enforce.Admitted} {
+			t.Errorf("those in the room are %v, want admitted", outcomes)
+		}
+		if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted {
+			t.Errorf("with the room empty bob is %s, want admitted", got)
+		}
+	})
+}
+
+// TestNotYourTurn: a request whose time runs out in the queue, behind one for which the
+// store is slow, is denied whatever is left, and has taken nothing.
+func TestNotYourTurn(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		var hangs atomic.Bool
+		slow := fakeStore{Store: store, before: func(_ context.Context, r *weir.Request) error {
+			if r.Verb == weir.Take && hangs.Load() {
+				<-time.After(10 * time.Second)
+			}
+			return nil
+		}}
+		g := open(t, slow, enforce.Config{}, waiting("p", 2*time.Second, "1/s burst 1"))
+		var first, second enforce.Admission
+		enter(t, g, &first)
+		go enter(t, g, &first)
+		after(500 * time.Millisecond)
+		hangs.Store(true)
+		start := time.Now()
+		if got := enter(t, g, &second); got != enforce.Denied || time.Since(start) != 2*time.Second || second.Decision().OK {
+			t.Errorf("%s after %v by %+v, want denied after 2s", got, time.Since(start), second.Decision())
+		}
+		if got := taken(t, store, "p", "1/s burst 1"); got != 0 {
+			t.Errorf("%d taken, want none yet", got)
+		}
+		after(10 * time.Second)
+		if got := first.Outcome(); got != enforce.Admitted {
+			t.Errorf("the one before is %s, want admitted", got)
+		}
+	})
+}
+
+// TestLeavingTheQueue: who goes away while it waits takes nothing, holds nobody up, and
+// is told so.
+func TestLeavingTheQueue(t *testing.T) {
+	for _, charge := range []bool{false, true} {
+		bubble(t, func(t *testing.T, store *memstore.Store) {
+			c := enforce.Config{KeepOnCancel: charge}
+			events := told(&c)
+			g := open(t, store, c, waiting("p", time.Minute, "1/s burst 1"))
+			var p enforce.Admission
+			enter(t, g, &p)
+			why := errors.New("went home")
+			ctx, leave := context.WithCancelCause(t.Context())
+			type result struct {
+				outcome enforce.Outcome
+				err     error
+				after   time.Duration
+			}
+			var results [3]result
+			start := time.Now()
+			for i := range results {
+				go func() {
+					var p enforce.Admission
+					ctx := ctx
+					if i == 2 {
+						ctx = t.Context()
+					}
+					outcome := g.Enter(ctx, by("ada", ""), &p)
+					results[i] = result{outcome, p.Err(), time.Since(start)}
+					if p.NeedsExit() || p.DeniedBy() != nil || !outcome.Passes() && p.Decision() != (weir.Decision{}) {
+						t.Errorf("%d: holds %t, denied by %v, decided %+v, want nothing", i, p.NeedsExit(), p.DeniedBy(), p.Decision())
+					}
+				}()
+				synctest.Wait()
+			}
+			after(500 * time.Millisecond)
+			leave(why)
+			after(10 * time.Second)
+			for i, r := range results[:2] { // the first asks, the second queues behind it
+				if r.outcome != enforce.FailedClosed || !errors.Is(r.err, why) || r.after != 500*time.Millisecond {
+					t.Errorf("%d: %+v, want failed_closed when it left, and why", i, r)
+				}
+			}
+			if r := results[2]; r.outcome != enforce.Admitted || r.after != time.Second {
+				t.Errorf("the one behind: %+v, want admitted after 1s", r)
+			}
+			same(t, "events", events(), "ada p admitted", "ada p failed_closed error", "ada p failed_closed error", "ada p admitted")
+		})
+	}
+}

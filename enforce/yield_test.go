@@ -1,0 +1,150 @@
+package enforce_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
+)
+
+// successor is a gate about what follows the policies of set.
+func successor(t *testing.T, store *memstore.Store, c enforce.Config, old *policy.Set, cs ...policy.Config) (*enforce.Enforcer, *policy.Set) {
+	t.Helper()
+	var ps []*policy.Policy
+	for _, c := range cs {
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps = append(ps, p)
+	}
+	set, err := policy.NewSet(ps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set = set.WithPrevious(old)
+	g, err := enforce.New(store, set, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, set
+}
+
+// TestYield: what waits goes by the new limits from then on, and a key never has what the
+// old ones would give it beside them.
+func TestYield(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		first, set := successor(t, store, enforce.Config{}, nil, waiting("p", time.Minute, "10/s burst 50"))
+		var passed atomic.Int64
+		var all sync.WaitGroup
+		for range 150 {
+			all.Go(func() {
+				var p enforce.Admission
+				if enter(t, first, &p).Passes() {
+					passed.Add(1)
+				}
+				p.Exit(enforce.Result{})
+			})
+		}
+		after(time.Second)
+		synctest.Wait()
+		if got := passed.Load(); got != 60 {
+			t.Fatalf("%d pass in the first second, want 60", got)
+		}
+		second, set := successor(t, store, enforce.Config{}, set, waiting("p", time.Minute, "20/s burst 50"))
+		third, _ := successor(t, store, enforce.Config{}, set, waiting("p", time.Minute, "5/s burst 50"))
+		first.Replace(second)
+		var p enforce.Admission
+		if got := enter(t, second, &p); got != enforce.Admitted {
+			t.Errorf("who comes now is %s, want admitted", got)
+		}
+		passed.Add(1)
+		after(time.Second)
+		if got := passed.Load(); got < 78 || got > 82 {
+			t.Errorf("%d pass in two seconds, want 60 and 20", got)
+		}
+		before := passed.Load()
+		second.Replace(third)
+		first.Replace(nil)
+		after(2 * time.Second)
+		if got := passed.Load() - before; got < 9 || got > 12 {
+			t.Errorf("%d pass in two more seconds, want 10", got)
+		}
+		all.Wait()
+		if got := passed.Load(); got != 151 {
+			t.Errorf("%d pass, want all", got)
+		}
+	})
+}
+
+// TestYieldOfAWait: the time that a request has waited counts, what it is told is told
+// once, and what its new policy says holds.
+func TestYieldOfAWait(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		for _, tc := range []struct {
+			next    policy.Config
+			outcome enforce.Outcome
+			after   time.Duration
+			event   string
+		}{
+			{waiting("p", 5*time.Second, "1/8s burst 1"), enforce.Denied, 4 * time.Second, "ada p denied"},
+			{waiting("p", time.Minute, "1/8s burst 1"), enforce.Admitted, 9 * time.Second, "ada p admitted"},
+			{about("p", "1/8s burst 1"), enforce.Denied, 4 * time.Second, "ada p denied"},
+			{about("q", "1/8s burst 1"), enforce.Admitted, 4 * time.Second, "ada q admitted"},
+		} {
+			var c enforce.Config
+			events := told(&c)
+			first, set := successor(t, store, c, nil, waiting("p", time.Minute, "1/4s burst 1"))
+			second, _ := successor(t, store, c, set, tc.next)
+			var p enforce.Admission
+			enter(t, first, &p)
+			events()
+			time.AfterFunc(time.Second, func() {
+				first.Replace(second)
+				_, _ = store.Do(context.Background(), weir.Request{ // the key moves now
+					Verb: weir.Take, Key: "p|3:ada", N: 1, Limit: tc.next.Limits[0], From: []weir.Limit{weir.MustLimit("1/4s burst 1")},
+				})
+			})
+			start := time.Now()
+			if got := enter(t, first, &p); got != tc.outcome || time.Since(start) != tc.after {
+				t.Errorf("%s after %v, want %s after %v", got, time.Since(start), tc.outcome, tc.after)
+			}
+			same(t, "events", events(), tc.event)
+			after(time.Hour)
+		}
+	})
+}
+
+// TestYieldOfASlot: what passed before is given back, and what comes to a gate that has
+// yielded is asked about by the last.
+func TestYieldOfASlot(t *testing.T) {
+	bubble(t, func(t *testing.T, store *memstore.Store) {
+		first, set := successor(t, store, enforce.Config{}, nil, about("p", "1 concurrency lease 1h"))
+		second, set := successor(t, store, enforce.Config{}, set, about("p", "1 concurrency lease 1h"))
+		third, _ := successor(t, store, enforce.Config{}, set, about("p", "1 concurrency lease 1h"))
+		var p, q enforce.Admission
+		enter(t, first, &p)
+		first.Replace(first)
+		first.Replace(second)
+		second.Replace(third)
+		if got := first.Enter(context.Background(), by("ada", ""), &q); got != enforce.Denied {
+			t.Errorf("a second of one: %s, want denied", got)
+		}
+		p.Exit(enforce.Result{})
+		if got := first.Enter(context.Background(), by("ada", ""), &q); got != enforce.Admitted {
+			t.Errorf("with the slot free: %s, want admitted", got)
+		}
+		q.Cancel()
+		if got := third.Enter(context.Background(), by("ada", ""), &p); got != enforce.Admitted {
+			t.Errorf("after a Cancel: %s, want admitted", got)
+		}
+		p.Exit(enforce.Result{})
+	})
+}

@@ -1,0 +1,190 @@
+package redisinventory
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// A script is a text and the hash by which a server knows it.
+type script struct {
+	name, text, sha string
+}
+
+// scripts are the texts of this package by name. Those that work on a whole state begin with
+// common.lua.
+type scripts struct {
+	begin, build, open, close, drop, pause, stock, paid, look, join, admit, reserve, giveBack, count, next, done script
+}
+
+func load() (*scripts, error) {
+	common, err := files.ReadFile("lua/common.lua")
+	if err != nil {
+		return nil, err
+	}
+	s := &scripts{}
+	for _, f := range []struct {
+		to   *script
+		name string
+		bare bool
+	}{
+		{&s.begin, "begin", false}, {&s.build, "build", true}, {&s.open, "open", false},
+		{&s.close, "close", false}, {&s.drop, "drop", false}, {&s.pause, "pause", false},
+		{&s.stock, "stock", false}, {&s.paid, "paid", false}, {&s.look, "look", false},
+		{&s.join, "join", false}, {&s.admit, "admit", false}, {&s.reserve, "reserve", false}, {&s.giveBack, "return", false},
+		{&s.count, "count", false}, {&s.next, "next", true}, {&s.done, "done", true},
+	} {
+		text, err := files.ReadFile("lua/" + f.name + ".lua")
+		if err != nil {
+			return nil, err
+		}
+		f.to.name, f.to.text = f.name, string(text)
+		if !f.bare {
+			f.to.text = string(common) + "\n" + f.to.text
+		}
+		sum := sha1.Sum([]byte(f.to.text))
+		f.to.sha = hex.EncodeToString(sum[:])
+	}
+	return s, nil
+}
+
+// call runs a script and returns its reply: at least one word.
+func (g *Gate) call(ctx context.Context, s *script, keys, args []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
+	defer cancel()
+	n := strconv.Itoa(len(keys))
+	reply := g.client.Do(ctx, g.client.B().Arbitrary("EVALSHA", s.sha, n).Keys(keys...).Args(args...).Build())
+	if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() {
+		reply = g.client.Do(ctx, g.client.B().Arbitrary("EVAL", s.text, n).Keys(keys...).Args(args...).Build())
+	}
+	words, err := reply.AsStrSlice()
+	if err == nil && len(words) == 0 {
+		err = errReply
+	}
+	if err != nil {
+		return nil, g.failed(s.name, err)
+	}
+	return words, nil
+}
+
+var (
+	errReply   = errors.New("a reply that no script gives")
+	errDamaged = errors.New("the state is damaged")
+)
+
+// failed says what an error means: that the state is not what scripts keep there, or that
+// the server cannot be asked now.
+func (g *Gate) failed(doing string, err error) error {
+	e, ok := rueidis.IsRedisErr(err)
+	if !ok || temporary(e.Error()) {
+		select {
+		case g.kick <- struct{}{}:
+		default:
+		}
+		return fmt.Errorf("redisgate: %s: %w: %w", doing, sale.ErrUnavailable, err)
+	}
+	// Scripts fail where a key has another type than they gave it, or a record cannot be read.
+	if text := e.Error(); strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "attempt to ") {
+		return fmt.Errorf("redisgate: %s: %w: %w: %w", doing, sale.ErrStale, errDamaged, err)
+	}
+	return fmt.Errorf("redisgate: %s: %w", doing, err)
+}
+
+// temporary says whether an error reply is about the server and not about what was asked.
+func temporary(text string) bool {
+	// What a command within a script answered can have words of the script before it.
+	for _, code := range []string{
+		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM", "BUSY", "MISCONF",
+		"NOREPLICAS", "MOVED", "ASK", "NOAUTH", "WRONGPASS", "NOPERM", "UNBLOCKED", "UNKILLABLE",
+	} {
+		if strings.HasPrefix(text, code+" ") || strings.Contains(text, "-"+code+" ") {
+			return true
+		}
+	}
+	return strings.Contains(text, "max number of clients") || strings.Contains(text, "out of memory")
+}
+
+// parts are the names of the keys of a state, in the order in which scripts take them.
+func (g *Gate) parts(id string) []string {
+	at := g.cfg.Prefix + "{" + escape(id) + "}:"
+	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
+}
+
+// on runs a script on the state of a sale at an epoch, and returns what it says after the
+// time.
+func (g *Gate) on(ctx context.Context, s *script, id string, epoch int64, args ...string) ([]string, int64, error) {
+	if !possible(id, epoch) {
+		return nil, 0, g.staleError(s.name, id, epoch, "none")
+	}
+	keys, seen, err := g.recall(s.name, id, epoch)
+	if err != nil {
+		return nil, 0, err
+	}
+	words, err := g.call(ctx, s, keys, append([]string{strconv.FormatInt(epoch, 10), g.clock(), strconv.FormatInt(seen, 10)}, args...))
+	if err != nil {
+		if errors.Is(err, errDamaged) {
+			g.forsake(ctx, id, epoch)
+		}
+		return nil, 0, err
+	}
+	switch {
+	case words[0] == "stale" && len(words) == 2:
+		return nil, 0, g.stale(s.name, id, epoch, words[1])
+	case words[0] != "ok" || len(words) < 2:
+		return nil, 0, g.failed(s.name, errReply)
+	}
+	now, err := strconv.ParseInt(words[1], 10, 64)
+	if err != nil {
+		return nil, 0, g.failed(s.name, errReply)
+	}
+	g.remember(id, epoch, keys, now)
+	return words[2:], now, nil
+}
+
+// possible says whether there can be a state of this name at all.
+func possible(id string, epoch int64) bool {
+	return id != "" && len(id) <= 64 && epoch > 0
+}
+
+// clock is the time that tests give, or nothing. It never runs back.
+func (g *Gate) clock() string {
+	if g.cfg.Clock == nil {
+		return ""
+	}
+	now := g.cfg.Clock().UnixMicro()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.latest = max(g.latest, now)
+	return itoa(g.latest)
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// numbers reads words that scripts wrote.
+func numbers(words ...string) ([]int64, error) {
+	out := make([]int64, len(words))
+	for i, w := range words {
+		n, err := strconv.ParseInt(w, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %.40q, want a number", errReply, w)
+		}
+		out[i] = n
+	}
+	return out, nil
+}

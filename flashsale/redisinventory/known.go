@@ -1,0 +1,180 @@
+package redisinventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// known is what this process remembers of a sale whose state it has seen.
+type known struct {
+	keys  []string
+	epoch int64
+	stale bool      // at this epoch, for good
+	seen  int64     // the largest time, in µs
+	asked time.Time // by the wall clock
+}
+
+// kept is for how long a sale is watched after the last call that asked about it.
+const kept = 10 * time.Minute
+
+// recall returns the keys of a sale and the largest time that was seen of it, or ErrStale if
+// this process knows already that there is no such state.
+func (g *Gate) recall(doing, id string, epoch int64) ([]string, int64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := g.known[id]
+	switch {
+	case k == nil:
+		return g.parts(id), 0, nil
+	case epoch < k.epoch || epoch == k.epoch && k.stale:
+		return nil, 0, g.staleError(doing, id, epoch, "known")
+	}
+	return k.keys, k.seen, nil
+}
+
+// remember notes that a state answered.
+func (g *Gate) remember(id string, epoch int64, keys []string, now int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := g.known[id]
+	if k == nil {
+		k = &known{keys: keys}
+		g.known[id] = k
+	}
+	if epoch > k.epoch {
+		k.epoch, k.stale = epoch, false
+	}
+	k.seen = max(k.seen, now)
+	k.asked = time.Now()
+}
+
+// opened notes that the state at an epoch was opened by this process, or found open.
+func (g *Gate) opened(id string, epoch, now int64) {
+	g.mu.Lock()
+	if k := g.known[id]; k != nil && k.epoch != epoch {
+		k.epoch, k.stale = epoch, false
+	}
+	g.mu.Unlock()
+	g.remember(id, epoch, g.parts(id), now)
+}
+
+// forget forgets a sale that was dropped.
+func (g *Gate) forget(id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.known, id)
+}
+
+// stale notes that a state is gone, if this process had seen it, and returns the error.
+func (g *Gate) stale(doing, id string, epoch int64, why string) error {
+	g.mu.Lock()
+	k := g.known[id]
+	first := k != nil && k.epoch == epoch && !k.stale
+	if first {
+		k.stale = true
+	}
+	g.mu.Unlock()
+	if first && g.cfg.Log != nil {
+		g.cfg.Log.Log(context.Background(), slog.LevelWarn, "the state of a sale is gone", "sale", id, "epoch", epoch, "why", reasons(why))
+	}
+	return g.staleError(doing, id, epoch, why)
+}
+
+func (g *Gate) staleError(doing, id string, epoch int64, why string) error {
+	return fmt.Errorf("redisgate: %s: sale %.64q, epoch %d: %w: %s", doing, id, epoch, sale.ErrStale, reasons(why))
+}
+
+func reasons(why string) string {
+	switch why {
+	case "none":
+		return "there is none"
+	case "closed":
+		return "it is closed"
+	case "damaged":
+		return "a part of it is missing or wrong"
+	case "server":
+		return "it was opened on another server"
+	case "known":
+		return "it was found gone before"
+	}
+	return why
+}
+
+// damaged says that a record cannot be read, and closes the state that has it.
+func (g *Gate) damaged(ctx context.Context, doing, id string, epoch int64, err error) error {
+	g.forsake(ctx, id, epoch)
+	return fmt.Errorf("redisgate: %s: sale %.64q, epoch %d: %w: %w: %w", doing, id, epoch, sale.ErrStale, errDamaged, err)
+}
+
+// forsake closes a state that cannot be read.
+func (g *Gate) forsake(ctx context.Context, id string, epoch int64) {
+	g.stale("check", id, epoch, "damaged")
+	// Where this fails, who asks next finds the same damage.
+	_ = g.Close(context.WithoutCancel(ctx), id, epoch)
+}
+
+// watch compares, for each sale that was asked about, the server with the one on which it
+// was opened.
+func (g *Gate) watch(ctx context.Context) {
+	defer close(g.done)
+	tick := time.NewTicker(g.cfg.Watch)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-g.kick:
+			if time.Since(last) < g.cfg.Watch/10 {
+				continue // the next tick is near, and calls fail in swarms
+			}
+		}
+		last = time.Now()
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, 16)
+		for id, epoch := range g.watched() {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				g.compare(ctx, id, epoch)
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// watched returns the sales to compare, and forgets those that nobody asks about.
+func (g *Gate) watched() map[string]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	sales := map[string]int64{}
+	for id, k := range g.known {
+		switch {
+		case time.Since(k.asked) > kept:
+			delete(g.known, id)
+		case !k.stale:
+			sales[id] = k.epoch
+		}
+	}
+	return sales
+}
+
+// compare asks the server, without counting as somebody who asks about the sale.
+func (g *Gate) compare(ctx context.Context, id string, epoch int64) {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
+	defer cancel()
+	words, err := g.call(ctx, &g.scripts.count, g.parts(id), []string{itoa(epoch), g.clock(), "0"})
+	switch {
+	case errors.Is(err, errDamaged):
+		g.forsake(ctx, id, epoch)
+	case err == nil && words[0] == "stale" && len(words) == 2:
+		g.stale("watch", id, epoch, words[1])
+	}
+}

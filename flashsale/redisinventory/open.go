@@ -1,0 +1,170 @@
+package redisinventory
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+const (
+	chunk    = 200                // reservations that one call adds to a state that is built
+	building = 10 * time.Minute   // how long what was never finished is kept
+	keeping  = 7 * 24 * time.Hour // how long a state is kept after the end of its sale
+)
+
+// ErrEvicts is wrapped by what Open answers on a server that may evict keys: a sale could
+// lose its state at any moment. It wraps nothing of package sale, as no retry mends it.
+var ErrEvicts = errors.New("redisgate: the server may evict keys")
+
+// Open implements sale.Gate. It builds a large state in steps; nobody sees it before the
+// last one. A server that changes meanwhile is sale.ErrUnavailable: Open again.
+func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	id, epoch := o.Sale.ID, o.Sale.Epoch
+	if o.Sale.Stock > 1<<53 || epoch > 1<<53 || o.Sale.StartsAt.UnixMilli() < 0 {
+		return fmt.Errorf("redisgate: open: stock %d, epoch %d, start %v, want at most 2^53, and a start after 1970: %w", o.Sale.Stock, epoch, o.Sale.StartsAt, sale.ErrInvalid)
+	}
+	keys := g.parts(id)
+	words, err := g.call(ctx, &g.scripts.begin, keys, []string{itoa(epoch), g.clock(), itoa(g.seen(id))})
+	if err != nil {
+		if errors.Is(err, errDamaged) {
+			g.forsake(ctx, id, epoch)
+		}
+		return err
+	}
+	switch {
+	case words[0] == "stale" && len(words) == 2:
+		return g.stale("open", id, epoch, words[1])
+	case words[0] == "here":
+		return g.finished(id, epoch, words)
+	case words[0] != "ok" || len(words) != 5:
+		return g.failed("open", errReply)
+	}
+	server, policy, limit := words[2], words[3], words[4]
+	if limit != "0" && policy != "" && policy != "noeviction" {
+		return fmt.Errorf("%w: maxmemory-policy is %s, want noeviction", ErrEvicts, policy)
+	}
+	fresh := make([]string, len(keys))
+	for i, k := range keys {
+		fresh[i] = k + ":new:" + rand.Text()
+	}
+	if err := g.build(ctx, &o, server, fresh); err != nil {
+		return err
+	}
+	s := &o.Sale
+	words, err = g.call(ctx, &g.scripts.open, append(keys, fresh...), []string{
+		itoa(epoch), g.clock(), itoa(g.seen(id)), server, itoa(keeping.Milliseconds()),
+		strconv.Itoa(len(o.Reserved) + len(o.Before)), strconv.Itoa(len(o.Before)), group(epoch),
+		flag(s.State == sale.Paused), itoa(s.Stock),
+		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
+		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()), itoa(s.Paid),
+	})
+	switch {
+	case err != nil:
+		return err
+	case words[0] == "stale" && len(words) == 2:
+		return g.stale("open", id, epoch, words[1])
+	case words[0] == "unread" && len(words) == 2:
+		return fmt.Errorf("redisgate: open: sale %q, epoch %d: %s entries are in the stream of an earlier epoch, want none: %w", id, epoch, words[1], sale.ErrConflict)
+	case words[0] == "moved":
+		return fmt.Errorf("redisgate: open: %w: the server changed while the state was built", sale.ErrUnavailable)
+	}
+	return g.finished(id, epoch, words)
+}
+
+// finished notes that there is a state.
+func (g *Gate) finished(id string, epoch int64, words []string) error {
+	if len(words) != 2 {
+		return g.failed("open", errReply)
+	}
+	now, err := numbers(words[1])
+	if err != nil {
+		return g.failed("open", err)
+	}
+	g.opened(id, epoch, now[0])
+	return nil
+}
+
+// build adds the reservations of an Opening to a state that is being built.
+func (g *Gate) build(ctx context.Context, o *sale.Opening, server string, fresh []string) error {
+	keys := []string{fresh[1], fresh[4], fresh[5], fresh[6]} // users, res, done, stream
+	head := []string{server, itoa(building.Milliseconds())}
+	args := head
+	send := func() error {
+		words, err := g.call(ctx, &g.scripts.build, keys, args)
+		if err != nil {
+			return err
+		}
+		if words[0] != "ok" {
+			return fmt.Errorf("redisgate: open: %w: the server changed while the state was built", sale.ErrUnavailable)
+		}
+		args = head[:2:2]
+		return nil
+	}
+	for i, rs := range [][]sale.Reservation{o.Reserved, o.Before} {
+		for j := range rs {
+			r := &rs[j]
+			args = append(args, flag(i == 1), r.ID, escape(r.User), r.Ticket, escape(r.Key), record(r))
+			if len(args) >= 2+6*chunk {
+				if err := send(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(args) > 2 {
+		return send()
+	}
+	return nil
+}
+
+// seen is the largest time that this process has seen of a sale.
+func (g *Gate) seen(id string) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if k := g.known[id]; k != nil {
+		return k.seen
+	}
+	return 0
+}
+
+// Close implements sale.Gate.
+func (g *Gate) Close(ctx context.Context, id string, epoch int64) error {
+	if !possible(id, epoch) {
+		return nil
+	}
+	_, err := g.call(ctx, &g.scripts.close, g.parts(id), []string{itoa(epoch)})
+	if err == nil {
+		g.stale("close", id, epoch, "closed")
+	}
+	return err
+}
+
+// Drop implements sale.Gate.
+func (g *Gate) Drop(ctx context.Context, id string, epoch int64) error {
+	if !possible(id, epoch) {
+		return g.staleError("drop", id, epoch, "none")
+	}
+	words, err := g.call(ctx, &g.scripts.drop, g.parts(id), []string{itoa(epoch)})
+	switch {
+	case err != nil:
+		return err
+	case words[0] == "stale" && len(words) == 2:
+		return g.stale("drop", id, epoch, words[1])
+	case len(words) != 3:
+		return g.failed("drop", errReply)
+	case words[2] != "0":
+		return fmt.Errorf("redisgate: drop: sale %q, epoch %d: %s entries are in its stream, want none: %w", id, epoch, words[2], sale.ErrConflict)
+	}
+	g.forget(id)
+	return nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,137 @@
+package redisinventory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/redis/rueidis"
+)
+
+// group is the consumer group of a stream. Its name has the epoch, so that who reads on at an
+// epoch that is over gets nothing of the next.
+func group(epoch int64) string { return "clerks:" + itoa(epoch) }
+
+// look is how long a read waits at the server before it looks whether entries of others have
+// become idle, or the state has been closed.
+const look = 250 * time.Millisecond
+
+// Next implements sale.Gate. It reads also a stream whose other keys are gone.
+func (g *Gate) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	if !sale.IsWorker(worker) || max < 1 || max > 1000 || wait < 0 {
+		return nil, fmt.Errorf("redisgate: next: worker is %.70q, max is %d and wait is %v, want 1 to 64 letters, digits, . _ -, 1 to 1,000, and 0 or more: %w", worker, max, wait, sale.ErrInvalid)
+	}
+	if !possible(id, epoch) {
+		return nil, g.staleError("next", id, epoch, "none")
+	}
+	keys := g.parts(id)
+	stream := keys[6]
+	until := time.Now().Add(wait)
+	for {
+		entries, err := g.take(ctx, id, epoch, keys, worker, max)
+		if len(entries) > 0 || err != nil {
+			return entries, err
+		}
+		left := min(time.Until(until), look, g.cfg.Redeliver).Truncate(time.Millisecond)
+		if left <= 0 {
+			return nil, nil
+		}
+		entries, err = g.block(ctx, id, epoch, stream, worker, max, left)
+		if len(entries) > 0 || err != nil {
+			return entries, err
+		}
+	}
+}
+
+// maxScans bounds how often take looks on for idle entries: each time the server looks at ten
+// times as many as are asked for.
+const maxScans = 20
+
+// take takes what is there, without waiting.
+func (g *Gate) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
+	from := "0-0"
+	for scans := 0; ; scans++ {
+		words, err := g.call(ctx, &g.scripts.next, []string{keys[0], keys[6]}, []string{
+			itoa(epoch), group(epoch), worker, strconv.Itoa(max), itoa(g.cfg.Redeliver.Milliseconds()), from,
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case words[0] == "stale" && len(words) == 2:
+			return nil, g.staleError("next", id, epoch, words[1])
+		case words[0] != "ok" || len(words)%4 != 3:
+			return nil, g.failed("next", errReply)
+		}
+		var entries []sale.Entry
+		for e := range slices.Chunk(words[3:], 4) {
+			times, err := numbers(e[1])
+			if err != nil {
+				return nil, g.failed("next", err)
+			}
+			entries = append(entries, entry(e[0], int(times[0]), id, e[2], e[3]))
+		}
+		if from = words[2]; len(entries) > 0 || from == "0-0" || scans == maxScans {
+			return entries, nil
+		}
+	}
+}
+
+// block waits at the server for a new entry.
+func (g *Gate) block(ctx context.Context, id string, epoch int64, stream, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+g.cfg.Deadline)
+	defer cancel()
+	read, err := g.client.Do(ctx, g.client.B().Xreadgroup().Group(group(epoch), worker).
+		Count(int64(max)).Block(wait.Milliseconds()).Streams().Key(stream).Id(">").Build()).AsXRead()
+	switch e, ok := rueidis.IsRedisErr(err); {
+	case rueidis.IsRedisNil(err):
+		return nil, nil
+	case ok && (strings.HasPrefix(e.Error(), "NOGROUP") || strings.HasPrefix(e.Error(), "UNBLOCKED")):
+		return nil, g.staleError("next", id, epoch, "none")
+	case err != nil:
+		return nil, g.failed("next", err)
+	}
+	var entries []sale.Entry
+	for _, x := range read[stream] {
+		kind, text := "?", strings.Join(slices.Sorted(maps.Keys(x.FieldValues)), " ")
+		if r, ok := x.FieldValues["r"]; ok && len(x.FieldValues) == 1 {
+			kind, text = "r", r
+		}
+		entries = append(entries, entry(x.ID, 1, id, kind, text))
+	}
+	return entries, nil
+}
+
+// Done implements sale.Gate.
+func (g *Gate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+	// What is no ID of an entry is not in the stream.
+	ids = slices.DeleteFunc(slices.Clone(ids), func(e string) bool { return !isEntry(e) })
+	if !possible(id, epoch) {
+		return g.staleError("done", id, epoch, "none")
+	}
+	keys := g.parts(id)[6:]
+	for first := true; first || len(ids) > 0; first = false {
+		n := min(len(ids), 1000)
+		words, err := g.call(ctx, &g.scripts.done, keys, append([]string{group(epoch)}, ids[:n]...))
+		if err != nil {
+			return err
+		}
+		if words[0] != "ok" {
+			return g.staleError("done", id, epoch, "none")
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// isEntry says whether s is the ID of an entry: two numbers.
+func isEntry(s string) bool {
+	a, b, ok := strings.Cut(s, "-")
+	_, err1 := strconv.ParseUint(a, 10, 64)
+	_, err2 := strconv.ParseUint(b, 10, 64)
+	return ok && err1 == nil && err2 == nil && a[0] != '+' && b[0] != '+'
+}

@@ -1,0 +1,345 @@
+package auditor_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+)
+
+// An exhibit is a defect that shops were seen to have, as a mutant of this one.
+type exhibit struct {
+	name   string // of the mutant
+	defect string
+	cast   cast
+	want   auditor.Invariant // what the auditor must find broken; empty if only a suite can
+	suite  string            // "gate" or "ledger": a suite that must fail too, if one can see it
+}
+
+// Mutants are a real part with one method that is not as it should be.
+type gateMutant struct {
+	sale.Inventory
+	open    func(sale.Inventory, context.Context, sale.Opening) error
+	join    func(sale.Inventory, context.Context, sale.JoinRequest) (sale.TicketStatus, error)
+	admit   func(sale.Inventory, context.Context, string, int64, string, int, time.Time) (int, error)
+	reserve func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error)
+	count   func(sale.Inventory, context.Context, string, int64) (sale.Counts, error)
+	next    func(sale.Inventory, context.Context, string, int64, string, int, time.Duration) ([]sale.Entry, error)
+	giving  func(sale.Inventory, context.Context, string, int64, string, string) (bool, error)
+}
+
+func (m gateMutant) Open(ctx context.Context, o sale.Opening) error {
+	if m.open != nil {
+		return m.open(m.Inventory, ctx, o)
+	}
+	return m.Inventory.Open(ctx, o)
+}
+
+func (m gateMutant) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+	if m.join != nil {
+		return m.join(m.Inventory, ctx, j)
+	}
+	return m.Inventory.Join(ctx, j)
+}
+
+func (m gateMutant) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+	if m.admit != nil {
+		return m.admit(m.Inventory, ctx, id, epoch, batch, n, until)
+	}
+	return m.Inventory.Admit(ctx, id, epoch, batch, n, until)
+}
+
+func (m gateMutant) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+	if m.reserve != nil {
+		return m.reserve(m.Inventory, ctx, a)
+	}
+	return m.Inventory.Reserve(ctx, a)
+}
+
+func (m gateMutant) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	if m.count != nil {
+		return m.count(m.Inventory, ctx, id, epoch)
+	}
+	return m.Inventory.Count(ctx, id, epoch)
+}
+
+func (m gateMutant) Next(ctx context.Context, id string, epoch int64, worker string, n int, wait time.Duration) ([]sale.Entry, error) {
+	if m.next != nil {
+		return m.next(m.Inventory, ctx, id, epoch, worker, n, wait)
+	}
+	return m.Inventory.Next(ctx, id, epoch, worker, n, wait)
+}
+
+func (m gateMutant) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+	if m.giving != nil {
+		return m.giving(m.Inventory, ctx, id, epoch, user, reservation)
+	}
+	return m.Inventory.Return(ctx, id, epoch, user, reservation)
+}
+
+// opened changes what a gate is opened with.
+func opened(change func(*sale.Opening)) func(sale.Inventory) sale.Inventory {
+	return func(g sale.Inventory) sale.Inventory {
+		return gateMutant{Inventory: g, open: func(g sale.Inventory, ctx context.Context, o sale.Opening) error {
+			change(&o)
+			return g.Open(ctx, o)
+		}}
+	}
+}
+
+// leaking loses a unit whenever lose says so of an answer to Reserve or Join.
+func leaking(lose func(sale.ReserveResult) bool, early func(sale.TicketStatus) bool) func(sale.Inventory) sale.Inventory {
+	return func(g sale.Inventory) sale.Inventory {
+		var lost atomic.Int64
+		m := gateMutant{Inventory: g}
+		m.reserve = func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+			if c, err := m.count(g, ctx, a.Sale, a.Epoch); err == nil && c.Free <= 0 {
+				return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
+			}
+			o, err := g.Reserve(ctx, a)
+			if err == nil && lose != nil && lose(o) {
+				lost.Add(1)
+			}
+			return o, err
+		}
+		m.join = func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+			s, err := g.Join(ctx, j)
+			if err == nil && early != nil && early(s) {
+				lost.Add(1)
+			}
+			return s, err
+		}
+		m.count = func(g sale.Inventory, ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+			c, err := g.Count(ctx, id, epoch)
+			c.Free -= lost.Load()
+			return c, err
+		}
+		return m
+	}
+}
+
+type ledgerMutant struct {
+	sale.Ledger
+	place      func(context.Context, []sale.Reservation, time.Time) ([]sale.Placed, error)
+	pay        func(context.Context, sale.Payment, time.Time) (sale.Paid, error)
+	expire     func(context.Context, time.Time, int) ([]sale.Order, error)
+	unreturned func(context.Context, int) ([]sale.Order, error)
+}
+
+func (m ledgerMutant) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+	if m.place != nil {
+		return m.place(ctx, rs, now)
+	}
+	return m.Ledger.Place(ctx, rs, now)
+}
+
+func (m ledgerMutant) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
+	if m.pay != nil {
+		return m.pay(ctx, p, now)
+	}
+	return m.Ledger.Pay(ctx, p, now)
+}
+
+func (m ledgerMutant) Expire(ctx context.Context, now time.Time, n int) ([]sale.Order, error) {
+	if m.expire != nil {
+		return m.expire(ctx, now, n)
+	}
+	return m.Ledger.Expire(ctx, now, n)
+}
+
+func (m ledgerMutant) Unreturned(ctx context.Context, n int) ([]sale.Order, error) {
+	if m.unreturned != nil {
+		return m.unreturned(ctx, n)
+	}
+	return m.Ledger.Unreturned(ctx, n)
+}
+
+// placing does something after each placed reservation.
+func placing(after func(beside, sale.Reservation, *sale.Placed)) func(sale.Ledger, beside) sale.Ledger {
+	return func(l sale.Ledger, db beside) sale.Ledger {
+		return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+			done, err := l.Place(ctx, rs, now)
+			for i := range done {
+				if done[i].New {
+					after(db, rs[i], &done[i])
+				}
+			}
+			return done, err
+		}}
+	}
+}
+
+// sell makes an order of what the ledger rejected, as "sold = sold + 1" without a guard does.
+func sell(db beside, r sale.Reservation, p *sale.Placed) {
+	if p.State != sale.Rejected {
+		return
+	}
+	db(`DROP INDEX IF EXISTS orders_slot`)
+	db(`UPDATE orders SET state = 'pending_pay', note = '' WHERE reservation = ?`, r.ID)
+	db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
+	db(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES (?, 'sold', -1, ?, ?)`, r.Sale, r.ID, r.At.UnixMilli())
+	p.State = sale.PendingPay
+}
+
+// every calls f for each nth.
+func every(n int64, f func(beside, sale.Reservation, *sale.Placed)) func(beside, sale.Reservation, *sale.Placed) {
+	var seen atomic.Int64
+	return func(db beside, r sale.Reservation, p *sale.Placed) {
+		if seen.Add(1)%n == 0 {
+			f(db, r, p)
+		}
+	}
+}
+
+type deskMutant struct {
+	sale.BuyersDesk
+	turn func(context.Context, string, string, string) (sale.Turn, error)
+	buy  func(context.Context, string, string, string, string) (sale.Bought, error)
+}
+
+func (m deskMutant) Turn(ctx context.Context, user, id, place string) (sale.Turn, error) {
+	if m.turn != nil {
+		return m.turn(ctx, user, id, place)
+	}
+	return m.BuyersDesk.Turn(ctx, user, id, place)
+}
+
+func (m deskMutant) Buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+	if m.buy != nil {
+		return m.buy(ctx, user, id, token, key)
+	}
+	return m.BuyersDesk.Buy(ctx, user, id, token, key)
+}
+
+// bearer lets anybody buy with anybody's token: it keeps whose each is, and asks as that one.
+func bearer(d sale.BuyersDesk) sale.BuyersDesk {
+	var owners sync.Map
+	return deskMutant{BuyersDesk: d,
+		turn: func(ctx context.Context, user, id, place string) (sale.Turn, error) {
+			t, err := d.Turn(ctx, user, id, place)
+			if t.Token != "" {
+				owners.Store(t.Token, user)
+			}
+			return t, err
+		},
+		buy: func(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+			if owner, ok := owners.Load(token); ok {
+				user = owner.(string)
+			}
+			return d.Buy(ctx, user, id, token, key)
+		}}
+}
+
+// exposed gives everybody the same word, and takes it for everybody's token.
+func exposed(d sale.BuyersDesk) sale.BuyersDesk {
+	var tokens sync.Map
+	return deskMutant{BuyersDesk: d,
+		turn: func(ctx context.Context, user, id, place string) (sale.Turn, error) {
+			t, err := d.Turn(ctx, user, id, place)
+			if t.Token != "" {
+				tokens.Store(user, t.Token)
+				t.Token = "md5-of-the-sale-and-a-salt"
+			}
+			return t, err
+		},
+		buy: func(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+			if t, ok := tokens.Load(user); ok && strings.HasPrefix(token, "md5") {
+				token = t.(string)
+			}
+			return d.Buy(ctx, user, id, token, key)
+		}}
+}
+
+// unconsumed reserves again with a ticket that has reserved.
+func unconsumed(g sale.Inventory) sale.Inventory {
+	return gateMutant{Inventory: g,
+		open: func(g sale.Inventory, ctx context.Context, o sale.Opening) error {
+			o.Sale.PerUser = 10
+			return g.Open(ctx, o)
+		},
+		reserve: func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+			o, err := g.Reserve(ctx, a)
+			if err != nil || !o.Repeated || a.Key != "" {
+				return o, err
+			}
+			until := time.Now().Add(time.Minute)
+			if s, err := g.Join(ctx, sale.JoinRequest{Sale: a.Sale, Epoch: a.Epoch, User: a.User, Ticket: a.Reservation + "-again", Batch: "again", Until: until}); err == nil {
+				a.Ticket = s.Ticket
+				if more, err := g.Reserve(ctx, a); err == nil && more.Reason == sale.OK {
+					return more, nil
+				}
+			}
+			return o, nil
+		}}
+}
+
+// failing answers everybody as it answered the first who was refused.
+func failing(g sale.Inventory) sale.Inventory {
+	var failed sync.Map
+	return gateMutant{Inventory: g, reserve: func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+		if _, ok := failed.Load(a.Sale); ok {
+			return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
+		}
+		o, err := g.Reserve(ctx, a)
+		if err == nil && o.Reason != sale.OK {
+			failed.Store(a.Sale, true)
+		}
+		return o, err
+	}}
+}
+
+// lastFirst gives later tickets better places.
+func lastFirst(g sale.Inventory) sale.Inventory {
+	var next atomic.Int64
+	next.Store(1 << 52)
+	return gateMutant{Inventory: g, join: func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+		j.Rank = next.Add(-1)
+		return g.Join(ctx, j)
+	}}
+}
+
+// everybody admits the whole line, however many are asked for.
+func everybody(g sale.Inventory) sale.Inventory {
+	return gateMutant{Inventory: g, admit: func(g sale.Inventory, ctx context.Context, id string, epoch int64, batch string, _ int, until time.Time) (int, error) {
+		return g.Admit(ctx, id, epoch, batch, 1000, until)
+	}}
+}
+
+// giveaway gives a token to everybody who asks for a ticket, whatever the stock says.
+func giveaway(g sale.Inventory) sale.Inventory {
+	return gateMutant{Inventory: g, join: func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+		if j.Batch == "" {
+			j.Batch, j.Until = "giveaway", time.Now().Add(2*time.Second).Truncate(time.Millisecond)
+		}
+		return g.Join(ctx, j)
+	}}
+}
+
+// unsent loses every third entry between the reservation and the stream.
+func unsent(g sale.Inventory) sale.Inventory {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	return gateMutant{Inventory: g, next: func(g sale.Inventory, ctx context.Context, id string, epoch int64, worker string, n int, wait time.Duration) ([]sale.Entry, error) {
+		es, err := g.Next(ctx, id, epoch, worker, n, wait)
+		var kept []sale.Entry
+		for _, e := range es {
+			mu.Lock()
+			_, known := seen[e.Reservation.ID]
+			if !known {
+				seen[e.Reservation.ID] = len(seen)%3 == 0
+			}
+			lost := seen[e.Reservation.ID]
+			mu.Unlock()
+			if !lost {
+				kept = append(kept, e)
+			} else if err := g.Done(ctx, id, epoch, e.ID); err != nil {
+				return kept, err
+			}
+		}
+		return kept, err
+	}}
+}

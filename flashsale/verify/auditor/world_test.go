@@ -1,0 +1,182 @@
+package auditor_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+)
+
+// tables are those of a ledger without any of their guards, so that they can hold what a
+// ledger never would.
+const tables = `
+CREATE TABLE sales (id text, merchant text, sku text, title text, price bigint, currency text, stock bigint,
+	per_user int, starts_at bigint, ends_at bigint, headroom int, queue text, lobby_ms bigint, pay_within_ms bigint,
+	token_for_ms bigint, sold bigint, paid bigint, state text, why text, recovering int, epoch bigint,
+	version bigint, created bigint);
+CREATE TABLE orders (reservation text, sale text, epoch bigint, usr text, slot int, ticket text, key text, at bigint,
+	pay_by bigint, state text, price bigint, placed bigint, changed bigint, payment text, returned int, note text);
+CREATE TABLE movements (id INTEGER PRIMARY KEY, sale text, kind text, units bigint, reservation text, key text, at bigint);
+CREATE TABLE payments (id text, reservation text, amount bigint, state text, at bigint);
+CREATE TABLE buried (sale text, epoch bigint, entry text, deliveries bigint, reservation text, damaged text, reason text, at bigint);
+`
+
+// A world is a sale that is over and went well, in every place that an auditor looks at: of
+// three units one was not paid in time, and was sold again.
+type world struct {
+	t       *testing.T
+	path    string
+	db      *sql.DB
+	start   time.Time
+	gate    auditor.GateState
+	changes []int // of reconciling, call after call
+	facts   auditor.Facts
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "sale.db"), start: time.Now().Add(-10 * time.Minute).Truncate(time.Millisecond)}
+	db, err := sql.Open("sqlite", "file:"+w.path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	w.db = db
+	w.exec(tables)
+	w.exec(`INSERT INTO sales VALUES ('s1', 'm', 'sku', 'title', 500, 'CNY', 3, 1, {0}, {3600000}, 3, 'fifo', 0, 60000,
+		30000, 3, 3, 'exposed', '', 0, 1, 9, {-60000})`)
+	w.exec(`INSERT INTO sales VALUES ('s2', 'm', 'sku', 'title', 500, 'CNY', 3, 1, {0}, {3600000}, 3, 'fifo', 0, 60000,
+		30000, 0, 0, 'draft', '', 0, 0, 1, {-60000})`)
+	w.exec(`INSERT INTO movements (sale, kind, units, key, at) VALUES ('s1', 'stock', 3, 'expose', {-50000})`)
+	w.buyer(1, 1000, "paid", "s1")
+	w.buyer(2, 2000, "expired", "s1")
+	w.buyer(3, 3000, "paid", "s1")
+	w.exec(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r2', {62001})`)
+	w.exec(`INSERT INTO payments VALUES ('p2', 'r2', 500, 'refund_due', {70000})`)
+	w.see(auditor.Observation{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: auditor.Pay, Status: 409,
+		Reason: "refund_due", Receipt: "r2", Payment: "p2"})
+	w.buyer(4, 80000, "paid", "s1")
+	w.see(
+		auditor.Observation{Sent: w.at(5), At: w.at(9), User: "u5", Sale: "s1", Action: auditor.Join, Status: 201, State: "waiting", Rank: 5, Poll: 1000},
+		auditor.Observation{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: auditor.Turn, Status: 410, Layer: "L0", Reason: "sold_out"},
+		auditor.Observation{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: auditor.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Trick: auditor.Forged},
+		auditor.Observation{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: auditor.Join, Status: 425, Layer: "L0", Reason: "not_started", Trick: auditor.Early},
+		auditor.Observation{Sent: w.at(4000), At: w.at(4010), User: "u1", Sale: "s1", Action: auditor.Buy, Status: 202, State: "reserved", Token: "t1",
+			Key: "k1", Receipt: "r1", Granted: w.at(1010), Body: "b1", Trick: auditor.Replayed},
+		auditor.Observation{Sent: w.at(4000), At: w.at(4010), Action: auditor.Board, Sale: "s1", Status: 200, Workers: 2},
+	)
+	w.gate = auditor.GateState{Epoch: 1, Stock: 3, Free: 0, Held: []string{"r1", "r3", "r4"}}
+	w.facts.Complete, w.facts.Settled, w.facts.Batch, w.facts.Workers = true, true, 1, 2
+	w.facts.Demand = map[string]int64{"s1": 4}
+	w.facts.Layers = map[string]int64{"L0": 2}
+	w.facts.Reconcile = func(context.Context, string) (int, error) {
+		n := 0
+		if len(w.changes) > 0 {
+			n, w.changes = w.changes[0], w.changes[1:]
+		}
+		return n, nil
+	}
+	return w
+}
+
+func (w *world) at(ms int64) time.Time { return w.start.Add(time.Duration(ms) * time.Millisecond) }
+
+// exec runs statements in which {n} stands for n milliseconds after the start.
+func (w *world) exec(statements string) {
+	w.t.Helper()
+	var b strings.Builder
+	for {
+		head, rest, found := strings.Cut(statements, "{")
+		b.WriteString(head)
+		if !found {
+			break
+		}
+		number, tail, _ := strings.Cut(rest, "}")
+		var ms int64
+		if _, err := fmt.Sscan(number, &ms); err != nil {
+			w.t.Fatalf("{%s}: %v", number, err)
+		}
+		fmt.Fprint(&b, w.at(ms).UnixMilli())
+		statements = tail
+	}
+	if _, err := w.db.Exec(b.String()); err != nil {
+		w.t.Fatalf("%s: %v", b.String(), err)
+	}
+}
+
+func (w *world) see(os ...auditor.Observation) {
+	w.facts.Observations = append(w.facts.Observations, os...)
+}
+
+// buyer n joins in the order of n, is admitted and reserves at so many milliseconds, and
+// pays 5 s later or not at all.
+func (w *world) buyer(n int, ms int64, state, sale string) {
+	user, id := fmt.Sprintf("u%d", n), fmt.Sprintf("r%d", n)
+	granted := ms + 10
+	payment, changed, returned := "NULL", granted+60001, 1
+	if state == "paid" {
+		payment, changed, returned = fmt.Sprintf("'p%d'", n), granted+5000, 0
+		w.exec(fmt.Sprintf(`INSERT INTO payments VALUES (%s, '%s', 500, 'accepted', {%d})`, payment, id, changed))
+	}
+	w.exec(fmt.Sprintf(`INSERT INTO orders VALUES ('%s', '%s', 1, '%s', 1, 'ticket%d', 'k%d', {%d}, {%d}, '%s', 500, {%d}, {%d}, %s, %d, '')`,
+		id, sale, user, n, n, granted, granted+60000, state, granted+5, changed, payment, returned))
+	w.exec(fmt.Sprintf(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('%s', 'sold', -1, '%s', {%d})`, sale, id, granted+5))
+	joined := int64(n)
+	token := fmt.Sprintf("t%d", n)
+	w.see(
+		auditor.Observation{Sent: w.at(joined), At: w.at(joined).Add(100 * time.Microsecond), User: user, Sale: sale, Action: auditor.Join, Status: 201, State: "waiting", Rank: int64(n), Poll: 500},
+		auditor.Observation{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: auditor.Turn, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
+		auditor.Observation{Sent: w.at(ms + 8), At: w.at(ms + 15), User: user, Sale: sale, Action: auditor.Buy, Status: 202, State: "reserved", Token: token,
+			Key: fmt.Sprintf("k%d", n), Receipt: id, Granted: w.at(granted), Body: fmt.Sprintf("b%d", n)},
+		auditor.Observation{Sent: w.at(ms + 100), At: w.at(ms + 105), User: user, Sale: sale, Action: auditor.Look, Status: 200, State: "pending_pay", Receipt: id},
+	)
+	if state == "paid" {
+		w.see(auditor.Observation{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: auditor.Pay, Status: 200, State: "paid",
+			Receipt: id, Payment: fmt.Sprintf("p%d", n)})
+	}
+}
+
+// tokens lets n users be admitted at so many milliseconds, in an epoch.
+func (w *world) tokens(ms int64, n int, epoch int64) {
+	for i := range n {
+		name := fmt.Sprintf("epoch%d-%d", epoch, i)
+		w.see(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
+			Token: name, Until: w.at(ms + 30000), Epoch: epoch})
+	}
+}
+
+// of returns the first observation of a user's action.
+func (w *world) of(user string, action auditor.Action) *auditor.Observation {
+	for i := range w.facts.Observations {
+		if o := &w.facts.Observations[i]; o.User == user && o.Action == action {
+			return o
+		}
+	}
+	w.t.Fatalf("no %s of %s", action, user)
+	return nil
+}
+
+func (w *world) open() *auditor.Auditor {
+	w.t.Helper()
+	a, err := auditor.Open(w.t.Context(), auditor.Config{Database: w.path, Rest: 100 * time.Millisecond,
+		Gate: func(context.Context, string, int64) (auditor.GateState, error) { return w.gate, nil }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { a.Close() })
+	return a
+}
+
+func (w *world) audit() *auditor.Report {
+	w.t.Helper()
+	r, err := w.open().Final(w.t.Context(), w.facts)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,53 @@
+// Package gatetest checks implementations of sale.Gate: Run by the numbered rules, Random
+// against a Model by random commands, Race by many goroutines at once.
+//
+// A Gate under test takes its time from the Clock that it is opened with.
+package inventorytest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Open returns a Gate without any state that takes its time from clock. It ends with t.
+type Open func(t *testing.T, clock *Clock) sale.Inventory
+
+// Redeliver is after what time a Gate that Run opens must deliver an entry again whose
+// worker did not say that it is done; by its own clock or by the wall clock.
+const Redeliver = time.Second
+
+// Start is where a new Clock stands.
+func Start() time.Time { return time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC) }
+
+// A Clock stands until it is moved. It is safe for concurrent use.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a Clock at Start.
+func NewClock() *Clock { return &Clock{now: Start()} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Move moves the clock by d, which may be negative.
+func (c *Clock) Move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Set sets the clock.
+func (c *Clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}

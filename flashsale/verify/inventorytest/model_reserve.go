@@ -1,0 +1,143 @@
+package inventorytest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+	if err := a.Check(); err != nil {
+		return sale.ReserveResult{}, err
+	}
+	s, now, err := m.at(a.Sale, a.Epoch)
+	defer m.mu.Unlock()
+	if err != nil {
+		return sale.ReserveResult{}, err
+	}
+	for _, same := range []func(h *modelHold) bool{
+		func(h *modelHold) bool { return h.User == a.User && h.Ticket == a.Ticket },
+		func(h *modelHold) bool { return h.User == a.User && h.Key == a.Key && a.Key != "" },
+	} {
+		if h := s.hold(same); h != nil {
+			return sale.ReserveResult{Repeated: true, Reservation: h.Reservation}, nil
+		}
+	}
+	t, held := s.ticket(a.User), s.held(a.User)
+	switch {
+	case !now.Before(s.EndsAt):
+		return sale.ReserveResult{Reason: sale.HasEnded}, nil
+	case s.paused:
+		return sale.ReserveResult{Reason: sale.IsPaused}, nil
+	case now.Before(s.StartsAt):
+		return sale.ReserveResult{Reason: sale.NotStarted}, nil
+	case t == nil || t.id != a.Ticket || t.place != sale.Admitted:
+		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
+	case !now.Before(t.until):
+		return sale.ReserveResult{Reason: sale.TurnPassed}, nil
+	case s.hasEnough(a.User):
+		return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
+	case s.free == 0:
+		return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
+	}
+	at := now.Truncate(time.Millisecond)
+	r := sale.Reservation{
+		ID: a.Reservation, Sale: s.ID, Epoch: s.Epoch, User: a.User, Slot: 1,
+		Ticket: a.Ticket, Key: a.Key, At: at, PayBy: at.Add(s.PayWithin),
+	}
+	for slices.ContainsFunc(held, func(o sale.Reservation) bool { return o.Slot == r.Slot }) {
+		r.Slot++
+	}
+	s.free--
+	t.place, t.last = sale.Spent, &modelHold{Reservation: r}
+	s.holds = append(s.holds, t.last)
+	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
+	return sale.ReserveResult{Reservation: r}, nil
+}
+
+func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+	s, _, err := m.at(id, epoch)
+	defer m.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	h := s.hold(func(h *modelHold) bool { return h.ID == reservation && h.User == user && !h.returned })
+	if h == nil {
+		return false, nil
+	}
+	h.returned = true
+	s.free++
+	return true, nil
+}
+
+func (m *Model) Count(_ context.Context, id string, epoch int64) (sale.Counts, error) {
+	s, now, err := m.at(id, epoch)
+	defer m.mu.Unlock()
+	if err != nil {
+		return sale.Counts{}, err
+	}
+	c := sale.Counts{
+		Now: now.Truncate(time.Millisecond), Stock: s.Stock, Free: s.free,
+		Waiting: int64(len(s.line())), Backlog: int64(len(s.stream)), Paused: s.paused, Paid: s.Paid,
+	}
+	for _, t := range s.tickets {
+		if t.place == sale.Admitted && now.Before(t.until) {
+			c.Outstanding++
+		}
+	}
+	for _, h := range s.holds {
+		if !h.returned {
+			c.Reserved++
+		}
+	}
+	return c, nil
+}
+
+// Next does not wait.
+func (m *Model) Next(_ context.Context, id string, epoch int64, worker string, max int, _ time.Duration) ([]sale.Entry, error) {
+	if !sale.IsWorker(worker) || max < 1 || max > 1000 {
+		return nil, sale.ErrInvalid
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, now := m.sales[id], m.now()
+	if s == nil || s.Epoch != epoch || s.closed && len(s.stream) == 0 {
+		return nil, sale.ErrStale
+	}
+	var out []sale.Entry
+	for _, e := range s.stream {
+		if len(out) < max && (e.Deliveries == 0 || now.Sub(e.since) >= m.Redeliver) {
+			e.since = now
+			e.Deliveries++
+			out = append(out, e.Entry)
+		}
+	}
+	return out, nil
+}
+
+func (m *Model) Done(_ context.Context, id string, epoch int64, ids ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sales[id]
+	if s == nil || s.Epoch != epoch {
+		return sale.ErrStale
+	}
+	s.stream = slices.DeleteFunc(s.stream, func(e *modelEntry) bool { return slices.Contains(ids, e.ID) })
+	return nil
+}
+
+func (m *Model) Drop(_ context.Context, id string, epoch int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sales[id]
+	if s == nil || s.Epoch != epoch {
+		return sale.ErrStale
+	}
+	if len(s.stream) > 0 {
+		return sale.ErrConflict
+	}
+	delete(m.sales, id)
+	return nil
+}

@@ -1,0 +1,24 @@
+package inventorytest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest"
+)
+
+// The suite runs against the model too, so that both say the same of a Gate.
+func TestModel(t *testing.T) {
+	inventorytest.Run(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
+		t.Helper()
+		return &inventorytest.Model{Clock: clock, Redeliver: inventorytest.Redeliver}
+	})
+}
+
+func TestRaceOfModel(t *testing.T) {
+	inventorytest.Race(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
+		t.Helper()
+		return &inventorytest.Model{Clock: clock, Redeliver: time.Hour}
+	}, 1)
+}

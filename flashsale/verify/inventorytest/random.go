@@ -1,0 +1,321 @@
+package inventorytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// world is how many commands one Gate gets before a new one is opened.
+const world = 5000
+
+// Random gives commands random commands to a Gate and to a Model, and fails with a short
+// trace at the first difference. The same seed gives the same commands. The Gate must
+// deliver no entry again within an hour of its clock and of the wall clock.
+func Random(t *testing.T, open Open, seed uint64, commands int) {
+	t.Helper()
+	for i := 0; i*world < commands; i++ {
+		g := newGenerator(rand.New(rand.NewPCG(seed, uint64(i))))
+		p := newPair(t, open)
+		var trace []command
+		for range min(world, commands-i*world) {
+			c := g.next(p.model, p.clock.Now())
+			trace = append(trace, c)
+			if diff := p.run(c); diff != "" {
+				trace = shorten(t, open, trace)
+				t.Fatalf("Random(%d), gate %d: %s\nshortest trace found:\n%s", seed, i, diff, explain(t, open, trace))
+			}
+			g.learn(c, p.standing)
+		}
+	}
+}
+
+// A command is one call, or a step of the clock. It means the same whatever was before.
+type command struct {
+	op      string
+	sale    string
+	epoch   int64
+	opening sale.Opening
+	join    sale.JoinRequest
+	ask     sale.ReserveRequest
+	user    string
+	id      string // of a reservation or a batch, or a worker
+	ids     []string
+	n       int64
+	flag    bool
+	at      time.Time
+	step    time.Duration
+}
+
+func (c command) String() string {
+	switch c.op {
+	case "clock":
+		return fmt.Sprintf("clock %+v", c.step)
+	case "open":
+		o := c.opening
+		return fmt.Sprintf("open %s/%d %s stock %d per user %d %v–%v lobby %v state %q holds %+v before %+v", c.sale, c.epoch, o.Sale.Queue,
+			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(Start()), o.Sale.EndsAt.Sub(Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Before)
+	case "join":
+		j := c.join
+		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until))
+	case "reserve":
+		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.ask.User, c.ask.Ticket, c.ask.Key, c.ask.Reservation)
+	}
+	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
+}
+
+// until says when something ends, if it does, from Start on.
+func until(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" until %v", at.Sub(Start()))
+}
+
+// A pair is a Gate and a Model that get the same commands.
+type pair struct {
+	clock *Clock
+	gate  sale.Inventory
+	model *Model
+
+	entries  map[string]string // the Gate's name of an entry, by reservation
+	standing sale.TicketStatus // the last one
+}
+
+func newPair(t *testing.T, open Open) *pair {
+	clock := NewClock()
+	return &pair{
+		clock: clock, gate: open(t, clock), entries: make(map[string]string),
+		model: &Model{Clock: clock, Redeliver: 1000 * time.Hour},
+	}
+}
+
+// run gives a command to both, and returns how they differ. A command that a Gate need not
+// know an answer to is left out.
+func (p *pair) run(c command) string {
+	switch c.op {
+	case "clock":
+		p.clock.Move(c.step)
+		return ""
+	case "back":
+		// Both have seen the clock before it goes back, for what they have not seen
+		// they cannot know.
+		defer p.clock.Move(c.step)
+		count := command{op: "count", sale: c.sale, epoch: c.epoch}
+		diff := p.run(count)
+		p.clock.Move(-c.step)
+		if diff == "" {
+			diff = p.run(count)
+		}
+		return diff
+	case "churn":
+		return p.churn(c)
+	case "drain":
+		for {
+			next := command{op: "next", sale: c.sale, epoch: c.epoch, id: "drain", n: 100}
+			if diff := p.run(next); diff != "" {
+				return diff
+			}
+			if s := p.model.sales[c.sale]; s == nil || s.Epoch != c.epoch || len(s.stream) == 0 {
+				return p.run(next)
+			} else {
+				done := command{op: "done", sale: c.sale, epoch: c.epoch}
+				for _, e := range s.stream {
+					if e.Deliveries > 0 {
+						done.ids = append(done.ids, e.ID)
+					}
+				}
+				if diff := p.run(done); diff != "" {
+					return diff
+				}
+			}
+		}
+	}
+	want, wantErr := p.call(p.model, c, true)
+	got, gotErr := p.call(p.gate, c, false)
+	if class(wantErr) == class(gotErr) && (wantErr != nil || reflect.DeepEqual(want, got)) {
+		return ""
+	}
+	return fmt.Sprintf("%v\n got %s %v\nwant %s %v", c, show(got), gotErr, show(want), class(wantErr))
+}
+
+// churn lets a user buy and give back, until one of both is refused.
+func (p *pair) churn(c command) string {
+	for i := range c.n {
+		name := func(kind string) string { return fmt.Sprintf("%s-%s-%d", c.id, kind, i) }
+		join := command{op: "join", sale: c.sale, epoch: c.epoch, join: sale.JoinRequest{
+			Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: name("ticket"), Batch: name("batch"), Until: c.at,
+		}}
+		if diff := p.run(join); diff != "" {
+			return diff
+		}
+		reserve := command{op: "reserve", ask: sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: p.standing.Ticket, Reservation: name("unit")}}
+		if p.standing.State != sale.Admitted {
+			return ""
+		}
+		if diff := p.run(reserve); diff != "" {
+			return diff
+		}
+		giveBack := command{op: "return", sale: c.sale, epoch: c.epoch, user: c.user, id: name("unit")}
+		if diff := p.run(giveBack); diff != "" {
+			return diff
+		}
+	}
+	return ""
+}
+
+// call gives a command to g, and returns what it answers with all times in UTC.
+func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
+	ctx := context.Background()
+	switch c.op {
+	case "open":
+		return nil, g.Open(ctx, c.opening)
+	case "close":
+		return nil, g.Close(ctx, c.sale, c.epoch)
+	case "pause":
+		return nil, g.SetPaused(ctx, c.sale, c.epoch, c.flag)
+	case "stock":
+		return nil, g.SetStock(ctx, c.sale, c.epoch, c.n)
+	case "paid":
+		return nil, g.SetPaid(ctx, c.sale, c.epoch, c.n)
+	case "join", "look":
+		var st sale.TicketStatus
+		var err error
+		if c.op == "join" {
+			st, err = g.Join(ctx, c.join)
+		} else {
+			st, err = g.Look(ctx, c.sale, c.epoch, c.user)
+		}
+		st = tidyStanding(st)
+		if model {
+			p.standing = st
+		}
+		return st, err
+	case "admit":
+		n, err := g.Admit(ctx, c.sale, c.epoch, c.id, int(c.n), c.at)
+		return n, err
+	case "reserve":
+		o, err := g.Reserve(ctx, c.ask)
+		tidy(&o.Reservation)
+		return o, err
+	case "return":
+		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id)
+		return yes, err
+	case "count":
+		n, err := g.Count(ctx, c.sale, c.epoch)
+		n.Now = n.Now.UTC()
+		return n, err
+	case "next":
+		es, err := g.Next(ctx, c.sale, c.epoch, c.id, int(c.n), 0)
+		for i := range es {
+			tidy(&es[i].Reservation)
+			if !model {
+				p.entries[es[i].Reservation.ID] = es[i].ID
+			}
+			es[i].ID = ""
+		}
+		if len(es) == 0 {
+			es = nil
+		}
+		return es, err
+	case "done":
+		ids := c.ids
+		if !model {
+			ids = nil
+			for _, id := range c.ids {
+				if id = p.entries[id]; id != "" {
+					ids = append(ids, id)
+				}
+			}
+		}
+		return nil, g.Done(ctx, c.sale, c.epoch, ids...)
+	case "drop":
+		return nil, g.Drop(ctx, c.sale, c.epoch)
+	}
+	panic("gatetest: no command " + c.op)
+}
+
+func tidy(r *sale.Reservation) { r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC() }
+
+func tidyStanding(st sale.TicketStatus) sale.TicketStatus {
+	st.Until = st.Until.UTC()
+	var held []sale.Reservation
+	for _, r := range st.Held {
+		tidy(&r)
+		held = append(held, r)
+	}
+	st.Held = held
+	if st.Last != nil {
+		last := *st.Last
+		tidy(&last)
+		st.Last = &last
+	}
+	return st
+}
+
+func show(v any) string {
+	if st, ok := v.(sale.TicketStatus); ok && st.Last != nil {
+		last := *st.Last
+		st.Last = nil
+		return fmt.Sprintf("%+v, last %+v", st, last)
+	}
+	return fmt.Sprintf("%+v", v)
+}
+
+// class is what callers branch on.
+func class(err error) string {
+	for _, of := range []error{sale.ErrStale, sale.ErrInvalid, sale.ErrConflict, sale.ErrUnavailable} {
+		if errors.Is(err, of) {
+			return of.Error()
+		}
+	}
+	if err != nil {
+		return "another error"
+	}
+	return ""
+}
+
+// shorten leaves out of a trace what is not needed for a difference, for some seconds.
+func shorten(t *testing.T, open Open, trace []command) []command {
+	deadline := time.Now().Add(20 * time.Second)
+	fails := func(trace []command) bool {
+		p := newPair(t, open)
+		for _, c := range trace {
+			if p.run(c) != "" {
+				return true
+			}
+		}
+		return false
+	}
+	for size := len(trace) / 2; size > 0; size /= 2 {
+		for at := len(trace) - size - 1; at >= 0 && time.Now().Before(deadline); at -= size {
+			shorter := append(append([]command(nil), trace[:at]...), trace[at+size:]...)
+			if fails(shorter) {
+				trace = shorter
+			}
+		}
+	}
+	return trace
+}
+
+func explain(t *testing.T, open Open, trace []command) string {
+	var b strings.Builder
+	p := newPair(t, open)
+	for i, c := range trace {
+		diff := p.run(c)
+		if diff == "" {
+			fmt.Fprintf(&b, "%3d %v\n", i, c)
+		} else {
+			fmt.Fprintf(&b, "%3d %s\n", i, diff)
+			break
+		}
+	}
+	return b.String()
+}

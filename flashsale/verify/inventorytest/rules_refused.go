@@ -1,0 +1,218 @@
+package inventorytest
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// unchanged runs what is refused, and checks that nothing is different then.
+func (d *desk) unchanged(what string, run func(), users ...string) {
+	d.Helper()
+	look := func() (all []any) {
+		all = append(all, d.count())
+		for _, user := range users {
+			all = append(all, show(tidyStanding(d.look(user))))
+		}
+		return all
+	}
+	before := look()
+	run()
+	if after := look(); !reflect.DeepEqual(before, after) {
+		d.Fatalf("%s changed\n%v to\n%v", what, before, after)
+	}
+}
+
+func refusalsChangeNothing(d *desk) {
+	users := []string{"ann", "bob", "cat", "dan", "eve"}
+	d.open(stock(1))
+	d.buy("ann")                    // spent
+	cat := d.turn("cat")            // admitted
+	bob := d.join(d.askJoin("bob")) // waiting
+	same := func(what string, run func()) { d.Helper(); d.unchanged(what, run, users...) }
+	same("Look", func() { d.look("nobody"); d.count() })
+	same("Reserve without a free unit", func() { d.refused(d.reserve("cat", cat.Ticket, "key"), sale.IsAllTaken) })
+	same("Reserve of who waits", func() { d.refused(d.reserve("bob", bob.Ticket, "key"), sale.NotAdmitted) })
+	same("Reserve without a ticket", func() { d.refused(d.reserve("dan", d.id("ticket"), "key"), sale.NotAdmitted) })
+	same("Join above the limit", func() { d.join(d.askJoin("ann")) })
+	same("Join again", func() { d.join(d.askJoin("bob")); d.join(d.askJoin("cat")) })
+	same("Join of a full line", func() {
+		j := d.askJoin("dan")
+		j.Max = 1
+		d.stands(d.join(j), sale.Nowhere, sale.QueueFull)
+	})
+	same("Return of what is not there", func() { d.giveBack(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
+	same("Done of nothing", func() { d.done() })
+	same("SetStock to fewer", func() { d.is("SetStock", d.gate.SetStock(d.ctx, "sale", 1, 0), sale.ErrInvalid) })
+	// A key that was refused is free.
+	if err := d.gate.SetStock(d.ctx, "sale", 1, 2); err != nil {
+		d.Fatal(err)
+	}
+	if o := d.reserve("cat", cat.Ticket, "key"); o.Reason != sale.OK || o.Repeated {
+		d.Fatalf("Reserve with the key of a refusal = %+v", o)
+	}
+	d.sleep(2 * time.Hour)
+	same("Join after the end", func() { d.stands(d.join(d.askJoin("dan")), sale.Nowhere, sale.HasEnded) })
+	same("Reserve after the end", func() { d.refused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded) })
+	same("Admit after the end", func() { d.admit(1) })
+}
+
+func badArguments(d *desk) {
+	d.open()
+	long := strings.Repeat("x", 129)
+	id := "0123456789-abcDEF"
+	until := d.clock.Now().Add(time.Minute)
+	for name, change := range map[string]func(j *sale.JoinRequest){
+		"no user": func(j *sale.JoinRequest) { j.User = "" }, "a long user": func(j *sale.JoinRequest) { j.User = long },
+		"no ticket": func(j *sale.JoinRequest) { j.Ticket = "" }, "a short ticket": func(j *sale.JoinRequest) { j.Ticket = id[:15] },
+		"a long ticket": func(j *sale.JoinRequest) { j.Ticket = strings.Repeat("x", 65) }, "a ticket with a space": func(j *sale.JoinRequest) { j.Ticket = id + " " },
+		"a ticket with a zero byte": func(j *sale.JoinRequest) { j.Ticket = id + "\x00" }, "a ticket with an umlaut": func(j *sale.JoinRequest) { j.Ticket = id + "ä" },
+		"a rank below 0": func(j *sale.JoinRequest) { j.Rank = -1 }, "a huge rank": func(j *sale.JoinRequest) { j.Rank = 1<<53 + 1 },
+		"a lot below 0": func(j *sale.JoinRequest) { j.Lot = -1 }, "a huge lot": func(j *sale.JoinRequest) { j.Lot = sale.MaxLot + 1 },
+		"a bound below 0": func(j *sale.JoinRequest) { j.Max = -1 }, "a batch without a time": func(j *sale.JoinRequest) { j.Batch = "b" },
+		"a long batch": func(j *sale.JoinRequest) { j.Batch, j.Until = long, until },
+	} {
+		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id}
+		change(&j)
+		_, err := d.gate.Join(d.ctx, j)
+		d.is("Join with "+name, err, sale.ErrInvalid)
+	}
+	for name, change := range map[string]func(a *sale.ReserveRequest){
+		"no user": func(a *sale.ReserveRequest) { a.User = "" }, "a bad ticket": func(a *sale.ReserveRequest) { a.Ticket = "x" },
+		"a long key": func(a *sale.ReserveRequest) { a.Key = long }, "a key that is no UTF-8": func(a *sale.ReserveRequest) { a.Key = "\xff" },
+		"a user that is no UTF-8": func(a *sale.ReserveRequest) { a.User = "ann\xff" }, "no reservation": func(a *sale.ReserveRequest) { a.Reservation = "" },
+		"a bad reservation": func(a *sale.ReserveRequest) { a.Reservation = id + ":" },
+	} {
+		a := sale.ReserveRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id, Reservation: id}
+		change(&a)
+		_, err := d.gate.Reserve(d.ctx, a)
+		d.is("Reserve with "+name, err, sale.ErrInvalid)
+	}
+	for _, n := range []int{-1, 0, 1001} {
+		_, err := d.gate.Admit(d.ctx, "sale", 1, "b", n, until)
+		d.is("Admit of a bad number", err, sale.ErrInvalid)
+		_, err = d.gate.Next(d.ctx, "sale", 1, "w", n, 0)
+		d.is("Next of a bad number", err, sale.ErrInvalid)
+	}
+	_, err := d.gate.Admit(d.ctx, "sale", 1, "", 1, until)
+	d.is("Admit without a batch", err, sale.ErrInvalid)
+	for _, worker := range []string{"", "a b", "a\n", "ä", strings.Repeat("w", 65)} {
+		_, err := d.gate.Next(d.ctx, "sale", 1, worker, 1, 0)
+		d.is("Next of a bad worker", err, sale.ErrInvalid)
+	}
+	r := sale.Reservation{ID: id, Sale: "sale", Epoch: 1, User: "ann", Slot: 1, Ticket: id, At: Start(), PayBy: Start()}
+	second := r
+	second.ID, second.Ticket = id+"2", id+"2"
+	for name, change := range map[string]func(o *sale.Opening){
+		"no epoch": func(o *sale.Opening) { o.Sale.Epoch = 0 }, "no ID": func(o *sale.Opening) { o.Sale.ID = "" },
+		"stock below 0": func(o *sale.Opening) { o.Sale.Stock = -1 }, "nothing per user": func(o *sale.Opening) { o.Sale.PerUser = 0 },
+		"no time to pay": func(o *sale.Opening) { o.Sale.PayWithin = 0 }, "an end before the start": func(o *sale.Opening) { o.Sale.EndsAt = o.Sale.StartsAt },
+		"more holds than units":  func(o *sale.Opening) { o.Sale.Stock = 0; o.Reserved = []sale.Reservation{r} },
+		"a reservation twice":    func(o *sale.Opening) { o.Reserved, o.Before = []sale.Reservation{r}, []sale.Reservation{r} },
+		"a slot twice":           func(o *sale.Opening) { o.Reserved = []sale.Reservation{r, second} },
+		"a slot above the limit": func(o *sale.Opening) { s := r; s.Slot = 2; o.Reserved = []sale.Reservation{s} },
+		"another sale's hold":    func(o *sale.Opening) { s := r; s.Sale = "other"; o.Reserved = []sale.Reservation{s} },
+	} {
+		o := sale.Opening{Sale: d.draft(epoch(2))}
+		change(&o)
+		d.is("Open with "+name, d.gate.Open(d.ctx, o), sale.ErrInvalid)
+	}
+	d.counts(sale.Counts{Stock: 5, Free: 5})
+	// What looks odd and is allowed.
+	for _, user := range []string{"{sale}", "a:b", "ä\x00\n", strings.Repeat("u", 128), "*", "0"} {
+		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: user, Ticket: d.id("ticket")}
+		st := d.join(j)
+		d.admit(1)
+		if o := d.reserve(user, st.Ticket, " \" "); o.Reason != sale.OK && o.Reason != sale.IsAllTaken || o.Reason == sale.OK && (o.Reservation.User != user || o.Reservation.Key != " \" ") {
+			d.Fatalf("Reserve of user %q = %+v", user, o)
+		}
+	}
+	for _, e := range d.next("w", 99) {
+		if e.Damaged != "" {
+			d.Fatalf("Next = %+v", e)
+		}
+	}
+}
+
+func reasonsInOrder(d *desk) {
+	// All that can be wrong is wrong; what is reported first is mended first.
+	d.open(stock(1), lobby(time.Minute), d.starts(time.Minute), onHold, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour) })
+	ann := d.join(d.askJoin("ann"))
+	bob := d.join(d.askJoin("bob"))
+	ask := func(want sale.Reason) { d.Helper(); d.refused(d.reserve("ann", ann.Ticket, ""), want) }
+	set := func(on bool) {
+		d.Helper()
+		if err := d.gate.SetPaused(d.ctx, "sale", 1, on); err != nil {
+			d.Fatal(err)
+		}
+	}
+	batch := func(user string, want sale.Reason) {
+		d.Helper()
+		j := d.askJoin(user)
+		j.Batch, j.Until, j.Max = "batch", d.clock.Now().Add(time.Minute), 1
+		if st := d.join(j); st.Reason != want {
+			d.Fatalf("Join = %+v, want reason %q", st, want)
+		}
+	}
+	ask(sale.IsPaused)
+	batch("cat", sale.IsPaused)
+	set(false)
+	ask(sale.NotStarted)
+	batch("cat", sale.NotStarted)
+	d.sleep(time.Minute)
+	ask(sale.NotAdmitted)
+	d.admit(2)
+	if o := d.reserve("bob", bob.Ticket, ""); o.Reason != sale.OK {
+		d.Fatalf("Reserve = %+v", o)
+	}
+	ask(sale.IsAllTaken)
+	d.sleep(time.Minute)
+	ask(sale.TurnPassed)
+	set(true)
+	ask(sale.IsPaused)
+	batch("bob", sale.IsPaused)
+	full := func(user string) sale.TicketStatus {
+		j := d.askJoin(user)
+		j.Max = 1
+		return d.join(j)
+	}
+	d.stands(full("cat"), sale.Waiting, sale.OK)
+	d.stands(full("dan"), sale.Nowhere, sale.QueueFull)
+	d.stands(full("bob"), sale.Spent, sale.PerUserLimit)
+	d.sleep(2 * time.Hour)
+	ask(sale.HasEnded)
+	batch("bob", sale.HasEnded)
+	d.stands(full("dan"), sale.Nowhere, sale.HasEnded)
+}
+
+func count(d *desk) {
+	d.open(stock(3))
+	want := sale.Counts{Stock: 3, Free: 3}
+	d.counts(want)
+	var tickets []sale.TicketStatus
+	for _, user := range []string{"ann", "bob", "cat", "dan"} {
+		tickets = append(tickets, d.join(d.askJoin(user)))
+		want.Waiting++
+		d.counts(want)
+	}
+	d.admit(2)
+	d.sleep(10 * time.Second)
+	d.admit(1)
+	want.Waiting, want.Outstanding = 1, 3
+	d.counts(want)
+	d.reserve("ann", tickets[0].Ticket, "")
+	want.Free, want.Reserved, want.Backlog, want.Outstanding = 2, 1, 1, 2
+	d.counts(want)
+	d.sleep(20*time.Second - time.Millisecond)
+	d.counts(want)
+	d.sleep(time.Millisecond)
+	want.Outstanding = 1 // bob's is over
+	d.counts(want)
+	d.reserve("cat", tickets[2].Ticket, "")
+	want.Free, want.Reserved, want.Backlog, want.Outstanding = 1, 2, 2, 0
+	d.counts(want)
+	d.sleep(time.Minute)
+	d.counts(want)
+}

@@ -1,0 +1,231 @@
+package ledgertest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// recovery is a recovery with every word that a merchant can say meanwhile.
+func recovery(t *testing.T, d *desk) {
+	type step struct {
+		do    string
+		epoch int64 // asked for
+		fails error
+		state sale.State
+		why   string
+		at    int64 // the epoch then
+	}
+	for name, steps := range map[string][]step{
+		"plain": {
+			{"next", 2, sale.ErrConflict, sale.Exposed, "", 1},
+			{"next", 0, sale.ErrConflict, sale.Exposed, "", 1},
+			{"recovered", 1, nil, sale.Exposed, "", 1}, // nothing to do
+			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
+			{"next", 1, sale.ErrConflict, sale.Paused, sale.Recovering, 2},
+			{"recovered", 1, sale.ErrConflict, sale.Paused, sale.Recovering, 2},
+			{"recovered", 2, nil, sale.Exposed, "", 2},
+			{"recovered", 2, nil, sale.Exposed, "", 2}, // said again
+		},
+		"again before it has recovered": {
+			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
+			{"next", 2, nil, sale.Paused, sale.Recovering, 3},
+			{"recovered", 2, sale.ErrConflict, sale.Paused, sale.Recovering, 3},
+			{"recovered", 3, nil, sale.Exposed, "", 3},
+		},
+		"paused before": {
+			{"pause", 0, nil, sale.Paused, sale.ByMerchant, 1},
+			{"next", 1, nil, sale.Paused, sale.ByMerchant, 2},
+			{"recovered", 2, nil, sale.Paused, sale.ByMerchant, 2},
+			{"resume", 0, nil, sale.Exposed, "", 2},
+		},
+		"paused meanwhile": {
+			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
+			{"pause", 0, nil, sale.Paused, sale.ByMerchant, 2},
+			{"recovered", 2, nil, sale.Paused, sale.ByMerchant, 2},
+			{"resume", 0, nil, sale.Exposed, "", 2},
+		},
+		"paused and resumed meanwhile": {
+			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
+			{"resume", 0, nil, sale.Paused, sale.Recovering, 2}, // its gate is not there
+			{"pause", 0, nil, sale.Paused, sale.ByMerchant, 2},
+			{"next", 2, nil, sale.Paused, sale.ByMerchant, 3},
+			{"resume", 0, nil, sale.Paused, sale.Recovering, 3},
+			{"recovered", 3, nil, sale.Exposed, "", 3},
+		},
+		"ended meanwhile": {
+			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
+			{"kill", 0, nil, sale.Ended, sale.Killed, 2},
+			{"recovered", 2, nil, sale.Ended, sale.Killed, 2},
+			{"next", 2, sale.ErrConflict, sale.Ended, sale.Killed, 2},
+			{"resume", 0, sale.ErrConflict, sale.Ended, sale.Killed, 2},
+		},
+	} {
+		s := d.exposed(3, 1)
+		for i, p := range steps {
+			var err error
+			switch p.do {
+			case "next":
+				_, err = d.NextEpoch(d.ctx, s.ID, p.epoch, t0)
+			case "recovered":
+				_, err = d.Recovered(d.ctx, s.ID, p.epoch, t0)
+			case "pause":
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Paused, sale.ByMerchant, t0, sale.Exposed)
+			case "resume":
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", t0, sale.Paused)
+			case "kill":
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Ended, sale.Killed, t0, sale.Exposed, sale.Paused)
+			}
+			if !errors.Is(err, p.fails) {
+				t.Fatalf("%s, step %d: %v, want %v", name, i, err, p.fails)
+			}
+			got, err := d.Sale(d.ctx, s.ID)
+			d.must(err)
+			if got.State != p.state || got.Why != p.why || got.Epoch != p.at {
+				t.Fatalf("%s, step %d: %s (%s) at %d, want %s (%s) at %d", name, i, got.State, got.Why, got.Epoch, p.state, p.why, p.at)
+			}
+		}
+		d.check(s)
+	}
+	draft, err := d.Create(d.ctx, "shop", Draft(1, 1), t0)
+	d.must(err)
+	_, err = d.NextEpoch(d.ctx, draft.ID, 0, t0)
+	d.wrong("NextEpoch of a draft", err, sale.ErrConflict)
+}
+
+func opening(t *testing.T, d *desk) {
+	s := d.exposed(10, 1)
+	rs := batch(s, 5)
+	for i := range rs {
+		rs[i].At = rs[i].At.Add(time.Duration(i) * time.Millisecond)
+	}
+	d.place(rs, fresh, fresh, fresh, fresh, fresh)
+	d.pay(rs[0], "p", t0)
+	_, err := d.Cancel(d.ctx, rs[1].User, rs[1].ID, t0)
+	d.must(err)
+	d.must(d.Lose(d.ctx, reservation(s, "lost", 1), t0))
+	o, err := d.Opening(d.ctx, s.ID)
+	d.must(err)
+	want := []sale.Reservation{rs[0], rs[2], rs[3], rs[4]}
+	if !slices.Equal(o.Reserved, want) || len(o.Before) != 0 || o.Sale.Sold != 4 || o.Sale.Stock != 10 {
+		t.Fatalf("Opening = %+v, want the four that hold units", o)
+	}
+}
+
+// placePartly places more than there is: the first ones get it, in their order.
+func placePartly(t *testing.T, d *desk) {
+	s := d.exposed(7, 2)
+	rs := batch(s, 5)
+	d.place(rs, fresh, fresh, fresh, fresh, fresh)
+	more := batch(s, 6)
+	more[1] = rs[2] // delivered again: it takes nothing
+	more[2].User, more[2].Slot = rs[0].User, 1
+	d.place(more, fresh, again, rejected, fresh, rejected, rejected)
+	d.place(more, again, again, refused, again, refused, refused)
+	// What was rejected stays so when there are units again.
+	_, err := d.AddStock(d.ctx, "shop", s.ID, "k", 5, t0)
+	d.must(err)
+	d.place(more, again, again, refused, again, refused, refused)
+	if got := d.check(s); got.Sale.Sold != 7 || got.Rejected != 3 {
+		t.Fatalf("%+v, want 7 sold and 3 rejected", got)
+	}
+	if got, err := d.Place(d.ctx, nil, t0); err != nil || len(got) != 0 {
+		t.Fatalf("Place of nothing = %v, %v", got, err)
+	}
+	_, err = d.Place(d.ctx, batch(s, 1001), t0)
+	d.wrong("1,001 at once", err, sale.ErrInvalid)
+	big := d.exposed(2000, 1)
+	if got, err := d.Place(d.ctx, batch(big, 1000), t0); err != nil || slices.Contains(got, rejected) {
+		t.Fatalf("1,000 at once: %v", err)
+	}
+	if _, err := d.Place(d.ctx, batch(big, 500), t0); err != nil {
+		t.Fatal(err)
+	}
+	d.check(big)
+	told := map[string]bool{} // by Report, of many orders of one millisecond
+	d.must(d.Report(d.ctx, big.ID, func(o sale.Order) error { told[o.ID] = true; return nil }))
+	if len(told) != 1500 {
+		t.Fatalf("Report tells of %d orders, want 1,500", len(told))
+	}
+}
+
+// placeDamaged puts one reservation that cannot be placed among others.
+func placeDamaged(t *testing.T, d *desk) {
+	s := d.exposed(100, 1)
+	mine := d.one(s, "mine")
+	for name, c := range map[string]struct {
+		edit func(*sale.Reservation)
+		want error
+	}{
+		"no ID":                  {func(r *sale.Reservation) { r.ID = "" }, sale.ErrInvalid},
+		"a zero byte in the ID":  {func(r *sale.Reservation) { r.ID = "0123456789abcdef\x00" }, sale.ErrInvalid},
+		"no user":                {func(r *sale.Reservation) { r.User = "" }, sale.ErrInvalid},
+		"a zero byte":            {func(r *sale.Reservation) { r.User = "a\x00" }, sale.ErrInvalid},
+		"broken UTF-8":           {func(r *sale.Reservation) { r.Ticket = "a\xff" }, sale.ErrInvalid},
+		"no ticket":              {func(r *sale.Reservation) { r.Ticket = "" }, sale.ErrInvalid},
+		"a line in the key":      {func(r *sale.Reservation) { r.Key = "\n" }, sale.ErrInvalid},
+		"no time":                {func(r *sale.Reservation) { r.At = time.Time{} }, sale.ErrInvalid},
+		"no time to pay":         {func(r *sale.Reservation) { r.PayBy = r.At.Add(-1) }, sale.ErrInvalid},
+		"ever to pay":            {func(r *sale.Reservation) { r.PayBy = r.At.AddDate(200, 0, 0) }, sale.ErrInvalid},
+		"no epoch":               {func(r *sale.Reservation) { r.Epoch = 0 }, sale.ErrInvalid},
+		"an epoch to come":       {func(r *sale.Reservation) { r.Epoch = 2 }, sale.ErrInvalid},
+		"no sale":                {func(r *sale.Reservation) { r.Sale = "nothing" }, sale.ErrNotFound},
+		"a sale of no such name": {func(r *sale.Reservation) { r.Sale = "'" }, sale.ErrInvalid},
+		"another user's":         {func(r *sale.Reservation) { r.ID = mine.ID }, sale.ErrInvalid},
+	} {
+		rs := batch(s, 3)
+		c.edit(&rs[1])
+		for i, want := range []sale.Placed{fresh, again} { // the second time as the first
+			got, err := d.Place(d.ctx, rs, t0)
+			d.wrong(name, err, c.want)
+			if len(got) != 3 || got[0] != want || got[1] != (sale.Placed{}) || got[2] != want {
+				t.Fatalf("%s, time %d: %+v, want the others placed", name, i, got)
+			}
+		}
+	}
+	d.check(s)
+}
+
+func placeSeveral(t *testing.T, d *desk) {
+	a, b := d.exposed(2, 1), d.exposed(1, 1)
+	d.place([]sale.Reservation{reservation(b, "x", 1), reservation(a, "x", 1), reservation(b, "y", 1), reservation(a, "y", 1), reservation(a, "z", 1)},
+		fresh, fresh, rejected, fresh, rejected)
+	if x, y := d.check(a), d.check(b); x.Pending != 2 || y.Pending != 1 || x.Rejected != 1 || y.Rejected != 1 {
+		t.Fatalf("%+v, %+v", x, y)
+	}
+}
+
+func lose(t *testing.T, d *desk) {
+	s := d.exposed(1, 1)
+	r := d.one(s, "a")
+	d.wrong("Lose of an order", d.Lose(d.ctx, r, t0), sale.ErrConflict)
+	lost := reservation(s, "b", 1)
+	for range 2 {
+		d.must(d.Lose(d.ctx, lost, t0))
+	}
+	d.place([]sale.Reservation{lost, lost}, sale.Placed{State: sale.Lost}, sale.Placed{State: sale.Lost})
+	little := sale.Reservation{ID: id(), Sale: s.ID, Epoch: 1, User: "c"} // what a receipt says
+	d.must(d.Lose(d.ctx, little, t0))
+	if o, err := d.Order(d.ctx, little.ID); err != nil || o.State != sale.Lost || o.User != "c" || !o.At.IsZero() {
+		t.Fatalf("Order = %+v, %v", o, err)
+	}
+	no := reservation(s, "d", 1)
+	d.place([]sale.Reservation{no}, rejected)
+	d.must(d.Lose(d.ctx, no, t0))
+	d.place([]sale.Reservation{no}, refused)
+	if got := d.pay(lost, "p", t0); !got.RefundDue {
+		t.Fatalf("Pay of what is lost = %+v, want a refund", got)
+	}
+	_, err := d.Cancel(d.ctx, "b", lost.ID, t0)
+	d.wrong("Cancel of what is lost", err, sale.ErrConflict)
+	nowhere := lost
+	nowhere.ID, nowhere.Sale = id(), "nothing"
+	d.wrong("Lose in no sale", d.Lose(d.ctx, nowhere, t0), sale.ErrNotFound)
+	d.wrong("Lose of nothing", d.Lose(d.ctx, sale.Reservation{Sale: s.ID}, t0), sale.ErrInvalid)
+	if got := d.check(s); got.Lost != 2 || got.Rejected != 1 || got.Pending != 1 {
+		t.Fatalf("%+v, want 2 lost", got)
+	}
+}

@@ -1,0 +1,290 @@
+package load_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/load"
+)
+
+func cookie(user string) string { return "c-" + user }
+
+func run(t *testing.T, c load.Config) load.Result {
+	t.Helper()
+	r, err := load.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("\n%s", r.Text())
+	return r
+}
+
+func TestOpenSellsAndEnds(t *testing.T) {
+	shop := newFakeShop(100)
+	var log bytes.Buffer
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 2000, Connections: 32, Session: cookie,
+		Pay: 50, Cancel: 10, Addresses: 1000, Claim: true, Observations: &log, Processes: map[string]int{"self": os.Getpid()}})
+	if r.Bound || r.Bought != 100 || r.Told != 1900 || r.Standing != 0 || r.GaveUp != 0 || len(r.Faults) != 0 {
+		t.Errorf("100 units for 2000 users: %+v", r)
+	}
+	if r.Paid < 30 || r.Paid > 70 || r.Canceled < 1 || r.Canceled > 30 {
+		t.Errorf("of 100 buyers %d paid and %d cancelled, want about 50 and 10", r.Paid, r.Canceled)
+	}
+	if r.Requests != shop.calls.Load() || r.Latency.Count != r.Requests || r.Status[202] != 100 || r.Reasons["sold_out"] == 0 {
+		t.Errorf("%d requests, %d with a latency, the shop had %d; %v", r.Requests, r.Latency.Count, shop.calls.Load(), r.Status)
+	}
+	if r.Reserved == 0 || r.Drained < r.Reserved || r.Drain == 0 || r.Gone == 0 || r.Busy == 0 || r.PerSecond == 0 {
+		t.Errorf("reserved after %s, drained after %s, gone after %s, busy %s", r.Reserved, r.Drained, r.Gone, r.Busy)
+	}
+	if r.Servers["self"].RSS == 0 || r.CPU == 0 || r.Machine.Processors == 0 {
+		t.Errorf("used: %+v, %s by the generator", r.Servers, r.CPU)
+	}
+	if _, ok := shop.sources.Load("203.0.113.9, 10.0.3.231"); !ok {
+		t.Error("user 999 had not its address")
+	}
+	notes, err := auditor.Read(&log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[auditor.Action]int{}
+	for _, o := range notes {
+		seen[o.Action]++
+		if o.User == "" || o.Sale != "s1" {
+			t.Fatalf("an observation of nobody: %+v", o)
+		}
+	}
+	if seen[auditor.Join] != 2000 || seen[auditor.Leave] != 2000 || seen[auditor.Buy] != int(r.Calls["buy"].Count) {
+		t.Errorf("observed %v", seen)
+	}
+}
+
+// TestUsersWork: each does its own work once, and buys; a shop that accepts none is found.
+func TestUsersWork(t *testing.T) {
+	shop := newFakeShop(20)
+	shop.bits = 8
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 100, Connections: 8, Session: cookie})
+	if r.Bound || r.Bought != 20 || r.Told != 80 || len(r.Faults) != 0 || r.Reasons["work_due"] < 90 || r.Reasons["work_due"] > 100 {
+		t.Errorf("20 units for 100 users who have to work: %+v", r)
+	}
+	shop = newFakeShop(20)
+	shop.bits, shop.never = 8, true
+	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
+	if r.Bought != 0 || r.Told != 10 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
+		t.Errorf("of a shop that accepts no work: %+v", r)
+	}
+	shop = newFakeShop(20)
+	shop.bits = 1 << 20
+	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
+	if r.Bought != 0 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
+		t.Errorf("of a shop that wants more than anybody can do: %+v", r)
+	}
+}
+
+func TestUsersWithoutASessionGetOne(t *testing.T) {
+	shop := newFakeShop(10)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 50, Connections: 4})
+	if r.Calls["session"].Count != 50 || r.Bought != 10 || r.Told != 40 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBacklogSaysWhenAllAreOrders(t *testing.T) {
+	shop := newFakeShop(20)
+	asked := 0
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Drain, Users: 20, Connections: 4, Session: cookie,
+		Backlog: func(context.Context) (int64, error) {
+			asked++
+			if asked == 1 {
+				return 0, io.ErrUnexpectedEOF
+			}
+			return int64(max(0, 4-asked)), nil
+		}})
+	if r.Bought != 20 || r.Drained == 0 || asked < 4 || r.Calls["look"].Count != 0 {
+		t.Errorf("asked %d times: %+v", asked, r)
+	}
+}
+
+func TestSoldOutIsAStorm(t *testing.T) {
+	shop := newFakeShop(0)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.SoldOut, Users: 100, Connections: 8, Session: cookie, Requests: 5000, Sampled: true, Observations: io.Discard})
+	if !r.Bound || r.Requests != 5000 || r.Refused != 5000 || r.Reasons["sold_out"] != 5000 || r.Layers["L0"] != 5000 || r.Due.Count != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWaitingNeverBuys(t *testing.T) {
+	shop := newFakeShop(10)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 100, Connections: 8, Session: cookie,
+		Duration: 500 * time.Millisecond, MaxPoll: 50 * time.Millisecond})
+	if !r.Bound || r.Bought != 0 || r.Standing != 100 || r.Calls["buy"].Count != 0 || r.Calls["turn"].Count < 200 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestMixedFindsNothingInAGoodShop(t *testing.T) {
+	shop := newFakeShop(30)
+	var log bytes.Buffer
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Mixed, Users: 60, Connections: 4, Session: cookie, Observations: &log, MaxPoll: 20 * time.Millisecond})
+	if len(r.Faults) != 0 || r.Bought != 30 || r.Told != 30 || r.Reasons["bad_token"] == 0 {
+		t.Errorf("%+v", r)
+	}
+	notes, err := auditor.Read(&log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tricks := map[auditor.Trick]int{}
+	for _, o := range notes {
+		tricks[o.Trick]++
+	}
+	if tricks[auditor.Forged] == 0 || tricks[auditor.Stolen] == 0 || tricks[auditor.Replayed] == 0 {
+		t.Errorf("tricks that were noted: %v", tricks)
+	}
+}
+
+func TestFaultsOfAShopAreFound(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(*fakeShop)
+		want  string
+	}{
+		{"every click buys", func(s *fakeShop) { s.twice = true }, "asked again, the answer was another receipt"},
+		{"any token will do", func(s *fakeShop) { s.believes = true }, "a token was believed that is damaged"},
+		{"refused with 200", func(s *fakeShop) { s.success = true }, "a success that is a refusal"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shop := newFakeShop(1000) // more than all clicks take
+			c.fault(shop)
+			r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Mixed, Users: 10, Connections: 2, Session: cookie,
+				Duration: 5 * time.Second, MaxPoll: 10 * time.Millisecond})
+			if r.Faults[c.want] == 0 {
+				t.Errorf("faults %v, want %q", r.Faults, c.want)
+			}
+		})
+	}
+}
+
+func TestRefusalsAreCountedAndPatienceEnds(t *testing.T) {
+	for _, c := range []struct {
+		quiet bool
+		want  map[string]int64
+	}{{false, nil}, {true, map[string]int64{"a 429 of no layer": 30}}} {
+		shop := newFakeShop(1)
+		shop.quiet = c.quiet
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { shop.refuse(w, 429, "too_many", "L1") }))
+		t.Cleanup(srv.Close)
+		r := run(t, load.Config{URL: srv.URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie, Patience: 3})
+		if r.GaveUp != 10 || r.Status[429] != 30 || fmt.Sprint(r.Faults) != fmt.Sprint(c.want) {
+			t.Errorf("quiet %v: %+v, want faults %v", c.quiet, r, c.want)
+		}
+		if !c.quiet && r.Layers["L1"] != 30 {
+			t.Errorf("layers %v", r.Layers)
+		}
+	}
+}
+
+// Users who come in turn are due in turn.
+func TestOver(t *testing.T) {
+	shop := newFakeShop(10)
+	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 200, Connections: 4, Session: cookie, Over: 400 * time.Millisecond})
+	if r.Bought != 10 || r.Told != 190 || r.Busy < 390*time.Millisecond || r.Due.P50 > 300*time.Millisecond {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Whatever answers, or does not, a run ends.
+func TestServersThatAreNone(t *testing.T) {
+	for name, answer := range map[string]string{
+		"silent": "", "no HTTP": "hello\r\n\r\n", "cut off": "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{",
+		"too large": "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{", "no JSON": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<>",
+		"status 999": "HTTP/1.1 999 X\r\nContent-Length: 2\r\n\r\n{}", "negative": "HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{\"poll_after_ms\":-1000}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer c.Close()
+						if _, err := c.Read(make([]byte, 4096)); err == nil && answer != "" {
+							io.WriteString(c, answer)
+							return
+						}
+						io.Copy(io.Discard, c)
+					}()
+				}
+			}()
+			began := time.Now()
+			r := run(t, load.Config{URL: "http://" + l.Addr().String(), Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: 300 * time.Millisecond})
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("ended after %s", took)
+			}
+			if r.Bought != 0 || (len(r.Errors) == 0 && len(r.Faults) == 0 && name != "silent") {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestStoppedRunSaysSo(t *testing.T) {
+	shop := newFakeShop(10)
+	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	r, err := load.Run(ctx, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 10, Session: cookie})
+	if err == nil || r.Requests == 0 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	if _, err := load.Run(ctx, load.Config{URL: shop.start(t).URL, Sale: "s1", At: time.Now().Add(time.Hour)}); err == nil {
+		t.Error("users came who were due in an hour")
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	_, err := load.Run(t.Context(), load.Config{URL: "https://shop.example/x", Sale: "../s", Profile: "flood", Users: -1, Connections: 20_000, Pay: 90, Cancel: 20,
+		Duration: 2 * time.Hour, Prefix: "a b", Addresses: 1 << 30, Patience: -1, Requests: -4, MaxPoll: -1, Over: -1})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"url", "sale", "profile", "users", "connections", "cancel 20", "duration", "prefix", "addresses", "patience", "requests", "max poll", "over"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant a word about %s", err, want)
+		}
+	}
+	for url, ok := range map[string]bool{"http://127.0.0.1:1": true, "http://[::1]:1": true, "http://localhost:1": true,
+		"http://127.0.0.1.evil.example:1": false, "http://192.0.2.1:1": false, "http://shop.example": false, "http://u:p@127.0.0.1:1": false, "127.0.0.1:1": false, "": false} {
+		_, err := load.Run(t.Context(), load.Config{URL: url, Sale: "s1", Users: 1, Duration: time.Millisecond, Session: cookie})
+		if (err == nil) != ok {
+			t.Errorf("url %q: %v, want accepted %v", url, err, ok)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	r := run(t, load.Config{URL: newFakeShop(1).start(t).URL, Sale: "s1", Users: 3, Session: cookie, Mode: "fake", Work: "none"})
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back load.Result
+	if err := json.Unmarshal(b, &back); err != nil || back.Requests != r.Requests || back.Status[202] != 1 || back.Mode != "fake" {
+		t.Errorf("%v: %s", err, b)
+	}
+}

@@ -1,0 +1,93 @@
+package load_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/load"
+)
+
+// TestReach: a crowd does not come to where there is no sale.
+func TestReach(t *testing.T) {
+	var asked atomic.Value
+	answers := func(status int, body string) string {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Store(r.Method + " " + r.URL.Path)
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		}))
+		t.Cleanup(srv.Close)
+		return srv.URL
+	}
+	listens := func(say string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				io.WriteString(c, say)
+				t.Cleanup(func() { c.Close() })
+			}
+		}()
+		return "http://" + l.Addr().String()
+	}
+	srv := httptest.NewServer(http.NotFoundHandler())
+	gone := srv.URL
+	srv.Close()
+	for _, c := range []struct{ name, url, want string }{
+		{"a view", answers(200, `{"id":"s1"}`), ""},
+		{"a limit", answers(429, `{}`), ""},
+		{"a shop that recovers", answers(503, `{}`), ""},
+		{"another sale", answers(404, `{}`), `load: sale "s1": want the ID of one that is shown at `},
+		{"a front without a shop", answers(502, `<html>`), "what stands before it has none: it says 502"},
+		{"an office", answers(401, `{}`), "which shows its sales to everybody: it says 401"},
+		{"another server", answers(200, `<html>`), "its answer is no view of a sale"},
+		{"nothing", gone, fmt.Sprintf("load: url %q: nothing answered: connection refused", gone)},
+		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "nothing answered: no answer of HTTP"},
+		{"silent", listens(""), "nothing answered: no answer in time"},
+		{"no URL", "nowhere", `load: url "nowhere": want http://HOST:PORT`},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		began := time.Now()
+		err := load.Reach(ctx, load.Config{URL: c.url, Sale: "s1", Users: 1})
+		cancel()
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("%s: after %v", c.name, took)
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	if got := asked.Load(); got != "GET /api/sales/s1" {
+		t.Errorf("asked %v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := load.Reach(ctx, load.Config{URL: gone, Sale: "s1"}); err == nil || !strings.Contains(err.Error(), "before the users came") {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestProcesses: a process that is none is not measured as one that uses nothing.
+func TestProcesses(t *testing.T) {
+	for _, pid := range []int{0, -1, 1 << 30} {
+		_, err := load.Run(t.Context(), load.Config{URL: "http://127.0.0.1:1", Sale: "s1", Users: 1, Duration: time.Millisecond, Processes: map[string]int{"shop": pid}})
+		if want := fmt.Sprintf("load: processes shop=%d: want the ID of a process of this machine", pid); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

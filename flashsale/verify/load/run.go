@@ -1,0 +1,284 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+)
+
+// A crowd is a run under way.
+type crowd struct {
+	Config
+	began time.Time
+	log   *auditor.Log
+	end   chan struct{} // closed when no request may be made any more
+
+	left     atomic.Int64 // requests that may still be made
+	requests atomic.Int64 // that were answered
+	unheard  atomic.Int64 // users without any answer
+	busy     atomic.Int64 // see Result
+	inBusy   atomic.Int64
+
+	// From when the users were due, in nanoseconds; 0 for never.
+	firstGrant, lastGrant, lastPlaced, firstGone atomic.Int64
+	grants, orders                               atomic.Int64
+
+	all, due histogram
+	calls    [calls]histogram
+}
+
+// Run lets the crowd come. A Result beside an error is what was seen before it.
+func Run(ctx context.Context, c Config) (Result, error) {
+	if err := c.check(); err != nil {
+		return Result{}, err
+	}
+	r := &crowd{Config: c, end: make(chan struct{})}
+	if c.Observations != nil {
+		r.log = auditor.NewLog(c.Observations)
+	}
+	r.left.Store(c.Requests)
+	r.unheard.Store(int64(c.Users))
+	workers := r.workers()
+	runtime.GC() // of what was made for the crowd, before it comes
+	if wait := time.Until(c.At); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return Result{}, fmt.Errorf("load: before the users were due: %w", context.Cause(ctx))
+		}
+	}
+	r.began = time.Now()
+	run, stop := context.WithDeadline(ctx, r.began.Add(c.Duration))
+	defer stop()
+	use := meter(c.Processes)
+	r.walk(run, workers)
+	bound := run.Err() != nil || r.left.Load() < 0
+	took := time.Since(r.began)
+	usage := use.stop(took)
+	return r.result(workers, took, bound, usage), r.finish(ctx, workers)
+}
+
+// workers are the connections with their users.
+func (r *crowd) workers() []*worker {
+	addr, _ := r.address() // checked
+	ws := make([]*worker, r.Connections)
+	for i := range ws {
+		ws[i] = r.worker(addr)
+		if r.Profile == Mixed {
+			ws[i].twin = &twin{w: r.worker(addr), ask: make(chan twinCall), answer: make(chan int)}
+		}
+	}
+	for id := range r.Users {
+		u := user{id: id, next: session}
+		if r.Session != nil {
+			u.cookie, u.next = []byte(r.Session(fmt.Sprint(r.Prefix, id))), join
+		}
+		w := ws[id%len(ws)]
+		due := int64(float64(r.Over) * float64(id) / float64(r.Users))
+		w.fresh = append(w.fresh, event{due, int32(len(w.users))})
+		w.users = append(w.users, u)
+	}
+	return ws
+}
+
+func (r *crowd) worker(addr string) *worker {
+	return &worker{run: r, wire: wire{addr: addr, host: addr},
+		reasons: map[string]int64{}, layers: map[string]int64{}, errors: map[string]int64{}, faults: map[string]int64{},
+		equal: map[auditor.Observation]*auditor.Observation{}}
+}
+
+// walk runs the workers to their end.
+func (r *crowd) walk(ctx context.Context, ws []*worker) {
+	var group, beside sync.WaitGroup
+	for _, w := range ws {
+		if w.twin != nil {
+			beside.Go(func() {
+				cut := context.AfterFunc(ctx, w.twin.w.cut)
+				defer cut()
+				w.twin.work(ctx)
+			})
+		}
+		group.Go(func() {
+			// A connection that waits for an answer does not see ctx: it is closed for it.
+			cut := context.AfterFunc(ctx, w.cut)
+			defer cut()
+			if r.Profile == SoldOut {
+				w.storm(ctx)
+			} else {
+				w.work(ctx)
+			}
+			if w.twin != nil {
+				close(w.twin.ask)
+			}
+		})
+	}
+	done := make(chan struct{})
+	if r.Backlog != nil {
+		beside.Go(func() { r.watch(ctx, done) })
+	}
+	group.Wait()
+	close(done)
+	beside.Wait()
+}
+
+// watch asks for the backlog from the first reservation on, until there is none and nobody
+// asks any more.
+func (r *crowd) watch(ctx context.Context, done <-chan struct{}) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; ctx.Err() == nil; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		granted, last := r.grants.Load(), r.lastGrant.Load()
+		if granted > r.orders.Load() {
+			n, err := r.Backlog(ctx)
+			if err == nil && n == 0 && last == r.lastGrant.Load() {
+				r.orders.Store(granted)
+				later(&r.lastPlaced, time.Since(r.began))
+			}
+		} else if over {
+			return
+		}
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+	}
+}
+
+func (r *crowd) granted(at time.Duration) {
+	r.grants.Add(1)
+	r.firstGrant.CompareAndSwap(0, int64(at))
+	later(&r.lastGrant, at)
+}
+
+func (r *crowd) placed(at time.Duration) {
+	if r.Backlog == nil {
+		r.orders.Add(1)
+		later(&r.lastPlaced, at)
+	}
+}
+
+func (r *crowd) gone(at time.Duration) { r.firstGone.CompareAndSwap(0, int64(at)) }
+
+func later(v *atomic.Int64, at time.Duration) {
+	for was := v.Load(); int64(at) > was; was = v.Load() {
+		if v.CompareAndSwap(was, int64(at)) {
+			return
+		}
+	}
+}
+
+// finish writes what is left of the observations.
+func (r *crowd) finish(ctx context.Context, ws []*worker) error {
+	if r.log != nil {
+		for _, w := range everybody(ws) {
+			w.write()
+			for _, o := range w.equal {
+				r.log.Note(*o)
+			}
+		}
+		if err := r.log.Flush(); err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("load: stopped: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// everybody are the workers and their twins.
+func everybody(ws []*worker) []*worker {
+	all := ws
+	for _, w := range ws {
+		if w.twin != nil {
+			all = append(all[:len(all):len(all)], w.twin.w)
+		}
+	}
+	return all
+}
+
+// result adds up.
+func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage) Result {
+	res := Result{
+		Profile: r.Profile, Mode: r.Mode, Work: r.Work, Sale: r.Sale, Users: r.Users, Connections: r.Connections,
+		Began: r.began, Over: r.Over, Took: took, Bound: bound, Requests: r.requests.Load(),
+		Busy: time.Duration(r.busy.Load()), InBusy: r.inBusy.Load(),
+		Latency: r.all.quantiles(), Due: r.due.quantiles(), Calls: map[string]Quantiles{},
+		Status: map[int]int64{}, Reasons: map[string]int64{}, Layers: map[string]int64{},
+		Errors: map[string]int64{}, Faults: map[string]int64{},
+		Reserved: time.Duration(r.lastGrant.Load()), Gone: time.Duration(r.firstGone.Load()),
+		Machine: machine(), CPU: usage.own, Share: usage.share, Servers: usage.servers,
+	}
+	if res.Busy == 0 || r.Profile == SoldOut {
+		res.Busy, res.InBusy = took, res.Requests
+	}
+	res.PerSecond = float64(res.InBusy) / max(res.Busy, time.Microsecond).Seconds()
+	if n := r.grants.Load(); n > 0 && r.orders.Load() >= n {
+		res.Drained = time.Duration(r.lastPlaced.Load())
+		if since := res.Drained - time.Duration(r.firstGrant.Load()); since > 0 {
+			res.Drain = float64(n) / since.Seconds()
+		}
+	}
+	for c := range calls {
+		if q := r.calls[c].quantiles(); q.Count > 0 {
+			res.Calls[c.String()] = q
+		}
+	}
+	var sent, received int64
+	for _, w := range everybody(ws) {
+		sent += w.sent
+		res.Lost += w.lostUnits
+		received += w.received
+		for status, n := range w.status {
+			if n > 0 {
+				res.Status[status] += n
+			}
+			if status >= 400 {
+				res.Refused += n
+			}
+		}
+		for _, m := range []struct{ to, from map[string]int64 }{
+			{res.Reasons, w.reasons}, {res.Layers, w.layers}, {res.Errors, w.errors}, {res.Faults, w.faults}} {
+			for k, n := range m.from {
+				m.to[k] += n
+			}
+		}
+		for i := range w.users {
+			w.users[i].count(&res)
+		}
+	}
+	res.Sent = float64(sent) / float64(max(1, res.Requests))
+	res.Received = float64(received) / float64(max(1, res.Requests))
+	return res
+}
+
+// count adds what became of a user.
+func (u *user) count(r *Result) {
+	switch u.fate {
+	case standing:
+		r.Standing++
+	case told:
+		r.Told++
+	case gaveUp:
+		r.GaveUp++
+	case bought:
+		r.Bought++
+	case paid:
+		r.Bought++
+		r.Paid++
+	case cancelled:
+		r.Bought++
+		r.Canceled++
+	}
+}

@@ -1,0 +1,221 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/auditor"
+)
+
+// A worker is a connection and the users that it carries.
+type worker struct {
+	run   *crowd
+	users []user
+	fresh []event // who comes yet, the earliest first
+	line  line    // who was answered before
+	wire
+	a     answer
+	key   []byte
+	other []byte // Mixed: the last token of another user of this worker
+	twin  *twin
+
+	lostUnits int64
+
+	status  [600]int64
+	reasons map[string]int64
+	layers  map[string]int64
+	errors  map[string]int64
+	faults  map[string]int64
+	notes   []auditor.Observation
+	equal   map[auditor.Observation]*auditor.Observation // refusals, by what is equal
+}
+
+// work lets users ask when they are due until none is left or ctx is done.
+func (w *worker) work(ctx context.Context) {
+	defer w.close()
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for len(w.fresh)+len(w.line) > 0 && w.goesOn(ctx) {
+		e := w.next(int64(time.Since(w.run.began)))
+		if wait := time.Duration(e.due) - time.Since(w.run.began); wait > 0 {
+			alarm.Reset(wait)
+			select {
+			case <-alarm.C:
+			case <-ctx.Done():
+				return
+			case <-w.run.end:
+				return
+			}
+		}
+		u := &w.users[e.user]
+		if after, again := w.once(ctx, u, time.Duration(e.due)); again {
+			w.line.push(event{int64(time.Since(w.run.began) + after), e.user})
+		}
+	}
+}
+
+// next takes who asks next: who was answered before and is due again goes before who comes
+// only now, as somebody does whose connection is open. Of each kind it is the earliest.
+func (w *worker) next(now int64) event {
+	if len(w.line) > 0 && (len(w.fresh) == 0 || w.line[0].due <= max(now, w.fresh[0].due)) {
+		return w.line.pop()
+	}
+	first := w.fresh[0]
+	w.fresh = w.fresh[1:]
+	return first
+}
+
+func (w *worker) goesOn(ctx context.Context) bool { return ctx.Err() == nil && w.run.left.Load() >= 0 }
+
+// storm asks for tickets as fast as they are answered.
+func (w *worker) storm(ctx context.Context) {
+	defer w.close()
+	for w.goesOn(ctx) {
+		for i := range w.users {
+			if !w.goesOn(ctx) {
+				return
+			}
+			u := &w.users[i]
+			w.ask(ctx, u, u.next, nil, nil, -1)
+			if u.next == session {
+				w.begin(u)
+			}
+		}
+	}
+}
+
+// ask makes one call, and reads and counts its answer. It reports whether there is one.
+func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, due time.Duration) bool {
+	switch left := w.run.left.Add(-1); {
+	case left == -1:
+		close(w.run.end)
+		return false
+	case left < 0:
+		return false
+	}
+	sent, err := w.wire.ask(ctx, func(b []byte) []byte { return w.render(b, c, u, token, key) })
+	at := time.Now()
+	if err != nil {
+		if ctx.Err() == nil { // or it is cut off because the run is over
+			w.errors[kindOf(err)]++
+		}
+		w.note(u, c, sent, at, 0, token, key)
+		return false
+	}
+	r := w.run
+	r.requests.Add(1)
+	r.all.add(at.Sub(sent))
+	r.calls[c].add(at.Sub(sent))
+	if due >= 0 {
+		r.due.add(at.Sub(r.began) - due)
+	}
+	if !u.heard {
+		u.heard = true
+		if r.unheard.Add(-1) == 0 {
+			r.busy.Store(int64(at.Sub(r.began)))
+			r.inBusy.Store(r.requests.Load())
+		}
+	}
+	status := w.res.StatusCode()
+	if status < 100 || status > 599 {
+		w.faults["a status that is none"]++
+		status = 599
+	}
+	w.status[status]++
+	w.a.read(w.res.Body())
+	if status >= 400 {
+		w.refusal(status)
+	} else if !w.a.whole {
+		w.faults["an answer that is no object"]++
+	} else if len(w.a.reason) > 0 {
+		w.faults["a success that is a refusal"]++
+	}
+	w.note(u, c, sent, at, status, token, key)
+	return true
+}
+
+// refusal counts the answer as one.
+func (w *worker) refusal(status int) {
+	if len(w.a.reason) > 0 {
+		w.reasons[string(w.a.reason)]++
+	}
+	if layer := w.layer(); len(layer) > 0 {
+		w.layers[string(layer)]++
+	} else if status == 429 {
+		w.faults["a 429 of no layer"]++
+	}
+	if status == 429 && len(w.res.Header.Peek("Retry-After")) == 0 {
+		w.faults["a 429 without Retry-After"]++
+	}
+}
+
+// layer is who refused, if somebody did.
+func (w *worker) layer() []byte {
+	if layer := w.res.Header.Peek("Flashsale-Layer"); len(layer) > 0 {
+		return layer
+	}
+	return w.a.layer
+}
+
+// kindOf names an error in few words, without addresses.
+func kindOf(err error) string {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		return "connection closed"
+	case errors.As(err, &op):
+		return op.Op
+	}
+	return "no answer of HTTP"
+}
+
+// once makes the next call of a user. It returns after how long the user asks again, and
+// whether.
+func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after time.Duration, again bool) {
+	var key []byte
+	if u.next == buy {
+		w.key = append(strconv.AppendInt(append(append(w.key[:0], w.run.Prefix...), '-'), int64(u.id), 10), '-')
+		w.key = strconv.AppendInt(w.key, int64(u.buys), 10)
+		key = w.key
+		if w.run.Profile == Mixed && u.trick < tricks {
+			after, again = w.mischief(ctx, u, key)
+			return w.soonest(after), again
+		}
+	}
+	c := u.next
+	var token []byte
+	if c == buy {
+		token = u.token
+	}
+	if !w.ask(ctx, u, c, token, key, due) {
+		return soon, true
+	}
+	if c == join && string(w.a.reason) == string(sale.WorkDue) {
+		after, again = w.toil(ctx, u)
+	} else {
+		after, again = w.heard(u, c)
+	}
+	if !again {
+		w.leave(u)
+	}
+	return w.soonest(after), again
+}
+
+// soonest is after how long a user asks again at the latest.
+func (w *worker) soonest(after time.Duration) time.Duration {
+	if w.run.MaxPoll > 0 {
+		return min(after, w.run.MaxPoll)
+	}
+	return after
+}
