@@ -74,7 +74,6 @@ var house = map[string]place{
 	"contrib/gin":               {floor: 5, third: []string{"github.com/gin-gonic/gin"}},
 	"contrib/echo":              {floor: 5, third: []string{"github.com/labstack/echo/v5"}},
 	"contrib/fiber":             {floor: 5, third: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}},
-	"contrib/orchestrion":       {floor: 5}, // read by a weaver
 	"contrib/failsafe":          {floor: 5, third: []string{"github.com/failsafe-go/failsafe-go"}},
 	"weirfile":                  {floor: 5},
 	"weirfile/expr":             {floor: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
