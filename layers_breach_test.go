@@ -23,17 +23,17 @@ var sound = map[string]string{
 	"weirfile/f_test.go":     "package weirfile\nimport _ \"github.com/rogpeppe/go-internal/testscript\"",
 }
 
-// TestFloorsBreach breaks the sound tree in every way that the policy forbids.
-func TestFloorsBreach(t *testing.T) {
+// TestLayersBreach breaks the sound tree in each way that the policy forbids.
+func TestLayersBreach(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text, want string
 	}{
 		"nothing":               {},
-		"up":                    {"internal/algo/b.go", "package algo\nimport _ \"github.com/floodweir/weir\"", "internal/algo/b.go:2:8: internal/algo on floor 0 imports weir on floor 1"},
-		"sideways":              {"memstore/b.go", "package memstore\nimport _ \"github.com/floodweir/weir/policy\"", "memstore on floor 2 imports policy on floor 2"},
-		"no floor":              {"util/u.go", "package util", "package github.com/floodweir/weir/util has no floor"},
-		"imports no floor":      {"policy/b.go", "package policy\nimport _ \"github.com/floodweir/weir/util\"", "weir/util, which has no floor"},
-		"outsider within":       {"flashsale/sale/b.go", "package sale\nimport _ \"github.com/floodweir/weir/internal/waitqueue\"", "flashsale/sale uses what only Weir may: github.com/floodweir/weir/internal/waitqueue"},
+		"up":                    {"internal/algo/b.go", "package algo\nimport _ \"github.com/floodweir/weir\"", "internal/algo/b.go:2:8: internal/algo in layer 0 imports weir in layer 1"},
+		"sideways":              {"memstore/b.go", "package memstore\nimport _ \"github.com/floodweir/weir/policy\"", "memstore in layer 2 imports policy in layer 2"},
+		"no layer":              {"util/u.go", "package util", "package github.com/floodweir/weir/util has no row in layout"},
+		"imports no layer":      {"policy/b.go", "package policy\nimport _ \"github.com/floodweir/weir/util\"", "weir/util, which has no row in layout"},
+		"separate program":      {"flashsale/sale/b.go", "package sale\nimport _ \"github.com/floodweir/weir/internal/waitqueue\"", "flashsale/sale imports an internal package of the library: github.com/floodweir/weir/internal/waitqueue"},
 		"clock by import":       {"internal/algo/b.go", "package algo\nimport _ \"context\"", "internal/algo may not import context"},
 		"clock by call":         {"internal/algo/b.go", "package algo\nimport \"time\"\nvar x = time.Now()", "internal/algo/b.go:3:9: arithmetic has no clock: time.Now"},
 		"clock by another name": {"internal/algo/b.go", "package algo\nimport tm \"time\"\nfunc f() { tm.Sleep(1) }", "arithmetic has no clock: time.Sleep"},
@@ -43,9 +43,9 @@ func TestFloorsBreach(t *testing.T) {
 		"third party elsewhere": {"weirfile/strict/b.go", "package strict\nimport _ \"go.yaml.in/yaml/v44\"", "weirfile/strict may not import go.yaml.in/yaml/v44"},
 		"require":               {"go.mod", "module github.com/floodweir/weir\nrequire example.com/x v1.0.0\n", "standard library only: require example.com/x"},
 		"go.sum":                {"go.sum", "", "it has no go.sum"},
-		"misplaced module":      {"weirfile/go.mod", "module github.com/floodweir/file\n", "stands where github.com/floodweir/weir/weirfile belongs"},
+		"misplaced module":      {"weirfile/go.mod", "module github.com/floodweir/file\n", "want github.com/floodweir/weir/weirfile"},
 		"sleep":                 {"policy/b_test.go", "package policy\nimport \"time\"\nfunc f() { time.Sleep(1) }", "time.Sleep in a test"},
-		"skip":                  {"policy/b_test.go", "package policy\nfunc f(t *testing.T) { t.Skip() }", "a skipped test shows nothing"},
+		"skip":                  {"policy/b_test.go", "package policy\nfunc f(t *testing.T) { t.Skip() }", "a skipped test proves nothing"},
 		"init":                  {"policy/b.go", "package policy\nfunc init() {}", "func init"},
 		"init in a test":        {"policy/b_test.go", "package policy\nfunc init() {}", "func init"},
 		"state assigned":        {"policy/b.go", "package policy\nvar n = map[string]int{}\nfunc f() { n[\"a\"] = 1 }", "policy/b.go:3:12: package variable n changes"},

@@ -19,127 +19,124 @@ import (
 
 const home = "github.com/floodweir/weir"
 
-// An outsider's programs use the public packages alone, as everybody's outside of this
-// house have to.
-const outsider = "flashsale"
+// separate is a program that uses only the public packages, as programs of users do.
+const separate = "flashsale"
 
-// A place is where a package stands in the house.
-type place struct {
-	floor int
+// A row places a package in a layer.
+type row struct {
+	layer int
 	std   []string // the only standard packages it may import; any if nil
 	third []string // the modules of others that it may import; none if nil
 }
 
-// house is policy, not a description: imports run down only, from a higher floor
-// to a lower one, never sideways or up. A package that is not named here has no
-// place and fails the test. To add a package, give it the lowest floor that
-// works; to add a module of others, write a decision record first
-// (docs/decisions/0001-modules-and-floors.md, 0010-dependencies.md).
+// layout is policy, not a description: imports run down only, from a higher layer
+// to a lower one, never sideways or up. A package without a row fails the test.
+// To add a package, give it the lowest layer that works. To add a third-party
+// module, write a decision record first
+// (docs/decisions/0001-modules-and-layers.md, 0010-dependencies.md).
 //
 // A name that ends in /* stands for every package below it.
-var house = map[string]place{
+var layout = map[string]row{
 	// Arithmetic: no clock, lock, context or I/O. It uses fmt for the errors of its
 	// constructors alone, and time for Duration alone.
-	"internal/algo": {floor: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
+	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
-	"memstore/internal/*": {floor: 0}, // data structures that know nothing of limits
+	"memstore/internal/*": {layer: 0}, // data structures without limits
 
-	"internal/waitqueue": {floor: 0}, // who waits behind whom
+	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters
 
-	"": {floor: 1}, // package weir
+	"": {layer: 1}, // package weir
 
-	"memstore":          {floor: 2},
-	"redisstore":        {floor: 2},
-	"policy":            {floor: 2},
-	"policy/internal/*": {floor: 1},
+	"memstore":          {layer: 2},
+	"redisstore":        {layer: 2},
+	"policy":            {layer: 2},
+	"policy/internal/*": {layer: 1},
 
-	"storetest/internal/*": {floor: 2}, // the slow model that stores are compared with
+	"storetest/internal/*": {layer: 2}, // the slow model that stores are compared with
 
-	"lease":     {floor: 3},
-	"failover":  {floor: 3},
-	"enforce":   {floor: 3}, // what all doors do with policies and a store
-	"storetest": {floor: 3},
-	"sim":       {floor: 3},
+	"failover":  {layer: 3},
+	"enforce":   {layer: 3}, // policies and a store, for every interface
+	"storetest": {layer: 3},
 
-	"httplimit":       {floor: 4},
-	"guard":           {floor: 4},
-	"guard/instances": {floor: 5}, // which functions a fleet limits, in Redis
-	"transport":       {floor: 4},
-	"rpclimit":        {floor: 4}, // what doors of remote procedure calls share
+	"httplimit":       {layer: 4},
+	"guard":           {layer: 4},
+	"guard/instances": {layer: 5}, // the list of limited functions of all processes, in Redis
+	"transport":       {layer: 4},
+	"rpclimit":        {layer: 4}, // shared by the gRPC and Connect interceptors
 
-	"contrib/rueidis":           {floor: 5, third: []string{"github.com/redis/rueidis"}},
-	"contrib/goredis":           {floor: 5, third: []string{"github.com/redis/go-redis/v9"}},
-	"contrib/grpc":              {floor: 5, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
-	"contrib/connect":           {floor: 5, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
-	"contrib/gin":               {floor: 5, third: []string{"github.com/gin-gonic/gin"}},
-	"contrib/echo":              {floor: 5, third: []string{"github.com/labstack/echo/v5"}},
-	"contrib/fiber":             {floor: 5, third: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}},
-	"contrib/failsafe":          {floor: 5, third: []string{"github.com/failsafe-go/failsafe-go"}},
-	"weirfile":                  {floor: 5},
-	"weirfile/expr":             {floor: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
-	"weirfile/strict":           {floor: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML, and the faults of a file
-	"weirfile/internal/grammar": {floor: 3},                                        // what can stand in a file, for its reader and its JSON Schema
+	"contrib/rueidis":           {layer: 5, third: []string{"github.com/redis/rueidis"}},
+	"contrib/goredis":           {layer: 5, third: []string{"github.com/redis/go-redis/v9"}},
+	"contrib/grpc":              {layer: 5, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/connect":           {layer: 5, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/gin":               {layer: 5, third: []string{"github.com/gin-gonic/gin"}},
+	"contrib/echo":              {layer: 5, third: []string{"github.com/labstack/echo/v5"}},
+	"contrib/fiber":             {layer: 5, third: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}},
+	"contrib/failsafe":          {layer: 5, third: []string{"github.com/failsafe-go/failsafe-go"}},
+	"weirfile":                  {layer: 5},
+	"weirfile/expr":             {layer: 3, third: []string{"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/genproto", "google.golang.org/protobuf"}},
+	"weirfile/strict":           {layer: 3, third: []string{"go.yaml.in/yaml/v4"}}, // YAML and its errors
+	"weirfile/internal/grammar": {layer: 3},                                        // the fields of a file, for its reader and its JSON Schema
 
-	// The doors of the program. None knows another; internal/run joins them.
-	"cmd/weir/internal/problem":   {floor: 5}, // an answer that several doors give
-	"cmd/weir/internal/ratelimit": {floor: 5}, // the configuration of envoyproxy/ratelimit
-	"cmd/weir/internal/nginxconf": {floor: 5}, // an nginx.conf, and the limits in it
+	// The interfaces of the program. None imports another; internal/run joins them.
+	"cmd/weir/internal/problem":   {layer: 5}, // an error response that several interfaces send
+	"cmd/weir/internal/ratelimit": {layer: 5}, // the configuration of envoyproxy/ratelimit
+	"cmd/weir/internal/nginxconf": {layer: 5}, // an nginx.conf, and the limits in it
 
-	// The directive //weir:limit: what it says, the code that it stands for, and the three
-	// that bring it into a program.
-	"cmd/weir/internal/directive": {floor: 4},
-	"cmd/weir/internal/wrapper":   {floor: 5},
-	"cmd/weir/internal/generate":  {floor: 6, third: []string{"golang.org/x/tools"}},
-	"cmd/weir/internal/weave":     {floor: 6, third: []string{"golang.org/x/tools"}},
-	"cmd/weir/internal/vetcheck":  {floor: 6, third: []string{"golang.org/x/tools"}},
+	// The directive //weir:limit: its parser, the code that it generates, and the three
+	// tools that add that code to a program.
+	"cmd/weir/internal/directive": {layer: 4},
+	"cmd/weir/internal/wrapper":   {layer: 5},
+	"cmd/weir/internal/generate":  {layer: 6, third: []string{"golang.org/x/tools"}},
+	"cmd/weir/internal/weave":     {layer: 6, third: []string{"golang.org/x/tools"}},
+	"cmd/weir/internal/vetcheck":  {layer: 6, third: []string{"golang.org/x/tools"}},
 
-	"cmd/weir/internal/rls": {floor: 6, third: []string{
+	"cmd/weir/internal/rls": {layer: 6, third: []string{
 		"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf",
 	}},
-	"cmd/weir/internal/respd":     {floor: 6, third: []string{"github.com/tidwall/redcon"}},
-	"cmd/weir/internal/metrics":   {floor: 6, third: []string{"github.com/prometheus/client_golang"}},
-	"cmd/weir/internal/telemetry": {floor: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
-	"cmd/weir/internal/watch":     {floor: 6, third: []string{"github.com/fsnotify/fsnotify"}},
-	"cmd/weir/internal/*":         {floor: 6},
-	"cmd/weir/internal/run":       {floor: 7, third: []string{"google.golang.org/grpc"}},
-	"cmd/weir/internal/cli":       {floor: 8, third: []string{"github.com/spf13/cobra"}},
-	"cmd/weir":                    {floor: 9},
+	"cmd/weir/internal/respd":     {layer: 6, third: []string{"github.com/tidwall/redcon"}},
+	"cmd/weir/internal/metrics":   {layer: 6, third: []string{"github.com/prometheus/client_golang"}},
+	"cmd/weir/internal/telemetry": {layer: 6, third: []string{"go.opentelemetry.io/otel", "go.opentelemetry.io/contrib", "github.com/prometheus/client_golang", "google.golang.org/grpc"}},
+	"cmd/weir/internal/watch":     {layer: 6, third: []string{"github.com/fsnotify/fsnotify"}},
+	"cmd/weir/internal/*":         {layer: 6},
+	"cmd/weir/internal/run":       {layer: 7, third: []string{"google.golang.org/grpc"}},
+	"cmd/weir/internal/cli":       {layer: 8, third: []string{"github.com/spf13/cobra"}},
+	"cmd/weir":                    {layer: 9},
 
-	// The flash sale: a program of its own on the public packages, as anybody's would be.
-	"flashsale/sale":                 {floor: 6}, // its words
-	"flashsale/pass":                 {floor: 7}, // what is signed: sessions, tickets, receipts
-	"flashsale/verify/inventorytest": {floor: 7}, // the suite that every Gate runs
-	"flashsale/verify/ledgertest":    {floor: 7}, // the suite that every Ledger runs
-	"flashsale/meminventory":         {floor: 7}, // a Gate in this process
-	"flashsale/redisinventory":       {floor: 7, third: []string{"github.com/redis/rueidis"}},
-	"flashsale/ledger":               {floor: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid"}},
-	"flashsale/verify/auditor":       {floor: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
-	"flashsale/verify/lab":           {floor: 7, third: []string{"github.com/redis/rueidis"}}, // the lock question, with evidence
-	"flashsale/front":                {floor: 7},                                              // what stands before it: nginx, the gateway
-	"flashsale/shop":                 {floor: 8, third: []string{"github.com/google/uuid"}},
-	"flashsale/layers":               {floor: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
-	"flashsale/wire":                 {floor: 8},                                                         // how the two below read and answer
-	"flashsale/verify/load":          {floor: 8, third: []string{"github.com/valyala/fasthttp"}},
-	"flashsale/pages":                {floor: 8},
-	"flashsale/verify/webtest":       {floor: 8},                                                                                      // the suite that every way to the shop runs
-	"flashsale/web":                  {floor: 9},                                                                                      // for buyers
-	"flashsale/office":               {floor: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
-	"flashsale/run":                  {floor: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // where its parts meet
-	"flashsale/cli":                  {floor: 11, third: []string{"github.com/spf13/cobra"}},
-	"flashsale":                      {floor: 12},
+	// The flash sale: a separate program on the public packages.
+	"flashsale/sale":                 {layer: 6}, // domain types
+	"flashsale/pass":                 {layer: 7}, // signed tokens: sessions, tickets, receipts
+	"flashsale/verify/inventorytest": {layer: 7}, // the conformance suite of Inventory
+	"flashsale/verify/ledgertest":    {layer: 7}, // the conformance suite of Ledger
+	"flashsale/meminventory":         {layer: 7}, // an Inventory in memory
+	"flashsale/redisinventory":       {layer: 7, third: []string{"github.com/redis/rueidis"}},
+	"flashsale/ledger":               {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid"}},
+	"flashsale/verify/auditor":       {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
+	"flashsale/verify/lab":           {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
+	"flashsale/front":                {layer: 7},                                              // configuration of the proxies before it
+	"flashsale/shop":                 {layer: 8, third: []string{"github.com/google/uuid"}},
+	"flashsale/layers":               {layer: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
+	"flashsale/wire":                 {layer: 8},                                                         // requests and responses of web and office
+	"flashsale/verify/load":          {layer: 8, third: []string{"github.com/valyala/fasthttp"}},
+	"flashsale/pages":                {layer: 8},
+	"flashsale/verify/webtest":       {layer: 8},                                                                                      // the conformance suite of the HTTP API
+	"flashsale/web":                  {layer: 9},                                                                                      // for buyers
+	"flashsale/office":               {layer: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
+	"flashsale/run":                  {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
+	"flashsale/cli":                  {layer: 11, third: []string{"github.com/spf13/cobra"}},
+	"flashsale":                      {layer: 12},
 
-	// Never tagged and never imported by what stands below.
-	"benchmarks": {floor: 13},
-	"examples/*": {floor: 13, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
-	"edge/nginx": {floor: 0}, // the Lua of the edge, embedded
-	"e2e/*":      {floor: 13, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5"}},
+	// Never tagged and never imported by lower layers.
+	"benchmarks": {layer: 13},
+	"examples/*": {layer: 13, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
+	"edge/nginx": {layer: 0}, // the Lua of the edge, embedded
+	"e2e/*":      {layer: 13, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5"}},
 
-	// Programs for building and testing; they stand beside the house.
-	"tools/*": {floor: 0},
+	// Programs for building and testing, outside the layers.
+	"tools/*": {layer: 0},
 }
 
-// TestFloors reads every Go file of every module.
-func TestFloors(t *testing.T) {
+// TestLayers reads every Go file of every module.
+func TestLayers(t *testing.T) {
 	broken, files, err := inspect(os.DirFS("."))
 	if err != nil {
 		t.Fatal(err)
@@ -207,8 +204,8 @@ func (in *inspector) report(where, format string, args ...any) {
 
 func (in *inspector) at(n ast.Node) string { return in.fset.Position(n.Pos()).String() }
 
-// module checks that a module is named as it is placed, and that the library's
-// own requires nothing.
+// module checks that a module has the name of its directory, and that the library's
+// module requires nothing.
 func (in *inspector) module(tree fs.FS, name string) error {
 	text, err := fs.ReadFile(tree, name)
 	if dir := path.Dir(name); dir != "." {
@@ -219,7 +216,7 @@ func (in *inspector) module(tree fs.FS, name string) error {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch {
 		case word == "module" && rest != want:
-			in.report(name, "module %s stands where %s belongs", rest, want)
+			in.report(name, "got module %s, want %s", rest, want)
 		case word == "require" && want == home:
 			in.report(name, "the library is standard library only: require %s", rest)
 		}
@@ -232,9 +229,9 @@ func (in *inspector) file(name string, f *ast.File) {
 	test := strings.HasSuffix(name, "_test.go")
 	dir := path.Dir(name)
 	own := strings.TrimPrefix(dir, ".")
-	p, ok := placeOf(own)
+	p, ok := rowOf(own)
 	if !ok && !test {
-		in.report(name, "package %s has no floor", path.Join(home, own))
+		in.report(name, "package %s has no row in layout", path.Join(home, own))
 		return
 	}
 	for _, s := range f.Imports {
@@ -269,19 +266,19 @@ func (in *inspector) library(dir string) bool {
 }
 
 // imported checks one import of the package own, which stands at p.
-func (in *inspector) imported(where, own string, p place, imported string) {
+func (in *inspector) imported(where, own string, p row, imported string) {
 	rel, ours := strings.CutPrefix(imported+"/", home+"/")
 	switch {
 	case ours:
 		rel = strings.TrimSuffix(rel, "/")
-		if strings.HasPrefix(own+"/", outsider+"/") && !strings.HasPrefix(rel, outsider+"/") && strings.Contains("/"+rel+"/", "/internal/") {
-			in.report(where, "%s uses what only Weir may: %s", own, imported)
+		if strings.HasPrefix(own+"/", separate+"/") && !strings.HasPrefix(rel, separate+"/") && strings.Contains("/"+rel+"/", "/internal/") {
+			in.report(where, "%s imports an internal package of the library: %s", own, imported)
 		}
-		if q, ok := placeOf(rel); !ok {
-			in.report(where, "imports %s, which has no floor", imported)
-		} else if q.floor >= p.floor {
-			in.report(where, "%s on floor %d imports %s on floor %d: imports run down only",
-				cmp.Or(own, "weir"), p.floor, cmp.Or(rel, "weir"), q.floor)
+		if q, ok := rowOf(rel); !ok {
+			in.report(where, "imports %s, which has no row in layout", imported)
+		} else if q.layer >= p.layer {
+			in.report(where, "%s in layer %d imports %s in layer %d: imports run down only",
+				cmp.Or(own, "weir"), p.layer, cmp.Or(rel, "weir"), q.layer)
 		}
 	case isStd(imported):
 		if imported == "unsafe" || imported == "C" || p.std != nil && !slices.Contains(p.std, imported) {
@@ -292,17 +289,17 @@ func (in *inspector) imported(where, own string, p place, imported string) {
 	}
 }
 
-// placeOf finds the row of a package: its own, or the longest that ends in /*.
-func placeOf(pkg string) (place, bool) {
-	if p, ok := house[pkg]; ok {
+// rowOf finds the row of a package: its own, or the longest that ends in /*.
+func rowOf(pkg string) (row, bool) {
+	if p, ok := layout[pkg]; ok {
 		return p, true
 	}
 	for dir := path.Dir(pkg); dir != "."; dir = path.Dir(dir) {
-		if p, ok := house[dir+"/*"]; ok {
+		if p, ok := layout[dir+"/*"]; ok {
 			return p, true
 		}
 	}
-	return place{}, false
+	return row{}, false
 }
 
 // isStd reports whether an import path is the standard library's: its first
@@ -338,7 +335,7 @@ func (in *inspector) sleeps(f *ast.File) {
 		case isName(s.X, localName(f, "time")) && s.Sel.Name == "Sleep":
 			in.report(in.at(s), "time.Sleep in a test: wait for what happens, or use testing/synctest")
 		case (isName(s.X, "t") || isName(s.X, "b") || isName(s.X, "f")) && strings.HasPrefix(s.Sel.Name, "Skip"):
-			in.report(in.at(s), "a skipped test shows nothing")
+			in.report(in.at(s), "a skipped test proves nothing")
 		}
 		return true
 	})
@@ -364,8 +361,8 @@ func isName(e ast.Expr, name string) bool {
 
 // state forbids variables of a package that change: ones that its functions
 // assign to, take the address of or delete from, and ones made of locks and
-// atomics. (A sync.Pool means nothing to anybody, and sync.OnceValue is a
-// constant that is computed late.)
+// atomics. A sync.Pool holds no state that a caller sees, and sync.OnceValue is a
+// constant that is computed late.
 func (in *inspector) state(files []*ast.File) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
 	conf := types.Config{Error: func(error) {}} // imports are not resolved, names of this package are
@@ -383,7 +380,7 @@ func (in *inspector) state(files []*ast.File) {
 				e = x.X
 			case *ast.Ident:
 				if v, ok := info.Uses[x].(*types.Var); ok && v.Parent() == pkg.Scope() {
-					in.report(in.at(x), "package variable %s changes: state belongs to a value that someone makes", x.Name)
+					in.report(in.at(x), "package variable %s changes: state belongs to a value that a constructor returns", x.Name)
 				}
 				return
 			default:
@@ -428,7 +425,7 @@ func (in *inspector) locks(f *ast.File, g *ast.GenDecl) {
 		s, ok := n.(*ast.SelectorExpr)
 		if ok && (isName(s.X, localName(f, "sync")) && s.Sel.Name != "Pool" && !strings.HasPrefix(s.Sel.Name, "OnceValue") ||
 			isName(s.X, localName(f, "sync/atomic"))) {
-			in.report(in.at(s), "package variable with a %s: state belongs to a value that someone makes", s.Sel.Name)
+			in.report(in.at(s), "package variable with a %s: state belongs to a value that a constructor returns", s.Sel.Name)
 		}
 		return true
 	})

@@ -1,0 +1,207 @@
+package weir_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// Sizes above which a package, a type or a file needs a reason. They count exported
+// functions, types, constants and variables (methods are not counted), and lines of all
+// files that are not tests.
+const (
+	maxNames     = 40 // exported names of a library package
+	maxRootNames = 45 // exported names of package weir
+	maxMethods   = 30 // methods of a type
+	maxPackage   = 2000
+	maxFile      = 400
+)
+
+// largeFor lists the exceptions, each with its reason. A row that is not needed fails.
+var largeFor = map[string]string{
+	"weir names":                             "not reduced yet",
+	"cmd/weir/internal/cli.world methods":    "not reduced yet",
+	"cmd/weir/internal/importer lines":       "not reduced yet",
+	"cmd/weir/internal/respd.conn methods":   "not reduced yet",
+	"flashsale/ledger lines":                 "not reduced yet",
+	"flashsale/ledger.Ledger methods":        "not reduced yet",
+	"flashsale/office.Office methods":        "not reduced yet",
+	"flashsale/redisinventory.Gate methods":  "not reduced yet",
+	"flashsale/verify/auditor lines":         "not reduced yet",
+	"flashsale/verify/ledgertest lines":      "not reduced yet",
+	"flashsale/verify/ledgertest/methods.go": "not reduced yet",
+	"flashsale/verify/load lines":            "not reduced yet",
+	"internal/algo lines":                    "not reduced yet",
+	"memstore lines":                         "not reduced yet",
+	"memstore.Store methods":                 "not reduced yet",
+	"memstore.txn methods":                   "not reduced yet",
+	"policy lines":                           "not reduced yet",
+	"policy.Policy methods":                  "not reduced yet",
+	"weirfile.decoder methods":               "not reduced yet",
+	"guard names":                            "not reduced yet",
+	"policy names":                           "not reduced yet",
+	"flashsale/shop lines":                   "not reduced yet",
+	"flashsale/shop.Shop methods":            "not reduced yet",
+	"flashsale/verify/inventorytest lines":   "not reduced yet",
+	"cmd/weir/internal/run.Program methods":  "not reduced yet",
+}
+
+// TestSizes holds packages, types and files to the sizes above.
+func TestSizes(t *testing.T) {
+	large, err := sizes(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range slices.Sorted(maps.Keys(large)) {
+		if largeFor[what] == "" {
+			t.Errorf("%s: %s: make it smaller, or give a reason in largeFor", what, large[what])
+		}
+	}
+	for what := range largeFor {
+		if large[what] == "" {
+			t.Errorf("largeFor has %q, which is not too large: remove the row", what)
+		}
+	}
+}
+
+// sizes returns what exceeds a size, with the figure.
+func sizes(tree fs.FS) (map[string]string, error) {
+	type counts struct {
+		names, lines int
+		methods      map[string]int
+	}
+	packages, large := map[string]*counts{}, map[string]string{}
+	fset := token.NewFileSet()
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		base := path.Base(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (base == "testdata" || base == "node_modules" || base[0] == '.' || base[0] == '_'):
+			return fs.SkipDir
+		case d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		src, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir := path.Dir(name)
+		if dir == "." {
+			dir = "weir"
+		}
+		c := packages[dir]
+		if c == nil {
+			c = &counts{methods: map[string]int{}}
+			packages[dir] = c
+		}
+		lines := strings.Count(string(src), "\n")
+		c.lines += lines
+		if lines > maxFile {
+			large[name] = fmt.Sprintf("%d lines, want %d or fewer", lines, maxFile)
+		}
+		for _, d := range f.Decls {
+			switch x := d.(type) {
+			case *ast.FuncDecl:
+				if x.Recv != nil {
+					c.methods[receiver(x.Recv.List[0].Type)]++
+				} else if x.Name.IsExported() {
+					c.names++
+				}
+			case *ast.GenDecl:
+				for _, s := range x.Specs {
+					switch y := s.(type) {
+					case *ast.TypeSpec:
+						if y.Name.IsExported() {
+							c.names++
+						}
+					case *ast.ValueSpec:
+						for _, n := range y.Names {
+							if n.IsExported() {
+								c.names++
+							}
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	for dir, c := range packages {
+		limit := maxNames
+		if dir == "weir" {
+			limit = maxRootNames
+		}
+		// Other packages of a program are not an API.
+		if c.names > limit && (dir == "weir" || library(dir+"/")) {
+			large[dir+" names"] = fmt.Sprintf("%d exported names, want %d or fewer", c.names, limit)
+		}
+		if c.lines > maxPackage {
+			large[dir+" lines"] = fmt.Sprintf("%d lines, want %d or fewer", c.lines, maxPackage)
+		}
+		for t, n := range c.methods {
+			if n > maxMethods {
+				large[dir+"."+t+" methods"] = fmt.Sprintf("%d methods, want %d or fewer", n, maxMethods)
+			}
+		}
+	}
+	return large, err
+}
+
+// receiver returns the name of the type of a method.
+func receiver(e ast.Expr) string {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// TestSizesBreach shows that each size can be exceeded.
+func TestSizesBreach(t *testing.T) {
+	for want, text := range map[string]string{
+		"policy names":     "package policy\nvar (\n" + repeat("V%d int\n", maxNames+1) + ")",
+		"policy.T methods": "package policy\ntype t int\n" + repeat("func (*T[X]) m%d() {}\n", maxMethods+1),
+		"policy/p.go":      "package policy\n" + strings.Repeat("\n", maxFile),
+		"policy lines":     "package policy\n" + strings.Repeat("\n", maxPackage),
+	} {
+		large, err := sizes(fstest.MapFS{"policy/p.go": &fstest.MapFile{Data: []byte(text)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if large[want] == "" {
+			t.Errorf("sizes = %v, want a finding %q", large, want)
+		}
+	}
+}
+
+// repeat formats text once for each number below n.
+func repeat(text string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, text, i)
+	}
+	return b.String()
+}
