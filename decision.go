@@ -9,6 +9,16 @@ import (
 // its cost is above the limit's capacity.
 const Never time.Duration = math.MaxInt64
 
+// NoWait and Unlimited are values of every MaxWait in this module: of the fields of that
+// name, where 0 is a default that the field documents, and of the argument of
+// [Limiter.Wait], where 0 is NoWait.
+const (
+	// NoWait denies at once what would have to wait, as any negative duration does.
+	NoWait time.Duration = -1
+	// Unlimited waits until the context ends.
+	Unlimited time.Duration = math.MaxInt64
+)
+
 // A Decision answers a Request. Its zero value is a denial by no limit.
 type Decision struct {
 	// OK reports that the request may go through. For Peek: that it could.

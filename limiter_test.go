@@ -340,7 +340,7 @@ func TestStoreError(t *testing.T) {
 	}
 	for name, do := range map[string]func() (weir.Decision, error){
 		"Take": func() (weir.Decision, error) { return l.Take(t.Context(), "k", 1) },
-		"Wait": func() (weir.Decision, error) { return l.Wait(t.Context(), "k", 1, -1) },
+		"Wait": func() (weir.Decision, error) { return l.Wait(t.Context(), "k", 1, weir.Unlimited) },
 		"TakeAll": func() (weir.Decision, error) {
 			return weir.TakeAll(t.Context(), brokenStore{}, l.Request(weir.Take, "k", 1))
 		},

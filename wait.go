@@ -11,17 +11,17 @@ import (
 //
 // It gives up without consuming anything, with a decision that is not OK, as soon
 // as it is plain that maxWait will not do, or MaxWaiters are waiting already, or
-// the cost is above the capacity. A maxWait of 0 does not wait, a negative one
-// waits for ever. If ctx ends first, the error is its cause and nothing was
-// consumed, unless the store was being asked at that moment.
+// the cost is above the capacity. A maxWait of NoWait or 0 does not wait,
+// Unlimited waits until ctx ends. If ctx ends first, the error is its cause and
+// nothing was consumed, unless the store was being asked at that moment.
 //
 // It asks again after RetryAfter. Of a Concurrency limit that is when the first lease ends: a
 // slot that is returned before wakes nobody, here or in another process. Who is to get it at
 // once stands in the line of a bulkhead, which is of one process (contrib/failsafe).
 func (l *Limiter) Wait(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
 	var until time.Time // zero: for ever
-	if maxWait >= 0 {
-		until = time.Now().Add(maxWait)
+	if maxWait != Unlimited {
+		until = time.Now().Add(max(0, maxWait))
 	}
 	d, err := l.waitForTokens(ctx, key, n, until)
 	if err != nil || !d.OK || d.Delay == 0 {

@@ -39,7 +39,7 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				d, err := l.Wait(t.Context(), "k", 1, -1)
+				d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited)
 				mu.Lock()
 				defer mu.Unlock()
 				served = append(served, fmt.Sprintf("%d at %v: %v %v", i, time.Since(begin), d.OK, err))
@@ -67,7 +67,7 @@ func TestWaitKeepsALargeRequestInFront(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, n := range []int64{3, 1} {
 			wg.Go(func() {
-				if d, err := l.Wait(t.Context(), "k", n, -1); err != nil || !d.OK {
+				if d, err := l.Wait(t.Context(), "k", n, weir.Unlimited); err != nil || !d.OK {
 					t.Errorf("Wait(%d) = %+v, %v", n, d, err)
 				}
 				mu.Lock()
@@ -112,6 +112,22 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 	})
 }
 
+// 0 and NoWait deny at once, Unlimited waits for any time.
+func TestWaitBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, "1/24h", weir.Config{})
+		l.Take(t.Context(), "k", 1)
+		for _, maxWait := range []time.Duration{0, weir.NoWait, -time.Hour} {
+			if d, err := l.Wait(t.Context(), "k", 1, maxWait); err != nil || d.OK {
+				t.Errorf("Wait(%v) = %v, %v, want a denial", maxWait, d.OK, err)
+			}
+		}
+		if d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
+			t.Errorf("Wait(Unlimited) = %v, %v, want a token", d.OK, err)
+		}
+	})
+}
+
 // A caller that gives up in the queue consumes nothing and lets the next one in.
 func TestWaitCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +139,7 @@ func TestWaitCancelled(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, c := range []context.Context{ctx, ctx, t.Context()} {
 			wg.Go(func() {
-				d, err := l.Wait(c, "k", 1, -1)
+				d, err := l.Wait(c, "k", 1, weir.Unlimited)
 				switch {
 				case c == ctx && !errors.Is(err, gone):
 					t.Errorf("cancelled Wait = %+v, %v; want the cause", d, err)
@@ -135,7 +151,7 @@ func TestWaitCancelled(t *testing.T) {
 		}
 		cancel(gone)
 		wg.Wait()
-		if _, err := l.Wait(ctx, "other", 1, -1); !errors.Is(err, gone) {
+		if _, err := l.Wait(ctx, "other", 1, weir.Unlimited); !errors.Is(err, gone) {
 			t.Errorf("Wait of an ended context: %v, want its cause", err)
 		}
 	})
@@ -147,15 +163,15 @@ func TestWaitBoundsItsQueue(t *testing.T) {
 		l.Take(t.Context(), "k", 1)
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { l.Wait(t.Context(), "k", 1, -1) })
+			wg.Go(func() { l.Wait(t.Context(), "k", 1, weir.Unlimited) })
 		}
 		synctest.Wait()
 		begin := time.Now()
-		d, err := l.Wait(t.Context(), "k", 1, -1)
+		d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited)
 		if err != nil || d.OK || time.Since(begin) != 0 {
 			t.Errorf("Wait as the third = %v, %v after %v; want a denial at once", d.OK, err, time.Since(begin))
 		}
-		if d, err := l.Wait(t.Context(), "other", 1, -1); err != nil || !d.OK {
+		if d, err := l.Wait(t.Context(), "other", 1, weir.Unlimited); err != nil || !d.OK {
 			t.Errorf("Wait for another key = %v, %v; want it admitted", d.OK, err)
 		}
 		wg.Wait()
@@ -168,7 +184,7 @@ func TestWaitTimesOutInTheQueue(t *testing.T) {
 		l := newLimiter(t, "1/10s", weir.Config{})
 		l.Take(t.Context(), "k", 1)
 		var wg sync.WaitGroup
-		wg.Go(func() { l.Wait(t.Context(), "k", 1, -1) })
+		wg.Go(func() { l.Wait(t.Context(), "k", 1, weir.Unlimited) })
 		synctest.Wait()
 		begin := time.Now()
 		d, err := l.Wait(t.Context(), "k", 1, 3*time.Second)
@@ -190,7 +206,7 @@ func TestWaitHoldsBackItsDelay(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if d, err := l.Wait(t.Context(), "k", 1, -1); err != nil || !d.OK {
+				if d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
 					t.Errorf("Wait = %+v, %v", d, err)
 				}
 				mu.Lock()

@@ -17,7 +17,7 @@
 // that it can be admitted. Requests that wait for one key in a Gate are served in the
 // order in which they came: only the first of them asks, and one that comes while others
 // wait queues behind them. What can no longer be admitted in time is denied then.
-// Config.MaxWaiting bounds how many wait; since one caller can fill that room, bound how
+// Config.MaxWaiters bounds how many wait; since one caller can fill that room, bound how
 // many requests a caller has at once too, by a concurrency limit in front.
 //
 // The delay that a queue gives an admitted request is another wait: it has passed when

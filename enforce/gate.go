@@ -17,9 +17,9 @@ type Config struct {
 	// see package failover. It is required if there is one.
 	Local weir.Store
 
-	// MaxWaiting is how many requests may be held back at a time by policies with an
-	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiting if zero.
-	MaxWaiting int
+	// MaxWaiters is how many requests may be held back at a time by policies with an
+	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiters if zero.
+	MaxWaiters int
 
 	// SettleTTL is how long tokens stay reserved for a request whose result says
 	// whether it counts or what it cost; DefaultSettleTTL if zero, 1s to weir.MaxTTL.
@@ -45,7 +45,7 @@ type Config struct {
 
 // The defaults of a Config.
 const (
-	DefaultMaxWaiting = 1024
+	DefaultMaxWaiters = 1024
 	DefaultSettleTTL  = 10 * time.Minute
 )
 
@@ -69,19 +69,19 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 		return nil, fmt.Errorf("gate: store: %w: want a store, got nil", weir.ErrInvalid)
 	case set == nil:
 		return nil, fmt.Errorf("gate: policies: %w: want a set, got nil", weir.ErrInvalid)
-	case c.MaxWaiting < 0:
-		return nil, fmt.Errorf("gate: max waiting %d: %w: want 0 or more", c.MaxWaiting, weir.ErrInvalid)
+	case c.MaxWaiters < 0:
+		return nil, fmt.Errorf("gate: max waiting %d: %w: want 0 or more", c.MaxWaiters, weir.ErrInvalid)
 	case c.SettleTTL != 0 && (c.SettleTTL < time.Second || c.SettleTTL > weir.MaxTTL):
 		return nil, fmt.Errorf("gate: settle ttl %v: %w: want 0, or 1s to %v", c.SettleTTL, weir.ErrInvalid, weir.MaxTTL)
 	}
 	if c.SettleTTL == 0 {
 		c.SettleTTL = DefaultSettleTTL
 	}
-	if c.MaxWaiting == 0 {
-		c.MaxWaiting = DefaultMaxWaiting
+	if c.MaxWaiters == 0 {
+		c.MaxWaiters = DefaultMaxWaiters
 	}
 	g := &Enforcer{store: store, set: set, c: c}
-	g.room.Max = c.MaxWaiting
+	g.room.Max = c.MaxWaiters
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {

@@ -25,7 +25,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{nil, none, enforce.Config{}, "gate: store: invalid: want a store, got nil"},
 		{store, nil, enforce.Config{}, "gate: policies: invalid: want a set, got nil"},
-		{store, none, enforce.Config{MaxWaiting: -1}, "gate: max waiting -1: invalid: want 0 or more"},
+		{store, none, enforce.Config{MaxWaiters: -1}, "gate: max waiting -1: invalid: want 0 or more"},
 		{store, none, enforce.Config{SettleTTL: time.Millisecond}, "gate: settle ttl 1ms: invalid: want 0, or 1s to"},
 		{store, none, enforce.Config{SettleTTL: -time.Second}, "gate: settle ttl -1s: invalid: want 0, or 1s to"},
 		{store, none, enforce.Config{SettleTTL: weir.MaxTTL + 1}, "gate: settle ttl 720h0m0.000000001s: invalid: want 0, or 1s to"},

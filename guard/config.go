@@ -34,9 +34,9 @@ type Config struct {
 	// refuses after that it is not told.
 	Observe func(ctx context.Context, name string, e enforce.Event)
 
-	// MaxWaiting is how many calls of one name may be held back at a time;
-	// gate.DefaultMaxWaiting if zero.
-	MaxWaiting int
+	// MaxWaiters is how many calls of one name may be held back at a time;
+	// gate.DefaultMaxWaiters if zero.
+	MaxWaiters int
 }
 
 // Functions are what the section functions of a policy file says.
@@ -106,7 +106,7 @@ type Adaptive struct {
 // A Bulkhead bounds how many calls are under way in this process, and how many wait for
 // at most Wait.
 type Bulkhead struct {
-	Max, MaxWaiting int
+	Max, MaxWaiters int
 	Wait            time.Duration
 }
 

@@ -167,7 +167,7 @@ func TestWait(t *testing.T) {
 			t.Errorf("calls pass %s, want %s", got, want)
 		}
 		time.Sleep(time.Minute)
-		configure(t, r, guard.Config{MaxWaiting: 1, Functions: functions(
+		configure(t, r, guard.Config{MaxWaiters: 1, Functions: functions(
 			rule(t, policy.Config{Name: "f", Limits: limits("1/s"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}))})
 		start = time.Now()
 		if got, want := line(3), " 0@0s 1@1s -2"; got != want {

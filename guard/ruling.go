@@ -32,7 +32,7 @@ type atomicRuling = atomic.Pointer[ruling]
 
 // gateConfig is the configuration of the gate of a name.
 func (l *law) gateConfig(name string) enforce.Config {
-	c := enforce.Config{Local: l.c.Local, MaxWaiting: l.c.MaxWaiting}
+	c := enforce.Config{Local: l.c.Local, MaxWaiters: l.c.MaxWaiters}
 	if observe := l.c.Observe; observe != nil {
 		c.Observe = func(ctx context.Context, _ policy.Attributes, e enforce.Event) { observe(ctx, name, e) }
 	}

@@ -24,7 +24,7 @@
 // in the order in which they came: only the first of them asks, and one that comes
 // while others wait queues behind them. What can no longer be admitted in time is
 // denied then. Who goes away while waiting takes nothing, but that a client of HTTP/1
-// went is only seen when its body has been read. Config.MaxWaiting bounds how
+// went is only seen when its body has been read. Config.MaxWaiters bounds how
 // many wait; since one client can fill that room, bound how many requests a client has
 // at once too, by a concurrency limit in front.
 //

@@ -31,9 +31,9 @@ type Config struct {
 	// see package failover. It is required if there is one.
 	Local weir.Store
 
-	// MaxWaiting is how many requests may be held back at a time by policies with an
-	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiting if zero.
-	MaxWaiting int
+	// MaxWaiters is how many requests may be held back at a time by policies with an
+	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiters if zero.
+	MaxWaiters int
 
 	// SettleTTL is how long tokens stay reserved for a request whose response says
 	// whether it counts or what it cost; DefaultSettleTTL if zero, 1s to weir.MaxTTL.
@@ -54,7 +54,7 @@ type Config struct {
 
 // The defaults of a Config.
 const (
-	DefaultMaxWaiting = enforce.DefaultMaxWaiting
+	DefaultMaxWaiters = enforce.DefaultMaxWaiters
 	DefaultSettleTTL  = enforce.DefaultSettleTTL
 )
 
@@ -81,7 +81,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
-	gc := enforce.Config{Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, NoResponse: c.Blind, KeepOnCancel: true}
+	gc := enforce.Config{Local: c.Local, MaxWaiters: c.MaxWaiters, SettleTTL: c.SettleTTL, NoResponse: c.Blind, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
 		gc.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
 	}

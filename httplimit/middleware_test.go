@@ -396,7 +396,7 @@ func TestNewErrors(t *testing.T) {
 		},
 		"unknown fields": func() error { _, err := httplimit.New(store, policies, httplimit.Config{Fields: 128}); return err },
 		"negative room": func() error {
-			_, err := httplimit.New(store, policies, httplimit.Config{MaxWaiting: -1})
+			_, err := httplimit.New(store, policies, httplimit.Config{MaxWaiters: -1})
 			return err
 		},
 		"reservations too short": func() error {

@@ -46,9 +46,9 @@ type Config struct {
 	// waits for as long as the request's context lasts.
 	MaxWait time.Duration
 
-	// MaxWaiting is how many requests may be held back at a time; one more is denied at
-	// once. DefaultMaxWaiting if zero.
-	MaxWaiting int
+	// MaxWaiters is how many requests may be held back at a time; one more is denied at
+	// once. DefaultMaxWaiters if zero.
+	MaxWaiters int
 
 	// OnStoreError says what becomes of a request when the store makes no decision:
 	// policy.Closed, the default, or policy.Open. Closed, since calls that may not be
@@ -88,7 +88,7 @@ type Config struct {
 // The defaults of a Config.
 const (
 	DefaultPrefix     = "transport"
-	DefaultMaxWaiting = 1024
+	DefaultMaxWaiters = 1024
 	DefaultMaxHold    = time.Hour
 	DefaultMaxHeld    = 10_000
 )
@@ -127,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 		name  string
 		value *int
 		or    int
-	}{{"MaxWaiting", &c.MaxWaiting, DefaultMaxWaiting}, {"MaxHeld", &c.MaxHeld, DefaultMaxHeld}} {
+	}{{"MaxWaiters", &c.MaxWaiters, DefaultMaxWaiters}, {"MaxHeld", &c.MaxHeld, DefaultMaxHeld}} {
 		if *f.value < 0 {
 			return fault(f.name, "0 or more", *f.value)
 		}

@@ -25,7 +25,7 @@ func New(c Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{c: c}
-	t.room.Max = c.MaxWaiting
+	t.room.Max = c.MaxWaiters
 	t.holds = holds{most: c.MaxHeld, longest: c.MaxHold, byKey: map[string]*list.Element{}}
 	for _, l := range c.Limits {
 		lim, err := weir.New(c.Store, l, weir.Config{Prefix: c.Prefix})

@@ -153,11 +153,11 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// No more than MaxWaiting wait.
-func TestMaxWaiting(t *testing.T) {
+// No more than MaxWaiters wait.
+func TestMaxWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		rt := open(t, transport.Config{Base: s, Limits: limits("1/s"), MaxWait: -1, MaxWaiting: 3})
+		rt := open(t, transport.Config{Base: s, Limits: limits("1/s"), MaxWait: -1, MaxWaiters: 3})
 		results := make(chan error, 6)
 		for range 6 {
 			go func() {
@@ -382,7 +382,7 @@ func TestBadConfig(t *testing.T) {
 		{transport.Config{Store: store, Limits: limits("5 concurrency")}, "Limits[0]: invalid: want a limit of a rate"},
 		{transport.Config{Store: store, Limits: make([]weir.Limit, 257)}, "Limits: invalid: want at most 256, got 257"},
 		{transport.Config{Store: store, Limits: limits("1/s"), Prefix: "a\x00"}, "Prefix: invalid"},
-		{transport.Config{MaxWaiting: -1}, "MaxWaiting: invalid: want 0 or more, got -1"},
+		{transport.Config{MaxWaiters: -1}, "MaxWaiters: invalid: want 0 or more, got -1"},
 		{transport.Config{MaxHeld: -1}, "MaxHeld: invalid: want 0 or more, got -1"},
 		{transport.Config{MaxHold: -1}, "MaxHold: invalid: want 0 or more, got -1ns"},
 		{transport.Config{Retries: 11}, "Retries: invalid: want 0 to 10, got 11"},

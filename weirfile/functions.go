@@ -135,7 +135,7 @@ func (d *decoder) bulkhead(p place) *guard.Bulkhead {
 	}
 	m := d.mapping(p)
 	b := &guard.Bulkhead{Max: d.calls(m.at("max"), 0), Wait: d.duration(m.at("wait"))}
-	b.MaxWaiting = d.calls(m.at("max_waiting"), b.Max)
+	b.MaxWaiters = d.calls(m.at("max_waiting"), b.Max)
 	if m.at("max_waiting").there() && b.Wait == 0 {
 		d.failIn(m.at("max_waiting"), m.Values["max_waiting"].String(), "want wait with it: nobody waits without")
 	}

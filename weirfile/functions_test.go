@@ -42,11 +42,11 @@ functions:
 		t.Errorf("getId = %+v", id)
 	}
 	for i, want := range map[int]guard.Settings{
-		1: {Breaker: &guard.Breaker{Failures: 5, Of: 5, Cooldown: 10 * time.Second, Trials: 1}, Bulkhead: &guard.Bulkhead{Max: 10, MaxWaiting: 10, Wait: time.Second}},
+		1: {Breaker: &guard.Breaker{Failures: 5, Of: 5, Cooldown: 10 * time.Second, Trials: 1}, Bulkhead: &guard.Bulkhead{Max: 10, MaxWaiters: 10, Wait: time.Second}},
 		2: {
 			Breaker:  &guard.Breaker{Rate: 50, Of: 20, Period: 10 * time.Second, Slow: 2 * time.Second, Cooldown: time.Minute, Trials: 3},
 			Adaptive: &guard.Adaptive{Min: 30, Max: 200, Initial: 30},
-			Bulkhead: &guard.Bulkhead{Max: 3, MaxWaiting: 7, Wait: 5 * time.Second},
+			Bulkhead: &guard.Bulkhead{Max: 3, MaxWaiters: 7, Wait: 5 * time.Second},
 		},
 		3: {Breaker: &guard.Breaker{Failures: 5, Of: 10, Cooldown: 10 * time.Second, Trials: 1}, Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 10}},
 		4: {Breaker: &guard.Breaker{Rate: 1, Of: 5, Period: time.Minute, Cooldown: 10 * time.Second, Trials: 1}},

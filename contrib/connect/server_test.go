@@ -358,7 +358,7 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, weirconnect.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirconnect.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
 		{store, none, weirconnect.Config{RetryJitter: -1}, "jitter -1ns"},
-		{store, none, weirconnect.Config{MaxWaiting: -1}, "max waiting -1"},
+		{store, none, weirconnect.Config{MaxWaiters: -1}, "max waiting -1"},
 		{store, none, weirconnect.Config{SettleTTL: 1}, "settle ttl 1ns"},
 		{store, named(policy.Config{OnStoreError: policy.Local}), weirconnect.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirconnect.Config{}, `policy odd: cost.json "usage.total"`},

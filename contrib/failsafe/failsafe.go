@@ -139,8 +139,8 @@ func checkBulkhead(b *guard.Bulkhead) error {
 		return nil
 	case b.Max < 1:
 		return invalid("bulkhead.max", b.Max, "at least 1")
-	case b.MaxWaiting < 0 || b.Wait < 0:
-		return invalid("bulkhead", fmt.Sprintf("max_waiting %d, wait %v", b.MaxWaiting, b.Wait), "no negative number")
+	case b.MaxWaiters < 0 || b.Wait < 0:
+		return invalid("bulkhead", fmt.Sprintf("max_waiting %d, wait %v", b.MaxWaiters, b.Wait), "no negative number")
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ type places struct {
 }
 
 func newPlaces(b *guard.Bulkhead) *places {
-	return &places{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiting, b.Max)), wait: b.Wait}
+	return &places{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiters, b.Max)), wait: b.Wait}
 }
 
 func (p *places) Name() string { return "bulkhead" }

@@ -203,7 +203,7 @@ func TestBreakerOfTheSystem(t *testing.T) {
 
 func TestBulkhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 1, Wait: time.Second}})
+		w := ward(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 1, Wait: time.Second}})
 		var wg sync.WaitGroup
 		start := time.Now()
 		took := make([]time.Duration, 4)
@@ -253,7 +253,7 @@ func TestAdaptiveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wards, err := failsafe.New("f", guard.Settings{
 			Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1},
-			Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiting: 5, Wait: time.Second},
+			Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 5, Wait: time.Second},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -120,7 +120,7 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, weirgrpc.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirgrpc.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
 		{store, none, weirgrpc.Config{RetryJitter: -1}, "jitter -1ns"},
-		{store, none, weirgrpc.Config{MaxWaiting: -1}, "max waiting -1"},
+		{store, none, weirgrpc.Config{MaxWaiters: -1}, "max waiting -1"},
 		{store, none, weirgrpc.Config{SettleTTL: 1}, "settle ttl 1ns"},
 		{store, named(policy.Config{OnStoreError: policy.Local}), weirgrpc.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirgrpc.Config{}, `policy odd: cost.json "usage.total"`},

@@ -32,10 +32,10 @@ type Config struct {
 	// see package failover. It is required if there is one.
 	Local weir.Store
 
-	// MaxWaiting is how many calls, and beside them how many messages, may be held back
+	// MaxWaiters is how many calls, and beside them how many messages, may be held back
 	// at a time by policies with an OnDenied.Wait; one more is denied at once.
-	// gate.DefaultMaxWaiting if zero.
-	MaxWaiting int
+	// gate.DefaultMaxWaiters if zero.
+	MaxWaiters int
 
 	// SettleTTL is how long tokens stay reserved for a call whose end says whether it
 	// counts or what it cost; gate.DefaultSettleTTL if zero, 1s to weir.MaxTTL. A call
@@ -69,7 +69,7 @@ type Server struct {
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 	calls, messages, err := rpclimit.NewEnforcers(store, set, c.Messages, enforce.Config{
-		Local: c.Local, MaxWaiting: c.MaxWaiting, SettleTTL: c.SettleTTL, Observe: c.Observe,
+		Local: c.Local, MaxWaiters: c.MaxWaiters, SettleTTL: c.SettleTTL, Observe: c.Observe,
 	})
 	if err == nil { // what httplimit has of c, it checks
 		_, err = httplimit.New(store, &policy.Set{}, httplimit.Config{Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter})

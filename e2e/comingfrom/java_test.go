@@ -28,7 +28,7 @@ func Example_guava() {
 	fmt.Println(d.OK, d.Remaining, err)
 	d, err = lim.Wait(ctx, "reports", 1, 200*time.Millisecond) // tryAcquire(200, MILLISECONDS)
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = lim.Wait(ctx, "reports", 5, -1) // acquire(5)
+	d, err = lim.Wait(ctx, "reports", 5, weir.Unlimited) // acquire(5)
 	fmt.Println(d.OK, d.Remaining, err)
 	// Output:
 	// true 10 <nil>
