@@ -34,6 +34,7 @@ func TestLayersBreach(t *testing.T) {
 		"no layer":              {"util/u.go", "package util", "package github.com/floodweir/weir/util has no row in layout"},
 		"imports no layer":      {"policy/b.go", "package policy\nimport _ \"github.com/floodweir/weir/util\"", "weir/util, which has no row in layout"},
 		"separate program":      {"flashsale/sale/b.go", "package sale\nimport _ \"github.com/floodweir/weir/internal/waitqueue\"", "flashsale/sale imports an internal package of the library: github.com/floodweir/weir/internal/waitqueue"},
+		"product on verify":     {"flashsale/shop/b.go", "package shop\nimport _ \"github.com/floodweir/weir/flashsale/verify/ledgertest\"", "product package flashsale/shop imports verification package flashsale/verify/ledgertest"},
 		"clock by import":       {"internal/algo/b.go", "package algo\nimport _ \"context\"", "internal/algo may not import context"},
 		"clock by call":         {"internal/algo/b.go", "package algo\nimport \"time\"\nvar x = time.Now()", "internal/algo/b.go:3:9: arithmetic has no clock: time.Now"},
 		"clock by another name": {"internal/algo/b.go", "package algo\nimport tm \"time\"\nfunc f() { tm.Sleep(1) }", "arithmetic has no clock: time.Sleep"},

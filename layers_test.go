@@ -22,6 +22,10 @@ const home = "github.com/floodweir/weir"
 // separate is a program that uses only the public packages, as programs of users do.
 const separate = "flashsale"
 
+// verification holds the packages that test, audit and load the separate program. Its
+// product packages do not import them.
+const verification = separate + "/verify"
+
 // A row places a package in a layer.
 type row struct {
 	layer int
@@ -122,14 +126,17 @@ var layout = map[string]row{
 	"flashsale/web":                  {layer: 9},                                                                                      // for buyers
 	"flashsale/office":               {layer: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
 	"flashsale/run":                  {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
-	"flashsale/cli":                  {layer: 11, third: []string{"github.com/spf13/cobra"}},
-	"flashsale":                      {layer: 12},
+	"flashsale/command":              {layer: 11, third: []string{"github.com/spf13/cobra"}},                                          // what both programs share
+	"flashsale/cli":                  {layer: 12, third: []string{"github.com/spf13/cobra"}},
+	"flashsale/verify/cli":           {layer: 12, third: []string{"github.com/spf13/cobra"}},
+	"flashsale":                      {layer: 13},
+	"flashsale/verify":               {layer: 13},
 
 	// Never tagged and never imported by lower layers.
-	"benchmarks": {layer: 13},
-	"examples/*": {layer: 13, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
+	"benchmarks": {layer: 14},
+	"examples/*": {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
 	"edge/nginx": {layer: 0}, // the Lua of the edge, embedded
-	"e2e/*":      {layer: 13, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5"}},
+	"e2e/*":      {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5"}},
 
 	// Programs for building and testing, outside the layers.
 	"tools/*": {layer: 0},
@@ -271,8 +278,11 @@ func (in *inspector) imported(where, own string, p row, imported string) {
 	switch {
 	case ours:
 		rel = strings.TrimSuffix(rel, "/")
-		if strings.HasPrefix(own+"/", separate+"/") && !strings.HasPrefix(rel, separate+"/") && strings.Contains("/"+rel+"/", "/internal/") {
+		if under(own, separate) && !under(rel, separate) && strings.Contains("/"+rel+"/", "/internal/") {
 			in.report(where, "%s imports an internal package of the library: %s", own, imported)
+		}
+		if under(own, separate) && !under(own, verification) && under(rel, verification) {
+			in.report(where, "product package %s imports verification package %s", own, rel)
 		}
 		if q, ok := rowOf(rel); !ok {
 			in.report(where, "imports %s, which has no row in layout", imported)
@@ -288,6 +298,9 @@ func (in *inspector) imported(where, own string, p row, imported string) {
 		in.report(where, "%s may not import %s: a dependency is a decision", cmp.Or(own, "weir"), imported)
 	}
 }
+
+// under reports whether pkg is the package dir or in a directory below it.
+func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 
 // rowOf finds the row of a package: its own, or the longest that ends in /*.
 func rowOf(pkg string) (row, bool) {

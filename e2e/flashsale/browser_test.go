@@ -362,12 +362,6 @@ func TestBrowserStops(t *testing.T) {
 	if !strings.Contains(csv, "cancelled") || !strings.Contains(csv, "expired") {
 		t.Errorf("the report: %q", csv)
 	}
-	s.office.Open(s.system.OfficeURL + "/lab")
-	s.office.Fill("#f-buyers", "60")
-	s.office.Fill("#f-stock", "20")
-	s.office.Click("#run")
-	s.office.Await(`document.querySelectorAll("#results tbody tr").length === 4 && !document.querySelector("#run").getAttribute("aria-disabled")`)
-	s.picture(s.office, "25-lab")
 	s.office.Click("#logout")
 	s.office.Sees("h1", "Log in")
 	quiet(t, s.office, erin, frank)

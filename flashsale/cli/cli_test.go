@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/cli"
+	verify "github.com/floodweir/weir/flashsale/verify/cli"
 )
 
 // do runs a command line without an environment.
@@ -37,8 +38,8 @@ func TestMisuse(t *testing.T) {
 		{"serve --nope", 2, "unknown flag: --nope"},
 		{"serve", 2, "want --data or --database, or FLASHSALE_DATABASE"},
 		{"serve --data DIR --redis redis://h", 2, "and --redis: want one of them"},
-		{"serve --data DIR --workers 0", 2, "--workers 0: want one above 0"},
-		{"serve --data DIR --drain -1s", 2, "--drain -1s: want one above 0"},
+		{"serve --data DIR --workers 0", 2, "--workers 0: want a value above 0"},
+		{"serve --data DIR --drain -1s", 2, "--drain -1s: want a value above 0"},
 		{"serve --database mysql://h --redis redis://h", 2, "--database: want a URL that begins with postgres://"},
 		{"serve --redis redis://127.0.0.1:1 --secret s", 1, `database "": want postgres://…`},
 		{"serve --database postgres://x --secret s", 1, `redis "": want the URL of a Redis`},
@@ -55,23 +56,6 @@ func TestMisuse(t *testing.T) {
 		{"merchant alice", 2, "want --data or --database"},
 		{"merchant alice --data DIR --database postgres://h", 2, "and --database: want one of them"},
 		{"migrate", 2, "want --data or --database"},
-		{"audit", 2, "want --data or --database"},
-		{"audit --redis redis://h", 2, "--database: want a URL"},
-		{"audit --data DIR --slack -1s", 2, "--slack -1s: want none below 0"},
-		{"audit --data DIR --workers -1", 2, "--workers -1: want none below 0"},
-		{"audit --data /nonexistent", 1, "auditor"},
-		{"audit --data DIR --sale=", 2, `--sale "": want the IDs of sales`},
-		{"lab --runs 0", 2, "--runs 0: want 1 to 100"},
-		{"lab --buyers 0 --runs 1", 1, "uyers"},
-		{"lab --redis nope --runs 1", 1, "redis"},
-		{"load --sale s --url http://203.0.113.1", 1, "want a loopback address"},
-		{"load --users 0 --sale s", 2, "--users 0: want one above 0"},
-		{"load --duration 0s --sale s", 2, "--duration 0s: want one above 0"},
-		{"load --sale s --url http://127.0.0.1:1", 1, `load: url "http://127.0.0.1:1": nothing answered: connection refused`},
-		{"load --sale s --processes shop=0", 2, "--processes shop=0: want a name, and the ID of a process"},
-		{"load --sale s --processes shop=1073741824", 1, "load: processes shop=1073741824: want the ID of a process"},
-		{"load --sale s --processes shop", 2, "--processes"},
-		{"load --profile nope --sale s", 1, `profile "nope": want open, soldout, drain, waiting or mixed`},
 		{"front nope DIR", 2, `"nope": want gateway, asking or lua`},
 		{"front nope DIR --data /nonexistent", 2, `"nope": want gateway, asking or lua`},
 		{"front lua DIR --store redis://h --admin 127.0.0.1:9090", 2, `--admin "127.0.0.1:9090": lua does not take it: want it with gateway and asking alone`},
@@ -113,26 +97,6 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestNotes: a file with what was seen is not lost to a run that does not begin.
-func TestNotes(t *testing.T) {
-	dir := t.TempDir()
-	old, fresh := filepath.Join(dir, "old"), filepath.Join(dir, "fresh")
-	if err := os.WriteFile(old, []byte("seen\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{old, fresh} {
-		if code, _, stderr := do(t, "", "load", "--sale", "s", "--profile", "nope", "--observations", path); code != 1 {
-			t.Errorf("exit %d, %q", code, stderr)
-		}
-	}
-	if text, err := os.ReadFile(old); err != nil || string(text) != "seen\n" {
-		t.Errorf("the file from before has %q, %v", text, err)
-	}
-	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
-		t.Errorf("a file that is not needed: %v, want none", err)
-	}
-}
-
 // TestPasswordsOfURLs looks for the password of a URL in what is said about it.
 func TestPasswordsOfURLs(t *testing.T) {
 	for _, args := range [][]string{
@@ -140,7 +104,6 @@ func TestPasswordsOfURLs(t *testing.T) {
 		{"serve", "--database", "postgres://u:hunter2@127.0.0.1:1/x", "--redis", "redis://:hunter2@127.0.0.1:1", "--secret", "/nonexistent"},
 		{"migrate", "--database", "postgres://u:hunter2@127.0.0.1:1/x?connect_timeout=1"},
 		{"migrate", "--database", "postgres//u:hunter2@x"},
-		{"audit", "--database", "postgres://u:hunter2@127.0.0.1:1/x", "--redis", "redis//:hunter2@h"},
 	} {
 		var out, err bytes.Buffer
 		cli.Run(t.Context(), args, strings.NewReader(""), &out, &err, func(name string) string {
@@ -183,15 +146,6 @@ func TestLedgerCommands(t *testing.T) {
 	if code, _, stderr := do(t, "short\n", "merchant", "bob", "--data", data); code != 1 || !strings.Contains(stderr, "bob") {
 		t.Errorf("merchant with a short password: exit %d, %q", code, stderr)
 	}
-	for _, c := range []struct{ args, want string }{
-		{"audit", "auditor: nothing to audit: the database has 0 sales, want one that was exposed"},
-		{"audit --watch 1ms", "auditor: nothing to audit: the database has 0 sales, want one that was exposed"},
-		{"audit --sale nope", `auditor: nothing to audit: sale "nope": want the ID of a sale that the database has`},
-	} {
-		if code, stdout, stderr := do(t, "", append(strings.Fields(c.args), "--data", data)...); code != 1 || stdout != "" || stderr != "flashsale: "+c.want+"\n" {
-			t.Errorf("%s: exit %d, %q %q, want exit 1 and %q", c.args, code, stdout, stderr, c.want)
-		}
-	}
 }
 
 // TestDemo opens the demonstration, looks at both addresses, ends it, and audits it.
@@ -228,7 +182,8 @@ func TestDemo(t *testing.T) {
 	if code := <-ended; code != 0 {
 		t.Errorf("the demonstration ends with %d: %s", code, &stderr)
 	}
-	if code, stdout, stderr := do(t, "", "audit", "--data", data); code != 0 || !strings.Contains(stdout, "no oversell") {
-		t.Errorf("audit: exit %d, %q %q", code, stdout, stderr)
+	var report bytes.Buffer
+	if code := verify.Run(t.Context(), []string{"audit", "--data", data}, strings.NewReader(""), &report, &report, func(string) string { return "" }); code != 0 || !strings.Contains(report.String(), "no oversell") {
+		t.Errorf("verify audit: exit %d, %q", code, &report)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ const (
 	demoPrice    = 19900
 )
 
-func (w *world) demo() *cobra.Command {
+func (w *environment) demo() *cobra.Command {
 	var c run.Config
 	var in, pay time.Duration
 	cmd := &cobra.Command{
@@ -28,13 +29,13 @@ func (w *world) demo() *cobra.Command {
 		Long: "Open a working sale that begins in a moment, without any server, and print the two\n" +
 			"addresses to open. Everything is kept in a directory that is gone at the end, or in\n" +
 			"the one that --data names.",
-		Args: usage(cobra.NoArgs),
+		Args: command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in < 0 || in > 24*time.Hour {
-				return misuse{fmt.Errorf("--in %v: want 0s to 24h", in)}
+				return command.Usagef("--in %v: want 0s to 24h", in)
 			}
 			if pay < time.Second || pay > 24*time.Hour {
-				return misuse{fmt.Errorf("--pay-within %v: want 1s to 24h", pay)}
+				return command.Usagef("--pay-within %v: want 1s to 24h", pay)
 			}
 			if c.Data == "" {
 				dir, err := os.MkdirTemp("", "flashsale-demo-")
@@ -75,7 +76,7 @@ Open the first in two browsers, and the second beside them. Ctrl-C ends it.
 }
 
 // open makes the merchant and the sale of the demonstration.
-func (w *world) open(cmd *cobra.Command, s *run.System, password string, in, pay time.Duration) (sale.Sale, error) {
+func (w *environment) open(cmd *cobra.Command, s *run.System, password string, in, pay time.Duration) (sale.Sale, error) {
 	ctx := cmd.Context()
 	if err := s.AddMerchant(ctx, demoMerchant, password); err != nil {
 		return sale.Sale{}, err

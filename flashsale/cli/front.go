@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -32,7 +33,7 @@ var frontKinds = []frontKind{
 	{"lua", front.Config.Lua, nil},
 }
 
-func (w *world) front() *cobra.Command {
+func (w *environment) front() *cobra.Command {
 	var c run.Config
 	var f front.Config
 	cmd := &cobra.Command{
@@ -44,17 +45,17 @@ func (w *world) front() *cobra.Command {
 			"  lua      nginx.conf and weir.yaml, for `weir edge nginx weir.yaml` and a Redis\n\n" +
 			"The sales without a line that the ledger has are admitted to in front. Serve the shop\n" +
 			"behind it with --front and --trusted-proxies.",
-		Args: usage(cobra.ExactArgs(2)),
+		Args: command.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
-				return misuse{errors.New("DIRECTORY is empty: want where the files are written")}
+				return command.Usagef("DIRECTORY is empty: want where the files are written")
 			}
 			kind, err := kindOf(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			if c.Data != "" || c.Database != "" {
-				if err := errors.Join(stored(cmd, &c), kept(&c)); err != nil {
+				if err := errors.Join(command.CheckStores(cmd, &c), kept(&c)); err != nil {
 					return err
 				}
 				if f.Sales, err = direct(cmd.Context(), c); err != nil {
@@ -84,7 +85,7 @@ func (w *world) front() *cobra.Command {
 			return nil
 		},
 	}
-	w.ledgerFlags(cmd, &c)
+	command.LedgerFlags(cmd, w.getenv, &c)
 	flags := cmd.Flags()
 	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "where buyers come, `HOST:PORT`")
 	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "where the shop listens, `HOST:PORT`")
@@ -103,7 +104,7 @@ func (w *world) front() *cobra.Command {
 func kindOf(cmd *cobra.Command, name string) (frontKind, error) {
 	i := slices.IndexFunc(frontKinds, func(k frontKind) bool { return k.name == name })
 	if i < 0 {
-		return frontKind{}, misuse{fmt.Errorf("%q: want gateway, asking or lua", name)}
+		return frontKind{}, command.Usagef("%q: want gateway, asking or lua", name)
 	}
 	for _, flag := range []string{"admin", "weir"} {
 		f := cmd.Flags().Lookup(flag)
@@ -116,7 +117,7 @@ func kindOf(cmd *cobra.Command, name string) (frontKind, error) {
 				with = append(with, k.name)
 			}
 		}
-		return frontKind{}, misuse{fmt.Errorf("--%s %q: %s does not take it: want it with %s alone", flag, f.Value, name, strings.Join(with, " and "))}
+		return frontKind{}, command.Usagef("--%s %q: %s does not take it: want it with %s alone", flag, f.Value, name, strings.Join(with, " and "))
 	}
 	return frontKinds[i], nil
 }
@@ -132,6 +133,17 @@ func writeFront(path, text string, secret bool) error {
 		}
 	}
 	return os.WriteFile(path, []byte(text), mode)
+}
+
+// kept checks that the directory of the embedded mode has a ledger.
+func kept(c *run.Config) error {
+	if c.Data == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(c.Data, "flashsale.db")); err != nil {
+		return fmt.Errorf("--data %q: want a directory with a sale: %w", c.Data, err)
+	}
+	return nil
 }
 
 // direct are the sales of the ledger that have no line.

@@ -6,11 +6,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/spf13/cobra"
 )
 
-func (w *world) merchant() *cobra.Command {
+func (w *environment) merchant() *cobra.Command {
 	var c run.Config
 	cmd := &cobra.Command{
 		Use:   "merchant NAME (--data DIRECTORY | --database URL)",
@@ -18,9 +19,9 @@ func (w *world) merchant() *cobra.Command {
 		Long: "Add a merchant, or give one another password, which is read from the first line of\n" +
 			"the standard input:\n\n" +
 			"  openssl rand -base64 18 | tee password | flashsale merchant alice --data data",
-		Args: usage(cobra.ExactArgs(1)),
+		Args: command.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := stored(cmd, &c); err != nil {
+			if err := command.CheckStores(cmd, &c); err != nil {
 				return err
 			}
 			line, err := bufio.NewReader(io.LimitReader(w.stdin, 4096)).ReadString('\n')
@@ -34,18 +35,18 @@ func (w *world) merchant() *cobra.Command {
 			return nil
 		},
 	}
-	w.ledgerFlags(cmd, &c)
+	command.LedgerFlags(cmd, w.getenv, &c)
 	return cmd
 }
 
-func (w *world) migrate() *cobra.Command {
+func (w *environment) migrate() *cobra.Command {
 	var c run.Config
 	cmd := &cobra.Command{
 		Use:   "migrate (--data DIRECTORY | --database URL)",
 		Short: "Bring the schema of the ledger up to date, as serve does",
-		Args:  usage(cobra.NoArgs),
+		Args:  command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := stored(cmd, &c); err != nil {
+			if err := command.CheckStores(cmd, &c); err != nil {
 				return err
 			}
 			l, err := run.OpenLedger(cmd.Context(), c)
@@ -59,6 +60,6 @@ func (w *world) migrate() *cobra.Command {
 			return nil
 		},
 	}
-	w.ledgerFlags(cmd, &c)
+	command.LedgerFlags(cmd, w.getenv, &c)
 	return cmd
 }

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/floodweir/weir/flashsale/command"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/spf13/cobra"
 )
 
-func (w *world) serve() *cobra.Command {
+func (w *environment) serve() *cobra.Command {
 	c := run.Config{MetricsToken: w.getenv("FLASHSALE_METRICS_TOKEN")}
 	cmd := &cobra.Command{
 		Use:   "serve (--data DIRECTORY | --database URL --redis URL --secret FILE)",
@@ -17,9 +18,9 @@ func (w *world) serve() *cobra.Command {
 		Long: "Serve the shop, for buyers, and the office, for merchants.\n\n" +
 			"With --data one process keeps everything in a file. With --database and --redis any\n" +
 			"number of processes serve the same sales; they share a secret.",
-		Args: usage(cobra.NoArgs),
+		Args: command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(stored(cmd, &c), positive(cmd, "workers", "drain")); err != nil {
+			if err := errors.Join(command.CheckStores(cmd, &c), command.Positive(cmd, "workers", "drain")); err != nil {
 				return err
 			}
 			c.Log = w.logger()
@@ -31,7 +32,7 @@ func (w *world) serve() *cobra.Command {
 			return wait(cmd.Context(), s)
 		},
 	}
-	w.storeFlags(cmd, &c)
+	command.StoreFlags(cmd, w.getenv, &c)
 	f := cmd.Flags()
 	f.StringVar(&c.Secret, "secret", "", "the `FILE` with the secret, at least 32 bytes (with --data: DIRECTORY/secret, made if missing)")
 	f.StringVar(&c.OldSecret, "old-secret", "", "the `FILE` with the secret before, whose signatures still count")

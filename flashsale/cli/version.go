@@ -5,14 +5,15 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/floodweir/weir/flashsale/command"
 	"github.com/spf13/cobra"
 )
 
-func (w *world) version() *cobra.Command {
+func (w *environment) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
-		Args:  usage(cobra.NoArgs),
+		Args:  command.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(w.stdout, "flashsale %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

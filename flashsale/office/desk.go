@@ -7,16 +7,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// How long a report may take to send, and a run of the lock lab to finish.
-const (
-	sendFor = 5 * time.Minute
-	labFor  = 30 * time.Second
-)
+// sendFor is the maximum duration of sending a report.
+const sendFor = 5 * time.Minute
 
 func (o *Office) mine(v *visit) {
 	after := v.r.URL.Query().Get("after")
@@ -153,29 +149,6 @@ func (o *Office) logged(v *visit) {
 		all = append(all, loggedJSON{moment(l.At), l.Actor, l.Sale, l.What})
 	}
 	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
-}
-
-func (o *Office) lab(v *visit) {
-	if o.c.Lab == nil {
-		wire.Say(v.w, layers.NotFound)
-		return
-	}
-	a, f := readLab(v.body)
-	if f != nil {
-		f.Refuse(v.w)
-		return
-	}
-	entry, err := o.labs.Enter(v.r.Context(), "")
-	if err != nil {
-		layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, Detail: "a run is under way", RetryAfter: time.Second}.Write(v.w)
-		return
-	}
-	defer entry.Exit(nil)
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(sendFor)) // a recorder in a test has none
-	ctx, cancel := context.WithTimeout(v.r.Context(), labFor)
-	defer cancel()
-	run, err := o.c.Lab(ctx, a)
-	o.send(v, http.StatusOK, labOf(&run), err)
 }
 
 // report sends the orders. What fails on the way ends the connection: half a report does

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
@@ -160,42 +158,6 @@ func instant(name, text string) (time.Time, *wire.Fault) {
 		return time.Time{}, &wire.Fault{Field: name, Detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
 	}
 	return t.UTC(), nil
-}
-
-// readLab reads what to ask the lock lab, whose bounds these are.
-func readLab(body []byte) (lab.Config, *wire.Fault) {
-	var design string
-	var buyers, stock, pause int64
-	f := wire.Decode(body, []wire.Member{
-		{Name: "design", Text: &design}, {Name: "buyers", Num: &buyers}, {Name: "stock", Num: &stock}, {Name: "pause_ms", Num: &pause},
-	})
-	if f == nil && !slices.Contains(lab.Designs(), lab.Design(design)) {
-		f = &wire.Fault{Field: "design", Detail: fmt.Sprintf("design: %.60q: want one of %v", design, lab.Designs())}
-	}
-	for _, n := range []struct {
-		name           string
-		got, low, high int64
-	}{{"buyers", buyers, 1, lab.MaxBuyers}, {"stock", stock, 1, lab.MaxStock}, {"pause_ms", pause, 0, lab.MaxPause.Milliseconds()}} {
-		if f == nil && (n.got < n.low || n.got > n.high) {
-			f = &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want %d to %d", n.name, n.got, n.low, n.high)}
-		}
-	}
-	return lab.Config{Design: lab.Design(design), Buyers: int(buyers), Stock: int(stock), Pause: time.Duration(pause) * time.Millisecond}, f
-}
-
-type labJSON struct {
-	Design    string  `json:"design"`
-	Buyers    int     `json:"buyers"`
-	Stock     int     `json:"stock"`
-	Sold      int     `json:"sold"`
-	Oversold  int     `json:"oversold"`
-	Undersold int     `json:"undersold"`
-	Took      int64   `json:"took_ms"`
-	PerSecond float64 `json:"per_second"`
-}
-
-func labOf(r *lab.Result) labJSON {
-	return labJSON{string(r.Design), r.Buyers, r.Stock, r.Sold, r.Oversold, r.Undersold, millis(r.Took), r.PerSecond}
 }
 
 type networkJSON struct {

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/failsafe"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/flashsale/wire"
 	"github.com/floodweir/weir/guard"
 )
@@ -31,9 +29,6 @@ type Config struct {
 
 	// Pages answers whatever is not below /api/; 404 if nil.
 	Pages http.Handler
-
-	// Lab runs the lock lab; 404 if nil. One run at a time.
-	Lab func(ctx context.Context, c lab.Config) (lab.Result, error)
 
 	// Metrics answers /metrics; 404 if nil. With MetricsToken it asks for that as a bearer
 	// token.
@@ -66,7 +61,6 @@ type Office struct {
 	bodies wire.Bodies
 	mux    *http.ServeMux
 	hashes *guard.Guard // how many passwords are hashed at a time
-	labs   *guard.Guard
 }
 
 // New makes an office.
@@ -91,7 +85,6 @@ func New(c Config) (*Office, error) {
 	}
 	o := &Office{c: c, mux: http.NewServeMux()}
 	o.hashes = registry.MustGuard(guard.Resource{Name: "password"})
-	o.labs = registry.MustGuard(guard.Resource{Name: "lab", Limits: []weir.Limit{weir.MustLimit("1 concurrency lease 1m")}})
 	o.routes()
 	return o, nil
 }
@@ -133,7 +126,6 @@ func (o *Office) routes() {
 	handle("GET /api/sales/{sale}/report.csv", o.report)
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)
-	handle("POST /api/lab", o.lab)
 	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, http.StatusOK, []byte("{}\n")) })
 	o.mux.HandleFunc("GET /readyz", o.ready)
 	o.mux.HandleFunc("GET /metrics", o.metrics)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
-	"github.com/floodweir/weir/flashsale/verify/lab"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -219,7 +217,6 @@ func TestOfficeCalls(t *testing.T) {
 		{"GET", "/api/sales/a1/log", "", "log ann a1", 200, `{"log":[{"at":"2026-11-11T12:00:00.000Z","actor":"m","sale":"a1","what":"exposed"}]}`},
 		{"POST", "/api/sales/a1/expose", `{"x":1}`, "", 400, `"field":"x"`},
 		{"POST", "/api/sales/A1/expose", "", "", 404, "not_found"},
-		{"POST", "/api/lab", `{"design":"naive","buyers":1,"stock":1,"pause_ms":0}`, "", 404, "not_found"},
 		{"DELETE", "/api/sales/a1", "", "", 405, "invalid"},
 		{"GET", "/api/login", "", "", 405, "invalid"},
 		{"GET", "/api/sales/a1/", "", "", 404, "not_found"},
@@ -356,54 +353,6 @@ func TestReport(t *testing.T) {
 	}
 	if err == nil {
 		t.Error("half a report looks like a whole one")
-	}
-}
-
-func TestLab(t *testing.T) {
-	begun, end := make(chan struct{}), make(chan struct{})
-	o := openOffice(t, func(c *office.Config) {
-		c.Lab = func(ctx context.Context, a lab.Config) (lab.Result, error) {
-			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("a run has no end")
-			}
-			if a.Pause == time.Second {
-				close(begun)
-				<-end
-			}
-			return lab.Result{Design: a.Design, Buyers: a.Buyers, Stock: a.Stock, Sold: 3, Oversold: 2, Took: time.Millisecond, PerSecond: 1.5}, nil
-		}
-	})
-	run := func(pause int) *httptest.ResponseRecorder {
-		return o.ask("POST", "/api/lab", fmt.Sprintf(`{"design":"naive","buyers":9,"stock":1,"pause_ms":%d}`, pause))
-	}
-	var done sync.WaitGroup
-	done.Go(func() { run(1000) })
-	<-begun
-	if got := says(run(0)); got != "429 L4 overloaded" {
-		t.Errorf("a second run: %q", got)
-	}
-	close(end)
-	done.Wait()
-	if w := run(0); strings.TrimSpace(w.Body.String()) != `{"design":"naive","buyers":9,"stock":1,"sold":3,"oversold":2,"undersold":0,"took_ms":1,"per_second":1.5}` {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	for _, c := range []struct{ design, buyers, stock, pause, field string }{
-		{"Naive", "1", "1", "0", "design"}, {"", "1", "1", "0", "design"},
-		{"atomic", "0", "1", "0", "buyers"}, {"atomic", "501", "1", "0", "buyers"}, {"atomic", "1e99", "1", "0", "buyers"},
-		{"atomic", "1", "0", "0", "stock"}, {"atomic", "1", "501", "0", "stock"},
-		{"atomic", "1", "1", "-1", "pause_ms"}, {"atomic", "1", "1", "2001", "pause_ms"}, {"atomic", "1", "1", "9223372036854775807", "pause_ms"},
-	} {
-		w := o.ask("POST", "/api/lab", fmt.Sprintf(`{"design":%q,"buyers":%s,"stock":%s,"pause_ms":%s}`, c.design, c.buyers, c.stock, c.pause))
-		if says(w) != "400  invalid" || !strings.Contains(w.Body.String(), `"field":"`+c.field+`"`) {
-			t.Errorf("%v: %d %s, want 400 about %s", c, w.Code, w.Body, c.field)
-		}
-	}
-	// Every answer to what is asked within the bounds is a run of the lab itself.
-	real := openOffice(t, func(c *office.Config) { c.Lab = lab.Run })
-	for _, d := range lab.Designs() {
-		if w := real.ask("POST", "/api/lab", fmt.Sprintf(`{"design":%q,"buyers":500,"stock":500,"pause_ms":0}`, d)); w.Code != 200 {
-			t.Errorf("%s at the bounds: %d %s", d, w.Code, w.Body)
-		}
 	}
 }
 

@@ -19,7 +19,7 @@ func NewShop(c Config) http.Handler {
 	return newSite(c, "shop")
 }
 
-// NewOffice returns the pages of merchants: /, /sales/new, /sales/{sale}, /lab, and their
+// NewOffice returns the pages of merchants: /, /sales/new, /sales/{sale}, and their
 // files below /static/. It answers 404 to every other path. It panics if c.Lang is neither
 // en nor zh.
 func NewOffice(c Config) http.Handler {

@@ -39,7 +39,6 @@ func pagesOf(site string) []page {
 		{"/{$}", "home.js", "office.home.title"},
 		{"/sales/new", "draft.js", "office.new.title"},
 		{"/sales/{sale}", "board.js", "office.sale.title"},
-		{"/lab", "lab.js", "office.lab.title"},
 	}
 }
 

@@ -180,7 +180,7 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, l.Close)
-	client, err := dial(c.Redis)
+	client, err := DialRedis(c.Redis)
 	if err != nil {
 		return stores{}, err
 	}
@@ -198,7 +198,8 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 }
 
 // dial connects to the Redis at url.
-func dial(url string) (rueidis.Client, error) {
+// DialRedis connects to the Redis at url.
+func DialRedis(url string) (rueidis.Client, error) {
 	addr, err := redisstore.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err) // the URL may hold a password
@@ -241,7 +242,6 @@ func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers
 	s.undo = append(s.undo, buyers.Close)
 	merchants, err := office.New(office.Config{
 		Desk: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
-		Lab:     lockLab(st.redis),
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
 		Ready: func(ctx context.Context) error { return st.ledger.Ping(ctx) }, Clock: c.Clock, Log: c.Log,
 	})

@@ -38,7 +38,7 @@ func Reach(ctx context.Context, c Config) error {
 		case words == "dial" && errors.As(err, &op):
 			words = op.Err.Error()
 		}
-		return fmt.Errorf("load: url %q: nothing answered: %s", c.URL, words)
+		return fmt.Errorf("load: url %q: no response: %s", c.URL, words)
 	}
 	var a answer
 	switch status := w.res.StatusCode(); status {

@@ -56,9 +56,9 @@ func TestReach(t *testing.T) {
 		{"a front without a shop", answers(502, `<html>`), "what stands before it has none: it says 502"},
 		{"an office", answers(401, `{}`), "which shows its sales to everybody: it says 401"},
 		{"another server", answers(200, `<html>`), "its answer is no view of a sale"},
-		{"nothing", gone, fmt.Sprintf("load: url %q: nothing answered: connection refused", gone)},
-		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "nothing answered: no answer of HTTP"},
-		{"silent", listens(""), "nothing answered: no answer in time"},
+		{"nothing", gone, fmt.Sprintf("load: url %q: no response: connection refused", gone)},
+		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "no response: no answer of HTTP"},
+		{"silent", listens(""), "no response: no answer in time"},
 		{"no URL", "nowhere", `load: url "nowhere": want http://HOST:PORT`},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

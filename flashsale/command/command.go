@@ -1,0 +1,89 @@
+// Package command holds what the programs of the flash sale share: how a command line is run,
+// how errors are printed, and the flags that name the stores.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// A UsageError is an error in the command line. The program exits with code 2.
+type UsageError struct{ error }
+
+// Run runs root with args until SIGINT, SIGTERM or its end, and returns the exit code. It
+// prints an error to stderr, one line per fault, each with root's name in front.
+func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Args = Args(cobra.NoArgs)
+	root.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return UsageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+	})
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for _, line := range lines(err) {
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line)
+	}
+	if m := (UsageError{}); errors.As(err, &m) || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// lines splits an error into lines. It joins an indented line to the line before, once: a
+// database that is tried at several addresses returns the same text for each.
+func lines(err error) []string {
+	var all, indented []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		text := strings.TrimSpace(line)
+		switch {
+		case text == "":
+		case len(all) == 0 || text[0] == line[0]:
+			all, indented = append(all, text), nil
+		case !slices.Contains(indented, text):
+			separator := " "
+			if len(indented) > 0 {
+				separator = "; "
+			}
+			all[len(all)-1] += separator + text
+			indented = append(indented, text)
+		}
+	}
+	return all
+}
+
+// Args returns check with its errors turned into usage errors.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return UsageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// Usagef returns a UsageError with a formatted text.
+func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
