@@ -1,13 +1,17 @@
 package weir
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/floodweir/weir/internal/fault"
+)
 
 // Errors on which callers branch. Every error of this package and of its stores
 // that has one of these causes wraps it.
 var (
 	// ErrInvalid is a limit, key, cost or configuration that cannot be accepted.
 	// The text names the field, the value and what was expected.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = fault.ErrInvalid
 
 	// ErrUnavailable is a store that could not be asked, or whose answer was lost.
 	// In the second case the request may have been charged.

@@ -45,6 +45,8 @@ var layout = map[string]row{
 	// constructors alone, and time for Duration alone.
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
+	"internal/fault": {layer: 0}, // lists of invalid fields
+
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
 	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // seesResponses reports whether c counts by the status of the response.
@@ -17,33 +18,33 @@ func (p *Policy) checkCount(f *faults) {
 	const none = "want no concurrency limit with it, such as %s: a slot is given back, it does not count"
 	slots := p.slots()
 	if c.Settle.Header != "" && !isToken(c.Settle.Header) {
-		f.add("cost.header", quoted(c.Settle.Header), "want the name of a response header, such as X-Cost")
+		f.Add("cost.header", fault.Quote(c.Settle.Header), "want the name of a response header, such as X-Cost")
 	}
 	if c.Settle.JSON != "" && (!isText(c.Settle.JSON) || slices.Contains(strings.Split(c.Settle.JSON, "."), "")) {
-		f.add("cost.json", quoted(c.Settle.JSON), "want names of members joined by dots, such as usage.total_tokens")
+		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want names of members joined by dots, such as usage.total_tokens")
 	}
 	switch {
 	case c.Settle.Header != "" && c.Settle.JSON != "":
-		f.add("cost.json", quoted(c.Settle.JSON), "want it or cost.header, not both")
+		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want it or cost.header, not both")
 	case c.Settle.Header != "" && slots != "":
-		f.add("cost.header", quoted(c.Settle.Header), none, slots)
+		f.Add("cost.header", fault.Quote(c.Settle.Header), none, slots)
 	case c.Settle.JSON != "" && slots != "":
-		f.add("cost.json", quoted(c.Settle.JSON), none, slots)
+		f.Add("cost.json", fault.Quote(c.Settle.JSON), none, slots)
 	}
 	switch c.Count {
 	case CountAdmitted, CountAll, CountFailures, CountSuccesses:
 		if c.Count != CountAdmitted && slots != "" {
-			f.add("count", quoted(string(c.Count)), none, slots)
+			f.Add("count", fault.Quote(string(c.Count)), none, slots)
 		}
 	default:
-		f.add("count", quoted(string(c.Count)), "want admitted, all, failures or successes")
+		f.Add("count", fault.Quote(string(c.Count)), "want admitted, all, failures or successes")
 	}
 	if len(c.Failures) > 0 && !c.Count.seesResponses() {
-		f.add("failures", "", "want it with count: failures or count: successes only")
+		f.Add("failures", "", "want it with count: failures or count: successes only")
 	}
 	for i, r := range c.Failures {
 		if r.First < 100 || r.Last > 599 || r.First > r.Last {
-			f.add(fmt.Sprintf("failures[%d]", i), fmt.Sprintf("%d-%d", r.First, r.Last), "want statuses from 100 to 599, the lower one first")
+			f.Add(fmt.Sprintf("failures[%d]", i), fmt.Sprintf("%d-%d", r.First, r.Last), "want statuses from 100 to 599, the lower one first")
 		}
 	}
 }
@@ -76,18 +77,18 @@ func (p *Policy) checkMode(f *faults) {
 	switch c.Mode {
 	case Enforce, Shadow, Off:
 	default:
-		f.add("mode", quoted(string(c.Mode)), "want enforce, shadow or off")
+		f.Add("mode", fault.Quote(string(c.Mode)), "want enforce, shadow or off")
 	}
 	switch {
 	case c.Percent < 1 || c.Percent > 100:
-		f.add("percent", fmt.Sprint(c.Percent), "want 1 to 100")
+		f.Add("percent", fmt.Sprint(c.Percent), "want 1 to 100")
 	case c.Percent < 100 && (c.Mode == Shadow || c.Mode == Off):
-		f.add("percent", fmt.Sprint(c.Percent), "want mode enforce with it: nothing is enforced in mode %s", c.Mode)
+		f.Add("percent", fmt.Sprint(c.Percent), "want mode enforce with it: nothing is enforced in mode %s", c.Mode)
 	}
 	p.compileLimits(f, "candidate", c.Candidate)
 	if n := len(c.Candidate); n > 0 && n == len(c.Limits) && !slices.ContainsFunc(c.Candidate, func(l weir.Limit) bool {
 		return !slices.ContainsFunc(c.Limits, l.Equal)
 	}) {
-		f.add("candidate", "", "want limits that differ from those of the policy: there is nothing to try out")
+		f.Add("candidate", "", "want limits that differ from those of the policy: there is nothing to try out")
 	}
 }

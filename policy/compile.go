@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
@@ -17,10 +18,10 @@ func (p *Policy) compile(f *faults) {
 	p.compileKey(f)
 	c := &p.config
 	if len(c.Limits) == 0 {
-		f.add("limits", "", "want at least one limit, such as 10/s burst 20")
+		f.Add("limits", "", "want at least one limit, such as 10/s burst 20")
 	}
 	if c.Cost < 1 {
-		f.add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
+		f.Add("cost", fmt.Sprint(c.Cost), "want at least 1 token")
 	}
 	p.compileLimits(f, "limits", c.Limits)
 	p.most = len(c.Limits)
@@ -29,11 +30,11 @@ func (p *Policy) compile(f *faults) {
 	switch c.OnStoreError {
 	case Open, Closed, Local:
 	default:
-		f.add("on_store_error", quoted(string(c.OnStoreError)), "want open, closed or local")
+		f.Add("on_store_error", fault.Quote(string(c.OnStoreError)), "want open, closed or local")
 	}
 	p.checkMode(f)
 	if c.Carry > weir.CarryReset {
-		f.add("carry", fmt.Sprint(c.Carry), "want one of the carries, such as weir.CarryProportional")
+		f.Add("carry", fmt.Sprint(c.Carry), "want one of the carries, such as weir.CarryProportional")
 	}
 	p.compileOverrides(f)
 }
@@ -41,10 +42,10 @@ func (p *Policy) compile(f *faults) {
 func (p *Policy) compileName(f *faults) {
 	const want = "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first"
 	if name := p.config.Name; !isName(name) {
-		f.add("name", quoted(name), want)
+		f.Add("name", fault.Quote(name), want)
 	}
 	if zone := p.config.Zone; zone != "" && !isName(zone) {
-		f.add("nginx.zone", quoted(zone), want)
+		f.Add("nginx.zone", fault.Quote(zone), want)
 	}
 }
 
@@ -62,21 +63,21 @@ func (p *Policy) compileMatch(f *faults) {
 	m := &p.config.Match
 	for i, method := range m.Methods {
 		if !isToken(method) {
-			f.add(fmt.Sprintf("match.methods[%d]", i), quoted(method), "want a method such as GET")
+			f.Add(fmt.Sprintf("match.methods[%d]", i), fault.Quote(method), "want a method such as GET")
 		}
 		p.methods = append(p.methods, strings.ToUpper(method))
 	}
 	for i, host := range m.Hosts {
 		h, want := spelling.ParseHost(host)
 		if want != "" {
-			f.add(fmt.Sprintf("match.hosts[%d]", i), quoted(host), "%s", want)
+			f.Add(fmt.Sprintf("match.hosts[%d]", i), fault.Quote(host), "%s", want)
 		}
 		p.hosts = append(p.hosts, h)
 	}
 	for i, path := range m.Paths {
 		r, want := spelling.ParsePath(path)
 		if want != "" {
-			f.add(fmt.Sprintf("match.paths[%d]", i), quoted(path), "%s", want)
+			f.Add(fmt.Sprintf("match.paths[%d]", i), fault.Quote(path), "%s", want)
 		}
 		p.routes = append(p.routes, r)
 	}
@@ -84,21 +85,21 @@ func (p *Policy) compileMatch(f *faults) {
 		field, values := "match.headers."+name, m.Headers[name]
 		switch {
 		case !isToken(name):
-			f.add(field, "", "want header names as HTTP has them, such as X-Plan")
+			f.Add(field, "", "want header names as HTTP has them, such as X-Plan")
 		case strings.EqualFold(name, "Host"):
-			f.add(field, "", "want match.hosts, which knows case and ports")
+			f.Add(field, "", "want match.hosts, which knows case and ports")
 		case len(values) == 0:
-			f.add(field, "", `want at least one value, or "*" for any`)
+			f.Add(field, "", `want at least one value, or "*" for any`)
 		}
 		h := headerMatch{name: canonical(name), field: name}
 		for i, v := range values {
 			if v == "" || v != strings.TrimSpace(v) || len(v) > maxText || spelling.HasControl(v) {
-				f.add(fmt.Sprintf("%s[%d]", field, i), quoted(v), `want a value without space around it, or "*" for any`)
+				f.Add(fmt.Sprintf("%s[%d]", field, i), fault.Quote(v), `want a value without space around it, or "*" for any`)
 			}
 			h.values = append(h.values, v)
 		}
 		if slices.ContainsFunc(p.headers, func(o headerMatch) bool { return o.name == h.name }) {
-			f.add(field, "", "want every header once: names differ in more than case")
+			f.Add(field, "", "want every header once: names differ in more than case")
 		}
 		p.headers = append(p.headers, h)
 	}
@@ -107,21 +108,21 @@ func (p *Policy) compileMatch(f *faults) {
 func (p *Policy) compileKey(f *faults) {
 	c := &p.config
 	if len(c.Key) == 0 {
-		f.add("key", "", "want who shares a bucket, such as client.ip; const:all is one bucket for everybody")
+		f.Add("key", "", "want who shares a bucket, such as client.ip; const:all is one bucket for everybody")
 	}
 	if len(c.Key) > 16 {
-		f.add("key", many(len(c.Key), "part"), "want at most 16 parts")
+		f.Add("key", count(len(c.Key), "part"), "want at most 16 parts")
 	}
 	for i, k := range c.Key {
 		field := fmt.Sprintf("key[%d]", i)
 		if want := k.fault(); want != "" {
-			f.add(field, quoted(k.String()), "%s", want)
+			f.Add(field, fault.Quote(k.String()), "%s", want)
 		}
 		if k.Source == Path && len(c.Match.Paths) == 0 {
-			f.add(field, quoted("path"), "want match.paths with it: the key holds the pattern that matched, never the path itself")
+			f.Add(field, fault.Quote("path"), "want match.paths with it: the key holds the pattern that matched, never the path itself")
 		}
 		if k.Source == Host && len(c.Match.Hosts) == 0 && k.Name == "" {
-			f.add(field, quoted("host"), "want match.hosts with it: a client may send any host, and each would be a bucket")
+			f.Add(field, fault.Quote("host"), "want match.hosts with it: a client may send any host, and each would be a bucket")
 		}
 		if k.Source == Header {
 			k.Name = canonical(k.Name)
@@ -132,7 +133,7 @@ func (p *Policy) compileKey(f *faults) {
 			c.claim = k.claim()
 		}
 		if j := slices.IndexFunc(p.parts, func(o part) bool { return o.String() == k.String() }); j >= 0 {
-			f.add(field, quoted(k.String()), "want every part once: it is key[%d] already", j)
+			f.Add(field, fault.Quote(k.String()), "want every part once: it is key[%d] already", j)
 		}
 		p.parts = append(p.parts, c)
 	}
@@ -141,22 +142,22 @@ func (p *Policy) compileKey(f *faults) {
 // compileLimits checks the limits of a policy, its candidate or an override.
 func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
 	if len(limits) > weir.MaxBatch {
-		f.add(field, many(len(limits), "limit"), "want at most %d, which a store decides together", weir.MaxBatch)
+		f.Add(field, count(len(limits), "limit"), "want at most %d, which a store decides together", weir.MaxBatch)
 		return
 	}
 	for i, l := range limits {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if l.IsZero() {
-			f.add(at, "", "want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit")
+			f.Add(at, "", "want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit")
 			continue
 		}
 		if j := slices.IndexFunc(limits[:i], l.Equal); j >= 0 {
-			f.add(at, quoted(l.String()), "want every limit once: it is %s[%d] already", field, j)
+			f.Add(at, fault.Quote(l.String()), "want every limit once: it is %s[%d] already", field, j)
 		} else if j := ofState(limits[:i], l); j >= 0 {
-			f.add(at, quoted(l.String()), "want one leaky bucket of a rate: it is the bucket of %s[%d] already, and a request would count twice in it", field, j)
+			f.Add(at, fault.Quote(l.String()), "want one leaky bucket of a rate: it is the bucket of %s[%d] already, and a request would count twice in it", field, j)
 		}
 		if p.config.Cost > l.Capacity() {
-			f.add(at, quoted(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)
+			f.Add(at, fault.Quote(l.String()), "want a capacity of at least %d, the cost of a request: it never admits one", p.config.Cost)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
@@ -65,7 +66,7 @@ func (d *OnDenied) setDefaults() {
 // check reports the faults of d after its defaults are filled in.
 func (d *OnDenied) check(f *faults) {
 	if d.Wait < 0 || d.Wait > time.Minute {
-		f.add("on_denied.wait", d.Wait.String(), "want 0 to 1m")
+		f.Add("on_denied.wait", d.Wait.String(), "want 0 to 1m")
 	}
 	d.checkHeaders(f)
 	if d.Redirect != "" {
@@ -74,34 +75,34 @@ func (d *OnDenied) check(f *faults) {
 	}
 	switch {
 	case d.Status < 200 || d.Status > 599:
-		f.add("on_denied.status", fmt.Sprint(d.Status), "want 200 to 599")
+		f.Add("on_denied.status", fmt.Sprint(d.Status), "want 200 to 599")
 	case d.Status == 204 || d.Status == 205 || d.Status == 304:
-		f.add("on_denied.status", fmt.Sprint(d.Status), "want a status that has a body, such as 429")
+		f.Add("on_denied.status", fmt.Sprint(d.Status), "want a status that has a body, such as 429")
 	}
 	if len(d.Body) > maxBody {
-		f.add("on_denied.body", fmt.Sprintf("%d bytes", len(d.Body)), "want at most %d bytes", maxBody)
+		f.Add("on_denied.body", fmt.Sprintf("%d bytes", len(d.Body)), "want at most %d bytes", maxBody)
 	}
 	if d.Body == ProblemJSON && d.ContentType != "" {
-		f.add("on_denied.content_type", quoted(d.ContentType), "want none with a problem+json body, which has its own")
+		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want none with a problem+json body, which has its own")
 	}
 	if d.ContentType != "" && (!isFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {
-		f.add("on_denied.content_type", quoted(d.ContentType), "want a media type such as text/html; charset=utf-8")
+		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want a media type such as text/html; charset=utf-8")
 	}
 }
 
 // checkRedirect reports the faults of a d that redirects.
 func (d *OnDenied) checkRedirect(f *faults) {
 	if !isTarget(d.Redirect) {
-		f.add("on_denied.redirect", quoted(d.Redirect), "want an http or https URL or a path that begins with one slash, with what is special in URLs escaped")
+		f.Add("on_denied.redirect", fault.Quote(d.Redirect), "want an http or https URL or a path that begins with one slash, with what is special in URLs escaped")
 	}
 	if d.Status != 302 && d.Status != 303 && d.Status != 307 && d.Status != 308 {
-		f.add("on_denied.status", fmt.Sprint(d.Status), "want 302, 303, 307 or 308 with on_denied.redirect")
+		f.Add("on_denied.status", fmt.Sprint(d.Status), "want 302, 303, 307 or 308 with on_denied.redirect")
 	}
 	if d.Body != "" {
-		f.add("on_denied.body", quoted(d.Body), "want none with on_denied.redirect")
+		f.Add("on_denied.body", fault.Quote(d.Body), "want none with on_denied.redirect")
 	}
 	if d.ContentType != "" {
-		f.add("on_denied.content_type", quoted(d.ContentType), "want none with on_denied.redirect")
+		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want none with on_denied.redirect")
 	}
 }
 
@@ -128,13 +129,13 @@ func (d *OnDenied) checkHeaders(f *faults) {
 		field := "on_denied.headers." + name
 		switch value := d.Headers[name]; {
 		case !isToken(name):
-			f.add(field, "", "want header names as HTTP has them, such as Location")
+			f.Add(field, "", "want header names as HTTP has them, such as Location")
 		case isReserved(canonical(name)):
-			f.add(field, "", "want no field that the door sets itself or that belongs to the connection")
+			f.Add(field, "", "want no field that the door sets itself or that belongs to the connection")
 		case d.Redirect != "" && canonical(name) == "Location":
-			f.add(field, "", "want on_denied.redirect alone, which is the Location")
+			f.Add(field, "", "want on_denied.redirect alone, which is the Location")
 		case !isFieldValue(value):
-			f.add(field, quoted(value), "want a value without line breaks and other control characters")
+			f.Add(field, fault.Quote(value), "want a value without line breaks and other control characters")
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/floodweir/weir/internal/fault"
+)
 
 // Expressions are written in a language that this package does not know, such as
 // CEL. Their String is the text they were made of. They are immutable and safe for
@@ -53,7 +57,7 @@ func (s *source) view(i int) Attributes {
 // fault notes that an expression could not be evaluated.
 func (s *source) fault(p *Policy, field string, err error) {
 	if s.err == nil {
-		s.err = fmt.Errorf("policy %s: %s: %w", quoted(p.config.Name), field, err)
+		s.err = fmt.Errorf("policy %s: %s: %w", fault.Quote(p.config.Name), field, err)
 	}
 }
 

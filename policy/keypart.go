@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
@@ -75,13 +76,13 @@ func ParseKeyPart(text string) (KeyPart, error) {
 	}
 	k := KeyPart{Source: Source(source), Name: name}
 	if k.Source == Expression {
-		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: an expression needs a compiler, as package weirfile has one", quoted(text), weir.ErrInvalid)
+		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: an expression needs a compiler, as package weirfile has one", fault.Quote(text), weir.ErrInvalid)
 	}
 	if want := k.fault(); want != "" || named && name == "" {
 		if want == "" {
 			want = wantKeyPart
 		}
-		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: %s", quoted(text), weir.ErrInvalid, want)
+		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: %s", fault.Quote(text), weir.ErrInvalid, want)
 	}
 	return k, nil
 }

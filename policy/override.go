@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
@@ -101,7 +102,7 @@ func (f *fit) matches(value []byte, s *source) bool {
 func (p *Policy) compileOverrides(f *faults) {
 	overrides := p.config.Overrides
 	if len(overrides) > MaxOverrides {
-		f.add("overrides", many(len(overrides), "override"), "want at most %d", MaxOverrides)
+		f.Add("overrides", count(len(overrides), "override"), "want at most %d", MaxOverrides)
 		return
 	}
 	p.overrides = make(map[string][]weir.Limit, len(overrides))
@@ -109,7 +110,7 @@ func (p *Policy) compileOverrides(f *faults) {
 	for i, o := range overrides {
 		field := fmt.Sprintf("overrides[%d]", i)
 		if len(o.Limits) == 0 {
-			f.add(field+".limits", "", "want at least one limit, such as 1000/s")
+			f.Add(field+".limits", "", "want at least one limit, such as 1000/s")
 		}
 		p.compileLimits(f, field+".limits", o.Limits)
 		p.most = max(p.most, len(o.Limits))
@@ -117,22 +118,22 @@ func (p *Policy) compileOverrides(f *faults) {
 			continue // that the policy has no key is said already
 		}
 		if len(o.Key) != len(p.parts) {
-			f.add(field+".key", many(len(o.Key), "value"), "want %d, one for every part of the policy's key", len(p.parts))
+			f.Add(field+".key", count(len(o.Key), "value"), "want %d, one for every part of the policy's key", len(p.parts))
 			continue
 		}
 		w, at, want := p.override(o)
 		if want != "" {
-			f.add(fmt.Sprintf("%s.key[%d]", field, at), quoted(o.Key[at]), "%s", want)
+			f.Add(fmt.Sprintf("%s.key[%d]", field, at), fault.Quote(o.Key[at]), "%s", want)
 			continue
 		}
 		if j, ok := places[w.text]; ok {
-			f.add(field+".key", quoted(strings.Join(o.Key, ", ")), "want every key once: it is that of overrides[%d] already", j)
+			f.Add(field+".key", fault.Quote(strings.Join(o.Key, ", ")), "want every key once: it is that of overrides[%d] already", j)
 		}
 		places[w.text] = i
 		if w.fit == nil {
 			p.overrides[w.text] = o.Limits
 		} else if p.wildcards = append(p.wildcards, w); len(p.wildcards) == MaxWildcards+1 {
-			f.add(field+".key", quoted(strings.Join(o.Key, ", ")), "want at most %d overrides with a * or a prefix, this is one more", MaxWildcards)
+			f.Add(field+".key", fault.Quote(strings.Join(o.Key, ", ")), "want at most %d overrides with a * or a prefix, this is one more", MaxWildcards)
 		}
 	}
 }
@@ -181,7 +182,7 @@ func (k *part) override(p *Policy, text string) (f fit, want string) {
 		if f := gaps(text); f.matches([]byte(k.Name), nil) {
 			return f, ""
 		}
-		return f, "want " + quoted(k.Name) + ", the constant of the key"
+		return f, "want " + fault.Quote(k.Name) + ", the constant of the key"
 	case Path:
 		if f := gaps(text); slices.ContainsFunc(p.config.Match.Paths, func(path string) bool { return f.matches([]byte(path), nil) }) {
 			return f, ""

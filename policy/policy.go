@@ -38,10 +38,10 @@ func New(c Config) (*Policy, error) {
 	if p.bucket = c.Name; c.Zone != "" {
 		p.bucket = c.Zone + "~zone" // no policy has that name
 	}
-	f := &faults{policy: c.Name}
+	f := &faults{Policy: c.Name}
 	p.compile(f)
-	if len(f.errs) > 0 {
-		return nil, f.errs
+	if len(f.Errs) > 0 {
+		return nil, f.Errs
 	}
 	if len(p.config.Candidate) > 0 {
 		p.candidate = p.newCandidate()

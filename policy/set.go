@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // A Set is policies in order, under unique names. It is immutable and safe for
@@ -32,9 +33,9 @@ func NewSet(policies ...*Policy) (*Set, error) {
 	limits := 0
 	names, zones := map[string]bool{}, map[string][]*Policy{}
 	for i, p := range s.policies {
-		f := &faults{policy: p.Name()}
+		f := &faults{Policy: p.Name()}
 		if names[p.Name()] {
-			f.add("name", quoted(p.Name()), "want every name once: two policies have it, the second is policies[%d]", i)
+			f.Add("name", fault.Quote(p.Name()), "want every name once: two policies have it, the second is policies[%d]", i)
 		}
 		names[p.Name()] = true
 		if zone := p.config.Zone; zone != "" {
@@ -43,11 +44,11 @@ func NewSet(policies ...*Policy) (*Set, error) {
 		}
 		if p.config.Mode == Enforce {
 			if limits += p.most; limits > weir.MaxBatch && limits-p.most <= weir.MaxBatch {
-				f.add("limits", fmt.Sprintf("%d limits with those of the policies before it", limits),
+				f.Add("limits", fmt.Sprintf("%d limits with those of the policies before it", limits),
 					"want at most %d in all enforced policies, which a store decides together", weir.MaxBatch)
 			}
 		}
-		errs = append(errs, f.errs...)
+		errs = append(errs, f.Errs...)
 	}
 	if len(errs) > 0 {
 		return nil, errs

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // checkZone reports why p cannot be in the zone of others, which stand before it.
@@ -13,23 +14,23 @@ func (p *Policy) checkZone(f *faults, others []*Policy) {
 	if len(others) == 0 {
 		return
 	}
-	zone, first := quoted(p.config.Zone), others[0]
+	zone, first := fault.Quote(p.config.Zone), others[0]
 	if mine, its := p.keyText(), first.keyText(); mine != its {
-		f.add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", printable(mine), quoted(first.Name()), printable(its))
+		f.Add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", fault.Printable(mine), fault.Quote(first.Name()), fault.Printable(its))
 	}
 	if mine, its := p.states(), first.states(); mine != its {
-		f.add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, quoted(first.Name()), its)
+		f.Add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, fault.Quote(first.Name()), its)
 	}
 	if !p.sameStates(first) {
-		f.add("overrides", many(len(p.config.Overrides), "override"), "want the same overrides in a zone, of the same rates: policy %s has others, and a key would have two states", quoted(first.Name()))
+		f.Add("overrides", count(len(p.config.Overrides), "override"), "want the same overrides in a zone, of the same rates: policy %s has others, and a key would have two states", fault.Quote(first.Name()))
 	}
 	if p.config.Mode == Off {
 		return
 	}
 	for _, o := range others {
 		if o.config.Mode != Off && o.config.Match.covers(&p.config.Match) {
-			f.add("nginx.zone", zone, "want a narrower match before a wider one: a request counts once in a zone, and policy %s is asked about every one that this is about",
-				quoted(o.Name()))
+			f.Add("nginx.zone", zone, "want a narrower match before a wider one: a request counts once in a zone, and policy %s is asked about every one that this is about",
+				fault.Quote(o.Name()))
 			return
 		}
 	}

@@ -58,7 +58,7 @@ func TestBadTexts(t *testing.T) {
 		{"request.path == '\xff'", "1:1: want text in UTF-8"},
 	} {
 		_, err := expr.Condition(test.text)
-		if err == nil || !strings.HasPrefix(err.Error(), "expr: "+test.want) || !errors.Is(err, weir.ErrInvalid) {
+		if err == nil || !strings.HasPrefix(err.Error(), "expr:"+test.want) || !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("Condition(%.60q) = %v, want %s", test.text, err, test.want)
 		}
 	}
@@ -71,7 +71,7 @@ func TestBadTexts(t *testing.T) {
 		`request.path`:                    "1:1: want an expression that is a whole number, got one of type string",
 		`request.path == "a" ? 2 : "two"`: "1:21: found no matching overload",
 	} {
-		if _, err := expr.Measure(text); err == nil || !strings.HasPrefix(err.Error(), "expr: "+want) {
+		if _, err := expr.Measure(text); err == nil || !strings.HasPrefix(err.Error(), "expr:"+want) {
 			t.Errorf("Measure(%q) = %v, want %s", text, err, want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestBadTexts(t *testing.T) {
 		`5`:               "1:1: want an expression that is a text, got one of type int",
 		`request.headers`: "1:1: want an expression that is a text, got one of type map(string, string)",
 	} {
-		if _, err := expr.Text(text); err == nil || !strings.HasPrefix(err.Error(), "expr: "+want) {
+		if _, err := expr.Text(text); err == nil || !strings.HasPrefix(err.Error(), "expr:"+want) {
 			t.Errorf("Text(%q) = %v, want %s", text, err, want)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
 // A checker refuses what CEL allows and a request could make slow or meaningless.
@@ -27,7 +29,7 @@ func (c *checker) fail(e ast.Expr, want string, args ...any) {
 		column -= max(0, strings.LastIndexByte(e.AsIdent(), '.'))
 	}
 	if len(c.errs) < maxErrors {
-		c.errs = append(c.errs, fault(at.Line(), column, want, args...)...)
+		c.errs = append(c.errs, faultAt(at.Line(), column, want, args...)...)
 	}
 }
 
@@ -90,7 +92,7 @@ func (c *checker) name(e ast.Expr, of, name string) {
 	}
 	switch {
 	case !isToken(name):
-		c.fail(e, "want a name as HTTP has them, got %s", quoted(name))
+		c.fail(e, "want a name as HTTP has them, got %s", fault.Quote(name))
 	case of == headers && strings.EqualFold(name, "Host"):
 		c.fail(e, "want request.host, which knows case and ports")
 	case of == headers:
@@ -154,7 +156,7 @@ func (c *checker) call(e ast.NavigableExpr) {
 		}
 		size, err := types.RegexProgramSize(text)
 		if err != nil {
-			c.fail(pattern, "want a regular expression (RE2): %s", printable(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
+			c.fail(pattern, "want a regular expression (RE2): %s", fault.Printable(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 			return
 		}
 		c.patterns[text] = uint64(max(1, size))
@@ -179,11 +181,11 @@ func (c *checker) cost(env *cel.Env, checked *cel.Ast, text string) (most uint64
 	estimate, err := env.EstimateCost(checked, estimator{c.patterns})
 	switch {
 	case err != nil:
-		return 0, fault(line, column, "%s", printable(err.Error()))
+		return 0, faultAt(line, column, "%s", fault.Printable(err.Error()))
 	case estimate.IsUnknown():
-		return 0, fault(line, column, "want an expression that costs at most %d for any request, got one without a bound", uint64(MaxCost))
+		return 0, faultAt(line, column, "want an expression that costs at most %d for any request, got one without a bound", uint64(MaxCost))
 	case estimate.Max > MaxCost:
-		return 0, fault(line, column, "want an expression that costs at most %d for any request, got one of %d", uint64(MaxCost), estimate.Max)
+		return 0, faultAt(line, column, "want an expression that costs at most %d for any request, got one of %d", uint64(MaxCost), estimate.Max)
 	}
 	return estimate.Max, nil
 }

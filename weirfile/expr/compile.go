@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/ext"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
 const (
@@ -58,11 +60,11 @@ func compile(text string, k kind) (*program, error) {
 	}
 	switch {
 	case len(text) > MaxText:
-		return nil, fault(1, 1, "want an expression of at most %d bytes, got %d", MaxText, len(text))
+		return nil, faultAt(1, 1, "want an expression of at most %d bytes, got %d", MaxText, len(text))
 	case !utf8.ValidString(text):
-		return nil, fault(1, 1, "want text in UTF-8")
+		return nil, faultAt(1, 1, "want text in UTF-8")
 	case strings.TrimSpace(text) == "":
-		return nil, fault(1, 1, "%s, got an empty text", k.want)
+		return nil, faultAt(1, 1, "%s, got an empty text", k.want)
 	}
 	checked, iss := env.Compile(text)
 	if iss.Err() != nil {
@@ -70,7 +72,7 @@ func compile(text string, k kind) (*program, error) {
 	}
 	if t := checked.OutputType(); !t.IsExactType(k.of) {
 		line, column := start(text)
-		return nil, fault(line, column, "%s, got one of type %s", k.want, t)
+		return nil, faultAt(line, column, "%s, got one of type %s", k.want, t)
 	}
 	c := &checker{info: checked.NativeRep().SourceInfo(), names: map[string]string{}, patterns: map[string]uint64{}}
 	c.check(ast.NavigateAST(checked.NativeRep()))
@@ -92,7 +94,7 @@ func compile(text string, k kind) (*program, error) {
 	run, err := env.Program(checked, options...)
 	if err != nil {
 		line, column := start(text)
-		return nil, fault(line, column, "%s", printable(err.Error()))
+		return nil, faultAt(line, column, "%s", fault.Printable(err.Error()))
 	}
 	return &program{text: text, run: run, checked: checked, names: c.names}, nil
 }
@@ -104,13 +106,13 @@ func fold(env *cel.Env, checked *cel.Ast, constant bool, text string, k kind) (*
 	if constant {
 		run, err := env.Program(checked, cel.CostLimit(MaxCost))
 		if err != nil {
-			return nil, fault(line, column, "%s", printable(err.Error()))
+			return nil, faultAt(line, column, "%s", fault.Printable(err.Error()))
 		}
 		out, _, err := run.Eval(cel.NoVars())
 		if err != nil {
-			return nil, fault(line, column, "cannot be evaluated: %s", printable(err.Error()))
+			return nil, faultAt(line, column, "cannot be evaluated: %s", fault.Printable(err.Error()))
 		}
-		return nil, fault(line, column, "%s", k.constant(out))
+		return nil, faultAt(line, column, "%s", k.constant(out))
 	}
 	folder, err := cel.NewConstantFoldingOptimizer()
 	if err != nil {
@@ -125,7 +127,7 @@ func fold(env *cel.Env, checked *cel.Ast, constant bool, text string, k kind) (*
 		return checked, nil // a value that cannot be written, such as a prefix of addresses, is computed each time
 	}
 	if e := folded.NativeRep().Expr(); e.Kind() == ast.LiteralKind {
-		return nil, fault(line, column, "%s", k.constant(e.AsLiteral()))
+		return nil, faultAt(line, column, "%s", k.constant(e.AsLiteral()))
 	}
 	return folded, nil
 }

@@ -4,52 +4,24 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"cel.dev/cel-go/cel"
 
-	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 )
 
-// An Error is one fault of a text. It wraps weir.ErrInvalid.
-type Error struct {
-	Line   int    // from 1
-	Column int    // from 1, in characters
-	Want   string // what is wrong, and what was expected
-}
+// An Error describes one fault of an expression: its Line, its Column in characters and,
+// in Want, what is wrong and what is accepted. It wraps weir.ErrInvalid.
+type Error = fault.Error
 
-// Error is "expr: line:column: what is wrong".
-func (e *Error) Error() string { return fmt.Sprintf("expr: %d:%d: %s", e.Line, e.Column, e.Want) }
-
-// Unwrap is weir.ErrInvalid.
-func (e *Error) Unwrap() error { return weir.ErrInvalid }
-
-// Errors are the faults of a text, in its order.
-type Errors []*Error
-
-// Error is the errors, one a line.
-func (e Errors) Error() string {
-	lines := make([]string, len(e))
-	for i, err := range e {
-		lines[i] = err.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap is the errors.
-func (e Errors) Unwrap() []error {
-	errs := make([]error, len(e))
-	for i, err := range e {
-		errs[i] = err
-	}
-	return errs
-}
+// Errors lists the faults of an expression, by position.
+type Errors = fault.Errors
 
 // maxErrors is how many faults of one text are told.
 const maxErrors = 8
 
-func fault(line, column int, want string, args ...any) Errors {
-	return Errors{{Line: max(1, line), Column: max(1, column), Want: fmt.Sprintf(want, args...)}}
+func faultAt(line, column int, want string, args ...any) Errors {
+	return Errors{{File: "expr", Line: max(1, line), Column: max(1, column), Want: fmt.Sprintf(want, args...)}}
 }
 
 // issues are the faults that CEL finds in a text.
@@ -63,7 +35,7 @@ func issues(text string, iss *cel.Issues) Errors {
 		if line <= len(lines) {
 			column = named(said, []rune(lines[line-1]), column)
 		}
-		errs = append(errs, &Error{Line: line, Column: column + 1, Want: plain(said)})
+		errs = append(errs, &Error{File: "expr", Line: line, Column: column + 1, Want: plain(said)})
 		if syntax || len(errs) == maxErrors {
 			break // what follows a fault of syntax follows from it
 		}
@@ -100,27 +72,5 @@ func plain(said string) string {
 	case strings.Contains(said, "'in' applied to '(string, net.CIDR)'"):
 		said += `; want cidr("10.0.0.0/8").containsIP(client.ip)`
 	}
-	return printable(regexp.MustCompile(`'_([^_']+)_'`).ReplaceAllString(said, "'$1'"))
-}
-
-// printable is text that keeps to one line and a sensible length.
-func printable(text string) string {
-	if len(text) > 300 {
-		text = text[:300] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-}
-
-// quoted is s in quotes, cut to a length that fits a line.
-func quoted(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%.*q… (%d bytes)", most, s, len(s))
-	}
-	return fmt.Sprintf("%q", s)
+	return fault.Printable(regexp.MustCompile(`'_([^_']+)_'`).ReplaceAllString(said, "'$1'"))
 }

@@ -20,7 +20,7 @@ func ExampleCondition() {
 	// Output:
 	// true <nil>
 	// false <nil>
-	// expr: 1:1: undeclared reference to 'request.metod' (did you mean 'request.method'?)
+	// expr:1:1: undeclared reference to 'request.metod' (did you mean 'request.method'?)
 }
 
 func ExampleMeasure() {

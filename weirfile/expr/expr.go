@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -42,7 +43,7 @@ func Measure(text string) (policy.Measure, error) {
 // Text compiles a text that is a text.
 func Text(text string) (policy.Text, error) {
 	p, err := compile(text, kind{cel.StringType, "want an expression that is a text", func(v ref.Val) string {
-		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", quoted(fmt.Sprint(v.Value())))
+		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", fault.Quote(fmt.Sprint(v.Value())))
 	}})
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (p *program) eval(a policy.Attributes) (ref.Val, error) {
 }
 
 func (p *program) failed(why string) error {
-	return fmt.Errorf("expr: %s: %s", quoted(strings.TrimSpace(p.text)), printable(why))
+	return fmt.Errorf("expr: %s: %s", fault.Quote(strings.TrimSpace(p.text)), fault.Printable(why))
 }
 
 type condition struct{ *program }

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -120,11 +121,11 @@ func (l *lookup) Find(key ref.Val) (ref.Val, bool) {
 	value := strings.TrimSpace(values[0])
 	for _, other := range values[1:] {
 		if strings.TrimSpace(other) != value {
-			return types.NewErr("%s has different values for %s", l.kind, quoted(string(name))), false
+			return types.NewErr("%s has different values for %s", l.kind, fault.Quote(string(name))), false
 		}
 	}
 	if len(value) > MaxValue {
-		return text(fmt.Sprintf("%s[%s]", l.kind, quoted(string(name))), value, MaxValue), false
+		return text(fmt.Sprintf("%s[%s]", l.kind, fault.Quote(string(name))), value, MaxValue), false
 	}
 	return types.String(value), true
 }

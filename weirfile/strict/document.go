@@ -135,5 +135,5 @@ func (d *Document) Errors() Errors {
 	if d.bomb != nil {
 		return Errors{d.bomb}
 	}
-	return d.errs.sorted()
+	return d.errs.Sorted()
 }

@@ -3,30 +3,16 @@ package strict
 import (
 	"fmt"
 	"strings"
-	"unicode"
+
+	"github.com/floodweir/weir/internal/fault"
 )
 
-// Printable is text of a file that keeps to one line and a sensible length.
-func Printable(text string) string {
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+// Printable returns text on one line, without unprintable characters, shortened to 200
+// bytes.
+func Printable(text string) string { return fault.Printable(text) }
 
-// Quoted is s in quotes, cut to a length that fits a line.
-func Quoted(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%.*q… (%d bytes)", most, s, len(s))
-	}
-	return fmt.Sprintf("%q", s)
-}
+// Quoted returns s in quotes, shortened to fit a line.
+func Quoted(s string) string { return fault.Quote(s) }
 
 // OneOf is names in words: "a, b or c". There is at least one.
 func OneOf(names []string) string {

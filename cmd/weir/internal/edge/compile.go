@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -32,14 +33,15 @@ const MaxPlan = 4 << 20
 // faults at once.
 func Compile(set *policy.Set, o Options) (*Plan, error) {
 	c := &compiler{
-		plan:  &Plan{Format: Format, Script: redisstore.Script(), Prefix: redisstore.KeyPrefix(""), Rules: []Rule{}, Policies: []Policy{}},
-		local: o.Local, now: o.Now, rules: map[string]int{}, calendars: map[string]int{},
+		Collector: fault.Collector{File: "edge", Max: maxErrors},
+		plan:      &Plan{Format: Format, Script: redisstore.Script(), Prefix: redisstore.KeyPrefix(""), Rules: []Rule{}, Policies: []Policy{}},
+		local:     o.Local, now: o.Now, rules: map[string]int{}, calendars: map[string]int{},
 	}
 	if c.now.IsZero() {
 		c.now = time.Now()
 	}
 	if o.Local != "" && o.Local != policy.Open && o.Local != policy.Closed {
-		c.add("local", quoted(string(o.Local)), "want open or closed")
+		c.Add("local", fault.Quote(string(o.Local)), "want open or closed")
 	}
 	c.only(set, o.Only)
 	for _, p := range set.Policies() {
@@ -47,14 +49,14 @@ func Compile(set *policy.Set, o Options) (*Plan, error) {
 			c.policy(p)
 		}
 	}
-	if err := c.err(); err != nil {
+	if err := c.Errs.Err(); err != nil {
 		return nil, err
 	}
 	if text := c.plan.JSON(); len(text) > MaxPlan {
-		c.faults.policy = ""
-		c.add("policies", fmt.Sprintf("a plan of %d bytes", len(text)), "want at most %d: fewer overrides, or put the policies that have them behind /v1/auth, see docs/nginx.md", MaxPlan)
+		c.Policy = ""
+		c.Add("policies", fmt.Sprintf("a plan of %d bytes", len(text)), "want at most %d: fewer overrides, or put the policies that have them behind /v1/auth, see docs/nginx.md", MaxPlan)
 	}
-	return c.plan, c.err()
+	return c.plan, c.Errs.Err()
 }
 
 // only reports what is wrong with the names of policies to compile alone.
@@ -63,7 +65,7 @@ func (c *compiler) only(set *policy.Set, names []string) {
 	for _, name := range names {
 		p := set.Policy(name)
 		if p == nil || !slices.Contains(set.Policies(), p) { // a candidate goes with its policy
-			c.add("only", quoted(name), "want the name of a policy of the file")
+			c.Add("only", fault.Quote(name), "want the name of a policy of the file")
 			continue
 		}
 		zones[p.Bucket()] = name
@@ -71,7 +73,7 @@ func (c *compiler) only(set *policy.Set, names []string) {
 	for _, p := range set.Policies() {
 		name := zones[p.Bucket()]
 		if name != "" && p.Config().Mode != policy.Off && !slices.Contains(names, p.Name()) {
-			c.add("only", quoted(name), "want policy %s with it: a request counts once in the zone that they share", quoted(p.Name()))
+			c.Add("only", fault.Quote(name), "want policy %s with it: a request counts once in the zone that they share", fault.Quote(p.Name()))
 		}
 	}
 }

@@ -7,34 +7,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
 // Conf is a configuration of nginx, to be included in its http block. An error is
 // Errors: all faults of the policies and of in at once.
 func Conf(set *policy.Set, o Options, in Input) (string, error) {
-	f := &faults{}
+	f := &fault.Collector{File: "edge", Max: maxErrors}
 	if in.Lua == "" {
 		in.Lua = DefaultLua
 	}
 	if !filepath.IsAbs(in.Lua) || !plain(in.Lua) || strings.ContainsAny(in.Lua, ";?") {
-		f.add("lua", quoted(in.Lua), "want the absolute path of a directory, without quotes, backslashes, dollars, semicolons, question marks and control characters")
+		f.Add("lua", fault.Quote(in.Lua), "want the absolute path of a directory, without quotes, backslashes, dollars, semicolons, question marks and control characters")
 	}
 	for _, own := range []struct{ field, file string }{{"init", in.Init}, {"init_worker", in.InitWorker}} {
 		if own.file != "" && (!filepath.IsAbs(own.file) || !plain(own.file)) {
-			f.add(own.field, quoted(own.file), "want the absolute path of a file, without quotes, backslashes, dollars and control characters")
+			f.Add(own.field, fault.Quote(own.file), "want the absolute path of a file, without quotes, backslashes, dollars and control characters")
 		}
 	}
 	trusts := len(in.Client.Trusted) > 0 || in.Client.TrustUnix
 	if trusts && strings.EqualFold(in.Client.Header, "forwarded") {
-		f.add("gateway.client_header", "forwarded", "nginx reads X-Forwarded-For: want x-forwarded-for, or no gateway.trusted_proxies")
+		f.Add("gateway.client_header", "forwarded", "nginx reads X-Forwarded-For: want x-forwarded-for, or no gateway.trusted_proxies")
 	}
 	s, ca := in.settings(f)
 	plan, err := Compile(set, o)
-	if errs, ok := err.(Errors); ok {
-		f.errs = append(f.errs, errs...)
+	if errs, ok := err.(fault.Errors); ok {
+		f.Errs = append(f.Errs, errs...)
 	}
-	if err := f.err(); err != nil {
+	if err := f.Errs.Err(); err != nil {
 		return "", err
 	}
 	return conf(plan, &s, &in, ca), nil

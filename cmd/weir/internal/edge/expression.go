@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/weirfile/expr"
 )
 
@@ -15,12 +16,12 @@ const exact = 1<<53 - 1
 func (c *compiler) expression(field string, e fmt.Stringer) *Expression {
 	t, ok := expr.TreeOf(e)
 	if !ok {
-		c.add(field, quoted(e.String()), "want an expression in CEL: %s", elsewhere)
+		c.Add(field, fault.Quote(e.String()), "want an expression in CEL: %s", elsewhere)
 		return nil
 	}
 	x, beyond := convert(t)
 	if beyond != "" {
-		c.add(field, quoted(e.String()), "nginx cannot evaluate %s: write it without, or %s", beyond, elsewhere)
+		c.Add(field, fault.Quote(e.String()), "nginx cannot evaluate %s: write it without, or %s", beyond, elsewhere)
 		return nil
 	}
 	return x
@@ -191,7 +192,7 @@ func convertNetwork(t *expr.Tree) (x *Expression, beyond string) {
 	s, _ := network.Args[0].Value.(string)
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
-		return nil, "the network " + quoted(s)
+		return nil, "the network " + fault.Quote(s)
 	}
 	if address.Call == "ip" && len(address.Args) == 1 {
 		address = address.Args[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/edge"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -47,7 +48,7 @@ func TestCompileFaults(t *testing.T) {
 			text += ", key: client.ip"
 		}
 		_, err := edge.Compile(parse(t, text+" }\n").Policies, edge.Options{})
-		var errs edge.Errors
+		var errs fault.Errors
 		if !errors.As(err, &errs) || len(errs) != 1 || !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.policy, err, test.want)
 		}
@@ -64,7 +65,7 @@ func TestCompileAllFaults(t *testing.T) {
 `).Policies
 	_, err := edge.Compile(set, edge.Options{Only: []string{"a", "b", "c", "nobody"}, Local: "maybe"})
 	var said []string
-	var errs edge.Errors
+	var errs fault.Errors
 	if errors.As(err, &errs) {
 		for _, e := range errs {
 			said = append(said, e.Policy+" "+e.Field)
@@ -153,7 +154,7 @@ func TestCompileBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = edge.Compile(set, edge.Options{})
-	var errs edge.Errors
+	var errs fault.Errors
 	if !errors.As(err, &errs) || len(errs) != 5 || !strings.Contains(err.Error(), `match.headers.Y: "a\xff": want text in UTF-8`) {
 		t.Errorf("Compile = error %v, want five texts that are none", err)
 	}
@@ -192,7 +193,7 @@ func TestConfFaults(t *testing.T) {
 	in := good()
 	in.Store, in.Lua = "memory", "x"
 	_, err := edge.Conf(parse(t, "policies: [{ name: p, key: client.ip, limits: 1/s, on_store_error: local }]").Policies, edge.Options{}, in)
-	var errs edge.Errors
+	var errs fault.Errors
 	if !errors.As(err, &errs) || len(errs) != 3 {
 		t.Errorf("Conf = error %v, want three", err)
 	}

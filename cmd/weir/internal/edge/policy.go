@@ -9,12 +9,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
 // A compiler makes a plan.
 type compiler struct {
-	faults
+	fault.Collector
 	plan      *Plan
 	local     policy.FailMode
 	now       time.Time
@@ -25,7 +26,7 @@ type compiler struct {
 // policy adds p to the plan.
 func (c *compiler) policy(p *policy.Policy) {
 	cfg, o := p.Config(), p.Outline()
-	c.faults.policy = cfg.Name
+	c.Policy = cfg.Name
 	out := Policy{
 		Name: cfg.Name, Bucket: p.Bucket(), Shadow: cfg.Mode == policy.Shadow, Percent: cfg.Percent,
 		Limits: c.limits(cfg.Limits), Cost: cfg.Cost, Settle: cfg.Settle.Header, Count: string(cfg.Count),
@@ -39,14 +40,14 @@ func (c *compiler) policy(p *policy.Policy) {
 		out.CostOf = c.expression("cost", cfg.CostOf)
 	}
 	if cfg.Settle.JSON != "" {
-		c.add("cost.json", quoted(cfg.Settle.JSON), "nginx does not read the body of a response: have the upstream tell the cost in a header (cost.header), or put this policy into Weir's gateway, see docs/nginx.md")
+		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the body of a response: have the upstream tell the cost in a header (cost.header), or put this policy into Weir's gateway, see docs/nginx.md")
 	}
 	for _, r := range cfg.Failures {
 		out.Failures = append(out.Failures, [2]int{r.First, r.Last})
 	}
 	if cfg.OnStoreError == policy.Local {
 		if c.local == "" {
-			c.add("on_store_error", "local", "nginx has no memory in which to count without the store: want open or closed there, or say which it is to be for nginx alone with --local open or --local closed")
+			c.Add("on_store_error", "local", "nginx has no memory in which to count without the store: want open or closed there, or say which it is to be for nginx alone with --local open or --local closed")
 		}
 		out.OnStoreError = string(c.local)
 	}
@@ -93,7 +94,7 @@ func (c *compiler) overrides(out *Policy, cfg policy.Config, o policy.Outline) {
 // text notes a text that JSON cannot say.
 func (c *compiler) text(field, s string) {
 	if !utf8.ValidString(s) {
-		c.add(field, quoted(s), "want text in UTF-8")
+		c.Add(field, fault.Quote(s), "want text in UTF-8")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -48,31 +49,31 @@ const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 // settings are the Settings of in, and the file of certificates that the store's is
 // checked with; "" for none.
-func (in *Input) settings(f *faults) (s Settings, ca string) {
+func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 	fields := in.Fields
 	if fields == 0 {
 		fields = httplimit.DefaultFields
 	}
 	s = Settings{Format: Format, Deadline: in.Deadline.Microseconds(), Fields: strings.Fields(fields.String()), Jitter: in.Jitter.Microseconds(), Follow: in.Follow}
 	if in.Deadline < time.Millisecond {
-		f.add("failover.deadline", in.Deadline.String(), "want at least 1ms: nginx counts in milliseconds")
+		f.Add("failover.deadline", in.Deadline.String(), "want at least 1ms: nginx counts in milliseconds")
 	}
 	s.Redis, ca = in.redis(f)
 	return s, ca
 }
 
-func (in *Input) redis(f *faults) (r Redis, ca string) {
+func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
 	if in.Store == "" || in.Store == "memory" {
-		f.add("store", in.Store, "nginx shares the limits with Weir in a Redis: want its URL, as --store, WEIR_STORE or store in the file")
+		f.Add("store", in.Store, "nginx shares the limits with Weir in a Redis: want its URL, as --store, WEIR_STORE or store in the file")
 		return r, ""
 	}
 	a, err := redisstore.ParseURL(in.Store)
 	if err != nil {
-		f.add("store", "", "%s", strings.TrimPrefix(err.Error(), "redisstore: url: invalid: "))
+		f.Add("store", "", "%s", strings.TrimPrefix(err.Error(), "redisstore: url: invalid: "))
 		return r, ""
 	}
 	if a.Topology == redisstore.Cluster {
-		f.add("store", "redis+cluster", "nginx asks one server: want redis:// or redis+sentinel://, or put the policies behind /v1/auth, see docs/nginx.md")
+		f.Add("store", "redis+cluster", "nginx asks one server: want redis:// or redis+sentinel://, or put the policies behind /v1/auth, see docs/nginx.md")
 		return r, ""
 	}
 	r = Redis{
@@ -90,14 +91,14 @@ func (in *Input) redis(f *faults) (r Redis, ca string) {
 	}
 	r.TLS, r.Verify, r.ServerName = true, !a.TLS.InsecureSkipVerify, a.TLS.ServerName
 	if len(a.TLS.Certificates) > 0 {
-		f.add("store", "cert", "nginx signs in with a password alone: want a URL without cert and key")
+		f.Add("store", "cert", "nginx signs in with a password alone: want a URL without cert and key")
 	}
 	_, query, _ := strings.Cut(in.Store, "?")
 	params, _ := url.ParseQuery(query) // ParseURL has read it
 	ca = authorities
 	if own := params["ca"]; len(own) > 0 {
 		if ca, err = filepath.Abs(own[len(own)-1]); err != nil || !plain(ca) {
-			f.add("store", quoted(ca), "want a ca whose path nginx can be told: without quotes, backslashes, dollars and control characters")
+			f.Add("store", fault.Quote(ca), "want a ca whose path nginx can be told: without quotes, backslashes, dollars and control characters")
 		}
 	}
 	return r, ca
