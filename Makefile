@@ -1,5 +1,5 @@
-# Weir's tasks. `make help` lists them. Everything runs from here; the modules
-# are those of go.work, and tools/ beside them.
+# Tasks. `make help` lists them. Everything runs from here; the modules are those of
+# go.work.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,19 +14,21 @@ TRAFFIC   ?= 60s
 REDIS     ?= 300000
 SOAK      ?= 60m
 
-# The modules but e2e, whose tests start servers: e2e itself and e2e/flashsale measure
-# rates and waits, and run alone. Evaluated only where it is used.
-modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|' | grep -v '^\./e2e$$')
+# The modules of the workspace, as patterns. e2e starts servers: its packages run in stages of
+# their own. Evaluated only where they are used.
+modules = $(shell go list -m -f '{{.Dir}}' | sed 's|^$(CURDIR)|.|')
+units    = $(addsuffix /...,$(filter-out ./e2e,$(modules)))
 
-# Where things run side by side: what the race detector is worth its time for.
-racy := . internal/... memstore/... policy enforce httplimit/... guard/... transport rpclimit contrib/connect/... contrib/fiber/... contrib/grpc/... \
-	$(filter-out $(addprefix cmd/weir/internal/,directive generate vetcheck weave wrapper config edge explain importer nginxconf problem),$(wildcard cmd/weir/internal/*))
+# Packages with concurrency, which run under the race detector only. Those with
+# race_on_test.go have tests that need the ordinary build too, such as allocation budgets.
+racy := . ./internal/... ./memstore/... ./policy ./enforce ./failover ./httplimit/... ./guard/... ./transport ./rpclimit \
+	./contrib/connect/... ./contrib/fiber/... ./contrib/grpc/... \
+	$(addprefix ./cmd/weir/internal/,admin/... cli/... decisionlog/... demo/... forwardauth/... gateway/... httpapi/... metrics/... published/... \
+	ratelimit/... respd/... rls/... run/... telemetry/... watch/...)
+both := $(patsubst %/race_on_test.go,./%,$(wildcard */race_on_test.go */*/race_on_test.go))
+plain = $(sort $(both) $(filter-out $(shell go list $(racy)),$(shell go list $(units))))
 
-# What joins the places that tally gives to go test together; check has vetted them.
-comma := ,
-space := $(subst ,, )
-
-# What only the tests of e2e reach.
+# Packages that only the tests of e2e reach, for make cover.
 SHARED := github.com/floodweir/weir/redisstore,github.com/floodweir/weir/contrib/rueidis,github.com/floodweir/weir/contrib/goredis
 
 .NOTPARALLEL:
@@ -37,13 +39,14 @@ help: ## list the tasks
 
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
-	@bad=; make --no-print-directory check || bad=1; \
-	.bin/tally -vet=off -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(addsuffix /...,$(modules)))) \
-		then GOWORK=off -vet=off -count=1 -- tools/... \
-		then -vet=off -count=1 -timeout=20m -- e2e \
-		then -vet=off -count=1 -timeout=10m -- e2e/comingfrom,e2e/edge,e2e/nginxtest,e2e/pgtest,e2e/redistest e2e/flashsale \
-		then -vet=off -race -count=1 -timeout=10m -- $(subst $(space),$(comma),$(strip $(racy))) \
-		then -vet=off -race -count=1 -timeout=15m -run=TestRedis -- e2e || bad=1; \
+	@start=$$SECONDS; bad=; $(MAKE) check || bad=1; echo "check: $$((SECONDS - start)) s"; \
+	.bin/tally unit -vet=off -timeout=10m -- $(plain) \
+		then race -vet=off -race -timeout=10m -- $(racy) \
+		then e2e -vet=off -count=1 -timeout=20m -- ./e2e \
+		then servers -vet=off -count=1 -timeout=10m -- $$(go list ./e2e/... | grep -v -e '/e2e$$' -e '/e2e/flashsale$$') \
+		then flashsale -vet=off -count=1 -timeout=10m -- ./e2e/flashsale \
+		then redis-race -vet=off -race -count=1 -timeout=15m -run=TestRedis -- ./e2e || bad=1; \
+	echo "make test: $$((SECONDS - start)) s"; \
 	if [ -n "$$bad" ]; then echo "make test: FAILED (see above; make check comes first)"; exit 1; fi
 
 .PHONY: need
@@ -54,29 +57,26 @@ need: ## install the servers and tools that the tests run, or say what is missin
 		'/usr/lib/postgresql/*/bin/initdb:postgresql' wrk:wrk chromium:chromium caddy:caddy
 
 .PHONY: check
-# e2e goes first, alone: it has nearly all dependencies, and two that meet them for the first
-# time at once would compile and read each of them twice.
-check: .bin/staticcheck ## gofmt, vet, staticcheck and tidy go.mod files, of every module by itself
+# vet and staticcheck run once for the workspace. Each go.mod has the versions of the
+# workspace (go work sync), so a package has one build with and without it.
+check: ## gofmt, tidy go.mod files, vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
-	@one=' \
-		if said=$$(cd {} && export GOWORK=off && { go mod tidy -diff && go vet ./... && $(CURDIR)/.bin/staticcheck -checks all ./...; } 2>&1); \
-		then echo "check {}"; else printf "%s\n" "check {}: FAILED" "$$said"; exit 1; fi'; \
-	bad=; echo ./e2e | xargs -I {} $(SHELL) -c "$$one" || bad=1; \
-	printf '%s\n' ./flashsale $(filter-out ./flashsale,$(modules)) ./tools | xargs -P 2 -I {} $(SHELL) -c "$$one" || bad=1; \
-	[ -z "$$bad" ]
+	@printf '%s\n' $(modules) | xargs -P 2 -I {} tools/tidy.sh {}
+	@go vet $(addsuffix /...,$(modules))
+	@go tool staticcheck -checks all $(addsuffix /...,$(modules))
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)
 	@command -v golangci-lint >/dev/null || [ -x .bin/golangci-lint ] || \
 		{ echo "building golangci-lint"; GOBIN=$(CURDIR)/.bin GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0; }
-	@bad=; for m in $(modules) ./e2e ./tools; do \
+	@bad=; for m in $(modules); do \
 		echo "lint $$m"; \
 		(cd $$m && GOWORK=off PATH="$(CURDIR)/.bin:$$PATH" golangci-lint run -c $(CURDIR)/.golangci.yml ./...) || bad="$$bad $$m"; \
 	done; if [ -n "$$bad" ]; then echo "lint failed:$$bad"; exit 1; fi
 
 .PHONY: race
 race: need .bin/tally ## every module under the race detector
-	@.bin/tally -race -count=1 -timeout=30m -- $(addsuffix /...,$(modules)) then -race -count=1 -timeout=30m -p=1 -- e2e/...
+	@.bin/tally race -race -count=1 -timeout=30m -- $(units) then e2e -race -count=1 -timeout=30m -p=1 -- ./e2e/...
 
 .PHONY: fuzz
 fuzz: ## every fuzzer for FUZZTIME (5s) each
@@ -95,7 +95,7 @@ bench: ## every benchmark; BENCH=regexp and BENCHTIME choose
 
 .PHONY: generate
 generate: ## run go generate everywhere
-	@for m in $(modules) ./e2e; do (cd $$m && go generate ./...) || exit 1; done
+	@for m in $(modules); do (cd $$m && go generate ./...) || exit 1; done
 
 .PHONY: cover
 cover: need ## statement coverage of each module by its own tests, and by those of e2e; profiles in cover/
@@ -127,8 +127,4 @@ soak: need ## sales with faults in their middle for SOAK (60m), one after the ot
 	@cd e2e && FLASHSALE_SOAK=$(SOAK) go test -count=1 -timeout=180m -v -run='^TestSoak$$' ./flashsale
 
 .bin/tally: $(wildcard tools/tally/*.go) tools/go.mod
-	@mkdir -p .bin && cd tools && GOWORK=off go build -o ../.bin/tally ./tally
-
-.bin/staticcheck: tools/go.mod tools/go.sum
-	@echo "building staticcheck"
-	@mkdir -p .bin && cd tools && GOBIN=$(CURDIR)/.bin GOWORK=off go install honnef.co/go/tools/cmd/staticcheck && touch $(CURDIR)/.bin/staticcheck
+	@mkdir -p .bin && go build -o .bin/tally ./tools/tally

@@ -119,7 +119,6 @@ func pending(name string) bool {
 // A wordCheck collects findings over many files.
 type wordCheck struct {
 	banned  *regexp.Regexp
-	instead map[string]string
 	forms   []*regexp.Regexp
 	broken  []string
 	lengths []int

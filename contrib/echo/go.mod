@@ -7,6 +7,10 @@ require (
 	github.com/labstack/echo/v5 v5.3.1
 )
 
-require golang.org/x/time v0.15.0 // indirect
+require (
+	github.com/stretchr/testify v1.12.1 // indirect
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
+)
 
 replace github.com/floodweir/weir => ../../

@@ -1,14 +1,12 @@
-// Command tally runs tests in several places and counts them together.
+// Command tally runs the tests of several stages and counts them together.
 //
-//	tally [VAR=value…] [flags of go test] -- PLACE… [then …]
+//	tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [then STAGE …]
 //
-// A place is a directory, for the package in it, or a directory and /... for
-// everything below it. Several of them, below the working directory and joined by
-// commas, are one place: go test gets them together, and builds and runs several at
-// once. For each place tally prints one line, and the output of
-// what failed. It closes with the number of tests that passed, failed and were
-// skipped; a test with subtests counts as its subtests. It fails if a test
-// failed, was skipped, or if there was none.
+// Each stage is one call of go test, which builds and runs several packages at once. For
+// each stage tally prints one line, the seconds of its slowest packages, and the output of
+// failed tests. The last line counts the tests that passed, failed and were skipped; a
+// test with subtests counts as its subtests. tally fails if a test failed or was skipped,
+// or if no test ran.
 package main
 
 import (
@@ -28,12 +26,15 @@ func main() {
 	}
 }
 
-// A group is places whose tests run in the same way.
-type group struct{ env, flags, places []string }
+// A stage holds packages whose tests run in the same way.
+type stage struct {
+	name            string
+	env, flags, pkg []string
+}
 
-// parse splits args into groups.
-func parse(args []string) ([]group, error) {
-	var gs []group
+// parse splits args into stages.
+func parse(args []string) ([]stage, error) {
+	var all []stage
 	for {
 		part, rest := args, []string(nil)
 		then := slices.Index(args, "then")
@@ -41,51 +42,52 @@ func parse(args []string) ([]group, error) {
 			part, rest = args[:then], args[then+1:]
 		}
 		dashes := slices.Index(part, "--")
-		if dashes < 0 || dashes == len(part)-1 {
-			return nil, fmt.Errorf("usage: tally [VAR=value…] [flags of go test] -- PLACE… [then …]")
+		if dashes < 1 || dashes == len(part)-1 || strings.HasPrefix(part[0], "-") {
+			return nil, fmt.Errorf("usage: tally STAGE [VAR=value…] [flags of go test] -- PACKAGES… [then STAGE …]")
 		}
-		var g group
-		for _, a := range part[:dashes] {
+		s := stage{name: part[0]}
+		for _, a := range part[1:dashes] {
 			if strings.HasPrefix(a, "-") {
-				g.flags = append(g.flags, a)
+				s.flags = append(s.flags, a)
 			} else {
-				g.env = append(g.env, a)
+				s.env = append(s.env, a)
 			}
 		}
-		g.places = part[dashes+1:]
-		gs = append(gs, g)
+		s.pkg = part[dashes+1:]
+		all = append(all, s)
 		if then < 0 {
-			return gs, nil
+			return all, nil
 		}
 		args = rest
 	}
 }
 
 func run(args []string, out io.Writer) error {
-	groups, err := parse(args)
+	stages, err := parse(args)
 	if err != nil {
 		return err
 	}
 	var sum counts
 	var broken []string
-	for _, g := range groups {
-		for _, place := range g.places {
-			start := time.Now()
-			c, err := g.test(place, out)
-			fmt.Fprintf(out, "%-8s%5d passed %3d failed %3d skipped %7.1fs  %s\n", verdict(c, err), c.passed, c.failed, c.skipped,
-				time.Since(start).Seconds(), strings.Join(append([]string{strings.ReplaceAll(place, ",", " ")}, g.flags...), " "))
-			if err != nil {
-				broken = append(broken, place)
-			}
-			sum.add(c)
+	for _, s := range stages {
+		start := time.Now()
+		c, slow, err := s.test(out)
+		fmt.Fprintf(out, "%-8s%5d passed %3d failed %3d skipped %7.1fs  %s %s\n", verdict(c, err), c.passed, c.failed, c.skipped,
+			time.Since(start).Seconds(), s.name, strings.Join(s.flags, " "))
+		for _, p := range slow {
+			fmt.Fprintf(out, "%44.1fs    %s\n", p.seconds, p.name)
 		}
+		if err != nil {
+			broken = append(broken, s.name)
+		}
+		sum.add(c)
 	}
 	fmt.Fprintf(out, "\n%d passed, %d failed, %d skipped\n", sum.passed, sum.failed, sum.skipped)
 	switch {
 	case len(broken) > 0 || sum.failed > 0:
 		return fmt.Errorf("failed: %v", broken)
 	case sum.skipped > 0:
-		return fmt.Errorf("a skipped test has shown nothing")
+		return fmt.Errorf("skipped tests prove nothing")
 	case sum.passed == 0:
 		return fmt.Errorf("no test ran")
 	}
@@ -102,34 +104,21 @@ func verdict(c counts, err error) string {
 	return "ok"
 }
 
-// test runs the tests of one place.
-func (g group) test(place string, out io.Writer) (counts, error) {
-	dir, patterns := ".", strings.Split(place, ",")
-	for i, p := range patterns {
-		patterns[i] = "./" + p
-	}
-	if len(patterns) == 1 {
-		var below bool
-		if dir, below = strings.CutSuffix(place, "/..."); below {
-			patterns[0] = "./..."
-		} else {
-			patterns[0] = "."
-		}
-	}
-	cmd := exec.Command("go", append(append([]string{"test", "-json"}, g.flags...), patterns...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), g.env...)
+// test runs the tests of one stage. It returns the packages that took a second or more.
+func (s stage) test(out io.Writer) (counts, []timing, error) {
+	cmd := exec.Command("go", append(append([]string{"test", "-json"}, s.flags...), s.pkg...)...)
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stderr = out
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
-		return counts{}, err
+		return counts{}, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return counts{}, err
+		return counts{}, nil, err
 	}
-	c, err := tally(pipe, out)
+	c, slow, err := tally(pipe, out)
 	if werr := cmd.Wait(); werr != nil {
 		err = werr
 	}
-	return c, err
+	return c, slow, err
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -19,15 +21,24 @@ func (c *counts) add(d counts) {
 // event is a line of go test -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// A timing records how long the tests of a package ran.
+type timing struct {
+	name    string
+	seconds float64
 }
 
 // name is a test, or a package or a build if its test is empty.
 type name struct{ pkg, test string }
 
-// tally counts the tests of a stream of go test -json and writes to out what
-// the failed ones said. Lines that are no events are passed through.
-func tally(stream io.Reader, out io.Writer) (counts, error) {
-	said := map[name]*strings.Builder{}
+// tally counts the tests of a stream of go test -json and writes the output of the failed
+// ones to out. It passes lines that are not events through. It returns the packages that
+// took a second or more, the slowest first.
+func tally(stream io.Reader, out io.Writer) (counts, []timing, error) {
+	var slow []timing
+	output := map[name]*strings.Builder{}
 	ended := map[name]string{}
 	parents := map[name]bool{}
 	var order []name
@@ -40,10 +51,10 @@ func tally(stream io.Reader, out io.Writer) (counts, error) {
 				fmt.Fprint(out, line)
 			} else {
 				n := name{e.Package + e.ImportPath, e.Test}
-				b := said[n]
+				b := output[n]
 				if b == nil {
 					b = &strings.Builder{}
-					said[n], order = b, append(order, n)
+					output[n], order = b, append(order, n)
 					for i := range e.Test {
 						if e.Test[i] == '/' {
 							parents[name{n.pkg, e.Test[:i]}] = true
@@ -55,6 +66,9 @@ func tally(stream io.Reader, out io.Writer) (counts, error) {
 					b.WriteString(e.Output)
 				case "pass", "fail", "skip", "build-fail":
 					ended[n] = e.Action
+					if e.Test == "" && e.Elapsed >= 1 {
+						slow = append(slow, timing{e.Package, e.Elapsed})
+					}
 				}
 			}
 		}
@@ -62,7 +76,7 @@ func tally(stream io.Reader, out io.Writer) (counts, error) {
 			break
 		}
 		if err != nil {
-			return counts{}, err
+			return counts{}, nil, err
 		}
 	}
 
@@ -70,13 +84,13 @@ func tally(stream io.Reader, out io.Writer) (counts, error) {
 	for _, n := range order {
 		end := ended[n]
 		if n.test != "" && end == "" {
-			end = "fail" // it never ended: its process did
+			end = "fail" // the process ended before the test
 		}
 		if end == "fail" || end == "build-fail" {
-			fmt.Fprint(out, said[n])
+			fmt.Fprint(out, output[n])
 		}
 		if end == "skip" && n.test != "" {
-			fmt.Fprint(out, said[n])
+			fmt.Fprint(out, output[n])
 		}
 		if n.test == "" || parents[n] && end != "fail" {
 			continue
@@ -91,7 +105,8 @@ func tally(stream io.Reader, out io.Writer) (counts, error) {
 			c.passed++
 		}
 	}
-	return c, nil
+	slices.SortFunc(slow, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
+	return c, slow, nil
 }
 
 // failedBelow reports whether a subtest of n failed, and was counted for it.

@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-// TestTally counts what go test says of a module made for it.
+// TestTally counts the tests of a module made for it.
 func TestTally(t *testing.T) {
 	const good = "package p\nimport \"testing\"\nfunc TestA(t *testing.T) {}\n"
 	for name, c := range map[string]struct {
-		test      string
-		want      counts
-		ok        bool
-		say, hush string
+		test        string
+		want        counts
+		ok          bool
+		print, hide string
 	}{
-		"passes":      {test: good, want: counts{passed: 1}, ok: true, hush: "TestA"},
+		"passes":      {test: good, want: counts{passed: 1}, ok: true, hide: "TestA"},
 		"subtests":    {test: good + "func TestB(t *testing.T) { t.Run(\"x\", TestA); t.Run(\"y\", TestA) }", want: counts{passed: 3}, ok: true},
-		"fails":       {test: good + "func TestB(t *testing.T) { t.Error(\"why\") }", want: counts{passed: 1, failed: 1}, say: "why"},
-		"fails below": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"why\") }) }", want: counts{passed: 1, failed: 1}, say: "why"},
+		"fails":       {test: good + "func TestB(t *testing.T) { t.Error(\"why\") }", want: counts{passed: 1, failed: 1}, print: "why"},
+		"fails below": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"why\") }) }", want: counts{passed: 1, failed: 1}, print: "why"},
 		"parent alone": {test: good + "func TestB(t *testing.T) { t.Run(\"x\", TestA); t.Error(\"why\") }",
-			want: counts{passed: 2, failed: 1}, say: "why"},
-		"panics":     {test: good + "func TestB(t *testing.T) { panic(\"why\") }", want: counts{passed: 1, failed: 1}, say: "panic: why"},
-		"exits":      {test: good + "func TestB(t *testing.T) { os.Exit(3) }", want: counts{passed: 1, failed: 1}, say: "FAIL"},
-		"no build":   {test: good + "func TestB(t *testing.T) { why }", say: "undefined: why"},
-		"skips":      {test: good + "func TestB(t *testing.T) { t.Skip(\"why\") }", want: counts{passed: 1, skipped: 1}, say: "why"},
+			want: counts{passed: 2, failed: 1}, print: "why"},
+		"panics":     {test: good + "func TestB(t *testing.T) { panic(\"why\") }", want: counts{passed: 1, failed: 1}, print: "panic: why"},
+		"exits":      {test: good + "func TestB(t *testing.T) { os.Exit(3) }", want: counts{passed: 1, failed: 1}, print: "FAIL"},
+		"no build":   {test: good + "func TestB(t *testing.T) { why }", print: "undefined: why"},
+		"skips":      {test: good + "func TestB(t *testing.T) { t.Skip(\"why\") }", want: counts{passed: 1, skipped: 1}, print: "why"},
 		"none":       {test: "package p"},
-		"a bad flag": {test: good, say: "not defined"},
+		"a bad flag": {test: good, print: "not defined"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,9 +37,10 @@ func TestTally(t *testing.T) {
 			write(t, dir, "go.mod", "module p\n\ngo 1.26.0\n")
 			write(t, dir, "p_test.go", text)
 			var out strings.Builder
-			args := []string{"GOWORK=off", "-count=1", "--", dir + "/..."}
+			t.Chdir(dir)
+			args := []string{"unit", "GOWORK=off", "-count=1", "--", "./..."}
 			if name == "a bad flag" {
-				args[1] = "-nonsense"
+				args[2] = "-nonsense"
 			}
 			err := run(args, &out)
 			if (err == nil) != c.ok {
@@ -49,14 +50,14 @@ func TestTally(t *testing.T) {
 			if !strings.Contains(out.String(), "\n"+want+"\n") {
 				t.Errorf("last line is not %q:\n%s", want, &out)
 			}
-			if !strings.Contains(out.String(), c.say) || c.hush != "" && strings.Contains(out.String(), c.hush) {
-				t.Errorf("want %q and not %q in:\n%s", c.say, c.hush, &out)
+			if !strings.Contains(out.String(), c.print) || c.hide != "" && strings.Contains(out.String(), c.hide) {
+				t.Errorf("want %q and not %q in:\n%s", c.print, c.hide, &out)
 			}
 		})
 	}
 }
 
-// TestTogether counts packages of several modules that go test gets at once.
+// TestTogether counts packages of several modules in one stage.
 func TestTogether(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.work", "go 1.26.0\n\nuse (\n\t./a\n\t./b\n)\n")
@@ -72,27 +73,27 @@ func TestTogether(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "")
 	for places, want := range map[string]string{
-		"a,b":         "ok          2 passed",
-		"a/...,b":     "ok          3 passed",
-		"a/in,b/none": "FAIL        1 passed",
+		"./a ./b":         "ok          2 passed",
+		"./a/... ./b":     "ok          3 passed",
+		"./a/in ./b/none": "FAIL        1 passed",
 	} {
 		var out strings.Builder
-		if err := run([]string{"-count=1", "--", places}, &out); (err == nil) != strings.HasPrefix(want, "ok") || !strings.Contains(out.String(), want) {
+		if err := run(append([]string{"unit", "-count=1", "--"}, strings.Fields(places)...), &out); (err == nil) != strings.HasPrefix(want, "ok") || !strings.Contains(out.String(), want) {
 			t.Errorf("run of %s = %v, want %q in:\n%s", places, err, want, &out)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	gs, err := parse(strings.Fields("A=1 -x -- a b/... then -y -- c"))
-	want := []group{
-		{env: []string{"A=1"}, flags: []string{"-x"}, places: []string{"a", "b/..."}},
-		{flags: []string{"-y"}, places: []string{"c"}},
+	gs, err := parse(strings.Fields("one A=1 -x -- a b/... then two -y -- c"))
+	want := []stage{
+		{name: "one", env: []string{"A=1"}, flags: []string{"-x"}, pkg: []string{"a", "b/..."}},
+		{name: "two", flags: []string{"-y"}, pkg: []string{"c"}},
 	}
 	if err != nil || !reflect.DeepEqual(gs, want) {
 		t.Errorf("parse = %v, %v, want %v", gs, err, want)
 	}
-	for _, args := range []string{"", "-x", "-x --", "-x -- a then", "then -- a"} {
+	for _, args := range []string{"", "-x", "one -x", "one -x --", "-x -- a", "one -x -- a then", "then -- a"} {
 		if gs, err := parse(strings.Fields(args)); err == nil {
 			t.Errorf("parse(%q) = %v, want the usage", args, gs)
 		}
