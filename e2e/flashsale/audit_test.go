@@ -22,7 +22,7 @@ func TestAuditEmbedded(t *testing.T) {
 }
 
 // TestAuditReal audits a sale over Redis and PostgreSQL, whose Redis is emptied under the
-// crowd. Then, with no shop there that would notice, the gate is changed, and the auditor
+// crowd. Then, with no shop there that would notice, the inventory is changed, and the auditor
 // must see it.
 func TestAuditReal(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestAuditReal(t *testing.T) {
 
 // audited runs a sale under a crowd that does all that browsers and their users get wrong,
 // pauses it, and adds units; then a second crowd takes what the first did not pay. In the
-// middle of it, fails, if there is one, lets the gate lose what it knows. It returns the sale.
+// middle of it, fails, if there is one, lets the inventory lose what it knows. It returns the sale.
 func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string {
 	t.Helper()
 	ctx := t.Context()
@@ -107,7 +107,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	})
 	crowd("a", load.Mixed, 200, 90)
 	crowd("b", load.Open, 200, 100)
-	if s, err = sys.Merchants.Get(ctx, "m", s.ID); err != nil || fails != nil && s.Epoch < 2 {
+	if s, err = sys.Merchants.Sale(ctx, "m", s.ID); err != nil || fails != nil && s.Epoch < 2 {
 		t.Errorf("the sale is at epoch %d, %v; want it to have been recovered", s.Epoch, err)
 	}
 	// What a buyer of the first crowd left unpaid may be free for the last of the second.

@@ -118,9 +118,9 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 	if tab := pages[0].Number(`window.tab ?? 0`); tab != http.StatusAccepted && tab != http.StatusTooManyRequests { // one order at a time
 		t.Errorf("the second tab was answered %v", tab)
 	}
-	board, err := system.Merchants.Board(t.Context(), "mei", made.ID)
-	if err != nil || board.Tally.Paid != 3 || board.Tally.Pending+board.Tally.Cancelled+board.Tally.Expired != 0 {
-		t.Errorf("%+v, %v, want 3 orders, all paid", board.Tally, err)
+	board, err := system.Merchants.Dashboard(t.Context(), "mei", made.ID)
+	if err != nil || board.Totals.Paid != 3 || board.Totals.Pending+board.Totals.Cancelled+board.Totals.Expired != 0 {
+		t.Errorf("%+v, %v, want 3 orders, all paid", board.Totals, err)
 	}
 	if n := board.Layers[sale.L1]; len(n) != 0 {
 		t.Errorf("L1 refused %v", n)

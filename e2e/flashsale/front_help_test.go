@@ -82,7 +82,7 @@ func (f *standing) write(c front.Config) nginxtest.Config {
 	case "gateway":
 		text, err = c.Gateway()
 	case "asking":
-		nginx, text, err = c.Asking()
+		nginx, text, err = c.AuthRequest()
 	case "lua":
 		nginx, text, err = c.Lua()
 	}

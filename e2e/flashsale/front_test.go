@@ -131,7 +131,7 @@ func frontEarlyCallersUseNothingUp(t *testing.T, weir string) {
 func frontRefusesAsTheShop(t *testing.T, weir string) {
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{
 		{ID: "s1", Tokens: 1, Period: time.Hour}, {ID: "checked", Tokens: 10, Period: time.Hour, Check: true}, {ID: "dead", Tokens: 10, Period: time.Hour, Killed: true}}}
-	good := front.Sale{ID: "checked"}.TokenBegins() + strings.Repeat("x", 60)
+	good := front.Sale{ID: "checked"}.TokenPrefix() + strings.Repeat("x", 60)
 	bodies := map[string]map[string]string{}
 	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
 		bodies[f.Kind] = map[string]string{}

@@ -40,7 +40,7 @@ func until(ctx context.Context, at time.Time) bool {
 }
 
 // expose makes a sale and exposes it.
-func expose(t *testing.T, m sale.MerchantsDesk, merchant string, d sale.Draft) sale.Sale {
+func expose(t *testing.T, m sale.MerchantService, merchant string, d sale.Draft) sale.Sale {
 	t.Helper()
 	s, err := m.Create(t.Context(), merchant, d)
 	if err == nil {

@@ -281,7 +281,7 @@ func comeToFront(t *testing.T, weir, kind string) (open, storm load.Result) {
 		t.Fatal(err)
 	}
 	f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), front.Config{Trusted: []string{"127.0.0.1"},
-		Sales: []front.Sale{front.Of(&sale.Sale{ID: shop.Sale, Draft: d})}})
+		Sales: []front.Sale{front.NewSale(&sale.Sale{ID: shop.Sale, Draft: d})}})
 	keys, err := run.Keys(data + "/secret")
 	if err != nil {
 		t.Fatal(err)

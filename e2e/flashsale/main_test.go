@@ -167,11 +167,11 @@ func childObey(ctx context.Context, s *run.System, words []string) (made string,
 	case "kill":
 		_, err = m.End(ctx, childMerchant, id, true)
 	case "backlog":
-		var b sale.Board
-		b, err = m.Board(ctx, childMerchant, id)
+		var b sale.Dashboard
+		b, err = m.Dashboard(ctx, childMerchant, id)
 		changed = int(b.Counts.Backlog)
 	case "reconcile":
-		var r sale.Reconciled
+		var r sale.ReconcileResult
 		r, err = m.Reconcile(ctx, childMerchant, id)
 		changed = r.Changed
 	default:
@@ -181,7 +181,7 @@ func childObey(ctx context.Context, s *run.System, words []string) (made string,
 }
 
 // childCreate makes a sale and exposes it.
-func childCreate(ctx context.Context, m sale.MerchantsDesk, d sale.Draft) (string, error) {
+func childCreate(ctx context.Context, m sale.MerchantService, d sale.Draft) (string, error) {
 	made, err := m.Create(ctx, childMerchant, d)
 	if err == nil {
 		made, err = m.Expose(ctx, childMerchant, made.ID)

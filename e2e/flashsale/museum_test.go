@@ -21,7 +21,7 @@ if KEYS[1] == 'setToken' then
 end
 return -1`
 
-// TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the gate,
+// TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the inventory,
 // which breaks for none.
 func TestMuseumCluster(t *testing.T) {
 	t.Parallel()

@@ -49,9 +49,9 @@ func someReservations(s sale.Sale, n int) []sale.Reservation {
 }
 
 // agrees fails the test unless the counts of a sale agree with one another.
-func agrees(t testing.TB, l sale.Ledger, s sale.Sale) sale.Tally {
+func agrees(t testing.TB, l sale.Ledger, s sale.Sale) sale.OrderTotals {
 	t.Helper()
-	got, err := l.Tally(t.Context(), s.ID)
+	got, err := l.Totals(t.Context(), s.ID)
 	if err == nil {
 		err = ledgertest.Agrees(got)
 	}
@@ -152,8 +152,8 @@ func (w *killedWork) try(what string, f func() error) {
 // expire: its state is known.)
 func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 	rs := someReservations(w.s, 9)
-	var placed []sale.Placed
-	w.try("Place", func() (err error) { placed, err = l.Place(w.ctx, rs, postgresStart); return err })
+	var placed []sale.OrderResult
+	w.try("Place", func() (err error) { placed, err = l.CreateOrders(w.ctx, rs, postgresStart); return err })
 	for i, r := range rs {
 		if i >= len(placed) {
 			return
@@ -169,7 +169,7 @@ func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 					}
 					return err
 				})
-				state = sale.PaidFor
+				state = sale.Paid
 			case 1:
 				w.try("Cancel", func() error { _, err := l.Cancel(w.ctx, r.User, r.ID, postgresStart); return err })
 				state = sale.Cancelled
@@ -237,7 +237,7 @@ func TestPostgresGuards(t *testing.T) {
 	l := openPostgres(t, dsn, ledger.Config{})
 	s := stockedLedger(t, l, 3)
 	rs := someReservations(s, 2)
-	if _, err := l.Place(t.Context(), rs, postgresStart); err != nil {
+	if _, err := l.CreateOrders(t.Context(), rs, postgresStart); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Pay(t.Context(), sale.Payment{ID: "p1", Reservation: rs[0].ID, Amount: 9900}, postgresStart); err != nil {
@@ -267,7 +267,7 @@ func TestPostgresSlow(t *testing.T) {
 	rs := someReservations(s, 10)
 	place := func(what string, want error) {
 		t.Helper()
-		if _, err := l.Place(t.Context(), rs, postgresStart); !errors.Is(err, want) {
+		if _, err := l.CreateOrders(t.Context(), rs, postgresStart); !errors.Is(err, want) {
 			t.Fatalf("%s: %v, want %v", what, err, want)
 		}
 	}
@@ -297,7 +297,7 @@ func TestPostgresSlow(t *testing.T) {
 	rs = someReservations(s, 10)
 	do("ALTER DATABASE " + db + " SET default_transaction_read_only = on")
 	readOnly := openPostgres(t, server.DSN(db), ledger.Config{Conns: 1})
-	if _, err := readOnly.Place(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
+	if _, err := readOnly.CreateOrders(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
 		t.Fatalf("read-only: %v, want unavailable", err)
 	}
 	if got := agrees(t, readOnly, s); got.Pending != 20 {
@@ -315,7 +315,7 @@ func TestPostgresOtherEnds(t *testing.T) {
 	for range 5 {
 		execute(t, dsn, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 		redistest.Await(t, "it answers", func() error {
-			_, err := l.Place(t.Context(), someReservations(s, 1), postgresStart)
+			_, err := l.CreateOrders(t.Context(), someReservations(s, 1), postgresStart)
 			if err != nil && !errors.Is(err, sale.ErrUnavailable) {
 				t.Fatal(err)
 			}
@@ -330,7 +330,7 @@ func BenchmarkPostgresPlace(b *testing.B) {
 	s := stockedLedger(b, l, 1_000_000)
 	const n = 200
 	for b.Loop() {
-		if _, err := l.Place(b.Context(), someReservations(s, n), postgresStart); err != nil {
+		if _, err := l.CreateOrders(b.Context(), someReservations(s, n), postgresStart); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -343,7 +343,7 @@ func BenchmarkPostgresPay(b *testing.B) {
 	var rs []sale.Reservation
 	for range 50 {
 		more := someReservations(s, 1000)
-		if _, err := l.Place(b.Context(), more, postgresStart); err != nil {
+		if _, err := l.CreateOrders(b.Context(), more, postgresStart); err != nil {
 			b.Fatal(err)
 		}
 		rs = append(rs, more...)

@@ -60,7 +60,7 @@ func TestPostgresPrograms(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for batch := range slices.Chunk(rs, 100) {
-				placed, err := programs[i%2].Place(t.Context(), batch, postgresStart)
+				placed, err := programs[i%2].CreateOrders(t.Context(), batch, postgresStart)
 				if err != nil {
 					t.Errorf("Place: %v", err)
 				}

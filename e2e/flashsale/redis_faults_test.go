@@ -221,7 +221,7 @@ func TestRedisReshard(t *testing.T) {
 		if s.recoveries.Load() == 0 {
 			t.Error("the sale went on without being opened again")
 		}
-		if err := g.Drop(t.Context(), id, s.ledger.epoch()); err != nil {
+		if err := g.Delete(t.Context(), id, s.ledger.epoch()); err != nil {
 			t.Error(err)
 		}
 		c.Move(t, slot, c.Primaries[(owner+2)%3], c.Primaries[owner])

@@ -14,7 +14,7 @@ import (
 )
 
 // redisAdmitted opens a sale of 10 units and brings a user to where one may reserve.
-func redisAdmitted(t *testing.T, g *redisinventory.Gate, id string, epoch int64) sale.ReserveRequest {
+func redisAdmitted(t *testing.T, g *redisinventory.Inventory, id string, epoch int64) sale.ReserveRequest {
 	t.Helper()
 	ctx := context.Background()
 	if err := g.Open(ctx, redisOpening(id, epoch, 10)); err != nil {
@@ -37,23 +37,30 @@ func TestRedisOtherServer(t *testing.T) {
 	server := redistest.Start(t, "enable-debug-command yes")
 	client := redisClient(t, "redis://"+server.Addr)
 	unwatched := redisinventory.Config{Watch: time.Hour}
-	calls := map[string]func(*redisinventory.Gate, sale.ReserveRequest) error{
-		"Reserve": func(g *redisinventory.Gate, a sale.ReserveRequest) error { _, err := g.Reserve(ctx, a); return err },
-		"Count": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
-			_, err := g.Count(ctx, a.Sale, a.Epoch)
+	calls := map[string]func(*redisinventory.Inventory, sale.ReserveRequest) error{
+		"Reserve": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			_, err := g.Reserve(ctx, a)
 			return err
 		},
-		"Admit": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
+		"Count": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			_, err := g.Counts(ctx, a.Sale, a.Epoch)
+			return err
+		},
+		"Admit": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
 			_, err := g.Admit(ctx, a.Sale, a.Epoch, "b", 1, time.Now().Add(time.Minute))
 			return err
 		},
-		"Return": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
+		"Return": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
 			_, err := g.Return(ctx, a.Sale, a.Epoch, "u", redisID("unit", 1))
 			return err
 		},
-		"SetStock": func(g *redisinventory.Gate, a sale.ReserveRequest) error { return g.SetStock(ctx, a.Sale, a.Epoch, 20) },
-		"SetPaid":  func(g *redisinventory.Gate, a sale.ReserveRequest) error { return g.SetPaid(ctx, a.Sale, a.Epoch, 1) },
-		"Open": func(g *redisinventory.Gate, a sale.ReserveRequest) error {
+		"SetStock": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			return g.SetStock(ctx, a.Sale, a.Epoch, 20)
+		},
+		"SetPaid": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
+			return g.SetPaid(ctx, a.Sale, a.Epoch, 1)
+		},
+		"Open": func(g *redisinventory.Inventory, a sale.ReserveRequest) error {
 			return g.Open(ctx, redisOpening(a.Sale, a.Epoch, 10))
 		},
 	}
@@ -62,19 +69,19 @@ func TestRedisOtherServer(t *testing.T) {
 		epoch++
 		g, other := redisGate(t, client, unwatched), redisGate(t, client, unwatched)
 		ask := redisAdmitted(t, g, "s", epoch)
-		if _, err := other.Look(ctx, "s", epoch, "u"); err != nil {
+		if _, err := other.Status(ctx, "s", epoch, "u"); err != nil {
 			t.Fatal(err)
 		}
 		server.Do(t, "DEBUG", "CHANGE-REPL-ID")
 		if err := call(g, ask); !errors.Is(err, sale.ErrStale) {
 			t.Errorf("%s on another server = %v, want ErrStale", name, err)
 		}
-		if _, err := other.Look(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
+		if _, err := other.Status(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
 			t.Errorf("Look of another process after %s = %v, want ErrStale", name, err)
 		}
 		// A state as before, as on a primary that was away and comes back, is not believed.
 		server.Do(t, "HSET", "fs:{s}:state", "closed", "0")
-		if _, err := g.Look(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
+		if _, err := g.Status(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
 			t.Errorf("Look after %s when the state is as before = %v, want ErrStale", name, err)
 		}
 	}
@@ -94,7 +101,7 @@ func TestRedisWatch(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := g.Look(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrStale) {
+	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrStale) {
 		t.Errorf("Look = %v, want ErrStale", err)
 	}
 }
@@ -127,13 +134,13 @@ func TestRedisLostReply(t *testing.T) {
 	if !out.Repeated || out.Reservation.ID != ask.Reservation {
 		t.Errorf("Reserve again = %+v, want the first reservation", out)
 	}
-	if c, err := g.Count(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
+	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
 		t.Errorf("Count = %+v, %v, want 9 free and one entry", c, err)
 	}
 	// A server that says nothing costs the deadline and no more.
 	proxy.Set(redistest.DropReplies)
 	began := time.Now()
-	if _, err := g.Look(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > 5*time.Second {
+	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > 5*time.Second {
 		t.Errorf("Look without a reply = %v after %v, want ErrUnavailable after half a second", err, time.Since(began))
 	}
 }
@@ -181,7 +188,7 @@ func TestRedisRoom(t *testing.T) {
 	if o, err := g.Reserve(ctx, again); !errors.Is(err, sale.ErrInvalid) {
 		t.Fatalf("Reserve under an ID that is taken = %+v, %v, want ErrInvalid", o, err)
 	}
-	if c, err := g.Count(ctx, "s", 1); err != nil || c.Free != 10 || c.Outstanding != 1 {
+	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Free != 10 || c.Outstanding != 1 {
 		t.Fatalf("Count = %+v, %v, want 10 free and a token out", c, err)
 	}
 	again.Reservation = redisID("unit", n)
@@ -209,7 +216,7 @@ func TestRedisAccess(t *testing.T) {
 	server.Do(t, rules...)
 	g := redisGate(t, redisClient(t, "redis://shop:word@"+server.Addr), redisinventory.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
 	o := redisOpening("s", 1, 10)
-	o.Before = []sale.Reservation{{ID: redisID("unit", 5), Sale: "s", Epoch: 1, User: "v", Slot: 1, Ticket: redisID("ticket", 5), At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}}
+	o.Pending = []sale.Reservation{{ID: redisID("unit", 5), Sale: "s", Epoch: 1, User: "v", Slot: 1, Ticket: redisID("ticket", 5), At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}}
 	if err := g.Open(ctx, o); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +234,8 @@ func TestRedisAccess(t *testing.T) {
 		t.Errorf("Return = %v, %v", back, err)
 	}
 	for name, err := range map[string]error{
-		"Done": g.Done(ctx, "s", 1, es[0].ID, es[1].ID), "SetStock": g.SetStock(ctx, "s", 1, 20),
-		"SetPaid": g.SetPaid(ctx, "s", 1, 2), "SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Drop(ctx, "s", 1),
+		"Done": g.Ack(ctx, "s", 1, es[0].ID, es[1].ID), "SetStock": g.SetStock(ctx, "s", 1, 20),
+		"SetPaid": g.SetPaid(ctx, "s", 1, 2), "SetPaused": g.SetPaused(ctx, "s", 1, true), "Close": g.Close(ctx, "s", 1), "Drop": g.Delete(ctx, "s", 1),
 	} {
 		if err != nil {
 			t.Errorf("%s = %v", name, err)
@@ -282,7 +289,7 @@ func BenchmarkRedis(b *testing.B) {
 		"Look": func(b *testing.B) func(i int) error {
 			open(b, 1)
 			admit(b, n)
-			return func(i int) error { _, err := g.Look(ctx, "s", epoch, redisID("user", i)); return err }
+			return func(i int) error { _, err := g.Status(ctx, "s", epoch, redisID("user", i)); return err }
 		},
 		"Reserve": func(b *testing.B) func(i int) error {
 			open(b, n)

@@ -20,7 +20,7 @@ import (
 // for each reservation, and one for each user.
 type redisLedger struct {
 	mu       sync.Mutex
-	o        sale.Opening
+	o        sale.InitialState
 	built    int64 // the epoch that was built last, open or not
 	orders   map[string]sale.Reservation
 	users    map[string]bool
@@ -71,7 +71,7 @@ func (l *redisLedger) goesOn(epoch int64) {
 
 // opening is what the state at an epoch is built from. What was acknowledged before and is no
 // order by now is lost.
-func (l *redisLedger) opening(epoch int64) sale.Opening {
+func (l *redisLedger) opening(epoch int64) sale.InitialState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.built = epoch
@@ -88,10 +88,10 @@ func (l *redisLedger) opening(epoch int64) sale.Opening {
 	return o
 }
 
-// A redisShop sells on a Gate: buyers, one who admits, a clerk, and a warden.
+// A redisShop sells on an Inventory: buyers, one who admits, a clerk, and a warden.
 type redisShop struct {
 	t      *testing.T
-	gate   *redisinventory.Gate
+	gate   *redisinventory.Inventory
 	ledger *redisLedger
 	id     string
 
@@ -162,7 +162,7 @@ func (s *redisShop) readOut(ctx context.Context, epoch int64) {
 func (s *redisShop) backlog(n int64) {
 	s.clerks.Lock()
 	redistest.Await(s.t, "reservations are in the stream", func() error {
-		c, err := s.gate.Count(context.Background(), s.id, s.ledger.epoch())
+		c, err := s.gate.Counts(context.Background(), s.id, s.ledger.epoch())
 		if err == nil && c.Backlog < n {
 			err = fmt.Errorf("%d in the stream, want %d", c.Backlog, n)
 		}
@@ -178,7 +178,7 @@ func (s *redisShop) clerk(ctx context.Context, epoch int64, worker string, wait 
 	}
 	var ids []string
 	for _, e := range es {
-		if e.Damaged != "" {
+		if e.Corrupt != "" {
 			s.t.Errorf("entry %+v", e)
 			continue
 		}
@@ -189,7 +189,7 @@ func (s *redisShop) clerk(ctx context.Context, epoch int64, worker string, wait 
 		ids = append(ids, e.ID)
 	}
 	if len(ids) > 0 {
-		s.note(s.gate.Done(ctx, s.id, epoch, ids...))
+		s.note(s.gate.Ack(ctx, s.id, epoch, ids...))
 	}
 	return false
 }
@@ -219,12 +219,12 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			s.recover(ctx, epoch)
 			continue
 		}
-		if err == nil && len(st.Held) > 0 {
-			mine = st.Held[0].ID // a reply that was lost had it
+		if err == nil && len(st.Reserved) > 0 {
+			mine = st.Reserved[0].ID // a reply that was lost had it
 			s.ack(mine, epoch)
 			continue
 		}
-		if err == nil && st.State == sale.Passed {
+		if err == nil && st.State == sale.TicketExpired {
 			ticket = redisID("ticket", int(s.ids.Add(1)))
 		}
 		if err == nil && st.State == sale.Admitted {
@@ -257,7 +257,7 @@ func (s *redisShop) ack(id string, epoch int64) {
 
 // redisSell runs a sale to its end with a fault in its middle, and checks what has to hold.
 // It returns how many reservations were lost, and in what time the sale was open again.
-func redisSell(t *testing.T, g *redisinventory.Gate, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
+func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	s = &redisShop{t: t, gate: g, ledger: newRedisLedger(id, epoch, stock), id: id}
@@ -336,7 +336,7 @@ func (s *redisShop) drained(ctx context.Context) bool {
 		s.recover(ctx, epoch)
 		return false
 	}
-	c, err := s.gate.Count(ctx, s.id, epoch)
+	c, err := s.gate.Counts(ctx, s.id, epoch)
 	if s.note(err) {
 		s.recover(ctx, epoch)
 	}

@@ -43,8 +43,8 @@ func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.C
 	return client
 }
 
-// redisGate makes a Gate until the test ends.
-func redisGate(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Gate {
+// redisGate makes an Inventory until the test ends.
+func redisGate(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Inventory {
 	t.Helper()
 	g, err := redisinventory.New(client, cfg)
 	if err != nil {
@@ -69,7 +69,7 @@ func redisPlaces(t *testing.T, do func(t *testing.T, url string)) {
 	})
 }
 
-// redisOpener opens Gates that know nothing of each other on the same servers.
+// redisOpener opens Inventories that know nothing of each other on the same servers.
 func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytest.Open {
 	t.Helper()
 	const patient = 10 * time.Second // on a machine that is busy
@@ -83,7 +83,7 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytes
 	}
 }
 
-// TestRedisRules runs the rules of a Gate.
+// TestRedisRules runs the rules of an Inventory.
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
@@ -91,7 +91,7 @@ func TestRedisRules(t *testing.T) {
 	})
 }
 
-// TestRedisRandom compares the Gate with the model.
+// TestRedisRandom compares the Inventory with the model.
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
@@ -111,16 +111,16 @@ func TestRedisRace(t *testing.T) {
 func redisID(kind string, n int) string { return fmt.Sprintf("%s-0000000000-%d", kind, n) }
 
 // redisOpening is a sale that is open now, for an hour.
-func redisOpening(id string, epoch, stock int64) sale.Opening {
+func redisOpening(id string, epoch, stock int64) sale.InitialState {
 	now := time.Now().Truncate(time.Millisecond)
-	return sale.Opening{Sale: sale.Sale{ID: id, Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
+	return sale.InitialState{Sale: sale.Sale{ID: id, Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
 		SKU: "sku", Title: "title", Stock: stock, PerUser: 1, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
 		Headroom: 3, Queue: sale.Fifo, PayWithin: time.Minute, TokenFor: 30 * time.Second,
 	}}}
 }
 
 // redisBuy takes a user through the line to a reservation.
-func redisBuy(g *redisinventory.Gate, id string, epoch int64, n int) (sale.ReserveResult, error) {
+func redisBuy(g *redisinventory.Inventory, id string, epoch int64, n int) (sale.ReserveResult, error) {
 	ctx := context.Background()
 	user, ticket := "user "+strconv.Itoa(n), redisID("ticket", n)
 	if _, err := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: user, Ticket: ticket}); err != nil {
@@ -146,7 +146,7 @@ func TestRedisHolds(t *testing.T) {
 		if i < n-7 {
 			o.Reserved = append(o.Reserved, r)
 		} else {
-			o.Before = append(o.Before, r)
+			o.Pending = append(o.Pending, r)
 		}
 	}
 	began := time.Now()
@@ -154,7 +154,7 @@ func TestRedisHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("opened with %d reservations in %v", n, time.Since(began))
-	c, err := g.Count(ctx, "big", 3)
+	c, err := g.Counts(ctx, "big", 3)
 	if err != nil || c.Free != 10 || c.Reserved != int64(n) || c.Backlog != 7 {
 		t.Fatalf("Count = %+v, %v, want 10 free, %d reserved and 7 in the stream", c, err, n)
 	}
@@ -168,7 +168,7 @@ func TestRedisHolds(t *testing.T) {
 		}
 	}
 	es, err := g.Next(ctx, "big", 3, "clerk", 100, 0)
-	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Before[0].ID {
+	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Pending[0].ID {
 		t.Fatalf("Next = %v, %v, want the seven, as they were", es, err)
 	}
 	out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "big", Epoch: 3, User: "user 5", Ticket: redisID("other", 5), Key: "key", Reservation: redisID("new", 5)})
@@ -201,28 +201,28 @@ func TestRedisDamage(t *testing.T) {
 			} else {
 				server.Do(t, "SET", "fs:{s}:"+part, "x")
 			}
-			for name, call := range map[string]func(*redisinventory.Gate) error{
-				"Join": func(g *redisinventory.Gate) error {
+			for name, call := range map[string]func(*redisinventory.Inventory) error{
+				"Join": func(g *redisinventory.Inventory) error {
 					_, err := g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2)})
 					return err
 				},
-				"Look":  func(g *redisinventory.Gate) error { _, err := g.Look(ctx, "s", epoch, "user 1"); return err },
-				"Count": func(g *redisinventory.Gate) error { _, err := g.Count(ctx, "s", epoch); return err },
-				"Admit": func(g *redisinventory.Gate) error {
+				"Look":  func(g *redisinventory.Inventory) error { _, err := g.Status(ctx, "s", epoch, "user 1"); return err },
+				"Count": func(g *redisinventory.Inventory) error { _, err := g.Counts(ctx, "s", epoch); return err },
+				"Admit": func(g *redisinventory.Inventory) error {
 					_, err := g.Admit(ctx, "s", epoch, "b", 10, time.Now().Add(time.Minute))
 					return err
 				},
-				"Reserve": func(g *redisinventory.Gate) error {
+				"Reserve": func(g *redisinventory.Inventory) error {
 					_, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: epoch, User: "u", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)})
 					return err
 				},
-				"Return": func(g *redisinventory.Gate) error {
+				"Return": func(g *redisinventory.Inventory) error {
 					_, err := g.Return(ctx, "s", epoch, "user 1", redisID("unit", 1))
 					return err
 				},
-				"SetStock":  func(g *redisinventory.Gate) error { return g.SetStock(ctx, "s", epoch, 100) },
-				"SetPaid":   func(g *redisinventory.Gate) error { return g.SetPaid(ctx, "s", epoch, 1) },
-				"SetPaused": func(g *redisinventory.Gate) error { return g.SetPaused(ctx, "s", epoch, true) },
+				"SetStock":  func(g *redisinventory.Inventory) error { return g.SetStock(ctx, "s", epoch, 100) },
+				"SetPaid":   func(g *redisinventory.Inventory) error { return g.SetPaid(ctx, "s", epoch, 1) },
+				"SetPaused": func(g *redisinventory.Inventory) error { return g.SetPaused(ctx, "s", epoch, true) },
 			} {
 				if how == "SET" && (name != "Count" && name != "Look") {
 					continue // a key of another type is found where it is used
@@ -241,7 +241,7 @@ func TestRedisDamage(t *testing.T) {
 				}
 			} else if err != nil || len(es) != 1 {
 				t.Errorf("Next after %s of %s = %v, %v, want the reservation", how, part, es, err)
-			} else if err := open.Done(ctx, "s", epoch, es[0].ID); err != nil {
+			} else if err := open.Ack(ctx, "s", epoch, es[0].ID); err != nil {
 				t.Errorf("Done after %s of %s = %v", how, part, err)
 			}
 		}
@@ -276,25 +276,25 @@ func TestRedisStreamDamage(t *testing.T) {
 		t.Fatalf("Next = %d entries, %v, want %d", len(es), err, len(bad)+1)
 	}
 	for i, e := range es[:len(bad)] {
-		if e.Damaged == "" || len(e.Damaged) > 400 || e.Reservation.ID != "" {
+		if e.Corrupt == "" || len(e.Corrupt) > 400 || e.Reservation.ID != "" {
 			t.Errorf("entry of %.60q is %+v, want Damaged", bad[i], e)
 		}
 	}
-	if last := es[len(bad)]; last.Damaged != "" || last.Reservation.ID != id || last.Reservation.User != "user" {
+	if last := es[len(bad)]; last.Corrupt != "" || last.Reservation.ID != id || last.Reservation.User != "user" {
 		t.Errorf("the good entry is %+v", last)
 	}
 	var ids []string
 	for _, e := range es {
 		ids = append(ids, e.ID)
 	}
-	if err := g.Done(ctx, "s", 1, ids...); err != nil {
+	if err := g.Ack(ctx, "s", 1, ids...); err != nil {
 		t.Fatal(err)
 	}
 	// What is no entry's ID is in no stream.
-	if err := g.Done(ctx, "s", 1, "", "-", "1", "1-", "-1", "1-1-1", "*", "$", "+1-1", "x-y", "0-0 0-0", "99999999999999999999-1"); err != nil {
+	if err := g.Ack(ctx, "s", 1, "", "-", "1", "1-", "-1", "1-1-1", "*", "$", "+1-1", "x-y", "0-0 0-0", "99999999999999999999-1"); err != nil {
 		t.Error(err)
 	}
-	if c, err := g.Count(ctx, "s", 1); err != nil || c.Backlog != 0 {
+	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Backlog != 0 {
 		t.Errorf("Count = %+v, %v, want no backlog", c, err)
 	}
 }
@@ -328,7 +328,7 @@ func TestRedisOOM(t *testing.T) {
 	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2)})
 	g.Admit(ctx, "s", 1, "b", 1, time.Now().Add(time.Minute))
 	g.Join(ctx, sale.JoinRequest{Sale: "s", Epoch: 1, User: "user 3", Ticket: redisID("ticket", 3)})
-	was, err := g.Count(ctx, "s", 1)
+	was, err := g.Counts(ctx, "s", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestRedisOOM(t *testing.T) {
 		}
 	}
 	server.Do(t, "CONFIG", "SET", "maxmemory", "0")
-	now, err := g.Count(ctx, "s", 1)
+	now, err := g.Counts(ctx, "s", 1)
 	was.Now, now.Now = time.Time{}, time.Time{}
 	if err != nil || now != was {
 		t.Errorf("Count = %+v, %v, want %+v as before", now, err, was)

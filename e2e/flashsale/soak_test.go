@@ -31,7 +31,7 @@ type soakWorld struct {
 // A soakFault is what happens in the middle of a sale.
 type soakFault struct {
 	name   string
-	loses  bool // a gate may lose what it has acknowledged
+	loses  bool // an inventory may lose what it has acknowledged
 	kills  int
 	breaks func(ctx context.Context, w *soakWorld, y *trial)
 }

@@ -32,7 +32,7 @@ type trial struct {
 	come   time.Duration // customers come within this time after the start …
 	people int           // … so many
 	pay    time.Duration // they have to pay
-	failed bool          // a gate may have lost what it had acknowledged
+	failed bool          // an inventory may have lost what it had acknowledged
 	killed bool          // the merchant ends the sale, whatever is wanted
 	late   int           // so many of the customers come when the trouble has begun, not before
 	holds  []*held       // of the first customers, who pay
@@ -164,7 +164,7 @@ const trialWithin = 2 * time.Minute
 type verdict struct {
 	ends         []string
 	seen         []auditor.Observation
-	tally        sale.Tally
+	tally        sale.OrderTotals
 	told         map[string]bool // receipts whose customers were told that they are lost or rejected
 	checks       int64
 	unpaid, away int // calls to pay, and all calls, that were answered 503
@@ -224,7 +224,7 @@ func (y *trial) pays() {
 	}
 	defer l.Close()
 	redistest.Await(y.t, "somebody has paid", func() error {
-		n, err := l.Tally(y.t.Context(), y.sale)
+		n, err := l.Totals(y.t.Context(), y.sale)
 		if err == nil && n.Paid == 0 {
 			err = fmt.Errorf("nobody has: %+v", n)
 		}
@@ -286,7 +286,7 @@ func (v *verdict) count(y *trial) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if v.tally, err = l.Tally(t.Context(), y.sale); err != nil {
+	if v.tally, err = l.Totals(t.Context(), y.sale); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range v.seen {
@@ -303,8 +303,8 @@ func (v *verdict) count(y *trial) {
 	if n := v.tally.Lost + v.tally.Rejected; int64(len(v.told)) > n {
 		t.Errorf("%d customers were told that their place is lost, and the ledger has %d", len(v.told), n)
 	}
-	if v.tally.Buried > 0 {
-		t.Errorf("%d entries were buried", v.tally.Buried)
+	if v.tally.DeadLetters > 0 {
+		t.Errorf("%d entries were buried", v.tally.DeadLetters)
 	}
 }
 

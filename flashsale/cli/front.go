@@ -29,7 +29,7 @@ var frontKinds = []frontKind{
 		weir, err = f.Gateway()
 		return "", weir, err
 	}, []string{"admin"}},
-	{"asking", front.Config.Asking, []string{"admin", "weir"}},
+	{"asking", front.Config.AuthRequest, []string{"admin", "weir"}},
 	{"lua", front.Config.Lua, nil},
 }
 
@@ -153,14 +153,14 @@ func direct(ctx context.Context, c run.Config) ([]front.Sale, error) {
 		return nil, err
 	}
 	defer l.Close()
-	live, err := l.Live(ctx)
+	live, err := l.LiveSales(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []front.Sale
 	for _, s := range live {
 		if s.Queue == sale.Direct {
-			all = append(all, front.Of(&s))
+			all = append(all, front.NewSale(&s))
 		}
 	}
 	return all, nil

@@ -73,7 +73,7 @@ type Sale struct {
 // Of is how the tickets of a sale are admitted to in front of it. A ticket that nobody uses
 // is good for as long as its token: who takes all there are without buying holds up the
 // others for that long, and not until units that nobody has would have to be paid.
-func Of(s *sale.Sale) Sale {
+func NewSale(s *sale.Sale) Sale {
 	return Sale{ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.TokenFor, StartsAt: s.StartsAt, Check: true}
 }
 

@@ -32,7 +32,7 @@ func (c Config) Gateway() (string, error) {
 
 // Asking is a configuration for the http block of nginx, which has limit_req for addresses
 // and asks about the rest, and the file for the `weir serve` that it asks.
-func (c Config) Asking() (nginx, weir string, err error) {
+func (c Config) AuthRequest() (nginx, weir string, err error) {
 	if err := c.check(true, false); err != nil {
 		return "", "", err
 	}
@@ -125,13 +125,13 @@ func burstOf(limit string) int {
 
 // TokenBegins is how every admission token of the sale begins: its version and the sale's
 // ID, as far as these fill whole letters.
-func (s Sale) TokenBegins() string {
+func (s Sale) TokenPrefix() string {
 	head := append([]byte{1, byte(len(s.ID))}, s.ID...)
 	return base64.RawURLEncoding.EncodeToString(head[:len(head)/3*3])
 }
 
 // Since is a regular expression for the seconds of $msec from the start of the sale on.
-func (s Sale) Since() string {
+func (s Sale) ElapsedPattern() string {
 	at := strconv.FormatInt(max(1_000_000_000, s.StartsAt.Add(time.Second-1).Unix()), 10)
 	choices := []string{at + `\.`, `\d{` + strconv.Itoa(len(at)+1) + `,}\.`}
 	for i, d := range []byte(at) {
@@ -143,4 +143,4 @@ func (s Sale) Since() string {
 }
 
 // Timed reports whether it is known when the sale begins.
-func (s Sale) Timed() bool { return !s.StartsAt.IsZero() }
+func (s Sale) HasStart() bool { return !s.StartsAt.IsZero() }

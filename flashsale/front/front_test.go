@@ -28,7 +28,7 @@ func TestFilesAreGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, asking, err := c.Asking()
+	_, asking, err := c.AuthRequest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestFilesAreGood(t *testing.T) {
 // limit. They stand in places that only nginx itself goes to.
 func TestNoReturnBeforeTheLimits(t *testing.T) {
 	c := config()
-	asking, _, err := c.Asking()
+	asking, _, err := c.AuthRequest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTokenBegins(t *testing.T) {
 	for _, id := range []string{"s1", "demo", "0192abcdef0192abcdef0192abcdef01", strings.Repeat("z", 64)} {
 		token := keys.Token(pass.Token{Sale: id, Epoch: 3, User: "u", Ticket: "0123456789abcdef", Batch: "b", Until: time.Unix(1e9, 0)})
 		other := keys.Token(pass.Token{Sale: "x" + id[1:], Epoch: 3, User: "u", Ticket: "0123456789abcdef", Batch: "b", Until: time.Unix(1e9, 0)})
-		begins := front.Sale{ID: id}.TokenBegins()
+		begins := front.Sale{ID: id}.TokenPrefix()
 		if !strings.HasPrefix(token, begins) || strings.HasPrefix(other, begins) || len(token) < 60 || len(token) > 1024 {
 			t.Errorf("tokens of %s begin with %q: %q, and not %q", id, begins, token, other)
 		}
@@ -109,7 +109,7 @@ func TestTokenBegins(t *testing.T) {
 
 func TestSinceIsFromTheStartOn(t *testing.T) {
 	for _, start := range []int64{1_000_000_000, 1_799_999_999, 1_800_000_000, 1_899_909_990, 9_999_999_999} {
-		re := regexp.MustCompile("^" + front.Sale{StartsAt: time.Unix(start, 0)}.Since())
+		re := regexp.MustCompile("^" + front.Sale{StartsAt: time.Unix(start, 0)}.ElapsedPattern())
 		for _, d := range []int64{-1_000_000_000, -100_000, -1000, -10, -2, -1, 0, 1, 2, 9, 10, 11, 99, 1000, 12345, 1_000_000, 90_000_000} {
 			at := start + d
 			if at < 1_000_000_000 {
@@ -146,7 +146,7 @@ func TestConfigFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := config()
 			c.change(&f)
-			_, _, asking := f.Asking()
+			_, _, asking := f.AuthRequest()
 			_, _, lua := f.Lua()
 			err := fmt.Sprint(asking, lua)
 			if !strings.Contains(err, "front: ") || !strings.Contains(err, c.want) || strings.Contains(err, "secret") {

@@ -57,7 +57,7 @@ func TestTicketsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sale.Sale{ID: "s1", Draft: sale.Draft{Stock: 5, Headroom: 2, Queue: sale.Direct, TokenFor: 30 * time.Second, PayWithin: 15 * time.Minute}}
 		c := config()
-		c.Address, c.Sales = "off", []front.Sale{front.Of(&s)}
+		c.Address, c.Sales = "off", []front.Sale{front.NewSale(&s)}
 		h := behind(t, c)
 		for i := range 3 {
 			if i > 0 {

@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan error, 8)
 	var done sync.WaitGroup
-	done.Go(func() { _ = l.Follow(ctx, path, func(err error) { told <- err }) })
+	done.Go(func() { _ = l.Watch(ctx, path, func(err error) { told <- err }) })
 	defer done.Wait()
 	defer cancel()
 	admits := func(want int, addr string) {

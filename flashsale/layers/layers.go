@@ -135,7 +135,7 @@ func (l *Layers) Totals() (requests, admitted, refused int64) { return l.counts.
 // Follow keeps to the policy file at path until ctx is done, whose cause it returns. A file
 // that is broken, or says what Reload refuses, leaves the one before in force; what is
 // wrong is logged, and told to trouble if that is not nil, and nil when it is well again.
-func (l *Layers) Follow(ctx context.Context, path string, trouble func(error)) error {
+func (l *Layers) Watch(ctx context.Context, path string, trouble func(error)) error {
 	f := weirfile.Follower{Path: path, Every: 250 * time.Millisecond, Adopt: l.adopt, Trouble: func(err error) {
 		if err != nil {
 			l.c.Log.Error("the policy file is not followed: the one before stays in force", "file", path, "error", err)

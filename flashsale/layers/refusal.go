@@ -49,9 +49,9 @@ func meaning(r sale.Reason) word {
 		return word{http.StatusForbidden, "a change needs proof that it was asked for on a page of this site", false}
 	case sale.BadToken:
 		return word{http.StatusForbidden, "forged, damaged, or another user's", false}
-	case sale.TurnPassed:
+	case sale.AdmissionExpired:
 		return word{http.StatusForbidden, "the turn has passed", false}
-	case sale.WorkDue:
+	case sale.WorkRequired:
 		return word{http.StatusForbidden, "a ticket of this sale costs work that is not done", false}
 	case sale.NotAdmitted:
 		return word{http.StatusForbidden, "not admitted yet", false}

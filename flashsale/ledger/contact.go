@@ -41,7 +41,7 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 
 // Recent returns the orders of a sale, the newest first, up to 100 after that of reservation
 // after.
-func (l *Ledger) Recent(ctx context.Context, id, after string) ([]sale.Order, error) {
+func (l *Ledger) RecentOrders(ctx context.Context, id, after string) ([]sale.Order, error) {
 	var all []sale.Order
 	err := l.read(ctx, "recent", func(x *tx) error {
 		k, err := load(x, id, false)

@@ -4,7 +4,7 @@
 //	l, err := ledger.Open(ctx, "sqlite:sale.db", ledger.Config{})
 //	l, err := ledger.Open(ctx, "postgres://shop@db/shop", ledger.Config{})
 //
-// It implements sale.Ledger; on SQLite it also keeps the journal of a gate in the process
+// It implements sale.Ledger; on SQLite it also keeps the journal of an inventory in the process
 // (Journal). SCHEMA.md describes the tables.
 //
 // # Guarantees

@@ -43,7 +43,7 @@ func openRaw(t testing.TB, path string) *sql.DB {
 func TestFaultPoints(t *testing.T) {
 	late := start.Add(time.Hour)
 	place := func(l *ledger.Ledger, rs []sale.Reservation) error {
-		_, err := l.Place(t.Context(), rs, start)
+		_, err := l.CreateOrders(t.Context(), rs, start)
 		return err
 	}
 	pay := func(l *ledger.Ledger, rs []sale.Reservation) error {
@@ -62,13 +62,13 @@ func TestFaultPoints(t *testing.T) {
 		do        func(*ledger.Ledger, []sale.Reservation) error
 		points    []string // in the order in which they come
 		committed string
-		counts    func(sale.Tally) int64
+		counts    func(sale.OrderTotals) int64
 		before    int // orders placed before
 	}{
-		{place, []string{sale.PlaceInserted, sale.PlaceCounted, sale.PlaceCommitted}, sale.PlaceCommitted, func(t sale.Tally) int64 { return t.Pending }, 0},
-		{pay, []string{sale.PayTaken, sale.PayMarked, sale.PayCommitted}, sale.PayCommitted, func(t sale.Tally) int64 { return t.Paid + t.RefundDue }, 1},
-		{expire, []string{sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted}, sale.ExpireCommitted, func(t sale.Tally) int64 { return t.Expired }, 1},
-		{cancel, []string{sale.CancelMarked, sale.CancelCommitted}, sale.CancelCommitted, func(t sale.Tally) int64 { return t.Cancelled }, 1},
+		{place, []string{sale.PlaceInserted, sale.PlaceCounted, sale.PlaceCommitted}, sale.PlaceCommitted, func(t sale.OrderTotals) int64 { return t.Pending }, 0},
+		{pay, []string{sale.PayTaken, sale.PayMarked, sale.PayCommitted}, sale.PayCommitted, func(t sale.OrderTotals) int64 { return t.Paid + t.RefundDue }, 1},
+		{expire, []string{sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted}, sale.ExpireCommitted, func(t sale.OrderTotals) int64 { return t.Expired }, 1},
+		{cancel, []string{sale.CancelMarked, sale.CancelCommitted}, sale.CancelCommitted, func(t sale.OrderTotals) int64 { return t.Cancelled }, 1},
 	} {
 		for i, point := range c.points {
 			dsn := "sqlite:" + filepath.Join(t.TempDir(), "f.db")
@@ -102,7 +102,7 @@ func TestFaultPoints(t *testing.T) {
 				want = 1
 			}
 			for _, want := range []int64{want, 1, 1} { // then asked again, twice
-				got, err := again.Tally(t.Context(), s.ID)
+				got, err := again.Totals(t.Context(), s.ID)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -129,8 +129,8 @@ func TestFullDisk(t *testing.T) {
 	var full error
 	placed := int64(1)
 	for full == nil {
-		var got []sale.Placed
-		if got, full = l.Place(t.Context(), reservations(s, 50), start); full == nil {
+		var got []sale.OrderResult
+		if got, full = l.CreateOrders(t.Context(), reservations(s, 50), start); full == nil {
 			placed += int64(len(got))
 		}
 		if placed > 10_000 {
@@ -140,14 +140,14 @@ func TestFullDisk(t *testing.T) {
 	if !errors.Is(full, sale.ErrUnavailable) {
 		t.Fatalf("a full disk: %v, want that it is unavailable", full)
 	}
-	got, err := l.Tally(t.Context(), s.ID)
+	got, err := l.Totals(t.Context(), s.ID)
 	if err != nil || got.Pending != placed || ledgertest.Agrees(got) != nil {
 		t.Fatalf("%+v, %v, want %d orders", got, err, placed)
 	}
 	if err := l.Bound(t.Context(), 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Place(t.Context(), reservations(s, 50), start); err != nil {
+	if _, err := l.CreateOrders(t.Context(), reservations(s, 50), start); err != nil {
 		t.Fatalf("when there is space again: %v", err)
 	}
 }
@@ -170,7 +170,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := held.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Place(t.Context(), reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
+	if _, err := l.CreateOrders(t.Context(), reservations(s, 1), start); !errors.Is(err, sale.ErrUnavailable) {
 		t.Errorf("Place while another program writes: %v, want unavailable", err)
 	}
 	if got, err := l.Order(t.Context(), rs[0].ID); err != nil || got.State != sale.PendingPay {
@@ -180,7 +180,7 @@ func TestUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = held.Close()
-	if _, err := l.Place(t.Context(), reservations(s, 1), start); err != nil {
+	if _, err := l.CreateOrders(t.Context(), reservations(s, 1), start); err != nil {
 		t.Errorf("Place afterwards: %v", err)
 	}
 	raw(t, path, "DROP TABLE payments") // no kind of being away
@@ -205,7 +205,7 @@ func BenchmarkPlace(b *testing.B) {
 			s, _ = stocked(b, l, 1_000_000, 0)
 			placed = n
 		}
-		if _, err := l.Place(b.Context(), reservations(s, n), start); err != nil {
+		if _, err := l.CreateOrders(b.Context(), reservations(s, n), start); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -220,7 +220,7 @@ func BenchmarkPay(b *testing.B) {
 		if i == len(rs) {
 			b.StopTimer()
 			more := reservations(s, 1000)
-			if _, err := l.Place(b.Context(), more, start); err != nil {
+			if _, err := l.CreateOrders(b.Context(), more, start); err != nil {
 				b.Fatal(err)
 			}
 			rs = append(rs, more...)

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Journal keeps the streams of a gate in this process, in the table stream of a Ledger on
+// A Journal keeps the streams of an inventory in this process, in the table stream of a Ledger on
 // SQLite. It is safe for concurrent use.
 type Journal struct {
 	l *Ledger
@@ -18,7 +18,7 @@ type Journal struct {
 // Journal returns the journal that l keeps, or an error if l is not on SQLite.
 func (l *Ledger) Journal() (*Journal, error) {
 	if l.d.postgres {
-		return nil, errors.New("ledger: only SQLite keeps the journal of a gate in the process")
+		return nil, errors.New("ledger: only SQLite keeps the journal of an inventory in the process")
 	}
 	return &Journal{l: l}, nil
 }
@@ -64,9 +64,9 @@ func scanEntry(scan func(...any) error) (sale.Entry, error) {
 	var r sale.Reservation
 	switch err := json.Unmarshal([]byte(text), &r); {
 	case err != nil:
-		e.Damaged = fmt.Sprintf("%v: %s", err, show(text))
+		e.Corrupt = fmt.Sprintf("%v: %s", err, show(text))
 	case r.ID != e.ID:
-		e.Damaged = fmt.Sprintf("reservation %s in entry %s: %s", show(r.ID), show(e.ID), show(text))
+		e.Corrupt = fmt.Sprintf("reservation %s in entry %s: %s", show(r.ID), show(e.ID), show(text))
 	default:
 		e.Reservation = r
 	}

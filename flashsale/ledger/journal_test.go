@@ -47,7 +47,7 @@ func pending(t *testing.T, j *ledger.Journal, id string, epoch int64, want ...sa
 		t.Fatalf("Pending(%s, %d) = %d entries, want %d", id, epoch, len(got), len(want))
 	}
 	for i, e := range got {
-		if e.ID != want[i].ID || e.Reservation != want[i] || e.Damaged != "" || e.Deliveries != 0 {
+		if e.ID != want[i].ID || e.Reservation != want[i] || e.Corrupt != "" || e.Deliveries != 0 {
 			t.Fatalf("Pending(%s, %d): entry %d: %+v, want %+v", id, epoch, i, e, want[i])
 		}
 	}
@@ -103,7 +103,7 @@ func TestJournalDamaged(t *testing.T) {
 		t.Fatalf("Pending = %d, %v", len(got), err)
 	}
 	for i, e := range got {
-		if (e.Damaged == "") != (i == 5) || e.ID != rs[i].ID || i < 5 && e.Reservation != (sale.Reservation{}) || len(e.Damaged) > 1000 {
+		if (e.Corrupt == "") != (i == 5) || e.ID != rs[i].ID || i < 5 && e.Reservation != (sale.Reservation{}) || len(e.Corrupt) > 1000 {
 			t.Errorf("entry %d: %+v", i, e)
 		}
 	}

@@ -43,7 +43,7 @@ type Ledger struct {
 	timeout time.Duration
 	texts   sync.Map // statements in the dialect, by their texts
 	looks   gather[string, sale.Order]
-	till    gather[charge, sale.Paid]
+	till    gather[charge, sale.PayResult]
 }
 
 var _ sale.Ledger = (*Ledger)(nil)
@@ -66,7 +66,7 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	}
 	l := &Ledger{fault: c.Fault, timeout: c.Timeout}
 	l.looks = gather[string, sale.Order]{atOnce: lookers, most: maxLooks, do: l.lookAt}
-	l.till = gather[charge, sale.Paid]{atOnce: 1, most: maxCharges, keys: charge.keys, do: l.take}
+	l.till = gather[charge, sale.PayResult]{atOnce: 1, most: maxCharges, keys: charge.keys, do: l.take}
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	var err error
 	switch scheme {

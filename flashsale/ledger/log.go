@@ -20,23 +20,23 @@ func note(x *tx, actor, id, what string, now time.Time) error {
 }
 
 // Log adds a line to the audit log.
-func (l *Ledger) Log(ctx context.Context, actor, id, what string, now time.Time) error {
+func (l *Ledger) AppendAudit(ctx context.Context, actor, id, what string, now time.Time) error {
 	return l.do(ctx, "log", noteText, milli(now), clean(actor), clean(id), clean(what))
 }
 
 // Logged returns the last 200 lines of the audit log of a sale, or of all without one, the
 // newest first.
-func (l *Ledger) Logged(ctx context.Context, id string) ([]sale.Logged, error) {
+func (l *Ledger) AuditLog(ctx context.Context, id string) ([]sale.AuditEntry, error) {
 	text, args := "SELECT at, actor, sale, what FROM audit ORDER BY id DESC LIMIT 200", []any(nil)
 	if id != "" {
 		text, args = "SELECT at, actor, sale, what FROM audit WHERE sale = $1 ORDER BY id DESC LIMIT 200", []any{clean(id)}
 	}
-	var all []sale.Logged
+	var all []sale.AuditEntry
 	err := l.ask(ctx, "logged", func(x *tx) (err error) {
-		all, err = list(x, func(scan func(...any) error) (sale.Logged, error) {
-			var g sale.Logged
+		all, err = list(x, func(scan func(...any) error) (sale.AuditEntry, error) {
+			var g sale.AuditEntry
 			var at int64
-			err := scan(&at, &g.Actor, &g.Sale, &g.What)
+			err := scan(&at, &g.Actor, &g.Sale, &g.Event)
 			g.At = timeOf(at)
 			return g, err
 		}, text, args...)
@@ -47,7 +47,7 @@ func (l *Ledger) Logged(ctx context.Context, id string) ([]sale.Logged, error) {
 
 // Bury keeps an entry of the stream that cannot become an order. One that is kept already
 // stays as it is.
-func (l *Ledger) Bury(ctx context.Context, id string, epoch int64, e sale.Entry, reason string, now time.Time) error {
+func (l *Ledger) AddDeadLetter(ctx context.Context, id string, epoch int64, e sale.Entry, reason string, now time.Time) error {
 	reservation, err := json.Marshal(e.Reservation)
 	if err != nil { // a time that JSON cannot say
 		reservation = fmt.Appendf(nil, "%+v", e.Reservation)
@@ -57,7 +57,7 @@ func (l *Ledger) Bury(ctx context.Context, id string, epoch int64, e sale.Entry,
 	}
 	return l.do(ctx, "bury", `INSERT INTO buried (sale, epoch, entry, deliveries, reservation, damaged, reason, at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-		clean(id), epoch, clean(e.ID), e.Deliveries, clean(string(reservation)), clean(e.Damaged), clean(reason), milli(now))
+		clean(id), epoch, clean(e.ID), e.Deliveries, clean(string(reservation)), clean(e.Corrupt), clean(reason), milli(now))
 }
 
 // AddMerchant adds a merchant, or replaces the password's hash of one.

@@ -99,7 +99,7 @@ func TestGuards(t *testing.T) {
 			t.Errorf("%s: %v, want a constraint", q, err)
 		}
 	}
-	if got, err := l.Tally(t.Context(), s.ID); err != nil || got.Pending != 1 || got.Paid != 1 || got.Movements != 1 {
+	if got, err := l.Totals(t.Context(), s.ID); err != nil || got.Pending != 1 || got.Paid != 1 || got.Movements != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -120,7 +120,7 @@ func stocked(t testing.TB, l *ledger.Ledger, units int64, placed int) (sale.Sale
 	if placed == 0 {
 		return s, nil
 	}
-	if _, err := l.Place(t.Context(), rs, start); err != nil {
+	if _, err := l.CreateOrders(t.Context(), rs, start); err != nil {
 		t.Fatal(err)
 	}
 	return s, rs

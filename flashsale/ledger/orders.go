@@ -19,7 +19,7 @@ func scanOrder(scan func(...any) error) (sale.Order, error) {
 	var o sale.Order
 	var at, payBy, placed, changed int64
 	err := scan(&o.ID, &o.Sale, &o.Epoch, &o.User, &o.Slot, &o.Ticket, &o.Key, &at, &payBy, &o.State, &o.Price, &placed, &changed, &o.Payment, &o.Refunds, &o.Contact.Name, &o.Contact.Phone)
-	o.At, o.PayBy, o.Placed, o.Changed = timeOf(at), timeOf(payBy), timeOf(placed), timeOf(changed)
+	o.At, o.PayBy, o.CreatedAt, o.ChangedAt = timeOf(at), timeOf(payBy), timeOf(placed), timeOf(changed)
 	return o, err
 }
 
@@ -84,7 +84,7 @@ func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) 
 }
 
 // Unreturned returns up to max orders that expired or were cancelled and whose units have
-// not been returned to the Gate yet, the oldest of each sale first. Sales share what is
+// not been returned to the Inventory yet, the oldest of each sale first. Sales share what is
 // returned: one whose units cannot be returned does not keep others waiting.
 func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
 	const over = "orders.state IN ('expired', 'cancelled') AND orders.returned = 0"
@@ -138,7 +138,7 @@ func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([
 // bound bounds what is asked for at once.
 func bound(n int) int { return min(max(n, 0), 1000) }
 
-// MarkReturned notes that the Gate has the units of these orders back. What is no expired
+// MarkReturned notes that the Inventory has the units of these orders back. What is no expired
 // or cancelled order is left as it is.
 func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error {
 	for part := range slices.Chunk(reservations, 1000) {
@@ -251,7 +251,7 @@ func giveBack(x *tx, orders []sale.Order, now time.Time) error {
 
 // Report writes what became of every order of a sale, oldest first, to row. It reads page by
 // page and holds nothing meanwhile: an order that changes is told as it is when it is read.
-func (l *Ledger) Report(ctx context.Context, id string, row func(sale.Order) error) error {
+func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) error) error {
 	const page = 1000
 	if _, err := l.Sale(ctx, id); err != nil {
 		return err
@@ -276,16 +276,16 @@ func (l *Ledger) Report(ctx context.Context, id string, row func(sale.Order) err
 }
 
 // Tally counts the orders of a sale, in one snapshot.
-func (l *Ledger) Tally(ctx context.Context, id string) (sale.Tally, error) {
-	var t sale.Tally
+func (l *Ledger) Totals(ctx context.Context, id string) (sale.OrderTotals, error) {
+	var t sale.OrderTotals
 	err := l.read(ctx, "tally", func(x *tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
 		}
-		t = sale.Tally{Sale: k.Sale}
+		t = sale.OrderTotals{Sale: k.Sale}
 		of := map[sale.OrderState]*int64{
-			sale.PendingPay: &t.Pending, sale.PaidFor: &t.Paid, sale.Expired: &t.Expired, sale.Cancelled: &t.Cancelled,
+			sale.PendingPay: &t.Pending, sale.Paid: &t.Paid, sale.Expired: &t.Expired, sale.Cancelled: &t.Cancelled,
 			sale.Rejected: &t.Rejected, sale.Lost: &t.Lost,
 		}
 		if _, err := list(x, func(scan func(...any) error) (struct{}, error) {
@@ -302,10 +302,10 @@ func (l *Ledger) Tally(ctx context.Context, id string) (sale.Tally, error) {
 		return x.row(`SELECT
 			(SELECT count(*) FROM payments p JOIN orders o ON o.reservation = p.reservation WHERE o.sale = $1 AND p.state = 'refund_due'),
 			(SELECT count(*) FROM buried WHERE sale = $1),
-			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.Buried, &t.Movements)
+			(SELECT coalesce(sum(units), 0) FROM movements WHERE sale = $1)`, k.ID).Scan(&t.RefundDue, &t.DeadLetters, &t.Movements)
 	})
 	if err != nil {
-		return sale.Tally{}, err
+		return sale.OrderTotals{}, err
 	}
 	return t, nil
 }

@@ -47,40 +47,40 @@ const receiptRows = "{rows:payment text, id text, amount bigint, state text, at 
 //
 // Payments that come while others are being taken are taken together, in one transaction:
 // each changes the row of its sale, so that one by one they would wait for the disk in turn.
-func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
+func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
 	err := word("payment", p.ID, 1, 64)
 	if p.Amount < 0 {
 		err = errors.Join(err, fmt.Errorf("%w: amount = %d, want 0 or more", sale.ErrInvalid, p.Amount))
 	}
 	if err != nil {
-		return sale.Paid{}, l.fail("pay", err)
+		return sale.PayResult{}, l.fail("pay", err)
 	}
 	paid, err := l.till.ask(ctx, charge{p, now})
 	if err != nil {
-		return sale.Paid{}, l.fail("pay", err)
+		return sale.PayResult{}, l.fail("pay", err)
 	}
 	return paid, nil
 }
 
 // take takes the payments of a batch, of different orders and with different IDs.
-func (l *Ledger) take(batch []*asked[charge, sale.Paid]) {
+func (l *Ledger) take(batch []*asked[charge, sale.PayResult]) {
 	err := l.takeAll(batch)
 	if err != nil && len(batch) > 1 && kindOf(err) == data { // which of them it is, is not said
 		for i := range batch {
 			if err := l.takeAll(batch[i : i+1]); err != nil {
-				batch[i].b, batch[i].err = sale.Paid{}, err
+				batch[i].b, batch[i].err = sale.PayResult{}, err
 			}
 		}
 		return
 	}
 	if err != nil {
 		for _, q := range batch {
-			q.b, q.err = sale.Paid{}, err
+			q.b, q.err = sale.PayResult{}, err
 		}
 	}
 }
 
-func (l *Ledger) takeAll(batch []*asked[charge, sale.Paid]) error {
+func (l *Ledger) takeAll(batch []*asked[charge, sale.PayResult]) error {
 	var all []taken
 	fresh := false
 	err := l.change(context.Background(), func(x *tx) (err error) {
@@ -101,13 +101,13 @@ func (l *Ledger) takeAll(batch []*asked[charge, sale.Paid]) error {
 
 // taken is what became of a payment, if the transaction is committed.
 type taken struct {
-	paid sale.Paid
+	paid sale.PayResult
 	err  error
 }
 
 // takeIn takes a batch of payments, and returns what became of each, and whether any is new.
 // Whatever else it meets is the answer of the one that met it.
-func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.Paid]) ([]taken, bool, error) {
+func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken, bool, error) {
 	all := make([]taken, len(batch))
 	ids := make([]string, len(batch))
 	for i, q := range batch {
@@ -287,23 +287,23 @@ func keptOf(x *tx, before []receipt) (map[string]receipt, error) {
 }
 
 // paidOf is what a payment got: what it changed of its order, or what it got before.
-func paidOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sale.Paid, error) {
+func paidOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sale.PayResult, error) {
 	if !fresh {
 		r, ok := kept[c.ID]
 		switch {
 		case !ok:
-			return sale.Paid{}, fmt.Errorf("%w: payment %s is being taken", sale.ErrUnavailable, c.ID)
+			return sale.PayResult{}, fmt.Errorf("%w: payment %s is being taken", sale.ErrUnavailable, c.ID)
 		case r.ID != c.Reservation || r.Amount != c.Amount:
-			return sale.Paid{}, fmt.Errorf("%w: payment %s was taken for another reservation or amount", sale.ErrConflict, c.ID)
+			return sale.PayResult{}, fmt.Errorf("%w: payment %s was taken for another reservation or amount", sale.ErrConflict, c.ID)
 		}
-		return sale.Paid{Order: *o, RefundDue: r.State == "refund_due", Again: true}, nil
+		return sale.PayResult{Order: *o, RefundDue: r.State == "refund_due", Repeated: true}, nil
 	}
 	after := *o
 	accept := c.buys(o)
 	if accept {
-		after.State, after.Payment, after.Changed = sale.PaidFor, c.ID, timeOf(milli(c.now))
+		after.State, after.Payment, after.ChangedAt = sale.Paid, c.ID, timeOf(milli(c.now))
 	} else {
 		after.Refunds++
 	}
-	return sale.Paid{Order: after, RefundDue: !accept}, nil
+	return sale.PayResult{Order: after, RefundDue: !accept}, nil
 }

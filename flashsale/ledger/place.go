@@ -46,7 +46,7 @@ const (
 // If one of them cannot be one (it is malformed, or of a sale or an epoch that is not
 // known), the error wraps sale.ErrInvalid or sale.ErrNotFound and names it; then the others
 // are placed, each in a transaction of its own, and those that failed have no State.
-func (l *Ledger) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (l *Ledger) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if len(rs) == 0 {
 		return nil, nil
 	}
@@ -60,7 +60,7 @@ func (l *Ledger) Place(ctx context.Context, rs []sale.Reservation, now time.Time
 	if len(rs) == 1 {
 		return placed, itsOwn(err)
 	}
-	placed = make([]sale.Placed, len(rs))
+	placed = make([]sale.OrderResult, len(rs))
 	var errs []error
 	for i := range rs {
 		one, err := l.place(ctx, rs[i:i+1], now)
@@ -90,7 +90,7 @@ func itsOwn(err error) error {
 	return fmt.Errorf("%w: %w", sale.ErrInvalid, err)
 }
 
-func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	lines := make([]line, len(rs))
 	for i, r := range rs {
 		if err := placeable(r); err != nil {
@@ -100,7 +100,7 @@ func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time
 	}
 	// Most batches meet no row: looking for every kind costs as much as writing all. What is
 	// not looked for is undone by a constraint, and then looked for.
-	var placed []sale.Placed
+	var placed []sale.OrderResult
 	anyNew, err := false, error(nil)
 	for _, looks := range []bool{false, true} {
 		err = l.change(ctx, func(x *tx) (err error) {
@@ -125,7 +125,7 @@ var errLook = errors.New("the rows in the way have to be looked for")
 
 // placeIn makes lines orders, and reports whether any is new. Without looks it takes it that
 // they meet no row.
-func (l *Ledger) placeIn(x *tx, lines []line, looks bool, now time.Time) ([]sale.Placed, bool, error) {
+func (l *Ledger) placeIn(x *tx, lines []line, looks bool, now time.Time) ([]sale.OrderResult, bool, error) {
 	sales, err := lockSales(x, lines)
 	if err != nil {
 		return nil, false, err
@@ -245,7 +245,7 @@ func noneThere(x *tx, lines []line) error {
 }
 
 // decide says what becomes of every line, and which of them are new.
-func decide(lines []line, sales map[string]*room, seen []sight) ([]sale.Placed, []line, error) {
+func decide(lines []line, sales map[string]*room, seen []sight) ([]sale.OrderResult, []line, error) {
 	type key struct {
 		sale, user string
 		slot       int
@@ -263,7 +263,7 @@ func decide(lines []line, sales map[string]*room, seen []sight) ([]sale.Placed, 
 			slots[key{n.Sale, n.User, n.Slot}] = true
 		}
 	}
-	placed, fresh := make([]sale.Placed, len(lines)), []line(nil)
+	placed, fresh := make([]sale.OrderResult, len(lines)), []line(nil)
 	for i := range lines {
 		n := lines[i]
 		s, ok := sales[n.Sale]
@@ -274,7 +274,7 @@ func decide(lines []line, sales map[string]*room, seen []sight) ([]sale.Placed, 
 			if k.sale != n.Sale || k.user != n.User {
 				return nil, nil, fmt.Errorf("%w: reservation %s is one of another user or sale", sale.ErrInvalid, n.ID)
 			}
-			placed[i] = sale.Placed{State: k.state}
+			placed[i] = sale.OrderResult{State: k.state}
 			continue
 		}
 		if n.Epoch < 1 || n.Epoch > s.epoch {
@@ -297,7 +297,7 @@ func decide(lines []line, sales map[string]*room, seen []sight) ([]sale.Placed, 
 			tickets[ticket], slots[slot] = true, true
 		}
 		known[n.ID] = sight{sale: n.Sale, user: n.User, state: n.State}
-		placed[i] = sale.Placed{State: n.State, New: true}
+		placed[i] = sale.OrderResult{State: n.State, New: true}
 		fresh = append(fresh, n)
 	}
 	return placed, fresh, nil
@@ -342,7 +342,7 @@ func (l *Ledger) insert(x *tx, fresh []line, now time.Time) error {
 
 // Lose notes that an acknowledged reservation is lost. Said again it changes nothing; of one
 // that was rejected neither. Only its ID, sale and user have to be known.
-func (l *Ledger) Lose(ctx context.Context, r sale.Reservation, now time.Time) error {
+func (l *Ledger) MarkLost(ctx context.Context, r sale.Reservation, now time.Time) error {
 	if err := errors.Join(word("id", r.ID, 16, 64), word("sale", r.Sale, 1, 64), name("user", r.User)); err != nil {
 		return l.fail("lose", err)
 	}

@@ -17,7 +17,7 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 		if k.Epoch != epoch {
 			return fmt.Errorf("%w: sale %s is at epoch %d, not %d", sale.ErrConflict, k.ID, k.Epoch, epoch)
 		}
-		why := k.Why
+		why := k.StateReason
 		if k.State == sale.Exposed {
 			why = sale.Recovering
 		}
@@ -29,10 +29,10 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 	})
 }
 
-// Recovered says that the Gate of a sale has its state at epoch: a sale that was paused for
+// Recovered says that the Inventory of a sale has its state at epoch: a sale that was paused for
 // its recovery alone is exposed again. Said again it changes nothing; of a sale that ended
 // meanwhile neither.
-func (l *Ledger) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
 	return l.changeSale(ctx, "recovered", id, func(x *tx, k kept) error {
 		if k.Epoch != epoch {
 			return fmt.Errorf("%w: sale %s is at epoch %d, not %d", sale.ErrConflict, k.ID, k.Epoch, epoch)
@@ -40,7 +40,7 @@ func (l *Ledger) Recovered(ctx context.Context, id string, epoch int64, now time
 		if !k.recovering {
 			return nil
 		}
-		state, why := k.State, k.Why
+		state, why := k.State, k.StateReason
 		if why == sale.Recovering {
 			state, why = sale.Exposed, ""
 		}
@@ -51,24 +51,24 @@ func (l *Ledger) Recovered(ctx context.Context, id string, epoch int64, now time
 	})
 }
 
-// Opening returns what the Gate's state is built from: the sale, and the units that its
+// InitialState returns what the Inventory's state is built from: the sale, and the units that its
 // pending and paid orders hold. Before is empty: a stream is read to its end by Place.
-func (l *Ledger) Opening(ctx context.Context, id string) (sale.Opening, error) {
-	var o sale.Opening
+func (l *Ledger) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
+	var o sale.InitialState
 	err := l.read(ctx, "opening", func(x *tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
 		}
 		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE sale = $1 AND state IN ('pending_pay', 'paid') ORDER BY at, reservation", k.ID)
-		o = sale.Opening{Sale: k.Sale, Reserved: make([]sale.Reservation, len(orders))}
+		o = sale.InitialState{Sale: k.Sale, Reserved: make([]sale.Reservation, len(orders))}
 		for i := range orders {
 			o.Reserved[i] = orders[i].Reservation
 		}
 		return err
 	})
 	if err != nil {
-		return sale.Opening{}, err
+		return sale.InitialState{}, err
 	}
 	return o, nil
 }

@@ -28,8 +28,8 @@ func scanSale(scan func(...any) error) (kept, error) {
 	var starts, ends, lobby, pay, token, created int64
 	var recovering int
 	err := scan(&s.ID, &s.Merchant, &s.SKU, &s.Title, &s.Price, &s.Currency, &s.Stock, &s.PerUser, &starts, &ends, &s.Headroom, &s.Queue,
-		&lobby, &pay, &token, &s.Work, &s.Sold, &s.Paid, &s.State, &s.Why, &recovering, &s.Epoch, &s.Version, &created)
-	s.StartsAt, s.EndsAt, s.Created = timeOf(starts), timeOf(ends), timeOf(created)
+		&lobby, &pay, &token, &s.Work, &s.Sold, &s.Paid, &s.State, &s.StateReason, &recovering, &s.Epoch, &s.Version, &created)
+	s.StartsAt, s.EndsAt, s.CreatedAt = timeOf(starts), timeOf(ends), timeOf(created)
 	s.Lobby, s.PayWithin, s.TokenFor = ms(lobby), ms(pay), ms(token)
 	k.recovering = recovering != 0
 	return k, err
@@ -58,10 +58,10 @@ func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now 
 	}
 	s := sale.Sale{
 		ID: strings.ToLower(rand.Text()[:16]), Merchant: merchant, Draft: d,
-		State: sale.Drafted, Version: 1, Created: timeOf(milli(now)),
+		State: sale.Drafted, Version: 1, CreatedAt: timeOf(milli(now)),
 	}
 	err := l.write(ctx, "create", "", func(x *tx) error {
-		args := append([]any{s.ID, s.Merchant, milli(s.Created)}, draftArgs(d)...)
+		args := append([]any{s.ID, s.Merchant, milli(s.CreatedAt)}, draftArgs(d)...)
 		if _, err := x.exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
 			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, args...); err != nil {
@@ -150,7 +150,7 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 			}
 			n := len(args)
 			where += fmt.Sprintf(" AND (created, id) < ($%d, $%d)", n+1, n+2)
-			args = append(args, milli(k.Created), k.ID)
+			args = append(args, milli(k.CreatedAt), k.ID)
 		}
 		all, err = salesOf(x, where+" ORDER BY created DESC, id DESC LIMIT 100", args...)
 		return err
@@ -159,7 +159,7 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 }
 
 // Live returns the sales that are exposed or paused.
-func (l *Ledger) Live(ctx context.Context) ([]sale.Sale, error) {
+func (l *Ledger) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	var all []sale.Sale
 	err := l.ask(ctx, "live", func(x *tx) (err error) {
 		all, err = salesOf(x, "state IN ('exposed', 'paused') ORDER BY created, id")
@@ -225,11 +225,11 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 	}
 	return l.changeSale(ctx, "set state", id, func(x *tx, k kept) error {
 		was := k.State
-		if was == sale.Paused && k.Why == sale.Recovering && !slices.Contains(from, was) {
+		if was == sale.Paused && k.StateReason == sale.Recovering && !slices.Contains(from, was) {
 			was = sale.Exposed // what it is but for its recovery
 		}
 		if !slices.Contains(from, was) || !follows(was, to) {
-			return fmt.Errorf("%w: sale %s is %s (%s), and cannot become %s", sale.ErrConflict, k.ID, k.State, k.Why, to)
+			return fmt.Errorf("%w: sale %s is %s (%s), and cannot become %s", sale.ErrConflict, k.ID, k.State, k.StateReason, to)
 		}
 		state, reason, recovering := to, why, k.recovering
 		switch to {
@@ -241,7 +241,7 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 		case sale.Ended:
 			recovering = false
 		}
-		if state == k.State && reason == k.Why && recovering == k.recovering {
+		if state == k.State && reason == k.StateReason && recovering == k.recovering {
 			return nil
 		}
 		if _, err := x.exec("UPDATE sales SET state = $2, why = $3, recovering = $4, epoch = CASE epoch WHEN 0 THEN 1 ELSE epoch END, version = version + 1 WHERE id = $1",
@@ -253,7 +253,7 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 				return err
 			}
 		}
-		return note(x, actor, k.ID, fmt.Sprintf("%s (%s) became %s (%s)", k.State, k.Why, state, reason), now)
+		return note(x, actor, k.ID, fmt.Sprintf("%s (%s) became %s (%s)", k.State, k.StateReason, state, reason), now)
 	})
 }
 

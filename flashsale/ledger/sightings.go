@@ -10,7 +10,7 @@ import (
 
 // Saw notes from where users bought, each user at each network of a sale once. One of a sale
 // that is not known, or that is no text of a network, is left out.
-func (l *Ledger) Saw(ctx context.Context, seen []sale.Sighting) error {
+func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) error {
 	type row struct {
 		Sale    string `json:"sale"`
 		Network string `json:"network"`
@@ -39,14 +39,14 @@ func (l *Ledger) Saw(ctx context.Context, seen []sale.Sighting) error {
 
 // Networks returns those from which several users bought at a sale, the one of most users
 // first, up to 100.
-func (l *Ledger) Networks(ctx context.Context, id string) ([]sale.Network, error) {
-	var all []sale.Network
+func (l *Ledger) SharedNetworks(ctx context.Context, id string) ([]sale.SharedNetwork, error) {
+	var all []sale.SharedNetwork
 	err := l.read(ctx, "networks", func(x *tx) error {
 		k, err := load(x, id, false)
 		if err != nil {
 			return err
 		}
-		all, err = list(x, func(scan func(...any) error) (n sale.Network, err error) {
+		all, err = list(x, func(scan func(...any) error) (n sale.SharedNetwork, err error) {
 			err = scan(&n.Network, &n.Users, &n.Orders)
 			return n, err
 		}, `SELECT s.network, count(DISTINCT s.usr) AS users, count(o.reservation)

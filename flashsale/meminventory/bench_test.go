@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-func newEngine(b *testing.B) *meminventory.Engine {
+func newEngine(b *testing.B) *meminventory.Inventory {
 	b.Helper()
 	e, err := meminventory.New(meminventory.Config{MaxTickets: 1 << 30})
 	if err != nil {
@@ -51,7 +51,7 @@ func BenchmarkCrowd(b *testing.B) {
 						if _, err := e.Join(context.Background(), sale.JoinRequest{Sale: "s", Epoch: epoch, User: users[i], Ticket: tickets[i], Lot: lot}); err != nil {
 							b.Error(err)
 						}
-						if _, err := e.Look(context.Background(), "s", epoch, users[i]); err != nil {
+						if _, err := e.Status(context.Background(), "s", epoch, users[i]); err != nil {
 							b.Error(err)
 						}
 					}
@@ -74,14 +74,14 @@ func parallel(b *testing.B, n int, f func()) {
 	}
 }
 
-func openBench(b *testing.B, e *meminventory.Engine, epoch int64, queue sale.Queue, stock int64) {
+func openBench(b *testing.B, e *meminventory.Inventory, epoch int64, queue sale.Queue, stock int64) {
 	b.Helper()
 	now := time.Now()
 	starts := now.Add(-time.Hour)
 	if queue == sale.Shuffled {
 		starts = now.Add(time.Hour)
 	}
-	o := sale.Opening{Sale: sale.Sale{ID: "s", Epoch: epoch, Draft: sale.Draft{
+	o := sale.InitialState{Sale: sale.Sale{ID: "s", Epoch: epoch, Draft: sale.Draft{
 		Stock: stock, PerUser: 1, Queue: queue, StartsAt: starts, EndsAt: starts.Add(24 * time.Hour), PayWithin: time.Minute, Lobby: 2 * time.Hour,
 	}}}
 	if err := e.Open(b.Context(), o); err != nil {
@@ -97,7 +97,7 @@ func BenchmarkLook(b *testing.B) {
 	b.Run("serial", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			if _, err := e.Look(context.Background(), "s", 1, users[i*7919%crowd]); err != nil {
+			if _, err := e.Status(context.Background(), "s", 1, users[i*7919%crowd]); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -108,7 +108,7 @@ func BenchmarkLook(b *testing.B) {
 		var n atomic.Int64
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := e.Look(context.Background(), "s", 1, users[int(n.Add(1))*7919%crowd]); err != nil {
+				if _, err := e.Status(context.Background(), "s", 1, users[int(n.Add(1))*7919%crowd]); err != nil {
 					b.Error(err)
 				}
 			}

@@ -15,7 +15,7 @@ type command struct {
 	// What is asked: the fields that its op needs.
 	join    sale.JoinRequest
 	ask     sale.ReserveRequest
-	opening *sale.Opening
+	opening *sale.InitialState
 	entries []sale.Entry
 	user    string
 	id      string // of a reservation, or a batch

@@ -6,14 +6,14 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Config of an Engine. Its zero value works.
+// Config of an Inventory. Its zero value works.
 type Config struct {
 	// Journal keeps the streams. NewMemoryJournal() if nil: then a process that dies takes
 	// with it what was acknowledged and is no order yet.
 	Journal Journal
 
 	// Clock is the time. If nil, it is the wall clock at New plus the monotonic time since
-	// then. The Engine never goes back behind what it has seen of it.
+	// then. The Inventory never goes back behind what it has seen of it.
 	Clock func() time.Time
 
 	// Redeliver is how long a worker may be busy with an entry before another gets it: 10 s

@@ -1,4 +1,4 @@
-// Package engine is a sale.Gate in this process, with its stream in a Journal on disk.
+// Package engine is a sale.Inventory in this process, with its stream in a Journal on disk.
 //
 // Each sale has one goroutine that alone reads and writes its state. Callers put commands
 // into its mailbox; it takes all that wait, decides them one after the other, and gives what
@@ -13,11 +13,11 @@
 // everything is sale.ErrStale until the sale is opened at its next one. Next of the old
 // epoch reads the Journal again, and so delivers each reservation that is there.
 //
-// A new Engine has no state. Every method is sale.ErrStale then, but Next and Done, which
+// A new Inventory has no state. Every method is sale.ErrStale then, but Next and Done, which
 // deliver what an earlier process left in the Journal.
 //
 // # Time
 //
-// The clock is the wall clock of the moment at which the Engine was made, plus the time
+// The clock is the wall clock of the moment at which the Inventory was made, plus the time
 // since then by the monotonic clock. Steps of the wall clock do not change it.
 package meminventory

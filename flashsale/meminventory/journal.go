@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Journal keeps the streams of an Engine on a disk: what was reserved and is not done. It
+// A Journal keeps the streams of an Inventory on a disk: what was reserved and is not done. It
 // is safe for concurrent use; it is asked for one Append of a sale at a time, and may commit
 // those of several sales together.
 type Journal interface {

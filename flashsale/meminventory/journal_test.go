@@ -50,10 +50,10 @@ func (d *disk) Remove(ctx context.Context, id string, ids ...string) error {
 	return d.MemoryJournal.Remove(ctx, id, ids...)
 }
 
-// A shop is an Engine with a sale "s" of ten units, one for each user, that is open.
+// A shop is an Inventory with a sale "s" of ten units, one for each user, that is open.
 type shop struct {
 	*testing.T
-	*meminventory.Engine
+	*meminventory.Inventory
 	epoch int64
 }
 
@@ -65,12 +65,12 @@ func start(t *testing.T, cfg meminventory.Config) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shop{T: t, Engine: e}
+	return &shop{T: t, Inventory: e}
 }
 
-func (s *shop) opening(epoch int64, holds ...sale.Reservation) sale.Opening {
+func (s *shop) opening(epoch int64, holds ...sale.Reservation) sale.InitialState {
 	now := time.Now()
-	return sale.Opening{Reserved: holds, Sale: sale.Sale{ID: "s", Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
+	return sale.InitialState{Reserved: holds, Sale: sale.Sale{ID: "s", Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
 		Stock: 10, PerUser: 2, Queue: sale.Direct, StartsAt: now.Add(-time.Second), EndsAt: now.Add(time.Hour), PayWithin: time.Minute,
 	}}}
 }
@@ -146,7 +146,7 @@ func TestRestart(t *testing.T) {
 		a.buy("ann")
 		bob := a.buy("bob")
 		ann := a.users(1, "ann", "bob")[0]
-		if err := a.Done(t.Context(), "s", 1, ann); err != nil {
+		if err := a.Ack(t.Context(), "s", 1, ann); err != nil {
 			t.Fatal(err)
 		}
 		a.Stop()
@@ -160,14 +160,14 @@ func TestRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := b.users(1, "bob")
-		b.is("Drop of entries", b.Drop(t.Context(), "s", 1), sale.ErrConflict)
+		b.is("Drop of entries", b.Delete(t.Context(), "s", 1), sale.ErrConflict)
 		b.users(1) // somebody is busy with it
 		b.is("Open while an entry is not done", b.Open(t.Context(), b.opening(2, bob)), sale.ErrConflict)
 		time.Sleep(11 * time.Second)
 		if again := b.users(1, "bob"); again[0] != left[0] {
 			t.Fatalf("entry %q, then %q", left[0], again[0])
 		}
-		if err := b.Done(t.Context(), "s", 1, left...); err != nil {
+		if err := b.Ack(t.Context(), "s", 1, left...); err != nil {
 			t.Fatal(err)
 		}
 		b.end(1)
@@ -202,14 +202,14 @@ func TestJournalFails(t *testing.T) {
 				d.append = nil
 				_, err = s.reserve("bob")
 				s.is("Reserve again", err, sale.ErrStale)
-				_, err = s.Look(t.Context(), "s", 1, "ann")
+				_, err = s.Status(t.Context(), "s", 1, "ann")
 				s.is("Look", err, sale.ErrStale)
 				s.is("Open", s.Open(t.Context(), s.opening(1)), sale.ErrStale)
 
 				d.pending = func() error { return errDisk }
 				_, err = s.Next(t.Context(), "s", 1, "w", 9, 0)
 				s.is("Next while the disk cannot be read", err, sale.ErrUnavailable)
-				s.is("Drop while the disk was not read", s.Drop(t.Context(), "s", 1), sale.ErrConflict)
+				s.is("Drop while the disk was not read", s.Delete(t.Context(), "s", 1), sale.ErrConflict)
 				s.is("Open while the disk was not read", s.Open(t.Context(), s.opening(2)), sale.ErrConflict)
 				d.pending = nil
 				want := []string{"ann"}
@@ -218,9 +218,9 @@ func TestJournalFails(t *testing.T) {
 				}
 				ids := s.users(1, want...)
 				d.remove = func() error { return errDisk }
-				s.is("Done while the disk fails", s.Done(t.Context(), "s", 1, ids...), sale.ErrUnavailable)
+				s.is("Done while the disk fails", s.Ack(t.Context(), "s", 1, ids...), sale.ErrUnavailable)
 				d.remove = nil
-				if err := s.Done(t.Context(), "s", 1, ids...); err != nil {
+				if err := s.Ack(t.Context(), "s", 1, ids...); err != nil {
 					t.Fatal(err)
 				}
 				s.end(1)
@@ -282,7 +282,7 @@ func TestGroupCommit(t *testing.T) {
 				}
 				return err
 			})
-			ask("look", func() error { _, err := s.Look(t.Context(), "s", 1, u); return err })
+			ask("look", func() error { _, err := s.Status(t.Context(), "s", 1, u); return err })
 			ask("join", func() error { return s.join(u) })
 			ask("return", func() error {
 				_, err := s.Return(t.Context(), "s", 1, u, "reservation-0000"+u)
@@ -296,12 +296,12 @@ func TestGroupCommit(t *testing.T) {
 		if es, err := s.Next(t.Context(), "s", 1, "w", 9, 0); len(es) > 0 || err != nil {
 			t.Fatalf("Next before the disk = %v, %v", es, err)
 		}
-		if _, err := s.Look(t.Context(), "s", 1, "somebody"); err != nil {
+		if _, err := s.Status(t.Context(), "s", 1, "somebody"); err != nil {
 			t.Fatalf("Look of another user while the disk is busy = %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Look(ctx, "s", 1, "a")
+		_, err := s.Status(ctx, "s", 1, "a")
 		s.is("Look that is given up", err, sale.ErrUnavailable)
 		gate <- nil
 		synctest.Wait()
@@ -323,7 +323,7 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// What is on its way when an epoch is closed or the Engine stops arrives; what is behind it
+// What is on its way when an epoch is closed or the Inventory stops arrives; what is behind it
 // never happened.
 func TestEndsWhileTheDiskIsBusy(t *testing.T) {
 	for _, stop := range []bool{false, true} {
@@ -376,7 +376,7 @@ func TestEndsWhileTheDiskIsBusy(t *testing.T) {
 				if err != nil || len(es) != 1 {
 					t.Fatalf("the disk has %v, %v, want what was acknowledged", es, err)
 				}
-				_, err = s.Count(t.Context(), "s", 1)
+				_, err = s.Counts(t.Context(), "s", 1)
 				s.is("Count after Stop", err, sale.ErrUnavailable)
 				_, err = s.Next(t.Context(), "s", 1, "w", 1, time.Minute)
 				s.is("Next after Stop", err, sale.ErrUnavailable)
@@ -391,10 +391,10 @@ func TestDamaged(t *testing.T) {
 	s := start(t, meminventory.Config{Journal: d})
 	defer s.Stop()
 	es, err := s.Next(t.Context(), "s", 4, "w", 9, 0)
-	if err != nil || len(es) != 1 || es[0].Damaged != "no JSON" || es[0].ID != "7" || es[0].Deliveries != 1 {
+	if err != nil || len(es) != 1 || es[0].Corrupt != "no JSON" || es[0].ID != "7" || es[0].Deliveries != 1 {
 		t.Fatalf("Next = %+v, %v", es, err)
 	}
-	if err := s.Done(t.Context(), "s", 4, "7"); err != nil {
+	if err := s.Ack(t.Context(), "s", 4, "7"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -402,5 +402,5 @@ func TestDamaged(t *testing.T) {
 type damaged struct{ *meminventory.MemoryJournal }
 
 func (d damaged) Pending(context.Context, string, int64) ([]sale.Entry, error) {
-	return []sale.Entry{{ID: "7", Damaged: "no JSON"}}, nil
+	return []sale.Entry{{ID: "7", Corrupt: "no JSON"}}, nil
 }

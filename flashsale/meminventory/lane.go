@@ -10,7 +10,7 @@ import (
 // A lane is the goroutine of a sale and its mailbox. Everything below mail belongs to the
 // goroutine.
 type lane struct {
-	e    *Engine
+	e    *Inventory
 	sale string
 	mail chan *command
 	gone chan struct{} // closed when the goroutine has ended
@@ -34,14 +34,14 @@ type flight struct {
 
 const mailbox = 1024
 
-func newLane(e *Engine, id string) *lane {
+func newLane(e *Inventory, id string) *lane {
 	return &lane{
 		e: e, sale: id, mail: make(chan *command, mailbox), gone: make(chan struct{}),
 		streams: make(map[int64]*stream), landed: make(chan error, 1),
 	}
 }
 
-// run serves the mailbox until the sale is dropped or the Engine stops.
+// run serves the mailbox until the sale is dropped or the Inventory stops.
 func (l *lane) run() {
 	defer close(l.gone)
 	for !l.end {
@@ -204,7 +204,7 @@ func (l *lane) land(err error) {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("engine: journal of %s at epoch %d: %w: %w", l.sale, f.state.epoch, sale.ErrUnavailable, err)
+		err = fmt.Errorf("meminventory: journal of %s at epoch %d: %w: %w", l.sale, f.state.epoch, sale.ErrUnavailable, err)
 		f.state.stream.reload = true
 	}
 	f.answer(err)
@@ -268,8 +268,8 @@ func (l *lane) unread(epoch int64) int {
 	return n
 }
 
-// open builds the state of an Opening that was checked.
-func (l *lane) open(o *sale.Opening) error {
+// open builds the state of an InitialState that was checked.
+func (l *lane) open(o *sale.InitialState) error {
 	id, epoch := l.sale, o.Sale.Epoch
 	if s := l.state; s != nil && (s.epoch > epoch || s.epoch == epoch && s.closed) {
 		return errStale(id, epoch)
@@ -277,14 +277,14 @@ func (l *lane) open(o *sale.Opening) error {
 		return nil
 	}
 	if n := l.unread(epoch); n > 0 {
-		return fmt.Errorf("engine: %s at epoch %d: %d entries are in the streams of earlier epochs, want none: %w", id, epoch, n, sale.ErrConflict)
+		return fmt.Errorf("meminventory: %s at epoch %d: %d entries are in the streams of earlier epochs, want none: %w", id, epoch, n, sale.ErrConflict)
 	}
 	left, err := l.e.cfg.Journal.Pending(l.e.ctx, id, epoch)
 	if err != nil {
 		return unavailable("reading the journal", id, err)
 	}
-	known := make(map[string]bool, len(o.Reserved)+len(o.Before))
-	for _, rs := range [][]sale.Reservation{o.Reserved, o.Before} {
+	known := make(map[string]bool, len(o.Reserved)+len(o.Pending))
+	for _, rs := range [][]sale.Reservation{o.Reserved, o.Pending} {
 		for _, r := range rs {
 			known[r.ID] = true
 		}
@@ -292,12 +292,12 @@ func (l *lane) open(o *sale.Opening) error {
 	for _, e := range left {
 		if !known[e.ID] {
 			// A process before this one had this epoch, and acknowledged what this
-			// Opening does not have.
+			// InitialState does not have.
 			return errStale(id, epoch)
 		}
 	}
-	if len(o.Before) > 0 {
-		if err := l.e.cfg.Journal.Append(l.e.ctx, id, epoch, o.Before); err != nil {
+	if len(o.Pending) > 0 {
+		if err := l.e.cfg.Journal.Append(l.e.ctx, id, epoch, o.Pending); err != nil {
 			return unavailable("writing the journal", id, err)
 		}
 	}
@@ -314,7 +314,7 @@ func (l *lane) open(o *sale.Opening) error {
 	for _, e := range left {
 		st.add(e)
 	}
-	for _, r := range o.Before {
+	for _, r := range o.Pending {
 		st.add(sale.Entry{ID: r.ID, Reservation: r})
 	}
 	l.streams[epoch] = st

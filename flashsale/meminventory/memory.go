@@ -10,7 +10,7 @@ import (
 
 // A MemoryJournal is a Journal without a disk, for tests and for who can lose what was
 // reserved and is no order yet. It is safe for concurrent use, and can be given to a new
-// Engine, as if a process had ended.
+// Inventory, as if a process had ended.
 type MemoryJournal struct {
 	mu      sync.Mutex
 	streams map[memoryKey]*memoryStream

@@ -96,7 +96,7 @@ func (l *lane) drop(st *stream, c *command) {
 		}
 	}
 	if n > 0 || st.reload {
-		c.err = fmt.Errorf("engine: the stream of %s at epoch %d has %d entries that are not done: %w", l.sale, c.epoch, n, sale.ErrConflict)
+		c.err = fmt.Errorf("meminventory: the stream of %s at epoch %d has %d entries that are not done: %w", l.sale, c.epoch, n, sale.ErrConflict)
 		return
 	}
 	delete(l.streams, c.epoch)

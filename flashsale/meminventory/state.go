@@ -73,8 +73,8 @@ func micros(t time.Time) int64 { return t.UnixMilli() * 1000 }
 
 func when(micros int64) time.Time { return time.UnixMilli(micros / 1000).UTC() }
 
-// newState builds the state of an Opening that was checked.
-func newState(o *sale.Opening, room int, st *stream) *state {
+// newState builds the state of an InitialState that was checked.
+func newState(o *sale.InitialState, room int, st *stream) *state {
 	s := &state{
 		id: o.Sale.ID, epoch: o.Sale.Epoch,
 		starts: micros(o.Sale.StartsAt), ends: micros(o.Sale.EndsAt), lobby: o.Sale.Lobby.Milliseconds() * 1000,
@@ -83,7 +83,7 @@ func newState(o *sale.Opening, room int, st *stream) *state {
 		people: make(map[string]*person), holds: make(map[string]*hold), tickets: make(map[string]*hold),
 		keys: make(map[userKey]*hold), stream: st,
 	}
-	for _, rs := range [][]sale.Reservation{o.Reserved, o.Before} {
+	for _, rs := range [][]sale.Reservation{o.Reserved, o.Pending} {
 		for _, r := range rs {
 			s.hold(s.person(r.User), &hold{Reservation: r})
 		}
@@ -117,12 +117,12 @@ func (s *state) over(p *person, now int64) bool { return p.place == admitted && 
 
 // standing tells where p stands; p may be nil.
 func (s *state) standing(p *person, now int64) sale.TicketStatus {
-	st := sale.TicketStatus{State: sale.Nowhere}
+	st := sale.TicketStatus{State: sale.NoTicket}
 	if p == nil {
 		return st
 	}
 	for _, h := range p.held {
-		st.Held = append(st.Held, h.Reservation)
+		st.Reserved = append(st.Reserved, h.Reservation)
 	}
 	if p.place == nowhere {
 		return st
@@ -135,7 +135,7 @@ func (s *state) standing(p *person, now int64) sale.TicketStatus {
 		last := p.last.Reservation
 		st.State, st.Last = sale.Spent, &last
 	case s.over(p, now):
-		st.State = sale.Passed
+		st.State = sale.TicketExpired
 	default:
 		st.State, st.Batch, st.Until = sale.Admitted, p.batch, when(p.until)
 	}
@@ -269,7 +269,7 @@ func (s *state) reserveRefused(p *person, a *sale.ReserveRequest, now int64) sal
 	case p == nil || p.place != admitted || p.ticket != a.Ticket:
 		return sale.NotAdmitted
 	case s.over(p, now):
-		return sale.TurnPassed
+		return sale.AdmissionExpired
 	case s.hasEnough(p):
 		return sale.PerUserLimit
 	case s.free <= 0:
@@ -278,7 +278,9 @@ func (s *state) reserveRefused(p *person, a *sale.ReserveRequest, now int64) sal
 	return sale.OK
 }
 
-func (s *state) hasEnough(p *person) bool { return len(p.held) >= s.perUser || p.got >= sale.MaxGot }
+func (s *state) hasEnough(p *person) bool {
+	return len(p.held) >= s.perUser || p.got >= sale.MaxReservations
+}
 
 // giveBack returns a unit, and the reservation if there is one of this user.
 func (s *state) giveBack(user, id string) (bool, *hold) {
@@ -298,7 +300,7 @@ func (s *state) giveBack(user, id string) (bool, *hold) {
 
 func (s *state) setStock(stock int64) error {
 	if stock < s.stock {
-		return fmt.Errorf("engine: stock of %s is %d, want %d or more: %w", s.id, stock, s.stock, sale.ErrInvalid)
+		return fmt.Errorf("meminventory: stock of %s is %d, want %d or more: %w", s.id, stock, s.stock, sale.ErrInvalid)
 	}
 	s.free += stock - s.stock
 	s.stock = stock

@@ -16,11 +16,11 @@ const sendFor = 5 * time.Minute
 
 func (o *Office) mine(v *visit) {
 	after := v.r.URL.Query().Get("after")
-	if after != "" && !wire.IsSale(after) {
-		(&wire.Fault{Field: "after", Detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).Refuse(v.w)
+	if after != "" && !wire.IsSaleID(after) {
+		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).Refuse(v.w)
 		return
 	}
-	sales, err := o.c.Desk.Mine(v.r.Context(), v.merchant, after)
+	sales, err := o.c.Service.Sales(v.r.Context(), v.merchant, after)
 	all := make([]saleJSON, 0, len(sales))
 	for i := range sales {
 		all = append(all, saleOf(&sales[i]))
@@ -34,12 +34,12 @@ func (o *Office) create(v *visit) {
 		f.Refuse(v.w)
 		return
 	}
-	s, err := o.c.Desk.Create(v.r.Context(), v.merchant, d)
+	s, err := o.c.Service.Create(v.r.Context(), v.merchant, d)
 	o.sendSale(v, http.StatusCreated, s, err)
 }
 
 func (o *Office) get(v *visit) {
-	s, err := o.c.Desk.Get(v.r.Context(), v.merchant, v.sale)
+	s, err := o.c.Service.Sale(v.r.Context(), v.merchant, v.sale)
 	o.sendSale(v, http.StatusOK, s, err)
 }
 
@@ -49,7 +49,7 @@ func (o *Office) edit(v *visit) {
 		f.Refuse(v.w)
 		return
 	}
-	s, err := o.c.Desk.Edit(v.r.Context(), v.merchant, v.sale, version, d)
+	s, err := o.c.Service.Edit(v.r.Context(), v.merchant, v.sale, version, d)
 	o.sendSale(v, http.StatusOK, s, err)
 }
 
@@ -57,7 +57,7 @@ func (o *Office) check(v *visit) {
 	if !v.nothing() {
 		return
 	}
-	faults, err := o.c.Desk.Check(v.r.Context(), v.merchant, v.sale)
+	faults, err := o.c.Service.Check(v.r.Context(), v.merchant, v.sale)
 	if faults == nil {
 		faults = []string{}
 	}
@@ -77,7 +77,7 @@ func (o *Office) change(f func(ctx context.Context, merchant, id string) (sale.S
 
 func (o *Office) end(kill bool) func(ctx context.Context, merchant, id string) (sale.Sale, error) {
 	return func(ctx context.Context, merchant, id string) (sale.Sale, error) {
-		return o.c.Desk.End(ctx, merchant, id, kill)
+		return o.c.Service.End(ctx, merchant, id, kill)
 	}
 }
 
@@ -91,20 +91,20 @@ func (o *Office) stock(v *visit) {
 	switch {
 	case f != nil:
 	case units < 1 || units > 1_000_000:
-		f = &wire.Fault{Field: "units", Detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
+		f = &wire.RequestError{Field: "units", Detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
 	case key == "":
-		f = &wire.Fault{Field: "Idempotency-Key", Detail: "Idempotency-Key: want one, so that asking again adds nothing"}
+		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: want one, so that asking again adds nothing"}
 	}
 	if f != nil {
 		f.Refuse(v.w)
 		return
 	}
-	s, err := o.c.Desk.AddStock(v.r.Context(), v.merchant, v.sale, key, units)
+	s, err := o.c.Service.AddStock(v.r.Context(), v.merchant, v.sale, key, units)
 	o.sendSale(v, http.StatusOK, s, err)
 }
 
 func (o *Office) board(v *visit) {
-	b, err := o.c.Desk.Board(v.r.Context(), v.merchant, v.sale)
+	b, err := o.c.Service.Dashboard(v.r.Context(), v.merchant, v.sale)
 	if b.Layers == nil {
 		b.Layers = o.c.Layers.Counts()
 	}
@@ -114,10 +114,10 @@ func (o *Office) board(v *visit) {
 func (o *Office) orders(v *visit) {
 	after := v.r.URL.Query().Get("after")
 	if len(after) > wire.MaxKey || !wire.IsBase64(after) {
-		(&wire.Fault{Field: "after", Detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).Refuse(v.w)
+		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).Refuse(v.w)
 		return
 	}
-	orders, err := o.c.Desk.Recent(v.r.Context(), v.merchant, v.sale, after)
+	orders, err := o.c.Service.RecentOrders(v.r.Context(), v.merchant, v.sale, after)
 	all := make([]orderJSON, 0, len(orders))
 	for i := range orders {
 		all = append(all, orderOf(&orders[i]))
@@ -126,7 +126,7 @@ func (o *Office) orders(v *visit) {
 }
 
 func (o *Office) networks(v *visit) {
-	networks, err := o.c.Desk.Networks(v.r.Context(), v.merchant, v.sale)
+	networks, err := o.c.Service.SharedNetworks(v.r.Context(), v.merchant, v.sale)
 	all := make([]networkJSON, 0, len(networks))
 	for _, n := range networks {
 		all = append(all, networkJSON(n))
@@ -138,15 +138,15 @@ func (o *Office) reconcile(v *visit) {
 	if !v.nothing() {
 		return
 	}
-	r, err := o.c.Desk.Reconcile(v.r.Context(), v.merchant, v.sale)
+	r, err := o.c.Service.Reconcile(v.r.Context(), v.merchant, v.sale)
 	o.send(v, http.StatusOK, reconciledJSON(r), err)
 }
 
 func (o *Office) logged(v *visit) {
-	lines, err := o.c.Desk.Logged(v.r.Context(), v.merchant, v.sale)
+	lines, err := o.c.Service.AuditLog(v.r.Context(), v.merchant, v.sale)
 	all := make([]loggedJSON, 0, len(lines))
 	for _, l := range lines {
-		all = append(all, loggedJSON{moment(l.At), l.Actor, l.Sale, l.What})
+		all = append(all, loggedJSON{moment(l.At), l.Actor, l.Sale, l.Event})
 	}
 	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
 }
@@ -155,7 +155,7 @@ func (o *Office) logged(v *visit) {
 // not look like a whole one.
 func (o *Office) report(v *visit) {
 	w := &late{v: v}
-	err := o.c.Desk.Report(v.r.Context(), v.merchant, v.sale, w)
+	err := o.c.Service.Report(v.r.Context(), v.merchant, v.sale, w)
 	switch {
 	case err == nil:
 		w.begin()

@@ -22,7 +22,7 @@ func (o *Office) send(v *visit, status int, body any, err error) {
 		o.fail(v.w, v.r, fmt.Errorf("office: encode: %w", err))
 		return
 	}
-	wire.Answer(v.w, status, append(b, '\n'))
+	wire.WriteJSON(v.w, status, append(b, '\n'))
 }
 
 func (o *Office) sendSale(v *visit, status int, s sale.Sale, err error) {
@@ -34,7 +34,7 @@ func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(wire.Stamp)
+	return t.UTC().Format(wire.TimeFormat)
 }
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
@@ -67,7 +67,7 @@ type saleJSON struct {
 func saleOf(s *sale.Sale) saleJSON {
 	return saleJSON{
 		s.ID, s.SKU, s.Title, s.Price, s.Currency, s.Stock, s.PerUser, moment(s.StartsAt), moment(s.EndsAt), s.Headroom,
-		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, s.Sold, s.Paid, string(s.State), s.Why, s.Epoch, s.Version,
+		string(s.Queue), millis(s.Lobby), millis(s.PayWithin), millis(s.TokenFor), s.Work, s.Sold, s.Paid, string(s.State), s.StateReason, s.Epoch, s.Version,
 	}
 }
 
@@ -93,7 +93,7 @@ type contactJSON struct {
 
 func orderOf(o *sale.Order) orderJSON {
 	j := orderJSON{
-		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.Changed), o.Payment, o.Refunds, nil,
+		o.ID, o.User, o.Slot, string(o.State), o.Price, moment(o.At), moment(o.PayBy), moment(o.ChangedAt), o.Payment, o.Refunds, nil,
 	}
 	if o.Contact != (sale.Contact{}) {
 		j.Contact = &contactJSON{o.Contact.Name, o.Contact.Phone}
@@ -102,7 +102,7 @@ func orderOf(o *sale.Order) orderJSON {
 }
 
 // readDraft reads a draft, and with edit the version that it is to replace.
-func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fault) {
+func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.RequestError) {
 	var starts, ends, queue string
 	var perUser, headroom, lobby, payWithin, tokenFor, work int64
 	members := []wire.Member{
@@ -118,8 +118,8 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fau
 	if f = wire.Decode(body, members); f != nil {
 		return d, 0, f
 	}
-	if edit && !members[len(members)-1].Seen {
-		return d, 0, &wire.Fault{Field: "version", Detail: "version: want that of the sale that this replaces"}
+	if edit && !members[len(members)-1].Present {
+		return d, 0, &wire.RequestError{Field: "version", Detail: "version: want that of the sale that this replaces"}
 	}
 	d.Queue = sale.Queue(queue)
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
@@ -134,7 +134,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fau
 		to   *int
 	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}, {"work", work, &d.Work}} {
 		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
-			return d, 0, &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
+			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
 		}
 		*n.to = int(n.from)
 	}
@@ -144,7 +144,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fau
 		to   *time.Duration
 	}{{"lobby_ms", lobby, &d.Lobby}, {"pay_within_ms", payWithin, &d.PayWithin}, {"token_for_ms", tokenFor, &d.TokenFor}} {
 		if n.from < 0 || n.from > int64(math.MaxInt64/time.Millisecond) {
-			return d, 0, &wire.Fault{Field: n.name, Detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
+			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
 		}
 		*n.to = time.Duration(n.from) * time.Millisecond
 	}
@@ -152,10 +152,10 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Fau
 }
 
 // instant reads a time.
-func instant(name, text string) (time.Time, *wire.Fault) {
+func instant(name, text string) (time.Time, *wire.RequestError) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, &wire.Fault{Field: name, Detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
+		return time.Time{}, &wire.RequestError{Field: name, Detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
 	}
 	return t.UTC(), nil
 }
@@ -216,17 +216,17 @@ type tallyJSON struct {
 	Movements int64    `json:"movements"`
 }
 
-func boardOf(b *sale.Board) boardJSON {
+func boardOf(b *sale.Dashboard) boardJSON {
 	view, _ := wire.AppendView(nil, &b.View)
-	c, t := &b.Counts, &b.Tally
-	drain := b.Drain
+	c, t := &b.Counts, &b.Totals
+	drain := b.DrainRate
 	if math.IsNaN(drain) || math.IsInf(drain, 0) {
 		drain = 0
 	}
 	return boardJSON{
 		view,
 		countsJSON{moment(c.Now), c.Stock, c.Free, c.Waiting, c.Outstanding, c.Reserved, c.Backlog, c.Paused},
-		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.Buried, t.Movements},
+		tallyJSON{saleOf(&t.Sale), t.Pending, t.Paid, t.Expired, t.Cancelled, t.Rejected, t.Lost, t.RefundDue, t.DeadLetters, t.Movements},
 		b.Layers, b.Admitted, drain, millis(b.Lag), b.Workers,
 	}
 }

@@ -18,18 +18,18 @@ const cookieName = "fs_office"
 // login signs a merchant in. That a name is unknown and that a password is wrong are the
 // same answer, after the same work.
 func (o *Office) login(w http.ResponseWriter, r *http.Request) {
-	if wire.Foreign(r) {
-		wire.Say(w, layers.CSRF)
+	if wire.CrossOrigin(r) {
+		wire.RefuseReason(w, layers.CSRF)
 		return
 	}
 	body, room, f := o.bodies.Read(r)
-	defer o.bodies.Give(room)
+	defer o.bodies.Release(room)
 	var name, password string
 	if f == nil {
 		f = wire.Decode(wire.OrEmpty(body), []wire.Member{{Name: "name", Text: &name}, {Name: "password", Text: &password}})
 	}
 	if f == nil && (name == "" || len(name) > maxName || password == "" || len(password) > maxPassword) {
-		f = &wire.Fault{Detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, maxPassword)}
+		f = &wire.RequestError{Detail: fmt.Sprintf("name, password: want 1 to %d and 1 to %d bytes", maxName, maxPassword)}
 	}
 	if f != nil {
 		f.Refuse(w)
@@ -120,9 +120,9 @@ func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {
 // who answers with who is signed in, and with what proves that a change is asked for on a
 // page of the office.
 func (o *Office) who(w http.ResponseWriter, name, session string) {
-	b := wire.TextOf([]byte{'{'}, "name", name)
-	b = wire.TextOf(b, "csrf", o.c.Keys.CSRF(session))
-	wire.Answer(w, http.StatusOK, append(b, '}', '\n'))
+	b := wire.AppendString([]byte{'{'}, "name", name)
+	b = wire.AppendString(b, "csrf", o.c.Keys.CSRF(session))
+	wire.WriteJSON(w, http.StatusOK, append(b, '}', '\n'))
 }
 
 func (o *Office) me(v *visit) { o.who(v.w, v.merchant, wire.Cookie(v.r.Header, cookieName)) }

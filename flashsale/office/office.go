@@ -22,7 +22,7 @@ import (
 // A Config says what the office answers with. Desk, Merchants, Keys and Layers are
 // required.
 type Config struct {
-	Desk      sale.MerchantsDesk
+	Service   sale.MerchantService
 	Merchants Merchants
 	Keys      *pass.Keys
 	Layers    *layers.Layers
@@ -65,7 +65,7 @@ type Office struct {
 
 // New makes an office.
 func New(c Config) (*Office, error) {
-	if c.Desk == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
+	if c.Service == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
 		return nil, errors.New("office: want Desk, Merchants, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 12*time.Hour)
@@ -109,14 +109,14 @@ func (o *Office) routes() {
 	handle("PUT /api/sales/{sale}", o.edit)
 	handle("POST /api/sales/{sale}/check", o.check)
 	handle("POST /api/sales/{sale}/warm", o.change(func(ctx context.Context, m, id string) (sale.Sale, error) {
-		if err := o.c.Desk.Warm(ctx, m, id); err != nil {
+		if err := o.c.Service.Warm(ctx, m, id); err != nil {
 			return sale.Sale{}, err
 		}
-		return o.c.Desk.Get(ctx, m, id)
+		return o.c.Service.Sale(ctx, m, id)
 	}))
-	handle("POST /api/sales/{sale}/expose", o.change(o.c.Desk.Expose))
-	handle("POST /api/sales/{sale}/pause", o.change(o.c.Desk.Pause))
-	handle("POST /api/sales/{sale}/resume", o.change(o.c.Desk.Resume))
+	handle("POST /api/sales/{sale}/expose", o.change(o.c.Service.Expose))
+	handle("POST /api/sales/{sale}/pause", o.change(o.c.Service.Pause))
+	handle("POST /api/sales/{sale}/resume", o.change(o.c.Service.Resume))
 	handle("POST /api/sales/{sale}/kill", o.change(o.end(true)))
 	handle("POST /api/sales/{sale}/end", o.change(o.end(false)))
 	handle("POST /api/sales/{sale}/stock", o.stock)
@@ -126,16 +126,16 @@ func (o *Office) routes() {
 	handle("GET /api/sales/{sale}/report.csv", o.report)
 	handle("POST /api/sales/{sale}/reconcile", o.reconcile)
 	handle("GET /api/sales/{sale}/log", o.logged)
-	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.Answer(w, http.StatusOK, []byte("{}\n")) })
+	o.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { wire.WriteJSON(w, http.StatusOK, []byte("{}\n")) })
 	o.mux.HandleFunc("GET /readyz", o.ready)
 	o.mux.HandleFunc("GET /metrics", o.metrics)
 }
 
 // ServeHTTP implements http.Handler.
 func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	wire.GuardFields(w.Header())
-	if !wire.Canonical(r.URL) {
-		wire.Say(w, layers.NotFound)
+	wire.SetSecurityHeaders(w.Header())
+	if !wire.IsCanonicalPath(r.URL) {
+		wire.RefuseReason(w, layers.NotFound)
 		return
 	}
 	switch h, pattern := o.mux.Handler(r); {
@@ -146,7 +146,7 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case o.c.Pages != nil:
 		o.c.Pages.ServeHTTP(w, r)
 	default:
-		wire.Say(w, layers.NotFound)
+		wire.RefuseReason(w, layers.NotFound)
 	}
 }
 
@@ -158,7 +158,7 @@ func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler)
 		wire.NotAllowed(w, asked.header.Get("Allow"))
 		return
 	}
-	wire.Say(w, layers.NotFound)
+	wire.RefuseReason(w, layers.NotFound)
 }
 
 // A verdict is a ResponseWriter that keeps the status and the fields alone.
@@ -181,12 +181,12 @@ func (o *Office) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	wire.Answer(w, http.StatusOK, []byte("{}\n"))
+	wire.WriteJSON(w, http.StatusOK, []byte("{}\n"))
 }
 
 func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 	if o.c.Metrics == nil {
-		wire.Say(w, layers.NotFound)
+		wire.RefuseReason(w, layers.NotFound)
 		return
 	}
 	if o.c.MetricsToken != "" {
@@ -209,20 +209,20 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 			return
 		}
 		if merchant == "" {
-			wire.Say(w, layers.NoSession)
+			wire.RefuseReason(w, layers.NoSession)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !o.c.Keys.CSRFOK(text, r.Header.Get("Flashsale-CSRF")) {
-			wire.Say(w, layers.CSRF)
+			wire.RefuseReason(w, layers.CSRF)
 			return
 		}
 		v := visit{w: w, r: r, merchant: merchant, sale: r.PathValue("sale")}
-		if v.sale != "" && !wire.IsSale(v.sale) {
-			wire.Say(w, layers.NotFound)
+		if v.sale != "" && !wire.IsSaleID(v.sale) {
+			wire.RefuseReason(w, layers.NotFound)
 			return
 		}
 		body, room, fault := o.bodies.Read(r)
-		defer o.bodies.Give(room)
+		defer o.bodies.Release(room)
 		if fault != nil {
 			fault.Refuse(w)
 			return

@@ -19,9 +19,9 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A merchants is a sale.MerchantsDesk that notes what it is asked.
+// A merchants is a sale.MerchantService that notes what it is asked.
 type merchants struct {
-	sale.MerchantsDesk
+	sale.MerchantService
 
 	asked  []string
 	draft  sale.Draft
@@ -45,12 +45,12 @@ func (m *merchants) Edit(_ context.Context, who, id string, version int64, d sal
 	return m.note("edit %s %s %d", who, id, version)
 }
 
-func (m *merchants) Mine(_ context.Context, who, after string) ([]sale.Sale, error) {
+func (m *merchants) Sales(_ context.Context, who, after string) ([]sale.Sale, error) {
 	s, err := m.note("mine %s %s", who, after)
 	return []sale.Sale{s}, err
 }
 
-func (m *merchants) Get(_ context.Context, who, id string) (sale.Sale, error) {
+func (m *merchants) Sale(_ context.Context, who, id string) (sale.Sale, error) {
 	return m.note("get %s %s", who, id)
 }
 
@@ -84,9 +84,9 @@ func (m *merchants) End(_ context.Context, who, id string, kill bool) (sale.Sale
 	return m.note("end %s %s %v", who, id, kill)
 }
 
-func (m *merchants) Board(_ context.Context, who, id string) (sale.Board, error) {
+func (m *merchants) Dashboard(_ context.Context, who, id string) (sale.Dashboard, error) {
 	_, err := m.note("board %s %s", who, id)
-	return sale.Board{View: offer(), Lag: 1500 * time.Microsecond}, err
+	return sale.Dashboard{View: offer(), Lag: 1500 * time.Microsecond}, err
 }
 
 func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error {
@@ -96,19 +96,19 @@ func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error
 	return m.report(w)
 }
 
-func (m *merchants) Reconcile(_ context.Context, who, id string) (sale.Reconciled, error) {
+func (m *merchants) Reconcile(_ context.Context, who, id string) (sale.ReconcileResult, error) {
 	_, err := m.note("reconcile %s %s", who, id)
-	return sale.Reconciled{Free: 3, FreeBefore: 2, Returned: 1, Changed: 1}, err
+	return sale.ReconcileResult{Free: 3, FreeBefore: 2, Returned: 1, Changed: 1}, err
 }
 
-func (m *merchants) Networks(_ context.Context, who, id string) ([]sale.Network, error) {
+func (m *merchants) SharedNetworks(_ context.Context, who, id string) ([]sale.SharedNetwork, error) {
 	_, err := m.note("networks %s %s", who, id)
-	return []sale.Network{{Network: "2001:db8::/64", Users: 3, Orders: 2}}, err
+	return []sale.SharedNetwork{{Network: "2001:db8::/64", Users: 3, Orders: 2}}, err
 }
 
-func (m *merchants) Logged(_ context.Context, who, id string) ([]sale.Logged, error) {
+func (m *merchants) AuditLog(_ context.Context, who, id string) ([]sale.AuditEntry, error) {
 	_, err := m.note("log %s %s", who, id)
-	return []sale.Logged{{At: start(), Actor: "m", Sale: id, What: "exposed"}}, err
+	return []sale.AuditEntry{{At: start(), Actor: "m", Sale: id, Event: "exposed"}}, err
 }
 
 // MerchantHash knows one merchant.
@@ -151,7 +151,7 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 		t.Fatal(err)
 	}
 	o := &premises{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: start()}
-	c := office.Config{Desk: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
+	c := office.Config{Service: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
 	if change != nil {
 		change(&c)
 	}

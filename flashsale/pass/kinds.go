@@ -80,7 +80,7 @@ func (k *Keys) OpenTicket(text string) (Ticket, error) {
 }
 
 // A Token admits a user to a sale with a ticket, until Until. Whether its time is over is
-// for the Gate to say, by its clock.
+// for the Inventory to say, by its clock.
 type Token struct {
 	Sale   string
 	Epoch  int64

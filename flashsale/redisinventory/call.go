@@ -60,7 +60,7 @@ func load() (*scripts, error) {
 }
 
 // call runs a script and returns its reply: at least one word.
-func (g *Gate) call(ctx context.Context, s *script, keys, args []string) ([]string, error) {
+func (g *Inventory) call(ctx context.Context, s *script, keys, args []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
 	defer cancel()
 	n := strconv.Itoa(len(keys))
@@ -85,20 +85,20 @@ var (
 
 // failed says what an error means: that the state is not what scripts keep there, or that
 // the server cannot be asked now.
-func (g *Gate) failed(doing string, err error) error {
+func (g *Inventory) failed(doing string, err error) error {
 	e, ok := rueidis.IsRedisErr(err)
 	if !ok || temporary(e.Error()) {
 		select {
 		case g.kick <- struct{}{}:
 		default:
 		}
-		return fmt.Errorf("redisgate: %s: %w: %w", doing, sale.ErrUnavailable, err)
+		return fmt.Errorf("redisinventory: %s: %w: %w", doing, sale.ErrUnavailable, err)
 	}
 	// Scripts fail where a key has another type than they gave it, or a record cannot be read.
 	if text := e.Error(); strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "attempt to ") {
-		return fmt.Errorf("redisgate: %s: %w: %w: %w", doing, sale.ErrStale, errDamaged, err)
+		return fmt.Errorf("redisinventory: %s: %w: %w: %w", doing, sale.ErrStale, errDamaged, err)
 	}
-	return fmt.Errorf("redisgate: %s: %w", doing, err)
+	return fmt.Errorf("redisinventory: %s: %w", doing, err)
 }
 
 // temporary says whether an error reply is about the server and not about what was asked.
@@ -116,14 +116,14 @@ func temporary(text string) bool {
 }
 
 // parts are the names of the keys of a state, in the order in which scripts take them.
-func (g *Gate) parts(id string) []string {
+func (g *Inventory) parts(id string) []string {
 	at := g.cfg.Prefix + "{" + escape(id) + "}:"
 	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
 }
 
 // on runs a script on the state of a sale at an epoch, and returns what it says after the
 // time.
-func (g *Gate) on(ctx context.Context, s *script, id string, epoch int64, args ...string) ([]string, int64, error) {
+func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, args ...string) ([]string, int64, error) {
 	if !possible(id, epoch) {
 		return nil, 0, g.staleError(s.name, id, epoch, "none")
 	}
@@ -158,7 +158,7 @@ func possible(id string, epoch int64) bool {
 }
 
 // clock is the time that tests give, or nothing. It never runs back.
-func (g *Gate) clock() string {
+func (g *Inventory) clock() string {
 	if g.cfg.Clock == nil {
 		return ""
 	}

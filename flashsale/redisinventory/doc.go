@@ -1,8 +1,8 @@
-// Package redisgate is a sale.Gate in Redis 6.2 or later, or Valkey: alone, behind Sentinel,
+// Package redisinventory is a sale.Inventory in Redis 6.2 or later, or Valkey: alone, behind Sentinel,
 // or as a Cluster.
 //
 //	client, err := rueidis.NewClient(…)
-//	gate, err := redisgate.New(client, redisgate.Config{})
+//	gate, err := redisinventory.New(client, redisinventory.Config{})
 //	…
 //	defer gate.Stop()
 //

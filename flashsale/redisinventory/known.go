@@ -25,7 +25,7 @@ const kept = 10 * time.Minute
 
 // recall returns the keys of a sale and the largest time that was seen of it, or ErrStale if
 // this process knows already that there is no such state.
-func (g *Gate) recall(doing, id string, epoch int64) ([]string, int64, error) {
+func (g *Inventory) recall(doing, id string, epoch int64) ([]string, int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := g.known[id]
@@ -39,7 +39,7 @@ func (g *Gate) recall(doing, id string, epoch int64) ([]string, int64, error) {
 }
 
 // remember notes that a state answered.
-func (g *Gate) remember(id string, epoch int64, keys []string, now int64) {
+func (g *Inventory) remember(id string, epoch int64, keys []string, now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := g.known[id]
@@ -55,7 +55,7 @@ func (g *Gate) remember(id string, epoch int64, keys []string, now int64) {
 }
 
 // opened notes that the state at an epoch was opened by this process, or found open.
-func (g *Gate) opened(id string, epoch, now int64) {
+func (g *Inventory) opened(id string, epoch, now int64) {
 	g.mu.Lock()
 	if k := g.known[id]; k != nil && k.epoch != epoch {
 		k.epoch, k.stale = epoch, false
@@ -65,14 +65,14 @@ func (g *Gate) opened(id string, epoch, now int64) {
 }
 
 // forget forgets a sale that was dropped.
-func (g *Gate) forget(id string) {
+func (g *Inventory) forget(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.known, id)
 }
 
 // stale notes that a state is gone, if this process had seen it, and returns the error.
-func (g *Gate) stale(doing, id string, epoch int64, why string) error {
+func (g *Inventory) stale(doing, id string, epoch int64, why string) error {
 	g.mu.Lock()
 	k := g.known[id]
 	first := k != nil && k.epoch == epoch && !k.stale
@@ -86,8 +86,8 @@ func (g *Gate) stale(doing, id string, epoch int64, why string) error {
 	return g.staleError(doing, id, epoch, why)
 }
 
-func (g *Gate) staleError(doing, id string, epoch int64, why string) error {
-	return fmt.Errorf("redisgate: %s: sale %.64q, epoch %d: %w: %s", doing, id, epoch, sale.ErrStale, reasons(why))
+func (g *Inventory) staleError(doing, id string, epoch int64, why string) error {
+	return fmt.Errorf("redisinventory: %s: sale %.64q, epoch %d: %w: %s", doing, id, epoch, sale.ErrStale, reasons(why))
 }
 
 func reasons(why string) string {
@@ -107,13 +107,13 @@ func reasons(why string) string {
 }
 
 // damaged says that a record cannot be read, and closes the state that has it.
-func (g *Gate) damaged(ctx context.Context, doing, id string, epoch int64, err error) error {
+func (g *Inventory) damaged(ctx context.Context, doing, id string, epoch int64, err error) error {
 	g.forsake(ctx, id, epoch)
-	return fmt.Errorf("redisgate: %s: sale %.64q, epoch %d: %w: %w: %w", doing, id, epoch, sale.ErrStale, errDamaged, err)
+	return fmt.Errorf("redisinventory: %s: sale %.64q, epoch %d: %w: %w: %w", doing, id, epoch, sale.ErrStale, errDamaged, err)
 }
 
 // forsake closes a state that cannot be read.
-func (g *Gate) forsake(ctx context.Context, id string, epoch int64) {
+func (g *Inventory) forsake(ctx context.Context, id string, epoch int64) {
 	g.stale("check", id, epoch, "damaged")
 	// Where this fails, who asks next finds the same damage.
 	_ = g.Close(context.WithoutCancel(ctx), id, epoch)
@@ -121,7 +121,7 @@ func (g *Gate) forsake(ctx context.Context, id string, epoch int64) {
 
 // watch compares, for each sale that was asked about, the server with the one on which it
 // was opened.
-func (g *Gate) watch(ctx context.Context) {
+func (g *Inventory) watch(ctx context.Context) {
 	defer close(g.done)
 	tick := time.NewTicker(g.cfg.Watch)
 	defer tick.Stop()
@@ -151,7 +151,7 @@ func (g *Gate) watch(ctx context.Context) {
 }
 
 // watched returns the sales to compare, and forgets those that nobody asks about.
-func (g *Gate) watched() map[string]int64 {
+func (g *Inventory) watched() map[string]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sales := map[string]int64{}
@@ -167,7 +167,7 @@ func (g *Gate) watched() map[string]int64 {
 }
 
 // compare asks the server, without counting as somebody who asks about the sale.
-func (g *Gate) compare(ctx context.Context, id string, epoch int64) {
+func (g *Inventory) compare(ctx context.Context, id string, epoch int64) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
 	defer cancel()
 	words, err := g.call(ctx, &g.scripts.count, g.parts(id), []string{itoa(epoch), g.clock(), "0"})

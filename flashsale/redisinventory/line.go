@@ -9,9 +9,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Join implements sale.Gate.
-func (g *Gate) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-	if err := j.Check(); err != nil {
+// Join implements sale.Inventory.
+func (g *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+	if err := j.Validate(); err != nil {
 		return sale.TicketStatus{}, err
 	}
 	var until int64
@@ -20,17 +20,17 @@ func (g *Gate) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus,
 	}
 	words, _, err := g.on(ctx, &g.scripts.join, j.Sale, j.Epoch,
 		escape(j.User), j.Ticket, itoa(j.Rank), itoa(j.Lot), itoa(j.Max),
-		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxGot))
+		flag(j.Batch != ""), escape(j.Batch), itoa(until), itoa(g.cfg.MaxTickets), itoa(sale.MaxReservations))
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
 	return g.standing(ctx, "join", j.Sale, j.Epoch, words)
 }
 
-// Look implements sale.Gate.
-func (g *Gate) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+// Look implements sale.Inventory.
+func (g *Inventory) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	if user == "" || len(user) > 128 {
-		return sale.TicketStatus{}, fmt.Errorf("redisgate: look: user is %.140q, want 1 to 128 bytes: %w", user, sale.ErrInvalid)
+		return sale.TicketStatus{}, fmt.Errorf("redisinventory: look: user is %.140q, want 1 to 128 bytes: %w", user, sale.ErrInvalid)
 	}
 	words, _, err := g.on(ctx, &g.scripts.look, id, epoch, escape(user))
 	if err != nil {
@@ -39,10 +39,10 @@ func (g *Gate) Look(ctx context.Context, id string, epoch int64, user string) (s
 	return g.standing(ctx, "look", id, epoch, words)
 }
 
-// Admit implements sale.Gate.
-func (g *Gate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+// Admit implements sale.Inventory.
+func (g *Inventory) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	if n < 1 || n > 1000 || batch == "" || len(batch) > 64 {
-		return 0, fmt.Errorf("redisgate: admit: n is %d and batch is %.70q, want 1 to 1,000 and 1 to 64 bytes: %w", n, batch, sale.ErrInvalid)
+		return 0, fmt.Errorf("redisinventory: admit: n is %d and batch is %.70q, want 1 to 1,000 and 1 to 64 bytes: %w", n, batch, sale.ErrInvalid)
 	}
 	words, _, err := g.on(ctx, &g.scripts.admit, id, epoch, escape(batch), itoa(int64(n)), itoa(until.UnixMilli()))
 	if err != nil {
@@ -52,7 +52,7 @@ func (g *Gate) Admit(ctx context.Context, id string, epoch int64, batch string, 
 }
 
 // one reads a reply of one number.
-func (g *Gate) one(doing string, words []string) (int, error) {
+func (g *Inventory) one(doing string, words []string) (int, error) {
 	ns, err := numbers(words...)
 	if err != nil || len(ns) != 1 {
 		return 0, g.failed(doing, errReply)
@@ -61,12 +61,12 @@ func (g *Gate) one(doing string, words []string) (int, error) {
 }
 
 var places = map[string]sale.TicketState{
-	"-": sale.Nowhere, "w": sale.Waiting, "a": sale.Admitted, "s": sale.Spent, "p": sale.Passed,
+	"-": sale.NoTicket, "w": sale.Waiting, "a": sale.Admitted, "s": sale.Spent, "p": sale.TicketExpired,
 }
 
 // standing reads: reason, place, ticket, rank, ahead, batch, until, last's ID and record,
 // and of each that is held ID and record.
-func (g *Gate) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.TicketStatus, err error) {
+func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.TicketStatus, err error) {
 	if len(words) < 9 || len(words)%2 != 1 || places[words[1]] == "" {
 		return st, g.failed(doing, errReply)
 	}
@@ -75,7 +75,7 @@ func (g *Gate) standing(ctx context.Context, doing, id string, epoch int64, word
 		return st, g.failed(doing, err)
 	}
 	st.Reason, st.State = sale.Reason(words[0]), places[words[1]]
-	if st.State != sale.Nowhere {
+	if st.State != sale.NoTicket {
 		st.Ticket, st.Rank = words[2], ns[0]
 	}
 	if st.State == sale.Waiting {
@@ -99,8 +99,8 @@ func (g *Gate) standing(ctx context.Context, doing, id string, epoch int64, word
 		if err != nil {
 			return sale.TicketStatus{}, g.damaged(ctx, doing, id, epoch, err)
 		}
-		st.Held = append(st.Held, r)
+		st.Reserved = append(st.Reserved, r)
 	}
-	slices.SortFunc(st.Held, func(a, b sale.Reservation) int { return a.Slot - b.Slot })
+	slices.SortFunc(st.Reserved, func(a, b sale.Reservation) int { return a.Slot - b.Slot })
 	return st, nil
 }

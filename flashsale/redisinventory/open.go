@@ -19,17 +19,17 @@ const (
 
 // ErrEvicts is wrapped by what Open answers on a server that may evict keys: a sale could
 // lose its state at any moment. It wraps nothing of package sale, as no retry mends it.
-var ErrEvicts = errors.New("redisgate: the server may evict keys")
+var ErrEvicts = errors.New("redisinventory: the server may evict keys")
 
-// Open implements sale.Gate. It builds a large state in steps; nobody sees it before the
+// Open implements sale.Inventory. It builds a large state in steps; nobody sees it before the
 // last one. A server that changes meanwhile is sale.ErrUnavailable: Open again.
-func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
-	if err := o.Check(); err != nil {
+func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	id, epoch := o.Sale.ID, o.Sale.Epoch
 	if o.Sale.Stock > 1<<53 || epoch > 1<<53 || o.Sale.StartsAt.UnixMilli() < 0 {
-		return fmt.Errorf("redisgate: open: stock %d, epoch %d, start %v, want at most 2^53, and a start after 1970: %w", o.Sale.Stock, epoch, o.Sale.StartsAt, sale.ErrInvalid)
+		return fmt.Errorf("redisinventory: open: stock %d, epoch %d, start %v, want at most 2^53, and a start after 1970: %w", o.Sale.Stock, epoch, o.Sale.StartsAt, sale.ErrInvalid)
 	}
 	keys := g.parts(id)
 	words, err := g.call(ctx, &g.scripts.begin, keys, []string{itoa(epoch), g.clock(), itoa(g.seen(id))})
@@ -61,7 +61,7 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 	s := &o.Sale
 	words, err = g.call(ctx, &g.scripts.open, append(keys, fresh...), []string{
 		itoa(epoch), g.clock(), itoa(g.seen(id)), server, itoa(keeping.Milliseconds()),
-		strconv.Itoa(len(o.Reserved) + len(o.Before)), strconv.Itoa(len(o.Before)), group(epoch),
+		strconv.Itoa(len(o.Reserved) + len(o.Pending)), strconv.Itoa(len(o.Pending)), group(epoch),
 		flag(s.State == sale.Paused), itoa(s.Stock),
 		itoa(s.StartsAt.UnixMilli()), itoa(s.EndsAt.UnixMilli()), itoa(s.Lobby.Milliseconds()),
 		flag(s.Queue == sale.Shuffled), strconv.Itoa(s.PerUser), itoa(s.PayWithin.Milliseconds()), itoa(s.Paid),
@@ -72,15 +72,15 @@ func (g *Gate) Open(ctx context.Context, o sale.Opening) error {
 	case words[0] == "stale" && len(words) == 2:
 		return g.stale("open", id, epoch, words[1])
 	case words[0] == "unread" && len(words) == 2:
-		return fmt.Errorf("redisgate: open: sale %q, epoch %d: %s entries are in the stream of an earlier epoch, want none: %w", id, epoch, words[1], sale.ErrConflict)
+		return fmt.Errorf("redisinventory: open: sale %q, epoch %d: %s entries are in the stream of an earlier epoch, want none: %w", id, epoch, words[1], sale.ErrConflict)
 	case words[0] == "moved":
-		return fmt.Errorf("redisgate: open: %w: the server changed while the state was built", sale.ErrUnavailable)
+		return fmt.Errorf("redisinventory: open: %w: the server changed while the state was built", sale.ErrUnavailable)
 	}
 	return g.finished(id, epoch, words)
 }
 
 // finished notes that there is a state.
-func (g *Gate) finished(id string, epoch int64, words []string) error {
+func (g *Inventory) finished(id string, epoch int64, words []string) error {
 	if len(words) != 2 {
 		return g.failed("open", errReply)
 	}
@@ -92,8 +92,8 @@ func (g *Gate) finished(id string, epoch int64, words []string) error {
 	return nil
 }
 
-// build adds the reservations of an Opening to a state that is being built.
-func (g *Gate) build(ctx context.Context, o *sale.Opening, server string, fresh []string) error {
+// build adds the reservations of an InitialState to a state that is being built.
+func (g *Inventory) build(ctx context.Context, o *sale.InitialState, server string, fresh []string) error {
 	keys := []string{fresh[1], fresh[4], fresh[5], fresh[6]} // users, res, done, stream
 	head := []string{server, itoa(building.Milliseconds())}
 	args := head
@@ -103,12 +103,12 @@ func (g *Gate) build(ctx context.Context, o *sale.Opening, server string, fresh 
 			return err
 		}
 		if words[0] != "ok" {
-			return fmt.Errorf("redisgate: open: %w: the server changed while the state was built", sale.ErrUnavailable)
+			return fmt.Errorf("redisinventory: open: %w: the server changed while the state was built", sale.ErrUnavailable)
 		}
 		args = head[:2:2]
 		return nil
 	}
-	for i, rs := range [][]sale.Reservation{o.Reserved, o.Before} {
+	for i, rs := range [][]sale.Reservation{o.Reserved, o.Pending} {
 		for j := range rs {
 			r := &rs[j]
 			args = append(args, flag(i == 1), r.ID, escape(r.User), r.Ticket, escape(r.Key), record(r))
@@ -126,7 +126,7 @@ func (g *Gate) build(ctx context.Context, o *sale.Opening, server string, fresh 
 }
 
 // seen is the largest time that this process has seen of a sale.
-func (g *Gate) seen(id string) int64 {
+func (g *Inventory) seen(id string) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if k := g.known[id]; k != nil {
@@ -135,8 +135,8 @@ func (g *Gate) seen(id string) int64 {
 	return 0
 }
 
-// Close implements sale.Gate.
-func (g *Gate) Close(ctx context.Context, id string, epoch int64) error {
+// Close implements sale.Inventory.
+func (g *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 	if !possible(id, epoch) {
 		return nil
 	}
@@ -147,8 +147,8 @@ func (g *Gate) Close(ctx context.Context, id string, epoch int64) error {
 	return err
 }
 
-// Drop implements sale.Gate.
-func (g *Gate) Drop(ctx context.Context, id string, epoch int64) error {
+// Drop implements sale.Inventory.
+func (g *Inventory) Delete(ctx context.Context, id string, epoch int64) error {
 	if !possible(id, epoch) {
 		return g.staleError("drop", id, epoch, "none")
 	}
@@ -161,7 +161,7 @@ func (g *Gate) Drop(ctx context.Context, id string, epoch int64) error {
 	case len(words) != 3:
 		return g.failed("drop", errReply)
 	case words[2] != "0":
-		return fmt.Errorf("redisgate: drop: sale %q, epoch %d: %s entries are in its stream, want none: %w", id, epoch, words[2], sale.ErrConflict)
+		return fmt.Errorf("redisinventory: drop: sale %q, epoch %d: %s entries are in its stream, want none: %w", id, epoch, words[2], sale.ErrConflict)
 	}
 	g.forget(id)
 	return nil

@@ -120,13 +120,13 @@ func parse(id, saleID, text string) (r sale.Reservation, err error) {
 func entry(id string, deliveries int, saleID, kind, text string) sale.Entry {
 	e := sale.Entry{ID: id, Deliveries: deliveries}
 	if kind != "r" {
-		e.Damaged = fmt.Sprintf("fields %.100q, want the one field r", text)
+		e.Corrupt = fmt.Sprintf("fields %.100q, want the one field r", text)
 		return e
 	}
 	res, rec, _ := strings.Cut(text, " ")
 	r, err := parse(res, saleID, rec)
 	if err != nil {
-		e.Damaged = err.Error()
+		e.Corrupt = err.Error()
 		return e
 	}
 	e.Reservation = r

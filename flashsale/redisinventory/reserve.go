@@ -7,13 +7,13 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Reserve implements sale.Gate. It is sent once; after an error it may be called again with
+// Reserve implements sale.Inventory. It is sent once; after an error it may be called again with
 // the same ticket, and answers with the reservation if the first call got one.
-func (g *Gate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-	if err := a.Check(); err != nil {
+func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
+	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
 	}
-	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxGot))
+	words, _, err := g.on(ctx, &g.scripts.reserve, a.Sale, a.Epoch, escape(a.User), a.Ticket, escape(a.Key), a.Reservation, itoa(sale.MaxReservations))
 	if err != nil {
 		return sale.ReserveResult{}, err
 	}
@@ -21,7 +21,7 @@ func (g *Gate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Reserve
 		return sale.ReserveResult{}, g.failed("reserve", errReply)
 	}
 	if words[0] == "taken" {
-		return sale.ReserveResult{}, fmt.Errorf("redisgate: reserve: Ask.Reservation is %q, want an ID that no reservation has: %w", a.Reservation, sale.ErrInvalid)
+		return sale.ReserveResult{}, fmt.Errorf("redisinventory: reserve: ReserveRequest.Reservation is %q, want an ID that no reservation has: %w", a.Reservation, sale.ErrInvalid)
 	}
 	if words[0] != "" {
 		return sale.ReserveResult{Reason: sale.Reason(words[0])}, nil
@@ -33,8 +33,8 @@ func (g *Gate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Reserve
 	return sale.ReserveResult{Repeated: words[1] == "1", Reservation: r}, nil
 }
 
-// Return implements sale.Gate.
-func (g *Gate) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
+// Return implements sale.Inventory.
+func (g *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
 	words, _, err := g.on(ctx, &g.scripts.giveBack, id, epoch, escape(user), escape(reservation))
 	if err != nil {
 		return false, err
@@ -43,10 +43,10 @@ func (g *Gate) Return(ctx context.Context, id string, epoch int64, user, reserva
 	return n == 1, err
 }
 
-// SetStock implements sale.Gate.
-func (g *Gate) SetStock(ctx context.Context, id string, epoch int64, stock int64) error {
+// SetStock implements sale.Inventory.
+func (g *Inventory) SetStock(ctx context.Context, id string, epoch int64, stock int64) error {
 	if stock < 0 || stock > 1<<53 {
-		return fmt.Errorf("redisgate: stock is %d, want 0 to 2^53: %w", stock, sale.ErrInvalid)
+		return fmt.Errorf("redisinventory: stock is %d, want 0 to 2^53: %w", stock, sale.ErrInvalid)
 	}
 	words, _, err := g.on(ctx, &g.scripts.stock, id, epoch, itoa(stock))
 	if err != nil {
@@ -54,28 +54,28 @@ func (g *Gate) SetStock(ctx context.Context, id string, epoch int64, stock int64
 	}
 	was, err := g.one("stock", words)
 	if err == nil && stock < int64(was) {
-		err = fmt.Errorf("redisgate: stock is %d, want %d or more, which there were: %w", stock, was, sale.ErrInvalid)
+		err = fmt.Errorf("redisinventory: stock is %d, want %d or more, which there were: %w", stock, was, sale.ErrInvalid)
 	}
 	return err
 }
 
-// SetPaid implements sale.Gate.
-func (g *Gate) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
+// SetPaid implements sale.Inventory.
+func (g *Inventory) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
 	if paid < 0 || paid > 1<<53 {
-		return fmt.Errorf("redisgate: paid is %d, want 0 to 2^53: %w", paid, sale.ErrInvalid)
+		return fmt.Errorf("redisinventory: paid is %d, want 0 to 2^53: %w", paid, sale.ErrInvalid)
 	}
 	_, _, err := g.on(ctx, &g.scripts.paid, id, epoch, itoa(paid))
 	return err
 }
 
-// SetPaused implements sale.Gate.
-func (g *Gate) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
+// SetPaused implements sale.Inventory.
+func (g *Inventory) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
 	_, _, err := g.on(ctx, &g.scripts.pause, id, epoch, flag(paused))
 	return err
 }
 
-// Count implements sale.Gate.
-func (g *Gate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+// Count implements sale.Inventory.
+func (g *Inventory) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	words, now, err := g.on(ctx, &g.scripts.count, id, epoch)
 	if err != nil {
 		return sale.Counts{}, err

@@ -21,10 +21,10 @@ func group(epoch int64) string { return "clerks:" + itoa(epoch) }
 // become idle, or the state has been closed.
 const look = 250 * time.Millisecond
 
-// Next implements sale.Gate. It reads also a stream whose other keys are gone.
-func (g *Gate) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
-	if !sale.IsWorker(worker) || max < 1 || max > 1000 || wait < 0 {
-		return nil, fmt.Errorf("redisgate: next: worker is %.70q, max is %d and wait is %v, want 1 to 64 letters, digits, . _ -, 1 to 1,000, and 0 or more: %w", worker, max, wait, sale.ErrInvalid)
+// Next implements sale.Inventory. It reads also a stream whose other keys are gone.
+func (g *Inventory) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	if !sale.IsWorkerName(worker) || max < 1 || max > 1000 || wait < 0 {
+		return nil, fmt.Errorf("redisinventory: next: worker is %.70q, max is %d and wait is %v, want 1 to 64 letters, digits, . _ -, 1 to 1,000, and 0 or more: %w", worker, max, wait, sale.ErrInvalid)
 	}
 	if !possible(id, epoch) {
 		return nil, g.staleError("next", id, epoch, "none")
@@ -53,7 +53,7 @@ func (g *Gate) Next(ctx context.Context, id string, epoch int64, worker string, 
 const maxScans = 20
 
 // take takes what is there, without waiting.
-func (g *Gate) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
+func (g *Inventory) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
 	from := "0-0"
 	for scans := 0; ; scans++ {
 		words, err := g.call(ctx, &g.scripts.next, []string{keys[0], keys[6]}, []string{
@@ -82,7 +82,7 @@ func (g *Gate) take(ctx context.Context, id string, epoch int64, keys []string, 
 }
 
 // block waits at the server for a new entry.
-func (g *Gate) block(ctx context.Context, id string, epoch int64, stream, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+func (g *Inventory) block(ctx context.Context, id string, epoch int64, stream, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+g.cfg.Deadline)
 	defer cancel()
 	read, err := g.client.Do(ctx, g.client.B().Xreadgroup().Group(group(epoch), worker).
@@ -106,8 +106,8 @@ func (g *Gate) block(ctx context.Context, id string, epoch int64, stream, worker
 	return entries, nil
 }
 
-// Done implements sale.Gate.
-func (g *Gate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+// Done implements sale.Inventory.
+func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	// What is no ID of an entry is not in the stream.
 	ids = slices.DeleteFunc(slices.Clone(ids), func(e string) bool { return !isEntry(e) })
 	if !possible(id, epoch) {

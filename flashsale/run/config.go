@@ -32,7 +32,7 @@ type Config struct {
 	// Database is the ledger: postgres://…
 	Database string
 
-	// Redis is the gate: redis://, rediss://, redis+sentinel:// or redis+cluster://
+	// Redis is the inventory: redis://, rediss://, redis+sentinel:// or redis+cluster://
 	Redis string
 
 	// Secret is the file with the secret that sessions, tickets, tokens and receipts are
@@ -90,7 +90,7 @@ func (c *Config) check() error {
 	case c.Database == "" && c.Redis != "":
 		bad("database", "", "postgres://…, as --redis is given: Redis alone keeps no orders")
 	case c.Database != "" && c.Redis == "":
-		bad("redis", "", "the URL of a Redis, as --database is given: the gate of several processes")
+		bad("redis", "", "the URL of a Redis, as --database is given: the inventory of several processes")
 	}
 	if c.Redis != "" {
 		if _, err := redisstore.ParseURL(c.Redis); err != nil {
@@ -108,7 +108,7 @@ func (c *Config) check() error {
 	if !loopback(c.Office) && c.MetricsToken == "" {
 		bad("office", c.Office, "a loopback address, or a token for /metrics (FLASHSALE_METRICS_TOKEN)")
 	}
-	if !sale.IsWorker(c.Name) || len(c.Name) > maxName {
+	if !sale.IsWorkerName(c.Name) || len(c.Name) > maxName {
 		bad("name", fmt.Sprintf("%.70s", c.Name), "1 to 56 letters, digits, . _ -")
 	}
 	for _, text := range c.TrustedProxies {

@@ -1,4 +1,4 @@
-// Package run puts a flash sale together: a gate, a ledger, the shop that joins them, the
+// Package run puts a flash sale together: an inventory, a ledger, the shop that joins them, the
 // limits before it, and the two listeners. Its parts know nothing of each other but what
 // package sale says.
 //

@@ -37,33 +37,33 @@ func metricsOf(s *shop.Shop) *collector {
 
 	const tickets = "Tickets that were asked for, asked about, and admitted by this process."
 	count("tickets_total", tickets, "what", "joined", func(s *shop.Stats) int64 { return s.Joins })
-	count("tickets_total", tickets, "what", "asked", func(s *shop.Stats) int64 { return s.Turns })
+	count("tickets_total", tickets, "what", "asked", func(s *shop.Stats) int64 { return s.StatusRequests })
 	count("tickets_total", tickets, "what", "admitted", func(s *shop.Stats) int64 { return s.Admitted })
 
 	const buys = "What came of the calls that buy."
 	count("buys_total", buys, "result", "granted", func(s *shop.Stats) int64 { return s.Granted })
-	count("buys_total", buys, "result", "again", func(s *shop.Stats) int64 { return s.Again })
+	count("buys_total", buys, "result", "again", func(s *shop.Stats) int64 { return s.Repeated })
 	count("buys_total", buys, "result", "refused", func(s *shop.Stats) int64 { return s.BuysRefused })
 	count("buys_total", buys, "result", "error", func(s *shop.Stats) int64 { return s.BuyErrors })
 
 	const orders = "What this process has made of reservations and orders."
-	count("orders_total", orders, "state", "pending_pay", func(s *shop.Stats) int64 { return s.Placed })
+	count("orders_total", orders, "state", "pending_pay", func(s *shop.Stats) int64 { return s.OrdersCreated })
 	count("orders_total", orders, "state", "rejected", func(s *shop.Stats) int64 { return s.Rejected })
-	count("orders_total", orders, "state", "buried", func(s *shop.Stats) int64 { return s.Buried })
+	count("orders_total", orders, "state", "buried", func(s *shop.Stats) int64 { return s.DeadLetters })
 	count("orders_total", orders, "state", "expired", func(s *shop.Stats) int64 { return s.Expired })
 	count("orders_total", orders, "state", "cancelled", func(s *shop.Stats) int64 { return s.Cancelled })
 	count("orders_total", orders, "state", "lost", func(s *shop.Stats) int64 { return s.Lost })
 	count("orders_total", orders, "state", "paid", func(s *shop.Stats) int64 { return s.Paid })
 	count("orders_total", orders, "state", "refund_due", func(s *shop.Stats) int64 { return s.RefundDue })
-	count("returned_total", "Units given back to the gate by this process.", "", "", func(s *shop.Stats) int64 { return s.Returned })
-	count("recoveries_total", "Sales whose gate this process has built again.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
+	count("returned_total", "Units given back to the inventory by this process.", "", "", func(s *shop.Stats) int64 { return s.Returned })
+	count("recoveries_total", "Sales whose inventory this process has built again.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
 
-	count("unseen_total", "Buyers of whom it is not noted from where they bought.", "", "", func(s *shop.Stats) int64 { return s.Unseen })
+	count("unseen_total", "Buyers of whom it is not noted from where they bought.", "", "", func(s *shop.Stats) int64 { return s.DroppedNetworks })
 
 	const away = "Questions of its own that were not answered."
-	count("unanswered_total", away, "by", "gate", func(s *shop.Stats) int64 { return s.GateAway })
-	count("unanswered_total", away, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerAway })
-	count("unanswered_total", away, "by", "limits", func(s *shop.Stats) int64 { return s.LimitsAway })
+	count("unanswered_total", away, "by", "inventory", func(s *shop.Stats) int64 { return s.InventoryErrors })
+	count("unanswered_total", away, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerErrors })
+	count("unanswered_total", away, "by", "limits", func(s *shop.Stats) int64 { return s.LimitErrors })
 
 	gauge("sales", "Sales that buyers see.", func(s *shop.Stats) float64 { return float64(s.Sales) })
 	gauge("waiting", "Tickets in line, of all sales.", func(s *shop.Stats) float64 { return float64(s.Waiting) })

@@ -44,8 +44,8 @@ const storeDeadline = 200 * time.Millisecond
 type System struct {
 	ShopURL, OfficeURL string
 
-	Buyers    sale.BuyersDesk
-	Merchants sale.MerchantsDesk
+	Buyers    sale.BuyerService
+	Merchants sale.MerchantService
 
 	ledger sale.Ledger
 	log    *slog.Logger
@@ -125,7 +125,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 		return err
 	}
 	desk, err := shop.New(shop.Config{
-		Gate: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
+		Inventory: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
 		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts,
 		Clock: c.Clock, Fault: c.Fault, Log: c.Log,
 	})
@@ -225,7 +225,7 @@ func (s *System) layers(ctx context.Context, c Config, g given, store weir.Store
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		l.Follow(ctx, c.Layers, nil) // it logs what is wrong with the file
+		l.Watch(ctx, c.Layers, nil) // it logs what is wrong with the file
 	}()
 	s.undo = append(s.undo, func() error { end(); <-followed; return nil })
 	return l, nil
@@ -234,14 +234,14 @@ func (s *System) layers(ctx context.Context, c Config, g given, store weir.Store
 // listen starts the two listeners.
 func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers, desk *shop.Shop, registry *prometheus.Registry) error {
 	buyers, err := web.NewShop(web.ShopConfig{
-		Desk: desk, Keys: keys, Layers: lay, Pages: pages.NewShop(pages.Config{}), Clock: c.Clock, Log: c.Log,
+		Service: desk, Keys: keys, Layers: lay, Pages: pages.NewShop(pages.Config{}), Clock: c.Clock, Log: c.Log,
 	})
 	if err != nil {
 		return err
 	}
 	s.undo = append(s.undo, buyers.Close)
 	merchants, err := office.New(office.Config{
-		Desk: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
+		Service: desk, Merchants: st.ledger, Keys: keys, Layers: lay, Pages: pages.NewOffice(pages.Config{}),
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), MetricsToken: c.MetricsToken,
 		Ready: func(ctx context.Context) error { return st.ledger.Ping(ctx) }, Clock: c.Clock, Log: c.Log,
 	})

@@ -6,83 +6,83 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns what is wrong with a Join whatever the state of its Gate, or nil: an error
+// Check returns what is wrong with a Join whatever the state of its Inventory, or nil: an error
 // that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a batch at most 64 bytes.
-func (j JoinRequest) Check() error {
+func (j JoinRequest) Validate() error {
 	switch {
 	case !isUser(j.User):
-		return invalid("Join.User", j.User, "1 to 128 bytes of UTF-8")
+		return invalid("JoinRequest.User", j.User, "1 to 128 bytes of UTF-8")
 	case !IsID(j.Ticket):
-		return invalid("Join.Ticket", j.Ticket, "16 to 64 letters, digits, -")
+		return invalid("JoinRequest.Ticket", j.Ticket, "16 to 64 letters, digits, -")
 	case j.Rank < 0 || j.Rank > 1<<53:
-		return invalid("Join.Rank", j.Rank, "0 to 2^53")
+		return invalid("JoinRequest.Rank", j.Rank, "0 to 2^53")
 	case j.Lot < 0 || j.Lot > MaxLot:
-		return invalid("Join.Lot", j.Lot, "0 to MaxLot")
+		return invalid("JoinRequest.Lot", j.Lot, "0 to MaxLot")
 	case j.Max < 0:
-		return invalid("Join.Max", j.Max, "0 or more")
+		return invalid("JoinRequest.Max", j.Max, "0 or more")
 	case len(j.Batch) > 64:
-		return invalid("Join.Batch", j.Batch, "at most 64 bytes")
+		return invalid("JoinRequest.Batch", j.Batch, "at most 64 bytes")
 	case j.Batch != "" && j.Until.IsZero():
-		return invalid("Join.Until", j.Until, "a time, as there is a Batch")
+		return invalid("JoinRequest.Until", j.Until, "a time, as there is a Batch")
 	}
 	return nil
 }
 
-// Check returns what is wrong with an Ask whatever the state of its Gate, or nil: an error
+// Check returns what is wrong with an Ask whatever the state of its Inventory, or nil: an error
 // that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a key at most 64.
-func (a ReserveRequest) Check() error {
+func (a ReserveRequest) Validate() error {
 	switch {
 	case !isUser(a.User):
-		return invalid("Ask.User", a.User, "1 to 128 bytes of UTF-8")
+		return invalid("ReserveRequest.User", a.User, "1 to 128 bytes of UTF-8")
 	case !IsID(a.Ticket):
-		return invalid("Ask.Ticket", a.Ticket, "16 to 64 letters, digits, -")
+		return invalid("ReserveRequest.Ticket", a.Ticket, "16 to 64 letters, digits, -")
 	case !isKey(a.Key):
-		return invalid("Ask.Key", a.Key, "at most 64 bytes of UTF-8")
+		return invalid("ReserveRequest.Key", a.Key, "at most 64 bytes of UTF-8")
 	case !IsID(a.Reservation):
-		return invalid("Ask.Reservation", a.Reservation, "16 to 64 letters, digits, -")
+		return invalid("ReserveRequest.Reservation", a.Reservation, "16 to 64 letters, digits, -")
 	}
 	return nil
 }
 
-// Check returns what is wrong with an Opening, or nil: an error that wraps ErrInvalid. The
+// Check returns what is wrong with an InitialState, or nil: an error that wraps ErrInvalid. The
 // defaults of its Draft must be filled in. Holds and Before together need at most Stock
 // units and a slot of its user each, from 1 to PerUser.
-func (o *Opening) Check() error {
+func (o *InitialState) Validate() error {
 	s := &o.Sale
 	switch {
 	case s.ID == "" || len(s.ID) > 64:
-		return invalid("Opening.Sale.ID", s.ID, "1 to 64 bytes")
+		return invalid("InitialState.Sale.ID", s.ID, "1 to 64 bytes")
 	case s.Epoch < 1:
-		return invalid("Opening.Sale.Epoch", s.Epoch, "1 or more")
+		return invalid("InitialState.Sale.Epoch", s.Epoch, "1 or more")
 	case s.Stock < 0:
-		return invalid("Opening.Sale.Stock", s.Stock, "0 or more")
+		return invalid("InitialState.Sale.Stock", s.Stock, "0 or more")
 	case s.PerUser < 1:
-		return invalid("Opening.Sale.PerUser", s.PerUser, "1 or more")
+		return invalid("InitialState.Sale.PerUser", s.PerUser, "1 or more")
 	case s.PayWithin < time.Millisecond:
-		return invalid("Opening.Sale.PayWithin", s.PayWithin, "1 ms or more")
+		return invalid("InitialState.Sale.PayWithin", s.PayWithin, "1 ms or more")
 	case s.Lobby < 0:
-		return invalid("Opening.Sale.Lobby", s.Lobby, "0 or more")
+		return invalid("InitialState.Sale.Lobby", s.Lobby, "0 or more")
 	case !s.StartsAt.Before(s.EndsAt):
-		return invalid("Opening.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
-	case int64(len(o.Reserved)+len(o.Before)) > s.Stock:
-		return invalid("Opening.Holds", len(o.Reserved)+len(o.Before), fmt.Sprintf("at most %d, the stock, with Before", s.Stock))
+		return invalid("InitialState.Sale.EndsAt", s.EndsAt, "a time after StartsAt")
+	case int64(len(o.Reserved)+len(o.Pending)) > s.Stock:
+		return invalid("InitialState.Reserved", len(o.Reserved)+len(o.Pending), fmt.Sprintf("at most %d, the stock, with Pending", s.Stock))
 	}
 	type slot struct {
 		user string
 		n    int
 	}
-	ids := make(map[string]bool, len(o.Reserved)+len(o.Before))
-	slots := make(map[slot]bool, len(o.Reserved)+len(o.Before))
-	for _, rs := range [][]Reservation{o.Reserved, o.Before} {
+	ids := make(map[string]bool, len(o.Reserved)+len(o.Pending))
+	slots := make(map[slot]bool, len(o.Reserved)+len(o.Pending))
+	for _, rs := range [][]Reservation{o.Reserved, o.Pending} {
 		for _, r := range rs {
 			at := slot{r.User, r.Slot}
 			switch {
 			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || !isKey(r.Key) || r.Sale != s.ID:
-				return invalid("Opening.Holds", r.ID, "reservations of this sale, each with ID, user and ticket")
+				return invalid("InitialState.Reserved", r.ID, "reservations of this sale, each with ID, user and ticket")
 			case ids[r.ID]:
-				return invalid("Opening.Holds", r.ID, "each reservation once")
+				return invalid("InitialState.Reserved", r.ID, "each reservation once")
 			case r.Slot < 1 || r.Slot > s.PerUser || slots[at]:
-				return invalid("Opening.Holds", fmt.Sprintf("%s on slot %d", r.ID, r.Slot), "a slot from 1 to PerUser for each")
+				return invalid("InitialState.Reserved", fmt.Sprintf("%s on slot %d", r.ID, r.Slot), "a slot from 1 to PerUser for each")
 			}
 			ids[r.ID], slots[at] = true, true
 		}
@@ -103,8 +103,8 @@ func IsID(s string) bool {
 	return true
 }
 
-// IsWorker says whether s can name a worker in Gate.Next: 1 to 64 letters, digits, . _ -.
-func IsWorker(s string) bool {
+// IsWorker says whether s can name a worker in Inventory.Next: 1 to 64 letters, digits, . _ -.
+func IsWorkerName(s string) bool {
 	if len(s) < 1 || len(s) > 64 {
 		return false
 	}

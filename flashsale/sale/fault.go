@@ -13,10 +13,10 @@ func (f Fault) At(point string) {
 
 // The points, in the order of the way.
 const (
-	ReserveAsked     = "reserve.asked"     // before the Gate is asked
+	ReserveAsked     = "reserve.asked"     // before the Inventory is asked
 	ReserveDecided   = "reserve.decided"   // engine: decided, not yet in the journal
 	ReserveJournaled = "reserve.journaled" // engine: in the journal, not acknowledged
-	ReserveGranted   = "reserve.granted"   // the Gate has answered, the buyer has not been
+	ReserveGranted   = "reserve.granted"   // the Inventory has answered, the buyer has not been
 	ClerkTook        = "clerk.took"        // entries were read from the stream
 	PlaceInserted    = "place.inserted"    // orders inserted, not counted, not committed
 	PlaceCounted     = "place.counted"     // counted, not committed
@@ -31,15 +31,15 @@ const (
 	ExpireCommitted  = "expire.committed"
 	CancelMarked     = "cancel.marked"
 	CancelCommitted  = "cancel.committed"
-	ReturnAsked      = "return.asked"  // before the Gate gets the unit back
+	ReturnAsked      = "return.asked"  // before the Inventory gets the unit back
 	ReturnGiven      = "return.given"  // it has it, the Ledger does not know
 	ReturnMarked     = "return.marked" // the Ledger knows
-	StockLedger      = "stock.ledger"  // added in the Ledger, not in the Gate
+	StockLedger      = "stock.ledger"  // added in the Ledger, not in the Inventory
 	StockGate        = "stock.gate"
 	RecoverEpoch     = "recover.epoch"   // the next epoch is handed out
 	RecoverClosed    = "recover.closed"  // the state before is closed
 	RecoverDrained   = "recover.drained" // its stream is read to its end
-	RecoverOpened    = "recover.opened"  // the Gate is open, the Ledger does not know
+	RecoverOpened    = "recover.opened"  // the Inventory is open, the Ledger does not know
 	AdmitTaken       = "admit.taken"     // tokens taken from the limit, nobody admitted
 	AdmitDone        = "admit.done"
 )

@@ -36,7 +36,7 @@ type Ledger interface {
 	Sales(ctx context.Context, merchant, after string) ([]Sale, error)
 
 	// Live returns the sales that are exposed or paused.
-	Live(ctx context.Context) ([]Sale, error)
+	LiveSales(ctx context.Context) ([]Sale, error)
 
 	// SetState changes the state of a sale that is in one of from. Its audit log says who.
 	// Exposing a draft gives it epoch 1 and its first movement.
@@ -50,17 +50,17 @@ type Ledger interface {
 	// its merchant, the recovery is noted beside.
 	NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
 
-	// Recovered says that the Gate of a sale has its state at epoch.
-	Recovered(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
+	// Recovered says that the Inventory of a sale has its state at epoch.
+	MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
 
-	// Opening returns what the Gate's state is built from.
-	Opening(ctx context.Context, id string) (Opening, error)
+	// InitialState returns what the Inventory's state is built from.
+	InitialState(ctx context.Context, id string) (InitialState, error)
 
 	// Place makes reservations orders, and tells of each in their order what became of it.
 	// One that is an order already stays as it is. Up to 1,000. If one cannot be placed for
 	// its own sake, the error wraps ErrInvalid or ErrNotFound and its State is empty; the
 	// others are placed all the same.
-	Place(ctx context.Context, rs []Reservation, now time.Time) ([]Placed, error)
+	CreateOrders(ctx context.Context, rs []Reservation, now time.Time) ([]OrderResult, error)
 
 	// Order returns what became of a reservation: its order, or that it is Rejected or Lost.
 	Order(ctx context.Context, reservation string) (Order, error)
@@ -71,7 +71,7 @@ type Ledger interface {
 	// Pay takes a payment: it pays a pending order before its time is over (until PayBy,
 	// inclusive), and is REFUND_DUE otherwise. The same payment again returns what it got.
 	// Of a reservation that the Ledger does not know yet it is ErrNotFound, and not taken.
-	Pay(ctx context.Context, p Payment, now time.Time) (Paid, error)
+	Pay(ctx context.Context, p Payment, now time.Time) (PayResult, error)
 
 	// Cancel cancels a pending order of the user. One that is cancelled already is no error.
 	Cancel(ctx context.Context, user, reservation string, now time.Time) (Order, error)
@@ -87,41 +87,41 @@ type Ledger interface {
 	Expire(ctx context.Context, now time.Time, max int) ([]Order, error)
 
 	// Unreturned returns up to max orders that expired or were cancelled and whose units
-	// have not been returned to the Gate yet (MarkReturned).
+	// have not been returned to the Inventory yet (MarkReturned).
 	Unreturned(ctx context.Context, max int) ([]Order, error)
 
-	// MarkReturned notes that the Gate has the units of these orders back.
+	// MarkReturned notes that the Inventory has the units of these orders back.
 	MarkReturned(ctx context.Context, reservations ...string) error
 
 	// Lose notes that an acknowledged reservation is lost. It is ErrConflict if it is an
 	// order. Then it is no order ever: Place answers Lost for it.
-	Lose(ctx context.Context, r Reservation, now time.Time) error
+	MarkLost(ctx context.Context, r Reservation, now time.Time) error
 
 	// Bury keeps an entry of the stream that cannot become an order, with the reason.
-	Bury(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
+	AddDeadLetter(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
 
 	// Tally counts the orders of a sale.
-	Tally(ctx context.Context, id string) (Tally, error)
+	Totals(ctx context.Context, id string) (OrderTotals, error)
 
 	// Report writes what became of every order of a sale, oldest first, to row.
-	Report(ctx context.Context, id string, row func(Order) error) error
+	EachOrder(ctx context.Context, id string, row func(Order) error) error
 
 	// Recent returns the orders of a sale, the newest first, up to 100 after that of
 	// reservation after (of the first page: empty).
-	Recent(ctx context.Context, id, after string) ([]Order, error)
+	RecentOrders(ctx context.Context, id, after string) ([]Order, error)
 
 	// Saw notes from where users bought, each user at each network of a sale once, up to
 	// 1,000. What cannot be kept, such as one of a sale that is not known, is left out.
-	Saw(ctx context.Context, seen []Sighting) error
+	RecordNetworks(ctx context.Context, seen []NetworkUse) error
 
 	// Networks returns those from which several users bought at a sale, the one of most users
 	// first, up to 100.
-	Networks(ctx context.Context, id string) ([]Network, error)
+	SharedNetworks(ctx context.Context, id string) ([]SharedNetwork, error)
 
 	// Log adds a line to the audit log, and Logged returns the last 200 of a sale, or of
 	// all without one, the newest first.
-	Log(ctx context.Context, actor, sale, what string, now time.Time) error
-	Logged(ctx context.Context, sale string) ([]Logged, error)
+	AppendAudit(ctx context.Context, actor, sale, what string, now time.Time) error
+	AuditLog(ctx context.Context, sale string) ([]AuditEntry, error)
 
 	// AddMerchant adds a merchant, or replaces the password's hash of one.
 	AddMerchant(ctx context.Context, name, hash string) error
@@ -139,29 +139,29 @@ type Ledger interface {
 type OrderState string
 
 const (
-	Reserved   OrderState = "reserved" // in the Gate's stream: an order soon
+	Reserved   OrderState = "reserved" // in the Inventory's stream: an order soon
 	PendingPay OrderState = "pending_pay"
-	PaidFor    OrderState = "paid"
+	Paid       OrderState = "paid"
 	Expired    OrderState = "expired"
 	Cancelled  OrderState = "cancelled"
 	Rejected   OrderState = "rejected" // the Ledger had no unit or no slot for it: never an order
-	Lost       OrderState = "lost"     // acknowledged and then forgotten by the Gate
+	Lost       OrderState = "lost"     // acknowledged and then forgotten by the Inventory
 )
 
 // An Order is a reservation that the Ledger has.
 type Order struct {
 	Reservation
-	State   OrderState
-	Price   int64
-	Placed  time.Time // when the Ledger had it
-	Changed time.Time // when its state changed last
-	Payment string    // of PaidFor: the payment's ID
-	Refunds int       // payments of it that are REFUND_DUE
-	Contact Contact   // zero if the buyer has said none
+	State     OrderState
+	Price     int64
+	CreatedAt time.Time // when the Ledger had it
+	ChangedAt time.Time // when its state changed last
+	Payment   string    // of Paid: the payment's ID
+	Refunds   int       // payments of it that are REFUND_DUE
+	Contact   Contact   // zero if the buyer has said none
 }
 
 // Placed is what became of a reservation.
-type Placed struct {
+type OrderResult struct {
 	State OrderState // of the order; or Rejected or Lost
 	New   bool       // this call did it
 }
@@ -174,10 +174,10 @@ type Payment struct {
 }
 
 // Paid is what became of a payment.
-type Paid struct {
+type PayResult struct {
 	Order     Order
 	RefundDue bool // it bought nothing
-	Again     bool // it had been taken before
+	Repeated  bool // it had been taken before
 
 	// SoldOut is the number of the sale's units if every one of them is paid now, with the
 	// payment that a call accepted or had accepted before; 0 otherwise.
@@ -185,17 +185,17 @@ type Paid struct {
 }
 
 // A Tally of the orders of a sale, by state, and what else there is.
-type Tally struct {
-	Sale                              Sale
-	Pending, Paid, Expired, Cancelled int64
-	Rejected, Lost, RefundDue, Buried int64
-	Movements                         int64 // what they add up to: the free units
+type OrderTotals struct {
+	Sale                                   Sale
+	Pending, Paid, Expired, Cancelled      int64
+	Rejected, Lost, RefundDue, DeadLetters int64
+	Movements                              int64 // what they add up to: the free units
 }
 
 // Logged is a line of the audit log.
-type Logged struct {
+type AuditEntry struct {
 	At    time.Time
 	Actor string
 	Sale  string
-	What  string
+	Event string
 }

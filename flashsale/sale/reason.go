@@ -4,20 +4,20 @@ package sale
 type Reason string
 
 const (
-	OK           Reason = ""
-	NotStarted   Reason = "not_started"
-	HasEnded     Reason = "ended"
-	IsPaused     Reason = "paused"
-	IsSoldOut    Reason = "sold_out"     // every unit is paid
-	IsAllTaken   Reason = "all_taken"    // no unit is free now
-	PerUserLimit Reason = "per_user"     // the user holds as many as one may, or has got and returned very many
-	NotAdmitted  Reason = "not_admitted" // the ticket is not admitted: it waits, or is another user's, or of another epoch
-	TurnPassed   Reason = "turn_passed"  // the ticket was admitted, but its time is over
-	BadToken     Reason = "bad_token"    // forged, damaged, or another user's
-	WorkDue      Reason = "work_due"     // a ticket of this sale costs work that is not done
-	QueueFull    Reason = "queue_full"
-	NoAdmission  Reason = "no_admission" // a Direct sale: all admission tokens are out
-	Overloaded   Reason = "overloaded"
+	OK               Reason = ""
+	NotStarted       Reason = "not_started"
+	HasEnded         Reason = "ended"
+	IsPaused         Reason = "paused"
+	IsSoldOut        Reason = "sold_out"     // every unit is paid
+	IsAllTaken       Reason = "all_taken"    // no unit is free now
+	PerUserLimit     Reason = "per_user"     // the user holds as many as one may, or has got and returned very many
+	NotAdmitted      Reason = "not_admitted" // the ticket is not admitted: it waits, or is another user's, or of another epoch
+	AdmissionExpired Reason = "turn_passed"  // the ticket was admitted, but its time is over
+	BadToken         Reason = "bad_token"    // forged, damaged, or another user's
+	WorkRequired     Reason = "work_due"     // a ticket of this sale costs work that is not done
+	QueueFull        Reason = "queue_full"
+	NoAdmission      Reason = "no_admission" // a Direct sale: all admission tokens are out
+	Overloaded       Reason = "overloaded"
 )
 
 // A Layer is who refuses.

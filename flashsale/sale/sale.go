@@ -8,13 +8,13 @@ type Sale struct {
 	Merchant string // the name of the merchant whose it is
 	Draft
 
-	Sold    int64  // units of orders that are pending or paid
-	Paid    int64  // units of orders that are paid
-	State   State  // see there
-	Why     string // why it is paused: see Pause
-	Epoch   int64  // counts the states that its Gate had; 0 before it is exposed
-	Version int64  // counts changes, for compare and set
-	Created time.Time
+	Sold        int64  // units of orders that are pending or paid
+	Paid        int64  // units of orders that are paid
+	State       State  // see there
+	StateReason string // why it is paused: see Pause
+	Epoch       int64  // counts the states that its Inventory had; 0 before it is exposed
+	Version     int64  // counts changes, for compare and set
+	CreatedAt   time.Time
 }
 
 // A Draft is what a merchant says of a sale. Until it is exposed all of it can be edited.
@@ -64,29 +64,29 @@ const (
 const (
 	ByMerchant = "merchant" // the merchant's word, for Paused and Ended
 	Killed     = "killed"   // the kill switch: Ended at once
-	Recovering = "recovery" // its Gate is being built again; reopens by itself
+	Recovering = "recovery" // its Inventory is being built again; reopens by itself
 )
 
 // Phase is what buyers are told of a sale.
 type Phase string
 
 const (
-	Upcoming Phase = "upcoming"  // before its start (and its lobby)
-	InLobby  Phase = "lobby"     // before its start; one may join
-	Open     Phase = "open"      // units are free
-	AllTaken Phase = "all_taken" // no unit is free, but some are not paid yet and may return
-	SoldOut  Phase = "sold_out"  // every unit is paid
-	OnHold   Phase = "paused"
-	Over     Phase = "ended"
+	Upcoming    Phase = "upcoming"  // before its start (and its lobby)
+	InLobby     Phase = "lobby"     // before its start; one may join
+	Open        Phase = "open"      // units are free
+	AllTaken    Phase = "all_taken" // no unit is free, but some are not paid yet and may return
+	SoldOut     Phase = "sold_out"  // every unit is paid
+	PhasePaused Phase = "paused"
+	PhaseEnded  Phase = "ended"
 )
 
-// PhaseAt is the phase of s at now when free units are free in its Gate.
+// PhaseAt is the phase of s at now when free units are free in its Inventory.
 func (s *Sale) PhaseAt(now time.Time, free int64) Phase {
 	switch {
 	case s.State == Ended || !now.Before(s.EndsAt):
-		return Over
+		return PhaseEnded
 	case s.State != Exposed:
-		return OnHold
+		return PhasePaused
 	case s.Paid >= s.Stock:
 		return SoldOut
 	case now.Before(s.StartsAt):

@@ -27,7 +27,7 @@ func TestOneOrderForOneWish(t *testing.T) {
 				}
 				mu.Lock()
 				receipts[b.Receipt.Receipt]++
-				if !b.Again {
+				if !b.Repeated {
 					fresh++
 				}
 				mu.Unlock()
@@ -41,7 +41,7 @@ func TestOneOrderForOneWish(t *testing.T) {
 		}
 		replay := func(when string) {
 			t.Helper()
-			if b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, "another"); err != nil || !b.Again || receipts[b.Receipt.Receipt] == 0 || b.Receipt.State != sale.Reserved {
+			if b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, "another"); err != nil || !b.Repeated || receipts[b.Receipt.Receipt] == 0 || b.Receipt.State != sale.Reserved {
 				t.Errorf("replay %s: %+v, %v", when, b, err)
 			}
 		}
@@ -55,10 +55,10 @@ func TestOneOrderForOneWish(t *testing.T) {
 		}
 		replay("after the end")
 		after(5 * time.Second)
-		if _, err := w.engine.Count(w.ctx, s.ID, s.Epoch); err == nil {
-			t.Error("the gate's state was not dropped")
+		if _, err := w.engine.Counts(w.ctx, s.ID, s.Epoch); err == nil {
+			t.Error("the inventory's state was not dropped")
 		}
-		replay("when the gate is gone")
+		replay("when the inventory is gone")
 		if tally := w.agrees(s.ID); tally.Paid != 1 || tally.Pending != 0 {
 			t.Errorf("tally %+v", tally)
 		}
@@ -80,7 +80,7 @@ func TestPerUser(t *testing.T) {
 		if third := w.buys(w, "alice", s.ID); third.Reason != sale.PerUserLimit || third.Layer != sale.LS {
 			t.Errorf("third: %+v", third)
 		}
-		if turn, err := w.Turn(w.ctx, "alice", s.ID, ""); err != nil || turn.Place != sale.Spent || len(turn.Held) != 2 {
+		if turn, err := w.Status(w.ctx, "alice", s.ID, ""); err != nil || turn.State != sale.Spent || len(turn.Reserved) != 2 {
 			t.Errorf("turn: %+v, %v", turn, err)
 		}
 		w.order(w, "alice", first.Receipt.Receipt)
@@ -100,7 +100,7 @@ func TestPerUser(t *testing.T) {
 		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := w.Buy(w.ctx, "bob", s.ID, turn.Token, ""); err != nil || !b.Again || b.Receipt.Receipt != won.Receipt.Receipt {
+		if b, err := w.Buy(w.ctx, "bob", s.ID, turn.Token, ""); err != nil || !b.Repeated || b.Receipt.Receipt != won.Receipt.Receipt {
 			t.Errorf("replay of what was given back: %+v, %v", b, err)
 		}
 		if _, err := w.Resume(w.ctx, "m", s.ID); err != nil {
@@ -149,7 +149,7 @@ func TestBadTokens(t *testing.T) {
 			}
 		}
 		after(3 * time.Second)
-		if b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, ""); err != nil || b.Reason != sale.TurnPassed {
+		if b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, ""); err != nil || b.Reason != sale.AdmissionExpired {
 			t.Errorf("late: %+v, %v", b, err)
 		}
 		if tally := w.agrees(s.ID); tally.Sale.Sold != 0 {
@@ -181,7 +181,7 @@ func TestNothingEarly(t *testing.T) {
 			d.Queue, d.Lobby = sale.Shuffled, time.Minute
 			s := w.exposed(d)
 			after(90 * time.Second) // in the lobby
-			if turn, err := w.Join(w.ctx, "alice", s.ID, ""); err != nil || turn.Place != sale.Waiting || turn.View.Phase != sale.InLobby || !turn.New {
+			if turn, err := w.Join(w.ctx, "alice", s.ID, ""); err != nil || turn.State != sale.Waiting || turn.View.Phase != sale.InLobby || !turn.New {
 				t.Errorf("step %v: join in the lobby: %+v, %v", step, turn, err)
 			}
 			w.step.Lock()
@@ -189,8 +189,8 @@ func TestNothingEarly(t *testing.T) {
 			w.step.Unlock()
 			opens := s.StartsAt.Add(-step)
 			for time.Now().Before(opens) && step <= 0 {
-				turn, err := w.Turn(w.ctx, "alice", s.ID, "")
-				if err != nil || turn.Place != sale.Waiting || turn.Reason != sale.OK {
+				turn, err := w.Status(w.ctx, "alice", s.ID, "")
+				if err != nil || turn.State != sale.Waiting || turn.Reason != sale.OK {
 					t.Fatalf("step %v, %v before the start: %+v, %v", step, time.Until(opens), turn, err)
 				}
 				after(777 * time.Millisecond)

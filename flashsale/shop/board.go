@@ -11,24 +11,24 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Board implements sale.MerchantsDesk.
-func (s *Shop) Board(ctx context.Context, merchant, id string) (sale.Board, error) {
+// Board implements sale.MerchantService.
+func (s *Shop) Dashboard(ctx context.Context, merchant, id string) (sale.Dashboard, error) {
 	if _, err := s.own(ctx, merchant, id); err != nil {
-		return sale.Board{}, err
+		return sale.Dashboard{}, err
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	t, err := s.Ledger.Tally(ask, id)
+	t, err := s.Ledger.Totals(ask, id)
 	if err != nil {
-		return sale.Board{}, away("tally", err)
+		return sale.Dashboard{}, away("tally", err)
 	}
 	p := s.over(t.Sale)
 	l := s.live(id)
 	if l != nil {
 		p = l.snap.Load()
 	}
-	b := sale.Board{View: p.view(s.Clock()), Tally: t, Admitted: s.tally.admitted.Load(),
-		Drain: s.drain.shown(), Workers: s.Workers, Layers: s.tally.refusedAll()}
+	b := sale.Dashboard{View: p.view(s.Clock()), Totals: t, Admitted: s.tally.admitted.Load(),
+		DrainRate: s.drain.shown(), Workers: s.Workers, Layers: s.tally.refusedAll()}
 	if s.Refused != nil {
 		b.Layers = s.Refused()
 	}
@@ -60,7 +60,7 @@ func (l *live) lag(now time.Time) time.Duration {
 var reportHead = []string{"reservation", "user", "slot", "state", "price", "currency",
 	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "name", "phone"}
 
-// Report implements sale.MerchantsDesk. The lines are as RFC 4180 says. A cell that a
+// Report implements sale.MerchantService. The lines are as RFC 4180 says. A cell that a
 // spreadsheet could take for a formula has an apostrophe before it.
 func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) error {
 	row, err := s.own(ctx, merchant, id)
@@ -73,15 +73,15 @@ func (s *Shop) Report(ctx context.Context, merchant, id string, w io.Writer) err
 		return err
 	}
 	var orders, paid, sum, refunds int64
-	err = s.Ledger.Report(ctx, id, func(o sale.Order) error {
+	err = s.Ledger.EachOrder(ctx, id, func(o sale.Order) error {
 		orders++
 		refunds += int64(o.Refunds)
-		if o.State == sale.PaidFor {
+		if o.State == sale.Paid {
 			paid++
 			sum += o.Price
 		}
 		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
-			strconv.FormatInt(o.Price, 10), cell(row.Currency), stamp(o.At), stamp(o.Placed), stamp(o.Changed),
+			strconv.FormatInt(o.Price, 10), cell(row.Currency), stamp(o.At), stamp(o.CreatedAt), stamp(o.ChangedAt),
 			stamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), cell(o.Contact.Name), cell(o.Contact.Phone)})
 	})
 	if err != nil {

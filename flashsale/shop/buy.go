@@ -9,9 +9,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Buy implements sale.BuyersDesk. A token that is genuine goes to the Gate even when nothing
+// Buy implements sale.BuyerService. A token that is genuine goes to the Inventory even when nothing
 // can be bought any more: its holder may ask for what it has got before.
-func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 	s.tally.buys.Add(1)
 	b, err := s.buy(ctx, user, id, token, key)
 	switch {
@@ -19,7 +19,7 @@ func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.Bough
 		s.tally.buyErrors.Add(1)
 	case b.Reason != sale.OK:
 		s.tally.buysRefused.Add(1)
-	case b.Again:
+	case b.Repeated:
 		s.tally.buysAgain.Add(1)
 	default:
 		s.tally.buysGranted.Add(1)
@@ -27,13 +27,13 @@ func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.Bough
 	return b, err
 }
 
-func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 	if !isKey(key) {
-		return sale.Bought{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
+		return sale.BuyResult{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	p, err := s.saleOf(ctx, id)
 	if err != nil {
-		return sale.Bought{}, err
+		return sale.BuyResult{}, err
 	}
 	v := p.view(s.Clock())
 	t, err := s.Keys.OpenToken(token)
@@ -54,17 +54,17 @@ func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.Bough
 	return s.reserve(ctx, l, p, &v, t, key)
 }
 
-// reserve asks the Gate for a unit.
-func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string) (sale.Bought, error) {
+// reserve asks the Inventory for a unit.
+func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string) (sale.BuyResult, error) {
 	if r := s.keyed(ctx, p, t, key); r != nil {
 		return s.bought(*r, p, true), nil
 	}
 	s.Fault.At(sale.ReserveAsked)
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	// At the sale's epoch, whatever the token's: a Gate that was built again knows the
+	// At the sale's epoch, whatever the token's: an Inventory that was built again knows the
 	// tickets that hold units.
-	out, err := s.Gate.Reserve(ask, sale.ReserveRequest{Sale: t.Sale, Epoch: p.sale.Epoch, User: t.User,
+	out, err := s.Inventory.Reserve(ask, sale.ReserveRequest{Sale: t.Sale, Epoch: p.sale.Epoch, User: t.User,
 		Ticket: t.Ticket, Key: key, Reservation: newID()})
 	if err != nil {
 		if why, ok := s.stale(l, v, err); ok {
@@ -73,10 +73,10 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 			}
 			return s.boughtNot(why, v), nil
 		}
-		return sale.Bought{}, away("reserve", err)
+		return sale.BuyResult{}, away("reserve", err)
 	}
 	if out.Reason == sale.NotAdmitted && t.Epoch < p.sale.Epoch {
-		// A Gate that was built again knows of no order that is over.
+		// An Inventory that was built again knows of no order that is over.
 		return s.boughtBefore(ctx, p, v, t, out.Reason)
 	}
 	if out.Reason != sale.OK {
@@ -91,12 +91,12 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 }
 
 // buyClosed answers while nothing can be bought: with what the ticket or the key has got
-// before, or the reason why not. It asks the Gate for nothing, which may not know yet that
+// before, or the reason why not. It asks the Inventory for nothing, which may not know yet that
 // the sale is paused.
-func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string, why sale.Reason) (sale.Bought, error) {
+func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View, t pass.Token, key string, why sale.Reason) (sale.BuyResult, error) {
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.Gate.Look(ask, t.Sale, p.sale.Epoch, t.User)
+	at, err := s.Inventory.Status(ask, t.Sale, p.sale.Epoch, t.User)
 	if err != nil {
 		if _, ok := s.stale(l, v, err); ok {
 			if why == sale.HasEnded {
@@ -104,12 +104,12 @@ func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View
 			}
 			return s.boughtNot(why, v), nil
 		}
-		return sale.Bought{}, away("reserve", err)
+		return sale.BuyResult{}, away("reserve", err)
 	}
 	if at.Last != nil && at.Last.Ticket == t.Ticket {
 		return s.bought(*at.Last, p, true), nil
 	}
-	for _, r := range at.Held {
+	for _, r := range at.Reserved {
 		if r.Ticket == t.Ticket || key != "" && r.Key == key {
 			return s.bought(r, p, true), nil
 		}
@@ -117,14 +117,14 @@ func (s *Shop) buyClosed(ctx context.Context, l *live, p *snapshot, v *sale.View
 	return s.boughtNot(why, v), nil
 }
 
-// boughtBefore answers from the Ledger what a token has got, of a Gate that is gone; or why
+// boughtBefore answers from the Ledger what a token has got, of an Inventory that is gone; or why
 // it gets nothing.
-func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pass.Token, why sale.Reason) (sale.Bought, error) {
+func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pass.Token, why sale.Reason) (sale.BuyResult, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	orders, err := s.Ledger.Orders(ctx, t.User)
 	if err != nil && !errors.Is(err, sale.ErrNotFound) {
-		return sale.Bought{}, away("orders", err)
+		return sale.BuyResult{}, away("orders", err)
 	}
 	for _, o := range orders {
 		if o.Sale == t.Sale && o.Ticket == t.Ticket {
@@ -134,7 +134,7 @@ func (s *Shop) boughtBefore(ctx context.Context, p *snapshot, v *sale.View, t pa
 	return s.boughtNot(why, v), nil
 }
 
-// keyed is what a key of the user's got in an earlier epoch of the sale, or nil. A Gate that
+// keyed is what a key of the user's got in an earlier epoch of the sale, or nil. An Inventory that
 // was built again knows of no order that is over, and the key would buy another unit. A
 // Ledger that is away keeps nobody from buying: this is then not seen.
 func (s *Shop) keyed(ctx context.Context, p *snapshot, t pass.Token, key string) *sale.Reservation {
@@ -156,13 +156,13 @@ func (s *Shop) keyed(ctx context.Context, p *snapshot, t pass.Token, key string)
 }
 
 // bought is the answer to who has a unit, the same one however often it is asked for.
-func (s *Shop) bought(r sale.Reservation, p *snapshot, again bool) sale.Bought {
-	return sale.Bought{Again: again, Receipt: s.receipt(r, p.sale, sale.Reserved)}
+func (s *Shop) bought(r sale.Reservation, p *snapshot, again bool) sale.BuyResult {
+	return sale.BuyResult{Repeated: again, Receipt: s.receipt(r, p.sale, sale.Reserved)}
 }
 
-func (s *Shop) boughtNot(why sale.Reason, v *sale.View) sale.Bought {
+func (s *Shop) boughtNot(why sale.Reason, v *sale.View) sale.BuyResult {
 	f := s.refuse(why, v)
-	return sale.Bought{Reason: f.reason, Layer: f.layer, RetryAfter: f.after}
+	return sale.BuyResult{Reason: f.reason, Layer: f.layer, RetryAfter: f.after}
 }
 
 // isKey reports whether key is an Idempotency-Key, or none.

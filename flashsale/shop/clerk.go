@@ -51,7 +51,7 @@ func (s *Shop) toClear() []*live {
 		if p.have && p.counts.Backlog == 0 && p.now(clock).Before(p.sale.StartsAt) || l.drained.Load() == p.sale.Epoch {
 			continue
 		}
-		if p.sale.State == sale.Paused && p.sale.Why == sale.Recovering {
+		if p.sale.State == sale.Paused && p.sale.StateReason == sale.Recovering {
 			continue // the warden reads it
 		}
 		ls = append(ls, l)
@@ -59,7 +59,7 @@ func (s *Shop) toClear() []*live {
 	return ls
 }
 
-// clerkAt clears one batch of a sale's stream. It reports whether the Gate was asked with
+// clerkAt clears one batch of a sale's stream. It reports whether the Inventory was asked with
 // success.
 func (s *Shop) clerkAt(ctx context.Context, l *live, worker string, wait time.Duration) bool {
 	l.busy.Add(1)
@@ -79,10 +79,10 @@ func (s *Shop) clerkAt(ctx context.Context, l *live, worker string, wait time.Du
 }
 
 // clear takes a batch out of the stream of an epoch and makes it orders. While the Ledger is
-// away it waits, with the batch in hand. Its error is of the Gate, or that of ctx.
+// away it waits, with the batch in hand. Its error is of the Inventory, or that of ctx.
 func (s *Shop) clear(ctx context.Context, l *live, epoch int64, worker string, wait time.Duration) error {
 	asked, cancel := context.WithTimeout(ctx, s.Deadline+wait)
-	entries, err := s.Gate.Next(asked, l.id, epoch, worker, clerkBatch, wait)
+	entries, err := s.Inventory.Next(asked, l.id, epoch, worker, clerkBatch, wait)
 	cancel()
 	if err != nil || len(entries) == 0 {
 		return err
@@ -115,7 +115,7 @@ type batch struct {
 // sort buries what cannot be read, and keeps the rest.
 func (b *batch) sort(ctx context.Context, entries []sale.Entry) {
 	for _, e := range entries {
-		why := e.Damaged
+		why := e.Corrupt
 		if r := e.Reservation; why == "" && (r.Sale != b.l.id || r.Epoch > b.epoch || !sale.IsID(r.ID)) {
 			why = fmt.Sprintf("reservation %q of sale %q at epoch %d in the stream of %q at epoch %d", r.ID, r.Sale, r.Epoch, b.l.id, b.epoch)
 		}
@@ -131,7 +131,7 @@ func (b *batch) sort(ctx context.Context, entries []sale.Entry) {
 func (b *batch) bury(ctx context.Context, e sale.Entry, why string) {
 	ctx, cancel := b.s.inHand(ctx)
 	defer cancel()
-	if err := b.s.Ledger.Bury(ctx, b.l.id, b.epoch, e, why, b.s.now()); err != nil {
+	if err := b.s.Ledger.AddDeadLetter(ctx, b.l.id, b.epoch, e, why, b.s.now()); err != nil {
 		b.s.Log.Warn("entry not buried", "sale", b.l.id, "entry", e.ID, "error", err)
 		return
 	}
@@ -194,15 +194,15 @@ func (b *batch) placeSome(ctx context.Context, entries []sale.Entry) ([]sale.Ent
 }
 
 // ask asks the Ledger once, with a deadline that leaves a slow one time for a whole batch.
-func (b *batch) ask(ctx context.Context, rs []sale.Reservation) ([]sale.Placed, error) {
+func (b *batch) ask(ctx context.Context, rs []sale.Reservation) ([]sale.OrderResult, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*b.s.Deadline)
 	defer cancel()
-	return b.s.Ledger.Place(ctx, rs, b.s.now())
+	return b.s.Ledger.CreateOrders(ctx, rs, b.s.now())
 }
 
 // placed notes what became of entries, and returns those of which the Ledger says nothing.
 // The unit of one that is no order goes back.
-func (b *batch) placed(ctx context.Context, entries []sale.Entry, placed []sale.Placed) (left []sale.Entry) {
+func (b *batch) placed(ctx context.Context, entries []sale.Entry, placed []sale.OrderResult) (left []sale.Entry) {
 	settled := make([]string, 0, len(entries))
 	for i, p := range placed {
 		e := entries[i]
@@ -225,12 +225,12 @@ func (b *batch) placed(ctx context.Context, entries []sale.Entry, placed []sale.
 	return left
 }
 
-// giveBack gives a unit back to the Gate. It reports whether that is so now; a Gate that is
+// giveBack gives a unit back to the Inventory. It reports whether that is so now; an Inventory that is
 // closed gets it when it is built again.
 func (b *batch) giveBack(ctx context.Context, r sale.Reservation) bool {
 	ctx, cancel := b.s.inHand(ctx)
 	defer cancel()
-	_, err := b.s.Gate.Return(ctx, r.Sale, b.epoch, r.User, r.ID)
+	_, err := b.s.Inventory.Return(ctx, r.Sale, b.epoch, r.User, r.ID)
 	if err == nil {
 		kick(b.l.wake)
 	}
@@ -241,7 +241,7 @@ func (b *batch) giveBack(ctx context.Context, r sale.Reservation) bool {
 // order ever, its unit goes back, its buyer is told.
 func (b *batch) giveUp(ctx context.Context, e sale.Entry, cause error) {
 	lose, cancel := b.s.inHand(ctx)
-	err := b.s.Ledger.Lose(lose, e.Reservation, b.s.now())
+	err := b.s.Ledger.MarkLost(lose, e.Reservation, b.s.now())
 	cancel()
 	if errors.Is(err, sale.ErrConflict) {
 		b.ids = append(b.ids, e.ID) // it is an order
@@ -262,5 +262,5 @@ func (b *batch) done(ctx context.Context) error {
 	}
 	ctx, cancel := b.s.inHand(ctx)
 	defer cancel()
-	return b.s.Gate.Done(ctx, b.l.id, b.epoch, b.ids...)
+	return b.s.Inventory.Ack(ctx, b.l.id, b.epoch, b.ids...)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestGateTime sets the shop's clock back and ahead of the Gate's.
+// TestGateTime sets the shop's clock back and ahead of the Inventory's.
 func TestGateTime(t *testing.T) {
 	own := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	gate := own.Add(time.Hour)

@@ -14,14 +14,14 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Config of a Shop. Gate, Ledger, Limits, Keys and Worker are required.
+// Config of a Shop. Inventory, Ledger, Limits, Keys and Worker are required.
 type Config struct {
-	Gate   sale.Inventory
-	Ledger sale.Ledger
-	Limits weir.Store // of the admission; the same one for all shops of a Gate
-	Keys   *pass.Keys
+	Inventory sale.Inventory
+	Ledger    sale.Ledger
+	Limits    weir.Store // of the admission; the same one for all shops of an Inventory
+	Keys      *pass.Keys
 
-	// Worker tells this shop from others of the same Gate: 1 to 56 letters, digits, . _ -
+	// Worker tells this shop from others of the same Inventory: 1 to 56 letters, digits, . _ -
 	Worker string
 
 	// Workers is the number of clerks: 1 to 64, 2 if 0.
@@ -30,7 +30,7 @@ type Config struct {
 	// MaxWaiting is how many may wait in the line of a sale: 1,000,000 if 0.
 	MaxWaiting int64
 
-	// Deadline is how long a question to the Gate or the Ledger may take: 2 s if 0, at
+	// Deadline is how long a question to the Inventory or the Ledger may take: 2 s if 0, at
 	// least 10 ms.
 	Deadline time.Duration
 
@@ -56,8 +56,8 @@ func (c Config) checked() (Config, error) {
 	bad := func(field string, value any, want string) {
 		faults = append(faults, fmt.Errorf("shop: %s = %v, want %s", field, value, want))
 	}
-	if c.Gate == nil {
-		bad("Gate", nil, "a gate")
+	if c.Inventory == nil {
+		bad("Inventory", nil, "an inventory")
 	}
 	if c.Ledger == nil {
 		bad("Ledger", nil, "a ledger")
@@ -68,7 +68,7 @@ func (c Config) checked() (Config, error) {
 	if c.Keys == nil {
 		bad("Keys", nil, "keys")
 	}
-	if !sale.IsWorker(c.Worker) || len(c.Worker) > 56 {
+	if !sale.IsWorkerName(c.Worker) || len(c.Worker) > 56 {
 		bad("Worker", fmt.Sprintf("%q", c.Worker), "1 to 56 letters, digits, . _ -")
 	}
 	if c.Workers == 0 {
@@ -98,7 +98,7 @@ func (c Config) checked() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// A Shop is a sale.BuyersDesk and a sale.MerchantsDesk. It is safe for concurrent use.
+// A Shop is a sale.BuyerService and a sale.MerchantService. It is safe for concurrent use.
 type Shop struct {
 	Config
 
@@ -110,7 +110,7 @@ type Shop struct {
 	tally    counters
 	look     chan struct{} // of the lister: look now
 	returns  chan struct{} // of the sweeper: give back now
-	sighted  chan sale.Sighting
+	sighted  chan sale.NetworkUse
 
 	mu      sync.Mutex // of what follows, and of replacing open
 	started bool
@@ -121,8 +121,8 @@ type Shop struct {
 }
 
 var (
-	_ sale.BuyersDesk    = (*Shop)(nil)
-	_ sale.MerchantsDesk = (*Shop)(nil)
+	_ sale.BuyerService    = (*Shop)(nil)
+	_ sale.MerchantService = (*Shop)(nil)
 )
 
 // New makes a Shop. Nothing runs before Start.
@@ -132,7 +132,7 @@ func New(c Config) (*Shop, error) {
 		return nil, err
 	}
 	s := &Shop{Config: c, look: make(chan struct{}, 1), returns: make(chan struct{}, 1),
-		sighted: make(chan sale.Sighting, sightings)}
+		sighted: make(chan sale.NetworkUse, sightings)}
 	s.open.Store(&window{})
 	s.shelf.Store(&shelf{})
 	s.drain, err = newDrain(c.Limits, c.Worker)

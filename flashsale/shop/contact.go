@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// SetContact implements sale.BuyersDesk.
+// SetContact implements sale.BuyerService.
 func (s *Shop) SetContact(ctx context.Context, user, receipt string, c sale.Contact) (sale.Receipt, error) {
 	c = c.Trimmed()
 	if err := c.Validate(); err != nil {
@@ -38,14 +38,14 @@ func (s *Shop) SetContact(ctx context.Context, user, receipt string, c sale.Cont
 	return s.receiptOf(ctx, o), nil
 }
 
-// Recent implements sale.MerchantsDesk.
-func (s *Shop) Recent(ctx context.Context, merchant, id, after string) ([]sale.Order, error) {
+// Recent implements sale.MerchantService.
+func (s *Shop) RecentOrders(ctx context.Context, merchant, id, after string) ([]sale.Order, error) {
 	if _, err := s.own(ctx, merchant, id); err != nil {
 		return nil, err
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	orders, err := s.Ledger.Recent(ask, id, after)
+	orders, err := s.Ledger.RecentOrders(ask, id, after)
 	if err != nil {
 		return nil, away("recent", err)
 	}

@@ -50,14 +50,14 @@ func TestContact(t *testing.T) {
 		if all, err := w.Orders(w.ctx, "alice"); err != nil || len(all) != 1 || all[0].Contact != who {
 			t.Errorf("Orders: %d, %v", len(all), err)
 		}
-		if all, err := w.Recent(w.ctx, "m", s.ID, ""); err != nil || len(all) != 1 || all[0].Contact != who {
+		if all, err := w.RecentOrders(w.ctx, "m", s.ID, ""); err != nil || len(all) != 1 || all[0].Contact != who {
 			t.Errorf("Recent: %d, %v", len(all), err)
 		}
-		if _, err := w.Recent(w.ctx, "n", s.ID, ""); !isNotFound(err) {
+		if _, err := w.RecentOrders(w.ctx, "n", s.ID, ""); !isNotFound(err) {
 			t.Errorf("Recent of another merchant: %v", err)
 		}
 		// Asked again for the unit, the answer says what it said: of a session alone.
-		if turn, err := w.Turn(w.ctx, "alice", s.ID, ""); err != nil || len(turn.Held) != 1 || turn.Held[0].Contact != (sale.Contact{}) {
+		if turn, err := w.Status(w.ctx, "alice", s.ID, ""); err != nil || len(turn.Reserved) != 1 || turn.Reserved[0].Contact != (sale.Contact{}) {
 			t.Errorf("Turn: %+v, %v", turn, err)
 		}
 		c := w.buys(w, "carol", s.ID)
@@ -92,25 +92,25 @@ func TestTicketsOfAClosedSale(t *testing.T) {
 		held := w.buys(w, "holder", s.ID)
 		w.order(w, "holder", held.Receipt.Receipt)
 		waits, err := w.Join(w.ctx, "waiter", s.ID, "")
-		if err != nil || waits.Place != sale.Waiting {
+		if err != nil || waits.State != sale.Waiting {
 			t.Fatalf("waiter: %+v, %v", waits, err)
 		}
 		say := func(user string, place sale.TicketState, reason sale.Reason, phase sale.Phase, holds int) {
 			t.Helper()
 			after(300 * time.Millisecond)
-			got, err := w.Turn(w.ctx, user, s.ID, waits.Ticket)
-			if err != nil || got.Place != place || got.Reason != reason || got.View.Phase != phase || len(got.Held) != holds {
+			got, err := w.Status(w.ctx, user, s.ID, waits.Ticket)
+			if err != nil || got.State != place || got.Reason != reason || got.View.Phase != phase || len(got.Reserved) != holds {
 				t.Errorf("%s: place %q, reason %q, phase %q, %d held, %v; want %q, %q, %q, %d",
-					user, got.Place, got.Reason, got.View.Phase, len(got.Held), err, place, reason, phase, holds)
+					user, got.State, got.Reason, got.View.Phase, len(got.Reserved), err, place, reason, phase, holds)
 			}
 		}
 		say("waiter", sale.Waiting, sale.OK, sale.AllTaken, 0)
 		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
 			t.Fatal(err)
 		}
-		say("waiter", sale.Waiting, sale.OK, sale.OnHold, 0)
-		say("holder", sale.Spent, sale.OK, sale.OnHold, 1)
-		say("nobody", sale.Nowhere, sale.IsPaused, sale.OnHold, 0)
+		say("waiter", sale.Waiting, sale.OK, sale.PhasePaused, 0)
+		say("holder", sale.Spent, sale.OK, sale.PhasePaused, 1)
+		say("nobody", sale.NoTicket, sale.IsPaused, sale.PhasePaused, 0)
 		if got, err := w.Join(w.ctx, "late", s.ID, ""); err != nil || got.Reason != sale.IsPaused {
 			t.Errorf("who joins while it is paused: %+v, %v", got, err)
 		}
@@ -124,15 +124,15 @@ func TestTicketsOfAClosedSale(t *testing.T) {
 		if _, err := w.End(w.ctx, "m", s.ID, false); err != nil {
 			t.Fatal(err)
 		}
-		w.until("the gate's state to be dropped", 10*time.Second, func() bool {
-			_, err := w.engine.Count(w.ctx, s.ID, s.Epoch)
+		w.until("the inventory's state to be dropped", 10*time.Second, func() bool {
+			_, err := w.engine.Counts(w.ctx, s.ID, s.Epoch)
 			return err != nil
 		})
 		after(2 * time.Second)
-		say("holder", sale.Spent, sale.OK, sale.Over, 1)
-		say("waiter", sale.Nowhere, sale.HasEnded, sale.Over, 0)
-		if got, err := w.Turn(w.ctx, "holder", s.ID, ""); err != nil || len(got.Held) != 1 || got.Held[0].State != sale.PaidFor {
-			t.Errorf("holder at the end: %+v, %v", got.Held, err)
+		say("holder", sale.Spent, sale.OK, sale.PhaseEnded, 1)
+		say("waiter", sale.NoTicket, sale.HasEnded, sale.PhaseEnded, 0)
+		if got, err := w.Status(w.ctx, "holder", s.ID, ""); err != nil || len(got.Reserved) != 1 || got.Reserved[0].State != sale.Paid {
+			t.Errorf("holder at the end: %+v, %v", got.Reserved, err)
 		}
 	})
 }
@@ -147,14 +147,14 @@ func TestPollsFitTheLimitOfAUser(t *testing.T) {
 		w.order(w, "holder", held.Receipt.Receipt)
 		turn, err := w.Join(w.ctx, "waiter", s.ID, "")
 		for i := range 10 {
-			if err != nil || turn.Place != sale.Waiting {
+			if err != nil || turn.State != sale.Waiting {
 				t.Fatalf("%+v, %v", turn, err)
 			}
 			if least := []time.Duration{200, 700}[min(i, 1)] * time.Millisecond; turn.Poll < least || turn.View.Poll < 700*time.Millisecond {
 				t.Errorf("question %d: again in %v (view: %v), want %v at least", i, turn.Poll, turn.View.Poll, least)
 			}
 			after(turn.Poll)
-			turn, err = w.Turn(w.ctx, "waiter", s.ID, turn.Ticket)
+			turn, err = w.Status(w.ctx, "waiter", s.ID, turn.Ticket)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestOldTokens: a token of an epoch that is over buys nothing; but who has used it is told
-// again what it got, though that is over too and the Gate that was built again knows nothing
+// again what it got, though that is over too and the Inventory that was built again knows nothing
 // of it. Who had not used it stands where it stood, by its place.
 func TestOldTokens(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -36,14 +36,14 @@ func TestOldTokens(t *testing.T) {
 		})
 		for _, key := range []string{"key", "", "other"} {
 			b, err := w.Buy(w.ctx, "used", s.ID, used.Token, key)
-			if err != nil || !b.Again || b.Receipt.Receipt != bought.Receipt.Receipt {
+			if err != nil || !b.Repeated || b.Receipt.Receipt != bought.Receipt.Receipt {
 				t.Errorf("again with key %q: %+v, %v; want the first receipt", key, b, err)
 			}
 		}
 		if b, err := w.Buy(w.ctx, "unused", s.ID, unused.Token, "key"); err != nil || b.Reason != sale.NotAdmitted || b.Receipt.Receipt != "" {
 			t.Errorf("a token of an epoch that is over: %+v, %v; want not admitted", b, err)
 		}
-		if turn, err := w.Turn(w.ctx, "unused", s.ID, unused.Ticket); err != nil || turn.Reason != sale.OK || turn.Place != sale.Waiting && turn.Place != sale.Admitted {
+		if turn, err := w.Status(w.ctx, "unused", s.ID, unused.Ticket); err != nil || turn.Reason != sale.OK || turn.State != sale.Waiting && turn.State != sale.Admitted {
 			t.Errorf("who was admitted comes with its place: %+v, %v", turn, err)
 		}
 		w.agrees(s.ID)
@@ -74,7 +74,7 @@ func TestUsedPlaces(t *testing.T) {
 			w.order(w.Shop, user, w.buys(w, user, s.ID).Receipt.Receipt)
 		}
 		patient, err := w.Join(w.ctx, "patient", s.ID, "")
-		if err != nil || patient.Place != sale.Waiting {
+		if err != nil || patient.State != sale.Waiting {
 			t.Fatalf("join: %+v, %v; want a place in line", patient, err)
 		}
 		after(time.Second)
@@ -83,13 +83,13 @@ func TestUsedPlaces(t *testing.T) {
 			v, err := w.View(w.ctx, s.ID)
 			return err == nil && v.Sale.Epoch == 2 && v.Phase == sale.AllTaken
 		})
-		if turn, err := w.Turn(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.Place != sale.Nowhere {
+		if turn, err := w.Status(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.State != sale.NoTicket {
 			t.Errorf("who has used its place comes with it: %+v, %v; want none", turn, err)
 		}
-		if turn, err := w.Turn(w.ctx, "patient", s.ID, patient.Ticket); err != nil || turn.Place != sale.Waiting || turn.Ahead != 0 {
+		if turn, err := w.Status(w.ctx, "patient", s.ID, patient.Ticket); err != nil || turn.State != sale.Waiting || turn.Ahead != 0 {
 			t.Errorf("who waited comes back: %+v, %v; want the first place", turn, err)
 		}
-		if turn, err := w.Join(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.Place != sale.Waiting || turn.Ahead != 1 {
+		if turn, err := w.Join(w.ctx, "used", s.ID, used.Ticket); err != nil || turn.State != sale.Waiting || turn.Ahead != 1 {
 			t.Errorf("who has used its place joins with it: %+v, %v; want the last place", turn, err)
 		}
 		w.agrees(s.ID)

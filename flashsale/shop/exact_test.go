@@ -22,33 +22,33 @@ type bent struct {
 	live      func() error
 }
 
-func (b *bent) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	do := func() (sale.Sale, error) { return b.Ledger.Recovered(ctx, id, epoch, now) }
+func (b *bent) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	do := func() (sale.Sale, error) { return b.Ledger.MarkRecovered(ctx, id, epoch, now) }
 	if b.recovered == nil {
 		return do()
 	}
 	return b.recovered(do)
 }
 
-func (b *bent) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (b *bent) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if b.place != nil {
 		if err := b.place(); err != nil {
 			return nil, err
 		}
 	}
-	return b.Ledger.Place(ctx, rs, now)
+	return b.Ledger.CreateOrders(ctx, rs, now)
 }
 
-func (b *bent) Live(ctx context.Context) ([]sale.Sale, error) {
+func (b *bent) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	if b.live != nil {
 		if err := b.live(); err != nil {
 			return nil, err
 		}
 	}
-	return b.Ledger.Live(ctx)
+	return b.Ledger.LiveSales(ctx)
 }
 
-// TestLostAgainWhileRecovering: a Gate that loses its state after it was built again and
+// TestLostAgainWhileRecovering: an Inventory that loses its state after it was built again and
 // before the Ledger knows of it is built at one more epoch.
 func TestLostAgainWhileRecovering(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -68,8 +68,8 @@ func TestLostAgainWhileRecovering(t *testing.T) {
 		if err := w.engine.Close(w.ctx, s.ID, 1); err != nil {
 			t.Fatal(err)
 		}
-		w.until("the gate at epoch 2", 5*time.Second, func() bool {
-			_, err := w.engine.Count(w.ctx, s.ID, 2)
+		w.until("the inventory at epoch 2", 5*time.Second, func() bool {
+			_, err := w.engine.Counts(w.ctx, s.ID, 2)
 			return err == nil
 		})
 		if err := w.engine.Close(w.ctx, s.ID, 2); err != nil { // as a failover does
@@ -86,7 +86,7 @@ func TestLostAgainWhileRecovering(t *testing.T) {
 	})
 }
 
-// mute is a Gate whose first epoch's stream nobody can read.
+// mute is an Inventory whose first epoch's stream nobody can read.
 type mute struct{ sale.Inventory }
 
 func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
@@ -97,7 +97,7 @@ func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, m
 	return nil, fmt.Errorf("%w", sale.ErrStale)
 }
 
-// TestLostAgainAfterRecovery: a Gate that forgets again, just when what it had lost before is
+// TestLostAgainAfterRecovery: an Inventory that forgets again, just when what it had lost before is
 // written off, is built again, and what was acknowledged is told lost.
 func TestLostAgainAfterRecovery(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -125,13 +125,13 @@ func TestLostAgainAfterRecovery(t *testing.T) {
 			return err == nil && v.Phase == sale.Open && v.Sale.Epoch == 3
 		})
 		w.until("what was lost to be written off", 5*time.Second, func() bool {
-			tally, err := w.ledger.Tally(w.ctx, s.ID)
+			tally, err := w.ledger.Totals(w.ctx, s.ID)
 			return err == nil && tally.Lost == 20
 		})
 	})
 }
 
-// TestTokensOfAnEpochThatIsOver: tokens that were out when the Gate was lost are worth
+// TestTokensOfAnEpochThatIsOver: tokens that were out when the Inventory was lost are worth
 // nothing, and keep nobody waiting after that.
 func TestTokensOfAnEpochThatIsOver(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -155,7 +155,7 @@ func TestTokensOfAnEpochThatIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("carol's turn", 5*time.Second, func() bool {
-			turn, err := w.Turn(w.ctx, "carol", s.ID, "")
+			turn, err := w.Status(w.ctx, "carol", s.ID, "")
 			return err == nil && turn.Token != ""
 		})
 	})
@@ -188,7 +188,7 @@ func TestSlotsAreReturnedOnce(t *testing.T) {
 		d.Queue, d.Headroom, d.TokenFor, d.PayWithin = sale.Direct, 1, time.Minute, time.Hour
 		s := w.exposed(d)
 		w.opens(s)
-		join := func(user string) sale.Turn {
+		join := func(user string) sale.QueueStatus {
 			turn, err := w.Join(w.ctx, user, s.ID, "")
 			if err != nil {
 				t.Error(err)
@@ -211,14 +211,14 @@ func TestSlotsAreReturnedOnce(t *testing.T) {
 		for i := range 40 {
 			join(fmt.Sprint("second-", i))
 		}
-		c, err := w.engine.Count(w.ctx, s.ID, 1)
+		c, err := w.engine.Counts(w.ctx, s.ID, 1)
 		if err != nil || c.Outstanding > 20 {
 			t.Errorf("%d tokens are out, %v; want at most 20", c.Outstanding, err)
 		}
 	})
 }
 
-// TestNoDriftBeforeALook: while the Ledger does not tell what it has, Gate and Ledger are
+// TestNoDriftBeforeALook: while the Ledger does not tell what it has, Inventory and Ledger are
 // not said to disagree.
 func TestNoDriftBeforeALook(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -249,7 +249,7 @@ func TestNoDriftBeforeALook(t *testing.T) {
 	})
 }
 
-// hanging is a Gate that does not answer what is given back of one sale.
+// hanging is an Inventory that does not answer what is given back of one sale.
 type hanging struct {
 	sale.Inventory
 	id atomic.Value
@@ -263,7 +263,7 @@ func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r st
 	return g.Inventory.Return(ctx, id, epoch, user, r)
 }
 
-// TestOneSaleHoldsUpNoOther: a Gate that does not take back the units of one sale holds up
+// TestOneSaleHoldsUpNoOther: an Inventory that does not take back the units of one sale holds up
 // neither the end of other sales' orders nor their units.
 func TestOneSaleHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -286,8 +286,8 @@ func TestOneSaleHoldsUpNoOther(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		w.until("alice's order to be over and its unit free", 10*time.Second, func() bool {
-			tally, err := w.ledger.Tally(w.ctx, other.ID)
-			c, err2 := w.engine.Count(w.ctx, other.ID, 1)
+			tally, err := w.ledger.Totals(w.ctx, other.ID)
+			c, err2 := w.engine.Counts(w.ctx, other.ID, 1)
 			return err == nil && err2 == nil && tally.Expired == 1 && c.Free == 30
 		})
 	})
@@ -319,24 +319,24 @@ func TestLedgerAtFault(t *testing.T) {
 		after(2 * time.Minute)
 		broken.Store(false)
 		w.until("all orders", 15*time.Second, func() bool {
-			tally, err := w.ledger.Tally(w.ctx, s.ID)
+			tally, err := w.ledger.Totals(w.ctx, s.ID)
 			return err == nil && tally.Pending == 5
 		})
-		if tally := w.agrees(s.ID); tally.Lost != 0 || tally.Buried != 0 {
+		if tally := w.agrees(s.ID); tally.Lost != 0 || tally.DeadLetters != 0 {
 			t.Errorf("tally %+v", tally)
 		}
 	})
 }
 
 // TestKeyAfterRecovery: a key that has got a unit gets no other, also when its order is over
-// and the Gate was built again since.
+// and the Inventory was built again since.
 func TestKeyAfterRecovery(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(5)
 		d.PayWithin = 2 * time.Second
 		s := w.exposed(d)
 		w.opens(s)
-		buy := func() sale.Bought {
+		buy := func() sale.BuyResult {
 			turn := w.admitted(w, "alice", s.ID)
 			b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, "one wish")
 			if err != nil || b.Reason != sale.OK {
@@ -357,24 +357,24 @@ func TestKeyAfterRecovery(t *testing.T) {
 			v, err := w.View(w.ctx, s.ID)
 			return err == nil && v.Phase == sale.Open && v.Sale.Epoch == 2
 		})
-		if again := buy(); !again.Again || again.Receipt.Receipt != first.Receipt.Receipt {
+		if again := buy(); !again.Repeated || again.Receipt.Receipt != first.Receipt.Receipt {
 			t.Errorf("the same key got %+v, want what it had got", again)
 		}
 	})
 }
 
-// deaf is a Gate that counts for nobody after a while: as one whose shop's keeper waits.
+// deaf is an Inventory that counts for nobody after a while: as one whose shop's keeper waits.
 type deaf struct {
 	sale.Inventory
 	asked atomic.Int64
 	after int64
 }
 
-func (g *deaf) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+func (g *deaf) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	if g.after > 0 && g.asked.Add(1) == g.after {
 		<-time.After(10 * time.Second) // one look hangs, whatever its deadline
 	}
-	return g.Inventory.Count(ctx, id, epoch)
+	return g.Inventory.Counts(ctx, id, epoch)
 }
 
 // TestDirectWhileTheKeeperWaits: who joins a sale without a line gets a token that is valid

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A freezer stops a process for a while, as SIGSTOP does: whatever it asks of its Gate and
+// A freezer stops a process for a while, as SIGSTOP does: whatever it asks of its Inventory and
 // its Ledger, and whatever they answer, waits.
 type freezer struct{ until atomic.Int64 }
 
@@ -47,7 +47,7 @@ type frozenGate struct {
 	*freezer
 }
 
-func (g frozenGate) Open(ctx context.Context, o sale.Opening) error {
+func (g frozenGate) Open(ctx context.Context, o sale.InitialState) error {
 	return thaw1(g.freezer, func() error { return g.Inventory.Open(ctx, o) })
 }
 func (g frozenGate) Close(ctx context.Context, id string, epoch int64) error {
@@ -62,14 +62,14 @@ func (g frozenGate) SetStock(ctx context.Context, id string, epoch, stock int64)
 func (g frozenGate) SetPaid(ctx context.Context, id string, epoch, paid int64) error {
 	return thaw1(g.freezer, func() error { return g.Inventory.SetPaid(ctx, id, epoch, paid) })
 }
-func (g frozenGate) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
-	return thaw1(g.freezer, func() error { return g.Inventory.Done(ctx, id, epoch, ids...) })
+func (g frozenGate) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
+	return thaw1(g.freezer, func() error { return g.Inventory.Ack(ctx, id, epoch, ids...) })
 }
 func (g frozenGate) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
 	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Join(ctx, j) })
 }
-func (g frozenGate) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
-	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Look(ctx, id, epoch, user) })
+func (g frozenGate) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+	return thaw(g.freezer, func() (sale.TicketStatus, error) { return g.Inventory.Status(ctx, id, epoch, user) })
 }
 func (g frozenGate) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	return thaw(g.freezer, func() (int, error) { return g.Inventory.Admit(ctx, id, epoch, batch, n, until) })
@@ -80,8 +80,8 @@ func (g frozenGate) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 func (g frozenGate) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	return thaw(g.freezer, func() (bool, error) { return g.Inventory.Return(ctx, id, epoch, user, r) })
 }
-func (g frozenGate) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	return thaw(g.freezer, func() (sale.Counts, error) { return g.Inventory.Count(ctx, id, epoch) })
+func (g frozenGate) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	return thaw(g.freezer, func() (sale.Counts, error) { return g.Inventory.Counts(ctx, id, epoch) })
 }
 func (g frozenGate) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	return thaw(g.freezer, func() ([]sale.Entry, error) { return g.Inventory.Next(ctx, id, epoch, worker, max, wait) })
@@ -92,30 +92,30 @@ type frozenLedger struct {
 	*freezer
 }
 
-func (l frozenLedger) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (l frozenLedger) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	after(300 * time.Millisecond) // so that something is in the stream most of the time
-	return thaw(l.freezer, func() ([]sale.Placed, error) { return l.Ledger.Place(ctx, rs, now) })
+	return thaw(l.freezer, func() ([]sale.OrderResult, error) { return l.Ledger.CreateOrders(ctx, rs, now) })
 }
 func (l frozenLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.Sale(ctx, id) })
 }
-func (l frozenLedger) Live(ctx context.Context) ([]sale.Sale, error) {
-	return thaw(l.freezer, func() ([]sale.Sale, error) { return l.Ledger.Live(ctx) })
+func (l frozenLedger) LiveSales(ctx context.Context) ([]sale.Sale, error) {
+	return thaw(l.freezer, func() ([]sale.Sale, error) { return l.Ledger.LiveSales(ctx) })
 }
 func (l frozenLedger) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
 	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.NextEpoch(ctx, id, epoch, now) })
 }
-func (l frozenLedger) Opening(ctx context.Context, id string) (sale.Opening, error) {
-	return thaw(l.freezer, func() (sale.Opening, error) { return l.Ledger.Opening(ctx, id) })
+func (l frozenLedger) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
+	return thaw(l.freezer, func() (sale.InitialState, error) { return l.Ledger.InitialState(ctx, id) })
 }
-func (l frozenLedger) Recovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.Recovered(ctx, id, epoch, now) })
+func (l frozenLedger) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
+	return thaw(l.freezer, func() (sale.Sale, error) { return l.Ledger.MarkRecovered(ctx, id, epoch, now) })
 }
 func (l frozenLedger) Order(ctx context.Context, id string) (sale.Order, error) {
 	return thaw(l.freezer, func() (sale.Order, error) { return l.Ledger.Order(ctx, id) })
 }
-func (l frozenLedger) Lose(ctx context.Context, r sale.Reservation, now time.Time) error {
-	return thaw1(l.freezer, func() error { return l.Ledger.Lose(ctx, r, now) })
+func (l frozenLedger) MarkLost(ctx context.Context, r sale.Reservation, now time.Time) error {
+	return thaw1(l.freezer, func() error { return l.Ledger.MarkLost(ctx, r, now) })
 }
 func (l frozenLedger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
 	return thaw(l.freezer, func() ([]sale.Order, error) { return l.Ledger.Expire(ctx, now, max) })
@@ -128,7 +128,7 @@ func (l frozenLedger) MarkReturned(ctx context.Context, ids ...string) error {
 }
 
 // TestFrozenShops: two shops, each of which stops now and then for up to 30 s wherever it
-// is, over a Gate whose state is over again and again but that forgets no stream: what was
+// is, over an Inventory whose state is over again and again but that forgets no stream: what was
 // acknowledged is an order, none is lost or refused, no unit is sold twice or missing.
 func TestFrozenShops(t *testing.T) {
 	rounds := uint64(2)
@@ -149,7 +149,7 @@ func frozen(w *world, rnd *rand.Rand) {
 		f := &freezer{}
 		ices[i] = f
 		shops[i] = w.started(string(rune('a'+i)), func(c *shop.Config) {
-			c.Gate, c.Ledger = frozenGate{w.engine, f}, frozenLedger{w.ledger, f}
+			c.Inventory, c.Ledger = frozenGate{w.engine, f}, frozenLedger{w.ledger, f}
 		})
 		defer shops[i].Stop()
 	}
@@ -171,9 +171,9 @@ func frozen(w *world, rnd *rand.Rand) {
 			for n := 0; !stop.Load(); n++ {
 				user, desk := fmt.Sprintf("user-%d-%d", i, n), shops[mine.IntN(2)]
 				turn, err := desk.Join(w.ctx, user, s.ID, "")
-				for tries := 0; tries < 20 && err == nil && turn.Place == sale.Waiting; tries++ {
+				for tries := 0; tries < 20 && err == nil && turn.State == sale.Waiting; tries++ {
 					after(turn.Poll)
-					turn, err = shops[mine.IntN(2)].Turn(w.ctx, user, s.ID, turn.Ticket)
+					turn, err = shops[mine.IntN(2)].Status(w.ctx, user, s.ID, turn.Ticket)
 				}
 				if err == nil && turn.Token != "" {
 					if b, err := shops[mine.IntN(2)].Buy(w.ctx, user, s.ID, turn.Token, ""); err == nil && b.Reason == sale.OK {
@@ -204,8 +204,8 @@ func frozen(w *world, rnd *rand.Rand) {
 	stop.Store(true)
 	buyers.Wait()
 	w.until("all to come to its end", time.Minute, func() bool {
-		tally, err := w.ledger.Tally(w.ctx, s.ID)
-		c, err2 := w.engine.Count(w.ctx, s.ID, tally.Sale.Epoch)
+		tally, err := w.ledger.Totals(w.ctx, s.ID)
+		c, err2 := w.engine.Counts(w.ctx, s.ID, tally.Sale.Epoch)
 		return err == nil && err2 == nil && tally.Pending == 0 && c.Backlog == 0 && c.Free == 8
 	})
 	states := map[sale.OrderState]int{}

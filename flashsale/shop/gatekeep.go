@@ -65,9 +65,9 @@ func closed(p sale.Phase) sale.Reason {
 		return sale.NotStarted
 	case sale.SoldOut:
 		return sale.IsSoldOut
-	case sale.OnHold:
+	case sale.PhasePaused:
 		return sale.IsPaused
-	case sale.Over:
+	case sale.PhaseEnded:
 		return sale.HasEnded
 	}
 	return sale.OK

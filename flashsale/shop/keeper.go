@@ -8,24 +8,24 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A keeper makes the snapshots of a sale, and makes the Gate follow the Ledger: its pause,
-// its units, its end, and its whole state when the Gate has lost it.
+// A keeper makes the snapshots of a sale, and makes the Inventory follow the Ledger: its pause,
+// its units, its end, and its whole state when the Inventory has lost it.
 type keeper struct {
 	*Shop
 	*live
-	stale int // how often in a row the Gate had no state
+	stale int // how often in a row the Inventory had no state
 	drift drift
 	asked time.Time // when the Ledger was asked whether all is over
 	swept time.Time // when acknowledged reservations were looked after
 	old   bool      // streams of earlier epochs are read to their end
 }
 
-// staleEnough is how often in a row the Gate has to be without a state before it is built
+// staleEnough is how often in a row the Inventory has to be without a state before it is built
 // again.
 const staleEnough = 3
 
 // staleFor is how often in a row. Of a sale that is paused by its merchant it is not seen
-// whether somebody recovers it already, and one that nobody has seen at the Gate may have
+// whether somebody recovers it already, and one that nobody has seen at the Inventory may have
 // been exposed a moment ago: more patience is had with them.
 func staleFor(p *snapshot) int {
 	if p.sale.State == sale.Paused || p.sale.Epoch == 1 && p.counts.Now.IsZero() {
@@ -73,20 +73,20 @@ func (k *keeper) keep(ctx context.Context) {
 	switch {
 	case p.sale.State == sale.Ended:
 		k.windUp(ctx, p)
-	case !p.have && (k.stale >= staleFor(p) || p.sale.Why == sale.Recovering):
+	case !p.have && (k.stale >= staleFor(p) || p.sale.StateReason == sale.Recovering):
 		k.recover(ctx)
 	case !p.have:
-	case p.sale.Why == sale.Recovering && p.sale.State == sale.Paused:
-		k.recover(ctx) // the Gate is open, and the Ledger does not know
+	case p.sale.StateReason == sale.Recovering && p.sale.State == sale.Paused:
+		k.recover(ctx) // the Inventory is open, and the Ledger does not know
 	case !p.counts.Now.Before(p.sale.EndsAt):
 		k.endInTime(ctx, p)
 	default:
 		k.follow(ctx, p)
 		if k.drift.seen(p) && k.differ(ctx, p) {
-			k.Log.Warn("gate and ledger disagree: the gate is built again", "sale", k.id,
+			k.Log.Warn("inventory and ledger disagree: the inventory is built again", "sale", k.id,
 				"reserved", p.counts.Reserved, "sold", p.sale.Sold, "free", p.counts.Free)
 			if err := k.buildAgain(ctx, p.sale); err != nil {
-				k.Log.Warn("gate not built again; it is tried again", "sale", k.id, "error", err)
+				k.Log.Warn("inventory not built again; it is tried again", "sale", k.id, "error", err)
 			}
 		}
 	}
@@ -95,7 +95,7 @@ func (k *keeper) keep(ctx context.Context) {
 func (s *Shop) count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	c, err := s.Gate.Count(ctx, id, epoch)
+	c, err := s.Inventory.Counts(ctx, id, epoch)
 	if err == nil {
 		s.gateTime.note(c.Now, s.Clock())
 	}
@@ -106,7 +106,7 @@ func (k *keeper) count(ctx context.Context, epoch int64) (sale.Counts, error) {
 	return k.Shop.count(ctx, k.id, epoch)
 }
 
-// tellPaid tells the Gate of a sale that is sold out that it is, if who took the last payment
+// tellPaid tells the Inventory of a sale that is sold out that it is, if who took the last payment
 // could not.
 func (k *keeper) tellPaid(ctx context.Context, p *snapshot) {
 	if p.sale.Paid < p.sale.Stock || p.counts.Paid >= p.sale.Paid {
@@ -114,12 +114,12 @@ func (k *keeper) tellPaid(ctx context.Context, p *snapshot) {
 	}
 	ctx, cancel := k.within(ctx)
 	defer cancel()
-	if err := k.Gate.SetPaid(ctx, k.id, p.sale.Epoch, p.sale.Paid); err != nil {
-		k.Log.Warn("gate not told that all is paid; it is tried again", "sale", k.id, "error", err)
+	if err := k.Inventory.SetPaid(ctx, k.id, p.sale.Epoch, p.sale.Paid); err != nil {
+		k.Log.Warn("inventory not told that all is paid; it is tried again", "sale", k.id, "error", err)
 	}
 }
 
-// follow makes the Gate's pause and units those of the Ledger.
+// follow makes the Inventory's pause and units those of the Ledger.
 func (k *keeper) follow(ctx context.Context, p *snapshot) {
 	k.tellPaid(ctx, p)
 	paused := p.sale.State != sale.Exposed
@@ -137,20 +137,20 @@ func (k *keeper) follow(ctx context.Context, p *snapshot) {
 	k.gateFollows(ctx, row)
 }
 
-// gateFollows makes the Gate's pause and units those of row.
+// gateFollows makes the Inventory's pause and units those of row.
 func (s *Shop) gateFollows(ctx context.Context, row sale.Sale) {
-	if err := s.Gate.SetPaused(ctx, row.ID, row.Epoch, row.State != sale.Exposed); err != nil {
-		s.Log.Warn("gate not paused or resumed; it is tried again", "sale", row.ID, "error", err)
+	if err := s.Inventory.SetPaused(ctx, row.ID, row.Epoch, row.State != sale.Exposed); err != nil {
+		s.Log.Warn("inventory not paused or resumed; it is tried again", "sale", row.ID, "error", err)
 		return
 	}
 	// Fewer than it has is refused: then somebody else has added units since.
-	err := s.Gate.SetStock(ctx, row.ID, row.Epoch, row.Stock)
+	err := s.Inventory.SetStock(ctx, row.ID, row.Epoch, row.Stock)
 	if err != nil && !errors.Is(err, sale.ErrInvalid) {
-		s.Log.Warn("units not added to the gate; it is tried again", "sale", row.ID, "error", err)
+		s.Log.Warn("units not added to the inventory; it is tried again", "sale", row.ID, "error", err)
 	}
 }
 
-// endInTime ends a sale whose time is over, by the Gate's clock.
+// endInTime ends a sale whose time is over, by the Inventory's clock.
 func (k *keeper) endInTime(ctx context.Context, p *snapshot) {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
@@ -174,7 +174,7 @@ func (k *keeper) windUp(ctx context.Context, p *snapshot) {
 	if p.have && !p.counts.Paused {
 		ctx, cancel := k.within(ctx)
 		defer cancel()
-		if err := k.Gate.SetPaused(ctx, k.id, p.sale.Epoch, true); err != nil {
+		if err := k.Inventory.SetPaused(ctx, k.id, p.sale.Epoch, true); err != nil {
 			return
 		}
 		kick(k.kept)
@@ -197,12 +197,12 @@ func (k *keeper) windUp(ctx context.Context, p *snapshot) {
 	}
 	ctx, cancel := k.within(ctx)
 	defer cancel()
-	t, err := k.Ledger.Tally(ctx, k.id)
+	t, err := k.Ledger.Totals(ctx, k.id)
 	if err != nil || t.Pending > 0 {
 		return
 	}
 	if p.have {
-		err := k.Gate.Drop(ctx, k.id, p.sale.Epoch)
+		err := k.Inventory.Delete(ctx, k.id, p.sale.Epoch)
 		if err != nil && !errors.Is(err, sale.ErrStale) {
 			return
 		}
@@ -253,7 +253,7 @@ func (k *keeper) differ(ctx context.Context, p *snapshot) bool {
 	return err == nil && c.Backlog == 0 && c.Reserved == p.counts.Reserved && row.Sold == p.sale.Sold
 }
 
-// drift notices that what the Gate holds and what the Ledger has sold differ for good: no
+// drift notices that what the Inventory holds and what the Ledger has sold differ for good: no
 // entry is on its way, and neither changes.
 type drift struct {
 	reserved, sold, free int64

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A watched Gate notes the order of admissions and the most tokens that were out.
+// A watched Inventory notes the order of admissions and the most tokens that were out.
 type watched struct {
 	sale.Inventory
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ type watched struct {
 
 func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	m, err := g.Inventory.Admit(ctx, id, epoch, batch, n, until)
-	c, err2 := g.Count(ctx, id, epoch)
+	c, err2 := g.Counts(ctx, id, epoch)
 	if err2 == nil {
 		g.mu.Lock()
 		g.most = max(g.most, c.Outstanding)
@@ -36,12 +36,12 @@ func (g *watched) Admit(ctx context.Context, id string, epoch int64, batch strin
 	return m, err
 }
 
-// late is a Gate whose counts are old when they arrive: what several shops that ask at once
+// late is an Inventory whose counts are old when they arrive: what several shops that ask at once
 // see.
 type late struct{ sale.Inventory }
 
-func (g late) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	c, err := g.Inventory.Count(ctx, id, epoch)
+func (g late) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	c, err := g.Inventory.Counts(ctx, id, epoch)
 	after(15 * time.Millisecond)
 	return c, err
 }
@@ -86,7 +86,7 @@ func TestTokensOut(t *testing.T) {
 			t.Errorf("more than allowed were out %d times, most %d; want 0, and above 30 after units were added", g.over, g.most)
 		}
 		for i := range 20 {
-			if turn, err := w.Turn(w.ctx, fmt.Sprint("first-", i), s.ID, ""); err != nil || turn.Place == sale.Waiting {
+			if turn, err := w.Status(w.ctx, fmt.Sprint("first-", i), s.ID, ""); err != nil || turn.State == sale.Waiting {
 				t.Errorf("one of the first still waits: %+v, %v", turn, err)
 			}
 		}
@@ -123,18 +123,18 @@ func TestFirstComeFirstServed(t *testing.T) {
 			}
 			wg.Go(func() {
 				poll := turn.Poll
-				for turn.Reason == sale.OK && turn.Place == sale.Waiting {
+				for turn.Reason == sale.OK && turn.State == sale.Waiting {
 					poll = turn.Poll
 					if poll < 200*time.Millisecond || poll > 20*time.Second {
 						t.Errorf("poll %v", poll)
 					}
 					after(poll)
-					if turn, err = w.Turn(w.ctx, user, s.ID, turn.Ticket); err != nil {
+					if turn, err = w.Status(w.ctx, user, s.ID, turn.Ticket); err != nil {
 						t.Error(err)
 						return
 					}
 				}
-				if turn.Place == sale.Admitted {
+				if turn.State == sale.Admitted {
 					mu.Lock()
 					got[i] = turn.Until
 					mu.Unlock()
@@ -153,7 +153,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if turn.Reason != sale.IsSoldOut {
-					t.Errorf("%s: %s, %s", user, turn.Place, turn.Reason)
+					t.Errorf("%s: %s, %s", user, turn.State, turn.Reason)
 				} else if late := time.Since(soldOut) - poll; !soldOut.IsZero() {
 					slowest = max(slowest, late)
 				}
@@ -192,13 +192,13 @@ func TestLots(t *testing.T) {
 		s := w.exposed(d)
 		after(70 * time.Second)
 		for i := range n {
-			if turn, err := w.Join(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.Place != sale.Waiting {
+			if turn, err := w.Join(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, ""); err != nil || turn.State != sale.Waiting {
 				t.Fatalf("%d: %+v, %v", i, turn, err)
 			}
 		}
 		var sx, sy, sxx, syy, sxy float64
 		for i := range n {
-			turn, err := w.Turn(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, "")
+			turn, err := w.Status(w.ctx, fmt.Sprintf("user-%05d", i), s.ID, "")
 			if err != nil || turn.Token != "" {
 				t.Fatalf("%d: %+v, %v", i, turn, err)
 			}
@@ -254,7 +254,7 @@ func TestDirect(t *testing.T) {
 	})
 }
 
-// TestTwoShops: two shops over one Gate and Ledger are one shop to buyers: who joins here
+// TestTwoShops: two shops over one Inventory and Ledger are one shop to buyers: who joins here
 // may buy and pay there, and as many buy as there are units.
 func TestTwoShops(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -279,7 +279,7 @@ func TestTwoShops(t *testing.T) {
 				return
 			}
 			again, err := here.Buy(w.ctx, user, s.ID, turn.Token, "k")
-			if err != nil || !again.Again || again.Receipt.Receipt != b.Receipt.Receipt {
+			if err != nil || !again.Repeated || again.Receipt.Receipt != b.Receipt.Receipt {
 				t.Errorf("%s again: %+v, %v", user, again, err)
 			}
 			w.order(here, user, b.Receipt.Receipt)
@@ -294,8 +294,8 @@ func TestTwoShops(t *testing.T) {
 		if tally := w.agrees(s.ID); n != 100 || tally.Paid != 100 {
 			t.Errorf("%d bought, tally %+v", n, tally)
 		}
-		if a, b := w.Stats(), other.Stats(); a.Placed+b.Placed != 100 {
-			t.Errorf("%d and %d orders written", a.Placed, b.Placed)
+		if a, b := w.Stats(), other.Stats(); a.OrdersCreated+b.OrdersCreated != 100 {
+			t.Errorf("%d and %d orders written", a.OrdersCreated, b.OrdersCreated)
 		}
 		// A pause here is one there at once, and the kill switch too.
 		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {

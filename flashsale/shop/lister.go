@@ -41,7 +41,7 @@ func (s *Shop) lister(ctx context.Context) {
 func (s *Shop) list(ctx context.Context, all bool) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	rows, err := s.Ledger.Live(ctx)
+	rows, err := s.Ledger.LiveSales(ctx)
 	if err != nil {
 		s.tally.ledgerAway.Add(1)
 		return
@@ -149,7 +149,7 @@ func (s *Shop) saleOf(ctx context.Context, id string) (*snapshot, error) {
 	return s.over(row), nil
 }
 
-// List implements sale.BuyersDesk.
+// List implements sale.BuyerService.
 func (s *Shop) List(context.Context) ([]sale.View, error) {
 	clock := s.Clock()
 	w := *s.open.Load()
@@ -163,7 +163,7 @@ func (s *Shop) List(context.Context) ([]sale.View, error) {
 		}
 	}
 	over := func(v sale.View) int {
-		if v.Phase == sale.Over {
+		if v.Phase == sale.PhaseEnded {
 			return 1
 		}
 		return 0
@@ -181,7 +181,7 @@ func (s *Shop) List(context.Context) ([]sale.View, error) {
 	return views, nil
 }
 
-// View implements sale.BuyersDesk.
+// View implements sale.BuyerService.
 func (s *Shop) View(ctx context.Context, id string) (sale.View, error) {
 	p, err := s.saleOf(ctx, id)
 	if err != nil {

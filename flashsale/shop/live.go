@@ -28,7 +28,7 @@ type live struct {
 	turned  atomic.Uint64
 	busy    atomic.Int64 // clerks that are at it
 	barred  atomic.Int64 // above 0: clerks keep off: it is being recovered
-	drained atomic.Int64 // the epoch whose stream is read to its end, of a Gate that is closed
+	drained atomic.Int64 // the epoch whose stream is read to its end, of an Inventory that is closed
 }
 
 // acked is a reservation that this shop acknowledged, and has not seen as an order.
@@ -64,7 +64,7 @@ func newLive(row sale.Sale, gate *gateTime) *live {
 }
 
 // setSale notes what the Ledger said of the sale, unless something newer is known. While the
-// Ledger is slow that may be old: units and payments are never fewer than the Gate knows.
+// Ledger is slow that may be old: units and payments are never fewer than the Inventory knows.
 func (l *live) setSale(row sale.Sale) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *live) setPaid(units int64) {
 	l.snap.Store(&next)
 }
 
-// setCounts notes what the Gate counted at an epoch; have is false if it had no state.
+// setCounts notes what the Inventory counted at an epoch; have is false if it had no state.
 func (l *live) setCounts(epoch int64, c sale.Counts, have bool, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,9 +104,9 @@ func (l *live) setCounts(epoch int64, c sale.Counts, have bool, at time.Time) {
 	l.snap.Store(&next)
 }
 
-// now is the time of the sale: the Gate's clock when it was counted last, and what has
+// now is the time of the sale: the Inventory's clock when it was counted last, and what has
 // passed since by the shop's clock. So a step of the shop's clock moves it by no more than a
-// second, and only until the next count. Of a sale whose Gate is gone it is what the Gates of
+// second, and only until the next count. Of a sale whose Inventory is gone it is what the Inventories of
 // others say.
 func (p *snapshot) now(clock time.Time) time.Time {
 	passed := max(0, clock.Sub(p.at))

@@ -24,7 +24,7 @@ func (s *Shop) own(ctx context.Context, merchant, id string) (sale.Sale, error) 
 	return row, nil
 }
 
-// Create implements sale.MerchantsDesk.
+// Create implements sale.MerchantService.
 func (s *Shop) Create(ctx context.Context, merchant string, d sale.Draft) (sale.Sale, error) {
 	if err := checkDraft(d); err != nil {
 		return sale.Sale{}, err
@@ -38,7 +38,7 @@ func (s *Shop) Create(ctx context.Context, merchant string, d sale.Draft) (sale.
 	return row, nil
 }
 
-// Edit implements sale.MerchantsDesk.
+// Edit implements sale.MerchantService.
 func (s *Shop) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
 	if err := checkDraft(d); err != nil {
 		return sale.Sale{}, err
@@ -62,8 +62,8 @@ func checkDraft(d sale.Draft) error {
 	return nil
 }
 
-// Mine implements sale.MerchantsDesk.
-func (s *Shop) Mine(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
+// Mine implements sale.MerchantService.
+func (s *Shop) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
 	if merchant == "" {
 		return nil, fmt.Errorf("shop: merchant: %w: none", sale.ErrInvalid)
 	}
@@ -76,12 +76,12 @@ func (s *Shop) Mine(ctx context.Context, merchant, after string) ([]sale.Sale, e
 	return rows, nil
 }
 
-// Get implements sale.MerchantsDesk.
-func (s *Shop) Get(ctx context.Context, merchant, id string) (sale.Sale, error) {
+// Get implements sale.MerchantService.
+func (s *Shop) Sale(ctx context.Context, merchant, id string) (sale.Sale, error) {
 	return s.own(ctx, merchant, id)
 }
 
-// Check implements sale.MerchantsDesk.
+// Check implements sale.MerchantService.
 func (s *Shop) Check(ctx context.Context, merchant, id string) ([]string, error) {
 	row, err := s.own(ctx, merchant, id)
 	if err != nil {
@@ -113,12 +113,12 @@ func (s *Shop) check(ctx context.Context, row sale.Sale) []string {
 	} else if _, err := s.Limits.Do(ctx, r); err != nil {
 		fault("the store of limits does not answer: %v", err)
 	}
-	// A gate that has no state of this sale says so; anything else is a gate that does not
+	// A gate that has no state of this sale says so; anything else is an inventory that does not
 	// answer, or one that would be in the way.
-	if _, err := s.Gate.Count(ctx, row.ID, max(1, row.Epoch)); err != nil && !errors.Is(err, sale.ErrStale) {
-		fault("the gate does not answer: %v", err)
+	if _, err := s.Inventory.Counts(ctx, row.ID, max(1, row.Epoch)); err != nil && !errors.Is(err, sale.ErrStale) {
+		fault("the inventory does not answer: %v", err)
 	} else if err == nil && row.State == sale.Drafted {
-		fault("the gate has a state of this sale already")
+		fault("the inventory has a state of this sale already")
 	}
 	if err := s.Ledger.Ping(ctx); err != nil {
 		fault("the ledger does not answer: %v", err)
@@ -141,7 +141,7 @@ func blocking(faults []string) []string {
 	return bs
 }
 
-// Warm implements sale.MerchantsDesk. What is asked here is what buyers will ask.
+// Warm implements sale.MerchantService. What is asked here is what buyers will ask.
 func (s *Shop) Warm(ctx context.Context, merchant, id string) error {
 	row, err := s.own(ctx, merchant, id)
 	if err != nil {
@@ -153,9 +153,9 @@ func (s *Shop) Warm(ctx context.Context, merchant, id string) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	epoch := max(1, row.Epoch)
-	_, err = s.Gate.Look(ctx, id, epoch, "nobody")
+	_, err = s.Inventory.Status(ctx, id, epoch, "nobody")
 	if err == nil || errors.Is(err, sale.ErrStale) {
-		_, err = s.Gate.Next(ctx, id, epoch, s.Worker+"-warm", 1, 0)
+		_, err = s.Inventory.Next(ctx, id, epoch, s.Worker+"-warm", 1, 0)
 		if row.State != sale.Drafted {
 			err = nil // one that is live is warm, and its stream is the clerks'
 		}
@@ -163,13 +163,13 @@ func (s *Shop) Warm(ctx context.Context, merchant, id string) error {
 	if err != nil && !errors.Is(err, sale.ErrStale) {
 		return away("warm", err)
 	}
-	if _, err := s.Ledger.Tally(ctx, id); err != nil {
+	if _, err := s.Ledger.Totals(ctx, id); err != nil {
 		return away("warm", err)
 	}
 	return nil
 }
 
-// Expose implements sale.MerchantsDesk. A sale that the Ledger has as exposed and whose Gate
+// Expose implements sale.MerchantService. A sale that the Ledger has as exposed and whose Inventory
 // could not be opened now is opened by its keeper.
 func (s *Shop) Expose(ctx context.Context, merchant, id string) (sale.Sale, error) {
 	row, err := s.own(ctx, merchant, id)
@@ -185,12 +185,12 @@ func (s *Shop) Expose(ctx context.Context, merchant, id string) (sale.Sale, erro
 	if err != nil {
 		return sale.Sale{}, away("expose", err)
 	}
-	o, err := s.Ledger.Opening(ask, id)
+	o, err := s.Ledger.InitialState(ask, id)
 	if err == nil {
-		err = s.Gate.Open(ask, o)
+		err = s.Inventory.Open(ask, o)
 	}
 	if err != nil {
-		s.Log.Warn("gate not opened; it is tried again", "sale", id, "error", err)
+		s.Log.Warn("inventory not opened; it is tried again", "sale", id, "error", err)
 	}
 	s.noted(ask, row)
 	return row, nil
@@ -210,17 +210,17 @@ func (s *Shop) noted(ctx context.Context, row sale.Sale) {
 	kick(l.wake)
 }
 
-// Pause implements sale.MerchantsDesk.
+// Pause implements sale.MerchantService.
 func (s *Shop) Pause(ctx context.Context, merchant, id string) (sale.Sale, error) {
 	return s.setState(ctx, merchant, id, sale.Paused, sale.ByMerchant, sale.Exposed)
 }
 
-// Resume implements sale.MerchantsDesk.
+// Resume implements sale.MerchantService.
 func (s *Shop) Resume(ctx context.Context, merchant, id string) (sale.Sale, error) {
 	return s.setState(ctx, merchant, id, sale.Exposed, "", sale.Paused)
 }
 
-// End implements sale.MerchantsDesk.
+// End implements sale.MerchantService.
 func (s *Shop) End(ctx context.Context, merchant, id string, kill bool) (sale.Sale, error) {
 	why := sale.ByMerchant
 	if kill {
@@ -229,8 +229,8 @@ func (s *Shop) End(ctx context.Context, merchant, id string, kill bool) (sale.Sa
 	return s.setState(ctx, merchant, id, sale.Ended, why, sale.Exposed, sale.Paused)
 }
 
-// setState changes a sale in the Ledger, and then the Gate, which every shop asks. If the
-// Gate does not answer now, every shop refuses by what it knows of the Ledger.
+// setState changes a sale in the Ledger, and then the Inventory, which every shop asks. If the
+// Inventory does not answer now, every shop refuses by what it knows of the Ledger.
 func (s *Shop) setState(ctx context.Context, merchant, id string, to sale.State, why string, from ...sale.State) (sale.Sale, error) {
 	if _, err := s.own(ctx, merchant, id); err != nil {
 		return sale.Sale{}, err
@@ -244,15 +244,15 @@ func (s *Shop) setState(ctx context.Context, merchant, id string, to sale.State,
 	if l := s.live(id); l != nil {
 		l.setSale(row)
 	}
-	err = s.Gate.SetPaused(ask, id, row.Epoch, row.State != sale.Exposed)
+	err = s.Inventory.SetPaused(ask, id, row.Epoch, row.State != sale.Exposed)
 	if err != nil && !errors.Is(err, sale.ErrStale) {
-		s.Log.Warn("gate not paused or resumed; it is tried again", "sale", id, "error", err)
+		s.Log.Warn("inventory not paused or resumed; it is tried again", "sale", id, "error", err)
 	}
 	s.noted(ask, row)
 	return row, nil
 }
 
-// AddStock implements sale.MerchantsDesk.
+// AddStock implements sale.MerchantService.
 func (s *Shop) AddStock(ctx context.Context, merchant, id, key string, units int64) (sale.Sale, error) {
 	if key == "" || !isKey(key) {
 		return sale.Sale{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
@@ -267,17 +267,17 @@ func (s *Shop) AddStock(ctx context.Context, merchant, id, key string, units int
 		return sale.Sale{}, away("add stock", err)
 	}
 	s.Fault.At(sale.StockLedger)
-	err = s.Gate.SetStock(ask, id, row.Epoch, row.Stock)
+	err = s.Inventory.SetStock(ask, id, row.Epoch, row.Stock)
 	if err != nil && !errors.Is(err, sale.ErrInvalid) {
-		s.Log.Warn("units not added to the gate; it is tried again", "sale", id, "error", err)
+		s.Log.Warn("units not added to the inventory; it is tried again", "sale", id, "error", err)
 	}
 	s.Fault.At(sale.StockGate)
 	s.noted(ask, row)
 	return row, nil
 }
 
-// Logged implements sale.MerchantsDesk. Without a sale it is what the merchant did.
-func (s *Shop) Logged(ctx context.Context, merchant, id string) ([]sale.Logged, error) {
+// Logged implements sale.MerchantService. Without a sale it is what the merchant did.
+func (s *Shop) AuditLog(ctx context.Context, merchant, id string) ([]sale.AuditEntry, error) {
 	if id != "" {
 		if _, err := s.own(ctx, merchant, id); err != nil {
 			return nil, err
@@ -285,14 +285,14 @@ func (s *Shop) Logged(ctx context.Context, merchant, id string) ([]sale.Logged, 
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	lines, err := s.Ledger.Logged(ctx, id)
+	lines, err := s.Ledger.AuditLog(ctx, id)
 	if err != nil {
 		return nil, away("log", err)
 	}
 	if id != "" {
 		return lines, nil
 	}
-	var mine []sale.Logged
+	var mine []sale.AuditEntry
 	for _, l := range lines {
 		if l.Actor == merchant {
 			mine = append(mine, l)

@@ -34,7 +34,7 @@ func TestMerchants(t *testing.T) {
 			t.Errorf("edit of an old version: %v", err)
 		}
 		for what, f := range map[string]func() error{
-			"get":       func() error { _, err := w.Get(w.ctx, "n", s.ID); return err },
+			"get":       func() error { _, err := w.Sale(w.ctx, "n", s.ID); return err },
 			"edit":      func() error { _, err := w.Edit(w.ctx, "n", s.ID, s.Version, d); return err },
 			"check":     func() error { _, err := w.Check(w.ctx, "n", s.ID); return err },
 			"warm":      func() error { return w.Warm(w.ctx, "n", s.ID) },
@@ -43,10 +43,10 @@ func TestMerchants(t *testing.T) {
 			"resume":    func() error { _, err := w.Resume(w.ctx, "n", s.ID); return err },
 			"end":       func() error { _, err := w.End(w.ctx, "n", s.ID, true); return err },
 			"stock":     func() error { _, err := w.AddStock(w.ctx, "n", s.ID, "k", 1); return err },
-			"board":     func() error { _, err := w.Board(w.ctx, "n", s.ID); return err },
+			"board":     func() error { _, err := w.Dashboard(w.ctx, "n", s.ID); return err },
 			"report":    func() error { return w.Report(w.ctx, "n", s.ID, &strings.Builder{}) },
 			"reconcile": func() error { _, err := w.Reconcile(w.ctx, "n", s.ID); return err },
-			"log":       func() error { _, err := w.Logged(w.ctx, "n", s.ID); return err },
+			"log":       func() error { _, err := w.AuditLog(w.ctx, "n", s.ID); return err },
 		} {
 			if err := f(); !isNotFound(err) {
 				t.Errorf("%s by another merchant: %v, want not found", what, err)
@@ -67,22 +67,22 @@ func TestMerchants(t *testing.T) {
 				t.Errorf("add units: %+v, %v", got, err)
 			}
 		}
-		if c, _ := w.engine.Count(w.ctx, s.ID, 1); c.Stock != 10 || c.Free != 10 {
-			t.Errorf("gate has %+v", c)
+		if c, _ := w.engine.Counts(w.ctx, s.ID, 1); c.Stock != 10 || c.Free != 10 {
+			t.Errorf("inventory has %+v", c)
 		}
 		b := w.buys(w, "alice", s.ID)
 		w.order(w, "alice", b.Receipt.Receipt)
-		board, err := w.Board(w.ctx, "m", s.ID)
-		if err != nil || board.Tally.Pending != 1 || board.Admitted != 1 || board.Workers != 2 || board.Drain < 50 {
+		board, err := w.Dashboard(w.ctx, "m", s.ID)
+		if err != nil || board.Totals.Pending != 1 || board.Admitted != 1 || board.Workers != 2 || board.DrainRate < 50 {
 			t.Errorf("board: %+v, %v", board, err)
 		}
-		// Paused behind the shop's back, the Gate follows the Ledger.
+		// Paused behind the shop's back, the Inventory follows the Ledger.
 		if err := w.engine.SetPaused(w.ctx, s.ID, 1, true); err != nil {
 			t.Fatal(err)
 		}
 		after(500 * time.Millisecond)
-		if c, _ := w.engine.Count(w.ctx, s.ID, 1); c.Paused {
-			t.Error("the gate stays paused though the ledger says exposed")
+		if c, _ := w.engine.Counts(w.ctx, s.ID, 1); c.Paused {
+			t.Error("the inventory stays paused though the ledger says exposed")
 		}
 		if _, err := w.Pause(w.ctx, "m", s.ID); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestMerchants(t *testing.T) {
 		if b := w.buys(w, "bob", s.ID); b.Reason != sale.OK {
 			t.Errorf("after it was resumed: %+v", b)
 		}
-		lines, err := w.Logged(w.ctx, "m", s.ID)
+		lines, err := w.AuditLog(w.ctx, "m", s.ID)
 		if err != nil || len(lines) < 4 {
 			t.Errorf("log: %v, %v", lines, err)
 		}
@@ -116,7 +116,7 @@ func TestCheckNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		faults, err := w.Check(w.ctx, "m", s.ID)
-		if text := strings.Join(faults, "\n"); err != nil || !strings.Contains(text, "ends_at") || !strings.Contains(text, "gate does not answer") {
+		if text := strings.Join(faults, "\n"); err != nil || !strings.Contains(text, "ends_at") || !strings.Contains(text, "inventory does not answer") {
 			t.Errorf("check: %q, %v", faults, err)
 		}
 		if _, err := w.Expose(w.ctx, "m", s.ID); !errors.Is(err, sale.ErrConflict) {
@@ -128,10 +128,10 @@ func TestCheckNames(t *testing.T) {
 	})
 }
 
-// gone is a Gate that cannot be asked to count.
+// gone is an Inventory that cannot be asked to count.
 type gone struct{ sale.Inventory }
 
-func (gone) Count(context.Context, string, int64) (sale.Counts, error) {
+func (gone) Counts(context.Context, string, int64) (sale.Counts, error) {
 	return sale.Counts{}, sale.ErrUnavailable
 }
 
@@ -153,8 +153,8 @@ func TestEndsByItself(t *testing.T) {
 			return err == nil && row.State == sale.Ended
 		})
 		w.pays("alice", b.Receipt.Receipt)
-		w.until("the gate's state to be dropped", 5*time.Second, func() bool {
-			_, err := w.engine.Count(w.ctx, s.ID, 1)
+		w.until("the inventory's state to be dropped", 5*time.Second, func() bool {
+			_, err := w.engine.Counts(w.ctx, s.ID, 1)
 			return errors.Is(err, sale.ErrStale)
 		})
 	})

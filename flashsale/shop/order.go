@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// settleWithin is how long a reservation may be neither with the Gate nor in the Ledger
+// settleWithin is how long a reservation may be neither with the Inventory nor in the Ledger
 // before it is lost.
 const settleWithin = 10 * time.Second
 
@@ -37,7 +37,7 @@ func (s *Shop) mine(user, receipt string) (sale.Reservation, error) {
 	return r, nil
 }
 
-// Order implements sale.BuyersDesk.
+// Order implements sale.BuyerService.
 func (s *Shop) Order(ctx context.Context, user, receipt string) (sale.Receipt, error) {
 	r, err := s.mine(user, receipt)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Shop) find(ctx context.Context, r sale.Reservation) (sale.OrderState, e
 	return o.State, err
 }
 
-// order is what became of a genuine reservation. One that is with neither the Gate nor the
+// order is what became of a genuine reservation. One that is with neither the Inventory nor the
 // Ledger, and cannot be on its way between them, is noted as lost: then it never becomes
 // an order.
 func (s *Shop) order(ctx context.Context, r sale.Reservation) (sale.Order, error) {
@@ -77,7 +77,7 @@ func (s *Shop) order(ctx context.Context, r sale.Reservation) (sale.Order, error
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	switch err := s.Ledger.Lose(ask, r, s.now()); {
+	switch err := s.Ledger.MarkLost(ask, r, s.now()); {
 	case errors.Is(err, sale.ErrConflict):
 		return s.inLedger(ctx, r)
 	case err != nil:
@@ -86,8 +86,8 @@ func (s *Shop) order(ctx context.Context, r sale.Reservation) (sale.Order, error
 	s.tally.lost.Add(1)
 	s.forget(r)
 	if p, err := s.saleOf(ctx, r.Sale); err == nil {
-		// If the Gate holds it after all, its unit is free again.
-		s.Gate.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
+		// If the Inventory holds it after all, its unit is free again.
+		s.Inventory.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
 	}
 	o.State = sale.Lost
 	return o, nil
@@ -121,10 +121,10 @@ func (s *Shop) isLost(ctx context.Context, r sale.Reservation) (bool, error) {
 	if err != nil {
 		return false, away("order", err)
 	}
-	if row.State == sale.Paused && row.Why == sale.Recovering || r.Epoch > row.Epoch {
+	if row.State == sale.Paused && row.StateReason == sale.Recovering || r.Epoch > row.Epoch {
 		return false, nil
 	}
-	at, err := s.Gate.Look(ctx, r.Sale, row.Epoch, r.User)
+	at, err := s.Inventory.Status(ctx, r.Sale, row.Epoch, r.User)
 	switch {
 	case errors.Is(err, sale.ErrStale):
 		// Of a sale that this shop has let go of, every stream is read to its end; of any
@@ -133,16 +133,16 @@ func (s *Shop) isLost(ctx context.Context, r sale.Reservation) (bool, error) {
 	case err != nil:
 		return false, away("order", err)
 	}
-	for _, h := range at.Held {
+	for _, h := range at.Reserved {
 		if h.ID == r.ID {
 			return false, nil
 		}
 	}
-	// The Gate has a state of this epoch, so the streams before are read to their end.
+	// The Inventory has a state of this epoch, so the streams before are read to their end.
 	return r.Epoch < row.Epoch || s.now().Sub(r.At) > settleWithin, nil
 }
 
-// Orders implements sale.BuyersDesk.
+// Orders implements sale.BuyerService.
 func (s *Shop) Orders(ctx context.Context, user string) ([]sale.Receipt, error) {
 	ask, cancel := s.within(ctx)
 	defer cancel()
@@ -157,7 +157,7 @@ func (s *Shop) Orders(ctx context.Context, user string) ([]sale.Receipt, error) 
 	return rs, nil
 }
 
-// Cancel implements sale.BuyersDesk.
+// Cancel implements sale.BuyerService.
 func (s *Shop) Cancel(ctx context.Context, user, receipt string) (sale.Receipt, error) {
 	r, err := s.mine(user, receipt)
 	if err != nil {
@@ -183,13 +183,13 @@ func (s *Shop) Cancel(ctx context.Context, user, receipt string) (sale.Receipt, 
 	return s.receiptOf(ctx, o), nil
 }
 
-// Pay implements sale.BuyersDesk. Money for a reservation that is not an order yet is
+// Pay implements sale.BuyerService. Money for a reservation that is not an order yet is
 // ErrUnavailable: the provider says it again. For one that is no order ever it is a refund,
 // noted in the audit log, once however often it is said.
-func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (sale.Paid, error) {
+func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (sale.PayResult, error) {
 	r, err := s.Keys.OpenReceipt(receipt)
 	if err != nil {
-		return sale.Paid{}, fmt.Errorf("shop: receipt: %w", sale.ErrNotFound)
+		return sale.PayResult{}, fmt.Errorf("shop: receipt: %w", sale.ErrNotFound)
 	}
 	p := sale.Payment{ID: payment, Reservation: r.ID, Amount: amount}
 	paid, err := s.pay(ctx, p)
@@ -197,19 +197,19 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 		o, failed := s.order(ctx, r)
 		switch {
 		case failed != nil:
-			return sale.Paid{}, failed
+			return sale.PayResult{}, failed
 		case o.State == sale.Reserved:
-			return sale.Paid{}, fmt.Errorf("shop: pay: %w: the order is not written yet", sale.ErrUnavailable)
+			return sale.PayResult{}, fmt.Errorf("shop: pay: %w: the order is not written yet", sale.ErrUnavailable)
 		}
 		paid, err = s.pay(ctx, p) // the Ledger knows it by now
 	}
 	if err != nil {
-		return sale.Paid{}, away("pay", err)
+		return sale.PayResult{}, away("pay", err)
 	}
 	if paid.SoldOut > 0 {
 		s.soldOut(r.Sale, paid.SoldOut)
 	}
-	if paid.Again {
+	if paid.Repeated {
 		return paid, nil
 	}
 	s.tally.paid(paid).Add(1)
@@ -218,14 +218,14 @@ func (s *Shop) Pay(ctx context.Context, receipt, payment string, amount int64) (
 		what := fmt.Sprintf("refund due: payment %s of %d for reservation %s, which is %s", payment, amount, r.ID, state)
 		ask, cancel := s.inHand(ctx)
 		defer cancel()
-		if err := s.Ledger.Log(ask, "payments", r.Sale, what, s.now()); err != nil {
+		if err := s.Ledger.AppendAudit(ask, "payments", r.Sale, what, s.now()); err != nil {
 			s.Log.Warn("refund not noted in the audit log", "sale", r.Sale, "refund", what, "error", err)
 		}
 	}
 	return paid, nil
 }
 
-// soldOut tells all shops of the Gate that every unit of a sale is paid. They would see it in
+// soldOut tells all shops of the Inventory that every unit of a sale is paid. They would see it in
 // the Ledger, but that may be slow, and who stands in line is to be told in time. What fails
 // here the keeper does.
 func (s *Shop) soldOut(id string, units int64) {
@@ -237,13 +237,13 @@ func (s *Shop) soldOut(id string, units int64) {
 	s.run(func(ctx context.Context) { // the payment does not wait for it
 		ctx, cancel := s.within(ctx)
 		defer cancel()
-		if s.Gate.SetPaid(ctx, id, l.snap.Load().sale.Epoch, units) != nil {
+		if s.Inventory.SetPaid(ctx, id, l.snap.Load().sale.Epoch, units) != nil {
 			kick(l.kept)
 		}
 	})
 }
 
-func (s *Shop) pay(ctx context.Context, p sale.Payment) (sale.Paid, error) {
+func (s *Shop) pay(ctx context.Context, p sale.Payment) (sale.PayResult, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	return s.Ledger.Pay(ctx, p, s.now())

@@ -12,25 +12,25 @@ import (
 // steadyFor is how long Reconcile waits for a sale whose stream is busy.
 const steadyFor = 5 * time.Second
 
-// Reconcile implements sale.MerchantsDesk. First what is on its way comes to its end:
-// orders that are over give their units back, the Gate gets the units and the pause that the
-// Ledger has. What differs then though the stream is empty is mended by building the Gate's
+// Reconcile implements sale.MerchantService. First what is on its way comes to its end:
+// orders that are over give their units back, the Inventory gets the units and the pause that the
+// Ledger has. What differs then though the stream is empty is mended by building the Inventory's
 // state again from the Ledger. While reservations come in all the time it is ErrConflict:
 // pause the sale.
-func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.Reconciled, error) {
-	var r sale.Reconciled
+func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.ReconcileResult, error) {
+	var r sale.ReconcileResult
 	if _, err := s.own(ctx, merchant, id); err != nil {
 		return r, err
 	}
 	l := s.live(id)
 	if l == nil {
-		return r, nil // over: there is nothing at the Gate
+		return r, nil // over: there is nothing at the Inventory
 	}
 	p := l.snap.Load()
 	c, err := s.count(ctx, id, p.sale.Epoch)
 	if errors.Is(err, sale.ErrStale) {
 		kick(l.kept)
-		return r, fmt.Errorf("shop: reconcile: %w: the gate is being built again", sale.ErrConflict)
+		return r, fmt.Errorf("shop: reconcile: %w: the inventory is being built again", sale.ErrConflict)
 	}
 	if err != nil {
 		return r, away("reconcile", err)
@@ -99,7 +99,7 @@ func (s *Shop) returnOf(ctx context.Context, id string) (int, error) {
 // steady waits until the stream of a sale is empty and neither side changes, so that both
 // can be compared. While they differ it gives units back and adds them to r.Returned: an
 // order that ends meanwhile is over in the Ledger first.
-func (s *Shop) steady(ctx context.Context, l *live, r *sale.Reconciled) (sale.Sale, sale.Counts, error) {
+func (s *Shop) steady(ctx context.Context, l *live, r *sale.ReconcileResult) (sale.Sale, sale.Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, steadyFor)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -112,7 +112,7 @@ func (s *Shop) steady(ctx context.Context, l *live, r *sale.Reconciled) (sale.Sa
 		if err != nil {
 			return row, last, away("reconcile", err)
 		}
-		c, err := s.Gate.Count(ctx, l.id, row.Epoch)
+		c, err := s.Inventory.Counts(ctx, l.id, row.Epoch)
 		if err != nil && !errors.Is(err, sale.ErrStale) {
 			return row, c, away("reconcile", err)
 		}

@@ -15,12 +15,12 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A switched Gate is the engine that is there now.
+// A switched Inventory is the engine that is there now.
 type switched struct {
-	atomic.Pointer[meminventory.Engine]
+	atomic.Pointer[meminventory.Inventory]
 }
 
-func (g *switched) Open(ctx context.Context, o sale.Opening) error { return g.Load().Open(ctx, o) }
+func (g *switched) Open(ctx context.Context, o sale.InitialState) error { return g.Load().Open(ctx, o) }
 func (g *switched) Close(ctx context.Context, id string, epoch int64) error {
 	return g.Load().Close(ctx, id, epoch)
 }
@@ -36,8 +36,8 @@ func (g *switched) SetPaid(ctx context.Context, id string, epoch, paid int64) er
 func (g *switched) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
 	return g.Load().Join(ctx, j)
 }
-func (g *switched) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
-	return g.Load().Look(ctx, id, epoch, user)
+func (g *switched) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+	return g.Load().Status(ctx, id, epoch, user)
 }
 func (g *switched) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	return g.Load().Admit(ctx, id, epoch, batch, n, until)
@@ -48,20 +48,20 @@ func (g *switched) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Res
 func (g *switched) Return(ctx context.Context, id string, epoch int64, user, r string) (bool, error) {
 	return g.Load().Return(ctx, id, epoch, user, r)
 }
-func (g *switched) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	return g.Load().Count(ctx, id, epoch)
+func (g *switched) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+	return g.Load().Counts(ctx, id, epoch)
 }
 func (g *switched) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	return g.Load().Next(ctx, id, epoch, worker, max, wait)
 }
-func (g *switched) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
-	return g.Load().Done(ctx, id, epoch, ids...)
+func (g *switched) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
+	return g.Load().Ack(ctx, id, epoch, ids...)
 }
-func (g *switched) Drop(ctx context.Context, id string, epoch int64) error {
-	return g.Load().Drop(ctx, id, epoch)
+func (g *switched) Delete(ctx context.Context, id string, epoch int64) error {
+	return g.Load().Delete(ctx, id, epoch)
 }
 
-// forgetful makes the gate one that can forget, and that knows nothing yet.
+// forgetful makes the inventory one that can forget, and that knows nothing yet.
 func (w *world) forgetful() *switched {
 	w.Helper()
 	w.engine.Stop()
@@ -86,7 +86,7 @@ func (w *world) forgets(g *switched) {
 	}
 }
 
-// TestGateForgets: a Gate whose data is gone is built again from the Ledger; who has an
+// TestGateForgets: an Inventory whose data is gone is built again from the Ledger; who has an
 // order keeps it, who waited gets the same place, what was acknowledged and is no order is
 // lost and told; and nothing is sold twice.
 func TestGateForgets(t *testing.T) {
@@ -111,7 +111,7 @@ func TestGateForgets(t *testing.T) {
 		var places []string
 		for _, user := range []string{"first", "second"} {
 			turn, err := w.Join(w.ctx, user, s.ID, "")
-			if err != nil || turn.Place != sale.Waiting {
+			if err != nil || turn.State != sale.Waiting {
 				t.Fatalf("join: %+v, %v", turn, err)
 			}
 			places = append(places, turn.Ticket)
@@ -120,13 +120,13 @@ func TestGateForgets(t *testing.T) {
 		after(time.Second)
 		// It is away still: the sale is on hold, and no reservation is called lost yet.
 		if b, err := w.Buy(w.ctx, "lost", s.ID, turn.Token, ""); err != nil || b.Reason != sale.IsPaused || b.RetryAfter <= 0 {
-			t.Errorf("buy while the gate is gone: %+v, %v", b, err)
+			t.Errorf("buy while the inventory is gone: %+v, %v", b, err)
 		}
 		m.away.Store(false)
 		began := time.Now()
 		w.until("recovery", 15*time.Second, func() bool {
 			v, err := w.View(w.ctx, s.ID)
-			return err == nil && v.Sale.Epoch == 2 && v.Phase != sale.OnHold
+			return err == nil && v.Sale.Epoch == 2 && v.Phase != sale.PhasePaused
 		})
 		t.Logf("reopened after %v", time.Since(began))
 		after(12 * time.Second) // the clerk that held it has tried again
@@ -136,17 +136,17 @@ func TestGateForgets(t *testing.T) {
 		}
 		// Its clerk had the entry in hand: it is an order, unless it was found lost before.
 		if r.State != sale.Lost && r.State != sale.PendingPay {
-			t.Errorf("reservation that the gate forgot is %s", r.State)
+			t.Errorf("reservation that the inventory forgot is %s", r.State)
 		}
 		// Who comes with a place gets it back: the second, who comes first, is second.
-		if second, err := w.Turn(w.ctx, "second", s.ID, places[1]); err != nil || second.Place == sale.Nowhere {
+		if second, err := w.Status(w.ctx, "second", s.ID, places[1]); err != nil || second.State == sale.NoTicket {
 			t.Errorf("second: %+v, %v", second, err)
 		}
-		if first, err := w.Turn(w.ctx, "first", s.ID, places[0]); err != nil || first.Place == sale.Nowhere || first.Ahead != 0 {
+		if first, err := w.Status(w.ctx, "first", s.ID, places[0]); err != nil || first.State == sale.NoTicket || first.Ahead != 0 {
 			t.Errorf("first: %+v, %v", first, err)
 		}
-		if turn, err := w.Turn(w.ctx, "pending", s.ID, ""); err != nil || len(turn.Held) != 1 {
-			t.Errorf("who has an order holds %+v, %v", turn.Held, err)
+		if turn, err := w.Status(w.ctx, "pending", s.ID, ""); err != nil || len(turn.Reserved) != 1 {
+			t.Errorf("who has an order holds %+v, %v", turn.Reserved, err)
 		}
 		if b, err := w.Buy(w.ctx, "first", s.ID, turn.Token, ""); err != nil || b.Reason != sale.BadToken {
 			t.Errorf("another's old token: %+v, %v", b, err)
@@ -156,7 +156,7 @@ func TestGateForgets(t *testing.T) {
 	})
 }
 
-// TestLostIsTold: what only a forgotten Gate had is answered as lost once it cannot become
+// TestLostIsTold: what only a forgotten Inventory had is answered as lost once it cannot become
 // an order any more, and is counted.
 func TestLostIsTold(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -192,11 +192,11 @@ func TestLostIsTold(t *testing.T) {
 				t.Errorf("pay: %+v, %v; want refund due", p, err)
 			}
 		}
-		lines, err := w.ledger.Logged(w.ctx, s.ID)
+		lines, err := w.ledger.AuditLog(w.ctx, s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = slices.DeleteFunc(lines, func(l sale.Logged) bool { return l.Actor != "payments" })
+		lines = slices.DeleteFunc(lines, func(l sale.AuditEntry) bool { return l.Actor != "payments" })
 		if tally := w.agrees(s.ID); tally.RefundDue != 2 || len(lines) != 2 || w.Stats().RefundDue != 2 {
 			t.Errorf("two payments, told of several times: %d refunds due, %d counted, lines %v; want 2 each", tally.RefundDue, w.Stats().RefundDue, lines)
 		}
@@ -206,7 +206,7 @@ func TestLostIsTold(t *testing.T) {
 	})
 }
 
-// TestDrift: a Gate that has lost a hold without knowing it, as after a failover that lost
+// TestDrift: an Inventory that has lost a hold without knowing it, as after a failover that lost
 // the last write, is noticed and built again.
 func TestDrift(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -214,15 +214,15 @@ func TestDrift(t *testing.T) {
 		w.opens(s)
 		b := w.buys(w, "alice", s.ID)
 		w.pays("alice", b.Receipt.Receipt)
-		held, err := w.engine.Look(w.ctx, s.ID, 1, "alice")
-		if err != nil || len(held.Held) != 1 {
+		held, err := w.engine.Status(w.ctx, s.ID, 1, "alice")
+		if err != nil || len(held.Reserved) != 1 {
 			t.Fatal(held, err)
 		}
-		if ok, err := w.engine.Return(w.ctx, s.ID, 1, "alice", held.Held[0].ID); !ok || err != nil {
+		if ok, err := w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		w.until("the gate to be built again", 15*time.Second, func() bool {
-			c, err := w.engine.Count(w.ctx, s.ID, 2)
+		w.until("the inventory to be built again", 15*time.Second, func() bool {
+			c, err := w.engine.Counts(w.ctx, s.ID, 2)
 			return err == nil && c.Free == 4
 		})
 		after(time.Second)
@@ -237,8 +237,8 @@ func TestReconcile(t *testing.T) {
 		w.opens(s)
 		b := w.buys(w, "alice", s.ID)
 		w.pays("alice", b.Receipt.Receipt)
-		held, _ := w.engine.Look(w.ctx, s.ID, 1, "alice")
-		w.engine.Return(w.ctx, s.ID, 1, "alice", held.Held[0].ID)
+		held, _ := w.engine.Status(w.ctx, s.ID, 1, "alice")
+		w.engine.Return(w.ctx, s.ID, 1, "alice", held.Reserved[0].ID)
 		for i, want := range []int{1, 0} {
 			r, err := w.Reconcile(w.ctx, "m", s.ID)
 			if err != nil || r.Changed != want || r.Free != 4 {
@@ -289,14 +289,14 @@ func TestDiesAnywhere(t *testing.T) {
 						user = name + user
 						turn, err := w.Join(w.ctx, user, s.ID, "")
 						for range 20 {
-							if err != nil || turn.Place == sale.Admitted {
+							if err != nil || turn.State == sale.Admitted {
 								break
 							}
 							after(200 * time.Millisecond)
-							if turn.Place == sale.Nowhere {
+							if turn.State == sale.NoTicket {
 								turn, err = w.Join(w.ctx, user, s.ID, "")
 							} else {
-								turn, err = w.Turn(w.ctx, user, s.ID, turn.Ticket)
+								turn, err = w.Status(w.ctx, user, s.ID, turn.Ticket)
 							}
 						}
 						if turn.Token != "" {
@@ -318,8 +318,8 @@ func TestDiesAnywhere(t *testing.T) {
 					}
 				}()
 				w.until("everything to come to its end", 30*time.Second, func() bool {
-					tally, err := w.ledger.Tally(w.ctx, s.ID)
-					c, err2 := w.engine.Count(w.ctx, s.ID, tally.Sale.Epoch)
+					tally, err := w.ledger.Totals(w.ctx, s.ID)
+					c, err2 := w.engine.Counts(w.ctx, s.ID, tally.Sale.Epoch)
 					at = fmt.Sprintf("%+v, %v; %+v, %v", tally, err, c, err2)
 					return err == nil && err2 == nil && tally.Pending == 0 && c.Backlog == 0 && c.Free == tally.Sale.Stock && c.Stock == tally.Sale.Stock
 				})

@@ -13,10 +13,10 @@ const (
 	sightingEvery = 250 * time.Millisecond // or after so long
 )
 
-// Saw implements sale.BuyersDesk.
-func (s *Shop) Saw(user, id, network string) {
+// Saw implements sale.BuyerService.
+func (s *Shop) RecordNetwork(user, id, network string) {
 	select {
-	case s.sighted <- sale.Sighting{Sale: id, User: user, Network: network, At: s.now()}:
+	case s.sighted <- sale.NetworkUse{Sale: id, User: user, Network: network, At: s.now()}:
 	default:
 		s.tally.unseen.Add(1)
 	}
@@ -24,7 +24,7 @@ func (s *Shop) Saw(user, id, network string) {
 
 // watcher writes from where users bought, some at once, until ctx is done; then what waits.
 func (s *Shop) watcher(ctx context.Context) {
-	var seen []sale.Sighting
+	var seen []sale.NetworkUse
 	tick := time.NewTicker(sightingEvery)
 	defer tick.Stop()
 	for {
@@ -53,27 +53,27 @@ func (s *Shop) watcher(ctx context.Context) {
 
 // saw writes them. They are dropped if the Ledger does not take them: what a merchant is
 // shown may be less than there was, and nothing waits for it.
-func (s *Shop) saw(ctx context.Context, seen []sale.Sighting) {
+func (s *Shop) saw(ctx context.Context, seen []sale.NetworkUse) {
 	if len(seen) == 0 {
 		return
 	}
 	ask, cancel := s.inHand(ctx)
 	defer cancel()
-	if err := s.Ledger.Saw(ask, seen); err != nil {
+	if err := s.Ledger.RecordNetworks(ask, seen); err != nil {
 		s.tally.ledgerAway.Add(1)
 		s.tally.unseen.Add(int64(len(seen)))
 		s.Log.Warn("it is not noted from where users bought", "users", len(seen), "error", err)
 	}
 }
 
-// Networks implements sale.MerchantsDesk.
-func (s *Shop) Networks(ctx context.Context, merchant, id string) ([]sale.Network, error) {
+// Networks implements sale.MerchantService.
+func (s *Shop) SharedNetworks(ctx context.Context, merchant, id string) ([]sale.SharedNetwork, error) {
 	if _, err := s.own(ctx, merchant, id); err != nil {
 		return nil, err
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	all, err := s.Ledger.Networks(ask, id)
+	all, err := s.Ledger.SharedNetworks(ask, id)
 	if err != nil {
 		return nil, away("networks", err)
 	}

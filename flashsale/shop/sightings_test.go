@@ -14,38 +14,38 @@ import (
 func TestSightings(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(2))
-		networks := func() []sale.Network {
-			all, err := w.Networks(w.ctx, s.Merchant, s.ID)
+		networks := func() []sale.SharedNetwork {
+			all, err := w.SharedNetworks(w.ctx, s.Merchant, s.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return all
 		}
 		after(125 * time.Millisecond) // between two ticks
-		w.Saw("ann", s.ID, "192.0.2.1")
-		w.Saw("bob", s.ID, "192.0.2.1")
-		w.Saw("bob", "nothing", "192.0.2.1")
+		w.RecordNetwork("ann", s.ID, "192.0.2.1")
+		w.RecordNetwork("bob", s.ID, "192.0.2.1")
+		w.RecordNetwork("bob", "nothing", "192.0.2.1")
 		synctest.Wait()
 		if got := networks(); len(got) != 0 {
 			t.Errorf("at once: %v", got)
 		}
 		after(time.Second)
-		want := sale.Network{Network: "192.0.2.1", Users: 2}
-		if got := networks(); !slices.Equal(got, []sale.Network{want}) {
+		want := sale.SharedNetwork{Network: "192.0.2.1", Users: 2}
+		if got := networks(); !slices.Equal(got, []sale.SharedNetwork{want}) {
 			t.Errorf("a second later: %v, want %v", got, want)
 		}
-		if _, err := w.Networks(w.ctx, "somebody", s.ID); err == nil {
+		if _, err := w.SharedNetworks(w.ctx, "somebody", s.ID); err == nil {
 			t.Error("another merchant sees them")
 		}
 		for range 20_000 { // faster than it is written
-			w.Saw("cat", s.ID, "192.0.2.1")
+			w.RecordNetwork("cat", s.ID, "192.0.2.1")
 		}
 		w.Stop()
 		want.Users = 3
-		if got := networks(); !slices.Equal(got, []sale.Network{want}) {
+		if got := networks(); !slices.Equal(got, []sale.SharedNetwork{want}) {
 			t.Errorf("after the end: %v, want %v", got, want)
 		}
-		if n := w.Stats().Unseen; n == 0 || n > 10_000 {
+		if n := w.Stats().DroppedNetworks; n == 0 || n > 10_000 {
 			t.Errorf("%d of 20,000 dropped, want some, and at most 10,000", n)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// TestSoldOutWhileTheLedgerIsSlow: who took the last payment tells all shops by the Gate,
+// TestSoldOutWhileTheLedgerIsSlow: who took the last payment tells all shops by the Inventory,
 // though none of them can read the Ledger; and units that are added then are for sale at all.
 func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -23,7 +23,7 @@ func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 		ann, bob := w.buys(w.Shop, "ann", s.ID), w.buys(other, "bob", s.ID)
 		w.pays("ann", ann.Receipt.Receipt)
 		w.order(w.Shop, "bob", bob.Receipt.Receipt)
-		if eve, err := other.Join(w.ctx, "eve", s.ID, ""); err != nil || eve.Place != sale.Waiting {
+		if eve, err := other.Join(w.ctx, "eve", s.ID, ""); err != nil || eve.State != sale.Waiting {
 			t.Fatalf("eve stands at %+v, %v", eve, err)
 		}
 
@@ -34,9 +34,9 @@ func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 			}
 		}
 		told := time.Now()
-		for name, desk := range map[string]sale.BuyersDesk{"a": w.Shop, "b": other} {
+		for name, desk := range map[string]sale.BuyerService{"a": w.Shop, "b": other} {
 			w.until("shop "+name+" tells that all is sold", 300*time.Millisecond, func() bool {
-				turn, err := desk.Turn(w.ctx, "eve", s.ID, "")
+				turn, err := desk.Status(w.ctx, "eve", s.ID, "")
 				return err == nil && turn.Reason == sale.IsSoldOut
 			})
 		}
@@ -51,8 +51,8 @@ func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("the unit is for sale", 300*time.Millisecond, func() bool {
-			turn, err := other.Turn(w.ctx, "eve", s.ID, "")
-			return err == nil && turn.Reason == sale.OK && turn.Place == sale.Admitted
+			turn, err := other.Status(w.ctx, "eve", s.ID, "")
+			return err == nil && turn.Reason == sale.OK && turn.State == sale.Admitted
 		})
 	})
 }

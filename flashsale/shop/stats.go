@@ -9,7 +9,7 @@ import (
 var (
 	layers  = [...]sale.Layer{sale.L0, sale.L1, sale.L2, sale.L3, sale.L4, sale.LS}
 	reasons = [...]sale.Reason{sale.NotStarted, sale.HasEnded, sale.IsPaused, sale.IsSoldOut, sale.IsAllTaken,
-		sale.PerUserLimit, sale.NotAdmitted, sale.TurnPassed, sale.BadToken, sale.QueueFull, sale.NoAdmission, sale.Overloaded}
+		sale.PerUserLimit, sale.NotAdmitted, sale.AdmissionExpired, sale.BadToken, sale.QueueFull, sale.NoAdmission, sale.Overloaded}
 )
 
 // counters are what Stats is made of.
@@ -36,7 +36,7 @@ func (c *counters) placed(s sale.OrderState) *atomic.Int64 {
 	return &c.otherwise
 }
 
-func (c *counters) paid(p sale.Paid) *atomic.Int64 {
+func (c *counters) paid(p sale.PayResult) *atomic.Int64 {
 	if p.RefundDue {
 		return &c.refundDue
 	}
@@ -71,38 +71,38 @@ func (c *counters) refusedAll() map[sale.Layer]map[sale.Reason]int64 {
 
 // Stats are counts of what this shop has done since New, and what it has now.
 type Stats struct {
-	Joins, Turns int64 // answered or not
+	Joins, StatusRequests int64 // answered or not
 
 	// Buys = Granted + Again + BuysRefused + BuyErrors, when none is under way.
-	Buys, Granted, Again, BuysRefused, BuyErrors int64
+	Buys, Granted, Repeated, BuysRefused, BuyErrors int64
 
 	Refused  map[sale.Layer]map[sale.Reason]int64 // of Join, Turn and Buy
 	Admitted int64                                // tickets
 
-	Placed, Rejected, Buried            int64 // of the streams' entries, by the clerks of this shop
-	Expired, Cancelled, Returned, Lost  int64
-	Paid, RefundDue                     int64 // payments, each once
-	Unseen                              int64 // buyers of whom it is not noted from where
-	Recoveries                          int64
-	GateAway, LedgerAway, LimitsAway    int64 // questions of its own that were not answered
-	Sales                               int   // that are kept
-	Waiting, Outstanding, Free, Backlog int64 // of all of them together
-	Drain                               float64
-	Workers                             int
+	OrdersCreated, Rejected, DeadLetters       int64 // of the streams' entries, by the clerks of this shop
+	Expired, Cancelled, Returned, Lost         int64
+	Paid, RefundDue                            int64 // payments, each once
+	DroppedNetworks                            int64 // buyers of whom it is not noted from where
+	Recoveries                                 int64
+	InventoryErrors, LedgerErrors, LimitErrors int64 // questions of its own that were not answered
+	Sales                                      int   // that are kept
+	Waiting, Outstanding, Free, Backlog        int64 // of all of them together
+	Drain                                      float64
+	Workers                                    int
 }
 
 // Stats counts.
 func (s *Shop) Stats() Stats {
 	c := &s.tally
 	st := Stats{
-		Joins: c.joins.Load(), Turns: c.turns.Load(),
-		Buys: c.buys.Load(), Granted: c.buysGranted.Load(), Again: c.buysAgain.Load(),
+		Joins: c.joins.Load(), StatusRequests: c.turns.Load(),
+		Buys: c.buys.Load(), Granted: c.buysGranted.Load(), Repeated: c.buysAgain.Load(),
 		BuysRefused: c.buysRefused.Load(), BuyErrors: c.buyErrors.Load(),
 		Refused: c.refusedAll(), Admitted: c.admitted.Load(),
-		Placed: c.pending.Load(), Rejected: c.rejected.Load(), Buried: c.buried.Load(),
+		OrdersCreated: c.pending.Load(), Rejected: c.rejected.Load(), DeadLetters: c.buried.Load(),
 		Expired: c.expired.Load(), Cancelled: c.cancelled.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(),
-		Paid: c.paidFor.Load(), RefundDue: c.refundDue.Load(), Unseen: c.unseen.Load(), Recoveries: c.recoveries.Load(),
-		GateAway: c.gateAway.Load(), LedgerAway: c.ledgerAway.Load(), LimitsAway: c.limitsAway.Load(),
+		Paid: c.paidFor.Load(), RefundDue: c.refundDue.Load(), DroppedNetworks: c.unseen.Load(), Recoveries: c.recoveries.Load(),
+		InventoryErrors: c.gateAway.Load(), LedgerErrors: c.ledgerAway.Load(), LimitErrors: c.limitsAway.Load(),
 		Drain: s.drain.shown(), Workers: s.Workers,
 	}
 	for _, l := range *s.open.Load() {

@@ -73,14 +73,14 @@ func TestStory(t *testing.T) {
 		if ended, err := w.End(w.ctx, "m", s.ID, false); err != nil || ended.State != sale.Ended {
 			t.Errorf("end: %+v, %v", ended, err)
 		}
-		w.until("the gate's state to be dropped", 5*time.Second, func() bool {
-			_, err := w.engine.Count(w.ctx, s.ID, s.Epoch)
+		w.until("the inventory's state to be dropped", 5*time.Second, func() bool {
+			_, err := w.engine.Counts(w.ctx, s.ID, s.Epoch)
 			return err != nil
 		})
-		if v, err := w.View(w.ctx, s.ID); err != nil || v.Phase != sale.Over {
+		if v, err := w.View(w.ctx, s.ID); err != nil || v.Phase != sale.PhaseEnded {
 			t.Errorf("view at the end: %+v, %v", v, err)
 		}
-		if l, err := w.List(w.ctx); err != nil || len(l) != 1 || l[0].Phase != sale.Over {
+		if l, err := w.List(w.ctx); err != nil || len(l) != 1 || l[0].Phase != sale.PhaseEnded {
 			t.Errorf("list at the end: %+v, %v", l, err)
 		}
 	})
@@ -146,7 +146,7 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("tally %+v", tally)
 		}
 		st := w.Stats()
-		if st.Buys != st.Granted+st.Again+st.BuysRefused+st.BuyErrors || st.Granted != 100 || st.Placed != 100 {
+		if st.Buys != st.Granted+st.Repeated+st.BuysRefused+st.BuyErrors || st.Granted != 100 || st.OrdersCreated != 100 {
 			t.Errorf("stats %+v", st)
 		}
 		if st.Admitted > 300+100 {

@@ -18,7 +18,7 @@ func isInvalid(err error) bool     { return errors.Is(err, sale.ErrInvalid) }
 func isNotFound(err error) bool    { return errors.Is(err, sale.ErrNotFound) }
 func isUnavailable(err error) bool { return errors.Is(err, sale.ErrUnavailable) }
 
-// A babbler is a Gate that delivers every entry three times, in any order, and poison
+// A babbler is an Inventory that delivers every entry three times, in any order, and poison
 // besides.
 type babbler struct {
 	sale.Inventory
@@ -54,13 +54,13 @@ func (b *babbler) Next(ctx context.Context, id string, epoch int64, worker strin
 	return es, err
 }
 
-func (b *babbler) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+func (b *babbler) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	b.mu.Lock()
 	for _, id := range ids {
 		b.done[id] = true
 	}
 	b.mu.Unlock()
-	return b.Inventory.Done(ctx, id, epoch, ids...)
+	return b.Inventory.Ack(ctx, id, epoch, ids...)
 }
 
 // TestDuplicatesAndPoison: entries that come three times and in any order make one order
@@ -74,7 +74,7 @@ func TestDuplicatesAndPoison(t *testing.T) {
 		s := w.exposed(draft(200))
 		b.mu.Lock()
 		b.poison = []sale.Entry{
-			{ID: "poison-1", Damaged: "no JSON: it ends too soon"},
+			{ID: "poison-1", Corrupt: "no JSON: it ends too soon"},
 			{ID: "poison-2", Reservation: sale.Reservation{ID: "0123456789abcdef", Sale: "another", Epoch: 1, User: "u"}},
 			{ID: "poison-3", Reservation: sale.Reservation{ID: "x", Sale: s.ID, Epoch: 1}},
 			{ID: "poison-4", Reservation: sale.Reservation{ID: "0123456789abcdeg", Sale: s.ID, Epoch: 1, User: "u\x00", Slot: 77}},
@@ -88,11 +88,11 @@ func TestDuplicatesAndPoison(t *testing.T) {
 			}
 		})
 		w.until("all orders", 5*time.Second, func() bool {
-			tally, err := w.ledger.Tally(w.ctx, s.ID)
-			return err == nil && tally.Pending == 200 && tally.Buried == 4
+			tally, err := w.ledger.Totals(w.ctx, s.ID)
+			return err == nil && tally.Pending == 200 && tally.DeadLetters == 4
 		})
 		after(time.Second)
-		if tally := w.agrees(s.ID); tally.Pending != 200 || tally.Buried != 4 || tally.Rejected != 0 {
+		if tally := w.agrees(s.ID); tally.Pending != 200 || tally.DeadLetters != 4 || tally.Rejected != 0 {
 			t.Errorf("tally %+v", tally)
 		}
 	})
@@ -119,23 +119,23 @@ func (m *moody) mood(ctx context.Context) error {
 	return nil
 }
 
-func (m *moody) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (m *moody) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if err := m.mood(ctx); err != nil {
 		return nil, err
 	}
-	return m.Ledger.Place(ctx, rs, now)
+	return m.Ledger.CreateOrders(ctx, rs, now)
 }
 
-func (m *moody) Live(ctx context.Context) ([]sale.Sale, error) {
+func (m *moody) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	if err := m.mood(ctx); err != nil {
 		return nil, err
 	}
-	return m.Ledger.Live(ctx)
+	return m.Ledger.LiveSales(ctx)
 }
 
-func (m *moody) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
+func (m *moody) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
 	if err := m.mood(ctx); err != nil {
-		return sale.Paid{}, err
+		return sale.PayResult{}, err
 	}
 	return m.Ledger.Pay(ctx, p, now)
 }
@@ -190,13 +190,13 @@ func TestLedgerAway(t *testing.T) {
 					t.Errorf("pay: %v after %v, want ErrUnavailable within 2 s", err, time.Since(began))
 				}
 				after(30 * time.Second)
-				if c, _ := w.engine.Count(w.ctx, s.ID, 1); mood == "away" && c.Backlog != 50 {
+				if c, _ := w.engine.Counts(w.ctx, s.ID, 1); mood == "away" && c.Backlog != 50 {
 					t.Errorf("backlog %d, want 50", c.Backlog)
 				}
 				m.away.Store(false)
 				m.slow.Store(0)
 				w.until("all orders", 10*time.Second, func() bool {
-					tally, err := w.ledger.Tally(w.ctx, s.ID)
+					tally, err := w.ledger.Totals(w.ctx, s.ID)
 					return err == nil && tally.Pending == 50
 				})
 				after(time.Second)

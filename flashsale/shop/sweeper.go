@@ -57,8 +57,8 @@ func (s *Shop) giveBackAll(ctx context.Context) {
 	}
 }
 
-// giveBackThese gives units back, and notes it: first the Gate, then the Ledger, for a
-// Gate that gives a unit back twice is no harm. A sale whose Gate does not take one is not
+// giveBackThese gives units back, and notes it: first the Inventory, then the Ledger, for a
+// Inventory that gives a unit back twice is no harm. A sale whose Inventory does not take one is not
 // asked for the others. It returns for how many it is noted.
 func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, error) {
 	var ids []string
@@ -92,7 +92,7 @@ func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, err
 	return len(ids), failed
 }
 
-// giveUnit gives the unit of an order that is over to the Gate, at the epoch that it is at.
+// giveUnit gives the unit of an order that is over to the Inventory, at the epoch that it is at.
 func (s *Shop) giveUnit(ctx context.Context, r sale.Reservation) error {
 	l := s.live(r.Sale)
 	p, err := s.saleOf(ctx, r.Sale)
@@ -101,7 +101,7 @@ func (s *Shop) giveUnit(ctx context.Context, r sale.Reservation) error {
 	}
 	ask, cancel := s.inHand(ctx)
 	defer cancel()
-	_, err = s.Gate.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
+	_, err = s.Inventory.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
 	switch {
 	case err == nil:
 		if l != nil {

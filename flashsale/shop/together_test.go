@@ -18,7 +18,7 @@ type lateLedger struct {
 
 func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	row, err := l.Ledger.Sale(ctx, id)
-	for l.asked(); err == nil && row.Why == sale.Recovering; {
+	for l.asked(); err == nil && row.StateReason == sale.Recovering; {
 		after(time.Millisecond)
 		row, err = l.Ledger.Sale(ctx, id)
 	}
@@ -26,7 +26,7 @@ func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 }
 
 // TestRecoveredMeanwhile: a shop that is about to go on with a recovery does not begin
-// another when the one that began it has come to its end, before it opened the Gate or after.
+// another when the one that began it has come to its end, before it opened the Inventory or after.
 func TestRecoveredMeanwhile(t *testing.T) {
 	for _, point := range []string{sale.RecoverDrained, sale.RecoverOpened} {
 		t.Run(point, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestRecoveredMeanwhile(t *testing.T) {
 				w.forgets(g)
 				w.until("the beginning of a recovery", 5*time.Second, func() bool {
 					row, err := w.ledger.Sale(w.ctx, s.ID)
-					return err == nil && row.Why == sale.Recovering
+					return err == nil && row.StateReason == sale.Recovering
 				})
 				other := w.started("b", func(c *shop.Config) {
 					c.Ledger = lateLedger{w.ledger, sync.OnceFunc(func() { close(looked) })}
@@ -72,7 +72,7 @@ func TestRecoveredMeanwhile(t *testing.T) {
 // A slowGate takes its time to open a sale, and to take units back.
 type slowGate struct{ sale.Inventory }
 
-func (g slowGate) Open(ctx context.Context, o sale.Opening) error {
+func (g slowGate) Open(ctx context.Context, o sale.InitialState) error {
 	after(2 * time.Second)
 	return g.Inventory.Open(context.WithoutCancel(ctx), o)
 }
@@ -85,7 +85,7 @@ func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r st
 // TestReconcileWhileUnitsReturn: a unit that is on its way back is no difference.
 func TestReconcileWhileUnitsReturn(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.Shop = w.started("a", func(c *shop.Config) { c.Gate = slowGate{w.gate} })
+		w.Shop = w.started("a", func(c *shop.Config) { c.Inventory = slowGate{w.gate} })
 		defer w.Shop.Stop()
 		s := w.exposed(draft(5))
 		w.opens(s)
@@ -110,10 +110,10 @@ func TestReconcileWhileUnitsReturn(t *testing.T) {
 	})
 }
 
-// TestExposedSlowly: another shop that knows of a sale before the Gate does has patience.
+// TestExposedSlowly: another shop that knows of a sale before the Inventory does has patience.
 func TestExposedSlowly(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.Shop = w.started("a", func(c *shop.Config) { c.Gate = slowGate{w.gate} })
+		w.Shop = w.started("a", func(c *shop.Config) { c.Inventory = slowGate{w.gate} })
 		defer w.Shop.Stop()
 		other := w.started("b")
 		defer other.Stop()

@@ -11,21 +11,21 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Join implements sale.BuyersDesk. While every unit is taken one may still join: units come
+// Join implements sale.BuyerService. While every unit is taken one may still join: units come
 // back from those who do not pay. In a Direct sale there is no line to wait in.
-func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, error) {
+func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
 	s.tally.joins.Add(1)
 	p, err := s.saleOf(ctx, id)
 	if err != nil {
-		return sale.Turn{}, err
+		return sale.QueueStatus{}, err
 	}
 	v := p.view(s.Clock())
 	if why := closed(v.Phase); why != sale.OK {
-		return s.refused(why, &v, sale.Nowhere), nil
+		return s.refused(why, &v, sale.NoTicket), nil
 	}
 	l := s.live(id)
 	if l == nil {
-		return s.refused(sale.HasEnded, &v, sale.Nowhere), nil
+		return s.refused(sale.HasEnded, &v, sale.NoTicket), nil
 	}
 	j := sale.JoinRequest{Sale: id, Epoch: p.sale.Epoch, User: user, Ticket: newID(), Max: s.MaxWaiting,
 		Rank: s.rankOf(ctx, place, user, p)}
@@ -38,11 +38,11 @@ func (s *Shop) Join(ctx context.Context, user, id, place string) (sale.Turn, err
 	return s.join(ctx, l, p, &v, j)
 }
 
-// join asks the Gate for the ticket, and tells what it says.
-func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.Turn, error) {
+// join asks the Inventory for the ticket, and tells what it says.
+func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.QueueStatus, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.Gate.Join(ctx, j)
+	at, err := s.Inventory.Join(ctx, j)
 	if err != nil {
 		return s.gateError(l, v, err)
 	}
@@ -53,17 +53,17 @@ func (s *Shop) join(ctx context.Context, l *live, p *snapshot, v *sale.View, j s
 }
 
 // joinDirect admits at once, if a token is to be had.
-func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.Turn, error) {
+func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.View, j sale.JoinRequest) (sale.QueueStatus, error) {
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.Gate.Look(ask, j.Sale, j.Epoch, j.User)
+	at, err := s.Inventory.Status(ask, j.Sale, j.Epoch, j.User)
 	if err != nil {
 		return s.gateError(l, v, err)
 	}
 	if at.State == sale.Admitted || at.State == sale.Waiting {
 		return s.turnOf(l, p, v, j.User, at, false), nil
 	}
-	full := len(at.Held) >= p.sale.PerUser
+	full := len(at.Reserved) >= p.sale.PerUser
 	switch {
 	case full:
 		at.Reason = sale.PerUserLimit
@@ -72,7 +72,7 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 		at.Reason = sale.IsAllTaken
 		return s.turnOf(l, p, v, j.User, at, false), nil
 	}
-	// By the Gate's clock, and not later than it is when the slot is taken: the token ends
+	// By the Inventory's clock, and not later than it is when the slot is taken: the token ends
 	// before its slot.
 	now := p.counts.Now
 	if c := p.now(s.Clock()); c.Sub(now) <= 2*refreshEvery {
@@ -83,7 +83,7 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 	got, wait, err := s.take(ctx, &p.sale, 1)
 	if err != nil {
 		s.tally.limitsAway.Add(1)
-		return sale.Turn{}, fmt.Errorf("shop: admission: %w: %w", sale.ErrUnavailable, err)
+		return sale.QueueStatus{}, fmt.Errorf("shop: admission: %w: %w", sale.ErrUnavailable, err)
 	}
 	if got == 0 {
 		at.Reason = sale.NoAdmission
@@ -105,12 +105,12 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 	return t, err
 }
 
-// Turn implements sale.BuyersDesk.
-func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, error) {
+// Turn implements sale.BuyerService.
+func (s *Shop) Status(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
 	s.tally.turns.Add(1)
 	p, err := s.saleOf(ctx, id)
 	if err != nil {
-		return sale.Turn{}, err
+		return sale.QueueStatus{}, err
 	}
 	v := p.view(s.Clock())
 	l := s.live(id)
@@ -119,17 +119,17 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 	}
 	ask, cancel := s.within(ctx)
 	defer cancel()
-	at, err := s.Gate.Look(ask, id, p.sale.Epoch, user)
+	at, err := s.Inventory.Status(ask, id, p.sale.Epoch, user)
 	if err != nil {
-		if errors.Is(err, sale.ErrStale) && v.Phase == sale.Over {
+		if errors.Is(err, sale.ErrStale) && v.Phase == sale.PhaseEnded {
 			return s.turnAfter(ctx, user, p, &v)
 		}
 		return s.gateError(l, &v, err)
 	}
-	if p.sale.Queue == sale.Direct && v.Phase == sale.AllTaken && at.State != sale.Admitted && len(at.Held) == 0 && at.Reason == sale.OK {
+	if p.sale.Queue == sale.Direct && v.Phase == sale.AllTaken && at.State != sale.Admitted && len(at.Reserved) == 0 && at.Reason == sale.OK {
 		at.Reason = sale.IsAllTaken
 	}
-	if at.State == sale.Nowhere && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
+	if at.State == sale.NoTicket && closed(v.Phase) == sale.OK && p.sale.Queue != sale.Direct {
 		if rank := s.rankOf(ctx, place, user, p); rank > 0 {
 			return s.join(ctx, l, p, &v, sale.JoinRequest{Sale: id, Epoch: p.sale.Epoch, User: user,
 				Ticket: newID(), Rank: rank, Max: s.MaxWaiting})
@@ -138,28 +138,28 @@ func (s *Shop) Turn(ctx context.Context, user, id, place string) (sale.Turn, err
 	return s.turnOf(l, p, &v, user, at, false), nil
 }
 
-// turnAfter tells a user what is held of a sale whose Gate is gone, if anything is.
-func (s *Shop) turnAfter(ctx context.Context, user string, p *snapshot, v *sale.View) (sale.Turn, error) {
+// turnAfter tells a user what is held of a sale whose Inventory is gone, if anything is.
+func (s *Shop) turnAfter(ctx context.Context, user string, p *snapshot, v *sale.View) (sale.QueueStatus, error) {
 	ask, cancel := s.within(ctx)
 	defer cancel()
 	orders, err := s.Ledger.Orders(ask, user)
 	if err != nil {
-		return sale.Turn{}, away("orders", err)
+		return sale.QueueStatus{}, away("orders", err)
 	}
-	t := sale.Turn{View: *v, Place: sale.Spent, Poll: v.Poll}
+	t := sale.QueueStatus{View: *v, State: sale.Spent, Poll: v.Poll}
 	for _, o := range orders {
-		if o.Sale == p.sale.ID && (o.State == sale.PendingPay || o.State == sale.PaidFor) {
-			t.Held = append(t.Held, s.receiptOf(ctx, o))
+		if o.Sale == p.sale.ID && (o.State == sale.PendingPay || o.State == sale.Paid) {
+			t.Reserved = append(t.Reserved, s.receiptOf(ctx, o))
 		}
 	}
-	if len(t.Held) == 0 {
-		return s.refused(sale.HasEnded, v, sale.Nowhere), nil
+	if len(t.Reserved) == 0 {
+		return s.refused(sale.HasEnded, v, sale.NoTicket), nil
 	}
 	return t, nil
 }
 
 // rankOf is the rank of a place that the user had in an earlier epoch of the sale and did not
-// use, or 0. A Gate that was built again does not know who had a turn; the Ledger knows who
+// use, or 0. An Inventory that was built again does not know who had a turn; the Ledger knows who
 // reserved a unit after the ticket was given. Who let a turn pass may have it again. A Ledger
 // that is away takes nobody's place.
 func (s *Shop) rankOf(ctx context.Context, place, user string, p *snapshot) int64 {
@@ -185,10 +185,10 @@ func (s *Shop) rankOf(ctx context.Context, place, user string, p *snapshot) int6
 	return t.Rank
 }
 
-// turnOf tells a user what the Gate says of a ticket, which may be new, and that all is over
+// turnOf tells a user what the Inventory says of a ticket, which may be new, and that all is over
 // if it is.
-func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.TicketStatus, isNew bool) sale.Turn {
-	t := sale.Turn{View: *v, Place: at.State, New: isNew, Ahead: at.Ahead, Poll: v.Poll}
+func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.TicketStatus, isNew bool) sale.QueueStatus {
+	t := sale.QueueStatus{View: *v, State: at.State, New: isNew, Ahead: at.Ahead, Poll: v.Poll}
 	why := at.Reason
 	if at.State != sale.Spent && why == sale.OK {
 		switch why = closed(v.Phase); {
@@ -196,7 +196,7 @@ func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.T
 			why = sale.OK // the clock of this answer is a moment behind
 		case why == sale.IsPaused && (at.State == sale.Waiting || at.State == sale.Admitted):
 			why = sale.OK // it keeps its place
-		case len(at.Held) > 0:
+		case len(at.Reserved) > 0:
 			why = sale.OK // and is told what it holds, whatever the sale does
 		}
 	}
@@ -225,28 +225,28 @@ func (s *Shop) turnOf(l *live, p *snapshot, v *sale.View, user string, at sale.T
 			Ticket: at.Ticket, Batch: at.Batch, Until: at.Until})
 		t.Until = at.Until
 	}
-	for _, r := range at.Held {
-		t.Held = append(t.Held, s.receipt(r, p.sale, sale.Reserved))
+	for _, r := range at.Reserved {
+		t.Reserved = append(t.Reserved, s.receipt(r, p.sale, sale.Reserved))
 	}
 	return t
 }
 
 // refused is a turn without a ticket.
-func (s *Shop) refused(why sale.Reason, v *sale.View, place sale.TicketState) sale.Turn {
+func (s *Shop) refused(why sale.Reason, v *sale.View, place sale.TicketState) sale.QueueStatus {
 	f := s.refuse(why, v)
-	return sale.Turn{Reason: f.reason, Layer: f.layer, RetryAfter: f.after, View: *v, Place: place, Poll: v.Poll}
+	return sale.QueueStatus{Reason: f.reason, Layer: f.layer, RetryAfter: f.after, View: *v, State: place, Poll: v.Poll}
 }
 
-// gateError tells what it means that the Gate could not answer: of a sale that is being
+// gateError tells what it means that the Inventory could not answer: of a sale that is being
 // recovered, that it is paused for a moment; of one that has ended, that.
-func (s *Shop) gateError(l *live, v *sale.View, err error) (sale.Turn, error) {
+func (s *Shop) gateError(l *live, v *sale.View, err error) (sale.QueueStatus, error) {
 	if why, ok := s.stale(l, v, err); ok {
-		return s.refused(why, v, sale.Nowhere), nil
+		return s.refused(why, v, sale.NoTicket), nil
 	}
-	return sale.Turn{}, away("gate", err)
+	return sale.QueueStatus{}, away("inventory", err)
 }
 
-// stale tells why a Gate has no state of a sale.
+// stale tells why an Inventory has no state of a sale.
 func (s *Shop) stale(l *live, v *sale.View, err error) (sale.Reason, bool) {
 	if !errors.Is(err, sale.ErrStale) {
 		return sale.OK, false
@@ -254,7 +254,7 @@ func (s *Shop) stale(l *live, v *sale.View, err error) (sale.Reason, bool) {
 	if l != nil {
 		kick(l.kept)
 	}
-	if v.Phase == sale.Over {
+	if v.Phase == sale.PhaseEnded {
 		return sale.HasEnded, true
 	}
 	return sale.IsPaused, true

@@ -20,7 +20,7 @@ const (
 
 // tokens is the limit of admission tokens that are out. Its state is shared with that of
 // any other number: while units are added, shops know of it one after the other. Each epoch
-// has its own: the Gate knows no token of an earlier one.
+// has its own: the Inventory knows no token of an earlier one.
 func tokens(d *sale.Sale) (weir.Limit, error) {
 	return weir.NewLimit(weir.LimitConfig{
 		Algorithm: weir.Concurrency, Shared: true,
@@ -131,10 +131,10 @@ func (u *usher) batch(ctx context.Context, p *snapshot, c sale.Counts, n int64) 
 		return false
 	}
 	u.Fault.At(sale.AdmitTaken)
-	// The Gate counted before the slots were leased: no token outlives its slot.
+	// The Inventory counted before the slots were leased: no token outlives its slot.
 	until := c.Now.Add(p.sale.TokenFor).Truncate(time.Millisecond)
 	ask, cancel := u.within(ctx)
-	m, err := u.Gate.Admit(ask, u.id, p.sale.Epoch, newID(), int(got), until)
+	m, err := u.Inventory.Admit(ask, u.id, p.sale.Epoch, newID(), int(got), until)
 	cancel()
 	if err != nil {
 		return false // they may be out: the slots come free by themselves

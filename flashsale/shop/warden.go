@@ -13,17 +13,17 @@ import (
 // recovery may itself have been cut off.
 const oldEpochs = 8
 
-// recover builds the Gate's state of the sale again, at the next epoch; or goes on with a
+// recover builds the Inventory's state of the sale again, at the next epoch; or goes on with a
 // recovery that somebody has begun. Several shops may do so at once: what each does is
 // idempotent, and the epoch is handed out once.
 func (k *keeper) recover(ctx context.Context) {
 	row, err := k.fresh(ctx)
-	if err == nil && row.Why != sale.Recovering {
+	if err == nil && row.StateReason != sale.Recovering {
 		if row.State == sale.Ended || row.Epoch > k.snap.Load().sale.Epoch {
 			k.setSale(row) // done by another
 			return
 		}
-		// Another may have come to the end of it since the Gate was looked at.
+		// Another may have come to the end of it since the Inventory was looked at.
 		if _, err := k.count(ctx, row.Epoch); !errors.Is(err, sale.ErrStale) {
 			k.setSale(row)
 			return
@@ -37,7 +37,7 @@ func (k *keeper) recover(ctx context.Context) {
 	k.recoverAt(ctx, row)
 }
 
-// buildAgain builds the Gate's state at the epoch after that of row, though it has one. If
+// buildAgain builds the Inventory's state at the epoch after that of row, though it has one. If
 // another has taken that epoch, it does so.
 func (k *keeper) buildAgain(ctx context.Context, row sale.Sale) error {
 	ask, cancel := k.inHand(ctx)
@@ -52,7 +52,7 @@ func (k *keeper) buildAgain(ctx context.Context, row sale.Sale) error {
 	return err
 }
 
-// recoverAt builds the Gate's state at the epoch of row.
+// recoverAt builds the Inventory's state at the epoch of row.
 func (k *keeper) recoverAt(ctx context.Context, row sale.Sale) {
 	k.barred.Add(1)
 	defer k.barred.Add(-1)
@@ -120,7 +120,7 @@ func (k *keeper) leave(ctx context.Context) error {
 	return nil
 }
 
-// readOut closes the Gate's states up to an epoch, and writes what is left in their streams
+// readOut closes the Inventory's states up to an epoch, and writes what is left in their streams
 // into the Ledger.
 func (k *keeper) readOut(ctx context.Context, last int64) error {
 	for epoch := max(1, last-oldEpochs+1); epoch <= last; epoch++ {
@@ -140,7 +140,7 @@ func (k *keeper) readOut(ctx context.Context, last int64) error {
 func (k *keeper) close(ctx context.Context, epoch int64) error {
 	ctx, cancel := k.within(ctx)
 	defer cancel()
-	return k.Gate.Close(ctx, k.id, epoch)
+	return k.Inventory.Close(ctx, k.id, epoch)
 }
 
 func (k *keeper) readEpoch(ctx context.Context, epoch int64) error {
@@ -158,28 +158,28 @@ func (k *keeper) readEpoch(ctx context.Context, epoch int64) error {
 	}
 }
 
-// reopen opens the Gate at the epoch of row from what the Ledger has.
+// reopen opens the Inventory at the epoch of row from what the Ledger has.
 func (k *keeper) reopen(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*k.Deadline) // all orders of the sale are read
 	defer cancel()
-	o, err := k.Ledger.Opening(ctx, k.id)
+	o, err := k.Ledger.InitialState(ctx, k.id)
 	if err != nil {
 		return row, err
 	}
 	if o.Sale.Epoch != row.Epoch {
 		return o.Sale, nil // there is a later one
 	}
-	if o.Sale.Why == sale.Recovering {
-		o.Sale.State = sale.Exposed // the Gate is not paused; the sale is, until it is recovered
+	if o.Sale.StateReason == sale.Recovering {
+		o.Sale.State = sale.Exposed // the Inventory is not paused; the sale is, until it is recovered
 	}
-	if err := k.Gate.Open(ctx, o); errors.Is(err, sale.ErrStale) {
+	if err := k.Inventory.Open(ctx, o); errors.Is(err, sale.ErrStale) {
 		// It was open at this epoch, and is lost again, before the Ledger knew of it.
 		return k.nextEpoch(ctx, row)
 	} else if err != nil {
 		return row, err
 	}
 	k.Fault.At(sale.RecoverOpened)
-	done, err := k.Ledger.Recovered(ctx, k.id, row.Epoch, k.Clock())
+	done, err := k.Ledger.MarkRecovered(ctx, k.id, row.Epoch, k.Clock())
 	if errors.Is(err, sale.ErrConflict) {
 		return k.Ledger.Sale(ctx, k.id) // another was faster
 	}

@@ -20,12 +20,12 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A world is shops over one Gate and one Ledger, both real, in the time of a synctest bubble.
+// A world is shops over one Inventory and one Ledger, both real, in the time of a synctest bubble.
 type world struct {
 	*testing.T
 	ctx     context.Context
 	gate    sale.Inventory // as the shops see it
-	engine  *meminventory.Engine
+	engine  *meminventory.Inventory
 	ledger  *ledger.Ledger
 	limits  weir.Store
 	keys    *pass.Keys
@@ -94,7 +94,7 @@ func (w *world) newEngine() {
 // started makes a shop that is stopped at the end of the test.
 func (w *world) started(name string, change ...func(*shop.Config)) *shop.Shop {
 	w.Helper()
-	c := shop.Config{Gate: w.gate, Ledger: w.ledger, Limits: w.limits, Keys: w.keys, Worker: name, Clock: w.clock, Log: w.log}
+	c := shop.Config{Inventory: w.gate, Ledger: w.ledger, Limits: w.limits, Keys: w.keys, Worker: name, Clock: w.clock, Log: w.log}
 	for _, f := range change {
 		f(&c)
 	}
@@ -155,11 +155,11 @@ func (w *world) until(what string, within time.Duration, f func() bool) {
 }
 
 // admitted waits in line until it is the user's turn or there is none.
-func (w *world) admitted(desk sale.BuyersDesk, user, id string) sale.Turn {
+func (w *world) admitted(desk sale.BuyerService, user, id string) sale.QueueStatus {
 	t, err := desk.Join(w.ctx, user, id, "")
-	for err == nil && t.Reason == sale.OK && t.Place == sale.Waiting {
+	for err == nil && t.Reason == sale.OK && t.State == sale.Waiting {
 		after(t.Poll)
-		t, err = desk.Turn(w.ctx, user, id, t.Ticket)
+		t, err = desk.Status(w.ctx, user, id, t.Ticket)
 	}
 	if err != nil {
 		w.Errorf("%s: %v", user, err)
@@ -168,10 +168,10 @@ func (w *world) admitted(desk sale.BuyersDesk, user, id string) sale.Turn {
 }
 
 // buys goes the way of a buyer who wants one unit.
-func (w *world) buys(desk sale.BuyersDesk, user, id string) sale.Bought {
+func (w *world) buys(desk sale.BuyerService, user, id string) sale.BuyResult {
 	t := w.admitted(desk, user, id)
 	if t.Reason != sale.OK || t.Token == "" {
-		return sale.Bought{Reason: t.Reason, Layer: t.Layer}
+		return sale.BuyResult{Reason: t.Reason, Layer: t.Layer}
 	}
 	b, err := desk.Buy(w.ctx, user, id, t.Token, "")
 	if err != nil {
@@ -181,7 +181,7 @@ func (w *world) buys(desk sale.BuyersDesk, user, id string) sale.Bought {
 }
 
 // order waits until a reservation is an order.
-func (w *world) order(desk sale.BuyersDesk, user, receipt string) sale.Receipt {
+func (w *world) order(desk sale.BuyerService, user, receipt string) sale.Receipt {
 	w.Helper()
 	var r sale.Receipt
 	w.until("order of "+user, 5*time.Second, func() bool {
@@ -198,24 +198,24 @@ func (w *world) pays(user, receipt string) {
 	w.Helper()
 	w.order(w.Shop, user, receipt)
 	paid, err := w.Pay(w.ctx, receipt, "pay-"+user, 1999)
-	if err != nil || paid.RefundDue || paid.Order.State != sale.PaidFor {
+	if err != nil || paid.RefundDue || paid.Order.State != sale.Paid {
 		w.Fatalf("%s pays: %+v, %v", user, paid, err)
 	}
 }
 
-// agrees checks what has to hold at rest: the Ledger's own sums, and that the Gate has the
+// agrees checks what has to hold at rest: the Ledger's own sums, and that the Inventory has the
 // same.
-func (w *world) agrees(id string) sale.Tally {
+func (w *world) agrees(id string) sale.OrderTotals {
 	w.Helper()
-	t, err := w.ledger.Tally(w.ctx, id)
+	t, err := w.ledger.Totals(w.ctx, id)
 	if err != nil {
 		w.Fatal(err)
 	}
 	if t.Sale.Sold != t.Pending+t.Paid || t.Sale.Sold > t.Sale.Stock || t.Movements != t.Sale.Stock-t.Sale.Sold {
 		w.Errorf("tally %+v", t)
 	}
-	if c, err := w.engine.Count(w.ctx, id, t.Sale.Epoch); err == nil && c.Backlog == 0 && c.Free != t.Sale.Stock-t.Sale.Sold {
-		w.Errorf("gate has %d free of %d, ledger has sold %d of %d", c.Free, c.Stock, t.Sale.Sold, t.Sale.Stock)
+	if c, err := w.engine.Counts(w.ctx, id, t.Sale.Epoch); err == nil && c.Backlog == 0 && c.Free != t.Sale.Stock-t.Sale.Sold {
+		w.Errorf("inventory has %d free of %d, ledger has sold %d of %d", c.Free, c.Stock, t.Sale.Sold, t.Sale.Stock)
 	}
 	return t
 }

@@ -41,11 +41,11 @@ func selling() *desk {
 	v := offer()
 	return &desk{
 		view: func(string) (sale.View, error) { return v, nil },
-		join: func(string, string, string) (sale.Turn, error) {
-			return sale.Turn{View: v, Place: sale.Waiting, Ahead: 1000, Poll: 1000, Ticket: strings.Repeat("t", 150)}, nil
+		join: func(string, string, string) (sale.QueueStatus, error) {
+			return sale.QueueStatus{View: v, State: sale.Waiting, Ahead: 1000, Poll: 1000, Ticket: strings.Repeat("t", 150)}, nil
 		},
-		buy: func(string, string, string, string) (sale.Bought, error) {
-			return sale.Bought{Receipt: sale.Receipt{Receipt: strings.Repeat("r", 200), Sale: v.Sale, At: start(), PayBy: start()}}, nil
+		buy: func(string, string, string, string) (sale.BuyResult, error) {
+			return sale.BuyResult{Receipt: sale.Receipt{Receipt: strings.Repeat("r", 200), Sale: v.Sale, At: start(), PayBy: start()}}, nil
 		},
 	}
 }

@@ -15,7 +15,7 @@ func (s *Shop) early(w http.ResponseWriter, c *call) bool {
 	if c.at != atTicket && c.at != atBuy || !c.at.allows(c.r.Method) {
 		return false
 	}
-	v, err := s.c.Desk.View(c.r.Context(), c.id)
+	v, err := s.c.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		return false
 	}
@@ -53,7 +53,7 @@ func (s *Shop) late(w http.ResponseWriter, c *call) bool {
 	if c.r.Method != http.MethodPost {
 		return false
 	}
-	v, err := s.c.Desk.View(c.r.Context(), c.id)
+	v, err := s.c.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		return false
 	}
@@ -85,9 +85,9 @@ func soonAt(at, now time.Time) layers.Refusal {
 // reason: it is none for a line, to whose head a unit may return.
 func shut(v *sale.View, taken bool) sale.Reason {
 	switch v.Sale.PhaseAt(v.Now, v.Free) {
-	case sale.Over:
+	case sale.PhaseEnded:
 		return sale.HasEnded
-	case sale.OnHold:
+	case sale.PhasePaused:
 		return sale.IsPaused
 	case sale.SoldOut:
 		return sale.IsSoldOut

@@ -7,18 +7,18 @@ import (
 
 func appendReceipt(b []byte, r *sale.Receipt) []byte {
 	b = append(b, '{')
-	b = wire.TextOf(b, "receipt", r.Receipt)
-	b = wire.TextOf(b, "sale", r.Sale.ID)
-	b = wire.TextOf(b, "title", r.Sale.Title)
-	b = wire.NumOf(b, "price", r.Sale.Price)
-	b = wire.TextOf(b, "currency", r.Sale.Currency)
-	b = wire.TextOf(b, "state", string(r.State))
-	b = wire.TimeOf(b, "at", r.At)
-	b = wire.TimeOf(b, "pay_by", r.PayBy)
-	b = wire.NumOf(b, "refunds", int64(r.Refunds))
+	b = wire.AppendString(b, "receipt", r.Receipt)
+	b = wire.AppendString(b, "sale", r.Sale.ID)
+	b = wire.AppendString(b, "title", r.Sale.Title)
+	b = wire.AppendInt(b, "price", r.Sale.Price)
+	b = wire.AppendString(b, "currency", r.Sale.Currency)
+	b = wire.AppendString(b, "state", string(r.State))
+	b = wire.AppendTime(b, "at", r.At)
+	b = wire.AppendTime(b, "pay_by", r.PayBy)
+	b = wire.AppendInt(b, "refunds", int64(r.Refunds))
 	if r.Contact != (sale.Contact{}) {
 		b = append(wire.AppendName(b, "contact"), '{')
-		b = append(wire.TextOf(wire.TextOf(b, "name", r.Contact.Name), "phone", r.Contact.Phone), '}')
+		b = append(wire.AppendString(wire.AppendString(b, "name", r.Contact.Name), "phone", r.Contact.Phone), '}')
 	}
 	return append(b, '}')
 }
@@ -34,22 +34,22 @@ func appendReceipts(b []byte, rs []sale.Receipt) []byte {
 	return append(b, ']')
 }
 
-func appendTurn(b []byte, t *sale.Turn) []byte {
-	state := t.Place
+func appendTurn(b []byte, t *sale.QueueStatus) []byte {
+	state := t.State
 	if state == "" {
-		state = sale.Nowhere
+		state = sale.NoTicket
 	}
 	b = append(b, '{')
-	b = wire.TextOf(b, "state", string(state))
-	b = wire.NumOf(b, "ahead", t.Ahead)
-	b = wire.MsOf(b, "eta_ms", t.ETA)
-	b = wire.MsOf(b, "poll_after_ms", t.Poll)
-	b = wire.TextOf(b, "place", t.Ticket)
+	b = wire.AppendString(b, "state", string(state))
+	b = wire.AppendInt(b, "ahead", t.Ahead)
+	b = wire.AppendMillis(b, "eta_ms", t.ETA)
+	b = wire.AppendMillis(b, "poll_after_ms", t.Poll)
+	b = wire.AppendString(b, "place", t.Ticket)
 	if t.Token != "" {
-		b = wire.TextOf(b, "token", t.Token)
-		b = wire.TimeOf(b, "until", t.Until)
+		b = wire.AppendString(b, "token", t.Token)
+		b = wire.AppendTime(b, "until", t.Until)
 	}
-	b = appendReceipts(wire.AppendName(b, "held"), t.Held)
+	b = appendReceipts(wire.AppendName(b, "held"), t.Reserved)
 	b, _ = wire.AppendView(wire.AppendName(b, "view"), &t.View)
 	return append(b, '}')
 }

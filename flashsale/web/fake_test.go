@@ -17,20 +17,20 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A desk is a sale.BuyersDesk of functions; what a test does not give is not found.
+// A desk is a sale.BuyerService of functions; what a test does not give is not found.
 type desk struct {
-	sale.BuyersDesk // nil
+	sale.BuyerService // nil
 
-	time   time.Time // of the gate; start if zero
+	time   time.Time // of the inventory; start if zero
 	view   func(id string) (sale.View, error)
-	join   func(user, id, place string) (sale.Turn, error)
-	buy    func(user, id, token, key string) (sale.Bought, error)
+	join   func(user, id, place string) (sale.QueueStatus, error)
+	buy    func(user, id, token, key string) (sale.BuyResult, error)
 	order  func(user, receipt string) (sale.Receipt, error)
-	pay    func(receipt, payment string, amount int64) (sale.Paid, error)
+	pay    func(receipt, payment string, amount int64) (sale.PayResult, error)
 	orders func(user string) ([]sale.Receipt, error)
 
 	mu  sync.Mutex
-	saw []sale.Sighting
+	saw []sale.NetworkUse
 }
 
 func (d *desk) Now() time.Time {
@@ -40,10 +40,10 @@ func (d *desk) Now() time.Time {
 	return d.time
 }
 
-func (d *desk) Saw(user, id, network string) {
+func (d *desk) RecordNetwork(user, id, network string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.saw = append(d.saw, sale.Sighting{Sale: id, User: user, Network: network})
+	d.saw = append(d.saw, sale.NetworkUse{Sale: id, User: user, Network: network})
 }
 
 func (d *desk) List(context.Context) ([]sale.View, error) { return nil, nil }
@@ -55,15 +55,15 @@ func (d *desk) View(_ context.Context, id string) (sale.View, error) {
 	return d.view(id)
 }
 
-func (d *desk) Join(_ context.Context, user, id, place string) (sale.Turn, error) {
+func (d *desk) Join(_ context.Context, user, id, place string) (sale.QueueStatus, error) {
 	return d.join(user, id, place)
 }
 
-func (d *desk) Turn(_ context.Context, user, id, place string) (sale.Turn, error) {
+func (d *desk) Status(_ context.Context, user, id, place string) (sale.QueueStatus, error) {
 	return d.join(user, id, place)
 }
 
-func (d *desk) Buy(_ context.Context, user, id, token, key string) (sale.Bought, error) {
+func (d *desk) Buy(_ context.Context, user, id, token, key string) (sale.BuyResult, error) {
 	return d.buy(user, id, token, key)
 }
 
@@ -73,7 +73,7 @@ func (d *desk) Order(_ context.Context, user, receipt string) (sale.Receipt, err
 
 func (d *desk) Orders(_ context.Context, user string) ([]sale.Receipt, error) { return d.orders(user) }
 
-func (d *desk) Pay(_ context.Context, receipt, payment string, amount int64) (sale.Paid, error) {
+func (d *desk) Pay(_ context.Context, receipt, payment string, amount int64) (sale.PayResult, error) {
 	return d.pay(receipt, payment, amount)
 }
 
@@ -120,7 +120,7 @@ func open(t testing.TB, d *desk, c layers.Config) *shop {
 		t.Fatal(err)
 	}
 	s := &shop{keys: keys, layers: l, now: start()}
-	s.Shop, err = web.NewShop(web.ShopConfig{Desk: d, Keys: keys, Layers: l, Clock: func() time.Time { return s.now }})
+	s.Shop, err = web.NewShop(web.ShopConfig{Service: d, Keys: keys, Layers: l, Clock: func() time.Time { return s.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const mocked = "mock-"
 const maxAfter = 10 * time.Minute
 
 func (c *call) orders(w http.ResponseWriter) {
-	rs, err := c.s.c.Desk.Orders(c.r.Context(), c.user)
+	rs, err := c.s.c.Service.Orders(c.r.Context(), c.user)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -31,7 +31,7 @@ func (c *call) orders(w http.ResponseWriter) {
 }
 
 func (c *call) order(w http.ResponseWriter) {
-	r, err := c.s.c.Desk.Order(c.r.Context(), c.user, c.id)
+	r, err := c.s.c.Service.Order(c.r.Context(), c.user, c.id)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
@@ -40,7 +40,7 @@ func (c *call) cancel(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	r, err := c.s.c.Desk.Cancel(c.r.Context(), c.user, c.id)
+	r, err := c.s.c.Service.Cancel(c.r.Context(), c.user, c.id)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
@@ -50,15 +50,15 @@ func (c *call) contact(w http.ResponseWriter) {
 	members := []wire.Member{{Name: "name", Text: &who.Name}, {Name: "phone", Text: &who.Phone}}
 	f := wire.Decode(wire.OrEmpty(c.body), members)
 	for _, m := range members {
-		if f == nil && !m.Seen {
-			f = &wire.Fault{Field: m.Name, Detail: m.Name + ": want one, got none"}
+		if f == nil && !m.Present {
+			f = &wire.RequestError{Field: m.Name, Detail: m.Name + ": want one, got none"}
 		}
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	r, err := c.s.c.Desk.SetContact(c.r.Context(), c.user, c.id, who)
+	r, err := c.s.c.Service.SetContact(c.r.Context(), c.user, c.id, who)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
@@ -78,9 +78,9 @@ func (c *call) pay(w http.ResponseWriter) {
 	switch {
 	case f != nil:
 	case payment != "" && !isPayment(mocked+payment):
-		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 59 letters, digits, -", payment)}
+		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 59 letters, digits, -", payment)}
 	case after < 0 || after > int64(maxAfter/time.Millisecond):
-		f = &wire.Fault{Field: "after_ms", Detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
+		f = &wire.RequestError{Field: "after_ms", Detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
 	}
 	if f != nil {
 		f.Refuse(w)
@@ -90,7 +90,7 @@ func (c *call) pay(w http.ResponseWriter) {
 		payment = newGuest()
 	}
 	payment = mocked + payment
-	r, err := c.s.c.Desk.Order(c.r.Context(), c.user, c.id)
+	r, err := c.s.c.Service.Order(c.r.Context(), c.user, c.id)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -103,23 +103,23 @@ func (c *call) pay(w http.ResponseWriter) {
 		c.receipt(w, http.StatusAccepted, &r, nil)
 		return
 	}
-	paid, err := c.s.c.Desk.Pay(c.r.Context(), c.id, payment, r.Sale.Price)
+	paid, err := c.s.c.Service.Pay(c.r.Context(), c.id, payment, r.Sale.Price)
 	switch {
 	case errors.Is(err, sale.ErrNotFound):
 		layers.Refusal{Reason: layers.Conflict, Detail: "the order is not written yet", RetryAfter: time.Second}.Write(w)
 	case err != nil:
 		c.fail(w, err)
 	case paid.RefundDue:
-		wire.Say(w, layers.RefundDue)
+		wire.RefuseReason(w, layers.RefundDue)
 	default:
-		r, err = c.s.c.Desk.Order(c.r.Context(), c.user, c.id)
+		r, err = c.s.c.Service.Order(c.r.Context(), c.user, c.id)
 		c.receipt(w, http.StatusOK, &r, err)
 	}
 }
 
 // callback takes what a payment provider says, if it signed it.
 func (c *call) callback(w http.ResponseWriter) {
-	signature, f := wire.One(c.r.Header, "Flashsale-Signature")
+	signature, f := wire.SingleHeader(c.r.Header, "Flashsale-Signature")
 	if f != nil {
 		f.Refuse(w)
 		return
@@ -134,26 +134,26 @@ func (c *call) callback(w http.ResponseWriter) {
 	switch {
 	case f != nil:
 	case !isReceipt(receipt):
-		f = &wire.Fault{Field: "receipt", Detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
+		f = &wire.RequestError{Field: "receipt", Detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
 	case !isPayment(payment) || strings.HasPrefix(payment, mocked):
-		f = &wire.Fault{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -, not from "+mocked+" on", payment)}
+		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -, not from "+mocked+" on", payment)}
 	case amount < 0:
-		f = &wire.Fault{Field: "amount", Detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
+		f = &wire.RequestError{Field: "amount", Detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	paid, err := c.s.c.Desk.Pay(c.r.Context(), receipt, payment, amount)
+	paid, err := c.s.c.Service.Pay(c.r.Context(), receipt, payment, amount)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case paid.RefundDue:
-		wire.Say(w, layers.RefundDue)
+		wire.RefuseReason(w, layers.RefundDue)
 	default:
 		c.write(w, http.StatusOK, func(b []byte) []byte {
-			b = wire.TextOf(append(b, '{'), "receipt", receipt)
-			return append(wire.TextOf(b, "state", string(paid.Order.State)), '}')
+			b = wire.AppendString(append(b, '{'), "receipt", receipt)
+			return append(wire.AppendString(b, "state", string(paid.Order.State)), '}')
 		})
 	}
 }

@@ -28,7 +28,7 @@ type charge struct {
 
 // A provider is a mock payment provider: it takes every payment, after a while.
 type provider struct {
-	desk  sale.BuyersDesk
+	desk  sale.BuyerService
 	log   *slog.Logger
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -41,7 +41,7 @@ type provider struct {
 	under  sync.WaitGroup
 }
 
-func newProvider(desk sale.BuyersDesk, log *slog.Logger) *provider {
+func newProvider(desk sale.BuyerService, log *slog.Logger) *provider {
 	ctx, stop := context.WithCancel(context.Background())
 	return &provider{desk: desk, log: log, ctx: ctx, stop: stop, slots: make(chan struct{}, maxCalls), of: map[string]int{}}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // paying is a desk whose payments go to taken.
-func paying(taken func(receipt, payment string, amount int64) (sale.Paid, error)) *desk {
+func paying(taken func(receipt, payment string, amount int64) (sale.PayResult, error)) *desk {
 	d := selling()
 	d.pay = taken
 	d.order = func(user, receipt string) (sale.Receipt, error) {
@@ -35,15 +35,15 @@ func TestTheProviderCallsBack(t *testing.T) {
 		var calls []string
 		began := time.Now()
 		fails := 2
-		s := open(t, paying(func(receipt, payment string, amount int64) (sale.Paid, error) {
+		s := open(t, paying(func(receipt, payment string, amount int64) (sale.PayResult, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, fmt.Sprintf("%s %s %d after %v", receipt, payment, amount, time.Since(began)))
 			if fails > 0 {
 				fails--
-				return sale.Paid{}, fmt.Errorf("pay: %w", sale.ErrUnavailable)
+				return sale.PayResult{}, fmt.Errorf("pay: %w", sale.ErrUnavailable)
 			}
-			return sale.Paid{}, nil
+			return sale.PayResult{}, nil
 		}), layers.Config{Policies: wide()})
 		if w := s.ask("POST", "/api/orders/ofu/pay", "u", `{"payment":"p-1","after_ms":2000}`); w.Code != http.StatusAccepted {
 			t.Fatal(says(w))
@@ -71,9 +71,9 @@ func TestTheProviderCallsBack(t *testing.T) {
 func TestTheProviderIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var paid atomic.Int64
-		s := open(t, paying(func(string, string, int64) (sale.Paid, error) {
+		s := open(t, paying(func(string, string, int64) (sale.PayResult, error) {
 			paid.Add(1)
-			return sale.Paid{}, nil
+			return sale.PayResult{}, nil
 		}), layers.Config{Policies: wide()})
 		accepted := 0
 		for i := range 30 {
@@ -114,9 +114,9 @@ func TestTheProviderIsBounded(t *testing.T) {
 
 func TestCallbacksAreSigned(t *testing.T) {
 	taken := map[string]int{}
-	s := open(t, paying(func(receipt, payment string, amount int64) (sale.Paid, error) {
+	s := open(t, paying(func(receipt, payment string, amount int64) (sale.PayResult, error) {
 		taken[fmt.Sprint(receipt, payment, amount)]++
-		return sale.Paid{Order: sale.Order{State: sale.PaidFor}, RefundDue: amount != 1999}, nil
+		return sale.PayResult{Order: sale.Order{State: sale.Paid}, RefundDue: amount != 1999}, nil
 	}), layers.Config{Policies: wide()})
 	call := func(body, signature string) string {
 		r := httptest.NewRequest("POST", "/api/payments/callback", strings.NewReader(body))

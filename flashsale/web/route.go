@@ -31,7 +31,7 @@ const (
 
 // whereTo says which place of the shop u names, and the ID within it.
 func whereTo(u *url.URL) (at place, id string) {
-	if !wire.Canonical(u) {
+	if !wire.IsCanonicalPath(u) {
 		return nowhere, ""
 	}
 	rest, api := strings.CutPrefix(u.Path, "/api/")
@@ -58,7 +58,7 @@ func whereTo(u *url.URL) (at place, id string) {
 	}
 	id, act, more := strings.Cut(tail, "/")
 	switch {
-	case head == "sales" && wire.IsSale(id):
+	case head == "sales" && wire.IsSaleID(id):
 		switch {
 		case !more:
 			return atSale, id

@@ -12,17 +12,17 @@ import (
 // time answers with the time that sales are judged by, whatever the clock of this process
 // says: a countdown goes by it.
 func (c *call) time(w http.ResponseWriter) {
-	c.write(w, http.StatusOK, func(b []byte) []byte { return append(wire.TimeOf(append(b, '{'), "now", c.s.c.Desk.Now()), '}') })
+	c.write(w, http.StatusOK, func(b []byte) []byte { return append(wire.AppendTime(append(b, '{'), "now", c.s.c.Service.Now()), '}') })
 }
 
 func (c *call) sales(w http.ResponseWriter) {
-	views, err := c.s.c.Desk.List(c.r.Context())
+	views, err := c.s.c.Service.List(c.r.Context())
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = wire.TimeOf(append(b, '{'), "now", c.s.c.Desk.Now())
+		b = wire.AppendTime(append(b, '{'), "now", c.s.c.Service.Now())
 		b = append(wire.AppendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {
@@ -37,7 +37,7 @@ func (c *call) sales(w http.ResponseWriter) {
 // view answers with a view. Its tag stands for all of it but the clock, and is the same in
 // every process.
 func (c *call) view(w http.ResponseWriter) {
-	v, err := c.s.c.Desk.View(c.r.Context(), c.id)
+	v, err := c.s.c.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -53,15 +53,15 @@ func (c *call) view(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	wire.Answer(w, http.StatusOK, *room)
+	wire.WriteJSON(w, http.StatusOK, *room)
 }
 
 func (c *call) ticket(w http.ResponseWriter) {
-	place, f := wire.One(c.r.Header, "Flashsale-Place")
+	place, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
 	work := ""
-	ask := c.s.c.Desk.Turn
+	ask := c.s.c.Service.Status
 	if c.r.Method == http.MethodPost {
-		ask = c.s.c.Desk.Join
+		ask = c.s.c.Service.Join
 		if f == nil && len(c.body) > 0 {
 			f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &place}, {Name: "work", Text: &work}})
 		}
@@ -92,13 +92,13 @@ func (c *call) ticket(w http.ResponseWriter) {
 }
 
 // token reads the body of who buys.
-func (c *call) token() (string, *wire.Fault) {
+func (c *call) token() (string, *wire.RequestError) {
 	var token string
 	if f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "token", Text: &token}}); f != nil {
 		return "", f
 	}
 	if token == "" {
-		return "", &wire.Fault{Field: "token", Detail: "token: want an admission token, got none"}
+		return "", &wire.RequestError{Field: "token", Detail: "token: want an admission token, got none"}
 	}
 	return token, wire.SignedText("token", token)
 }
@@ -113,15 +113,15 @@ func (c *call) buy(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	bought, err := c.s.c.Desk.Buy(c.r.Context(), c.user, c.id, token, key)
+	bought, err := c.s.c.Service.Buy(c.r.Context(), c.user, c.id, token, key)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case bought.Reason != sale.OK:
 		refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
 	default:
-		if !bought.Again {
-			c.s.c.Desk.Saw(c.user, c.id, c.s.c.Layers.Network(c.r))
+		if !bought.Repeated {
+			c.s.c.Service.RecordNetwork(c.user, c.id, c.s.c.Layers.Network(c.r))
 		}
 		// Asked again, the answer is the same to the byte, whatever became of the reservation
 		// since: GET /api/orders/{receipt} says that.

@@ -25,8 +25,8 @@ func (s *Shop) session(r *http.Request, now time.Time) (pass.Session, bool) {
 
 // openSession makes a guest of who has no session.
 func (c *call) openSession(w http.ResponseWriter) {
-	if wire.Foreign(c.r) {
-		wire.Say(w, layers.CSRF)
+	if wire.CrossOrigin(c.r) {
+		wire.RefuseReason(w, layers.CSRF)
 		return
 	}
 	if f := wire.Decode(wire.OrEmpty(c.body), nil); f != nil {
@@ -44,7 +44,7 @@ func (c *call) openSession(w http.ResponseWriter) {
 			HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.s.c.Secure || c.s.c.Layers.TLS(c.r),
 		})
 	}
-	c.write(w, status, func(b []byte) []byte { return append(wire.TextOf(append(b, '{'), "user", user), '}') })
+	c.write(w, status, func(b []byte) []byte { return append(wire.AppendString(append(b, '{'), "user", user), '}') })
 }
 
 // newGuest is an ID that nobody can guess.

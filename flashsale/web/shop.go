@@ -16,9 +16,9 @@ import (
 
 // A ShopConfig says what the shop answers with. Desk, Keys and Layers are required.
 type ShopConfig struct {
-	Desk   sale.BuyersDesk
-	Keys   *pass.Keys
-	Layers *layers.Layers
+	Service sale.BuyerService
+	Keys    *pass.Keys
+	Layers  *layers.Layers
 
 	// Pages answers whatever is not below /api/; 404 if nil.
 	Pages http.Handler
@@ -45,7 +45,7 @@ type Shop struct {
 
 // NewShop makes a shop. Close stops its payment provider.
 func NewShop(c ShopConfig) (*Shop, error) {
-	if c.Desk == nil || c.Keys == nil || c.Layers == nil {
+	if c.Service == nil || c.Keys == nil || c.Layers == nil {
 		return nil, errors.New("web: shop: want Desk, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 30*24*time.Hour)
@@ -57,9 +57,9 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Pages == nil {
-		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.Say(w, layers.NotFound) })
+		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.RefuseReason(w, layers.NotFound) })
 	}
-	s := &Shop{c: c, provider: newProvider(c.Desk, c.Log), page: c.Pages.ServeHTTP}
+	s := &Shop{c: c, provider: newProvider(c.Service, c.Log), page: c.Pages.ServeHTTP}
 	s.room.New = func() any { return new(make([]byte, 0, 2048)) }
 	return s, nil
 }
@@ -81,13 +81,13 @@ type call struct {
 	until time.Time
 	now   time.Time
 	body  []byte
-	fault *wire.Fault // of the body
+	fault *wire.RequestError // of the body
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(r.Header, layers.UserHeader)
-	wire.GuardFields(w.Header())
+	wire.SetSecurityHeaders(w.Header())
 	at, id := whereTo(r.URL)
 	c := call{s: s, r: r, at: at, id: id, now: s.c.Clock()}
 	if s.early(w, &c) {
@@ -104,7 +104,7 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !reads(r.Method) {
 		var room *[wire.MaxBody + 1]byte
 		c.body, room, c.fault = s.bodies.Read(r)
-		defer s.bodies.Give(room)
+		defer s.bodies.Release(room)
 	}
 	if at == atBuy && s.late(w, &c) {
 		return
@@ -130,7 +130,7 @@ func (c *call) answer(w http.ResponseWriter, r *http.Request) {
 	c.r = r
 	switch {
 	case c.at == nowhere:
-		wire.Say(w, layers.NotFound)
+		wire.RefuseReason(w, layers.NotFound)
 	case !c.at.allows(r.Method):
 		wire.NotAllowed(w, c.at.allowed())
 	case c.fault != nil:
@@ -154,11 +154,11 @@ func (c *call) dispatch(w http.ResponseWriter) {
 		c.callback(w)
 	default:
 		if c.user == "" {
-			wire.Say(w, layers.NoSession)
+			wire.RefuseReason(w, layers.NoSession)
 			return
 		}
-		if !reads(c.r.Method) && !wire.OwnPage(c.r.Header) {
-			wire.Say(w, layers.CSRF)
+		if !reads(c.r.Method) && !wire.SameOrigin(c.r.Header) {
+			wire.RefuseReason(w, layers.CSRF)
 			return
 		}
 		c.own(w)
@@ -191,7 +191,7 @@ func (c *call) own(w http.ResponseWriter) {
 func (c *call) write(w http.ResponseWriter, status int, make func(b []byte) []byte) {
 	room := c.s.room.Get().(*[]byte)
 	*room = append(make((*room)[:0]), '\n')
-	wire.Answer(w, status, *room)
+	wire.WriteJSON(w, status, *room)
 	if cap(*room) <= 64<<10 {
 		c.s.room.Put(room)
 	}

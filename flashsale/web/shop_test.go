@@ -25,8 +25,8 @@ import (
 // TestEarly is what the phase alone decides: nothing behind it is asked.
 func TestEarly(t *testing.T) {
 	never := &desk{
-		join: func(string, string, string) (sale.Turn, error) { panic("the desk was asked for a turn") },
-		buy:  func(string, string, string, string) (sale.Bought, error) { panic("the desk was asked for a unit") },
+		join: func(string, string, string) (sale.QueueStatus, error) { panic("the desk was asked for a turn") },
+		buy:  func(string, string, string, string) (sale.BuyResult, error) { panic("the desk was asked for a unit") },
 	}
 	for _, c := range []struct {
 		name   string
@@ -107,9 +107,9 @@ func shuffled(v *sale.View) { v.Sale.Queue, v.Sale.Lobby = sale.Shuffled, time.M
 func TestOnlyTheSessionSaysWho(t *testing.T) {
 	var users []string
 	d := selling()
-	d.join = func(user, _, _ string) (sale.Turn, error) {
+	d.join = func(user, _, _ string) (sale.QueueStatus, error) {
 		users = append(users, user)
-		return sale.Turn{Place: sale.Waiting}, nil
+		return sale.QueueStatus{State: sale.Waiting}, nil
 	}
 	s := open(t, d, layers.Config{Policies: wide()})
 	r := s.request("POST", "/api/sales/a1/ticket?user=eve", "alice", `{"place":""}`)
@@ -174,11 +174,11 @@ func TestTheSameAnswer(t *testing.T) {
 	v := offer()
 	again := false // bought before
 	r := sale.Receipt{Receipt: "abc", Sale: v.Sale, State: sale.Reserved, At: start(), PayBy: start().Add(time.Minute)}
-	d.buy = func(user, _, token, key string) (sale.Bought, error) {
+	d.buy = func(user, _, token, key string) (sale.BuyResult, error) {
 		if user != "u" || key != "k 1" || token == "" {
 			t.Errorf("asked with %q %q %q", user, token, key)
 		}
-		return sale.Bought{Receipt: r, Again: again}, nil
+		return sale.BuyResult{Receipt: r, Repeated: again}, nil
 	}
 	s := open(t, d, layers.Config{Policies: wide()})
 	ask := func() string {
@@ -192,10 +192,10 @@ func TestTheSameAnswer(t *testing.T) {
 	}
 	first := ask()
 	again = true
-	if want := (sale.Sighting{Sale: "a1", User: "u", Network: "192.0.2.1"}); !slices.Equal(d.saw, []sale.Sighting{want}) {
+	if want := (sale.NetworkUse{Sale: "a1", User: "u", Network: "192.0.2.1"}); !slices.Equal(d.saw, []sale.NetworkUse{want}) {
 		t.Errorf("bought from %v, want %v", d.saw, want)
 	}
-	r.State, r.Refunds = sale.PaidFor, 1
+	r.State, r.Refunds = sale.Paid, 1
 	s.now = s.now.Add(time.Minute)
 	if second := ask(); second != first {
 		t.Errorf("asked again: %s, want %s", second, first)
@@ -239,11 +239,11 @@ func TestErrorsOfTheDesk(t *testing.T) {
 	}{
 		{sale.L3, sale.QueueFull, "429 L3 queue_full"}, {sale.L3, sale.NoAdmission, "429 L3 no_admission"},
 		{sale.LS, sale.PerUserLimit, "409 stock per_user"}, {sale.LS, sale.IsAllTaken, "409 stock all_taken"},
-		{sale.L3, sale.NotAdmitted, "403 L3 not_admitted"}, {sale.L3, sale.TurnPassed, "403 L3 turn_passed"},
+		{sale.L3, sale.NotAdmitted, "403 L3 not_admitted"}, {sale.L3, sale.AdmissionExpired, "403 L3 turn_passed"},
 		{sale.L3, sale.BadToken, "403 L3 bad_token"}, {sale.L3, sale.IsSoldOut, "410 L3 sold_out"},
 	} {
-		d.join = func(string, string, string) (sale.Turn, error) {
-			return sale.Turn{Reason: c.reason, Layer: c.layer, RetryAfter: 1200 * time.Millisecond}, nil
+		d.join = func(string, string, string) (sale.QueueStatus, error) {
+			return sale.QueueStatus{Reason: c.reason, Layer: c.layer, RetryAfter: 1200 * time.Millisecond}, nil
 		}
 		w := s.ask("POST", "/api/sales/a1/ticket", "u", "")
 		if got := says(w); got != c.want || w.Header().Get("Retry-After") != "2" {
@@ -260,11 +260,11 @@ func TestErrorsOfTheDesk(t *testing.T) {
 func TestTheAccountOfAShop(t *testing.T) {
 	d := selling()
 	var turn atomic.Int64
-	d.join = func(string, string, string) (sale.Turn, error) {
+	d.join = func(string, string, string) (sale.QueueStatus, error) {
 		if turn.Add(1)%3 == 0 {
-			return sale.Turn{Reason: sale.QueueFull, Layer: sale.L3, RetryAfter: time.Second}, nil
+			return sale.QueueStatus{Reason: sale.QueueFull, Layer: sale.L3, RetryAfter: time.Second}, nil
 		}
-		return sale.Turn{Place: sale.Waiting}, nil
+		return sale.QueueStatus{State: sale.Waiting}, nil
 	}
 	d.view = func(id string) (sale.View, error) {
 		v := offer()

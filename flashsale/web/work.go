@@ -13,21 +13,21 @@ import (
 // work answers with what the user has to do for a ticket: long before one is to be had, if
 // the user likes, as nothing of it changes.
 func (c *call) work(w http.ResponseWriter) {
-	v, err := c.s.c.Desk.View(c.r.Context(), c.id)
+	v, err := c.s.c.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = wire.TextOf(append(b, '{'), "challenge", c.s.c.Keys.Work(c.id, c.user))
-		return append(wire.NumOf(b, "bits", int64(v.Sale.Work)), '}')
+		b = wire.AppendString(append(b, '{'), "challenge", c.s.c.Keys.Work(c.id, c.user))
+		return append(wire.AppendInt(b, "bits", int64(v.Sale.Work)), '}')
 	})
 }
 
 // worked reports whether the user did what a ticket costs, and answers if not. Who has a
 // place in the line of this sale, of whatever epoch, did it for that.
 func (c *call) worked(w http.ResponseWriter, place, nonce string) bool {
-	v, err := c.s.c.Desk.View(c.r.Context(), c.id)
+	v, err := c.s.c.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		c.fail(w, err)
 		return false
@@ -50,7 +50,7 @@ func (c *call) worked(w http.ResponseWriter, place, nonce string) bool {
 		detail = fmt.Sprintf("work: %s: the SHA-256 of challenge:%s begins with %d zero bits, want %d", nonce, nonce, got, bits)
 	}
 	layers.Refusal{
-		Layer: sale.L3, Reason: sale.WorkDue, Field: "work", Detail: detail,
+		Layer: sale.L3, Reason: sale.WorkRequired, Field: "work", Detail: detail,
 		Challenge: c.s.c.Keys.Work(c.id, c.user), Bits: bits,
 	}.Write(w)
 	return false

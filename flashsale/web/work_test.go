@@ -34,9 +34,9 @@ func costly(t *testing.T, bits int) (*shop, *int) {
 		return v, nil
 	}
 	asked := 0
-	d.join = func(string, string, string) (sale.Turn, error) {
+	d.join = func(string, string, string) (sale.QueueStatus, error) {
 		asked++
-		return sale.Turn{Place: sale.Waiting, New: true}, nil
+		return sale.QueueStatus{State: sale.Waiting, New: true}, nil
 	}
 	return open(t, d, layers.Config{Policies: wide()}), &asked
 }
@@ -108,7 +108,7 @@ func TestWork(t *testing.T) {
 	if w := s.ask("GET", "/api/sales/a1/ticket", "u", ""); w.Code != 200 {
 		t.Errorf("GET: %d %s", w.Code, w.Body)
 	}
-	if n := s.layers.Counts()[sale.L3][sale.WorkDue]; n != 12 {
+	if n := s.layers.Counts()[sale.L3][sale.WorkRequired]; n != 12 {
 		t.Errorf("%d refusals are counted, want 12", n)
 	}
 }

@@ -17,7 +17,7 @@ var (
 )
 
 // GuardFields sets what every answer says, until the answer says otherwise.
-func GuardFields(h http.Header) {
+func SetSecurityHeaders(h http.Header) {
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = nosniff
 	h["Content-Security-Policy"] = closedCSP
@@ -25,22 +25,22 @@ func GuardFields(h http.Header) {
 }
 
 // Answer writes JSON.
-func Answer(w http.ResponseWriter, status int, body []byte) {
+func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that went away needs no answer
 }
 
 // Refuse answers with a fault of the request.
-func (f *Fault) Refuse(w http.ResponseWriter) {
+func (f *RequestError) Refuse(w http.ResponseWriter) {
 	layers.Refusal{Reason: layers.Invalid, Status: f.Status, Detail: f.Detail, Field: f.Field}.Write(w)
 }
 
 // Say answers with a reason alone.
-func Say(w http.ResponseWriter, reason sale.Reason) { layers.Refusal{Reason: reason}.Write(w) }
+func RefuseReason(w http.ResponseWriter, reason sale.Reason) { layers.Refusal{Reason: reason}.Write(w) }
 
 // NotAllowed answers to a method that a place does not have.
 func NotAllowed(w http.ResponseWriter, allow string) {
 	w.Header().Set("Allow", allow)
-	(&Fault{Status: http.StatusMethodNotAllowed, Detail: "want one of the methods " + allow}).Refuse(w)
+	(&RequestError{Status: http.StatusMethodNotAllowed, Detail: "want one of the methods " + allow}).Refuse(w)
 }

@@ -22,7 +22,7 @@ type Bodies struct{ pool sync.Pool }
 
 // Read reads the body of r, of a content type that is JSON. It may be empty. The text is
 // valid until Give.
-func (b *Bodies) Read(r *http.Request) (data []byte, room *[MaxBody + 1]byte, f *Fault) {
+func (b *Bodies) Read(r *http.Request) (data []byte, room *[MaxBody + 1]byte, f *RequestError) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil, nil, nil
 	}
@@ -38,9 +38,9 @@ func (b *Bodies) Read(r *http.Request) (data []byte, room *[MaxBody + 1]byte, f 
 	case err == nil:
 		return nil, room, tooLarge()
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, room, &Fault{Detail: "the body cannot be read to its end"}
+		return nil, room, &RequestError{Detail: "the body cannot be read to its end"}
 	case r.ContentLength > 0 && int64(n) != r.ContentLength:
-		return nil, room, &Fault{Detail: "the body ends before its length"}
+		return nil, room, &RequestError{Detail: "the body ends before its length"}
 	}
 	if f := isJSON(r.Header); n > 0 && f != nil {
 		return nil, room, f
@@ -49,18 +49,18 @@ func (b *Bodies) Read(r *http.Request) (data []byte, room *[MaxBody + 1]byte, f 
 }
 
 // Give takes the room of a body back.
-func (b *Bodies) Give(room *[MaxBody + 1]byte) {
+func (b *Bodies) Release(room *[MaxBody + 1]byte) {
 	if room != nil {
 		b.pool.Put(room)
 	}
 }
 
-func tooLarge() *Fault {
-	return &Fault{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is above %d bytes", MaxBody)}
+func tooLarge() *RequestError {
+	return &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is above %d bytes", MaxBody)}
 }
 
 // isJSON checks the content type.
-func isJSON(h http.Header) *Fault {
+func isJSON(h http.Header) *RequestError {
 	types := h["Content-Type"]
 	if len(types) == 1 && types[0] == "application/json" {
 		return nil
@@ -72,23 +72,23 @@ func isJSON(h http.Header) *Fault {
 			return nil
 		}
 	}
-	return &Fault{Status: http.StatusUnsupportedMediaType, Detail: "want a body of the type application/json, in UTF-8"}
+	return &RequestError{Status: http.StatusUnsupportedMediaType, Detail: "want a body of the type application/json, in UTF-8"}
 }
 
 // One is the value of a field that may stand there once.
-func One(h http.Header, name string) (string, *Fault) {
+func SingleHeader(h http.Header, name string) (string, *RequestError) {
 	switch v := h[name]; len(v) {
 	case 0:
 		return "", nil
 	case 1:
 		return v[0], nil
 	}
-	return "", &Fault{Field: name, Detail: name + ": stands there twice"}
+	return "", &RequestError{Field: name, Detail: name + ": stands there twice"}
 }
 
 // IdempotencyKey reads the Idempotency-Key; empty if there is none.
-func IdempotencyKey(h http.Header) (string, *Fault) {
-	key, f := One(h, "Idempotency-Key")
+func IdempotencyKey(h http.Header) (string, *RequestError) {
+	key, f := SingleHeader(h, "Idempotency-Key")
 	if f != nil {
 		return "", f
 	}
@@ -97,15 +97,15 @@ func IdempotencyKey(h http.Header) (string, *Fault) {
 		ok = ok && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", &Fault{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: %.70q: want 1 to %d printable characters", key, MaxKey)}
+		return "", &RequestError{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: %.70q: want 1 to %d printable characters", key, MaxKey)}
 	}
 	return key, nil
 }
 
 // SignedText checks a text that somebody signed, before anybody looks at its signature.
-func SignedText(name, s string) *Fault {
+func SignedText(name, s string) *RequestError {
 	if len(s) > MaxSigned {
-		return &Fault{Field: name, Detail: fmt.Sprintf("%s: %d bytes: want at most %d", name, len(s), MaxSigned)}
+		return &RequestError{Field: name, Detail: fmt.Sprintf("%s: %d bytes: want at most %d", name, len(s), MaxSigned)}
 	}
 	return nil
 }

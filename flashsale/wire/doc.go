@@ -9,7 +9,7 @@
 //
 // # What is answered
 //
-// A refusal is a problem of package layers, of which a [Fault] is the one that says what is
+// A refusal is a problem of package layers, of which a [RequestError] is the one that says what is
 // wrong with a request. [Failure] finds the refusal for an error of a desk. What many ask
 // for is appended to one another without reflection.
 package wire

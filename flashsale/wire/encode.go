@@ -21,25 +21,25 @@ func AppendName(b []byte, name string) []byte {
 }
 
 // TextOf appends a member that is a text.
-func TextOf(b []byte, name, s string) []byte { return layers.AppendText(AppendName(b, name), s) }
+func AppendString(b []byte, name, s string) []byte { return layers.AppendText(AppendName(b, name), s) }
 
 // NumOf appends a member that is a number.
-func NumOf(b []byte, name string, n int64) []byte {
+func AppendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(AppendName(b, name), n, 10)
 }
 
 // MsOf appends a duration in whole milliseconds, rounded up.
-func MsOf(b []byte, name string, d time.Duration) []byte {
-	return NumOf(b, name, int64((d+time.Millisecond-1)/time.Millisecond))
+func AppendMillis(b []byte, name string, d time.Duration) []byte {
+	return AppendInt(b, name, int64((d+time.Millisecond-1)/time.Millisecond))
 }
 
 // Stamp is how an instant is spelled.
-const Stamp = "2006-01-02T15:04:05.000Z07:00"
+const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // TimeOf appends a member that is an instant.
-func TimeOf(b []byte, name string, t time.Time) []byte {
+func AppendTime(b []byte, name string, t time.Time) []byte {
 	b = append(AppendName(b, name), '"')
-	b = t.UTC().AppendFormat(b, Stamp)
+	b = t.UTC().AppendFormat(b, TimeFormat)
 	return append(b, '"')
 }
 
@@ -48,24 +48,24 @@ func TimeOf(b []byte, name string, t time.Time) []byte {
 func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	s := &v.Sale
 	b = append(b, '{')
-	b = TextOf(b, "id", s.ID)
-	b = TextOf(b, "sku", s.SKU)
-	b = TextOf(b, "title", s.Title)
-	b = NumOf(b, "price", s.Price)
-	b = TextOf(b, "currency", s.Currency)
-	b = NumOf(b, "stock", s.Stock)
-	b = NumOf(b, "free", v.Free)
-	b = TextOf(b, "phase", string(s.PhaseAt(v.Now, v.Free)))
-	b = TimeOf(b, "starts_at", s.StartsAt)
-	b = TimeOf(b, "ends_at", s.EndsAt)
-	b = MsOf(b, "lobby_ms", s.Lobby)
-	b = TextOf(b, "queue", string(s.Queue))
-	b = NumOf(b, "per_user", int64(s.PerUser))
-	b = MsOf(b, "pay_within_ms", s.PayWithin)
-	b = NumOf(b, "work", int64(s.Work))
-	b = NumOf(b, "waiting", v.Waiting)
+	b = AppendString(b, "id", s.ID)
+	b = AppendString(b, "sku", s.SKU)
+	b = AppendString(b, "title", s.Title)
+	b = AppendInt(b, "price", s.Price)
+	b = AppendString(b, "currency", s.Currency)
+	b = AppendInt(b, "stock", s.Stock)
+	b = AppendInt(b, "free", v.Free)
+	b = AppendString(b, "phase", string(s.PhaseAt(v.Now, v.Free)))
+	b = AppendTime(b, "starts_at", s.StartsAt)
+	b = AppendTime(b, "ends_at", s.EndsAt)
+	b = AppendMillis(b, "lobby_ms", s.Lobby)
+	b = AppendString(b, "queue", string(s.Queue))
+	b = AppendInt(b, "per_user", int64(s.PerUser))
+	b = AppendMillis(b, "pay_within_ms", s.PayWithin)
+	b = AppendInt(b, "work", int64(s.Work))
+	b = AppendInt(b, "waiting", v.Waiting)
 	steady = len(b)
-	b = MsOf(b, "poll_after_ms", v.Poll)
-	b = TimeOf(b, "now", v.Now)
+	b = AppendMillis(b, "poll_after_ms", v.Poll)
+	b = AppendTime(b, "now", v.Now)
 	return append(b, '}'), steady
 }

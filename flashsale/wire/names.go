@@ -6,7 +6,7 @@ import (
 )
 
 // Canonical reports whether u's path is spelled in the one way that is answered.
-func Canonical(u *url.URL) bool {
+func IsCanonicalPath(u *url.URL) bool {
 	p := u.Path
 	if u.RawPath != "" || p == "" || p[0] != '/' || strings.Contains(p, "//") {
 		return false
@@ -20,7 +20,7 @@ func Canonical(u *url.URL) bool {
 }
 
 // IsSale reports whether id can be that of a sale: 1 to 64 lower-case letters and digits.
-func IsSale(id string) bool {
+func IsSaleID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
 	}

@@ -37,14 +37,14 @@ func Cookie(h http.Header, name string) string {
 
 // OwnPage reports whether a request that changes something was asked for on a page of this
 // site: no other site can make a browser send it so.
-func OwnPage(h http.Header) bool {
+func SameOrigin(h http.Header) bool {
 	return h.Get("Flashsale-Request") == "1" || h.Get("Sec-Fetch-Site") == "same-origin"
 }
 
 // Foreign reports whether a browser says that a page of another site asks. A session from
 // there would take the place of the browser's own.
-func Foreign(r *http.Request) bool {
-	if OwnPage(r.Header) {
+func CrossOrigin(r *http.Request) bool {
+	if SameOrigin(r.Header) {
 		return false
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A Fault is what is not accepted about a request.
-type Fault struct {
+// RequestError describes the part of a request that is not accepted.
+type RequestError struct {
 	Status int    // 400 if zero
 	Field  string // the JSON name; empty if it is not about one
 	Detail string
 }
 
 // Error is the detail.
-func (f *Fault) Error() string { return f.Detail }
+func (f *RequestError) Error() string { return f.Detail }
 
 // A Member is one that a body may have.
 type Member struct {
@@ -24,13 +24,13 @@ type Member struct {
 	Text *string // of a text; otherwise it is a whole number
 	Num  *int64
 
-	Seen bool // whether it stood there
+	Present bool // whether it stood there
 }
 
 // Decode reads data, one flat JSON object, into members.
-func Decode(data []byte, members []Member) *Fault {
+func Decode(data []byte, members []Member) *RequestError {
 	if !utf8.Valid(data) {
-		return &Fault{Detail: "the body is no UTF-8"}
+		return &RequestError{Detail: "the body is no UTF-8"}
 	}
 	s := scanner{data: data}
 	if !s.next('{') {
@@ -64,8 +64,8 @@ type scanner struct {
 	at   int
 }
 
-func (s *scanner) fault(want string) *Fault {
-	return &Fault{Detail: fmt.Sprintf("the body, at byte %d: %s", s.at, want)}
+func (s *scanner) fault(want string) *RequestError {
+	return &RequestError{Detail: fmt.Sprintf("the body, at byte %d: %s", s.at, want)}
 }
 
 func (s *scanner) space() {
@@ -119,23 +119,23 @@ func (s *scanner) text() (string, bool) {
 }
 
 // member reads the value of the member of this name.
-func (s *scanner) member(name string, members []Member) *Fault {
+func (s *scanner) member(name string, members []Member) *RequestError {
 	var m *Member
 	for i := range members {
 		if members[i].Name == name {
 			m = &members[i]
 		}
 	}
-	wrong := func(got any, want string) *Fault {
-		return &Fault{Field: name, Detail: fmt.Sprintf("%.60s: %.60v: %s", name, got, want)}
+	wrong := func(got any, want string) *RequestError {
+		return &RequestError{Field: name, Detail: fmt.Sprintf("%.60s: %.60v: %s", name, got, want)}
 	}
 	if m == nil {
-		return &Fault{Field: name[:min(len(name), 60)], Detail: fmt.Sprintf("%.60q: no such field", name)}
+		return &RequestError{Field: name[:min(len(name), 60)], Detail: fmt.Sprintf("%.60q: no such field", name)}
 	}
-	if m.Seen {
-		return &Fault{Field: name, Detail: name + ": stands there twice"}
+	if m.Present {
+		return &RequestError{Field: name, Detail: name + ": stands there twice"}
 	}
-	m.Seen = true
+	m.Present = true
 	s.space()
 	if s.at == len(s.data) {
 		return s.fault("want a value")

@@ -22,7 +22,7 @@ type Config struct {
 	// Prefix begins the keys of the gates in Redis; "fs:" if empty.
 	Prefix string
 
-	// Gate tells of a gate that is not in Redis; nil if nobody can.
+	// Inventory tells of an inventory that is not in Redis; nil if nobody can.
 	Gate func(ctx context.Context, sale string, epoch int64) (GateState, error)
 
 	// Sales are the IDs of the sales to audit; empty for all that were ever exposed.
@@ -34,11 +34,11 @@ type Config struct {
 	// Slack is how late a ticket or an order may end; 30 s if 0.
 	Slack time.Duration
 
-	// Rest is how long Final waits for a gate and its ledger to be at rest; 5 s if 0.
+	// Rest is how long Final waits for an inventory and its ledger to be at rest; 5 s if 0.
 	Rest time.Duration
 }
 
-// A GateState is what a gate says of a sale.
+// A GateState is what an inventory says of a sale.
 type GateState struct {
 	Epoch       int64
 	Stock       int64
@@ -61,7 +61,7 @@ type Facts struct {
 	// Settled says that nobody buys any more, and that the times to pay are over.
 	Settled bool
 
-	// Failed says that a gate may have lost what it had acknowledged: it failed over, or was
+	// Failed says that an inventory may have lost what it had acknowledged: it failed over, or was
 	// emptied. Otherwise a reservation that is lost or rejected is one too many.
 	Failed bool
 

@@ -42,16 +42,16 @@ func (th *theatre) buyer(n int) *buyer {
 	return b
 }
 
-func (b *buyer) noteTurn(action auditor.Action, trick auditor.Trick, sent time.Time, t sale.Turn, err error) {
+func (b *buyer) noteTurn(action auditor.Action, trick auditor.Trick, sent time.Time, t sale.QueueStatus, err error) {
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: action, Status: status(t.Reason, err), Layer: string(t.Layer),
-		Reason: string(t.Reason), State: string(t.Place), Place: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Trick: trick}
+		Reason: string(t.Reason), State: string(t.State), Place: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Trick: trick}
 	if t.Token != "" {
 		o.Token = t.Token // whole, so that a thief can take it
 	}
 	b.note(o)
 }
 
-func (b *buyer) join(ctx context.Context, trick auditor.Trick) sale.Turn {
+func (b *buyer) join(ctx context.Context, trick auditor.Trick) sale.QueueStatus {
 	sent := time.Now()
 	t, err := b.desk.Join(ctx, b.as, b.sale.ID, "")
 	b.noteTurn(auditor.Join, trick, sent, t, err)
@@ -59,30 +59,30 @@ func (b *buyer) join(ctx context.Context, trick auditor.Trick) sale.Turn {
 }
 
 // turn asks until there is a token, or none to be had.
-func (b *buyer) turn(ctx context.Context) (sale.Turn, bool) {
+func (b *buyer) turn(ctx context.Context) (sale.QueueStatus, bool) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		sent := time.Now()
-		t, err := b.desk.Turn(ctx, b.as, b.sale.ID, "")
+		t, err := b.desk.Status(ctx, b.as, b.sale.ID, "")
 		b.noteTurn(auditor.Turn, auditor.Honest, sent, t, err)
 		switch {
 		case t.Token != "":
 			return t, true
-		case t.Place == sale.Spent || t.Reason == sale.PerUserLimit || t.Reason == sale.IsSoldOut || t.Reason == sale.HasEnded:
+		case t.State == sale.Spent || t.Reason == sale.PerUserLimit || t.Reason == sale.IsSoldOut || t.Reason == sale.HasEnded:
 			return t, false
-		case t.Place == sale.Passed || t.Place == sale.Nowhere:
+		case t.State == sale.TicketExpired || t.State == sale.NoTicket:
 			b.join(ctx, auditor.Honest)
 		}
 		wait(ctx, max(20*time.Millisecond, min(t.Poll, 500*time.Millisecond)))
 	}
 	b.leave()
-	return sale.Turn{}, false
+	return sale.QueueStatus{}, false
 }
 
 func (b *buyer) leave() {
 	b.note(auditor.Observation{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Leave})
 }
 
-func (b *buyer) buy(ctx context.Context, token, key string, trick auditor.Trick) sale.Bought {
+func (b *buyer) buy(ctx context.Context, token, key string, trick auditor.Trick) sale.BuyResult {
 	sent := time.Now()
 	got, err := b.desk.Buy(ctx, b.as, b.sale.ID, token, key)
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(got.Layer),
@@ -119,7 +119,7 @@ func (b *buyer) shop(ctx context.Context) {
 	}
 	key := fmt.Sprintf("key-%d", b.n)
 	var clicks sync.WaitGroup
-	var got [2]sale.Bought
+	var got [2]sale.BuyResult
 	for i := range got { // a double click
 		clicks.Go(func() { got[i] = b.buy(ctx, t.Token, key, auditor.Honest) })
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// watchGate looks at the gate of a sale beside a sample. Gate and ledger are two moments
+// watchGate looks at the inventory of a sale beside a sample. Inventory and ledger are two moments
 // here, so only what holds at any moment is judged.
 func (a *Auditor) watchGate(ctx context.Context, s saleRow) {
 	if s.state == "ended" || s.recovering == 1 {
@@ -65,7 +65,7 @@ func (a *Auditor) compareGates(ctx context.Context, f Facts) error {
 	return nil
 }
 
-// compareGate compares when neither moves: the gate says the same before and after the
+// compareGate compares when neither moves: the inventory says the same before and after the
 // ledger is read, and nothing is on its way between them.
 func (a *Auditor) compareGate(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Rest)
@@ -111,7 +111,7 @@ func same(a, b GateState) bool {
 }
 
 // holders returns a sale, the reservations that hold a unit in the ledger, and whether a
-// unit is on its way back to the gate.
+// unit is on its way back to the inventory.
 func (a *Auditor) holders(ctx context.Context, id string) (*saleRow, []string, bool, error) {
 	var s *saleRow
 	live, moving := []string{}, false

@@ -47,7 +47,7 @@ func (j *judge) observed() {
 	}
 }
 
-// kept checks that what a gate acknowledged became an order, if it did not fail.
+// kept checks that what an inventory acknowledged became an order, if it did not fail.
 func (j *judge) kept() {
 	if j.f.Failed {
 		return

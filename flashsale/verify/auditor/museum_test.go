@@ -20,7 +20,7 @@ import (
 )
 
 func exhibits() []exhibit {
-	byKey := func(db beside, r sale.Reservation, _ *sale.Placed) {
+	byKey := func(db beside, r sale.Reservation, _ *sale.OrderResult) {
 		db(`DROP INDEX IF EXISTS orders_slot`)
 		db(`DROP INDEX IF EXISTS orders_ticket`)
 		db(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note)
@@ -31,24 +31,24 @@ func exhibits() []exhibit {
 	}
 	return []exhibit{
 		{name: "no guard", defect: "sold = sold + 1 without a look at the stock", want: auditor.NoOversell, suite: "ledger",
-			cast: cast{gate: opened(func(o *sale.Opening) { o.Sale.Stock *= 2 }), ledger: placing(sell)}},
+			cast: cast{gate: opened(func(o *sale.InitialState) { o.Sale.Stock *= 2 }), ledger: placing(sell)}},
 		{name: "half a transaction", defect: "the order saved, the stock not changed", want: auditor.NoOversell, suite: "ledger",
-			cast: cast{ledger: placing(func(db beside, r sale.Reservation, _ *sale.Placed) {
+			cast: cast{ledger: placing(func(db beside, r sale.Reservation, _ *sale.OrderResult) {
 				db(`UPDATE sales SET sold = sold - 1 WHERE id = ?`, r.Sale)
 			})}},
 		{name: "the other half", defect: "the stock changed, the order not saved", want: auditor.NoOversell, suite: "ledger",
-			cast: cast{ledger: placing(every(3, func(db beside, r sale.Reservation, _ *sale.Placed) {
+			cast: cast{ledger: placing(every(3, func(db beside, r sale.Reservation, _ *sale.OrderResult) {
 				db(`DELETE FROM movements WHERE reservation = ?`, r.ID)
 				db(`DELETE FROM orders WHERE reservation = ?`, r.ID)
 			}))}},
 		{name: "swallowed", defect: "an order writer that swallows its errors and says done", want: auditor.OneOrder, suite: "ledger",
 			cast: cast{ledger: func(l sale.Ledger, _ beside) sale.Ledger {
-				return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+				return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 					if _, err := l.Order(ctx, rs[0].ID); err == nil {
-						return l.Place(ctx, rs, now)
+						return l.CreateOrders(ctx, rs, now)
 					}
-					done, err := l.Place(ctx, rs[1:], now)
-					return append([]sale.Placed{{State: sale.PendingPay, New: true}}, done...), err
+					done, err := l.CreateOrders(ctx, rs[1:], now)
+					return append([]sale.OrderResult{{State: sale.PendingPay, New: true}}, done...), err
 				}}
 			}}},
 		{name: "no timeout", defect: "no time to pay ever ends", want: auditor.TicketsEnd, suite: "ledger",
@@ -78,13 +78,13 @@ func exhibits() []exhibit {
 			cast: cast{gate: leaking(func(o sale.ReserveResult) bool { return o.Reason != sale.OK && o.Reason != sale.IsAllTaken }, nil)}},
 		{name: "late money", defect: "a payment after the timeout buys", want: auditor.PayOrTimeout, suite: "ledger",
 			cast: cast{ledger: func(l sale.Ledger, db beside) sale.Ledger {
-				return ledgerMutant{Ledger: l, pay: func(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
+				return ledgerMutant{Ledger: l, pay: func(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
 					paid, err := l.Pay(ctx, p, now)
 					if err == nil && paid.RefundDue && paid.Order.State == sale.Expired {
 						db(`UPDATE payments SET state = 'accepted' WHERE id = ?`, p.ID)
 						db(`UPDATE orders SET state = 'paid', payment = ? WHERE reservation = ?`, p.ID, p.Reservation)
 						db(`UPDATE sales SET sold = sold + 1, paid = paid + 1 WHERE id = ?`, paid.Order.Sale)
-						paid.RefundDue, paid.Order.State = false, sale.PaidFor
+						paid.RefundDue, paid.Order.State = false, sale.Paid
 					}
 					return paid, err
 				}}
@@ -92,10 +92,10 @@ func exhibits() []exhibit {
 		{name: "early hunger", defect: "an early call eats a unit", want: auditor.GateIsLedger, suite: "gate",
 			cast: cast{gate: leaking(nil, func(s sale.TicketStatus) bool { return s.Reason == sale.NotStarted }), early: true}},
 		{name: "early sale", defect: "a sale that begins by another clock", want: auditor.InTime, suite: "gate",
-			cast: cast{gate: opened(func(o *sale.Opening) { o.Sale.StartsAt = o.Sale.StartsAt.Add(-time.Hour) }), early: true}},
+			cast: cast{gate: opened(func(o *sale.InitialState) { o.Sale.StartsAt = o.Sale.StartsAt.Add(-time.Hour) }), early: true}},
 		{name: "unsent", defect: "a crash between the decrement and the send", want: auditor.OneOrder, suite: "gate", cast: cast{gate: unsent}},
 		{name: "the wrong way", defect: "sold > total refuses: one more is sold", want: auditor.GateIsLedger, suite: "gate",
-			cast: cast{gate: opened(func(o *sale.Opening) { o.Sale.Stock++ })}},
+			cast: cast{gate: opened(func(o *sale.InitialState) { o.Sale.Stock++ })}},
 		{name: "0 is true", defect: "the answer 0 of a set is true in Lua: everybody has bought before", want: auditor.NoUndersell, suite: "gate",
 			cast: cast{gate: func(g sale.Inventory) sale.Inventory {
 				return gateMutant{Inventory: g, reserve: func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error) {
@@ -106,7 +106,7 @@ func exhibits() []exhibit {
 		{name: "the gate moved", defect: "the unit of the gate went, that of the ledger did not: returned twice", want: auditor.GateIsLedger, suite: "gate",
 			cast: cast{gate: func(g sale.Inventory) sale.Inventory {
 				return gateMutant{Inventory: g, count: func(g sale.Inventory, ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-					c, err := g.Count(ctx, id, epoch)
+					c, err := g.Counts(ctx, id, epoch)
 					c.Free += c.Reserved / 6
 					return c, err
 				}}
@@ -115,10 +115,10 @@ func exhibits() []exhibit {
 		{name: "no limit per user", defect: "a limit per user that is asked before the order is there", want: auditor.PerUser, suite: "gate",
 			cast: cast{gate: unconsumed, ledger: placing(sell)}},
 		{name: "a key that means nothing", defect: "the same Idempotency-Key, another answer", want: auditor.Idempotency,
-			cast: cast{desk: func(d sale.BuyersDesk) sale.BuyersDesk {
-				return deskMutant{BuyersDesk: d, buy: func(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+			cast: cast{desk: func(d sale.BuyerService) sale.BuyerService {
+				return deskMutant{BuyerService: d, buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 					b, err := d.Buy(ctx, user, id, token, key)
-					if b.Again {
+					if b.Repeated {
 						b.Receipt.At = b.Receipt.At.Add(time.Second)
 					}
 					return b, err

@@ -23,7 +23,7 @@ type exhibit struct {
 // Mutants are a real part with one method that is not as it should be.
 type gateMutant struct {
 	sale.Inventory
-	open    func(sale.Inventory, context.Context, sale.Opening) error
+	open    func(sale.Inventory, context.Context, sale.InitialState) error
 	join    func(sale.Inventory, context.Context, sale.JoinRequest) (sale.TicketStatus, error)
 	admit   func(sale.Inventory, context.Context, string, int64, string, int, time.Time) (int, error)
 	reserve func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error)
@@ -32,7 +32,7 @@ type gateMutant struct {
 	giving  func(sale.Inventory, context.Context, string, int64, string, string) (bool, error)
 }
 
-func (m gateMutant) Open(ctx context.Context, o sale.Opening) error {
+func (m gateMutant) Open(ctx context.Context, o sale.InitialState) error {
 	if m.open != nil {
 		return m.open(m.Inventory, ctx, o)
 	}
@@ -60,11 +60,11 @@ func (m gateMutant) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.Re
 	return m.Inventory.Reserve(ctx, a)
 }
 
-func (m gateMutant) Count(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+func (m gateMutant) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	if m.count != nil {
 		return m.count(m.Inventory, ctx, id, epoch)
 	}
-	return m.Inventory.Count(ctx, id, epoch)
+	return m.Inventory.Counts(ctx, id, epoch)
 }
 
 func (m gateMutant) Next(ctx context.Context, id string, epoch int64, worker string, n int, wait time.Duration) ([]sale.Entry, error) {
@@ -81,10 +81,10 @@ func (m gateMutant) Return(ctx context.Context, id string, epoch int64, user, re
 	return m.Inventory.Return(ctx, id, epoch, user, reservation)
 }
 
-// opened changes what a gate is opened with.
-func opened(change func(*sale.Opening)) func(sale.Inventory) sale.Inventory {
+// opened changes what an inventory is opened with.
+func opened(change func(*sale.InitialState)) func(sale.Inventory) sale.Inventory {
 	return func(g sale.Inventory) sale.Inventory {
-		return gateMutant{Inventory: g, open: func(g sale.Inventory, ctx context.Context, o sale.Opening) error {
+		return gateMutant{Inventory: g, open: func(g sale.Inventory, ctx context.Context, o sale.InitialState) error {
 			change(&o)
 			return g.Open(ctx, o)
 		}}
@@ -114,7 +114,7 @@ func leaking(lose func(sale.ReserveResult) bool, early func(sale.TicketStatus) b
 			return s, err
 		}
 		m.count = func(g sale.Inventory, ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-			c, err := g.Count(ctx, id, epoch)
+			c, err := g.Counts(ctx, id, epoch)
 			c.Free -= lost.Load()
 			return c, err
 		}
@@ -124,20 +124,20 @@ func leaking(lose func(sale.ReserveResult) bool, early func(sale.TicketStatus) b
 
 type ledgerMutant struct {
 	sale.Ledger
-	place      func(context.Context, []sale.Reservation, time.Time) ([]sale.Placed, error)
-	pay        func(context.Context, sale.Payment, time.Time) (sale.Paid, error)
+	place      func(context.Context, []sale.Reservation, time.Time) ([]sale.OrderResult, error)
+	pay        func(context.Context, sale.Payment, time.Time) (sale.PayResult, error)
 	expire     func(context.Context, time.Time, int) ([]sale.Order, error)
 	unreturned func(context.Context, int) ([]sale.Order, error)
 }
 
-func (m ledgerMutant) Place(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
+func (m ledgerMutant) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
 	if m.place != nil {
 		return m.place(ctx, rs, now)
 	}
-	return m.Ledger.Place(ctx, rs, now)
+	return m.Ledger.CreateOrders(ctx, rs, now)
 }
 
-func (m ledgerMutant) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.Paid, error) {
+func (m ledgerMutant) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
 	if m.pay != nil {
 		return m.pay(ctx, p, now)
 	}
@@ -159,10 +159,10 @@ func (m ledgerMutant) Unreturned(ctx context.Context, n int) ([]sale.Order, erro
 }
 
 // placing does something after each placed reservation.
-func placing(after func(beside, sale.Reservation, *sale.Placed)) func(sale.Ledger, beside) sale.Ledger {
+func placing(after func(beside, sale.Reservation, *sale.OrderResult)) func(sale.Ledger, beside) sale.Ledger {
 	return func(l sale.Ledger, db beside) sale.Ledger {
-		return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.Placed, error) {
-			done, err := l.Place(ctx, rs, now)
+		return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+			done, err := l.CreateOrders(ctx, rs, now)
 			for i := range done {
 				if done[i].New {
 					after(db, rs[i], &done[i])
@@ -174,7 +174,7 @@ func placing(after func(beside, sale.Reservation, *sale.Placed)) func(sale.Ledge
 }
 
 // sell makes an order of what the ledger rejected, as "sold = sold + 1" without a guard does.
-func sell(db beside, r sale.Reservation, p *sale.Placed) {
+func sell(db beside, r sale.Reservation, p *sale.OrderResult) {
 	if p.State != sale.Rejected {
 		return
 	}
@@ -186,9 +186,9 @@ func sell(db beside, r sale.Reservation, p *sale.Placed) {
 }
 
 // every calls f for each nth.
-func every(n int64, f func(beside, sale.Reservation, *sale.Placed)) func(beside, sale.Reservation, *sale.Placed) {
+func every(n int64, f func(beside, sale.Reservation, *sale.OrderResult)) func(beside, sale.Reservation, *sale.OrderResult) {
 	var seen atomic.Int64
-	return func(db beside, r sale.Reservation, p *sale.Placed) {
+	return func(db beside, r sale.Reservation, p *sale.OrderResult) {
 		if seen.Add(1)%n == 0 {
 			f(db, r, p)
 		}
@@ -196,37 +196,37 @@ func every(n int64, f func(beside, sale.Reservation, *sale.Placed)) func(beside,
 }
 
 type deskMutant struct {
-	sale.BuyersDesk
-	turn func(context.Context, string, string, string) (sale.Turn, error)
-	buy  func(context.Context, string, string, string, string) (sale.Bought, error)
+	sale.BuyerService
+	turn func(context.Context, string, string, string) (sale.QueueStatus, error)
+	buy  func(context.Context, string, string, string, string) (sale.BuyResult, error)
 }
 
-func (m deskMutant) Turn(ctx context.Context, user, id, place string) (sale.Turn, error) {
+func (m deskMutant) Status(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
 	if m.turn != nil {
 		return m.turn(ctx, user, id, place)
 	}
-	return m.BuyersDesk.Turn(ctx, user, id, place)
+	return m.BuyerService.Status(ctx, user, id, place)
 }
 
-func (m deskMutant) Buy(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+func (m deskMutant) Buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 	if m.buy != nil {
 		return m.buy(ctx, user, id, token, key)
 	}
-	return m.BuyersDesk.Buy(ctx, user, id, token, key)
+	return m.BuyerService.Buy(ctx, user, id, token, key)
 }
 
 // bearer lets anybody buy with anybody's token: it keeps whose each is, and asks as that one.
-func bearer(d sale.BuyersDesk) sale.BuyersDesk {
+func bearer(d sale.BuyerService) sale.BuyerService {
 	var owners sync.Map
-	return deskMutant{BuyersDesk: d,
-		turn: func(ctx context.Context, user, id, place string) (sale.Turn, error) {
-			t, err := d.Turn(ctx, user, id, place)
+	return deskMutant{BuyerService: d,
+		turn: func(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
+			t, err := d.Status(ctx, user, id, place)
 			if t.Token != "" {
 				owners.Store(t.Token, user)
 			}
 			return t, err
 		},
-		buy: func(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+		buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 			if owner, ok := owners.Load(token); ok {
 				user = owner.(string)
 			}
@@ -235,18 +235,18 @@ func bearer(d sale.BuyersDesk) sale.BuyersDesk {
 }
 
 // exposed gives everybody the same word, and takes it for everybody's token.
-func exposed(d sale.BuyersDesk) sale.BuyersDesk {
+func exposed(d sale.BuyerService) sale.BuyerService {
 	var tokens sync.Map
-	return deskMutant{BuyersDesk: d,
-		turn: func(ctx context.Context, user, id, place string) (sale.Turn, error) {
-			t, err := d.Turn(ctx, user, id, place)
+	return deskMutant{BuyerService: d,
+		turn: func(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
+			t, err := d.Status(ctx, user, id, place)
 			if t.Token != "" {
 				tokens.Store(user, t.Token)
 				t.Token = "md5-of-the-sale-and-a-salt"
 			}
 			return t, err
 		},
-		buy: func(ctx context.Context, user, id, token, key string) (sale.Bought, error) {
+		buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 			if t, ok := tokens.Load(user); ok && strings.HasPrefix(token, "md5") {
 				token = t.(string)
 			}
@@ -257,7 +257,7 @@ func exposed(d sale.BuyersDesk) sale.BuyersDesk {
 // unconsumed reserves again with a ticket that has reserved.
 func unconsumed(g sale.Inventory) sale.Inventory {
 	return gateMutant{Inventory: g,
-		open: func(g sale.Inventory, ctx context.Context, o sale.Opening) error {
+		open: func(g sale.Inventory, ctx context.Context, o sale.InitialState) error {
 			o.Sale.PerUser = 10
 			return g.Open(ctx, o)
 		},
@@ -336,7 +336,7 @@ func unsent(g sale.Inventory) sale.Inventory {
 			mu.Unlock()
 			if !lost {
 				kept = append(kept, e)
-			} else if err := g.Done(ctx, id, epoch, e.ID); err != nil {
+			} else if err := g.Ack(ctx, id, epoch, e.ID); err != nil {
 				return kept, err
 			}
 		}

@@ -14,7 +14,7 @@ import (
 // errNoGate: there is no gate, or no state in it.
 var errNoGate = errors.New("no gate")
 
-// gate reads the gate of a sale; with held, which reservations it holds too.
+// gate reads the inventory of a sale; with held, which reservations it holds too.
 func (a *Auditor) gate(ctx context.Context, s *saleRow, held bool) (GateState, error) {
 	switch {
 	case a.config.Gate != nil:
@@ -25,7 +25,7 @@ func (a *Auditor) gate(ctx context.Context, s *saleRow, held bool) (GateState, e
 	return GateState{}, errNoGate
 }
 
-// readGate reads a gate in one transaction of plain commands. The clock is read last, so
+// readGate reads an inventory in one transaction of plain commands. The clock is read last, so
 // that nothing that was written before is newer.
 func readGate(ctx context.Context, client rueidis.Client, prefix, sale string, held bool) (GateState, error) {
 	key := func(name string) string { return prefix + "{" + sale + "}:" + name }

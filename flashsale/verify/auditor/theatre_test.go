@@ -24,12 +24,12 @@ import (
 type cast struct {
 	gate     func(sale.Inventory) sale.Inventory
 	ledger   func(sale.Ledger, beside) sale.Ledger
-	desk     func(sale.BuyersDesk) sale.BuyersDesk
+	desk     func(sale.BuyerService) sale.BuyerService
 	identity func(session, header string) string // whom a call is believed to be of
 	prepare  []string                            // statements before the ledger is opened for the sale
 	buyers   int                                 // 30 if 0
 	units    int64                               // 6 if 0
-	early    bool                                // the gate is called before the start, past the shop
+	early    bool                                // the inventory is called before the start, past the shop
 }
 
 // beside changes the database behind the ledger's back.
@@ -44,7 +44,7 @@ type theatre struct {
 	gate   sale.Inventory
 	ledger sale.Ledger
 	shop   *shop.Shop
-	desk   sale.BuyersDesk
+	desk   sale.BuyerService
 	cast   cast
 	sale   sale.Sale
 
@@ -84,7 +84,7 @@ func stage(t *testing.T, c cast) *theatre {
 	th.must(err)
 	limits, err := memstore.New(memstore.Config{})
 	th.must(err)
-	th.shop, err = shop.New(shop.Config{Gate: th.gate, Ledger: th.ledger, Limits: limits, Keys: keys, Worker: "a"})
+	th.shop, err = shop.New(shop.Config{Inventory: th.gate, Ledger: th.ledger, Limits: limits, Keys: keys, Worker: "a"})
 	th.must(err)
 	th.desk = th.shop
 	if c.desk != nil {
@@ -188,11 +188,11 @@ func (th *theatre) play() *auditor.Report {
 	return r
 }
 
-// ask asks the gate for everything before the start, as a shop whose clock is wrong would.
+// ask asks the inventory for everything before the start, as a shop whose clock is wrong would.
 func (th *theatre) ask(ctx context.Context) {
 	id := th.sale.ID
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); wait(ctx, 50*time.Millisecond) {
-		c, err := th.gate.Count(ctx, id, 1)
+		c, err := th.gate.Counts(ctx, id, 1)
 		if err != nil {
 			continue // it is not open yet
 		}
@@ -216,7 +216,7 @@ func (th *theatre) ask(ctx context.Context) {
 }
 
 func (th *theatre) count(ctx context.Context, id string, epoch int64) (auditor.GateState, error) {
-	c, err := th.gate.Count(ctx, id, epoch)
+	c, err := th.gate.Counts(ctx, id, epoch)
 	return auditor.GateState{Epoch: epoch, Stock: c.Stock, Free: c.Free, Outstanding: c.Outstanding, Backlog: c.Backlog}, err
 }
 
@@ -250,7 +250,7 @@ func status(why sale.Reason, err error) int {
 		return 410
 	case sale.IsAllTaken, sale.PerUserLimit:
 		return 409
-	case sale.NotAdmitted, sale.TurnPassed, sale.BadToken:
+	case sale.NotAdmitted, sale.AdmissionExpired, sale.BadToken:
 		return 403
 	case sale.IsPaused:
 		return 503

@@ -1,7 +1,7 @@
-// Package gatetest checks implementations of sale.Gate: Run by the numbered rules, Random
+// Package inventorytest checks implementations of sale.Inventory: Run by the numbered rules, Random
 // against a Model by random commands, Race by many goroutines at once.
 //
-// A Gate under test takes its time from the Clock that it is opened with.
+// An Inventory under test takes its time from the Clock that it is opened with.
 package inventorytest
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Open returns a Gate without any state that takes its time from clock. It ends with t.
+// Open returns an Inventory without any state that takes its time from clock. It ends with t.
 type Open func(t *testing.T, clock *Clock) sale.Inventory
 
-// Redeliver is after what time a Gate that Run opens must deliver an entry again whose
+// Redeliver is after what time an Inventory that Run opens must deliver an entry again whose
 // worker did not say that it is done; by its own clock or by the wall clock.
 const Redeliver = time.Second
 

@@ -14,7 +14,7 @@ type generator struct {
 	r       *rand.Rand
 	sales   []string
 	epochs  map[string]int64 // the one that a sale was opened with last
-	last    map[string]sale.Opening
+	last    map[string]sale.InitialState
 	ranks   map[string]int64 // by sale and user: where somebody was once
 	tickets []string
 	n       int
@@ -23,7 +23,7 @@ type generator struct {
 func newGenerator(r *rand.Rand) *generator {
 	return &generator{
 		r: r, sales: []string{"one", "two", "three"}, epochs: make(map[string]int64),
-		last: make(map[string]sale.Opening), ranks: make(map[string]int64),
+		last: make(map[string]sale.InitialState), ranks: make(map[string]int64),
 	}
 }
 
@@ -89,7 +89,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 	case n < 830:
 		c.op = "count"
 		if g.chance(40) {
-			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(4*sale.MaxGot)
+			c.op, c.user, c.id, c.n = "churn", g.user(), g.id("churn"), 1+g.r.Int64N(4*sale.MaxReservations)
 			c.at = now.Add(time.Minute)
 		}
 	case n < 890:
@@ -228,7 +228,7 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	g.epochs[c.sale]++
 	c.epoch = g.epochs[c.sale]
 	starts := now.Add(time.Duration(g.r.IntN(8000)-6000) * time.Millisecond).Truncate(time.Millisecond)
-	o := sale.Opening{Sale: sale.Sale{ID: c.sale, Epoch: c.epoch, State: sale.Exposed, Draft: sale.Draft{
+	o := sale.InitialState{Sale: sale.Sale{ID: c.sale, Epoch: c.epoch, State: sale.Exposed, Draft: sale.Draft{
 		Stock: int64(g.r.IntN(9)), PerUser: 1 + g.r.IntN(3), Queue: pick(g, sale.Fifo, sale.Fifo, sale.Shuffled, sale.Direct),
 		StartsAt: starts, EndsAt: starts.Add(time.Duration(1+g.r.IntN(120_000)) * time.Millisecond),
 		Lobby: time.Duration(g.r.IntN(4000)) * time.Millisecond, PayWithin: time.Minute, TokenFor: 10 * time.Second,
@@ -239,9 +239,9 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	if s != nil {
 		for _, h := range s.holds {
 			switch n := g.r.IntN(10); {
-			case h.returned || h.Slot > o.Sale.PerUser || int64(len(o.Reserved)+len(o.Before)) == o.Sale.Stock && n < 9:
+			case h.returned || h.Slot > o.Sale.PerUser || int64(len(o.Reserved)+len(o.Pending)) == o.Sale.Stock && n < 9:
 			case n < 3:
-				o.Before = append(o.Before, h.Reservation)
+				o.Pending = append(o.Pending, h.Reservation)
 			case n < 9:
 				o.Reserved = append(o.Reserved, h.Reservation)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Model is a sale.Gate that is meant to be read: what the others do fast, it does in plain
+// A Model is a sale.Inventory that is meant to be read: what the others do fast, it does in plain
 // steps, by looking through everything each time.
 type Model struct {
 	Clock     *Clock
@@ -101,7 +101,7 @@ func (s *modelSale) hasEnough(user string) bool {
 			}
 		}
 	}
-	return held >= s.PerUser || got >= sale.MaxGot
+	return held >= s.PerUser || got >= sale.MaxReservations
 }
 
 func (s *modelSale) line() (ts []*modelTicket) {
@@ -115,7 +115,7 @@ func (s *modelSale) line() (ts []*modelTicket) {
 }
 
 func (s *modelSale) standing(user string, now time.Time) sale.TicketStatus {
-	st := sale.TicketStatus{State: sale.Nowhere, Held: s.held(user)}
+	st := sale.TicketStatus{State: sale.NoTicket, Reserved: s.held(user)}
 	t := s.ticket(user)
 	if t == nil {
 		return st
@@ -127,15 +127,15 @@ func (s *modelSale) standing(user string, now time.Time) sale.TicketStatus {
 	case t.place == sale.Spent:
 		st.Last = &t.last.Reservation
 	case !now.Before(t.until):
-		st.State = sale.Passed
+		st.State = sale.TicketExpired
 	default:
 		st.Batch, st.Until = t.batch, t.until
 	}
 	return st
 }
 
-func (m *Model) Open(_ context.Context, o sale.Opening) error {
-	if err := o.Check(); err != nil {
+func (m *Model) Open(_ context.Context, o sale.InitialState) error {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -149,11 +149,11 @@ func (m *Model) Open(_ context.Context, o sale.Opening) error {
 		return sale.ErrConflict
 	}
 	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused}
-	s.free = s.Stock - int64(len(o.Reserved)+len(o.Before))
-	for _, r := range slices.Concat(o.Reserved, o.Before) {
+	s.free = s.Stock - int64(len(o.Reserved)+len(o.Pending))
+	for _, r := range slices.Concat(o.Reserved, o.Pending) {
 		s.holds = append(s.holds, &modelHold{Reservation: r})
 	}
-	for _, r := range o.Before {
+	for _, r := range o.Pending {
 		s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
 	}
 	if m.sales == nil {
@@ -206,7 +206,7 @@ func (m *Model) SetPaid(_ context.Context, id string, epoch int64, paid int64) e
 }
 
 func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-	if err := j.Check(); err != nil {
+	if err := j.Validate(); err != nil {
 		return sale.TicketStatus{}, err
 	}
 	s, now, err := m.at(j.Sale, j.Epoch)
@@ -260,7 +260,7 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 	return s.standing(j.User, now), nil
 }
 
-func (m *Model) Look(_ context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+func (m *Model) Status(_ context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	s, now, err := m.at(id, epoch)
 	defer m.mu.Unlock()
 	if err != nil {

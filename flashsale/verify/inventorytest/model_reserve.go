@@ -9,7 +9,7 @@ import (
 )
 
 func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-	if err := a.Check(); err != nil {
+	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
 	}
 	s, now, err := m.at(a.Sale, a.Epoch)
@@ -36,7 +36,7 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 	case t == nil || t.id != a.Ticket || t.place != sale.Admitted:
 		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
 	case !now.Before(t.until):
-		return sale.ReserveResult{Reason: sale.TurnPassed}, nil
+		return sale.ReserveResult{Reason: sale.AdmissionExpired}, nil
 	case s.hasEnough(a.User):
 		return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
 	case s.free == 0:
@@ -72,7 +72,7 @@ func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservat
 	return true, nil
 }
 
-func (m *Model) Count(_ context.Context, id string, epoch int64) (sale.Counts, error) {
+func (m *Model) Counts(_ context.Context, id string, epoch int64) (sale.Counts, error) {
 	s, now, err := m.at(id, epoch)
 	defer m.mu.Unlock()
 	if err != nil {
@@ -97,7 +97,7 @@ func (m *Model) Count(_ context.Context, id string, epoch int64) (sale.Counts, e
 
 // Next does not wait.
 func (m *Model) Next(_ context.Context, id string, epoch int64, worker string, max int, _ time.Duration) ([]sale.Entry, error) {
-	if !sale.IsWorker(worker) || max < 1 || max > 1000 {
+	if !sale.IsWorkerName(worker) || max < 1 || max > 1000 {
 		return nil, sale.ErrInvalid
 	}
 	m.mu.Lock()
@@ -117,7 +117,7 @@ func (m *Model) Next(_ context.Context, id string, epoch int64, worker string, m
 	return out, nil
 }
 
-func (m *Model) Done(_ context.Context, id string, epoch int64, ids ...string) error {
+func (m *Model) Ack(_ context.Context, id string, epoch int64, ids ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sales[id]
@@ -128,7 +128,7 @@ func (m *Model) Done(_ context.Context, id string, epoch int64, ids ...string) e
 	return nil
 }
 
-func (m *Model) Drop(_ context.Context, id string, epoch int64) error {
+func (m *Model) Delete(_ context.Context, id string, epoch int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sales[id]

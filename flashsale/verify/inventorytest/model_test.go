@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
-// The suite runs against the model too, so that both say the same of a Gate.
+// The suite runs against the model too, so that both say the same of an Inventory.
 func TestModel(t *testing.T) {
 	inventorytest.Run(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Race lets 1,000 goroutines at a Gate, in each round for another stock between 1 and 1,000
+// Race lets 1,000 goroutines at an Inventory, in each round for another stock between 1 and 1,000
 // and another limit per user, with clicks that come twice and units that are returned
 // meanwhile, and counts afterwards: no unit too many, none left while somebody wants it,
 // nobody above the limit, and one entry of the stream for each reservation.
@@ -58,7 +58,7 @@ func (r *race) run() {
 		Stock: r.stock, PerUser: r.perUser, Queue: sale.Direct, StartsAt: now, EndsAt: now.Add(time.Hour),
 		PayWithin: time.Minute, TokenFor: time.Minute,
 	}}
-	if err := r.gate.Open(ctx, sale.Opening{Sale: s}); err != nil {
+	if err := r.gate.Open(ctx, sale.InitialState{Sale: s}); err != nil {
 		t.Fatal(err)
 	}
 	var buyers, clerks sync.WaitGroup
@@ -85,7 +85,7 @@ func (r *race) run() {
 	stop()
 	clerks.Wait()
 	r.check(ctx)
-	if err := r.gate.Drop(ctx, r.id, 1); err != nil {
+	if err := r.gate.Delete(ctx, r.id, 1); err != nil {
 		t.Errorf("Drop = %v", err)
 	}
 }
@@ -110,7 +110,7 @@ func (r *race) click(ctx context.Context, user string, n int) sale.ReserveResult
 		return sale.ReserveResult{}
 	}
 	if st.State != sale.Admitted {
-		if st.Reason != sale.PerUserLimit || len(st.Held) != r.perUser {
+		if st.Reason != sale.PerUserLimit || len(st.Reserved) != r.perUser {
 			r.t.Errorf("Join of %s = %+v", user, st)
 		}
 		return sale.ReserveResult{Reason: sale.PerUserLimit}
@@ -188,14 +188,14 @@ func (r *race) clerk(over context.Context, name string) {
 			r.entries[e.Reservation.ID]++
 		}
 		r.mu.Unlock()
-		if err := r.gate.Done(ctx, r.id, 1, ids...); err != nil {
+		if err := r.gate.Ack(ctx, r.id, 1, ids...); err != nil {
 			r.t.Errorf("Done = %v", err)
 		}
 	}
 }
 
 func (r *race) count(ctx context.Context) sale.Counts {
-	n, err := r.gate.Count(ctx, r.id, 1)
+	n, err := r.gate.Counts(ctx, r.id, 1)
 	if err != nil {
 		r.t.Fatalf("Count = %v", err)
 	}

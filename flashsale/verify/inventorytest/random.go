@@ -13,11 +13,11 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// world is how many commands one Gate gets before a new one is opened.
+// world is how many commands one Inventory gets before a new one is opened.
 const world = 5000
 
-// Random gives commands random commands to a Gate and to a Model, and fails with a short
-// trace at the first difference. The same seed gives the same commands. The Gate must
+// Random gives commands random commands to an Inventory and to a Model, and fails with a short
+// trace at the first difference. The same seed gives the same commands. The Inventory must
 // deliver no entry again within an hour of its clock and of the wall clock.
 func Random(t *testing.T, open Open, seed uint64, commands int) {
 	t.Helper()
@@ -42,7 +42,7 @@ type command struct {
 	op      string
 	sale    string
 	epoch   int64
-	opening sale.Opening
+	opening sale.InitialState
 	join    sale.JoinRequest
 	ask     sale.ReserveRequest
 	user    string
@@ -61,7 +61,7 @@ func (c command) String() string {
 	case "open":
 		o := c.opening
 		return fmt.Sprintf("open %s/%d %s stock %d per user %d %v–%v lobby %v state %q holds %+v before %+v", c.sale, c.epoch, o.Sale.Queue,
-			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(Start()), o.Sale.EndsAt.Sub(Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Before)
+			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(Start()), o.Sale.EndsAt.Sub(Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Pending)
 	case "join":
 		j := c.join
 		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until))
@@ -79,13 +79,13 @@ func until(at time.Time) string {
 	return fmt.Sprintf(" until %v", at.Sub(Start()))
 }
 
-// A pair is a Gate and a Model that get the same commands.
+// A pair is an Inventory and a Model that get the same commands.
 type pair struct {
 	clock *Clock
 	gate  sale.Inventory
 	model *Model
 
-	entries  map[string]string // the Gate's name of an entry, by reservation
+	entries  map[string]string // the Inventory's name of an entry, by reservation
 	standing sale.TicketStatus // the last one
 }
 
@@ -97,7 +97,7 @@ func newPair(t *testing.T, open Open) *pair {
 	}
 }
 
-// run gives a command to both, and returns how they differ. A command that a Gate need not
+// run gives a command to both, and returns how they differ. A command that an Inventory need not
 // know an answer to is left out.
 func (p *pair) run(c command) string {
 	switch c.op {
@@ -191,7 +191,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		if c.op == "join" {
 			st, err = g.Join(ctx, c.join)
 		} else {
-			st, err = g.Look(ctx, c.sale, c.epoch, c.user)
+			st, err = g.Status(ctx, c.sale, c.epoch, c.user)
 		}
 		st = tidyStanding(st)
 		if model {
@@ -209,7 +209,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id)
 		return yes, err
 	case "count":
-		n, err := g.Count(ctx, c.sale, c.epoch)
+		n, err := g.Counts(ctx, c.sale, c.epoch)
 		n.Now = n.Now.UTC()
 		return n, err
 	case "next":
@@ -235,11 +235,11 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 				}
 			}
 		}
-		return nil, g.Done(ctx, c.sale, c.epoch, ids...)
+		return nil, g.Ack(ctx, c.sale, c.epoch, ids...)
 	case "drop":
-		return nil, g.Drop(ctx, c.sale, c.epoch)
+		return nil, g.Delete(ctx, c.sale, c.epoch)
 	}
-	panic("gatetest: no command " + c.op)
+	panic("inventorytest: no command " + c.op)
 }
 
 func tidy(r *sale.Reservation) { r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC() }
@@ -247,11 +247,11 @@ func tidy(r *sale.Reservation) { r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC() }
 func tidyStanding(st sale.TicketStatus) sale.TicketStatus {
 	st.Until = st.Until.UTC()
 	var held []sale.Reservation
-	for _, r := range st.Held {
+	for _, r := range st.Reserved {
 		tidy(&r)
 		held = append(held, r)
 	}
-	st.Held = held
+	st.Reserved = held
 	if st.Last != nil {
 		last := *st.Last
 		tidy(&last)

@@ -57,9 +57,9 @@ func lots(d *desk) {
 		j.Lot = lot
 		return d.join(j)
 	}
-	d.stands(lot("ann", 7), sale.Nowhere, sale.NotStarted)
+	d.stands(lot("ann", 7), sale.NoTicket, sale.NotStarted)
 	d.sleep(time.Minute - time.Millisecond)
-	d.stands(lot("ann", 7), sale.Nowhere, sale.NotStarted)
+	d.stands(lot("ann", 7), sale.NoTicket, sale.NotStarted)
 	d.sleep(time.Millisecond)
 	d.stands(lot("ann", 7), sale.Waiting, sale.OK)
 	lot("bob", 3)
@@ -130,7 +130,7 @@ func rankOnce(d *desk) {
 	d.join(j)
 	d.admit(1)
 	d.sleep(time.Minute)
-	d.stands(d.look("ann"), sale.Passed, sale.OK)
+	d.stands(d.look("ann"), sale.TicketExpired, sale.OK)
 	d.join(d.askJoin("bob"))
 	j.Ticket = d.id("ticket")
 	d.join(j)
@@ -221,13 +221,13 @@ func turnPasses(d *desk) {
 	d.stands(d.look("ann"), sale.Admitted, sale.OK)
 	d.counts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
 	d.sleep(time.Millisecond)
-	d.stands(d.look("ann"), sale.Passed, sale.OK)
+	d.stands(d.look("ann"), sale.TicketExpired, sale.OK)
 	d.counts(sale.Counts{Stock: 5, Free: 5})
-	d.refused(d.reserve("ann", st.Ticket, ""), sale.TurnPassed)
+	d.refused(d.reserve("ann", st.Ticket, ""), sale.AdmissionExpired)
 	// The same ticket again is the same.
 	j := d.askJoin("ann")
 	j.Ticket = st.Ticket
-	d.stands(d.join(j), sale.Passed, sale.OK)
+	d.stands(d.join(j), sale.TicketExpired, sale.OK)
 	d.join(d.askJoin("bob"))
 	again := d.join(d.askJoin("ann"))
 	d.stands(again, sale.Waiting, sale.OK)
@@ -251,7 +251,7 @@ func direct(d *desk) {
 		j.Batch, j.Until = "batch", d.clock.Now().Add(time.Minute)
 		return j
 	}
-	d.stands(d.join(ask("ann")), sale.Nowhere, sale.NotStarted)
+	d.stands(d.join(ask("ann")), sale.NoTicket, sale.NotStarted)
 	d.sleep(time.Second)
 	st := d.join(ask("ann"))
 	d.stands(st, sale.Admitted, sale.OK)
@@ -269,17 +269,17 @@ func direct(d *desk) {
 	if err := d.gate.SetPaused(d.ctx, "sale", 1, true); err != nil {
 		d.Fatal(err)
 	}
-	d.stands(d.join(ask("bob")), sale.Nowhere, sale.IsPaused)
+	d.stands(d.join(ask("bob")), sale.NoTicket, sale.IsPaused)
 	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Paused: true})
 	if err := d.gate.SetPaused(d.ctx, "sale", 1, false); err != nil {
 		d.Fatal(err)
 	}
 	late := ask("bob")
 	late.Until = d.clock.Now()
-	d.stands(d.join(late), sale.Passed, sale.OK)
+	d.stands(d.join(late), sale.TicketExpired, sale.OK)
 	d.stands(d.join(ask("bob")), sale.Admitted, sale.OK)
 	d.sleep(2 * time.Hour)
-	d.stands(d.join(ask("cat")), sale.Nowhere, sale.HasEnded)
+	d.stands(d.join(ask("cat")), sale.NoTicket, sale.HasEnded)
 }
 
 func queueFull(d *desk) {
@@ -291,7 +291,7 @@ func queueFull(d *desk) {
 	}
 	ask("ann")
 	ask("bob")
-	d.stands(ask("cat"), sale.Nowhere, sale.QueueFull)
+	d.stands(ask("cat"), sale.NoTicket, sale.QueueFull)
 	d.stands(ask("bob"), sale.Waiting, sale.OK)
 	d.inLine("ann", "bob")
 	j := d.askJoin("dan")
@@ -317,13 +317,13 @@ func joinAgain(d *desk) {
 	j.Ticket = first.Ticket
 	st := d.join(j)
 	d.stands(st, sale.Spent, sale.OK)
-	if utc(*st.Last) != utc(r) || len(st.Held) != 1 || utc(st.Held[0]) != utc(r) || st.Rank != first.Rank {
+	if utc(*st.Last) != utc(r) || len(st.Reserved) != 1 || utc(st.Reserved[0]) != utc(r) || st.Rank != first.Rank {
 		d.Fatalf("Join with the ticket that is spent = %+v, want %+v", st, r)
 	}
 	next := d.join(d.askJoin("ann"))
 	d.stands(next, sale.Waiting, sale.OK)
-	if next.Ticket == first.Ticket || len(next.Held) != 1 {
+	if next.Ticket == first.Ticket || len(next.Reserved) != 1 {
 		d.Fatalf("Join for another unit = %+v", next)
 	}
-	d.stands(d.look("nobody"), sale.Nowhere, sale.OK)
+	d.stands(d.look("nobody"), sale.NoTicket, sale.OK)
 }

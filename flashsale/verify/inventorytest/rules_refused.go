@@ -41,7 +41,7 @@ func refusalsChangeNothing(d *desk) {
 	same("Join of a full line", func() {
 		j := d.askJoin("dan")
 		j.Max = 1
-		d.stands(d.join(j), sale.Nowhere, sale.QueueFull)
+		d.stands(d.join(j), sale.NoTicket, sale.QueueFull)
 	})
 	same("Return of what is not there", func() { d.giveBack(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
 	same("Done of nothing", func() { d.done() })
@@ -54,7 +54,7 @@ func refusalsChangeNothing(d *desk) {
 		d.Fatalf("Reserve with the key of a refusal = %+v", o)
 	}
 	d.sleep(2 * time.Hour)
-	same("Join after the end", func() { d.stands(d.join(d.askJoin("dan")), sale.Nowhere, sale.HasEnded) })
+	same("Join after the end", func() { d.stands(d.join(d.askJoin("dan")), sale.NoTicket, sale.HasEnded) })
 	same("Reserve after the end", func() { d.refused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded) })
 	same("Admit after the end", func() { d.admit(1) })
 }
@@ -105,17 +105,17 @@ func badArguments(d *desk) {
 	r := sale.Reservation{ID: id, Sale: "sale", Epoch: 1, User: "ann", Slot: 1, Ticket: id, At: Start(), PayBy: Start()}
 	second := r
 	second.ID, second.Ticket = id+"2", id+"2"
-	for name, change := range map[string]func(o *sale.Opening){
-		"no epoch": func(o *sale.Opening) { o.Sale.Epoch = 0 }, "no ID": func(o *sale.Opening) { o.Sale.ID = "" },
-		"stock below 0": func(o *sale.Opening) { o.Sale.Stock = -1 }, "nothing per user": func(o *sale.Opening) { o.Sale.PerUser = 0 },
-		"no time to pay": func(o *sale.Opening) { o.Sale.PayWithin = 0 }, "an end before the start": func(o *sale.Opening) { o.Sale.EndsAt = o.Sale.StartsAt },
-		"more holds than units":  func(o *sale.Opening) { o.Sale.Stock = 0; o.Reserved = []sale.Reservation{r} },
-		"a reservation twice":    func(o *sale.Opening) { o.Reserved, o.Before = []sale.Reservation{r}, []sale.Reservation{r} },
-		"a slot twice":           func(o *sale.Opening) { o.Reserved = []sale.Reservation{r, second} },
-		"a slot above the limit": func(o *sale.Opening) { s := r; s.Slot = 2; o.Reserved = []sale.Reservation{s} },
-		"another sale's hold":    func(o *sale.Opening) { s := r; s.Sale = "other"; o.Reserved = []sale.Reservation{s} },
+	for name, change := range map[string]func(o *sale.InitialState){
+		"no epoch": func(o *sale.InitialState) { o.Sale.Epoch = 0 }, "no ID": func(o *sale.InitialState) { o.Sale.ID = "" },
+		"stock below 0": func(o *sale.InitialState) { o.Sale.Stock = -1 }, "nothing per user": func(o *sale.InitialState) { o.Sale.PerUser = 0 },
+		"no time to pay": func(o *sale.InitialState) { o.Sale.PayWithin = 0 }, "an end before the start": func(o *sale.InitialState) { o.Sale.EndsAt = o.Sale.StartsAt },
+		"more holds than units":  func(o *sale.InitialState) { o.Sale.Stock = 0; o.Reserved = []sale.Reservation{r} },
+		"a reservation twice":    func(o *sale.InitialState) { o.Reserved, o.Pending = []sale.Reservation{r}, []sale.Reservation{r} },
+		"a slot twice":           func(o *sale.InitialState) { o.Reserved = []sale.Reservation{r, second} },
+		"a slot above the limit": func(o *sale.InitialState) { s := r; s.Slot = 2; o.Reserved = []sale.Reservation{s} },
+		"another sale's hold":    func(o *sale.InitialState) { s := r; s.Sale = "other"; o.Reserved = []sale.Reservation{s} },
 	} {
-		o := sale.Opening{Sale: d.draft(epoch(2))}
+		o := sale.InitialState{Sale: d.draft(epoch(2))}
 		change(&o)
 		d.is("Open with "+name, d.gate.Open(d.ctx, o), sale.ErrInvalid)
 	}
@@ -130,7 +130,7 @@ func badArguments(d *desk) {
 		}
 	}
 	for _, e := range d.next("w", 99) {
-		if e.Damaged != "" {
+		if e.Corrupt != "" {
 			d.Fatalf("Next = %+v", e)
 		}
 	}
@@ -169,7 +169,7 @@ func reasonsInOrder(d *desk) {
 	}
 	ask(sale.IsAllTaken)
 	d.sleep(time.Minute)
-	ask(sale.TurnPassed)
+	ask(sale.AdmissionExpired)
 	set(true)
 	ask(sale.IsPaused)
 	batch("bob", sale.IsPaused)
@@ -179,12 +179,12 @@ func reasonsInOrder(d *desk) {
 		return d.join(j)
 	}
 	d.stands(full("cat"), sale.Waiting, sale.OK)
-	d.stands(full("dan"), sale.Nowhere, sale.QueueFull)
+	d.stands(full("dan"), sale.NoTicket, sale.QueueFull)
 	d.stands(full("bob"), sale.Spent, sale.PerUserLimit)
 	d.sleep(2 * time.Hour)
 	ask(sale.HasEnded)
 	batch("bob", sale.HasEnded)
-	d.stands(full("dan"), sale.Nowhere, sale.HasEnded)
+	d.stands(full("dan"), sale.NoTicket, sale.HasEnded)
 }
 
 func count(d *desk) {

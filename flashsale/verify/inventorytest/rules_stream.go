@@ -121,7 +121,7 @@ func workersShare(d *desk) {
 					ids = append(ids, e.ID)
 				}
 				mu.Unlock()
-				if err := d.gate.Done(d.ctx, "sale", 1, ids...); err != nil {
+				if err := d.gate.Ack(d.ctx, "sale", 1, ids...); err != nil {
 					d.Errorf("Done = %v", err)
 				}
 			}
@@ -160,7 +160,7 @@ func closedStream(d *desk) {
 	d.done(rest[0].ID)
 	_, err = d.gate.Next(d.ctx, "sale", 1, "w2", 9, time.Minute)
 	d.is("Next at the end of a closed stream", err, sale.ErrStale)
-	d.is("Open of a closed epoch", d.gate.Open(d.ctx, sale.Opening{Sale: d.draft()}), sale.ErrStale)
+	d.is("Open of a closed epoch", d.gate.Open(d.ctx, sale.InitialState{Sale: d.draft()}), sale.ErrStale)
 	if err := d.gate.Close(d.ctx, "unknown", 1); err != nil {
 		d.Fatalf("Close of nothing = %v", err)
 	}
@@ -212,8 +212,8 @@ func entriesBefore(d *desk) {
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{held}, []sale.Reservation{left}, epoch(2), stock(3))
 	d.counts(sale.Counts{Stock: 3, Free: 1, Reserved: 2, Backlog: 1})
-	if st := d.look("bob"); len(st.Held) != 1 || utc(st.Held[0]) != utc(left) {
-		d.Fatalf("bob holds %+v, want %+v", st.Held, left)
+	if st := d.look("bob"); len(st.Reserved) != 1 || utc(st.Reserved[0]) != utc(left) {
+		d.Fatalf("bob holds %+v, want %+v", st.Reserved, left)
 	}
 	es := d.next("w", 9)
 	d.delivered(es, 1, left)

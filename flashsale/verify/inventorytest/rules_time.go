@@ -29,14 +29,14 @@ func timeOfSale(d *desk) {
 	d.sleep(time.Microsecond)
 	d.stands(d.look("bob"), sale.Admitted, sale.OK)
 	d.refused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded)
-	d.stands(d.join(d.askJoin("dan")), sale.Nowhere, sale.HasEnded)
+	d.stands(d.join(d.askJoin("dan")), sale.NoTicket, sale.HasEnded)
 	d.stands(d.join(d.askJoin("bob")), sale.Admitted, sale.OK)
 	d.counts(sale.Counts{Stock: 5, Free: 3, Reserved: 2, Backlog: 2, Outstanding: 1})
 
 	// Nobody waits for the start of a sale that is first come first served.
 	d.closeAndDrain()
 	d.open(epoch(2), d.starts(time.Second), func(s *sale.Sale) { s.Lobby = time.Hour })
-	d.stands(d.join(d.askJoin("ann")), sale.Nowhere, sale.NotStarted)
+	d.stands(d.join(d.askJoin("ann")), sale.NoTicket, sale.NotStarted)
 	d.sleep(time.Second)
 	d.stands(d.join(d.askJoin("ann")), sale.Waiting, sale.OK)
 }
@@ -97,7 +97,7 @@ func clockBack(d *desk) {
 	d.sleep(3 * time.Hour)
 	d.count()
 	d.sleep(-2 * time.Hour)
-	d.stands(d.join(d.askJoin("cat")), sale.Nowhere, sale.HasEnded)
+	d.stands(d.join(d.askJoin("cat")), sale.NoTicket, sale.HasEnded)
 }
 
 func openIdempotent(d *desk) {
@@ -108,7 +108,7 @@ func openIdempotent(d *desk) {
 	d.open(stock(9), onHold)
 	d.counts(want)
 	// A later epoch takes its place when its stream is empty, and no earlier one comes back.
-	later := sale.Opening{Sale: d.draft(epoch(3), stock(2)), Reserved: []sale.Reservation{r}}
+	later := sale.InitialState{Sale: d.draft(epoch(3), stock(2)), Reserved: []sale.Reservation{r}}
 	d.is("Open while an entry is in the stream", d.gate.Open(d.ctx, later), sale.ErrConflict)
 	d.counts(want)
 	if err := d.gate.Close(d.ctx, "sale", 1); err != nil {
@@ -119,13 +119,13 @@ func openIdempotent(d *desk) {
 	d.openWith([]sale.Reservation{r}, nil, epoch(3), stock(2))
 	d.counts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
 	for e := int64(1); e <= 2; e++ {
-		d.is("Open of an earlier epoch", d.gate.Open(d.ctx, sale.Opening{Sale: d.draft(epoch(e))}), sale.ErrStale)
+		d.is("Open of an earlier epoch", d.gate.Open(d.ctx, sale.InitialState{Sale: d.draft(epoch(e))}), sale.ErrStale)
 	}
 	d.openWith(nil, nil, epoch(3))
 	d.counts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
 	// A user of the epoch before is nobody, but for the units.
-	d.stands(d.look("bob"), sale.Nowhere, sale.OK)
-	if st := d.look("ann"); st.State != sale.Nowhere || len(st.Held) != 1 {
+	d.stands(d.look("bob"), sale.NoTicket, sale.OK)
+	if st := d.look("ann"); st.State != sale.NoTicket || len(st.Reserved) != 1 {
 		d.Fatalf("Look after an epoch = %+v", st)
 	}
 }
@@ -135,11 +135,11 @@ func everyMethodStale(d *desk) {
 		d.Helper()
 		ctx, g := d.ctx, d.gate
 		_, join := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket")})
-		_, look := g.Look(ctx, id, epoch, "ann")
+		_, look := g.Status(ctx, id, epoch, "ann")
 		_, admit := g.Admit(ctx, id, epoch, "batch", 1, d.clock.Now().Add(time.Minute))
 		_, reserve := g.Reserve(ctx, sale.ReserveRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket"), Reservation: d.id("reservation")})
 		_, giveBack := g.Return(ctx, id, epoch, "ann", d.id("reservation"))
-		_, count := g.Count(ctx, id, epoch)
+		_, count := g.Counts(ctx, id, epoch)
 		for name, err := range map[string]error{
 			"Join": join, "Look": look, "Admit": admit, "Reserve": reserve, "Return": giveBack, "Count": count,
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
@@ -152,8 +152,8 @@ func everyMethodStale(d *desk) {
 		d.Helper()
 		_, next := d.gate.Next(d.ctx, id, epoch, "w", 1, time.Minute)
 		d.is("Next "+what, next, sale.ErrStale)
-		d.is("Done "+what, d.gate.Done(d.ctx, id, epoch, "1-1"), sale.ErrStale)
-		d.is("Drop "+what, d.gate.Drop(d.ctx, id, epoch), sale.ErrStale)
+		d.is("Done "+what, d.gate.Ack(d.ctx, id, epoch, "1-1"), sale.ErrStale)
+		d.is("Drop "+what, d.gate.Delete(d.ctx, id, epoch), sale.ErrStale)
 	}
 	all("without a state", "sale", 1)
 	streams("without a state", "sale", 1)
@@ -175,22 +175,22 @@ func drop(d *desk) {
 	d.open()
 	r := d.buy("ann")
 	d.join(d.askJoin("bob"))
-	d.is("Drop with an entry", d.gate.Drop(d.ctx, "sale", 1), sale.ErrConflict)
+	d.is("Drop with an entry", d.gate.Delete(d.ctx, "sale", 1), sale.ErrConflict)
 	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Waiting: 1})
 	d.done(d.next("w", 1)[0].ID)
-	d.is("Drop of another epoch", d.gate.Drop(d.ctx, "sale", 2), sale.ErrStale)
-	if err := d.gate.Drop(d.ctx, "sale", 1); err != nil {
+	d.is("Drop of another epoch", d.gate.Delete(d.ctx, "sale", 2), sale.ErrStale)
+	if err := d.gate.Delete(d.ctx, "sale", 1); err != nil {
 		d.Fatalf("Drop = %v", err)
 	}
-	_, err := d.gate.Look(d.ctx, "sale", 1, "ann")
+	_, err := d.gate.Status(d.ctx, "sale", 1, "ann")
 	d.is("Look after Drop", err, sale.ErrStale)
 	_, err = d.gate.Next(d.ctx, "sale", 1, "w", 1, 0)
 	d.is("Next after Drop", err, sale.ErrStale)
-	d.is("Drop after Drop", d.gate.Drop(d.ctx, "sale", 1), sale.ErrStale)
+	d.is("Drop after Drop", d.gate.Delete(d.ctx, "sale", 1), sale.ErrStale)
 
 	// Nothing is left, and what is closed can be dropped too.
 	d.open(epoch(2))
-	d.stands(d.look("bob"), sale.Nowhere, sale.OK)
+	d.stands(d.look("bob"), sale.NoTicket, sale.OK)
 	if d.giveBack(r) {
 		d.Fatal("Return of what was dropped gave back a unit")
 	}
@@ -198,7 +198,7 @@ func drop(d *desk) {
 	if err := d.gate.Close(d.ctx, "sale", 2); err != nil {
 		d.Fatal(err)
 	}
-	if err := d.gate.Drop(d.ctx, "sale", 2); err != nil {
+	if err := d.gate.Delete(d.ctx, "sale", 2); err != nil {
 		d.Fatalf("Drop after Close = %v", err)
 	}
 }

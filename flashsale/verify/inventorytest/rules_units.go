@@ -103,20 +103,20 @@ func perUser(d *desk) {
 	}
 	st := d.join(d.askJoin("ann"))
 	d.stands(st, sale.Spent, sale.PerUserLimit)
-	if st.Ticket != b.Ticket || utc(*st.Last) != utc(b) || len(st.Held) != 2 || utc(st.Held[0]) != utc(a) || utc(st.Held[1]) != utc(b) {
+	if st.Ticket != b.Ticket || utc(*st.Last) != utc(b) || len(st.Reserved) != 2 || utc(st.Reserved[0]) != utc(a) || utc(st.Reserved[1]) != utc(b) {
 		d.Fatalf("Join above the limit = %+v, want both units", st)
 	}
 	d.counts(sale.Counts{Stock: 9, Free: 7, Reserved: 2, Backlog: 2})
 
-	// What the Gate was opened with counts too.
+	// What the Inventory was opened with counts too.
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{a, b}, nil, epoch(2), each(2), stock(9))
 	st = d.join(d.askJoin("ann"))
-	d.stands(st, sale.Nowhere, sale.PerUserLimit)
-	if len(st.Held) != 2 {
-		d.Fatalf("after an epoch ann holds %+v, want two units", st.Held)
+	d.stands(st, sale.NoTicket, sale.PerUserLimit)
+	if len(st.Reserved) != 2 {
+		d.Fatalf("after an epoch ann holds %+v, want two units", st.Reserved)
 	}
-	d.stands(d.look("ann"), sale.Nowhere, sale.OK)
+	d.stands(d.look("ann"), sale.NoTicket, sale.OK)
 }
 
 func slotsAgain(d *desk) {
@@ -125,7 +125,7 @@ func slotsAgain(d *desk) {
 	d.buy("ann")
 	d.giveBack(b)
 	d.stands(d.look("ann"), sale.Spent, sale.OK)
-	if st := d.look("ann"); len(st.Held) != 2 || st.Held[0].Slot != 1 || st.Held[1].Slot != 3 {
+	if st := d.look("ann"); len(st.Reserved) != 2 || st.Reserved[0].Slot != 1 || st.Reserved[1].Slot != 3 {
 		d.Fatalf("Look = %+v, want slots 1 and 3", st)
 	}
 	d.giveBack(a)
@@ -135,9 +135,9 @@ func slotsAgain(d *desk) {
 		}
 	}
 	st := d.look("ann")
-	for i, r := range st.Held {
+	for i, r := range st.Reserved {
 		if r.Slot != i+1 {
-			d.Fatalf("Held = %+v, want the slots in order", st.Held)
+			d.Fatalf("Held = %+v, want the slots in order", st.Reserved)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func gotEnough(d *desk) {
 	first := d.turn("ann")
 	r := d.reserve("ann", first.Ticket, "key").Reservation
 	d.giveBack(r)
-	for n := 2; n < sale.MaxGot; n++ {
+	for n := 2; n < sale.MaxReservations; n++ {
 		b := d.buy("ann")
 		if n%9 == 0 && b.Slot != 1 {
 			d.Fatalf("unit %d is on slot %d", n+1, b.Slot)
@@ -290,8 +290,8 @@ func twoSales(d *desk) {
 	d.open()
 	d.open(func(s *sale.Sale) { s.ID, s.Stock = "other", 1 })
 	r := d.buy("ann")
-	st, err := d.gate.Look(d.ctx, "other", 1, "ann")
-	if err != nil || st.State != sale.Nowhere || len(st.Held) != 0 {
+	st, err := d.gate.Status(d.ctx, "other", 1, "ann")
+	if err != nil || st.State != sale.NoTicket || len(st.Reserved) != 0 {
 		d.Fatalf("Look in another sale = %+v, %v", st, err)
 	}
 	o, err := d.gate.Reserve(d.ctx, sale.ReserveRequest{Sale: "other", Epoch: 1, User: "ann", Ticket: r.Ticket, Reservation: d.id("reservation")})
@@ -304,7 +304,7 @@ func twoSales(d *desk) {
 	if es, err := d.gate.Next(d.ctx, "other", 1, "w", 9, 0); len(es) > 0 || err != nil {
 		d.Fatalf("Next of another sale = %v, %v", es, err)
 	}
-	if err := d.gate.Drop(d.ctx, "other", 1); err != nil {
+	if err := d.gate.Delete(d.ctx, "other", 1); err != nil {
 		d.Fatal(err)
 	}
 	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1})

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Run checks the rules of sale.Gate, one subtest for each by its number, and what the
+// Run checks the rules of sale.Inventory, one subtest for each by its number, and what the
 // comments of its methods say.
 func Run(t *testing.T, open Open) {
 	for _, test := range []struct {
@@ -64,7 +64,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// A desk is a Gate with what tests do to it. It asks about the sale "sale" at its epoch.
+// A desk is an Inventory with what tests do to it. It asks about the sale "sale" at its epoch.
 type desk struct {
 	*testing.T
 	gate  sale.Inventory
@@ -106,7 +106,7 @@ func (d *desk) open(change ...func(*sale.Sale)) { d.Helper(); d.openWith(nil, ni
 func (d *desk) openWith(holds, before []sale.Reservation, change ...func(*sale.Sale)) {
 	d.Helper()
 	s := d.draft(change...)
-	if err := d.gate.Open(d.ctx, sale.Opening{Sale: s, Reserved: holds, Before: before}); err != nil {
+	if err := d.gate.Open(d.ctx, sale.InitialState{Sale: s, Reserved: holds, Pending: before}); err != nil {
 		d.Fatalf("Open(%+v) = %v", s, err)
 	}
 	d.epoch = s.Epoch
@@ -129,7 +129,7 @@ func (d *desk) join(j sale.JoinRequest) sale.TicketStatus {
 
 func (d *desk) look(user string) sale.TicketStatus {
 	d.Helper()
-	st, err := d.gate.Look(d.ctx, "sale", d.epoch, user)
+	st, err := d.gate.Status(d.ctx, "sale", d.epoch, user)
 	if err != nil {
 		d.Fatalf("Look(%s) = %v", user, err)
 	}
@@ -192,7 +192,7 @@ func (d *desk) giveBack(r sale.Reservation) bool {
 
 func (d *desk) count() sale.Counts {
 	d.Helper()
-	n, err := d.gate.Count(d.ctx, "sale", d.epoch)
+	n, err := d.gate.Counts(d.ctx, "sale", d.epoch)
 	if err != nil {
 		d.Fatalf("Count = %v", err)
 	}
@@ -220,7 +220,7 @@ func (d *desk) next(worker string, max int) []sale.Entry {
 
 func (d *desk) done(ids ...string) {
 	d.Helper()
-	if err := d.gate.Done(d.ctx, "sale", d.epoch, ids...); err != nil {
+	if err := d.gate.Ack(d.ctx, "sale", d.epoch, ids...); err != nil {
 		d.Fatalf("Done(%v) = %v", ids, err)
 	}
 }
@@ -231,7 +231,7 @@ func (d *desk) delivered(es []sale.Entry, deliveries int, rs ...sale.Reservation
 	ok := len(es) == len(rs)
 	for i := range es {
 		tidy(&es[i].Reservation)
-		ok = ok && es[i].Reservation == utc(rs[i]) && es[i].Deliveries == deliveries && es[i].Damaged == "" && es[i].ID != ""
+		ok = ok && es[i].Reservation == utc(rs[i]) && es[i].Deliveries == deliveries && es[i].Corrupt == "" && es[i].ID != ""
 	}
 	if !ok {
 		d.Fatalf("Next = %+v, want delivery %d of %+v", es, deliveries, rs)
@@ -254,7 +254,7 @@ func (d *desk) is(what string, err, want error) {
 // stands checks a place and the reason why there is no better one.
 func (d *desk) stands(st sale.TicketStatus, place sale.TicketState, why sale.Reason) {
 	d.Helper()
-	if st.State != place || st.Reason != why || (st.Ticket == "") != (place == sale.Nowhere) || (st.Last != nil) != (place == sale.Spent) ||
+	if st.State != place || st.Reason != why || (st.Ticket == "") != (place == sale.NoTicket) || (st.Last != nil) != (place == sale.Spent) ||
 		(st.Batch != "") != (place == sale.Admitted) || st.Until.IsZero() != (place != sale.Admitted) {
 		d.Fatalf("stands %+v, want %s, reason %q", st, place, why)
 	}

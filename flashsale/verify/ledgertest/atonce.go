@@ -38,7 +38,7 @@ func placeAtOnce(t *testing.T, d *desk) {
 	states := map[string]sale.OrderState{}
 	together(12, func(i int) {
 		rs := batches[i%len(batches)]
-		got, err := d.Place(d.ctx, rs, t0)
+		got, err := d.CreateOrders(d.ctx, rs, t0)
 		if err != nil {
 			t.Errorf("Place: %v", err)
 			return
@@ -86,7 +86,7 @@ func everythingAtOnce(t *testing.T, d *desk) {
 			switch r.IntN(6) {
 			case 0:
 				from := r.IntN(len(rs) - 10)
-				_, err := d.Place(d.ctx, rs[from:from+10], t0)
+				_, err := d.CreateOrders(d.ctx, rs[from:from+10], t0)
 				fail("Place", err)
 			case 1, 2:
 				now := x.PayBy.Add(time.Duration(r.IntN(3)-1) * time.Millisecond)
@@ -105,7 +105,7 @@ func everythingAtOnce(t *testing.T, d *desk) {
 				fail("Expire", err)
 				expired.Add(int64(len(got)))
 			case 5:
-				fail("Lose", d.Lose(d.ctx, x, t0), sale.ErrConflict)
+				fail("Lose", d.MarkLost(d.ctx, x, t0), sale.ErrConflict)
 				got, err := d.Unreturned(d.ctx, 5)
 				fail("Unreturned", err)
 				for _, o := range got {
@@ -120,9 +120,9 @@ func everythingAtOnce(t *testing.T, d *desk) {
 		t.Fatalf("%+v, but %d were paid, %d expired, %d refunds", got, paid.Load(), expired.Load(), refunds.Load())
 	}
 	var orders int64
-	d.must(d.Report(d.ctx, s.ID, func(o sale.Order) error {
+	d.must(d.EachOrder(d.ctx, s.ID, func(o sale.Order) error {
 		orders++
-		if (o.State == sale.PaidFor) != (o.Payment != "") {
+		if (o.State == sale.Paid) != (o.Payment != "") {
 			t.Errorf("order %s is %s, payment %q", o.ID, o.State, o.Payment)
 		}
 		return nil
@@ -158,7 +158,7 @@ func loseAtOnce(t *testing.T, d *desk) {
 	together(8, func(i int) {
 		for _, r := range rs {
 			if i%2 == 0 {
-				switch err := d.Lose(d.ctx, r, t0); {
+				switch err := d.MarkLost(d.ctx, r, t0); {
 				case err == nil:
 					lost.Store(r.ID, true)
 				case !errors.Is(err, sale.ErrConflict):
@@ -166,7 +166,7 @@ func loseAtOnce(t *testing.T, d *desk) {
 				}
 				continue
 			}
-			got, err := d.Place(d.ctx, []sale.Reservation{r}, t0)
+			got, err := d.CreateOrders(d.ctx, []sale.Reservation{r}, t0)
 			if err != nil {
 				t.Errorf("Place: %v", err)
 			} else if got[0].State == sale.PendingPay {
@@ -197,7 +197,7 @@ func payAtOnce(t *testing.T, d *desk) {
 			t.Errorf("Pay: %v", err)
 			return
 		}
-		if !p.Again {
+		if !p.Repeated {
 			first.Add(1)
 			if !p.RefundDue {
 				paid.Add(1)

@@ -21,7 +21,7 @@ func (d *desk) contactOf(r sale.Reservation, want sale.Contact) {
 	d.must(err)
 	mine, err := d.Orders(d.ctx, r.User)
 	d.must(err)
-	recent, err := d.Recent(d.ctx, r.Sale, "")
+	recent, err := d.RecentOrders(d.ctx, r.Sale, "")
 	d.must(err)
 	all := []sale.Contact{o.Contact}
 	for _, o := range append(mine, recent...) {
@@ -29,7 +29,7 @@ func (d *desk) contactOf(r sale.Reservation, want sale.Contact) {
 			all = append(all, o.Contact)
 		}
 	}
-	d.must(d.Report(d.ctx, r.Sale, func(o sale.Order) error {
+	d.must(d.EachOrder(d.ctx, r.Sale, func(o sale.Order) error {
 		if o.ID == r.ID {
 			all = append(all, o.Contact)
 		}
@@ -53,7 +53,7 @@ func rule6(t *testing.T, d *desk) {
 	for i := range 3 {
 		o, err := d.SetContact(d.ctx, "a", r.ID, someone(i), now)
 		d.must(err)
-		if o.Contact != someone(i) || o.Reservation != r || o.State != sale.PendingPay || !o.Changed.Equal(t0.Add(2*time.Second)) {
+		if o.Contact != someone(i) || o.Reservation != r || o.State != sale.PendingPay || !o.ChangedAt.Equal(t0.Add(2*time.Second)) {
 			t.Fatalf("SetContact = %+v", o)
 		}
 		d.contactOf(r, someone(i))
@@ -84,7 +84,7 @@ func rule6(t *testing.T, d *desk) {
 	d.contactOf(r, spaced.Trimmed())
 	_, err = d.SetContact(d.ctx, "a", r.ID, someone(4), now)
 	d.must(err)
-	d.place([]sale.Reservation{r}, sale.Placed{State: sale.PaidFor}) // delivered again
+	d.place([]sale.Reservation{r}, sale.OrderResult{State: sale.Paid}) // delivered again
 	d.contactOf(r, someone(4))
 	over := d.one(s, "c")
 	_, err = d.SetContact(d.ctx, "c", over.ID, someone(5), now)
@@ -96,7 +96,7 @@ func rule6(t *testing.T, d *desk) {
 		t.Fatal(err)
 	}
 	lost := reservation(s, "f", 1)
-	d.must(d.Lose(d.ctx, lost, t0))
+	d.must(d.MarkLost(d.ctx, lost, t0))
 	for user, r := range map[string]sale.Reservation{"c": over, "e": due, "f": lost} {
 		_, err = d.SetContact(d.ctx, user, r.ID, someone(6), now)
 		d.wrong("of one that is over", err, sale.ErrConflict)
@@ -115,16 +115,16 @@ func recent(t *testing.T, d *desk) {
 		r.At = r.At.Add(time.Duration(i/2) * time.Millisecond) // two at a time
 		rs = append(rs, r)
 	}
-	want := make([]sale.Placed, len(rs))
+	want := make([]sale.OrderResult, len(rs))
 	for i := range want {
 		want[i] = fresh
 	}
 	d.place(rs, want...)
-	d.must(d.Lose(d.ctx, reservation(s, "lost", 1), t0)) // no order
+	d.must(d.MarkLost(d.ctx, reservation(s, "lost", 1), t0)) // no order
 	seen := map[string]bool{}
 	after, last := "", t0.Add(time.Hour)
 	for page, n := range []int{100, 100, 3, 0} {
-		got, err := d.Recent(d.ctx, s.ID, after)
+		got, err := d.RecentOrders(d.ctx, s.ID, after)
 		d.must(err)
 		if len(got) != n {
 			t.Fatalf("page %d has %d orders, want %d", page, len(got), n)
@@ -138,11 +138,11 @@ func recent(t *testing.T, d *desk) {
 		}
 	}
 	for _, x := range []string{stranger.ID, id(), "\x00", "' --"} {
-		_, err := d.Recent(d.ctx, s.ID, x)
+		_, err := d.RecentOrders(d.ctx, s.ID, x)
 		d.wrong("Recent after", err, sale.ErrNotFound)
 	}
 	for _, x := range []string{"", "nothing", "\x00"} {
-		_, err := d.Recent(d.ctx, x, "")
+		_, err := d.RecentOrders(d.ctx, x, "")
 		d.wrong("Recent of nothing", err, sale.ErrNotFound)
 	}
 }
@@ -168,7 +168,7 @@ func contactAtOnce(t *testing.T, d *desk) {
 	for i := range 8 {
 		whole = whole || o.Contact == someone(i)
 	}
-	if !whole || o.State != sale.PaidFor {
+	if !whole || o.State != sale.Paid {
 		t.Fatalf("%s of %q %q, want it paid, and one contact whole", o.State, o.Contact.Name, o.Contact.Phone)
 	}
 	d.check(s)

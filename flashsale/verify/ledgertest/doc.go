@@ -127,9 +127,9 @@ func batch(s sale.Sale, n int) []sale.Reservation {
 }
 
 // placed places, and fails the test unless their states are want.
-func (d *desk) place(rs []sale.Reservation, want ...sale.Placed) {
+func (d *desk) place(rs []sale.Reservation, want ...sale.OrderResult) {
 	d.t.Helper()
-	got, err := d.Place(d.ctx, rs, t0.Add(2*time.Second))
+	got, err := d.CreateOrders(d.ctx, rs, t0.Add(2*time.Second))
 	d.must(err)
 	if len(got) != len(want) {
 		d.t.Fatalf("Place: %d answers, want %d", len(got), len(want))
@@ -150,13 +150,13 @@ func (d *desk) one(s sale.Sale, user string) sale.Reservation {
 }
 
 var (
-	fresh    = sale.Placed{State: sale.PendingPay, New: true}
-	again    = sale.Placed{State: sale.PendingPay}
-	rejected = sale.Placed{State: sale.Rejected, New: true}
-	refused  = sale.Placed{State: sale.Rejected}
+	fresh    = sale.OrderResult{State: sale.PendingPay, New: true}
+	again    = sale.OrderResult{State: sale.PendingPay}
+	rejected = sale.OrderResult{State: sale.Rejected, New: true}
+	refused  = sale.OrderResult{State: sale.Rejected}
 )
 
-func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.Paid {
+func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.PayResult {
 	d.t.Helper()
 	p, err := d.Pay(d.ctx, sale.Payment{ID: payment, Reservation: r.ID, Amount: 9900}, now)
 	d.must(err)
@@ -165,9 +165,9 @@ func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.Paid 
 
 // check fails the test unless the counts of a sale agree with one another (rules 1 and 2),
 // and returns them.
-func (d *desk) check(s sale.Sale) sale.Tally {
+func (d *desk) check(s sale.Sale) sale.OrderTotals {
 	d.t.Helper()
-	t, err := d.Tally(d.ctx, s.ID)
+	t, err := d.Totals(d.ctx, s.ID)
 	d.must(err)
 	if err := Agrees(t); err != nil {
 		d.t.Fatal(err)
@@ -176,7 +176,7 @@ func (d *desk) check(s sale.Sale) sale.Tally {
 }
 
 // Agrees says which of rules 1 and 2 a tally breaks.
-func Agrees(t sale.Tally) error {
+func Agrees(t sale.OrderTotals) error {
 	s := t.Sale
 	if s.Sold != t.Pending+t.Paid || s.Paid != t.Paid || s.Sold < 0 || s.Sold > s.Stock || t.Movements != s.Stock-s.Sold {
 		return fmt.Errorf("stock %d, sold %d, paid %d, but %d orders pending, %d paid, %d units by movements",

@@ -53,11 +53,11 @@ func hostile(t *testing.T, d *desk) {
 		d.wrong("Sale", err, sale.ErrNotFound)
 		_, err = d.Order(d.ctx, x)
 		d.wrong("Order", err, sale.ErrNotFound)
-		_, err = d.Tally(d.ctx, x)
+		_, err = d.Totals(d.ctx, x)
 		d.wrong("Tally", err, sale.ErrNotFound)
-		_, err = d.Opening(d.ctx, x)
+		_, err = d.InitialState(d.ctx, x)
 		d.wrong("Opening", err, sale.ErrNotFound)
-		d.wrong("Report", d.Report(d.ctx, x, func(sale.Order) error { return nil }), sale.ErrNotFound)
+		d.wrong("Report", d.EachOrder(d.ctx, x, func(sale.Order) error { return nil }), sale.ErrNotFound)
 		_, err = d.MerchantHash(d.ctx, x)
 		d.wrong("MerchantHash", err, sale.ErrNotFound)
 		_, err = d.Cancel(d.ctx, "u", x, t0)
@@ -79,10 +79,10 @@ func hostile(t *testing.T, d *desk) {
 			d.wrong("Sales after", err, sale.ErrNotFound)
 		}
 		d.must(d.MarkReturned(d.ctx, x))
-		d.must(d.Log(d.ctx, x, x, x, t0))
-		d.must(d.Bury(d.ctx, x, 1, sale.Entry{ID: x, Damaged: x}, x, t0))
+		d.must(d.AppendAudit(d.ctx, x, x, x, t0))
+		d.must(d.AddDeadLetter(d.ctx, x, 1, sale.Entry{ID: x, Corrupt: x}, x, t0))
 	}
-	if got, err := d.Logged(d.ctx, ""); err != nil || len(got) != len(texts) {
+	if got, err := d.AuditLog(d.ctx, ""); err != nil || len(got) != len(texts) {
 		t.Fatalf("Logged = %d lines, %v, want %d", len(got), err, len(texts))
 	}
 }
@@ -107,7 +107,7 @@ func sales(t *testing.T, d *desk) {
 	}
 	seen := map[string]bool{}
 	for i, s := range all {
-		if seen[s.ID] || i > 0 && s.Created.After(all[i-1].Created) {
+		if seen[s.ID] || i > 0 && s.CreatedAt.After(all[i-1].CreatedAt) {
 			t.Fatalf("sale %d: twice, or newer than the one before", i)
 		}
 		seen[s.ID] = true
@@ -123,7 +123,7 @@ func sales(t *testing.T, d *desk) {
 	if got, err := d.Sales(d.ctx, "", ""); err != nil || len(got) != 3 {
 		t.Fatalf("buyers see %d sales, %v, want 3", len(got), err)
 	}
-	live, err := d.Live(d.ctx)
+	live, err := d.LiveSales(d.ctx)
 	d.must(err)
 	if len(live) != 2 || live[0].ID != a.ID && live[1].ID != a.ID || live[0].ID == c.ID || live[1].ID == c.ID {
 		t.Fatalf("Live = %+v, want the exposed one and the paused one", live)
@@ -166,16 +166,16 @@ func states(t *testing.T, d *desk) {
 		}
 		got, err := d.Sale(d.ctx, s.ID)
 		d.must(err)
-		if got.State != step.state || got.Why != step.w || (got.Epoch == 1) == (step.state == sale.Drafted) {
-			t.Fatalf("step %d: %s (%s) at epoch %d, want %s (%s)", i, got.State, got.Why, got.Epoch, step.state, step.w)
+		if got.State != step.state || got.StateReason != step.w || (got.Epoch == 1) == (step.state == sale.Drafted) {
+			t.Fatalf("step %d: %s (%s) at epoch %d, want %s (%s)", i, got.State, got.StateReason, got.Epoch, step.state, step.w)
 		}
-		tally, err := d.Tally(d.ctx, s.ID)
+		tally, err := d.Totals(d.ctx, s.ID)
 		d.must(err)
 		if want := map[bool]int64{true: 0, false: 5}[step.state == sale.Drafted]; tally.Movements != want {
 			t.Fatalf("step %d: %d units by movements, want %d", i, tally.Movements, want)
 		}
 	}
-	lines, err := d.Logged(d.ctx, s.ID)
+	lines, err := d.AuditLog(d.ctx, s.ID)
 	d.must(err)
 	if len(lines) != 6 { // created, and five changes
 		t.Fatalf("the log has %d lines, want 6: %+v", len(lines), lines)
@@ -241,11 +241,11 @@ func lists(t *testing.T, d *desk) {
 	over.Slot = 10
 	d.place([]sale.Reservation{over}, rejected) // the slot is taken, or no unit
 	lost := reservation(s, "u0", 1)
-	d.must(d.Lose(d.ctx, lost, t0))
+	d.must(d.MarkLost(d.ctx, lost, t0))
 	for _, r := range rs {
 		o, err := d.Order(d.ctx, r.ID)
 		d.must(err)
-		if o.Reservation != r || o.State != sale.PendingPay || o.Price != 9900 || !o.Placed.Equal(t0.Add(2*time.Second)) || !o.Changed.Equal(o.Placed) {
+		if o.Reservation != r || o.State != sale.PendingPay || o.Price != 9900 || !o.CreatedAt.Equal(t0.Add(2*time.Second)) || !o.ChangedAt.Equal(o.CreatedAt) {
 			t.Fatalf("Order = %+v, want that of %+v", o, r)
 		}
 	}
@@ -260,7 +260,7 @@ func lists(t *testing.T, d *desk) {
 		t.Fatalf("Orders = %d, want 12, the newest first", len(mine))
 	}
 	var told []sale.Order
-	d.must(d.Report(d.ctx, s.ID, func(o sale.Order) error { told = append(told, o); return nil }))
+	d.must(d.EachOrder(d.ctx, s.ID, func(o sale.Order) error { told = append(told, o); return nil }))
 	if len(told) != 105 {
 		t.Fatalf("Report tells of %d orders, want 105", len(told))
 	}
@@ -270,7 +270,7 @@ func lists(t *testing.T, d *desk) {
 		}
 	}
 	stop := errors.New("stop")
-	d.wrong("Report", d.Report(d.ctx, s.ID, func(sale.Order) error { return stop }), stop)
+	d.wrong("Report", d.EachOrder(d.ctx, s.ID, func(sale.Order) error { return stop }), stop)
 }
 
 func cancel(t *testing.T, d *desk) {
@@ -283,7 +283,7 @@ func cancel(t *testing.T, d *desk) {
 	for range 2 {
 		o, err := d.Cancel(d.ctx, "a", r.ID, t0.Add(3*time.Second))
 		d.must(err)
-		if o.State != sale.Cancelled || !o.Changed.Equal(t0.Add(3*time.Second)) {
+		if o.State != sale.Cancelled || !o.ChangedAt.Equal(t0.Add(3*time.Second)) {
 			t.Fatalf("Cancel = %+v", o)
 		}
 	}
@@ -307,7 +307,7 @@ func expire(t *testing.T, d *desk) {
 			t.Fatalf("%d expired, want %d", len(got), want)
 		}
 		for _, o := range got {
-			if o.State != sale.Expired || !o.PayBy.Before(now) || !o.Changed.After(o.PayBy) {
+			if o.State != sale.Expired || !o.PayBy.Before(now) || !o.ChangedAt.After(o.PayBy) {
 				t.Fatalf("%+v expired at %v", o, now)
 			}
 		}
@@ -355,7 +355,7 @@ func returnedShared(t *testing.T, d *desk) {
 	of := map[string]int{}
 	for i, n := range []int{30, 3, 1} {
 		s := d.exposed(int64(n), 1)
-		_, err := d.Place(d.ctx, batch(s, n), t0)
+		_, err := d.CreateOrders(d.ctx, batch(s, n), t0)
 		d.must(err)
 		_, err = d.Expire(d.ctx, t0.Add(time.Duration(i+1)*time.Hour), n)
 		d.must(err)
@@ -388,26 +388,26 @@ func returnedShared(t *testing.T, d *desk) {
 func bury(t *testing.T, d *desk) {
 	s := d.exposed(10, 1)
 	for range 2 { // delivered again
-		d.must(d.Bury(d.ctx, s.ID, 1, sale.Entry{ID: "1-1", Deliveries: 5, Damaged: "\xff\x00no JSON"}, "cannot be read", t0))
+		d.must(d.AddDeadLetter(d.ctx, s.ID, 1, sale.Entry{ID: "1-1", Deliveries: 5, Corrupt: "\xff\x00no JSON"}, "cannot be read", t0))
 	}
-	d.must(d.Bury(d.ctx, s.ID, 1, sale.Entry{ID: "1-2", Reservation: reservation(s, "u", 1)}, strings.Repeat("x", 1<<20), t0))
-	d.must(d.Bury(d.ctx, s.ID, 2, sale.Entry{ID: "1-1"}, "", t0))
-	if got := d.check(s); got.Buried != 3 {
-		t.Fatalf("%d buried, want 3", got.Buried)
+	d.must(d.AddDeadLetter(d.ctx, s.ID, 1, sale.Entry{ID: "1-2", Reservation: reservation(s, "u", 1)}, strings.Repeat("x", 1<<20), t0))
+	d.must(d.AddDeadLetter(d.ctx, s.ID, 2, sale.Entry{ID: "1-1"}, "", t0))
+	if got := d.check(s); got.DeadLetters != 3 {
+		t.Fatalf("%d buried, want 3", got.DeadLetters)
 	}
 }
 
 func logs(t *testing.T, d *desk) {
 	d.must(d.Ping(d.ctx))
 	for i := range 205 {
-		d.must(d.Log(d.ctx, "somebody", []string{"a", "b"}[i%2], fmt.Sprint(i), t0.Add(time.Duration(i)*time.Millisecond)))
+		d.must(d.AppendAudit(d.ctx, "somebody", []string{"a", "b"}[i%2], fmt.Sprint(i), t0.Add(time.Duration(i)*time.Millisecond)))
 	}
-	all, err := d.Logged(d.ctx, "")
+	all, err := d.AuditLog(d.ctx, "")
 	d.must(err)
-	if len(all) != 200 || all[0] != (sale.Logged{At: t0.Add(204 * time.Millisecond), Actor: "somebody", Sale: "a", What: "204"}) {
+	if len(all) != 200 || all[0] != (sale.AuditEntry{At: t0.Add(204 * time.Millisecond), Actor: "somebody", Sale: "a", Event: "204"}) {
 		t.Fatalf("Logged = %d lines, %+v first", len(all), all[0])
 	}
-	if b, err := d.Logged(d.ctx, "b"); err != nil || len(b) != 102 || b[0].What != "203" {
+	if b, err := d.AuditLog(d.ctx, "b"); err != nil || len(b) != 102 || b[0].Event != "203" {
 		t.Fatalf("Logged of one sale = %d, %v", len(b), err)
 	}
 	d.must(d.AddMerchant(d.ctx, "tea house 茶", "hash 1"))

@@ -44,11 +44,11 @@ func newModel() *model {
 }
 
 func isOrder(s sale.OrderState) bool { return s != sale.Rejected && s != sale.Lost }
-func holds(s sale.OrderState) bool   { return s == sale.PendingPay || s == sale.PaidFor }
+func holds(s sale.OrderState) bool   { return s == sale.PendingPay || s == sale.Paid }
 
-func (m *model) place(r sale.Reservation) sale.Placed {
+func (m *model) place(r sale.Reservation) sale.OrderResult {
 	if o, ok := m.orders[r.ID]; ok {
-		return sale.Placed{State: o.state}
+		return sale.OrderResult{State: o.state}
 	}
 	s := m.sales[r.Sale]
 	o := &modelOrder{r: r, state: sale.PendingPay}
@@ -64,7 +64,7 @@ func (m *model) place(r sale.Reservation) sale.Placed {
 	if o.state == sale.PendingPay {
 		s.sold++
 	}
-	return sale.Placed{State: o.state, New: true}
+	return sale.OrderResult{State: o.state, New: true}
 }
 
 // lose says whether it can be lost.
@@ -76,7 +76,7 @@ func (m *model) lose(r sale.Reservation) bool {
 	return true
 }
 
-func (m *model) pay(p sale.Payment, now time.Time) (paid sale.Paid, want error) {
+func (m *model) pay(p sale.Payment, now time.Time) (paid sale.PayResult, want error) {
 	o, ok := m.orders[p.Reservation]
 	if !ok {
 		return paid, sale.ErrNotFound
@@ -85,21 +85,21 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.Paid, want error) 
 		if x.reservation != p.Reservation || x.amount != p.Amount {
 			return paid, sale.ErrConflict
 		}
-		return m.sold(o, sale.Paid{RefundDue: x.refund, Again: true}), nil
+		return m.sold(o, sale.PayResult{RefundDue: x.refund, Repeated: true}), nil
 	}
 	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900
 	m.payments[p.ID] = &modelPayment{p.Reservation, p.Amount, refund}
 	if refund {
 		o.refunds++
 	} else {
-		o.state, o.payment = sale.PaidFor, p.ID
+		o.state, o.payment = sale.Paid, p.ID
 		m.sales[o.r.Sale].paid++
 	}
-	return m.sold(o, sale.Paid{RefundDue: refund}), nil
+	return m.sold(o, sale.PayResult{RefundDue: refund}), nil
 }
 
 // sold says of a payment that paid o whether all units of the sale are paid.
-func (m *model) sold(o *modelOrder, paid sale.Paid) sale.Paid {
+func (m *model) sold(o *modelOrder, paid sale.PayResult) sale.PayResult {
 	if s := m.sales[o.r.Sale]; !paid.RefundDue && s.paid >= s.stock {
 		paid.SoldOut = s.stock
 	}
@@ -226,7 +226,7 @@ func (m *model) addStock(id, key string, units int64) error {
 	return nil
 }
 
-func (m *model) tally(id string) (t sale.Tally) {
+func (m *model) tally(id string) (t sale.OrderTotals) {
 	for _, o := range m.orders {
 		if o.r.Sale != id {
 			continue
@@ -235,7 +235,7 @@ func (m *model) tally(id string) (t sale.Tally) {
 		switch o.state {
 		case sale.PendingPay:
 			t.Pending++
-		case sale.PaidFor:
+		case sale.Paid:
 			t.Paid++
 		case sale.Expired:
 			t.Expired++

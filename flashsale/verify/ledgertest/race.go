@@ -22,7 +22,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 	for done < pairs {
 		n := min(200, pairs-done)
 		rs := batch(s, n)
-		placed, err := d.Place(d.ctx, rs, t0)
+		placed, err := d.CreateOrders(d.ctx, rs, t0)
 		d.must(err)
 		for _, p := range placed {
 			if p != fresh {
@@ -62,8 +62,8 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 	if got.Paid == 0 || got.Expired == 0 {
 		t.Fatalf("%+v: there was no race", got)
 	}
-	d.must(d.Report(context.WithoutCancel(d.ctx), s.ID, func(o sale.Order) error {
-		if o.State == sale.PaidFor && o.Refunds != 0 || o.State == sale.Expired && (o.Refunds != 1 || o.Payment != "") {
+	d.must(d.EachOrder(context.WithoutCancel(d.ctx), s.ID, func(o sale.Order) error {
+		if o.State == sale.Paid && o.Refunds != 0 || o.State == sale.Expired && (o.Refunds != 1 || o.Payment != "") {
 			return fmt.Errorf("order %+v: paid and expired", o)
 		}
 		return nil
@@ -81,7 +81,7 @@ func payOne(t *testing.T, d *desk, r sale.Reservation, now time.Time, paid, late
 		late.Add(1)
 	default:
 		paid.Add(1)
-		if !p.Again && now.After(r.PayBy) {
+		if !p.Repeated && now.After(r.PayBy) {
 			t.Errorf("paid at %v, after %v", now, r.PayBy)
 		}
 	}

@@ -92,7 +92,7 @@ func (g *game) step() {
 	case n < 78:
 		o := g.some()
 		g.last = "Lose " + o.ID
-		err := g.Lose(g.ctx, o, g.now)
+		err := g.MarkLost(g.ctx, o, g.now)
 		var want error
 		if !g.m.lose(o) {
 			want = sale.ErrConflict
@@ -132,7 +132,7 @@ func (g *game) some() sale.Reservation {
 
 func (g *game) placeSome() {
 	rs := make([]sale.Reservation, 1+g.r.IntN(5))
-	want := make([]sale.Placed, len(rs))
+	want := make([]sale.OrderResult, len(rs))
 	for i := range rs {
 		rs[i] = g.some()
 		want[i] = g.m.place(rs[i])
@@ -159,7 +159,7 @@ func (g *game) paySome() {
 		return
 	}
 	g.order(got.Order)
-	if got.Again != want.Again || got.RefundDue != want.RefundDue || got.SoldOut != want.SoldOut {
+	if got.Repeated != want.Repeated || got.RefundDue != want.RefundDue || got.SoldOut != want.SoldOut {
 		g.t.Fatalf("step %d, %s: %+v, want %+v", g.steps, g.last, got, want)
 	}
 }
@@ -251,7 +251,7 @@ func (g *game) recoverSome() {
 		g.same(err, g.m.nextEpoch(s.ID, epoch))
 	} else {
 		g.last = fmt.Sprintf("Recovered %s %d", s.ID, epoch)
-		_, err := g.Recovered(g.ctx, s.ID, epoch, g.now)
+		_, err := g.MarkRecovered(g.ctx, s.ID, epoch, g.now)
 		g.same(err, g.m.recovered(s.ID, epoch))
 	}
 	g.one(s.ID)
@@ -293,13 +293,13 @@ func (g *game) order(got sale.Order) {
 
 func (g *game) one(id string) {
 	g.t.Helper()
-	t, err := g.Tally(g.ctx, id)
+	t, err := g.Totals(g.ctx, id)
 	g.must(err)
 	s, want, m := t.Sale, g.m.tally(id), g.m.sales[id]
 	if err := Agrees(t); err != nil {
 		g.t.Fatalf("step %d, %s: %v", g.steps, g.last, err)
 	}
-	if s.Stock != m.stock || s.Sold != m.sold || s.Paid != m.paid || s.State != m.state || s.Why != m.why || s.Epoch != m.epoch {
+	if s.Stock != m.stock || s.Sold != m.sold || s.Paid != m.paid || s.State != m.state || s.StateReason != m.why || s.Epoch != m.epoch {
 		g.t.Fatalf("step %d, %s: sale %+v, want %+v", g.steps, g.last, s, *m)
 	}
 	t.Sale, t.Movements = sale.Sale{}, 0

@@ -71,7 +71,7 @@ func recovery(t *testing.T, d *desk) {
 			case "next":
 				_, err = d.NextEpoch(d.ctx, s.ID, p.epoch, t0)
 			case "recovered":
-				_, err = d.Recovered(d.ctx, s.ID, p.epoch, t0)
+				_, err = d.MarkRecovered(d.ctx, s.ID, p.epoch, t0)
 			case "pause":
 				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Paused, sale.ByMerchant, t0, sale.Exposed)
 			case "resume":
@@ -84,8 +84,8 @@ func recovery(t *testing.T, d *desk) {
 			}
 			got, err := d.Sale(d.ctx, s.ID)
 			d.must(err)
-			if got.State != p.state || got.Why != p.why || got.Epoch != p.at {
-				t.Fatalf("%s, step %d: %s (%s) at %d, want %s (%s) at %d", name, i, got.State, got.Why, got.Epoch, p.state, p.why, p.at)
+			if got.State != p.state || got.StateReason != p.why || got.Epoch != p.at {
+				t.Fatalf("%s, step %d: %s (%s) at %d, want %s (%s) at %d", name, i, got.State, got.StateReason, got.Epoch, p.state, p.why, p.at)
 			}
 		}
 		d.check(s)
@@ -106,11 +106,11 @@ func opening(t *testing.T, d *desk) {
 	d.pay(rs[0], "p", t0)
 	_, err := d.Cancel(d.ctx, rs[1].User, rs[1].ID, t0)
 	d.must(err)
-	d.must(d.Lose(d.ctx, reservation(s, "lost", 1), t0))
-	o, err := d.Opening(d.ctx, s.ID)
+	d.must(d.MarkLost(d.ctx, reservation(s, "lost", 1), t0))
+	o, err := d.InitialState(d.ctx, s.ID)
 	d.must(err)
 	want := []sale.Reservation{rs[0], rs[2], rs[3], rs[4]}
-	if !slices.Equal(o.Reserved, want) || len(o.Before) != 0 || o.Sale.Sold != 4 || o.Sale.Stock != 10 {
+	if !slices.Equal(o.Reserved, want) || len(o.Pending) != 0 || o.Sale.Sold != 4 || o.Sale.Stock != 10 {
 		t.Fatalf("Opening = %+v, want the four that hold units", o)
 	}
 }
@@ -132,21 +132,21 @@ func placePartly(t *testing.T, d *desk) {
 	if got := d.check(s); got.Sale.Sold != 7 || got.Rejected != 3 {
 		t.Fatalf("%+v, want 7 sold and 3 rejected", got)
 	}
-	if got, err := d.Place(d.ctx, nil, t0); err != nil || len(got) != 0 {
+	if got, err := d.CreateOrders(d.ctx, nil, t0); err != nil || len(got) != 0 {
 		t.Fatalf("Place of nothing = %v, %v", got, err)
 	}
-	_, err = d.Place(d.ctx, batch(s, 1001), t0)
+	_, err = d.CreateOrders(d.ctx, batch(s, 1001), t0)
 	d.wrong("1,001 at once", err, sale.ErrInvalid)
 	big := d.exposed(2000, 1)
-	if got, err := d.Place(d.ctx, batch(big, 1000), t0); err != nil || slices.Contains(got, rejected) {
+	if got, err := d.CreateOrders(d.ctx, batch(big, 1000), t0); err != nil || slices.Contains(got, rejected) {
 		t.Fatalf("1,000 at once: %v", err)
 	}
-	if _, err := d.Place(d.ctx, batch(big, 500), t0); err != nil {
+	if _, err := d.CreateOrders(d.ctx, batch(big, 500), t0); err != nil {
 		t.Fatal(err)
 	}
 	d.check(big)
 	told := map[string]bool{} // by Report, of many orders of one millisecond
-	d.must(d.Report(d.ctx, big.ID, func(o sale.Order) error { told[o.ID] = true; return nil }))
+	d.must(d.EachOrder(d.ctx, big.ID, func(o sale.Order) error { told[o.ID] = true; return nil }))
 	if len(told) != 1500 {
 		t.Fatalf("Report tells of %d orders, want 1,500", len(told))
 	}
@@ -178,10 +178,10 @@ func placeDamaged(t *testing.T, d *desk) {
 	} {
 		rs := batch(s, 3)
 		c.edit(&rs[1])
-		for i, want := range []sale.Placed{fresh, again} { // the second time as the first
-			got, err := d.Place(d.ctx, rs, t0)
+		for i, want := range []sale.OrderResult{fresh, again} { // the second time as the first
+			got, err := d.CreateOrders(d.ctx, rs, t0)
 			d.wrong(name, err, c.want)
-			if len(got) != 3 || got[0] != want || got[1] != (sale.Placed{}) || got[2] != want {
+			if len(got) != 3 || got[0] != want || got[1] != (sale.OrderResult{}) || got[2] != want {
 				t.Fatalf("%s, time %d: %+v, want the others placed", name, i, got)
 			}
 		}
@@ -201,20 +201,20 @@ func placeSeveral(t *testing.T, d *desk) {
 func lose(t *testing.T, d *desk) {
 	s := d.exposed(1, 1)
 	r := d.one(s, "a")
-	d.wrong("Lose of an order", d.Lose(d.ctx, r, t0), sale.ErrConflict)
+	d.wrong("Lose of an order", d.MarkLost(d.ctx, r, t0), sale.ErrConflict)
 	lost := reservation(s, "b", 1)
 	for range 2 {
-		d.must(d.Lose(d.ctx, lost, t0))
+		d.must(d.MarkLost(d.ctx, lost, t0))
 	}
-	d.place([]sale.Reservation{lost, lost}, sale.Placed{State: sale.Lost}, sale.Placed{State: sale.Lost})
+	d.place([]sale.Reservation{lost, lost}, sale.OrderResult{State: sale.Lost}, sale.OrderResult{State: sale.Lost})
 	little := sale.Reservation{ID: id(), Sale: s.ID, Epoch: 1, User: "c"} // what a receipt says
-	d.must(d.Lose(d.ctx, little, t0))
+	d.must(d.MarkLost(d.ctx, little, t0))
 	if o, err := d.Order(d.ctx, little.ID); err != nil || o.State != sale.Lost || o.User != "c" || !o.At.IsZero() {
 		t.Fatalf("Order = %+v, %v", o, err)
 	}
 	no := reservation(s, "d", 1)
 	d.place([]sale.Reservation{no}, rejected)
-	d.must(d.Lose(d.ctx, no, t0))
+	d.must(d.MarkLost(d.ctx, no, t0))
 	d.place([]sale.Reservation{no}, refused)
 	if got := d.pay(lost, "p", t0); !got.RefundDue {
 		t.Fatalf("Pay of what is lost = %+v, want a refund", got)
@@ -223,8 +223,8 @@ func lose(t *testing.T, d *desk) {
 	d.wrong("Cancel of what is lost", err, sale.ErrConflict)
 	nowhere := lost
 	nowhere.ID, nowhere.Sale = id(), "nothing"
-	d.wrong("Lose in no sale", d.Lose(d.ctx, nowhere, t0), sale.ErrNotFound)
-	d.wrong("Lose of nothing", d.Lose(d.ctx, sale.Reservation{Sale: s.ID}, t0), sale.ErrInvalid)
+	d.wrong("Lose in no sale", d.MarkLost(d.ctx, nowhere, t0), sale.ErrNotFound)
+	d.wrong("Lose of nothing", d.MarkLost(d.ctx, sale.Reservation{Sale: s.ID}, t0), sale.ErrInvalid)
 	if got := d.check(s); got.Lost != 2 || got.Rejected != 1 || got.Pending != 1 {
 		t.Fatalf("%+v, want 2 lost", got)
 	}

@@ -64,7 +64,7 @@ func rule3(_ *testing.T, d *desk) {
 	slot = reservation(s, "u", 1)
 	used := reservation(s, "v", 1)
 	used.Ticket = a.Ticket
-	d.place([]sale.Reservation{slot, used, a}, fresh, rejected, sale.Placed{State: sale.Cancelled})
+	d.place([]sale.Reservation{slot, used, a}, fresh, rejected, sale.OrderResult{State: sale.Cancelled})
 	// The same ticket and slot in another sale are others.
 	other := d.exposed(1, 1)
 	x := reservation(other, "u", 1)
@@ -79,7 +79,7 @@ func rule4(t *testing.T, d *desk) {
 	s := d.exposed(100, 1)
 	late := t0.Add(time.Hour)
 	reach := map[sale.OrderState]func(r sale.Reservation){
-		sale.PaidFor:   func(r sale.Reservation) { d.pay(r, "p"+r.ID, r.PayBy) },
+		sale.Paid:      func(r sale.Reservation) { d.pay(r, "p"+r.ID, r.PayBy) },
 		sale.Cancelled: func(r sale.Reservation) { _, err := d.Cancel(d.ctx, r.User, r.ID, r.At); d.must(err) },
 		sale.Expired:   func(sale.Reservation) { _, err := d.Expire(d.ctx, late, 100); d.must(err) },
 	}
@@ -102,7 +102,7 @@ func rule4(t *testing.T, d *desk) {
 		if got := d.pay(r, "again"+r.ID, r.At); !got.RefundDue || got.Order.State != state || got.Order.Refunds != 1 {
 			t.Fatalf("Pay of %s = %+v, want a refund", state, got)
 		}
-		d.place([]sale.Reservation{r}, sale.Placed{State: state})
+		d.place([]sale.Reservation{r}, sale.OrderResult{State: state})
 		o, err := d.Order(d.ctx, r.ID)
 		d.must(err)
 		if o.State != state {
@@ -139,18 +139,18 @@ func rule5(t *testing.T, d *desk) {
 	s := d.exposed(100, 1)
 	a, b := d.one(s, "a"), d.one(s, "b")
 	first := d.pay(a, "p1", a.PayBy) // until then, inclusive
-	if first.RefundDue || first.Again || first.Order.State != sale.PaidFor || first.Order.Payment != "p1" || first.Order.Refunds != 0 {
+	if first.RefundDue || first.Repeated || first.Order.State != sale.Paid || first.Order.Payment != "p1" || first.Order.Refunds != 0 {
 		t.Fatalf("Pay = %+v, want it paid", first)
 	}
-	if got := d.pay(a, "p1", a.PayBy.Add(time.Hour)); got.RefundDue || !got.Again || got.Order != first.Order {
+	if got := d.pay(a, "p1", a.PayBy.Add(time.Hour)); got.RefundDue || !got.Repeated || got.Order != first.Order {
 		t.Fatalf("the same again = %+v, want what it got", got)
 	}
 	for i := 2; i < 4; i++ { // twice the same order
-		if got := d.pay(a, fmt.Sprint("p", i), a.At); !got.RefundDue || got.Again || got.Order.Refunds != i-1 || got.Order.Payment != "p1" {
+		if got := d.pay(a, fmt.Sprint("p", i), a.At); !got.RefundDue || got.Repeated || got.Order.Refunds != i-1 || got.Order.Payment != "p1" {
 			t.Fatalf("another payment = %+v, want a refund", got)
 		}
 	}
-	if got := d.pay(a, "p3", a.At); !got.RefundDue || !got.Again {
+	if got := d.pay(a, "p3", a.At); !got.RefundDue || !got.Repeated {
 		t.Fatalf("the same refund again = %+v", got)
 	}
 	_, err := d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: b.ID, Amount: 9900}, b.At)

@@ -13,57 +13,57 @@ import (
 func sightings(t *testing.T, d *desk) {
 	s, other := d.exposed(10, 2), d.exposed(10, 2)
 	saw := func(id, network string, users ...string) {
-		var all []sale.Sighting
+		var all []sale.NetworkUse
 		for _, u := range users {
-			all = append(all, sale.Sighting{Sale: id, User: u, Network: network, At: t0})
+			all = append(all, sale.NetworkUse{Sale: id, User: u, Network: network, At: t0})
 		}
-		d.must(d.Saw(d.ctx, all))
+		d.must(d.RecordNetworks(d.ctx, all))
 	}
-	networks := func(id string, want ...sale.Network) {
+	networks := func(id string, want ...sale.SharedNetwork) {
 		t.Helper()
-		got, err := d.Networks(d.ctx, id)
+		got, err := d.SharedNetworks(d.ctx, id)
 		d.must(err)
 		if !slices.Equal(got, want) {
 			t.Fatalf("Networks = %v, want %v", got, want)
 		}
 	}
-	d.must(d.Saw(d.ctx, nil))
+	d.must(d.RecordNetworks(d.ctx, nil))
 	networks(s.ID)
 	saw(s.ID, "192.0.2.1", "ann", "bob")
 	saw(s.ID, "192.0.2.1", "bob", "bob") // again: nothing new
 	saw(s.ID, "2001:db8::/64", "eve", "fay", "gus", "ann")
 	saw(s.ID, "192.0.2.2", "dan") // alone
 	saw(other.ID, "192.0.2.2", "ann", "bob")
-	networks(s.ID, sale.Network{Network: "2001:db8::/64", Users: 4}, sale.Network{Network: "192.0.2.1", Users: 2})
-	networks(other.ID, sale.Network{Network: "192.0.2.2", Users: 2})
+	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2})
+	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 2})
 
 	// Orders of these users, those that are over left out.
 	d.one(s, "ann")
 	bob := d.one(s, "bob")
 	d.one(other, "ann")
-	networks(s.ID, sale.Network{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.Network{Network: "192.0.2.1", Users: 2, Orders: 2})
+	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2, Orders: 2})
 	_, err := d.Cancel(d.ctx, "bob", bob.ID, t0.Add(2*time.Second))
 	d.must(err)
-	networks(s.ID, sale.Network{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.Network{Network: "192.0.2.1", Users: 2, Orders: 1})
+	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2, Orders: 1})
 
 	// What cannot be kept is left out, and the rest is not.
-	for _, bad := range []sale.Sighting{
+	for _, bad := range []sale.NetworkUse{
 		{Sale: "nothing", User: "ann", Network: "192.0.2.9"}, {Sale: s.ID, User: "", Network: "192.0.2.9"},
 		{Sale: s.ID, User: "a\x00b", Network: "192.0.2.9"}, {Sale: s.ID, User: "ann", Network: ""},
 		{Sale: s.ID, User: "ann", Network: "\xff"}, {Sale: s.ID, User: "ann", Network: strings.Repeat("9", 65)},
 		{Sale: "'; DROP TABLE sightings; --", User: "ann", Network: "192.0.2.9"},
 	} {
-		d.must(d.Saw(d.ctx, []sale.Sighting{bad, {Sale: other.ID, User: "cat", Network: "192.0.2.2", At: t0}}))
+		d.must(d.RecordNetworks(d.ctx, []sale.NetworkUse{bad, {Sale: other.ID, User: "cat", Network: "192.0.2.2", At: t0}}))
 	}
-	networks(other.ID, sale.Network{Network: "192.0.2.2", Users: 3, Orders: 1})
-	_, err = d.Networks(d.ctx, "nothing")
+	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 3, Orders: 1})
+	_, err = d.SharedNetworks(d.ctx, "nothing")
 	d.wrong("Networks of nothing", err, sale.ErrNotFound)
-	many := make([]sale.Sighting, 0, 2500)
+	many := make([]sale.NetworkUse, 0, 2500)
 	for i := range cap(many) {
-		many = append(many, sale.Sighting{Sale: other.ID, User: "u" + strings.Repeat("x", i%50), Network: "10.0." + string(rune('0'+i/50%10)) + string(rune('0'+i/500)) + ".1", At: t0})
+		many = append(many, sale.NetworkUse{Sale: other.ID, User: "u" + strings.Repeat("x", i%50), Network: "10.0." + string(rune('0'+i/50%10)) + string(rune('0'+i/500)) + ".1", At: t0})
 	}
-	d.must(d.Saw(d.ctx, many))
-	if got, err := d.Networks(d.ctx, other.ID); err != nil || len(got) != 51 || got[0].Users != 50 {
+	d.must(d.RecordNetworks(d.ctx, many))
+	if got, err := d.SharedNetworks(d.ctx, other.ID); err != nil || len(got) != 51 || got[0].Users != 50 {
 		t.Fatalf("Networks = %d of them, the first %+v, %v; want 51 with 50 users in the first", len(got), got[0], err)
 	}
 }

@@ -84,7 +84,7 @@ type Config struct {
 	Patience int
 	AllTaken bool
 
-	// Lossy says that the gate may fail while the crowd is there, and lose what it has
+	// Lossy says that the inventory may fail while the crowd is there, and lose what it has
 	// acknowledged. Buyers who are told that theirs is lost stand in line again; without it
 	// that is among Result.Faults.
 	Lossy bool

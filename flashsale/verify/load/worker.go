@@ -201,7 +201,7 @@ func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after ti
 	if !w.ask(ctx, u, c, token, key, due) {
 		return soon, true
 	}
-	if c == join && string(w.a.reason) == string(sale.WorkDue) {
+	if c == join && string(w.a.reason) == string(sale.WorkRequired) {
 		after, again = w.toil(ctx, u)
 	} else {
 		after, again = w.heard(u, c)

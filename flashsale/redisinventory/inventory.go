@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Config is how a Gate works. The zero value is good.
+// A Config is how an Inventory works. The zero value is good.
 type Config struct {
 	// Prefix begins every key: "fs:" if empty. At most 32 letters, digits and . _ : -
 	Prefix string
@@ -41,9 +41,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// A Gate is a sale.Gate whose state is in Redis. It is safe for concurrent use, and any number
+// An Inventory is a sale.Inventory whose state is in Redis. It is safe for concurrent use, and any number
 // of processes may use the same state.
-type Gate struct {
+type Inventory struct {
 	client rueidis.Client
 	cfg    Config
 
@@ -58,15 +58,15 @@ type Gate struct {
 	done chan struct{}
 }
 
-var _ sale.Inventory = (*Gate)(nil)
+var _ sale.Inventory = (*Inventory)(nil)
 
 // ErrConfig is wrapped by what New answers to a field that it does not accept.
-var ErrConfig = errors.New("redisgate: configuration")
+var ErrConfig = errors.New("redisinventory: configuration")
 
-// New makes a Gate of a client, which stays the caller's to close after Stop. The client's
+// New makes an Inventory of a client, which stays the caller's to close after Stop. The client's
 // own retries (rueidis.ClientOption.DisableRetry) do not matter: no script is marked as one
 // that may be sent again. Its ConnWriteTimeout should be about Config.Deadline.
-func New(client rueidis.Client, cfg Config) (*Gate, error) {
+func New(client rueidis.Client, cfg Config) (*Inventory, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: client is nil, want a client", ErrConfig)
 	}
@@ -100,10 +100,10 @@ func New(client rueidis.Client, cfg Config) (*Gate, error) {
 	}
 	texts, err := load()
 	if err != nil {
-		return nil, fmt.Errorf("redisgate: %w", err)
+		return nil, fmt.Errorf("redisinventory: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	g := &Gate{
+	g := &Inventory{
 		client: client, cfg: cfg, scripts: texts, known: map[string]*known{},
 		kick: make(chan struct{}, 1), stop: stop, done: make(chan struct{}),
 	}
@@ -112,7 +112,7 @@ func New(client rueidis.Client, cfg Config) (*Gate, error) {
 }
 
 // Stop ends the watch. Stopping again does nothing. It leaves the client open.
-func (g *Gate) Stop() {
+func (g *Inventory) Stop() {
 	g.stop()
 	<-g.done
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// An Engine is a sale.Gate in this process. It is safe for concurrent use. Make it with New.
-type Engine struct {
+// An Inventory is a sale.Inventory in this process. It is safe for concurrent use. Make it with New.
+type Inventory struct {
 	cfg   Config
 	cmds  commands
 	clock atomic.Int64 // the latest that was seen of it, in microseconds
@@ -25,16 +25,16 @@ type Engine struct {
 	lanes map[string]*lane // guarded by mu; nil after Stop
 }
 
-var _ sale.Inventory = (*Engine)(nil)
+var _ sale.Inventory = (*Inventory)(nil)
 
-// New returns an Engine without any state. An error names the field that is wrong. Stop it
+// New returns an Inventory without any state. An error names the field that is wrong. Stop it
 // when it is not needed any more.
-func New(cfg Config) (*Engine, error) {
+func New(cfg Config) (*Inventory, error) {
 	if cfg.Redeliver < 0 {
-		return nil, fmt.Errorf("engine: Config.Redeliver is %v, want 0 or more", cfg.Redeliver)
+		return nil, fmt.Errorf("meminventory: Config.Redeliver is %v, want 0 or more", cfg.Redeliver)
 	}
 	if cfg.MaxTickets < 0 {
-		return nil, fmt.Errorf("engine: Config.MaxTickets is %d, want 0 or more", cfg.MaxTickets)
+		return nil, fmt.Errorf("meminventory: Config.MaxTickets is %d, want 0 or more", cfg.MaxTickets)
 	}
 	if cfg.Redeliver == 0 {
 		cfg.Redeliver = 10 * time.Second
@@ -49,15 +49,15 @@ func New(cfg Config) (*Engine, error) {
 		begun := time.Now()
 		cfg.Clock = func() time.Time { return begun.Round(0).Add(time.Since(begun)) }
 	}
-	e := &Engine{cfg: cfg, lanes: make(map[string]*lane)}
+	e := &Inventory{cfg: cfg, lanes: make(map[string]*lane)}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e, nil
 }
 
-// Stop ends the Engine and its goroutines. What is on its way to the Journal arrives before
+// Stop ends the Inventory and its goroutines. What is on its way to the Journal arrives before
 // that and is acknowledged. From then on every method is an error that wraps
 // sale.ErrUnavailable. It may be called again.
-func (e *Engine) Stop() {
+func (e *Inventory) Stop() {
 	e.mu.Lock()
 	e.lanes = nil
 	e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *Engine) Stop() {
 }
 
 // now is the time in microseconds. It never runs back.
-func (e *Engine) now() int64 {
+func (e *Inventory) now() int64 {
 	now := e.cfg.Clock().UnixMicro()
 	for {
 		seen := e.clock.Load()
@@ -80,7 +80,7 @@ func (e *Engine) now() int64 {
 }
 
 // lane returns the lane of a sale, or nil if there is none and none is to be made.
-func (e *Engine) lane(id string, create bool) (*lane, error) {
+func (e *Inventory) lane(id string, create bool) (*lane, error) {
 	e.mu.RLock()
 	l, stopped := e.lanes[id], e.lanes == nil
 	e.mu.RUnlock()
@@ -104,7 +104,7 @@ func (e *Engine) lane(id string, create bool) (*lane, error) {
 }
 
 // forget is called by a lane whose goroutine ends.
-func (e *Engine) forget(l *lane) {
+func (e *Inventory) forget(l *lane) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.lanes[l.sale] == l {
@@ -114,7 +114,7 @@ func (e *Engine) forget(l *lane) {
 
 // send gives a command to the lane of a sale and waits for its answer, which is also in
 // c.err. If it returns false there was no answer: c belongs to the lane then.
-func (e *Engine) send(ctx context.Context, id string, c *command) (bool, error) {
+func (e *Inventory) send(ctx context.Context, id string, c *command) (bool, error) {
 	for {
 		l, err := e.lane(id, c.op == opOpen || c.op == opAdopt)
 		if err != nil {
@@ -150,18 +150,18 @@ func (e *Engine) send(ctx context.Context, id string, c *command) (bool, error) 
 	}
 }
 
-var errStopped = fmt.Errorf("engine: stopped: %w", sale.ErrUnavailable)
+var errStopped = fmt.Errorf("meminventory: stopped: %w", sale.ErrUnavailable)
 
 func errStale(id string, epoch int64) error {
-	return fmt.Errorf("engine: %s at epoch %d: %w", id, epoch, sale.ErrStale)
+	return fmt.Errorf("meminventory: %s at epoch %d: %w", id, epoch, sale.ErrStale)
 }
 
 func unavailable(what, id string, cause error) error {
-	return fmt.Errorf("engine: %s %s: %w: %w", what, id, sale.ErrUnavailable, cause)
+	return fmt.Errorf("meminventory: %s %s: %w: %w", what, id, sale.ErrUnavailable, cause)
 }
 
 func invalid(field string, value any, want string) error {
-	return fmt.Errorf("engine: %s is %v, want %s: %w", field, value, want, sale.ErrInvalid)
+	return fmt.Errorf("meminventory: %s is %v, want %s: %w", field, value, want, sale.ErrInvalid)
 }
 
 // isStale says whether err is for want of a state.

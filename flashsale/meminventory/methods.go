@@ -10,10 +10,10 @@ import (
 // maxBatch is the most that Admit admits and Next returns at once.
 const maxBatch = 1000
 
-// Open implements sale.Gate. If the Journal has entries of this epoch that o does not know,
+// Open implements sale.Inventory. If the Journal has entries of this epoch that o does not know,
 // an earlier process had it, and it is sale.ErrStale.
-func (e *Engine) Open(ctx context.Context, o sale.Opening) error {
-	if err := o.Check(); err != nil {
+func (e *Inventory) Open(ctx context.Context, o sale.InitialState) error {
+	if err := o.Validate(); err != nil {
 		return err
 	}
 	c := e.cmds.get(opOpen, o.Sale.Epoch)
@@ -22,7 +22,7 @@ func (e *Engine) Open(ctx context.Context, o sale.Opening) error {
 }
 
 // do sends a command of which only the error is of interest.
-func (e *Engine) do(ctx context.Context, id string, c *command) error {
+func (e *Inventory) do(ctx context.Context, id string, c *command) error {
 	answered, err := e.send(ctx, id, c)
 	if answered {
 		e.cmds.put(c)
@@ -30,8 +30,8 @@ func (e *Engine) do(ctx context.Context, id string, c *command) error {
 	return err
 }
 
-// Close implements sale.Gate.
-func (e *Engine) Close(ctx context.Context, id string, epoch int64) error {
+// Close implements sale.Inventory.
+func (e *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 	err := e.do(ctx, id, e.cmds.get(opClose, epoch))
 	if isStale(err) {
 		return nil
@@ -39,15 +39,15 @@ func (e *Engine) Close(ctx context.Context, id string, epoch int64) error {
 	return err
 }
 
-// SetPaused implements sale.Gate.
-func (e *Engine) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
+// SetPaused implements sale.Inventory.
+func (e *Inventory) SetPaused(ctx context.Context, id string, epoch int64, paused bool) error {
 	c := e.cmds.get(opPause, epoch)
 	c.flag = paused
 	return e.do(ctx, id, c)
 }
 
-// SetStock implements sale.Gate.
-func (e *Engine) SetStock(ctx context.Context, id string, epoch int64, stock int64) error {
+// SetStock implements sale.Inventory.
+func (e *Inventory) SetStock(ctx context.Context, id string, epoch int64, stock int64) error {
 	if stock < 0 {
 		return invalid("stock", stock, "0 or more")
 	}
@@ -56,8 +56,8 @@ func (e *Engine) SetStock(ctx context.Context, id string, epoch int64, stock int
 	return e.do(ctx, id, c)
 }
 
-// SetPaid implements sale.Gate.
-func (e *Engine) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
+// SetPaid implements sale.Inventory.
+func (e *Inventory) SetPaid(ctx context.Context, id string, epoch int64, paid int64) error {
 	if paid < 0 || paid > 1<<53 {
 		return invalid("paid", paid, "0 to 2^53")
 	}
@@ -66,9 +66,9 @@ func (e *Engine) SetPaid(ctx context.Context, id string, epoch int64, paid int64
 	return e.do(ctx, id, c)
 }
 
-// Join implements sale.Gate.
-func (e *Engine) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-	if err := j.Check(); err != nil {
+// Join implements sale.Inventory.
+func (e *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
+	if err := j.Validate(); err != nil {
 		return sale.TicketStatus{}, err
 	}
 	c := e.cmds.get(opJoin, j.Epoch)
@@ -76,14 +76,14 @@ func (e *Engine) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatu
 	return e.standing(ctx, j.Sale, c)
 }
 
-// Look implements sale.Gate.
-func (e *Engine) Look(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
+// Look implements sale.Inventory.
+func (e *Inventory) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	c := e.cmds.get(opLook, epoch)
 	c.user = user
 	return e.standing(ctx, id, c)
 }
 
-func (e *Engine) standing(ctx context.Context, id string, c *command) (st sale.TicketStatus, err error) {
+func (e *Inventory) standing(ctx context.Context, id string, c *command) (st sale.TicketStatus, err error) {
 	answered, err := e.send(ctx, id, c)
 	if answered {
 		if err == nil {
@@ -94,8 +94,8 @@ func (e *Engine) standing(ctx context.Context, id string, c *command) (st sale.T
 	return st, err
 }
 
-// Admit implements sale.Gate.
-func (e *Engine) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
+// Admit implements sale.Inventory.
+func (e *Inventory) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
 	if n < 1 || n > maxBatch {
 		return 0, invalid("n", n, "1 to 1,000")
 	}
@@ -115,9 +115,9 @@ func (e *Engine) Admit(ctx context.Context, id string, epoch int64, batch string
 	return n, err
 }
 
-// Reserve implements sale.Gate.
-func (e *Engine) Reserve(ctx context.Context, a sale.ReserveRequest) (o sale.ReserveResult, err error) {
-	if err := a.Check(); err != nil {
+// Reserve implements sale.Inventory.
+func (e *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (o sale.ReserveResult, err error) {
+	if err := a.Validate(); err != nil {
 		return o, err
 	}
 	c := e.cmds.get(opReserve, a.Epoch)
@@ -132,8 +132,8 @@ func (e *Engine) Reserve(ctx context.Context, a sale.ReserveRequest) (o sale.Res
 	return o, err
 }
 
-// Return implements sale.Gate.
-func (e *Engine) Return(ctx context.Context, id string, epoch int64, user, reservation string) (yes bool, err error) {
+// Return implements sale.Inventory.
+func (e *Inventory) Return(ctx context.Context, id string, epoch int64, user, reservation string) (yes bool, err error) {
 	c := e.cmds.get(opReturn, epoch)
 	c.user, c.id = user, reservation
 	answered, err := e.send(ctx, id, c)
@@ -144,8 +144,8 @@ func (e *Engine) Return(ctx context.Context, id string, epoch int64, user, reser
 	return yes, err
 }
 
-// Count implements sale.Gate.
-func (e *Engine) Count(ctx context.Context, id string, epoch int64) (n sale.Counts, err error) {
+// Count implements sale.Inventory.
+func (e *Inventory) Counts(ctx context.Context, id string, epoch int64) (n sale.Counts, err error) {
 	c := e.cmds.get(opCount, epoch)
 	answered, err := e.send(ctx, id, c)
 	if answered {
@@ -157,10 +157,10 @@ func (e *Engine) Count(ctx context.Context, id string, epoch int64) (n sale.Coun
 	return n, err
 }
 
-// Next implements sale.Gate. Of an epoch that this process does not know it returns what
+// Next implements sale.Inventory. Of an epoch that this process does not know it returns what
 // the Journal has.
-func (e *Engine) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
-	if !sale.IsWorker(worker) {
+func (e *Inventory) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
+	if !sale.IsWorkerName(worker) {
 		return nil, invalid("worker", worker, "1 to 64 letters, digits, . _ -")
 	}
 	if max < 1 || max > maxBatch {
@@ -194,7 +194,7 @@ func (e *Engine) Next(ctx context.Context, id string, epoch int64, worker string
 	}
 }
 
-func (e *Engine) next(ctx context.Context, id string, epoch int64, max int) (es []sale.Entry, wake <-chan struct{}, err error) {
+func (e *Inventory) next(ctx context.Context, id string, epoch int64, max int) (es []sale.Entry, wake <-chan struct{}, err error) {
 	c := e.cmds.get(opNext, epoch)
 	c.n = int64(max)
 	answered, err := e.send(ctx, id, c)
@@ -207,7 +207,7 @@ func (e *Engine) next(ctx context.Context, id string, epoch int64, max int) (es 
 
 // adopt gives the lane of a sale what the Journal has of an epoch that it does not know, or
 // returns stale if that is nothing.
-func (e *Engine) adopt(ctx context.Context, id string, epoch int64, stale error) error {
+func (e *Inventory) adopt(ctx context.Context, id string, epoch int64, stale error) error {
 	es, err := e.cfg.Journal.Pending(ctx, id, epoch)
 	if err != nil {
 		return unavailable("reading the journal", id, err)
@@ -220,8 +220,8 @@ func (e *Engine) adopt(ctx context.Context, id string, epoch int64, stale error)
 	return e.do(ctx, id, c)
 }
 
-// Done implements sale.Gate.
-func (e *Engine) Done(ctx context.Context, id string, epoch int64, ids ...string) error {
+// Done implements sale.Inventory.
+func (e *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
 	if err := e.do(ctx, id, e.cmds.get(opHas, epoch)); err != nil || len(ids) == 0 {
 		return err
 	}
@@ -239,7 +239,7 @@ func (e *Engine) Done(ctx context.Context, id string, epoch int64, ids ...string
 	return err
 }
 
-// Drop implements sale.Gate.
-func (e *Engine) Drop(ctx context.Context, id string, epoch int64) error {
+// Drop implements sale.Inventory.
+func (e *Inventory) Delete(ctx context.Context, id string, epoch int64) error {
 	return e.do(ctx, id, e.cmds.get(opDrop, epoch))
 }

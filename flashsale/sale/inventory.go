@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A Gate keeps the line and the free units of sales, fast. It is safe for concurrent use.
+// An Inventory keeps the line and the free units of sales, fast. It is safe for concurrent use.
 // Every method but Open and Close answers ErrStale if it has no state of the sale at the
 // epoch, and changes nothing then; an error that wraps ErrUnavailable says that it may have
-// happened. What cannot be right whatever the state (Join.Check, Ask.Check, Opening.Check,
+// happened. What cannot be right whatever the state (the Validate methods,
 // a number out of its range) is an error that wraps ErrInvalid, before anything is looked at.
 //
-// The rules, which the suite in gatetest checks by number:
+// The rules, which the suite in inventorytest checks by number:
 //
 //  1. Free units and reservations add up to the units it was opened with and was given
 //     since; free is never negative.
@@ -26,10 +26,10 @@ import (
 //     again if who took it did not say so within a while. If the process or the server
 //     dies, what was acknowledged is still there (as far as the server keeps its data).
 //  7. Return gives back a reservation's unit once, however often it is asked.
-//  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Gate's
+//  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Inventory's
 //     clock, which never runs back in one process. It counts in milliseconds; what is
 //     finer of a time that it is given is cut off.
-//  9. What a user can make it keep is bounded: the last ticket, and MaxGot reservations of
+//  9. What a user can make it keep is bounded: the last ticket, and MaxReservations reservations of
 //     an epoch, those that were returned and those that it was opened with among them.
 type Inventory interface {
 	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
@@ -37,7 +37,7 @@ type Inventory interface {
 	// that wraps ErrConflict. It is idempotent: if there is a state of this epoch already,
 	// nothing changes. If that is closed, or if there is a state of a later epoch, it is
 	// ErrStale.
-	Open(ctx context.Context, o Opening) error
+	Open(ctx context.Context, o InitialState) error
 
 	// Close makes the state at this epoch refuse everything with ErrStale but Next, Done
 	// and Drop, so that its stream can be read to its end. No state at all is no error here.
@@ -51,7 +51,7 @@ type Inventory interface {
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
 	// SetPaid says how many units are paid: 0 to 2^53. Fewer than it was told before, or was
-	// opened with, changes nothing. A Gate does nothing with it but tell it in Count: who
+	// opened with, changes nothing. An Inventory does nothing with it but tell it in Count: who
 	// took the last payment of a sale tells by it all others that it is sold out, also while
 	// the Ledger does not answer.
 	SetPaid(ctx context.Context, sale string, epoch int64, paid int64) error
@@ -65,19 +65,19 @@ type Inventory interface {
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser units, or has got MaxGot in this epoch;
-	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the Gate
+	//   - PerUserLimit: the user holds PerUser units, or has got MaxReservations in this epoch;
+	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the Inventory
 	//     has no room for another user or another reservation.
 	//
 	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch
-	// yet (whether the turn that Rank is of was used is for the caller to know: a Gate that
+	// yet (whether the turn that Rank is of was used is for the caller to know: an Inventory that
 	// was built again does not); else Lot if that is not 0, the sale is Shuffled and has not
 	// started; else the clock in microseconds, or more: above every rank of this epoch. If a
 	// Rank or a Lot is taken in the line, it is the next one above that is not.
 	Join(ctx context.Context, j JoinRequest) (TicketStatus, error)
 
 	// Look tells where a user stands. It changes nothing.
-	Look(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
+	Status(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
 
 	// Admit admits the first n of the line, 1 to 1,000, or as many as there are, until
 	// until, and returns how many. It admits nobody while the sale is paused, before
@@ -92,8 +92,8 @@ type Inventory interface {
 	//   - IsPaused: while the sale is paused;
 	//   - NotStarted: before StartsAt;
 	//   - NotAdmitted: the ticket is not the one that the user has now, or it waits;
-	//   - TurnPassed: the ticket was admitted, and its time is over (from Until on);
-	//   - PerUserLimit: the user holds PerUser units, or has got MaxGot in this epoch;
+	//   - AdmissionExpired: the ticket was admitted, and its time is over (from Until on);
+	//   - PerUserLimit: the user holds PerUser units, or has got MaxReservations in this epoch;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
 	//   - the reservation, on the lowest slot of the user that is free. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
@@ -105,7 +105,7 @@ type Inventory interface {
 	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
 
 	// Count counts.
-	Count(ctx context.Context, sale string, epoch int64) (Counts, error)
+	Counts(ctx context.Context, sale string, epoch int64) (Counts, error)
 
 	// Next returns up to max entries of the stream, 1 to 1,000, that nobody is busy with,
 	// the oldest first, waiting up to wait for the first. worker names who asks: 1 to 64
@@ -115,18 +115,18 @@ type Inventory interface {
 	Next(ctx context.Context, sale string, epoch int64, worker string, max int, wait time.Duration) ([]Entry, error)
 
 	// Done takes entries out of the stream. Those that are not in it are no error.
-	Done(ctx context.Context, sale string, epoch int64, ids ...string) error
+	Ack(ctx context.Context, sale string, epoch int64, ids ...string) error
 
 	// Drop forgets the state of a sale at this epoch, after its end. While entries are in
 	// its stream it is an error that wraps ErrConflict.
-	Drop(ctx context.Context, sale string, epoch int64) error
+	Delete(ctx context.Context, sale string, epoch int64) error
 }
 
-// An Opening is what the state of a sale is built from.
-type Opening struct {
+// An InitialState is what the state of a sale is built from.
+type InitialState struct {
 	Sale     Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
 	Reserved []Reservation // of the orders that are pending or paid: they hold their units
-	Before   []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
+	Pending  []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
 }
 
 // A Join asks for a ticket.
@@ -144,10 +144,10 @@ type JoinRequest struct {
 	Until time.Time
 }
 
-// MaxGot is how many reservations of a sale a user gets in one epoch, whatever is returned: a
-// Gate keeps each of them until the epoch ends, for who asks again. It is ten times what
+// MaxReservations is how many reservations of a sale a user gets in one epoch, whatever is returned: a
+// Inventory keeps each of them until the epoch ends, for who asks again. It is ten times what
 // anybody may hold, and who wants to buy does not cancel more often than that.
-const MaxGot = 100
+const MaxReservations = 100
 
 // MaxLot is the largest lot. Ranks of who joined after the start are above it.
 const MaxLot = 1 << 40
@@ -156,24 +156,24 @@ const MaxLot = 1 << 40
 type TicketState string
 
 const (
-	Nowhere  TicketState = "none"     // no ticket
-	Waiting  TicketState = "waiting"  // in line
-	Admitted TicketState = "admitted" // may reserve, with this ticket
-	Spent    TicketState = "spent"    // has reserved with this ticket
-	Passed   TicketState = "passed"   // was admitted and did not reserve in time; may join again
+	NoTicket      TicketState = "none"     // no ticket
+	Waiting       TicketState = "waiting"  // in line
+	Admitted      TicketState = "admitted" // may reserve, with this ticket
+	Spent         TicketState = "spent"    // has reserved with this ticket
+	TicketExpired TicketState = "passed"   // was admitted and did not reserve in time; may join again
 )
 
 // A Standing is where a user stands.
 type TicketStatus struct {
-	State  TicketState
-	Reason Reason        // of a Join that was refused: why; Place is where the user stands
-	Ticket string        // not of Nowhere
-	Rank   int64         // its place in the line; not of Nowhere
-	Ahead  int64         // Waiting: how many are before it, exactly or at least to 1 %
-	Batch  string        // Admitted: with whom
-	Until  time.Time     // Admitted: until then
-	Held   []Reservation // what the user holds now: the units of this sale that were reserved and not returned
-	Last   *Reservation  // what this ticket reserved, if Spent
+	State    TicketState
+	Reason   Reason        // of a Join that was refused: why; Place is where the user stands
+	Ticket   string        // not of NoTicket
+	Rank     int64         // its place in the line; not of NoTicket
+	Ahead    int64         // Waiting: how many are before it, exactly or at least to 1 %
+	Batch    string        // Admitted: with whom
+	Until    time.Time     // Admitted: until then
+	Reserved []Reservation // what the user holds now: the units of this sale that were reserved and not returned
+	Last     *Reservation  // what this ticket reserved, if Spent
 }
 
 // An Ask asks for a unit.
@@ -202,7 +202,7 @@ type Reservation struct {
 	Slot   int       `json:"slot"` // which of the user's units: 1 to PerUser; free again when it is returned
 	Ticket string    `json:"ticket"`
 	Key    string    `json:"key,omitempty"`
-	At     time.Time `json:"at"`     // by the Gate's clock, whole milliseconds
+	At     time.Time `json:"at"`     // by the Inventory's clock, whole milliseconds
 	PayBy  time.Time `json:"pay_by"` // At + PayWithin
 }
 
@@ -211,12 +211,12 @@ type Entry struct {
 	ID          string // of the entry, for Done
 	Deliveries  int    // how often it was delivered, with this time
 	Reservation Reservation
-	Damaged     string // what cannot be read of it, and why; Reservation is empty then
+	Corrupt     string // what cannot be read of it, and why; Reservation is empty then
 }
 
-// Counts of a sale in a Gate.
+// Counts of a sale in an Inventory.
 type Counts struct {
-	Now         time.Time // the Gate's clock
+	Now         time.Time // the Inventory's clock
 	Stock       int64     // units in all
 	Free        int64
 	Waiting     int64 // tickets in line

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A BuyersDesk is what buyers can do. Package shop implements it on a Gate and a Ledger;
+// A BuyerService is what buyers can do. Package shop implements it on an Inventory and a Ledger;
 // package web gives it to browsers. A refusal is a Reason in the answer, with the Layer that
 // refused; an error means that nothing was decided, or wraps ErrNotFound or ErrInvalid.
 // users are trusted: they come from verified sessions.
-type BuyersDesk interface {
-	// Now is the time by which sales and orders are judged: the Gate's, as far as a sale is
+type BuyerService interface {
+	// Now is the time by which sales and orders are judged: the Inventory's, as far as a sale is
 	// live or was.
 	Now() time.Time
 
@@ -23,20 +23,20 @@ type BuyersDesk interface {
 
 	// Join gives the user a ticket. place is what an earlier Turn of this user said, or
 	// empty: who had a place in the line before a recovery gets it back by it.
-	Join(ctx context.Context, user, sale, place string) (Turn, error)
+	Join(ctx context.Context, user, sale, place string) (QueueStatus, error)
 
 	// Turn tells the user where the ticket stands; of a user that an earlier epoch knew,
 	// place restores the ticket.
-	Turn(ctx context.Context, user, sale, place string) (Turn, error)
+	Status(ctx context.Context, user, sale, place string) (QueueStatus, error)
 
 	// Buy reserves a unit with an admission token. key is the Idempotency-Key, 1 to 64
 	// printable characters, or empty.
-	Buy(ctx context.Context, user, sale, token, key string) (Bought, error)
+	Buy(ctx context.Context, user, sale, token, key string) (BuyResult, error)
 
 	// Saw notes from which network a user bought, for the merchant to look at. It returns at
 	// once: it is evidence and no decision, and is dropped and counted where it comes faster
 	// than it can be written.
-	Saw(user, sale, network string)
+	RecordNetwork(user, sale, network string)
 
 	// Order returns what became of a reservation of the user.
 	Order(ctx context.Context, user, receipt string) (Receipt, error)
@@ -52,19 +52,19 @@ type BuyersDesk interface {
 	SetContact(ctx context.Context, user, receipt string, c Contact) (Receipt, error)
 
 	// Pay takes what a payment provider says about a receipt of any user.
-	Pay(ctx context.Context, receipt, payment string, amount int64) (Paid, error)
+	Pay(ctx context.Context, receipt, payment string, amount int64) (PayResult, error)
 }
 
-// A MerchantsDesk is what merchants can do with their sales. Errors wrap ErrNotFound,
+// A MerchantService is what merchants can do with their sales. Errors wrap ErrNotFound,
 // ErrConflict, ErrInvalid or ErrUnavailable. A sale of another merchant is ErrNotFound.
-type MerchantsDesk interface {
+type MerchantService interface {
 	Create(ctx context.Context, merchant string, d Draft) (Sale, error)
 	Edit(ctx context.Context, merchant, sale string, version int64, d Draft) (Sale, error)
-	Mine(ctx context.Context, merchant, after string) ([]Sale, error)
-	Get(ctx context.Context, merchant, sale string) (Sale, error)
+	Sales(ctx context.Context, merchant, after string) ([]Sale, error)
+	Sale(ctx context.Context, merchant, sale string) (Sale, error)
 
 	// Check says what is wrong with exposing a sale now, or nothing: dates in the past, a
-	// Gate or a Ledger that does not answer, units that no admission limit can hold.
+	// Inventory or a Ledger that does not answer, units that no admission limit can hold.
 	Check(ctx context.Context, merchant, sale string) ([]string, error)
 
 	// Warm prepares what the first buyers need: scripts, connections, caches; Check first.
@@ -80,23 +80,23 @@ type MerchantsDesk interface {
 	End(ctx context.Context, merchant, sale string, kill bool) (Sale, error)
 
 	// Board is the live board.
-	Board(ctx context.Context, merchant, sale string) (Board, error)
+	Dashboard(ctx context.Context, merchant, sale string) (Dashboard, error)
 
 	// Report writes the orders of a sale as CSV with a head line and a line of sums.
 	Report(ctx context.Context, merchant, sale string, w io.Writer) error
 
 	// Recent returns the orders of a sale, the newest first, up to 100 after that of
 	// reservation after (of the first page: empty).
-	Recent(ctx context.Context, merchant, sale, after string) ([]Order, error)
+	RecentOrders(ctx context.Context, merchant, sale, after string) ([]Order, error)
 
 	// Networks returns those from which several users bought, the one of most users first, up
 	// to 100.
-	Networks(ctx context.Context, merchant, sale string) ([]Network, error)
+	SharedNetworks(ctx context.Context, merchant, sale string) ([]SharedNetwork, error)
 
-	// Reconcile compares Gate and Ledger, mends the Gate, and says what it changed.
-	Reconcile(ctx context.Context, merchant, sale string) (Reconciled, error)
+	// Reconcile compares Inventory and Ledger, mends the Inventory, and says what it changed.
+	Reconcile(ctx context.Context, merchant, sale string) (ReconcileResult, error)
 
-	Logged(ctx context.Context, merchant, sale string) ([]Logged, error)
+	AuditLog(ctx context.Context, merchant, sale string) ([]AuditEntry, error)
 }
 
 // A View of a sale, as buyers see it.
@@ -110,12 +110,12 @@ type View struct {
 }
 
 // A Turn tells a buyer where the ticket stands.
-type Turn struct {
+type QueueStatus struct {
 	Reason     Reason        // why there is no ticket, or none any more
 	Layer      Layer         // who refused
 	RetryAfter time.Duration // of a refusal: when to ask again, 0 for never
 	View       View
-	Place      TicketState
+	State      TicketState
 	New        bool // of Join: this call made the ticket
 	Ahead      int64
 	ETA        time.Duration // Waiting: about when the turn comes; 0 if not known
@@ -123,15 +123,15 @@ type Turn struct {
 	Ticket     string        // signed: what to give as place
 	Token      string        // Admitted: what to buy with
 	Until      time.Time     // Admitted: until then
-	Held       []Receipt     // what the user has reserved in this sale and holds
+	Reserved   []Receipt     // what the user has reserved in this sale and holds
 }
 
 // Bought is the answer to Buy.
-type Bought struct {
+type BuyResult struct {
 	Reason     Reason
 	Layer      Layer
 	RetryAfter time.Duration
-	Again      bool
+	Repeated   bool
 	Receipt    Receipt
 }
 
@@ -147,21 +147,21 @@ type Receipt struct {
 }
 
 // A Board is what a merchant watches.
-type Board struct {
-	View     View
-	Counts   Counts
-	Tally    Tally
-	Layers   map[Layer]map[Reason]int64 // refused by this process since it began
-	Admitted int64                      // batches' tickets admitted by this process
-	Drain    float64                    // orders per second that the writers have shown
-	Lag      time.Duration              // age of the oldest entry of the stream
-	Workers  int
+type Dashboard struct {
+	View      View
+	Counts    Counts
+	Totals    OrderTotals
+	Layers    map[Layer]map[Reason]int64 // refused by this process since it began
+	Admitted  int64                      // batches' tickets admitted by this process
+	DrainRate float64                    // orders per second that the writers have shown
+	Lag       time.Duration              // age of the oldest entry of the stream
+	Workers   int
 }
 
 // Reconciled is what Reconcile found.
-type Reconciled struct {
-	Free, FreeBefore int64 // of the Gate
+type ReconcileResult struct {
+	Free, FreeBefore int64 // of the Inventory
 	Returned         int   // units of orders that were over, given back now
-	Dropped          int   // reservations of the Gate without an order, stream entry or time left
+	Dropped          int   // reservations of the Inventory without an order, stream entry or time left
 	Changed          int   // how many rows changed in all; 0 says that both agree
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
-// open opens an Engine that redelivers after a time.
+// open opens an Inventory that redelivers after a time.
 func open(redeliver time.Duration) inventorytest.Open {
 	return func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		t.Helper()

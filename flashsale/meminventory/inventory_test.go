@@ -32,10 +32,10 @@ func TestGoroutinesEnd(t *testing.T) {
 		for i := range 3 {
 			s.open(int64(i) + 1)
 			s.buy("ann")
-			if err := s.Done(t.Context(), "s", s.epoch, s.users(s.epoch, "ann")...); err != nil {
+			if err := s.Ack(t.Context(), "s", s.epoch, s.users(s.epoch, "ann")...); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Drop(t.Context(), "s", s.epoch); err != nil {
+			if err := s.Delete(t.Context(), "s", s.epoch); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -46,7 +46,7 @@ func TestGoroutinesEnd(t *testing.T) {
 		if err != nil || len(es) != 1 {
 			t.Fatalf("Next = %v, %v", es, err)
 		}
-		if err := s.Done(t.Context(), "old", 7, "r"); err != nil {
+		if err := s.Ack(t.Context(), "old", 7, "r"); err != nil {
 			t.Fatal(err)
 		}
 		if err := journal.Append(t.Context(), "s", 9, []sale.Reservation{{ID: "r", Sale: "s", Epoch: 9}}); err != nil {
@@ -117,9 +117,9 @@ func TestMaxTickets(t *testing.T) {
 }
 
 // openLong opens a sale without a line that lasts for a year.
-func openLong(t *testing.T, e *meminventory.Engine, clock *inventorytest.Clock, stock int64) {
+func openLong(t *testing.T, e *meminventory.Inventory, clock *inventorytest.Clock, stock int64) {
 	t.Helper()
-	if err := e.Open(t.Context(), sale.Opening{Sale: sale.Sale{ID: "s", Epoch: 1, Draft: sale.Draft{
+	if err := e.Open(t.Context(), sale.InitialState{Sale: sale.Sale{ID: "s", Epoch: 1, Draft: sale.Draft{
 		Stock: stock, PerUser: 1, Queue: sale.Direct, StartsAt: clock.Now(), EndsAt: clock.Now().Add(365 * 24 * time.Hour), PayWithin: time.Minute,
 	}}}); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestClock(t *testing.T) {
 		s.open(1)
 		begun := time.Now()
 		time.Sleep(time.Minute)
-		n, err := s.Count(t.Context(), "s", 1)
+		n, err := s.Counts(t.Context(), "s", 1)
 		if want := begun.Add(time.Minute).Truncate(time.Millisecond); err != nil || !n.Now.Equal(want) {
 			t.Fatalf("Count.Now = %v, %v, want %v", n.Now, err, want)
 		}
@@ -149,8 +149,8 @@ func TestCallersGiveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
-		_, _ = s.Look(ctx, "s", 1, "ann")
-		if _, err := s.Look(t.Context(), "s", 1, "ann"); err != nil {
+		_, _ = s.Status(ctx, "s", 1, "ann")
+		if _, err := s.Status(t.Context(), "s", 1, "ann"); err != nil {
 			t.Fatalf("Look = %v", err)
 		}
 	}
@@ -162,10 +162,10 @@ func TestCallersGiveUp(t *testing.T) {
 const crowd = 100_000
 
 // fill lets a crowd into the line of a sale.
-func fill(t testing.TB, e *meminventory.Engine) {
+func fill(t testing.TB, e *meminventory.Inventory) {
 	t.Helper()
 	now := time.Now()
-	o := sale.Opening{Sale: sale.Sale{ID: "s", Epoch: 1, Draft: sale.Draft{
+	o := sale.InitialState{Sale: sale.Sale{ID: "s", Epoch: 1, Draft: sale.Draft{
 		Stock: 1000, PerUser: 1, Queue: sale.Fifo, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), PayWithin: time.Minute,
 	}}}
 	if err := e.Open(t.Context(), o); err != nil {
@@ -218,14 +218,14 @@ func TestMemoryOfChurn(t *testing.T) {
 		if _, err := e.Return(t.Context(), "s", 1, user, id); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Done(t.Context(), "s", 1, id); err != nil {
+		if err := e.Ack(t.Context(), "s", 1, id); err != nil {
 			t.Fatal(err)
 		}
 		return true
 	}
 	before := heap()
 	bought := 0
-	for range sale.MaxGot + 10 {
+	for range sale.MaxReservations + 10 {
 		for i := range churners {
 			if round(name(i), true) {
 				bought++
@@ -234,8 +234,8 @@ func TestMemoryOfChurn(t *testing.T) {
 	}
 	kept := heap()
 	t.Logf("%d reservations of %d users: %d MB", bought, churners, (kept-before)>>20)
-	if bought != churners*sale.MaxGot || kept-before > most {
-		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxGot, most>>20)
+	if bought != churners*sale.MaxReservations || kept-before > most {
+		t.Errorf("%d reservations take %d MB, want %d in at most %d", bought, (kept-before)>>20, churners*sale.MaxReservations, most>>20)
 	}
 	for range 100_000 {
 		round("passes", false)
