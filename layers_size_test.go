@@ -35,7 +35,7 @@ var largeFor = map[string]string{
 	"flashsale/ledger lines":                 "not reduced yet",
 	"flashsale/ledger.Ledger methods":        "not reduced yet",
 	"flashsale/office.Office methods":        "not reduced yet",
-	"flashsale/redisinventory.Gate methods":  "not reduced yet",
+	"flashsale/redisinventory.Inventory methods":  "not reduced yet",
 	"flashsale/verify/auditor lines":         "not reduced yet",
 	"flashsale/verify/ledgertest lines":      "not reduced yet",
 	"flashsale/verify/ledgertest/methods.go": "not reduced yet",
