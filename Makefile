@@ -65,6 +65,10 @@ check: ## gofmt, tidy go.mod files, vet and staticcheck
 	@go vet $(addsuffix /...,$(modules))
 	@go tool staticcheck -checks all $(addsuffix /...,$(modules))
 
+.PHONY: figures
+figures: ## words, sizes and repetition of the source; DIR=another checkout to compare
+	@go run ./tools/figures $(DIR)
+
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml, beyond what check asks (builds it: minutes, once)
 	@command -v golangci-lint >/dev/null || [ -x .bin/golangci-lint ] || \

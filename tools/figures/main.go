@@ -1,0 +1,226 @@
+// Command figures prints figures about the source tree: words, sizes and repetition.
+//
+//	go run ./tools/figures [DIR]
+//
+// It reads DIR (the working directory if none is given) without building it, so two
+// checkouts can be compared.
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"hash/fnv"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	persons = regexp.MustCompile(`(?i)\b(nobody|somebody|whoever)\b`)
+	telling = regexp.MustCompile(`(?i)\b(told|tells)\b`)
+	forms   = regexp.MustCompile(`(?m)^\s*// (?:(?:A|An|The) )?\S+ (?:is|are) (?:what|who|that of|those of)\b`)
+)
+
+// window is the number of lines that make a repetition.
+const window = 6
+
+type figures struct {
+	persons, telling, forms int
+	names                   map[string]int // exported names by package
+	methods                 map[string]int // by type
+	lines                   map[string]int // by area and kind
+	pages, words            int            // English
+	windows                 map[uint64]int // windows of lines, by hash
+}
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	if err := run(root); err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string) error {
+	f := figures{names: map[string]int{}, methods: map[string]int{}, lines: map[string]int{}, windows: map[uint64]int{}}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if name != root && (base == "testdata" || base == "node_modules" || base == "cover" || base[0] == '.') {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		rel, _ := filepath.Rel(root, name)
+		ext := path.Ext(base)
+		if !slices.Contains([]string{".go", ".lua", ".js", ".sql", ".md"}, ext) {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return f.file(filepath.ToSlash(rel), ext, string(text))
+	})
+	if err != nil {
+		return err
+	}
+	f.print()
+	return nil
+}
+
+func (f *figures) file(name, ext, text string) error {
+	if ext == ".md" {
+		if !strings.Contains(name, "zh-CN") {
+			f.pages++
+			f.words += len(strings.Fields(text))
+		}
+		return nil
+	}
+	area, _, nested := strings.Cut(name, "/")
+	if !nested {
+		area = "weir"
+	}
+	kind := strings.TrimPrefix(ext, ".")
+	if strings.HasSuffix(name, "_test.go") {
+		kind = "go tests"
+	}
+	if strings.HasPrefix(name, "flashsale/verify/") {
+		area = "flashsale/verify"
+	}
+	f.lines[area+" "+kind] += strings.Count(text, "\n")
+	if kind != "go" {
+		return nil
+	}
+	for line := range strings.Lines(text) {
+		if persons.MatchString(line) {
+			f.persons++
+		}
+		if telling.MatchString(line) {
+			f.telling++
+		}
+	}
+	f.forms += len(forms.FindAllString(text, -1))
+	f.repetition(text)
+	return f.api(name, text)
+}
+
+// repetition counts windows of lines that have code.
+func (f *figures) repetition(text string) {
+	var code []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if len(line) > 3 && !strings.HasPrefix(line, "//") && !strings.HasPrefix(line, `"`) {
+			code = append(code, line)
+		}
+	}
+	for i := 0; i+window <= len(code); i++ {
+		h := fnv.New64a()
+		h.Write([]byte(strings.Join(code[i:i+window], "\n")))
+		f.windows[h.Sum64()]++
+	}
+}
+
+// api counts exported names and methods.
+func (f *figures) api(name, text string) error {
+	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	for _, d := range parsed.Decls {
+		switch x := d.(type) {
+		case *ast.FuncDecl:
+			switch {
+			case x.Recv != nil:
+				f.methods[dir+"."+receiver(x.Recv.List[0].Type)]++
+			case x.Name.IsExported():
+				f.names[dir]++
+			}
+		case *ast.GenDecl:
+			for _, s := range x.Specs {
+				switch y := s.(type) {
+				case *ast.TypeSpec:
+					if y.Name.IsExported() {
+						f.names[dir]++
+					}
+				case *ast.ValueSpec:
+					for _, n := range y.Names {
+						if n.IsExported() {
+							f.names[dir]++
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// receiver returns the name of the type of a method.
+func receiver(e ast.Expr) string {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+func (f *figures) print() {
+	fmt.Printf("Go lines with nobody, somebody, whoever: %d\n", f.persons)
+	fmt.Printf("Go lines with told, tells: %d\n", f.telling)
+	fmt.Printf("doc comments \"X is what, who, that of\": %d\n", f.forms)
+	fmt.Printf("English pages: %d, words: %d\n", f.pages, f.words)
+	repeated := 0
+	for _, n := range f.windows {
+		repeated += n - 1
+	}
+	fmt.Printf("repeated windows of %d Go lines: %d\n", window, repeated)
+	total := 0
+	fmt.Println("\nlines")
+	for _, area := range slices.Sorted(maps.Keys(f.lines)) {
+		fmt.Printf("  %-28s %6d\n", area, f.lines[area])
+		total += f.lines[area]
+	}
+	fmt.Printf("  %-28s %6d\n", "all", total)
+	table("exported names (10 or more)", f.names, 10)
+	table("methods of a type (20 or more)", f.methods, 20)
+}
+
+func table(title string, counts map[string]int, least int) {
+	fmt.Println("\n" + title)
+	keys := slices.Collect(maps.Keys(counts))
+	slices.SortFunc(keys, func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for _, k := range keys {
+		if counts[k] >= least {
+			fmt.Printf("  %-48s %4d\n", k, counts[k])
+		}
+	}
+}
