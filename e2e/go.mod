@@ -13,6 +13,8 @@ replace github.com/floodweir/weir/contrib/failsafe => ../contrib/failsafe
 replace github.com/floodweir/weir/flashsale => ../flashsale
 
 require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/floodweir/weir v0.0.0
 	github.com/floodweir/weir/contrib/failsafe v0.0.0
 	github.com/floodweir/weir/contrib/goredis v0.0.0
@@ -31,6 +33,7 @@ require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/failsafe-go/failsafe-go v0.9.8 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect

@@ -1,8 +1,7 @@
 package browsertest
 
 import (
-	"bytes"
-	"encoding/base64"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,155 +10,148 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
-// A Look is what a page believes of the device that shows it.
-type Look struct {
-	Width, Height int    // in CSS pixels; 1280 × 900 if 0
-	Lang          string // what Accept-Language says; en if empty
-	Dark          bool
-	Still         bool          // prefers-reduced-motion
+// A Device describes the device that shows a page.
+type Device struct {
+	Width, Height int           // in CSS pixels; 1280 × 900 if 0
+	Lang          string        // of Accept-Language; en if empty
+	Dark          bool          // prefers-color-scheme
+	ReducedMotion bool          // prefers-reduced-motion
 	Zone          string        // the time zone; that of the machine if empty
 	Clock         time.Duration // how far the device's clock is ahead
 }
 
-// A Page is a tab in a profile of its own: with its own cookies and its own storage. It is
+// A Page is a tab in a profile of its own, with its own cookies and its own storage. It is
 // closed with its test.
 type Page struct {
-	t       testing.TB
-	b       *Browser
-	session string
-	name    string
+	t    testing.TB
+	ctx  context.Context
+	name string
 
 	mu     sync.Mutex
 	errors []string
 }
 
-// Page opens a tab. Its name stands in what it says of failures.
-func (b *Browser) Page(t testing.TB, name string, l Look) *Page {
+// Page opens a tab. Failure messages carry its name.
+func (b *Browser) Page(t testing.TB, name string, d Device) *Page {
 	t.Helper()
-	p := &Page{t: t, b: b, name: name}
-	var context struct {
-		ID string `json:"browserContextId"`
-	}
-	p.must(&context, "Target.createBrowserContext", map[string]any{"disposeOnDetach": true})
-	t.Cleanup(func() {
-		b.mu.Lock()
-		delete(b.see, p.session)
-		b.mu.Unlock()
-		b.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": context.ID}) // a browser that is gone has none
-	})
-	var target struct {
-		ID string `json:"targetId"`
-	}
-	p.must(&target, "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context.ID})
-	var attached struct {
-		ID string `json:"sessionId"`
-	}
-	p.must(&attached, "Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true})
-	p.session = attached.ID
-	b.mu.Lock()
-	b.see[p.session] = p.event
-	b.mu.Unlock()
-	for _, domain := range []string{"Page", "Runtime", "Log"} {
-		p.must(nil, domain+".enable", nil)
-	}
-	p.Look(l)
+	ctx, stop := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
+	t.Cleanup(stop)
+	p := &Page{t: t, ctx: ctx, name: name}
+	p.must(chromedp.Listen(ctx, p.event))
+	p.Emulate(d)
 	return p
 }
 
-// Look changes the device. A zone, a language and a clock count from the next Open on.
-func (p *Page) Look(l Look) {
+func (p *Page) must(err error) {
 	p.t.Helper()
-	if l.Width == 0 {
-		l.Width = 1280
-	}
-	if l.Height == 0 {
-		l.Height = 900
-	}
-	p.must(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": l.Width, "height": l.Height, "deviceScaleFactor": 1, "mobile": false})
-	scheme, motion := "light", "no-preference"
-	if l.Dark {
-		scheme = "dark"
-	}
-	if l.Still {
-		motion = "reduce"
-	}
-	p.must(nil, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
-		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}}})
-	if l.Lang == "" {
-		l.Lang = "en"
-	}
-	p.must(nil, "Emulation.setUserAgentOverride", map[string]any{"userAgent": "browsertest", "acceptLanguage": l.Lang})
-	if l.Zone != "" {
-		p.must(nil, "Emulation.setTimezoneOverride", map[string]any{"timezoneId": l.Zone})
-	}
-	if l.Clock != 0 {
-		p.must(nil, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": fmt.Sprintf(
-			`{const D = Date; globalThis.Date = class extends D { constructor(...a) { a.length ? super(...a) : super(D.now() + %[1]d); } static now() { return D.now() + %[1]d; } };}`,
-			l.Clock.Milliseconds())})
-	}
-}
-
-func (p *Page) must(result any, method string, params any) {
-	p.t.Helper()
-	text, err := p.b.call(p.session, method, params)
-	if err == nil && result != nil {
-		err = json.Unmarshal(text, result)
-	}
 	if err != nil {
 		p.t.Fatalf("%s: %v", p.name, err)
 	}
 }
 
-// event keeps what a page complains about. A browser also logs every answer of 400 and
-// above as an error; those of the HTTP interface are answers like others.
-func (p *Page) event(method string, params json.RawMessage) {
-	var e struct {
-		Type  string `json:"type"`
-		Args  []struct{ Value, Description any }
-		Entry struct{ Source, Level, Text, URL string }
-		Exc   struct {
-			Text      string
-			Exception struct{ Description string }
-		} `json:"exceptionDetails"`
+// call sends one command and fails the test if the browser returns an error.
+func call[P, R any](p *Page, command cdp.Command[P, R], params P) R {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, stepTimeout)
+	defer cancel()
+	r, err := chromedp.Call(ctx, command, params)
+	p.must(err)
+	return r
+}
+
+// Emulate changes the device. A zone, a language and a clock apply from the next Open on.
+func (p *Page) Emulate(d Device) {
+	p.t.Helper()
+	if d.Width == 0 {
+		d.Width = 1280
 	}
-	if json.Unmarshal(params, &e) != nil {
-		return
+	if d.Height == 0 {
+		d.Height = 900
 	}
-	complaint := ""
-	switch {
-	case method == "Runtime.consoleAPICalled" && (e.Type == "error" || e.Type == "assert" || e.Type == "warning"):
-		complaint = fmt.Sprintf("console.%s: %v", e.Type, e.Args)
-	case method == "Runtime.exceptionThrown":
-		complaint = e.Exc.Text + " " + e.Exc.Exception.Description
-	case method == "Log.entryAdded" && e.Entry.Level == "error" && !(e.Entry.Source == "network" && strings.Contains(e.Entry.URL, "/api/")):
-		complaint = e.Entry.Source + ": " + e.Entry.Text + " " + e.Entry.URL
+	if d.Lang == "" {
+		d.Lang = "en"
+	}
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width: int64(d.Width), Height: int64(d.Height), DeviceScaleFactor: 1})
+	scheme, motion := "light", "no-preference"
+	if d.Dark {
+		scheme = "dark"
+	}
+	if d.ReducedMotion {
+		motion = "reduce"
+	}
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}}})
+	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "browsertest", AcceptLanguage: d.Lang})
+	if d.Zone != "" {
+		call(p, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: d.Zone})
+	}
+	if d.Clock != 0 {
+		call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(
+			`{const D = Date; globalThis.Date = class extends D { constructor(...a) { a.length ? super(...a) : super(D.now() + %[1]d); } static now() { return D.now() + %[1]d; } };}`,
+			d.Clock.Milliseconds())})
+	}
+}
+
+// event keeps the page's errors and warnings. Chromium also logs every response of 400 and
+// above as an error; those of the HTTP API are expected.
+func (p *Page) event(event any) {
+	var problem string
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if e.Type != runtime.ConsoleAPICalledTypeError && e.Type != runtime.ConsoleAPICalledTypeAssert && e.Type != runtime.ConsoleAPICalledTypeWarning {
+			return
+		}
+		problem = fmt.Sprintf("console.%s:", e.Type)
+		for _, a := range e.Args {
+			problem += fmt.Sprintf(" %s%s", a.Value, a.Description)
+		}
+	case *runtime.EventExceptionThrown:
+		problem = exception(e.ExceptionDetails)
+	case *log.EventEntryAdded:
+		if e.Entry.Level != log.EntryLevelError || e.Entry.Source == log.EntrySourceNetwork && strings.Contains(e.Entry.URL, "/api/") {
+			return
+		}
+		problem = fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
 	default:
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.errors = append(p.errors, complaint)
+	p.errors = append(p.errors, problem)
 }
 
-// Errors returns what the page has complained about so far: errors and warnings of its
-// scripts, what its policy forbade, and files that were not there.
+func exception(e *runtime.ExceptionDetails) string {
+	if e.Exception == nil {
+		return e.Text
+	}
+	return e.Text + " " + e.Exception.Description
+}
+
+// Errors returns the errors and warnings so far: those of the page's scripts, what its
+// content security policy forbade, and files that were not found.
 func (p *Page) Errors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.errors
 }
 
-// Open goes to an address and waits until its document is read.
+// Open navigates to an address and waits until the document is loaded.
 func (p *Page) Open(url string) {
 	p.t.Helper()
-	var result struct {
-		Error string `json:"errorText"`
-	}
-	p.must(&result, "Page.navigate", map[string]any{"url": url})
-	if result.Error != "" {
-		p.t.Fatalf("%s: %s: %s", p.name, url, result.Error)
+	if r := call(p, page.Navigate, page.NavigateParams{URL: url}); r.ErrorText != "" {
+		p.t.Fatalf("%s: open %s: %s", p.name, url, r.ErrorText)
 	}
 	p.Await(`document.readyState === "complete"`)
 }
@@ -167,14 +159,16 @@ func (p *Page) Open(url string) {
 // Reload loads the page again.
 func (p *Page) Reload() {
 	p.t.Helper()
-	p.leave(func() { p.must(nil, "Page.reload", nil) })
+	p.leave(func() { call(p, page.Reload, page.ReloadParams{}) })
 }
 
-// Back goes back, as its button does, and Forward forward.
-func (p *Page) Back()    { p.t.Helper(); p.leave(func() { p.Do(`history.back()`) }) }
+// Back presses the back button.
+func (p *Page) Back() { p.t.Helper(); p.leave(func() { p.Do(`history.back()`) }) }
+
+// Forward presses the forward button.
 func (p *Page) Forward() { p.t.Helper(); p.leave(func() { p.Do(`history.forward()`) }) }
 
-// leave waits until another document is there, or the same one again from the cache.
+// leave waits until another document is shown, or the same one again from the cache.
 func (p *Page) leave(how func()) {
 	p.t.Helper()
 	p.Do(`window.stays = true; addEventListener("pageshow", () => { window.stays = false; })`)
@@ -185,20 +179,17 @@ func (p *Page) leave(how func()) {
 // Do runs a statement.
 func (p *Page) Do(script string) {
 	p.t.Helper()
-	if _, err := p.eval(script); err != nil {
-		p.t.Fatalf("%s: %v", p.name, err)
-	}
+	_, err := p.eval(script)
+	p.must(err)
 }
 
-// Text returns an expression's value as text, that of a promise when it has one.
+// Text returns an expression's value as text; of a promise, the value it resolves to.
 func (p *Page) Text(expression string) string {
 	p.t.Helper()
 	value, err := p.eval("(async () => String(await (" + expression + ")))()")
-	if err != nil {
-		p.t.Fatalf("%s: %v", p.name, err)
-	}
+	p.must(err)
 	var s string
-	json.Unmarshal(value, &s)
+	p.must(json.Unmarshal(value, &s))
 	return s
 }
 
@@ -212,31 +203,27 @@ func (p *Page) Number(expression string) float64 {
 	return n
 }
 
+// eval returns a script's value as JSON, or nil if it has none.
 func (p *Page) eval(script string) (json.RawMessage, error) {
-	text, err := p.b.call(p.session, "Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true, "userGesture": true})
-	if err != nil {
+	ctx, cancel := context.WithTimeout(p.ctx, stepTimeout)
+	defer cancel()
+	yes := true
+	r, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: script, ReturnByValue: &yes, AwaitPromise: &yes, UserGesture: &yes})
+	switch {
+	case err != nil:
 		return nil, err
+	case r.ExceptionDetails != nil:
+		return nil, fmt.Errorf("%s: %s", script, exception(r.ExceptionDetails))
 	}
-	var result struct {
-		Result struct{ Value json.RawMessage }
-		Exc    *struct {
-			Text      string
-			Exception struct{ Description string }
-		} `json:"exceptionDetails"`
-	}
-	if err := json.Unmarshal(text, &result); err != nil {
-		return nil, err
-	}
-	if result.Exc != nil {
-		return nil, fmt.Errorf("%s: %s %s", script, result.Exc.Text, result.Exc.Exception.Description)
-	}
-	return result.Result.Value, nil
+	return json.RawMessage(r.Result.Value), nil
 }
 
-// Await waits until an expression is true. A page that is just being left has no answer.
-func (p *Page) Await(expression string) { p.t.Helper(); p.AwaitFor(patience, expression) }
+// Await waits until an expression is true.
+func (p *Page) Await(expression string) { p.t.Helper(); p.AwaitFor(stepTimeout, expression) }
 
-// AwaitFor is Await with a time of its own.
+// AwaitFor waits for at most d until an expression is true. It asks the page again and
+// again, because a page that is being left evaluates nothing.
 func (p *Page) AwaitFor(d time.Duration, expression string) {
 	p.t.Helper()
 	deadline := time.Now().Add(d)
@@ -244,18 +231,18 @@ func (p *Page) AwaitFor(d time.Duration, expression string) {
 	defer tick.Stop()
 	for range tick.C {
 		value, err := p.eval("Boolean(" + expression + ")")
-		if err == nil && bytes.Equal(value, []byte("true")) {
+		if err == nil && string(value) == "true" {
 			return
 		}
 		if time.Now().After(deadline) {
-			seen, _ := p.eval("location.pathname + ': ' + document.body.innerText")
-			p.t.Fatalf("%s: not within %s: %s (%v)\ncomplaints: %q\nthe page: %s", p.name, d, expression, err, p.Errors(), seen)
+			shown, _ := p.eval("location.pathname + ': ' + document.body.innerText")
+			p.t.Fatalf("%s: not true within %s: %s (%v)\nerrors: %q\nthe page: %s", p.name, d, expression, err, p.Errors(), shown)
 		}
 	}
 }
 
-// Sees waits until a selector's first visible element has a text in it; any if it is empty.
-func (p *Page) Sees(selector, text string) {
+// WaitText waits until a visible element of a selector contains a text.
+func (p *Page) WaitText(selector, text string) {
 	p.t.Helper()
 	p.Await(fmt.Sprintf(`[...document.querySelectorAll(%s)].some((e) => e.checkVisibility() && e.textContent.includes(%s))`, quote(selector), quote(text)))
 }
@@ -265,7 +252,8 @@ func quote(s string) string {
 	return string(text)
 }
 
-// Click waits for an element that can be clicked and clicks it with the mouse.
+// Click waits until an element can be clicked and has stopped moving, and clicks it with
+// the mouse.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.Await(fmt.Sprintf(`(() => {
@@ -277,16 +265,22 @@ func (p *Page) Click(selector string) {
 		if (!top || !(e.contains(top) || top.contains(e))) return false;
 		const before = window.clickAt;
 		window.clickAt = [x, y];
-		return before && before[0] === x && before[1] === y; // it does not move any more
+		return before && before[0] === x && before[1] === y;
 	})()`, quote(selector)))
 	x, y := p.Number("window.clickAt[0]"), p.Number("window.clickAt[1]")
 	p.Do("delete window.clickAt")
-	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		p.must(nil, "Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1})
-	}
+	p.do(chromedp.MouseClickXY(x, y))
 }
 
-// Fill puts text into an input as if it were typed over what is there.
+// do runs an action of chromedp.
+func (p *Page) do(action chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, stepTimeout)
+	defer cancel()
+	p.must(chromedp.Do(ctx, action))
+}
+
+// Fill replaces the text of an input, as typing over it does.
 func (p *Page) Fill(selector, text string) {
 	p.t.Helper()
 	p.Await(fmt.Sprintf(`(() => {
@@ -302,57 +296,45 @@ func (p *Page) Fill(selector, text string) {
 // Type types text where the focus is.
 func (p *Page) Type(text string) {
 	p.t.Helper()
-	p.must(nil, "Input.insertText", map[string]any{"text": text})
+	call(p, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // Key presses a key: Tab, Shift+Tab, Enter, Space or Escape.
 func (p *Page) Key(name string) {
 	p.t.Helper()
 	key, shift := strings.CutPrefix(name, "Shift+")
-	codes := map[string]int{"Tab": 9, "Enter": 13, "Space": 32, "Escape": 27}
-	e := map[string]any{"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
-	switch key {
-	case "Enter":
-		e["text"] = "\r"
-	case "Space":
-		e["key"], e["text"] = " ", " "
+	code := map[string]string{"Tab": kb.Tab, "Enter": kb.Enter, "Space": " ", "Escape": kb.Escape}[key]
+	if code == "" {
+		p.t.Fatalf("%s: key %q: want Tab, Enter, Space or Escape", p.name, name)
 	}
+	var options []chromedp.KeyOption
 	if shift {
-		e["modifiers"] = 8
+		options = append(options, chromedp.KeyModifiers(chromedp.ModifierShift))
 	}
-	for _, kind := range []string{"keyDown", "keyUp"} {
-		e["type"] = kind
-		p.must(nil, "Input.dispatchKeyEvent", e)
-	}
+	p.do(chromedp.KeyEvent(code, options...))
 }
 
-// TabTo presses Tab until the focus is on a selector's element, as who has no mouse does,
-// and checks that the focus can be seen on every way.
+// TabTo presses Tab until the focus is on a selector's element, and checks that the focus
+// is visible on every element before it.
 func (p *Page) TabTo(selector string) {
 	p.t.Helper()
 	p.Await(fmt.Sprintf(`document.querySelector(%s)?.checkVisibility()`, quote(selector)))
 	for range 60 {
 		p.Key("Tab")
 		if p.Text(`(() => { const e = document.activeElement; return e === document.body || getComputedStyle(e).outlineStyle !== "none"; })()`) != "true" {
-			p.t.Errorf("%s: the focus cannot be seen on %s", p.name, p.Text("document.activeElement.outerHTML"))
+			p.t.Errorf("%s: the focus is not visible on %s", p.name, p.Text("document.activeElement.outerHTML"))
 		}
 		if p.Text(fmt.Sprintf("document.activeElement.matches(%s)", quote(selector))) == "true" {
 			return
 		}
 	}
-	p.t.Fatalf("%s: Tab does not come to %s", p.name, selector)
+	p.t.Fatalf("%s: Tab does not reach %s", p.name, selector)
 }
 
-// Shot writes a picture of the page to a file.
-func (p *Page) Shot(file string) {
+// Screenshot writes a picture of the page to a file.
+func (p *Page) Screenshot(file string) {
 	p.t.Helper()
-	var shot struct{ Data string }
-	p.must(&shot, "Page.captureScreenshot", map[string]any{"format": "png", "optimizeForSpeed": true})
-	png, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err == nil {
-		err = os.WriteFile(file, png, 0o644)
-	}
-	if err != nil {
-		p.t.Fatalf("%s: %v", p.name, err)
-	}
+	fast := true
+	r := call(p, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng, OptimizeForSpeed: &fast})
+	p.must(os.WriteFile(file, r.Data, 0o644))
 }

@@ -19,7 +19,7 @@ import (
 func TestBrowserAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
-	p := b.Page(t, "again", browsertest.Look{Width: 375, Height: 740})
+	p := b.Page(t, "again", browsertest.Device{Width: 375, Height: 740})
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
 		s.admit("token-1", 10*time.Minute)
@@ -29,7 +29,7 @@ func TestBrowserAsksAgain(t *testing.T) {
 	stage(p, "turn")
 	p.Do(`for (let i = 0; i < 3; i++) document.querySelector("#buy").click()`)
 	p.Await(`document.querySelector("#buy").getAttribute("aria-disabled") === "true"`)
-	p.Sees(".receipt h2", "Reserved for you")
+	p.WaitText(".receipt h2", "Reserved for you")
 	s.mu.Lock()
 	keys, orders := slices.Clone(s.keys), len(s.orders)
 	s.mu.Unlock()
@@ -50,7 +50,7 @@ func TestBrowserAsksAgain(t *testing.T) {
 	p.Reload()
 	stage(p, "turn")
 	p.Click("#buy")
-	p.Sees(".receipt h2", "Reserved for you")
+	p.WaitText(".receipt h2", "Reserved for you")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.keys) != 2 || s.keys[0] != s.keys[1] || len(s.orders) != 1 {
@@ -80,7 +80,7 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 	b := chromium.use(t)
 	pages := make([]*browsertest.Page, 3)
 	for i := range pages {
-		pages[i] = b.Page(t, fmt.Sprint("buyer ", i), browsertest.Look{Width: 375, Height: 740})
+		pages[i] = b.Page(t, fmt.Sprint("buyer ", i), browsertest.Device{Width: 375, Height: 740})
 	}
 	var all sync.WaitGroup
 	for _, p := range pages {
@@ -99,14 +99,14 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 				.then((r) => { window.tab = r.status; }); `, made.ID) + click
 		}
 		p.Do("{ " + click + " }")
-		p.Sees(".receipt h2", "It is yours if you pay in time")
+		p.WaitText(".receipt h2", "It is yours if you pay in time")
 		if n := p.Number(`document.querySelectorAll(".receipt").length`); n != 1 {
 			t.Errorf("buyer %d has %v orders", i, n)
 		}
 		p.Fill(`[name="name"]`, "Li")
 		p.Fill(`[name="phone"]`, "12345")
 		p.Click(`[data-do="pay"]`)
-		p.Sees(".receipt h2", "Paid. It is yours")
+		p.WaitText(".receipt h2", "Paid. It is yours")
 	}
 	// What is remembered is for the next order of the same browser.
 	if got := pages[0].Text(`localStorage.getItem("fs.contact")`); got != `{"name":"Li","phone":"12345"}` {
@@ -139,7 +139,7 @@ func TestBrowserUnderTheLimits(t *testing.T) {
 func TestBrowserZoomed(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.office.Look(browsertest.Look{Width: 320, Height: 450})
+	s.office.Emulate(browsertest.Device{Width: 320, Height: 450})
 	check := func(p *browsertest.Page, what string) {
 		t.Helper()
 		if p.Text(noScroll) != "true" {
@@ -152,12 +152,12 @@ func TestBrowserZoomed(t *testing.T) {
 	id := s.create(starts)
 	check(s.office, "a sale in the office")
 	s.office.Click("#orders summary")
-	s.office.Sees("#orders", "Reservation")
+	s.office.WaitText("#orders", "Reservation")
 	check(s.office, "the orders in the office")
 	s.office.Open(s.system.OfficeURL + "/sales/new")
-	s.office.Sees("h1", "")
+	s.office.WaitText("h1", "")
 	check(s.office, "a new sale")
-	p := s.b.Page(t, "zoomed", browsertest.Look{Width: 320, Height: 450, Lang: "zh-CN"})
+	p := s.b.Page(t, "zoomed", browsertest.Device{Width: 320, Height: 450, Lang: "zh-CN"})
 	s.jump(starts.Add(time.Second))
 	p.Open(s.system.ShopURL + "/sales/" + id)
 	p.Click("#join")
@@ -174,14 +174,14 @@ func TestBrowserZoomed(t *testing.T) {
 // comes, or one of a line that does not know the order yet.
 func TestBrowserOldAnswers(t *testing.T) {
 	t.Parallel()
-	p := chromium.use(t).Page(t, "old", browsertest.Look{Width: 375, Height: 740})
+	p := chromium.use(t).Page(t, "old", browsertest.Device{Width: 375, Height: 740})
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
 		s.order("r1", "pending_pay", 15*time.Minute)
 		s.turn["state"], s.behind = "spent", true
 	})
 	p.Open(s.URL + "/sales/one")
-	p.Sees(".receipt h2", "It is yours if you pay in time")
+	p.WaitText(".receipt h2", "It is yours if you pay in time")
 	p.Do(`window.went = false; new MutationObserver(() => { window.went ||= document.querySelector('.receipt[data-state="reserved"]') !== null; })
 		.observe(document.body, { attributes: true, childList: true, subtree: true })`)
 	turns := func() (n int) {

@@ -67,9 +67,9 @@ func TestBrowserStates(t *testing.T) {
 		{"ended-pay", "ended", func(s *scriptedShop) { s.view["phase"] = "ended"; s.order("r1", "pending_pay", time.Minute) }},
 		{"two", "open", func(s *scriptedShop) { s.view["per_user"] = 2; s.order("r1", "paid", time.Minute) }},
 	}
-	looks := []browsertest.Look{
+	looks := []browsertest.Device{
 		{Width: 375, Height: 740, Lang: "zh-CN", Zone: "Asia/Shanghai"},
-		{Width: 1280, Lang: "en", Dark: true, Still: true, Zone: "Europe/Berlin", Clock: -time.Hour},
+		{Width: 1280, Lang: "en", Dark: true, ReducedMotion: true, Zone: "Europe/Berlin", Clock: -time.Hour},
 	}
 	for i, look := range looks {
 		t.Run(fmt.Sprintf("%s at %d", look.Lang, look.Width), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestBrowserStates(t *testing.T) {
 					t.Errorf("%s: scrolls sideways at %d px", state.name, look.Width)
 				}
 				picture := shot(fmt.Sprintf("state-%s-%d", state.name, look.Width))
-				p.Shot(picture)
+				p.Screenshot(picture)
 				if i == 0 {
 					p.Reload()
 					p.Await(fmt.Sprintf(stageIs, state.stage))

@@ -36,16 +36,16 @@ func TestBrowserWorks(t *testing.T) {
 	s := newStory(t)
 	starts := s.now().Add(time.Hour).Truncate(time.Second)
 	url := s.costly(12, starts)
-	p := s.b.Page(t, "work", browsertest.Look{Width: 375, Height: 740, Lang: "zh-CN"})
+	p := s.b.Page(t, "work", browsertest.Device{Width: 375, Height: 740, Lang: "zh-CN"})
 	p.Open(url)
 	stage(p, "upcoming")
-	p.Sees("#work", "浏览器已完成所需的计算")
+	p.WaitText("#work", "浏览器已完成所需的计算")
 	if p.Text(`document.querySelector(".work progress").hidden`) != "true" || p.Text(noScroll) != "true" {
 		t.Error("work that is done shows how far it is, or the page scrolls sideways")
 	}
 	nonce := p.Text(`JSON.parse(Object.entries(localStorage).find(([k]) => k.startsWith("fs.work."))[1]).nonce`)
 	p.Reload()
-	p.Sees("#work", "浏览器已完成所需的计算")
+	p.WaitText("#work", "浏览器已完成所需的计算")
 	if again := p.Text(`JSON.parse(Object.entries(localStorage).find(([k]) => k.startsWith("fs.work."))[1]).nonce`); again != nonce {
 		t.Errorf("the work was done again after a reload: %s, want %s", again, nonce)
 	}
@@ -57,7 +57,7 @@ func TestBrowserWorks(t *testing.T) {
 		t.Errorf("a ticket was refused %g times before", n)
 	}
 	p.Click("#buy")
-	p.Sees(".receipt h2", "请在时限内付款")
+	p.WaitText(".receipt h2", "请在时限内付款")
 	quiet(t, p)
 }
 
@@ -67,10 +67,10 @@ func TestBrowserWorksStill(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	url := s.costly(sale.MaxWork, s.now().Add(100*time.Millisecond).Truncate(time.Millisecond))
-	p := s.b.Page(t, "still", browsertest.Look{Width: 375, Height: 740})
+	p := s.b.Page(t, "still", browsertest.Device{Width: 375, Height: 740})
 	p.Open(url)
 	stage(p, "open")
-	p.Sees("#work", "Your browser is working for your ticket")
+	p.WaitText("#work", "Your browser is working for your ticket")
 	p.Await(`document.querySelector(".work progress").value > 0`)
 	p.Click("#join")
 	p.Await(`document.querySelector("#join").getAttribute("aria-disabled") === "true"`)
@@ -91,7 +91,7 @@ func TestBrowserWorksStill(t *testing.T) {
 func TestBrowserCannotWork(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
-	p := b.Page(t, "cannot", browsertest.Look{Width: 375, Height: 740})
+	p := b.Page(t, "cannot", browsertest.Device{Width: 375, Height: 740})
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
 		s.view["work"] = 12
@@ -100,7 +100,7 @@ func TestBrowserCannotWork(t *testing.T) {
 	p.Open(s.URL + "/sales/one") // it has no challenge to give
 	stage(p, "open")
 	p.Click("#join")
-	p.Sees("#note", "has not done the work")
+	p.WaitText("#note", "has not done the work")
 	p.Click("#join")
 	stage(p, "line")
 }
