@@ -1,9 +1,11 @@
 package ledger_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -54,4 +56,22 @@ func count(short, long int) int {
 // TestRandom compares random commands with a small model.
 func TestRandom(t *testing.T) {
 	ledgertest.Random(t, open(t, ledger.Config{}), count(20_000, 100_000))
+}
+
+// TestAddStockField adds more units than a sale may have: the error names the field units.
+func TestAddStockField(t *testing.T) {
+	l, now := open(t, ledger.Config{}), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	d := sale.Draft{SKU: "a", Title: "A", Price: 1, Stock: sale.MaxStock - 1, StartsAt: now, EndsAt: now.Add(time.Hour)}
+	s, err := l.Create(t.Context(), "shop", d.WithDefaults(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.SetState(t.Context(), "shop", s.ID, sale.Exposed, "", now, sale.Drafted); err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.AddStock(t.Context(), "shop", s.ID, "key", 5, now)
+	want := sale.FieldError{Field: "units", Value: "5", Want: "1 to 1"}
+	if e, ok := errors.AsType[*sale.FieldError](err); !ok || *e != want {
+		t.Errorf("AddStock(5) = %v, want %+v", err, want)
+	}
 }

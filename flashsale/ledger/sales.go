@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -177,11 +178,19 @@ func salesOf(x *tx, where string, args ...any) ([]sale.Sale, error) {
 	return all, err
 }
 
+func unitsError(units, max int64) error {
+	want := fmt.Sprintf("1 to %d", max)
+	if max == 0 {
+		want = fmt.Sprintf("none: the sale has %d", sale.MaxStock)
+	}
+	return &sale.FieldError{Field: "units", Value: strconv.FormatInt(units, 10), Want: want}
+}
+
 // AddStock adds units to a sale that is exposed or paused, once for each key of it.
 func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (sale.Sale, error) {
 	err := errors.Join(name("actor", actor), name("key", key))
 	if units < 1 || units > sale.MaxStock {
-		err = errors.Join(err, fmt.Errorf("%w: units = %d, want 1 to %d", sale.ErrInvalid, units, sale.MaxStock))
+		err = errors.Join(err, unitsError(units, sale.MaxStock))
 	}
 	if err != nil {
 		return sale.Sale{}, l.fail("add stock", err)
@@ -200,7 +209,7 @@ func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int6
 			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
 		}
 		if k.Stock+units > sale.MaxStock {
-			return fmt.Errorf("%w: units = %d, want at most %d more", sale.ErrInvalid, units, sale.MaxStock-k.Stock)
+			return unitsError(units, sale.MaxStock-k.Stock)
 		}
 		if err := moveStock(x, k.ID, "add:"+key, units, now); err != nil {
 			return err

@@ -23,7 +23,7 @@ func (c Contact) Trimmed() Contact {
 // accepted, its value and what was expected: a name of 1 to 60 characters that can be seen,
 // and a phone of 5 to 20 digits and spaces, + - ( ).
 func (c Contact) Validate() error {
-	var f faults
+	var f fieldErrors
 	f.check(c.Name != "", "name", `""`, "1 to 60 characters")
 	if c.Name != "" {
 		want := textFault(c.Name, 60)

@@ -40,7 +40,7 @@ func (d Draft) WithDefaults() Draft {
 // Validate returns nil, or one error that wraps ErrInvalid and names every field that is not
 // accepted, its value and what was expected. Defaults are not filled here.
 func (d Draft) Validate() error {
-	var f faults
+	var f fieldErrors
 	f.check(isSKU(d.SKU), "sku", quote(d.SKU), "1 to 64 letters a-z A-Z, digits, . _ -")
 	f.check(d.Title != "", "title", `""`, "1 to 120 characters")
 	if d.Title != "" {
@@ -68,22 +68,13 @@ func (d Draft) Validate() error {
 	between(&f, "pay_within", d.PayWithin, time.Second, 24*time.Hour)
 	between(&f, "token_for", d.TokenFor, time.Second, 10*time.Minute)
 	between(&f, "work", d.Work, 0, MaxWork)
-	for name, v := range map[string]time.Duration{"lobby": d.Lobby, "pay_within": d.PayWithin, "token_for": d.TokenFor} {
-		f.check(v%time.Millisecond == 0, name, v.String(), "whole milliseconds")
-	}
+	f.millis("lobby", d.Lobby)
+	f.millis("pay_within", d.PayWithin)
+	f.millis("token_for", d.TokenFor)
 	return f.err()
 }
 
-// faults of a draft, one text a field.
-type faults []string
-
-func (f *faults) check(ok bool, field, value, want string) {
-	if !ok {
-		*f = append(*f, fmt.Sprintf("%s = %s, want %s", field, value, want))
-	}
-}
-
-func (f *faults) time(field string, t time.Time) bool {
+func (f *fieldErrors) time(field string, t time.Time) bool {
 	n := len(*f)
 	switch {
 	case t.IsZero():
@@ -96,14 +87,11 @@ func (f *faults) time(field string, t time.Time) bool {
 	return len(*f) == n
 }
 
-func (f *faults) err() error {
-	if len(*f) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %s", ErrInvalid, strings.Join(*f, "; "))
+func (f *fieldErrors) millis(field string, v time.Duration) {
+	f.check(v%time.Millisecond == 0, field, v.String(), "whole milliseconds")
 }
 
-func between[T int | int64 | time.Duration](f *faults, field string, v, low, high T) {
+func between[T int | int64 | time.Duration](f *fieldErrors, field string, v, low, high T) {
 	f.check(v >= low && v <= high, field, fmt.Sprint(v), fmt.Sprintf("%v to %v", low, high))
 }
 

@@ -29,7 +29,7 @@ func (s *Shop) Buy(ctx context.Context, user, id, token, key string) (sale.BuyRe
 
 func (s *Shop) buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
 	if !isKey(key) {
-		return sale.BuyResult{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
+		return sale.BuyResult{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	p, err := s.saleOf(ctx, id)
 	if err != nil {

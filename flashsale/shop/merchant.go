@@ -65,7 +65,7 @@ func checkDraft(d sale.Draft) error {
 // Mine implements sale.MerchantService.
 func (s *Shop) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
 	if merchant == "" {
-		return nil, fmt.Errorf("shop: merchant: %w: none", sale.ErrInvalid)
+		return nil, fmt.Errorf("shop: %w: merchant: got none, want a name", sale.ErrInvalid)
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -255,7 +255,7 @@ func (s *Shop) setState(ctx context.Context, merchant, id string, to sale.State,
 // AddStock implements sale.MerchantService.
 func (s *Shop) AddStock(ctx context.Context, merchant, id, key string, units int64) (sale.Sale, error) {
 	if key == "" || !isKey(key) {
-		return sale.Sale{}, fmt.Errorf("shop: Idempotency-Key: %w: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
+		return sale.Sale{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	if _, err := s.own(ctx, merchant, id); err != nil {
 		return sale.Sale{}, err

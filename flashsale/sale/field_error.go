@@ -1,0 +1,50 @@
+package sale
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FieldError reports one field whose value is not accepted. It matches ErrInvalid.
+type FieldError struct {
+	Field string // the field's name in JSON, without a unit such as _ms
+	Value string // the value, shortened and quoted where it is text
+	Want  string // the accepted values
+}
+
+// Error returns the field, the value and the accepted values.
+func (e *FieldError) Error() string { return ErrInvalid.Error() + ": " + e.Detail() }
+
+// Detail returns the text of Error without the prefix of ErrInvalid.
+func (e *FieldError) Detail() string {
+	return fmt.Sprintf("%s: got %s, want %s", e.Field, e.Value, e.Want)
+}
+
+// Is reports whether target is ErrInvalid.
+func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
+
+// fieldErrors is the error of Validate. errors.As finds its first FieldError.
+type fieldErrors []error
+
+func (es *fieldErrors) check(ok bool, field, value, want string) {
+	if !ok {
+		*es = append(*es, &FieldError{field, value, want})
+	}
+}
+
+func (es fieldErrors) err() error {
+	if len(es) == 0 {
+		return nil
+	}
+	return es
+}
+
+func (es fieldErrors) Error() string {
+	details := make([]string, len(es))
+	for i, e := range es {
+		details[i] = e.(*FieldError).Detail()
+	}
+	return ErrInvalid.Error() + ": " + strings.Join(details, "; ")
+}
+
+func (es fieldErrors) Unwrap() []error { return es }
