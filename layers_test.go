@@ -50,6 +50,7 @@ var layout = map[string]row{
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
 	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters
+	"internal/backoff":   {layer: 2}, // the pacer that clients share
 
 	"": {layer: 1}, // package weir
 

@@ -2,10 +2,10 @@ package rpclimit
 
 import "net/http"
 
-// A Code is how a call ends, numbered as gRPC, Connect and google.rpc.Code do.
+// A Code is the status code of a call, with the numbers of gRPC, Connect and google.rpc.Code.
 type Code uint32
 
-// The codes; OK is that of a call that ends well.
+// The codes; OK means success.
 const (
 	OK Code = iota
 	Canceled
@@ -26,14 +26,14 @@ const (
 	Unauthenticated
 )
 
-// HTTPStatus is the HTTP status that a code amounts to, as google.rpc.Code has it and
-// gateways between RPC and HTTP answer it. A code that nobody knows is 500.
+// HTTPStatus returns the HTTP status that corresponds to a code, as google.rpc.Code defines it
+// and gateways between RPC and HTTP use it. An unknown code is 500.
 func (c Code) HTTPStatus() int {
 	switch c {
 	case OK:
 		return http.StatusOK
 	case Canceled:
-		return 499 // as nginx says that the client closed the request
+		return 499 // as nginx logs a request that its client canceled
 	case InvalidArgument, FailedPrecondition, OutOfRange:
 		return http.StatusBadRequest
 	case Unauthenticated:

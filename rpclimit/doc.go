@@ -1,17 +1,16 @@
-// Package rpclimit is what doors of remote procedure calls share: how a call ends that
-// may not pass, and how a client keeps to a budget and to what servers say. It knows no
-// protocol; contrib/grpc and contrib/connect are doors made of it.
+// Package rpclimit contains what interceptors of RPC frameworks share: how a denied call ends,
+// and how a client keeps to a budget and to the pauses that servers ask for. It knows no
+// protocol; contrib/grpc and contrib/connect are made of it.
 //
-//	calls, messages, err := rpclimit.Gates(store, policies, nil, gate.Config{})
+//	calls, messages, err := rpclimit.NewEnforcers(store, policies, nil, enforce.Config{})
 //	…
-//	if !calls.Enter(ctx, attributes, &pass).Passes() {
-//		end := rpclimit.Refuse(ctx, &pass, jitter)
-//		end.Tell(metadata, true)
+//	if !calls.Enter(ctx, attributes, &admission).Passes() {
+//		end := rpclimit.Refuse(ctx, &admission, jitter)
+//		end.SetHeader(metadata, true)
 //		return status.Error(codes.Code(end.Code), end.Err.Error())
 //	}
 //
 // # Errors
 //
-// What New functions refuse wraps weir.ErrInvalid and names no package, which the door
-// puts in front of it.
+// Errors of the New functions wrap weir.ErrInvalid.
 package rpclimit

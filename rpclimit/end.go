@@ -17,31 +17,30 @@ const (
 	retryAfter = "Retry-After"
 	pushback   = "Grpc-Retry-Pushback-Ms"
 
-	// retryUndecided is when to come back after the store made no decision.
+	// retryUndecided is the retry delay after the store made no decision.
 	retryUndecided = time.Second
-	// maxPushback is the longest that a client is told to wait by itself.
+	// maxPushback is the longest delay after which a gRPC client retries by itself.
 	maxPushback = time.Minute
 )
 
-// An End is how a call ends that may not pass, or is not sent.
+// An End describes how a call ends that was denied, or was not sent.
 type End struct {
 	Code Code
-	Err  error // its text is for the caller
+	Err  error // its text is sent to the caller
 
-	// Retry is when the call may be repeated: the delay of a google.rpc.RetryInfo. An end
-	// of which it is weir.Never has none.
+	// Retry is the delay of a google.rpc.RetryInfo; weir.Never means that there is none.
 	Retry time.Duration
 }
 
-// Refuse is how a call ends that p does not let pass. Up to jitter is added, at random, to
-// the time after which to repeat a call that was denied. Of a call that was not decided,
-// whose context ctx has ended, nothing but that is said.
+// Refuse returns how a call ends that p did not admit. Up to jitter, chosen at random, is added
+// to the retry delay of a denied call. If the store made no decision because ctx ended, the End
+// reports only the end of ctx.
 func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End {
 	if p.Outcome() != enforce.Denied {
 		if ctx.Err() != nil {
-			return gone(ctx)
+			return canceled(ctx)
 		}
-		return end(Unavailable, "rate limits could not be decided", retryUndecided)
+		return end(Unavailable, "rate limit store unavailable", retryUndecided)
 	}
 	retry := p.Decision().RetryAfter
 	if jitter > 0 && retry < weir.Never-jitter {
@@ -54,10 +53,10 @@ func Refuse(ctx context.Context, p *enforce.Admission, jitter time.Duration) End
 	return end(ResourceExhausted, text, retry)
 }
 
-// Tell sets the fields of metadata that say when to come back: Retry-After, and with push
-// what the retry policy of a gRPC client keeps to. That is told not to repeat a call for
-// which it would have to wait for more than a minute. A call that ended for another reason
-// than a limit has none.
+// SetHeader sets the metadata with the retry delay: Retry-After, and with push also
+// Grpc-Retry-Pushback-Ms, which the retry policy of a gRPC client obeys. A delay of more than
+// a minute disables the client's automatic retry. Nothing is set if the call ended for another
+// reason than a limit.
 func (e End) SetHeader(h http.Header, push bool) {
 	if e.Code != ResourceExhausted && e.Code != Unavailable {
 		return
@@ -74,7 +73,7 @@ func (e End) SetHeader(h http.Header, push bool) {
 	}
 }
 
-// ceil is d in whole units, rounded up, and at least one.
+// ceil returns d in whole units, rounded up, and at least one.
 func ceil(d, unit time.Duration) string {
 	n := int64(d / unit)
 	if d%unit > 0 {
@@ -83,17 +82,17 @@ func ceil(d, unit time.Duration) string {
 	return strconv.FormatInt(max(1, n), 10)
 }
 
-// end is an End whose text says when to come back.
+// end returns an End whose text contains the retry delay.
 func end(code Code, text string, retry time.Duration) End {
-	again := ": it would never be admitted"
+	again := ": never admitted"
 	if retry != weir.Never {
-		again = fmt.Sprintf(": try again in %v", retry)
+		again = fmt.Sprintf(": retry after %v", retry)
 	}
 	return End{code, errors.New(text + again), retry}
 }
 
-// gone is how a call ends whose context has ended.
-func gone(ctx context.Context) End {
+// canceled returns how a call ends whose context has ended.
+func canceled(ctx context.Context) End {
 	code := Canceled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		code = DeadlineExceeded

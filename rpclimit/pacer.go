@@ -1,31 +1,46 @@
 package rpclimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/backoff"
 	"github.com/floodweir/weir/policy"
 )
 
-// DefaultMaxWait is the MaxWait of a Pacing that names none.
-const DefaultMaxWait = time.Minute
+// DefaultMaxWait and DefaultMaxWaiters are the values of fields of PacerConfig that are zero.
+const (
+	DefaultMaxWait    = backoff.DefaultMaxWait
+	DefaultMaxWaiters = backoff.DefaultMaxWaiters
+)
 
-// A Pacing says how a client is paced. Its zero value paces nothing, and obeys servers.
+const (
+	maxPause   = 24 * time.Hour // of a server that asks for longer
+	maxPaused  = 4096           // scopes whose pause is recorded
+	maxRetries = 10
+)
+
+// A PacerConfig configures a Pacer. Its zero value has no limit, and pauses when servers ask
+// for it.
 type PacerConfig struct {
-	// Limiter, if not nil, is asked for a token before each call, and again before a
-	// call is repeated. It is of a rate.
+	// Limiter, if not nil, is asked for a token before each call and each retry. It is not
+	// a concurrency limit.
 	Limiter *weir.Limiter
 
-	// Key says whose budget a call is of; if it is nil, the target's. A call for which it
-	// is empty is not paced.
+	// Key returns the Limiter's key for a call; the target if nil. A call whose key is
+	// empty is not charged.
 	Key func(ctx context.Context, target, method string) string
 
-	// MaxWait is the longest that a call is held back; DefaultMaxWait if zero. No call
-	// waits if it is negative.
+	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
+	// weir.Unlimited.
 	MaxWait time.Duration
+
+	// MaxWaiters bounds the calls that wait at a time; DefaultMaxWaiters if zero.
+	MaxWaiters int
 
 	// Retries is how often a unary call is repeated that a server denied: 0 to 10.
 	Retries int
@@ -34,73 +49,71 @@ type PacerConfig struct {
 	OnStoreError policy.FailMode
 }
 
-// A Dialect is what a Pacer has to know of a protocol.
+// A Dialect connects a Pacer to a protocol.
 type Dialect struct {
-	// Error is an error of the protocol.
+	// Error returns an error of the protocol.
 	Error func(End) error
 
-	// RetryAfter is what a server says about repeating a call that ended with an error,
-	// which may be nil.
+	// RetryAfter returns when the server allows a call that ended with an error, or nil, to
+	// be repeated.
 	RetryAfter func(error) (time.Duration, bool)
 }
 
-// A Pacer paces calls where they go out, and remembers for at most a day until when which
-// servers are not to be asked. What a server says holds for calls of the same key to the
-// same method of the same target.
+// A Pacer limits outgoing calls, and records the pauses that servers ask for, each for at most
+// a day. A pause applies to calls of the same key to the same method of the same target.
 type Pacer struct {
 	c     PacerConfig
 	d     Dialect
-	holds holds
+	pacer backoff.Pacer
 }
 
-// NewPacer makes a Pacer.
+// NewPacer returns a Pacer. An error wraps weir.ErrInvalid.
 func NewPacer(c PacerConfig, d Dialect) (*Pacer, error) {
 	switch {
 	case c.Limiter != nil && c.Limiter.Limit().Config().Algorithm == weir.Concurrency:
-		return nil, fmt.Errorf("limiter: limit %s: %w: want a rate: nobody gives a slot back", c.Limiter.Limit(), weir.ErrInvalid)
-	case c.Retries < 0 || c.Retries > 10:
-		return nil, fmt.Errorf("retries %d: %w: want 0 to 10", c.Retries, weir.ErrInvalid)
+		return nil, fmt.Errorf("rpclimit: Limiter: %w: got concurrency limit %s, want a rate limit", weir.ErrInvalid, c.Limiter.Limit())
+	case c.Retries < 0 || c.Retries > maxRetries:
+		return nil, fmt.Errorf("rpclimit: Retries: %w: got %d, want 0 to %d", weir.ErrInvalid, c.Retries, maxRetries)
+	case c.MaxWaiters < 0:
+		return nil, fmt.Errorf("rpclimit: MaxWaiters: %w: got %d, want 0 or more", weir.ErrInvalid, c.MaxWaiters)
 	}
 	switch c.OnStoreError {
 	case "":
 		c.OnStoreError = policy.Open
 	case policy.Open, policy.Closed:
 	default:
-		return nil, fmt.Errorf("on store error %.60q: %w: want open or closed", c.OnStoreError, weir.ErrInvalid)
-	}
-	switch {
-	case c.MaxWait == 0:
-		c.MaxWait = DefaultMaxWait
-	case c.MaxWait < 0:
-		c.MaxWait = 0
+		return nil, fmt.Errorf("rpclimit: OnStoreError: %w: got %.60q, want open or closed", weir.ErrInvalid, c.OnStoreError)
 	}
 	if c.Key == nil {
 		c.Key = func(_ context.Context, target, _ string) string { return target }
 	}
-	return &Pacer{c: c, d: d}, nil
+	p := &Pacer{c: c, d: d}
+	p.pacer.Queue.Max = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
+	p.pacer.Pauses.MaxKeys, p.pacer.Pauses.MaxPause = maxPaused, maxPause
+	return p, nil
 }
 
-// A Call is one that goes out.
+// A Call is an outgoing call.
 type Call struct {
 	key   string // of the limiter
-	scope string // what a server's word holds for
+	scope string // of a server's pause
 }
 
-// Call is a call of method to target.
+// Call returns a call of method to target.
 func (p *Pacer) Call(ctx context.Context, target, method string) Call {
 	key := p.c.Key(ctx, target, method)
 	return Call{key, target + "\x00" + method + "\x00" + key}
 }
 
-// Unary calls send, which sends a call, once the server may be asked and the limiter
-// admits it, and again if the server denied it and said when to retry. It returns how the
-// call ended last.
+// Unary calls send, which sends a call, once the pause is over and the limiter admits the
+// call. It calls send again if the server denied the call and said when to retry. It returns
+// the result of the last attempt.
 func (p *Pacer) Unary(ctx context.Context, c Call, send func() error) error {
 	var denied error
 	for retries := p.c.Retries; ; retries-- {
 		if end := p.admit(ctx, c); end != nil {
 			if denied != nil && end.Code == ResourceExhausted {
-				return denied // what the server said tells more
+				return denied // the server's error is more specific
 			}
 			return p.d.Error(*end)
 		}
@@ -112,8 +125,8 @@ func (p *Pacer) Unary(ctx context.Context, c Call, send func() error) error {
 	}
 }
 
-// Admit holds a call back until the server may be asked and the limiter admits it. An
-// error is how the call ends, unsent.
+// Admit holds a call back until the pause is over and the limiter admits it. An error means
+// that the call may not be sent.
 func (p *Pacer) Admit(ctx context.Context, c Call) error {
 	if end := p.admit(ctx, c); end != nil {
 		return p.d.Error(*end)
@@ -121,49 +134,65 @@ func (p *Pacer) Admit(ctx context.Context, c Call) error {
 	return nil
 }
 
-// Heed notes what the server said about repeating a call that ended with err, and reports
-// whether it did.
+// Observe records the pause that the server asked for in err, the result of a call, and
+// reports whether it asked for one.
 func (p *Pacer) Observe(c Call, err error) bool {
 	d, ok := p.d.RetryAfter(err)
 	if ok {
-		p.holds.set(c.scope, d)
+		p.pacer.Pauses.Set(c.scope, d)
 	}
 	return ok
 }
 
-// admit is Admit, and returns how the call ends.
+// admit returns nil once the call may be sent, or else how it ends.
 func (p *Pacer) admit(ctx context.Context, c Call) *End {
-	until := time.Now().Add(p.c.MaxWait)
-	if end, ok := ctx.Deadline(); ok && end.Before(until) {
-		until = end
+	r := backoff.Request{Key: c.key, Scope: c.scope, Until: backoff.Until(ctx, p.c.MaxWait)}
+	if p.c.Limiter != nil && c.key != "" {
+		r.Budget = budget{p.c.Limiter, c.key}
 	}
-	if end := p.holds.wait(ctx, c.scope, until); end != nil {
-		return end
-	}
-	if p.c.Limiter == nil || c.key == "" {
-		return nil
-	}
-	d, err := p.c.Limiter.Wait(ctx, c.key, 1, max(0, time.Until(until)))
+	result, err := p.pacer.Admit(ctx, r)
+	d := result.Decision
 	switch {
 	case err != nil && ctx.Err() != nil:
-		e := gone(ctx)
+		e := canceled(ctx)
 		return &e
-	case errors.Is(err, weir.ErrInvalid): // no fault of the store's, and no way past the limit
-		return &End{InvalidArgument, fmt.Errorf("call not sent: its limit cannot be asked: %w", err), weir.Never}
+	case errors.Is(err, weir.ErrInvalid): // the caller's fault, so OnStoreError does not apply
+		return &End{InvalidArgument, fmt.Errorf("call not sent: invalid limit request: %w", err), weir.Never}
 	case err != nil && p.c.OnStoreError == policy.Closed:
-		return &End{Unavailable, fmt.Errorf("call not sent: its limit could not be decided: %w", err), weir.Never}
+		return &End{Unavailable, fmt.Errorf("call not sent: no decision about its limit: %w", err), weir.Never}
 	case err != nil:
 		return nil
+	case result.Paused:
+		return unsent("a pause that the server asked for", d.RetryAfter)
 	case !d.OK:
 		return unsent("the limit "+d.Limit.String(), d.RetryAfter)
 	}
-	// A server may have spoken while this one waited. Its token has come by then, and
-	// is not given back: to be late is to have used one's turn.
-	return p.holds.wait(ctx, c.scope, until)
+	return nil
 }
 
-// unsent is the end of a call that would have had to wait for too long.
-func unsent(why string, retry time.Duration) *End {
-	e := end(ResourceExhausted, "call not sent: held back by "+why, retry)
+// unsent returns the end of a call that would have to wait too long.
+func unsent(by string, retry time.Duration) *End {
+	e := end(ResourceExhausted, "call not sent: held back by "+by, retry)
 	return &e
+}
+
+// A budget is a Limiter, asked about one token of one key.
+type budget struct {
+	limiter *weir.Limiter
+	key     string
+}
+
+// Do implements [backoff.Budget].
+func (b budget) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+	if verb == weir.Peek {
+		return b.limiter.Peek(ctx, b.key, 1)
+	}
+	return b.limiter.Take(ctx, b.key, 1)
+}
+
+// Return implements [backoff.Budget].
+func (b budget) Return(ctx context.Context, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = b.limiter.ReturnAt(ctx, b.key, 1, at)
 }

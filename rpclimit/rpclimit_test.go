@@ -63,7 +63,7 @@ func TestPacer(t *testing.T) {
 		{rpclimit.PacerConfig{}, time.Second, []time.Duration{0}},
 		{rpclimit.PacerConfig{Retries: 2}, time.Second, []time.Duration{0, time.Second, 2 * time.Second}},
 		{rpclimit.PacerConfig{Retries: 2}, 2 * time.Minute, []time.Duration{0}},
-		{rpclimit.PacerConfig{Retries: 2, MaxWait: -1}, time.Second, []time.Duration{0}},
+		{rpclimit.PacerConfig{Retries: 2, MaxWait: weir.NoWait}, time.Second, []time.Duration{0}},
 		{rpclimit.PacerConfig{Retries: 2, MaxWait: time.Hour}, time.Hour, []time.Duration{0, time.Hour, 2 * time.Hour}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestPacer(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), c.says/2)
 			defer cancel()
-			if err := p.Admit(ctx, call); err == nil || !strings.Contains(err.Error(), "call not sent: held back by the server: try again in "+c.says.String()) {
+			if err := p.Admit(ctx, call); err == nil || !strings.Contains(err.Error(), "call not sent: held back by a pause that the server asked for: retry after "+c.says.String()) {
 				t.Errorf("%+v: a call beside it: %v, want it held back", c.pacing, err)
 			}
 			if err := p.Admit(ctx, p.Call(ctx, "host", "other")); err != nil {
@@ -114,11 +114,11 @@ func TestRefuse(t *testing.T) {
 		fields http.Header
 	}{
 		{"denied", t.Context(), memory, "1/m", 2, true, rpclimit.ResourceExhausted,
-			"rate limited by policy p: try again in ", http.Header{"Retry-After": {"60"}}},
+			"rate limited by policy p: retry after ", http.Header{"Retry-After": {"60"}}},
 		{"undecided", t.Context(), broken{}, "1/s", 1, true, rpclimit.Unavailable,
-			"rate limits could not be decided: try again in 1s", http.Header{"Retry-After": {"1"}, "Grpc-Retry-Pushback-Ms": {"1000"}}},
+			"rate limit store unavailable: retry after 1s", http.Header{"Retry-After": {"1"}, "Grpc-Retry-Pushback-Ms": {"1000"}}},
 		{"without push", t.Context(), broken{}, "1/s", 1, false, rpclimit.Unavailable,
-			"rate limits could not be decided: try again in 1s", http.Header{"Retry-After": {"1"}}},
+			"rate limit store unavailable: retry after 1s", http.Header{"Retry-After": {"1"}}},
 		{"gone", gone, broken{}, "1/s", 1, true, rpclimit.Canceled, "context canceled", http.Header{}},
 	} {
 		calls, messages, err := rpclimit.NewEnforcers(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), nil, enforce.Config{})
@@ -209,7 +209,7 @@ func TestPacerBudget(t *testing.T) {
 
 // TestPacerForgets: of servers that deny whatever they are asked so many are remembered.
 func TestPacerForgets(t *testing.T) {
-	p, err := rpclimit.NewPacer(rpclimit.PacerConfig{MaxWait: -1}, dialect())
+	p, err := rpclimit.NewPacer(rpclimit.PacerConfig{MaxWait: weir.NoWait}, dialect())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,20 +242,20 @@ func TestRefused(t *testing.T) {
 	json := one(t, policy.Config{Limits: rate, Settle: policy.Settle{JSON: "usage"}})
 	header := one(t, policy.Config{Limits: rate, Settle: policy.Settle{Header: "Cost"}})
 	for want, err := range map[string]error{
-		"retries -1: ":                             pacer(rpclimit.PacerConfig{Retries: -1}),
-		"retries 11: ":                             pacer(rpclimit.PacerConfig{Retries: 11}),
-		`on store error "local": `:                 pacer(rpclimit.PacerConfig{OnStoreError: policy.Local}),
-		"limiter: limit 3 concurrency":             pacer(rpclimit.PacerConfig{Limiter: l}),
-		"store: ":                                  gates(nil, header, nil),
-		"policies: ":                               gates(store, nil, nil),
-		`policy p: cost.json "usage": `:            gates(store, json, nil),
-		`messages: policy p: cost.json "usage": `:  gates(store, header, json),
-		`messages: policy p: cost.header "Cost": `: gates(store, header, header),
-		`messages: policy p: count "failures": `:   gates(store, header, one(t, policy.Config{Limits: rate, Count: policy.CountFailures})),
-		"messages: policy p: limits[0] ":           gates(store, header, one(t, policy.Config{Limits: []weir.Limit{l.Limit()}})),
+		"Retries: invalid: got -1":                  pacer(rpclimit.PacerConfig{Retries: -1}),
+		"Retries: invalid: got 11":                  pacer(rpclimit.PacerConfig{Retries: 11}),
+		`OnStoreError: invalid: got "local"`:        pacer(rpclimit.PacerConfig{OnStoreError: policy.Local}),
+		"Limiter: invalid: got concurrency limit 3": pacer(rpclimit.PacerConfig{Limiter: l}),
+		"store: invalid: got nil":                   gates(nil, header, nil),
+		"policies: ":                                gates(store, nil, nil),
+		`policy p: cost.json "usage": `:             gates(store, json, nil),
+		`messages: policy p: cost.json "usage": `:   gates(store, header, json),
+		`messages: policy p: cost.header "Cost": `:  gates(store, header, header),
+		`messages: policy p: count "failures": `:    gates(store, header, one(t, policy.Config{Limits: rate, Count: policy.CountFailures})),
+		"messages: policy p: limits[0] ":            gates(store, header, one(t, policy.Config{Limits: []weir.Limit{l.Limit()}})),
 	} {
-		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want an invalid %s", err, want)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "rpclimit: "+want) {
+			t.Errorf("error = %v, want rpclimit: %s", err, want)
 		}
 	}
 	if err := gates(store, header, one(t, policy.Config{Limits: rate, Count: policy.CountFailures, Mode: policy.Off})); err != nil {

@@ -8,23 +8,31 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
-	"github.com/floodweir/weir/internal/waitqueue"
+	"github.com/floodweir/weir/internal/backoff"
 	"github.com/floodweir/weir/policy"
 )
 
 // A charge is what a request took of every limit.
 type charge struct {
 	key string
-	n   int64     // 0 if nothing
-	at  time.Time // when
+	n   int64     // 0 if nothing was taken
+	at  time.Time // by the store's clock
 }
 
-// admit charges q's cost as soon as the server and all limits allow, and tells Observe.
-// An error means that nothing stays charged.
+// A call is a request as the limits see it.
+type call struct {
+	t     *Transport
+	key   string
+	cost  int64
+	until time.Time // zero: until its context ends
+}
+
+// admit charges q's cost as soon as the server and all limits allow it, and calls Observe.
+// With an error nothing stays charged.
 func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 	start := time.Now()
 	e := Event{Key: q.key, Cost: q.cost}
-	err := t.wait(r.Context(), q, &e)
+	err := t.decide(r.Context(), q, &e)
 	if t.c.Observe != nil {
 		e.Waited = time.Since(start)
 		t.c.Observe(r, e)
@@ -35,131 +43,53 @@ func (t *Transport) admit(r *http.Request, q *call) (charge, error) {
 	return charge{q.key, q.cost, e.Decision.At}, nil
 }
 
-// wait is admit, and fills e.
-func (t *Transport) wait(ctx context.Context, q *call, e *Event) error {
-	var place *waitqueue.Waiter
-	defer func() { t.room.Leave(place) }()
-	queue := func() bool {
-		place = t.room.Enter(q.key)
-		return place != nil
+// decide waits for an admission, and sets e's outcome.
+func (t *Transport) decide(ctx context.Context, q *call, e *Event) error {
+	p := q.pacing()
+	result, err := t.pacer.Admit(ctx, p)
+	switch ended := context.Cause(ctx); {
+	case err != nil && ended != nil:
+		e.Outcome, e.Err = enforce.FailedClosed, ended
+		return ended
+	case err != nil:
+		e.Err = err
+		if t.c.OnStoreError == policy.Open {
+			e.Outcome = enforce.FailedOpen
+			return nil
+		}
+		e.Outcome = enforce.FailedClosed
+		return fmt.Errorf("%w: %.200q: %w", ErrUndecided, e.Key, err)
+	case result.Paused:
+		e.Outcome, e.Server = enforce.Denied, true
+		return &Denied{Key: e.Key, Decision: result.Decision, Server: true}
+	case !result.Decision.OK:
+		e.Outcome, e.Decision = enforce.Denied, result.Decision
+		return &Denied{Key: e.Key, Decision: result.Decision}
 	}
-	if t.room.HasWaiters(q.key) && !queue() {
-		return t.refuse(ctx, q, e)
-	}
-	for {
-		if err := context.Cause(ctx); err != nil {
-			return e.gone(err)
-		}
-		if place != nil {
-			if come, err := place.Wait(ctx, q.until); err != nil {
-				return e.gone(err)
-			} else if !come {
-				return t.refuse(ctx, q, e)
-			}
-		}
-		pause := t.holds.left(q.key)
-		if pause > 0 {
-			if !q.allows(pause) {
-				return e.held(pause)
-			}
-		} else {
-			d, err := t.ask(ctx, weir.Take, q)
-			switch {
-			case err != nil:
-				return t.undecided(ctx, e, err)
-			case d.OK:
-				return t.delay(ctx, q, d, e)
-			case d.RetryAfter == weir.Never || !q.allows(d.RetryAfter):
-				return e.denied(d)
-			}
-			pause = d.RetryAfter
-		}
-		if place == nil && !queue() {
-			return t.refuse(ctx, q, e)
-		}
-		if err := waitqueue.Sleep(ctx, pause); err != nil {
-			return e.gone(err)
-		}
-	}
-}
-
-// delay holds an admitted request back for as long as a queue's limit says, and for as
-// long as the server asked for while the store was being asked.
-func (t *Transport) delay(ctx context.Context, q *call, d weir.Decision, e *Event) error {
-	taken := charge{q.key, q.cost, d.At}
-	pause, server := max(d.Delay, t.holds.left(q.key)), t.holds.left(q.key) > d.Delay
-	for pause > 0 {
-		if !q.allows(pause) {
-			t.giveBack(ctx, taken)
-			if server {
-				return e.held(pause)
-			}
-			d.OK, d.Granted, d.Delay = false, 0, 0
-			d.RetryAfter = max(pause-max(0, time.Until(q.until)), time.Microsecond)
-			return e.denied(d)
-		}
-		if err := waitqueue.Sleep(ctx, pause); err != nil {
-			t.giveBack(ctx, taken)
-			return e.gone(err)
-		}
-		pause, server = t.holds.left(q.key), true
-	}
-	e.Outcome, e.Decision = enforce.Admitted, d
+	e.Outcome, e.Decision = enforce.Admitted, result.Decision
 	return nil
 }
 
-// refuse is the denial of a request that does not get its turn. It takes nothing.
-func (t *Transport) refuse(ctx context.Context, q *call, e *Event) error {
-	if left := t.holds.left(q.key); left > 0 {
-		return e.held(left)
+// pacing returns q for the pacer. A call that no limit applies to has no budget.
+func (q *call) pacing() backoff.Request {
+	p := backoff.Request{Key: q.key, Scope: q.key, Until: q.until}
+	if len(q.t.limiters) > 0 && q.cost > 0 {
+		p.Budget = q
 	}
-	d, err := t.ask(ctx, weir.Peek, q)
-	if err != nil {
-		return t.undecided(ctx, e, err)
-	}
-	d.OK = false
-	return e.denied(d)
+	return p
 }
 
-// undecided is what becomes of a request that the store made no decision about.
-func (t *Transport) undecided(ctx context.Context, e *Event, err error) error {
-	if gone := context.Cause(ctx); gone != nil {
-		return e.gone(gone)
-	}
-	e.Err = err
-	if t.c.OnStoreError == policy.Open {
-		e.Outcome = enforce.FailedOpen
-		return nil
-	}
-	e.Outcome = enforce.FailedClosed
-	return fmt.Errorf("%w: %.200q: %w", ErrUndecided, e.Key, err)
+// Do implements [backoff.Budget].
+func (q *call) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+	return weir.TakeAll(ctx, q.t.c.Store, q.t.requests(verb, q.key, q.cost)...)
 }
 
-func (e *Event) gone(err error) error {
-	e.Outcome, e.Err = enforce.FailedClosed, err
-	return err
+// Return implements [backoff.Budget].
+func (q *call) Return(ctx context.Context, at time.Time) {
+	q.t.giveBack(ctx, charge{q.key, q.cost, at})
 }
 
-func (e *Event) denied(d weir.Decision) error {
-	e.Outcome, e.Decision = enforce.Denied, d
-	return &Denied{Key: e.Key, Decision: d}
-}
-
-func (e *Event) held(left time.Duration) error {
-	e.Outcome, e.Server = enforce.Denied, true
-	return &Denied{Key: e.Key, Decision: weir.Decision{RetryAfter: left}, Server: true}
-}
-
-// ask is the decision of all limits about q; an admission by no limit if there are none
-// or it costs nothing.
-func (t *Transport) ask(ctx context.Context, verb weir.Verb, q *call) (weir.Decision, error) {
-	if len(t.limiters) == 0 || q.cost == 0 {
-		return weir.Decision{OK: true}, nil
-	}
-	return weir.TakeAll(ctx, t.c.Store, t.requests(verb, q.key, q.cost)...)
-}
-
-// requests are one for each limit.
+// requests returns one request for each limit.
 func (t *Transport) requests(verb weir.Verb, key string, n int64) []weir.Request {
 	rs := make([]weir.Request, len(t.limiters))
 	for i, l := range t.limiters {
@@ -168,12 +98,11 @@ func (t *Transport) requests(verb weir.Verb, key string, n int64) []weir.Request
 	return rs
 }
 
-// returnTimeout bounds how long a caller that is done waits for a store that is to take
+// returnTimeout bounds the time that a finished request waits for the store to take its
 // tokens back.
 const returnTimeout = time.Second
 
-// giveBack gives back what was taken, as far as the store can be asked: what cannot be
-// given back stays charged.
+// giveBack returns what c took. If the store fails, it stays charged.
 func (t *Transport) giveBack(ctx context.Context, c charge) {
 	if c.n == 0 || len(t.limiters) == 0 {
 		return
@@ -185,4 +114,10 @@ func (t *Transport) giveBack(ctx context.Context, c charge) {
 		rs[i].At = c.at
 	}
 	_, _ = t.c.Store.DoAll(ctx, rs, make([]weir.Decision, len(rs)))
+}
+
+// allows reports whether a wait of d ends in time.
+func (q *call) allows(d time.Duration) bool {
+	p := q.pacing()
+	return p.Allows(d)
 }

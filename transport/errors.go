@@ -7,50 +7,51 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Errors on which callers branch.
+// ErrDenied and ErrUndecided are the errors that callers branch on.
 var (
-	// ErrDenied is what every *Denied wraps.
+	// ErrDenied is wrapped by every *Denied.
 	ErrDenied = errors.New("transport: denied")
 
-	// ErrUndecided is a store that made no decision. The error that wraps it wraps the
-	// store's too.
+	// ErrUndecided means that the store made no decision. The error that wraps it also
+	// wraps the store's.
 	ErrUndecided = errors.New("transport: no decision")
 )
 
-// errNoAnswer is what a Base must not do.
-var errNoAnswer = errors.New("transport: Base: want a response or an error, got neither")
+// errNoResponse reports a Base that breaks the contract of http.RoundTripper.
+var errNoResponse = errors.New("transport: Base: got neither a response nor an error, want one")
 
-// Denied says that a request may not be sent, and was not. It wraps ErrDenied.
+// Denied reports a request that was not sent because of a limit or a pause. It wraps
+// ErrDenied.
 type Denied struct {
-	// Key is the key that the request was judged by. Quote it in logs.
+	// Key is the request's key. Quote it in logs.
 	Key string
 
-	// Decision is that of the limit which holds the request back longest. Its
-	// RetryAfter is set whoever denies, and 0 if others that wait are in the way; its
-	// Limit is zero if it is the server.
+	// Decision is that of the limit with the longest RetryAfter. If too many requests
+	// wait, RetryAfter is 0; if the server asked for a pause, Limit is zero.
 	Decision weir.Decision
 
-	// Server says that the server asked to be left alone.
+	// Server reports that the server asked for a pause.
 	Server bool
 }
 
-// Error is such as `transport: denied: "api.example.com": 100/24h burst 100: retry after 3h`.
+// Error returns text such as
+// `transport: denied: "api.example.com": 100/24h burst 100: retry after 3h`.
 func (d *Denied) Error() string {
-	who := "too many wait already"
+	reason := "too many requests wait"
 	switch {
 	case d.Server:
-		who = "the server asked for a pause"
+		reason = "the server asked for a pause"
 	case !d.Decision.Limit.IsZero():
-		who = d.Decision.Limit.String()
+		reason = d.Decision.Limit.String()
 	}
 	switch after := d.Decision.RetryAfter; {
 	case after == weir.Never:
-		return fmt.Sprintf("%v: %.200q: %s: costs more than the limit ever gives", ErrDenied, d.Key, who)
+		return fmt.Sprintf("%v: %.200q: %s: cost above capacity", ErrDenied, d.Key, reason)
 	case after > 0:
-		return fmt.Sprintf("%v: %.200q: %s: retry after %v", ErrDenied, d.Key, who, after)
+		return fmt.Sprintf("%v: %.200q: %s: retry after %v", ErrDenied, d.Key, reason, after)
 	}
-	return fmt.Sprintf("%v: %.200q: %s", ErrDenied, d.Key, who)
+	return fmt.Sprintf("%v: %.200q: %s", ErrDenied, d.Key, reason)
 }
 
-// Unwrap is ErrDenied.
+// Unwrap returns ErrDenied.
 func (d *Denied) Unwrap() error { return ErrDenied }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// What a field is read at most of.
+// Longer fields, and fields with more members, are ignored.
 const (
 	maxField   = 8 << 10
 	maxMembers = 64
 )
 
-// rateLimit is the longest reset of the limits in a field RateLimit of which nothing is
-// left, and whether the field is there and says so, or says that something is left.
+// rateLimit returns the longest reset of the limits with nothing remaining in a RateLimit
+// field, and whether the field reports what remains.
 func rateLimit(h http.Header) (time.Duration, bool) {
 	limits, ok := parseMembers(strings.Join(h.Values("Ratelimit"), ", "))
 	if !ok {
@@ -28,13 +28,13 @@ func rateLimit(h http.Header) (time.Duration, bool) {
 		return seconds(float64(reset)), ok
 	}
 	var longest time.Duration
-	said := false
+	found := false
 	for _, m := range limits {
 		if m.key != "" || !m.r.ok {
 			continue
 		}
 		if m.r.n > 0 {
-			said = true
+			found = true
 			continue
 		}
 		reset := m.t
@@ -42,14 +42,14 @@ func rateLimit(h http.Header) (time.Duration, bool) {
 			reset = window(h, m.name)
 		}
 		if reset.ok {
-			said = true
+			found = true
 			longest = max(longest, seconds(float64(reset.n)))
 		}
 	}
-	return longest, said
+	return longest, found
 }
 
-// window is the w of the policy name in RateLimit-Policy.
+// window returns the parameter w of the policy called name in RateLimit-Policy.
 func window(h http.Header, name string) integer {
 	policies, _ := parseMembers(strings.Join(h.Values("Ratelimit-Policy"), ", "))
 	for _, p := range policies {
@@ -69,14 +69,14 @@ func dictionary(ms []member, key string) (int64, bool) {
 	return 0, false
 }
 
-// An integer is a number that may be absent. It is not negative.
+// An integer is a non-negative number that may be absent.
 type integer struct {
 	n  int64
 	ok bool
 }
 
-// A member is what there is of interest in one member of a list or a dictionary of
-// structured fields (RFC 9651).
+// A member holds the parsed parts of one member of a list or a dictionary of structured fields
+// (RFC 9651).
 type member struct {
 	key     string  // of a dictionary; "" in a list
 	name    string  // the value, if it is a string or a token
@@ -84,8 +84,8 @@ type member struct {
 	r, t, w integer // the parameters of these names
 }
 
-// parseMembers reads a list or a dictionary, and reports whether there is one: nothing
-// of a malformed field counts. Inner lists are not read: no field here has one.
+// parseMembers parses a list or a dictionary. It reports false for a malformed field. Inner
+// lists are not supported: no field here has one.
 func parseMembers(text string) ([]member, bool) {
 	p := scanner{text}
 	p.spaces()
@@ -111,8 +111,8 @@ func parseMembers(text string) ([]member, bool) {
 	return nil, false
 }
 
-// A scanner is the rest of a field. Its methods report whether what they read is well
-// formed.
+// A scanner holds the rest of a field. Its methods report whether the text that they parse is
+// well formed.
 type scanner struct{ rest string }
 
 func (p *scanner) spaces() { p.rest = strings.TrimLeft(p.rest, " \t") }
@@ -125,7 +125,7 @@ func (p *scanner) take(c byte) bool {
 	return true
 }
 
-// while takes the longest run of bytes that f accepts.
+// while consumes the longest run of bytes that f accepts.
 func (p *scanner) while(f func(byte) bool) string {
 	i := 0
 	for i < len(p.rest) && f(p.rest[i]) {
@@ -179,7 +179,7 @@ func (p *scanner) key() string {
 	return p.while(func(c byte) bool { return lower(c) || digit(c) || strings.IndexByte("_-.*", c) >= 0 })
 }
 
-// item reads a bare item, and is its text or its number.
+// item parses a bare item, and returns its text or its number.
 func (p *scanner) item() (text string, n integer, ok bool) {
 	if p.rest == "" {
 		return "", n, false
@@ -233,8 +233,8 @@ func (p *scanner) quoted() (string, bool) {
 	return "", false
 }
 
-// number reads an integer or a decimal. One that is negative is well formed and means
-// nothing here; of a decimal the next integer counts.
+// number parses an integer or a decimal. A negative number is well formed but not ok; a
+// decimal is rounded up.
 func (p *scanner) number() (n integer, ok bool) {
 	negative := p.take('-')
 	whole := p.while(digit)

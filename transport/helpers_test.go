@@ -95,8 +95,12 @@ func limits(texts ...string) []weir.Limit {
 	return ls
 }
 
+// open returns a Transport that does not wait unless c sets MaxWait.
 func open(t testing.TB, c transport.Config) *transport.Transport {
 	t.Helper()
+	if c.MaxWait == 0 {
+		c.MaxWait = weir.NoWait
+	}
 	if c.Store == nil && len(c.Limits) > 0 {
 		c.Store = memory(t)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/transport"
 )
 
@@ -32,7 +33,7 @@ func TestRetries(t *testing.T) {
 		{name: "twice", method: "PUT", content: "body", answers: []string{"429 1", "503 2"}, config: transport.Config{MaxWait: time.Minute, Retries: 5}, status: 200, calls: 3, took: 3 * time.Second},
 		{name: "too often", method: "DELETE", answers: []string{"429 1", "503 2", "503 4"}, config: transport.Config{MaxWait: time.Minute, Retries: 2}, status: 503, calls: 3, took: 3 * time.Second},
 		{name: "too late", method: "GET", answers: []string{"429 1", "429 3"}, config: transport.Config{MaxWait: 3 * time.Second, Retries: 5}, status: 429, calls: 2, took: time.Second},
-		{name: "too long a pause", method: "GET", answers: []string{"429 100"}, config: transport.Config{MaxWait: -1, MaxHold: time.Minute, Retries: 5}, status: 429, calls: 1},
+		{name: "too long a pause", method: "GET", answers: []string{"429 100"}, config: transport.Config{MaxWait: weir.Unlimited, MaxPause: time.Minute, Retries: 5}, status: 429, calls: 1},
 		{name: "no time", method: "GET", answers: []string{"429 "}, config: transport.Config{MaxWait: time.Minute, Retries: 5}, status: 429, calls: 1},
 		{name: "another status", method: "GET", answers: []string{"500 1"}, config: transport.Config{MaxWait: time.Minute, Retries: 5}, status: 500, calls: 1},
 		{name: "not idempotent", method: "POST", content: "body", answers: []string{"429 1"}, config: transport.Config{MaxWait: time.Minute, Retries: 5}, status: 429, calls: 1},
@@ -99,7 +100,7 @@ func TestRetriedBody(t *testing.T) {
 			h.Set("Retry-After", "1")
 			return &http.Response{StatusCode: 429, Header: h, Body: http.NoBody, Request: r}, nil
 		})
-		rt := open(t, transport.Config{Base: base, Retries: 2, MaxWait: -1})
+		rt := open(t, transport.Config{Base: base, Retries: 2, MaxWait: weir.Unlimited})
 		if _, err := do(rt, request(t, "PUT", api, "content")); err != nil || strings.Join(got, " ") != "content content content" {
 			t.Errorf("sent %q, %v", got, err)
 		}
@@ -132,7 +133,7 @@ func TestRetryEnds(t *testing.T) {
 		s.answer = func(_ int, r *http.Request) (*http.Response, error) {
 			return s.response(r, 429, "Retry-After", "60"), nil
 		}
-		rt := open(t, transport.Config{Base: s, Retries: 1, MaxWait: -1})
+		rt := open(t, transport.Config{Base: s, Retries: 1, MaxWait: weir.Unlimited})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		if _, err := do(rt, request(t, "GET", api, "").WithContext(ctx)); !errors.Is(err, context.Canceled) || s.open != 0 {
@@ -149,7 +150,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestPoorBase(t *testing.T) {
 	s := &server{answer: func(int, *http.Request) (*http.Response, error) { return nil, nil }}
 	rt := open(t, transport.Config{Base: s})
-	if _, err := rt.RoundTrip(request(t, "GET", api, "")); err == nil || !strings.Contains(err.Error(), "Base: want a response or an error, got neither") {
+	if _, err := rt.RoundTrip(request(t, "GET", api, "")); err == nil || !strings.Contains(err.Error(), "Base: got neither a response nor an error") {
 		t.Errorf("neither a response nor an error: %v", err)
 	}
 	s.answer = func(int, *http.Request) (*http.Response, error) {

@@ -57,27 +57,27 @@ func TestObeys(t *testing.T) {
 	})
 }
 
-// A server may hold a key back for MaxHold, and only so many keys are remembered.
+// A server may hold a key back for MaxPause, and only so many keys are remembered.
 func TestHoldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		s.answer = func(_ int, r *http.Request) (*http.Response, error) {
 			return s.response(r, 503, "Retry-After", "99999999999999999999999"), nil
 		}
-		rt := open(t, transport.Config{Base: s, MaxHeld: 2})
+		rt := open(t, transport.Config{Base: s, MaxPausedKeys: 2})
 		host := func(i int) string { return fmt.Sprintf("http://%d.example.com/", i) }
 		for i := range 3 {
 			if _, err := get(t, rt, host(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := get(t, rt, host(2)); denial(t, err).Decision.RetryAfter != transport.DefaultMaxHold {
-			t.Errorf("held for %v, want %v", denial(t, err).Decision.RetryAfter, transport.DefaultMaxHold)
+		if _, err := get(t, rt, host(2)); denial(t, err).Decision.RetryAfter != transport.DefaultMaxPause {
+			t.Errorf("held for %v, want %v", denial(t, err).Decision.RetryAfter, transport.DefaultMaxPause)
 		}
 		if _, err := get(t, rt, host(0)); err != nil {
 			t.Errorf("the one told first is still remembered: %v", err)
 		}
-		time.Sleep(transport.DefaultMaxHold)
+		time.Sleep(transport.DefaultMaxPause)
 		if _, err := get(t, rt, host(2)); err != nil {
 			t.Errorf("after the longest hold: %v", err)
 		}

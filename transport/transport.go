@@ -1,32 +1,31 @@
 package transport
 
 import (
-	"container/list"
+	"context"
 	"io"
 	"net/http"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/internal/waitqueue"
+	"github.com/floodweir/weir/internal/backoff"
 )
 
-// A Transport is an http.RoundTripper that paces requests.
+// A Transport is an http.RoundTripper that limits requests.
 type Transport struct {
 	c        Config
 	limiters []*weir.Limiter
-	room     waitqueue.Queue
-	holds    holds
+	pacer    backoff.Pacer
 }
 
-// New makes a Transport. An error wraps weir.ErrInvalid and names the field, its value
-// and what would be accepted.
+// New returns a Transport. An error wraps weir.ErrInvalid and names the field, its value and
+// what is accepted.
 func New(c Config) (*Transport, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	t := &Transport{c: c}
-	t.room.Max = c.MaxWaiters
-	t.holds = holds{most: c.MaxHeld, longest: c.MaxHold, byKey: map[string]*list.Element{}}
+	t.pacer.Queue.Max = c.MaxWaiters
+	t.pacer.Pauses.MaxKeys, t.pacer.Pauses.MaxPause = c.MaxPausedKeys, c.MaxPause
 	for _, l := range c.Limits {
 		lim, err := weir.New(c.Store, l, weir.Config{Prefix: c.Prefix})
 		if err != nil {
@@ -37,8 +36,8 @@ func New(c Config) (*Transport, error) {
 	return t, nil
 }
 
-// RoundTrip sends r when it may go. It does not change r, and closes its body even if it
-// is not sent.
+// RoundTrip sends r as soon as the limits admit it. It does not change r, and closes its body
+// even if it is not sent.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	q, err := t.describe(r)
 	if err != nil {
@@ -59,10 +58,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Context().Err() != nil {
 			t.giveBack(r.Context(), paid)
 			resp.Body.Close()
-			return nil, contextCause(r)
+			return nil, context.Cause(r.Context())
 		}
 		if denied != nil {
-			break // the server's own answer says more
+			break // the server's response is more specific
 		}
 		again, fault := repeat(r)
 		if fault != nil {
@@ -75,18 +74,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections closes those of Base, as that of an http.Client does.
+// CloseIdleConnections closes the idle connections of Base. An http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if b, ok := t.c.Base.(interface{ CloseIdleConnections() }); ok {
 		b.CloseIdleConnections()
 	}
 }
 
-// send sends out, which is r or a copy of it, and heeds what the server says.
+// send sends out, which is r or a copy of it, and records the pause that the server asks for.
 func (t *Transport) send(out, r *http.Request, q *call, paid charge) (*http.Response, error) {
-	s := sending{t: t, r: r, q: q}
+	s := attempt{t: t, r: r, q: q}
 	if len(t.limiters) > 0 {
-		out = s.watched(out)
+		out = s.trace(out)
 	}
 	resp, err := t.c.Base.RoundTrip(out)
 	if denied := s.end(); denied != nil {
@@ -102,17 +101,17 @@ func (t *Transport) send(out, r *http.Request, q *call, paid charge) (*http.Resp
 		return nil, err
 	}
 	if resp == nil {
-		return nil, errNoAnswer
+		return nil, errNoResponse
 	}
 	if resp.Request == out {
 		resp.Request = r
 	}
 	if resp.Body == nil {
-		resp.Body = http.NoBody // as an http.Client takes it
+		resp.Body = http.NoBody // as an http.Client requires
 	}
 	if !t.c.IgnoreServer {
 		wait, _ := RetryAfter(resp)
-		t.holds.put(q.key, wait)
+		t.pacer.Pauses.Set(q.key, wait)
 	}
 	return resp, nil
 }
@@ -123,11 +122,10 @@ func (t *Transport) mayRepeat(r *http.Request, resp *http.Response, q *call) boo
 		return false
 	}
 	wait, ok := RetryAfter(resp)
-	return ok && wait <= t.c.MaxHold && q.allows(wait) && repeatable(r)
+	return ok && wait <= t.c.MaxPause && q.allows(wait) && repeatable(r)
 }
 
-// repeatable reports whether sending r twice is the same as sending it once, and can be
-// done.
+// repeatable reports whether r can be sent twice, with the same effect as once.
 func repeatable(r *http.Request) bool {
 	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
 		return false
@@ -139,7 +137,7 @@ func repeatable(r *http.Request) bool {
 	return r.Header.Get("Idempotency-Key") != ""
 }
 
-// repeat is r with a fresh body.
+// repeat returns r with a fresh body.
 func repeat(r *http.Request) (*http.Request, error) {
 	again := r.Clone(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
@@ -156,8 +154,8 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// discard closes a response that nobody reads. A short one is read to its end, so that
-// its connection can be used again.
+// discard closes a response that the caller does not get. A short one is read to its end, so
+// that its connection can be reused.
 func discard(resp *http.Response) {
 	const short = 2 << 10
 	if 0 <= resp.ContentLength && resp.ContentLength <= short {

@@ -98,7 +98,7 @@ func TestWait(t *testing.T) {
 func TestNoOvertaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		rt := open(t, transport.Config{Base: s, Limits: limits("10/s burst 5"), MaxWait: -1, Cost: func(r *http.Request) int64 { return r.ContentLength }})
+		rt := open(t, transport.Config{Base: s, Limits: limits("10/s burst 5"), MaxWait: weir.Unlimited, Cost: func(r *http.Request) int64 { return r.ContentLength }})
 		start := time.Now()
 		for step, c := range []struct {
 			content string
@@ -118,13 +118,13 @@ func TestNoOvertaking(t *testing.T) {
 	})
 }
 
-// A negative MaxWait waits for as long as the context lasts; a deadline that the wait
+// Unlimited waits until the context ends; a deadline that the wait
 // would miss denies at once; the end of a context ends a wait with its cause.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		store := memory(t)
-		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("1/m"), MaxWait: -1})
+		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("1/m"), MaxWait: weir.Unlimited})
 		if _, err := get(t, rt, api); err != nil {
 			t.Fatal(err)
 		}
@@ -153,11 +153,35 @@ func TestContext(t *testing.T) {
 	})
 }
 
+// A MaxWait of 0 is the default, NoWait denies at once, and Unlimited waits for any time.
+func TestMaxWait(t *testing.T) {
+	for _, c := range []struct {
+		maxWait time.Duration
+		limit   string
+		sent    bool
+	}{
+		{0, "1/m", true}, {0, "1/61s", false}, {weir.NoWait, "1/s", false}, {weir.Unlimited, "1/24h", true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rt, err := transport.New(transport.Config{Base: &server{}, Store: memory(t), Limits: limits(c.limit), MaxWait: c.maxWait})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := get(t, rt, api); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := get(t, rt, api); (err == nil) != c.sent {
+				t.Errorf("MaxWait %v under %s: error = %v, want sent = %v", c.maxWait, c.limit, err, c.sent)
+			}
+		})
+	}
+}
+
 // No more than MaxWaiters wait.
 func TestMaxWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		rt := open(t, transport.Config{Base: s, Limits: limits("1/s"), MaxWait: -1, MaxWaiters: 3})
+		rt := open(t, transport.Config{Base: s, Limits: limits("1/s"), MaxWait: weir.Unlimited, MaxWaiters: 3})
 		results := make(chan error, 6)
 		for range 6 {
 			go func() {
@@ -215,7 +239,7 @@ func TestDelay(t *testing.T) {
 func TestDelayEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		rt := open(t, transport.Config{Base: s, Limits: limits("1/s leaky_bucket burst 10 queue"), MaxWait: -1})
+		rt := open(t, transport.Config{Base: s, Limits: limits("1/s leaky_bucket burst 10 queue"), MaxWait: weir.Unlimited})
 		if _, err := get(t, rt, api); err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +282,7 @@ func TestKeyAndCost(t *testing.T) {
 				t.Errorf("step %d: %v, want denied %v", step, err, c.denied)
 			}
 		}
-		if d := denial(t, send("a", "xxxxxxxxxxx")); d.Decision.RetryAfter != weir.Never || !strings.Contains(d.Error(), "more than the limit ever gives") {
+		if d := denial(t, send("a", "xxxxxxxxxxx")); d.Decision.RetryAfter != weir.Never || !strings.Contains(d.Error(), "cost above capacity") {
 			t.Errorf("above the capacity: %v", d)
 		}
 		if len(told) != 7 || told[1].Outcome != enforce.Denied || told[1].Key != "a" || told[1].Cost != 6 || told[3].Outcome != enforce.Admitted || told[3].Decision.Remaining != 0 {
@@ -376,15 +400,15 @@ func TestBadConfig(t *testing.T) {
 		config transport.Config
 		want   string
 	}{
-		{transport.Config{Limits: limits("1/s")}, "Store: invalid: want one, since there are Limits"},
+		{transport.Config{Limits: limits("1/s")}, "Store: invalid: want a store, since there are Limits"},
 		{transport.Config{Store: store, Limits: make([]weir.Limit, 1)}, "Limits[0]: invalid: want a limit such as"},
 		{transport.Config{Store: store, Limits: limits("1/s", "60/m burst 1", "1/s")}, "Limits[2]: invalid: want limits that differ"},
-		{transport.Config{Store: store, Limits: limits("5 concurrency")}, "Limits[0]: invalid: want a limit of a rate"},
+		{transport.Config{Store: store, Limits: limits("5 concurrency")}, "Limits[0]: invalid: want a rate limit"},
 		{transport.Config{Store: store, Limits: make([]weir.Limit, 257)}, "Limits: invalid: want at most 256, got 257"},
 		{transport.Config{Store: store, Limits: limits("1/s"), Prefix: "a\x00"}, "Prefix: invalid"},
 		{transport.Config{MaxWaiters: -1}, "MaxWaiters: invalid: want 0 or more, got -1"},
-		{transport.Config{MaxHeld: -1}, "MaxHeld: invalid: want 0 or more, got -1"},
-		{transport.Config{MaxHold: -1}, "MaxHold: invalid: want 0 or more, got -1ns"},
+		{transport.Config{MaxPausedKeys: -1}, "MaxPausedKeys: invalid: want 0 or more, got -1"},
+		{transport.Config{MaxPause: -1}, "MaxPause: invalid: want 0 or more, got -1ns"},
 		{transport.Config{Retries: 11}, "Retries: invalid: want 0 to 10, got 11"},
 		{transport.Config{Retries: -1}, "Retries: invalid: want 0 to 10, got -1"},
 		{transport.Config{Retries: 1, IgnoreServer: true}, "Retries: invalid: want 0 with IgnoreServer"},

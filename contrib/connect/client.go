@@ -15,51 +15,55 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// A ClientConfig tunes a Client. Its zero value paces nothing, and obeys servers.
+// A ClientConfig configures a Client. Its zero value has no limit, and pauses when servers ask
+// for it.
 type ClientConfig struct {
-	// Limiter, if not nil, is asked for a token before each call, and again before a
-	// call is repeated. What shares its store shares the budget. A concurrency limit
-	// cannot pace: nobody would give its slots back.
+	// Limiter, if not nil, is asked for a token before each call and each retry. Clients
+	// that share its store share the budget. A concurrency limit is refused: a client
+	// does not return its slots.
 	Limiter *weir.Limiter
 
-	// Key says whose budget a call is of: what Limiter is asked about. A call for which
-	// it is empty is not paced. If Key is nil, it is the host of the server. A key that is
-	// longer than a store takes ends the call with connect.CodeInvalidArgument.
+	// Key returns the Limiter's key for a call; the host of the server if nil. A call
+	// whose key is empty is not charged. A key that is longer than a store accepts ends
+	// the call with connect.CodeInvalidArgument.
 	//
-	// What a server says about retrying holds for calls of the same key to the same
-	// procedure of the same host: with many users behind one client, let Key be the
-	// user.
+	// A server's pause applies to calls of the same key to the same procedure of the same
+	// host: if many users share a client, return the user.
 	Key func(ctx context.Context, host, procedure string) string
 
-	// MaxWait is the longest that a call is held back. One that would have to wait for
-	// longer, or beyond the deadline of its context, ends at once, unsent, with
-	// connect.CodeResourceExhausted and a RetryInfo. DefaultMaxWait if zero; no call waits if it is
-	// negative.
+	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
+	// weir.Unlimited. A call that would wait longer, or beyond the deadline of its
+	// context, ends at once, unsent, with connect.CodeResourceExhausted and a
+	// RetryInfo.
 	MaxWait time.Duration
 
-	// Retries is how often a unary call that a server denied with a RetryInfo is
-	// repeated once that time has passed: 0 to 10. A streaming call never is.
+	// MaxWaiters bounds the calls that wait at a time; DefaultMaxWaiters if zero.
+	MaxWaiters int
+
+	// Retries is how often a unary call that a server denied with a RetryInfo is repeated
+	// after that time: 0 to 10. A streaming call is not repeated.
 	Retries int
 
-	// OnStoreError says what becomes of a call that Limiter's store could not decide:
+	// OnStoreError decides about a call when Limiter's store makes no decision:
 	// policy.Open, the default, sends it; policy.Closed ends it with
-	// connect.CodeUnavailable. For
-	// policy.Local, give Limiter a store of package failover.
+	// connect.CodeUnavailable. For policy.Local, set a Limiter of package failover.
 	OnStoreError policy.FailMode
 }
 
-// DefaultMaxWait is the MaxWait of a ClientConfig that names none.
-const DefaultMaxWait = rpclimit.DefaultMaxWait
+// DefaultMaxWait and DefaultMaxWaiters are the values of fields of ClientConfig that are zero.
+const (
+	DefaultMaxWait    = rpclimit.DefaultMaxWait
+	DefaultMaxWaiters = rpclimit.DefaultMaxWaiters
+)
 
-// A Client paces calls where they go out, and obeys servers that say when to retry: with
-// a RetryInfo in the details of CodeResourceExhausted or CodeUnavailable, for at most a
-// day. It is a connect.Interceptor for clients, of which it may serve many; in a handler
-// it does nothing.
+// A Client limits outgoing calls, and pauses for as long as a server asks with a RetryInfo in
+// the details of CodeResourceExhausted or CodeUnavailable, for at most a day. It is a
+// connect.Interceptor for clients, and can be used by many; in a handler it does nothing.
 type Client struct {
 	pacer *rpclimit.Pacer
 }
 
-// NewClient makes a Client. An error wraps weir.ErrInvalid.
+// NewClient returns a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
 	p, err := rpclimit.NewPacer(rpclimit.PacerConfig(c), rpclimit.Dialect{
 		Error:      func(e rpclimit.End) error { return errorOf(e) },
@@ -87,7 +91,7 @@ func (c *Client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // WrapStreamingClient implements connect.Interceptor. The call waits before its stream
-// is there.
+// is returned.
 func (c *Client) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
 		conn := next(ctx, spec) // nothing is sent yet
@@ -104,7 +108,7 @@ func (c *Client) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	return next
 }
 
-// A clientStream hears how its call ends.
+// A clientStream observes the end of its call.
 type clientStream struct {
 	connect.StreamingClientConn
 	pacer *rpclimit.Pacer
@@ -117,7 +121,7 @@ func (s *clientStream) Receive(m any) error {
 	return err
 }
 
-// An unsentStream is one that was held back for good: it never asks the server.
+// An unsentStream is a stream of a denied call. It sends nothing to the server.
 type unsentStream struct {
 	connect.StreamingClientConn
 	err             error
@@ -131,8 +135,8 @@ func (s *unsentStream) ResponseHeader() http.Header  { return s.header }
 func (s *unsentStream) ResponseTrailer() http.Header { return s.trailer }
 func (s *unsentStream) CloseResponse() error         { return nil }
 
-// RetryAfter is when a call that ended with err may be repeated, if err is of
-// connect.CodeResourceExhausted or CodeUnavailable and says so in a RetryInfo.
+// RetryAfter returns when a call that ended with err may be repeated, if err has the code
+// connect.CodeResourceExhausted or CodeUnavailable and a RetryInfo.
 func RetryAfter(err error) (time.Duration, bool) {
 	var e *connect.Error
 	if !errors.As(err, &e) || e.Code() != connect.CodeResourceExhausted && e.Code() != connect.CodeUnavailable {
@@ -141,7 +145,7 @@ func RetryAfter(err error) (time.Duration, bool) {
 	for _, d := range e.Details() {
 		m, err := d.Value()
 		if err != nil {
-			continue // of a kind that is not known here
+			continue // of an unknown type
 		}
 		if info, ok := m.(*errdetails.RetryInfo); ok && info.GetRetryDelay().IsValid() {
 			if delay := info.GetRetryDelay().AsDuration(); delay > 0 {

@@ -237,7 +237,7 @@ func TestClientAndServer(t *testing.T) {
 
 // TestClientInServer: what paces clients paces no handler.
 func TestClientInServer(t *testing.T) {
-	pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, still(t), "1/h"), MaxWait: -1, Key: func(context.Context, string, string) string { return "all" }})
+	pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, still(t), "1/h"), MaxWait: weir.NoWait, Key: func(context.Context, string, string) string { return "all" }})
 	c := serve(t, echo{}, []connect.Interceptor{pace})
 	for range 2 {
 		if _, err := c.say(t.Context()); err != nil {
@@ -259,7 +259,7 @@ func TestSharedBudget(t *testing.T) {
 	store := still(t)
 	var wg sync.WaitGroup
 	for range 2 {
-		pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, store, "17/24h"), MaxWait: -1})
+		pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, store, "17/24h"), MaxWait: weir.NoWait})
 		mine := dial(t, c.url, connect.WithInterceptors(pace))
 		for range 25 {
 			wg.Go(func() {
@@ -277,10 +277,10 @@ func TestSharedBudget(t *testing.T) {
 
 func TestNewClientRefuses(t *testing.T) {
 	for want, c := range map[string]weirconnect.ClientConfig{
-		"retries -1":             {Retries: -1},
-		"retries 11":             {Retries: 11},
-		`on store error "local"`: {OnStoreError: policy.Local},
-		"limit 3 concurrency":    {Limiter: limiter(t, still(t), "3 concurrency")},
+		"Retries: invalid: got -1":           {Retries: -1},
+		"Retries: invalid: got 11":           {Retries: 11},
+		`OnStoreError: invalid: got "local"`: {OnStoreError: policy.Local},
+		"concurrency limit 3":                {Limiter: limiter(t, still(t), "3 concurrency")},
 	} {
 		if _, err := weirconnect.NewClient(c); !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirconnect: client: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewClient = %v, want an invalid %s", err, want)

@@ -34,7 +34,7 @@ func wantDenied(t *testing.T, protocol string, err error) {
 	if vs := quota.GetViolations(); len(vs) != 1 || vs[0].Subject != "calls/2" || !strings.Contains(vs[0].Description, "calls/2") {
 		t.Errorf("%s: violations = %v, want one of calls/2", protocol, vs)
 	}
-	if want := "resource_exhausted: rate limited by policy calls: try again in 30m0s"; err.Error() != want {
+	if want := "resource_exhausted: rate limited by policy calls: retry after 30m0s"; err.Error() != want {
 		t.Errorf("%s: error = %q, want %q", protocol, err, want)
 	}
 	want := map[string]string{
@@ -353,8 +353,8 @@ func TestNewRefuses(t *testing.T) {
 		config weirconnect.Config
 		want   string
 	}{
-		{nil, none, weirconnect.Config{}, "weirconnect: store: invalid: want a store, got nil"},
-		{store, nil, weirconnect.Config{}, "weirconnect: policies: invalid: want a set, got nil"},
+		{nil, none, weirconnect.Config{}, "weirconnect: rpclimit: store: invalid: got nil"},
+		{store, nil, weirconnect.Config{}, "weirconnect: rpclimit: policies: invalid: got nil"},
 		{store, none, weirconnect.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirconnect.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
 		{store, none, weirconnect.Config{RetryJitter: -1}, "jitter -1ns"},

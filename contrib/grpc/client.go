@@ -15,49 +15,55 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// A ClientConfig tunes a Client. Its zero value paces nothing, and obeys servers.
+// A ClientConfig configures a Client. Its zero value has no limit, and pauses when servers ask
+// for it.
 type ClientConfig struct {
-	// Limiter, if not nil, is asked for a token before each call, and again before a
-	// call is repeated. What shares its store shares the budget. A concurrency limit
-	// cannot pace: nobody would give its slots back.
+	// Limiter, if not nil, is asked for a token before each call and each retry. Clients
+	// that share its store share the budget. A concurrency limit is refused: a client
+	// does not return its slots.
 	Limiter *weir.Limiter
 
-	// Key says whose budget a call is of: what Limiter is asked about. A call for which
-	// it is empty is not paced. If Key is nil, it is the target of the connection. A key
-	// that is longer than a store takes ends the call with INVALID_ARGUMENT.
+	// Key returns the Limiter's key for a call; the target of the connection if nil. A call
+	// whose key is empty is not charged. A key that is longer than a store accepts ends
+	// the call with INVALID_ARGUMENT.
 	//
-	// What a server says about retrying holds for calls of the same key to the same
-	// method of the same target: with many users behind one connection, let Key be the
-	// user.
+	// A server's pause applies to calls of the same key to the same method of the same
+	// target: if many users share a client, return the user.
 	Key func(ctx context.Context, target, method string) string
 
-	// MaxWait is the longest that a call is held back. One that would have to wait for
-	// longer, or beyond the deadline of its context, ends at once, unsent, with
-	// RESOURCE_EXHAUSTED and a RetryInfo. DefaultMaxWait if zero; no call waits if it is
-	// negative.
+	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
+	// weir.Unlimited. A call that would wait longer, or beyond the deadline of its
+	// context, ends at once, unsent, with RESOURCE_EXHAUSTED and a
+	// RetryInfo.
 	MaxWait time.Duration
 
-	// Retries is how often a unary call that a server denied with a RetryInfo is
-	// repeated once that time has passed: 0 to 10. A streaming call never is.
+	// MaxWaiters bounds the calls that wait at a time; DefaultMaxWaiters if zero.
+	MaxWaiters int
+
+	// Retries is how often a unary call that a server denied with a RetryInfo is repeated
+	// after that time: 0 to 10. A streaming call is not repeated.
 	Retries int
 
-	// OnStoreError says what becomes of a call that Limiter's store could not decide:
-	// policy.Open, the default, sends it; policy.Closed ends it with UNAVAILABLE. For
-	// policy.Local, give Limiter a store of package failover.
+	// OnStoreError decides about a call when Limiter's store makes no decision:
+	// policy.Open, the default, sends it; policy.Closed ends it with
+	// UNAVAILABLE. For policy.Local, set a Limiter of package failover.
 	OnStoreError policy.FailMode
 }
 
-// DefaultMaxWait is the MaxWait of a ClientConfig that names none.
-const DefaultMaxWait = rpclimit.DefaultMaxWait
+// DefaultMaxWait and DefaultMaxWaiters are the values of fields of ClientConfig that are zero.
+const (
+	DefaultMaxWait    = rpclimit.DefaultMaxWait
+	DefaultMaxWaiters = rpclimit.DefaultMaxWaiters
+)
 
-// A Client paces calls where they go out, and obeys servers that say when to retry: with
-// a RetryInfo in the details of RESOURCE_EXHAUSTED or UNAVAILABLE, for at most a day. It
-// may serve many connections.
+// A Client limits outgoing calls, and pauses for as long as a server asks with a RetryInfo in
+// the details of RESOURCE_EXHAUSTED or UNAVAILABLE, for at most a day. One Client can be used
+// by many connections.
 type Client struct {
 	pacer *rpclimit.Pacer
 }
 
-// NewClient makes a Client. An error wraps weir.ErrInvalid.
+// NewClient returns a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
 	p, err := rpclimit.NewPacer(rpclimit.PacerConfig(c), rpclimit.Dialect{
 		Error:      func(e rpclimit.End) error { return errorOf(e) },
@@ -69,14 +75,14 @@ func NewClient(c ClientConfig) (*Client, error) {
 	return &Client{p}, nil
 }
 
-// Unary paces unary calls. It is a grpc.UnaryClientInterceptor.
+// Unary limits unary calls. It is a grpc.UnaryClientInterceptor.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return c.pacer.Unary(ctx, c.pacer.Call(ctx, cc.Target(), method), func() error {
 		return invoker(ctx, method, req, reply, cc, opts...)
 	})
 }
 
-// Stream paces the beginning of streaming calls. It is a grpc.StreamClientInterceptor.
+// Stream limits the start of streaming calls. It is a grpc.StreamClientInterceptor.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	call := c.pacer.Call(ctx, cc.Target(), method)
 	if err := c.pacer.Admit(ctx, call); err != nil {
@@ -90,7 +96,7 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &clientStream{cs, c.pacer, call}, nil
 }
 
-// A clientStream hears how its call ends.
+// A clientStream observes the end of its call.
 type clientStream struct {
 	grpc.ClientStream
 	pacer *rpclimit.Pacer
@@ -103,8 +109,8 @@ func (s *clientStream) RecvMsg(m any) error {
 	return err
 }
 
-// RetryAfter is when a call that ended with err may be repeated, if err is of code
-// RESOURCE_EXHAUSTED or UNAVAILABLE and says so in a RetryInfo.
+// RetryAfter returns when a call that ended with err may be repeated, if err has the code
+// RESOURCE_EXHAUSTED or UNAVAILABLE and a RetryInfo.
 func RetryAfter(err error) (time.Duration, bool) {
 	if err == nil {
 		return 0, false

@@ -109,7 +109,7 @@ func TestPaceGivesUp(t *testing.T) {
 			name string
 			ctx  context.Context
 			max  time.Duration
-		}{{"MaxWait", t.Context(), 5 * time.Second}, {"deadline", short, 0}, {"no wait", t.Context(), -1}, {"default", t.Context(), 0}} {
+		}{{"MaxWait", t.Context(), 5 * time.Second}, {"deadline", short, 0}, {"no wait", t.Context(), weir.NoWait}, {"default", t.Context(), 0}} {
 			server := answers{start: time.Now()}
 			limit := "2/m burst 1"
 			if c.name == "default" {
@@ -210,7 +210,7 @@ func TestRetries(t *testing.T) {
 func TestHoldsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cc := bubble(t)
-		pace := client(t, weirgrpc.ClientConfig{MaxWait: -1})
+		pace := client(t, weirgrpc.ClientConfig{MaxWait: weir.NoWait})
 		no := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
 			return denial(codes.ResourceExhausted, 1000*time.Hour)
 		}
@@ -256,7 +256,7 @@ func TestClientLongKey(t *testing.T) {
 		Key:     func(context.Context, string, string) string { return strings.Repeat("k", weir.MaxKey) },
 	})
 	err := pace.Unary(t.Context(), sayMethod, nil, nil, cc, server.invoke)
-	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "call not sent: its limit cannot be asked: weir: key: invalid: want at most 65536 bytes") || len(server.at) != 0 {
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "call not sent: invalid limit request: weir: key: invalid: want at most 65536 bytes") || len(server.at) != 0 {
 		t.Errorf("%v and %d calls, want INVALID_ARGUMENT and none", err, len(server.at))
 	}
 }
@@ -300,7 +300,7 @@ func TestSharedBudget(t *testing.T) {
 	store := still(t)
 	var wg sync.WaitGroup
 	for range 2 {
-		pace := client(t, weirgrpc.ClientConfig{Limiter: limiter(t, store, "17/24h"), MaxWait: -1})
+		pace := client(t, weirgrpc.ClientConfig{Limiter: limiter(t, store, "17/24h"), MaxWait: weir.NoWait})
 		mine := dial(t, cc.Target(), grpc.WithChainUnaryInterceptor(pace.Unary))
 		for range 25 {
 			wg.Go(func() {
@@ -318,10 +318,10 @@ func TestSharedBudget(t *testing.T) {
 
 func TestNewClientRefuses(t *testing.T) {
 	for want, c := range map[string]weirgrpc.ClientConfig{
-		"retries -1":             {Retries: -1},
-		"retries 11":             {Retries: 11},
-		`on store error "local"`: {OnStoreError: policy.Local},
-		"limit 3 concurrency":    {Limiter: limiter(t, still(t), "3 concurrency")},
+		"Retries: invalid: got -1":           {Retries: -1},
+		"Retries: invalid: got 11":           {Retries: 11},
+		`OnStoreError: invalid: got "local"`: {OnStoreError: policy.Local},
+		"concurrency limit 3":                {Limiter: limiter(t, still(t), "3 concurrency")},
 	} {
 		if _, err := weirgrpc.NewClient(c); !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirgrpc: client: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewClient = %v, want an invalid %s", err, want)

@@ -115,8 +115,8 @@ func TestNewRefuses(t *testing.T) {
 		config weirgrpc.Config
 		want   string
 	}{
-		{nil, none, weirgrpc.Config{}, "weirgrpc: store: invalid: want a store, got nil"},
-		{store, nil, weirgrpc.Config{}, "weirgrpc: policies: invalid: want a set, got nil"},
+		{nil, none, weirgrpc.Config{}, "weirgrpc: rpclimit: store: invalid: got nil"},
+		{store, nil, weirgrpc.Config{}, "weirgrpc: rpclimit: policies: invalid: got nil"},
 		{store, none, weirgrpc.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirgrpc.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
 		{store, none, weirgrpc.Config{RetryJitter: -1}, "jitter -1ns"},
@@ -128,7 +128,7 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Settle: policy.Settle{Header: "X-Cost"}})}, `messages: policy odd: cost.header "X-Cost"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Count: policy.CountFailures})}, `messages: policy odd: count "failures"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Limits: limits("3 concurrency")})}, `messages: policy odd: limits[0] "3 concurrency`},
-		{store, none, weirgrpc.Config{Messages: named(policy.Config{OnStoreError: policy.Local})}, "weirgrpc: messages: "},
+		{store, none, weirgrpc.Config{Messages: named(policy.Config{OnStoreError: policy.Local})}, "weirgrpc: rpclimit: messages: "},
 	} {
 		_, err := weirgrpc.New(c.store, c.set, c.config)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), "weirgrpc: ") || !strings.Contains(err.Error(), c.want) {

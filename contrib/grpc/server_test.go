@@ -42,7 +42,7 @@ func wantDenied(t *testing.T, err error, trailer metadata.MD, by string) {
 	if vs := quota.GetViolations(); len(vs) != 1 || vs[0].Subject != by || !strings.Contains(vs[0].Description, by) {
 		t.Errorf("violations = %v, want one of %s", vs, by)
 	}
-	if text := status.Convert(err).Message(); text != "rate limited by policy calls: try again in 30m0s" {
+	if text := status.Convert(err).Message(); text != "rate limited by policy calls: retry after 30m0s" {
 		t.Errorf("message = %q", text)
 	}
 	want := metadata.MD{

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// Told is how long a server asks to be left alone by the answer resp, and whether it
-// says anything about that. It is what the first of these says that says something:
+// RetryAfter returns the pause that a server asks for in resp, and whether it says anything
+// about one. The first of these fields that says something counts:
 //
 //   - Retry-After of a 429 or 503: seconds, or a date.
 //   - RateLimit of draft-ietf-httpapi-ratelimit-headers-07 and later, a dictionary or a
-//     list of limits: the longest reset of those of which nothing is left. A limit whose
-//     reset is not said is taken to begin anew within its window in RateLimit-Policy.
-//   - RateLimit-Remaining and RateLimit-Reset, as in the drafts before.
+//     list of limits: the longest reset of the limits with nothing remaining. A limit
+//     without a reset resets within its window in RateLimit-Policy.
+//   - RateLimit-Remaining and RateLimit-Reset of the earlier drafts.
 //   - X-RateLimit-Remaining and X-RateLimit-Reset, and X-Rate-Limit-….
 //
-// The last two hold back if nothing remains, or if a 429 does not say what remains.
-// Their reset is seconds from now, or from 10^9 on a Unix time in seconds, and from
-// 10^12 on one in milliseconds: GitHub's and GitLab's is. Dates and Unix times are
-// compared with the answer's Date, if it has one, so that it does not matter whether the
-// clocks agree.
+// The last two ask for a pause if nothing remains, or if a 429 does not say what remains.
+// Their reset is in seconds from now; from 10^9 on it is a Unix time in seconds, as GitHub and
+// GitLab send it, and from 10^12 on in milliseconds. Dates and Unix times are compared with
+// the response's Date, if it has one, so that clocks need not agree.
 //
-// What is malformed is as if absent. The answer may be as long as a time.Duration: who
-// waits for it bounds it.
+// A malformed field is ignored. The pause can be as long as a time.Duration; callers must
+// bound it.
 func RetryAfter(resp *http.Response) (time.Duration, bool) {
 	h, now := resp.Header, time.Now()
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
@@ -48,7 +47,7 @@ func RetryAfter(resp *http.Response) (time.Duration, bool) {
 	return 0, false
 }
 
-// retryAfter reads a field Retry-After.
+// retryAfter parses a Retry-After field.
 func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now)), true
@@ -57,8 +56,7 @@ func retryAfter(text string, now time.Time) (time.Duration, bool) {
 	return seconds(s), ok
 }
 
-// remainingReset reads two fields of whole numbers. A limit of which something remains
-// says that there is nothing to wait for.
+// remainingReset parses two fields of whole numbers. If something remains, the pause is 0.
 func remainingReset(remaining, reset string, denied bool, now time.Time) (time.Duration, bool) {
 	left, ok := decimal(remaining)
 	switch {
@@ -81,10 +79,10 @@ func remainingReset(remaining, reset string, denied bool, now time.Time) (time.D
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-// maxDigits is the longest number that is read as one; a longer one is for ever.
+// maxDigits is the length of the longest number that is parsed; a longer one is the maximum.
 const maxDigits = 15
 
-// decimal reads digits, with a fraction or without.
+// decimal parses digits with an optional fraction.
 func decimal(text string) (float64, bool) {
 	text = strings.Trim(text, " \t")
 	whole, fraction, point := strings.Cut(text, ".")
@@ -107,8 +105,8 @@ func digits(text string) bool {
 	return text != ""
 }
 
-// seconds is s as a duration, rounded up to the millisecond and no longer than the
-// longest there is.
+// seconds returns s as a duration, rounded up to the millisecond, at most the longest
+// Duration.
 func seconds(s float64) time.Duration {
 	if ms := math.Ceil(s * 1e3); ms < math.MaxInt64/1e6-1 {
 		return time.Duration(ms) * time.Millisecond

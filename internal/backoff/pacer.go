@@ -1,0 +1,187 @@
+package backoff
+
+import (
+	"context"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/waitqueue"
+)
+
+// DefaultMaxWait is the longest wait of a client whose configuration sets none.
+const DefaultMaxWait = time.Minute
+
+// DefaultMaxWaiters is the number of requests that may wait in a client whose configuration
+// sets none.
+const DefaultMaxWaiters = 1024
+
+// A Pacer admits the requests of a client. It is safe for concurrent use once its fields are
+// set.
+type Pacer struct {
+	Pauses Pauses
+	Queue  waitqueue.Queue // requests that wait, by Request.Key or Scope
+}
+
+// A Budget is the limits that a request is charged to.
+type Budget interface {
+	// Do takes the request's cost, or only peeks.
+	Do(ctx context.Context, verb weir.Verb) (weir.Decision, error)
+	// Return gives back what was taken at the time at. What cannot be returned stays
+	// charged.
+	Return(ctx context.Context, at time.Time)
+}
+
+// A Request is one request that is about to be sent.
+type Request struct {
+	Key    string    // requests of one key take from one budget, first come, first served
+	Scope  string    // a server's pause is for all requests of one scope
+	Budget Budget    // nil if no limit applies
+	Until  time.Time // the end of the wait; zero if there is none
+}
+
+// A Result is a decision about a Request.
+type Result struct {
+	// Decision admits or denies. Its Limit is zero if no limit was asked.
+	Decision weir.Decision
+	// Paused reports that the server's pause denied the request.
+	Paused bool
+}
+
+// Until returns the end of a wait of at most maxWait, and of the context: the zero Time if it
+// has none.
+func Until(ctx context.Context, maxWait time.Duration) time.Time {
+	if maxWait == 0 {
+		maxWait = DefaultMaxWait
+	}
+	var until time.Time
+	if maxWait != weir.Unlimited {
+		until = time.Now().Add(max(0, maxWait))
+	}
+	if d, ok := ctx.Deadline(); ok && (until.IsZero() || d.Before(until)) {
+		until = d
+	}
+	return until
+}
+
+// Allows reports whether a wait of d ends in time.
+func (r *Request) Allows(d time.Duration) bool {
+	return r.Until.IsZero() || d <= time.Until(r.Until)
+}
+
+// Admit waits until the server's pause is over and the budget admits the request. It denies
+// as soon as it is certain that this takes too long, or that too many requests wait; then
+// nothing is charged. An error is the cause of ctx's end, or else the store's.
+func (p *Pacer) Admit(ctx context.Context, r Request) (Result, error) {
+	var w *waitqueue.Waiter
+	defer func() { p.Queue.Leave(w) }()
+	enter := func(queue string) bool {
+		if w == nil || w.Key != queue {
+			p.Queue.Leave(w)
+			w = p.Queue.Enter(queue)
+		}
+		return w != nil
+	}
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return Result{}, err
+		}
+		pause := p.Pauses.Left(r.Scope)
+		queue := r.Key
+		if pause > 0 || r.Budget == nil {
+			queue = r.Scope
+		}
+		if w != nil || p.Queue.HasWaiters(queue) {
+			if !enter(queue) {
+				return p.refuse(ctx, r)
+			}
+			if first, err := w.Wait(ctx, r.Until); err != nil {
+				return Result{}, err
+			} else if !first {
+				return p.refuse(ctx, r)
+			}
+			now := p.Pauses.Left(r.Scope)
+			if (now > 0) != (pause > 0) {
+				continue // with the other queue
+			}
+			pause = now
+		}
+		if pause > 0 {
+			if !r.Allows(pause) {
+				return paused(pause), nil
+			}
+		} else {
+			d, err := r.do(ctx, weir.Take)
+			switch {
+			case err != nil:
+				return Result{}, err
+			case d.OK:
+				return p.delay(ctx, r, d)
+			case d.RetryAfter <= 0 || d.RetryAfter == weir.Never || !r.Allows(d.RetryAfter):
+				return Result{Decision: d}, nil
+			}
+			pause = d.RetryAfter
+		}
+		if !enter(queue) {
+			return p.refuse(ctx, r)
+		}
+		if err := waitqueue.Sleep(ctx, pause); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// delay holds an admitted request back for the delay of a leaky bucket, and for a pause that
+// the server asked for while the store was asked.
+func (p *Pacer) delay(ctx context.Context, r Request, d weir.Decision) (Result, error) {
+	at := d.At
+	left := p.Pauses.Left(r.Scope)
+	pause, server := max(d.Delay, left), left > d.Delay
+	for pause > 0 {
+		if !r.Allows(pause) {
+			r.giveBack(ctx, at)
+			if server {
+				return paused(pause), nil
+			}
+			d.OK, d.Granted, d.Delay = false, 0, 0
+			d.RetryAfter = max(pause-max(0, time.Until(r.Until)), time.Microsecond)
+			return Result{Decision: d}, nil
+		}
+		if err := waitqueue.Sleep(ctx, pause); err != nil {
+			r.giveBack(ctx, at)
+			return Result{}, err
+		}
+		pause, server = p.Pauses.Left(r.Scope), true
+	}
+	return Result{Decision: d}, nil
+}
+
+// refuse denies a request that did not reach the front of its queue. It takes nothing.
+func (p *Pacer) refuse(ctx context.Context, r Request) (Result, error) {
+	if left := p.Pauses.Left(r.Scope); left > 0 {
+		return paused(left), nil
+	}
+	d, err := r.do(ctx, weir.Peek)
+	d.OK = false
+	return Result{Decision: d}, err
+}
+
+func paused(left time.Duration) Result {
+	return Result{Decision: weir.Decision{RetryAfter: left}, Paused: true}
+}
+
+func (r *Request) do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
+	if r.Budget == nil {
+		return weir.Decision{OK: true}, nil
+	}
+	d, err := r.Budget.Do(ctx, verb)
+	if ended := context.Cause(ctx); err != nil && ended != nil {
+		err = ended
+	}
+	return d, err
+}
+
+func (r *Request) giveBack(ctx context.Context, at time.Time) {
+	if r.Budget != nil {
+		r.Budget.Return(ctx, at)
+	}
+}
