@@ -40,7 +40,7 @@ help: ## list the tasks
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
 	@start=$$SECONDS; bad=; $(MAKE) check || bad=1; echo "check: $$((SECONDS - start)) s"; \
-	.bin/tally unit -vet=off -timeout=10m -- $(plain) \
+	.bin/tally unit -vet=off -tags=crashpoints -timeout=10m -- $(plain) \
 		then race -vet=off -race -timeout=10m -- $(racy) \
 		then e2e -vet=off -count=1 -timeout=20m -- ./e2e \
 		then servers -vet=off -count=1 -timeout=10m -- $$(go list ./e2e/... | grep -v -e '/e2e$$' -e '/e2e/flashsale$$') \
@@ -62,8 +62,8 @@ need: ## install the servers and tools that the tests run, or say what is missin
 check: ## gofmt, tidy go.mod files, vet and staticcheck
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:" $$unformatted; exit 1; fi
 	@printf '%s\n' $(modules) | xargs -P 2 -I {} tools/tidy.sh {}
-	@go vet $(addsuffix /...,$(modules))
-	@go tool staticcheck -checks all $(addsuffix /...,$(modules))
+	@go vet -tags=crashpoints $(addsuffix /...,$(modules))
+	@go tool staticcheck -tags=crashpoints -checks all $(addsuffix /...,$(modules))
 
 .PHONY: figures
 figures: ## words, sizes and repetition of the source; DIR=another checkout to compare
@@ -123,7 +123,7 @@ traffic: need ## real traffic: nginx behind the gateway, wrk in front, for TRAFF
 .PHONY: flashsale
 flashsale: need ## the flash sale at full counts: a million commands, kills, faults and load (more than an hour)
 	@mkdir -p cover
-	@cd flashsale && FLASHSALE_LONG=1 go test -count=1 -timeout=60m -p=1 -v ./...
+	@cd flashsale && FLASHSALE_LONG=1 go test -tags=crashpoints -count=1 -timeout=60m -p=1 -v ./...
 	@cd e2e && FLASHSALE_LONG=1 FLASHSALE_TABLE=$(CURDIR)/cover/flashsale-load.md go test -count=1 -timeout=120m -p=1 -v ./flashsale
 
 .PHONY: soak

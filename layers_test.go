@@ -111,6 +111,7 @@ var layout = map[string]row{
 
 	// The flash sale: a separate program on the public packages.
 	"flashsale/sale":                 {layer: 6}, // domain types
+	"flashsale/crashpoint":           {layer: 6}, // where tests kill a process; empty without a build tag
 	"flashsale/pass":                 {layer: 7}, // signed tokens: sessions, tickets, receipts
 	"flashsale/verify/inventorytest": {layer: 7}, // the conformance suite of Inventory
 	"flashsale/verify/ledgertest":    {layer: 7}, // the conformance suite of Ledger
@@ -136,10 +137,11 @@ var layout = map[string]row{
 	"flashsale/verify":               {layer: 13},
 
 	// Never tagged and never imported by lower layers.
-	"benchmarks": {layer: 14},
-	"examples/*": {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
-	"edge/nginx": {layer: 0}, // the Lua of the edge, embedded
-	"e2e/*":      {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},
+	"benchmarks":                  {layer: 14},
+	"examples/*":                  {layer: 14, third: []string{"github.com/ThreeDotsLabs/watermill", "github.com/go-chi/chi/v5"}},
+	"edge/nginx":                  {layer: 0}, // the Lua of the edge, embedded
+	"e2e/*":                       {layer: 14, third: []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/jackc/pgx/v5", "github.com/chromedp"}},
+	"e2e/flashsale/child/program": {layer: 15}, // the shop that tests kill
 
 	// Programs for building and testing, outside the layers.
 	"tools/*": {layer: 0},

@@ -12,28 +12,29 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/flashsale/child"
 )
 
-// A child is a flash sale in a process of its own, that can be killed.
-type child struct {
-	childLine // what it said when it was ready
-	cmd       *exec.Cmd
-	in        io.WriteCloser
-	out       *json.Decoder
-	mu        sync.Mutex    // one command at a time
-	Ended     chan struct{} // closed when the process has
+// A shopProcess is a shop in a process of its own, which a test can kill.
+type shopProcess struct {
+	child.Line // its first message
+	cmd        *exec.Cmd
+	in         io.WriteCloser
+	out        *json.Decoder
+	mu         sync.Mutex    // one command at a time
+	Ended      chan struct{} // closed when the process has
 }
 
 // startChild starts a child and waits until it is ready, or returns why it is not: one
 // that was killed before it was ready is errKilled.
-func startChild(t *testing.T, o childOrder) (*child, error) {
+func startChild(t *testing.T, o child.Order) (*shopProcess, error) {
 	t.Helper()
 	order, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{cmd: exec.Command(os.Args[0]), Ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), childVariable+"="+string(order))
+	c := &shopProcess{cmd: exec.Command(buildChild(t), string(order)), Ended: make(chan struct{})}
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
@@ -51,7 +52,7 @@ func startChild(t *testing.T, o childOrder) (*child, error) {
 	go func() { c.cmd.Wait(); close(c.Ended) }()
 	t.Cleanup(func() { c.Kill(); out.Close() })
 	c.out = json.NewDecoder(bufio.NewReader(out))
-	if err := c.out.Decode(&c.childLine); err != nil {
+	if err := c.out.Decode(&c.Line); err != nil {
 		<-c.Ended
 		if c.killed() {
 			return c, errKilled
@@ -64,13 +65,13 @@ func startChild(t *testing.T, o childOrder) (*child, error) {
 var errKilled = errors.New("child was killed before it was ready")
 
 // killed reports whether the process has ended by SIGKILL.
-func (c *child) killed() bool {
+func (c *shopProcess) killed() bool {
 	s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && s.Signaled() && s.Signal() == syscall.SIGKILL
 }
 
 // Kill kills the process at once and waits until it is gone.
-func (c *child) Kill() {
+func (c *shopProcess) Kill() {
 	select {
 	case <-c.Ended:
 	default:
@@ -80,18 +81,18 @@ func (c *child) Kill() {
 }
 
 // Stop lets the process end in order.
-func (c *child) Stop() error {
+func (c *shopProcess) Stop() error {
 	c.in.Close()
 	return c.ends()
 }
 
 // Terminate lets the process end in order by SIGTERM.
-func (c *child) Terminate() error {
+func (c *shopProcess) Terminate() error {
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	return c.ends()
 }
 
-func (c *child) ends() error {
+func (c *shopProcess) ends() error {
 	select {
 	case <-c.Ended:
 	case <-time.After(30 * time.Second):
@@ -105,13 +106,13 @@ func (c *child) ends() error {
 }
 
 // Do lets the child do a command.
-func (c *child) Do(command string) (childLine, error) {
+func (c *shopProcess) Do(command string) (child.Line, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, err := io.WriteString(c.in, command+"\n"); err != nil {
-		return childLine{}, err
+		return child.Line{}, err
 	}
-	var l childLine
+	var l child.Line
 	if err := c.out.Decode(&l); err != nil {
 		return l, fmt.Errorf("child: %s: %w", command, err)
 	}

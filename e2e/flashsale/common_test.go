@@ -3,8 +3,6 @@ package flashsale_test
 import (
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -79,17 +77,7 @@ var (
 	postgres = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
 	ledgers  = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}
 	chromium = common[*browsertest.Browser]{made: func(t testing.TB) *browsertest.Browser { return browsertest.Start(t) }}
-	program  = common[string]{made: func(t testing.TB) string {
-		binary := filepath.Join(t.TempDir(), "weir")
-		if out, err := exec.Command("go", "build", "-C", "../../cmd/weir", "-o", binary, ".").CombinedOutput(); err != nil {
-			t.Fatalf("go build: %v\n%s", err, out)
-		}
-		return binary
-	}}
 )
-
-// buildWeir is the program.
-func buildWeir(t testing.TB) string { return program.use(t) }
 
 // execute runs a statement in a database.
 func execute(t testing.TB, dsn, statement string) {

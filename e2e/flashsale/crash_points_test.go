@@ -1,6 +1,6 @@
 package flashsale_test
 
-import "github.com/floodweir/weir/flashsale/sale"
+import "github.com/floodweir/weir/flashsale/crashpoint"
 
 // A crashPoint is where a process is killed.
 type crashPoint struct {
@@ -16,9 +16,9 @@ type crashPoint struct {
 // other points that are passed together, a sale of 4 units to 10 customers passes each 3 times.
 func (p crashPoint) inTurn(e end) bool {
 	switch p.point {
-	case sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted, sale.ReturnGiven, sale.ReturnMarked:
+	case crashpoint.ExpireMarked, crashpoint.ExpireCounted, crashpoint.ExpireCommitted, crashpoint.ReturnGiven, crashpoint.ReturnMarked:
 		return e == lapses
-	case sale.PayTaken, sale.PayMarked, sale.PayCommitted, sale.AdmitTaken, sale.AdmitDone:
+	case crashpoint.PayTaken, crashpoint.PayMarked, crashpoint.PayCommitted, crashpoint.AdmitTaken, crashpoint.AdmitDone:
 		return e == pays
 	}
 	return false
@@ -28,20 +28,20 @@ func (p crashPoint) inTurn(e end) bool {
 func crashPoints() []crashPoint {
 	var all []crashPoint
 	for _, p := range []string{
-		sale.ReserveAsked, sale.ReserveDecided, sale.ReserveJournaled, sale.ReserveGranted,
-		sale.ClerkTook, sale.PlaceInserted, sale.PlaceCounted, sale.PlaceCommitted, sale.ClerkPlaced, sale.ClerkDone,
-		sale.PayTaken, sale.PayMarked, sale.PayCommitted,
-		sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted, sale.CancelMarked, sale.CancelCommitted,
-		sale.ReturnAsked, sale.ReturnGiven, sale.ReturnMarked, sale.AdmitTaken, sale.AdmitDone,
+		crashpoint.ReserveAsked, crashpoint.ReserveDecided, crashpoint.ReserveJournaled, crashpoint.ReserveGranted,
+		crashpoint.WriterTook, crashpoint.PlaceInserted, crashpoint.PlaceCounted, crashpoint.PlaceCommitted, crashpoint.WriterPlaced, crashpoint.WriterDone,
+		crashpoint.PayTaken, crashpoint.PayMarked, crashpoint.PayCommitted,
+		crashpoint.ExpireMarked, crashpoint.ExpireCounted, crashpoint.ExpireCommitted, crashpoint.CancelMarked, crashpoint.CancelCommitted,
+		crashpoint.ReturnAsked, crashpoint.ReturnGiven, crashpoint.ReturnMarked, crashpoint.AdmitTaken, crashpoint.AdmitDone,
 	} {
 		c := crashPoint{point: p}
-		c.embedded = p == sale.ReserveDecided || p == sale.ReserveJournaled
+		c.embedded = p == crashpoint.ReserveDecided || p == crashpoint.ReserveJournaled
 		all = append(all, c)
 	}
-	for _, p := range []string{sale.StockLedger, sale.StockGate} {
+	for _, p := range []string{crashpoint.StockLedger, crashpoint.StockInventory} {
 		all = append(all, crashPoint{point: p, stock: true})
 	}
-	for _, p := range []string{sale.RecoverEpoch, sale.RecoverClosed, sale.RecoverDrained, sale.RecoverOpened} {
+	for _, p := range []string{crashpoint.RecoverEpoch, crashpoint.RecoverClosed, crashpoint.RecoverDrained, crashpoint.RecoverOpened} {
 		all = append(all, crashPoint{point: p, late: true})
 	}
 	return all

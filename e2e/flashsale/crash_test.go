@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -123,7 +124,7 @@ type crash struct {
 	answer atomic.Int64 // when the shop answered last, in ns
 
 	mu      sync.Mutex
-	now     *child
+	now     *shopProcess
 	kills   int64
 	slowest time.Duration
 	checks  int64
@@ -149,7 +150,7 @@ func (k *crash) run() {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	start := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
-	order := childOrder{Config: k.config, Create: &sale.Draft{
+	order := child.Order{Config: k.config, Create: &sale.Draft{
 		SKU: "crash", Title: k.point.point, Price: 100, Stock: k.stock, PerUser: 1, StartsAt: start, EndsAt: start.Add(time.Hour),
 		Queue: sale.Fifo, PayWithin: time.Second, TokenFor: time.Second,
 	}}
@@ -277,7 +278,7 @@ func (k *crash) revive(ctx context.Context) {
 			k.t.Errorf("the process ended by itself: %v", k.now.cmd.ProcessState)
 			return
 		}
-		order := childOrder{Config: k.config}
+		order := child.Order{Config: k.config}
 		if n < late {
 			order.Point, order.Visit = k.point.point, 1
 		}

@@ -81,7 +81,7 @@ func TestFaultsOfClocks(t *testing.T) {
 
 // within polls each process until it shows what it should, and returns the longest time that
 // one took.
-func (y *trial) within(ctx context.Context, what string, shows func(c *child) error) time.Duration {
+func (y *trial) within(ctx context.Context, what string, shows func(c *shopProcess) error) time.Duration {
 	began := time.Now()
 	var mu sync.Mutex
 	var slowest time.Duration
@@ -116,13 +116,13 @@ func TestSwitches(t *testing.T) {
 	y := sharedTrial(t)
 	y.come, y.people, y.units, y.killed = 6*time.Second, 240, 90, true
 	a, b := y.serve(0), y.serve(0)
-	do := func(c *child, command string) {
+	do := func(c *shopProcess, command string) {
 		if _, err := c.Do(command); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	phase := func(is bool, phases ...string) func(*child) error {
-		return func(c *child) error {
+	phase := func(is bool, phases ...string) func(*shopProcess) error {
+		return func(c *shopProcess) error {
 			v, err := y.view(c)
 			if err == nil && strings.Contains(strings.Join(phases, " "), v.Phase) != is {
 				err = fmt.Errorf("phase %s", v.Phase)
@@ -142,7 +142,7 @@ func TestSwitches(t *testing.T) {
 	var closed []interval
 	var killed time.Time
 	v := y.sells(func(ctx context.Context) {
-		for _, c := range []*child{a, b} {
+		for _, c := range []*shopProcess{a, b} {
 			do(c, "pause "+y.sale)
 			from := time.Now()
 			y.within(ctx, "pause", phase(true, "paused"))
@@ -153,7 +153,7 @@ func TestSwitches(t *testing.T) {
 		}
 		y.units += 10
 		do(b, "stock "+y.sale+" more 10")
-		y.within(ctx, "stock", func(c *child) error {
+		y.within(ctx, "stock", func(c *shopProcess) error {
 			v, err := y.view(c)
 			if err == nil && v.Stock != y.units {
 				err = fmt.Errorf("stock %d", v.Stock)
@@ -167,7 +167,7 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("with a wrong file: %+v, %v", v, err)
 		}
 		write(string(layers.Default()))
-		y.within(ctx, "strict limits", func(c *child) error {
+		y.within(ctx, "strict limits", func(c *shopProcess) error {
 			for range 100 {
 				r, err := http.Get(c.Shop + "/api/time")
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/verify/webtest"
@@ -21,7 +22,7 @@ func frontContract(t *testing.T, weir string) {
 			if err := run.AddMerchant(t.Context(), c, "front", "a long password of it"); err != nil {
 				t.Fatal(err)
 			}
-			shop, err := startChild(t, childOrder{Config: c})
+			shop, err := startChild(t, child.Order{Config: c})
 			if err != nil {
 				t.Fatal(err)
 			}

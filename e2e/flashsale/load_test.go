@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/pgtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
@@ -139,7 +140,7 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 	}
 	d.StartsAt, d.EndsAt, d.PayWithin, d.TokenFor = start, start.Add(time.Hour), 15*time.Minute, 30*time.Second
 	rc.Shop, rc.Office, rc.TrustedProxies = "127.0.0.1:0", "127.0.0.1:0", []string{"127.0.0.1"}
-	shop, err := startChild(t, childOrder{Config: rc, Create: &d, Hold: c.held})
+	shop, err := startChild(t, child.Order{Config: rc, Create: &d, Hold: c.held})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result 
 }
 
 // audit lets the auditor look at a sale that nobody buys in any more.
-func audit(t *testing.T, ac auditor.Config, shop *child, seen *bytes.Buffer) {
+func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffer) {
 	t.Helper()
 	observations, err := auditor.Read(seen)
 	if err != nil {
@@ -276,7 +277,7 @@ func comeToFront(t *testing.T, weir, kind string) (open, storm load.Result) {
 	start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
 	d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
 		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: time.Minute} // longer than the crowd stays: no ticket comes back
-	shop, err := startChild(t, childOrder{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
+	shop, err := startChild(t, child.Order{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
 	if err != nil {
 		t.Fatal(err)
 	}

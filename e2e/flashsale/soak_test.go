@@ -22,7 +22,7 @@ type soakWorld struct {
 	name   string
 	config run.Config
 	redis  rueidis.Client
-	shops  []*child
+	shops  []*shopProcess
 	faults []soakFault
 	used   map[string][]usage // of each process, after each sale
 	fault  int
@@ -42,7 +42,7 @@ type usage struct {
 	fds int
 }
 
-func usageOf(c *child) (u usage) {
+func usageOf(c *shopProcess) (u usage) {
 	proc := "/proc/" + strconv.Itoa(c.cmd.Process.Pid)
 	text, _ := os.ReadFile(proc + "/statm")
 	if words := strings.Fields(string(text)); len(words) > 1 {
@@ -156,7 +156,7 @@ func (w *soakWorld) sell(t *testing.T, f soakFault) *verdict {
 }
 
 // again ends the last process of a world, and starts another in its place.
-func again(ends func(c *child) error) func(context.Context, *soakWorld, *trial) {
+func again(ends func(c *shopProcess) error) func(context.Context, *soakWorld, *trial) {
 	return func(_ context.Context, w *soakWorld, y *trial) {
 		all := y.all()
 		c := all[len(all)-1]
@@ -177,8 +177,8 @@ func switches() []soakFault {
 	}
 	return []soakFault{
 		{name: "none", breaks: func(context.Context, *soakWorld, *trial) {}},
-		{name: "a process killed", kills: 1, breaks: again(func(c *child) error { c.Kill(); return nil })},
-		{name: "a process ended", breaks: again((*child).Terminate)},
+		{name: "a process killed", kills: 1, breaks: again(func(c *shopProcess) error { c.Kill(); return nil })},
+		{name: "a process ended", breaks: again((*shopProcess).Terminate)},
 		{name: "paused, and more units", breaks: func(ctx context.Context, _ *soakWorld, y *trial) {
 			do(y, "pause "+y.sale)
 			until(ctx, time.Now().Add(500*time.Millisecond))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -45,7 +46,7 @@ type trial struct {
 	cut   atomic.Int64 // answers that broke off
 
 	mu    sync.Mutex
-	shops []*child // that serve
+	shops []*shopProcess // that serve
 }
 
 // newTrial is a trial of so many units and three times as many customers, with default times.
@@ -71,8 +72,8 @@ func (y *trial) draft() sale.Draft {
 
 // serve starts another process, and the first of a trial makes the sale. One that is not
 // ready within a minute is a fault.
-func (y *trial) serve(ahead time.Duration) *child {
-	o := childOrder{Config: y.config, Ahead: ahead}
+func (y *trial) serve(ahead time.Duration) *shopProcess {
+	o := child.Order{Config: y.config, Ahead: ahead}
 	if y.sale == "" {
 		d := y.draft()
 		o.Create = &d
@@ -91,14 +92,14 @@ func (y *trial) serve(ahead time.Duration) *child {
 }
 
 // leave takes a process out of those to which customers come.
-func (y *trial) leave(c *child) {
+func (y *trial) leave(c *shopProcess) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	y.shops = slices.DeleteFunc(y.shops, func(s *child) bool { return s == c })
+	y.shops = slices.DeleteFunc(y.shops, func(s *shopProcess) bool { return s == c })
 }
 
 // shop is one of the processes that serve.
-func (y *trial) shop(i int) *child {
+func (y *trial) shop(i int) *shopProcess {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	if len(y.shops) == 0 {
@@ -108,7 +109,7 @@ func (y *trial) shop(i int) *child {
 }
 
 // all are the processes that serve.
-func (y *trial) all() []*child {
+func (y *trial) all() []*shopProcess {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return slices.Clone(y.shops)
@@ -330,7 +331,7 @@ func (y *trial) ends() {
 }
 
 // view asks one process for the sale.
-func (y *trial) view(c *child) (v struct {
+func (y *trial) view(c *shopProcess) (v struct {
 	Phase string
 	Stock int64
 	Free  int64

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,86 +33,6 @@ func openRaw(t testing.TB, path string) *sql.DB {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
-}
-
-// TestFaultPoints ends calls at every point of the Ledger, as a process that dies would,
-// opens the file again, and finds the change whole or not at all; the call asked again
-// completes it.
-func TestFaultPoints(t *testing.T) {
-	late := start.Add(time.Hour)
-	place := func(l *ledger.Ledger, rs []sale.Reservation) error {
-		_, err := l.CreateOrders(t.Context(), rs, start)
-		return err
-	}
-	pay := func(l *ledger.Ledger, rs []sale.Reservation) error {
-		_, err := l.Pay(t.Context(), sale.Payment{ID: "p" + rs[0].ID, Reservation: rs[0].ID, Amount: 9900}, start)
-		return err
-	}
-	cancel := func(l *ledger.Ledger, rs []sale.Reservation) error {
-		_, err := l.Cancel(t.Context(), rs[0].User, rs[0].ID, start)
-		return err
-	}
-	expire := func(l *ledger.Ledger, _ []sale.Reservation) error {
-		_, err := l.Expire(t.Context(), late, 100)
-		return err
-	}
-	for _, c := range []struct {
-		do        func(*ledger.Ledger, []sale.Reservation) error
-		points    []string // in the order in which they come
-		committed string
-		counts    func(sale.OrderTotals) int64
-		before    int // orders placed before
-	}{
-		{place, []string{sale.PlaceInserted, sale.PlaceCounted, sale.PlaceCommitted}, sale.PlaceCommitted, func(t sale.OrderTotals) int64 { return t.Pending }, 0},
-		{pay, []string{sale.PayTaken, sale.PayMarked, sale.PayCommitted}, sale.PayCommitted, func(t sale.OrderTotals) int64 { return t.Paid + t.RefundDue }, 1},
-		{expire, []string{sale.ExpireMarked, sale.ExpireCounted, sale.ExpireCommitted}, sale.ExpireCommitted, func(t sale.OrderTotals) int64 { return t.Expired }, 1},
-		{cancel, []string{sale.CancelMarked, sale.CancelCommitted}, sale.CancelCommitted, func(t sale.OrderTotals) int64 { return t.Cancelled }, 1},
-	} {
-		for i, point := range c.points {
-			dsn := "sqlite:" + filepath.Join(t.TempDir(), "f.db")
-			var came []string
-			ends := ""
-			l := openAt(t, dsn, ledger.Config{Fault: func(p string) {
-				came = append(came, p)
-				if p == ends {
-					runtime.Goexit()
-				}
-			}})
-			s, rs := stocked(t, l, 5, c.before)
-			if c.before == 0 {
-				rs = reservations(s, 1)
-			}
-			came, ends = nil, point
-			answer := make(chan error, 1)
-			go func() {
-				defer close(answer)
-				answer <- c.do(l, rs)
-			}()
-			if err, answered := <-answer; answered && !errors.Is(err, sale.ErrUnavailable) {
-				t.Fatalf("%s did not come: %v", point, err)
-			}
-			if !slices.Equal(came, c.points[:i+1]) {
-				t.Fatalf("points %v, want %v", came, c.points[:i+1])
-			}
-			again := openAt(t, dsn, ledger.Config{})
-			want := int64(0)
-			if point == c.committed {
-				want = 1
-			}
-			for _, want := range []int64{want, 1, 1} { // then asked again, twice
-				got, err := again.Totals(t.Context(), s.ID)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := ledgertest.Agrees(got); err != nil || c.counts(got) != want {
-					t.Fatalf("%s: %+v, %v, want %d", point, got, err, want)
-				}
-				if err := c.do(again, rs); err != nil {
-					t.Fatalf("%s, asked again: %v", point, err)
-				}
-			}
-		}
-	}
 }
 
 // TestFullDisk fills a file up to its bound: what cannot be kept is unavailable, nothing is

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -19,8 +20,8 @@ import (
 
 // Config says how a Ledger uses its database. Its zero value works.
 type Config struct {
-	// Fault is called at the points of package sale that are the Ledger's.
-	Fault sale.Fault
+	// Crash is called at the crash points of the ledger.
+	Crash crashpoint.Hook
 
 	// NoMigrate refuses a database whose schema is older than this program instead of
 	// bringing it up to date.
@@ -39,7 +40,7 @@ type Config struct {
 type Ledger struct {
 	w, r    *sql.DB // the same in PostgreSQL
 	d       dialect
-	fault   sale.Fault
+	crash   crashpoint.Hook
 	timeout time.Duration
 	texts   sync.Map // statements in the dialect, by their texts
 	looks   gather[string, sale.Order]
@@ -64,7 +65,7 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Second
 	}
-	l := &Ledger{fault: c.Fault, timeout: c.Timeout}
+	l := &Ledger{crash: c.Crash, timeout: c.Timeout}
 	l.looks = gather[string, sale.Order]{atOnce: lookers, most: maxLooks, do: l.lookAt}
 	l.till = gather[charge, sale.PayResult]{atOnce: 1, most: maxCharges, keys: charge.keys, do: l.take}
 	scheme, rest, _ := strings.Cut(dsn, ":")

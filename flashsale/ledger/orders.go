@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -178,14 +179,14 @@ func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.
 		case !changed:
 			return nil
 		}
-		l.fault.At(sale.CancelMarked)
+		l.crash.At(crashpoint.CancelMarked)
 		return giveBack(x, []sale.Order{o}, now)
 	})
 	if err != nil {
 		return sale.Order{}, err
 	}
 	if changed {
-		l.fault.At(sale.CancelCommitted)
+		l.crash.At(crashpoint.CancelCommitted)
 	}
 	return o, nil
 }
@@ -211,18 +212,18 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		l.fault.At(sale.ExpireMarked)
+		l.crash.At(crashpoint.ExpireMarked)
 		if err := giveBack(x, due, now); err != nil {
 			return err
 		}
-		l.fault.At(sale.ExpireCounted)
+		l.crash.At(crashpoint.ExpireCounted)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(due) > 0 {
-		l.fault.At(sale.ExpireCommitted)
+		l.crash.At(crashpoint.ExpireCommitted)
 	}
 	return due, nil
 }

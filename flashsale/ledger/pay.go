@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -91,7 +92,7 @@ func (l *Ledger) takeAll(batch []*asked[charge, sale.PayResult]) error {
 		return err
 	}
 	if fresh {
-		l.fault.At(sale.PayCommitted)
+		l.crash.At(crashpoint.PayCommitted)
 	}
 	for i, q := range batch {
 		q.b, q.err = all[i].paid, all[i].err
@@ -145,7 +146,7 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken,
 		return nil, false, err
 	}
 	if len(fresh) > 0 {
-		l.fault.At(sale.PayTaken)
+		l.crash.At(crashpoint.PayTaken)
 	}
 	var accepted, before []receipt
 	for _, r := range receipts {
@@ -161,7 +162,7 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken,
 		if err := mark(x, accepted, byID, soldOut); err != nil {
 			return nil, false, err
 		}
-		l.fault.At(sale.PayMarked)
+		l.crash.At(crashpoint.PayMarked)
 	}
 	kept, err := keptOf(x, before)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -115,7 +116,7 @@ func (l *Ledger) place(ctx context.Context, rs []sale.Reservation, now time.Time
 		return nil, l.fail("place", err)
 	}
 	if anyNew {
-		l.fault.At(sale.PlaceCommitted)
+		l.crash.At(crashpoint.PlaceCommitted)
 	}
 	return placed, nil
 }
@@ -324,7 +325,7 @@ func (l *Ledger) insert(x *tx, fresh []line, now time.Time) error {
 		SELECT sale, 'sold', -1, id, $2 FROM `+lineRows+` WHERE state = 'pending_pay'`, string(doc), milli(now)); err != nil {
 		return err
 	}
-	l.fault.At(sale.PlaceInserted)
+	l.crash.At(crashpoint.PlaceInserted)
 	sold := map[string]int64{}
 	for _, n := range fresh {
 		if n.State == sale.PendingPay {
@@ -336,7 +337,7 @@ func (l *Ledger) insert(x *tx, fresh []line, now time.Time) error {
 			return err
 		}
 	}
-	l.fault.At(sale.PlaceCounted)
+	l.crash.At(crashpoint.PlaceCounted)
 	return nil
 }
 

@@ -57,7 +57,7 @@ func (l *Ledger) write(ctx context.Context, what, committed string, f func(*tx) 
 		return l.fail(what, err)
 	}
 	if committed != "" {
-		l.fault.At(committed)
+		l.crash.At(committed)
 	}
 	return nil
 }

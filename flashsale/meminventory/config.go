@@ -3,7 +3,7 @@ package meminventory
 import (
 	"time"
 
-	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/crashpoint"
 )
 
 // Config of an Inventory. Its zero value works.
@@ -25,6 +25,6 @@ type Config struct {
 	// memory of a sale. 2,000,000 if 0, and not negative.
 	MaxTickets int
 
-	// Fault is called at sale.ReserveDecided and sale.ReserveJournaled. Nil does nothing.
-	Fault sale.Fault
+	// Crash is called at crashpoint.ReserveDecided and crashpoint.ReserveJournaled.
+	Crash crashpoint.Hook
 }

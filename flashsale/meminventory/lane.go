@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -185,9 +186,9 @@ func (l *lane) launch() {
 		rs[i] = h.Reservation
 	}
 	go func() {
-		l.e.cfg.Fault.At(sale.ReserveDecided)
+		l.e.cfg.Crash.At(crashpoint.ReserveDecided)
 		err := l.e.cfg.Journal.Append(context.Background(), l.sale, f.state.epoch, rs)
-		l.e.cfg.Fault.At(sale.ReserveJournaled)
+		l.e.cfg.Crash.At(crashpoint.ReserveJournaled)
 		l.landed <- err
 	}()
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -72,7 +73,7 @@ type Config struct {
 
 	Log   *slog.Logger     `json:"-"` // nothing is logged if nil
 	Clock func() time.Time `json:"-"` // of the engine and the shop; the machine's if nil. For tests
-	Fault sale.Fault       `json:"-"` // for tests
+	Crash crashpoint.Hook  `json:"-"` // for tests
 }
 
 // Embedded reports whether c is the embedded mode.

@@ -127,7 +127,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 	desk, err := shop.New(shop.Config{
 		Inventory: st.gate, Ledger: st.ledger, Limits: st.limits, Keys: keys,
 		Worker: c.Name, Workers: c.Workers, Refused: lay.Counts,
-		Clock: c.Clock, Fault: c.Fault, Log: c.Log,
+		Clock: c.Clock, Crash: c.Crash, Log: c.Log,
 	})
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 		return stores{}, err
 	}
 	s.undo = append(s.undo, free)
-	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Fault: c.Fault})
+	l, err := ledger.Open(ctx, "sqlite:"+filepath.Join(c.Data, "flashsale.db"), ledger.Config{Crash: c.Crash})
 	if err != nil {
 		return stores{}, err
 	}
@@ -160,7 +160,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 	if err != nil {
 		return stores{}, err
 	}
-	g, err := meminventory.New(meminventory.Config{Journal: journal, Clock: c.Clock, Fault: c.Fault})
+	g, err := meminventory.New(meminventory.Config{Journal: journal, Clock: c.Clock, Crash: c.Crash})
 	if err != nil {
 		return stores{}, err
 	}
@@ -175,7 +175,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 
 // shared makes the stores of several processes.
 func (s *System) shared(ctx context.Context, c Config) (stores, error) {
-	l, err := ledger.Open(ctx, c.Database, ledger.Config{Fault: c.Fault})
+	l, err := ledger.Open(ctx, c.Database, ledger.Config{Crash: c.Crash})
 	if err != nil {
 		return stores{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -59,7 +60,7 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 	if r := s.keyed(ctx, p, t, key); r != nil {
 		return s.bought(*r, p, true), nil
 	}
-	s.Fault.At(sale.ReserveAsked)
+	s.Crash.At(crashpoint.ReserveAsked)
 	ask, cancel := s.within(ctx)
 	defer cancel()
 	// At the sale's epoch, whatever the token's: an Inventory that was built again knows the
@@ -86,7 +87,7 @@ func (s *Shop) reserve(ctx context.Context, l *live, p *snapshot, v *sale.View, 
 		l.remember(out.Reservation, s.Clock())
 		l.use(out.Reservation.Epoch, t.Until)
 	}
-	s.Fault.At(sale.ReserveGranted)
+	s.Crash.At(crashpoint.ReserveGranted)
 	return s.bought(out.Reservation, p, out.Repeated), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -87,18 +88,18 @@ func (s *Shop) clear(ctx context.Context, l *live, epoch int64, worker string, w
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	s.Fault.At(sale.ClerkTook)
+	s.Crash.At(crashpoint.WriterTook)
 	began := time.Now()
 	b := batch{s: s, l: l, epoch: epoch}
 	b.sort(ctx, entries)
 	if err := b.place(ctx); err != nil {
 		return err
 	}
-	s.Fault.At(sale.ClerkPlaced)
+	s.Crash.At(crashpoint.WriterPlaced)
 	if err := b.done(ctx); err != nil {
 		return err
 	}
-	s.Fault.At(sale.ClerkDone)
+	s.Crash.At(crashpoint.WriterDone)
 	s.drain.showed(len(b.ids), time.Since(began), len(entries) == clerkBatch, s.Workers)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -39,7 +40,7 @@ type Config struct {
 	Refused func() map[sale.Layer]map[sale.Reason]int64
 
 	Clock func() time.Time // time.Now if nil
-	Fault sale.Fault       // nothing if nil
+	Crash crashpoint.Hook  // nothing if nil
 	Log   *slog.Logger     // nothing is logged if nil
 }
 

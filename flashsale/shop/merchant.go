@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -266,12 +267,12 @@ func (s *Shop) AddStock(ctx context.Context, merchant, id, key string, units int
 	if err != nil {
 		return sale.Sale{}, away("add stock", err)
 	}
-	s.Fault.At(sale.StockLedger)
+	s.Crash.At(crashpoint.StockLedger)
 	err = s.Inventory.SetStock(ask, id, row.Epoch, row.Stock)
 	if err != nil && !errors.Is(err, sale.ErrInvalid) {
 		s.Log.Warn("units not added to the inventory; it is tried again", "sale", id, "error", err)
 	}
-	s.Fault.At(sale.StockGate)
+	s.Crash.At(crashpoint.StockInventory)
 	s.noted(ask, row)
 	return row, nil
 }

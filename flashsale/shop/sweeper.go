@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -71,7 +72,7 @@ func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, err
 		if failing[o.Sale] {
 			continue
 		}
-		s.Fault.At(sale.ReturnAsked)
+		s.Crash.At(crashpoint.ReturnAsked)
 		if err := s.giveUnit(ctx, o.Reservation); err != nil {
 			failed, failing[o.Sale] = err, true
 			continue
@@ -81,13 +82,13 @@ func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, err
 	if len(ids) == 0 {
 		return 0, failed
 	}
-	s.Fault.At(sale.ReturnGiven)
+	s.Crash.At(crashpoint.ReturnGiven)
 	ctx, cancel := s.inHand(ctx)
 	defer cancel()
 	if err := s.Ledger.MarkReturned(ctx, ids...); err != nil {
 		return 0, err
 	}
-	s.Fault.At(sale.ReturnMarked)
+	s.Crash.At(crashpoint.ReturnMarked)
 	s.tally.returned.Add(int64(len(ids)))
 	return len(ids), failed
 }

@@ -10,65 +10,6 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A lateLedger tells of a sale that is being recovered only when it is no more.
-type lateLedger struct {
-	sale.Ledger
-	asked func()
-}
-
-func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
-	row, err := l.Ledger.Sale(ctx, id)
-	for l.asked(); err == nil && row.StateReason == sale.Recovering; {
-		after(time.Millisecond)
-		row, err = l.Ledger.Sale(ctx, id)
-	}
-	return row, err
-}
-
-// TestRecoveredMeanwhile: a shop that is about to go on with a recovery does not begin
-// another when the one that began it has come to its end, before it opened the Inventory or after.
-func TestRecoveredMeanwhile(t *testing.T) {
-	for _, point := range []string{sale.RecoverDrained, sale.RecoverOpened} {
-		t.Run(point, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				g := w.forgetful()
-				looked := make(chan struct{})
-				w.Shop = w.started("a", func(c *shop.Config) {
-					c.Fault = func(p string) {
-						if p == point {
-							<-looked
-						}
-					}
-				})
-				defer w.Shop.Stop()
-				s := w.exposed(draft(3))
-				w.opens(s)
-				w.forgets(g)
-				w.until("the beginning of a recovery", 5*time.Second, func() bool {
-					row, err := w.ledger.Sale(w.ctx, s.ID)
-					return err == nil && row.StateReason == sale.Recovering
-				})
-				other := w.started("b", func(c *shop.Config) {
-					c.Ledger = lateLedger{w.ledger, sync.OnceFunc(func() { close(looked) })}
-				})
-				defer other.Stop()
-				w.until("recovery", 15*time.Second, func() bool {
-					v, err := w.View(w.ctx, s.ID)
-					return err == nil && v.Sale.Epoch > 1 && v.Phase == sale.Open
-				})
-				after(5 * time.Second)
-				if row, err := w.ledger.Sale(w.ctx, s.ID); err != nil || row.Epoch != 2 || row.State != sale.Exposed {
-					t.Errorf("the sale is %s at epoch %d, %v; want exposed at 2", row.State, row.Epoch, err)
-				}
-				if n := w.Stats().Recoveries + other.Stats().Recoveries; n != 1 {
-					t.Errorf("%d recoveries, want 1", n)
-				}
-				w.agrees(s.ID)
-			})
-		})
-	}
-}
-
 // A slowGate takes its time to open a sale, and to take units back.
 type slowGate struct{ sale.Inventory }
 

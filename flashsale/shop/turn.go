@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
 )
@@ -91,10 +92,10 @@ func (s *Shop) joinDirect(ctx context.Context, l *live, p *snapshot, v *sale.Vie
 		t.RetryAfter = again(min(wait, 10*time.Second))
 		return t, nil
 	}
-	s.Fault.At(sale.AdmitTaken)
+	s.Crash.At(crashpoint.AdmitTaken)
 	j.Batch, j.Until, j.Max, j.Rank = j.Ticket, now.Add(p.sale.TokenFor).Truncate(time.Millisecond), 0, 0
 	t, err := s.join(ctx, l, p, v, j)
-	s.Fault.At(sale.AdmitDone)
+	s.Crash.At(crashpoint.AdmitDone)
 	switch {
 	case err != nil:
 	case t.New:

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -130,7 +131,7 @@ func (u *usher) batch(ctx context.Context, p *snapshot, c sale.Counts, n int64) 
 		u.again = time.Now().Add(min(wait, 100*time.Millisecond))
 		return false
 	}
-	u.Fault.At(sale.AdmitTaken)
+	u.Crash.At(crashpoint.AdmitTaken)
 	// The Inventory counted before the slots were leased: no token outlives its slot.
 	until := c.Now.Add(p.sale.TokenFor).Truncate(time.Millisecond)
 	ask, cancel := u.within(ctx)
@@ -139,7 +140,7 @@ func (u *usher) batch(ctx context.Context, p *snapshot, c sale.Counts, n int64) 
 	if err != nil {
 		return false // they may be out: the slots come free by themselves
 	}
-	u.Fault.At(sale.AdmitDone)
+	u.Crash.At(crashpoint.AdmitDone)
 	u.admitted += int64(m)
 	u.tally.admitted.Add(int64(m))
 	if rest := got - int64(m); rest > 0 {

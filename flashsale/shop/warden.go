@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/crashpoint"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -75,7 +76,7 @@ func (k *keeper) recoverAt(ctx context.Context, row sale.Sale) {
 }
 
 func (k *keeper) rebuildAt(ctx context.Context, row sale.Sale) (sale.Sale, error) {
-	k.Fault.At(sale.RecoverEpoch)
+	k.Crash.At(crashpoint.RecoverEpoch)
 	k.setSale(row)
 	if err := k.leave(ctx); err != nil {
 		return row, err
@@ -83,7 +84,7 @@ func (k *keeper) rebuildAt(ctx context.Context, row sale.Sale) (sale.Sale, error
 	if err := k.readOut(ctx, row.Epoch-1); err != nil {
 		return row, err
 	}
-	k.Fault.At(sale.RecoverDrained)
+	k.Crash.At(crashpoint.RecoverDrained)
 	return k.reopen(ctx, row)
 }
 
@@ -128,7 +129,7 @@ func (k *keeper) readOut(ctx context.Context, last int64) error {
 			return err
 		}
 	}
-	k.Fault.At(sale.RecoverClosed)
+	k.Crash.At(crashpoint.RecoverClosed)
 	for epoch := max(1, last-oldEpochs+1); epoch <= last; epoch++ {
 		if err := k.readEpoch(ctx, epoch); err != nil {
 			return err
@@ -178,7 +179,7 @@ func (k *keeper) reopen(ctx context.Context, row sale.Sale) (sale.Sale, error) {
 	} else if err != nil {
 		return row, err
 	}
-	k.Fault.At(sale.RecoverOpened)
+	k.Crash.At(crashpoint.RecoverOpened)
 	done, err := k.Ledger.MarkRecovered(ctx, k.id, row.Epoch, k.Clock())
 	if errors.Is(err, sale.ErrConflict) {
 		return k.Ledger.Sale(ctx, k.id) // another was faster
