@@ -48,7 +48,6 @@ var largeFor = map[string]string{
 	"policy.Policy methods":                      "not reduced yet",
 	"weirfile.decoder methods":                   "not reduced yet",
 	"guard names":                                "not reduced yet",
-	"policy names":                               "not reduced yet",
 	"flashsale/shop lines":                       "not reduced yet",
 	"flashsale/shop.Shop methods":                "not reduced yet",
 	"flashsale/verify/inventorytest lines":       "not reduced yet",
@@ -182,7 +181,6 @@ func receiver(e ast.Expr) string {
 // TestSizesBreach shows that each size can be exceeded.
 func TestSizesBreach(t *testing.T) {
 	for want, text := range map[string]string{
-		"policy names":     "package policy\nvar (\n" + repeat("V%d int\n", maxNames+1) + ")",
 		"policy.T methods": "package policy\ntype t int\n" + repeat("func (*T[X]) m%d() {}\n", maxMethods+1),
 		"policy/p.go":      "package policy\n" + strings.Repeat("\n", maxFile),
 		"policy lines":     "package policy\n" + strings.Repeat("\n", maxPackage),

@@ -45,7 +45,8 @@ var layout = map[string]row{
 	// constructors alone, and time for Duration alone.
 	"internal/algo": {layer: 0, std: []string{"errors", "fmt", "math", "math/bits", "time"}},
 
-	"internal/fault": {layer: 0}, // lists of invalid fields
+	"internal/fault":   {layer: 0}, // lists of invalid fields
+	"internal/outline": {layer: 0}, // policies and limits as cmd/weir/internal/edge compiles them
 
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 

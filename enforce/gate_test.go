@@ -237,6 +237,6 @@ func TestFaultAndCost(t *testing.T) {
 
 type failingMeasure struct{ error }
 
-func (f failingMeasure) Measure(policy.Attributes) (int64, error) { return 0, f.error }
+func (f failingMeasure) Eval(policy.Attributes) (int64, error) { return 0, f.error }
 
 func (f failingMeasure) String() string { return "a number" }

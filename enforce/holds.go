@@ -267,7 +267,7 @@ func (r *Result) tells(s policy.Settle) (n int64, ok bool) {
 func counts(c *policy.Config, status int) bool {
 	failed := false
 	for _, f := range c.Failures {
-		failed = failed || f.First <= status && status <= f.Last
+		failed = failed || f[0] <= status && status <= f[1]
 	}
 	switch c.Count {
 	case policy.CountFailures:

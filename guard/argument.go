@@ -48,7 +48,7 @@ func (*call) ClientIP() netip.Addr   { return netip.Addr{} }
 // KeyPart is the part of a rule's key: what the caller of Enter names, once. An empty key
 // is the anonymous part, and space around a key is left out.
 func KeyPart() policy.KeyPart {
-	return policy.KeyPart{Source: policy.Expression, Of: argument{}}
+	return policy.KeyPart{Source: policy.CEL, Of: argument{}}
 }
 
 // argument is what the caller of Enter names.
@@ -56,7 +56,7 @@ type argument struct{}
 
 func (argument) String() string { return argumentName }
 
-func (argument) Text(a policy.Attributes) (string, error) {
+func (argument) Eval(a policy.Attributes) (string, error) {
 	if v := a.Query(argumentName); len(v) > 0 {
 		return v[0], nil
 	}
@@ -66,7 +66,7 @@ func (argument) Text(a policy.Attributes) (string, error) {
 // A price is what a call costs by its rule, times what the caller of EnterN says.
 type price struct {
 	once int64
-	of   policy.Measure // instead of once, if not nil
+	of   policy.Expression[int64] // instead of once, if not nil
 }
 
 func (p price) String() string {
@@ -76,11 +76,11 @@ func (p price) String() string {
 	return strconv.FormatInt(p.once, 10)
 }
 
-func (p price) Measure(a policy.Attributes) (int64, error) {
+func (p price) Eval(a policy.Attributes) (int64, error) {
 	once := p.once
 	if p.of != nil {
 		var err error
-		if once, err = p.of.Measure(a); err != nil || once < 0 {
+		if once, err = p.of.Eval(a); err != nil || once < 0 {
 			return once, err
 		}
 	}

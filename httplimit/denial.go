@@ -8,7 +8,6 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
-	"github.com/floodweir/weir/policy"
 )
 
 const (
@@ -72,7 +71,7 @@ func (m *Middleware) deny(w http.ResponseWriter, in *inquiry) {
 	case c.Redirect != "":
 		h.Set("Location", c.Redirect)
 		m.answer(w, c.Status, "", nil, weir.Never)
-	case c.Body == policy.ProblemJSON:
+	case c.IsProblem():
 		m.answer(w, c.Status, problemType, problem(c.Status, in.items), in.pass.Decision().RetryAfter)
 	default:
 		m.answer(w, c.Status, c.ContentType, []byte(c.Body), in.pass.Decision().RetryAfter)

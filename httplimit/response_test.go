@@ -112,7 +112,7 @@ func TestWatchedFlush(t *testing.T) {
 // TestWatchedHijack: a connection that is taken over is a success.
 func TestWatchedHijack(t *testing.T) {
 	for count, want := range map[policy.Count]int64{policy.CountFailures: 0, policy.CountSuccesses: 1} {
-		srv, cost := listening(t, false, policy.Config{Count: count, Failures: []policy.StatusRange{{First: 200, Last: 599}}}, func(w http.ResponseWriter, _ *http.Request) {
+		srv, cost := listening(t, false, policy.Config{Count: count, Failures: [][2]int{{200, 599}}}, func(w http.ResponseWriter, _ *http.Request) {
 			conn, rw, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Errorf("Hijack: %v", err)

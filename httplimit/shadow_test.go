@@ -110,8 +110,8 @@ type costly struct {
 	err error
 }
 
-func (c costly) Measure(policy.Attributes) (int64, error) { return c.n, c.err }
-func (c costly) String() string                           { return "costly" }
+func (c costly) Eval(policy.Attributes) (int64, error) { return c.n, c.err }
+func (c costly) String() string                        { return "costly" }
 
 // TestEventTellsTheCost: as it was measured, and why it could not be.
 func TestEventTellsTheCost(t *testing.T) {

@@ -46,7 +46,7 @@ func TestCountOfAGoneClient(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p := policy.Config{Name: "p", Limits: limits("9/h"), Count: tc.count}
 		if tc.count == policy.CountFailures {
-			p.Failures = []policy.StatusRange{{First: 401, Last: 401}}
+			p.Failures = [][2]int{{401, 401}}
 		}
 		h := serving(t, heeding(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			switch tc.leave {

@@ -32,8 +32,13 @@ type Charge struct {
 	// Always is true of a candidate: it is asked whatever was decided before.
 	Always bool
 
-	// Err is why an expression of the policy could not be evaluated, if one could not.
+	// Err is the error of an expression of the policy that could not be evaluated, or nil.
 	Err error
+
+	// Missed is set by Explain for a policy that does not match: the field, such as
+	// "match.methods"; "mode" for a policy that is Off; "nginx.zone" for a policy after
+	// the one of its zone that is charged.
+	Missed string
 }
 
 // Ask fills q with the questions about a request: one Ask for each policy that
@@ -59,48 +64,36 @@ func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
 	return q.end(now)
 }
 
-// A Finding is what one policy makes of a request.
-type Explanation struct {
-	Policy  *Policy
-	Matched bool
-	Why     string  // of one that did not match: the field, such as "match.methods"; "mode" for one that is off; "nginx.zone" for one that leaves the request to another of its zone
-	Ask     *Charge // of one that matched, in the Asks of the Questions
-}
-
-// Explain is Ask, and tells what every policy makes of the request, in the order of
-// the set; a candidate comes after its policy.
-func (s *Set) Explain(q *Matches, a Attributes) []Explanation {
+// Explain is Match, and returns a Charge for every policy of the set in its order, with
+// each candidate after its policy. A Charge of a policy that does not match has a Missed
+// and no key and requests.
+func (s *Set) Explain(q *Matches, a Attributes) []Charge {
 	now := q.begin()
 	var src source
 	src.fill(q, a)
-	var found []Explanation
+	var all []Charge
 	for _, m := range s.members {
-		f := Explanation{Policy: m.Policy, Why: "mode"}
+		c := Charge{Policy: m.Policy, Missed: "mode"}
 		if m.config.Mode != Off {
 			missed := m.match(&src)
-			f.Matched, f.Why = missed == matched, m.why(missed)
-			if f.Matched && m.zoned && q.counted(&now, m) {
-				f.Matched, f.Why = false, "nginx.zone"
+			if missed == matched && m.zoned && q.counted(&now, m) {
+				missed = missedZone
 			}
-			if f.Matched {
+			if c.Missed = m.why(missed); missed == matched {
 				q.add(m, &src, &now)
 			}
 		}
-		found = append(found, f)
+		all = append(all, c)
 		if m.candidate != nil {
-			f.Policy = m.candidate.Policy
-			found = append(found, f)
+			c.Policy = m.candidate.Policy
+			all = append(all, c)
 		}
 	}
 	q.end(now)
-	asks := make(map[*Policy]*Charge, len(q.Charges))
-	for i := range q.Charges {
-		asks[q.Charges[i].Policy] = &q.Charges[i]
+	for _, c := range q.Charges {
+		all[slices.IndexFunc(all, func(o Charge) bool { return o.Policy == c.Policy })] = c
 	}
-	for i := range found {
-		found[i].Ask = asks[found[i].Policy]
-	}
-	return found
+	return all
 }
 
 // A queue is questions in the making.

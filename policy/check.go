@@ -43,8 +43,8 @@ func (p *Policy) checkCount(f *faults) {
 		f.Add("failures", "", "want it with count: failures or count: successes only")
 	}
 	for i, r := range c.Failures {
-		if r.First < 100 || r.Last > 599 || r.First > r.Last {
-			f.Add(fmt.Sprintf("failures[%d]", i), fmt.Sprintf("%d-%d", r.First, r.Last), "want statuses from 100 to 599, the lower one first")
+		if r[0] < 100 || r[1] > 599 || r[0] > r[1] {
+			f.Add(fmt.Sprintf("failures[%d]", i), fmt.Sprintf("%d-%d", r[0], r[1]), "want statuses from 100 to 599, the lower one first")
 		}
 	}
 }

@@ -156,7 +156,7 @@ func FuzzClaim(f *testing.F) {
 // different keys.
 func TestClaimKeysDiffer(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: []policy.KeyPart{
-		part(policy.Claim, "a"), {Source: policy.Expression, Of: ofHeader("X-A")}, part(policy.Claim, "b.c@X-T"), {Source: policy.Expression, Of: ofHeader("X-B")},
+		part(policy.Claim, "a"), {Source: policy.CEL, Of: ofHeader("X-A")}, part(policy.Claim, "b.c@X-T"), {Source: policy.CEL, Of: ofHeader("X-B")},
 	}})
 	s := mustSet(t, p)
 	pieces := []string{"", "a", "|", ":", "1", "-", "|-", "1:a", "\x00", "😀", "#", "\"", "\\", strings.Repeat("x", 50), strings.Repeat("x", 101)}

@@ -36,7 +36,7 @@ type Config struct {
 	// CostOf, if not nil, measures the cost of each request. Cost then stands for a
 	// request that cannot be measured. A cost of 0 asks and takes nothing; one above
 	// the capacity of a limit is denied, with weir.Never.
-	CostOf Measure
+	CostOf Expression[int64]
 
 	// Settle says what the response makes of the cost; nothing if zero. It is not for
 	// a concurrency limit: a slot is given back and costs nothing.
@@ -46,9 +46,9 @@ type Config struct {
 	// concurrency limit. What counts, counts at the cost that Settle makes of it.
 	Count Count
 
-	// Failures are the statuses that CountFailures and CountSuccesses call a failure;
-	// 400 to 599 if empty.
-	Failures []StatusRange
+	// Failures are the ranges of statuses that CountFailures and CountSuccesses call a
+	// failure, each with its first and its last status; 400 to 599 if empty.
+	Failures [][2]int
 
 	// OnDenied is the answer to a denied request.
 	OnDenied OnDenied
@@ -77,8 +77,8 @@ type Config struct {
 	// follows another. With weir.CarryReset the new limits start afresh.
 	Carry weir.Carry
 
-	// Overrides give certain keys limits of their own: at most MaxOverrides, of which
-	// at most MaxWildcards do not name one key exactly.
+	// Overrides give certain keys limits of their own: at most 100,000, of which
+	// at most 1,000 match more than one key.
 	Overrides []Override
 }
 
@@ -110,9 +110,6 @@ const (
 	// CountSuccesses counts what is answered with none of Failures.
 	CountSuccesses Count = "successes"
 )
-
-// A StatusRange is the statuses of responses from First to Last.
-type StatusRange struct{ First, Last int }
 
 // Settle says where a response tells what its request cost. The cost that is known
 // before is reserved and then settled: what was too much goes back, what was too

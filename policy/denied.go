@@ -18,11 +18,11 @@ type OnDenied struct {
 	// Status is 429 if zero; 200 to 599, without 204, 205 and 304, which have no body.
 	Status int
 
-	// Body is ProblemJSON if empty, or else the text that is sent as it is.
+	// Body is "problem+json", the default, or a text that is sent unchanged.
 	Body string
 
 	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It has to
-	// be empty for ProblemJSON.
+	// be empty for a problem.
 	ContentType string
 
 	// Headers are added to the answer. Fields that the door sets itself, such as
@@ -38,9 +38,12 @@ type OnDenied struct {
 	Wait time.Duration
 }
 
-// ProblemJSON is the Body of an answer as the RateLimit draft describes it: a
-// problem (RFC 9457) that names the violated policies.
-const ProblemJSON = "problem+json"
+// problemJSON is the Body that stands for a problem document.
+const problemJSON = "problem+json"
+
+// IsProblem reports whether the body is a problem (RFC 9457) that names the violated
+// policies, as the RateLimit draft describes it.
+func (d *OnDenied) IsProblem() bool { return d.Body == problemJSON }
 
 // maxBody is the longest text of a body, in bytes.
 const maxBody = 64 << 10
@@ -56,9 +59,9 @@ func (d *OnDenied) setDefaults() {
 		d.Status = 429
 	}
 	if d.Body == "" {
-		d.Body = ProblemJSON
+		d.Body = problemJSON
 	}
-	if d.ContentType == "" && d.Body != ProblemJSON {
+	if d.ContentType == "" && !d.IsProblem() {
 		d.ContentType = "text/plain; charset=utf-8"
 	}
 }
@@ -82,7 +85,7 @@ func (d *OnDenied) check(f *faults) {
 	if len(d.Body) > maxBody {
 		f.Add("on_denied.body", fmt.Sprintf("%d bytes", len(d.Body)), "want at most %d bytes", maxBody)
 	}
-	if d.Body == ProblemJSON && d.ContentType != "" {
+	if d.IsProblem() && d.ContentType != "" {
 		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want none with a problem+json body, which has its own")
 	}
 	if d.ContentType != "" && (!isFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {

@@ -10,10 +10,6 @@ import (
 // Want the values that are accepted. It wraps weir.ErrInvalid.
 type Error = fault.Error
 
-// Errors lists all invalid fields of a Config, in the order of the fields. It wraps each
-// Error.
-type Errors = fault.Errors
-
 // faults collects the errors of one policy.
 type faults = fault.Collector
 

@@ -53,16 +53,16 @@ func ExampleParseKeyPart() {
 	// Output: header X-Api-Key <nil>
 }
 
-// premium is a Condition in Go, in the place of one that a compiler made of text.
+// premium is a condition written in Go.
 type premium struct{}
 
-func (premium) Holds(a policy.Attributes) (bool, error) {
+func (premium) Eval(a policy.Attributes) (bool, error) {
 	return strings.HasPrefix(a.Path(), "/premium/"), nil
 }
 
 func (premium) String() string { return `path.startsWith("/premium/")` }
 
-func ExampleCondition() {
+func ExampleExpression() {
 	p, _ := policy.New(policy.Config{
 		Name:   "premium",
 		Match:  policy.Match{Where: premium{}},
@@ -131,11 +131,11 @@ func ExampleSet_Explain() {
 	set, _ := policy.NewSet(writes, all)
 	var q policy.Matches
 	for _, f := range set.Explain(&q, request{method: "GET", ip: "203.0.113.7"}) {
-		if !f.Matched {
-			fmt.Println(f.Policy.Name(), "does not match:", f.Why)
+		if f.Missed != "" {
+			fmt.Println(f.Policy.Name(), "does not match:", f.Missed)
 			continue
 		}
-		fmt.Println(f.Policy.Name(), f.Ask.Key, q.Requests[f.Ask.From].Limit)
+		fmt.Println(f.Policy.Name(), f.Key, q.Requests[f.From].Limit)
 	}
 	// Output:
 	// writes does not match: match.methods

@@ -18,8 +18,8 @@ func TestExplain(t *testing.T) {
 		mustNew(t, policy.Config{Name: "methods", Match: policy.Match{Methods: []string{"PUT"}, Hosts: []string{"b"}}, Candidate: tighter}),
 		mustNew(t, policy.Config{Name: "hosts", Match: policy.Match{Hosts: []string{"b"}, Paths: []string{"/b"}}}),
 		mustNew(t, policy.Config{Name: "paths", Match: policy.Match{Paths: []string{"/b"}, Headers: map[string][]string{"X-Plan": {"b"}}}}),
-		mustNew(t, policy.Config{Name: "header", Match: policy.Match{Headers: map[string][]string{"X-A": {"*"}, "x-plan": {"b"}}, Where: where("/b", &asked)}}),
-		mustNew(t, policy.Config{Name: "where", Match: policy.Match{Where: where("/b", &asked)}}),
+		mustNew(t, policy.Config{Name: "header", Match: policy.Match{Headers: map[string][]string{"X-A": {"*"}, "x-plan": {"b"}}, Where: condition{where("/b", &asked)}}}),
+		mustNew(t, policy.Config{Name: "where", Match: policy.Match{Where: condition{where("/b", &asked)}}}),
 		mustNew(t, policy.Config{Name: "all", Match: policy.Match{Methods: []string{"GET"}, Paths: []string{"/a"}}, Candidate: tighter}),
 	)
 	r := request{method: "GET", host: "a", path: "/a", header: map[string][]string{"X-A": {"x"}, "X-Plan": {"a"}}}
@@ -28,14 +28,14 @@ func TestExplain(t *testing.T) {
 		found := s.Explain(&q, r)
 		got := ""
 		for _, f := range found {
-			got += f.Policy.Name() + " " + f.Why
-			if f.Matched != (f.Ask != nil) || f.Matched != (f.Why == "") {
-				t.Errorf("finding %+v, want either an ask or why not", f)
+			got += f.Policy.Name() + " " + f.Missed
+			if (f.Missed == "") != (f.Key != "") || (f.Missed == "") != (f.To > 0) {
+				t.Errorf("charge %+v, want either requests or Missed", f)
 			}
-			if f.Ask != nil {
-				got += fmt.Sprintf("[%d:%d]", f.Ask.From, f.Ask.To)
-				if f.Ask.Policy != f.Policy || q.Requests[f.Ask.From].Key != f.Ask.Key {
-					t.Errorf("the ask of %s is that of %s", f.Policy.Name(), f.Ask.Policy.Name())
+			if f.Missed == "" {
+				got += fmt.Sprintf("[%d:%d]", f.From, f.To)
+				if q.Requests[f.From].Key != f.Key {
+					t.Errorf("the key of %s is %q, that of its requests is %q", f.Policy.Name(), f.Key, q.Requests[f.From].Key)
 				}
 			}
 			got += "\n"

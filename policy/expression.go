@@ -6,33 +6,23 @@ import (
 	"github.com/floodweir/weir/internal/fault"
 )
 
-// Expressions are written in a language that this package does not know, such as
-// CEL. Their String is the text they were made of. They are immutable and safe for
-// concurrent use, and do not keep the Attributes.
+// An Expression computes a value from a request: a condition (bool), a cost (int64) or a
+// part of a key (string). Package weirfile compiles CEL to Expressions. An Expression is
+// immutable, safe for concurrent use, and does not keep the Attributes.
 //
-// What an expression sees as the Path of Attributes is one reading of the path:
-// decoded, in lower case, without empty and dot segments, path parameters and a
-// trailing slash. Where servers differ in how they read a path, a Condition is asked
-// about each reading until it holds; a Measure and a Text see the reading that matched.
-// Its Host is the name in lower case, without port and trailing dot.
+// The Path of the Attributes is normalized: decoded, in lower case, without empty and dot
+// segments, path parameters and a trailing slash. Servers normalize unusual paths in
+// different ways. A condition is evaluated for each variant until it is true; a cost and a
+// part of a key see the variant that matched. The Host is in lower case, without port and
+// trailing dot.
+//
+// An Expression that fails does not bypass the limit. The condition then matches, the cost
+// is Config.Cost, and the part of the key is the anonymous part. A negative cost fails.
+type Expression[T bool | int64 | string] interface {
+	// Eval returns the value for a request.
+	Eval(a Attributes) (T, error)
 
-// A Condition says whether a policy is about a request. One that cannot be evaluated
-// holds: a fault is no way around a limit.
-type Condition interface {
-	Holds(a Attributes) (bool, error)
-	String() string
-}
-
-// A Measure is a number of tokens. One that cannot be evaluated, or is negative, is
-// the Cost of the policy.
-type Measure interface {
-	Measure(a Attributes) (int64, error)
-	String() string
-}
-
-// A Text is a part of a key. One that cannot be evaluated is the anonymous part.
-type Text interface {
-	Text(a Attributes) (string, error)
+	// String returns the source text.
 	String() string
 }
 
@@ -64,7 +54,7 @@ func (s *source) fault(p *Policy, field string, err error) {
 // holds reports whether Where holds for a reading of the path, and keeps which.
 func (p *Policy) holds(s *source) bool {
 	for i := range s.paths.N {
-		ok, err := p.config.Match.Where.Holds(s.view(i))
+		ok, err := p.config.Match.Where.Eval(s.view(i))
 		if err != nil {
 			s.fault(p, "match.where", err)
 		}
@@ -81,7 +71,7 @@ func (p *Policy) cost(s *source) int64 {
 	if p.config.CostOf == nil {
 		return p.config.Cost
 	}
-	n, err := p.config.CostOf.Measure(s.view(s.reading))
+	n, err := p.config.CostOf.Eval(s.view(s.reading))
 	if err == nil && n < 0 {
 		err = fmt.Errorf("want 0 or more tokens, got %d", n)
 	}

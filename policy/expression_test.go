@@ -11,21 +11,26 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// An expression is a Condition, a Measure and a Text for tests.
+// An expression computes text; condition and cost convert it.
 type expression struct {
 	text string
 	do   func(policy.Attributes) (string, error)
 }
 
 func (e expression) String() string                           { return e.text }
-func (e expression) Text(a policy.Attributes) (string, error) { return e.do(a) }
-func (e expression) Holds(a policy.Attributes) (bool, error) {
-	s, err := e.do(a)
+func (e expression) Eval(a policy.Attributes) (string, error) { return e.do(a) }
+
+type condition struct{ expression }
+
+func (c condition) Eval(a policy.Attributes) (bool, error) {
+	s, err := c.do(a)
 	return s == "true", err
 }
-func (e expression) Measure(a policy.Attributes) (int64, error) { return measured(e.do(a)) }
 
-func measured(s string, err error) (n int64, _ error) {
+type cost struct{ expression }
+
+func (c cost) Eval(a policy.Attributes) (n int64, err error) {
+	s, err := c.do(a)
 	fmt.Sscan(s, &n)
 	return n, err
 }
@@ -80,7 +85,7 @@ func TestWhere(t *testing.T) {
 		{"/api/../b", "/c", false, "a.example/b a.example/api/../b"},
 	} {
 		var asked []string
-		p := mustNew(t, policy.Config{Match: policy.Match{Where: where(tc.holds, &asked), Methods: []string{"GET"}}})
+		p := mustNew(t, policy.Config{Match: policy.Match{Where: condition{where(tc.holds, &asked)}, Methods: []string{"GET"}}})
 		ask, _ := askOf(t, p, request{method: "GET", host: "A.Example.:8080", path: tc.path})
 		if (ask.Policy != nil) != tc.matches || strings.Join(asked, " ") != tc.asked || ask.Err != nil {
 			t.Errorf("%s where path == %s: matches %v, asked %q, error %v, want %v, %q, none", tc.path, tc.holds, ask.Policy != nil, asked, ask.Err, tc.matches, tc.asked)
@@ -95,18 +100,18 @@ func TestWhere(t *testing.T) {
 // TestFaultsAreNoWayAround: an expression that cannot be evaluated leaves a request
 // within the limits, and the error in its Ask.
 func TestFaultsAreNoWayAround(t *testing.T) {
-	byText := func(e policy.Text) []policy.KeyPart { return []policy.KeyPart{{Source: policy.Expression, Of: e}} }
+	byText := func(e expression) []policy.KeyPart { return []policy.KeyPart{{Source: policy.CEL, Of: e}} }
 	for _, tc := range []struct {
 		name     string
 		c        policy.Config
 		key, err string
 		cost     int64
 	}{
-		{"where", policy.Config{Match: policy.Match{Where: breaks("")}}, "p|7:1.2.3.4", "match.where", 1},
-		{"cost", policy.Config{Cost: 3, CostOf: breaks("7")}, "p|7:1.2.3.4", "cost", 3},
-		{"negative cost", policy.Config{Cost: 3, CostOf: says("-7")}, "p|7:1.2.3.4", "want 0 or more tokens, got -7", 3},
+		{"where", policy.Config{Match: policy.Match{Where: condition{breaks("")}}}, "p|7:1.2.3.4", "match.where", 1},
+		{"cost", policy.Config{Cost: 3, CostOf: cost{breaks("7")}}, "p|7:1.2.3.4", "cost", 3},
+		{"negative cost", policy.Config{Cost: 3, CostOf: cost{says("-7")}}, "p|7:1.2.3.4", "want 0 or more tokens, got -7", 3},
 		{"key", policy.Config{Key: byText(breaks("x"))}, "p|-", "key[0]", 1},
-		{"two", policy.Config{Key: byText(breaks("x")), CostOf: breaks("2")}, "p|-", "key[0]", 1},
+		{"two", policy.Config{Key: byText(breaks("x")), CostOf: cost{breaks("2")}}, "p|-", "key[0]", 1},
 	} {
 		tc.c.Candidate = []weir.Limit{weir.MustLimit("1/s")}
 		if tc.c.Cost > 1 {
@@ -140,7 +145,7 @@ func TestFaultsAreNoWayAround(t *testing.T) {
 
 func TestCostOf(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "1": 1, "10": 10, "1000000": 1_000_000, "9223372036854775807": 1<<63 - 1} {
-		ask, rs := askOf(t, mustNew(t, policy.Config{CostOf: says(text)}), request{})
+		ask, rs := askOf(t, mustNew(t, policy.Config{CostOf: cost{says(text)}}), request{})
 		if ask.Err != nil || ask.Cost != want || rs[0].N != want || rs[0].Validate() != nil {
 			t.Errorf("cost of %s: ask %d (%v), request %d (%v), want %d", text, ask.Cost, ask.Err, rs[0].N, rs[0].Validate(), want)
 		}
@@ -151,15 +156,15 @@ func TestCostOf(t *testing.T) {
 func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
 	var asked []string
 	note := where("", &asked)
-	key := []policy.KeyPart{{Source: policy.Expression, Of: note}}
+	key := []policy.KeyPart{{Source: policy.CEL, Of: note}}
 	for _, m := range []policy.Match{
 		{Paths: []string{"/api/*"}},
-		{Where: expression{"", func(a policy.Attributes) (string, error) {
+		{Where: condition{expression{"", func(a policy.Attributes) (string, error) {
 			return fmt.Sprint(strings.HasPrefix(a.Path(), "/api/")), nil
-		}}},
+		}}}},
 	} {
 		asked = nil
-		p := mustNew(t, policy.Config{Match: m, Key: key, CostOf: note})
+		p := mustNew(t, policy.Config{Match: m, Key: key, CostOf: cost{note}})
 		askOf(t, p, request{host: "h", path: "/API/x/..%2f../Other"})
 		if want := []string{"h/api/x/../../other", "h/api/x/../../other"}; !slices.Equal(asked, want) {
 			t.Errorf("match %v: key and cost see %q, want %q", m, asked, want)
@@ -168,7 +173,7 @@ func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
 }
 
 func TestExpressionKey(t *testing.T) {
-	p := mustNew(t, policy.Config{Key: []policy.KeyPart{{Source: policy.Expression, Of: ofHeader("X-A")}}})
+	p := mustNew(t, policy.Config{Key: []policy.KeyPart{{Source: policy.CEL, Of: ofHeader("X-A")}}})
 	for text, want := range map[string]string{"": "p|-", " \t": "p|-", "a": "p|1:a", " a ": "p|1:a", "a|1:b": "p|5:a|1:b"} {
 		if k, _ := keyOf(t, p, request{header: map[string][]string{"X-A": {text}}}); k != want {
 			t.Errorf("key of %q = %q, want %q", text, k, want)
@@ -191,8 +196,8 @@ func TestKeyPartIsComparable(t *testing.T) {
 		t.Error("equal parts differ")
 	}
 	c := policy.Config{Name: "p", Limits: ten, Key: []policy.KeyPart{
-		{Source: policy.Expression, Of: uncomparable{expression: says("a")}},
-		{Source: policy.Expression, Of: uncomparable{expression: says("b")}},
+		{Source: policy.CEL, Of: uncomparable{expression: says("a")}},
+		{Source: policy.CEL, Of: uncomparable{expression: says("b")}},
 	}}
 	p, err := policy.New(c)
 	if err != nil {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/floodweir/weir"
@@ -54,8 +53,7 @@ func sameBucket(a, b part) bool {
 // sameLimits reports whether p and o give every key the same limits.
 func (p *Policy) sameLimits(o *Policy) bool {
 	same := func(a, b []weir.Limit) bool { return slices.EqualFunc(a, b, weir.Limit.Equal) }
-	return p == o || same(p.config.Limits, o.config.Limits) && maps.EqualFunc(p.overrides, o.overrides, same) &&
-		slices.EqualFunc(p.wildcards, o.wildcards, func(a, b wildcard) bool { return a.text == b.text && same(a.limits, b.limits) })
+	return p == o || same(p.config.Limits, o.config.Limits) && p.sameOverrides(o, same)
 }
 
 // from is, for each of the limits of a key, those it follows; nil if none follows

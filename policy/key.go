@@ -109,8 +109,8 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 		return appendValue(b, s.host)
 	case Claim:
 		return appendValue(b, k.claim.read(single(s.a.Header(k.claim.header))))
-	case Expression:
-		text, err := k.Of.Text(s.view(s.reading))
+	case CEL:
+		text, err := k.Of.Eval(s.view(s.reading))
 		if err != nil {
 			s.fault(p, k.field, err)
 			text = ""

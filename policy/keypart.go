@@ -48,8 +48,8 @@ const (
 	// text, a number or a boolean is the anonymous part, and so is one of a token that
 	// is malformed or above 16 KiB. A number is its value, however it is written.
 	Claim Source = "claim"
-	// Expression is the text Of, without space around it. Name is empty.
-	Expression Source = "cel"
+	// CEL is the text that Of returns, without space around it. Name is empty.
+	CEL Source = "cel"
 	// Constant is the text Name.
 	Constant Source = "const"
 )
@@ -57,8 +57,8 @@ const (
 // A KeyPart is one part of what names a bucket.
 type KeyPart struct {
 	Source Source
-	Name   string // see the sources; empty for those that do not mention it
-	Of     Text   // of an Expression
+	Name   string             // see the sources; empty for those that do not mention it
+	Of     Expression[string] // of CEL
 }
 
 // ParseKeyPart reads a part from text: client.ip, client.ip/56, header:NAME,
@@ -75,7 +75,7 @@ func ParseKeyPart(text string) (KeyPart, error) {
 		named, source = false, text // its bits stand after a slash
 	}
 	k := KeyPart{Source: Source(source), Name: name}
-	if k.Source == Expression {
+	if k.Source == CEL {
 		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: an expression needs a compiler, as package weirfile has one", fault.Quote(text), weir.ErrInvalid)
 	}
 	if want := k.fault(); want != "" || named && name == "" {
@@ -90,7 +90,7 @@ func ParseKeyPart(text string) (KeyPart, error) {
 // String is k in the grammar of ParseKeyPart, or cel: and the text of an expression.
 func (k KeyPart) String() string {
 	switch {
-	case k.Source == Expression && k.Of != nil:
+	case k.Source == CEL && k.Of != nil:
 		return string(k.Source) + ":" + k.Of.String()
 	case k.Name == "":
 		return string(k.Source)
@@ -104,7 +104,7 @@ const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, co
 
 // fault is what k should have been, or "".
 func (k KeyPart) fault() string {
-	if k.Of != nil && k.Source != Expression {
+	if k.Of != nil && k.Source != CEL {
 		return fmt.Sprintf("want no expression with %s", k.Source)
 	}
 	switch k.Source {
@@ -131,7 +131,7 @@ func (k KeyPart) fault() string {
 		if c := k.claim(); !isText(c.name) || !isToken(c.header) {
 			return "want claim:NAME or claim:NAME@HEADER, such as claim:sub or claim:sub@X-Jwt-Payload"
 		}
-	case Expression:
+	case CEL:
 		if k.Of == nil || k.Name != "" {
 			return "want an expression that was compiled, and no name"
 		}

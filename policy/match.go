@@ -27,5 +27,5 @@ type Match struct {
 	Headers map[string][]string
 
 	// Where, if not nil, has to hold too.
-	Where Condition
+	Where Expression[bool]
 }

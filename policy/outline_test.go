@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -27,22 +28,22 @@ func TestOutline(t *testing.T) {
 		},
 	})
 	o := p.Outline()
-	text := func(s ...string) policy.FitOutline { return policy.FitOutline{Text: s} }
-	want := policy.Outline{
+	text := func(s ...string) outline.Fit { return outline.Fit{Text: s} }
+	want := outline.Policy{
 		Methods: []string{"GET", "HEAD", "PURGE"},
-		Hosts:   []policy.HostOutline{{Name: "example.com"}, {Name: "example.org", Below: true}},
-		Paths: []policy.PathOutline{
+		Hosts:   []outline.Host{{Name: "example.com"}, {Name: "example.org", Below: true}},
+		Paths: []outline.Path{
 			{Pattern: "/"}, {Pattern: "/Api/{id}/x", Segments: []string{"api", "", "x"}}, {Pattern: "/files/{rest...}", Segments: []string{"files"}, Rest: true},
 		},
-		Headers: []policy.HeaderOutline{{Name: "X-Plan", Values: []string{"Gold", "*"}}},
-		Key: []policy.PartOutline{
-			{Source: policy.ClientIP, Bits: 56}, {Source: policy.Header, Name: "Authorization"},
-			{Source: policy.Claim, Name: "sub", Header: "Authorization", Bearer: true}, {Source: policy.Claim, Name: "a.b", Header: "X-Jwt"},
-			{Source: policy.Method, Methods: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PURGE", "PUT", "TRACE"}},
-			{Source: policy.Constant, Name: "c"},
+		Headers: []outline.Header{{Name: "X-Plan", Values: []string{"Gold", "*"}}},
+		Key: []outline.Part{
+			{Bits: 56}, {Name: "Authorization"},
+			{Name: "sub", Header: "Authorization", Bearer: true}, {Name: "a.b", Header: "X-Jwt"},
+			{Methods: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PURGE", "PUT", "TRACE"}},
+			{Name: "c"},
 		},
-		Overrides: map[string][]weir.Limit{"all|11:203.0.113.7|8:bearer x|1:s|1:1|5:PURGE|1:c": five},
-		Wildcards: []policy.WildcardOutline{{Limits: five, Fit: []policy.FitOutline{
+		Exact: map[string]int{"all|11:203.0.113.7|8:bearer x|1:s|1:1|5:PURGE|1:c": 0},
+		Wildcards: []outline.Wildcard{{Override: 1, Fit: []outline.Fit{
 			{Network: o.Wildcards[0].Fit[0].Network}, text("a", "b", "c"), {Any: true}, text(""), text("GET"), text("c"),
 		}}},
 	}
@@ -72,27 +73,4 @@ func TestOutlineMethods(t *testing.T) {
 			t.Errorf("%s: asks %v, and the outline knows it: %t", m, q.Charges, known[m])
 		}
 	}
-}
-
-func ExamplePolicy_Outline() {
-	p, err := policy.New(policy.Config{
-		Name:   "api",
-		Match:  policy.Match{Methods: []string{"get"}, Paths: []string{"/Users/{id}/*"}},
-		Key:    []policy.KeyPart{{Source: policy.ClientIP}},
-		Limits: []weir.Limit{weir.MustLimit("10/s")},
-		Overrides: []policy.Override{
-			{Key: []string{"203.0.113.7"}, Limits: []weir.Limit{weir.MustLimit("100/s")}},
-		},
-	})
-	if err != nil {
-		panic(err)
-	}
-	o := p.Outline()
-	fmt.Println(o.Methods)
-	fmt.Printf("%q\n", o.Paths[0].Segments)
-	fmt.Println(o.Overrides)
-	// Output:
-	// [GET HEAD]
-	// ["users" ""]
-	// map[api|11:203.0.113.7:[100/s burst 100]]
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -13,22 +14,31 @@ import (
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// MaxOverrides is the largest number of overrides of a policy.
-const MaxOverrides = 100_000
+const (
+	maxOverrides = 100_000 // of a policy
 
-// MaxWildcards is the largest number of overrides of a policy with a '*' or with a
-// prefix of addresses: those are tried one after the other.
-const MaxWildcards = 1000
+	// maxWildcards is the largest number of overrides of a policy with a '*' or with a
+	// prefix of addresses. A key is compared with one after the other.
+	maxWildcards = 1000
 
-// maxFit is the longest value that is compared with a '*' between other text: it is a
-// client's, and there may be MaxWildcards to compare it with.
-const maxFit = 8 << 10
+	// maxFit is the longest value, in bytes, that is compared with a '*' between other
+	// text. Clients choose values, and each may be compared with maxWildcards overrides.
+	maxFit = 8 << 10
+)
 
-// A wildcard is an override that fits more keys than one.
+// A wildcard is an override that matches more than one key.
 type wildcard struct {
-	text   string // one for all ways to write it
-	fit    []fit
-	limits []weir.Limit
+	text     string // equal for all spellings of the same override
+	fit      []fit
+	override int // index of Config.Overrides
+}
+
+// sameOverrides reports whether p and o have overrides of the same keys whose limits are
+// the same.
+func (p *Policy) sameOverrides(o *Policy, same func(a, b []weir.Limit) bool) bool {
+	limits := func(i, j int) bool { return same(p.config.Overrides[i].Limits, o.config.Overrides[j].Limits) }
+	return maps.EqualFunc(p.overrides, o.overrides, limits) &&
+		slices.EqualFunc(p.wildcards, o.wildcards, func(a, b wildcard) bool { return a.text == b.text && limits(a.override, b.override) })
 }
 
 // fits reports whether w gives the limits of a key with such parts.
@@ -101,11 +111,11 @@ func (f *fit) matches(value []byte, s *source) bool {
 
 func (p *Policy) compileOverrides(f *faults) {
 	overrides := p.config.Overrides
-	if len(overrides) > MaxOverrides {
-		f.Add("overrides", count(len(overrides), "override"), "want at most %d", MaxOverrides)
+	if len(overrides) > maxOverrides {
+		f.Add("overrides", count(len(overrides), "override"), "want at most %d", maxOverrides)
 		return
 	}
-	p.overrides = make(map[string][]weir.Limit, len(overrides))
+	p.overrides = make(map[string]int, len(overrides))
 	places := make(map[string]int, len(overrides))
 	for i, o := range overrides {
 		field := fmt.Sprintf("overrides[%d]", i)
@@ -129,11 +139,11 @@ func (p *Policy) compileOverrides(f *faults) {
 		if j, ok := places[w.text]; ok {
 			f.Add(field+".key", fault.Quote(strings.Join(o.Key, ", ")), "want every key once: it is that of overrides[%d] already", j)
 		}
-		places[w.text] = i
+		places[w.text], w.override = i, i
 		if w.fit == nil {
-			p.overrides[w.text] = o.Limits
-		} else if p.wildcards = append(p.wildcards, w); len(p.wildcards) == MaxWildcards+1 {
-			f.Add(field+".key", fault.Quote(strings.Join(o.Key, ", ")), "want at most %d overrides with a * or a prefix, this is one more", MaxWildcards)
+			p.overrides[w.text] = i
+		} else if p.wildcards = append(p.wildcards, w); len(p.wildcards) == maxWildcards+1 {
+			f.Add(field+".key", fault.Quote(strings.Join(o.Key, ", ")), "want at most %d overrides with a * or a prefix, this is one more", maxWildcards)
 		}
 	}
 }
@@ -153,13 +163,13 @@ func (p *Policy) override(o Override) (w wildcard, at int, want string) {
 		w.fit = append(w.fit, f)
 	}
 	if exact {
-		return wildcard{p.key(whole), nil, o.Limits}, 0, ""
+		return wildcard{text: p.key(whole)}, 0, ""
 	}
 	var text []byte // no bucket, with which a key begins, has a space
 	for _, f := range w.fit {
 		text = fmt.Appendf(text, "%t %v %q\n", f.any, f.network, f.text)
 	}
-	w.text, w.limits = string(text), o.Limits
+	w.text = string(text)
 	return w, 0, ""
 }
 

@@ -18,10 +18,10 @@ type Policy struct {
 	routes    []spelling.Path
 	headers   []headerMatch
 	parts     []part
-	overrides map[string][]weir.Limit // by key
-	wildcards []wildcard              // in their order
-	most      int                     // the largest number of limits of a key
-	candidate *Policy                 // nil if there is none
+	overrides map[string]int // indexes of config.Overrides, by key
+	wildcards []wildcard     // in their order
+	most      int            // the largest number of limits of a key
+	candidate *Policy        // nil if there is none
 }
 
 type headerMatch struct {
@@ -30,8 +30,7 @@ type headerMatch struct {
 	values []string
 }
 
-// New makes a policy. An error is Errors, which wrap weir.ErrInvalid: all faults at
-// once, each with the policy, the field, its value and what would be accepted.
+// New makes a policy. An error wraps one *Error for each invalid field.
 func New(c Config) (*Policy, error) {
 	p := &Policy{config: c}
 	p.config.setDefaults()
@@ -69,7 +68,7 @@ func (c *Config) setDefaults() {
 		c.Count = CountAdmitted
 	}
 	if len(c.Failures) == 0 && c.Count.seesResponses() {
-		c.Failures = []StatusRange{{400, 599}}
+		c.Failures = [][2]int{{400, 599}}
 	}
 	if c.Percent == 0 {
 		c.Percent = 100
@@ -104,6 +103,7 @@ const (
 	missedHosts
 	missedPaths
 	missedWhere
+	missedZone
 	missedHeaders
 )
 
@@ -112,7 +112,7 @@ func (p *Policy) why(m miss) string {
 	if m >= missedHeaders {
 		return "match.headers." + p.headers[m-missedHeaders].field
 	}
-	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where"}[m]
+	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where", "nginx.zone"}[m]
 }
 
 // match says whether p is about a request, and fills s in as far as the key needs it.
@@ -185,13 +185,13 @@ func (h *headerMatch) matches(lines []string) bool {
 // values, which a long key does not show.
 func (p *Policy) limits(key string, parts []byte, s *source) (limits []weir.Limit, ruled bool) {
 	if len(p.overrides) > 0 {
-		if l, ok := p.overrides[key]; ok {
-			return l, true
+		if i, ok := p.overrides[key]; ok {
+			return p.config.Overrides[i].Limits, true
 		}
 	}
 	for i := range p.wildcards {
-		if p.wildcards[i].fits(parts, s) {
-			return p.wildcards[i].limits, true
+		if w := &p.wildcards[i]; w.fits(parts, s) {
+			return p.config.Overrides[w.override].Limits, true
 		}
 	}
 	return p.config.Limits, false

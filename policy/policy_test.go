@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -88,7 +89,7 @@ func keyOf(t testing.TB, p *policy.Policy, r request) (string, bool) {
 
 func TestNewFillsDefaultsIn(t *testing.T) {
 	c := mustNew(t, policy.Config{}).Config()
-	if c.Cost != 1 || c.Mode != policy.Enforce || c.OnStoreError != policy.Open || c.OnDenied.Status != 429 || c.OnDenied.Body != policy.ProblemJSON {
+	if c.Cost != 1 || c.Mode != policy.Enforce || c.OnStoreError != policy.Open || c.OnDenied.Status != 429 || !c.OnDenied.IsProblem() {
 		t.Errorf("Config() = %+v, want cost 1, enforce, open, 429 and problem+json", c)
 	}
 	c = mustNew(t, policy.Config{OnDenied: policy.OnDenied{Body: "slow down"}}).Config()
@@ -171,9 +172,9 @@ func TestNewErrors(t *testing.T) {
 			c.Count, c.Overrides = policy.CountSuccesses, []policy.Override{{Key: []string{"1.2.3.4"}, Limits: limits("5 concurrency")}}
 		}},
 		{"failures", func(c *policy.Config) {
-			c.Count, c.Failures = policy.CountFailures, []policy.StatusRange{{500, 599}, {99, 500}, {500, 600}, {500, 499}, {}}
+			c.Count, c.Failures = policy.CountFailures, [][2]int{{500, 599}, {99, 500}, {500, 600}, {500, 499}, {}}
 		}},
-		{"failures of nothing", func(c *policy.Config) { c.Failures = []policy.StatusRange{{500, 599}} }},
+		{"failures of nothing", func(c *policy.Config) { c.Failures = [][2]int{{500, 599}} }},
 		{"settle twice", func(c *policy.Config) { c.Settle = policy.Settle{Header: "X-Cost", JSON: "cost"} }},
 		{"settle of slots", func(c *policy.Config) { c.Settle.Header, c.Limits = "X-Cost", limits("5 concurrency") }},
 		{"settle of slots by JSON", func(c *policy.Config) { c.Settle.JSON, c.Limits = "a.b", limits("5 concurrency") }},
@@ -192,11 +193,11 @@ func TestNewErrors(t *testing.T) {
 		{"redirect with all that it has not", func(c *policy.Config) {
 			c.OnDenied = policy.OnDenied{Redirect: "/a", Status: 301, Body: "x", ContentType: "text/html", Headers: map[string]string{"location": "/b"}}
 		}},
-		{"redirect with a problem", func(c *policy.Config) { c.OnDenied = policy.OnDenied{Redirect: "/a", Body: policy.ProblemJSON} }},
+		{"redirect with a problem", func(c *policy.Config) { c.OnDenied = policy.OnDenied{Redirect: "/a", Body: "problem+json"} }},
 		{"claims and expressions", func(c *policy.Config) {
 			c.Key = []policy.KeyPart{
 				part(policy.Claim, ""), part(policy.Claim, "@X-A"), part(policy.Claim, "sub@"), part(policy.Claim, "sub@X A"), part(policy.Claim, "a\n"),
-				part(policy.Expression, ""), part(policy.Expression, "x"), {Source: policy.Expression, Name: "x", Of: says("a")},
+				part(policy.CEL, ""), part(policy.CEL, "x"), {Source: policy.CEL, Name: "x", Of: says("a")},
 				{Source: policy.Header, Name: "X-A", Of: says("a")}, part(policy.Claim, "sub"), part(policy.Claim, "sub"),
 			}
 		}},
@@ -217,7 +218,7 @@ func TestNewErrors(t *testing.T) {
 				c.Overrides = append(c.Overrides, policy.Override{Key: key, Limits: ten})
 			}
 		}},
-		{"too many overrides", func(c *policy.Config) { c.Overrides = make([]policy.Override, policy.MaxOverrides+1) }},
+		{"too many overrides", func(c *policy.Config) { c.Overrides = make([]policy.Override, 100_000+1) }},
 	}
 	var b strings.Builder
 	for _, tc := range cases {
@@ -274,7 +275,7 @@ func TestRedirects(t *testing.T) {
 
 func TestErrorSaysEveryField(t *testing.T) {
 	_, err := policy.New(policy.Config{Name: "p", Key: byIP, Limits: ten, Mode: "x", Cost: -1})
-	var errs policy.Errors
+	var errs fault.Errors
 	if !errors.As(err, &errs) || len(errs) != 2 {
 		t.Fatalf("New = %v, want two Errors", err)
 	}

@@ -24,12 +24,12 @@ type member struct {
 	past
 }
 
-// NewSet makes a set. An error is Errors, which wrap weir.ErrInvalid: a name that
+// NewSet makes a set. An error wraps an *Error for each name that
 // two policies have, policies of one zone that cannot have a state in common, or more
 // limits than a store decides together (weir.MaxBatch).
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
-	var errs Errors
+	var errs fault.Errors
 	limits := 0
 	names, zones := map[string]bool{}, map[string][]*Policy{}
 	for i, p := range s.policies {

@@ -108,7 +108,7 @@ func TestPercentIsStable(t *testing.T) {
 
 func TestCandidate(t *testing.T) {
 	tighter := []weir.Limit{weir.MustLimit("5/s"), ten[0]}
-	c := policy.Config{Name: "x", Candidate: tighter, Limits: []weir.Limit{ten[0], weir.MustLimit("100/m")}, CostOf: says("2"), Percent: 50,
+	c := policy.Config{Name: "x", Candidate: tighter, Limits: []weir.Limit{ten[0], weir.MustLimit("100/m")}, CostOf: cost{says("2")}, Percent: 50,
 		Overrides: []policy.Override{{Key: []string{"10.0.0.0/24"}, Limits: []weir.Limit{weir.MustLimit("1/h")}}}}
 	x := mustNew(t, c)
 	after := mustNew(t, policy.Config{Name: "after"})
@@ -164,7 +164,7 @@ func TestCandidate(t *testing.T) {
 
 // TestAskKeepsItsBuffers: what the next request reuses is not what this one keeps.
 func TestAskKeepsItsBuffers(t *testing.T) {
-	s := mustSet(t, mustNew(t, policy.Config{Percent: 50, Candidate: []weir.Limit{weir.MustLimit("5/s")}, Match: policy.Match{Where: says("true")}, CostOf: says("1")}))
+	s := mustSet(t, mustNew(t, policy.Config{Percent: 50, Candidate: []weir.Limit{weir.MustLimit("5/s")}, Match: policy.Match{Where: condition{says("true")}}, CostOf: cost{says("1")}}))
 	var q policy.Matches
 	var a policy.Attributes = request{ip: "203.0.113.7", path: "/a"}
 	s.Match(&q, a)
@@ -184,11 +184,11 @@ func TestConfigRoundTrips(t *testing.T) {
 		{},
 		{Mode: policy.Shadow, Count: policy.CountFailures, Settle: policy.Settle{JSON: "usage.total_tokens"}, OnStoreError: policy.Local},
 		{Mode: policy.Off, Count: policy.CountAll, Settle: policy.Settle{Header: "X-Cost"}, Carry: weir.CarryAdditive},
-		{Percent: 10, Candidate: []weir.Limit{weir.MustLimit("1/s")}, Count: policy.CountSuccesses, Failures: []policy.StatusRange{{429, 429}, {500, 599}}},
+		{Percent: 10, Candidate: []weir.Limit{weir.MustLimit("1/s")}, Count: policy.CountSuccesses, Failures: [][2]int{{429, 429}, {500, 599}}},
 		{OnDenied: policy.OnDenied{Redirect: "/wait?a=b", Wait: time.Minute, Headers: map[string]string{"X-A": "b"}}},
 		{OnDenied: policy.OnDenied{Redirect: "https://example.com:8443/", Status: 307}},
-		{OnDenied: policy.OnDenied{Body: "wait"}, CostOf: says("1"), Match: policy.Match{Where: says("true")}, Key: byClaim("sub@X-A")},
-		{Key: []policy.KeyPart{{Source: policy.Expression, Of: says("a")}}, Overrides: []policy.Override{{Key: []string{"a*"}, Limits: ten}}},
+		{OnDenied: policy.OnDenied{Body: "wait"}, CostOf: cost{says("1")}, Match: policy.Match{Where: condition{says("true")}}, Key: byClaim("sub@X-A")},
+		{Key: []policy.KeyPart{{Source: policy.CEL, Of: says("a")}}, Overrides: []policy.Override{{Key: []string{"a*"}, Limits: ten}}},
 	} {
 		c.Name = "p"
 		once := mustNew(t, c).Config()
@@ -201,7 +201,7 @@ func TestConfigRoundTrips(t *testing.T) {
 		}
 	}
 	c := mustNew(t, policy.Config{Count: policy.CountFailures}).Config()
-	if len(c.Failures) != 1 || c.Failures[0] != (policy.StatusRange{First: 400, Last: 599}) || c.Percent != 100 {
+	if len(c.Failures) != 1 || c.Failures[0] != ([2]int{400, 599}) || c.Percent != 100 {
 		t.Errorf("Config = %+v, want failures of 400 to 599 and 100 percent", c)
 	}
 	if c := mustNew(t, policy.Config{OnDenied: policy.OnDenied{Redirect: "/x"}}).Config(); c.Count != policy.CountAdmitted || c.Failures != nil ||

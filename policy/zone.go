@@ -57,11 +57,9 @@ func (p *Policy) states() string {
 // sameStates reports whether the overrides of p and o give every key limits of the same
 // states.
 func (p *Policy) sameStates(o *Policy) bool {
-	same := func(a, b []weir.Limit) bool {
+	return p.sameOverrides(o, func(a, b []weir.Limit) bool {
 		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return l.State() == m.State() })
-	}
-	return maps.EqualFunc(p.overrides, o.overrides, same) &&
-		slices.EqualFunc(p.wildcards, o.wildcards, func(a, b wildcard) bool { return a.text == b.text && same(a.limits, b.limits) })
+	})
 }
 
 // covers reports whether it is plain that m is about every request that o is about: it

@@ -52,8 +52,8 @@ func TestZone(t *testing.T) {
 			t.Errorf("%s asks %s, want %s", path, text, want)
 		}
 		for _, f := range set.Explain(&q, r) {
-			if left := f.Why == "nginx.zone"; left != (strings.HasPrefix(f.Policy.Name(), "a") || f.Policy == c && path == "/a/b") {
-				t.Errorf("%s: %s does not match by %q", path, f.Policy.Name(), f.Why)
+			if left := f.Missed == "nginx.zone"; left != (strings.HasPrefix(f.Policy.Name(), "a") || f.Policy == c && path == "/a/b") {
+				t.Errorf("%s: %s does not match by %q", path, f.Policy.Name(), f.Missed)
 			}
 		}
 	}

@@ -6,10 +6,6 @@ import (
 	"strings"
 )
 
-// version is that of the names, of what stands under them, and of the script.
-// Another version never reads the keys of this one.
-const version = "1"
-
 // longest is how many bytes of a key, encoded, are readable in a name. Of a longer
 // key the name has the SHA-256, after a '#', which no encoded key contains.
 const longest = 100

@@ -10,30 +10,28 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Findings are what [Store.Probe] found out about a server.
-type Findings struct {
+// A ServerInfo describes a server to [Store.Probe]'s caller.
+type ServerInfo struct {
 	Server  string // "redis" or "valkey"
-	Version string // as the server names it, "7.0.15"
-	Policy  string // maxmemory-policy
-	Limited bool   // maxmemory is set
+	Version string // such as "7.0.15"
 
-	// Clock is the server's minus this process's, to within a round trip.
-	Clock time.Duration
-
-	// Warnings say what will go wrong, and what to do: one sentence each. None if
-	// all is well.
+	// Warnings describe settings that weaken limits and how to fix them, one sentence
+	// each.
 	Warnings []string
+
+	policy  string        // maxmemory-policy
+	limited bool          // maxmemory is set
+	clock   time.Duration // the server's clock minus this process's, to within a round trip
 }
 
-// Probe asks the server, one node of a cluster, whether it is fit to keep limits:
-// Redis 6.2 or later, or Valkey; a memory policy that evicts nothing; scripts that
-// may read the time. It returns an error that wraps weir.ErrUnavailable if it
-// gets no answer or the server cannot be used at all, and warnings for what works
-// but not well. It changes nothing.
-func (s *Store) Probe(ctx context.Context) (Findings, error) {
+// Probe checks that the server, or one node of a cluster, can store limits: Redis 6.2 or
+// later, or Valkey; a memory policy without eviction; scripts that may read the time. An
+// error wraps weir.ErrUnavailable: the server does not reply or cannot be used. Settings
+// that work but weaken limits are Warnings. Probe writes nothing.
+func (s *Store) Probe(ctx context.Context) (ServerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	f := Findings{Server: "redis"}
+	f := ServerInfo{Server: "redis"}
 	cmds := []Command{{Head: []string{"INFO", "server"}}, {Head: []string{"INFO", "memory"}}}
 	replies := make([]Reply, len(cmds))
 	s.conn.Do(ctx, cmds, replies)
@@ -50,11 +48,11 @@ func (s *Store) Probe(ctx context.Context) (Findings, error) {
 			return f, err
 		}
 	}
-	return f, f.judge()
+	return f, f.check()
 }
 
-// probeTime runs the script over a request on no key that anybody uses.
-func (s *Store) probeTime(ctx context.Context, f *Findings) error {
+// probeTime runs the script for a Peek at a key of its own.
+func (s *Store) probeTime(ctx context.Context, f *ServerInfo) error {
 	o := &op{mode: dryRun}
 	o.one[0] = weir.Request{Verb: weir.Peek, Key: "probe", Limit: weir.MustLimit("1/s")}
 	o.rs, o.ds = o.one[:], o.oneD[:]
@@ -64,14 +62,14 @@ func (s *Store) probeTime(ctx context.Context, f *Findings) error {
 	}
 	after := time.Now()
 	if o.err != nil {
-		return fmt.Errorf("redisstore: probe: the script does not run; a server that refuses TIME in scripts needs Config.Clock: %w", o.err)
+		return fmt.Errorf("redisstore: probe: cannot run the script; a server that refuses TIME in scripts needs Config.Clock: %w", o.err)
 	}
-	f.Clock = o.ds[0].At.Sub(before.Add(after.Sub(before) / 2)).Round(time.Millisecond)
+	f.clock = o.ds[0].At.Sub(before.Add(after.Sub(before) / 2)).Round(time.Millisecond)
 	return nil
 }
 
-// read takes what INFO says.
-func (f *Findings) read(info string) {
+// read parses the reply to INFO.
+func (f *ServerInfo) read(info string) {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
@@ -84,27 +82,27 @@ func (f *Findings) read(info string) {
 		case "valkey_version":
 			f.Server, f.Version = "valkey", value
 		case "maxmemory_policy":
-			f.Policy = value
+			f.policy = value
 		case "maxmemory":
-			f.Limited = value != "0"
+			f.limited = value != "0"
 		}
 	}
 }
 
-// judge adds the warnings that follow from what was found.
-func (f *Findings) judge() error {
+// check adds the warnings, and returns an error for a server that cannot be used.
+func (f *ServerInfo) check() error {
 	if f.Server == "redis" && !atLeast(f.Version, 6, 2) {
 		return unavailable(fmt.Errorf("redis %q: want 6.2 or later, or Valkey", f.Version))
 	}
-	if f.Policy != "noeviction" && f.Policy != "" {
+	if f.policy != "noeviction" && f.policy != "" {
 		how := "once maxmemory is set"
-		if f.Limited {
+		if f.limited {
 			how = "when memory is full"
 		}
-		f.Warnings = append(f.Warnings, fmt.Sprintf("maxmemory-policy is %s: %s Redis forgets keys that owe, and their limits start afresh; set it to noeviction.", f.Policy, how))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("maxmemory-policy is %s: %s Redis evicts keys in use, which resets their limits; set it to noeviction.", f.policy, how))
 	}
-	if f.Clock > time.Second || f.Clock < -time.Second {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("The clock of Redis differs from this process's by %v: Redis' decides, but Decision.At and the bounds of calendars are off.", f.Clock))
+	if f.clock > time.Second || f.clock < -time.Second {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("The clocks of Redis and of this process differ by %v: limits follow the clock of Redis, but Decision.At and calendar windows are off; synchronize them.", f.clock))
 	}
 	return nil
 }

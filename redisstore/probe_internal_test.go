@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-func TestFindings(t *testing.T) {
+func TestServerInfo(t *testing.T) {
 	for _, c := range []struct {
 		info            string
 		clock           time.Duration
@@ -26,9 +26,9 @@ func TestFindings(t *testing.T) {
 		{info: "", server: "redis"},
 		{info: "redis_version:seven\r\n", server: "redis", version: "seven"},
 	} {
-		f := Findings{Server: "redis", Clock: c.clock}
+		f := ServerInfo{Server: "redis", clock: c.clock}
 		f.read(c.info)
-		err := f.judge()
+		err := f.check()
 		if f.Server != c.server || f.Version != c.version || len(f.Warnings) != c.warnings || (err == nil) != c.ok || err != nil && !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("of %q: %+v, %v, want %s %s, %d warnings, OK %v", c.info, f, err, c.server, c.version, c.warnings, c.ok)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/outline"
 )
 
 // A Store is a weir.Store in Redis. It is safe for concurrent use, and keeps
@@ -44,7 +45,7 @@ func New(conn Conn, c Config) (*Store, error) {
 		conn:    conn,
 		config:  c,
 		cluster: cluster,
-		prefix:  KeyPrefix(c.Prefix),
+		prefix:  outline.KeyPrefix(c.Prefix),
 		slack:   int64((c.Skew + time.Millisecond - 1) / time.Millisecond),
 	}, nil
 }

@@ -150,7 +150,7 @@ policies:
   - { name: d, key: client.ip, limits: 1/s, carry: proportional, on_denied: { wait: "0" } }
 `)
 	c := f.Policies.Policy("a").Config()
-	if got, want := fmt.Sprint(c.Count, " ", c.Failures), "failures [{401 401} {403 403} {500 599} {407 499} {404 406}]"; got != want {
+	if got, want := fmt.Sprint(c.Count, " ", c.Failures), "failures [[401 401] [403 403] [500 599] [407 499] [404 406]]"; got != want {
 		t.Errorf("count and failures = %s, want %s", got, want)
 	}
 	if d := c.OnDenied; d.Redirect != "/busy" || d.Status != 303 || d.Wait != 300*time.Millisecond || d.Headers["X-A"] != "b" {

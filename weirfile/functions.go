@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/strict"
 )
@@ -82,7 +83,7 @@ func (d *decoder) rule(p place, name string, key policy.KeyPart) (guard.Rule, st
 		r.overrides(m.at("overrides"), &c)
 	}
 	made, err := policy.New(c)
-	var errs policy.Errors
+	var errs fault.Errors
 	if errors.As(err, &errs) {
 		r.report(errs, d.Faults()[before:])
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile/strict"
 )
@@ -32,7 +33,7 @@ func (d *decoder) policies(p place) *policy.Set {
 		return nil
 	}
 	set, err := policy.NewSet(ps...)
-	var errs policy.Errors
+	var errs fault.Errors
 	if errors.As(err, &errs) {
 		for _, e := range errs {
 			d.Fail(names[e.Policy], strict.Join(fields[e.Policy], e.Field), e.Value, "%s", e.Want)
@@ -53,7 +54,7 @@ func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
 		r.places[name] = m.Values[name]
 	}
 	made, err := policy.New(r.config(m))
-	var errs policy.Errors
+	var errs fault.Errors
 	if errors.As(err, &errs) {
 		r.report(errs, d.Faults()[before:])
 	}
@@ -78,7 +79,7 @@ func (r *policyReader) note(p place) place {
 // report notes what package policy refuses, at the place of the field or of the
 // closest one around it. What has a fault already has no second one, and nothing is
 // missing where something could not be read.
-func (r *policyReader) report(errs policy.Errors, known Errors) {
+func (r *policyReader) report(errs fault.Errors, known Errors) {
 	faulty, around := map[string]bool{}, map[string]bool{}
 	for _, e := range known {
 		field := strings.TrimPrefix(strings.TrimPrefix(e.Field, r.field), ".")

@@ -112,7 +112,7 @@ func (r *policyReader) key(p place, c *policy.Config) {
 	for _, e := range r.elements(p) {
 		s, ok := r.text(r.note(e))
 		if text, found := strings.CutPrefix(s, "cel:"); found {
-			part := policy.KeyPart{Source: policy.Expression}
+			part := policy.KeyPart{Source: policy.CEL}
 			part.Of = compiled(r.decoder, e, text, "cel:", expr.Text)
 			c.Key = append(c.Key, part)
 			continue
@@ -182,10 +182,10 @@ func (r *policyReader) failures(p place, c *policy.Config) {
 }
 
 // statuses reads 401, 5xx or 500-504.
-func statuses(s string) (policy.StatusRange, bool) {
+func statuses(s string) ([2]int, bool) {
 	if len(s) == 3 && strings.EqualFold(s[1:], "xx") && s[0] >= '1' && s[0] <= '5' {
 		from := 100 * int(s[0]-'0')
-		return policy.StatusRange{First: from, Last: from + 99}, true
+		return [2]int{from, from + 99}, true
 	}
 	first, last, ranged := strings.Cut(s, "-")
 	if !ranged {
@@ -194,7 +194,7 @@ func statuses(s string) (policy.StatusRange, bool) {
 	a, err1 := strconv.Atoi(first)
 	b, err2 := strconv.Atoi(last)
 	ok := err1 == nil && err2 == nil && len(first) == 3 && len(last) == 3 && a >= 100 && b <= 599 && a <= b
-	return policy.StatusRange{First: a, Last: b}, ok
+	return [2]int{a, b}, ok
 }
 
 func (r *policyReader) onDenied(p place, o *policy.OnDenied) {

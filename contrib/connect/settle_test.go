@@ -61,17 +61,17 @@ func (a after) WrapStreamingClient(next connect.StreamingClientFunc) connect.Str
 func TestCount(t *testing.T) {
 	for _, w := range []struct {
 		count  policy.Count
-		failed []policy.StatusRange
+		failed [][2]int
 		end    error
 		cost   int64
 	}{
 		{policy.CountFailures, nil, nil, 0},
 		{policy.CountFailures, nil, connect.NewError(connect.CodeInvalidArgument, nil), 1},
-		{policy.CountFailures, []policy.StatusRange{{First: 404, Last: 404}}, fmt.Errorf("wrapped: %w", connect.NewError(connect.CodeNotFound, nil)), 1},
+		{policy.CountFailures, [][2]int{{404, 404}}, fmt.Errorf("wrapped: %w", connect.NewError(connect.CodeNotFound, nil)), 1},
 		{policy.CountFailures, nil, errors.New("plain"), 1},
-		{policy.CountFailures, []policy.StatusRange{{First: 401, Last: 403}}, connect.NewError(connect.CodeNotFound, nil), 0},
-		{policy.CountFailures, []policy.StatusRange{{First: 504, Last: 504}}, context.DeadlineExceeded, 1},
-		{policy.CountFailures, []policy.StatusRange{{First: 499, Last: 499}}, context.Canceled, 1},
+		{policy.CountFailures, [][2]int{{401, 403}}, connect.NewError(connect.CodeNotFound, nil), 0},
+		{policy.CountFailures, [][2]int{{504, 504}}, context.DeadlineExceeded, 1},
+		{policy.CountFailures, [][2]int{{499, 499}}, context.Canceled, 1},
 		{policy.CountSuccesses, nil, nil, 1},
 		{policy.CountSuccesses, nil, connect.NewError(connect.CodeInternal, nil), 0},
 	} {

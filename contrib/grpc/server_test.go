@@ -294,8 +294,8 @@ func TestExactly(t *testing.T) {
 
 type measure int64
 
-func (m measure) Measure(policy.Attributes) (int64, error) { return int64(m), nil }
-func (m measure) String() string                           { return "measure" }
+func (m measure) Eval(policy.Attributes) (int64, error) { return int64(m), nil }
+func (m measure) String() string                        { return "measure" }
 
 // TestNever: what no waiting helps has no RetryInfo, and clients are told not to retry.
 func TestNever(t *testing.T) {

@@ -39,7 +39,7 @@ func all() []policy.KeyPart { return []policy.KeyPart{{Source: policy.Constant, 
 func TestCount(t *testing.T) {
 	for _, c := range []struct {
 		count  policy.Count
-		failed []policy.StatusRange
+		failed [][2]int
 		end    error
 		cost   int64
 	}{
@@ -47,9 +47,9 @@ func TestCount(t *testing.T) {
 		{policy.CountFailures, nil, status.Error(codes.InvalidArgument, "no"), 1},
 		{policy.CountFailures, nil, fmt.Errorf("wrapped: %w", status.Error(codes.NotFound, "no")), 1},
 		{policy.CountFailures, nil, errors.New("plain"), 1},
-		{policy.CountFailures, []policy.StatusRange{{First: 401, Last: 403}}, status.Error(codes.Unauthenticated, "no"), 1},
-		{policy.CountFailures, []policy.StatusRange{{First: 401, Last: 403}}, status.Error(codes.NotFound, "no"), 0},
-		{policy.CountFailures, []policy.StatusRange{{First: 504, Last: 504}}, context.DeadlineExceeded, 1},
+		{policy.CountFailures, [][2]int{{401, 403}}, status.Error(codes.Unauthenticated, "no"), 1},
+		{policy.CountFailures, [][2]int{{401, 403}}, status.Error(codes.NotFound, "no"), 0},
+		{policy.CountFailures, [][2]int{{504, 504}}, context.DeadlineExceeded, 1},
 		{policy.CountSuccesses, nil, nil, 1},
 		{policy.CountSuccesses, nil, status.Error(codes.Internal, "no"), 0},
 		{policy.CountAdmitted, nil, status.Error(codes.Internal, "no"), 1},

@@ -196,7 +196,7 @@ func questionsOfGo(set *policy.Set, requests []questionsRequest) (out []question
 		found := set.Explain(&q, &questionsAttributes{&requests[i]})
 		asked := questionsAsked{Asks: []questionsAsk{}, Found: []string{}}
 		for _, f := range found {
-			asked.Found = append(asked.Found, strings.ToLower(f.Policy.Name()+" "+f.Why))
+			asked.Found = append(asked.Found, strings.ToLower(f.Policy.Name()+" "+f.Missed))
 		}
 		enforced := set.Match(&q, &questionsAttributes{&requests[i]})
 		for _, a := range q.Charges {

@@ -45,7 +45,7 @@ func TestStoreCalendar(t *testing.T) {
 	for i, l := range limits {
 		bounds := plan.Calendars[i].Bounds
 		inside := func(at int64) {
-			r := redisstore.RuleOf(l, at)
+			r := redisstore.Outline(l, at)
 			b := make([]byte, 0, 72)
 			for _, p := range r.Params {
 				for k := range 8 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -37,7 +38,7 @@ type storeCalendar struct {
 }
 
 func newStorePlan(limits []weir.Limit, now time.Time) *storePlan {
-	p := &storePlan{Script: redisstore.Script(), Prefix: redisstore.KeyPrefix(""), at: map[string]int{}}
+	p := &storePlan{Script: redisstore.Script(), Prefix: outline.KeyPrefix(redisstore.DefaultPrefix), at: map[string]int{}}
 	for _, l := range limits {
 		p.add(l, now)
 	}
@@ -49,8 +50,8 @@ func (p *storePlan) add(l weir.Limit, now time.Time) int {
 	if at := p.at[l.String()]; at > 0 {
 		return at
 	}
-	r := redisstore.RuleOf(l, now.UnixMicro())
-	out := &storeRule{Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Name, Params: r.Params, Capacity: l.Capacity()}
+	r := redisstore.Outline(l, now.UnixMicro())
+	out := &storeRule{Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity()}
 	if l.Config().Algorithm == weir.Concurrency {
 		out.Lease = l.Config().Period.Microseconds()
 	}
@@ -69,10 +70,10 @@ func storeBounds(l weir.Limit, now time.Time) storeCalendar {
 	c := storeCalendar{At: 3}
 	at := now.UnixMicro()
 	for range 2 { // two windows back and more
-		at = redisstore.RuleOf(l, at).Params[2] - 1
+		at = redisstore.Outline(l, at).Params[2] - 1
 	}
 	for len(c.Bounds) < 24 {
-		start, end := redisstore.RuleOf(l, at).Params[3], redisstore.RuleOf(l, at).Params[4]
+		start, end := redisstore.Outline(l, at).Params[3], redisstore.Outline(l, at).Params[4]
 		c.Bounds = append(c.Bounds, start/1e6)
 		at = end
 	}

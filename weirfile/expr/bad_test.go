@@ -103,17 +103,17 @@ func FuzzCompile(f *testing.F) {
 		if c, err := expr.Condition(text); err != nil {
 			faults(t, text, err)
 		} else {
-			c.Holds(r)
+			c.Eval(r)
 		}
 		if m, err := expr.Measure(text); err != nil {
 			faults(t, text, err)
 		} else {
-			m.Measure(r)
+			m.Eval(r)
 		}
 		if x, err := expr.Text(text); err != nil {
 			faults(t, text, err)
 		} else {
-			x.Text(r)
+			x.Eval(r)
 		}
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/floodweir/weir/weirfile/expr"
 )
 
-// BenchmarkHolds compares conditions with the list of paths that says the same as
+// BenchmarkEval compares conditions with the list of paths that says the same as
 // the first of them.
-func BenchmarkHolds(b *testing.B) {
+func BenchmarkEval(b *testing.B) {
 	r := &plain{request: sample()}
 	b.Run("list", func(b *testing.B) {
 		prefixes := []string{"/admin", "/api"}
@@ -39,7 +39,7 @@ func BenchmarkHolds(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if ok, err := c.Holds(r); !ok || err != nil {
+				if ok, err := c.Eval(r); !ok || err != nil {
 					b.Fatal(ok, err)
 				}
 			}
@@ -53,7 +53,7 @@ func BenchmarkHolds(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if ok, err := c.Holds(r); !ok || err != nil {
+				if ok, err := c.Eval(r); !ok || err != nil {
 					b.Error(ok, err)
 				}
 			}

@@ -12,8 +12,8 @@ func ExampleCondition() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(c.Holds(&request{path: "/api/users"}))
-	fmt.Println(c.Holds(&request{path: "/api/users", headers: map[string][]string{"X-Plan": {"gold"}}}))
+	fmt.Println(c.Eval(&request{path: "/api/users"}))
+	fmt.Println(c.Eval(&request{path: "/api/users", headers: map[string][]string{"X-Plan": {"gold"}}}))
 
 	_, err = expr.Condition(`request.metod == "GET"`)
 	fmt.Println(err)
@@ -29,7 +29,7 @@ func ExampleMeasure() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(m.Measure(&request{method: "PUT"}))
+	fmt.Println(m.Eval(&request{method: "PUT"}))
 	// Output: 10 <nil>
 }
 
@@ -39,6 +39,6 @@ func ExampleText() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(t.Text(&request{host: "acme.example.com"}))
+	fmt.Println(t.Eval(&request{host: "acme.example.com"}))
 	// Output: acme <nil>
 }

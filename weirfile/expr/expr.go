@@ -13,7 +13,7 @@ import (
 )
 
 // Condition compiles a text that is true or false.
-func Condition(text string) (policy.Condition, error) {
+func Condition(text string) (policy.Expression[bool], error) {
 	p, err := compile(text, kind{cel.BoolType, "want an expression that is true or false", func(v ref.Val) string {
 		if v == types.False {
 			return "never holds: the policy would limit nothing"
@@ -27,7 +27,7 @@ func Condition(text string) (policy.Condition, error) {
 }
 
 // Measure compiles a text that is a whole number.
-func Measure(text string) (policy.Measure, error) {
+func Measure(text string) (policy.Expression[int64], error) {
 	p, err := compile(text, kind{cel.IntType, "want an expression that is a whole number", func(v ref.Val) string {
 		if n, _ := v.(types.Int); n < 1 {
 			return fmt.Sprintf("is always %d, want a number of tokens", n)
@@ -41,7 +41,7 @@ func Measure(text string) (policy.Measure, error) {
 }
 
 // Text compiles a text that is a text.
-func Text(text string) (policy.Text, error) {
+func Text(text string) (policy.Expression[string], error) {
 	p, err := compile(text, kind{cel.StringType, "want an expression that is a text", func(v ref.Val) string {
 		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", fault.Quote(fmt.Sprint(v.Value())))
 	}})
@@ -69,8 +69,8 @@ type program struct {
 // String is the text.
 func (p *program) String() string { return p.text }
 
-// eval is the value for a request.
-func (p *program) eval(a policy.Attributes) (ref.Val, error) {
+// value is the value for a request.
+func (p *program) value(a policy.Attributes) (ref.Val, error) {
 	v := pool.Get().(*vars)
 	v.a, v.names = a, p.names
 	out, _, err := p.run.Eval(v)
@@ -88,9 +88,9 @@ func (p *program) failed(why string) error {
 
 type condition struct{ *program }
 
-// Holds implements policy.Condition.
-func (c condition) Holds(a policy.Attributes) (bool, error) {
-	out, err := c.eval(a)
+// Eval implements policy.Expression.
+func (c condition) Eval(a policy.Attributes) (bool, error) {
+	out, err := c.value(a)
 	if err != nil {
 		return false, err
 	}
@@ -99,9 +99,9 @@ func (c condition) Holds(a policy.Attributes) (bool, error) {
 
 type measure struct{ *program }
 
-// Measure implements policy.Measure.
-func (m measure) Measure(a policy.Attributes) (int64, error) {
-	out, err := m.eval(a)
+// Eval implements policy.Expression.
+func (m measure) Eval(a policy.Attributes) (int64, error) {
+	out, err := m.value(a)
 	if err != nil {
 		return 0, err
 	}
@@ -114,9 +114,9 @@ func (m measure) Measure(a policy.Attributes) (int64, error) {
 
 type value struct{ *program }
 
-// Text implements policy.Text.
-func (t value) Text(a policy.Attributes) (string, error) {
-	out, err := t.eval(a)
+// Eval implements policy.Expression.
+func (t value) Eval(a policy.Attributes) (string, error) {
+	out, err := t.value(a)
 	if err != nil {
 		return "", err
 	}

@@ -81,7 +81,7 @@ func TestCondition(t *testing.T) {
 			t.Errorf("Condition(%s): %v", text, err)
 			continue
 		}
-		if got, err := c.Holds(sample()); got != want || err != nil {
+		if got, err := c.Eval(sample()); got != want || err != nil {
 			t.Errorf("%s = %v, %v, want %v", text, got, err, want)
 		}
 		if c.String() != text {
@@ -103,7 +103,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("Measure(%s): %v", text, err)
 			continue
 		}
-		if got, err := m.Measure(sample()); got != want || err != nil {
+		if got, err := m.Eval(sample()); got != want || err != nil {
 			t.Errorf("%s = %v, %v, want %v", text, got, err, want)
 		}
 	}
@@ -123,7 +123,7 @@ func TestText(t *testing.T) {
 			t.Errorf("Text(%s): %v", text, err)
 			continue
 		}
-		if got, err := x.Text(sample()); got != want || err != nil {
+		if got, err := x.Eval(sample()); got != want || err != nil {
 			t.Errorf("%s = %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -145,7 +145,7 @@ func TestFaultsOfARequest(t *testing.T) {
 			t.Errorf("Condition(%s): %v", text, err)
 			continue
 		}
-		holds, err := c.Holds(sample())
+		holds, err := c.Eval(sample())
 		if err == nil || holds || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "expr: ") || strings.ContainsAny(err.Error(), "\n\r") {
 			t.Errorf("%s = %v, %v, want an error of %s", text, holds, err, want)
 		}
@@ -160,7 +160,7 @@ func TestFaultsOfARequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Holds(r); err == nil {
+		if _, err := c.Eval(r); err == nil {
 			t.Errorf("%s: no error, want one", name)
 		}
 	}
@@ -181,7 +181,7 @@ func TestOnlyWhatIsMentionedIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := sample()
-		c.Holds(r)
+		c.Eval(r)
 		if !slices.Equal(r.asked, want) {
 			t.Errorf("%s asked for %v, want %v", text, r.asked, want)
 		}
@@ -199,7 +199,7 @@ func TestConcurrentUse(t *testing.T) {
 			r := sample()
 			r.path = fmt.Sprint(i)
 			for range 500 {
-				if got, err := x.Text(r); err != nil || got != "gold"+r.path+"shoes" {
+				if got, err := x.Eval(r); err != nil || got != "gold"+r.path+"shoes" {
 					t.Errorf("Text = %q, %v, want that of request %d", got, err, i)
 					return
 				}
@@ -215,10 +215,10 @@ func TestPanicsOfARequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Holds(nil); err == nil {
+	if _, err := c.Eval(nil); err == nil {
 		t.Error("a request that panics: no error, want one")
 	}
-	if ok, err := c.Holds(&request{path: "/a"}); !ok || err != nil {
+	if ok, err := c.Eval(&request{path: "/a"}); !ok || err != nil {
 		t.Errorf("the request after it = %v, %v, want true", ok, err)
 	}
 }
@@ -242,7 +242,7 @@ func TestWorstRequests(t *testing.T) {
 		for _, s := range []string{"x", ",", "/", "é", "\xff"} {
 			long := map[string][]string{"X": {strings.Repeat(s, expr.MaxValue/len(s))}, "x": {strings.Repeat(s, expr.MaxValue/len(s))}}
 			r := &request{path: strings.Repeat(s, 4096/len(s)), headers: long, cookies: long, query: long}
-			if _, err := c.Holds(r); err != nil {
+			if _, err := c.Eval(r); err != nil {
 				t.Errorf("%s with many %q: %v", text, s, err)
 			}
 		}

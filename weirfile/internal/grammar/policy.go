@@ -102,7 +102,7 @@ var failures = &Shape{
 
 var onDenied = &Shape{Kind: Map, Def: "on_denied", Fields: []Field{
 	{Name: "status", Doc: "the status; 303 with a redirect", Default: 429, Shape: &Shape{Kind: Integer, Least: 200, Most: 599}},
-	{Name: "body", Doc: "problem+json (RFC 9457), or a text that is sent as it is", Default: policy.ProblemJSON, Shape: &Shape{Kind: Text, Want: "want problem+json or a text"}},
+	{Name: "body", Doc: "problem+json (RFC 9457), or a text that is sent as it is", Default: "problem+json", Shape: &Shape{Kind: Text, Want: "want problem+json or a text"}},
 	{Name: "content_type", Doc: "the media type of a text", Default: "text/plain; charset=utf-8",
 		Shape: &Shape{Kind: Text, Want: "want a media type such as text/html; charset=utf-8"}},
 	{Name: "headers", Doc: "fields to add, by name", Shape: &Shape{Kind: Named, Of: &Shape{Kind: Text, Want: "want the value of a header"}}},

@@ -63,7 +63,7 @@ func TestCalendars(t *testing.T) {
 			}
 			first, last := made.Add(-24*time.Hour), made.AddDate(years, 0, 0)
 			check := func(at time.Time) {
-				want := redisstore.RuleOf(l, at.UnixMicro()).Params
+				want := redisstore.Outline(l, at.UnixMicro()).Params
 				if got := params(p, p.Rules[0], at.UnixMicro()); !slices.Equal(got, want) {
 					t.Fatalf("seed %d: %s %s made at %v: at %v the params are %v, want %v", seed, unit, zone, made, at, got, want)
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -34,7 +35,7 @@ const MaxPlan = 4 << 20
 func Compile(set *policy.Set, o Options) (*Plan, error) {
 	c := &compiler{
 		Collector: fault.Collector{File: "edge", Max: maxErrors},
-		plan:      &Plan{Format: Format, Script: redisstore.Script(), Prefix: redisstore.KeyPrefix(""), Rules: []Rule{}, Policies: []Policy{}},
+		plan:      &Plan{Format: Format, Script: redisstore.Script(), Prefix: outline.KeyPrefix(redisstore.DefaultPrefix), Rules: []Rule{}, Policies: []Policy{}},
 		local:     o.Local, now: o.Now, rules: map[string]int{}, calendars: map[string]int{},
 	}
 	if c.now.IsZero() {

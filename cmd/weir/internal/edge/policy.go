@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -34,7 +35,7 @@ func (c *compiler) policy(p *policy.Policy) {
 		Match: c.match(cfg.Match, o),
 	}
 	for i, k := range o.Key {
-		out.Key = append(out.Key, c.part(fmt.Sprintf("key[%d]", i), k))
+		out.Key = append(out.Key, c.part(fmt.Sprintf("key[%d]", i), cfg.Key[i], k))
 	}
 	if cfg.CostOf != nil {
 		out.CostOf = c.expression("cost", cfg.CostOf)
@@ -42,9 +43,7 @@ func (c *compiler) policy(p *policy.Policy) {
 	if cfg.Settle.JSON != "" {
 		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the body of a response: have the upstream tell the cost in a header (cost.header), or put this policy into Weir's gateway, see docs/nginx.md")
 	}
-	for _, r := range cfg.Failures {
-		out.Failures = append(out.Failures, [2]int{r.First, r.Last})
-	}
+	out.Failures = cfg.Failures
 	if cfg.OnStoreError == policy.Local {
 		if c.local == "" {
 			c.Add("on_store_error", "local", "nginx has no memory in which to count without the store: want open or closed there, or say which it is to be for nginx alone with --local open or --local closed")
@@ -60,19 +59,19 @@ func (c *compiler) policy(p *policy.Policy) {
 
 // overrides adds the overrides of a policy. Rules are numbered in the order of the
 // file, which Exact has not.
-func (c *compiler) overrides(out *Policy, cfg policy.Config, o policy.Outline) {
+func (c *compiler) overrides(out *Policy, cfg policy.Config, o outline.Policy) {
 	for _, override := range cfg.Overrides {
 		c.limits(override.Limits)
 	}
-	if len(o.Overrides) > 0 {
-		out.Exact = make(map[string][]int, len(o.Overrides))
+	if len(o.Exact) > 0 {
+		out.Exact = make(map[string][]int, len(o.Exact))
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Overrides)) {
+	for _, key := range slices.Sorted(maps.Keys(o.Exact)) {
 		c.text("overrides", key)
-		out.Exact[key] = c.limits(o.Overrides[key])
+		out.Exact[key] = c.limits(cfg.Overrides[o.Exact[key]].Limits)
 	}
 	for _, w := range o.Wildcards {
-		x := Wildcard{Limits: c.limits(w.Limits)}
+		x := Wildcard{Limits: c.limits(cfg.Overrides[w.Override].Limits)}
 		for _, f := range w.Fit {
 			fit := Fit{Any: f.Any}
 			switch {
@@ -98,7 +97,7 @@ func (c *compiler) text(field, s string) {
 	}
 }
 
-func (c *compiler) match(m policy.Match, o policy.Outline) Match {
+func (c *compiler) match(m policy.Match, o outline.Policy) Match {
 	out := Match{Methods: o.Methods}
 	for _, h := range o.Hosts {
 		c.text("match.hosts", h.Name)
@@ -125,12 +124,12 @@ func (c *compiler) match(m policy.Match, o policy.Outline) Match {
 	return out
 }
 
-func (c *compiler) part(field string, k policy.PartOutline) Part {
-	out := Part{Source: string(k.Source), Name: k.Name, Bits: k.Bits, Header: strings.ToLower(k.Header), Bearer: k.Bearer, Methods: k.Methods}
+func (c *compiler) part(field string, k policy.KeyPart, o outline.Part) Part {
+	out := Part{Source: string(k.Source), Name: o.Name, Bits: o.Bits, Header: strings.ToLower(o.Header), Bearer: o.Bearer, Methods: o.Methods}
 	switch k.Source {
 	case policy.Header:
-		out.Name = strings.ToLower(k.Name)
-	case policy.Expression:
+		out.Name = strings.ToLower(o.Name)
+	case policy.CEL:
 		out.Of = c.expression(field, k.Of)
 	}
 	return out
@@ -154,7 +153,7 @@ func (c *compiler) onDenied(d policy.OnDenied) OnDenied {
 	}
 	switch {
 	case d.Redirect != "":
-	case d.Body == policy.ProblemJSON:
+	case d.IsProblem():
 		out.Problem = true
 	default:
 		out.Body, out.ContentType = d.Body, d.ContentType

@@ -65,7 +65,7 @@ func (d dice) config(name string) policy.Config {
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		c.Key = append(c.Key, policy.KeyPart{Source: policy.Expression, Of: of})
+		c.Key = append(c.Key, policy.KeyPart{Source: policy.CEL, Of: of})
 	}
 	if d.IntN(3) == 0 {
 		where, err := expr.Condition(one(d, `request.path != "/x"`, `int(request.query["a"]) % 7 in [1, 2, 3] || "a" in request.cookies`))
@@ -125,7 +125,7 @@ func TestCompileRandom(t *testing.T) {
 		var known []string
 		for _, r := range p.Rules {
 			l := weir.MustLimit(r.Limit)
-			if slices.Contains(known, r.Limit) || r.Algorithm != redisstore.RuleOf(l, 1).Name || r.Capacity != l.Capacity() {
+			if slices.Contains(known, r.Limit) || r.Algorithm != redisstore.Outline(l, 1).Algorithm || r.Capacity != l.Capacity() {
 				t.Fatalf("seed %d: the rule %+v", seed, r)
 			}
 			known = append(known, r.Limit)

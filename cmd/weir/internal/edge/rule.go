@@ -14,9 +14,9 @@ func (c *compiler) rule(l weir.Limit) int {
 	if at := c.rules[l.String()]; at > 0 {
 		return at
 	}
-	cfg, r := l.Config(), redisstore.RuleOf(l, c.now.UnixMicro())
+	cfg, r := l.Config(), redisstore.Outline(l, c.now.UnixMicro())
 	out := Rule{
-		Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Name, Params: r.Params, Capacity: l.Capacity(), Window: httplimit.Window(l),
+		Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity(), Window: httplimit.Window(l),
 	}
 	if cfg.Algorithm == weir.Concurrency {
 		out.Lease = cfg.Period.Microseconds()

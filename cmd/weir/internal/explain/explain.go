@@ -58,9 +58,9 @@ func (e *explanation) decide(from, to int) error {
 
 // about is what one policy makes of the request. Failed is why nothing was decided
 // about what is enforced.
-func (e *explanation) about(f policy.Explanation, enforced int, failed error) Policy {
+func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy {
 	c := f.Policy.Config()
-	p := Policy{Name: f.Policy.Name(), Matched: f.Matched, Why: f.Why, Mode: string(c.Mode)}
+	p := Policy{Name: f.Policy.Name(), Matched: f.Missed == "", Why: f.Missed, Mode: string(c.Mode)}
 	p.Candidate = strings.HasSuffix(p.Name, "~candidate")
 	if c.Percent < 100 && !p.Candidate {
 		p.Percent = c.Percent
@@ -68,15 +68,15 @@ func (e *explanation) about(f policy.Explanation, enforced int, failed error) Po
 	if c.Count != policy.CountAdmitted {
 		p.Count = string(c.Count)
 	}
-	if !f.Matched || f.Ask == nil {
+	if f.Missed != "" {
 		return p
 	}
-	p.Key, p.Cost, p.Enforced, p.OnStoreError = f.Ask.Key, f.Ask.Cost, f.Ask.From < enforced, string(c.OnStoreError)
+	p.Key, p.Cost, p.Enforced, p.OnStoreError = f.Key, f.Cost, f.From < enforced, string(c.OnStoreError)
 	err := failed
 	if !p.Enforced {
-		err = e.decide(f.Ask.From, f.Ask.To)
+		err = e.decide(f.From, f.To)
 	}
-	for i := f.Ask.From; i < f.Ask.To; i++ {
+	for i := f.From; i < f.To; i++ {
 		if err != nil {
 			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.String(), Capacity: e.rs[i].Limit.Capacity()})
 			continue
@@ -84,8 +84,8 @@ func (e *explanation) about(f policy.Explanation, enforced int, failed error) Po
 		p.Limits = append(p.Limits, look(e.rs[i], e.ds[i]))
 	}
 	switch {
-	case f.Ask.Err != nil:
-		p.Problem = f.Ask.Err.Error()
+	case f.Err != nil:
+		p.Problem = f.Err.Error()
 	case err != nil:
 		p.Problem = "the store could not decide: " + err.Error()
 	}
@@ -93,7 +93,7 @@ func (e *explanation) about(f policy.Explanation, enforced int, failed error) Po
 }
 
 // judge fills in the verdict of the policies that are enforced.
-func (e *explanation) judge(findings []policy.Explanation, enforced int, failed error) {
+func (e *explanation) judge(findings []policy.Charge, enforced int, failed error) {
 	if failed != nil {
 		e.Verdict = Undecided
 		return
@@ -101,15 +101,15 @@ func (e *explanation) judge(findings []policy.Explanation, enforced int, failed 
 	counts := weir.Combine(e.ds[:enforced])
 	e.Verdict, e.Delay = Admitted, Seconds(counts.Delay)
 	for i, f := range findings {
-		if f.Ask == nil || f.Ask.From >= enforced {
+		if f.Missed != "" || f.From >= enforced {
 			continue
 		}
-		for j := f.Ask.From; j < f.Ask.To; j++ {
+		for j := f.From; j < f.To; j++ {
 			d := e.ds[j]
 			if d.OK != counts.OK || d.RetryAfter != counts.RetryAfter || d.Remaining != counts.Remaining || !d.Limit.Equal(counts.Limit) {
 				continue
 			}
-			e.Policies[i].Limits[j-f.Ask.From].Decides = true
+			e.Policies[i].Limits[j-f.From].Decides = true
 			if !counts.OK {
 				e.deny(f, d)
 			}
@@ -119,7 +119,7 @@ func (e *explanation) judge(findings []policy.Explanation, enforced int, failed 
 }
 
 // deny fills in who denies.
-func (e *explanation) deny(f policy.Explanation, d weir.Decision) {
+func (e *explanation) deny(f policy.Charge, d weir.Decision) {
 	on := f.Policy.Config().OnDenied
 	e.Verdict, e.Delay = Denied, 0
 	e.Denial = &Denial{Policy: f.Policy.Name(), Limit: d.Limit.String(), Status: on.Status}

@@ -60,8 +60,8 @@ func limits(texts ...string) (ls []weir.Limit) {
 // A dear is a cost that cannot be measured.
 type dear struct{}
 
-func (dear) Measure(policy.Attributes) (int64, error) { return 0, errors.New("no such key") }
-func (dear) String() string                           { return "cost" }
+func (dear) Eval(policy.Attributes) (int64, error) { return 0, errors.New("no such key") }
+func (dear) String() string                        { return "cost" }
 
 // every is policies of every kind.
 func every(t testing.TB) *policy.Set {

@@ -37,7 +37,7 @@ func newNamed(p *policy.Policy) (*named, error) {
 			match.Hosts = c.Match.Hosts
 		case policy.Claim:
 			part = asked(len(n.parts), part)
-		case policy.Expression:
+		case policy.CEL:
 			part.Of = given{len(n.parts), part.String()}
 		}
 		key[i] = part
@@ -91,15 +91,15 @@ type given struct {
 
 func parameter(at int) string { return "\x00" + strconv.Itoa(at) }
 
-// Text implements [policy.Text].
-func (g given) Text(a policy.Attributes) (string, error) {
+// Eval implements [policy.Expression].
+func (g given) Eval(a policy.Attributes) (string, error) {
 	if values := a.Query(parameter(g.at)); len(values) == 1 {
 		return values[0], nil
 	}
 	return "", nil
 }
 
-// String implements [policy.Text].
+// String implements [policy.Expression].
 func (g given) String() string { return g.text }
 
 // asked is a claim whose value is the client's at-th part: the same claim, of a token
@@ -168,7 +168,7 @@ func (a parts) Header(name string) []string {
 
 func (a parts) Query(name string) []string {
 	for i, p := range a.parts {
-		if p.Source == policy.Expression && parameter(i) == name {
+		if p.Source == policy.CEL && parameter(i) == name {
 			return a.key[i : i+1]
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // A plan is an expression: a header in capitals.
 type plan struct{}
 
-func (plan) Text(a policy.Attributes) (string, error) {
+func (plan) Eval(a policy.Attributes) (string, error) {
 	return strings.ToUpper(strings.Join(a.Header("X-Plan"), "")), nil
 }
 func (plan) String() string { return "plan" }
@@ -25,14 +25,14 @@ func (plan) String() string { return "plan" }
 // never is a condition that holds for nobody.
 type never struct{}
 
-func (never) Holds(policy.Attributes) (bool, error) { return false, nil }
-func (never) String() string                        { return "false" }
+func (never) Eval(policy.Attributes) (bool, error) { return false, nil }
+func (never) String() string                       { return "false" }
 
 // dear is a cost that depends on the request.
 type dear struct{}
 
-func (dear) Measure(policy.Attributes) (int64, error) { return 1000, nil }
-func (dear) String() string                           { return "1000" }
+func (dear) Eval(policy.Attributes) (int64, error) { return 1000, nil }
+func (dear) String() string                        { return "1000" }
 
 func setOf(t *testing.T, configs ...policy.Config) *policy.Set {
 	t.Helper()
@@ -74,18 +74,18 @@ func TestNamedKeys(t *testing.T) {
 		"claim of a header":    {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "org.id@X-Jwt")}}, [][2]string{{"X-Jwt", token(`{"org":{"id":7}}`)[7:]}}, "/", []string{"7"}},
 		"two claims":           {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "a"), part(policy.Claim, "b")}}, [][2]string{{"Authorization", token(`{"a":"1","b":"2"}`)}}, "/", []string{"1", "2"}},
 		"claim and its header": {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "a@X-Jwt"), part(policy.Header, "X-Jwt")}}, [][2]string{{"X-Jwt", token(`{"a":"1"}`)[7:]}}, "/", []string{"1", token(`{"a":"1"}`)[7:]}},
-		"expression":           {policy.Config{Key: []policy.KeyPart{{Source: policy.Expression, Of: plan{}}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
+		"expression":           {policy.Config{Key: []policy.KeyPart{{Source: policy.CEL, Of: plan{}}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
 		"all kinds": {policy.Config{
 			Match: policy.Match{Paths: []string{"/x/{id}"}, Hosts: []string{"*.example"}, Where: never{}},
 			Key: []policy.KeyPart{
-				part(policy.ClientIP, "56"), part(policy.Path, ""), {Source: policy.Expression, Of: plan{}}, part(policy.Constant, "c"),
+				part(policy.ClientIP, "56"), part(policy.Path, ""), {Source: policy.CEL, Of: plan{}}, part(policy.Constant, "c"),
 				part(policy.Claim, "sub"), part(policy.Host, ""), part(policy.Method, ""), part(policy.Query, "q"), part(policy.Header, "X-Plan"), part(policy.Cookie, "s"),
 			}},
 			[][2]string{{"X-Plan", "gold"}, {"Authorization", token(`{"sub":"ann"}`)}, {"Cookie", "s=1"}}, "http://A.example:80/x/7?q=z",
 			[]string{"192.0.2.1", "/x/9", "GOLD", "ann", "a.example", "GET", "z", "gold", "1"}},
 		"long":                   {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "sub")}}, [][2]string{{"Authorization", token(`{"sub":"` + long + `"}`)}}, "/", []string{long}},
 		"override of a claim":    {policy.Config{Key: []policy.KeyPart{part(policy.Claim, "sub")}, Overrides: []policy.Override{{Key: []string{"a*"}, Limits: own}}}, [][2]string{{"Authorization", token(`{"sub":"ann"}`)}}, "/", []string{"ann"}},
-		"override of expression": {policy.Config{Key: []policy.KeyPart{{Source: policy.Expression, Of: plan{}}}, Overrides: []policy.Override{{Key: []string{"GOLD"}, Limits: own}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
+		"override of expression": {policy.Config{Key: []policy.KeyPart{{Source: policy.CEL, Of: plan{}}}, Overrides: []policy.Override{{Key: []string{"GOLD"}, Limits: own}}}, [][2]string{{"X-Plan", "gold"}}, "/", []string{"GOLD"}},
 		"zone":                   {policy.Config{Zone: "z", Key: []policy.KeyPart{part(policy.ClientIP, "")}}, nil, "/", []string{"192.0.2.1"}},
 		"override in a zone":     {policy.Config{Zone: "z", Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.1"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},
 		"override of a network":  {policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.0/24"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},

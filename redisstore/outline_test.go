@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-func TestRuleOf(t *testing.T) {
-	const day = 24 * 3600_000_000
+func TestOutline(t *testing.T) {
+	const day, hour = 24 * 3600_000_000, 3600_000_000
 	for text, want := range map[string]string{
 		"2/s fixed_window":                "{fixed_window [2 1000000 0 1000000] 2/s+fixed_window}",
 		"3 concurrency":                   "{concurrency [3 60000000 60000000] 3+concurrency+lease+1m}",
@@ -18,22 +18,8 @@ func TestRuleOf(t *testing.T) {
 		"2/s leaky_bucket burst 4 shared": "{leaky_bucket [1 500000 0 5 2500000 0 6311520000 0 500000 0 2500000] 2/s+leaky_bucket}",
 		"9/day calendar Etc/GMT-1":        fmt.Sprintf("{fixed_window [9 0 %d %d %d %d %d %d] 9/day+fixed_window+calendar+Etc/GMT-1}", 8*day-hour, 9*day-hour, 10*day-hour, 11*day-hour, 12*day-hour, day+2*hour),
 	} {
-		if got := fmt.Sprint(redisstore.RuleOf(weir.MustLimit(text), 9*day+5)); got != want {
-			t.Errorf("RuleOf(%s) = %s, want %s", text, got, want)
+		if got := fmt.Sprint(redisstore.Outline(weir.MustLimit(text), 9*day+5)); got != want {
+			t.Errorf("Outline(%s) = %s, want %s", text, got, want)
 		}
 	}
-}
-
-const hour = 3600_000_000
-
-func TestKeyPrefix(t *testing.T) {
-	if a, b := redisstore.KeyPrefix(""), redisstore.KeyPrefix("t"); a != "weir:1:" || b != "t:1:" {
-		t.Errorf("KeyPrefix = %q and %q, want weir:1: and t:1:", a, b)
-	}
-}
-
-func ExampleRuleOf() {
-	r := redisstore.RuleOf(weir.MustLimit("20 concurrency lease 30s"), 1)
-	fmt.Println(r.Name, r.Params, redisstore.KeyPrefix("")+"{a key}:"+r.Suffix)
-	// Output: concurrency [20 30000000 30000000] weir:1:{a key}:20+concurrency+lease+30s
 }

@@ -1,0 +1,18 @@
+package redisstore
+
+import (
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/outline"
+)
+
+// Outline describes l at the instant now, in µs, to Weir's compiler for nginx, which runs
+// [Script] itself and shares the keys of a store. l must not be the
+// zero Limit.
+func Outline(l weir.Limit, now int64) outline.Rule {
+	rule := l.Rule()
+	return outline.Rule{
+		Algorithm: ruleName(rule),
+		Params:    append(append([]int64(nil), rule.Params(now)...), rule.Horizon()),
+		Suffix:    encode(l.State(), false),
+	}
+}
