@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -172,12 +173,9 @@ func startWays(b *testing.B) ([]way, *processes) {
 	p.pids[upstreamGroup] = []int{upstream.PID()}
 
 	dir := b.TempDir()
-	file, binary := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "weir")
+	file, binary := filepath.Join(dir, "weir.yaml"), programtest.Weir(b)
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(policiesFile, "UPSTREAM", upstream.Addr)), 0o600); err != nil {
 		b.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-C", "../cmd/weir", "-o", binary, ".").CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, out)
 	}
 	memory := startWeir(b, p, binary, file, "memory")
 	shared := startWeir(b, p, binary, file, "redis://"+redis.Addr)

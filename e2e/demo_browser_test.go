@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/browsertest"
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // TestDemoInABrowser opens the first page of the demo, presses its buttons and reads the
 // results on the page.
 func TestDemoInABrowser(t *testing.T) {
-	binary := build(t)
+	binary := programtest.Weir(t)
 	browser := browsertest.Start(t)
 	for _, test := range []struct{ n, width int }{{0, 1280}, {1, 1280}, {20, 375}} {
 		gateway, api := freeAddress(t), freeAddress(t)

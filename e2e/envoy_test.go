@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -108,7 +109,7 @@ func postJSON(api, body string) (int, string, error) {
 // TestEnvoyExactly has 64 callers ask two programs that share a Redis, half of them over
 // gRPC and half at /json: exactly the limit is admitted.
 func TestEnvoyExactly(t *testing.T) {
-	binary, store := build(t), "redis://"+redistest.Start(t).Addr
+	binary, store := programtest.Weir(t), "redis://"+redistest.Start(t).Addr
 	var doors, apis [2]string
 	for i := range doors {
 		doors[i], apis[i] = startEnvoy(t, binary, store, "testdata/envoy")
@@ -166,7 +167,7 @@ func TestEnvoyExactly(t *testing.T) {
 
 // TestEnvoyStores asks with every verb of the protocol, over memory and over Redis.
 func TestEnvoyStores(t *testing.T) {
-	binary := build(t)
+	binary := programtest.Weir(t)
 	for _, store := range []string{"memory", "redis://" + redistest.Start(t).Addr} {
 		t.Run(name(store), func(t *testing.T) {
 			door, api := startEnvoy(t, binary, store, "testdata/envoy")
@@ -232,7 +233,7 @@ func TestEnvoyReload(t *testing.T) {
 		}
 	}
 	write(100, "")
-	door, api := startEnvoy(t, build(t), "memory", dir)
+	door, api := startEnvoy(t, programtest.Weir(t), "memory", dir)
 	client := h2c(t)
 	stop := make(chan struct{})
 	var asked, admitted atomic.Int64

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -20,7 +21,7 @@ import (
 func wovenExample(t *testing.T, dir string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), filepath.Base(dir))
-	cmd := exec.Command(build(t), "go", "build", "-o", binary, "./examples/"+dir)
+	cmd := exec.Command(programtest.Weir(t), "go", "build", "-o", binary, "./examples/"+dir)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("weir go build ./examples/%s: %v\n%s", dir, err, out)
@@ -47,7 +48,7 @@ const (
 func TestExampleCounter(t *testing.T) {
 	t.Parallel()
 	want := fifteenOK[:10*len("ok\n")] + strings.Repeat(limited, 5)
-	if got := prints(t, program(t, "./examples/counter")); got != want {
+	if got := prints(t, programtest.Build(t, "./examples/counter")); got != want {
 		t.Errorf("counter, generated, prints\n%s, want\n%s", got, want)
 	}
 	if got := prints(t, wovenExample(t, "counter/woven")); got != want {
@@ -56,7 +57,7 @@ func TestExampleCounter(t *testing.T) {
 	if got := prints(t, wovenExample(t, "counter")); got != want {
 		t.Errorf("counter, by weir go, prints\n%s, want\n%s: it is limited once", got, want)
 	}
-	if got := prints(t, program(t, "./examples/counter/woven")); got != fifteenOK {
+	if got := prints(t, programtest.Build(t, "./examples/counter/woven")); got != fifteenOK {
 		t.Errorf("counter/woven, by go alone, prints\n%s, want no limit", got)
 	}
 }
@@ -64,7 +65,7 @@ func TestExampleCounter(t *testing.T) {
 // TestExamplesGenerated: what is committed is what the line //go:generate writes.
 func TestExamplesGenerated(t *testing.T) {
 	t.Parallel()
-	weir := build(t)
+	weir := programtest.Weir(t)
 	for _, dir := range []string{"counter", "errorchain"} {
 		cmd := exec.Command(weir, "generate", "--check", "./examples/"+dir)
 		cmd.Dir = ".."
@@ -146,7 +147,7 @@ func (l *lines) await(what string, want ...string) {
 
 // TestExampleErrorchain stops Redis under the program and starts it again.
 func TestExampleErrorchain(t *testing.T) {
-	binary, redis := program(t, "./examples/errorchain"), startDurableRedis(t)
+	binary, redis := programtest.Build(t, "./examples/errorchain"), startDurableRedis(t)
 	text, err := os.ReadFile("../examples/errorchain/weir.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func TestExampleErrorchain(t *testing.T) {
 
 // TestExampleErrorchainRefuses: what cannot work is said at once.
 func TestExampleErrorchainRefuses(t *testing.T) {
-	binary := program(t, "./examples/errorchain")
+	binary := programtest.Build(t, "./examples/errorchain")
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	for _, c := range []struct {
 		args []string
@@ -209,7 +210,7 @@ burst + rate × time: ⌊2 + 2 × 3.8⌋ = 9
 // TestExampleSeckill: on a clock of its own the program prints what its formula says; in
 // Redis, in four seconds of real time, the limit admits exactly that too.
 func TestExampleSeckill(t *testing.T) {
-	binary, redis := program(t, "./examples/seckill"), redistest.Start(t)
+	binary, redis := programtest.Build(t, "./examples/seckill"), redistest.Start(t)
 	if got := prints(t, binary, "-fast"); got != seckillFast {
 		t.Errorf("seckill -fast prints\n%s, want\n%s", got, seckillFast)
 	}

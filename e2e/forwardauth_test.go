@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -75,7 +76,7 @@ func startAuth(t *testing.T, upstream, policies string, args ...string) (api, ga
 	api, gateway = freeAddress(t), freeAddress(t)
 	args = append([]string{"serve", file, "--listen-http", api, "--listen-gateway", gateway,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)
-	startProcess(t, build(t), args...)
+	startProcess(t, programtest.Weir(t), args...)
 	awaitStatus(t, "http://"+api+"/healthz", http.StatusOK)
 	return api, gateway
 }

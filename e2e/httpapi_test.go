@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -22,7 +23,7 @@ func startAPI(t *testing.T, args ...string) string {
 	api := freeAddress(t)
 	args = append(append([]string{"serve"}, args...), "--listen-http", api, "--listen-gateway", "off",
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off")
-	startProcess(t, build(t), args...)
+	startProcess(t, programtest.Weir(t), args...)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	return "http://" + api
 }

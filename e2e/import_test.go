@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -74,7 +75,7 @@ func TestImportAgreesWithNginx(t *testing.T) {
 	startProcess(t, "nginx", "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", conf, "-g", "daemon off;")
 	awaitStatus(t, "http://127.0.0.1:"+port+"/healthz", http.StatusOK)
 
-	binary, made := build(t), filepath.Join(t.TempDir(), "made.yaml")
+	binary, made := programtest.Weir(t), filepath.Join(t.TempDir(), "made.yaml")
 	out, err := exec.Command(binary, "import", "nginx", conf, "-o", made).CombinedOutput()
 	var ended *exec.ExitError
 	if !errors.As(err, &ended) || ended.ExitCode() != 3 {

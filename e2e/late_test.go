@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestRedisComesAndGoes(t *testing.T) {
 	port := strconv.Itoa(redistest.FreePort(t))
 	upstream := startNginx(t, nginxConf, "/warm")
-	gateway, api := launchGateway(t, build(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
+	gateway, api := launchGateway(t, programtest.Weir(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
 	for range 2 {
 		awaitStatus(t, api+"/readyz", http.StatusServiceUnavailable)
 		awaitStatus(t, gateway+"/", http.StatusServiceUnavailable) // on_store_error: closed

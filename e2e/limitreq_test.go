@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -310,7 +311,7 @@ type reqGateway struct{ binary, file string }
 // reqFile makes the policy file of an nginx.conf.
 func reqFile(t *testing.T, conf, upstream string) reqGateway {
 	t.Helper()
-	binary, dir := build(t), t.TempDir()
+	binary, dir := programtest.Weir(t), t.TempDir()
 	made, file := filepath.Join(dir, "made.yaml"), filepath.Join(dir, "weir.yaml")
 	if out, err := exec.Command(binary, "import", "nginx", conf, "-o", made).CombinedOutput(); err != nil {
 		t.Fatalf("weir import nginx: %v\n%s", err, out)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -51,7 +52,7 @@ func startGatewayOfPage(t *testing.T, of, upstream string) string {
 		t.Fatal(err)
 	}
 	gateway, api := freeAddress(t), freeAddress(t)
-	startProcess(t, build(t), "serve", file, "--listen-gateway", gateway, "--listen-http", api)
+	startProcess(t, programtest.Weir(t), "serve", file, "--listen-gateway", gateway, "--listen-http", api)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	return gateway
 }
@@ -248,7 +249,7 @@ func TestNginxAsksNobody(t *testing.T) {
 
 // TestNginxDecides: nginx with the Lua, the configuration and the servers of the page.
 func TestNginxDecides(t *testing.T) {
-	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
+	weir, redis, dir := programtest.Weir(t), redistest.Start(t), t.TempDir()
 	file := filepath.Join(dir, "shop.yaml")
 	text := strings.ReplaceAll(nginxPage(t, "yaml", "# shop.yaml"), "127.0.0.1:6379", redis.Addr) + "failover: { deadline: 5s }\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -309,7 +310,7 @@ func TestNginxDecides(t *testing.T) {
 // TestNginxPhases: what nginx answers before it asks is not limited, whom it refuses before
 // that takes nothing, and what it does afterwards is not limited again.
 func TestNginxPhases(t *testing.T) {
-	weir, redis, dir := build(t), redistest.Start(t), t.TempDir()
+	weir, redis, dir := programtest.Weir(t), redistest.Start(t), t.TempDir()
 	file, lua := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "lua")
 	text := "store: redis://" + redis.Addr + "\nfailover: { deadline: 5s }\npolicies:\n  - { name: all, key: client.ip, limits: 5/h, on_store_error: closed }\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 const operated = `
@@ -133,7 +135,7 @@ func series(text string) int { return len(regexp.MustCompile(`(?m)^weir_`).FindA
 // What the doors do is counted, and however many clients there are, the number of
 // series stays.
 func TestOperationsMetrics(t *testing.T) {
-	o := operate(t, build(t), nil)
+	o := operate(t, programtest.Weir(t), nil)
 	for i, want := range []int{200, 200, 429, 429, 429} {
 		if res := o.ask(t, "203.0.113.7"); res.StatusCode != want {
 			t.Fatalf("request %d = %s", i+1, res.Status)
@@ -169,7 +171,7 @@ func TestOperationsMetrics(t *testing.T) {
 // The admin door off loopback is not opened without a token, and asks for it at every
 // path with one.
 func TestOperationsAdmin(t *testing.T) {
-	binary := build(t)
+	binary := programtest.Weir(t)
 	refused := exec.Command(binary, "serve", "--listen-admin", "0.0.0.0:0", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
 		"--listen-grpc", "off", "--listen-resp", "off")
 	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "--admin-token-file") {
@@ -219,7 +221,7 @@ func TestOperationsTelemetry(t *testing.T) {
 		defer mu.Unlock()
 		got[r.URL.Path+" "+r.Header.Get("Content-Type")] = append(got[r.URL.Path+" "+r.Header.Get("Content-Type")], body...)
 	}))
-	binary := build(t)
+	binary := programtest.Weir(t)
 	o := operate(t, binary, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_SERVICE_NAME=edge"})
 	for range 3 {
 		if res := o.ask(t, "203.0.113.7"); res.StatusCode == 200 && !strings.HasPrefix(res.Header.Get("Seen"), "00-") {
@@ -262,7 +264,7 @@ func TestOperationsTelemetry(t *testing.T) {
 
 // Decisions are logged if that is asked for, without who asked.
 func TestOperationsLog(t *testing.T) {
-	binary := build(t)
+	binary := programtest.Weir(t)
 	o := operate(t, binary, nil, "--log-denials", "1", "--log", "json")
 	for range 3 {
 		o.ask(t, "203.0.113.7")

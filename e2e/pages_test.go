@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // TestLinks looks for the target of every relative link of every page.
@@ -47,7 +49,7 @@ func TestLinks(t *testing.T) {
 // TestFlags compares the flags of weir serve with those that the page about
 // configuration has.
 func TestFlags(t *testing.T) {
-	help, err := exec.Command(build(t), "serve", "--help").CombinedOutput()
+	help, err := exec.Command(programtest.Weir(t), "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("weir serve --help: %v\n%s", err, help)
 	}

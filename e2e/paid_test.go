@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -124,7 +125,7 @@ func (r *durableRedis) kill() {
 // TestPaid runs the example as four processes that share a budget: the API sees all of
 // it and not one call more.
 func TestPaid(t *testing.T) {
-	binary, api, redis := program(t, "./examples/paid"), startPaidAPI(t), redistest.Start(t)
+	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), redistest.Start(t)
 	const budget = 100
 	outs := make([]string, paidProcesses)
 	var wg sync.WaitGroup
@@ -156,7 +157,7 @@ func TestPaid(t *testing.T) {
 // that spend it. While there is no Redis nothing is sent, and at the end the API has not
 // seen one call more than the budget.
 func TestPaidThroughFaults(t *testing.T) {
-	binary, api, redis := program(t, "./examples/paid"), startPaidAPI(t), startDurableRedis(t)
+	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), startDurableRedis(t)
 	const budget = 400
 	start := func() *paidProcess {
 		return startPaid(t, binary, "-redis", "redis://"+redis.addr, "-api", api.URL, "-calls", "0",
@@ -203,7 +204,7 @@ func TestPaidThroughFaults(t *testing.T) {
 
 // TestPaidInMemory runs the example as its page does.
 func TestPaidInMemory(t *testing.T) {
-	out, err := exec.Command(program(t, "./examples/paid")).CombinedOutput()
+	out, err := exec.Command(programtest.Build(t, "./examples/paid")).CombinedOutput()
 	if want := "sent 40, denied 160, undecided 0, failed 0\nthe API saw 40 calls: the bill is 2.00\n"; err != nil || string(out) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
 	}

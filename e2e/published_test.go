@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestPublishedInTrouble(t *testing.T) {
 	redis := redistest.Start(t)
 	store := "redis://" + redis.Addr
-	binary := build(t)
+	binary := programtest.Weir(t)
 	file := "gateway: { routes: [{ path: /, upstream: 'http://127.0.0.1:1' }] }\n" +
 		"policies: [{ name: p, key: client.ip, limits: 1/h }]\n"
 	node := func() *serving { return serve(t, binary, file, "--store", store, "--policies", "store") }
@@ -64,7 +65,7 @@ func TestPublishedInTrouble(t *testing.T) {
 // TestRollbackToNothing says why there is nothing to go back to.
 func TestRollbackToNothing(t *testing.T) {
 	redis := redistest.Start(t)
-	binary := build(t)
+	binary := programtest.Weir(t)
 	fails := func(want string) {
 		t.Helper()
 		out, err := exec.Command(binary, "rollback", "--store", "redis://"+redis.Addr).CombinedOutput()

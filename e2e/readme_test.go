@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // instead are the commands of the pages that are not run as they stand.
@@ -115,7 +117,7 @@ func tools(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(build(t), filepath.Join(bin, "weir")); err != nil {
+	if err := os.Symlink(programtest.Weir(t), filepath.Join(bin, "weir")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(bin, "overlay"), []byte(overlay), 0o755); err != nil {

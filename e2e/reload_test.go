@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -111,7 +112,7 @@ policies:
 // the clock of those who ask: nginx logs when it comes to it, and then much at once.
 func TestReloadUnderLoad(t *testing.T) {
 	duration := trafficTime(t)
-	binary, upstream := build(t), startNginx(t, nginxConf, "/warm")
+	binary, upstream := programtest.Weir(t), startNginx(t, nginxConf, "/warm")
 	text := func(i int) string {
 		limit := []string{"100/s burst 50", "100/s burst 40", "80/s burst 50"}[i%3]
 		if i%4 == 3 {
@@ -226,7 +227,7 @@ func TestExcess(t *testing.T) {
 func TestReloadRefuses(t *testing.T) {
 	upstream := startNginx(t, nginxConf, "/warm")
 	text := strings.NewReplacer("UPSTREAM", upstream.url, "TIMEOUT", "10s")
-	s := serve(t, build(t), text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 2", 1)))
+	s := serve(t, programtest.Weir(t), text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 2", 1)))
 	mustGet(t, s.gateway+"/")
 	s.write(t, "policies: [{ name: everybody }]")
 	awaitText(t, s.api+"/readyz", "the last reload changed nothing")
@@ -244,7 +245,7 @@ func TestReloadRefuses(t *testing.T) {
 func TestPublished(t *testing.T) {
 	redis := redistest.Start(t)
 	store := "redis://" + redis.Addr
-	upstream, binary := startNginx(t, nginxConf, "/warm"), build(t)
+	upstream, binary := startNginx(t, nginxConf, "/warm"), programtest.Weir(t)
 	text := strings.NewReplacer("UPSTREAM", upstream.url, "TIMEOUT", "10s")
 	first := text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 1", 1))
 	nodes := []*serving{

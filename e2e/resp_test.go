@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -32,7 +33,7 @@ func startRESP(t *testing.T, store string, more ...string) string {
 	}
 	door, api := freeAddress(t), freeAddress(t)
 	args := []string{"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-resp", door, "--deadline", "5s"}
-	startProcess(t, build(t), append(args, more...)...)
+	startProcess(t, programtest.Weir(t), append(args, more...)...)
 	awaitStatus(t, "http://"+api+"/readyz", 200)
 	return door
 }

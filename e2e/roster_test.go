@@ -14,6 +14,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/rueidis"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/guard/instances"
@@ -22,7 +23,7 @@ import (
 // TestRoster: what Go programs limit stands at the admin door for as long as they run.
 func TestRoster(t *testing.T) {
 	redis := redistest.Start(t)
-	node := serve(t, build(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n", "--store", "redis://"+redis.Addr)
+	node := serve(t, programtest.Weir(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n", "--store", "redis://"+redis.Addr)
 	conn, err := rueidis.Open("redis://" + redis.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +114,6 @@ func TestRoster(t *testing.T) {
 			t.Errorf("Run of %+v = %v, want ErrInvalid", p, err)
 		}
 	}
-	memory := serve(t, build(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n")
+	memory := serve(t, programtest.Weir(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n")
 	awaitStatus(t, memory.admin+"/v1/functions", http.StatusNotFound)
 }

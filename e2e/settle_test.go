@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -92,7 +93,7 @@ func TestSettle(t *testing.T) {
 	var sent atomic.Int64
 	upstream := httptest.NewServer(settleUpstream(&sent))
 	defer upstream.Close()
-	binary := build(t)
+	binary := programtest.Weir(t)
 	text := strings.Replace(settleFile, "UPSTREAM", upstream.URL, 1)
 	nodes := []*serving{
 		serve(t, binary, text, "--store", "redis://"+redis.Addr),

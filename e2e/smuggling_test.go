@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // echoConf is an nginx that says what it takes each request for. Its own paths are
@@ -80,7 +82,7 @@ func converse(t *testing.T, gateway, text string) (answers []string) {
 // answer. Of a first request with a broken body nginx may see the head.
 func TestTrafficSmuggling(t *testing.T) {
 	upstream, seen := startEcho(t)
-	gateway := startGateway(t, build(t), upstream, "memory", "1000000/s")
+	gateway := startGateway(t, programtest.Weir(t), upstream, "memory", "1000000/s")
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	size := strconv.Itoa(len(hidden))
 	head := "POST /outer HTTP/1.1\r\nHost: x\r\n"
@@ -179,7 +181,7 @@ func TestTrafficSpelling(t *testing.T) {
 		t.Fatal(err)
 	}
 	listen, api := freeAddress(t), freeAddress(t)
-	startProcess(t, build(t), "serve", file, "--listen-gateway", listen, "--listen-http", api)
+	startProcess(t, programtest.Weir(t), "serve", file, "--listen-gateway", listen, "--listen-http", api)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	ask := func(gateway, path string) string {
 		answers := converse(t, gateway, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -23,7 +24,7 @@ func TestTrafficCluster(t *testing.T) {
 // exactly the burst goes through.
 func TestTwoGatewaysShareALimit(t *testing.T) {
 	const requests, clients = 400, 8
-	binary, upstream, store := build(t), startNginx(t, nginxConf, "/warm"), "redis://"+redistest.Start(t).Addr
+	binary, upstream, store := programtest.Weir(t), startNginx(t, nginxConf, "/warm"), "redis://"+redistest.Start(t).Addr
 	limit := "1/h burst 100"
 	var urls []string
 	for range 2 {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -55,7 +56,7 @@ func TestTrafficMemory(t *testing.T) {
 // stops: what they took may not have reached nginx.
 func traffic(t *testing.T, store string, gateways int) {
 	duration := trafficTime(t)
-	binary := build(t)
+	binary := programtest.Weir(t)
 	upstream := startNginx(t, nginxConf, "/warm")
 	var urls []string
 	for range gateways {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -45,7 +46,7 @@ func compileServer(t testing.TB, weir, stub string, args ...string) *nginxtest.S
 // TestCompileReachesNginx: what stands in a policy file reaches the Lua in nginx byte
 // by byte, of a large file too.
 func TestCompileReachesNginx(t *testing.T) {
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	const stub = `
 local M, settings, plan, started = {}, nil, nil, false
 function M.init(s, p) settings, plan = s, p end
@@ -108,7 +109,7 @@ return M
 // TestCompileLua: weir edge lua writes files that all may read, replaces its own alone,
 // and what it writes is what nginx runs.
 func TestCompileLua(t *testing.T) {
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	dir := filepath.Join(t.TempDir(), "deep", "lua")
 	run := func() {
 		t.Helper()
@@ -161,7 +162,7 @@ func TestCompileLua(t *testing.T) {
 // TestCompilePublished: weir apply puts the plan of a version beside it, under its
 // number; or why there is none, and publishes all the same. So does weir rollback.
 func TestCompilePublished(t *testing.T) {
-	weir, redis := buildWeir(t), redistest.Start(t)
+	weir, redis := programtest.Weir(t), redistest.Start(t)
 	run := func(want int, said, text string, args ...string) {
 		t.Helper()
 		cmd := exec.Command(weir, append(args, "--store", "redis://"+redis.Addr)...)

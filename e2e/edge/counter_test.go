@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -190,7 +191,7 @@ func TestCounterScript(t *testing.T) {
 // of these faults is gone.
 func TestCounterWeir(t *testing.T) {
 	redis := redistest.Start(t)
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	text, err := os.ReadFile(counterExample + "weir.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // TestDoorBurst: who sends more requests at once than a worker can ask about is not let
 // through by that, though the policy is open.
 func TestDoorBurst(t *testing.T) {
-	d := startDoor(t, buildWeir(t), `policies: [{ name: api, key: client.ip, limits: 1/d }]`, `
+	d := startDoor(t, programtest.Weir(t), `policies: [{ name: api, key: client.ip, limits: 1/d }]`, `
     listen ADDR3 http2; http2_max_concurrent_streams 128;
     location / { content_by_lua_block { ngx.say("through") } }`)
 	const conns, each = 40, 120

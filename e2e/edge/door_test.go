@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // TestDoor is what requests through nginx with Lua have to expect.
 func TestDoor(t *testing.T) {
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, string)

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // TestFaultReload: nginx that is reloaded again and again under load, with the policies as
 // they were and with others beside them, answers everybody, and admits none too many.
 func TestFaultReload(t *testing.T) {
-	redis, weir := redistest.Start(t), buildWeir(t)
+	redis, weir := redistest.Start(t), programtest.Weir(t)
 	conf := func(more string) nginxtest.Config {
 		file := writePolicies(t, redis.Addr, faultPolicies+more)
 		return nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, file) + `
@@ -58,7 +59,7 @@ func TestFaultWorkerDies(t *testing.T) {
 		io.WriteString(w, "through\n")
 	}))
 	defer close(release)
-	redis, weir := redistest.Start(t), buildWeir(t)
+	redis, weir := redistest.Start(t), programtest.Weir(t)
 	file := writePolicies(t, redis.Addr, `
 policies:
   - { name: slots, match: /slow, key: "header:X-Pool", limits: 3 concurrency lease 2s, on_store_error: closed }
@@ -107,7 +108,7 @@ func TestFaultGone(t *testing.T) {
 		<-r.Context().Done()
 		running.Add(-1)
 	}))
-	redis, weir := redistest.Start(t), buildWeir(t)
+	redis, weir := redistest.Start(t), programtest.Weir(t)
 	file := writePolicies(t, redis.Addr, `
 policies:
   - { name: slots, match: /slow, key: "header:X-Pool", limits: 5 concurrency lease 1m, on_denied: { wait: 5s }, on_store_error: closed }
@@ -146,7 +147,7 @@ policies:
 // the other, at most the former limit is admitted once more, and afterwards the new one
 // holds for all.
 func TestFaultApplyUnderLoad(t *testing.T) {
-	redis, weir := redistest.Start(t), buildWeir(t)
+	redis, weir := redistest.Start(t), programtest.Weir(t)
 	write := func(limit int) string {
 		return writePolicies(t, redis.Addr, fmt.Sprintf("policies:\n  - { name: api, key: client.ip, limits: %d/h fixed_window, carry: additive, on_store_error: closed }\n", limit))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -14,7 +15,7 @@ import (
 // and a log of errors alone say so.
 func TestFaultApplyRefused(t *testing.T) {
 	redis := redistest.Start(t)
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, on_store_error: %s }\n"
 	apply := func(mode string) {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -203,7 +204,7 @@ policies:
 // too many.
 func TestFaultFlush(t *testing.T) {
 	redis := redistest.Start(t)
-	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, faultPolicies), 4)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, faultPolicies), 4)
 	c, err := redistest.Dial(redis.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +247,7 @@ func (l *load) last(key string) bool {
 // nobody waits for long.
 func TestFaultRestart(t *testing.T) {
 	redis := startDurable(t)
-	s := startEdge(t, buildWeir(t), writePolicies(t, redis.addr, "failover: { deadline: 200ms }\n"+faultPolicies), 4)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 200ms }\n"+faultPolicies), 4)
 	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
 	for round := range 3 {
 		l.goOn(t, "/closed yes", 100)
@@ -278,7 +279,7 @@ func (l *load) seenNow() string {
 // TestFaultStall: a Redis that stands still costs a request its deadline and no more.
 func TestFaultStall(t *testing.T) {
 	redis := startDurable(t)
-	s := startEdge(t, buildWeir(t), writePolicies(t, redis.addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
 	l := startLoad(t, "http://"+s.Addr, 8, "/closed", "/open")
 	l.goOn(t, "/closed yes", 100)
 	redis.stall(true)
@@ -296,7 +297,7 @@ func TestFaultStall(t *testing.T) {
 func TestFaultLostReply(t *testing.T) {
 	redis := redistest.Start(t)
 	proxy := redistest.StartProxy(t, redis.Addr)
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	policies := "failover: { deadline: 1s }\n" + faultPolicies
 	s := startEdge(t, weir, writePolicies(t, proxy.Addr, policies), 1)
 	_, api := serveWeir(t, weir, writePolicies(t, redis.Addr, policies))
@@ -327,7 +328,7 @@ func TestFaultLostReply(t *testing.T) {
 // whom a policy does not.
 func TestFaultFull(t *testing.T) {
 	redis := redistest.Start(t)
-	s := startEdge(t, buildWeir(t), writePolicies(t, redis.Addr, faultPolicies), 1)
+	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, faultPolicies), 1)
 	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
 	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	if r := c.get(base+"/closed", "X-User", "ann"); r.status != http.StatusServiceUnavailable {
@@ -362,7 +363,7 @@ func TestFaultFailover(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startEdge(t, buildWeir(t), file, 2)
+	s := startEdge(t, programtest.Weir(t), file, 2)
 	l := startLoad(t, "http://"+s.Addr, 4, "/closed")
 	l.goOn(t, "/closed yes", 200)
 	redistest.Await(t, "the failover", func() error {
@@ -423,7 +424,7 @@ func scripts(t *testing.T, s *redistest.Server) (n int) {
 // reload, and what a key has used stays used.
 func TestFaultApply(t *testing.T) {
 	redis := redistest.Start(t)
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	write := func(limit string) string {
 		return writePolicies(t, redis.Addr, "policies:\n  - { name: api, key: client.ip, limits: "+limit+", on_store_error: closed }\n")
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 const questionsPlan = `{"store": "redis://127.0.0.1:6379", "policies": [
@@ -41,7 +43,7 @@ func readPlans(t *testing.T, texts []string) []string {
 
 // TestQuestionsPlan: what is wrong with a plan is told, with its place.
 func TestQuestionsPlan(t *testing.T) {
-	good := plansOf(t, buildWeir(t), []string{questionsPlan})[0]
+	good := plansOf(t, programtest.Weir(t), []string{questionsPlan})[0]
 	tests := []struct{ old, new, want string }{
 		{"", "", ""},
 		{`{"format":1,`, `{"format":2,`, "plan: format 2: want 1: made by another version of weir"},

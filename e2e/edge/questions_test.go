@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/weirfile"
 )
@@ -29,7 +30,7 @@ var (
 // TestQuestions: Lua asks what Go asks, to the byte, of policies and requests made up
 // at random, also after the policies have changed several times.
 func TestQuestions(t *testing.T) {
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 0))}
 	s := startQuestions(t)
 	var asked, faults, followed, hashed, ruled, zoned int

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
@@ -217,7 +218,7 @@ func (d questionsDice) wireValue() string {
 
 // TestQuestionsWire: what nginx makes of what comes on a connection.
 func TestQuestionsWire(t *testing.T) {
-	plan := plansOf(t, buildWeir(t), []string{wirePolicies})[0]
+	plan := plansOf(t, programtest.Weir(t), []string{wirePolicies})[0]
 	t.Run("HTTP/1", func(t *testing.T) { testWireHTTP1(t, plan) })
 	t.Run("HTTP/2", func(t *testing.T) { testWireHTTP2(t, plan) })
 	t.Run("dropped", func(t *testing.T) { testWireDropped(t, plan) })

@@ -16,16 +16,6 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// buildWeir is the program weir.
-func buildWeir(t testing.TB) string {
-	t.Helper()
-	binary, err := builtWeir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return binary
-}
-
 // writePolicies writes a file of policies whose store is a Redis. Without a section
 // failover in it, a decision may take as long as a busy machine needs.
 func writePolicies(t testing.TB, redis, text string) string {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -192,7 +193,7 @@ func (d *doors) peek(t *testing.T, policy string, key ...string) int64 {
 // TestSharedExactly: whatever the algorithm, three doors under load admit together
 // exactly what the limit says, and what remains is what all of them took.
 func TestSharedExactly(t *testing.T) {
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	for _, c := range []struct {
 		name, limit string
 		cost, want  int
@@ -236,7 +237,7 @@ policies:
 
 // TestSharedKeys: clients of several addresses have each a bucket, at all doors.
 func TestSharedKeys(t *testing.T) {
-	d := openDoors(t, buildWeir(t), redistest.Start(t).Addr, `
+	d := openDoors(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: shared, key: client.ip, limits: 200/h fixed_window, on_store_error: closed }
 `)
@@ -259,7 +260,7 @@ policies:
 // more were admitted than the burst and what the time gave.
 func TestSharedFormula(t *testing.T) {
 	redis := redistest.Start(t)
-	d := openDoors(t, buildWeir(t), redis.Addr, `
+	d := openDoors(t, programtest.Weir(t), redis.Addr, `
 policies:
   - { name: shared, key: client.ip, limits: 100/s burst 400, on_store_error: closed }
 `)
@@ -313,7 +314,7 @@ func redisTime(t *testing.T, redis *redistest.Server) int64 {
 // TestSharedTogether: two policies are charged together or not at all, at every door:
 // what each has left is what was admitted, and not one request more.
 func TestSharedTogether(t *testing.T) {
-	d := openDoors(t, buildWeir(t), redistest.Start(t).Addr, `
+	d := openDoors(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: each, key: client.ip, limits: 400/h fixed_window, on_store_error: closed }
   - { name: everybody, match: /api/*, key: "const:all", limits: [1000/h sliding_log, 900/h], on_store_error: closed }
@@ -357,7 +358,7 @@ func TestSharedSlots(t *testing.T) {
 		running.Add(-1)
 		io.WriteString(w, "through\n")
 	}))
-	d := openDoorsBefore(t, buildWeir(t), redistest.Start(t).Addr, `
+	d := openDoorsBefore(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: shared, key: "header:X-Pool", limits: 20 concurrency lease 10s, on_store_error: closed }
 `, upstream, `

@@ -72,7 +72,7 @@ func (l *lasting) end() {
 }
 
 // What is common: a server for databases that nobody stops or fills, one for those of ledgers
-// without a shop, a browser, and the program that stands before a shop.
+// without a shop, and a browser.
 var (
 	postgres = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
 	ledgers  = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}

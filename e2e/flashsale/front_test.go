@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/layers"
@@ -34,7 +35,7 @@ func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T
 // Everything that holds for whatever stands before the shop, with real programs.
 func TestFront(t *testing.T) {
 	t.Parallel()
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T, string)
@@ -328,7 +329,7 @@ func frontReturnTrap(t *testing.T, weir string) {
 // request is lost meanwhile.
 func TestFrontChanges(t *testing.T) {
 	// Not beside others: it measures how long that takes.
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 50, Period: time.Hour}}}
 	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
 		done := make(chan load.Result)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
 	"github.com/floodweir/weir/e2e/pgtest"
+	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/pass"
@@ -252,7 +253,7 @@ func TestLoadFronted(t *testing.T) {
 	if long() {
 		times = 3
 	}
-	weir := buildWeir(t)
+	weir := programtest.Weir(t)
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {
 			var opens, storms []load.Result
