@@ -70,12 +70,12 @@ var layout = map[string]row{
 	"guard":           {layer: 4},
 	"guard/instances": {layer: 5}, // the list of limited functions of all processes, in Redis
 	"transport":       {layer: 4},
-	"rpclimit":        {layer: 4}, // shared by the gRPC and Connect interceptors
+	"rpclimit":        {layer: 5}, // shared by the gRPC and Connect interceptors
 
 	"contrib/rueidis":           {layer: 5, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {layer: 5, third: []string{"github.com/redis/go-redis/v9"}},
-	"contrib/grpc":              {layer: 5, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
-	"contrib/connect":           {layer: 5, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/grpc":              {layer: 6, third: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto"}},
+	"contrib/connect":           {layer: 6, third: []string{"connectrpc.com/connect", "google.golang.org/protobuf", "google.golang.org/genproto"}},
 	"contrib/gin":               {layer: 5, third: []string{"github.com/gin-gonic/gin"}},
 	"contrib/echo":              {layer: 5, third: []string{"github.com/labstack/echo/v5"}},
 	"contrib/fiber":             {layer: 5, third: []string{"github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp"}},

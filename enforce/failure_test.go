@@ -43,7 +43,7 @@ func TestStoreErrors(t *testing.T) {
 		{"local fails too", []policy.Config{opened, local}, failing(alsoDown), []enforce.Outcome{enforce.FailedClosed},
 			[]string{"ada open failed_closed error", "ada local failed_closed error"}, "", ""},
 	} {
-		c := enforce.Config{Local: tc.local}
+		c := enforce.Config{Options: enforce.Options{Local: tc.local}}
 		events := told(&c)
 		g := open(t, failing(down), c, tc.policies...)
 		var p enforce.Admission
@@ -89,7 +89,7 @@ func TestErrorThenDecision(t *testing.T) {
 		}
 		return nil
 	}}
-	g := open(t, flaky, enforce.Config{Local: local}, failMode("p", policy.Local, "9/h"))
+	g := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, failMode("p", policy.Local, "9/h"))
 	var p enforce.Admission
 	for step := range 4 {
 		down = step%2 == 0
@@ -108,7 +108,7 @@ func TestLocalReservations(t *testing.T) {
 	local := memory(t)
 	counted := failMode("counted", policy.Local, "9/24h")
 	counted.Count = policy.CountFailures
-	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Local: local}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
+	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
 	for step, status := range []int{200, 500, 200} {
 		var p enforce.Admission
 		if got := enter(t, g, &p); got != enforce.Admitted || !p.NeedsExit() {

@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -11,23 +12,39 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A Config tunes a Gate. Its zero value works.
-type Config struct {
-	// Local decides for policies whose OnStoreError is Local while the store does not:
-	// see package failover. It is required if there is one.
+// Options configure how policies are enforced, in every interface.
+type Options struct {
+	// Local decides for policies whose OnStoreError is Local while the store makes no
+	// decision: see package failover. It is required if there is one.
 	Local weir.Store
 
-	// MaxWaiters is how many requests may be held back at a time by policies with an
-	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiters if zero.
+	// MaxWaiters bounds the requests that policies with an OnDenied.Wait hold back at a
+	// time; one more is denied at once. DefaultMaxWaiters if zero.
 	MaxWaiters int
 
-	// SettleTTL is how long tokens stay reserved for a request whose result says
-	// whether it counts or what it cost; DefaultSettleTTL if zero, 1s to weir.MaxTTL.
-	// A request that runs longer is charged at its end; until then others may take what
-	// it had reserved.
+	// SettleTTL is how long tokens stay reserved for a request that is charged by its
+	// result; DefaultSettleTTL if zero, 1s to weir.MaxTTL. A request that runs longer is
+	// charged at its end; until then other requests can take what it had reserved.
 	SettleTTL time.Duration
+}
 
-	// Blind says that there are no results, as at a door that only answers whether a
+// Check returns an error, which wraps weir.ErrInvalid, if a field is invalid. It does not know
+// whether Local is required.
+func (o *Options) Check() error {
+	switch {
+	case o.MaxWaiters < 0:
+		return fmt.Errorf("enforce: MaxWaiters: %w: got %d, want 0 or more", weir.ErrInvalid, o.MaxWaiters)
+	case o.SettleTTL != 0 && (o.SettleTTL < time.Second || o.SettleTTL > weir.MaxTTL):
+		return fmt.Errorf("enforce: SettleTTL: %w: got %v, want 0, or 1s to %v", weir.ErrInvalid, o.SettleTTL, weir.MaxTTL)
+	}
+	return nil
+}
+
+// A Config configures an Enforcer. Its zero value works.
+type Config struct {
+	Options
+
+	// NoResponse says that there are no results, as at a door that only answers whether a
 	// request may pass. What policies would count by the result is then counted when it
 	// is admitted, and a slot is free again at once.
 	NoResponse bool
@@ -43,7 +60,7 @@ type Config struct {
 	Observe func(ctx context.Context, a policy.Attributes, e Event)
 }
 
-// The defaults of a Config.
+// The defaults of Options.
 const (
 	DefaultMaxWaiters = 1024
 	DefaultSettleTTL  = 10 * time.Minute
@@ -66,26 +83,21 @@ type Enforcer struct {
 func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	switch {
 	case store == nil:
-		return nil, fmt.Errorf("gate: store: %w: want a store, got nil", weir.ErrInvalid)
+		return nil, fmt.Errorf("enforce: store: %w: got nil, want a store", weir.ErrInvalid)
 	case set == nil:
-		return nil, fmt.Errorf("gate: policies: %w: want a set, got nil", weir.ErrInvalid)
-	case c.MaxWaiters < 0:
-		return nil, fmt.Errorf("gate: max waiting %d: %w: want 0 or more", c.MaxWaiters, weir.ErrInvalid)
-	case c.SettleTTL != 0 && (c.SettleTTL < time.Second || c.SettleTTL > weir.MaxTTL):
-		return nil, fmt.Errorf("gate: settle ttl %v: %w: want 0, or 1s to %v", c.SettleTTL, weir.ErrInvalid, weir.MaxTTL)
+		return nil, fmt.Errorf("enforce: policies: %w: got nil, want a set", weir.ErrInvalid)
 	}
-	if c.SettleTTL == 0 {
-		c.SettleTTL = DefaultSettleTTL
+	if err := c.Options.Check(); err != nil {
+		return nil, err
 	}
-	if c.MaxWaiters == 0 {
-		c.MaxWaiters = DefaultMaxWaiters
-	}
+	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
+	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	g := &Enforcer{store: store, set: set, c: c}
 	g.room.Max = c.MaxWaiters
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {
-			return nil, fmt.Errorf("gate: local: %w: policy %s is decided by it when the store makes no decision: want a store, got nil", weir.ErrInvalid, p.Name())
+			return nil, fmt.Errorf("enforce: Local: %w: got nil, want a store, since policy %s has on_store_error local", weir.ErrInvalid, p.Name())
 		}
 		g.waits = g.waits || pc.OnDenied.Wait > 0
 		g.counts = g.counts || pc.Count == policy.CountAll

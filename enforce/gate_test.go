@@ -23,13 +23,13 @@ func TestNewRefuses(t *testing.T) {
 		c     enforce.Config
 		want  string
 	}{
-		{nil, none, enforce.Config{}, "gate: store: invalid: want a store, got nil"},
-		{store, nil, enforce.Config{}, "gate: policies: invalid: want a set, got nil"},
-		{store, none, enforce.Config{MaxWaiters: -1}, "gate: max waiting -1: invalid: want 0 or more"},
-		{store, none, enforce.Config{SettleTTL: time.Millisecond}, "gate: settle ttl 1ms: invalid: want 0, or 1s to"},
-		{store, none, enforce.Config{SettleTTL: -time.Second}, "gate: settle ttl -1s: invalid: want 0, or 1s to"},
-		{store, none, enforce.Config{SettleTTL: weir.MaxTTL + 1}, "gate: settle ttl 720h0m0.000000001s: invalid: want 0, or 1s to"},
-		{store, set(t, local), enforce.Config{}, "gate: local: invalid: policy p is decided by it"},
+		{nil, none, enforce.Config{}, "enforce: store: invalid: got nil, want a store"},
+		{store, nil, enforce.Config{}, "enforce: policies: invalid: got nil, want a set"},
+		{store, none, enforce.Config{Options: enforce.Options{MaxWaiters: -1}}, "enforce: MaxWaiters: invalid: got -1, want 0 or more"},
+		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: time.Millisecond}}, "enforce: SettleTTL: invalid: got 1ms, want 0, or 1s to"},
+		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: -time.Second}}, "enforce: SettleTTL: invalid: got -1s, want 0, or 1s to"},
+		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: weir.MaxTTL + 1}}, "enforce: SettleTTL: invalid: got 720h0m0.000000001s, want 0, or 1s to"},
+		{store, set(t, local), enforce.Config{}, "enforce: Local: invalid: got nil, want a store, since policy p has"},
 	} {
 		_, err := enforce.New(tc.store, tc.set, tc.c)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.HasPrefix(err.Error(), tc.want) {

@@ -229,7 +229,7 @@ func TestCancelOfLocal(t *testing.T) {
 	local := memory(t)
 	p := about("p", "1/24h")
 	p.OnStoreError = policy.Local
-	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Local: local}, p, about("open", "1/24h"))
+	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, p, about("open", "1/24h"))
 	for step := range 3 {
 		var p enforce.Admission
 		if got := enter(t, g, &p); got != enforce.Admitted || taken(t, local, "p", "1/24h") != 1 {
@@ -257,7 +257,7 @@ func TestCancelAfterLocal(t *testing.T) {
 		}}
 		c := waiting("p", time.Minute, "1/s burst 1")
 		c.OnStoreError = policy.Local
-		g := open(t, flaky, enforce.Config{Local: local}, c)
+		g := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, c)
 		var p enforce.Admission
 		enter(t, g, &p)
 		time.AfterFunc(500*time.Millisecond, func() { up.Store(true) })

@@ -123,7 +123,7 @@ func TestLongRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		c := about("p", "9/24h")
 		c.Count = policy.CountFailures
-		g := open(t, store, enforce.Config{SettleTTL: time.Minute}, c)
+		g := open(t, store, enforce.Config{Options: enforce.Options{SettleTTL: time.Minute}}, c)
 		var p enforce.Admission
 		enter(t, g, &p)
 		after(2 * time.Minute)
@@ -188,9 +188,9 @@ func TestUnsettled(t *testing.T) {
 	same(t, "events", events(), "ada all admitted", "ada all denied", "ada all unsettled error")
 }
 
-// TestBlind: where there is no result, what would count by it counts when it is admitted,
+// TestNoResponse: where there is no result, what would count by it counts when it is admitted,
 // and nothing is held.
-func TestBlind(t *testing.T) {
+func TestNoResponse(t *testing.T) {
 	store := memory(t)
 	g := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
 	var p enforce.Admission

@@ -109,7 +109,7 @@ func TestWaitIsFair(t *testing.T) {
 // from those before it.
 func TestWaitIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
-		g := open(t, store, enforce.Config{MaxWaiters: 2}, waiting("p", time.Minute, "1/s burst 1"))
+		g := open(t, store, enforce.Config{Options: enforce.Options{MaxWaiters: 2}}, waiting("p", time.Minute, "1/s burst 1"))
 		var p enforce.Admission
 		for _, user := range []string{"ada", "bob"} {
 			g.Enter(t.Context(), by(user, ""), &p)

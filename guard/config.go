@@ -17,9 +17,8 @@ type Config struct {
 	// owe, new ones share a bucket.
 	Store weir.Store
 
-	// Local decides for rules whose OnStoreError is policy.Local while Store does not:
-	// see package failover. It is required if there is one.
-	Local weir.Store
+	// Options apply to every guard: each has a queue of MaxWaiters.
+	enforce.Options
 
 	// Functions are the rules of guards and resources by name; none if nil.
 	Functions *Functions
@@ -33,10 +32,6 @@ type Config struct {
 	// falls under. It is called before the function and has to be quick. What a Ward
 	// refuses after that it is not told.
 	Observe func(ctx context.Context, name string, e enforce.Event)
-
-	// MaxWaiters is how many calls of one name may be held back at a time;
-	// gate.DefaultMaxWaiters if zero.
-	MaxWaiters int
 }
 
 // Functions are what the section functions of a policy file says.

@@ -167,7 +167,7 @@ func TestWait(t *testing.T) {
 			t.Errorf("calls pass %s, want %s", got, want)
 		}
 		time.Sleep(time.Minute)
-		configure(t, r, guard.Config{MaxWaiters: 1, Functions: functions(
+		configure(t, r, guard.Config{Options: enforce.Options{MaxWaiters: 1}, Functions: functions(
 			rule(t, policy.Config{Name: "f", Limits: limits("1/s"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}))})
 		start = time.Now()
 		if got, want := line(3), " 0@0s 1@1s -2"; got != want {
@@ -220,7 +220,7 @@ func TestStoreErrors(t *testing.T) {
 		t.Run(fmt.Sprint(tc.mode, tc.answered), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				local := memory(t)
-				r := registry(t, guard.Config{Store: &broken{down: errDown}, Local: local, Functions: functions(
+				r := registry(t, guard.Config{Store: &broken{down: errDown}, Options: enforce.Options{Local: local}, Functions: functions(
 					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
 				g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
 				e, err := g.Enter(context.Background(), "")

@@ -38,8 +38,8 @@ func invalid(field, format string, args ...any) error {
 // newLaw makes a law, which keeps the wards and the history of old, if it is not nil.
 func newLaw(c Config, old *law) (*law, error) {
 	l := &law{c: c, mode: policy.Enforce, rules: map[string]*statute{}}
-	if c.MaxWaiters < 0 {
-		return nil, invalid("MaxWaiters", "want 0 or more, got %d", c.MaxWaiters)
+	if err := c.Options.Check(); err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
 	}
 	f := c.Functions
 	if f == nil {

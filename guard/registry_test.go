@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/policy"
 )
@@ -73,7 +74,7 @@ func TestBadConfigs(t *testing.T) {
 		c    guard.Config
 		want string
 	}{
-		{guard.Config{MaxWaiters: -1}, `guard: MaxWaiters: invalid: want 0 or more, got -1`},
+		{guard.Config{Options: enforce.Options{MaxWaiters: -1}}, `guard: enforce: MaxWaiters: invalid: got -1, want 0 or more`},
 		{guard.Config{Functions: &guard.Functions{Mode: "on"}}, `guard: functions: mode: invalid: want enforce, shadow or off, got "on"`},
 		{guard.Config{Functions: functions(guard.Rule{})}, `guard: functions: rules[0]: "": invalid: want a name of 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "g"})}, `guard: functions: rules[0]: "g": invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},
@@ -101,7 +102,7 @@ func TestBadConfigs(t *testing.T) {
 			t.Errorf("after %s, %d pass, want 5 as before", tc.want, got)
 		}
 	}
-	if r, err := guard.NewRegistry(guard.Config{MaxWaiters: -1}); r != nil || !errors.Is(err, weir.ErrInvalid) {
+	if r, err := guard.NewRegistry(guard.Config{Options: enforce.Options{MaxWaiters: -1}}); r != nil || !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("NewRegistry = %v, %v", r, err)
 	}
 }

@@ -93,7 +93,7 @@ func TestLocalGoes(t *testing.T) {
 		r := rule(t, policy.Config{Name: name, Limits: limits("5/h"), OnStoreError: policy.Local})
 		return &r
 	}
-	r := registry(t, guard.Config{Local: memory(t), Functions: &guard.Functions{System: local("system"), Rules: []guard.Rule{*local("f")}}})
+	r := registry(t, guard.Config{Options: enforce.Options{Local: memory(t)}, Functions: &guard.Functions{System: local("system"), Rules: []guard.Rule{*local("f")}}})
 	for _, name := range []string{"f", "g"} {
 		if _, err := r.Enter(context.Background(), name, ""); err != nil {
 			t.Fatal(err)

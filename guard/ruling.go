@@ -32,7 +32,7 @@ type atomicRuling = atomic.Pointer[ruling]
 
 // gateConfig is the configuration of the gate of a name.
 func (l *law) gateConfig(name string) enforce.Config {
-	c := enforce.Config{Local: l.c.Local, MaxWaiters: l.c.MaxWaiters}
+	c := enforce.Config{Options: l.c.Options}
 	if observe := l.c.Observe; observe != nil {
 		c.Observe = func(ctx context.Context, _ policy.Attributes, e enforce.Event) { observe(ctx, name, e) }
 	}

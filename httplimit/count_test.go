@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -68,8 +69,8 @@ func TestCountAllOfAGoneClient(t *testing.T) {
 	store := memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	h := wrap(t, heeding(store), set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
-		Observe: func(_ *http.Request, e httplimit.Event) {
-			if e.Outcome == httplimit.Denied {
+		Observe: func(_ *http.Request, e enforce.Event) {
+			if e.Outcome == enforce.Denied {
 				cancel()
 			}
 		},
@@ -114,7 +115,7 @@ func TestCountAllLocal(t *testing.T) {
 	h := wrap(t, failing(weir.ErrUnavailable), set(t,
 		policy.Config{Name: "p", Limits: limits("1/h", "3/h"), Count: policy.CountAll, OnStoreError: policy.Local},
 		policy.Config{Name: "open", Limits: limits("1/h"), Count: policy.CountAll},
-	), httplimit.Config{Local: local})
+	), httplimit.Config{Options: enforce.Options{Local: local}})
 	for step, want := range []int{200, 429, 429} {
 		if w := get(h, "/", peer); w.Code != want || w.Header().Get(httplimit.DegradedField) != "local" {
 			t.Errorf("step %d: %d %q, want %d local", step, w.Code, w.Header().Get(httplimit.DegradedField), want)
@@ -235,8 +236,8 @@ func TestCountOfAPanic(t *testing.T) {
 	}
 }
 
-// TestBlind: where responses say nothing, what is admitted counts.
-func TestBlind(t *testing.T) {
+// TestNoResponse: where responses say nothing, what is admitted counts.
+func TestNoResponse(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountAdmitted, policy.CountFailures, policy.CountSuccesses} {
 		memory := memory(t)
 		verbs := map[weir.Verb]int{}
@@ -245,7 +246,7 @@ func TestBlind(t *testing.T) {
 			return memory.Do(ctx, r)
 		}}
 		p := policy.Config{Name: "p", Limits: limits("9/h"), Count: count, Settle: policy.Settle{Header: "X-Cost"}}
-		h := serving(t, store, set(t, p), httplimit.Config{Blind: true}, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "5") })
+		h := serving(t, store, set(t, p), httplimit.Config{NoResponse: true}, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "5") })
 		get(h, "/200", peer)
 		if got := charged(t, memory, "p", "9/h"); got != 1 || verbs[weir.Take] != 1 || len(verbs) != 1 {
 			t.Errorf("count %s: charged %d by %v, want 1 by a take", count, got, verbs)
@@ -288,11 +289,11 @@ func TestUnsettled(t *testing.T) {
 		},
 		doAll: store.DoAll,
 	}
-	var events []httplimit.Event
+	var events []enforce.Event
 	h := serving(t, failing, set(t,
 		policy.Config{Name: "a", Limits: limits("9/h", "99/24h"), Count: policy.CountFailures},
 		policy.Config{Name: "b", Limits: limits("9/h"), Settle: policy.Settle{Header: "X-Cost"}},
-	), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }}, func(w http.ResponseWriter, r *http.Request) {
+	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Cost", "7")
 		w.WriteHeader(500)
 	})
@@ -303,7 +304,7 @@ func TestUnsettled(t *testing.T) {
 		name string
 		cost int64
 	}{{"a", 1}, {"b", 7}} {
-		if e := events[2+i]; e.Policy.Name() != want.name || e.Outcome != httplimit.Unsettled || e.Cost != want.cost || !errors.Is(e.Err, weir.ErrUnavailable) {
+		if e := events[2+i]; e.Policy.Name() != want.name || e.Outcome != enforce.Unsettled || e.Cost != want.cost || !errors.Is(e.Err, weir.ErrUnavailable) {
 			t.Errorf("event %d = %+v, want %s unsettled at %d", i, e, want.name, want.cost)
 		}
 	}

@@ -56,7 +56,7 @@
 //
 // A door that only answers whether a request may pass, such as forward-auth, wraps a
 // handler that answers 200 and gives it a request made of what was asked about. Set
-// Config.Blind: such a response says nothing. A slot of a concurrency limit is then
+// Config.NoResponse: such a response says nothing. A slot of a concurrency limit is then
 // free again at once.
 //
 // # Guarantees

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -76,8 +77,8 @@ func TestGoneWhileReserving(t *testing.T) {
 					}
 					return memory.Do(ctx, r)
 				}}
-				var events []httplimit.Event
-				c := httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }}
+				var events []enforce.Event
+				c := httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }}
 				served := 0
 				h := serving(t, store, set(t, p), c, func(http.ResponseWriter, *http.Request) { served++ })
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -89,7 +90,7 @@ func TestGoneWhileReserving(t *testing.T) {
 				if served != 0 || time.Since(start) > 1100*time.Millisecond {
 					t.Errorf("%s: served %d after %v, want 0 within 1.1s", p.Name, served, time.Since(start))
 				}
-				if len(events) != 1 || events[0].Outcome != httplimit.FailedClosed || !errors.Is(events[0].Err, context.DeadlineExceeded) {
+				if len(events) != 1 || events[0].Outcome != enforce.FailedClosed || !errors.Is(events[0].Err, context.DeadlineExceeded) {
 					t.Errorf("%s: events %+v, want failed_closed as its context ended", p.Name, events)
 				}
 				after(20 * time.Millisecond)

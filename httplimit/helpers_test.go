@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -170,7 +171,7 @@ func serving(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config, 
 func observed(c *httplimit.Config) (events func() []string) {
 	var mu sync.Mutex
 	var noted []string
-	c.Observe = func(_ *http.Request, e httplimit.Event) {
+	c.Observe = func(_ *http.Request, e enforce.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		text := fmt.Sprint(e.Policy.Name(), " ", e.Outcome)

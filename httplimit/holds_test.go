@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
@@ -103,12 +104,12 @@ func TestObserveThatPanicsHoldsNothing(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
 		store, first := memory(t), true
 		m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits("1 concurrency")}), httplimit.Config{
-			Observe: func(_ *http.Request, e httplimit.Event) {
+			Observe: func(_ *http.Request, e enforce.Event) {
 				if first {
 					first = false
 					panic("observe")
 				}
-				if e.Outcome != httplimit.Admitted {
+				if e.Outcome != enforce.Admitted {
 					t.Errorf("%s: after the panic a request is %s, want admitted", mode, e.Outcome)
 				}
 			},

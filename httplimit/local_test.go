@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -53,7 +54,7 @@ func TestLocal(t *testing.T) {
 			}
 			cs = append(cs, policy.Config{Name: fmt.Sprint("p", i), Limits: limits(limit), OnStoreError: mode})
 		}
-		c := httplimit.Config{Local: memory(t)}
+		c := httplimit.Config{Options: enforce.Options{Local: memory(t)}}
 		events := observed(&c)
 		h := wrap(t, failing, set(t, cs...), c)
 		for step, want := range tc.answers {
@@ -77,11 +78,11 @@ func TestLocal(t *testing.T) {
 
 // TestLocalDecidesNothing: what Local cannot decide is refused.
 func TestLocalDecidesNothing(t *testing.T) {
-	var events []httplimit.Event
+	var events []enforce.Event
 	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local}), httplimit.Config{
-		Local: failing(weir.ErrFull), Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) },
+		Options: enforce.Options{Local: failing(weir.ErrFull)}, Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) },
 	})
-	if w := get(h, "/", peer); w.Code != 503 || len(events) != 1 || events[0].Outcome != httplimit.FailedClosed ||
+	if w := get(h, "/", peer); w.Code != 503 || len(events) != 1 || events[0].Outcome != enforce.FailedClosed ||
 		!errors.Is(events[0].Err, weir.ErrFull) || !errors.Is(events[0].Err, weir.ErrUnavailable) {
 		t.Errorf("%d and %+v, want 503 and failed_closed with both errors", w.Code, events)
 	}
@@ -100,7 +101,7 @@ func TestLocalHoldsSlots(t *testing.T) {
 	p := policy.Config{Name: "p", Limits: limits("1 concurrency lease 1m"), OnStoreError: policy.Local}
 	var inner int
 	var h http.Handler
-	h = serving(t, store, set(t, p), httplimit.Config{Local: local}, func(http.ResponseWriter, *http.Request) {
+	h = serving(t, store, set(t, p), httplimit.Config{Options: enforce.Options{Local: local}}, func(http.ResponseWriter, *http.Request) {
 		if inner == 0 {
 			inner = 1
 			inner = get(h, "/", peer).Code
@@ -117,7 +118,7 @@ func TestLocalHoldsSlots(t *testing.T) {
 }
 
 func TestShadowLocal(t *testing.T) {
-	c := httplimit.Config{Local: memory(t)}
+	c := httplimit.Config{Options: enforce.Options{Local: memory(t)}}
 	events := observed(&c)
 	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Mode: policy.Shadow, Limits: limits("1/h"), OnStoreError: policy.Local}), c)
 	for range 2 {

@@ -27,36 +27,18 @@ type Config struct {
 	// negative: nobody is told a time at which they would be denied again.
 	RetryJitter time.Duration
 
-	// Local decides for policies whose OnStoreError is Local while the store does not:
-	// see package failover. It is required if there is one.
-	Local weir.Store
+	enforce.Options
 
-	// MaxWaiters is how many requests may be held back at a time by policies with an
-	// OnDenied.Wait; one more is denied at once. DefaultMaxWaiters if zero.
-	MaxWaiters int
-
-	// SettleTTL is how long tokens stay reserved for a request whose response says
-	// whether it counts or what it cost; DefaultSettleTTL if zero, 1s to weir.MaxTTL.
-	// A request that runs longer is charged at its end; until then others may take what
-	// it had reserved.
-	SettleTTL time.Duration
-
-	// Blind says that responses tell nothing of the request, as at a door that only
-	// answers whether it may pass. What policies would count by the response is then
-	// counted when it is admitted.
-	Blind bool
+	// NoResponse means that responses say nothing about requests, as in forward-auth,
+	// which only answers whether a request may pass. A policy that counts by the response
+	// then counts what is admitted.
+	NoResponse bool
 
 	// Observe, if not nil, is told what became of a request, once for each policy
-	// that it fell under; see [Unsettled] for the exception. It is called before the
+	// that it fell under; see [enforce.Unsettled] for the exception. It is called before the
 	// handler and has to be quick.
-	Observe func(*http.Request, Event)
+	Observe func(*http.Request, enforce.Event)
 }
-
-// The defaults of a Config.
-const (
-	DefaultMaxWaiters = enforce.DefaultMaxWaiters
-	DefaultSettleTTL  = enforce.DefaultSettleTTL
-)
 
 // DegradedField is the response field that says how a request was decided without
 // its store: "open", "closed" or "local".
@@ -69,19 +51,26 @@ type Middleware struct {
 	pool sync.Pool // of *inquiry
 }
 
+// Check returns an error, which wraps weir.ErrInvalid, if Client, Fields or RetryJitter is
+// invalid. New checks the other fields too.
+func (c *Config) Check() error {
+	var err error
+	if c.RetryJitter < 0 || c.RetryJitter > time.Hour {
+		err = fmt.Errorf("httplimit: RetryJitter: %w: got %v, want 0 to 1h", weir.ErrInvalid, c.RetryJitter)
+	}
+	return errors.Join(err, c.Fields.check(), c.Client.check())
+}
+
 // New makes a middleware that asks store about the policies of set. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
-	if c.RetryJitter < 0 || c.RetryJitter > time.Hour {
-		return nil, fmt.Errorf("httplimit: retry jitter %v: %w: want 0 to 1h", c.RetryJitter, weir.ErrInvalid)
-	}
-	if err := errors.Join(c.Fields.check(), c.Client.check()); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
-	gc := enforce.Config{Local: c.Local, MaxWaiters: c.MaxWaiters, SettleTTL: c.SettleTTL, NoResponse: c.Blind, KeepOnCancel: true}
+	gc := enforce.Config{Options: c.Options, NoResponse: c.NoResponse, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
 		gc.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
 	}

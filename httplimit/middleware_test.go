@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -171,19 +172,19 @@ func TestStoreErrors(t *testing.T) {
 		modes    []policy.FailMode
 		status   int
 		degraded string
-		outcome  httplimit.Outcome
+		outcome  enforce.Outcome
 	}{
-		{"open", []policy.FailMode{policy.Open}, 200, "open", httplimit.FailedOpen},
-		{"default", []policy.FailMode{""}, 200, "open", httplimit.FailedOpen},
-		{"closed", []policy.FailMode{policy.Closed}, 503, "closed", httplimit.FailedClosed},
-		{"one of them closed", []policy.FailMode{policy.Open, policy.Closed, policy.Open}, 503, "closed", httplimit.FailedClosed},
+		{"open", []policy.FailMode{policy.Open}, 200, "open", enforce.FailedOpen},
+		{"default", []policy.FailMode{""}, 200, "open", enforce.FailedOpen},
+		{"closed", []policy.FailMode{policy.Closed}, 503, "closed", enforce.FailedClosed},
+		{"one of them closed", []policy.FailMode{policy.Open, policy.Closed, policy.Open}, 503, "closed", enforce.FailedClosed},
 	} {
 		var cs []policy.Config
 		for i, m := range tc.modes {
 			cs = append(cs, policy.Config{Name: fmt.Sprint("p", i), Limits: limits("1/s"), OnStoreError: m})
 		}
-		var events []httplimit.Event
-		h := wrap(t, failing(down), set(t, cs...), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }})
+		var events []enforce.Event
+		h := wrap(t, failing(down), set(t, cs...), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
 		w := get(h, "/", peer)
 		if w.Code != tc.status || w.Header().Get(httplimit.DegradedField) != tc.degraded {
 			t.Errorf("%s: %d, %s %q, want %d, %q", tc.name, w.Code, httplimit.DegradedField, w.Header().Get(httplimit.DegradedField), tc.status, tc.degraded)
@@ -239,7 +240,7 @@ func TestShadow(t *testing.T) {
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "shadow", Mode: policy.Shadow, Limits: limits("1/h", "100/h")},
 		policy.Config{Name: "real", Limits: limits("3/h")},
-	), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) {
+	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
 		events = append(events, fmt.Sprintf("%s %s %d", e.Policy.Name(), e.Outcome, e.Decision.Remaining))
 	}})
 	for step, want := range []struct {
@@ -263,10 +264,10 @@ func TestShadow(t *testing.T) {
 }
 
 func TestShadowStoreErrorLetsThrough(t *testing.T) {
-	var events []httplimit.Event
+	var events []enforce.Event
 	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "s", Mode: policy.Shadow, OnStoreError: policy.Closed, Limits: limits("1/h")}),
-		httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }})
-	if w := get(h, "/", peer); w.Code != 200 || len(events) != 1 || events[0].Outcome != httplimit.FailedOpen {
+		httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
+	if w := get(h, "/", peer); w.Code != 200 || len(events) != 1 || events[0].Outcome != enforce.FailedOpen {
 		t.Errorf("%d and %v, want 200 and one failed_open", w.Code, events)
 	}
 }
@@ -275,7 +276,7 @@ func TestObserveTellsWhoHeld(t *testing.T) {
 	var events []string
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "a", Limits: limits("9/h")}, policy.Config{Name: "b", Limits: limits("1/h")},
-	), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) {
+	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
 		events = append(events, fmt.Sprintf("%s %s %s", e.Policy.Name(), e.Outcome, e.Key))
 	}})
 	get(h, "/", peer)
@@ -396,15 +397,15 @@ func TestNewErrors(t *testing.T) {
 		},
 		"unknown fields": func() error { _, err := httplimit.New(store, policies, httplimit.Config{Fields: 128}); return err },
 		"negative room": func() error {
-			_, err := httplimit.New(store, policies, httplimit.Config{MaxWaiters: -1})
+			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{MaxWaiters: -1}})
 			return err
 		},
 		"reservations too short": func() error {
-			_, err := httplimit.New(store, policies, httplimit.Config{SettleTTL: time.Second - 1})
+			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{SettleTTL: time.Second - 1}})
 			return err
 		},
 		"reservations too long": func() error {
-			_, err := httplimit.New(store, policies, httplimit.Config{SettleTTL: weir.MaxTTL + 1})
+			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{SettleTTL: weir.MaxTTL + 1}})
 			return err
 		},
 		"local without a store": func() error {

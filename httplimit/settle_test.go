@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -255,7 +256,7 @@ func TestLongRequest(t *testing.T) {
 			store := bubbled(t)
 			defer store.Close()
 			p := policy.Config{Name: "p", Limits: limits(budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}}
-			h := serving(t, store, set(t, p), httplimit.Config{SettleTTL: time.Minute}, func(w http.ResponseWriter, r *http.Request) {
+			h := serving(t, store, set(t, p), httplimit.Config{Options: enforce.Options{SettleTTL: time.Minute}}, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("X-Cost", "7")
 				status(w, r)
 				<-time.After(59 * time.Second)

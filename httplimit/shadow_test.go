@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -116,12 +117,12 @@ func (c costly) String() string                        { return "costly" }
 // TestEventTellsTheCost: as it was measured, and why it could not be.
 func TestEventTellsTheCost(t *testing.T) {
 	fault := errors.New("no such header")
-	var events []httplimit.Event
+	var events []enforce.Event
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "measured", Limits: limits("10/h"), CostOf: costly{n: 4}},
 		policy.Config{Name: "not", Limits: limits("10/h"), Cost: 2, CostOf: costly{err: fault}},
 		policy.Config{Name: "nothing", Limits: limits("10/h"), CostOf: costly{}},
-	), httplimit.Config{Observe: func(_ *http.Request, e httplimit.Event) { events = append(events, e) }})
+	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
 	w := get(h, "/", peer)
 	if got, want := w.Header().Get("RateLimit"), `"measured";r=6;t=1440, "not";r=8;t=720, "nothing";r=10;t=0`; w.Code != 200 || got != want {
 		t.Errorf("%d %s, want 200 %s", w.Code, got, want)
@@ -130,7 +131,7 @@ func TestEventTellsTheCost(t *testing.T) {
 		cost  int64
 		fault error
 	}{{4, nil}, {2, fault}, {0, nil}} {
-		if e := events[i]; e.Cost != want.cost || !errors.Is(e.Fault, want.fault) || e.Err != nil || e.Outcome != httplimit.Admitted {
+		if e := events[i]; e.Cost != want.cost || !errors.Is(e.Fault, want.fault) || e.Err != nil || e.Outcome != enforce.Admitted {
 			t.Errorf("event %d = %+v, want admitted at %d with fault %v", i, e, want.cost, want.fault)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -134,7 +135,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
-		c := httplimit.Config{MaxWaiters: 2}
+		c := httplimit.Config{Options: enforce.Options{MaxWaiters: 2}}
 		h := wrap(t, store, set(t, waiting("p", time.Minute, "1/s burst 1")), c)
 		get(h, "/", peer)
 		get(h, "/", "203.0.113.8:1")
@@ -163,7 +164,7 @@ func TestWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
-		h := wrap(t, store, set(t, waiting("p", 4*time.Second, "2/s burst 1")), httplimit.Config{MaxWaiters: 40})
+		h := wrap(t, store, set(t, waiting("p", 4*time.Second, "2/s burst 1")), httplimit.Config{Options: enforce.Options{MaxWaiters: 40}})
 		for round := range 3 {
 			var codes [600]atomic.Int64
 			var all sync.WaitGroup

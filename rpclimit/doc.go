@@ -2,7 +2,7 @@
 // and how a client keeps to a budget and to the pauses that servers ask for. It knows no
 // protocol; contrib/grpc and contrib/connect are made of it.
 //
-//	calls, messages, err := rpclimit.NewEnforcers(store, policies, nil, enforce.Config{})
+//	calls, messages, err := rpclimit.NewEnforcers(store, policies, rpclimit.ServerConfig{})
 //	…
 //	if !calls.Enter(ctx, attributes, &admission).Passes() {
 //		end := rpclimit.Refuse(ctx, &admission, jitter)

@@ -1,40 +1,80 @@
 package rpclimit
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
 
+// A ServerConfig configures the server side of an RPC framework. Its zero value trusts no proxy
+// and sends the fields of the current draft and X-RateLimit-*.
+type ServerConfig struct {
+	enforce.Options
+
+	// Client says how the client's address is found: by default it is the peer. If the
+	// peer is a trusted proxy, it is found in X-Forwarded-For or Forwarded.
+	Client httplimit.ClientAddress
+
+	// Fields are the metadata to send; httplimit.DefaultFields if zero.
+	Fields httplimit.Fields
+
+	// RetryJitter is the maximum random time that is added to retry delays, so that
+	// clients do not all return at once; none if zero, at most an hour.
+	RetryJitter time.Duration
+
+	// Messages, if not nil, are policies for every message of a call whose client
+	// streams, in addition to those for the call. They see the same attributes, and count
+	// a message when it is admitted, whatever the outcome of the call. A message that a
+	// policy holds back stops the client from sending more. A denied message ends the
+	// stream with the denial.
+	Messages *policy.Set
+
+	// Observe, if not nil, is called with the outcome of a call or a message, once for
+	// each policy that applies to it; see enforce.Unsettled for the exception. The path
+	// of the attributes is the full method. It must return quickly.
+	Observe func(ctx context.Context, a policy.Attributes, e enforce.Event)
+}
+
 // NewEnforcers returns an Enforcer for calls, and one for the messages of calls whose client
-// streams, which is nil if forMessages is. A policy for calls cannot find its cost in a
-// message, and one for messages cannot depend on an outcome.
-func NewEnforcers(store weir.Store, forCalls, forMessages *policy.Set, c enforce.Config) (calls, messages *enforce.Enforcer, err error) {
+// streams, which is nil if c.Messages is. A policy for calls cannot find its cost in a message,
+// and one for messages cannot depend on an outcome.
+func NewEnforcers(store weir.Store, forCalls *policy.Set, c ServerConfig) (calls, messages *enforce.Enforcer, err error) {
 	switch {
 	case store == nil:
 		return nil, nil, fmt.Errorf("rpclimit: store: %w: got nil, want a store", weir.ErrInvalid)
 	case forCalls == nil:
 		return nil, nil, fmt.Errorf("rpclimit: policies: %w: got nil, want a set", weir.ErrInvalid)
 	}
+	hc := httplimit.Config{Client: c.Client, Fields: c.Fields, RetryJitter: c.RetryJitter}
+	if err := hc.Check(); err != nil {
+		return nil, nil, err
+	}
 	for _, p := range forCalls.Policies() {
 		if pc := p.Config(); pc.Mode != policy.Off && pc.Settle.JSON != "" {
 			return nil, nil, fmt.Errorf("rpclimit: policy %s: cost.json %.60q: %w: want cost.header, which is metadata: the client chooses the encoding of messages", p.Name(), pc.Settle.JSON, weir.ErrInvalid)
 		}
 	}
-	if calls, err = enforce.New(store, forCalls, c); err != nil || forMessages == nil {
-		return calls, nil, err
+	ec := enforce.Config{Options: c.Options, Observe: c.Observe}
+	if calls, err = enforce.New(store, forCalls, ec); err != nil {
+		return nil, nil, err
 	}
-	for _, p := range forMessages.Policies() {
+	if c.Messages == nil {
+		return calls, nil, nil
+	}
+	for _, p := range c.Messages.Policies() {
 		if err := checkMessages(p.Config()); err != nil {
 			return nil, nil, fmt.Errorf("rpclimit: messages: policy %s: %w", p.Name(), err)
 		}
 	}
-	c.NoResponse = true
-	if messages, err = enforce.New(store, forMessages, c); err != nil {
+	ec.NoResponse = true
+	if messages, err = enforce.New(store, c.Messages, ec); err != nil {
 		return nil, nil, fmt.Errorf("rpclimit: messages: %w", err)
 	}
 	return calls, messages, nil

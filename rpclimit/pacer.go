@@ -27,25 +27,35 @@ const (
 // A PacerConfig configures a Pacer. Its zero value has no limit, and pauses when servers ask
 // for it.
 type PacerConfig struct {
-	// Limiter, if not nil, is asked for a token before each call and each retry. It is not
-	// a concurrency limit.
+	// Limiter, if not nil, is asked for a token before each call and each retry. Clients
+	// that share its store share the budget. A concurrency limit is refused: a client does
+	// not return its slots.
 	Limiter *weir.Limiter
 
-	// Key returns the Limiter's key for a call; the target if nil. A call whose key is
-	// empty is not charged.
+	// Key returns the Limiter's key for a call; the target if nil. The target is the host
+	// of the server, or what was dialed; the method is /package.Service/Method. A call
+	// whose key is empty is not charged. A key that is longer than a store accepts ends the
+	// call with InvalidArgument.
+	//
+	// A server's pause applies to calls of the same key to the same method of the same
+	// target: if many users share a client, return the user.
 	Key func(ctx context.Context, target, method string) string
 
 	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
-	// weir.Unlimited.
+	// weir.Unlimited. A call that would wait longer, or beyond the deadline of its context,
+	// ends at once, unsent, with ResourceExhausted and a RetryInfo.
 	MaxWait time.Duration
 
 	// MaxWaiters bounds the calls that wait at a time; DefaultMaxWaiters if zero.
 	MaxWaiters int
 
-	// Retries is how often a unary call is repeated that a server denied: 0 to 10.
+	// Retries is the number of times that a unary call is repeated that a server denied
+	// with a RetryInfo, after that time: 0 to 10. A streaming call is not repeated.
 	Retries int
 
-	// OnStoreError is policy.Open, the default, or policy.Closed.
+	// OnStoreError decides about a call when Limiter's store makes no decision:
+	// policy.Open, the default, sends it; policy.Closed ends it with Unavailable. For
+	// policy.Local, set a Limiter of package failover.
 	OnStoreError policy.FailMode
 }
 

@@ -121,7 +121,7 @@ func TestRefuse(t *testing.T) {
 			"rate limit store unavailable: retry after 1s", http.Header{"Retry-After": {"1"}}},
 		{"gone", gone, broken{}, "1/s", 1, true, rpclimit.Canceled, "context canceled", http.Header{}},
 	} {
-		calls, messages, err := rpclimit.NewEnforcers(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), nil, enforce.Config{})
+		calls, messages, err := rpclimit.NewEnforcers(c.store, one(t, policy.Config{Limits: []weir.Limit{weir.MustLimit(c.limit)}, OnStoreError: policy.Closed}), rpclimit.ServerConfig{})
 		if err != nil || messages != nil {
 			t.Fatal(err, messages)
 		}
@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 	}
 	pacer := func(c rpclimit.PacerConfig) error { _, err := rpclimit.NewPacer(c, dialect()); return err }
 	gates := func(store weir.Store, calls, messages *policy.Set) error {
-		_, _, err := rpclimit.NewEnforcers(store, calls, messages, enforce.Config{})
+		_, _, err := rpclimit.NewEnforcers(store, calls, rpclimit.ServerConfig{Messages: messages})
 		return err
 	}
 	rate := []weir.Limit{weir.MustLimit("1/s")}

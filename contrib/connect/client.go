@@ -10,51 +10,11 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
-	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// A ClientConfig configures a Client. Its zero value has no limit, and pauses when servers ask
-// for it.
-type ClientConfig struct {
-	// Limiter, if not nil, is asked for a token before each call and each retry. Clients
-	// that share its store share the budget. A concurrency limit is refused: a client
-	// does not return its slots.
-	Limiter *weir.Limiter
-
-	// Key returns the Limiter's key for a call; the host of the server if nil. A call
-	// whose key is empty is not charged. A key that is longer than a store accepts ends
-	// the call with connect.CodeInvalidArgument.
-	//
-	// A server's pause applies to calls of the same key to the same procedure of the same
-	// host: if many users share a client, return the user.
-	Key func(ctx context.Context, host, procedure string) string
-
-	// MaxWait bounds how long a call is held back; DefaultMaxWait if zero, weir.NoWait or
-	// weir.Unlimited. A call that would wait longer, or beyond the deadline of its
-	// context, ends at once, unsent, with connect.CodeResourceExhausted and a
-	// RetryInfo.
-	MaxWait time.Duration
-
-	// MaxWaiters bounds the calls that wait at a time; DefaultMaxWaiters if zero.
-	MaxWaiters int
-
-	// Retries is how often a unary call that a server denied with a RetryInfo is repeated
-	// after that time: 0 to 10. A streaming call is not repeated.
-	Retries int
-
-	// OnStoreError decides about a call when Limiter's store makes no decision:
-	// policy.Open, the default, sends it; policy.Closed ends it with
-	// connect.CodeUnavailable. For policy.Local, set a Limiter of package failover.
-	OnStoreError policy.FailMode
-}
-
-// DefaultMaxWait and DefaultMaxWaiters are the values of fields of ClientConfig that are zero.
-const (
-	DefaultMaxWait    = rpclimit.DefaultMaxWait
-	DefaultMaxWaiters = rpclimit.DefaultMaxWaiters
-)
+// ClientConfig configures a Client.
+type ClientConfig = rpclimit.PacerConfig
 
 // A Client limits outgoing calls, and pauses for as long as a server asks with a RetryInfo in
 // the details of CodeResourceExhausted or CodeUnavailable, for at most a day. It is a
@@ -65,7 +25,7 @@ type Client struct {
 
 // NewClient returns a Client. An error wraps weir.ErrInvalid.
 func NewClient(c ClientConfig) (*Client, error) {
-	p, err := rpclimit.NewPacer(rpclimit.PacerConfig(c), rpclimit.Dialect{
+	p, err := rpclimit.NewPacer(c, rpclimit.Dialect{
 		Error:      func(e rpclimit.End) error { return errorOf(e) },
 		RetryAfter: RetryAfter,
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirconnect "github.com/floodweir/weir/contrib/connect"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -170,7 +171,7 @@ func TestStoreError(t *testing.T) {
 		{policy.Closed, []connect.Code{connect.CodeUnavailable, connect.CodeUnavailable}, "closed"},
 		{policy.Local, []connect.Code{0, connect.CodeResourceExhausted}, "local"},
 	} {
-		limit := server(t, broken, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: w.mode}), weirconnect.Config{Local: still(t)})
+		limit := server(t, broken, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: w.mode}), weirconnect.Config{Options: enforce.Options{Local: still(t)}})
 		c := serve(t, echo{}, behind(limit))
 		for i, want := range w.codes {
 			resp, err := c.say(t.Context())
@@ -357,9 +358,9 @@ func TestNewRefuses(t *testing.T) {
 		{store, nil, weirconnect.Config{}, "weirconnect: rpclimit: policies: invalid: got nil"},
 		{store, none, weirconnect.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirconnect.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
-		{store, none, weirconnect.Config{RetryJitter: -1}, "jitter -1ns"},
-		{store, none, weirconnect.Config{MaxWaiters: -1}, "max waiting -1"},
-		{store, none, weirconnect.Config{SettleTTL: 1}, "settle ttl 1ns"},
+		{store, none, weirconnect.Config{RetryJitter: -1}, "RetryJitter: invalid: got -1ns"},
+		{store, none, weirconnect.Config{Options: enforce.Options{MaxWaiters: -1}}, "MaxWaiters: invalid: got -1"},
+		{store, none, weirconnect.Config{Options: enforce.Options{SettleTTL: 1}}, "SettleTTL: invalid: got 1ns"},
 		{store, named(policy.Config{OnStoreError: policy.Local}), weirconnect.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirconnect.Config{}, `policy odd: cost.json "usage.total"`},
 		{store, none, weirconnect.Config{Messages: named(policy.Config{Settle: policy.Settle{Header: "X-Cost"}})}, `messages: policy odd: cost.header "X-Cost"`},

@@ -18,6 +18,7 @@ import (
 	"github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/gofiber/fiber/v3/middleware/timeout"
 
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -232,7 +233,7 @@ func TestContext(t *testing.T) {
 // What the middleware was configured with may panic as a handler may.
 func TestObservePanics(t *testing.T) {
 	store, _ := clocked(t)
-	c := httplimit.Config{Observe: func(*http.Request, httplimit.Event) { panic("no") }}
+	c := httplimit.Config{Observe: func(*http.Request, enforce.Event) { panic("no") }}
 	m := limited(t, store, c, policy.Config{Name: "p", Limits: limits("1 concurrency lease 30s")})
 	url := serving(t, func(app *fiber.App) {
 		app.Use(recover.New(), weirfiber.Middleware(m))

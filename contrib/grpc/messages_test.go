@@ -16,6 +16,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -119,9 +120,9 @@ func TestNewRefuses(t *testing.T) {
 		{store, nil, weirgrpc.Config{}, "weirgrpc: rpclimit: policies: invalid: got nil"},
 		{store, none, weirgrpc.Config{Fields: httplimit.Draft03 | httplimit.Draft08}, "at most one draft"},
 		{store, none, weirgrpc.Config{Client: httplimit.ClientAddress{Header: "X-Real-Ip"}}, "want X-Forwarded-For or Forwarded"},
-		{store, none, weirgrpc.Config{RetryJitter: -1}, "jitter -1ns"},
-		{store, none, weirgrpc.Config{MaxWaiters: -1}, "max waiting -1"},
-		{store, none, weirgrpc.Config{SettleTTL: 1}, "settle ttl 1ns"},
+		{store, none, weirgrpc.Config{RetryJitter: -1}, "RetryJitter: invalid: got -1ns"},
+		{store, none, weirgrpc.Config{Options: enforce.Options{MaxWaiters: -1}}, "MaxWaiters: invalid: got -1"},
+		{store, none, weirgrpc.Config{Options: enforce.Options{SettleTTL: 1}}, "SettleTTL: invalid: got 1ns"},
 		{store, named(policy.Config{OnStoreError: policy.Local}), weirgrpc.Config{}, "policy odd"},
 		{store, named(policy.Config{Settle: policy.Settle{JSON: "usage.total"}}), weirgrpc.Config{}, `policy odd: cost.json "usage.total"`},
 		{store, none, weirgrpc.Config{Messages: named(policy.Config{Settle: policy.Settle{JSON: "usage"}})}, `messages: policy odd: cost.json "usage"`},

@@ -21,6 +21,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -201,7 +202,7 @@ func TestStoreError(t *testing.T) {
 		{policy.Closed, []codes.Code{codes.Unavailable, codes.Unavailable}, "closed"},
 		{policy.Local, []codes.Code{codes.OK, codes.ResourceExhausted}, "local"},
 	} {
-		limit := server(t, broken, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: c.mode}), weirgrpc.Config{Local: still(t)})
+		limit := server(t, broken, set(t, policy.Config{Limits: limits("1/h"), OnStoreError: c.mode}), weirgrpc.Config{Options: enforce.Options{Local: still(t)}})
 		cc := serve(t, limit, echo{})
 		for i, want := range c.codes {
 			var header, trailer metadata.MD

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/flashsale/front"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/httplimit"
@@ -31,7 +32,7 @@ func behind(t *testing.T, c front.Config) http.Handler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	m, err := httplimit.New(store, f.Policies, httplimit.Config{Local: store})
+	m, err := httplimit.New(store, f.Policies, httplimit.Config{Options: enforce.Options{Local: store}})
 	if err != nil {
 		t.Fatal(err)
 	}

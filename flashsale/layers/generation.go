@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/failsafe"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/guard"
 	"github.com/floodweir/weir/httplimit"
@@ -37,7 +38,7 @@ func (l *Layers) adopt(f *weirfile.File) error {
 	if err != nil {
 		return err
 	}
-	err = l.registry.Configure(guard.Config{Store: l.store, Local: l.local, Functions: f.Functions, Ward: failsafe.New})
+	err = l.registry.Configure(guard.Config{Store: l.store, Options: enforce.Options{Local: l.local}, Functions: f.Functions, Ward: failsafe.New})
 	if err != nil {
 		return fmt.Errorf("layers: functions: %w", err)
 	}
@@ -63,7 +64,7 @@ func (l *Layers) generation(f *weirfile.File) (*generation, error) {
 		Client:      client,
 		Fields:      cmp.Or(f.Gateway.Fields, httplimit.Draft08),
 		RetryJitter: cmp.Or(f.Gateway.RetryJitter, time.Second),
-		Local:       l.local,
+		Options:     enforce.Options{Local: l.local},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("layers: %w", err)

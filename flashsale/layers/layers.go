@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/guard"
@@ -104,7 +105,7 @@ func New(c Config) (*Layers, error) {
 			return nil, fmt.Errorf("layers: deadline: %w", err)
 		}
 	}
-	if l.registry, err = guard.NewRegistry(guard.Config{Store: l.store, Local: l.local}); err != nil {
+	if l.registry, err = guard.NewRegistry(guard.Config{Store: l.store, Options: enforce.Options{Local: l.local}}); err != nil {
 		return nil, fmt.Errorf("layers: %w", err)
 	}
 	if err := l.makeLogins(); err != nil {

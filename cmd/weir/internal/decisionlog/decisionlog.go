@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -103,18 +103,18 @@ func New(c Config) (*Log, error) {
 
 // Observe logs what became of a request under one policy, if it is chosen. The further
 // attributes say what the door knows of the request.
-func (l *Log) Observe(ctx context.Context, door string, e httplimit.Event, more ...slog.Attr) {
+func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ...slog.Attr) {
 	if e.Policy == nil {
 		return
 	}
 	if e.Err != nil || e.Decision.Degraded != weir.Exact || e.Fault != nil {
 		l.trouble(ctx, door, &e)
 	}
-	if e.Outcome == httplimit.Unsettled { // told beside the outcome
+	if e.Outcome == enforce.Unsettled { // told beside the outcome
 		return
 	}
 	n := l.c.Every
-	if e.Outcome == httplimit.Denied || e.Outcome == httplimit.FailedClosed {
+	if e.Outcome == enforce.Denied || e.Outcome == enforce.FailedClosed {
 		n = l.c.Denied
 	}
 	if n == 0 || n > 1 && mrand.IntN(n) != 0 || !l.c.Log.Enabled(ctx, slog.LevelInfo) {
@@ -138,7 +138,7 @@ func (l *Log) Observe(ctx context.Context, door string, e httplimit.Event, more 
 }
 
 // attributes are what a line says.
-func (l *Log) attributes(door string, e *httplimit.Event) []slog.Attr {
+func (l *Log) attributes(door string, e *enforce.Event) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
 	if e.Shadow {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -87,38 +87,38 @@ func TestLines(t *testing.T) {
 	p, shadow := newPolicy(t, "api", policy.Enforce), newPolicy(t, "trial", policy.Shadow)
 	limit := weir.MustLimit("10/s")
 	for _, step := range []struct {
-		e    httplimit.Event
+		e    enforce.Event
 		more []slog.Attr
 		want string
 	}{
 		{
-			e:    httplimit.Event{Policy: p, Key: "k", Outcome: httplimit.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 9}},
+			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 9}},
 			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"admitted","policy":"api","remaining":9}`,
 		},
 		{
-			e:    httplimit.Event{Policy: p, Key: "k", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 50 * time.Millisecond}},
+			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 50 * time.Millisecond}},
 			more: []slog.Attr{slog.String("method", "GET")},
 			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","method":"GET","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"50ms"}`,
 		},
 		{
-			e:    httplimit.Event{Policy: p, Key: "k", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
+			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
 			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"never"}`,
 		},
 		{
-			e:    httplimit.Event{Policy: shadow, Shadow: true, Key: "other", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
+			e:    enforce.Event{Policy: shadow, Shadow: true, Key: "other", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
 			want: `{"delay":"1s","door":"gateway","key":"7fb6623ba11ec865","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"trial","remaining":0,"shadow":true}`,
 		},
 	} {
 		b.Observe(ctx, "gateway", step.e, step.more...)
 		want(t, b.lines(t), step.want)
 	}
-	b.Observe(ctx, "gateway", httplimit.Event{}) // no policy: nothing to say
+	b.Observe(ctx, "gateway", enforce.Event{}) // no policy: nothing to say
 	want(t, b.lines(t))
 }
 
 func TestKeys(t *testing.T) {
 	ctx := context.Background()
-	e := httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: httplimit.Denied}
+	e := enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: enforce.Denied}
 	key := func(c decisionlog.Config) any {
 		c.Denied = 1
 		b := open(t, c)
@@ -148,8 +148,8 @@ func TestLineEnds(t *testing.T) {
 	} {
 		out := new(bytes.Buffer)
 		b := open(t, decisionlog.Config{Denied: 1, Keys: decisionlog.Plain, Log: slog.New(handler(out))})
-		b.Observe(context.Background(), "http", httplimit.Event{
-			Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Denied,
+		b.Observe(context.Background(), "http", enforce.Event{
+			Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Denied,
 			Key: "a\r\nlevel=ERROR msg=\"forged\"\u2028\x1b[2J\x00\xff",
 		}, slog.String("path", "/\n{\"level\":\"ERROR\"}"))
 		if n := strings.Count(out.String(), "\n"); n != 1 || bytes.ContainsFunc(out.Bytes(), func(r rune) bool { return r < ' ' && r != '\n' || r == utf8.RuneError }) {
@@ -162,7 +162,7 @@ func TestLineEnds(t *testing.T) {
 func TestLongTexts(t *testing.T) {
 	b := open(t, decisionlog.Config{Denied: 1, Keys: decisionlog.Plain})
 	long := strings.Repeat("é", 1<<20)
-	b.Observe(context.Background(), "http", httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Key: long, Outcome: httplimit.Denied},
+	b.Observe(context.Background(), "http", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Key: long, Outcome: enforce.Denied},
 		slog.String("path", long), slog.Int("port", 8080))
 	if n := b.out.Len(); n > 2000 {
 		t.Errorf("a line of %d bytes", n)
@@ -177,22 +177,22 @@ func TestSample(t *testing.T) {
 	p := newPolicy(t, "api", policy.Enforce)
 	for _, test := range []struct {
 		every, denied        int
-		outcome              httplimit.Outcome
+		outcome              enforce.Outcome
 		leastLines, mostLine int
 	}{
-		{0, 0, httplimit.Admitted, 0, 0},
-		{0, 0, httplimit.Denied, 0, 0},
-		{0, 1, httplimit.Admitted, 0, 0},
-		{0, 1, httplimit.Denied, 10_000, 10_000},
-		{0, 1, httplimit.FailedClosed, 10_000, 10_000},
-		{1, 0, httplimit.Held, 10_000, 10_000},
-		{1, 0, httplimit.Denied, 0, 0},
-		{10, 0, httplimit.Admitted, 800, 1200}, // 1000 ± 6.7 standard deviations
-		{0, 100, httplimit.Denied, 40, 170},
+		{0, 0, enforce.Admitted, 0, 0},
+		{0, 0, enforce.Denied, 0, 0},
+		{0, 1, enforce.Admitted, 0, 0},
+		{0, 1, enforce.Denied, 10_000, 10_000},
+		{0, 1, enforce.FailedClosed, 10_000, 10_000},
+		{1, 0, enforce.Held, 10_000, 10_000},
+		{1, 0, enforce.Denied, 0, 0},
+		{10, 0, enforce.Admitted, 800, 1200}, // 1000 ± 6.7 standard deviations
+		{0, 100, enforce.Denied, 40, 170},
 	} {
 		b := open(t, decisionlog.Config{Every: test.every, Denied: test.denied, PerSecond: 1 << 30})
 		for range 10_000 {
-			b.Observe(context.Background(), "http", httplimit.Event{Policy: p, Outcome: test.outcome})
+			b.Observe(context.Background(), "http", enforce.Event{Policy: p, Outcome: test.outcome})
 		}
 		if n := len(b.lines(t)); n < test.leastLines || n > test.mostLine {
 			t.Errorf("one of %d, one of %d denied: %d lines of 10,000 %s, want %d to %d",
@@ -205,7 +205,7 @@ func TestSample(t *testing.T) {
 func TestCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{Denied: 1, PerSecond: 5, Keys: decisionlog.Off})
-		e := httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Denied}
+		e := enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Denied}
 		for range 10_000 {
 			b.Observe(context.Background(), "http", e)
 		}
@@ -238,7 +238,7 @@ func TestTrouble(t *testing.T) {
 		a, c := newPolicy(t, "a", policy.Enforce), newPolicy(t, "c", policy.Enforce)
 		fail := func(p *policy.Policy, n int) {
 			for range n {
-				b.Observe(context.Background(), "gateway", httplimit.Event{Policy: p, Outcome: httplimit.FailedOpen, Err: down})
+				b.Observe(context.Background(), "gateway", enforce.Event{Policy: p, Outcome: enforce.FailedOpen, Err: down})
 			}
 		}
 		fail(a, 100)
@@ -252,21 +252,21 @@ func TestTrouble(t *testing.T) {
 		fail(a, 2)
 		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a","suppressed":100}`)
 		time.Sleep(time.Second)
-		b.Observe(context.Background(), "gateway", httplimit.Event{Policy: a, Outcome: httplimit.Admitted, Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal}})
+		b.Observe(context.Background(), "gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal}})
 		want(t, b.lines(t), `{"degraded":"local","door":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a"}`)
-		b.Observe(context.Background(), "gateway", httplimit.Event{
-			Policy: c, Outcome: httplimit.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal},
+		b.Observe(context.Background(), "gateway", enforce.Event{
+			Policy: c, Outcome: enforce.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal},
 		})
 		want(t, b.lines(t),
 			`{"degraded":"local","door":"gateway","error":"redis: store unavailable","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,
 			`{"door":"gateway","error":"no such key: team","level":"WARN","msg":"an expression could not be evaluated","outcome":"admitted","policy":"c"}`)
-		b.Observe(context.Background(), "gateway", httplimit.Event{Policy: c, Outcome: httplimit.Unsettled, Err: down})
+		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unsettled, Err: down})
 		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"the cost could not be settled","outcome":"unsettled","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		time.Sleep(time.Second)
-		b.Observe(gone, "gateway", httplimit.Event{Policy: a, Outcome: httplimit.FailedClosed, Err: context.Canceled})
+		b.Observe(gone, "gateway", enforce.Event{Policy: a, Outcome: enforce.FailedClosed, Err: context.Canceled})
 		want(t, b.lines(t)) // the client left
 	})
 }
@@ -277,8 +277,8 @@ func TestTroublesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{})
 		for i := range 5000 {
-			b.Observe(context.Background(), "http", httplimit.Event{
-				Policy: newPolicy(t, fmt.Sprint("p", i), policy.Enforce), Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable,
+			b.Observe(context.Background(), "http", enforce.Event{
+				Policy: newPolicy(t, fmt.Sprint("p", i), policy.Enforce), Outcome: enforce.FailedOpen, Err: weir.ErrUnavailable,
 			})
 		}
 		if n := len(b.lines(t)); n != 1001 {
@@ -305,7 +305,7 @@ func TestRefused(t *testing.T) {
 // What is not logged costs nothing, and many may ask at once.
 func TestQuiet(t *testing.T) {
 	ctx := context.Background()
-	e := httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Admitted}
+	e := enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Admitted}
 	off := open(t, decisionlog.Config{})
 	if n := testing.AllocsPerRun(100, func() { off.Observe(ctx, "http", e) }); n != 0 {
 		t.Errorf("%v allocations for nothing", n)
@@ -335,8 +335,8 @@ func BenchmarkObserve(b *testing.B) {
 		b.Fatal(err)
 	}
 	p := newPolicy(b, "api", policy.Enforce)
-	for _, o := range []httplimit.Outcome{httplimit.Admitted, httplimit.Denied} {
-		e := httplimit.Event{Policy: p, Key: "api|11:203.0.113.7", Outcome: o}
+	for _, o := range []enforce.Outcome{enforce.Admitted, enforce.Denied} {
+		e := enforce.Event{Policy: p, Key: "api|11:203.0.113.7", Outcome: o}
 		b.Run(string(o), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

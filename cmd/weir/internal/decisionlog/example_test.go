@@ -7,7 +7,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -31,8 +31,8 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	log.Observe(context.Background(), "gateway", httplimit.Event{
-		Policy: p, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied,
+	log.Observe(context.Background(), "gateway", enforce.Event{
+		Policy: p, Key: "api|11:203.0.113.7", Outcome: enforce.Denied,
 		Decision: weir.Decision{Limit: weir.MustLimit("10/s"), RetryAfter: 100_000_000},
 	})
 	// Output: level=INFO msg=decision door=gateway policy=api outcome=denied limit="10/s burst 10" remaining=0 retry_after=100ms key=2673ff8fd7263ae3

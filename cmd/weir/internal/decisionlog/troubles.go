@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 )
 
 const (
@@ -20,10 +20,10 @@ const (
 
 // trouble tells what is wrong with a request that somebody who runs the program can do
 // something about. A client that left is no trouble.
-func (l *Log) trouble(ctx context.Context, door string, e *httplimit.Event) {
+func (l *Log) trouble(ctx context.Context, door string, e *enforce.Event) {
 	gone := errors.Is(ctx.Err(), context.Canceled) || errors.Is(e.Err, context.Canceled)
 	switch {
-	case e.Outcome == httplimit.Unsettled:
+	case e.Outcome == enforce.Unsettled:
 		l.tell(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
 	case e.Decision.Degraded != weir.Exact:
 		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
@@ -40,7 +40,7 @@ func (l *Log) trouble(ctx context.Context, door string, e *httplimit.Event) {
 }
 
 // tell tells one trouble of one policy, at most once a second.
-func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *httplimit.Event, more ...slog.Attr) {
+func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *enforce.Event, more ...slog.Attr) {
 	speak, before := l.troubles.speak(about{what, e.Policy.Name()}, time.Now())
 	if !speak {
 		return

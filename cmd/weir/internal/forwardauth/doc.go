@@ -2,7 +2,7 @@
 // on, whether it may go through: nginx with auth_request, Traefik with ForwardAuth,
 // Caddy with forward_auth.
 //
-//	limit, err := httplimit.New(store, set, httplimit.Config{Blind: true})
+//	limit, err := httplimit.New(store, set, httplimit.Config{NoResponse: true})
 //	…
 //	auth, err := forwardauth.New(forwardauth.Config{Limit: limit.Wrap})
 //	…

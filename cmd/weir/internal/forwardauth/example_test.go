@@ -29,7 +29,7 @@ func Example() {
 		panic(err)
 	}
 	defer store.Close()
-	limit, err := httplimit.New(store, set, httplimit.Config{Blind: true})
+	limit, err := httplimit.New(store, set, httplimit.Config{NoResponse: true})
 	if err != nil {
 		panic(err)
 	}

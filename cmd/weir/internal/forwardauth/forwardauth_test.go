@@ -43,7 +43,7 @@ func middleware(t testing.TB, store weir.Store, configs ...policy.Config) *httpl
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := httplimit.New(store, set, httplimit.Config{Blind: true})
+	m, err := httplimit.New(store, set, httplimit.Config{NoResponse: true})
 	if err != nil {
 		t.Fatal(err)
 	}

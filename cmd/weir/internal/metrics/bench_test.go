@@ -6,13 +6,13 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
-func event(tb testing.TB) httplimit.Event {
-	return httplimit.Event{Policy: newPolicy(tb, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: httplimit.Denied}
+func event(tb testing.TB) enforce.Event {
+	return enforce.Event{Policy: newPolicy(tb, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: enforce.Denied}
 }
 
 // Counting what happens at every request allocates nothing.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -34,7 +34,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Observe("gateway", httplimit.Event{Policy: p, Key: key, Outcome: httplimit.Admitted, Decision: d})
+		m.Observe("gateway", enforce.Event{Policy: p, Key: key, Outcome: enforce.Admitted, Decision: d})
 		m.Descriptor(fmt.Sprint("domain", i%3), key, metrics.OverLimit, 1)
 		m.Command(key, metrics.CommandError)
 	}
@@ -42,7 +42,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range policies {
 		p := newPolicy(t, fmt.Sprint("policy-", i), policy.Enforce)
 		for _, shadow := range []bool{false, true} {
-			m.Observe(fmt.Sprint("door", i%100), httplimit.Event{Policy: p, Shadow: shadow, Outcome: httplimit.Denied, Fault: weir.ErrInvalid})
+			m.Observe(fmt.Sprint("door", i%100), enforce.Event{Policy: p, Shadow: shadow, Outcome: enforce.Denied, Fault: weir.ErrInvalid})
 		}
 		m.Reloaded(strings.Repeat(p.Name(), 100), nil, nil)
 	}
@@ -102,7 +102,7 @@ func TestBadLabels(t *testing.T) {
 		m.Descriptor(s, s, metrics.TotalHits, 1)
 		m.Command(s, s)
 		m.Reloaded(s, nil, nil)
-		m.Observe(s, httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Outcome(strings.ToValidUTF8(s, ""))})
+		m.Observe(s, enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Outcome(strings.ToValidUTF8(s, ""))})
 	}
 	for name, f := range scrape(t, m) {
 		for _, metric := range f.GetMetric() {
@@ -134,12 +134,12 @@ func TestTogether(t *testing.T) {
 	const each, callers = 2000, 8
 	a := newPolicy(t, "a", policy.Enforce)
 	set := newSet(t, a)
-	m.Observe("gateway", httplimit.Event{Policy: a, Outcome: httplimit.Admitted}) // "a" has its place
+	m.Observe("gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted}) // "a" has its place
 	var all sync.WaitGroup
 	for c := range callers {
 		all.Go(func() {
 			for i := range each {
-				m.Observe("gateway", httplimit.Event{Policy: a, Outcome: httplimit.Admitted})
+				m.Observe("gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted})
 				m.Descriptor("d", fmt.Sprint(i%20), metrics.TotalHits, 1)
 				if i%500 == 0 && c == 0 {
 					m.Reloaded(fmt.Sprint(i), set, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -28,11 +28,11 @@ type door struct {
 
 // gone is the outcome of a request whose client left before it was decided: cutting
 // connections is not to look like a store that fails.
-const gone httplimit.Outcome = "gone"
+const gone enforce.Outcome = "gone"
 
 // The outcomes that are counted, in the order of a tally.
-var outcomes = [...]httplimit.Outcome{
-	httplimit.Admitted, httplimit.Denied, httplimit.Held, httplimit.FailedOpen, httplimit.FailedClosed, gone,
+var outcomes = [...]enforce.Outcome{
+	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, gone,
 }
 
 // The modes of a decision without the store, in the order of counters.degraded.
@@ -53,7 +53,7 @@ type counters struct {
 }
 
 // Observe counts what became of a request under one policy, at the door of that name.
-func (m *Metrics) Observe(name string, e httplimit.Event) {
+func (m *Metrics) Observe(name string, e enforce.Event) {
 	if e.Policy == nil {
 		return
 	}
@@ -66,19 +66,19 @@ func (m *Metrics) Observe(name string, e httplimit.Event) {
 	}
 	outcome := e.Outcome
 	switch {
-	case outcome == httplimit.Unsettled: // beside the outcome
+	case outcome == enforce.Unsettled: // beside the outcome
 		c.unsettled.Inc()
 		return
-	case outcome == httplimit.FailedClosed && errors.Is(e.Err, context.Canceled):
+	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
 		outcome = gone
 	}
 	c.outcome(outcome, e.Shadow).Inc()
 	mode := e.Decision.Degraded
 	if mode == weir.Exact {
 		switch outcome {
-		case httplimit.FailedOpen:
+		case enforce.FailedOpen:
 			mode = weir.FailedOpen
-		case httplimit.FailedClosed:
+		case enforce.FailedClosed:
 			mode = weir.FailedClosed
 		default:
 			return
@@ -92,7 +92,7 @@ func (m *Metrics) Observe(name string, e httplimit.Event) {
 }
 
 // outcome is the counter of o.
-func (c *counters) outcome(o httplimit.Outcome, inShadow bool) prometheus.Counter {
+func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter {
 	shadow := 0
 	if inShadow {
 		shadow = 1
@@ -150,7 +150,7 @@ func (d *door) counters(m *Metrics, p *policy.Policy) *counters {
 
 func (m *Metrics) newCounters(door string, p *policy.Policy) *counters {
 	name, own := m.policies.place(p.Name())
-	of := func(shadow int, o httplimit.Outcome) prometheus.Counter {
+	of := func(shadow int, o enforce.Outcome) prometheus.Counter {
 		if shadow == 1 {
 			return m.shadow.WithLabelValues(door, name, string(o))
 		}

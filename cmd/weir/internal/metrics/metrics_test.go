@@ -21,7 +21,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -103,27 +103,27 @@ func TestObserve(t *testing.T) {
 	enforced, shadow := newPolicy(t, "api", policy.Enforce), newPolicy(t, "trial", policy.Shadow)
 	for _, e := range []struct {
 		n int
-		httplimit.Event
+		enforce.Event
 	}{
-		{7, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted}},
-		{5, httplimit.Event{Policy: enforced, Outcome: httplimit.Denied}},
-		{3, httplimit.Event{Policy: enforced, Outcome: httplimit.Held}},
-		{2, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable}},
-		{1, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedClosed, Err: weir.ErrUnavailable}},
-		{4, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted, Decision: weir.Decision{Degraded: weir.FailedLocal}}},
-		{6, httplimit.Event{Policy: shadow, Shadow: true, Outcome: httplimit.Denied}},
-		{8, httplimit.Event{Policy: shadow, Shadow: true, Outcome: httplimit.Admitted}},
-		{9, httplimit.Event{Policy: enforced, Shadow: true, Outcome: httplimit.Denied}}, // a key that is not in its percent
-		{2, httplimit.Event{Policy: enforced, Outcome: httplimit.FailedClosed, Err: fmt.Errorf("redis: %w", context.Canceled)}},
-		{3, httplimit.Event{Policy: enforced, Outcome: httplimit.Unsettled, Err: weir.ErrUnavailable}},
-		{1, httplimit.Event{Policy: enforced, Outcome: httplimit.Admitted, Fault: errors.New("no such key")}},
-		{1, httplimit.Event{Policy: enforced, Outcome: "new"}},
+		{7, enforce.Event{Policy: enforced, Outcome: enforce.Admitted}},
+		{5, enforce.Event{Policy: enforced, Outcome: enforce.Denied}},
+		{3, enforce.Event{Policy: enforced, Outcome: enforce.Held}},
+		{2, enforce.Event{Policy: enforced, Outcome: enforce.FailedOpen, Err: weir.ErrUnavailable}},
+		{1, enforce.Event{Policy: enforced, Outcome: enforce.FailedClosed, Err: weir.ErrUnavailable}},
+		{4, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Decision: weir.Decision{Degraded: weir.FailedLocal}}},
+		{6, enforce.Event{Policy: shadow, Shadow: true, Outcome: enforce.Denied}},
+		{8, enforce.Event{Policy: shadow, Shadow: true, Outcome: enforce.Admitted}},
+		{9, enforce.Event{Policy: enforced, Shadow: true, Outcome: enforce.Denied}}, // a key that is not in its percent
+		{2, enforce.Event{Policy: enforced, Outcome: enforce.FailedClosed, Err: fmt.Errorf("redis: %w", context.Canceled)}},
+		{3, enforce.Event{Policy: enforced, Outcome: enforce.Unsettled, Err: weir.ErrUnavailable}},
+		{1, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Fault: errors.New("no such key")}},
+		{1, enforce.Event{Policy: enforced, Outcome: "new"}},
 	} {
 		for range e.n {
 			m.Observe("gateway", e.Event)
 		}
 	}
-	m.Observe("gateway", httplimit.Event{}) // no policy: nothing to count
+	m.Observe("gateway", enforce.Event{}) // no policy: nothing to count
 	got := scrape(t, m)
 	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "gone": 2, "other": 1} {
 		wantValue(t, got, want, "weir_decisions_total", "gateway", outcome, "api")
@@ -147,7 +147,7 @@ func TestReloaded(t *testing.T) {
 	a, b := newPolicy(t, "a", policy.Enforce), newPolicy(t, "b", policy.Enforce)
 	m.Reloaded("7", newSet(t, a, b), nil)
 	for _, p := range []*policy.Policy{a, b} {
-		m.Observe("http", httplimit.Event{Policy: p, Outcome: httplimit.Denied})
+		m.Observe("http", enforce.Event{Policy: p, Outcome: enforce.Denied})
 	}
 	m.Reloaded("", nil, errors.New("line 3: no such field"))
 	got := scrape(t, m)
@@ -162,7 +162,7 @@ func TestReloaded(t *testing.T) {
 	}
 
 	m.Reloaded("8", newSet(t, newPolicy(t, "a", policy.Enforce)), nil)
-	m.Observe("http", httplimit.Event{Policy: a, Outcome: httplimit.Denied})
+	m.Observe("http", enforce.Event{Policy: a, Outcome: enforce.Denied})
 	got = scrape(t, m)
 	wantValue(t, got, 1, "weir_policies_last_reload_successful")
 	wantValue(t, got, 2, "weir_decisions_total", "http", "denied", "a")
@@ -245,8 +245,8 @@ func everything(tb testing.TB) *metrics.Metrics {
 	m.Memory(store.Stats)
 	p := newPolicy(tb, "api", policy.Enforce)
 	m.Reloaded("1", newSet(tb, p), nil)
-	m.Observe("gateway", httplimit.Event{Policy: p, Outcome: httplimit.Admitted})
-	m.Observe("gateway", httplimit.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Shadow: true, Outcome: httplimit.Admitted})
+	m.Observe("gateway", enforce.Event{Policy: p, Outcome: enforce.Admitted})
+	m.Observe("gateway", enforce.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Shadow: true, Outcome: enforce.Admitted})
 	m.Descriptor("d", "k", metrics.TotalHits, 1)
 	r := weir.Request{Key: "k", Limit: weir.MustLimit("1/s"), N: 1}
 	if _, err := m.Door("gateway", m.Store(store)).Do(context.Background(), r); err != nil {
@@ -314,7 +314,7 @@ func TestPage(t *testing.T) {
 		told[row[1]] = row[2] + " " + strings.Join(strings.FieldsFunc(row[3], func(r rune) bool { return !unicode.IsLetter(r) && r != '_' }), " ")
 	}
 	m := everything(t)
-	m.Observe("d", httplimit.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: httplimit.Unsettled})
+	m.Observe("d", enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Unsettled})
 	families := scrape(t, m)
 	for name, f := range families {
 		if !strings.HasPrefix(name, "weir_") {

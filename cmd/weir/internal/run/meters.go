@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 )
 
 // startMeters makes what counts, traces and logs what the doors decide.
@@ -43,8 +43,8 @@ func (p *Program) startMeters(ctx context.Context) error {
 const flushTimeout = 3 * time.Second
 
 // observe tells everybody what became of a request at a door.
-func (p *Program) observe(door string) func(*http.Request, httplimit.Event) {
-	return func(r *http.Request, e httplimit.Event) {
+func (p *Program) observe(door string) func(*http.Request, enforce.Event) {
+	return func(r *http.Request, e enforce.Event) {
 		ctx := r.Context()
 		p.metrics.Observe(door, e)
 		p.telemetry.Decision(ctx, door, e)

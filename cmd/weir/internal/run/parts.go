@@ -16,6 +16,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
@@ -81,7 +82,7 @@ func Check(c *config.Config) error {
 func (p *Program) newLimit(g *generation, name string, client httplimit.ClientAddress, blind bool) (*httplimit.Middleware, error) {
 	c := g.config.Gateway
 	m, err := httplimit.New(p.metrics.Door(name, p.store), g.policies, httplimit.Config{
-		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Local: p.local, Blind: blind, Observe: p.observe(name),
+		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Options: enforce.Options{Local: p.local}, NoResponse: blind, Observe: p.observe(name),
 	})
 	g.doors[name] = m
 	return m, err

@@ -7,12 +7,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 )
 
 // Decision tells the span of ctx what became of its request under one policy, without
 // the key. If nothing records the span it does nothing and allocates nothing.
-func (t *Telemetry) Decision(ctx context.Context, door string, e httplimit.Event) {
+func (t *Telemetry) Decision(ctx context.Context, door string, e enforce.Event) {
 	if t == nil || t.traces == nil || e.Policy == nil {
 		return
 	}
@@ -47,7 +47,7 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e httplimit.Event
 		attrs = append(attrs, attribute.String("weir.fault", e.Fault.Error()))
 	}
 	span.AddEvent("weir.decision", trace.WithAttributes(attrs...))
-	if e.Outcome == httplimit.Denied && !e.Shadow {
+	if e.Outcome == enforce.Denied && !e.Shadow {
 		span.SetAttributes(attribute.String("weir.denied_by", e.Policy.Name()))
 	}
 }

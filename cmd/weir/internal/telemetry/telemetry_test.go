@@ -24,7 +24,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
-	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -89,7 +89,7 @@ func TestOff(t *testing.T) {
 			if got := off.GRPC(); got != nil {
 				t.Errorf("%s: GRPC = %T", name, got)
 			}
-			e := httplimit.Event{Policy: newPolicy(t, policy.Enforce), Outcome: httplimit.Denied}
+			e := enforce.Event{Policy: newPolicy(t, policy.Enforce), Outcome: enforce.Denied}
 			if n := testing.AllocsPerRun(100, func() { off.Decision(context.Background(), "gateway", e) }); n != 0 {
 				t.Errorf("%s: Decision allocates %v times", name, n)
 			}
@@ -118,11 +118,11 @@ func TestTraces(t *testing.T) {
 	p, shadow := newPolicy(t, policy.Enforce), newPolicy(t, policy.Shadow)
 	door := httptest.NewServer(c.Handler("gateway", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limit := weir.MustLimit("10/s")
-		for _, e := range []httplimit.Event{
-			{Policy: p, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 250 * time.Millisecond}},
-			{Policy: shadow, Shadow: true, Key: "api|11:203.0.113.7", Outcome: httplimit.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
-			{Policy: p, Outcome: httplimit.FailedOpen, Err: weir.ErrUnavailable, Fault: errors.New("no such key")},
-			{Policy: p, Outcome: httplimit.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 3, Degraded: weir.FailedLocal}},
+		for _, e := range []enforce.Event{
+			{Policy: p, Key: "api|11:203.0.113.7", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 250 * time.Millisecond}},
+			{Policy: shadow, Shadow: true, Key: "api|11:203.0.113.7", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
+			{Policy: p, Outcome: enforce.FailedOpen, Err: weir.ErrUnavailable, Fault: errors.New("no such key")},
+			{Policy: p, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 3, Degraded: weir.FailedLocal}},
 			{},
 		} {
 			c.Decision(r.Context(), "gateway", e)
@@ -215,7 +215,7 @@ func TestMetrics(t *testing.T) {
 	if c.GRPC() != nil {
 		t.Error("traces, though nobody takes them")
 	}
-	m.Observe("gateway", httplimit.Event{Policy: newPolicy(t, policy.Enforce), Outcome: httplimit.Admitted})
+	m.Observe("gateway", enforce.Event{Policy: newPolicy(t, policy.Enforce), Outcome: enforce.Admitted})
 	if _, err := m.Door("gateway", empty{}).Do(context.Background(), weir.Request{}); err != nil {
 		t.Fatal(err)
 	}
