@@ -111,6 +111,10 @@ cover: need ## statement coverage of each module by its own tests, and by those 
 	@cd e2e && go test -p=1 -coverpkg=$(SHARED) -coverprofile=../cover/e2e.out ./... >/dev/null && \
 		echo "redisstore and contrib, by e2e: $$(go tool cover -func=../cover/e2e.out | tail -n 1 | awk '{ print $$NF }')"
 
+.PHONY: mutants
+mutants: need ## plant the bugs of tools/mutants/mutants.txt one by one: a test has to catch each
+	@go run ./tools/mutants
+
 .PHONY: test-long
 test-long: need ## the differential run at full length: function, memory and Redis against the model
 	@WEIR_LONG=1 go test -count=1 -timeout=120m -v -run=Diff ./storetest
