@@ -145,9 +145,10 @@ var deadLimit = weir.MustLimit("3/24h")
 
 // A cell is a client and a mode, under one fault.
 type cell struct {
-	client string
-	mode   weir.Degraded
-	store  *failover.Store
+	client  string
+	mode    weir.Degraded
+	bounded *failover.Store
+	store   weir.Store // bounded with the fallback of mode
 
 	mu       sync.Mutex
 	took     []time.Duration
@@ -178,24 +179,27 @@ func newCells(t *testing.T, url string) (all []*cell) {
 					c.away.Add(1)
 				}
 			}}
+			var fallback weir.Store
 			switch mode {
 			case weir.FailedOpen:
-				config.Fallback = failover.Open()
+				fallback = failover.Open()
 			case weir.FailedClosed:
-				config.Fallback = failover.Closed()
+				fallback = failover.Closed()
 			default:
 				mem, err := memstore.New(memstore.Config{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if config.Fallback, err = failover.NewLocal(mem, 3); err != nil {
+				if fallback, err = failover.NewLocal(mem, 3); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if c.store, err = failover.New(store, config); err != nil {
+			bounded, err := failover.New(store, config)
+			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { c.store.Close() })
+			t.Cleanup(func() { bounded.Close() })
+			c.bounded, c.store = bounded, failover.WithFallback(bounded, fallback)
 			all = append(all, c)
 		}
 	}
@@ -254,7 +258,7 @@ func warmUp(t *testing.T, cells []*cell) {
 func decides(c *cell, key string, limit weir.Limit) error {
 	d, err := c.store.Do(context.Background(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit})
 	if err == nil && d.Degraded != weir.Exact {
-		err = fmt.Errorf("degraded %s: %v", d.Degraded, c.store.Err())
+		err = fmt.Errorf("degraded %s: %v", d.Degraded, c.bounded.Err())
 	}
 	return err
 }
@@ -306,7 +310,7 @@ func TestDeadStoreMatrix(t *testing.T) {
 			most := sampleGoroutines(func() { hammer(t, cells) })
 			dialled := g.dialled()
 			for _, c := range cells {
-				c.why = c.store.Err()
+				c.why = c.bounded.Err()
 			}
 			mended := time.Now()
 			mends()

@@ -23,14 +23,31 @@ func newMem(tb testing.TB) *memstore.Store {
 	return s
 }
 
-func newStore(tb testing.TB, store weir.Store, c failover.Config) *failover.Store {
+// A tested store is a Store that may have a fallback.
+type tested struct {
+	*failover.Store
+	asked weir.Store
+}
+
+func (s *tested) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	return s.asked.Do(ctx, r)
+}
+
+func (s *tested) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	return s.asked.DoAll(ctx, rs, ds)
+}
+
+func newStore(tb testing.TB, store weir.Store, c failover.Config, fallback ...weir.Store) *tested {
 	tb.Helper()
 	s, err := failover.New(store, c)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { s.Close() })
-	return s
+	if len(fallback) == 0 {
+		return &tested{s, s}
+	}
+	return &tested{s, failover.WithFallback(s, fallback[0])}
 }
 
 func newLocal(tb testing.TB, store weir.Store, nodes int) weir.Store {
@@ -46,7 +63,7 @@ func newLocal(tb testing.TB, store weir.Store, nodes int) weir.Store {
 // with a deadline, by its share, and while the store is left alone.
 func BenchmarkDo(b *testing.B) {
 	request := weir.Request{Key: "user:42", Limit: weir.MustLimit("1000000/s"), N: 1}
-	away := newStore(b, fake{do: refusing}, failover.Config{Fallback: newLocal(b, newMem(b), 3), Failures: 1, Cooldown: time.Hour})
+	away := newStore(b, fake{do: refusing}, failover.Config{Failures: 1, Cooldown: time.Hour}, newLocal(b, newMem(b), 3))
 	for _, bb := range []struct {
 		name  string
 		store weir.Store

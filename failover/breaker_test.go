@@ -37,7 +37,7 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		var told []bool
-		s := newStore(t, store.fake(), failover.Config{Failures: 3, Cooldown: time.Second, Fallback: failover.Open(), Observe: func(away bool) { told = append(told, away) }})
+		s := newStore(t, store.fake(), failover.Config{Failures: 3, Cooldown: time.Second, Observe: func(away bool) { told = append(told, away) }}, failover.Open())
 		for i, step := range []struct {
 			pass    time.Duration
 			mode    func(context.Context, weir.Request) (weir.Decision, error)
@@ -78,14 +78,14 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Stores with other fallbacks know the same about their store.
-func TestElse(t *testing.T) {
+// TestWithFallback checks that several fallbacks share one breaker.
+func TestWithFallback(t *testing.T) {
 	var store switched
 	store.set(refusing)
 	s := newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Hour})
-	open, closed := s.WithFallback(failover.Open()), s.WithFallback(failover.Closed())
+	open, closed := failover.WithFallback(s, failover.Open()), failover.WithFallback(s, failover.Closed())
 	for i, tt := range []struct {
-		store *failover.Store
+		store weir.Store
 		mode  weir.Degraded
 	}{{open, weir.FailedOpen}, {closed, weir.FailedClosed}, {open, weir.FailedOpen}, {closed, weir.FailedClosed}} {
 		if d, err := tt.store.Do(t.Context(), request); err != nil || d.Degraded != tt.mode {
@@ -95,15 +95,12 @@ func TestElse(t *testing.T) {
 	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("Do without a fallback = %v, want ErrUnavailable", err)
 	}
-	if _, err := open.WithFallback(nil).Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("Do of Else(nil) = %v, want ErrUnavailable", err)
+	if n := store.calls.Load(); n != 2 || !s.Open() || s.Err() == nil {
+		t.Errorf("%d calls, open %t, error %v: want 2 calls and an open breaker", n, s.Open(), s.Err())
 	}
-	if n := store.calls.Load(); n != 2 || !s.Open() || !open.Open() || closed.Err() == nil {
-		t.Errorf("%d calls, away %t and %t, %v: want 2, and all to know", n, s.Open(), open.Open(), closed.Err())
-	}
-	open.Close()
+	s.Close()
 	if _, err := closed.Do(t.Context(), request); !errors.Is(err, weir.ErrClosed) {
-		t.Errorf("Do after another was closed = %v, want ErrClosed", err)
+		t.Errorf("Do after Close = %v, want ErrClosed", err)
 	}
 }
 
@@ -128,7 +125,7 @@ func TestOneTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(refusing)
-		s := newStore(t, store.fake(), failover.Config{Failures: 1, Fallback: failover.Open()})
+		s := newStore(t, store.fake(), failover.Config{Failures: 1}, failover.Open())
 		s.Do(t.Context(), request)
 		answer := make(chan struct{})
 		store.set(func(ctx context.Context, r weir.Request) (weir.Decision, error) {
@@ -171,7 +168,7 @@ func TestTryingCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(refusing)
-		s := newStore(t, store.fake(), failover.Config{Failures: 1, Fallback: failover.Open()})
+		s := newStore(t, store.fake(), failover.Config{Failures: 1}, failover.Open())
 		s.Do(t.Context(), request)
 		time.Sleep(failover.DefaultCooldown)
 		store.set(silent)
@@ -205,7 +202,7 @@ func TestHurriedCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(silent)
-		s := newStore(t, store.fake(), failover.Config{Fallback: failover.Open()})
+		s := newStore(t, store.fake(), failover.Config{}, failover.Open())
 		hurried := func() (weir.Decision, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
@@ -247,7 +244,7 @@ func TestBackButSlowAtFirst(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var store switched
 			store.set(refusing)
-			s := newStore(t, store.fake(), failover.Config{Failures: 1, Fallback: failover.Open()})
+			s := newStore(t, store.fake(), failover.Config{Failures: 1}, failover.Open())
 			s.Do(t.Context(), request)
 			var connected atomic.Bool
 			store.set(func(ctx context.Context, r weir.Request) (weir.Decision, error) {
@@ -350,13 +347,13 @@ func TestObserve(t *testing.T) {
 	var store switched
 	store.set(fine)
 	var told []bool
-	var s *failover.Store
-	s = newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Nanosecond, Deadline: patient, Fallback: failover.Open(), Observe: func(away bool) {
+	var s *tested
+	s = newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Nanosecond, Deadline: patient, Observe: func(away bool) {
 		told = append(told, away) // the race detector sees if it is called by two at once
 		s.Do(context.Background(), request)
 		s.Open()
 		s.Err()
-	}})
+	}}, failover.Open())
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -407,7 +404,7 @@ func TestObservePanics(t *testing.T) {
 func TestNothingIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
-		s := newStore(t, store.fake(), failover.Config{Failures: 1 << 20, Fallback: failover.Open()})
+		s := newStore(t, store.fake(), failover.Config{Failures: 1 << 20}, failover.Open())
 		const asked = 200
 		for i := range asked {
 			store.set([]func(context.Context, weir.Request) (weir.Decision, error){fine, refusing, silent}[i%3])
@@ -449,7 +446,7 @@ func TestClose(t *testing.T) {
 		s := newStore(t, fake{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			<-gate
 			return fine(ctx, r)
-		}}, failover.Config{Fallback: failover.Open()})
+		}}, failover.Config{}, failover.Open())
 		done := make(chan error)
 		go func() {
 			_, err := s.Do(t.Context(), request)

@@ -37,7 +37,8 @@ func conforms(t *testing.T, open storetest.Open) {
 // A Store over a store that is well is that store.
 func TestConformance(t *testing.T) {
 	conforms(t, openOver(func(mem weir.Store) (weir.Store, error) {
-		return failover.New(mem, failover.Config{Fallback: failover.Closed(), Deadline: patient})
+		store, err := failover.New(mem, failover.Config{Deadline: patient})
+		return failover.WithFallback(store, failover.Closed()), err
 	}))
 }
 

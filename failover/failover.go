@@ -15,10 +15,6 @@ type Config struct {
 	// zero. A context that ends sooner ends the wait.
 	Deadline time.Duration
 
-	// Fallback decides what the store did not: a store of NewLocal, Open() or Closed().
-	// If nil, the caller gets the error, which wraps weir.ErrUnavailable. See Else.
-	Fallback weir.Store
-
 	// Failures is after how many decisions in a row that failed the store is left alone;
 	// DefaultFailures if zero.
 	Failures int
@@ -46,14 +42,8 @@ const (
 	DefaultMaxCalls = 1024
 )
 
-// A Store is a store with a deadline and a fallback. It is safe for concurrent use.
+// A Store is a store with a deadline and a circuit breaker. It is safe for concurrent use.
 type Store struct {
-	*guard
-	fallback weir.Store
-}
-
-// A guard is what the Stores over one store share.
-type guard struct {
 	c       Config
 	calls   calls
 	breaker breaker
@@ -72,7 +62,7 @@ func New(store weir.Store, c Config) (*Store, error) {
 	if err := c.normalize(); err != nil {
 		return nil, err
 	}
-	s := &guard{
+	s := &Store{
 		c:     c,
 		calls: calls{store: store, max: int64(c.MaxCalls)},
 		breaker: breaker{
@@ -82,7 +72,7 @@ func New(store weir.Store, c Config) (*Store, error) {
 		busy: fmt.Errorf("failover: %w: %d calls are under way already", weir.ErrUnavailable, c.MaxCalls),
 	}
 	s.calls.late = s.answeredLate
-	return &Store{s, c.Fallback}, nil
+	return s, nil
 }
 
 // patience is how long a call that tries whether the store is back may go on after its
@@ -130,17 +120,13 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if err := r.Validate(); err != nil {
 		return weir.Decision{}, err
 	}
-	c, undecided, err := s.ask(ctx, &r, nil)
-	switch {
-	case c != nil:
-		d, err := c.d, c.err
-		s.calls.put(c)
-		return d, err
-	case !undecided || s.fallback == nil:
+	c, err := s.ask(ctx, &r, nil)
+	if err != nil {
 		return weir.Decision{}, err
 	}
-	d, second := s.fallback.Do(ctx, r)
-	return d, both(err, second)
+	d, err := c.d, c.err
+	s.calls.put(c)
+	return d, err
 }
 
 // DoAll implements [weir.Store].
@@ -148,28 +134,19 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	if err := validate(rs, ds); err != nil {
 		return false, err
 	}
-	c, undecided, err := s.ask(ctx, nil, rs)
-	switch {
-	case c != nil:
-		ok, err := c.ok, c.err
-		copy(ds, c.ds)
-		s.calls.put(c)
-		return ok, err
-	case !undecided || s.fallback == nil:
+	c, err := s.ask(ctx, nil, rs)
+	if err != nil {
 		return false, err
 	}
-	ok, second := s.fallback.DoAll(ctx, rs, ds)
-	return ok, both(err, second)
+	ok, err := c.ok, c.err
+	copy(ds, c.ds)
+	s.calls.put(c)
+	return ok, err
 }
-
-// Else is s with another fallback, or none if nil, as policies want that go different
-// ways when the store does not answer. It shares all else with s: what one finds out
-// about the store both know, and closing one closes both.
-func (s *Store) WithFallback(fallback weir.Store) *Store { return &Store{s.guard, fallback} }
 
 // Close ends the goroutines that Store keeps for the next request; without it they end
 // by themselves after a second or two in which none came. From then on requests get an
-// error that wraps weir.ErrClosed. It closes neither the store nor the fallback, and
+// error that wraps weir.ErrClosed. It does not close the store below, and
 // never fails. Closing again does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
@@ -182,27 +159,26 @@ func (s *Store) Open() bool { return s.breaker.away() }
 // Err is the last failure of the store while it is left alone, and nil otherwise.
 func (s *Store) Err() error { return s.breaker.err() }
 
-// ask asks the store: one request, or those of rs together. If it gets an answer, which
-// may be an error that is not a failure of the store, it returns the call with it, for
-// the caller to put back. If not, it says why, and whether the decision is open:
-// nothing is decided any more for a caller who left.
-func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ *call, undecided bool, _ error) {
+// ask sends one request, or rs together, to the store. It returns the call with the
+// store's reply, which the caller puts back. The reply may be an error that is not a
+// failure of the store.
+func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (*call, error) {
 	if s.calls.closed.Load() {
-		return nil, false, errClosed
+		return nil, errClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, false, gone(err)
+		return nil, gone(err)
 	}
 	t, err := s.breaker.enter()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	c := s.calls.take()
 	if c == nil {
 		if t.trial {
 			s.breaker.fail(t, s.busy)
 		}
-		return nil, true, s.busy
+		return nil, s.busy
 	}
 	if r != nil {
 		c.single(r)
@@ -224,10 +200,10 @@ func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 	if !c.wait(ctx) {
 		if err := ctx.Err(); err != nil {
 			s.breaker.gone(t, time.Since(began))
-			return nil, false, gone(err)
+			return nil, gone(err)
 		}
 		s.breaker.fail(t, s.late)
-		return nil, true, s.late
+		return nil, s.late
 	}
 	if c.panicked != nil {
 		v := c.panicked
@@ -239,10 +215,10 @@ func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 	switch {
 	case answers(err):
 		s.breaker.succeeded(t)
-		return c, false, nil
+		return c, nil
 	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed):
 		s.breaker.pass(t)
-		return c, false, nil
+		return c, nil
 	}
 	s.calls.put(c)
 	late := !time.Now().Before(deadline)
@@ -250,7 +226,7 @@ func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 	case ctx.Err() != nil || late && own:
 		// The store noticed first that the caller's time was up, or ended by itself.
 		s.breaker.gone(t, time.Since(began))
-		return nil, false, fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
+		return nil, fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	case late:
 		err = fmt.Errorf("%w: %v", s.late, err)
 	case errors.Is(err, weir.ErrUnavailable):
@@ -259,7 +235,7 @@ func (s *guard) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (_ 
 		err = fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	}
 	s.breaker.fail(t, err)
-	return nil, true, err
+	return nil, err
 }
 
 // answers reports whether a store that returned err decided. That it is full, or knows
@@ -269,7 +245,7 @@ func answers(err error) bool {
 }
 
 // answeredLate is told of a call that is back after its caller has left.
-func (s *guard) answeredLate(c *call) {
+func (s *Store) answeredLate(c *call) {
 	if c.turn.trial && c.panicked == nil && answers(c.err) {
 		s.breaker.late(c.turn)
 	}
@@ -280,14 +256,6 @@ var errPanic = errors.New("the store panicked")
 // gone is the error of a caller who left, by the error of its context.
 func gone(err error) error {
 	return fmt.Errorf("failover: %w: the caller left; the request may have been charged: %w", weir.ErrUnavailable, err)
-}
-
-// both is why the store did not decide, and why the fallback did not, if it did not.
-func both(first, second error) error {
-	if second == nil {
-		return nil
-	}
-	return fmt.Errorf("%w; nor did the fallback decide: %w", first, second)
 }
 
 // validate reports the first thing that keeps a batch from being decided.

@@ -94,7 +94,7 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("heeding %t: %v after %v, want ErrUnavailable for a deadline of 50ms after that", heeds, err, took)
 				}
 			})
-			s = newStore(t, store, failover.Config{Failures: 100, Fallback: failover.Open()})
+			s = newStore(t, store, failover.Config{Failures: 100}, failover.Open())
 			ask(t, s, t.Context(), request, func(d weir.Decision, err error, took time.Duration) {
 				if took != 50*time.Millisecond || err != nil || !d.OK || d.Degraded != weir.FailedOpen {
 					t.Errorf("heeding %t: %+v, %v after %v, want the fallback's after 50ms", heeds, d, err, took)
@@ -115,7 +115,7 @@ func TestMaxCalls(t *testing.T) {
 			<-release
 			return weir.Decision{OK: true}, nil
 		}}
-		s := newStore(t, store, failover.Config{MaxCalls: 3, Failures: 1000, Fallback: failover.Open()})
+		s := newStore(t, store, failover.Config{MaxCalls: 3, Failures: 1000}, failover.Open())
 		for i := range 10 {
 			began := time.Now()
 			d, err := s.Do(t.Context(), request)
@@ -189,7 +189,7 @@ func TestCallerLeaves(t *testing.T) {
 					}
 					<-release
 					return weir.Decision{}, nil
-				}}, failover.Config{Failures: 1, Deadline: time.Second, Fallback: failover.Open()})
+				}}, failover.Config{Failures: 1, Deadline: time.Second}, failover.Open())
 				for range 3 {
 					ctx, cancel := tt.ctx(t.Context())
 					began := time.Now()
@@ -215,7 +215,7 @@ func TestStoreNoticesFirst(t *testing.T) {
 			deadline, _ := ctx.Deadline()
 			time.Sleep(time.Until(deadline))
 			return weir.Decision{}, errors.New("fake: i/o timeout")
-		}}, failover.Config{Failures: 1, Fallback: failover.Open()})
+		}}, failover.Config{Failures: 1}, failover.Open())
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
 			if d, err := s.Do(ctx, request); err == nil {
@@ -254,7 +254,7 @@ func TestErrors(t *testing.T) {
 	} {
 		store := fake{do: func(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, tt.err }}
 		bare := newStore(t, store, failover.Config{Failures: 1, Cooldown: time.Hour})
-		with := newStore(t, store, failover.Config{Failures: 1, Cooldown: time.Hour, Fallback: failover.Closed()})
+		with := newStore(t, store, failover.Config{Failures: 1, Cooldown: time.Hour}, failover.Closed())
 		ask(t, bare, t.Context(), request, func(_ weir.Decision, err error, _ time.Duration) {
 			switch {
 			case tt.passes && err != tt.err:
@@ -279,7 +279,7 @@ func TestErrors(t *testing.T) {
 // An invalid request gets its error even while the store is left alone, and does not
 // reach it.
 func TestInvalid(t *testing.T) {
-	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 1, Fallback: failover.Open()})
+	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 1}, failover.Open())
 	for range 3 {
 		for _, r := range []weir.Request{{Limit: request.Limit}, {Key: "k"}, {Key: "k", Limit: request.Limit, N: -1}} {
 			ask(t, s, t.Context(), r, func(d weir.Decision, err error, _ time.Duration) {
@@ -300,7 +300,7 @@ func TestFallbackFails(t *testing.T) {
 	full := fake{do: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("fake: %w", weir.ErrFull)
 	}}
-	s := newStore(t, fake{do: refusing}, failover.Config{Fallback: full})
+	s := newStore(t, fake{do: refusing}, failover.Config{}, full)
 	ask(t, s, t.Context(), request, func(_ weir.Decision, err error, _ time.Duration) {
 		if !errors.Is(err, weir.ErrFull) || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v, want both errors", err)

@@ -17,7 +17,7 @@ import (
 
 // A cluster is nodes that share a store, each with a local share to fall back on.
 type cluster struct {
-	nodes []*failover.Store
+	nodes []*tested
 	store weir.Store
 	down  atomic.Value // of func(context.Context) error: what the store does in place of deciding; nil decides
 }
@@ -34,7 +34,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		return c.store.Do(ctx, r)
 	}}
 	for range nodes {
-		c.nodes = append(c.nodes, newStore(t, shared, failover.Config{Fallback: newLocal(t, newMem(t), nodes)}))
+		c.nodes = append(c.nodes, newStore(t, shared, failover.Config{}, newLocal(t, newMem(t), nodes)))
 	}
 	return c
 }
@@ -177,7 +177,7 @@ func TestReturnOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(silent)
-		s := newStore(t, store.fake(), failover.Config{Fallback: failover.Open()})
+		s := newStore(t, store.fake(), failover.Config{}, failover.Open())
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		for range 200 {
@@ -224,14 +224,14 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	store, err := failover.New(gone, failover.Config{Fallback: local})
+	store, err := failover.New(gone, failover.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer store.Close()
 
-	lim, err := weir.New(store, weir.MustLimit("10/s burst 20"), weir.Config{})
+	lim, err := weir.New(failover.WithFallback(store, local), weir.MustLimit("10/s burst 20"), weir.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -82,7 +82,8 @@ type Config struct {
 	Overrides []Override
 }
 
-// A FailMode says what becomes of a request when no decision could be made.
+// A FailMode selects the outcome of a request that the store did not decide. The zero value
+// means Open in every configuration that has a FailMode.
 type FailMode string
 
 // The fail modes.

@@ -53,8 +53,8 @@ type Config struct {
 	MaxWaiters int
 
 	// OnStoreError decides about a request when the store makes no decision:
-	// policy.Closed, the default, or policy.Open. It is Closed because limits of outgoing
-	// requests mostly protect money.
+	// policy.Open, the default, sends it; policy.Closed fails it. Choose Closed where
+	// requests cost money.
 	OnStoreError policy.FailMode
 
 	// IgnoreServer disables pauses that servers ask for.
@@ -165,7 +165,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch c.OnStoreError {
 	case "":
-		c.OnStoreError = policy.Closed
+		c.OnStoreError = policy.Open
 	case policy.Open, policy.Closed:
 	case policy.Local:
 		return fault("OnStoreError", "open or closed; a Store of package failover decides locally", `"local"`)

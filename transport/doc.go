@@ -28,7 +28,8 @@
 // loses its data starts again with full limits. A Redis that holds such a budget needs
 // persistence, with appendfsync always if a crash must not lose the last calls.
 //
-// If the store makes no decision, nothing is sent unless Config.OnStoreError is policy.Open.
+// If the store makes no decision, Config.OnStoreError decides: policy.Open, the default, sends
+// the request, and policy.Closed fails it.
 //
 // # Pauses that servers ask for
 //

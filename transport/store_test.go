@@ -20,12 +20,12 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// A store that makes no decision lets nothing through, unless the configuration says so.
+// TestStoreError checks both values of OnStoreError, and that the zero value is Open.
 func TestStoreError(t *testing.T) {
 	broken := &fakeStore{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 		return false, weir.ErrUnavailable
 	}}
-	for mode, sent := range map[policy.FailMode]int{"": 0, policy.Closed: 0, policy.Open: 1} {
+	for mode, sent := range map[policy.FailMode]int{"": 1, policy.Closed: 0, policy.Open: 1} {
 		s := &server{}
 		var told transport.Event
 		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("1/s", "9/24h"), OnStoreError: mode, MaxWait: time.Hour,
@@ -34,7 +34,7 @@ func TestStoreError(t *testing.T) {
 		if s.seen() != sent || !errors.Is(told.Err, weir.ErrUnavailable) {
 			t.Errorf("%q: %d sent, told %+v", mode, s.seen(), told)
 		}
-		if mode == policy.Open {
+		if mode != policy.Closed {
 			if err != nil || told.Outcome != enforce.FailedOpen {
 				t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
 			}

@@ -58,7 +58,7 @@ func (p *Program) orElse(mode policy.FailMode) weir.Store {
 	if instead == nil || p.bounded == nil {
 		return p.store
 	}
-	return p.bounded.WithFallback(instead)
+	return failover.WithFallback(p.bounded, instead)
 }
 
 // startGRPC opens the door of Envoy's protocol.
