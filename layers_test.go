@@ -118,7 +118,7 @@ var layout = map[string]row{
 	"flashsale/verify/ledgertest":    {layer: 7}, // the conformance suite of Ledger
 	"flashsale/meminventory":         {layer: 7}, // an Inventory in memory
 	"flashsale/redisinventory":       {layer: 7, third: []string{"github.com/redis/rueidis"}},
-	"flashsale/ledger":               {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid"}},
+	"flashsale/ledger":               {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid", "github.com/pressly/goose/v3"}},
 	"flashsale/verify/auditor":       {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
 	"flashsale/verify/lab":           {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
 	"flashsale/front":                {layer: 7},                                              // configuration of the proxies before it

@@ -224,7 +224,17 @@ func TestPostgresMigrate(t *testing.T) {
 		})
 	}
 	all.Wait()
-	execute(t, dsn, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	// A database of a program before goose, which kept its versions in another table.
+	for _, q := range []string{
+		"CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)",
+		"INSERT INTO migrations SELECT version_id, 0 FROM goose_db_version WHERE version_id > 0",
+		"DROP TABLE goose_db_version",
+	} {
+		execute(t, dsn, q)
+	}
+	stockedLedger(t, openPostgres(t, dsn, ledger.Config{}), 3)
+	execute(t, dsn, "SELECT 1 / (1 - count(*)) FROM pg_tables WHERE tablename = 'migrations'") // fails if it is there
+	execute(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, TRUE)")
 	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 		t.Fatalf("a newer database: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io/fs"
 	"strings"
+
+	"github.com/pressly/goose/v3/database"
 )
 
 //go:embed migrations
@@ -14,11 +16,12 @@ var migrations embed.FS
 type dialect struct {
 	name     string
 	postgres bool
+	goose    database.Dialect
 }
 
 var (
-	postgres = dialect{name: "postgres", postgres: true}
-	sqlite   = dialect{name: "sqlite"}
+	postgres = dialect{name: "postgres", postgres: true, goose: database.DialectPostgres}
+	sqlite   = dialect{name: "sqlite", goose: database.DialectSQLite3}
 )
 
 // files are the migrations, numbered by their names.

@@ -2,89 +2,122 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
-	"io/fs"
-	"strconv"
-	"strings"
-	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 )
 
-// migrationLock is the advisory lock of PostgreSQL under which the schema changes.
-const migrationLock = 0x666c617368 // "flash"
+// oldTable held the versions of the schema before goose did. migrate takes it over.
+const oldTable = "migrations"
 
-// migrate applies what is missing of the schema, all in one transaction. A schema that is
-// newer than this program is refused, and with only, one that is older.
+// migrate applies the migrations that are missing, each in a transaction of its own. It
+// refuses a schema newer than this program. With only set it changes nothing and refuses an
+// older schema too.
+//
+// Several processes may migrate one database at once. Goose has no lock for SQLite, so a
+// process can fail because another one has just applied the same migration. Then the version
+// has risen, and migrate tries again.
 func (l *Ledger) migrate(ctx context.Context, only bool) error {
-	have, err := steps(l.d.files())
+	store, err := database.NewStore(l.d.goose, goose.DefaultTablename)
 	if err != nil {
-		return err
+		return l.fail("migrate", err)
 	}
-	return l.write(ctx, "migrate", "", func(x *tx) error {
-		at, err := l.version(x, only)
-		switch {
-		case err != nil:
-			return err
-		case at > len(have):
-			return fmt.Errorf("the schema has version %d and this program knows %d: use a newer program", at, len(have))
-		case at < len(have) && only:
-			return fmt.Errorf("the schema has version %d and this program needs %d: migrate it", at, len(have))
-		}
-		for i := at; i < len(have); i++ {
-			if _, err := x.q.ExecContext(x.ctx, have[i]); err != nil {
-				return fmt.Errorf("version %d: %w", i+1, err)
+	provider, err := goose.NewProvider(goose.DialectCustom, l.w, l.d.files(), goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return l.fail("migrate", err)
+	}
+	sources := provider.ListSources()
+	want := sources[len(sources)-1].Version
+	return l.fail("migrate", l.run(ctx, func(ctx context.Context) error {
+		for {
+			at, err := l.version(ctx, store)
+			switch {
+			case err != nil || at.version == want && at.table == goose.DefaultTablename:
+				return err
+			case at.version > want:
+				return fmt.Errorf("the schema has version %d and this program knows %d: use a newer program", at.version, want)
+			case at.version < want && only:
+				return fmt.Errorf("the schema has version %d and this program needs %d: migrate it", at.version, want)
+			case only:
+				return nil
 			}
-			if _, err := x.exec("INSERT INTO migrations (version, at) VALUES ($1, $2)", i+1, milli(time.Now())); err != nil {
+			if at.table == oldTable {
+				err = l.adoptVersions(ctx, store)
+			} else {
+				_, err = provider.Up(ctx)
+			}
+			if err == nil {
+				continue
+			}
+			if now, readErr := l.version(ctx, store); readErr != nil || now == at {
+				return errors.Join(err, readErr)
+			}
+		}
+	}))
+}
+
+// schemaVersion is the version of the schema and the table that holds it: goose's, oldTable
+// or none.
+type schemaVersion struct {
+	version int64
+	table   string
+}
+
+// version reads the version of the schema. It changes nothing.
+func (l *Ledger) version(ctx context.Context, store database.Store) (schemaVersion, error) {
+	for _, table := range []string{goose.DefaultTablename, oldTable} {
+		exists, err := l.hasTable(ctx, l.w, table)
+		if err != nil {
+			return schemaVersion{}, err
+		}
+		if !exists {
+			continue
+		}
+		v := schemaVersion{table: table}
+		if table == oldTable {
+			err = l.w.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM "+oldTable).Scan(&v.version)
+		} else {
+			v.version, err = store.GetLatestVersion(ctx, l.w)
+		}
+		return v, err
+	}
+	return schemaVersion{}, nil
+}
+
+// adoptVersions copies the versions of oldTable to goose's table and drops oldTable. It does
+// nothing if another process has done so.
+func (l *Ledger) adoptVersions(ctx context.Context, store database.Store) error {
+	return l.change(ctx, func(x *tx) error {
+		exists, err := l.hasTable(ctx, x.q, oldTable)
+		if err != nil || !exists {
+			return err
+		}
+		versions, err := list(x, func(scan func(...any) error) (v int64, err error) { return v, scan(&v) },
+			"SELECT version FROM "+oldTable+" ORDER BY version")
+		if err != nil {
+			return err
+		}
+		if err := store.CreateVersionTable(ctx, x.q); err != nil {
+			return err
+		}
+		for _, v := range append([]int64{0}, versions...) { // goose begins its table with version 0
+			if err := store.Insert(ctx, x.q, database.InsertRequest{Version: v}); err != nil {
 				return err
 			}
 		}
-		return nil
+		_, err = x.exec("DROP TABLE " + oldTable)
+		return err
 	})
 }
 
-// version is that of the schema, 0 of an empty database.
-func (l *Ledger) version(x *tx, only bool) (int, error) {
-	find := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
+func (l *Ledger) hasTable(ctx context.Context, q querier, name string) (bool, error) {
+	find := "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1"
 	if l.d.postgres {
-		find = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations'"
-		if _, err := x.exec("SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
-			return 0, err
-		}
+		find = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = $1"
 	}
 	var n int
-	if err := x.row(find).Scan(&n); err != nil {
-		return 0, err
-	}
-	if n == 0 {
-		if only {
-			return 0, nil
-		}
-		_, err := x.exec("CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)")
-		return 0, err
-	}
-	var at sql.NullInt64
-	err := x.row("SELECT max(version) FROM migrations").Scan(&at)
-	return int(at.Int64), err
-}
-
-// steps are the texts of the migrations in their order: 0001_name.sql and so on, with no
-// gap.
-func steps(files fs.FS) ([]string, error) {
-	entries, err := fs.ReadDir(files, ".") // sorted by name
-	if err != nil {
-		return nil, fmt.Errorf("ledger: migrations: %w", err)
-	}
-	var texts []string
-	for i, e := range entries {
-		number, _, _ := strings.Cut(e.Name(), "_")
-		if n, err := strconv.Atoi(number); err != nil || n != i+1 || len(number) != 4 {
-			return nil, fmt.Errorf("ledger: migration %q: want number %04d", e.Name(), i+1)
-		}
-		text, err := fs.ReadFile(files, e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("ledger: migrations: %w", err)
-		}
-		texts = append(texts, string(text))
-	}
-	return texts, nil
+	err := q.QueryRowContext(ctx, find, name).Scan(&n)
+	return n > 0, err
 }

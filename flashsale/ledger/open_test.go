@@ -2,9 +2,11 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,11 +79,48 @@ func TestMigrate(t *testing.T) {
 	}
 	all.Wait()
 	openAt(t, dsn, ledger.Config{NoMigrate: true})
-	raw(t, path, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	raw(t, path, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, TRUE)")
 	for _, c := range []ledger.Config{{}, {NoMigrate: true}} {
 		if _, err := ledger.Open(t.Context(), dsn, c); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 			t.Fatalf("a newer database: %v", err)
 		}
+	}
+}
+
+// TestMigrateFromOldTable opens databases whose versions are in the table that programs kept
+// before goose.
+func TestMigrateFromOldTable(t *testing.T) {
+	files, err := filepath.Glob("migrations/sqlite/*.sql")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d migrations, %v", len(files), err)
+	}
+	for _, applied := range []int{0, 3, len(files)} {
+		path := filepath.Join(t.TempDir(), "old.db")
+		raw(t, path, "CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)")
+		for i, f := range files[:applied] {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw(t, path, string(text))
+			raw(t, path, fmt.Sprintf("INSERT INTO migrations (version, at) VALUES (%d, 0)", i+1))
+		}
+		_, err := ledger.Open(t.Context(), "sqlite:"+path, ledger.Config{NoMigrate: true})
+		if applied < len(files) && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has version %d and this program needs", applied))) {
+			t.Errorf("NoMigrate at version %d: %v", applied, err)
+		}
+		l := openAt(t, "sqlite:"+path, ledger.Config{})
+		stocked(t, l, 5, 2)
+		if got := tables(t, path); slices.Contains(got, "migrations") || !slices.Contains(got, "goose_db_version") {
+			t.Errorf("tables after version %d: %v", applied, got)
+		}
+		openAt(t, "sqlite:"+path, ledger.Config{NoMigrate: true})
+	}
+	path := filepath.Join(t.TempDir(), "newer.db")
+	raw(t, path, "CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)")
+	raw(t, path, "INSERT INTO migrations (version, at) VALUES (999, 0)")
+	if _, err := ledger.Open(t.Context(), "sqlite:"+path, ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
+		t.Errorf("a newer database: %v", err)
 	}
 }
 

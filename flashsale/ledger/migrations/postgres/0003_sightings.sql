@@ -1,3 +1,4 @@
+-- +goose Up
 -- From where users bought: an address, or the first 64 bits of one of IPv6.
 CREATE TABLE sightings (
     sale    text   NOT NULL REFERENCES sales (id),

@@ -1,3 +1,4 @@
+-- +goose Up
 -- What it means is in SCHEMA.md. Times are milliseconds since 1970, durations milliseconds.
 
 CREATE TABLE sales (

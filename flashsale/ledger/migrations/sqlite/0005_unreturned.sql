@@ -1,3 +1,4 @@
+-- +goose Up
 -- The units that a sale is to get back are read for each sale.
 DROP INDEX orders_unreturned;
 CREATE INDEX orders_unreturned ON orders (sale, changed) WHERE state IN ('expired', 'cancelled') AND returned = 0;
