@@ -2,25 +2,18 @@ package weir
 
 import "time"
 
-// A CalendarUnit is a kind of calendar window.
-type CalendarUnit string
-
 // The calendar units.
 const (
-	// Day is a day from midnight to midnight.
-	Day CalendarUnit = "day"
-	// Week is a week from Monday.
-	Week CalendarUnit = "week"
-	// Month is a month of the calendar.
-	Month CalendarUnit = "month"
-	// Year is a year of the calendar.
-	Year CalendarUnit = "year"
+	day   = "day"
+	week  = "week"
+	month = "month"
+	year  = "year"
 )
 
-// calendar is an algo.Calendar over the time zone database. Days are as long as
-// the zone makes them: 23 or 25 hours where its clock changes.
+// A calendar implements [algo.Calendar] with the time zone database. A day has 23 or
+// 25 hours where the clock of the zone changes.
 type calendar struct {
-	unit CalendarUnit
+	unit string
 	zone *time.Location
 }
 
@@ -30,12 +23,12 @@ func (c calendar) Window(now int64) (start, end int64) {
 	y, m, d := t.Date()
 	var from, to time.Time
 	switch c.unit {
-	case Week:
+	case week:
 		d -= (int(t.Weekday()) + 6) % 7 // days since Monday
 		from, to = c.midnight(y, m, d), c.midnight(y, m, d+7)
-	case Month:
+	case month:
 		from, to = c.midnight(y, m, 1), c.midnight(y, m+1, 1)
-	case Year:
+	case year:
 		from, to = c.midnight(y, 1, 1), c.midnight(y+1, 1, 1)
 	default:
 		from, to = c.midnight(y, m, d), c.midnight(y, m, d+1)
@@ -43,8 +36,8 @@ func (c calendar) Window(now int64) (start, end int64) {
 	return from.UnixMicro(), to.UnixMicro()
 }
 
-// midnight is the first instant of a date. Where a change of the clock skips
-// midnight, that is the change itself; where it repeats midnight, the first one.
+// midnight returns the first instant of a date. If a change of the clock skips
+// midnight, that is the change itself; if it repeats midnight, the first one.
 func (c calendar) midnight(y int, m time.Month, d int) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, c.zone)
 	y, m, d = time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Date() // the 32nd is a 1st
@@ -68,6 +61,6 @@ func on(t time.Time, y int, m time.Month, d int) bool {
 
 // Longest implements [algo.Calendar].
 func (c calendar) Longest() int64 {
-	days := map[CalendarUnit]int64{Day: 1, Week: 7, Month: 31, Year: 366}[c.unit]
+	days := map[string]int64{day: 1, week: 7, month: 31, year: 366}[c.unit]
 	return (days*24 + 2) * time.Hour.Microseconds()
 }

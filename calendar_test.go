@@ -7,26 +7,26 @@ import (
 
 func TestCalendarWindow(t *testing.T) {
 	for _, c := range []struct {
-		unit             CalendarUnit
+		unit             string
 		zone, at         string
 		start, endOfTime string
 	}{
-		{Day, "UTC", "2026-11-21T08:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
-		{Day, "UTC", "2026-11-21T00:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
-		{Day, "Asia/Shanghai", "2026-11-21T17:00:00Z", "2026-11-21T16:00:00Z", "2026-11-22T16:00:00Z"},
-		{Day, "Europe/Berlin", "2026-03-29T10:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // 23 hours
-		{Day, "Europe/Berlin", "2026-10-25T10:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25 hours
-		{Week, "UTC", "2026-11-21T08:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Saturday
-		{Week, "UTC", "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Sunday
-		{Week, "UTC", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"},
-		{Month, "Asia/Shanghai", "2026-02-28T15:59:59Z", "2026-01-31T16:00:00Z", "2026-02-28T16:00:00Z"},
-		{Month, "UTC", "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
-		{Month, "UTC", "2026-12-31T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
-		{Year, "UTC", "2026-11-21T08:00:00Z", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+		{day, "UTC", "2026-11-21T08:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
+		{day, "UTC", "2026-11-21T00:00:00Z", "2026-11-21T00:00:00Z", "2026-11-22T00:00:00Z"},
+		{day, "Asia/Shanghai", "2026-11-21T17:00:00Z", "2026-11-21T16:00:00Z", "2026-11-22T16:00:00Z"},
+		{day, "Europe/Berlin", "2026-03-29T10:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // 23 hours
+		{day, "Europe/Berlin", "2026-10-25T10:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"}, // 25 hours
+		{week, "UTC", "2026-11-21T08:00:00Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Saturday
+		{week, "UTC", "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},          // a Sunday
+		{week, "UTC", "2026-11-23T00:00:00Z", "2026-11-23T00:00:00Z", "2026-11-30T00:00:00Z"},
+		{month, "Asia/Shanghai", "2026-02-28T15:59:59Z", "2026-01-31T16:00:00Z", "2026-02-28T16:00:00Z"},
+		{month, "UTC", "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
+		{month, "UTC", "2026-12-31T23:59:59Z", "2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+		{year, "UTC", "2026-11-21T08:00:00Z", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
 		// Midnight does not exist: the day begins at one.
-		{Day, "America/Santiago", "2026-09-06T12:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
+		{day, "America/Santiago", "2026-09-06T12:00:00Z", "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"},
 		// A whole day does not exist: the 30th of December 2011 in Samoa.
-		{Day, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},
+		{day, "Pacific/Apia", "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},
 	} {
 		zone, err := time.LoadLocation(c.zone)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestCalendarWindowsTile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, unit := range []CalendarUnit{Day, Week, Month, Year} {
+		for _, unit := range []string{day, week, month, year} {
 			c := calendar{unit, zone}
 			now := time.Date(2009, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 			for range 1500 {

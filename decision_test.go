@@ -23,13 +23,13 @@ func TestDecisionOfAResult(t *testing.T) {
 		{longest + 1, weir.Never - 1}, {algo.Never - 1, weir.Never - 1}, {algo.Never, weir.Never},
 	} {
 		d := weir.Decision{OK: true, Granted: 9, Remaining: 9, Degraded: weir.FailedOpen}
-		d.Fill(limit, &algo.Result{Balance: -3, Retry: c.us, Reset: c.us, Delay: c.us}, 1_767_225_600_000_001)
+		limit.Spec().Fill(&d, &algo.Result{Balance: -3, Retry: c.us, Reset: c.us, Delay: c.us}, 1_767_225_600_000_001)
 		want := weir.Decision{Limit: limit, RetryAfter: c.want, ResetAfter: c.want, Delay: c.want, At: time.UnixMicro(1_767_225_600_000_001)}
 		if d != want {
 			t.Errorf("%d µs: %+v, want %+v", c.us, d, want)
 		}
 	}
-	if d := limit.Decision(algo.Result{OK: true, Granted: 1, Balance: 1}, 5); !d.OK || d.Granted != 1 || d.Remaining != 1 || d.Capacity() != 2 {
+	if d := limit.Spec().Decision(algo.Result{OK: true, Granted: 1, Balance: 1}, 5); !d.OK || d.Granted != 1 || d.Remaining != 1 || d.Capacity() != 2 {
 		t.Errorf("of an admission: %+v", d)
 	}
 }

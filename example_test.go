@@ -56,13 +56,7 @@ func ExampleParseLimit() {
 }
 
 func ExampleNewLimit() {
-	limit, err := weir.NewLimit(weir.LimitConfig{
-		Algorithm: weir.SlidingWindow,
-		Count:     100,
-		Period:    time.Minute,
-		Segments:  6,
-		Weighted:  true,
-	})
+	limit, err := weir.NewLimit(weir.SlidingWindow{Count: 100, Period: time.Minute, Segments: 6, Weighted: true})
 	fmt.Println(limit, err)
 	// Output: 100/m sliding_window segments 6 weighted <nil>
 }

@@ -26,17 +26,17 @@ func TestLimitState(t *testing.T) {
 		"30 concurrency lease 5s shared":                 "concurrency",
 	} {
 		l := weir.MustLimit(text)
-		if got := l.State(); got != want {
+		if got := l.Spec().State; got != want {
 			t.Errorf("%s: state %q, want %q", text, got, want)
 		}
 		for _, other := range []string{"10/s leaky_bucket burst 3", "10/s leaky_bucket burst 3 shared", "10/s leaky_bucket nginx shared", "10/s"} {
 			o := weir.MustLimit(other)
-			if (l.State() == o.State()) != (l.StateFingerprint() == o.StateFingerprint()) || l.Equal(o) && l.State() != o.State() {
-				t.Errorf("%s and %s: states %q and %q, fingerprints %x and %x", l, o, l.State(), o.State(), l.StateFingerprint(), o.StateFingerprint())
+			if (l.Spec().State == o.Spec().State) != (l.Spec().StateID == o.Spec().StateID) || l.Equal(o) && l.Spec().State != o.Spec().State {
+				t.Errorf("%s and %s: states %q and %q, fingerprints %x and %x", l, o, l.Spec().State, o.Spec().State, l.Spec().StateID, o.Spec().StateID)
 			}
 		}
 	}
-	if z := (weir.Limit{}); z.State() != "" || z.StateFingerprint() != 0 {
-		t.Errorf("the zero Limit has the state %q, %x", z.State(), z.StateFingerprint())
+	if z := (weir.Limit{}); z.Spec().State != "" || z.Spec().StateID != 0 {
+		t.Errorf("the zero Limit has the state %q, %x", z.Spec().State, z.Spec().StateID)
 	}
 }

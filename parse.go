@@ -43,7 +43,32 @@ func ParseLimit(text string) (Limit, error) {
 	if err != nil {
 		return Limit{}, err
 	}
-	return NewLimit(c)
+	config, err := c.config()
+	if err != nil {
+		return Limit{}, err
+	}
+	return NewLimit(config)
+}
+
+// A parsed limit has the options of every algorithm, so that an option of another
+// algorithm can be named in the error.
+type parsed struct {
+	algorithm string
+	count     int64
+	period    time.Duration
+	burst     int64
+	interval  bool
+	initial   *int64
+	warmup    time.Duration
+	queue     bool
+	queueFree int64
+	nginx     bool
+	shared    bool
+	anchor    string
+	calendar  string
+	zone      *time.Location
+	segments  int
+	weighted  bool
 }
 
 type parser struct {
@@ -66,14 +91,14 @@ func (p *parser) next() string {
 	return w
 }
 
-func (p *parser) limit() (LimitConfig, error) {
-	var c LimitConfig
+func (p *parser) limit() (parsed, error) {
+	var c parsed
 	if len(p.words) == 0 {
 		return c, p.errorf(`want a limit such as "10/s burst 20", got nothing`)
 	}
 	count, period, ok := strings.Cut(p.next(), "/")
 	var err error
-	if c.Count, err = p.number("count", count); err != nil {
+	if c.count, err = p.number("count", count); err != nil {
 		return c, err
 	}
 	if ok {
@@ -87,17 +112,17 @@ func (p *parser) limit() (LimitConfig, error) {
 			return c, err
 		}
 	}
-	if c.Period != 0 {
-		c.Calendar = "" // the word calendar was not said: a day is 24 hours
+	if c.period != 0 {
+		c.calendar = "" // the word calendar was not said: a day is 24 hours
 	}
-	if p.seen["lease"] && c.Algorithm != Concurrency {
+	if p.seen["lease"] && c.algorithm != concurrency {
 		return c, p.errorf("lease: want it with concurrency only")
 	}
-	if !ok && c.Algorithm != Concurrency {
-		return c, p.errorf("want a count per period such as %d/s, got %q", c.Count, count)
+	if !ok && c.algorithm != concurrency {
+		return c, p.errorf("want a count per period such as %d/s, got %q", c.count, count)
 	}
-	if ok && c.Algorithm == Concurrency {
-		return c, p.errorf(`want "%d concurrency", got a count per period`, c.Count)
+	if ok && c.algorithm == concurrency {
+		return c, p.errorf(`want "%d concurrency", got a count per period`, c.count)
 	}
 	return c, nil
 }
@@ -118,19 +143,19 @@ var units = map[string]time.Duration{
 }
 
 // period reads what stands behind the slash.
-func (p *parser) period(c *LimitConfig, word string) error {
-	if word == string(Month) {
-		c.Calendar = Month
+func (p *parser) period(c *parsed, word string) error {
+	if word == month {
+		c.calendar = month
 		return nil
 	}
 	d, err := p.duration("period", word)
 	if err != nil {
 		return err
 	}
-	c.Period = d
+	c.period = d
 	switch word {
-	case string(Day), string(Week), string(Year):
-		c.Calendar = CalendarUnit(word) // in case the word calendar follows
+	case day, week, year:
+		c.calendar = word // in case the word calendar follows
 	}
 	return nil
 }
@@ -158,7 +183,7 @@ func (p *parser) duration(name, word string) (time.Duration, error) {
 	return d, nil
 }
 
-func (p *parser) option(c *LimitConfig) error {
+func (p *parser) option(c *parsed) error {
 	word := p.next()
 	if p.seen[word] {
 		return p.errorf("%s is said twice", word)
@@ -166,42 +191,42 @@ func (p *parser) option(c *LimitConfig) error {
 	p.seen[word] = true
 	switch word {
 	case "gcra":
-		return p.algorithm(c, TokenBucket)
-	case string(TokenBucket), string(LeakyBucket), string(FixedWindow), string(SlidingWindow), string(SlidingLog), string(Concurrency):
-		return p.algorithm(c, Algorithm(word))
+		return p.algorithm(c, tokenBucket)
+	case tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog, concurrency:
+		return p.algorithm(c, word)
 	case "interval":
-		c.Interval = true
+		c.interval = true
 	case "queue":
-		c.Queue = true
+		c.queue = true
 	case "nginx":
-		c.Nginx = true
+		c.nginx = true
 	case "shared":
-		c.Shared = true
+		c.shared = true
 	case "weighted":
-		c.Weighted = true
+		c.weighted = true
 	case "nodelay":
-		if c.Queue {
+		if c.queue {
 			return p.errorf("nodelay contradicts queue and delay")
 		}
 	default:
 		return p.valued(c, word)
 	}
-	if c.Queue && p.seen["nodelay"] {
+	if c.queue && p.seen["nodelay"] {
 		return p.errorf("nodelay contradicts queue and delay")
 	}
 	return nil
 }
 
-func (p *parser) algorithm(c *LimitConfig, a Algorithm) error {
-	if c.Algorithm != "" {
-		return p.errorf("want one algorithm, got %s and %s", c.Algorithm, a)
+func (p *parser) algorithm(c *parsed, name string) error {
+	if c.algorithm != "" {
+		return p.errorf("want one algorithm, got %s and %s", c.algorithm, name)
 	}
-	c.Algorithm = a
+	c.algorithm = name
 	return nil
 }
 
 // valued reads an option that is followed by a value.
-func (p *parser) valued(c *LimitConfig, word string) (err error) {
+func (p *parser) valued(c *parsed, word string) (err error) {
 	value := ""
 	switch word {
 	case "burst", "initial", "warmup", "delay", "anchor", "calendar", "segments", "lease":
@@ -211,32 +236,32 @@ func (p *parser) valued(c *LimitConfig, word string) (err error) {
 	}
 	switch word {
 	case "burst":
-		if c.Burst, err = p.number(word, value); err == nil && c.Burst < 1 && !(c.Burst == 0 && strings.Contains(p.text, string(LeakyBucket))) {
+		if c.burst, err = p.number(word, value); err == nil && c.burst < 1 && !(c.burst == 0 && strings.Contains(p.text, leakyBucket)) {
 			return p.errorf("burst: want at least 1, got %s", value)
 		}
 	case "initial":
 		var n int64
 		n, err = p.number(word, value)
-		c.Initial = &n
+		c.initial = &n
 	case "warmup":
-		c.Warmup, err = p.duration(word, value)
+		c.warmup, err = p.duration(word, value)
 	case "lease":
-		c.Period, err = p.duration(word, value)
+		c.period, err = p.duration(word, value)
 	case "delay":
-		c.Queue = true
-		c.QueueFree, err = p.number(word, value)
+		c.queue = true
+		c.queueFree, err = p.number(word, value)
 		if p.seen["nodelay"] {
 			return p.errorf("nodelay contradicts queue and delay")
 		}
 	case "anchor":
-		c.Anchor = Anchor(value)
+		c.anchor = value
 	case "segments":
 		var n int64
 		n, err = p.number(word, value)
 		if err == nil && (n < 1 || n > 100) {
 			return p.errorf("segments: want 1 to 100, got %s", value)
 		}
-		c.Segments = int(n)
+		c.segments = int(n)
 	case "calendar":
 		return p.zone(c, value)
 	default:
@@ -245,14 +270,88 @@ func (p *parser) valued(c *LimitConfig, word string) (err error) {
 	return err
 }
 
-func (p *parser) zone(c *LimitConfig, name string) error {
-	if c.Calendar == "" {
+func (p *parser) zone(c *parsed, name string) error {
+	if c.calendar == "" {
 		return p.errorf("calendar: want a count per day, week, month or year")
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || zone == time.Local {
 		return p.errorf("calendar: want a time zone such as Asia/Shanghai, got %q", name)
 	}
-	c.Zone, c.Period = zone, 0
+	c.zone, c.period = zone, 0
 	return nil
+}
+
+// config returns the description that the options make together.
+func (c *parsed) config() (LimitConfig, error) {
+	if c.algorithm == "" {
+		c.algorithm = tokenBucket
+		if c.calendar != "" && c.bucketOption() == "" {
+			c.algorithm = fixedWindow // a calendar has windows
+		}
+	}
+	for _, o := range c.options() {
+		if o.set && !strings.Contains(o.of, c.algorithm) {
+			return nil, fmt.Errorf("weir: limit: %s: %w: %s has none; it belongs to %s",
+				o.name, ErrInvalid, c.algorithm, strings.ReplaceAll(o.of, " ", " and "))
+		}
+	}
+	epoch := c.anchor == "epoch"
+	switch {
+	case c.anchor == "":
+	case c.algorithm == tokenBucket && !c.interval:
+		return nil, invalid("anchor", c.anchor, "none: only a refill by interval has an anchor")
+	case c.calendar != "":
+		return nil, invalid("anchor", c.anchor, "none: the calendar says where windows begin")
+	case !epoch && c.anchor != "first":
+		return nil, invalid("anchor", fmt.Sprintf("%q", c.anchor), `"first" or "epoch"`)
+	}
+	switch c.algorithm {
+	case leakyBucket:
+		return LeakyBucket{Count: c.count, Period: c.period, Burst: c.burst, Queue: c.queue, QueueFree: c.queueFree, Nginx: c.nginx, Shared: c.shared}, nil
+	case fixedWindow:
+		return FixedWindow{Count: c.count, Period: c.period, Epoch: epoch, Calendar: c.calendar, Zone: c.zone}, nil
+	case slidingWindow:
+		return SlidingWindow{Count: c.count, Period: c.period, Segments: c.segments, Weighted: c.weighted}, nil
+	case slidingLog:
+		return SlidingLog{Count: c.count, Period: c.period}, nil
+	case concurrency:
+		return Concurrency{Count: c.count, Lease: c.period, Shared: c.shared}, nil
+	}
+	return TokenBucket{
+		Count: c.count, Period: c.period, Burst: c.burst, Interval: c.interval, Epoch: epoch, Initial: c.initial, Warmup: c.warmup,
+	}, nil
+}
+
+// bucketOption returns the first option that only buckets have.
+func (c *parsed) bucketOption() string {
+	for _, o := range c.options() {
+		if o.set && strings.Contains(o.of, tokenBucket) && o.name != "anchor" {
+			return o.name
+		}
+	}
+	return ""
+}
+
+type parsedOption struct {
+	name string
+	set  bool
+	of   string // the algorithms that have it
+}
+
+func (c *parsed) options() []parsedOption {
+	return []parsedOption{
+		{"burst", c.burst != 0, tokenBucket + " " + leakyBucket},
+		{"interval", c.interval, tokenBucket},
+		{"initial", c.initial != nil, tokenBucket},
+		{"warmup", c.warmup != 0, tokenBucket},
+		{"queue", c.queue, leakyBucket},
+		{"delay", c.queueFree != 0, leakyBucket},
+		{"nginx", c.nginx, leakyBucket},
+		{"shared", c.shared, leakyBucket + " " + concurrency},
+		{"anchor", c.anchor != "", fixedWindow + " " + tokenBucket},
+		{"calendar", c.calendar != "" || c.zone != nil, fixedWindow},
+		{"segments", c.segments != 0, slidingWindow},
+		{"weighted", c.weighted, slidingWindow},
+	}
 }

@@ -60,7 +60,7 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("ParseLimit(%q) = %q of capacity %d, want %q of %d", c.text, l, l.Capacity(), c.want, c.capacity)
 		}
 		again, err := weir.ParseLimit(l.String())
-		if err != nil || !again.Equal(l) || again.Fingerprint() != l.Fingerprint() {
+		if err != nil || !again.Equal(l) || again.Spec().ID != l.Spec().ID {
 			t.Errorf("ParseLimit(%q) of its own text = %q, %v", c.text, again, err)
 		}
 		built, err := weir.NewLimit(l.Config())
@@ -134,16 +134,23 @@ func TestNewLimitRefuses(t *testing.T) {
 		config weir.LimitConfig
 		says   string
 	}{
-		{weir.LimitConfig{}, "count 0"},
-		{weir.LimitConfig{Count: 1}, "period 0"},
-		{weir.LimitConfig{Count: 1, Period: -time.Second}, "period -1000000"},
-		{weir.LimitConfig{Count: 1, Period: time.Second, Burst: -1}, "burst -1"},
-		{weir.LimitConfig{Count: math.MaxInt64, Period: time.Second}, "count 9223372036854775807"},
-		{weir.LimitConfig{Count: 1, Period: time.Second, Algorithm: "magic"}, "magic"},
-		{weir.LimitConfig{Count: 1, Calendar: weir.Day, Zone: zone}, "zone"},
-		{weir.LimitConfig{Count: 1, Calendar: "decade"}, "decade"},
-		{weir.LimitConfig{Count: 1, Period: time.Second, Calendar: weir.Day}, "period"},
-		{weir.LimitConfig{Count: 1, Period: 100 * 365 * 24 * time.Hour, Burst: 2}, "burst 2"},
+		{nil, "nil"},
+		{weir.TokenBucket{}, "count 0"},
+		{weir.TokenBucket{Count: 1}, "period 0"},
+		{weir.TokenBucket{Count: 1, Period: -time.Second}, "period -1000000"},
+		{weir.TokenBucket{Count: 1, Period: time.Second, Burst: -1}, "burst -1"},
+		{weir.TokenBucket{Count: 1, Period: time.Second, Epoch: true}, "anchor"},
+		{weir.TokenBucket{Count: 1, Period: time.Second, Interval: true, Warmup: time.Second}, "warmup"},
+		{weir.TokenBucket{Count: 1, Period: time.Second, Warmup: 1}, "whole microseconds"},
+		{weir.TokenBucket{Count: math.MaxInt64, Period: time.Second}, "count 9223372036854775807"},
+		{weir.LeakyBucket{Count: 1, Period: time.Second, QueueFree: 1}, "delay"},
+		{weir.FixedWindow{Count: 1, Calendar: "day", Zone: zone}, "zone"},
+		{weir.FixedWindow{Count: 1, Calendar: "decade"}, "decade"},
+		{weir.FixedWindow{Count: 1, Calendar: "day", Epoch: true}, "anchor"},
+		{weir.FixedWindow{Count: 1, Period: time.Second, Calendar: "day"}, "period"},
+		{weir.FixedWindow{Count: 1, Period: time.Second, Zone: time.UTC}, "calendar"},
+		{weir.SlidingWindow{Count: 1, Period: time.Second, Segments: 101}, "segments 101"},
+		{weir.TokenBucket{Count: 1, Period: 100 * 365 * 24 * time.Hour, Burst: 2}, "burst 2"},
 	} {
 		l, err := weir.NewLimit(c.config)
 		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.says) {

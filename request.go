@@ -59,7 +59,7 @@ const (
 )
 
 // A Request asks one thing of one key under one limit. The state it is about is
-// named by Key and [Limit.State] together: two different limits share state if they are
+// named by Key and the State of [Limit.Spec] together: two different limits share state if they are
 // leaky buckets of one rate that say so, and never otherwise.
 type Request struct {
 	Verb  Verb

@@ -7,7 +7,7 @@ import "context"
 // under the same numbers:
 //
 //  1. A decision is what the limit's rule in package algo says for the state of
-//     (Key, Limit.State) at the store's instant.
+//     (Key, State), where State is that of Limit.Spec, at the store's instant.
 //  2. A denied request changes nothing that any later request could see, but for
 //     what comes before every decision other than a Peek and stays: that a key's
 //     state under a former limit (Request.From) is carried over, and that a key

@@ -58,7 +58,7 @@ func TestRedisSharedSlots(t *testing.T) {
 						t.Fatal(err, err2)
 					}
 					over = slices.DeleteFunc(over, func(at int64) bool { return at <= now })
-					count, lease := l.Config().Count, l.Config().Period.Microseconds()
+					count, lease := l.Count(), l.Period().Microseconds()
 					ok := true
 					switch used := int64(len(over)); r.Verb {
 					case weir.Take:

@@ -45,7 +45,7 @@ func byResult(c *policy.Config) bool {
 }
 
 // isSlot reports whether a request is about a concurrency limit.
-func isSlot(r *weir.Request) bool { return r.Limit.Rule().Name() == string(weir.Concurrency) }
+func isSlot(r *weir.Request) bool { return r.Limit.IsConcurrency() }
 
 // prepare turns those requests of asks into reservations whose tokens are known only
 // at the end, and those for slots. Of a request that does not go through there is no
@@ -60,7 +60,7 @@ func (g *Enforcer) prepare(p *Admission, asks []policy.Charge, admitted bool) {
 		for j := asks[i].From; j < asks[i].To; j++ {
 			rq, ttl := &p.q.Requests[j], g.c.SettleTTL
 			if isSlot(rq) {
-				ttl = min(rq.Limit.Config().Period, weir.MaxTTL)
+				ttl = min(rq.Limit.Period(), weir.MaxTTL)
 				if rq.N == 0 {
 					continue // nothing to hold
 				}

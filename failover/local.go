@@ -120,7 +120,7 @@ func (s *local) part(r *weir.Request) part {
 	default:
 		return partAll
 	}
-	switch r.Limit.Config().Algorithm {
+	switch r.Limit.Config().(type) {
 	case weir.TokenBucket, weir.LeakyBucket:
 	default:
 		return partLater
@@ -201,7 +201,7 @@ func (b *batch) unload(rs []weir.Request, ds []weir.Decision) {
 		n++
 		if b.parts[i] == partDebt {
 			if rest := &b.ds[n]; d.OK {
-				if rs[i].Limit.Config().Queue {
+				if l, ok := rs[i].Limit.Config().(weir.LeakyBucket); ok && l.Queue {
 					d.Delay += rest.ResetAfter - d.ResetAfter
 				}
 				d.Granted, d.Remaining, d.ResetAfter = rs[i].N, rest.Remaining, rest.ResetAfter

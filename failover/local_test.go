@@ -243,7 +243,7 @@ func TestLimitsOfOutsiders(t *testing.T) {
 	s := newLocal(t, newMem(t), 3)
 	for round := range 2 {
 		for i := range 3000 {
-			limit, err := weir.NewLimit(weir.LimitConfig{Count: 1, Period: time.Hour, Burst: 3 * int64(i+1)})
+			limit, err := weir.NewLimit(weir.TokenBucket{Count: 1, Period: time.Hour, Burst: 3 * int64(i+1)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,67 +47,73 @@ func Share(l weir.Limit, nodes int) (weir.Limit, error) {
 	return share(l, int64(nodes)), nil
 }
 
-// share is Share of a limit among two nodes or more.
+// share returns the share of a limit among two nodes or more.
 func share(l weir.Limit, nodes int64) weir.Limit {
-	c := l.Config()
-	switch c.Algorithm {
+	config := l.Config()
+	switch c := config.(type) {
 	case weir.TokenBucket:
-		shareBucket(&c, nodes)
+		c.Burst = max(1, c.Burst/nodes)
+		if c.Initial != nil {
+			initial := *c.Initial / nodes
+			c.Initial = &initial
+		}
+		if c.Interval { // tokens that are added together are divided; the interval stays
+			c.Count, c.Period = divide(c.Count, c.Period, nodes, maxPeriod, 0)
+		} else {
+			c.Count, c.Period = divideRate(c.Count, c.Period, nodes)
+		}
+		config = c
 	case weir.LeakyBucket:
 		c.Burst = max(1, (c.Burst+1)/nodes) - 1
 		c.QueueFree = min(c.QueueFree/nodes, c.Burst)
-		thin(&c, nodes)
+		c.Count, c.Period = divideRate(c.Count, c.Period, nodes)
+		config = c
+	case weir.FixedWindow:
+		if c.Calendar != "" {
+			c.Count = max(1, c.Count/nodes)
+		} else {
+			c.Count, c.Period = divide(c.Count, c.Period, nodes, maxPeriod, 0)
+		}
+		config = c
+	case weir.SlidingWindow:
+		most, segments := maxPeriod, time.Duration(c.Segments)
+		if c.Weighted {
+			most -= most / (segments + 1) // a weighted window counts one segment more
+		}
+		c.Count, c.Period = divide(c.Count, c.Period, nodes, most, segments)
+		config = c
+	case weir.SlidingLog:
+		c.Count, c.Period = divide(c.Count, c.Period, nodes, maxPeriod, 0)
+		config = c
 	case weir.Concurrency:
 		c.Count = max(1, c.Count/nodes)
-	default:
-		shareWindow(&c, nodes)
+		config = c
 	}
-	if s, err := weir.NewLimit(c); err == nil {
+	if s, err := weir.NewLimit(config); err == nil {
 		return s
 	}
-	return nearest(c)
+	return nearest(config)
 }
 
-// shareBucket makes c the share of a token bucket. Tokens that come together at the
-// end of an interval are divided, and the interval keeps its length and its anchor.
-func shareBucket(c *weir.LimitConfig, nodes int64) {
-	c.Burst = max(1, c.Burst/nodes)
-	if c.Initial != nil {
-		initial := *c.Initial / nodes
-		c.Initial = &initial
-	}
-	if c.Interval {
-		shareWindow(c, nodes)
-		return
-	}
-	thin(c, nodes)
-}
-
-// thin divides a rate exactly, if there is such a rate.
-func thin(c *weir.LimitConfig, nodes int64) {
+// divideRate divides a rate exactly, if there is such a rate.
+func divideRate(count int64, period time.Duration, nodes int64) (int64, time.Duration) {
 	g := nodes
-	for rest := c.Count; rest != 0; {
+	for rest := count; rest != 0; {
 		g, rest = rest, g%rest
 	}
-	period, ok := longer(c.Period, nodes/g, 1)
-	if !ok {
-		shareWindow(c, nodes)
-		return
+	if exact, ok := longer(period, nodes/g, 1); ok {
+		return count / g, exact
 	}
-	c.Count, c.Period = c.Count/g, period
+	return divide(count, period, nodes, maxPeriod, 0)
 }
 
-// shareWindow divides a count, or makes it 1 in a longer period.
-func shareWindow(c *weir.LimitConfig, nodes int64) {
-	if c.Count >= nodes || c.Calendar != "" {
-		c.Count = max(1, c.Count/nodes)
-		return
+// divide divides a count, or makes it 1 in a longer period: at most most, and a
+// multiple of the segments in µs.
+func divide(count int64, period time.Duration, nodes int64, most, segments time.Duration) (int64, time.Duration) {
+	if count >= nodes {
+		return count / nodes, period
 	}
-	period, ok := longer(c.Period, nodes, c.Count)
-	most, segments := maxPeriod, time.Duration(c.Segments)
-	if c.Weighted {
-		most -= most / (segments + 1) // which counts a segment more
-	}
+	period, ok := longer(period, nodes, count)
 	if !ok || period > most {
 		period = most
 	}
@@ -117,7 +123,7 @@ func shareWindow(c *weir.LimitConfig, nodes int64) {
 			period -= part
 		}
 	}
-	c.Count, c.Period = 1, period
+	return 1, period
 }
 
 // longer is d·n/m, rounded up to whole µs, unless it is above maxPeriod.
@@ -136,25 +142,27 @@ func longer(d time.Duration, n, m int64) (time.Duration, bool) {
 
 const maxPeriod = algo.MaxSpan * time.Microsecond
 
-// nearest is a limit like c where c itself is none, as its rate is too low for what
-// refines it. Each step gives up more; after the last it is a limit.
+// nearest returns a limit like c, which is none because its rate is too low for its
+// options. Each step drops more of them; the last one yields a limit.
 func nearest(c weir.LimitConfig) weir.Limit {
-	one := int64(1)
-	if c.Algorithm == weir.LeakyBucket {
-		one = 0
+	var steps []weir.LimitConfig
+	switch c := c.(type) {
+	case weir.TokenBucket:
+		c.Burst = 1
+		if c.Initial != nil {
+			*c.Initial = min(*c.Initial, 1)
+		}
+		steps = append(steps, c)
+		c.Warmup = 0
+		steps = append(steps, c)
+	case weir.LeakyBucket:
+		c.Nginx = false
+		steps = append(steps, c)
+		c.Burst, c.QueueFree = 0, 0
+		steps = append(steps, c)
 	}
-	for _, give := range []func(){
-		func() { c.Nginx = false },
-		func() {
-			c.Burst, c.QueueFree = one, 0
-			if c.Initial != nil {
-				*c.Initial = min(*c.Initial, one)
-			}
-		},
-		func() { c.Warmup = 0 },
-	} {
-		give()
-		if s, err := weir.NewLimit(c); err == nil {
+	for _, step := range steps {
+		if s, err := weir.NewLimit(step); err == nil {
 			return s
 		}
 	}
@@ -180,7 +188,7 @@ func (s *shares) of(l weir.Limit) weir.Limit {
 	if s.nodes == 1 {
 		return l
 	}
-	id := l.Fingerprint()
+	id := l.Spec().ID
 	known := s.known.Load()
 	if known != nil {
 		if k, ok := (*known)[id]; ok && (k.limit == l || k.limit.Equal(l)) {

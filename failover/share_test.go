@@ -82,39 +82,46 @@ func randomLimit(g *rand.Rand) weir.Limit {
 	}
 	pick := func(ds ...time.Duration) time.Duration { return ds[g.IntN(len(ds))] }
 	for {
-		c := weir.LimitConfig{
-			Count:  about([]int64{10, 100, 10_000, 1 << 40}[g.IntN(4)]),
-			Period: pick(time.Microsecond, time.Second, time.Minute, time.Hour, 30*24*time.Hour, 36525*24*time.Hour, time.Duration(about(36525*24*3600*1e6))*time.Microsecond),
-		}
-		c.Algorithm = []weir.Algorithm{weir.TokenBucket, weir.TokenBucket, weir.LeakyBucket, weir.FixedWindow, weir.SlidingWindow, weir.SlidingLog, weir.Concurrency}[g.IntN(7)]
-		switch c.Algorithm {
-		case weir.TokenBucket:
-			c.Burst = about(1 << 40)
+		count := about([]int64{10, 100, 10_000, 1 << 40}[g.IntN(4)])
+		period := pick(time.Microsecond, time.Second, time.Minute, time.Hour, 30*24*time.Hour, 36525*24*time.Hour, time.Duration(about(36525*24*3600*1e6))*time.Microsecond)
+		var c weir.LimitConfig
+		switch g.IntN(7) {
+		case 0, 1:
+			b := weir.TokenBucket{Count: count, Period: period, Burst: about(1 << 40)}
 			switch g.IntN(4) {
 			case 0:
-				c.Warmup = time.Duration(about(1e12)) * time.Microsecond
+				b.Warmup = time.Duration(about(1e12)) * time.Microsecond
 			case 1:
-				c.Interval = true
-				c.Anchor = []weir.Anchor{weir.FirstRequest, weir.Epoch}[g.IntN(2)]
+				b.Interval = true
+				b.Epoch = g.IntN(2) == 1
 			}
-			if c.Warmup == 0 && g.IntN(3) == 0 {
-				n := g.Int64N(c.Burst + 1)
-				c.Initial = &n
+			if b.Warmup == 0 && g.IntN(3) == 0 {
+				n := g.Int64N(b.Burst + 1)
+				b.Initial = &n
 			}
-		case weir.LeakyBucket:
-			c.Burst, c.Nginx, c.Queue = about(1000)-1, g.IntN(2) == 0, g.IntN(2) == 0
-			if c.Queue {
-				c.QueueFree = g.Int64N(c.Burst + 1)
+			c = b
+		case 2:
+			b := weir.LeakyBucket{Count: count, Period: period, Burst: about(1000) - 1, Nginx: g.IntN(2) == 0, Queue: g.IntN(2) == 0}
+			if b.Queue {
+				b.QueueFree = g.Int64N(b.Burst + 1)
 			}
-		case weir.FixedWindow:
+			c = b
+		case 3:
+			w := weir.FixedWindow{Count: count, Period: period}
 			if g.IntN(3) == 0 {
-				c.Period, c.Calendar = 0, []weir.CalendarUnit{weir.Day, weir.Week, weir.Month, weir.Year}[g.IntN(4)]
-			} else if g.IntN(2) == 0 {
-				c.Anchor = weir.Epoch
+				w.Period, w.Calendar = 0, []string{"day", "week", "month", "year"}[g.IntN(4)]
+			} else {
+				w.Epoch = g.IntN(2) == 0
 			}
-		case weir.SlidingWindow:
-			c.Segments, c.Weighted = []int{1, 2, 7, 10, 100}[g.IntN(5)], g.IntN(2) == 0
-			c.Period -= c.Period % (time.Duration(c.Segments) * time.Microsecond)
+			c = w
+		case 4:
+			w := weir.SlidingWindow{Count: count, Segments: []int{1, 2, 7, 10, 100}[g.IntN(5)], Weighted: g.IntN(2) == 0}
+			w.Period = period - period%(time.Duration(w.Segments)*time.Microsecond)
+			c = w
+		case 5:
+			c = weir.SlidingLog{Count: count, Period: period}
+		case 6:
+			c = weir.Concurrency{Count: count, Lease: period}
 		}
 		if l, err := weir.NewLimit(c); err == nil {
 			return l
@@ -134,9 +141,8 @@ func TestShareOfAnything(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Share(%s, %d) = %v", l, nodes, err)
 		}
-		a, b := l.Config(), s.Config()
-		if nodes == 1 && s != l || a.Algorithm != b.Algorithm || a.Interval != b.Interval || a.Weighted != b.Weighted || a.Segments != b.Segments ||
-			a.Anchor != b.Anchor || a.Queue != b.Queue || a.Calendar != b.Calendar || a.Initial == nil != (b.Initial == nil) {
+		a, b := bucketOf(l), bucketOf(s)
+		if nodes == 1 && s != l || l.Algorithm() != s.Algorithm() || kind(l) != kind(s) {
 			t.Fatalf("Share(%s, %d) = %s, of another kind", l, nodes, s)
 		}
 		n := int64(nodes)
@@ -146,20 +152,41 @@ func TestShareOfAnything(t *testing.T) {
 		if a.Initial != nil && *b.Initial*n > *a.Initial {
 			t.Fatalf("Share(%s, %d) = %s: the shares begin with more", l, nodes, s)
 		}
-		slow := b.Period >= 36525*12*time.Hour // whose share would have a period of more than 100 years
-		if a.Calendar == "" && a.Algorithm != weir.Concurrency && !slow {
+		slow := s.Period() >= 36525*12*time.Hour // whose share would have a period of more than 100 years
+		if l.Period() != 0 && !l.IsConcurrency() && !slow {
 			// nodes·count'/period' ≤ count/period
-			if product(n, b.Count, int64(a.Period)).Cmp(product(1, a.Count, int64(b.Period))) > 0 {
+			if product(n, s.Count(), int64(l.Period())).Cmp(product(1, l.Count(), int64(s.Period()))) > 0 {
 				t.Fatalf("Share(%s, %d) = %s: the shares have a higher rate", l, nodes, s)
 			}
 		}
-		exact := a.Algorithm == weir.LeakyBucket || a.Algorithm == weir.TokenBucket && !a.Interval
-		if long := product(n, int64(a.Period/time.Microsecond), 1); exact && long.Cmp(big.NewInt(36525*24*3600*1e6)) <= 0 {
-			if product(n, b.Count, int64(a.Period)).Cmp(product(1, a.Count, int64(b.Period))) != 0 {
+		exact := l.Algorithm() == "leaky_bucket" || l.Algorithm() == "token_bucket" && !a.Interval
+		if long := product(n, int64(l.Period()/time.Microsecond), 1); exact && long.Cmp(big.NewInt(36525*24*3600*1e6)) <= 0 {
+			if product(n, s.Count(), int64(l.Period())).Cmp(product(1, l.Count(), int64(s.Period()))) != 0 {
 				t.Fatalf("Share(%s, %d) = %s: the rate is not exact", l, nodes, s)
 			}
 		}
 	}
+}
+
+// bucketOf returns the description of a token bucket; the zero one of another limit.
+func bucketOf(l weir.Limit) weir.TokenBucket {
+	b, _ := l.Config().(weir.TokenBucket)
+	return b
+}
+
+// kind returns the options of a limit that a share keeps.
+func kind(l weir.Limit) string {
+	switch c := l.Config().(type) {
+	case weir.TokenBucket:
+		return fmt.Sprint(c.Interval, c.Epoch, c.Initial == nil)
+	case weir.LeakyBucket:
+		return fmt.Sprint(c.Queue)
+	case weir.FixedWindow:
+		return fmt.Sprint(c.Epoch, c.Calendar)
+	case weir.SlidingWindow:
+		return fmt.Sprint(c.Segments, c.Weighted)
+	}
+	return ""
 }
 
 func product(a, b, c int64) *big.Int {
@@ -170,22 +197,27 @@ func product(a, b, c int64) *big.Int {
 // bound is the most that a limit admits in any span of d µs, by the table of
 // docs/guarantees.md.
 func bound(l weir.Limit, d int64) int64 {
-	c := l.Config()
-	period := c.Period.Microseconds()
-	steady := func(d int64) int64 { return d * c.Count / period }
-	switch {
-	case c.Calendar != "":
-		return c.Count * (d/(23*3600*1e6) + 2) // of days, the shortest
-	case c.Interval:
-		return c.Burst + (d+period-1)/period*c.Count
-	case c.Nginx:
-		return l.Capacity() + steady(d+1000) // it counts in ms
-	case c.Algorithm == weir.TokenBucket, c.Algorithm == weir.LeakyBucket:
+	period := l.Period().Microseconds()
+	steady := func(d int64) int64 { return d * l.Count() / period }
+	switch c := l.Config().(type) {
+	case weir.FixedWindow:
+		if c.Calendar != "" {
+			return c.Count * (d/(23*3600*1e6) + 2) // of days, the shortest
+		}
+	case weir.TokenBucket:
+		if c.Interval {
+			return c.Burst + (d+period-1)/period*c.Count
+		}
 		return l.Capacity() + steady(d)
-	case c.Algorithm == weir.SlidingLog:
+	case weir.LeakyBucket:
+		if c.Nginx {
+			return l.Capacity() + steady(d+1000) // it counts in ms
+		}
+		return l.Capacity() + steady(d)
+	case weir.SlidingLog:
 		return c.Count * (d/period + 1)
 	}
-	return c.Count * (d/period + 2)
+	return l.Count() * (d/period + 2)
 }
 
 // Nodes that each decide by their share, and are asked for as much as they give at any
@@ -219,12 +251,12 @@ func TestSharesTogether(t *testing.T) {
 						t.Fatalf("%s among %d: %d admitted in %v, at most %d may be", l, nodes, sum, time.Duration(d)*time.Microsecond, most)
 					}
 					worst = max(worst, float64(sum)/float64(most))
-					if c := l.Config(); c.Count >= int64(nodes) && l.Capacity() >= int64(nodes) && most > bound(l, d) && !c.Nginx {
+					if c, _ := l.Config().(weir.LeakyBucket); l.Count() >= int64(nodes) && l.Capacity() >= int64(nodes) && most > bound(l, d) && !c.Nginx {
 						t.Fatalf("%s among %d: the bound of the shares in %v is %d, of the limit %d", l, nodes, time.Duration(d)*time.Microsecond, most, bound(l, d))
 					}
 				}
 			}
-			if worst < 0.4 && l.Config().Warmup == 0 && l.Config().Calendar == "" {
+			if worst < 0.4 && bucketOf(l).Warmup == 0 && l.Period() != 0 {
 				t.Errorf("%s among %d: the worst span has %.2f of its bound: this test asks for too little", l, nodes, worst)
 			}
 		}

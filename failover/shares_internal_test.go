@@ -10,7 +10,7 @@ import (
 
 func burst(t *testing.T, n int64) weir.Limit {
 	t.Helper()
-	l, err := weir.NewLimit(weir.LimitConfig{Count: 1, Period: time.Hour, Burst: n})
+	l, err := weir.NewLimit(weir.TokenBucket{Count: 1, Period: time.Hour, Burst: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestSharesAreBounded(t *testing.T) {
 func TestSharesOfOneFingerprint(t *testing.T) {
 	s := shares{nodes: 2}
 	mine, other := burst(t, 10), burst(t, 20)
-	known := map[uint64]sharing{mine.Fingerprint(): {other, share(other, 2)}}
+	known := map[uint64]sharing{mine.Spec().ID: {other, share(other, 2)}}
 	s.known.Store(&known)
 	for range 2 {
 		if got := s.of(mine).Capacity(); got != 5 {

@@ -113,7 +113,7 @@ func FuzzFields(f *testing.F) {
 	f.Add("a\"\\\r\n", int64(1), int64(1), int64(-5), int64(math.MaxInt64), int64(math.MaxInt64), false)
 	f.Add("", int64(1<<40), int64(1<<40), int64(math.MinInt64), int64(math.MinInt64), int64(-1), false)
 	f.Fuzz(func(t *testing.T, name string, count, burst, remaining, retry, reset int64, ok bool) {
-		l, err := weir.NewLimit(weir.LimitConfig{Count: count, Period: time.Second, Burst: burst})
+		l, err := weir.NewLimit(weir.TokenBucket{Count: count, Period: time.Second, Burst: burst})
 		if err != nil {
 			return
 		}

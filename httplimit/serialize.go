@@ -59,7 +59,7 @@ func appendPolicies(b []byte, items []Item) []byte {
 		b = appendName(b, it.Name)
 		b = append(b, ";q="...)
 		b = appendUint(b, it.Decision.Limit.Capacity())
-		if it.Decision.Limit.Config().Algorithm == weir.Concurrency {
+		if it.Decision.Limit.IsConcurrency() {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
 		if w := Window(it.Decision.Limit); w > 0 {
@@ -153,21 +153,24 @@ func ceilSeconds(d time.Duration) int64 {
 // Window is the window that the fields say of a limit: the number of whole seconds in
 // which its capacity comes, or 0 if there is no such number.
 func Window(l weir.Limit) int64 {
-	c := l.Config()
-	switch {
-	case c.Calendar == weir.Day && c.Zone == time.UTC:
-		return 24 * 60 * 60
-	case c.Calendar == weir.Week && c.Zone == time.UTC:
-		return 7 * 24 * 60 * 60
-	case c.Calendar != "" || c.Algorithm == weir.Concurrency || c.Count <= 0 || c.Period <= 0:
+	if w, ok := l.Config().(weir.FixedWindow); ok && w.Zone == time.UTC {
+		switch w.Calendar {
+		case "day":
+			return 24 * 60 * 60
+		case "week":
+			return 7 * 24 * 60 * 60
+		}
+	}
+	count, period := l.Count(), l.Period()
+	if l.IsConcurrency() || count <= 0 || period <= 0 {
 		return 0
 	}
 	// capacity × period ÷ count, in ns; neither factor is negative.
-	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(c.Period))
-	if hi >= uint64(c.Count) {
+	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(period))
+	if hi >= uint64(count) {
 		return 0 // more than 64 bits of nanoseconds
 	}
-	ns, rest := bits.Div64(hi, lo, uint64(c.Count))
+	ns, rest := bits.Div64(hi, lo, uint64(count))
 	if rest != 0 || ns%uint64(time.Second) != 0 {
 		return 0
 	}

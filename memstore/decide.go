@@ -81,7 +81,7 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 		return err
 	}
 	*d = weir.Decision{}
-	d.Fill(r.Limit, &t.res, t.now)
+	r.Limit.Spec().Fill(d, &t.res, t.now)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (t *txn) do(c *cell, a *algo.Ask) {
 func (t *txn) reserve(c *cell, r *weir.Request) {
 	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
 	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
-	if isConcurrency(r.Limit) {
+	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.ID, TTL: ttl})
 		return
 	}
@@ -151,7 +151,7 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 // What it grants is what the reservation came to.
 func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
-	if isConcurrency(r.Limit) {
+	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Return, ID: id.ID})
 		if t.res.Granted == 0 {
 			return errNoReservation(r)
@@ -180,9 +180,6 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	}
 	return nil
 }
-
-// isConcurrency reports whether l keeps reservations itself, as slots.
-func isConcurrency(l weir.Limit) bool { return l.Rule().Name() == "concurrency" }
 
 func errNoReservation(r *weir.Request) error {
 	return fmt.Errorf("memstore: %s %.40q: %w", r.Verb, r.ID, weir.ErrNoReservation)

@@ -26,10 +26,10 @@ func newHasher() hasher { return hasher{seed: maphash.MakeSeed(), id: maphash.Ma
 func stableHasher(key siphash.Key) hasher { return hasher{stable: true, key: key} }
 
 // stateHash names the state of the key with hash sum under a limit. The fingerprint of
-// [weir.Limit.State] is mixed in by exclusive or: sum is already as good as random, so
+// [weir.Limit.Spec] is mixed in by exclusive or: sum is already as good as random, so
 // that two names are the same with a chance of 2^-64. It is never 0.
 func stateHash(sum uint64, limit weir.Limit) uint64 {
-	return max(1, sum^limit.StateFingerprint())
+	return max(1, sum^limit.Spec().StateID)
 }
 
 // sum is the hash of a key.

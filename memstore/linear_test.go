@@ -116,7 +116,7 @@ func (h *history) next(w *world, o *op, late bool) bool {
 		case err != nil:
 			*w = before
 			return errors.Is(o.err, err)
-		case o.err == nil && o.rs[i].Limit.Decision(res, now) != o.ds[i]:
+		case o.err == nil && o.rs[i].Limit.Spec().Decision(res, now) != o.ds[i]:
 			return false
 		}
 		ok = ok && res.OK
@@ -137,7 +137,7 @@ func (h *history) expire(w *world, k int, now int64) {
 		return
 	}
 	w.hold[k] = held{}
-	if !x.settled && h.limits[k].Rule().Until(w.state[k][:]) > x.deadline {
+	if !x.settled && h.limits[k].Spec().Rule.Until(w.state[k][:]) > x.deadline {
 		h.do(w, k, algo.Ask{Op: algo.Return, Now: x.deadline, N: x.n, At: x.at})
 	}
 }
@@ -145,9 +145,9 @@ func (h *history) expire(w *world, k int, now int64) {
 // do asks the rule. A bucket that it leaves full is one that was full at that
 // instant, and not before.
 func (h *history) do(w *world, k int, a algo.Ask) algo.Result {
-	s, res := h.limits[k].Rule().Do(w.state[k][:], a)
+	s, res := h.limits[k].Spec().Rule.Do(w.state[k][:], a)
 	copy(w.state[k][:], s)
-	if res.OK && a.Op != algo.Peek && s[0] == 0 && h.limits[k].Config().Algorithm == weir.TokenBucket {
+	if res.OK && a.Op != algo.Peek && s[0] == 0 && h.limits[k].Algorithm() == "token_bucket" {
 		w.state[k] = [2]int64{a.Now, 0}
 	}
 	return res
@@ -181,7 +181,7 @@ func (h *history) answer(w *world, k int, r *weir.Request, now int64) (algo.Resu
 		a := peek
 		if !x.settled {
 			x.settled, x.actual = true, r.N
-			switch live := h.limits[k].Rule().Until(w.state[k][:]) > now; {
+			switch live := h.limits[k].Spec().Rule.Until(w.state[k][:]) > now; {
 			case r.N < x.n && live:
 				a = algo.Ask{Op: algo.Return, Now: now, N: x.n - r.N, At: x.at}
 			case r.N > x.n:

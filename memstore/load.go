@@ -106,7 +106,7 @@ func (l *loader) wide() error {
 	if l.Err != nil {
 		return l.Err
 	}
-	rule := limit.Rule()
+	rule := limit.Spec().Rule
 	words := make([]int64, len(raw)/8)
 	if n := rule.Words(); hash == 0 || len(words)%n != 0 || len(words) != n && !rule.Variable() {
 		return l.wrong("wide state")

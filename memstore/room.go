@@ -149,7 +149,7 @@ func (s *Store) dropWide(sh *shard, e *table.Entry, now int64) (until int64) {
 		return never
 	}
 	words, limit := sh.wide.state(slab.Ref(w))
-	if until = limit.Rule().Until(words); until <= now {
+	if until = limit.Spec().Rule.Until(words); until <= now {
 		s.forget(sh, e)
 		return never
 	}

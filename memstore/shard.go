@@ -70,7 +70,7 @@ func (sh *shard) pins(state uint64) uint64 {
 // unless the state was as never used then. Whenever that is noticed, nobody can
 // tell. It requires mu.
 func (s *Store) giveBack(sh *shard, h *hold.Hold) {
-	rule := sh.wide.limits.list[h.Limit].limit.Rule()
+	rule := sh.wide.limits.list[h.Limit].limit.Spec().Rule
 	ask := algo.Ask{Op: algo.Return, Now: h.Deadline, N: h.N, At: h.At}
 	if b := narrow(rule); b != nil {
 		e := sh.narrow.Load().Find(h.State)

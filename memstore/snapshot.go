@@ -169,7 +169,7 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 			continue
 		}
 		words, limit := sh.wide.state(slab.Ref(w))
-		if limit.Rule().Until(words) <= now {
+		if limit.Spec().Rule.Until(words) <= now {
 			continue
 		}
 		e.Word(x.Hash.Load())

@@ -53,7 +53,7 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 	now := s.clock.now()
 	if r.Verb <= weir.Return {
 		hash := stateHash(s.hash.sum(r.Key), r.Limit)
-		rule := r.Limit.Rule()
+		rule := r.Limit.Spec().Rule
 		if b := narrow(rule); b != nil {
 			if s.narrow(b, &r, hash, now, &d) || s.locked(b, &r, hash, now, &d) {
 				return d, nil
@@ -87,7 +87,7 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		if r.Verb == weir.Return {
 			s.sooner()
 		}
-		d.Fill(r.Limit, &res, now)
+		r.Limit.Spec().Fill(d, &res, now)
 		return true
 	}
 }
@@ -125,7 +125,7 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 		if r.Verb == weir.Return {
 			s.sooner()
 		}
-		d.Fill(r.Limit, &res, a.Now)
+		r.Limit.Spec().Fill(d, &res, a.Now)
 		return true
 	}
 }
@@ -146,7 +146,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	}
 	lies := slab.Ref(e.Word.Load())
 	words, limit := sh.wide.state(lies)
-	if limit != r.Limit && limit.StateFingerprint() != r.Limit.StateFingerprint() || len(r.From) > 0 && rule.Until(words) <= a.Now {
+	if limit != r.Limit && limit.Spec().StateID != r.Limit.Spec().StateID || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
 	if rule.Variable() && len(words)+room(rule) > slab.CapOf(lies.Size()) {
@@ -159,7 +159,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if a.Op == algo.Return {
 		s.sooner()
 	}
-	d.Fill(r.Limit, &res, a.Now)
+	r.Limit.Spec().Fill(d, &res, a.Now)
 	return true
 }
 

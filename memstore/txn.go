@@ -131,7 +131,7 @@ func (t *txn) gather() {
 		t.cells = t.cells[:len(t.cells)+1]
 		c := &t.cells[len(t.cells)-1]
 		c.hash, c.limit, c.shared = n.hash, n.limit, n.shared
-		c.rule, c.sh = n.limit.Rule(), t.s.shard(n.hash)
+		c.rule, c.sh = n.limit.Spec().Rule, t.s.shard(n.hash)
 		c.step = narrow(c.rule)
 	}
 }
@@ -207,7 +207,7 @@ func (t *txn) loadWide(c *cell) {
 	if c.entry = c.sh.wide.Find(c.hash); c.entry != nil {
 		if w := c.entry.Word.Load(); w != gone {
 			words, limit := c.sh.wide.state(slab.Ref(w))
-			if limit.StateFingerprint() == c.limit.StateFingerprint() {
+			if limit.Spec().StateID == c.limit.Spec().StateID {
 				c.known, c.was = true, w
 				c.words = t.cut(len(words), len(words)+room(c.rule))
 				copy(c.words, words)
@@ -248,7 +248,7 @@ func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
 // its state in common.
 func (c *cell) under(l weir.Limit) *cell {
 	if c.limit != l {
-		c.limit, c.rule = l, l.Rule()
+		c.limit, c.rule = l, l.Spec().Rule
 	}
 	return c
 }

@@ -84,7 +84,7 @@ type counted struct {
 
 // hold is the index of a limit, for one more user.
 func (l *limits) hold(limit weir.Limit) uint32 {
-	id := limit.Fingerprint()
+	id := limit.Spec().ID
 	i, ok := l.byID[id]
 	if !ok {
 		if last := len(l.holes) - 1; last >= 0 {
@@ -107,7 +107,7 @@ func (l *limits) release(i uint32) {
 	if l.list[i].n--; l.list[i].n > 0 {
 		return
 	}
-	delete(l.byID, l.list[i].limit.Fingerprint())
+	delete(l.byID, l.list[i].limit.Spec().ID)
 	l.list[i] = counted{}
 	l.holes = append(l.holes, i)
 	if len(l.byID) == 0 {

@@ -19,7 +19,7 @@ type Config struct {
 	// Zone, if not empty, names a state that the policies of one Zone have in common, as
 	// the uses of a zone of nginx's limit_req do: their keys begin with it (see
 	// [Policy.Bucket]). They have equal keys, and limits of which each has the
-	// [weir.Limit.State] of its counterpart; burst and delay of leaky buckets that are
+	// [weir.Limit.Spec] of its counterpart; burst and delay of leaky buckets that are
 	// Shared may differ. So it is with their overrides.
 	// A request counts once in a zone: of its policies that fit, in the order of the set
 	// and in whatever mode but Off, the first is asked and the others are not. A

@@ -12,7 +12,7 @@ const maxFormer = 4
 // Following is s as the successor of old: a key of a policy that both have, under one
 // name in one zone if any and with equal key parts, carries over what it owes under
 // limits that changed, as Config.Carry says (see weir.Request.From). Limits are paired
-// in order after those that kept their state (see weir.Limit.State). What old itself
+// in order after those that kept their state (see weir.Limit.Spec). What old itself
 // followed is remembered up to four sets back, of which those that gave the policy the
 // same limits count as one. A concurrency limit carries nothing over: its slots end by
 // themselves, and what is charged to another would not. An old of nil is no predecessor.
@@ -131,9 +131,9 @@ func pair(newer, older []weir.Limit) []int {
 
 // ofState is the index of the first of limits that has its state in common with l, or -1.
 func ofState(limits []weir.Limit, l weir.Limit) int {
-	return slices.IndexFunc(limits, func(o weir.Limit) bool { return o.State() == l.State() })
+	return slices.IndexFunc(limits, func(o weir.Limit) bool { return o.Spec().State == l.Spec().State })
 }
 
 func has(limits []weir.Limit, l weir.Limit) bool { return ofState(limits, l) >= 0 }
 
-func isConcurrency(l weir.Limit) bool { return l.Config().Algorithm == weir.Concurrency }
+func isConcurrency(l weir.Limit) bool { return l.IsConcurrency() }

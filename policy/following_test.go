@@ -179,7 +179,7 @@ func TestFollowingAtRandom(t *testing.T) {
 					if slices.ContainsFunc(seen, l.Equal) {
 						t.Fatalf("seed %d, step %d: %v is in force or followed twice: %s", seed, step, l, follows(s, request{ip: "1.2.3.4"}))
 					}
-					if l.Config().Algorithm == weir.Concurrency || r.Limit.Config().Algorithm == weir.Concurrency {
+					if l.IsConcurrency() || r.Limit.IsConcurrency() {
 						t.Fatalf("seed %d, step %d: %v follows %v", seed, step, r.Limit, l)
 					}
 					seen = append(seen, l)

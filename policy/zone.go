@@ -49,7 +49,7 @@ func (p *Policy) keyText() string {
 func (p *Policy) states() string {
 	var texts []string
 	for _, l := range p.config.Limits {
-		texts = append(texts, l.State())
+		texts = append(texts, l.Spec().State)
 	}
 	return strings.Join(texts, ", ")
 }
@@ -58,7 +58,7 @@ func (p *Policy) states() string {
 // states.
 func (p *Policy) sameStates(o *Policy) bool {
 	return p.sameOverrides(o, func(a, b []weir.Limit) bool {
-		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return l.State() == m.State() })
+		return slices.EqualFunc(a, b, func(l, m weir.Limit) bool { return l.Spec().State == m.Spec().State })
 	})
 }
 

@@ -185,8 +185,8 @@ func TestZonePairs(t *testing.T) {
 	var got []string
 	for _, r := range q.Requests {
 		for _, from := range r.From {
-			if from.State() != r.Limit.State() {
-				got = append(got, r.Limit.State()+" from "+from.State())
+			if from.Spec().State != r.Limit.Spec().State {
+				got = append(got, r.Limit.Spec().State+" from "+from.Spec().State)
 			}
 		}
 	}

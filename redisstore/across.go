@@ -206,7 +206,7 @@ func (s *Store) precede(ctx context.Context, rs []weir.Request, groups [][]int) 
 	var parts []*part
 	for _, g := range groups {
 		for _, i := range g {
-			if len(rs[i].From) > 0 || rs[i].Limit.Config().Initial != nil {
+			if b, ok := rs[i].Limit.Config().(weir.TokenBucket); len(rs[i].From) > 0 || ok && b.Initial != nil {
 				parts = append(parts, newPart(preceding, rs, g))
 				break
 			}

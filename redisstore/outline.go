@@ -9,10 +9,10 @@ import (
 // [Script] itself and shares the keys of a store. l must not be the
 // zero Limit.
 func Outline(l weir.Limit, now int64) outline.Rule {
-	rule := l.Rule()
+	rule := l.Spec().Rule
 	return outline.Rule{
 		Algorithm: ruleName(rule),
 		Params:    append(append([]int64(nil), rule.Params(now)...), rule.Horizon()),
-		Suffix:    encode(l.State(), false),
+		Suffix:    encode(l.Spec().State, false),
 	}
 }

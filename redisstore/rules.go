@@ -15,7 +15,7 @@ import (
 type known struct {
 	name   string // of the algorithm, for the script
 	packed string // params and horizon; of a calendar, made anew for each call
-	text   string // weir.Limit.State, encoded for names
+	text   string // weir.Limit.Spec, encoded for names
 	rule   algo.Rule
 	slots  bool // a concurrency limit: its state remembers reservations itself
 	dated  bool // a calendar's: the params depend on the time
@@ -42,13 +42,13 @@ func (r *rules) of(l weir.Limit) *known {
 	if k != nil {
 		return k
 	}
-	rule := l.Rule()
+	rule := l.Spec().Rule
 	k = &known{
 		name:  ruleName(rule),
-		text:  encode(l.State(), false),
+		text:  encode(l.Spec().State, false),
 		rule:  rule,
-		slots: rule.Name() == "concurrency",
-		dated: l.Config().Calendar != "",
+		slots: l.IsConcurrency(),
+		dated: l.Period() == 0, // the windows of a calendar
 	}
 	k.packed = k.pack(1)
 	r.mu.Lock()

@@ -251,5 +251,5 @@ func decision(r *weir.Request, a answer) weir.Decision {
 		a.result.Granted |= a.result.Delay << 53
 		a.result.Delay = 0
 	}
-	return r.Limit.Decision(a.result, a.now)
+	return r.Limit.Spec().Decision(a.result, a.now)
 }

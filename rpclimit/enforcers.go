@@ -93,7 +93,7 @@ func checkMessages(c policy.Config) error {
 		field, value = "cost.json", c.Settle.JSON
 	default:
 		for i, l := range c.Limits {
-			if l.Config().Algorithm == weir.Concurrency {
+			if l.IsConcurrency() {
 				field, value = fmt.Sprintf("limits[%d]", i), l.String()
 			}
 		}

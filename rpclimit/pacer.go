@@ -80,7 +80,7 @@ type Pacer struct {
 // NewPacer returns a Pacer. An error wraps weir.ErrInvalid.
 func NewPacer(c PacerConfig, d Dialect) (*Pacer, error) {
 	switch {
-	case c.Limiter != nil && c.Limiter.Limit().Config().Algorithm == weir.Concurrency:
+	case c.Limiter != nil && c.Limiter.Limit().IsConcurrency():
 		return nil, fmt.Errorf("rpclimit: Limiter: %w: got concurrency limit %s, want a rate limit", weir.ErrInvalid, c.Limiter.Limit())
 	case c.Retries < 0 || c.Retries > maxRetries:
 		return nil, fmt.Errorf("rpclimit: Retries: %w: got %d, want 0 to %d", weir.ErrInvalid, c.Retries, maxRetries)

@@ -25,7 +25,7 @@ func DiffAlgo(tb testing.TB, c DiffConfig) {
 	for n := 0; compared < c.Decisions; n++ {
 		l := g.limit()
 		s := g.sceneOf(n, origin, []weir.Limit{l})
-		d := diffRule{limit: l, rule: l.Rule(), model: model.NewState(l)}
+		d := diffRule{limit: l, rule: l.Spec().Rule, model: model.NewState(l)}
 		for range sceneSteps {
 			s.pass()
 			a := s.ask(l)
@@ -34,7 +34,7 @@ func DiffAlgo(tb testing.TB, c DiffConfig) {
 				tb.Errorf("seed %d, decision %d, %s: %s\n%s", c.Seed, compared, l, diff, strings.Join(d.history, "\n"))
 				return
 			}
-			s.heard(l.Decision(r, a.Now))
+			s.heard(l.Spec().Decision(r, a.Now))
 			compared++
 		}
 	}
@@ -50,7 +50,7 @@ func (s *scene) ask(l weir.Limit) algo.Ask {
 	if a.Op == algo.Return && len(s.charged) > 0 && s.IntN(2) == 0 {
 		a.At = pick(g, s.charged...)
 	}
-	if l.Config().Algorithm == weir.Concurrency && s.IntN(2) == 0 {
+	if l.IsConcurrency() && s.IntN(2) == 0 {
 		a.ID = uint64(1 + s.IntN(4))
 		if s.IntN(2) == 0 {
 			a.TTL = s.about(2 * s.slow)

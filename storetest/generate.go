@@ -64,53 +64,50 @@ func (g *generator) limit() weir.Limit {
 }
 
 func (g *generator) config() weir.LimitConfig {
-	c := weir.LimitConfig{Count: g.about(pick[int64](g, 3, 10, 10, 100, 1000, 1e6, 1<<40)), Period: pick(g, periods...)}
+	count, period := g.about(pick[int64](g, 3, 10, 10, 100, 1000, 1e6, 1<<40)), pick(g, periods...)
 	if g.IntN(4) == 0 { // a period that nothing divides
-		c.Period = time.Duration(g.about(pick[int64](g, 1e3, 1e6, 1e9, 1e12, 36525*24*3600*1e6))) * time.Microsecond
+		period = time.Duration(g.about(pick[int64](g, 1e3, 1e6, 1e9, 1e12, 36525*24*3600*1e6))) * time.Microsecond
 	}
 	switch g.IntN(12) {
-	case 0, 1, 2, 3:
-		g.bucket(&c)
 	case 4, 5:
-		c.Algorithm = weir.LeakyBucket
-		c.Burst = g.about(pick[int64](g, 3, 20, 1000)) - 1
+		c := weir.LeakyBucket{Count: count, Period: period, Burst: g.about(pick[int64](g, 3, 20, 1000)) - 1}
 		if c.Queue = g.IntN(2) == 0; c.Queue && g.IntN(2) == 0 {
 			c.QueueFree = g.Int64N(c.Burst + 1)
 		}
 		c.Nginx = g.IntN(2) == 0
+		return c
 	case 6, 7:
-		c.Algorithm = weir.FixedWindow
 		switch g.IntN(3) {
 		case 0:
-			c.Anchor = weir.Epoch
+			return weir.FixedWindow{Count: count, Period: period, Epoch: true}
 		case 1:
-			c.Period, c.Calendar, c.Zone = 0, pick(g, weir.Day, weir.Week, weir.Month, weir.Year), pick(g, zones...)
+			return weir.FixedWindow{Count: count, Calendar: pick(g, "day", "week", "month", "year"), Zone: pick(g, zones...)}
 		}
+		return weir.FixedWindow{Count: count, Period: period}
 	case 8, 9:
-		c.Algorithm = weir.SlidingWindow
-		c.Segments, c.Weighted = pick(g, 1, 2, 3, 10, 100), g.IntN(2) == 0
-		c.Period -= c.Period % (time.Duration(c.Segments) * time.Microsecond)
+		c := weir.SlidingWindow{Count: count, Segments: pick(g, 1, 2, 3, 10, 100), Weighted: g.IntN(2) == 0}
+		c.Period = period - period%(time.Duration(c.Segments)*time.Microsecond)
+		return c
 	case 10:
-		c.Algorithm = weir.SlidingLog
-		c.Count = min(c.Count, 10_000)
+		return weir.SlidingLog{Count: min(count, 10_000), Period: period}
 	case 11:
-		c.Algorithm = weir.Concurrency
-		c.Count = min(c.Count, 10_000)
+		return weir.Concurrency{Count: min(count, 10_000), Lease: period}
 	}
-	return c
+	return g.bucket(count, period)
 }
 
-func (g *generator) bucket(c *weir.LimitConfig) {
+func (g *generator) bucket(count int64, period time.Duration) weir.TokenBucket {
+	c := weir.TokenBucket{Count: count, Period: period}
 	if g.IntN(2) == 0 {
 		c.Burst = g.about(pick[int64](g, 1, 10, 100, 10_000, 1<<40))
 	}
 	switch g.IntN(6) {
 	case 0:
 		c.Warmup = time.Duration(g.about(pick[int64](g, 1e3, 1e6, 1e8, 1e11))) * time.Microsecond
-		return
+		return c
 	case 1, 2:
 		c.Interval = true
-		c.Anchor = pick(g, weir.FirstRequest, weir.Epoch)
+		c.Epoch = pick(g, false, true)
 	}
 	if g.IntN(4) == 0 {
 		burst := c.Burst
@@ -120,6 +117,7 @@ func (g *generator) bucket(c *weir.LimitConfig) {
 		initial := g.Int64N(burst + 1)
 		c.Initial = &initial
 	}
+	return c
 }
 
 // A scene is some keys under some limits, and what was answered about them.
@@ -148,7 +146,7 @@ func (g *generator) newScene(n int, now int64) *scene {
 func (g *generator) sceneOf(n int, now int64, limits []weir.Limit) *scene {
 	s := &scene{generator: g, limits: limits, now: now}
 	for _, l := range limits {
-		s.slow = max(s.slow, l.Rule().Horizon())
+		s.slow = max(s.slow, l.Spec().Rule.Horizon())
 	}
 	for i := range 1 + g.IntN(2) {
 		s.keys = append(s.keys, fmt.Sprintf("k%d.%d", n, i))

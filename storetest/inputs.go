@@ -142,7 +142,8 @@ func hugeCosts(tb testing.TB, open Open) {
 
 // found is what a key that was never used finds.
 func found(l weir.Limit) int64 {
-	if initial := l.Config().Initial; initial != nil {
+	if b, ok := l.Config().(weir.TokenBucket); ok && b.Initial != nil {
+		initial := b.Initial
 		return *initial
 	}
 	return l.Capacity()

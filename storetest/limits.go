@@ -36,7 +36,7 @@ func limits(texts []string) (all []weir.Limit) {
 
 // hourly is a limit on which nothing comes back while a test runs that does not
 // move its clock.
-func hourly(n int64) weir.Limit { return mustLimit(weir.LimitConfig{Count: n, Period: hour}) }
+func hourly(n int64) weir.Limit { return mustLimit(weir.TokenBucket{Count: n, Period: hour}) }
 
 func mustLimit(c weir.LimitConfig) weir.Limit {
 	l, err := weir.NewLimit(c)

@@ -77,7 +77,7 @@ var planted = map[string]func(b *broken){
 	},
 	"every limit has a state of its own": func(b *broken) {
 		b.ask = func(r *weir.Request) {
-			if r.Key == "k" && r.Limit.Config().Count < 7 && r.Limit.Config().Algorithm == weir.LeakyBucket {
+			if r.Key == "k" && r.Limit.Count() < 7 && r.Limit.Algorithm() == "leaky_bucket" {
 				r.Key = fmt.Sprint(r.Key, r.Limit)
 			}
 		}
@@ -242,7 +242,7 @@ var planted = map[string]func(b *broken){
 	},
 	"two askers at once see the same": func(b *broken) {
 		b.do = func(r weir.Request) (weir.Decision, error) {
-			if r.Verb != weir.Take || len(r.From) > 0 || r.Limit.Config().Algorithm != weir.TokenBucket {
+			if r.Verb != weir.Take || len(r.From) > 0 || r.Limit.Algorithm() != "token_bucket" {
 				return b.Model.Do(background, r)
 			}
 			r.Verb = weir.Peek
@@ -340,7 +340,7 @@ var planted = map[string]func(b *broken){
 	},
 	"the first call of a window is refused": func(b *broken) {
 		b.answer = func(r *weir.Request, d *weir.Decision) {
-			if r.Limit.Config().Algorithm == weir.FixedWindow && r.Verb == weir.Take && d.Remaining == r.Limit.Capacity()-r.N {
+			if r.Limit.Algorithm() == "fixed_window" && r.Verb == weir.Take && d.Remaining == r.Limit.Capacity()-r.N {
 				d.OK, d.Granted = false, 0
 			}
 		}

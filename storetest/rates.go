@@ -23,15 +23,15 @@ func oneRate(tb testing.TB, open Open) {
 		var words []int64
 		turn := func(l weir.Limit, verb weir.Verb, op algo.Op, n int64) (weir.Request, weir.Decision) {
 			var r algo.Result
-			words, r = l.Rule().Do(words, algo.Ask{Op: op, Now: now, N: n})
-			return ask(verb, "k", l, n), l.Decision(r, now)
+			words, r = l.Spec().Rule.Do(words, algo.Ask{Op: op, Now: now, N: n})
+			return ask(verb, "k", l, n), l.Spec().Decision(r, now)
 		}
 		for i := range 120 {
 			now += int64(i%7) * 1_777_777
 			a.SetNow(now)
 			r, want := turn(all[i%4], weir.Take, algo.Take, int64(i%3))
 			if got := a.do(r); got != want {
-				tb.Fatalf("%s, step %d, %s = %+v, want %+v", all[0].State(), i, show(&r), got, want)
+				tb.Fatalf("%s, step %d, %s = %+v, want %+v", all[0].Spec().State, i, show(&r), got, want)
 			}
 			if i%5 > 0 {
 				continue
@@ -45,7 +45,7 @@ func oneRate(tb testing.TB, open Open) {
 			}
 			ok, ds, err := a.batch(rs...)
 			if err != nil || !slices.Equal(ds, wants) {
-				tb.Fatalf("%s, step %d, DoAll = %+v, %v, want %+v", all[0].State(), i, ds, err, wants)
+				tb.Fatalf("%s, step %d, DoAll = %+v, %v, want %+v", all[0].Spec().State, i, ds, err, wants)
 			}
 			if !ok {
 				words = before

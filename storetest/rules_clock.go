@@ -14,7 +14,7 @@ func rule5(tb testing.TB, open Open) {
 	for _, back := range []int64{1, 1000, second, 90 * second} {
 		a := open.asker(tb)
 		for _, l := range limits(everyday) {
-			key, back := fmt.Sprint(l, back), min(back, l.Rule().Horizon())
+			key, back := fmt.Sprint(l, back), min(back, l.Spec().Rule.Horizon())
 			a.SetNow(origin)
 			for a.do(take(key, l, 1)).OK {
 			}
@@ -38,7 +38,7 @@ func rule5(tb testing.TB, open Open) {
 func jitters(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const rate, burst, steps, step = 3, 5, 600, 37_000
-	l := mustLimit(weir.LimitConfig{Count: rate, Period: time.Second, Burst: burst})
+	l := mustLimit(weir.TokenBucket{Count: rate, Period: time.Second, Burst: burst})
 	got := int64(0)
 	for i := range int64(steps) {
 		us := origin + i*step
@@ -64,7 +64,7 @@ func heals(tb testing.TB, open Open) {
 	}
 	now := origin + 1000*hour.Microseconds()
 	for _, l := range limits(everyday) {
-		fill := l.Rule().Horizon()
+		fill := l.Spec().Rule.Horizon()
 		for i, back := range []int64{fill, 10*fill + 1} {
 			key := fmt.Sprint("k", i)
 			a.SetNow(now)

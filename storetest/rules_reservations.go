@@ -54,8 +54,8 @@ func manyReservations(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const many, capacity = 200, 1000
 	ttl := func(i int) int64 { return int64(i*7919%many + 1) } // s, each from 1 to many once
-	window := mustLimit(weir.LimitConfig{Algorithm: weir.FixedWindow, Count: capacity, Period: hour})
-	slots := mustLimit(weir.LimitConfig{Algorithm: weir.Concurrency, Count: capacity})
+	window := mustLimit(weir.FixedWindow{Count: capacity, Period: hour})
+	slots := mustLimit(weir.Concurrency{Count: capacity})
 	reserve := func(key string, l weir.Limit, i int) weir.Request {
 		return weir.Request{
 			Verb: weir.Reserve, Key: key, Limit: l, N: int64(1 + i%3),

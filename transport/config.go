@@ -154,7 +154,7 @@ func (c Config) withDefaults() (Config, error) {
 		if l.IsZero() {
 			return fault(field, `a limit such as weir.MustLimit("10/s")`, "the zero Limit")
 		}
-		if l.Config().Algorithm == weir.Concurrency {
+		if l.IsConcurrency() {
 			return fault(field, "a rate limit; http.Transport.MaxConnsPerHost bounds requests in flight", l)
 		}
 		for _, m := range c.Limits[:i] {

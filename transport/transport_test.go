@@ -207,7 +207,7 @@ func TestMaxWaiters(t *testing.T) {
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		queue, err := weir.NewLimit(weir.LimitConfig{Algorithm: weir.LeakyBucket, Count: 1, Period: time.Second, Burst: 10, Queue: true})
+		queue, err := weir.NewLimit(weir.LeakyBucket{Count: 1, Period: time.Second, Burst: 10, Queue: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 		r.failIn(p, "", "want limits or nginx, not both")
 	}
 	c.Zone, _ = r.text(m.at("zone"))
-	l := weir.LimitConfig{Algorithm: weir.LeakyBucket, Nginx: true, Burst: r.integer(m.at("burst")), Shared: c.Zone != ""}
+	l := weir.LeakyBucket{Nginx: true, Burst: r.integer(m.at("burst")), Shared: c.Zone != ""}
 	l.Count, l.Period = r.nginxRate(m.at("rate"))
 	if e := m.at("exact"); e.there() {
 		l.Nginx = !r.boolean(e)
@@ -92,7 +92,7 @@ func (r *policyReader) nginxRate(p place) (count int64, period time.Duration) {
 }
 
 // nginxDelay reads nodelay and delay. Without either what piles up is delayed.
-func (r *policyReader) nginxDelay(m mapping, l *weir.LimitConfig) {
+func (r *policyReader) nginxDelay(m mapping, l *weir.LeakyBucket) {
 	nodelay, delay := m.at("nodelay"), m.at("delay")
 	at := nodelay.there() && r.boolean(nodelay)
 	if nodelay.there() && delay.there() {

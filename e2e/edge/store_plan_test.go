@@ -52,10 +52,10 @@ func (p *storePlan) add(l weir.Limit, now time.Time) int {
 	}
 	r := redisstore.Outline(l, now.UnixMicro())
 	out := &storeRule{Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity()}
-	if l.Config().Algorithm == weir.Concurrency {
-		out.Lease = l.Config().Period.Microseconds()
+	if l.IsConcurrency() {
+		out.Lease = l.Period().Microseconds()
 	}
-	if l.Config().Calendar != "" {
+	if l.Period() == 0 { // a calendar
 		p.Calendars = append(p.Calendars, storeBounds(l, now))
 		out.Calendar = len(p.Calendars)
 		clear(out.Params[2:7])

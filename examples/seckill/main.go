@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return errors.New("-fast: want it without -redis, whose clock is its own")
 	}
 	limit := weir.MustLimit("2/s")
-	s := &sale{script: script{maxPermits: limit.Capacity(), rate: limit.Config().Count}}
+	s := &sale{script: script{maxPermits: limit.Capacity(), rate: limit.Count()}}
 	store, closeStore, err := open(*addr, *fast, s)
 	if err != nil {
 		return err
@@ -176,6 +176,6 @@ func (s *sale) report(w io.Writer) {
 	fmt.Fprintf(w, "%-8s %6d %7d %5d\n", "all", all.asked, all.script, all.weir)
 	l := s.limiter.Limit()
 	t := s.last.Sub(s.first)
-	due := l.Capacity() + l.Config().Count*t.Microseconds()/l.Config().Period.Microseconds()
-	fmt.Fprintf(w, "burst + rate × time: ⌊%d + %d × %.1f⌋ = %d\n", l.Capacity(), l.Config().Count, t.Seconds(), due)
+	due := l.Capacity() + l.Count()*t.Microseconds()/l.Period().Microseconds()
+	fmt.Fprintf(w, "burst + rate × time: ⌊%d + %d × %.1f⌋ = %d\n", l.Capacity(), l.Count(), t.Seconds(), due)
 }

@@ -44,7 +44,7 @@ func newDrain(store weir.Store, worker string) (*drain, error) {
 
 // drainLimit is rate per second, and a fifth of a second at once.
 func drainLimit(rate int64) (weir.Limit, error) {
-	return weir.NewLimit(weir.LimitConfig{Count: rate, Period: time.Second, Burst: max(leastRate, rate/5)})
+	return weir.NewLimit(weir.TokenBucket{Count: rate, Period: time.Second, Burst: max(leastRate, rate/5)})
 }
 
 // showed notes that n orders were written in took by one of so many clerks.

@@ -23,10 +23,7 @@ const (
 // any other number: while units are added, shops know of it one after the other. Each epoch
 // has its own: the Inventory knows no token of an earlier one.
 func tokens(d *sale.Sale) (weir.Limit, error) {
-	return weir.NewLimit(weir.LimitConfig{
-		Algorithm: weir.Concurrency, Shared: true,
-		Count: min(maxTokens, int64(d.Headroom)*d.Stock), Period: d.TokenFor,
-	})
+	return weir.NewLimit(weir.Concurrency{Count: min(maxTokens, int64(d.Headroom)*d.Stock), Lease: d.TokenFor, Shared: true})
 }
 
 // outOf is what is asked of the limit of tokens for a sale.

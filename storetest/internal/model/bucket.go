@@ -20,7 +20,7 @@ type bucket struct {
 	at    int64 // the instant of level
 }
 
-func newTokenBucket(c weir.LimitConfig) State {
+func newTokenBucket(c weir.TokenBucket) State {
 	if c.Warmup != 0 {
 		return newWarmup(c)
 	}

@@ -14,14 +14,14 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 		return func() {}
 	}
 	for _, limit := range r.From {
-		if limit.IsZero() || limit.State() == r.Limit.State() || m.keys[name{r.Key, limit.State()}] == nil {
+		if limit.IsZero() || limit.Spec().State == r.Limit.Spec().State || m.keys[name{r.Key, limit.Spec().State}] == nil {
 			continue
 		}
 		old := m.entry(r.Key, limit, now)
 		if old.state.Until() <= now {
 			continue
 		}
-		n := name{r.Key, limit.State()}
+		n := name{r.Key, limit.Spec().State}
 		before := e.state.Clone()
 		delete(m.keys, n)
 		left := carried(r.Carry, old.peek(now).Balance, limit.Capacity(), r.Limit.Capacity())

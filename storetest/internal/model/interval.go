@@ -19,8 +19,8 @@ type interval struct {
 	start  int64
 }
 
-func newInterval(c weir.LimitConfig) *interval {
-	b := &interval{count: c.Count, period: c.Period.Microseconds(), burst: c.Burst, epoch: c.Anchor == weir.Epoch}
+func newInterval(c weir.TokenBucket) *interval {
+	b := &interval{count: c.Count, period: c.Period.Microseconds(), burst: c.Burst, epoch: c.Epoch}
 	// A debt is at most MaxCount, and all that is missing comes within MaxSpan.
 	missing := saturate(mul(algo.MaxSpan/b.period, b.count))
 	b.deepest = max(b.burst-missing, -algo.MaxCount)

@@ -15,7 +15,7 @@ type leaky struct {
 	free  *big.Int // what goes on without a delay: 1 + free tokens, in units
 }
 
-func newLeaky(c weir.LimitConfig) State {
+func newLeaky(c weir.LeakyBucket) State {
 	b := newBucket(c.Count, c.Period.Microseconds(), c.Burst+1)
 	return &leaky{b, c.Queue, mul(1+c.QueueFree, b.period)}
 }
@@ -49,7 +49,7 @@ type leaking interface {
 }
 
 func (l *leaky) under(limit weir.Limit) State {
-	c := newLeaky(limit.Config()).(*leaky)
+	c := newLeaky(limit.Config().(weir.LeakyBucket)).(*leaky)
 	owed := new(big.Int)
 	if l.used {
 		owed.Sub(l.full, l.level)
@@ -59,7 +59,7 @@ func (l *leaky) under(limit weir.Limit) State {
 }
 
 func (x *nginx) under(limit weir.Limit) State {
-	c := newNginx(limit.Config()).(*nginx)
+	c := newNginx(limit.Config().(weir.LeakyBucket)).(*nginx)
 	c.last, c.backlog = x.last, x.backlog
 	return c
 }

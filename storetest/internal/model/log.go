@@ -13,7 +13,7 @@ type log struct {
 	list          admissions
 }
 
-func newLog(c weir.LimitConfig) State {
+func newLog(c weir.SlidingLog) State {
 	return &log{count: c.Count, period: c.Period.Microseconds()}
 }
 

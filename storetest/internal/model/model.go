@@ -131,7 +131,7 @@ func (m *Model) copy() map[name]*entry {
 // entry is what is known of key under limit, with the reservations whose time
 // has run out given back.
 func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
-	n := name{key, limit.State()}
+	n := name{key, limit.Spec().State}
 	e := m.keys[n]
 	if e == nil {
 		e = &entry{limit: limit, state: NewState(limit), holds: map[string]hold{}}

@@ -18,7 +18,7 @@ type nginx struct {
 	last, backlog int64 // ms, thousandths
 }
 
-func newNginx(c weir.LimitConfig) State {
+func newNginx(c weir.LeakyBucket) State {
 	rate := floorDiv(mul(c.Count, 1000*1_000_000), big.NewInt(c.Period.Microseconds()))
 	// The largest backlog: its product with 1000 and a rate stays exact, and it
 	// drains within MaxSpan.

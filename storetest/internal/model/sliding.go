@@ -19,7 +19,7 @@ type sliding struct {
 	log admissions
 }
 
-func newSliding(c weir.LimitConfig) State {
+func newSliding(c weir.SlidingWindow) State {
 	s := &sliding{count: c.Count, segments: int64(c.Segments), weighted: c.Weighted, most: most}
 	s.length = c.Period.Microseconds() / s.segments
 	if s.weighted {

@@ -23,8 +23,8 @@ type slot struct {
 	n, end int64
 }
 
-func newSlots(c weir.LimitConfig) State {
-	return &slots{count: c.Count, lease: c.Period.Microseconds()}
+func newSlots(c weir.Concurrency) State {
+	return &slots{count: c.Count, lease: c.Lease.Microseconds()}
 }
 
 // alive forgets the slots whose end has come, and says how many are left.

@@ -21,8 +21,7 @@ type State interface {
 
 // NewState is a state of limit that was never used.
 func NewState(limit weir.Limit) State {
-	c := limit.Config()
-	switch c.Algorithm {
+	switch c := limit.Config().(type) {
 	case weir.TokenBucket:
 		return newTokenBucket(c)
 	case weir.LeakyBucket:

@@ -19,7 +19,7 @@ type warmup struct {
 	stored *big.Int // from 0 (warm) to W (cold)
 }
 
-func newWarmup(c weir.LimitConfig) State {
+func newWarmup(c weir.TokenBucket) State {
 	period := c.Period.Microseconds()
 	g := new(big.Int).GCD(nil, nil, big.NewInt(c.Count), big.NewInt(period)).Int64()
 	b := &warmup{burst: c.Burst, most: mostAtOnce(c.Count, period)}

@@ -17,13 +17,13 @@ type window struct {
 	taken      int64
 }
 
-func newWindow(c weir.LimitConfig) State {
+func newWindow(c weir.FixedWindow) State {
 	w := &window{count: c.Count}
 	period := c.Period.Microseconds()
 	switch {
 	case c.Calendar != "":
 		w.bounds = calendar(c.Calendar, c.Zone)
-	case c.Anchor == weir.Epoch:
+	case c.Epoch:
 		w.bounds = func(now int64) (int64, int64) { return now - now%period, now - now%period + period }
 	default:
 		w.bounds = func(now int64) (int64, int64) { return now, now + period }
@@ -75,7 +75,7 @@ func (w *window) Clone() State {
 // longest span around an instant in which the clocks of the zone show one and the
 // same day, week, month or year: found by going on in steps of a day while they
 // do, and halving the last step.
-func calendar(unit weir.CalendarUnit, zone *time.Location) func(int64) (int64, int64) {
+func calendar(unit string, zone *time.Location) func(int64) (int64, int64) {
 	var start, end int64 // the last window found, for speed
 	return func(now int64) (int64, int64) {
 		if start <= now && now < end {
@@ -113,15 +113,15 @@ func edge(now, direction int64, same func(int64) bool) int64 {
 }
 
 // shown is what a calendar in zone shows at an instant, down to the unit.
-func shown(unit weir.CalendarUnit, zone *time.Location, us int64) [3]int {
+func shown(unit string, zone *time.Location, us int64) [3]int {
 	t := time.UnixMicro(us).In(zone)
 	y, m, d := t.Date()
 	switch unit {
-	case weir.Year:
+	case "year":
 		return [3]int{y}
-	case weir.Month:
+	case "month":
 		return [3]int{y, int(m)}
-	case weir.Week:
+	case "week":
 		y, w := t.ISOWeek()
 		return [3]int{y, w}
 	}

@@ -3,7 +3,6 @@ package grammar
 import (
 	"time"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -141,9 +140,8 @@ var (
 var limitFields = []Field{
 	{Name: "rate", Doc: "COUNT/PERIOD; the number of slots with algorithm: concurrency", Required: true, Examples: []any{"10/s", "5000/24h"},
 		Shape: &Shape{Kind: Scalar, Want: "want a rate such as 10/s, or a number of slots with algorithm: concurrency"}},
-	{Name: "algorithm", Doc: "how it is counted", Default: string(weir.TokenBucket), Shape: &Shape{Kind: Word, Words: []string{
-		string(weir.TokenBucket), "gcra", string(weir.LeakyBucket), string(weir.FixedWindow), string(weir.SlidingWindow), string(weir.SlidingLog),
-		string(weir.Concurrency),
+	{Name: "algorithm", Doc: "how it is counted", Default: "token_bucket", Shape: &Shape{Kind: Word, Words: []string{
+		"token_bucket", "gcra", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log", "concurrency",
 	}}},
 	{Name: "burst", Doc: "how many at once; the count of the rate if not said", Examples: []any{20}, Shape: scalar},
 	{Name: "interval", Doc: "give a token bucket its tokens at the end of each period instead of smoothly", Default: false, Shape: boolean},

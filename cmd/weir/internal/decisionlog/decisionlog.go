@@ -88,7 +88,7 @@ func New(c Config) (*Log, error) {
 		c.Salt = make([]byte, 32)
 		rand.Read(c.Salt) // which never fails
 	}
-	limit, err := weir.NewLimit(weir.LimitConfig{Count: int64(c.PerSecond), Period: time.Second})
+	limit, err := weir.NewLimit(weir.TokenBucket{Count: int64(c.PerSecond), Period: time.Second})
 	if err != nil {
 		return nil, fmt.Errorf("decisionlog: PerSecond: %w", err)
 	}

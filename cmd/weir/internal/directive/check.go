@@ -135,28 +135,23 @@ func (d *Directive) counted(count int64) ([]weir.Limit, error) {
 	if !d.Limit.Set && !d.Interval.Set && !d.Algorithm.Set {
 		return nil, nil
 	}
-	usual := byDefault().Config()
-	c := weir.LimitConfig{Algorithm: usual.Algorithm, Count: usual.Count, Period: usual.Period}
-	if d.Limit.Set {
-		c.Count = count
+	usual := byDefault()
+	algorithm, period := usual.Algorithm(), usual.Period()
+	if !d.Limit.Set {
+		count = usual.Count()
 	}
 	if d.Algorithm.Set {
-		c.Algorithm = weir.Algorithm(d.Algorithm.Text)
-		switch c.Algorithm {
-		case "gcra":
-			c.Algorithm = weir.TokenBucket
-		case weir.TokenBucket, weir.LeakyBucket, weir.FixedWindow, weir.SlidingWindow, weir.SlidingLog, weir.Concurrency:
-		default:
+		if algorithm = d.Algorithm.Text; config(algorithm, count, period) == nil {
 			return nil, faulty(d.Algorithm, "algorithm", "want token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_log or concurrency")
 		}
 	}
 	if d.Interval.Set {
 		var err error
-		if c.Period, err = seconds(d.Interval.Text); err != nil || c.Period <= 0 {
+		if period, err = seconds(d.Interval.Text); err != nil || period <= 0 {
 			return nil, faulty(d.Interval, "interval", "want seconds such as 10, or a duration such as 1m30s")
 		}
 	}
-	l, err := weir.NewLimit(c)
+	l, err := weir.NewLimit(config(algorithm, count, period))
 	if err != nil {
 		v, name := d.Limit, "limit"
 		if !v.Set {
@@ -165,6 +160,25 @@ func (d *Directive) counted(count int64) ([]weir.Limit, error) {
 		return nil, faulty(v, name, "%s", reason(err))
 	}
 	return []weir.Limit{l}, nil
+}
+
+// config returns a limit of an algorithm without options; nil if there is none of this name.
+func config(algorithm string, count int64, period time.Duration) weir.LimitConfig {
+	switch algorithm {
+	case "token_bucket", "gcra":
+		return weir.TokenBucket{Count: count, Period: period}
+	case "leaky_bucket":
+		return weir.LeakyBucket{Count: count, Period: period}
+	case "fixed_window":
+		return weir.FixedWindow{Count: count, Period: period}
+	case "sliding_window":
+		return weir.SlidingWindow{Count: count, Period: period}
+	case "sliding_log":
+		return weir.SlidingLog{Count: count, Period: period}
+	case "concurrency":
+		return weir.Concurrency{Count: count, Lease: period}
+	}
+	return nil
 }
 
 // seconds reads a whole number of seconds, or a duration.

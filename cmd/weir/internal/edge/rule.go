@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"strings"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -14,15 +13,15 @@ func (c *compiler) rule(l weir.Limit) int {
 	if at := c.rules[l.String()]; at > 0 {
 		return at
 	}
-	cfg, r := l.Config(), redisstore.Outline(l, c.now.UnixMicro())
+	r := redisstore.Outline(l, c.now.UnixMicro())
 	out := Rule{
 		Limit: l.String(), Suffix: r.Suffix, Algorithm: r.Algorithm, Params: r.Params, Capacity: l.Capacity(), Window: httplimit.Window(l),
 	}
-	if cfg.Algorithm == weir.Concurrency {
-		out.Lease = cfg.Period.Microseconds()
+	if l.IsConcurrency() {
+		out.Lease = l.Period().Microseconds()
 	}
-	if cfg.Calendar != "" {
-		out.Calendar = c.calendar(l, cfg)
+	if w, ok := l.Config().(weir.FixedWindow); ok && w.Calendar != "" {
+		out.Calendar = c.calendar(l, w)
 		clear(out.Params[calendarAt-1 : calendarAt-1+calendarBounds])
 	}
 	c.plan.Rules = append(c.plan.Rules, out)
@@ -46,22 +45,18 @@ const (
 )
 
 // calendar is the place of the windows of l in the plan's Calendars, from 1.
-func (c *compiler) calendar(l weir.Limit, cfg weir.LimitConfig) int {
-	zone := "UTC"
-	if cfg.Zone != nil {
-		zone = cfg.Zone.String()
-	}
-	of := strings.Join([]string{string(cfg.Calendar), zone}, " ")
+func (c *compiler) calendar(l weir.Limit, w weir.FixedWindow) int {
+	of := w.Calendar + " " + w.Zone.String()
 	if at := c.calendars[of]; at > 0 {
 		return at
 	}
 	until := c.now.AddDate(yearsLong, 0, 0)
-	if cfg.Calendar == weir.Day {
+	if w.Calendar == "day" {
 		until = c.now.AddDate(0, 0, days)
 	}
 	out := Calendar{Of: of, At: calendarAt}
 	for at := c.now.Add(-back).UnixMicro(); out.last() <= until.Unix(); {
-		bounds := l.Rule().Params(at)[calendarAt-1:][:calendarBounds]
+		bounds := l.Spec().Rule.Params(at)[calendarAt-1:][:calendarBounds]
 		at = bounds[calendarBounds-1]
 		for _, b := range bounds {
 			s := b / time.Second.Microseconds() // no clock changes within a second

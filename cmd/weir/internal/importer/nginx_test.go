@@ -101,7 +101,7 @@ func TestNginxZones(t *testing.T) {
 		set.Match(&q, request{method: "GET", host: test.host, path: test.path, ip: "192.0.2.1"})
 		var all []string
 		for _, one := range q.Requests {
-			c := one.Limit.Config()
+			c := one.Limit.Config().(weir.LeakyBucket)
 			text := fmt.Sprint(one.Key, " ", c.Count)
 			if c.Burst > 0 {
 				text += fmt.Sprint(" burst ", c.Burst)

@@ -18,13 +18,13 @@ var units = map[string]time.Duration{
 }
 
 var algorithms = []string{
-	string(weir.TokenBucket), string(weir.LeakyBucket), string(weir.FixedWindow), string(weir.SlidingWindow), string(weir.SlidingLog),
+	"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log",
 }
 
 // FixedWindow is the limit of so many hits per window, with windows that begin at whole
 // multiples of their length since the Unix epoch.
 func FixedWindow(count int64, window time.Duration) (weir.Limit, error) {
-	return weir.NewLimit(weir.LimitConfig{Algorithm: weir.FixedWindow, Count: count, Period: window, Anchor: weir.Epoch})
+	return weir.NewLimit(weir.FixedWindow{Count: count, Period: window, Epoch: true})
 }
 
 // rateLimit reads a rate_limit. It is nil if it has faults.
@@ -60,9 +60,9 @@ func (d decoder) rateLimit(n strict.Node, field string) *Limit {
 		if !m.Values["requests_per_unit"].There() {
 			d.Fail(n, field+".requests_per_unit", "", "want a whole number from 0 to %d; 0 lets nothing through", math.MaxUint32)
 		}
-		c := d.rule(m, field, l)
+		c, algorithm := d.rule(m, field, l)
 		if counted && l.Window > 0 && l.RequestsPerUnit > 0 && len(d.Faults()) == before {
-			d.build(m, field, l, c)
+			d.build(m, field, l, c, algorithm)
 		}
 	}
 	if len(d.Faults()) > before {
@@ -97,7 +97,7 @@ func (d decoder) period(n strict.Node, field string) time.Duration {
 		return 0
 	}
 	if l, err := weir.ParseLimit("1/" + text + " fixed_window"); err == nil && len(strings.Fields(text)) == 1 {
-		if p := l.Config().Period; p > 0 {
+		if p := l.Period(); p > 0 {
 			return p
 		}
 	}
@@ -106,28 +106,39 @@ func (d decoder) period(n strict.Node, field string) time.Duration {
 }
 
 // rule reads algorithm and burst.
-func (d decoder) rule(m strict.Fields, field string, l *Limit) weir.LimitConfig {
-	c := weir.LimitConfig{Algorithm: weir.FixedWindow, Count: int64(l.RequestsPerUnit), Period: l.Window}
+func (d decoder) rule(m strict.Fields, field string, l *Limit) (c weir.LimitConfig, algorithm string) {
+	algorithm = "fixed_window"
 	if v := m.Values["algorithm"]; v.There() {
 		if a := d.word(v, field+".algorithm", algorithms...); a != "" {
-			c.Algorithm = weir.Algorithm(a)
+			algorithm = a
 		}
 	}
-	if c.Algorithm == weir.FixedWindow {
-		c.Anchor = weir.Epoch
-	}
+	var burst uint64
 	if v := m.Values["burst"]; v.There() {
-		if c.Algorithm != weir.TokenBucket && c.Algorithm != weir.LeakyBucket {
-			d.Fail(v, field+".burst", v.String(), "want none: %s has no burst; token_bucket and leaky_bucket have one", c.Algorithm)
-		} else if b, ok := d.count(v, field+".burst", 1, math.MaxUint32); ok {
-			c.Burst = int64(b)
+		if algorithm != "token_bucket" && algorithm != "leaky_bucket" {
+			d.Fail(v, field+".burst", v.String(), "want none: %s has no burst; token_bucket and leaky_bucket have one", algorithm)
+		} else {
+			burst, _ = d.count(v, field+".burst", 1, math.MaxUint32)
 		}
 	}
-	return c
+	count := int64(l.RequestsPerUnit)
+	switch algorithm {
+	case "token_bucket":
+		c = weir.TokenBucket{Count: count, Period: l.Window, Burst: int64(burst)}
+	case "leaky_bucket":
+		c = weir.LeakyBucket{Count: count, Period: l.Window, Burst: int64(burst)}
+	case "sliding_window":
+		c = weir.SlidingWindow{Count: count, Period: l.Window}
+	case "sliding_log":
+		c = weir.SlidingLog{Count: count, Period: l.Window}
+	default:
+		c = weir.FixedWindow{Count: count, Period: l.Window, Epoch: true}
+	}
+	return c, algorithm
 }
 
 // build makes the limit of c.
-func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConfig) {
+func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConfig, algorithm string) {
 	var err error
 	if l.Limit, err = weir.NewLimit(c); err == nil {
 		return
@@ -137,7 +148,7 @@ func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConf
 		why = strings.TrimPrefix(why, weir.ErrInvalid.Error()+": ")
 	}
 	n := m.Values["requests_per_unit"]
-	d.Fail(n, field+".requests_per_unit", n.String(), "want a limit that %s can keep: %s", c.Algorithm, why)
+	d.Fail(n, field+".requests_per_unit", n.String(), "want a limit that %s can keep: %s", algorithm, why)
 }
 
 // replaces reads the names of limits that l stands in for.

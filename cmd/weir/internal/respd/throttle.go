@@ -107,7 +107,7 @@ func (r rate) check() error {
 
 // limit is the limit of a rate, or why Weir could not keep it exactly.
 func (r rate) limit() (weir.Limit, error) {
-	l, err := weir.NewLimit(weir.LimitConfig{Count: r.count, Period: time.Duration(r.period) * time.Second, Burst: r.burst + 1})
+	l, err := weir.NewLimit(weir.TokenBucket{Count: r.count, Period: time.Duration(r.period) * time.Second, Burst: r.burst + 1})
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "weir: limit: ")
 		return weir.Limit{}, cellError(strings.TrimPrefix(text, weir.ErrInvalid.Error()+": "))

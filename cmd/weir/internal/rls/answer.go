@@ -95,7 +95,7 @@ func reset(a *ask, now time.Time) time.Duration {
 	if !d.At.IsZero() {
 		now = d.At
 	}
-	if a.limit.Limit.IsZero() || a.limit.Limit.Config().Algorithm == weir.FixedWindow {
+	if a.limit.Limit.IsZero() || a.limit.Limit.Algorithm() == "fixed_window" {
 		if d.ResetAfter > 0 {
 			return d.ResetAfter
 		}

@@ -128,7 +128,7 @@ func longest(c *ratelimit.Config) time.Duration {
 	walk = func(ds []*ratelimit.Descriptor) {
 		for _, d := range ds {
 			if d.Limit != nil && !d.Limit.Limit.IsZero() {
-				most = max(most, time.Duration(d.Limit.Limit.Rule().Horizon())*time.Microsecond)
+				most = max(most, time.Duration(d.Limit.Limit.Spec().Rule.Horizon())*time.Microsecond)
 			}
 			walk(d.Descriptors)
 		}
