@@ -21,9 +21,9 @@ type Config struct {
 	// Policies are those that a question may name; none if nil.
 	Policies *policy.Set
 
-	// Before is the API that this one replaces; none if nil. A key carries what it owes
+	// Previous is the API that this one replaces; none if nil. A key carries what it owes
 	// under limits that changed over to those of Policies (see policy.Set.Following).
-	Before *API
+	Previous *API
 
 	// Fields are the response fields to send; httplimit.DefaultFields if zero.
 	Fields httplimit.Fields
@@ -74,8 +74,8 @@ func New(c Config) (*API, error) {
 			if err != nil {
 				return nil, fmt.Errorf("httpapi: policy %s: %w", p.Name(), err)
 			}
-			if c.Before != nil && c.Before.policies[p.Name()] != nil {
-				n.set = n.set.WithPrevious(c.Before.policies[p.Name()].set)
+			if c.Previous != nil && c.Previous.policies[p.Name()] != nil {
+				n.set = n.set.WithPrevious(c.Previous.policies[p.Name()].set)
 			}
 			a.policies[p.Name()] = n
 		}

@@ -139,9 +139,9 @@ func TestNamedFollowing(t *testing.T) {
 		}
 	}
 	take("remaining 5")
-	a = api(t, httpapi.Config{Store: store, Before: a, Policies: setOf(t, config("20/h", "sub"))})
+	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("20/h", "sub"))})
 	take("remaining 5") // half of 20, less 5
-	a = api(t, httpapi.Config{Store: store, Before: a, Policies: setOf(t, config("40/h", "org"))})
+	a = api(t, httpapi.Config{Store: store, Previous: a, Policies: setOf(t, config("40/h", "org"))})
 	take("remaining 35") // another key: nothing is carried over
 	a = api(t, httpapi.Config{Store: store, Policies: setOf(t, config("50/h", "org"))})
 	take("remaining 45") // an API that follows none

@@ -18,7 +18,7 @@ func event(tb testing.TB) enforce.Event {
 // Counting what happens at every request allocates nothing.
 func TestAllocations(t *testing.T) {
 	m, e := metrics.New(metrics.Config{}), event(t)
-	store := m.Door("gateway", m.Store(decided{}))
+	store := m.Interface("gateway", m.Store(decided{}))
 	for name, f := range map[string]func(){
 		"Observe":    func() { m.Observe("gateway", e) },
 		"Descriptor": func() { m.Descriptor("checkout", "tenant_acme", metrics.OverLimit, 1) },
@@ -80,7 +80,7 @@ func BenchmarkStore(b *testing.B) {
 		store weir.Store
 	}{
 		{"nothing", decided{}}, {"nothing-counted", m.Store(decided{})},
-		{"memory", memory}, {"memory-counted", m.Store(memory)}, {"memory-counted-twice", m.Door("http", m.Store(memory))},
+		{"memory", memory}, {"memory-counted", m.Store(memory)}, {"memory-counted-twice", m.Interface("http", m.Store(memory))},
 	} {
 		b.Run(s.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -25,7 +25,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Memory(store.Stats)
-	asked := m.Door("gateway", m.Store(store))
+	asked := m.Interface("gateway", m.Store(store))
 	p := newPolicy(t, "api", policy.Enforce)
 	limit := weir.MustLimit("10/s")
 	for i := range million {

@@ -1,7 +1,7 @@
 // Package metrics counts what the program does, for Prometheus.
 //
 //	m := metrics.New(metrics.Config{Version: "v1.2.3"})
-//	store = m.Door("gateway", m.Store(store))
+//	store = m.Interface("gateway", m.Store(store))
 //	…
 //	m.Observe("gateway", event)
 //	…

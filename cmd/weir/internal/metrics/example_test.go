@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	store := m.Door("gateway", m.Store(memory))
+	store := m.Interface("gateway", m.Store(memory))
 	p, err := policy.New(policy.Config{
 		Name: "api", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit("10/s")},
 	})

@@ -157,9 +157,9 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// StoreAway says whether the store is left alone at present. It fits the Observe of a
+// BreakerOpen says whether the store is left alone at present. It fits the Observe of a
 // failover.Config.
-func (m *Metrics) StoreAway(away bool) {
+func (m *Metrics) BreakerOpen(away bool) {
 	if away {
 		m.away.Set(1)
 	} else {
@@ -182,6 +182,6 @@ func (m *Metrics) Store(next weir.Store) weir.Store { return newStore(m, next) }
 
 // Door is next, with the time that a door waits for a decision counted. It belongs
 // around all that stands between the door and the store.
-func (m *Metrics) Door(name string, next weir.Store) weir.Store {
+func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
 	return &timed{next, m.decisionTime.WithLabelValues(m.door(name).label)}
 }

@@ -190,7 +190,7 @@ func TestMemoryAndAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Memory(store.Stats)
-	m.StoreAway(true)
+	m.BreakerOpen(true)
 	if _, err := store.Do(context.Background(), weir.Request{Key: "k", Limit: weir.MustLimit("1/h"), N: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestMemoryAndAway(t *testing.T) {
 	wantValue(t, got, 1, "weir_keys")
 	wantValue(t, got, 100, "weir_keys_capacity")
 	wantValue(t, got, 1, "weir_store_away")
-	m.StoreAway(false)
+	m.BreakerOpen(false)
 	m.Memory(nil)
 	got = scrape(t, m)
 	wantValue(t, got, 0, "weir_store_away")
@@ -249,7 +249,7 @@ func everything(tb testing.TB) *metrics.Metrics {
 	m.Observe("gateway", enforce.Event{Policy: newPolicy(tb, "trial", policy.Shadow), Shadow: true, Outcome: enforce.Admitted})
 	m.Descriptor("d", "k", metrics.TotalHits, 1)
 	r := weir.Request{Key: "k", Limit: weir.MustLimit("1/s"), N: 1}
-	if _, err := m.Door("gateway", m.Store(store)).Do(context.Background(), r); err != nil {
+	if _, err := m.Interface("gateway", m.Store(store)).Do(context.Background(), r); err != nil {
 		tb.Fatal(err)
 	}
 	store.Close()

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 			tb.Fatal(err)
 		}
 		m := metrics.New(metrics.Config{})
-		return storetest.Harness{Store: m.Door("d", m.Store(store)), SetNow: now.Store, Close: func() { store.Close() }, Monotonic: true}
+		return storetest.Harness{Store: m.Interface("d", m.Store(store)), SetNow: now.Store, Close: func() { store.Close() }, Monotonic: true}
 	})
 }
 

@@ -8,59 +8,65 @@ import (
 	"time"
 )
 
-// recheck is how often a handshake looks whether the files of a certificate changed.
+// recheck is the least time between two checks whether the files of a certificate changed.
 const recheck = 10 * time.Second
 
-// A keyPair is read again when its files change, so that a renewed one needs no
-// restart. Files that cannot be read leave the one before in use.
+// A keyPair is a certificate and its private key. It reads the files again when they
+// change, so a renewal needs no restart. If they cannot be read, it keeps the old pair.
 type keyPair struct {
 	certFile, keyFile string
 	log               *slog.Logger
 
-	mu      sync.Mutex
-	cert    *tls.Certificate
-	version [2]time.Time // when the files that were last read were written
-	checked time.Time
+	mu       sync.Mutex
+	cert     *tls.Certificate
+	modified [2]time.Time // modification times of the files of cert
+	checked  time.Time
 }
 
-// get serves tls.Config.GetCertificate.
-func (c *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return c.at(time.Now()), nil
+// newKeyPair reads the pair from its files.
+func newKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
+	p := &keyPair{certFile: certFile, keyFile: keyFile, log: log}
+	return p, p.load(time.Now())
 }
 
-// at is the certificate at now.
-func (c *keyPair) at(now time.Time) *tls.Certificate {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now.Sub(c.checked) >= recheck {
-		if err := c.load(now); err != nil {
-			c.log.Error("the certificate was not renewed: the one before stays in use", "cert", c.certFile, "key", c.keyFile, "error", err)
+// get implements tls.Config.GetCertificate.
+func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return p.at(time.Now()), nil
+}
+
+// at returns the certificate to use at now.
+func (p *keyPair) at(now time.Time) *tls.Certificate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.checked) >= recheck {
+		if err := p.load(now); err != nil {
+			p.log.Error("certificate not reloaded: the old one stays in use", "cert", p.certFile, "key", p.keyFile, "error", err)
 		}
 	}
-	return c.cert
+	return p.cert
 }
 
-// load reads the files if they changed. It requires mu, or that nobody else knows c.
-func (c *keyPair) load(now time.Time) error {
-	c.checked = now
-	var version [2]time.Time
-	for i, name := range []string{c.certFile, c.keyFile} {
+// load reads the files if they changed. It requires mu, or that p is not shared yet.
+func (p *keyPair) load(now time.Time) error {
+	p.checked = now
+	var modified [2]time.Time
+	for i, name := range []string{p.certFile, p.keyFile} {
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
 		}
-		version[i] = info.ModTime()
+		modified[i] = info.ModTime()
 	}
-	if c.cert != nil && version == c.version {
+	if p.cert != nil && modified == p.modified {
 		return nil
 	}
-	cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	cert, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
 	if err != nil {
 		return err
 	}
-	if c.cert != nil {
-		c.log.Info("certificate renewed", "cert", c.certFile, "until", cert.Leaf.NotAfter)
+	if p.cert != nil {
+		p.log.Info("certificate reloaded", "cert", p.certFile, "until", cert.Leaf.NotAfter)
 	}
-	c.cert, c.version = &cert, version
+	p.cert, p.modified = &cert, modified
 	return nil
 }

@@ -45,12 +45,12 @@ func TestCertificateIsRenewed(t *testing.T) {
 	if err := c.load(start); err == nil {
 		t.Error("load without files = nil, want an error")
 	}
-	first, _ := certificate(t)
+	first, _ := newCertificate(t)
 	write(first)
 	if err := c.load(start); err != nil {
 		t.Fatal(err)
 	}
-	second, _ := certificate(t)
+	second, _ := newCertificate(t)
 	write(second)
 	is("at once", time.Second, first)
 	is("after a while", recheck, second)
@@ -58,7 +58,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("a broken one", 2*recheck, second)
-	third, _ := certificate(t)
+	third, _ := newCertificate(t)
 	write(third)
 	is("mended", 3*recheck, third)
 	if err := os.Remove(c.keyFile); err != nil {

@@ -1,3 +1,3 @@
-// Package run joins the parts of the program: it builds the store and the doors
-// from a configuration, starts them in order and stops them in reverse.
+// Package run assembles the program: it builds the stores and the interfaces from a
+// configuration, starts them in order and stops them in reverse.
 package run

@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"net/http"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
@@ -12,77 +11,81 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A generation is what one reading of the configuration made: all that a reload
-// replaces. Requests that were admitted under one end under it; those that wait
-// go by the next.
+// A generation holds everything that a reload replaces. A request that was admitted ends
+// under its generation; a request that waits moves to the next one.
 type generation struct {
 	config   *config.Config
-	policies *policy.Set // they follow those of the generation before
-	source   string      // where the policies come from, in words
+	policies *policy.Set // carry over the state of the previous generation
+	source   string      // of the policies, for people
 	limits   *ratelimit.Config
 	gateway  *gateway.Gateway // nil without routes
 	api      *httpapi.API
 
-	doors map[string]*httplimit.Middleware // by name
+	middlewares map[string]*httplimit.Middleware // by interface
 }
 
-// build makes a generation of c and of the other files that it names.
-func (p *Program) build(c *config.Config, v *version) (*generation, error) {
-	limits, err := p.rateLimits(c)
-	if err != nil {
-		return nil, err
-	}
-	return p.assemble(c, limits, v)
+// String returns the number and the source of the policies.
+func (g *generation) String() string {
+	return fmt.Sprintf("%d from %s", len(g.policies.Policies()), g.source)
 }
 
-// assemble makes a generation of c and limits, and opens nothing. The policies are those
-// of v, if it is not nil, and else those of the file.
-func (p *Program) assemble(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
-	g := &generation{config: c, policies: c.Policies, source: "the demonstration", limits: limits, doors: map[string]*httplimit.Middleware{}}
-	if !c.Demo() {
-		g.source = c.File
-	}
-	if v != nil {
-		g.policies, g.source = v.policies, fmt.Sprintf("version %d in the store", v.number)
-	}
-	if old := p.current.Load(); old != nil {
-		g.policies = g.policies.WithPrevious(old.policies)
-	}
-	var err error
-	if g.api, err = p.newAPI(g); err != nil {
-		return nil, err
-	}
-	if routes := p.routes(c); len(routes) > 0 {
-		if g.gateway, err = p.newGateway(g, routes); err != nil {
-			return nil, err
+// worksWithoutStore reports whether no policy denies requests while the store is
+// unavailable. /readyz then stays 200: all nodes share the store, so taking this one out
+// of service would not help.
+func (g *generation) worksWithoutStore() bool {
+	all := g.policies.Policies()
+	for _, one := range all {
+		if c := one.Config(); c.Mode == policy.Enforce && c.OnStoreError == policy.Closed {
+			return false
 		}
 	}
-	return g, nil
+	return len(all) > 0
 }
 
-// adopt puts g into force for every request that begins from now on.
-func (p *Program) adopt(g *generation) {
-	old := p.current.Swap(g)
-	if old != nil {
-		for name, m := range old.doors {
-			m.Replace(g.doors[name]) // or what waits under the old limits would find them as if never used
+// listing returns the policies in the form of /v1/policies.
+func (g *generation) listing() any {
+	type entry struct {
+		Name   string   `json:"name"`
+		Mode   string   `json:"mode"`
+		Key    []string `json:"key"`
+		Limits []string `json:"limits"`
+	}
+	all := []entry{}
+	for _, one := range g.policies.Policies() {
+		c := one.Config()
+		e := entry{Name: c.Name, Mode: string(c.Mode)}
+		for _, k := range c.Key {
+			e.Key = append(e.Key, k.String())
 		}
+		for _, limit := range c.Limits {
+			e.Limits = append(e.Limits, limit.String())
+		}
+		all = append(all, e)
 	}
-	if p.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {
-		p.rls.Use(g.limits)
-		p.nameHits(g.limits)
-	}
-	p.metrics.Reloaded(g.source, g.policies, nil)
-	if old != nil && old.gateway != nil {
-		old.gateway.Close() // what is in use ends with its request
-	}
+	return map[string]any{"from": g.source, "policies": all}
 }
 
-// serveAPI and serveGateway hand a request to the generation in force.
-func (p *Program) serveAPI(w http.ResponseWriter, r *http.Request) {
-	p.current.Load().api.ServeHTTP(w, r)
+// routes returns the routes of the gateway: those of c or, in the demo, one to upstream.
+func routes(c *config.Config, upstream *listener) []gateway.Route {
+	if upstream != nil {
+		return []gateway.Route{{Upstream: upstream.url()}}
+	}
+	var all []gateway.Route
+	for _, r := range c.Gateway.Routes {
+		all = append(all, gateway.Route{Host: r.Host, Path: r.Path, Upstream: r.Upstream.String(), Timeout: r.Timeout})
+	}
+	return all
 }
 
-func (p *Program) serveGateway(w http.ResponseWriter, r *http.Request) {
-	p.current.Load().gateway.ServeHTTP(w, r)
+// rateLimits reads the configuration of the gRPC interface; nil if there is none.
+func rateLimits(c *config.Config) (*ratelimit.Config, error) {
+	switch {
+	case c.GRPC.Config != "" && c.GRPC.MergeDomains:
+		return ratelimit.LoadMerged(c.GRPC.Config)
+	case c.GRPC.Config != "":
+		return ratelimit.Load(c.GRPC.Config)
+	case c.Demo():
+		return ratelimit.Parse("demo-ratelimit.yaml", config.DemoRateLimits())
+	}
+	return nil, nil
 }

@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	probeTimeout = time.Second
-	probeEvery   = time.Second // however often /readyz is asked
+	probeTimeout  = time.Second
+	probeInterval = time.Second // at most one probe in this time, however many requests /readyz gets
 )
 
-// readiness is what /readyz says.
+// readiness is the state behind /readyz.
 type readiness struct {
-	store    weir.Store
-	name     string        // of the store, without a password
-	policies func() string // what is in force, in a few words
-	without  func() bool   // whether the program can do its work without the store
-	open     atomic.Bool   // every door is
-	draining atomic.Bool
-	refused  [2]atomic.Pointer[error] // by origin: why the last reload changed nothing; nil if it did
+	store     weir.Store
+	storeName string             // without a password
+	current   func() *generation // in force
 
-	mu   sync.Mutex
-	last httpapi.Check
-	at   time.Time
+	open     atomic.Bool              // all interfaces listen
+	draining atomic.Bool              // the program is stopping
+	refused  [2]atomic.Pointer[error] // by origin: the error of the last reload; nil after a success
+
+	mu        sync.Mutex
+	lastProbe httpapi.Check
+	probedAt  time.Time
 }
 
 var probeLimit = weir.MustLimit("1/s")
 
-// checks implements the Ready of an httpapi.Config.
+// checks implements the Ready function of an httpapi.Config.
 func (r *readiness) checks(ctx context.Context) []httpapi.Check {
-	policies := httpapi.Check{Name: "policies", OK: true, Detail: r.policies()}
+	policies := httpapi.Check{Name: "policies", OK: true, Detail: r.current().String()}
 	for i := range r.refused {
 		err := r.refused[i].Load()
 		if err == nil {
@@ -45,29 +45,29 @@ func (r *readiness) checks(ctx context.Context) []httpapi.Check {
 		if more != "" {
 			first += " (and more)"
 		}
-		policies.Detail += "; the last reload changed nothing: " + first
+		policies.Detail += "; last reload failed: " + first
 		policies.OK, policies.Warn = false, true
 	}
 	checks := []httpapi.Check{policies, r.probe(ctx)}
 	switch {
 	case r.draining.Load():
-		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is about to stop"})
+		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is stopping"})
 	case !r.open.Load():
-		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the doors are being opened"})
+		checks = append(checks, httpapi.Check{Name: "accepting", Detail: "the program is starting"})
 	}
 	return checks
 }
 
-// An origin is where a reload found what is new. What is wrong with one is not mended by
-// the other.
+// An origin is a source of policies. A successful reload from one origin does not clear
+// the error of the other.
 type origin int
 
 const (
-	ofFiles origin = iota
-	ofStore
+	fromFile origin = iota
+	fromStore
 )
 
-// reloaded remembers what became of the last reload.
+// reloaded records the result of a reload.
 func (r *readiness) reloaded(from origin, err error) {
 	if err == nil {
 		r.refused[from].Store(nil)
@@ -76,22 +76,22 @@ func (r *readiness) reloaded(from origin, err error) {
 	r.refused[from].Store(&err)
 }
 
-// probe asks the store something that changes nothing. One answer serves all who
-// ask within a second.
+// probe sends a Peek to the store, which changes no state. All callers within
+// probeInterval share one result.
 func (r *readiness) probe(ctx context.Context) httpapi.Check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := time.Now(); now.Sub(r.at) >= probeEvery {
-		// A caller that leaves says nothing about the store.
+	if now := time.Now(); now.Sub(r.probedAt) >= probeInterval {
+		// A client that disconnects must not look like a store that fails.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
-		r.last = httpapi.Check{Name: "store", OK: true, Detail: r.name}
+		r.lastProbe = httpapi.Check{Name: "store", OK: true, Detail: r.storeName}
 		if _, err := r.store.Do(ctx, weir.Request{Verb: weir.Peek, Key: "weir:ready", Limit: probeLimit}); err != nil {
-			r.last.OK, r.last.Detail = false, r.name+": "+err.Error()
+			r.lastProbe.OK, r.lastProbe.Detail = false, r.storeName+": "+err.Error()
 		}
-		r.at = now
+		r.probedAt = now
 	}
-	c := r.last
-	c.Warn = !c.OK && r.without()
+	c := r.lastProbe
+	c.Warn = !c.OK && r.current().worksWithoutStore()
 	return c
 }

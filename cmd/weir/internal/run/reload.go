@@ -2,64 +2,84 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 
 	"github.com/floodweir/weir/cmd/weir/internal/config"
-	"github.com/floodweir/weir/cmd/weir/internal/published"
+	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/cmd/weir/internal/watch"
-	"github.com/floodweir/weir/policy"
-	"github.com/floodweir/weir/redisstore"
-	"github.com/floodweir/weir/weirfile"
 )
 
-// A version is policies that were published.
-type version struct {
-	number   int64
-	policies *policy.Set
+// A reloader builds generations and puts them into force: the first one at the start, and
+// another one when the files or the published policies change.
+type reloader struct {
+	config    *config.Config // of the start
+	reread    func() (*config.Config, error)
+	log       *slog.Logger
+	observers *observers
+	stores    *stores
+	ready     *readiness
+	rls       *rls.Server // nil without a configuration
+	upstream  *listener   // of the demo; else nil
+
+	current   atomic.Pointer[generation]
+	published atomic.Pointer[version] // nil: none
+	mu        sync.Mutex              // held while a generation is built and put into force
+
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	watcher    *watch.Watcher // nil: the files are not watched
 }
 
-// startReload reads the configuration again when a signal says so, when its files
-// change, and when other policies are published.
-func (p *Program) startReload(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p.stops = append(p.stops, func(context.Context) {
-		cancel()
-		p.background.Wait()
-	})
+// start reloads on a signal, when the files change, and when policies are published.
+func (r *reloader) start(ctx context.Context, hangup <-chan os.Signal) error {
+	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var changed <-chan struct{}
-	if paths := p.watched(); p.config.Watch && len(paths) > 0 {
-		w, err := watch.New(watch.Config{Paths: paths, Log: p.log})
-		if err != nil {
+	if paths := r.files(); r.config.Watch && len(paths) > 0 {
+		var err error
+		if r.watcher, err = watch.New(watch.Config{Paths: paths, Log: r.log}); err != nil {
 			return err
 		}
-		changed = w.Changed()
-		p.stops = append(p.stops, func(context.Context) { w.Close() })
+		changed = r.watcher.Changed()
 	}
-	p.background.Go(func() {
+	r.background.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-p.in.Hangup:
-				p.reload("SIGHUP")
+			case <-hangup:
+				r.reload("SIGHUP")
 			case <-changed:
-				p.reload("the files changed")
+				r.reload("files changed")
 			}
 		}
 	})
-	if p.config.Published {
-		p.background.Go(func() { p.follow(ctx) })
+	if r.config.Published {
+		r.background.Go(func() { r.follow(ctx) })
 	}
 	return nil
 }
 
-// watched are the files that a reload reads.
-func (p *Program) watched() (paths []string) {
-	for _, path := range []string{p.config.File, p.config.GRPC.Config} {
+// stop ends the background work.
+func (r *reloader) stop() {
+	if r.cancel == nil {
+		return
+	}
+	if r.watcher != nil {
+		r.watcher.Close()
+	}
+	r.cancel()
+	r.background.Wait()
+}
+
+// files returns the files that a reload reads.
+func (r *reloader) files() (paths []string) {
+	for _, path := range []string{r.config.File, r.config.GRPC.Config} {
 		if path == "" {
 			continue
 		}
@@ -71,56 +91,68 @@ func (p *Program) watched() (paths []string) {
 	return paths
 }
 
-// reload reads the configuration and puts it into force. If it is not good, all stays
-// as it is, and the log, /readyz and the metrics say so.
-func (p *Program) reload(why string) {
-	p.reloading.Lock()
-	defer p.reloading.Unlock()
-	g, err := p.reread()
-	p.put(ofFiles, why, g, err)
+// reload reads the configuration and puts it into force. If it is invalid, the current
+// generation stays, and the log, /readyz and the metrics report the error.
+func (r *reloader) reload(cause string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g, err := r.read()
+	r.replace(fromFile, cause, g, err)
 }
 
-// put puts g into force, unless err says why there is none.
-func (p *Program) put(from origin, why string, g *generation, err error) {
+// read builds a generation from the files. It requires mu.
+func (r *reloader) read() (*generation, error) {
+	c := r.config
+	if r.reread != nil {
+		var err error
+		if c, err = r.reread(); err != nil {
+			return nil, err
+		}
+		if g := r.current.Load(); g.gateway != nil && len(routes(c, r.upstream)) == 0 {
+			return nil, fmt.Errorf("%s: gateway.routes: got none, want at least one while the gateway listens", c.File)
+		}
+		for _, name := range unchangeable(r.config, c) {
+			r.log.Warn("setting changed: restart the program to apply it", "setting", name)
+		}
+	}
+	return r.build(c, r.published.Load())
+}
+
+// replace puts g into force, or reports err. It requires mu.
+func (r *reloader) replace(from origin, cause string, g *generation, err error) {
+	r.ready.reloaded(from, err)
 	if err != nil {
-		p.refused(from, why, err)
+		r.observers.metrics.Reloaded("", nil, err)
+		for line := range strings.Lines(err.Error()) {
+			r.log.Error("configuration not reloaded: the old one stays in force", "cause", cause, "error", strings.TrimSpace(line))
+		}
 		return
 	}
-	p.adopt(g)
-	p.ready.reloaded(from, nil)
-	p.log.Info("configuration reloaded", "because", why, "policies", len(g.policies.Policies()), "from", g.source)
+	r.activate(g)
+	r.log.Info("configuration reloaded", "cause", cause, "policies", len(g.policies.Policies()), "from", g.source)
 }
 
-// refused tells of a reload that changed nothing.
-func (p *Program) refused(from origin, why string, err error) {
-	p.ready.reloaded(from, err)
-	p.metrics.Reloaded("", nil, err)
-	for line := range strings.Lines(err.Error()) {
-		p.log.Error("the configuration was not reloaded: the one before stays in force", "because", why, "error", strings.TrimSpace(line))
+// activate puts g into force for every request that begins from now on.
+func (r *reloader) activate(g *generation) {
+	old := r.current.Swap(g)
+	if old != nil {
+		for name, m := range old.middlewares {
+			m.Replace(g.middlewares[name]) // moves waiting requests to the new limits
+		}
+	}
+	if r.rls != nil && (old == nil || !g.limits.Equal(old.limits)) {
+		r.rls.Use(g.limits)
+		r.observers.resetDescriptors(g.limits)
+	}
+	r.observers.metrics.Reloaded(g.source, g.policies, nil)
+	if old != nil && old.gateway != nil {
+		old.gateway.Close() // connections in use end with their request
 	}
 }
 
-func (p *Program) reread() (*generation, error) {
-	v := p.published.Load()
-	if p.in.Reload == nil {
-		return p.build(p.config, v)
-	}
-	c, err := p.in.Reload()
-	if err != nil {
-		return nil, err
-	}
-	if len(p.routes(c)) == 0 && p.gateway != nil {
-		return nil, fmt.Errorf("%s: gateway.routes: want at least one while the gateway is open", c.File)
-	}
-	for _, name := range fixed(p.config, c) {
-		p.log.Warn("a change needs a restart to take effect", "setting", name)
-	}
-	return p.build(c, v)
-}
-
-// fixed are the settings that differ between two configurations and cannot change
-// while the program runs.
-func fixed(a, b *config.Config) (names []string) {
+// unchangeable returns the settings that differ between two configurations and need a
+// restart.
+func unchangeable(a, b *config.Config) (names []string) {
 	for _, s := range []struct {
 		name string
 		same bool
@@ -144,113 +176,8 @@ func fixed(a, b *config.Config) (names []string) {
 			names = append(names, s.name)
 		}
 	}
-	if (len(a.Gateway.Routes) == 0) && len(b.Gateway.Routes) > 0 {
-		names = append(names, "gateway.routes, the first of them")
+	if len(a.Gateway.Routes) == 0 && len(b.Gateway.Routes) > 0 {
+		names = append(names, "gateway.routes, the first route")
 	}
 	return names
-}
-
-// follow adopts what is published, until ctx is done.
-func (p *Program) follow(ctx context.Context) {
-	from := int64(0)
-	if v := p.published.Load(); v != nil {
-		from = v.number
-	}
-	f := published.Follower{
-		Conn:  p.conn,
-		Adopt: p.adoptVersion,
-		Trouble: func(err error) {
-			if err == nil {
-				p.log.Info("the store says again which policies were published")
-				return
-			}
-			p.log.Error("the store does not say which policies were published: those before stay in force", "error", err)
-		},
-	}
-	f.Run(ctx, from)
-}
-
-// conn is the connection to the Redis, or nil while there is none.
-func (p *Program) conn() redisstore.Conn {
-	if p.late == nil {
-		return nil
-	}
-	if r := p.late.redis.Load(); r != nil {
-		return r.conn
-	}
-	return nil
-}
-
-// adoptVersion puts published policies into force. All else stays as it is, and no file
-// is read: one that is broken at this moment is no reason to stay behind.
-func (p *Program) adoptVersion(v published.Version) {
-	p.reloading.Lock()
-	defer p.reloading.Unlock()
-	why := fmt.Sprintf("version %d was published by %q", v.Number, v.By)
-	read, err := parse(v)
-	if err != nil {
-		p.refused(ofStore, why, err)
-		return
-	}
-	old := p.current.Load()
-	g, err := p.assemble(old.config, old.limits, read)
-	if err == nil {
-		p.published.Store(read)
-	}
-	p.put(ofStore, why, g, err)
-}
-
-// parse reads the policies of a version.
-func parse(v published.Version) (*version, error) {
-	f, err := weirfile.Parse(fmt.Sprintf("version %d", v.Number), []byte(v.Text))
-	if err != nil {
-		return nil, err
-	}
-	return &version{v.Number, f.Policies}, nil
-}
-
-// startPublished finds what was published before the program started, if the store
-// says so within a second. Until it does, the policies of the file are in force.
-func (p *Program) startPublished(ctx context.Context) error {
-	conn := p.conn()
-	if !p.config.Published || conn == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	read, err := newest(ctx, conn)
-	switch {
-	case errors.Is(err, published.ErrNone):
-		p.log.Info("no policies were published yet: those of the file are in force")
-	case err != nil:
-		p.log.Error("the published policies are not to be had: those of the file are in force", "error", err)
-	default:
-		p.published.Store(read)
-	}
-	return nil
-}
-
-// newest is the last version that can be read. A newer program may have published what
-// this one cannot; it then goes by the one that those go by which ran before.
-func newest(ctx context.Context, conn redisstore.Conn) (*version, error) {
-	n, err := published.Current(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	err = published.ErrNone
-	for ; n > 0; n-- {
-		v, e := published.Get(ctx, conn, n)
-		switch {
-		case errors.Is(e, published.ErrNone):
-			return nil, err
-		case e != nil:
-			return nil, e
-		}
-		read, e := parse(v)
-		if e == nil {
-			return read, nil
-		}
-		err = e
-	}
-	return nil, err
 }

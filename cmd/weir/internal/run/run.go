@@ -2,46 +2,36 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
-	"github.com/floodweir/weir/cmd/weir/internal/decisionlog"
-	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
-	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
-	"github.com/floodweir/weir/failover"
-	"github.com/floodweir/weir/policy"
 )
 
-// Input is what a program is given.
+// Input is the input of a program.
 type Input struct {
-	// Config is what to begin with.
+	// Config is the configuration to start with.
 	Config *config.Config
 
-	// Reload reads the configuration again; it is what it was if nil.
+	// Reload reads the configuration again; a reload keeps Config if nil.
 	Reload func() (*config.Config, error)
 
-	// Hangup receives when the configuration is to be read again; never if nil.
+	// Hangup requests a reload; never if nil.
 	Hangup <-chan os.Signal
 
-	// Getenv reads the environment, for what OpenTelemetry finds there; nothing is set
-	// if nil.
+	// Getenv reads the environment variables of OpenTelemetry; all are empty if nil.
 	Getenv func(string) string
 
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 }
 
-// Serve runs the program until ctx is done and then stops it in order. What a
-// person should see goes to stdout, the log to stderr.
+// Serve runs the program until ctx ends and then stops it in order. It writes the text of
+// the demo to stdout and the log to stderr.
 func Serve(ctx context.Context, in Input, stdout, stderr io.Writer) error {
 	log := newLog(in.Config.Log, stderr)
 	p, err := Start(ctx, in, log)
@@ -50,7 +40,7 @@ func Serve(ctx context.Context, in Input, stdout, stderr io.Writer) error {
 	}
 	defer p.Stop()
 	if in.Config.Demo() {
-		welcome(stdout, p)
+		printDemo(stdout, p)
 	}
 	select {
 	case <-ctx.Done():
@@ -71,65 +61,75 @@ func newLog(c config.Log, w io.Writer) *slog.Logger {
 
 // A Program is the running program.
 type Program struct {
-	in     Input
-	config *config.Config // what it began with
-	log    *slog.Logger
+	config  *config.Config // of the start
+	version string
+	log     *slog.Logger
 
-	metrics   *metrics.Metrics
-	telemetry *telemetry.Telemetry
-	decisions *decisionlog.Log
+	observers *observers
+	stores    *stores
+	ready     *readiness
+	reloader  *reloader
 
-	raw   weir.Store // the store as it is
-	late  *late      // the same if it is a Redis; else nil
-	store weir.Store // with a deadline, and measured
+	gateway, api, admin, grpc, resp *listener // nil: off
+	upstream                        *listener // of the demo; else nil
+	rls                             *rls.GRPCServer
 
-	bounded *failover.Store // the same if it is a Redis; else nil
-
-	local weir.Store // this process's share of limits, for when store is away
-	ready *readiness
-
-	current   atomic.Pointer[generation]
-	published atomic.Pointer[version] // nil: none
-	reloading sync.Mutex
-
-	gateway, api, admin *door           // nil: shut
-	upstream            *door           // of the demonstration; else nil
-	rls                 *rls.Server     // nil without a configuration
-	grpc                *rls.GRPCServer // nil: shut
-	grpcAt, respAt      net.Addr        // nil: shut
-
-	failed     chan error              // gets why a door ended by itself
-	stops      []func(context.Context) // in the order of starts
-	drains     []func(context.Context) // of the doors of clients
-	background sync.WaitGroup
-	once       sync.Once
+	failed chan error              // receives the error of an interface that ended before Stop
+	stops  []func(context.Context) // in the order of starts
+	once   sync.Once
 }
 
-// Start builds the parts and starts them in order. If one fails, those before it
-// are stopped.
+// Start builds the parts and starts them in order. If one fails, it stops those before it.
 func Start(ctx context.Context, in Input, log *slog.Logger) (*Program, error) {
 	if in.Getenv == nil {
 		in.Getenv = func(string) string { return "" }
 	}
-	p := &Program{in: in, config: in.Config, log: log, failed: make(chan error, 8)}
-	for _, start := range []func(context.Context) error{
-		p.startMeters, p.startStore, p.startPublished, p.startDoors, p.startReload,
-	} {
-		if err := start(ctx); err != nil {
-			p.stop(context.Background())
-			return nil, err
-		}
+	p := newProgram(in, log)
+	var err error
+	if p.observers, err = newObservers(ctx, in.Config, in.Version, in.Getenv, log); err == nil {
+		p.onStop(p.observers.close)
+		p.stores, err = openStores(ctx, in.Config, p.observers.metrics, log)
+	}
+	if err == nil {
+		p.onStop(func(context.Context) { p.stores.close() })
+		err = p.start(ctx, in)
+	}
+	if err != nil {
+		p.stop(context.Background())
+		return nil, err
 	}
 	return p, nil
 }
 
-// Stop lets /readyz fail, waits as long as the configuration says, then drains
-// the doors and stops the other parts. Stopping twice changes nothing.
+func newProgram(in Input, log *slog.Logger) *Program {
+	return &Program{config: in.Config, version: in.Version, log: log, failed: make(chan error, 8)}
+}
+
+// start starts everything that needs the observers and the stores.
+func (p *Program) start(ctx context.Context, in Input) error {
+	p.ready = &readiness{store: p.stores.main, storeName: p.stores.name}
+	p.reloader = &reloader{
+		config: p.config, reread: in.Reload, log: p.log, observers: p.observers, stores: p.stores, ready: p.ready,
+	}
+	p.ready.current = p.reloader.current.Load
+	p.reloader.loadPublished(ctx)
+	if err := p.startInterfaces(); err != nil {
+		return err
+	}
+	p.onStop(func(context.Context) { p.reloader.stop() })
+	return p.reloader.start(ctx, in.Hangup)
+}
+
+// onStop adds a function to stop. Functions run in reverse order.
+func (p *Program) onStop(f func(context.Context)) { p.stops = append(p.stops, f) }
+
+// Stop makes /readyz fail, waits for the drain delay, drains the interfaces and stops the
+// other parts. Further calls do nothing.
 func (p *Program) Stop() {
 	p.once.Do(func() {
 		p.ready.draining.Store(true)
-		if p.grpc != nil {
-			p.grpc.SetServing(false)
+		if p.rls != nil {
+			p.rls.SetServing(false)
 		}
 		if p.config.DrainDelay > 0 {
 			<-time.After(p.config.DrainDelay)
@@ -149,46 +149,23 @@ func (p *Program) stop(ctx context.Context) {
 	}
 }
 
-// drain ends the doors of clients side by side: what one of them has to wait for, such as
-// a WebSocket, takes no time from the requests of another.
-func (p *Program) drain(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, drain := range p.drains {
-		all.Go(func() { drain(ctx) })
-	}
-	all.Wait()
-}
-
-// open starts a door and remembers in ends to stop it.
-func (p *Program) open(d *door, ends *[]func(context.Context)) error {
-	d.log = p.log
-	if err := d.start(); err != nil {
+// Check reports why a program with the configuration c could not start. It opens no
+// listener and no connection.
+func Check(c *config.Config) error {
+	memory := *c
+	memory.Store = "memory"
+	log, ctx := slog.New(slog.DiscardHandler), context.Background()
+	o, err := newObservers(ctx, &memory, "", func(string) string { return "" }, log)
+	if err != nil {
 		return err
 	}
-	*ends = append(*ends, d.drain)
-	go func() {
-		if err, ok := <-d.failed; ok {
-			p.failed <- err
-		}
-	}()
-	return nil
-}
-
-// without reports whether every policy in force lets requests through, or decides them
-// by a share, when the store is away. To take such a node out of service would help
-// nobody: the others have the same store.
-func (p *Program) without() bool {
-	all := p.current.Load().policies.Policies()
-	for _, one := range all {
-		if c := one.Config(); c.Mode == policy.Enforce && c.OnStoreError == policy.Closed {
-			return false
-		}
+	defer o.close(ctx)
+	s, err := openStores(ctx, &memory, o.metrics, log)
+	if err != nil {
+		return err
 	}
-	return len(all) > 0
-}
-
-// inForce says which policies are in force, in a few words.
-func (p *Program) inForce() string {
-	g := p.current.Load()
-	return fmt.Sprintf("%d from %s", len(g.policies.Policies()), g.source)
+	defer s.close()
+	r := &reloader{config: c, log: log, observers: o, stores: s, ready: &readiness{}}
+	_, err = r.build(c, nil)
+	return err
 }

@@ -56,19 +56,22 @@ func perClient(limit string) policy.Config {
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// with starts the doors over a store of the test's own.
+// with starts the interfaces over a store of the test.
 func with(t *testing.T, c *config.Config, store weir.Store, log *slog.Logger) *Program {
 	t.Helper()
-	p := &Program{in: Input{Config: c, Getenv: func(string) string { return "" }}, config: c, log: log, failed: make(chan error, 8)}
-	if err := p.startMeters(t.Context()); err != nil {
+	in := Input{Config: c}
+	p := newProgram(in, log)
+	var err error
+	if p.observers, err = newObservers(t.Context(), c, "", func(string) string { return "" }, log); err != nil {
 		t.Fatal(err)
 	}
-	p.raw = store
-	if err := p.over(store); err != nil {
+	p.onStop(p.observers.close)
+	p.stores = &stores{name: "test"}
+	p.onStop(func(context.Context) { p.stores.close() })
+	if err := p.stores.build(store, c, p.observers.metrics, log); err != nil {
 		t.Fatal(err)
 	}
-	p.ready = &readiness{store: p.store, name: "test", policies: p.inForce, without: p.without}
-	if err := p.startDoors(t.Context()); err != nil {
+	if err := p.start(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Stop)
@@ -115,8 +118,8 @@ func TestExactBurst(t *testing.T) {
 	}
 }
 
-// TestNotReadyBeforeEveryDoorIsOpen: who waits for /readyz finds the gateway open.
-func TestNotReadyBeforeEveryDoorIsOpen(t *testing.T) {
+// TestNotReadyBeforeAllListen: once /readyz succeeds, the gateway accepts connections.
+func TestNotReadyBeforeAllListen(t *testing.T) {
 	p := with(t, settings(t, "http://127.0.0.1:1", perClient("1/s")), gone{}, discard())
 	accepting := func() (detail string) {
 		for _, c := range p.ready.checks(t.Context()) {
@@ -127,15 +130,15 @@ func TestNotReadyBeforeEveryDoorIsOpen(t *testing.T) {
 		return detail
 	}
 	if got := accepting(); got != "" {
-		t.Errorf("with every door open: accepting %q, want no such check", got)
+		t.Errorf("after the start: accepting %q, want no such check", got)
 	}
 	p.ready.open.Store(false)
-	if got := accepting(); got != "the doors are being opened" {
-		t.Errorf("before that: accepting %q, want that the doors are being opened", got)
+	if got := accepting(); got != "the program is starting" {
+		t.Errorf("before that: accepting %q, want that the program is starting", got)
 	}
 }
 
-// Stop lets /readyz fail while the doors are still open, and then shuts them.
+// Stop makes /readyz fail while the listeners are still open, and then closes them.
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
 	c.DrainDelay = time.Second
@@ -162,14 +165,14 @@ func TestStopFailsReadinessFirst(t *testing.T) {
 		saw503 = status(t, ready) == 503
 	}
 	if !saw503 {
-		t.Error("readyz never failed before the door shut")
+		t.Error("readyz never failed before the listener closed")
 	} else if got := status(t, p.api.url()+"/healthcheck"); got != 500 {
 		t.Errorf("healthcheck = %d while the program stops, want 500 as of envoyproxy/ratelimit", got)
 	}
 	<-stopped
 	p.Stop() // again: nothing
 	if _, err := http.Get(ready); err == nil {
-		t.Error("the door is open after Stop")
+		t.Error("the listener is open after Stop")
 	}
 }
 
@@ -232,8 +235,8 @@ func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error
 	return false, weir.ErrUnavailable
 }
 
-// A request at one door that does not end takes no time from those of another.
-func TestStopDrainsDoorsSideBySide(t *testing.T) {
+// A request at one interface that does not end takes no time from those at another.
+func TestStopDrainsInterfacesTogether(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)
 	arrived := make(chan struct{})

@@ -6,14 +6,16 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/metrics"
 	"github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 )
 
-// OpenStore opens the store that name says, memory or the URL of a Redis, which
-// has to answer. The function that it returns closes the store.
+// OpenStore opens a store: "memory", or the URL of a Redis that must be reachable. The
+// returned function closes it.
 func OpenStore(name string) (weir.Store, func(), error) {
 	if name == "memory" {
 		store, stop, err := openMemory("", slog.New(slog.DiscardHandler))
@@ -29,8 +31,8 @@ func OpenStore(name string) (weir.Store, func(), error) {
 	return r.store, r.close, nil
 }
 
-// OpenConn connects to the Redis at url, which has to answer. The function that it
-// returns closes the connection.
+// OpenConn connects to the Redis at url, which must be reachable. The returned function
+// closes the connection.
 func OpenConn(url string) (redisstore.Conn, func(), error) {
 	conn, err := rueidis.Open(url)
 	if err != nil {
@@ -39,115 +41,129 @@ func OpenConn(url string) (redisstore.Conn, func(), error) {
 	return conn, func() { conn.Close() }, nil
 }
 
-// openMemory makes a store in memory, which outlives the process in the file
-// snapshot if that is not empty.
+// openMemory opens a memory store. A snapshot file that is not empty keeps its state
+// across restarts.
 func openMemory(snapshot string, log *slog.Logger) (*memstore.Store, func(), error) {
-	// Full of keys that owe, it lets new ones share what is left: to make no decision would
-	// be to let them through where on_store_error is open.
+	// At MaxKeys, new keys share the overflow bucket. An error instead would admit them
+	// without limit under on_store_error: open.
 	store, err := memstore.New(memstore.Config{Snapshot: snapshot, Full: memstore.Share})
 	if err != nil {
 		return nil, nil, err
 	}
 	return store, func() {
 		if err := store.Close(); err != nil {
-			log.Error("the snapshot was not written", "file", snapshot, "error", err)
+			log.Error("snapshot not written", "file", snapshot, "error", err)
 		}
 	}, nil
 }
 
-// startStore opens the store, puts a deadline on one that is not in this process, and
-// makes ready what decides without it.
-func (p *Program) startStore(ctx context.Context) error {
-	name := config.Redacted(p.config.Store)
-	if p.config.Store == "memory" {
-		store, stop, err := openMemory(p.config.Snapshot, p.log)
-		if err != nil {
-			return err
-		}
-		p.raw = store
-		p.metrics.Memory(store.Stats)
-		p.stops = append(p.stops, func(context.Context) { stop() })
-	} else {
-		store, err := openLate(ctx, p.config.Store, name, p.log)
-		if err != nil {
-			return err
-		}
-		p.raw, p.late = store, store
-		p.stops = append(p.stops, func(context.Context) { store.close() })
-	}
-	if err := p.over(p.raw); err != nil {
-		return err
-	}
-	p.ready = &readiness{store: p.store, name: name, policies: p.inForce, without: p.without}
-	return nil
+// stores are the stores of the program.
+type stores struct {
+	name  string           // without a password
+	main  weir.Store       // decides; with metrics, and a deadline if it is a Redis
+	redis *redisConnection // nil: the store is in memory
+	local weir.Store       // this process's part of each limit, for on_store_error: local
+
+	breaker *failover.Store // main, if it is a Redis; else nil
+	stops   []func()        // in the order of starts
 }
 
-// over makes the store that the doors ask, and the one for when that is away.
-func (p *Program) over(raw weir.Store) error {
-	shares, stop, err := openMemory("", p.log)
+// openStores opens the stores that c names.
+func openStores(ctx context.Context, c *config.Config, m *metrics.Metrics, log *slog.Logger) (*stores, error) {
+	s := &stores{name: config.Redacted(c.Store)}
+	raw, err := s.open(ctx, c, m, log)
+	if err == nil {
+		err = s.build(raw, c, m, log)
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open opens the store itself.
+func (s *stores) open(ctx context.Context, c *config.Config, m *metrics.Metrics, log *slog.Logger) (weir.Store, error) {
+	if c.Store == "memory" {
+		store, stop, err := openMemory(c.Snapshot, log)
+		if err != nil {
+			return nil, err
+		}
+		m.Memory(store.Stats)
+		s.stops = append(s.stops, stop)
+		return store, nil
+	}
+	r, err := connectInBackground(ctx, c.Store, s.name, log)
+	if err != nil {
+		return nil, err
+	}
+	s.redis = r
+	s.stops = append(s.stops, r.close)
+	return r, nil
+}
+
+// build adds metrics to raw, a deadline and a circuit breaker if it is a Redis, and opens
+// the store for local decisions.
+func (s *stores) build(raw weir.Store, c *config.Config, m *metrics.Metrics, log *slog.Logger) error {
+	shares, stop, err := openMemory("", log)
 	if err != nil {
 		return err
 	}
-	p.stops = append(p.stops, func(context.Context) { stop() })
-	if p.local, err = failover.NewLocal(shares, max(1, p.config.Nodes)); err != nil {
+	s.stops = append(s.stops, stop)
+	if s.local, err = failover.NewLocal(shares, max(1, c.Nodes)); err != nil {
 		return err
 	}
-	p.store = p.metrics.Store(raw)
-	if p.late == nil {
+	s.main = m.Store(raw)
+	if s.redis == nil {
 		return nil
 	}
-	p.bounded, err = failover.New(p.store, failover.Config{Deadline: p.config.Deadline, Observe: p.away})
+	s.breaker, err = failover.New(s.main, failover.Config{Deadline: c.Deadline, Observe: func(open bool) {
+		m.BreakerOpen(open)
+		if open {
+			log.Error("store unavailable: requests are decided by the on_store_error of their policy", "error", s.breaker.Err())
+		} else {
+			log.Info("store available again")
+		}
+	}})
 	if err != nil {
 		return err
 	}
-	p.store = p.bounded
-	p.stops = append(p.stops, func(context.Context) { p.bounded.Close() })
+	s.main = s.breaker
+	s.stops = append(s.stops, func() { s.breaker.Close() })
 	return nil
 }
 
-// away tells that the store is left alone, or asked again.
-func (p *Program) away(away bool) {
-	p.metrics.StoreAway(away)
-	if away {
-		p.log.Error("the store does not answer and is left alone for a moment: requests go by the on_store_error of their policy", "error", p.bounded.Err())
-	} else {
-		p.log.Info("the store answers again")
+// withFallback returns the main store, which decides by mode while it is unavailable; ""
+// returns the error.
+func (s *stores) withFallback(mode policy.FailMode) weir.Store {
+	var fallback weir.Store
+	switch mode {
+	case policy.Open:
+		fallback = failover.Open()
+	case policy.Closed:
+		fallback = failover.Closed()
+	case policy.Local:
+		fallback = s.local
 	}
+	if fallback == nil || s.breaker == nil {
+		return s.main
+	}
+	return failover.WithFallback(s.breaker, fallback)
 }
 
-// A redis is a store in Redis and the connection that it has.
-type redis struct {
-	store *redisstore.Store
-	conn  *rueidis.Conn
+// conn returns the connection to the Redis, or nil while there is none.
+func (s *stores) conn() redisstore.Conn {
+	if s.redis == nil {
+		return nil
+	}
+	if r := s.redis.current.Load(); r != nil {
+		return r.conn
+	}
+	return nil
 }
 
-func connect(url string) (*redis, error) {
-	conn, err := rueidis.Open(url)
-	if err != nil {
-		return nil, err
-	}
-	store, err := redisstore.New(conn, redisstore.Config{})
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &redis{store, conn}, nil
-}
-
-func (r *redis) close() {
-	r.store.Close()
-	r.conn.Close()
-}
-
-// describe logs what the server is, and what is wrong with it.
-func (r *redis) describe(ctx context.Context, name string, log *slog.Logger) {
-	f, err := r.store.Probe(ctx)
-	if err != nil {
-		log.Error("the store is not fit to keep limits", "store", name, "error", err)
-		return
-	}
-	log.Info("store connected", "store", name, "server", f.Server, "version", f.Version)
-	for _, w := range f.Warnings {
-		log.Warn(w, "store", name)
+func (s *stores) close() {
+	for i := len(s.stops) - 1; i >= 0; i-- {
+		s.stops[i]()
 	}
 }

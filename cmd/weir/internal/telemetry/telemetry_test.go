@@ -216,7 +216,7 @@ func TestMetrics(t *testing.T) {
 		t.Error("traces, though nobody takes them")
 	}
 	m.Observe("gateway", enforce.Event{Policy: newPolicy(t, policy.Enforce), Outcome: enforce.Admitted})
-	if _, err := m.Door("gateway", empty{}).Do(context.Background(), weir.Request{}); err != nil {
+	if _, err := m.Interface("gateway", empty{}).Do(context.Background(), weir.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Shutdown(context.Background()); err != nil {

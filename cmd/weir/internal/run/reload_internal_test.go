@@ -33,7 +33,7 @@ func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
 	const burst = 4
 	p := with(t, settings(t, up.URL, waits("5/s burst 4")), store, discard())
 	after := settings(t, up.URL, waits("10/s burst 4"))
-	p.in.Reload = func() (*config.Config, error) { return after, nil }
+	p.reloader.reread = func() (*config.Config, error) { return after, nil }
 	start := time.Now()
 	var wg sync.WaitGroup
 	ask := func(n int) {
@@ -51,14 +51,14 @@ func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
 			t.Fatal("the burst does not go through")
 		}
 	}
-	p.reload("test")
+	p.reloader.reload("test")
 	ask(2 * burst)
 	wg.Wait()
 	took := time.Since(start)
 	if most := burst + 10*took.Seconds() + 1; float64(reached.Load()) > most {
 		t.Errorf("%d requests in %v, want at most %.1f", reached.Load(), took, most)
 	}
-	if l := p.current.Load().policies.Policies()[0].Config().Limits[0]; !l.Equal(weir.MustLimit("10/s burst 4")) {
+	if l := p.reloader.current.Load().policies.Policies()[0].Config().Limits[0]; !l.Equal(weir.MustLimit("10/s burst 4")) {
 		t.Errorf("the limit is %v after the reload", l)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -21,22 +20,24 @@ import (
 // patient is a time within which everything in a test happens, or has failed.
 const patient = 10 * time.Second
 
-func opened(t *testing.T, d *door) *door {
+// startHTTP starts an HTTP interface on a free port.
+func startHTTP(t *testing.T, handler http.HandlerFunc, readTimeout time.Duration, cert func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *listener {
 	t.Helper()
-	d.addr, d.flag, d.log = "127.0.0.1:0", "listen-test", slog.New(slog.DiscardHandler)
-	if err := d.start(); err != nil {
+	p := newProgram(Input{}, discard())
+	l := p.newHTTP("test", "127.0.0.1:0", handler, readTimeout, cert)
+	if err := l.start(p.log, p.failed); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		d.drain(ctx)
+		l.drain(ctx, p.log)
 	})
-	return d
+	return l
 }
 
-// certificate is a new one for 127.0.0.1, and those who trust it.
-func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
+// newCertificate returns a certificate for 127.0.0.1, and the pool that trusts it.
+func newCertificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,10 +61,10 @@ func certificate(t *testing.T) (*tls.Certificate, *x509.CertPool) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-func TestDoorSpeaks(t *testing.T) {
-	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
-	cert, pool := certificate(t)
-	plain, secure := opened(t, &door{name: "plain", handler: echo}), opened(t, &door{name: "secure", handler: echo, cert: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil }})
+func TestProtocols(t *testing.T) {
+	echo := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }
+	cert, pool := newCertificate(t)
+	plain, secure := startHTTP(t, echo, 0, nil), startHTTP(t, echo, 0, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert, nil })
 	h2c := new(http.Protocols)
 	h2c.SetUnencryptedHTTP2(true)
 	for _, test := range []struct {
@@ -83,7 +84,7 @@ func TestDoorSpeaks(t *testing.T) {
 			}
 			defer res.Body.Close()
 			if body, _ := io.ReadAll(res.Body); string(body) != test.want {
-				t.Errorf("the door heard %s, want %s", body, test.want)
+				t.Errorf("the handler got %s, want %s", body, test.want)
 			}
 		})
 	}
@@ -92,14 +93,14 @@ func TestDoorSpeaks(t *testing.T) {
 // A drain lets the request in flight end and admits no other.
 func TestDrain(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
-	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-goOn
 		io.WriteString(w, "done")
-	})})
+	}, 0, nil)
 	answer := make(chan string, 1)
 	go func() {
-		res, err := http.Get(d.url())
+		res, err := http.Get(l.url())
 		if err != nil {
 			answer <- err.Error()
 			return
@@ -113,10 +114,10 @@ func TestDrain(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patient)
 		defer cancel()
-		d.drain(ctx)
+		l.drain(ctx, discard())
 		close(drained)
 	}()
-	refused(t, d)
+	refused(t, l)
 	select {
 	case <-drained:
 		t.Fatal("the drain did not wait for the request in flight")
@@ -127,27 +128,27 @@ func TestDrain(t *testing.T) {
 		t.Errorf("the request in flight got %q, want done", got)
 	}
 	<-drained
-	d.drain(context.Background()) // again: nothing
+	l.drain(context.Background(), discard()) // again: nothing
 }
 
-// refused waits until the door takes no more connections.
-func refused(t *testing.T, d *door) {
+// refused waits until the listener accepts no more connections.
+func refused(t *testing.T, l *listener) {
 	t.Helper()
 	for end := time.Now().Add(patient); time.Now().Before(end); {
-		conn, err := net.Dial("tcp", d.bound.String())
+		conn, err := net.Dial("tcp", l.bound.String())
 		if err != nil {
 			return
 		}
 		conn.Close()
 	}
-	t.Fatal("the door still takes connections")
+	t.Fatal("the listener still accepts connections")
 }
 
 // At the end of the drain what still runs is cut off: a request by its context,
 // an upgraded connection by being closed.
 func TestDrainEnds(t *testing.T) {
 	arrived := make(chan struct{}, 2)
-	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/upgrade" {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -159,10 +160,10 @@ func TestDrainEnds(t *testing.T) {
 		}
 		arrived <- struct{}{}
 		<-r.Context().Done()
-	})})
+	}, 0, nil)
 	readers := map[string]*bufio.Reader{}
 	for _, path := range []string{"/", "/upgrade"} {
-		conn, err := net.Dial("tcp", d.bound.String())
+		conn, err := net.Dial("tcp", l.bound.String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func TestDrainEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	d.drain(ctx)
+	l.drain(ctx, discard())
 	for path, r := range readers {
 		if _, err := io.Copy(io.Discard, r); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%s was not cut off: %v", path, err)
@@ -185,7 +186,7 @@ func TestDrainEnds(t *testing.T) {
 // An upgraded connection is a request in flight: the drain waits for it.
 func TestDrainWaitsForUpgraded(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
-	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -195,8 +196,8 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 		close(arrived)
 		<-goOn
 		io.WriteString(conn, "bye")
-	})})
-	conn, err := net.Dial("tcp", d.bound.String())
+	}, 0, nil)
+	conn, err := net.Dial("tcp", l.bound.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,10 +208,10 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patient)
 		defer cancel()
-		d.drain(ctx)
+		l.drain(ctx, discard())
 		close(drained)
 	}()
-	refused(t, d)
+	refused(t, l)
 	select {
 	case <-drained:
 		t.Error("the drain did not wait for the upgraded connection")
@@ -225,9 +226,10 @@ func TestDrainWaitsForUpgraded(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	first := opened(t, &door{name: "first", handler: http.NotFoundHandler()})
-	second := &door{name: "gateway", flag: "listen-gateway", addr: first.bound.String(), log: first.log}
-	err := second.start()
+	first := startHTTP(t, http.NotFound, 0, nil)
+	p := newProgram(Input{}, discard())
+	second := p.newHTTP("gateway", first.bound.String(), http.NotFoundHandler(), 0, nil)
+	err := second.start(p.log, p.failed)
 	if err == nil || !strings.Contains(err.Error(), "gateway: "+second.addr+" is in use") || !strings.Contains(err.Error(), "--listen-gateway") {
 		t.Errorf("start = %v, want what to do about a port in use", err)
 	}
@@ -235,8 +237,8 @@ func TestPortInUse(t *testing.T) {
 
 // A client that sends headers without end, or none, is let go.
 func TestHeadersThatNeverEnd(t *testing.T) {
-	d := opened(t, &door{handler: http.NotFoundHandler()})
-	conn, err := net.Dial("tcp", d.bound.String())
+	l := startHTTP(t, http.NotFound, 0, nil)
+	conn, err := net.Dial("tcp", l.bound.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +256,7 @@ func TestHeadersThatNeverEnd(t *testing.T) {
 	if err != nil || res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("100 kB of headers = %v, %v, want 431", res, err)
 	}
-	if d.server.ReadHeaderTimeout == 0 || d.server.IdleTimeout == 0 {
+	if s := &l.server.(*httpServer).server; s.ReadHeaderTimeout == 0 || s.IdleTimeout == 0 {
 		t.Error("the server waits for headers for ever")
 	}
 }
@@ -262,8 +264,8 @@ func TestHeadersThatNeverEnd(t *testing.T) {
 // TestOptionsOfTheServer: a request about no path is handled, and so limited, as every
 // other is.
 func TestOptionsOfTheServer(t *testing.T) {
-	d := opened(t, &door{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })})
-	conn, err := net.Dial("tcp", d.bound.String())
+	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 0, nil)
+	conn, err := net.Dial("tcp", l.bound.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +283,7 @@ func TestURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&door{bound: bound}).url(); got != want {
+		if got := (&listener{bound: bound, scheme: "http"}).url(); got != want {
 			t.Errorf("url of %s = %s, want %s", addr, got, want)
 		}
 	}
@@ -289,8 +291,8 @@ func TestURL(t *testing.T) {
 
 // A body that never comes, and that no handler reads, does not keep a connection for ever.
 func TestBodyThatNeverComes(t *testing.T) {
-	d := opened(t, &door{whole: 100 * time.Millisecond, handler: http.NotFoundHandler()})
-	conn, err := net.Dial("tcp", d.bound.String())
+	l := startHTTP(t, http.NotFound, 100*time.Millisecond, nil)
+	conn, err := net.Dial("tcp", l.bound.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,104 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/floodweir/weir/cmd/weir/internal/config"
+	"github.com/floodweir/weir/cmd/weir/internal/forwardauth"
+	"github.com/floodweir/weir/cmd/weir/internal/gateway"
+	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/httplimit"
+)
+
+// build builds a generation from c and the other files that c names.
+func (r *reloader) build(c *config.Config, v *version) (*generation, error) {
+	limits, err := rateLimits(c)
+	if err != nil {
+		return nil, err
+	}
+	return r.assemble(c, limits, v)
+}
+
+// assemble builds a generation without reading files. If v is not nil, its policies
+// replace those of c.
+func (r *reloader) assemble(c *config.Config, limits *ratelimit.Config, v *version) (*generation, error) {
+	g := &generation{config: c, policies: c.Policies, source: "the demo", limits: limits, middlewares: map[string]*httplimit.Middleware{}}
+	if !c.Demo() {
+		g.source = c.File
+	}
+	if v != nil {
+		g.policies, g.source = v.policies, fmt.Sprintf("version %d in the store", v.number)
+	}
+	if old := r.current.Load(); old != nil {
+		g.policies = g.policies.WithPrevious(old.policies)
+	}
+	var err error
+	if g.api, err = r.newAPI(g); err != nil {
+		return nil, err
+	}
+	if routes := routes(c, r.upstream); len(routes) > 0 {
+		g.gateway, err = r.newGateway(g, routes)
+	}
+	return g, err
+}
+
+// newMiddleware returns the middleware of an interface with the policies of g, and
+// records it in g.
+func (r *reloader) newMiddleware(g *generation, name string, client httplimit.ClientAddress, noResponse bool) (*httplimit.Middleware, error) {
+	c := g.config.Gateway
+	m, err := httplimit.New(r.observers.metrics.Interface(name, r.stores.main), g.policies, httplimit.Config{
+		Client: client, Fields: c.Fields, RetryJitter: c.RetryJitter, Options: enforce.Options{Local: r.stores.local}, NoResponse: noResponse, Observe: r.observers.http(name),
+	})
+	g.middlewares[name] = m
+	return m, err
+}
+
+func (r *reloader) newAPI(g *generation) (*httpapi.API, error) {
+	// At /v1/auth the proxy names the client in a header, so ClientAddress stays zero.
+	limit, err := r.newMiddleware(g, "auth", httplimit.ClientAddress{}, true)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := forwardauth.New(forwardauth.Config{Limit: limit.Wrap, Client: g.config.HTTP.Client, Log: r.log.With("interface", "auth")})
+	if err != nil {
+		return nil, err
+	}
+	c := httpapi.Config{
+		Store: r.observers.metrics.Interface("http", r.stores.main), Policies: g.policies, Fields: g.config.Gateway.Fields,
+		Ready: r.ready.checks, Log: r.log.With("interface", "http"), Auth: auth, Extra: map[string]http.Handler{},
+	}
+	if old := r.current.Load(); old != nil {
+		c.Previous = old.api
+	}
+	if r.rls != nil {
+		c.Extra["/json"] = r.rls.JSON()
+		c.Extra["GET /healthcheck"] = http.HandlerFunc(r.ready.healthcheck)
+	}
+	return httpapi.New(c)
+}
+
+// healthcheck answers as envoyproxy/ratelimit does.
+func (r *readiness) healthcheck(w http.ResponseWriter, _ *http.Request) {
+	if r.draining.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	io.WriteString(w, "OK")
+}
+
+func (r *reloader) newGateway(g *generation, routes []gateway.Route) (*gateway.Gateway, error) {
+	c := g.config.Gateway
+	limit, err := r.newMiddleware(g, "gateway", c.Client, false)
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Config{
+		Routes: routes, Limit: limit.Wrap, Client: c.Client,
+		RequestID: c.RequestID, AccessLog: c.AccessLog, Log: r.log.With("interface", "gateway"),
+		Transport: r.observers.telemetry.Transport,
+	})
+}

@@ -1,0 +1,117 @@
+package run
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// A listener accepts connections on one address and passes them to the server of one
+// interface.
+type listener struct {
+	name string // of the interface: "gateway"
+	flag string // sets the address: "listen-gateway"
+	addr string
+
+	// open means that the interface asks for no credentials.
+	open bool
+
+	// scheme is that of URLs to the interface; "" for a protocol that is not HTTP.
+	scheme string
+
+	server interface {
+		// Serve returns when the listener is closed, or with an error.
+		Serve(net.Listener) error
+
+		// Shutdown stops accepting connections and waits for the requests in flight. When
+		// ctx ends, it cancels them and returns an error.
+		Shutdown(ctx context.Context) error
+	}
+
+	bound net.Addr
+	ended chan struct{} // closed when the server has returned
+	once  sync.Once
+}
+
+// start listens and serves in the background. If serving ends before drain, failed
+// receives the error.
+func (l *listener) start(log *slog.Logger, failed chan<- error) error {
+	nl, err := net.Listen("tcp", l.addr)
+	if err != nil {
+		return l.cannotListen(err)
+	}
+	l.bound, l.ended = nl.Addr(), make(chan struct{})
+	go func() {
+		defer close(l.ended)
+		if err := l.server.Serve(nl); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("%s: %w", l.name, err)
+		}
+	}()
+	at := slog.String("address", l.bound.String())
+	if l.scheme != "" {
+		at = slog.String("url", l.url())
+	}
+	log.Info("listening", slog.String("interface", l.name), at)
+	if l.open && !l.loopback() {
+		log.Warn("interface without authentication is reachable from other machines", "interface", l.name, "address", l.bound.String())
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can connect.
+func (l *listener) loopback() bool { return l.bound.(*net.TCPAddr).IP.IsLoopback() }
+
+// url returns the URL of the interface for a client on this machine.
+func (l *listener) url() string {
+	addr := l.bound.(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return fmt.Sprintf("%s://%s", l.scheme, net.JoinHostPort(host, fmt.Sprint(addr.Port)))
+}
+
+// drain shuts the server down and returns when it has ended. It does nothing if start
+// failed, and on further calls.
+func (l *listener) drain(ctx context.Context, log *slog.Logger) {
+	if l.bound == nil {
+		return
+	}
+	l.once.Do(func() {
+		if err := l.server.Shutdown(ctx); err != nil {
+			log.Warn("drain timeout: requests in flight canceled", "interface", l.name)
+		}
+		<-l.ended
+	})
+}
+
+// cannotListen adds to err what the user can do about it.
+func (l *listener) cannotListen(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %s is in use by another program: stop it, or set another address with --%s (off disables the interface)", l.name, l.addr, l.flag)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s: no permission to listen on %s: set a port of 1024 or more with --%s", l.name, l.addr, l.flag)
+	}
+	return fmt.Errorf("%s: cannot listen on %s: %w: set another address with --%s", l.name, l.addr, err, l.flag)
+}
+
+// certificate returns the function for tls.Config.GetCertificate that serves the key pair
+// of two files, or nil without files. Flags are the names of the flags, for errors.
+func certificate(certFile, keyFile, flags string, log *slog.Logger) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	if certFile == "" {
+		return nil, nil
+	}
+	pair, err := newKeyPair(certFile, keyFile, log)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s, %s: %w", flags, certFile, keyFile, err)
+	}
+	return pair.get, nil
+}
