@@ -143,13 +143,13 @@ func TestOperationsMetrics(t *testing.T) {
 	}
 	text := o.scrape(t)
 	for _, want := range []string{
-		`weir_decisions_total{door="gateway",outcome="admitted",policy="per-client"} 2`,
-		`weir_decisions_total{door="gateway",outcome="denied",policy="per-client"} 3`,
-		`weir_shadow_decisions_total{door="gateway",outcome="admitted",policy="trial"} 1`,
-		`weir_decision_duration_seconds_count{door="gateway"} `,
+		`weir_decisions_total{interface="gateway",outcome="admitted",policy="per-client"} 2`,
+		`weir_decisions_total{interface="gateway",outcome="denied",policy="per-client"} 3`,
+		`weir_shadow_decisions_total{interface="gateway",outcome="admitted",policy="trial"} 1`,
+		`weir_decision_duration_seconds_count{interface="gateway"} `,
 		`weir_store_duration_seconds_count{op="take"} `,
 		`weir_policies_last_reload_successful 1`,
-		`weir_store_away 0`,
+		`weir_store_breaker_open 0`,
 		`weir_keys 2`,
 	} {
 		if !strings.Contains(text, want) {
@@ -275,7 +275,7 @@ func TestOperationsLog(t *testing.T) {
 		t.Fatalf("the log says\n%s", o.log)
 	}
 	if !strings.Contains(lines[0], `"policy":"trial"`) || !strings.Contains(lines[0], `"shadow":true`) ||
-		!regexp.MustCompile(`"door":"gateway","policy":"per-client","outcome":"denied","limit":"2/h burst 2","remaining":0,"retry_after":"[^"]+","at":"[^"]+Z","key":"[0-9a-f]{16}"`).MatchString(lines[1]) {
+		!regexp.MustCompile(`"interface":"gateway","policy":"per-client","outcome":"denied","limit":"2/h burst 2","remaining":0,"retry_after":"[^"]+","at":"[^"]+Z","key":"[0-9a-f]{16}"`).MatchString(lines[1]) {
 		t.Errorf("the log says\n%s", strings.Join(lines, "\n"))
 	}
 	if strings.Contains(o.log.String(), "203.0.113.7") || strings.Contains(o.log.String(), "secret-in-a-query") {

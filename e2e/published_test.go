@@ -37,7 +37,7 @@ func TestPublishedInTrouble(t *testing.T) {
 	one, two := node(), node()
 
 	one.write(t, "polices: []\n")
-	awaitText(t, one.api+"/readyz", "the last reload changed nothing")
+	awaitText(t, one.api+"/readyz", "last reload failed")
 	publish("2/h burst 2")
 	has(one, "2/h burst 2")
 	has(two, "2/h burst 2")
@@ -47,7 +47,7 @@ func TestPublishedInTrouble(t *testing.T) {
 	redis.Do(t, "HSET", "weir:1:policies", "version", "2", "v:2", `{"text":"policies: nonsense"}`)
 	late := node()
 	has(late, "2/h burst 2")
-	awaitText(t, late.api+"/readyz", "the last reload changed nothing")
+	awaitText(t, late.api+"/readyz", "last reload failed")
 
 	publish("3/h burst 3")
 	has(late, "3/h burst 3")

@@ -230,7 +230,7 @@ func TestReloadRefuses(t *testing.T) {
 	s := serve(t, programtest.Weir(t), text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 2", 1)))
 	mustGet(t, s.gateway+"/")
 	s.write(t, "policies: [{ name: everybody }]")
-	awaitText(t, s.api+"/readyz", "the last reload changed nothing")
+	awaitText(t, s.api+"/readyz", "last reload failed")
 	awaitText(t, s.api+"/readyz", `"ready":true`)
 	awaitText(t, s.admin+"/metrics", "weir_policies_last_reload_successful 0")
 	mustGet(t, s.gateway+"/") // the second of two, as before
@@ -290,7 +290,7 @@ func TestPublished(t *testing.T) {
 	}
 	redis.Do(t, "HSET", "weir:1:policies", "version", "2", "v:2", `{"version":2,"text":"policies: nonsense"}`)
 	for _, n := range nodes {
-		awaitText(t, n.api+"/readyz", "the last reload changed nothing")
+		awaitText(t, n.api+"/readyz", "last reload failed")
 		awaitText(t, n.api+"/readyz", "1 from version 1 in the store")
 	}
 	if out, err := weir(text.Replace(second), "apply", "-", "--after", "1"); err == nil || !strings.Contains(out, "2 is the current one") {

@@ -351,10 +351,10 @@ func testDoorShadow(t *testing.T, weir string) {
 	d.Reload(t, config)
 	for i := range 4 {
 		d.get(t, "/?rows=40&status=404")
-		d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="rows",outcome="admitted"}`, float64(min(i+1, 3)))
+		d.metric(t, `weir_shadow_decisions_total{interface="nginx",policy="rows",outcome="admitted"}`, float64(min(i+1, 3)))
 	}
-	d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="rows",outcome="denied"}`, 1)
-	d.metric(t, `weir_shadow_decisions_total{door="nginx",policy="login",outcome="denied"}`, 1)
+	d.metric(t, `weir_shadow_decisions_total{interface="nginx",policy="rows",outcome="denied"}`, 1)
+	d.metric(t, `weir_shadow_decisions_total{interface="nginx",policy="login",outcome="denied"}`, 1)
 	redistest.Await(t, "the slots", func() error {
 		if n := d.keys(t, "*slots*"); n > 0 {
 			return fmt.Errorf("%d keys, want 0", n)

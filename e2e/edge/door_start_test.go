@@ -61,7 +61,7 @@ func testDoorDown(t *testing.T, weir string) {
 	}
 	d.redis.Stop()
 	d.failed(t)
-	d.metric(t, `weir_decisions_total{door="nginx",policy="open",outcome="failed_open"}`, 12)
+	d.metric(t, `weir_decisions_total{interface="nginx",policy="open",outcome="failed_open"}`, 12)
 	d.metric(t, `weir_degraded_decisions_total{policy="closed",mode="closed"}`, 12)
 
 	gone := startDoorAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), doorBoth, "")
@@ -104,7 +104,7 @@ func testDoorReload(t *testing.T, weir string) {
 	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
 	d := startDoor(t, weir, of("10/d"), "")
 	d.want(t, "/", 200, 200, 200, 200, 200)
-	d.metric(t, `weir_decisions_total{door="nginx",policy="api",outcome="admitted"}`, 5)
+	d.metric(t, `weir_decisions_total{interface="nginx",policy="api",outcome="admitted"}`, 5)
 	d.Reload(t, d.configOf(t, weir, d.redis.Addr, of("20/d"), ""))
 	redistest.Await(t, "the new limit", func() error {
 		if got := d.ask(t, http.MethodGet, "/").header.Get("X-Ratelimit-Limit"); got != "20" {
@@ -116,7 +116,7 @@ func testDoorReload(t *testing.T, weir string) {
 	if left := atoi(a.left()); left > 8 || left < 1 {
 		t.Errorf("%d of 20 are left, want half of them and less", left)
 	}
-	d.metric(t, `weir_decisions_total{door="nginx",policy="api",outcome="denied"}`, 0)
+	d.metric(t, `weir_decisions_total{interface="nginx",policy="api",outcome="denied"}`, 0)
 	if a := d.ask(t, http.MethodGet, "/weir/metrics"); !strings.Contains(a.body, `policy="api",outcome="admitted"} `) ||
 		strings.Contains(a.body, `policy="api",outcome="admitted"} 1`+"\n") {
 		t.Errorf("counts start again at a reload:\n%s", a.body)

@@ -236,15 +236,15 @@ func testDoorMetrics(t *testing.T, weir string) {
 	}
 	d.get(t, "/bad")
 	for series, want := range map[string]float64{
-		`weir_decisions_total{door="nginx",policy="api",outcome="admitted"}`:                  3,
-		`weir_decisions_total{door="nginx",policy="api",outcome="denied"}`:                    2,
-		`weir_decisions_total{door="nginx",policy="all",outcome="admitted"}`:                  3,
-		`weir_decisions_total{door="nginx",policy="all",outcome="held"}`:                      2,
-		`weir_shadow_decisions_total{door="nginx",policy="try",outcome="admitted"}`:           2,
-		`weir_shadow_decisions_total{door="nginx",policy="try",outcome="denied"}`:             1,
-		`weir_shadow_decisions_total{door="nginx",policy="api~candidate",outcome="admitted"}`: 1,
-		`weir_shadow_decisions_total{door="nginx",policy="api~candidate",outcome="denied"}`:   4,
-		`weir_expression_errors_total{policy="bad"}`:                                          1,
+		`weir_decisions_total{interface="nginx",policy="api",outcome="admitted"}`:                  3,
+		`weir_decisions_total{interface="nginx",policy="api",outcome="denied"}`:                    2,
+		`weir_decisions_total{interface="nginx",policy="all",outcome="admitted"}`:                  3,
+		`weir_decisions_total{interface="nginx",policy="all",outcome="held"}`:                      2,
+		`weir_shadow_decisions_total{interface="nginx",policy="try",outcome="admitted"}`:           2,
+		`weir_shadow_decisions_total{interface="nginx",policy="try",outcome="denied"}`:             1,
+		`weir_shadow_decisions_total{interface="nginx",policy="api~candidate",outcome="admitted"}`: 1,
+		`weir_shadow_decisions_total{interface="nginx",policy="api~candidate",outcome="denied"}`:   4,
+		`weir_expression_errors_total{policy="bad"}`:                                               1,
 		`weir_edge_faults_total`: 0,
 	} {
 		d.metric(t, series, want)

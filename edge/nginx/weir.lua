@@ -270,7 +270,7 @@ end
 function M.metrics()
   ngx.header["Content-Type"] = "text/plain; version=0.0.4; charset=utf-8"
   ngx.print(metrics.text(current, {
-    { "weir_store_away", "1 while the store is left alone because it does not answer, else 0.", redis and redis.away() and 1 or 0 },
+    { "weir_store_breaker_open", "1 while the store is left alone because it does not answer, else 0.", redis and redis.away() and 1 or 0 },
     { "weir_policies_last_reload_successful", "1 if the policies that were last read are in use, 0 if they were refused.",
       published and published.trouble and 0 or 1 },
   }))

@@ -192,7 +192,7 @@ local function by_outcome(out, dict, names, family, kind, help)
   for _, name in ipairs(names) do
     for _, what in ipairs(OUTCOMES) do
       local n = dict:get("m|" .. kind .. "|" .. name .. "|" .. what)
-      if n then line(out, family, 'door="nginx",policy="' .. escape(name) .. '",outcome="' .. what .. '"', n) end
+      if n then line(out, family, 'interface="nginx",policy="' .. escape(name) .. '",outcome="' .. what .. '"', n) end
     end
   end
 end

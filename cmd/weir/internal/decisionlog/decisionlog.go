@@ -140,7 +140,7 @@ func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ..
 // attributes are what a line says.
 func (l *Log) attributes(door string, e *enforce.Event) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
+	attrs = append(attrs, slog.String("interface", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
 	if e.Shadow {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}

@@ -93,20 +93,20 @@ func TestLines(t *testing.T) {
 	}{
 		{
 			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 9}},
-			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"admitted","policy":"api","remaining":9}`,
+			want: `{"interface":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"admitted","policy":"api","remaining":9}`,
 		},
 		{
 			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 50 * time.Millisecond}},
 			more: []slog.Attr{slog.String("method", "GET")},
-			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","method":"GET","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"50ms"}`,
+			want: `{"interface":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","method":"GET","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"50ms"}`,
 		},
 		{
 			e:    enforce.Event{Policy: p, Key: "k", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
-			want: `{"door":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"never"}`,
+			want: `{"interface":"gateway","key":"0adf6a405b15b87a","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"api","remaining":0,"retry_after":"never"}`,
 		},
 		{
 			e:    enforce.Event{Policy: shadow, Shadow: true, Key: "other", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, Delay: time.Second}},
-			want: `{"delay":"1s","door":"gateway","key":"7fb6623ba11ec865","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"trial","remaining":0,"shadow":true}`,
+			want: `{"delay":"1s","interface":"gateway","key":"7fb6623ba11ec865","level":"INFO","limit":"10/s burst 10","msg":"decision","outcome":"denied","policy":"trial","remaining":0,"shadow":true}`,
 		},
 	} {
 		b.Observe(ctx, "gateway", step.e, step.more...)
@@ -215,7 +215,7 @@ func TestCap(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		b.Observe(context.Background(), "http", e)
 		b.Observe(context.Background(), "http", e)
-		want(t, b.lines(t), `{"door":"http","level":"INFO","msg":"decision","outcome":"denied","policy":"api","suppressed":9995}`)
+		want(t, b.lines(t), `{"interface":"http","level":"INFO","msg":"decision","outcome":"denied","policy":"api","suppressed":9995}`)
 		total := 0
 		for range 100 { // ten seconds
 			time.Sleep(100 * time.Millisecond)
@@ -242,26 +242,26 @@ func TestTrouble(t *testing.T) {
 			}
 		}
 		fail(a, 100)
-		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a"}`)
+		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a"}`)
 		fail(c, 1)
-		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"c"}`)
+		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"c"}`)
 		time.Sleep(999 * time.Millisecond)
 		fail(a, 1)
 		want(t, b.lines(t))
 		time.Sleep(time.Millisecond)
 		fail(a, 2)
-		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a","suppressed":100}`)
+		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a","suppressed":100}`)
 		time.Sleep(time.Second)
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal}})
-		want(t, b.lines(t), `{"degraded":"local","door":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a"}`)
+		want(t, b.lines(t), `{"degraded":"local","interface":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a"}`)
 		b.Observe(context.Background(), "gateway", enforce.Event{
 			Policy: c, Outcome: enforce.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal},
 		})
 		want(t, b.lines(t),
-			`{"degraded":"local","door":"gateway","error":"redis: store unavailable","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,
-			`{"door":"gateway","error":"no such key: team","level":"WARN","msg":"an expression could not be evaluated","outcome":"admitted","policy":"c"}`)
+			`{"degraded":"local","error":"redis: store unavailable","interface":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,
+			`{"error":"no such key: team","interface":"gateway","level":"WARN","msg":"an expression could not be evaluated","outcome":"admitted","policy":"c"}`)
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unsettled, Err: down})
-		want(t, b.lines(t), `{"door":"gateway","error":"redis: store unavailable","level":"ERROR","msg":"the cost could not be settled","outcome":"unsettled","policy":"c"}`)
+		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"the cost could not be settled","outcome":"unsettled","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()

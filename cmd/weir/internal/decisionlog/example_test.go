@@ -35,5 +35,5 @@ func Example() {
 		Policy: p, Key: "api|11:203.0.113.7", Outcome: enforce.Denied,
 		Decision: weir.Decision{Limit: weir.MustLimit("10/s"), RetryAfter: 100_000_000},
 	})
-	// Output: level=INFO msg=decision door=gateway policy=api outcome=denied limit="10/s burst 10" remaining=0 retry_after=100ms key=2673ff8fd7263ae3
+	// Output: level=INFO msg=decision interface=gateway policy=api outcome=denied limit="10/s burst 10" remaining=0 retry_after=100ms key=2673ff8fd7263ae3
 }

@@ -45,7 +45,7 @@ func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *
 	if !speak {
 		return
 	}
-	attrs := []slog.Attr{slog.String("door", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
+	attrs := []slog.Attr{slog.String("interface", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
 	if before > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", before))
 	}

@@ -28,11 +28,11 @@ type door struct {
 
 // gone is the outcome of a request whose client left before it was decided: cutting
 // connections is not to look like a store that fails.
-const gone enforce.Outcome = "gone"
+const canceled enforce.Outcome = "canceled"
 
 // The outcomes that are counted, in the order of a tally.
 var outcomes = [...]enforce.Outcome{
-	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, gone,
+	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, canceled,
 }
 
 // The modes of a decision without the store, in the order of counters.degraded.
@@ -70,7 +70,7 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 		c.unsettled.Inc()
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
-		outcome = gone
+		outcome = canceled
 	}
 	c.outcome(outcome, e.Shadow).Inc()
 	mode := e.Decision.Degraded

@@ -40,5 +40,5 @@ func Example() {
 			fmt.Print(line)
 		}
 	}
-	// Output: weir_decisions_total{door="gateway",outcome="admitted",policy="api"} 1
+	// Output: weir_decisions_total{interface="gateway",outcome="admitted",policy="api"} 1
 }

@@ -69,9 +69,9 @@ func New(c Config) *Metrics {
 	}
 	m := &Metrics{registry: prometheus.NewRegistry(), policies: names{max: c.MaxSeries}}
 	m.decisions = m.counters("weir_decisions_total",
-		"Requests that an enforced policy was asked about, by what became of them.", "door", "policy", "outcome")
+		"Requests that an enforced policy was asked about, by what became of them.", "interface", "policy", "outcome")
 	m.shadow = m.counters("weir_shadow_decisions_total",
-		"Requests that a policy in shadow was asked about, by what would have become of them.", "door", "policy", "outcome")
+		"Requests that a policy in shadow was asked about, by what would have become of them.", "interface", "policy", "outcome")
 	m.degraded = m.counters("weir_degraded_decisions_total",
 		"Requests that were decided without the store, by how.", "policy", "mode")
 	m.expressions = m.counters("weir_expression_errors_total",
@@ -79,7 +79,7 @@ func New(c Config) *Metrics {
 	m.unsettled = m.counters("weir_unsettled_total",
 		"Requests whose cost, known only by their response, could not be charged or given back.", "policy")
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
-		"How long a door waited for a decision.", "door")
+		"How long a door waited for a decision.", "interface")
 	m.storeTime = m.histograms("weir_store_duration_seconds",
 		"How long the store took, by what it was asked; batch is several limits at once.", "op")
 	m.storeErrors = m.counters("weir_store_errors_total",
@@ -90,7 +90,7 @@ func New(c Config) *Metrics {
 		"Commands of the RESP door.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events that were counted under \"other\" because there are too many names, by what they name.", "kind")
-	m.away = m.gauge("weir_store_away",
+	m.away = m.gauge("weir_store_breaker_open",
 		"1 while the store is left alone because it does not answer, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
 		"Times that policies were read again, by result.", "result")

@@ -125,7 +125,7 @@ func TestObserve(t *testing.T) {
 	}
 	m.Observe("gateway", enforce.Event{}) // no policy: nothing to count
 	got := scrape(t, m)
-	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "gone": 2, "other": 1} {
+	for outcome, want := range map[string]float64{"admitted": 12, "denied": 5, "held": 3, "failed_open": 2, "failed_closed": 1, "canceled": 2, "other": 1} {
 		wantValue(t, got, want, "weir_decisions_total", "gateway", outcome, "api")
 	}
 	wantValue(t, got, 6, "weir_shadow_decisions_total", "gateway", "denied", "trial")
@@ -197,11 +197,11 @@ func TestMemoryAndAway(t *testing.T) {
 	got := scrape(t, m)
 	wantValue(t, got, 1, "weir_keys")
 	wantValue(t, got, 100, "weir_keys_capacity")
-	wantValue(t, got, 1, "weir_store_away")
+	wantValue(t, got, 1, "weir_store_breaker_open")
 	m.BreakerOpen(false)
 	m.Memory(nil)
 	got = scrape(t, m)
-	wantValue(t, got, 0, "weir_store_away")
+	wantValue(t, got, 0, "weir_store_breaker_open")
 	if got["weir_keys"] != nil {
 		t.Error("weir_keys after the store in memory is gone")
 	}

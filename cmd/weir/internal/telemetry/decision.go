@@ -22,7 +22,7 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e enforce.Event) 
 	}
 	attrs := make([]attribute.KeyValue, 0, 10)
 	attrs = append(attrs,
-		attribute.String("weir.door", door),
+		attribute.String("weir.interface", door),
 		attribute.String("weir.policy", e.Policy.Name()),
 		attribute.String("weir.outcome", string(e.Outcome)))
 	if e.Shadow {

@@ -149,7 +149,7 @@ func (t *Telemetry) Handler(name string, next http.Handler) http.Handler {
 	}
 	return otelhttp.NewHandler(next, name,
 		otelhttp.WithTracerProvider(t.traces), otelhttp.WithPropagators(t.propagator), otelhttp.WithMeterProvider(noop.NewMeterProvider()),
-		otelhttp.WithSpanOptions(trace.WithAttributes(attribute.String("weir.door", name))))
+		otelhttp.WithSpanOptions(trace.WithAttributes(attribute.String("weir.interface", name))))
 }
 
 // Transport is next with a span around each request to an upstream, which is told the

@@ -171,7 +171,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("the upstream was told %q", told)
 	}
 	got := attributes(server["attributes"])
-	if got["weir.door"] != "gateway" || got["weir.denied_by"] != "api" || got["http.response.status_code"] != "200" || len(got["url.path"]) != 512 {
+	if got["weir.interface"] != "gateway" || got["weir.denied_by"] != "api" || got["http.response.status_code"] != "200" || len(got["url.path"]) != 512 {
 		t.Errorf("the span says %v", got)
 	}
 	all := fmt.Sprint(collector.spans)
@@ -185,7 +185,7 @@ func TestTraces(t *testing.T) {
 	for _, e := range list {
 		e := e.(map[string]any)
 		a := attributes(e["attributes"])
-		delete(a, "weir.door")
+		delete(a, "weir.interface")
 		events = append(events, fmt.Sprint(e["name"], " ", a))
 	}
 	want := []string{
