@@ -71,13 +71,13 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 	}
 	r := runner{dir: dir, tags: *tags, timeout: *timeout, out: w, verbose: *verbose}
 	start := time.Now()
-	if err := r.baseline(ctx, mutants); err != nil {
-		return false, err
-	}
-	fmt.Fprintf(w, "tests pass without mutants (%s)\n", time.Since(start).Round(time.Second))
+	useless := r.baseline(ctx, mutants)
+	fmt.Fprintf(w, "without mutants: %d targets fail (%s)\n", len(useless), time.Since(start).Round(time.Second))
 	bad := 0
 	for i := range mutants {
-		if !r.try(ctx, &mutants[i]) {
+		m := &mutants[i]
+		m.tests = slices.DeleteFunc(m.tests, func(t target) bool { return useless[t] })
+		if !r.try(ctx, m) {
 			bad++
 		}
 		if ctx.Err() != nil {
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, w io.Writer) (ok bool, err error) {
 		}
 	}
 	fmt.Fprintf(w, "%d of %d mutants caught (%s)\n", len(mutants)-bad, len(mutants), time.Since(start).Round(time.Second))
-	return bad == 0, nil
+	return bad == 0 && len(useless) == 0, nil
 }
 
 // copyTree copies the files that git tracks, or would track, from root to dir.
@@ -127,26 +127,30 @@ type runner struct {
 	verbose bool
 }
 
-// baseline runs the tests of all mutants without a change. They have to exist and to pass.
-func (r *runner) baseline(ctx context.Context, mutants []mutant) error {
-	var all []target
+// baseline runs the tests of all mutants without a change. It returns the targets that
+// fail or that have no test; they say nothing about a mutant.
+func (r *runner) baseline(ctx context.Context, mutants []mutant) (useless map[target]bool) {
+	useless = map[target]bool{}
+	seen := map[target]bool{}
 	for _, m := range mutants {
 		for _, t := range m.tests {
-			if !slices.Contains(all, t) {
-				all = append(all, t)
+			if seen[t] {
+				continue
 			}
+			seen[t] = true
+			out, err := r.test(ctx, t)
+			switch {
+			case err != nil:
+				fmt.Fprintf(r.out, "BROKEN  %s fails without a mutant:\n%s", t, out)
+			case strings.Contains(out, "no tests to run") || strings.Contains(out, "no test files"):
+				fmt.Fprintf(r.out, "BROKEN  %s: no test has this name\n", t)
+			default:
+				continue
+			}
+			useless[t] = true
 		}
 	}
-	for _, t := range all {
-		out, err := r.test(ctx, t)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s fails without a mutant:\n%s", t, out)
-		case strings.Contains(out, "no tests to run") || strings.Contains(out, "no test files"):
-			return fmt.Errorf("%s: no test has this name", t)
-		}
-	}
-	return nil
+	return useless
 }
 
 // try plants one mutant, runs its tests and reports whether they fail.
