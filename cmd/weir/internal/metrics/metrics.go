@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"runtime"
 	"sync"
@@ -178,10 +179,13 @@ func (m *Metrics) Memory(stats func() memstore.Stats) {
 
 // Store is next, with the time that it takes and what it does not decide counted. It
 // belongs around the store itself, below failover.
-func (m *Metrics) Store(next weir.Store) weir.Store { return newStore(m, next) }
+func (m *Metrics) Store(next weir.Store) weir.Store {
+	return &timed{next, (&storeCalls{m: m}).done}
+}
 
 // Door is next, with the time that a door waits for a decision counted. It belongs
 // around all that stands between the door and the store.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
-	return &timed{next, m.decisionTime.WithLabelValues(m.door(name).label)}
+	took := m.decisionTime.WithLabelValues(m.door(name).label)
+	return &timed{next, func(_ context.Context, _ int, start time.Time, _ error) { took.Observe(time.Since(start).Seconds()) }}
 }

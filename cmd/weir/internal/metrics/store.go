@@ -11,17 +11,20 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// timed is a store whose time is counted.
+// batch is the op of DoAll, after the ops that are verbs.
+const batch = int(weir.Cancel) + 1
+
+// A timed store reports each call of next: its op, when it began and its error.
 type timed struct {
 	next weir.Store
-	took prometheus.Observer
+	done func(ctx context.Context, op int, start time.Time, err error)
 }
 
 // Do implements [weir.Store].
 func (t *timed) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	start := time.Now()
 	d, err := t.next.Do(ctx, r)
-	t.took.Observe(time.Since(start).Seconds())
+	t.done(ctx, int(r.Verb), start, err)
 	return d, err
 }
 
@@ -29,41 +32,19 @@ func (t *timed) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 func (t *timed) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	start := time.Now()
 	ok, err := t.next.DoAll(ctx, rs, ds)
-	t.took.Observe(time.Since(start).Seconds())
+	t.done(ctx, batch, start, err)
 	return ok, err
 }
 
-// batch is the op of DoAll, after those that are verbs.
-const batch = int(weir.Cancel) + 1
-
-// store is a store whose time and errors are counted, by what it is asked.
-type store struct {
+// storeCalls records the time and the errors of a store by op.
+type storeCalls struct {
 	m    *Metrics
-	next weir.Store
-	took [batch + 1]atomic.Pointer[prometheus.Observer] // nil until there was one
+	took [batch + 1]atomic.Pointer[prometheus.Observer] // nil before the first call
 }
 
-func newStore(m *Metrics, next weir.Store) weir.Store { return &store{m: m, next: next} }
-
-// Do implements [weir.Store].
-func (s *store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	start := time.Now()
-	d, err := s.next.Do(ctx, r)
-	s.done(ctx, int(r.Verb), start, err)
-	return d, err
-}
-
-// DoAll implements [weir.Store].
-func (s *store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	start := time.Now()
-	ok, err := s.next.DoAll(ctx, rs, ds)
-	s.done(ctx, batch, start, err)
-	return ok, err
-}
-
-// done counts what was asked. A request that is not valid, or that nobody waits for any
-// more, says nothing about the store.
-func (s *store) done(ctx context.Context, op int, start time.Time, err error) {
+// done records a call. An invalid request, or one whose caller has canceled it, is not a
+// measurement of the store.
+func (s *storeCalls) done(ctx context.Context, op int, start time.Time, err error) {
 	if op >= len(s.took) || err != nil && (errors.Is(err, weir.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled)) {
 		return
 	}
@@ -86,7 +67,7 @@ func opName(op int) string {
 	return weir.Verb(op).String()
 }
 
-// reason is why a store did not decide, in one of a few words.
+// reason returns the label of an error of a store.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
