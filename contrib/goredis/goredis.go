@@ -1,13 +1,19 @@
-// Package goredis lets package redisstore reach Redis through the client
-// github.com/redis/go-redis/v9, which many programs hold already.
+// Package goredis connects package redisstore to Redis through the client
+// github.com/redis/go-redis/v9.
 //
-//	conn := goredis.New(client) // a *redis.Client, *redis.ClusterClient, …
+//	store, err := weirgoredis.NewStore(client) // a *redis.Client, *redis.ClusterClient, …
+//
+// Without a client, Open connects to a URL:
+//
+//	conn, err := weirgoredis.Open("redis://127.0.0.1:6379")
+//	…
+//	defer conn.Close()
 //	store, err := redisstore.New(conn, redisstore.Config{})
 //
-// By default the client sends a command up to four times when a connection fails,
-// although it may have run. What this package sends is marked as not to be sent
-// again, whatever the client's MaxRetries says. Only the redirections of a
-// cluster, after which a command did not run, are followed.
+// By default the client sends a command up to four times if a connection fails, although
+// the command may have run. Commands of this package disable that, whatever the client's
+// MaxRetries is. The client follows redirections of a cluster, after which a command did
+// not run.
 package goredis
 
 import (
@@ -29,12 +35,22 @@ type Conn struct {
 
 var _ redisstore.Conn = (*Conn)(nil)
 
-// New makes a Conn of a client that the caller keeps: Close leaves it open. The
-// client should have ContextTimeoutEnabled, or its ReadTimeout decides how long
-// a dead server is waited for.
+// NewStore returns a store with the default configuration over a client. The caller closes
+// the store and the client. Set ContextTimeoutEnabled in the client's options; otherwise
+// its ReadTimeout, not the context, bounds the wait for a dead server. An error wraps
+// weir.ErrInvalid: the client is nil.
+func NewStore(client redis.UniversalClient) (*redisstore.Store, error) {
+	if client == nil {
+		return redisstore.New(nil, redisstore.Config{})
+	}
+	return redisstore.New(New(client), redisstore.Config{})
+}
+
+// New returns a Conn over a client. Close leaves the client open. See NewStore for the
+// client's options.
 func New(client redis.UniversalClient) *Conn { return &Conn{client: client} }
 
-// Options is how Open connects to an address.
+// Options returns the options with which Open connects to an address.
 func Options(a redisstore.Address) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs:                 a.Hosts,
@@ -47,7 +63,7 @@ func Options(a redisstore.Address) *redis.UniversalOptions {
 		ContextTimeoutEnabled: true,
 		DisableIdentity:       true,
 		IsClusterMode:         a.Topology == redisstore.Cluster,
-		// A server of a cloud may announce maintenance; nobody listens here.
+		// Maintenance notifications of cloud servers are not used.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if a.Topology == redisstore.Sentinel {
@@ -57,8 +73,8 @@ func Options(a redisstore.Address) *redis.UniversalOptions {
 	return o
 }
 
-// Open makes a Conn to the Redis at a URL, as redisstore.ParseURL reads it. It
-// connects when it is asked for the first time. An error wraps weir.ErrInvalid.
+// Open returns a Conn to a URL that redisstore.ParseURL accepts. It connects at the first
+// command. An error wraps weir.ErrInvalid.
 func Open(url string) (*Conn, error) {
 	a, err := redisstore.ParseURL(url)
 	if err != nil {
@@ -73,12 +89,12 @@ func newClient(a redisstore.Address) redis.UniversalClient {
 		return redis.NewUniversalClient(o)
 	}
 	c := o.Cluster()
-	// Keys are declared by position, so that the client need not ask for COMMAND.
+	// Keys are declared by position, so the client need not send COMMAND.
 	c.DisableRoutingPolicies = true
 	return redis.NewClusterClient(c)
 }
 
-// Close closes the client if Open made it.
+// Close closes the client if Open created it.
 func (c *Conn) Close() error {
 	if !c.own {
 		return nil
@@ -95,7 +111,7 @@ func (c *Conn) Cluster() bool {
 	return ok
 }
 
-// A once is a command that is not sent again after an error.
+// A once is a command that the client sends only once.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.
@@ -105,7 +121,7 @@ func (once) NoRetry() bool { return true }
 func (c *Conn) Do(ctx context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
 	if len(cmds) == 1 {
 		cmd := build(ctx, &cmds[0])
-		_ = c.client.Process(ctx, cmd) // the command has the error, too
+		_ = c.client.Process(ctx, cmd) // cmd has the error
 		replies[0] = reply(cmd)
 		return
 	}
@@ -152,7 +168,7 @@ func reply(cmd once) redisstore.Reply {
 		case int64:
 			items[i] = strconv.FormatInt(v, 10)
 		default:
-			return redisstore.Reply{Err: fmt.Errorf("goredis: a reply with a %T, want texts and numbers", v)}
+			return redisstore.Reply{Err: fmt.Errorf("goredis: reply: got %T, want text or number", v)}
 		}
 	}
 	return redisstore.Reply{Items: items}

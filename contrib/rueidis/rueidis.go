@@ -1,14 +1,18 @@
-// Package rueidis lets package redisstore reach Redis through the client
-// github.com/redis/rueidis, which pipelines what several goroutines ask.
+// Package rueidis connects package redisstore to Redis through the client
+// github.com/redis/rueidis, which pipelines the commands of several goroutines.
 //
-//	conn, err := rueidis.Open("redis://127.0.0.1:6379")
+//	store, err := weirrueidis.NewStore(client) // a rueidis.Client
+//
+// Without a client, Open connects to a URL:
+//
+//	conn, err := weirrueidis.Open("redis://127.0.0.1:6379")
 //	…
 //	defer conn.Close()
 //	store, err := redisstore.New(conn, redisstore.Config{})
 //
-// A command is never sent twice by the client's own decision: what this package
-// sends is not marked as retryable, whatever the client's DisableRetry says. Only
-// the redirections of a cluster, after which a command did not run, are followed.
+// The client does not repeat commands of this package after an error, whatever its
+// DisableRetry is: they are not marked as retryable. It follows redirections of a
+// cluster, after which a command did not run.
 package rueidis
 
 import (
@@ -31,12 +35,21 @@ type Conn struct {
 
 var _ redisstore.Conn = (*Conn)(nil)
 
-// New makes a Conn of a client that the caller keeps: Close leaves it open.
+// NewStore returns a store with the default configuration over a client. The caller closes
+// the store and the client. An error wraps weir.ErrInvalid: the client is nil.
+func NewStore(client rueidis.Client) (*redisstore.Store, error) {
+	if client == nil {
+		return redisstore.New(nil, redisstore.Config{})
+	}
+	return redisstore.New(New(client), redisstore.Config{})
+}
+
+// New returns a Conn over a client. Close leaves the client open.
 func New(client rueidis.Client) *Conn { return &Conn{client: client} }
 
-// Options is how Open connects to an address. A connection on which a command or a
-// ping is not answered for two seconds is given up, whatever redisstore.Config.Timeout
-// says.
+// Options returns the options with which Open connects to an address. A connection
+// without a reply to a command or a ping for two seconds is closed, whatever
+// redisstore.Config.Timeout is.
 func Options(a redisstore.Address) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:   a.Hosts,
@@ -45,11 +58,11 @@ func Options(a redisstore.Address) rueidis.ClientOption {
 		SelectDB:      a.DB,
 		TLSConfig:     a.TLS,
 		DisableRetry:  true,
-		DisableCache:  true, // nothing is cached, and CLIENT TRACKING would need a permission
+		DisableCache:  true, // the cache is not used, and CLIENT TRACKING needs a permission
 		ClientSetInfo: rueidis.DisableClientSetInfo,
 	}
-	// In the ten seconds that the client would take, a server that is gone without a
-	// word keeps the one in its place from being asked.
+	// With the client's default of ten seconds, a server that disappears without closing
+	// its connections delays the failover to its replica.
 	o.ConnWriteTimeout = 2 * time.Second
 	switch a.Topology {
 	case redisstore.Sentinel:
@@ -65,9 +78,8 @@ func Options(a redisstore.Address) rueidis.ClientOption {
 	return o
 }
 
-// Open connects to the Redis at a URL, as redisstore.ParseURL reads it. An error
-// wraps weir.ErrInvalid if the URL is at fault, and weir.ErrUnavailable if Redis
-// does not answer.
+// Open connects to a URL that redisstore.ParseURL accepts. An error wraps weir.ErrInvalid
+// for a bad URL, and weir.ErrUnavailable if Redis does not reply.
 func Open(url string) (*Conn, error) {
 	a, err := redisstore.ParseURL(url)
 	if err != nil {
@@ -80,7 +92,7 @@ func Open(url string) (*Conn, error) {
 	return &Conn{client: client, own: true}, nil
 }
 
-// Close closes the client if Open made it. It never fails.
+// Close closes the client if Open created it. It never fails.
 func (c *Conn) Close() error {
 	if c.own {
 		c.client.Close()
@@ -135,7 +147,7 @@ func reply(r rueidis.RedisResult) redisstore.Reply {
 	return redisstore.Reply{Items: items}
 }
 
-var errReply = errors.New("rueidis: a reply that is neither text nor number")
+var errReply = errors.New("rueidis: reply: got neither text nor number")
 
 func text(m *rueidis.RedisMessage) (string, error) {
 	switch {
