@@ -32,7 +32,7 @@ func TestAuditReal(t *testing.T) {
 	s := audited(t, shop, c, func() { redis.Do(t, "FLUSHALL") })
 
 	redis.Do(t, "HINCRBY", "fs:{"+s+"}:state", "free", 1)
-	c.Rest = 2 * time.Second
+	c.StableWithin = 2 * time.Second
 	a, err := auditor.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -42,8 +42,8 @@ func TestAuditReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := r.Findings[auditor.GateIsLedger]; f.Violations == 0 && len(r.Errors) == 0 {
-		t.Errorf("a unit that was put into the gate was not seen in %d checks: %q", f.Checks, f.First)
+	if f := r.Findings[auditor.InventoryMatchesLedger]; f.Violations == 0 && len(r.Errors) == 0 {
+		t.Errorf("a unit that was put into the gate was not seen in %d checks: %q", f.Checks, f.Examples)
 	}
 }
 
@@ -85,9 +85,9 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 		if len(r.Faults) > 0 {
 			t.Errorf("answers that are never right: %v", r.Faults)
 		}
-		t.Logf("%s %d users: %d requests, bought %d, paid %d, told %d, gave up %d, standing %d, %d lost; %s", profile, users, r.Requests, r.Bought, r.Paid, r.Told, r.GaveUp, r.Standing, r.Lost, r.Took.Round(time.Millisecond))
-		if r.Standing > 0 {
-			t.Errorf("%d users of %q heard no end", r.Standing, prefix)
+		t.Logf("%s %d users: %d requests, bought %d, paid %d, told %d, gave up %d, standing %d, %d lost; %s", profile, users, r.Requests, r.Bought, r.Paid, r.SoldOut, r.GaveUp, r.Active, r.Lost, r.Took.Round(time.Millisecond))
+		if r.Active > 0 {
+			t.Errorf("%d users of %q heard no end", r.Active, prefix)
 		}
 	}
 	beside.Go(func() {

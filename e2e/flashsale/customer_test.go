@@ -167,7 +167,7 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 		if t.Token != "" {
 			o.Token, o.Until, o.Epoch = auditor.Digest([]byte(t.Token)), t.Until, auditor.EpochOf(t.Token)
 		}
-		c.Log.Note(o)
+		c.Log.Record(o)
 		switch {
 		case len(t.Held) > 0:
 			if state, err := c.settle(ctx, t.Held[0]); err != nil || state != "expired" && state != "lost" || c.Ends != pays {
@@ -205,7 +205,7 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 		if err != nil {
 			return r, false, err
 		}
-		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Buy, Status: status,
+		c.Log.Record(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: auditor.Buy, Status: status,
 			Layer: c.layer, Reason: r.Reason, State: r.State, Token: auditor.Digest([]byte(token)), Key: key,
 			Receipt: r.Receipt, Granted: r.At, Body: auditor.Digest(body)})
 		switch {
@@ -250,7 +250,7 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		c.Log.Note(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
+		c.Log.Record(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
 			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
 		if c.Holds != nil && action == auditor.Pay {
 			c.Holds.answers = append(c.Holds.answers, payAnswer{at: time.Now(), status: status, again: status != 0 && c.after != "", state: now.State})

@@ -46,8 +46,8 @@ func crowds() []coming {
 	}
 	sells := func(want int) func(load.Result) error {
 		return func(r load.Result) error {
-			if r.Bought != want || r.Drained == 0 || r.Standing > 0 || r.Bound {
-				return fmt.Errorf("%d bought, %d still ask, drained after %s, want %d bought and an end", r.Bought, r.Standing, r.Drained, want)
+			if r.Bought != want || r.Drained == 0 || r.Active > 0 || r.Bound {
+				return fmt.Errorf("%d bought, %d still ask, drained after %s, want %d bought and an end", r.Bought, r.Active, r.Drained, want)
 			}
 			return nil
 		}
@@ -65,8 +65,8 @@ func crowds() []coming {
 			return nil
 		}},
 		{name: "waiting", lobby: true, draft: sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, load: load.Config{Connections: connections, Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, holds: func(r load.Result) error {
-			if r.Standing != r.Users || r.Bought != 0 {
-				return fmt.Errorf("%d of %d wait", r.Standing, r.Users)
+			if r.Active != r.Users || r.Bought != 0 {
+				return fmt.Errorf("%d of %d wait", r.Active, r.Users)
 			}
 			return nil
 		}},

@@ -234,7 +234,7 @@ func (y *trial) pays() {
 }
 
 func (y *trial) auditor() auditor.Config {
-	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, Rest: 15 * time.Second}
+	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, StableWithin: 15 * time.Second}
 }
 
 // judge asks the auditor, and compares what customers were told with what the ledger has.

@@ -16,99 +16,101 @@ type Config struct {
 	// file: URL of a SQLite database. Required.
 	Database string
 
-	// Redis is where the gates are; nil if they are in the shop's process.
+	// Redis holds the inventories; nil if they are in the shop's process.
 	Redis rueidis.Client
 
-	// Prefix begins the keys of the gates in Redis; "fs:" if empty.
+	// Prefix is the prefix of the inventories' keys in Redis; "fs:" if empty.
 	Prefix string
 
-	// Inventory tells of an inventory that is not in Redis; nil if nobody can.
-	Gate func(ctx context.Context, sale string, epoch int64) (GateState, error)
+	// Inventory returns the state of an inventory that is not in Redis. If both Inventory and
+	// Redis are nil, the inventory is not checked.
+	Inventory func(ctx context.Context, sale string, epoch int64) (InventoryState, error)
 
-	// Sales are the IDs of the sales to audit; empty for all that were ever exposed.
+	// Sales are the IDs of the sales to audit; empty for all sales that were exposed.
 	Sales []string
 
-	// Every is how long Watch waits between two samples; 100 ms if 0.
+	// Every is the interval of Watch between two samples; 100 ms if 0.
 	Every time.Duration
 
-	// Slack is how late a ticket or an order may end; 30 s if 0.
+	// Slack is the maximum delay of an expiry; 30 s if 0.
 	Slack time.Duration
 
-	// Rest is how long Final waits for an inventory and its ledger to be at rest; 5 s if 0.
-	Rest time.Duration
+	// StableWithin is the time that Final waits until an inventory and its ledger are stable;
+	// 5 s if 0.
+	StableWithin time.Duration
 }
 
-// A GateState is what an inventory says of a sale.
-type GateState struct {
+// An InventoryState is the state of a sale in its inventory.
+type InventoryState struct {
 	Epoch       int64
 	Stock       int64
 	Free        int64
-	Outstanding int64    // admitted, not used, still valid
-	Backlog     int64    // entries of its stream
-	Held        []string // reservation IDs that it holds; nil if it does not tell
-	Workers     int      // who read its stream; 0 if it does not tell
+	Outstanding int64    // admission tokens that are valid and unused
+	Backlog     int64    // entries in its stream
+	Held        []string // reservations that hold a unit; nil if unknown
+	Workers     int      // consumers of its stream; 0 if unknown
 }
 
-// Facts are what Final is told, beside what it reads itself.
+// Facts are the inputs of Final that it cannot read from the stores.
 type Facts struct {
-	// Observations are what buyers saw, in any order.
+	// Observations are the calls of buyers and their responses, in any order.
 	Observations []Observation
 
-	// Complete says that every call of every buyer is among them. Only then does an order
-	// that nobody asked for mean anything.
+	// Complete says that Observations has every call of every buyer. Only then can Final
+	// check that every order was requested.
 	Complete bool
 
-	// Settled says that nobody buys any more, and that the times to pay are over.
+	// Settled says that all buyers have stopped and every payment deadline has passed.
 	Settled bool
 
-	// Failed says that an inventory may have lost what it had acknowledged: it failed over, or was
-	// emptied. Otherwise a reservation that is lost or rejected is one too many.
+	// Failed says that an inventory may have lost acknowledged writes, in a failover or a
+	// flush. Without it a lost or rejected reservation is a violation.
 	Failed bool
 
-	// Demand is how many units of a sale were wanted to the end, by its ID: by buyers who
-	// asked on until they had one or were told that there is none.
+	// Demand is the number of units that buyers wanted, by sale. It counts buyers who
+	// continued until they had a unit or a final refusal.
 	Demand map[string]int64
 
-	// Batch is how many tickets are admitted at once at most; 500 if 0.
+	// Batch is the maximum number of tickets in one admission batch; 500 if 0.
 	Batch int
 
-	// Workers is how many order writers there may be; 0 if that is not known.
+	// Workers is the maximum number of order writers; 0 if unknown.
 	Workers int
 
-	// Layers is what the servers say they refused, by layer, for all the Observations
-	// together; nil if that is not known.
+	// Layers are the servers' counters of refusals by layer, for all Observations together;
+	// nil if unknown.
 	Layers map[string]int64
 
-	// Reservation returns the reservation ID that a receipt names, or "". Nil for the form
-	// of receipts that the shop documents.
+	// Reservation returns the reservation ID of a receipt, or "". If it is nil, receipts
+	// have the documented format.
 	Reservation func(receipt string) string
 
-	// Reconcile lets the shop compare its gate and ledger, and returns how many rows it
-	// changed; nil if nobody can. It is called twice for each sale.
+	// Reconcile runs the shop's reconciliation of a sale and returns the number of rows that
+	// it changed. Final calls it twice per sale; nil skips that check.
 	Reconcile func(ctx context.Context, sale string) (changed int, err error)
 }
 
-// An Auditor watches sales. Its methods are safe for concurrent use.
+// An Auditor checks the invariants of sales. Its methods are safe for concurrent use.
 type Auditor struct {
-	config Config
-	db     *database
-	book   *book
+	config  Config
+	db      *database
+	records *records
 
 	mu     sync.Mutex
-	before map[string]saleRow // what the last sample saw
-	ended  map[string]string  // the last state of orders that had one, by reservation
+	before map[string]saleRow // by sale, from the last sample
+	ended  map[string]string  // final states of orders, by reservation
 }
 
-// Open connects to the database, and to nothing else yet.
+// Open connects to the database. It does not connect to Redis.
 func Open(ctx context.Context, c Config) (*Auditor, error) {
-	if c.Every < 0 || c.Slack < 0 || c.Rest < 0 {
-		return nil, fmt.Errorf("auditor: every %s, slack %s, rest %s: expected no negative time", c.Every, c.Slack, c.Rest)
+	if c.Every < 0 || c.Slack < 0 || c.StableWithin < 0 {
+		return nil, fmt.Errorf("auditor: every %s, slack %s, stable within %s: want no negative duration", c.Every, c.Slack, c.StableWithin)
 	}
 	if c.Every == 0 {
 		c.Every = 100 * time.Millisecond
 	}
-	if c.Rest == 0 {
-		c.Rest = 5 * time.Second
+	if c.StableWithin == 0 {
+		c.StableWithin = 5 * time.Second
 	}
 	if c.Prefix == "" {
 		c.Prefix = "fs:"
@@ -120,20 +122,20 @@ func Open(ctx context.Context, c Config) (*Auditor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Auditor{config: c, db: db, book: newBook(), before: map[string]saleRow{}, ended: map[string]string{}}, nil
+	return &Auditor{config: c, db: db, records: newRecords(), before: map[string]saleRow{}, ended: map[string]string{}}, nil
 }
 
 // Close closes the connections to the database.
 func (a *Auditor) Close() error { return a.db.db.Close() }
 
-// Report returns what has been found so far.
-func (a *Auditor) Report() *Report { return a.book.report() }
+// Report returns the findings so far.
+func (a *Auditor) Report() *Report { return a.records.report() }
 
-// deepEvery is how many samples pass between two that look at every row.
+// deepEvery is the number of samples between two that check every row.
 const deepEvery = 50
 
-// Watch samples until ctx is done. What cannot be looked at (a database that is stopped) is
-// noted in the Report, and looked at again.
+// Watch takes samples until ctx is done. If a store is unavailable, Watch adds the error to
+// the Report and continues.
 func (a *Auditor) Watch(ctx context.Context) {
 	t := time.NewTicker(a.config.Every)
 	defer t.Stop()
@@ -143,7 +145,7 @@ func (a *Auditor) Watch(ctx context.Context) {
 			_, err = a.inspect(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			a.book.failed("database", err)
+			a.records.addError("database", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -153,9 +155,9 @@ func (a *Auditor) Watch(ctx context.Context) {
 	}
 }
 
-// Final checks everything once more, and what facts tell, and returns the whole Report. An
-// error says that the database could not be read, or wraps ErrNothing: a sale that was named
-// was never exposed there, or none was.
+// Final checks every row and the facts, and returns the complete Report. It returns an error
+// if the database cannot be read. The error wraps ErrNothing if a sale of Config.Sales, or
+// every sale, was never exposed.
 func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 	if facts.Batch == 0 {
 		facts.Batch = 500
@@ -163,7 +165,7 @@ func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 	if facts.Reservation == nil {
 		facts.Reservation = reservationOf
 	}
-	if err := a.known(ctx, false); err != nil {
+	if err := a.requireSales(ctx, false); err != nil {
 		return a.Report(), err
 	}
 	if err := a.sample(ctx); err != nil {
@@ -173,10 +175,10 @@ func (a *Auditor) Final(ctx context.Context, facts Facts) (*Report, error) {
 	if err != nil {
 		return a.Report(), fmt.Errorf("auditor: inspect: %w", err)
 	}
-	j := newJudge(a, all, facts)
-	j.kept()
-	j.observed()
-	err = a.compareGates(ctx, facts)
+	c := newChecker(a, all, facts)
+	c.acknowledged()
+	c.observations()
+	err = a.compareInventories(ctx, facts)
 	if facts.Settled {
 		if all, e := a.inspect(ctx); e == nil {
 			a.settled(ctx, all, facts)

@@ -10,67 +10,66 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// A buyer of a theatre. Some have a part: the first does not pay in time, the second lets a
-// turn pass, the third steals the token that the second lets lie, the fifth forges, the sixth
-// claims to be another.
+// A buyer is a user of a scenario. Some misbehave: one pays late, one lets its admission expire
+// and another one uses that token, one forges a token, one claims to be another user.
 type buyer struct {
-	*theatre
+	*scenario
 	n    int
 	user string // of the session
-	as   string // whom the shop believes it to be
+	as   string // the user that the shop assumes
 }
 
 const (
 	latePayer = iota
-	laggard
-	thief
+	lateBuyer
+	tokenStealer
 	_
 	forger
-	claimer
+	impersonator
 )
 
-func (th *theatre) buyer(n int) *buyer {
-	b := &buyer{theatre: th, n: n, user: fmt.Sprintf("user-%02d", n)}
+func (s *scenario) buyer(n int) *buyer {
+	b := &buyer{scenario: s, n: n, user: fmt.Sprintf("user-%02d", n)}
 	b.as = b.user
-	if th.cast.identity != nil {
+	if s.actors.identity != nil {
 		header := ""
-		if n == claimer {
+		if n == impersonator {
 			header = "user-victim"
 		}
-		b.as = th.cast.identity(b.user, header)
+		b.as = s.actors.identity(b.user, header)
 	}
 	return b
 }
 
-func (b *buyer) noteTurn(action auditor.Action, trick auditor.Trick, sent time.Time, t sale.QueueStatus, err error) {
+func (b *buyer) recordStatus(action auditor.Action, trick auditor.Misuse, sent time.Time, t sale.QueueStatus, err error) {
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: action, Status: status(t.Reason, err), Layer: string(t.Layer),
-		Reason: string(t.Reason), State: string(t.State), Place: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Trick: trick}
+		Reason: string(t.Reason), State: string(t.State), Ticket: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Misuse: trick}
 	if t.Token != "" {
-		o.Token = t.Token // whole, so that a thief can take it
+		o.Token = t.Token // not a digest, so that another buyer can use it
 	}
-	b.note(o)
+	b.record(o)
 }
 
-func (b *buyer) join(ctx context.Context, trick auditor.Trick) sale.QueueStatus {
+func (b *buyer) join(ctx context.Context, trick auditor.Misuse) sale.QueueStatus {
 	sent := time.Now()
-	t, err := b.desk.Join(ctx, b.as, b.sale.ID, "")
-	b.noteTurn(auditor.Join, trick, sent, t, err)
+	t, err := b.service.Join(ctx, b.as, b.sale.ID, "")
+	b.recordStatus(auditor.Join, trick, sent, t, err)
 	return t
 }
 
-// turn asks until there is a token, or none to be had.
-func (b *buyer) turn(ctx context.Context) (sale.QueueStatus, bool) {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+// awaitToken polls until the buyer has a token or a final refusal.
+func (b *buyer) awaitToken(ctx context.Context) (sale.QueueStatus, bool) {
+	for end := time.Now().Add(buyerTimeout); time.Now().Before(end); {
 		sent := time.Now()
-		t, err := b.desk.Status(ctx, b.as, b.sale.ID, "")
-		b.noteTurn(auditor.Turn, auditor.Honest, sent, t, err)
+		t, err := b.service.Status(ctx, b.as, b.sale.ID, "")
+		b.recordStatus(auditor.Turn, auditor.Valid, sent, t, err)
 		switch {
 		case t.Token != "":
 			return t, true
 		case t.State == sale.Spent || t.Reason == sale.PerUserLimit || t.Reason == sale.IsSoldOut || t.Reason == sale.HasEnded:
 			return t, false
 		case t.State == sale.TicketExpired || t.State == sale.NoTicket:
-			b.join(ctx, auditor.Honest)
+			b.join(ctx, auditor.Valid)
 		}
 		wait(ctx, max(20*time.Millisecond, min(t.Poll, 500*time.Millisecond)))
 	}
@@ -79,38 +78,38 @@ func (b *buyer) turn(ctx context.Context) (sale.QueueStatus, bool) {
 }
 
 func (b *buyer) leave() {
-	b.note(auditor.Observation{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Leave})
+	b.record(auditor.Observation{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Leave})
 }
 
-func (b *buyer) buy(ctx context.Context, token, key string, trick auditor.Trick) sale.BuyResult {
+func (b *buyer) buy(ctx context.Context, token, key string, trick auditor.Misuse) sale.BuyResult {
 	sent := time.Now()
-	got, err := b.desk.Buy(ctx, b.as, b.sale.ID, token, key)
+	got, err := b.service.Buy(ctx, b.as, b.sale.ID, token, key)
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(got.Layer),
-		Reason: string(got.Reason), Token: token, Key: key, Trick: trick, Receipt: got.Receipt.Receipt}
+		Reason: string(got.Reason), Token: token, Key: key, Misuse: trick, Receipt: got.Receipt.Receipt}
 	if o.Status == 200 {
 		o.Status, o.State, o.Granted, o.Body = 202, string(got.Receipt.State), got.Receipt.At, receiptBody(got.Receipt)
 	}
-	b.note(o)
+	b.record(o)
 	return got
 }
 
-// shop gets the buyer a unit, or the word that there is none.
+// shop buys a unit, or stops at a final refusal.
 func (b *buyer) shop(ctx context.Context) {
-	t, admitted := b.turn(ctx)
+	t, admitted := b.awaitToken(ctx)
 	if !admitted {
 		return
 	}
 	switch b.n {
-	case laggard:
+	case lateBuyer:
 		wait(ctx, time.Until(t.Until)+10*time.Millisecond)
 		b.buy(ctx, t.Token, "", auditor.Late)
-		b.join(ctx, auditor.Honest)
-		if t, admitted = b.turn(ctx); !admitted {
+		b.join(ctx, auditor.Valid)
+		if t, admitted = b.awaitToken(ctx); !admitted {
 			return
 		}
-	case thief:
-		stolen := b.tokenOf(laggard)
-		for end := time.Now().Add(time.Second); stolen == "" && time.Now().Before(end); stolen = b.tokenOf(laggard) {
+	case tokenStealer:
+		stolen := b.tokenOf(lateBuyer)
+		for end := time.Now().Add(time.Second); stolen == "" && time.Now().Before(end); stolen = b.tokenOf(lateBuyer) {
 			wait(ctx, 10*time.Millisecond)
 		}
 		b.buy(ctx, stolen, "", auditor.Stolen)
@@ -121,32 +120,32 @@ func (b *buyer) shop(ctx context.Context) {
 	var clicks sync.WaitGroup
 	var got [2]sale.BuyResult
 	for i := range got { // a double click
-		clicks.Go(func() { got[i] = b.buy(ctx, t.Token, key, auditor.Honest) })
+		clicks.Go(func() { got[i] = b.buy(ctx, t.Token, key, auditor.Valid) })
 	}
 	clicks.Wait()
 	b.buy(ctx, t.Token, "", auditor.Replayed)
-	b.buy(ctx, t.Token, key, auditor.Honest) // the page was loaded again
+	b.buy(ctx, t.Token, key, auditor.Valid) // a reload of the page
 	if receipt := got[0].Receipt.Receipt; receipt != "" {
 		b.pay(ctx, receipt)
 	}
 }
 
-// tokenOf is the last token that another buyer was seen with.
-func (th *theatre) tokenOf(n int) string {
-	th.mu.Lock()
-	defer th.mu.Unlock()
-	return th.tokens[th.buyer(n).user]
+// tokenOf returns the last token that another buyer received.
+func (s *scenario) tokenOf(n int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens[s.buyer(n).user]
 }
 
 func (b *buyer) look(ctx context.Context, receipt string) sale.OrderState {
 	sent := time.Now()
-	r, err := b.desk.Order(ctx, b.as, receipt)
-	b.note(auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Look, Status: status(sale.OK, err),
+	r, err := b.service.Order(ctx, b.as, receipt)
+	b.record(auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Look, Status: status(sale.OK, err),
 		State: string(r.State), Receipt: receipt})
 	return r.State
 }
 
-// pay waits for the order and pays it, or not; the late one when its time is over.
+// pay waits for the order and pays it; the late payer pays after it expired.
 func (b *buyer) pay(ctx context.Context, receipt string) {
 	for range 100 {
 		if state := b.look(ctx, receipt); state != sale.Reserved && state != "" {
@@ -163,12 +162,12 @@ func (b *buyer) pay(ctx context.Context, receipt string) {
 		}
 	}
 	sent, payment := time.Now(), fmt.Sprintf("payment-%d", b.n)
-	p, err := b.desk.Pay(ctx, receipt, payment, b.sale.Price)
+	p, err := b.service.Pay(ctx, receipt, payment, b.sale.Price)
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Pay, Status: status(sale.OK, err), State: string(p.Order.State),
 		Receipt: receipt, Payment: payment}
 	if err == nil && p.RefundDue {
 		o.Status, o.Reason = 409, "refund_due"
 	}
-	b.note(o)
+	b.record(o)
 	b.look(ctx, receipt)
 }

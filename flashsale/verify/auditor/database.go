@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // a database server
-	_ "modernc.org/sqlite"             // a database file
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver
+	_ "modernc.org/sqlite"             // registers the driver
 )
 
-// A database is read in snapshots, by the auditor's own statements.
+// A database reads snapshots with the auditor's own statements.
 type database struct {
 	db       *sql.DB
 	postgres bool
@@ -22,7 +22,7 @@ type database struct {
 
 func openDatabase(ctx context.Context, dsn string) (*database, error) {
 	if dsn == "" {
-		return nil, errors.New("auditor: database is empty, expected postgres://… or the path of a SQLite file")
+		return nil, errors.New("auditor: database is empty, want postgres://… or the path of a SQLite file")
 	}
 	d := &database{postgres: strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://")}
 	name := "pgx"
@@ -34,7 +34,7 @@ func openDatabase(ctx context.Context, dsn string) (*database, error) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("auditor: database: %w", err)
 		}
-		// Not mode=ro: a file whose writer was killed needs its log read back first.
+		// Not mode=ro: after its writer was killed, SQLite has to replay the file's log.
 		dsn = (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(),
 			RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)"}).String()
 	}
@@ -50,7 +50,7 @@ func openDatabase(ctx context.Context, dsn string) (*database, error) {
 	return d, nil
 }
 
-// snapshot calls f with a transaction that sees one state of the database, and changes none.
+// snapshot calls f with a read-only transaction on one state of the database.
 func (d *database) snapshot(ctx context.Context, f func(*sql.Tx) error) error {
 	var o *sql.TxOptions
 	if d.postgres {
@@ -63,7 +63,7 @@ func (d *database) snapshot(ctx context.Context, f func(*sql.Tx) error) error {
 	return errors.Join(f(tx), tx.Rollback())
 }
 
-// A saleRow is a row of sales.
+// A saleRow is a row of the table sales.
 type saleRow struct {
 	id                       string
 	price, stock, sold, paid int64
@@ -87,7 +87,7 @@ func (d *database) sales(ctx context.Context, tx *sql.Tx, only []string) ([]sale
 	})
 }
 
-// An orderRow is a row of orders.
+// An orderRow is a row of the table orders.
 type orderRow struct {
 	id, sale, user, ticket, key, state, payment string
 	epoch, slot, price                          int64
@@ -96,7 +96,7 @@ type orderRow struct {
 
 func (o *orderRow) live() bool { return o.state == "pending_pay" || o.state == "paid" }
 
-// isOrder reports whether it ever was an order.
+// isOrder reports whether the reservation became an order.
 func (o *orderRow) isOrder() bool {
 	return o.live() || o.state == "expired" || o.state == "cancelled"
 }
@@ -133,13 +133,13 @@ func (d *database) payments(ctx context.Context, tx *sql.Tx) ([]paymentRow, erro
 		})
 }
 
-// buried returns the texts of the dead letters' reservations.
-func (d *database) buried(ctx context.Context, tx *sql.Tx) ([]string, error) {
+// deadLetters returns the reservations of the dead letters, in JSON.
+func (d *database) deadLetters(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	return rows(ctx, tx, `SELECT reservation FROM buried`, func(r *string) ([]any, func() bool) { return []any{r}, nil })
 }
 
-// rows reads all rows of a statement. fields returns where to scan one to, and whether to
-// keep it.
+// rows reads all rows of a statement. fields returns the scan targets of a row and an
+// optional function that reports whether to keep it.
 func rows[R any](ctx context.Context, tx *sql.Tx, statement string, fields func(*R) ([]any, func() bool)) ([]R, error) {
 	rs, err := tx.QueryContext(ctx, statement)
 	if err != nil {

@@ -1,19 +1,17 @@
-// Package auditor judges a flash sale from outside. It knows none of the shop's code: it
-// reads the database with its own statements, Redis with its own plain commands, and a log
-// of what buyers asked and were answered, and says which of the promises of a sale were
-// kept, how often it looked, and what it saw where one was broken.
+// Package auditor checks the invariants of a flash sale without the shop's code. It reads the
+// database with its own statements, Redis with plain commands, and a log of buyers' calls and
+// responses. It reports the checks and violations of each invariant, with examples.
 //
 //	a, err := auditor.Open(ctx, auditor.Config{Database: "file:sale.db"})
-//	go a.Watch(ctx)         // samples ten times a second
+//	go a.Watch(ctx)         // ten samples per second
 //	…                       // the sale
 //	report, err := a.Final(ctx, auditor.Facts{Observations: log})
 //
-// It changes nothing: its connections read only.
+// Its connections are read-only.
 //
-// # What it promises
+// # Guarantees
 //
-// A violation that it reports is one by the words of Invariants. What it cannot know,
-// because there is no observation of it, it does not count as a check: a Report says how
-// many checks stand behind each "0 violations", and an invariant without a check is not
-// held but unknown.
+// Each reported violation breaks one of [Invariants]. A fact without an observation is not
+// counted as a check: a Report gives the number of checks behind each "0 violations". An
+// invariant without checks is unknown, not satisfied.
 package auditor

@@ -2,344 +2,243 @@ package auditor_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"text/tabwriter"
 	"time"
 
+	"github.com/floodweir/weir/flashsale/ledger"
+	"github.com/floodweir/weir/flashsale/meminventory"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest"
 )
 
-// An exhibit is a defect that shops were seen to have, as a mutant of this one.
-type exhibit struct {
-	name   string // of the mutant
-	defect string
-	cast   cast
-	want   auditor.Invariant // what the auditor must find broken; empty if only a suite can
-	suite  string            // "gate" or "ledger": a suite that must fail too, if one can see it
-}
-
-// Mutants are a real part with one method that is not as it should be.
-type gateMutant struct {
-	sale.Inventory
-	open    func(sale.Inventory, context.Context, sale.InitialState) error
-	join    func(sale.Inventory, context.Context, sale.JoinRequest) (sale.TicketStatus, error)
-	admit   func(sale.Inventory, context.Context, string, int64, string, int, time.Time) (int, error)
-	reserve func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error)
-	count   func(sale.Inventory, context.Context, string, int64) (sale.Counts, error)
-	next    func(sale.Inventory, context.Context, string, int64, string, int, time.Duration) ([]sale.Entry, error)
-	giving  func(sale.Inventory, context.Context, string, int64, string, string) (bool, error)
-}
-
-func (m gateMutant) Open(ctx context.Context, o sale.InitialState) error {
-	if m.open != nil {
-		return m.open(m.Inventory, ctx, o)
+func mutants() []mutant {
+	byKey := func(db execSQL, r sale.Reservation, _ *sale.OrderResult) {
+		db(`DROP INDEX IF EXISTS orders_slot`)
+		db(`DROP INDEX IF EXISTS orders_ticket`)
+		db(`INSERT INTO orders (reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note)
+			SELECT reservation || '-2', sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed, payment, returned, note
+			FROM orders WHERE reservation = ?`, r.ID)
+		db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
+		db(`INSERT INTO movements (sale, kind, units, reservation, at) SELECT sale, kind, units, reservation || '-2', at FROM movements WHERE reservation = ?`, r.ID)
 	}
-	return m.Inventory.Open(ctx, o)
-}
-
-func (m gateMutant) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-	if m.join != nil {
-		return m.join(m.Inventory, ctx, j)
-	}
-	return m.Inventory.Join(ctx, j)
-}
-
-func (m gateMutant) Admit(ctx context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
-	if m.admit != nil {
-		return m.admit(m.Inventory, ctx, id, epoch, batch, n, until)
-	}
-	return m.Inventory.Admit(ctx, id, epoch, batch, n, until)
-}
-
-func (m gateMutant) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-	if m.reserve != nil {
-		return m.reserve(m.Inventory, ctx, a)
-	}
-	return m.Inventory.Reserve(ctx, a)
-}
-
-func (m gateMutant) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-	if m.count != nil {
-		return m.count(m.Inventory, ctx, id, epoch)
-	}
-	return m.Inventory.Counts(ctx, id, epoch)
-}
-
-func (m gateMutant) Next(ctx context.Context, id string, epoch int64, worker string, n int, wait time.Duration) ([]sale.Entry, error) {
-	if m.next != nil {
-		return m.next(m.Inventory, ctx, id, epoch, worker, n, wait)
-	}
-	return m.Inventory.Next(ctx, id, epoch, worker, n, wait)
-}
-
-func (m gateMutant) Return(ctx context.Context, id string, epoch int64, user, reservation string) (bool, error) {
-	if m.giving != nil {
-		return m.giving(m.Inventory, ctx, id, epoch, user, reservation)
-	}
-	return m.Inventory.Return(ctx, id, epoch, user, reservation)
-}
-
-// opened changes what an inventory is opened with.
-func opened(change func(*sale.InitialState)) func(sale.Inventory) sale.Inventory {
-	return func(g sale.Inventory) sale.Inventory {
-		return gateMutant{Inventory: g, open: func(g sale.Inventory, ctx context.Context, o sale.InitialState) error {
-			change(&o)
-			return g.Open(ctx, o)
-		}}
-	}
-}
-
-// leaking loses a unit whenever lose says so of an answer to Reserve or Join.
-func leaking(lose func(sale.ReserveResult) bool, early func(sale.TicketStatus) bool) func(sale.Inventory) sale.Inventory {
-	return func(g sale.Inventory) sale.Inventory {
-		var lost atomic.Int64
-		m := gateMutant{Inventory: g}
-		m.reserve = func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-			if c, err := m.count(g, ctx, a.Sale, a.Epoch); err == nil && c.Free <= 0 {
-				return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
-			}
-			o, err := g.Reserve(ctx, a)
-			if err == nil && lose != nil && lose(o) {
-				lost.Add(1)
-			}
-			return o, err
-		}
-		m.join = func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-			s, err := g.Join(ctx, j)
-			if err == nil && early != nil && early(s) {
-				lost.Add(1)
-			}
-			return s, err
-		}
-		m.count = func(g sale.Inventory, ctx context.Context, id string, epoch int64) (sale.Counts, error) {
-			c, err := g.Counts(ctx, id, epoch)
-			c.Free -= lost.Load()
-			return c, err
-		}
-		return m
-	}
-}
-
-type ledgerMutant struct {
-	sale.Ledger
-	place      func(context.Context, []sale.Reservation, time.Time) ([]sale.OrderResult, error)
-	pay        func(context.Context, sale.Payment, time.Time) (sale.PayResult, error)
-	expire     func(context.Context, time.Time, int) ([]sale.Order, error)
-	unreturned func(context.Context, int) ([]sale.Order, error)
-}
-
-func (m ledgerMutant) CreateOrders(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
-	if m.place != nil {
-		return m.place(ctx, rs, now)
-	}
-	return m.Ledger.CreateOrders(ctx, rs, now)
-}
-
-func (m ledgerMutant) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
-	if m.pay != nil {
-		return m.pay(ctx, p, now)
-	}
-	return m.Ledger.Pay(ctx, p, now)
-}
-
-func (m ledgerMutant) Expire(ctx context.Context, now time.Time, n int) ([]sale.Order, error) {
-	if m.expire != nil {
-		return m.expire(ctx, now, n)
-	}
-	return m.Ledger.Expire(ctx, now, n)
-}
-
-func (m ledgerMutant) Unreturned(ctx context.Context, n int) ([]sale.Order, error) {
-	if m.unreturned != nil {
-		return m.unreturned(ctx, n)
-	}
-	return m.Ledger.Unreturned(ctx, n)
-}
-
-// placing does something after each placed reservation.
-func placing(after func(beside, sale.Reservation, *sale.OrderResult)) func(sale.Ledger, beside) sale.Ledger {
-	return func(l sale.Ledger, db beside) sale.Ledger {
-		return ledgerMutant{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
-			done, err := l.CreateOrders(ctx, rs, now)
-			for i := range done {
-				if done[i].New {
-					after(db, rs[i], &done[i])
+	return []mutant{
+		{name: "no guard", defect: "sold = sold + 1 without a check of the stock", want: auditor.NoOversell, suite: "ledger",
+			actors: actors{inventory: openingWith(func(o *sale.InitialState) { o.Sale.Stock *= 2 }), ledger: afterPlacing(placeRejected)}},
+		{name: "half a transaction", defect: "the order is saved, the stock is not changed", want: auditor.NoOversell, suite: "ledger",
+			actors: actors{ledger: afterPlacing(func(db execSQL, r sale.Reservation, _ *sale.OrderResult) {
+				db(`UPDATE sales SET sold = sold - 1 WHERE id = ?`, r.Sale)
+			})}},
+		{name: "the other half of a transaction", defect: "the stock is changed, the order is not saved", want: auditor.NoOversell, suite: "ledger",
+			actors: actors{ledger: afterPlacing(everyNth(3, func(db execSQL, r sale.Reservation, _ *sale.OrderResult) {
+				db(`DELETE FROM movements WHERE reservation = ?`, r.ID)
+				db(`DELETE FROM orders WHERE reservation = ?`, r.ID)
+			}))}},
+		{name: "ignored errors", defect: "an order writer that ignores its errors and acknowledges", want: auditor.OneOrder, suite: "ledger",
+			actors: actors{ledger: func(l sale.Ledger, _ execSQL) sale.Ledger {
+				return faultyLedger{Ledger: l, place: func(ctx context.Context, rs []sale.Reservation, now time.Time) ([]sale.OrderResult, error) {
+					if _, err := l.Order(ctx, rs[0].ID); err == nil {
+						return l.CreateOrders(ctx, rs, now)
+					}
+					done, err := l.CreateOrders(ctx, rs[1:], now)
+					return append([]sale.OrderResult{{State: sale.PendingPay, New: true}}, done...), err
+				}}
+			}}},
+		{name: "no timeout", defect: "orders never expire", want: auditor.TicketsEnd, suite: "ledger",
+			actors: actors{ledger: func(l sale.Ledger, _ execSQL) sale.Ledger {
+				return faultyLedger{Ledger: l, expire: func(context.Context, time.Time, int) ([]sale.Order, error) { return nil, nil }}
+			}}},
+		{name: "no return", defect: "expired units never return", want: auditor.NoUndersell, suite: "ledger",
+			actors: actors{ledger: func(l sale.Ledger, _ execSQL) sale.Ledger {
+				return faultyLedger{Ledger: l, unreturned: func(context.Context, int) ([]sale.Order, error) { return nil, nil }}
+			}}},
+		{name: "not consumed", defect: "a token that can be used again", want: auditor.Tokens, suite: "inventory", actors: actors{inventory: reusableTicket}},
+		{name: "shared token", defect: "a token that is the same for all users", want: auditor.Tokens, actors: actors{service: sharedToken}},
+		{name: "bearer token", defect: "a token that any user can use", want: auditor.Tokens, actors: actors{service: bearerToken}},
+		{name: "user from a header", defect: "the user's ID is read from a header", want: auditor.OneOrder,
+			actors: actors{identity: func(session, header string) string {
+				if header != "" {
+					return header
 				}
-			}
-			return done, err
-		}}
+				return session
+			}}},
+		{name: "ten million", defect: "a limit of ten million, which limits no burst", want: auditor.Bounded, suite: "inventory", actors: actors{inventory: admitAll}},
+
+		{name: "double clicks", defect: "double clicks take units from the inventory", want: auditor.NoUndersell, suite: "inventory",
+			actors: actors{inventory: leaking(func(o sale.ReserveResult) bool { return o.Repeated }, nil)}},
+		{name: "shared failure flag", defect: "a failure flag per SKU: one failure fails all users", want: auditor.NoUndersell, suite: "inventory", actors: actors{inventory: failForAll}},
+		{name: "decrement first", defect: "decremented before the refusal: units are left although it reports sold out", want: auditor.NoUndersell, suite: "inventory",
+			actors: actors{inventory: leaking(func(o sale.ReserveResult) bool { return o.Reason != sale.OK && o.Reason != sale.IsAllTaken }, nil)}},
+		{name: "late payment", defect: "a payment after the deadline buys", want: auditor.PayOrTimeout, suite: "ledger",
+			actors: actors{ledger: func(l sale.Ledger, db execSQL) sale.Ledger {
+				return faultyLedger{Ledger: l, pay: func(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
+					paid, err := l.Pay(ctx, p, now)
+					if err == nil && paid.RefundDue && paid.Order.State == sale.Expired {
+						db(`UPDATE payments SET state = 'accepted' WHERE id = ?`, p.ID)
+						db(`UPDATE orders SET state = 'paid', payment = ? WHERE reservation = ?`, p.ID, p.Reservation)
+						db(`UPDATE sales SET sold = sold + 1, paid = paid + 1 WHERE id = ?`, paid.Order.Sale)
+						paid.RefundDue, paid.Order.State = false, sale.Paid
+					}
+					return paid, err
+				}}
+			}}},
+		{name: "early call", defect: "an early call takes a unit", want: auditor.InventoryMatchesLedger, suite: "inventory",
+			actors: actors{inventory: leaking(nil, func(s sale.TicketStatus) bool { return s.Reason == sale.NotStarted }), early: true}},
+		{name: "early sale", defect: "the sale starts by another clock", want: auditor.InTime, suite: "inventory",
+			actors: actors{inventory: openingWith(func(o *sale.InitialState) { o.Sale.StartsAt = o.Sale.StartsAt.Add(-time.Hour) }), early: true}},
+		{name: "lost entries", defect: "a crash between the decrement and the send", want: auditor.OneOrder, suite: "inventory", actors: actors{inventory: lostEntries}},
+		{name: "off by one", defect: "refuses at sold > total: sells one unit too many", want: auditor.InventoryMatchesLedger, suite: "inventory",
+			actors: actors{inventory: openingWith(func(o *sale.InitialState) { o.Sale.Stock++ })}},
+		{name: "0 is true", defect: "0 is true in Lua: every user counts as a buyer", want: auditor.NoUndersell, suite: "inventory",
+			actors: actors{inventory: func(g sale.Inventory) sale.Inventory {
+				return faultyInventory{Inventory: g, reserve: func(sale.Inventory, context.Context, sale.ReserveRequest) (sale.ReserveResult, error) {
+					return sale.ReserveResult{Reason: sale.PerUserLimit}, nil
+				}}
+			}}},
+		{name: "past zero", defect: "decremented below zero, and still issues a token", want: auditor.Bounded, suite: "inventory", actors: actors{inventory: tokenForAll}},
+		{name: "returned twice", defect: "the inventory returns a unit, the ledger does not: it is returned twice", want: auditor.InventoryMatchesLedger, suite: "inventory",
+			actors: actors{inventory: func(g sale.Inventory) sale.Inventory {
+				return faultyInventory{Inventory: g, count: func(g sale.Inventory, ctx context.Context, id string, epoch int64) (sale.Counts, error) {
+					c, err := g.Counts(ctx, id, epoch)
+					c.Free += c.Reserved / 6
+					return c, err
+				}}
+			}}},
+		{name: "redelivery", defect: "one order per delivery", want: auditor.OneOrder, suite: "ledger", actors: actors{ledger: afterPlacing(everyNth(3, byKey))}},
+		{name: "no limit per user", defect: "the limit per user is checked before the order exists", want: auditor.PerUser, suite: "inventory",
+			actors: actors{inventory: reusableTicket, ledger: afterPlacing(placeRejected)}},
+		{name: "ignored key", defect: "the same Idempotency-Key, another response", want: auditor.Idempotency,
+			actors: actors{service: func(d sale.BuyerService) sale.BuyerService {
+				return faultyService{BuyerService: d, buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
+					b, err := d.Buy(ctx, user, id, token, key)
+					if b.Repeated {
+						b.Receipt.At = b.Receipt.At.Add(time.Second)
+					}
+					return b, err
+				}}
+			}}},
+		{name: "last first", defect: "a queue that serves the last user first", want: auditor.FairQueue, suite: "inventory", actors: actors{inventory: lastFirst}},
 	}
 }
 
-// sell makes an order of what the ledger rejected, as "sold = sold + 1" without a guard does.
-func sell(db beside, r sale.Reservation, p *sale.OrderResult) {
-	if p.State != sale.Rejected {
-		return
-	}
-	db(`DROP INDEX IF EXISTS orders_slot`)
-	db(`UPDATE orders SET state = 'pending_pay', note = '' WHERE reservation = ?`, r.ID)
-	db(`UPDATE sales SET sold = sold + 1 WHERE id = ?`, r.Sale)
-	db(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES (?, 'sold', -1, ?, ?)`, r.Sale, r.ID, r.At.UnixMilli())
-	p.State = sale.PendingPay
-}
-
-// every calls f for each nth.
-func every(n int64, f func(beside, sale.Reservation, *sale.OrderResult)) func(beside, sale.Reservation, *sale.OrderResult) {
-	var seen atomic.Int64
-	return func(db beside, r sale.Reservation, p *sale.OrderResult) {
-		if seen.Add(1)%n == 0 {
-			f(db, r, p)
+// TestScenario runs the real parts with misbehaving buyers, and wants no violation.
+func TestScenario(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newScenario(t, actors{}).run()
+		var table strings.Builder
+		r.WriteTo(&table)
+		t.Log("\n" + table.String())
+		if r.Violations() > 0 || len(r.Errors) > 0 {
+			t.Error("the real parts have violations")
 		}
-	}
-}
-
-type deskMutant struct {
-	sale.BuyerService
-	turn func(context.Context, string, string, string) (sale.QueueStatus, error)
-	buy  func(context.Context, string, string, string, string) (sale.BuyResult, error)
-}
-
-func (m deskMutant) Status(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
-	if m.turn != nil {
-		return m.turn(ctx, user, id, place)
-	}
-	return m.BuyerService.Status(ctx, user, id, place)
-}
-
-func (m deskMutant) Buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
-	if m.buy != nil {
-		return m.buy(ctx, user, id, token, key)
-	}
-	return m.BuyerService.Buy(ctx, user, id, token, key)
-}
-
-// bearer lets anybody buy with anybody's token: it keeps whose each is, and asks as that one.
-func bearer(d sale.BuyerService) sale.BuyerService {
-	var owners sync.Map
-	return deskMutant{BuyerService: d,
-		turn: func(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
-			t, err := d.Status(ctx, user, id, place)
-			if t.Token != "" {
-				owners.Store(t.Token, user)
+		for _, name := range auditor.Invariants() {
+			if r.Findings[name].Checks == 0 {
+				t.Errorf("%s: no check", name)
 			}
-			return t, err
-		},
-		buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
-			if owner, ok := owners.Load(token); ok {
-				user = owner.(string)
-			}
-			return d.Buy(ctx, user, id, token, key)
-		}}
+		}
+	})
 }
 
-// exposed gives everybody the same word, and takes it for everybody's token.
-func exposed(d sale.BuyerService) sale.BuyerService {
-	var tokens sync.Map
-	return deskMutant{BuyerService: d,
-		turn: func(ctx context.Context, user, id, place string) (sale.QueueStatus, error) {
-			t, err := d.Status(ctx, user, id, place)
-			if t.Token != "" {
-				tokens.Store(user, t.Token)
-				t.Token = "md5-of-the-sale-and-a-salt"
-			}
-			return t, err
-		},
-		buy: func(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
-			if t, ok := tokens.Load(user); ok && strings.HasPrefix(token, "md5") {
-				token = t.(string)
-			}
-			return d.Buy(ctx, user, id, token, key)
-		}}
-}
-
-// unconsumed reserves again with a ticket that has reserved.
-func unconsumed(g sale.Inventory) sale.Inventory {
-	return gateMutant{Inventory: g,
-		open: func(g sale.Inventory, ctx context.Context, o sale.InitialState) error {
-			o.Sale.PerUser = 10
-			return g.Open(ctx, o)
-		},
-		reserve: func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-			o, err := g.Reserve(ctx, a)
-			if err != nil || !o.Repeated || a.Key != "" {
-				return o, err
-			}
-			until := time.Now().Add(time.Minute)
-			if s, err := g.Join(ctx, sale.JoinRequest{Sale: a.Sale, Epoch: a.Epoch, User: a.User, Ticket: a.Reservation + "-again", Batch: "again", Until: until}); err == nil {
-				a.Ticket = s.Ticket
-				if more, err := g.Reserve(ctx, a); err == nil && more.Reason == sale.OK {
-					return more, nil
+// TestMutants runs the same sale with each mutant. The auditor must report each one, and so must
+// the part's own suite where it can.
+func TestMutants(t *testing.T) {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	w.Write([]byte("defect\tmutant\tviolations\tfailed tests of the suite\n"))
+	for _, x := range mutants() {
+		t.Run(x.name, func(t *testing.T) {
+			var found []string
+			synctest.Test(t, func(t *testing.T) {
+				r := newScenario(t, x.actors).run()
+				if r.Findings[x.want].Violations == 0 {
+					var b strings.Builder
+					r.WriteTo(&b)
+					t.Errorf("%s: no violation of %q:\n%s", x.defect, x.want, b.String())
 				}
+				for _, name := range auditor.Invariants() {
+					if r.Findings[name].Violations > 0 {
+						found = append(found, string(name))
+					}
+				}
+				if f := r.Findings[x.want]; len(f.Examples) > 0 {
+					t.Logf("%s: %s", x.want, f.Examples[0])
+				}
+			})
+			rules := "–"
+			if x.suite != "" {
+				failed := suite(t, x)
+				if len(failed) == 0 {
+					t.Errorf("%s: the suite of the %s passed", x.defect, x.suite)
+				}
+				rules = x.suite + ": " + strings.Join(failed, "; ")
 			}
-			return o, nil
-		}}
+			w.Write([]byte(x.defect + "\t" + x.name + "\t" + strings.Join(found, ", ") + "\t" + rules + "\n"))
+		})
+	}
+	w.Flush()
+	t.Log("\n" + table.String())
 }
 
-// failing answers everybody as it answered the first who was refused.
-func failing(g sale.Inventory) sale.Inventory {
-	var failed sync.Map
-	return gateMutant{Inventory: g, reserve: func(g sale.Inventory, ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
-		if _, ok := failed.Load(a.Sale); ok {
-			return sale.ReserveResult{Reason: sale.IsAllTaken}, nil
+// mutantVariable is the environment variable that names the mutant for TestSuite.
+const mutantVariable = "FLASHSALE_MUTANT"
+
+// suite runs the suite of a part against a mutant in a process of its own, since the suite fails
+// there. It returns the first failed tests.
+func suite(t *testing.T, x mutant) (failed []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSuite$", "-test.v", "-test.failfast", "-test.timeout", "20s")
+	cmd.Env = append(os.Environ(), mutantVariable+"="+x.name)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(line, "    --- FAIL: TestSuite/"); ok {
+			name, _, _ = strings.Cut(name, " (")
+			failed = append(failed, strings.ReplaceAll(name, "_", " "))
 		}
-		o, err := g.Reserve(ctx, a)
-		if err == nil && o.Reason != sale.OK {
-			failed.Store(a.Sale, true)
+	}
+	if len(failed) == 0 {
+		t.Errorf("the suite did not run: %v\n%.2000s", err, out)
+	}
+	return failed
+}
+
+// TestSuite runs a suite against the mutant that mutantVariable names.
+func TestSuite(t *testing.T) {
+	x := mutant{}
+	for _, e := range mutants() {
+		if e.name == os.Getenv(mutantVariable) {
+			x = e
 		}
-		return o, err
-	}}
-}
-
-// lastFirst gives later tickets better places.
-func lastFirst(g sale.Inventory) sale.Inventory {
-	var next atomic.Int64
-	next.Store(1 << 52)
-	return gateMutant{Inventory: g, join: func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-		j.Rank = next.Add(-1)
-		return g.Join(ctx, j)
-	}}
-}
-
-// everybody admits the whole line, however many are asked for.
-func everybody(g sale.Inventory) sale.Inventory {
-	return gateMutant{Inventory: g, admit: func(g sale.Inventory, ctx context.Context, id string, epoch int64, batch string, _ int, until time.Time) (int, error) {
-		return g.Admit(ctx, id, epoch, batch, 1000, until)
-	}}
-}
-
-// giveaway gives a token to everybody who asks for a ticket, whatever the stock says.
-func giveaway(g sale.Inventory) sale.Inventory {
-	return gateMutant{Inventory: g, join: func(g sale.Inventory, ctx context.Context, j sale.JoinRequest) (sale.TicketStatus, error) {
-		if j.Batch == "" {
-			j.Batch, j.Until = "giveaway", time.Now().Add(2*time.Second).Truncate(time.Millisecond)
-		}
-		return g.Join(ctx, j)
-	}}
-}
-
-// unsent loses every third entry between the reservation and the stream.
-func unsent(g sale.Inventory) sale.Inventory {
-	var mu sync.Mutex
-	seen := map[string]bool{}
-	return gateMutant{Inventory: g, next: func(g sale.Inventory, ctx context.Context, id string, epoch int64, worker string, n int, wait time.Duration) ([]sale.Entry, error) {
-		es, err := g.Next(ctx, id, epoch, worker, n, wait)
-		var kept []sale.Entry
-		for _, e := range es {
-			mu.Lock()
-			_, known := seen[e.Reservation.ID]
-			if !known {
-				seen[e.Reservation.ID] = len(seen)%3 == 0
+	}
+	if x.suite == "inventory" {
+		inventorytest.Run(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
+			e, err := meminventory.New(meminventory.Config{Clock: clock.Now, Redeliver: inventorytest.Redeliver})
+			if err != nil {
+				t.Fatal(err)
 			}
-			lost := seen[e.Reservation.ID]
-			mu.Unlock()
-			if !lost {
-				kept = append(kept, e)
-			} else if err := g.Ack(ctx, id, epoch, e.ID); err != nil {
-				return kept, err
+			t.Cleanup(e.Stop)
+			return x.actors.inventory(e)
+		})
+	}
+	if x.suite == "ledger" {
+		ledgertest.Run(t, func(t *testing.T) sale.Ledger {
+			path := filepath.Join(t.TempDir(), "sale.db")
+			l, err := ledger.Open(t.Context(), "sqlite:"+path, ledger.Config{})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		return kept, err
-	}}
+			t.Cleanup(func() { l.Close() })
+			db := unguarded(t, path)
+			return x.actors.ledger(l, func(statement string, args ...any) { db.Exec(statement, args...) })
+		})
+	}
 }

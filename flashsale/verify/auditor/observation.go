@@ -13,94 +13,93 @@ import (
 	"time"
 )
 
-// An Observation is one call of a buyer and its answer, as the buyer saw it. Fields that
-// the call has nothing of are left empty.
+// An Observation is one call of a buyer and its response. Fields that do not apply are empty.
 type Observation struct {
-	Sent   time.Time `json:"sent"` // by the true clock: before the call
-	At     time.Time `json:"at"`   // by the true clock: when its answer had come, or it was given up
+	Sent   time.Time `json:"sent"` // true time before the call
+	At     time.Time `json:"at"`   // true time of the response, or of the timeout
 	User   string    `json:"user,omitempty"`
 	Sale   string    `json:"sale,omitempty"`
 	Action Action    `json:"action"`
-	Status int       `json:"status,omitempty"` // of HTTP; 0: no answer came
+	Status int       `json:"status,omitempty"` // HTTP status; 0: no response
 
 	Layer  string `json:"layer,omitempty"`  // of a refusal
 	Reason string `json:"reason,omitempty"` // of a refusal
-	State  string `json:"state,omitempty"`  // of the turn or the receipt that was answered
+	State  string `json:"state,omitempty"`  // of the queue status or the receipt
 
-	Place string    `json:"place,omitempty"` // what names the ticket: any word, always the same for the same ticket
-	Rank  int64     `json:"rank,omitempty"`  // of the ticket, if it is known
-	Ahead int64     `json:"ahead,omitempty"`
-	Poll  int64     `json:"poll_ms,omitempty"` // after how many milliseconds to ask again
-	Token string    `json:"token,omitempty"`   // Digest of the token that was given (Join, Turn) or used (Buy)
-	Until time.Time `json:"until,omitzero"`    // of the token that was given
-	Epoch int64     `json:"epoch,omitempty"`   // of the token that was given, by EpochOf; 0 if it is not known
+	Ticket string    `json:"ticket,omitempty"` // identifies the ticket: any text that is equal for equal tickets
+	Rank   int64     `json:"rank,omitempty"`   // of the ticket, if known
+	Ahead  int64     `json:"ahead,omitempty"`
+	Poll   int64     `json:"poll_ms,omitempty"` // delay before the next poll in milliseconds
+	Token  string    `json:"token,omitempty"`   // Digest of the token that was issued (Join, Turn) or used (Buy)
+	Until  time.Time `json:"until,omitzero"`    // expiry of the issued token
+	Epoch  int64     `json:"epoch,omitempty"`   // of the issued token, by EpochOf; 0 if unknown
 
-	Receipt string    `json:"receipt,omitempty"` // whole: of the reservation that was granted or asked about
-	Granted time.Time `json:"granted,omitzero"`  // the receipt's own time, by the server
+	Receipt string    `json:"receipt,omitempty"` // the whole receipt that was returned or sent
+	Granted time.Time `json:"granted,omitzero"`  // the receipt's own time, by the server's clock
 	Key     string    `json:"key,omitempty"`     // the Idempotency-Key
-	Body    string    `json:"body,omitempty"`    // Digest of the answer's body
+	Body    string    `json:"body,omitempty"`    // Digest of the response body
 	Payment string    `json:"payment,omitempty"` // the payment's ID
-	Trick   Trick     `json:"trick,omitempty"`   // what was wrong with the call, on purpose
-	Skew    int64     `json:"skew_ms,omitempty"` // how far the buyer's clock was ahead of the true one
-	Workers int       `json:"workers,omitempty"` // of a Board: the order writers it shows
-	Issued  int64     `json:"issued,omitempty"`  // this line stands for so many calls that were answered the same; 1 if 0
+	Misuse  Misuse    `json:"misuse,omitempty"`  // the deliberate error of the call
+	Skew    int64     `json:"skew_ms,omitempty"` // how far the buyer's clock is ahead of the true time
+	Workers int       `json:"workers,omitempty"` // order writers that a dashboard shows
+	Issued  int64     `json:"issued,omitempty"`  // number of calls with equal responses that this line stands for; 1 if 0
 }
 
-// An Action is what a buyer called.
+// An Action is the kind of a call.
 type Action string
 
 const (
-	Join   Action = "join"   // asked for a ticket
-	Turn   Action = "turn"   // asked where it stands
-	Buy    Action = "buy"    // reserved with a token
-	Look   Action = "look"   // asked for a receipt
-	Cancel Action = "cancel" // cancelled an order
-	Pay    Action = "pay"    // paid: the provider's call
-	See    Action = "see"    // asked for a view, a list or the time
-	Board  Action = "board"  // a merchant's look at the live board
-	Leave  Action = "leave"  // gave up the ticket, and asks no more: no call, only a note
+	Join   Action = "join"   // request a ticket
+	Turn   Action = "turn"   // request the queue status
+	Buy    Action = "buy"    // reserve a unit with a token
+	Look   Action = "look"   // request the state of an order
+	Cancel Action = "cancel" // cancel an order
+	Pay    Action = "pay"    // pay: the payment provider's call
+	Browse Action = "browse" // request a view, the list of sales or the time
+	Board  Action = "board"  // request a merchant's dashboard
+	Leave  Action = "leave"  // give up the ticket: a record without a call
 )
 
-// A Trick is what a call did wrong on purpose. Every one must be refused, but a replay, which
-// may get what the first call got.
-type Trick string
+// A Misuse is a deliberate error of a call. Each must be refused, except that a replay may
+// return the first response.
+type Misuse string
 
 const (
-	Honest   Trick = ""
-	Forged   Trick = "forged"   // a token, ticket, receipt or session that nobody signed
-	Stolen   Trick = "stolen"   // one of another user
-	Replayed Trick = "replayed" // a token that has been used
-	Early    Trick = "early"    // before the start
-	Late     Trick = "late"     // a token after its time, or a call after the end
+	Valid    Misuse = ""
+	Forged   Misuse = "forged"   // a token, ticket, receipt or session with a wrong signature
+	Stolen   Misuse = "stolen"   // a token of another user
+	Replayed Misuse = "replayed" // a used token
+	Early    Misuse = "early"    // before the start
+	Late     Misuse = "late"     // a token after its expiry, or a call after the end
 )
 
-// maxLine is the length of the longest line that is read.
+// maxLine is the maximum length of a line.
 const maxLine = 16 << 10
 
-// Digest shortens what is only compared: a token or a body.
+// Digest returns a short digest of a token or body, to compare it.
 func Digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:12])
 }
 
-// A Log writes Observations, one JSON object a line. It is safe for concurrent use.
+// A Log writes Observations, one JSON object per line. It is safe for concurrent use.
 type Log struct {
 	mu  sync.Mutex
 	w   *bufio.Writer
 	err error
 }
 
-// NewLog returns a Log that writes to w, through a buffer: see Flush.
+// NewLog returns a Log that writes to w through a buffer; see Flush.
 func NewLog(w io.Writer) *Log { return &Log{w: bufio.NewWriterSize(w, 256<<10)} }
 
-// Note writes observations. An error is kept for Flush.
-func (l *Log) Note(os ...Observation) {
+// Record writes observations. Flush returns its error.
+func (l *Log) Record(os ...Observation) {
 	var lines []byte
 	var failed error
 	for i := range os {
 		b, err := json.Marshal(&os[i])
 		if err == nil && len(b) >= maxLine {
-			err = fmt.Errorf("auditor: an observation of %d bytes, expected less than %d", len(b), maxLine)
+			err = fmt.Errorf("auditor: observation has %d bytes, want less than %d", len(b), maxLine)
 		}
 		if err != nil {
 			failed = err
@@ -118,7 +117,7 @@ func (l *Log) Note(os ...Observation) {
 	}
 }
 
-// Flush writes what is buffered, and returns the first error since the Log began.
+// Flush writes the buffer and returns the first error of the Log.
 func (l *Log) Flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,9 +127,8 @@ func (l *Log) Flush() error {
 	return l.err
 }
 
-// Read reads a log of observations, in its order. A last line without an end is one that was
-// cut off when its writer died: it is left out. Anything else that is no Observation is an
-// error that names the line.
+// Read reads a log of observations in order. It ignores an incomplete last line, which a killed
+// writer leaves. Any other invalid line is an error with its number.
 func Read(r io.Reader) ([]Observation, error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var all []Observation
@@ -163,22 +161,22 @@ func parse(line []byte) (Observation, error) {
 		return o, errors.New("more than one object")
 	}
 	switch o.Action {
-	case Join, Turn, Buy, Look, Cancel, Pay, See, Board, Leave:
+	case Join, Turn, Buy, Look, Cancel, Pay, Browse, Board, Leave:
 	default:
-		return o, fmt.Errorf("action %q, expected join, turn, buy, look, cancel, pay, see, board or leave", o.Action)
+		return o, fmt.Errorf("action %q: want join, turn, buy, look, cancel, pay, browse, board or leave", o.Action)
 	}
-	switch o.Trick {
-	case Honest, Forged, Stolen, Replayed, Early, Late:
+	switch o.Misuse {
+	case Valid, Forged, Stolen, Replayed, Early, Late:
 	default:
-		return o, fmt.Errorf("trick %q, expected forged, stolen, replayed, early or late", o.Trick)
+		return o, fmt.Errorf("misuse %q: want forged, stolen, replayed, early or late", o.Misuse)
 	}
 	switch {
 	case o.Sent.IsZero() || o.At.Before(o.Sent):
-		return o, fmt.Errorf("sent %s, at %s: expected a time, and the answer after the call", o.Sent, o.At)
+		return o, fmt.Errorf("sent %s, at %s: want a time, and the response after the call", o.Sent, o.At)
 	case o.Status != 0 && (o.Status < 100 || o.Status > 599):
-		return o, fmt.Errorf("status %d, expected 0 or 100 to 599", o.Status)
+		return o, fmt.Errorf("status %d: want 0 or 100 to 599", o.Status)
 	case o.Issued < 0 || o.Ahead < 0 || o.Poll < 0 || o.Workers < 0 || o.Epoch < 0:
-		return o, errors.New("a negative number where there can be none")
+		return o, errors.New("negative number")
 	}
 	return o, nil
 }

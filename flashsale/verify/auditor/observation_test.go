@@ -16,22 +16,22 @@ func TestLog(t *testing.T) {
 	at := time.Date(2026, 11, 11, 12, 0, 0, 123456789, time.UTC)
 	all := []auditor.Observation{
 		{Sent: at, At: at, Action: auditor.Leave, User: "u", Sale: "s"},
-		{Sent: at, At: at.Add(time.Second), User: "用户\n\"", Sale: "s", Action: auditor.Buy, Status: 202, Layer: "L3", Reason: "r", State: "reserved", Place: "p",
+		{Sent: at, At: at.Add(time.Second), User: "用户\n\"", Sale: "s", Action: auditor.Buy, Status: 202, Layer: "L3", Reason: "r", State: "reserved", Ticket: "p",
 			Rank: 1 << 50, Ahead: 3, Poll: 4, Token: auditor.Digest([]byte("token")), Until: at, Receipt: "r", Granted: at, Key: "k", Body: "b",
-			Payment: "pay", Trick: auditor.Stolen, Skew: -3600000, Workers: 4, Issued: 9},
+			Payment: "pay", Misuse: auditor.Stolen, Skew: -3600000, Workers: 4, Issued: 9},
 	}
 	var b bytes.Buffer
 	l := auditor.NewLog(&b)
-	l.Note(all...)
+	l.Record(all...)
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	whole := b.String()
 	got, err := auditor.Read(strings.NewReader(whole))
 	if err != nil || !reflect.DeepEqual(got, all) {
-		t.Errorf("Read = %+v, %v, want what was noted: %+v", got, err, all)
+		t.Errorf("Read = %+v, %v, want the recorded ones: %+v", got, err, all)
 	}
-	// A writer that died left a part of a line, or none.
+	// A killed writer leaves an incomplete last line.
 	for cut := range len(whole) {
 		got, err := auditor.Read(strings.NewReader(whole[:cut]))
 		if want := strings.Count(whole[:cut], "\n"); err != nil || len(got) != want {
@@ -40,14 +40,14 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestLogTogether(t *testing.T) {
+func TestLogConcurrently(t *testing.T) {
 	var b bytes.Buffer
 	l := auditor.NewLog(&b)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range 500 {
-				l.Note(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join})
+				l.Record(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join})
 			}
 		})
 	}
@@ -67,16 +67,16 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 func TestLogFails(t *testing.T) {
 	l := auditor.NewLog(full{})
 	for range 10_000 {
-		l.Note(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join, Body: strings.Repeat("b", 100)})
+		l.Record(auditor.Observation{Sent: time.Now(), At: time.Now().Add(1), Action: auditor.Join, Body: strings.Repeat("b", 100)})
 	}
 	if err := l.Flush(); err == nil || !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("Flush = %v, want what the disk said", err)
+		t.Errorf("Flush = %v, want the error of the writer", err)
 	}
 	var b bytes.Buffer
 	l = auditor.NewLog(&b)
-	l.Note(auditor.Observation{Action: auditor.Join, Body: strings.Repeat("b", 20_000)})
+	l.Record(auditor.Observation{Action: auditor.Join, Body: strings.Repeat("b", 20_000)})
 	if err := l.Flush(); err == nil || b.Len() != 0 {
-		t.Errorf("Flush = %v with %d bytes written, want an error and none", err, b.Len())
+		t.Errorf("Flush = %v, %d bytes written, want an error and 0 bytes", err, b.Len())
 	}
 }
 
@@ -88,7 +88,7 @@ func TestReadRefuses(t *testing.T) {
 		"[]\n",
 		"{}\n",
 		`{"sent":"2026-11-11T12:00:00Z","at":"2026-11-11T12:00:01Z","action":"steal"}` + "\n",
-		`{"sent":"2026-11-11T12:00:00Z","at":"2026-11-11T12:00:01Z","action":"join","trick":"good"}` + "\n",
+		`{"sent":"2026-11-11T12:00:00Z","at":"2026-11-11T12:00:01Z","action":"join","misuse":"good"}` + "\n",
 		`{"sent":"2026-11-11T12:00:02Z","at":"2026-11-11T12:00:01Z","action":"join"}` + "\n",
 		`{"at":"2026-11-11T12:00:01Z","action":"join"}` + "\n",
 		`{"sent":"yesterday","at":"2026-11-11T12:00:01Z","action":"join"}` + "\n",
@@ -120,9 +120,9 @@ func FuzzRead(f *testing.F) {
 		}
 		var b bytes.Buffer
 		l := auditor.NewLog(&b)
-		l.Note(got...)
+		l.Record(got...)
 		if err := l.Flush(); err != nil {
-			return // a line that is longer when it is written out
+			return // the line is longer when it is written again
 		}
 		again, err := auditor.Read(&b)
 		if err != nil || len(again) != len(got) {

@@ -11,25 +11,25 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// errNoGate: there is no gate, or no state in it.
-var errNoGate = errors.New("no gate")
+// errNoInventory says that there is no inventory, or that it has no state of the sale.
+var errNoInventory = errors.New("no inventory")
 
-// gate reads the inventory of a sale; with held, which reservations it holds too.
-func (a *Auditor) gate(ctx context.Context, s *saleRow, held bool) (GateState, error) {
+// readInventory reads the inventory of a sale. With held it also reads the reservations.
+func (a *Auditor) readInventory(ctx context.Context, s *saleRow, held bool) (InventoryState, error) {
 	switch {
-	case a.config.Gate != nil:
-		return a.config.Gate(ctx, s.id, s.epoch)
+	case a.config.Inventory != nil:
+		return a.config.Inventory(ctx, s.id, s.epoch)
 	case a.config.Redis != nil:
-		return readGate(ctx, a.config.Redis, a.config.Prefix, s.id, held)
+		return readRedis(ctx, a.config.Redis, a.config.Prefix, s.id, held)
 	}
-	return GateState{}, errNoGate
+	return InventoryState{}, errNoInventory
 }
 
-// readGate reads an inventory in one transaction of plain commands. The clock is read last, so
-// that nothing that was written before is newer.
-func readGate(ctx context.Context, client rueidis.Client, prefix, sale string, held bool) (GateState, error) {
+// readRedis reads an inventory in one transaction of plain commands. It reads the clock last, so
+// that no state is newer than it.
+func readRedis(ctx context.Context, client rueidis.Client, prefix, sale string, held bool) (InventoryState, error) {
 	key := func(name string) string { return prefix + "{" + sale + "}:" + name }
-	var g GateState
+	var g InventoryState
 	err := client.Dedicated(func(c rueidis.DedicatedClient) error {
 		b := c.B()
 		commands := rueidis.Commands{
@@ -52,49 +52,49 @@ func readGate(ctx context.Context, client rueidis.Client, prefix, sale string, h
 		if err != nil {
 			return err
 		}
-		g, err = gateOf(parts, held)
+		g, err = parseInventory(parts, held)
 		return err
 	})
-	if err != nil && !errors.Is(err, errNoGate) {
-		err = fmt.Errorf("redis: gate of %s: %w", sale, err)
+	if err != nil && !errors.Is(err, errNoInventory) {
+		err = fmt.Errorf("redis: inventory of %s: %w", sale, err)
 	}
 	return g, err
 }
 
-func gateOf(parts []rueidis.RedisMessage, held bool) (GateState, error) {
+func parseInventory(parts []rueidis.RedisMessage, held bool) (InventoryState, error) {
 	if len(parts) < 4 || held && len(parts) < 5 {
-		return GateState{}, fmt.Errorf("%d replies in a transaction, expected 4 or 5", len(parts))
+		return InventoryState{}, fmt.Errorf("got %d replies in a transaction, want 4 or 5", len(parts))
 	}
-	state, err := parts[0].AsStrSlice() // a field that is not there is empty
+	state, err := parts[0].AsStrSlice() // a missing field is empty
 	if err != nil {
-		return GateState{}, err
+		return InventoryState{}, err
 	}
 	if state[0] == "" || state[1] != "0" {
-		return GateState{}, errNoGate
+		return InventoryState{}, errNoInventory
 	}
-	var g GateState
+	var g InventoryState
 	var reserved int64
 	for i, to := range map[int]*int64{0: &g.Epoch, 2: &g.Stock, 3: &g.Free, 4: &reserved} {
 		if *to, err = strconv.ParseInt(state[i], 10, 64); err != nil {
-			return GateState{}, fmt.Errorf("state: %w", err)
+			return InventoryState{}, fmt.Errorf("state: %w", err)
 		}
 	}
 	out, err := parts[1].AsZScores()
 	if err != nil {
-		return GateState{}, err
+		return InventoryState{}, err
 	}
 	if g.Backlog, err = parts[2].AsInt64(); err != nil {
-		return GateState{}, err
+		return InventoryState{}, err
 	}
 	clock, err := parts[3].AsStrSlice()
 	if err != nil || len(clock) != 2 {
-		return GateState{}, errors.Join(err, errors.New("time: expected seconds and microseconds"))
+		return InventoryState{}, errors.Join(err, errors.New("time: want seconds and microseconds"))
 	}
 	sec, _ := strconv.ParseInt(clock[0], 10, 64)
 	micro, _ := strconv.ParseInt(clock[1], 10, 64)
 	now := float64(sec*1000 + micro/1000)
 	for _, z := range out {
-		if z.Member != "" && z.Score > now { // the empty member keeps the key there
+		if z.Member != "" && z.Score > now { // the empty member keeps the key alive
 			g.Outstanding++
 		}
 	}
@@ -103,7 +103,7 @@ func gateOf(parts []rueidis.RedisMessage, held bool) (GateState, error) {
 	}
 	res, err := parts[4].AsStrMap()
 	if err != nil {
-		return GateState{}, err
+		return InventoryState{}, err
 	}
 	g.Held = []string{}
 	for id, record := range res {
@@ -113,7 +113,7 @@ func gateOf(parts []rueidis.RedisMessage, held bool) (GateState, error) {
 	}
 	slices.Sort(g.Held)
 	if int64(len(g.Held)) != reserved {
-		return g, fmt.Errorf("it says that %d are reserved, and holds %d", reserved, len(g.Held))
+		return g, fmt.Errorf("reserved is %d, %d reservations hold a unit", reserved, len(g.Held))
 	}
 	return g, nil
 }

@@ -6,49 +6,49 @@ import (
 	"text/tabwriter"
 )
 
-// An Invariant is the name of something that must hold.
+// An Invariant names a property that every sale must have.
 type Invariant string
 
 // The invariants.
 const (
-	NoOversell   Invariant = "no oversell"                        // pending and paid orders ≤ stock at every sample, and movements add up
-	NoUndersell  Invariant = "no undersell"                       // when enough was wanted: paid + free = stock, and free units can be bought
-	PerUser      Invariant = "per-user limit"                     // counting pending and paid
-	OneOrder     Invariant = "one order per reservation"          // or one recorded return; and no order without a reservation
-	TicketsEnd   Invariant = "every ticket ends"                  // at most the time to pay and 30 s later
-	PayOrTimeout Invariant = "pay and timeout exclude each other" // late money is to be refunded, never a unit
-	InTime       Invariant = "nothing before start or after end"  // by the server's clock, whatever the buyer's
-	Tokens       Invariant = "tokens"                             // forged, stolen, replayed, early, late: refused
-	Idempotency  Invariant = "idempotency"                        // the same key: the same body, one effect
-	FairLine     Invariant = "fair line"                          // no admission inversion beyond a batch; sold out is told in time
-	Bounded      Invariant = "bounded"                            // tokens out ≤ k × stock, order writers ≤ configured
-	GateIsLedger Invariant = "gate equals ledger"                 // after reconciling; a second time changes nothing
-	LayersAddUp  Invariant = "layers add up"                      // calls = granted + refused, by layer
+	NoOversell             Invariant = "no oversell"                        // pending and paid orders ≤ stock in every sample, and movements add up
+	NoUndersell            Invariant = "no undersell"                       // with enough demand: paid + free = stock, and free units can be bought
+	PerUser                Invariant = "per-user limit"                     // counting pending and paid
+	OneOrder               Invariant = "one order per reservation"          // and no order without a reservation
+	TicketsEnd             Invariant = "every ticket ends"                  // at most 30 s after the payment deadline
+	PayOrTimeout           Invariant = "pay and timeout exclude each other" // a late payment is refunded and never buys a unit
+	InTime                 Invariant = "nothing before start or after end"  // by the server's clock
+	Tokens                 Invariant = "tokens"                             // forged, stolen, replayed, early and late calls are refused
+	Idempotency            Invariant = "idempotency"                        // the same key: the same response, one effect
+	FairQueue              Invariant = "fair queue"                         // admissions are at most a batch out of order; sold out is reported in time
+	Bounded                Invariant = "bounded"                            // outstanding tokens ≤ k × stock, order writers ≤ configured
+	InventoryMatchesLedger Invariant = "inventory equals ledger"            // after reconciliation; a second one changes nothing
+	LayersAddUp            Invariant = "layers add up"                      // calls = accepted + refused, by layer
 )
 
-// Invariants returns all of them, in the order of a Report.
+// Invariants returns all invariants, in the order of a Report.
 func Invariants() []Invariant {
 	return []Invariant{
 		NoOversell, NoUndersell, PerUser, OneOrder, TicketsEnd, PayOrTimeout, InTime, Tokens,
-		Idempotency, FairLine, Bounded, GateIsLedger, LayersAddUp,
+		Idempotency, FairQueue, Bounded, InventoryMatchesLedger, LayersAddUp,
 	}
 }
 
-// A Report says how the invariants fared.
+// A Report holds the findings of an audit.
 type Report struct {
-	Samples  int64 // how often the database was looked at
+	Samples  int64 // of the database
 	Findings map[Invariant]Finding
-	Errors   []string // what could not be looked at, the first few
+	Errors   []string // the first few errors of stores that could not be read
 }
 
-// A Finding is how one invariant fared.
+// A Finding counts the checks of one invariant.
 type Finding struct {
 	Checks     int64
 	Violations int64
-	First      []string // the first few violations, in words
+	Examples   []string // descriptions of the first few violations
 }
 
-// Violations is how many there were in all.
+// Violations returns the number of violations of all invariants.
 func (r *Report) Violations() (n int64) {
 	for _, f := range r.Findings {
 		n += f.Violations
@@ -56,7 +56,7 @@ func (r *Report) Violations() (n int64) {
 	return n
 }
 
-// Checks is how many there were in all.
+// Checks returns the number of checks of all invariants.
 func (r *Report) Checks() (n int64) {
 	for _, f := range r.Findings {
 		n += f.Checks
@@ -78,17 +78,17 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		return c.n, err
 	}
 	for _, name := range Invariants() {
-		for _, words := range r.Findings[name].First {
+		for _, words := range r.Findings[name].Examples {
 			fmt.Fprintf(c, "%s: %s\n", name, words)
 		}
 	}
 	for _, words := range r.Errors {
-		fmt.Fprintf(c, "not looked at: %s\n", words)
+		fmt.Fprintf(c, "not checked: %s\n", words)
 	}
 	return c.n, c.err
 }
 
-// A counter counts what is written, and keeps the first error.
+// A counter counts written bytes and keeps the first error.
 type counter struct {
 	w   io.Writer
 	n   int64

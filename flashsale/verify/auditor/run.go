@@ -14,24 +14,24 @@ import (
 )
 
 var (
-	// ErrViolated says that an invariant did not hold.
-	ErrViolated = errors.New("auditor: an invariant did not hold")
+	// ErrViolated is wrapped by Run if an invariant is violated.
+	ErrViolated = errors.New("auditor: invariant violated")
 
-	// ErrNothing says that there is nothing to audit: a sale that was named, or any at all.
+	// ErrNothing is wrapped if a sale to audit, or every sale, was never exposed.
 	ErrNothing = errors.New("auditor: nothing to audit")
 
-	// ErrBlind says that something that was to be audited could not be looked at.
-	ErrBlind = errors.New("auditor: not everything could be looked at")
+	// ErrIncomplete is wrapped by Run if a store could not be read.
+	ErrIncomplete = errors.New("auditor: not everything could be checked")
 )
 
-// Options are an audit of its own process.
+// Options holds the parameters of Run.
 type Options struct {
 	Database     string // see Config
 	Redis        string // redis://, rediss://, redis+sentinel:// or redis+cluster://; empty for none
 	Prefix       string // see Config
 	Sales        []string
-	Observations []string      // files that clients wrote
-	Watch        time.Duration // sample for so long before the end; negative until ctx is done
+	Observations []string      // files of observations
+	Watch        time.Duration // how long to sample before the final checks; negative: until ctx is done
 	Slack        time.Duration // see Config
 	Complete     bool          // see Facts
 	Settled      bool          // see Facts
@@ -39,10 +39,9 @@ type Options struct {
 	Workers      int           // see Facts
 }
 
-// Run audits, and writes the report to out. Its error wraps ErrViolated if an invariant did
-// not hold, ErrBlind if something could not be looked at, and ErrNothing if there is no sale to
-// look at; then nothing is written. While it samples, the end of
-// ctx is not the end of the audit but of the sampling.
+// Run audits and writes the report to out. Its error wraps ErrViolated, ErrIncomplete or
+// ErrNothing; in the last case Run writes nothing. The end of ctx ends the sampling, not the
+// final checks.
 func Run(ctx context.Context, o Options, out io.Writer) error {
 	c := Config{Database: o.Database, Prefix: o.Prefix, Sales: o.Sales, Slack: o.Slack}
 	if o.Redis != "" {
@@ -63,7 +62,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	}
 	defer a.Close()
 	if o.Watch != 0 {
-		if err := a.known(ctx, true); err != nil {
+		if err := a.requireSales(ctx, true); err != nil {
 			return err
 		}
 		sampling, stop := ctx, context.CancelFunc(func() {})
@@ -74,7 +73,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 		stop()
 	}
 	ctx = context.WithoutCancel(ctx)
-	// The observations are read last: their writers may be at work until now.
+	// Observations are read last, because clients may write them until now.
 	facts := Facts{Complete: o.Complete, Settled: o.Settled, Failed: o.Failed, Workers: o.Workers}
 	for _, name := range o.Observations {
 		seen, err := readFile(name)
@@ -96,7 +95,7 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	case report.Violations() > 0:
 		return fmt.Errorf("%w: %d violations in %d checks", ErrViolated, report.Violations(), report.Checks())
 	case len(report.Errors) > 0:
-		return fmt.Errorf("%w: %s", ErrBlind, report.Errors[0])
+		return fmt.Errorf("%w: %s", ErrIncomplete, report.Errors[0])
 	}
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// known checks that there is something to audit: every sale that was named and, if none was,
-// any. A sale to be watched need not be exposed yet, and without a name not be there yet.
-func (a *Auditor) known(ctx context.Context, watched bool) error {
+// requireSales checks that the sales of Config.Sales, or any sale, can be audited. With
+// watched a sale may be a draft, and without Config.Sales there may be no sale yet.
+func (a *Auditor) requireSales(ctx context.Context, watched bool) error {
 	type row struct{ id, state string }
 	var all []row
 	err := a.db.snapshot(ctx, func(tx *sql.Tx) (err error) {
@@ -30,7 +30,7 @@ func (a *Auditor) known(ctx context.Context, watched bool) error {
 		case !found:
 			return fmt.Errorf("%w: sale %.70q: want the ID of a sale that the database has", ErrNothing, id)
 		case state == "draft" && !watched:
-			return fmt.Errorf("%w: sale %.70q: want one that was exposed, this is a draft", ErrNothing, id)
+			return fmt.Errorf("%w: sale %.70q: got a draft, want one that was exposed", ErrNothing, id)
 		}
 	}
 	if exposed == 0 && !watched {
@@ -39,20 +39,20 @@ func (a *Auditor) known(ctx context.Context, watched bool) error {
 	return nil
 }
 
-// A tally is what a sample sees of a sale.
-type tally struct {
-	pending, paid  int64 // counted orders
+// totals are the sums of a sale in one sample.
+type totals struct {
+	pending, paid  int64 // orders
 	moved, stocked int64 // sums of movements
 }
 
-// sample looks once, lightly: sums of what there is, in one snapshot.
+// sample checks the sums of each sale, read in one snapshot.
 func (a *Auditor) sample(ctx context.Context) error {
 	var sales []saleRow
-	tallies := map[string]*tally{}
-	of := func(id string) *tally {
+	tallies := map[string]*totals{}
+	of := func(id string) *totals {
 		t := tallies[id]
 		if t == nil {
-			t = &tally{}
+			t = &totals{}
 			tallies[id] = t
 		}
 		return t
@@ -103,9 +103,9 @@ func (a *Auditor) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.book.sampled()
+	a.records.addSample()
 	for _, s := range sales {
-		a.judgeSample(s, *of(s.id))
+		a.checkSample(s, *of(s.id))
 	}
 	mine := map[string]bool{}
 	for _, s := range sales {
@@ -113,29 +113,29 @@ func (a *Auditor) sample(ctx context.Context) error {
 	}
 	for _, g := range many {
 		if mine[g.sale] {
-			a.book.check(PerUser, false, "sale %s: user %s holds %d units", g.sale, g.word, g.n)
+			a.records.check(PerUser, false, "sale %s: user %s holds %d units", g.sale, g.word, g.n)
 		}
 	}
 	for _, g := range due {
 		if mine[g.sale] {
-			a.book.check(TicketsEnd, false, "sale %s: order %s and others are pending %s after their time to pay", g.sale, g.word, a.config.Slack)
+			a.records.check(TicketsEnd, false, "sale %s: order %s and others are pending %s after their payment deadline", g.sale, g.word, a.config.Slack)
 		}
 	}
-	a.book.held(PerUser, len(sales))
-	a.book.held(TicketsEnd, len(sales))
+	a.records.passed(PerUser, len(sales))
+	a.records.passed(TicketsEnd, len(sales))
 	for _, s := range sales {
-		a.watchGate(ctx, s)
+		a.sampleInventory(ctx, s)
 	}
 	return nil
 }
 
-func (a *Auditor) judgeSample(s saleRow, t tally) {
-	b := a.book
+func (a *Auditor) checkSample(s saleRow, t totals) {
+	b := a.records
 	live := t.pending + t.paid
-	b.check(NoOversell, live <= s.stock, "sale %s: %d orders are pending or paid of %d units", s.id, live, s.stock)
-	b.check(NoOversell, s.sold == live, "sale %s: it says that %d are sold, and %d orders are pending or paid", s.id, s.sold, live)
-	b.check(NoOversell, s.paid == t.paid, "sale %s: it says that %d are paid, and %d orders are", s.id, s.paid, t.paid)
-	b.check(NoOversell, t.stocked == s.stock, "sale %s: movements of stock are %d of %d units", s.id, t.stocked, s.stock)
+	b.check(NoOversell, live <= s.stock, "sale %s: %d orders are pending or paid, stock is %d", s.id, live, s.stock)
+	b.check(NoOversell, s.sold == live, "sale %s: counter sold is %d, %d orders are pending or paid", s.id, s.sold, live)
+	b.check(NoOversell, s.paid == t.paid, "sale %s: counter paid is %d, %d orders are paid", s.id, s.paid, t.paid)
+	b.check(NoOversell, t.stocked == s.stock, "sale %s: stock movements add up to %d, stock is %d", s.id, t.stocked, s.stock)
 	b.check(NoOversell, t.moved == s.stock-live, "sale %s: movements add up to %d, expected %d − %d", s.id, t.moved, s.stock, live)
 
 	a.mu.Lock()
@@ -143,8 +143,8 @@ func (a *Auditor) judgeSample(s saleRow, t tally) {
 	before, seen := a.before[s.id]
 	a.before[s.id] = s
 	if seen {
-		b.check(NoOversell, s.stock >= before.stock, "sale %s: its stock went from %d to %d", s.id, before.stock, s.stock)
-		b.check(PayOrTimeout, s.paid >= before.paid, "sale %s: paid orders went from %d to %d", s.id, before.paid, s.paid)
-		b.check(OneOrder, s.epoch >= before.epoch, "sale %s: its epoch went from %d to %d", s.id, before.epoch, s.epoch)
+		b.check(NoOversell, s.stock >= before.stock, "sale %s: stock decreased from %d to %d", s.id, before.stock, s.stock)
+		b.check(PayOrTimeout, s.paid >= before.paid, "sale %s: paid orders decreased from %d to %d", s.id, before.paid, s.paid)
+		b.check(OneOrder, s.epoch >= before.epoch, "sale %s: epoch decreased from %d to %d", s.id, before.epoch, s.epoch)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 )
 
-// What buyers carry is signed, not secret: base64url of a version 1, fields, and a signature
-// of 32 bytes. A field is a byte of length and so many bytes, or eight bytes of an integer.
+// Tickets, tokens and receipts are base64url of the version byte 1, fields, and a signature of
+// 32 bytes. A field is a length byte and that many bytes, or an integer of eight bytes.
 
-// fields reads the first fields of a signed text, whose kinds are t for text and n for an
-// integer. It does not look at the signature.
+// fields reads the first fields of a signed text without checking the signature. Each letter of
+// kinds is t for a text or n for an integer.
 func fields(signed, kinds string) (texts []string, numbers []int64, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(signed)
 	if err != nil || len(b) < 1+32 || b[0] != 1 {
@@ -37,7 +37,7 @@ func fields(signed, kinds string) (texts []string, numbers []int64, ok bool) {
 	return texts, numbers, true
 }
 
-// reservationOf is the reservation that a receipt names: its first field.
+// reservationOf returns the reservation of a receipt: its first field.
 func reservationOf(receipt string) string {
 	texts, _, ok := fields(receipt, "t")
 	if !ok {
@@ -46,8 +46,8 @@ func reservationOf(receipt string) string {
 	return texts[0]
 }
 
-// RankOf is the rank of a ticket, as it stands in the place that a buyer was given: behind
-// its sale, epoch, user and ID. It is 0 of what is no such text.
+// RankOf returns the rank of a ticket, which follows its sale, epoch, user and ID. It returns 0
+// for any other text.
 func RankOf(place string) int64 {
 	_, numbers, ok := fields(place, "tnttn")
 	if !ok {
@@ -56,8 +56,8 @@ func RankOf(place string) int64 {
 	return numbers[1]
 }
 
-// EpochOf is the epoch of an admission token that a buyer was given: behind its sale, and
-// before its user, ticket, batch and end. It is 0 of what is no such text.
+// EpochOf returns the epoch of an admission token, which follows its sale and precedes its user,
+// ticket, batch and expiry. It returns 0 for any other text.
 func EpochOf(token string) int64 {
 	_, numbers, ok := fields(token, "tntttn")
 	if !ok {

@@ -17,10 +17,10 @@ type design struct {
 
 func designs() map[Design]design {
 	return map[Design]design{
-		Naive:     {open: openOne, buy: naive, keys: oneStock},
-		Fenced:    {open: openOne, buy: fenced, keys: oneStock},
+		Naive:     {open: openOne, buy: naive, keys: stockKeys},
+		Fenced:    {open: openOne, buy: fenced, keys: stockKeys},
 		Segmented: {open: openSegments, buy: segmented, keys: segments},
-		Atomic:    {open: openOne, buy: oneStep, keys: oneStock},
+		Atomic:    {open: openOne, buy: atomicTake, keys: stockKeys},
 	}
 }
 
@@ -30,7 +30,7 @@ func (r *run) lockKey() string  { return "{" + r.name + "}:lock" }
 func (r *run) seenKey() string  { return "{" + r.name + "}:seen" } // the largest fence that the stock has seen
 func (r *run) fenceKey() string { return "{" + r.name + "}:fence" }
 
-func oneStock(r *run) []string {
+func stockKeys(r *run) []string {
 	return []string{r.stockKey(), r.lockKey(), r.seenKey(), r.fenceKey()}
 }
 
@@ -110,7 +110,7 @@ func fenced(ctx context.Context, r *run, _ int) (bool, error) {
 }
 
 // segmentsOf is how many segments a stock is split in.
-const segmentsOf = 10
+const segmentCount = 10
 
 func (r *run) segmentKey(i int) string { return fmt.Sprintf("{%s:%d}:stock", r.name, i) }
 func (r *run) segmentLock(i int) string {
@@ -118,16 +118,16 @@ func (r *run) segmentLock(i int) string {
 }
 
 func segments(r *run) (keys []string) {
-	for i := range segmentsOf {
+	for i := range segmentCount {
 		keys = append(keys, r.segmentKey(i), r.segmentLock(i))
 	}
 	return keys
 }
 
 func openSegments(ctx context.Context, r *run) error {
-	for i := range segmentsOf {
-		units := r.Stock / segmentsOf
-		if i < r.Stock%segmentsOf {
+	for i := range segmentCount {
+		units := r.Stock / segmentCount
+		if i < r.Stock%segmentCount {
 			units++
 		}
 		if err := r.store.set(ctx, r.segmentKey(i), int64(units)); err != nil {
@@ -141,8 +141,8 @@ func openSegments(ctx context.Context, r *run) error {
 // that each was empty once means that all are empty.
 func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
 	owner := rand.Text()
-	for i := range segmentsOf {
-		segment := (buyer + i) % segmentsOf
+	for i := range segmentCount {
+		segment := (buyer + i) % segmentCount
 		left, err := r.store.get(ctx, r.segmentKey(segment))
 		if err != nil {
 			return false, err
@@ -172,7 +172,7 @@ func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
 	return false, nil
 }
 
-func oneStep(ctx context.Context, r *run, _ int) (bool, error) {
+func atomicTake(ctx context.Context, r *run, _ int) (bool, error) {
 	// A pause before the step, or after it, is between nothing.
 	if err := r.pause(ctx); err != nil {
 		return false, err

@@ -118,7 +118,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		return Result{}, fmt.Errorf("lab: %s: %w", c.Design, err)
 	}
 	began := time.Now()
-	sold, err := r.crowd(ctx, d.buy)
+	sold, err := r.runBuyers(ctx, d.buy)
 	took := time.Since(began)
 	// The keys expire by themselves too, if this fails.
 	clean := r.store.del(context.WithoutCancel(ctx), d.keys(r)...)
@@ -148,7 +148,7 @@ type run struct {
 }
 
 // crowd lets all buyers go at once, and returns how many have a unit.
-func (r *run) crowd(ctx context.Context, buy func(context.Context, *run, int) (bool, error)) (int, error) {
+func (r *run) runBuyers(ctx context.Context, buy func(context.Context, *run, int) (bool, error)) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var sold atomic.Int64

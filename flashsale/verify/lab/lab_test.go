@@ -51,7 +51,7 @@ func TestDesigns(t *testing.T) {
 }
 
 // TestNobodyStops: without a pause the naive lock is right too, which is why it is believed.
-func TestNobodyStops(t *testing.T) {
+func TestWithoutPauses(t *testing.T) {
 	for _, d := range lab.Designs() {
 		synctest.Test(t, func(t *testing.T) {
 			r, err := lab.Run(t.Context(), lab.Config{Design: d, Buyers: 60, Stock: 20})

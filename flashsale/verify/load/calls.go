@@ -45,7 +45,7 @@ type wire struct {
 }
 
 // answerWithin bounds how long an answer may take.
-const answerWithin = 30 * time.Second
+const responseTimeout = 30 * time.Second
 
 // maxBody bounds an answer.
 const maxBody = 1 << 20
@@ -54,7 +54,7 @@ const maxBody = 1 << 20
 func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time.Time, err error) {
 	if w.conn == nil {
 		var d net.Dialer
-		dial, cancel := context.WithTimeout(ctx, answerWithin)
+		dial, cancel := context.WithTimeout(ctx, responseTimeout)
 		w.conn, err = d.DialContext(dial, "tcp", w.addr)
 		cancel()
 		if err != nil {
@@ -70,7 +70,7 @@ func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time
 	}
 	w.out = render(w.out[:0])
 	sent = time.Now()
-	w.conn.SetDeadline(sent.Add(answerWithin))
+	w.conn.SetDeadline(sent.Add(responseTimeout))
 	if ctx.Err() != nil { // or cut may have come before the deadline that it sets
 		return sent, ctx.Err()
 	}
@@ -111,7 +111,7 @@ func (w *wire) close() {
 
 // render appends the request that c is of a user.
 func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
-	sale := w.run.Sale
+	sale := w.clients.Sale
 	switch c {
 	case session:
 		b = append(b, "POST /api/session"...)
@@ -130,14 +130,14 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 	if len(u.cookie) > 0 {
 		b = append(append(b, "\r\nCookie: fs_session="...), u.cookie...)
 	}
-	if w.run.Addresses > 0 {
+	if w.clients.Addresses > 0 {
 		b = append(b, "\r\nX-Forwarded-For: "...)
-		if w.run.Claim {
+		if w.clients.Claim {
 			b = append(b, "203.0.113.9, "...)
 		}
-		b = address(b, u.id%w.run.Addresses)
+		b = address(b, u.id%w.clients.Addresses)
 	}
-	if w.run.Profile == Mixed {
+	if w.clients.Profile == Mixed {
 		// Nobody may be believed who says so.
 		b = append(b, "\r\nX-User-Id: somebody\r\nX-User-Role: admin"...)
 	}

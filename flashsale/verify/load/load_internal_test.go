@@ -81,9 +81,9 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-func TestLineIsInOrder(t *testing.T) {
+func TestEventHeap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var l line
+	var l eventHeap
 	var want []event
 	for i := range 1000 {
 		e := event{rng.Int64N(50), int32(i)}
@@ -117,13 +117,13 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var a answer
+		var a response
 		a.read(body)
 		var want map[string]json.RawMessage
 		if !utf8.Valid(body) || json.Unmarshal(body, &want) != nil || want == nil || bytes.ContainsAny(body, `\`) {
 			return
 		}
-		if !a.whole {
+		if !a.complete {
 			t.Fatalf("%q is an object", body)
 		}
 		got := map[string][]byte{"state": a.state, "place": a.place, "token": a.token, "receipt": a.receipt, "reason": a.reason, "layer": a.layer}
@@ -137,11 +137,11 @@ func FuzzAnswer(f *testing.F) {
 }
 
 // What is done for every request allocates nothing.
-func TestReadingAllocatesNothing(t *testing.T) {
+func TestAllocations(t *testing.T) {
 	body := []byte(`{"state":"waiting","ahead":3,"poll_after_ms":1200,"place":"abc","view":{"phase":"open","poll_after_ms":7}}`)
-	w := &worker{run: &crowd{Config: Config{Sale: "s1", Addresses: 10}}, wire: wire{host: "127.0.0.1:1", out: make([]byte, 0, 4096)}}
+	w := &worker{clients: &clients{Config: Config{Sale: "s1", Addresses: 10}}, wire: wire{host: "127.0.0.1:1", out: make([]byte, 0, 4096)}}
 	u := &user{cookie: []byte("abc"), place: []byte("def")}
-	var a answer
+	var a response
 	var h histogram
 	n := testing.AllocsPerRun(100, func() {
 		w.out = w.render(w.out[:0], turn, u, nil, nil)

@@ -30,12 +30,12 @@ func run(t *testing.T, c load.Config) load.Result {
 	return r
 }
 
-func TestOpenSellsAndEnds(t *testing.T) {
+func TestOpen(t *testing.T) {
 	shop := newFakeShop(100)
 	var log bytes.Buffer
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 2000, Connections: 32, Session: cookie,
 		Pay: 50, Cancel: 10, Addresses: 1000, Claim: true, Observations: &log, Processes: map[string]int{"self": os.Getpid()}})
-	if r.Bound || r.Bought != 100 || r.Told != 1900 || r.Standing != 0 || r.GaveUp != 0 || len(r.Faults) != 0 {
+	if r.Bound || r.Bought != 100 || r.SoldOut != 1900 || r.Active != 0 || r.GaveUp != 0 || len(r.Faults) != 0 {
 		t.Errorf("100 units for 2000 users: %+v", r)
 	}
 	if r.Paid < 30 || r.Paid > 70 || r.Canceled < 1 || r.Canceled > 30 {
@@ -44,8 +44,8 @@ func TestOpenSellsAndEnds(t *testing.T) {
 	if r.Requests != shop.calls.Load() || r.Latency.Count != r.Requests || r.Status[202] != 100 || r.Reasons["sold_out"] == 0 {
 		t.Errorf("%d requests, %d with a latency, the shop had %d; %v", r.Requests, r.Latency.Count, shop.calls.Load(), r.Status)
 	}
-	if r.Reserved == 0 || r.Drained < r.Reserved || r.Drain == 0 || r.Gone == 0 || r.Busy == 0 || r.PerSecond == 0 {
-		t.Errorf("reserved after %s, drained after %s, gone after %s, busy %s", r.Reserved, r.Drained, r.Gone, r.Busy)
+	if r.Reserved == 0 || r.Drained < r.Reserved || r.Drain == 0 || r.FirstSoldOut == 0 || r.Busy == 0 || r.PerSecond == 0 {
+		t.Errorf("reserved after %s, drained after %s, gone after %s, busy %s", r.Reserved, r.Drained, r.FirstSoldOut, r.Busy)
 	}
 	if r.Servers["self"].RSS == 0 || r.CPU == 0 || r.Machine.Processors == 0 {
 		t.Errorf("used: %+v, %s by the generator", r.Servers, r.CPU)
@@ -70,17 +70,17 @@ func TestOpenSellsAndEnds(t *testing.T) {
 }
 
 // TestUsersWork: each does its own work once, and buys; a shop that accepts none is found.
-func TestUsersWork(t *testing.T) {
+func TestProofOfWork(t *testing.T) {
 	shop := newFakeShop(20)
 	shop.bits = 8
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 100, Connections: 8, Session: cookie})
-	if r.Bound || r.Bought != 20 || r.Told != 80 || len(r.Faults) != 0 || r.Reasons["work_due"] < 90 || r.Reasons["work_due"] > 100 {
+	if r.Bound || r.Bought != 20 || r.SoldOut != 80 || len(r.Faults) != 0 || r.Reasons["work_due"] < 90 || r.Reasons["work_due"] > 100 {
 		t.Errorf("20 units for 100 users who have to work: %+v", r)
 	}
 	shop = newFakeShop(20)
 	shop.bits, shop.never = 8, true
 	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
-	if r.Bought != 0 || r.Told != 10 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
+	if r.Bought != 0 || r.SoldOut != 10 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
 		t.Errorf("of a shop that accepts no work: %+v", r)
 	}
 	shop = newFakeShop(20)
@@ -91,15 +91,15 @@ func TestUsersWork(t *testing.T) {
 	}
 }
 
-func TestUsersWithoutASessionGetOne(t *testing.T) {
+func TestSessions(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 50, Connections: 4})
-	if r.Calls["session"].Count != 50 || r.Bought != 10 || r.Told != 40 {
+	if r.Calls["session"].Count != 50 || r.Bought != 10 || r.SoldOut != 40 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestBacklogSaysWhenAllAreOrders(t *testing.T) {
+func TestBacklog(t *testing.T) {
 	shop := newFakeShop(20)
 	asked := 0
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Drain, Users: 20, Connections: 4, Session: cookie,
@@ -115,7 +115,7 @@ func TestBacklogSaysWhenAllAreOrders(t *testing.T) {
 	}
 }
 
-func TestSoldOutIsAStorm(t *testing.T) {
+func TestSoldOut(t *testing.T) {
 	shop := newFakeShop(0)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.SoldOut, Users: 100, Connections: 8, Session: cookie, Requests: 5000, Sampled: true, Observations: io.Discard})
 	if !r.Bound || r.Requests != 5000 || r.Refused != 5000 || r.Reasons["sold_out"] != 5000 || r.Layers["L0"] != 5000 || r.Due.Count != 0 {
@@ -123,36 +123,36 @@ func TestSoldOutIsAStorm(t *testing.T) {
 	}
 }
 
-func TestWaitingNeverBuys(t *testing.T) {
+func TestWaiting(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 100, Connections: 8, Session: cookie,
 		Duration: 500 * time.Millisecond, MaxPoll: 50 * time.Millisecond})
-	if !r.Bound || r.Bought != 0 || r.Standing != 100 || r.Calls["buy"].Count != 0 || r.Calls["turn"].Count < 200 {
+	if !r.Bound || r.Bought != 0 || r.Active != 100 || r.Calls["buy"].Count != 0 || r.Calls["turn"].Count < 200 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestMixedFindsNothingInAGoodShop(t *testing.T) {
+func TestMixed(t *testing.T) {
 	shop := newFakeShop(30)
 	var log bytes.Buffer
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Mixed, Users: 60, Connections: 4, Session: cookie, Observations: &log, MaxPoll: 20 * time.Millisecond})
-	if len(r.Faults) != 0 || r.Bought != 30 || r.Told != 30 || r.Reasons["bad_token"] == 0 {
+	if len(r.Faults) != 0 || r.Bought != 30 || r.SoldOut != 30 || r.Reasons["bad_token"] == 0 {
 		t.Errorf("%+v", r)
 	}
 	notes, err := auditor.Read(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tricks := map[auditor.Trick]int{}
+	tricks := map[auditor.Misuse]int{}
 	for _, o := range notes {
-		tricks[o.Trick]++
+		tricks[o.Misuse]++
 	}
 	if tricks[auditor.Forged] == 0 || tricks[auditor.Stolen] == 0 || tricks[auditor.Replayed] == 0 {
 		t.Errorf("tricks that were noted: %v", tricks)
 	}
 }
 
-func TestFaultsOfAShopAreFound(t *testing.T) {
+func TestMixedDetectsFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fault func(*fakeShop)
@@ -174,7 +174,7 @@ func TestFaultsOfAShopAreFound(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreCountedAndPatienceEnds(t *testing.T) {
+func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		quiet bool
 		want  map[string]int64
@@ -197,13 +197,13 @@ func TestRefusalsAreCountedAndPatienceEnds(t *testing.T) {
 func TestOver(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 200, Connections: 4, Session: cookie, Over: 400 * time.Millisecond})
-	if r.Bought != 10 || r.Told != 190 || r.Busy < 390*time.Millisecond || r.Due.P50 > 300*time.Millisecond {
+	if r.Bought != 10 || r.SoldOut != 190 || r.Busy < 390*time.Millisecond || r.Due.P50 > 300*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
 }
 
 // Whatever answers, or does not, a run ends.
-func TestServersThatAreNone(t *testing.T) {
+func TestBrokenServers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"silent": "", "no HTTP": "hello\r\n\r\n", "cut off": "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{",
 		"too large": "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{", "no JSON": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<>",
@@ -244,7 +244,7 @@ func TestServersThatAreNone(t *testing.T) {
 	}
 }
 
-func TestStoppedRunSaysSo(t *testing.T) {
+func TestStoppedRun(t *testing.T) {
 	shop := newFakeShop(10)
 	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()

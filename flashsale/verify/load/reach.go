@@ -40,10 +40,10 @@ func Reach(ctx context.Context, c Config) error {
 		}
 		return fmt.Errorf("load: url %q: no response: %s", c.URL, words)
 	}
-	var a answer
+	var a response
 	switch status := w.res.StatusCode(); status {
 	case 200:
-		if a.read(w.res.Body()); !a.whole {
+		if a.read(w.res.Body()); !a.complete {
 			return fmt.Errorf("load: url %q: want a shop, its answer is no view of a sale", c.URL)
 		}
 	case 410, 425, 429, 503: // who is busy, or closed, is there

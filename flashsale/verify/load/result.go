@@ -41,9 +41,9 @@ type Result struct {
 	Bought   int `json:"bought"`
 	Paid     int `json:"paid"`
 	Canceled int `json:"canceled"`
-	Told     int `json:"told"`     // that there is nothing to buy
+	SoldOut  int `json:"told"`     // that there is nothing to buy
 	GaveUp   int `json:"gave_up"`  // out of patience
-	Standing int `json:"standing"` // still in line or between two questions at the end
+	Active   int `json:"standing"` // still in line or between two questions at the end
 
 	// Lost counts reservations of a Lossy gate that buyers were told are lost.
 	Lost int64 `json:"lost,omitempty"`
@@ -52,10 +52,10 @@ type Result struct {
 	// known to be an order, and Gone when a user was first told that no unit is free: all
 	// from when users were due, and 0 if it did not happen. Drain is orders per second from
 	// the first reservation to Drained.
-	Reserved time.Duration `json:"reserved_ns"`
-	Drained  time.Duration `json:"drained_ns"`
-	Gone     time.Duration `json:"gone_ns"`
-	Drain    float64       `json:"drain_per_second"`
+	Reserved     time.Duration `json:"reserved_ns"`
+	Drained      time.Duration `json:"drained_ns"`
+	FirstSoldOut time.Duration `json:"gone_ns"`
+	Drain        float64       `json:"drain_per_second"`
 
 	// Faults are answers that are never right, with how often they came.
 	Faults map[string]int64 `json:"faults,omitempty"`

@@ -12,21 +12,21 @@ import (
 )
 
 // A crowd is a run under way.
-type crowd struct {
+type clients struct {
 	Config
 	began time.Time
 	log   *auditor.Log
 	end   chan struct{} // closed when no request may be made any more
 
-	left     atomic.Int64 // requests that may still be made
-	requests atomic.Int64 // that were answered
-	unheard  atomic.Int64 // users without any answer
-	busy     atomic.Int64 // see Result
-	inBusy   atomic.Int64
+	left       atomic.Int64 // requests that may still be made
+	requests   atomic.Int64 // that were answered
+	unanswered atomic.Int64 // users without any answer
+	busy       atomic.Int64 // see Result
+	inBusy     atomic.Int64
 
 	// From when the users were due, in nanoseconds; 0 for never.
-	firstGrant, lastGrant, lastPlaced, firstGone atomic.Int64
-	grants, orders                               atomic.Int64
+	firstGrant, lastGrant, lastPlaced, firstSoldOut atomic.Int64
+	grants, orders                                  atomic.Int64
 
 	all, due histogram
 	calls    [calls]histogram
@@ -37,13 +37,13 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, err
 	}
-	r := &crowd{Config: c, end: make(chan struct{})}
+	r := &clients{Config: c, end: make(chan struct{})}
 	if c.Observations != nil {
 		r.log = auditor.NewLog(c.Observations)
 	}
 	r.left.Store(c.Requests)
-	r.unheard.Store(int64(c.Users))
-	workers := r.workers()
+	r.unanswered.Store(int64(c.Users))
+	workers := r.newWorkers()
 	runtime.GC() // of what was made for the crowd, before it comes
 	if wait := time.Until(c.At); wait > 0 {
 		select {
@@ -55,8 +55,8 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	r.began = time.Now()
 	run, stop := context.WithDeadline(ctx, r.began.Add(c.Duration))
 	defer stop()
-	use := meter(c.Processes)
-	r.walk(run, workers)
+	use := startMeter(c.Processes)
+	r.runWorkers(run, workers)
 	bound := run.Err() != nil || r.left.Load() < 0
 	took := time.Since(r.began)
 	usage := use.stop(took)
@@ -64,13 +64,13 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 // workers are the connections with their users.
-func (r *crowd) workers() []*worker {
+func (r *clients) newWorkers() []*worker {
 	addr, _ := r.address() // checked
 	ws := make([]*worker, r.Connections)
 	for i := range ws {
-		ws[i] = r.worker(addr)
+		ws[i] = r.newWorker(addr)
 		if r.Profile == Mixed {
-			ws[i].twin = &twin{w: r.worker(addr), ask: make(chan twinCall), answer: make(chan int)}
+			ws[i].twin = &twin{w: r.newWorker(addr), ask: make(chan twinCall), answer: make(chan int)}
 		}
 	}
 	for id := range r.Users {
@@ -80,20 +80,20 @@ func (r *crowd) workers() []*worker {
 		}
 		w := ws[id%len(ws)]
 		due := int64(float64(r.Over) * float64(id) / float64(r.Users))
-		w.fresh = append(w.fresh, event{due, int32(len(w.users))})
+		w.arrivals = append(w.arrivals, event{due, int32(len(w.users))})
 		w.users = append(w.users, u)
 	}
 	return ws
 }
 
-func (r *crowd) worker(addr string) *worker {
-	return &worker{run: r, wire: wire{addr: addr, host: addr},
+func (r *clients) newWorker(addr string) *worker {
+	return &worker{clients: r, wire: wire{addr: addr, host: addr},
 		reasons: map[string]int64{}, layers: map[string]int64{}, errors: map[string]int64{}, faults: map[string]int64{},
-		equal: map[auditor.Observation]*auditor.Observation{}}
+		sampled: map[auditor.Observation]*auditor.Observation{}}
 }
 
 // walk runs the workers to their end.
-func (r *crowd) walk(ctx context.Context, ws []*worker) {
+func (r *clients) runWorkers(ctx context.Context, ws []*worker) {
 	var group, beside sync.WaitGroup
 	for _, w := range ws {
 		if w.twin != nil {
@@ -108,9 +108,9 @@ func (r *crowd) walk(ctx context.Context, ws []*worker) {
 			cut := context.AfterFunc(ctx, w.cut)
 			defer cut()
 			if r.Profile == SoldOut {
-				w.storm(ctx)
+				w.flood(ctx)
 			} else {
-				w.work(ctx)
+				w.run(ctx)
 			}
 			if w.twin != nil {
 				close(w.twin.ask)
@@ -119,7 +119,7 @@ func (r *crowd) walk(ctx context.Context, ws []*worker) {
 	}
 	done := make(chan struct{})
 	if r.Backlog != nil {
-		beside.Go(func() { r.watch(ctx, done) })
+		beside.Go(func() { r.watchBacklog(ctx, done) })
 	}
 	group.Wait()
 	close(done)
@@ -128,7 +128,7 @@ func (r *crowd) walk(ctx context.Context, ws []*worker) {
 
 // watch asks for the backlog from the first reservation on, until there is none and nobody
 // asks any more.
-func (r *crowd) watch(ctx context.Context, done <-chan struct{}) {
+func (r *clients) watchBacklog(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for over := false; ctx.Err() == nil; {
@@ -142,7 +142,7 @@ func (r *crowd) watch(ctx context.Context, done <-chan struct{}) {
 			n, err := r.Backlog(ctx)
 			if err == nil && n == 0 && last == r.lastGrant.Load() {
 				r.orders.Store(granted)
-				later(&r.lastPlaced, time.Since(r.began))
+				storeMax(&r.lastPlaced, time.Since(r.began))
 			}
 		} else if over {
 			return
@@ -155,22 +155,22 @@ func (r *crowd) watch(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-func (r *crowd) granted(at time.Duration) {
+func (r *clients) granted(at time.Duration) {
 	r.grants.Add(1)
 	r.firstGrant.CompareAndSwap(0, int64(at))
-	later(&r.lastGrant, at)
+	storeMax(&r.lastGrant, at)
 }
 
-func (r *crowd) placed(at time.Duration) {
+func (r *clients) placed(at time.Duration) {
 	if r.Backlog == nil {
 		r.orders.Add(1)
-		later(&r.lastPlaced, at)
+		storeMax(&r.lastPlaced, at)
 	}
 }
 
-func (r *crowd) gone(at time.Duration) { r.firstGone.CompareAndSwap(0, int64(at)) }
+func (r *clients) soldOut(at time.Duration) { r.firstSoldOut.CompareAndSwap(0, int64(at)) }
 
-func later(v *atomic.Int64, at time.Duration) {
+func storeMax(v *atomic.Int64, at time.Duration) {
 	for was := v.Load(); int64(at) > was; was = v.Load() {
 		if v.CompareAndSwap(was, int64(at)) {
 			return
@@ -179,12 +179,12 @@ func later(v *atomic.Int64, at time.Duration) {
 }
 
 // finish writes what is left of the observations.
-func (r *crowd) finish(ctx context.Context, ws []*worker) error {
+func (r *clients) finish(ctx context.Context, ws []*worker) error {
 	if r.log != nil {
-		for _, w := range everybody(ws) {
+		for _, w := range withTwins(ws) {
 			w.write()
-			for _, o := range w.equal {
-				r.log.Note(*o)
+			for _, o := range w.sampled {
+				r.log.Record(*o)
 			}
 		}
 		if err := r.log.Flush(); err != nil {
@@ -198,7 +198,7 @@ func (r *crowd) finish(ctx context.Context, ws []*worker) error {
 }
 
 // everybody are the workers and their twins.
-func everybody(ws []*worker) []*worker {
+func withTwins(ws []*worker) []*worker {
 	all := ws
 	for _, w := range ws {
 		if w.twin != nil {
@@ -209,7 +209,7 @@ func everybody(ws []*worker) []*worker {
 }
 
 // result adds up.
-func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage) Result {
+func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage measured) Result {
 	res := Result{
 		Profile: r.Profile, Mode: r.Mode, Work: r.Work, Sale: r.Sale, Users: r.Users, Connections: r.Connections,
 		Began: r.began, Over: r.Over, Took: took, Bound: bound, Requests: r.requests.Load(),
@@ -217,7 +217,7 @@ func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage
 		Latency: r.all.quantiles(), Due: r.due.quantiles(), Calls: map[string]Quantiles{},
 		Status: map[int]int64{}, Reasons: map[string]int64{}, Layers: map[string]int64{},
 		Errors: map[string]int64{}, Faults: map[string]int64{},
-		Reserved: time.Duration(r.lastGrant.Load()), Gone: time.Duration(r.firstGone.Load()),
+		Reserved: time.Duration(r.lastGrant.Load()), FirstSoldOut: time.Duration(r.firstSoldOut.Load()),
 		Machine: machine(), CPU: usage.own, Share: usage.share, Servers: usage.servers,
 	}
 	if res.Busy == 0 || r.Profile == SoldOut {
@@ -236,7 +236,7 @@ func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage
 		}
 	}
 	var sent, received int64
-	for _, w := range everybody(ws) {
+	for _, w := range withTwins(ws) {
 		sent += w.sent
 		res.Lost += w.lostUnits
 		received += w.received
@@ -265,11 +265,11 @@ func (r *crowd) result(ws []*worker, took time.Duration, bound bool, usage usage
 
 // count adds what became of a user.
 func (u *user) count(r *Result) {
-	switch u.fate {
-	case standing:
-		r.Standing++
-	case told:
-		r.Told++
+	switch u.outcome {
+	case active:
+		r.Active++
+	case soldOut:
+		r.SoldOut++
 	case gaveUp:
 		r.GaveUp++
 	case bought:

@@ -50,7 +50,7 @@ func (r *Result) Text() string {
 	counts(row, "layers", r.Layers)
 	counts(row, "no answer", r.Errors)
 	row("users", "%d bought, %d paid, %d cancelled, %d were told that there is nothing, %d gave up, %d still ask",
-		r.Bought, r.Paid, r.Canceled, r.Told, r.GaveUp, r.Standing)
+		r.Bought, r.Paid, r.Canceled, r.SoldOut, r.GaveUp, r.Active)
 	if r.Lost > 0 {
 		row("reservations lost", "%d, and told", r.Lost)
 	}
@@ -61,7 +61,7 @@ func (r *Result) Text() string {
 	}
 	moment("last unit reserved", r.Reserved)
 	moment("all of them orders", r.Drained)
-	moment("first told of no unit", r.Gone)
+	moment("first told of no unit", r.FirstSoldOut)
 	if r.Drain > 0 {
 		row("orders", "%.0f/s", r.Drain)
 	}

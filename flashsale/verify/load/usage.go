@@ -12,14 +12,14 @@ import (
 )
 
 // A usage is what processes used.
-type usage struct {
+type measured struct {
 	own     time.Duration
 	share   float64
 	servers map[string]Usage
 }
 
 // A meter watches processes.
-type watch struct {
+type meter struct {
 	own     time.Duration
 	pids    map[string]int
 	before  map[string]Usage
@@ -29,8 +29,8 @@ type watch struct {
 }
 
 // meter begins to watch; stop ends it.
-func meter(pids map[string]int) *watch {
-	m := &watch{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
+func startMeter(pids map[string]int) *meter {
+	m := &meter{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
 	for name, pid := range pids {
 		m.before[name] = Usage{CPU: cpuOf(pid), RSS: rssOf(pid)}
 	}
@@ -51,11 +51,11 @@ func meter(pids map[string]int) *watch {
 	return m
 }
 
-func (m *watch) stop(took time.Duration) usage {
+func (m *meter) stop(took time.Duration) measured {
 	close(m.done)
 	m.ended.Wait()
 	all := float64(max(took, time.Microsecond)) * float64(runtime.NumCPU())
-	u := usage{own: ownCPU() - m.own, servers: map[string]Usage{}}
+	u := measured{own: ownCPU() - m.own, servers: map[string]Usage{}}
 	u.share = float64(u.own) / all
 	for name, pid := range m.pids {
 		was := m.before[name]

@@ -4,36 +4,36 @@ import "time"
 
 // A user is one of the crowd.
 type user struct {
-	id      int
-	next    call   // what it asks next
-	fate    fate   // unless it asks no more
-	refused int    // how often, in a row
-	buys    int    // orders that it tried, each with a key of its own
-	cookie  []byte // fs_session
-	named   []byte // by the server; empty if it has a name of its own
-	place   []byte
-	token   []byte
-	work    []byte // that a ticket costs, once it was asked for
-	receipt []byte
-	order   bool // the receipt is known to be an order
-	wants   call // after that: pay, cancel or look, for nothing
-	looks   int
-	doubted bool // asked again, it was refused, as is right if the receipt is of what is lost
-	heard   bool
-	trick   int // of Mixed: what it does wrong next
+	id            int
+	next          call    // what it asks next
+	outcome       outcome // unless it asks no more
+	refused       int     // how often, in a row
+	buys          int     // orders that it tried, each with a key of its own
+	cookie        []byte  // fs_session
+	name          []byte  // by the server; empty if it has a name of its own
+	place         []byte
+	token         []byte
+	work          []byte // that a ticket costs, once it was asked for
+	receipt       []byte
+	order         bool // the receipt is known to be an order
+	wants         call // after that: pay, cancel or look, for nothing
+	polls         int
+	refusedRepeat bool // asked again, it was refused, as is right if the receipt is of what is lost
+	answered      bool
+	misuse        int // of Mixed: what it does wrong next
 }
 
 // A fate is what became of a user.
-type fate uint8
+type outcome uint8
 
 const (
-	standing fate = iota
+	active outcome = iota
 	bought
 	paid
 	cancelled
-	told
+	soldOut
 	gaveUp
-	fates
+	outcomes
 )
 
 // An event is a user who is due.
@@ -43,13 +43,13 @@ type event struct {
 }
 
 // A line is a heap of events, the earliest first, and among equals the lowest user.
-type line []event
+type eventHeap []event
 
-func (l line) before(i, j int) bool {
+func (l eventHeap) before(i, j int) bool {
 	return l[i].due < l[j].due || l[i].due == l[j].due && l[i].user < l[j].user
 }
 
-func (l *line) push(e event) {
+func (l *eventHeap) push(e event) {
 	*l = append(*l, e)
 	h := *l
 	for i := len(h) - 1; i > 0; {
@@ -63,7 +63,7 @@ func (l *line) push(e event) {
 }
 
 // pop takes the first; the line must not be empty.
-func (l *line) pop() event {
+func (l *eventHeap) pop() event {
 	h := *l
 	first := h[0]
 	last := len(h) - 1

@@ -16,47 +16,47 @@ import (
 
 // A worker is a connection and the users that it carries.
 type worker struct {
-	run   *crowd
-	users []user
-	fresh []event // who comes yet, the earliest first
-	line  line    // who was answered before
+	clients  *clients
+	users    []user
+	arrivals []event   // who comes yet, the earliest first
+	due      eventHeap // who was answered before
 	wire
-	a     answer
-	key   []byte
-	other []byte // Mixed: the last token of another user of this worker
-	twin  *twin
+	a          response
+	key        []byte
+	otherToken []byte // Mixed: the last token of another user of this worker
+	twin       *twin
 
 	lostUnits int64
 
-	status  [600]int64
-	reasons map[string]int64
-	layers  map[string]int64
-	errors  map[string]int64
-	faults  map[string]int64
-	notes   []auditor.Observation
-	equal   map[auditor.Observation]*auditor.Observation // refusals, by what is equal
+	status   [600]int64
+	reasons  map[string]int64
+	layers   map[string]int64
+	errors   map[string]int64
+	faults   map[string]int64
+	buffered []auditor.Observation
+	sampled  map[auditor.Observation]*auditor.Observation // refusals, by what is equal
 }
 
 // work lets users ask when they are due until none is left or ctx is done.
-func (w *worker) work(ctx context.Context) {
+func (w *worker) run(ctx context.Context) {
 	defer w.close()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
-	for len(w.fresh)+len(w.line) > 0 && w.goesOn(ctx) {
-		e := w.next(int64(time.Since(w.run.began)))
-		if wait := time.Duration(e.due) - time.Since(w.run.began); wait > 0 {
+	for len(w.arrivals)+len(w.due) > 0 && w.running(ctx) {
+		e := w.next(int64(time.Since(w.clients.began)))
+		if wait := time.Duration(e.due) - time.Since(w.clients.began); wait > 0 {
 			alarm.Reset(wait)
 			select {
 			case <-alarm.C:
 			case <-ctx.Done():
 				return
-			case <-w.run.end:
+			case <-w.clients.end:
 				return
 			}
 		}
 		u := &w.users[e.user]
-		if after, again := w.once(ctx, u, time.Duration(e.due)); again {
-			w.line.push(event{int64(time.Since(w.run.began) + after), e.user})
+		if after, again := w.step(ctx, u, time.Duration(e.due)); again {
+			w.due.push(event{int64(time.Since(w.clients.began) + after), e.user})
 		}
 	}
 }
@@ -64,28 +64,30 @@ func (w *worker) work(ctx context.Context) {
 // next takes who asks next: who was answered before and is due again goes before who comes
 // only now, as somebody does whose connection is open. Of each kind it is the earliest.
 func (w *worker) next(now int64) event {
-	if len(w.line) > 0 && (len(w.fresh) == 0 || w.line[0].due <= max(now, w.fresh[0].due)) {
-		return w.line.pop()
+	if len(w.due) > 0 && (len(w.arrivals) == 0 || w.due[0].due <= max(now, w.arrivals[0].due)) {
+		return w.due.pop()
 	}
-	first := w.fresh[0]
-	w.fresh = w.fresh[1:]
+	first := w.arrivals[0]
+	w.arrivals = w.arrivals[1:]
 	return first
 }
 
-func (w *worker) goesOn(ctx context.Context) bool { return ctx.Err() == nil && w.run.left.Load() >= 0 }
+func (w *worker) running(ctx context.Context) bool {
+	return ctx.Err() == nil && w.clients.left.Load() >= 0
+}
 
 // storm asks for tickets as fast as they are answered.
-func (w *worker) storm(ctx context.Context) {
+func (w *worker) flood(ctx context.Context) {
 	defer w.close()
-	for w.goesOn(ctx) {
+	for w.running(ctx) {
 		for i := range w.users {
-			if !w.goesOn(ctx) {
+			if !w.running(ctx) {
 				return
 			}
 			u := &w.users[i]
 			w.ask(ctx, u, u.next, nil, nil, -1)
 			if u.next == session {
-				w.begin(u)
+				w.startSession(u)
 			}
 		}
 	}
@@ -93,9 +95,9 @@ func (w *worker) storm(ctx context.Context) {
 
 // ask makes one call, and reads and counts its answer. It reports whether there is one.
 func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, due time.Duration) bool {
-	switch left := w.run.left.Add(-1); {
+	switch left := w.clients.left.Add(-1); {
 	case left == -1:
-		close(w.run.end)
+		close(w.clients.end)
 		return false
 	case left < 0:
 		return false
@@ -106,19 +108,19 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 		if ctx.Err() == nil { // or it is cut off because the run is over
 			w.errors[kindOf(err)]++
 		}
-		w.note(u, c, sent, at, 0, token, key)
+		w.record(u, c, sent, at, 0, token, key)
 		return false
 	}
-	r := w.run
+	r := w.clients
 	r.requests.Add(1)
 	r.all.add(at.Sub(sent))
 	r.calls[c].add(at.Sub(sent))
 	if due >= 0 {
 		r.due.add(at.Sub(r.began) - due)
 	}
-	if !u.heard {
-		u.heard = true
-		if r.unheard.Add(-1) == 0 {
+	if !u.answered {
+		u.answered = true
+		if r.unanswered.Add(-1) == 0 {
 			r.busy.Store(int64(at.Sub(r.began)))
 			r.inBusy.Store(r.requests.Load())
 		}
@@ -132,12 +134,12 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 	w.a.read(w.res.Body())
 	if status >= 400 {
 		w.refusal(status)
-	} else if !w.a.whole {
+	} else if !w.a.complete {
 		w.faults["an answer that is no object"]++
 	} else if len(w.a.reason) > 0 {
 		w.faults["a success that is a refusal"]++
 	}
-	w.note(u, c, sent, at, status, token, key)
+	w.record(u, c, sent, at, status, token, key)
 	return true
 }
 
@@ -182,15 +184,15 @@ func kindOf(err error) string {
 
 // once makes the next call of a user. It returns after how long the user asks again, and
 // whether.
-func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after time.Duration, again bool) {
+func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after time.Duration, again bool) {
 	var key []byte
 	if u.next == buy {
-		w.key = append(strconv.AppendInt(append(append(w.key[:0], w.run.Prefix...), '-'), int64(u.id), 10), '-')
+		w.key = append(strconv.AppendInt(append(append(w.key[:0], w.clients.Prefix...), '-'), int64(u.id), 10), '-')
 		w.key = strconv.AppendInt(w.key, int64(u.buys), 10)
 		key = w.key
-		if w.run.Profile == Mixed && u.trick < tricks {
-			after, again = w.mischief(ctx, u, key)
-			return w.soonest(after), again
+		if w.clients.Profile == Mixed && u.misuse < misuses {
+			after, again = w.misuse(ctx, u, key)
+			return w.capPoll(after), again
 		}
 	}
 	c := u.next
@@ -202,20 +204,20 @@ func (w *worker) once(ctx context.Context, u *user, due time.Duration) (after ti
 		return soon, true
 	}
 	if c == join && string(w.a.reason) == string(sale.WorkRequired) {
-		after, again = w.toil(ctx, u)
+		after, again = w.solveWork(ctx, u)
 	} else {
-		after, again = w.heard(u, c)
+		after, again = w.observed(u, c)
 	}
 	if !again {
 		w.leave(u)
 	}
-	return w.soonest(after), again
+	return w.capPoll(after), again
 }
 
 // soonest is after how long a user asks again at the latest.
-func (w *worker) soonest(after time.Duration) time.Duration {
-	if w.run.MaxPoll > 0 {
-		return min(after, w.run.MaxPoll)
+func (w *worker) capPoll(after time.Duration) time.Duration {
+	if w.clients.MaxPoll > 0 {
+		return min(after, w.clients.MaxPoll)
 	}
 	return after
 }

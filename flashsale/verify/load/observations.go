@@ -10,34 +10,34 @@ import (
 
 // keep is how many observations a worker keeps before it writes them: most runs end before,
 // so that writing them costs nothing while it is measured.
-const keep = 4096
+const maxBuffered = 4096
 
 // action is what the auditor calls it.
 func (c call) action() auditor.Action {
 	if c == session {
-		return auditor.See
+		return auditor.Browse
 	}
 	return auditor.Action(c.String())
 }
 
 // note keeps what a call and its answer looked like. Status 0 is no answer.
-func (w *worker) note(u *user, c call, sent, at time.Time, status int, token, key []byte) {
-	if w.run.log == nil {
+func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, key []byte) {
+	if w.clients.log == nil {
 		return
 	}
-	o := auditor.Observation{Action: c.action(), Status: status, Sale: w.run.Sale, Sent: sent, At: at}
+	o := auditor.Observation{Action: c.action(), Status: status, Sale: w.clients.Sale, Sent: sent, At: at}
 	if status != 0 {
 		o.Layer, o.Reason, o.State = string(w.layer()), string(w.a.reason), string(w.a.state)
 	}
-	if w.run.Sampled && c != buy && (status >= 400 || c == session) {
+	if w.clients.Sampled && c != buy && (status >= 400 || c == session) {
 		k := auditor.Observation{Action: o.Action, Status: status, Sale: o.Sale, Layer: o.Layer, Reason: o.Reason}
-		if was := w.equal[k]; was != nil {
+		if was := w.sampled[k]; was != nil {
 			was.At = at
 			was.Issued++
 			return
 		}
 		o.Issued = 1
-		w.equal[k] = &o
+		w.sampled[k] = &o
 		return
 	}
 	o.User = w.name(u)
@@ -46,14 +46,14 @@ func (w *worker) note(u *user, c call, sent, at time.Time, status int, token, ke
 		if status == 0 || status >= 400 {
 			break
 		}
-		o.Place, o.Ahead, o.Poll = digest(w.a.place), w.a.ahead, w.a.poll
+		o.Ticket, o.Ahead, o.Poll = digest(w.a.place), w.a.ahead, w.a.poll
 		o.Rank = auditor.RankOf(string(w.a.place))
 		if len(w.a.token) > 0 {
 			o.Token, o.Epoch = digest(w.a.token), auditor.EpochOf(string(w.a.token))
 			o.Until, _ = time.Parse(time.RFC3339, string(w.a.until))
 		}
 	case buy:
-		o.Token, o.Key, o.Trick = digest(token), string(key), w.trickOf(u, c)
+		o.Token, o.Key, o.Misuse = digest(token), string(key), w.misuseOf(u, c)
 		if status == 0 {
 			break
 		}
@@ -63,37 +63,37 @@ func (w *worker) note(u *user, c call, sent, at time.Time, status int, token, ke
 	case look, pay, cancel:
 		o.Receipt = string(u.receipt)
 	}
-	w.keep(o)
+	w.buffer(o)
 }
 
 // leave notes that a user asks no more.
 func (w *worker) leave(u *user) {
-	if w.run.log == nil {
+	if w.clients.log == nil {
 		return
 	}
 	now := time.Now()
-	w.keep(auditor.Observation{Action: auditor.Leave, Sale: w.run.Sale, User: w.name(u), Sent: now, At: now, Place: digest(u.place)})
+	w.buffer(auditor.Observation{Action: auditor.Leave, Sale: w.clients.Sale, User: w.name(u), Sent: now, At: now, Ticket: digest(u.place)})
 }
 
-func (w *worker) keep(o auditor.Observation) {
-	w.notes = append(w.notes, o)
-	if len(w.notes) >= keep {
+func (w *worker) buffer(o auditor.Observation) {
+	w.buffered = append(w.buffered, o)
+	if len(w.buffered) >= maxBuffered {
 		w.write()
 	}
 }
 
 // write gives the log what is kept.
 func (w *worker) write() {
-	w.run.log.Note(w.notes...)
-	w.notes = w.notes[:0]
+	w.clients.log.Record(w.buffered...)
+	w.buffered = w.buffered[:0]
 }
 
 // name is that of a user.
 func (w *worker) name(u *user) string {
-	if len(u.named) > 0 {
-		return string(u.named)
+	if len(u.name) > 0 {
+		return string(u.name)
 	}
-	return w.run.Prefix + strconv.Itoa(u.id)
+	return w.clients.Prefix + strconv.Itoa(u.id)
 }
 
 func digest(b []byte) string {

@@ -10,7 +10,7 @@ import (
 )
 
 // heard is what a user does with an answer: the next call, after how long, or none.
-func (w *worker) heard(u *user, c call) (after time.Duration, again bool) {
+func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	status := w.res.StatusCode()
 	if status >= 400 {
 		return w.refused(u, c, status)
@@ -18,21 +18,21 @@ func (w *worker) heard(u *user, c call) (after time.Duration, again bool) {
 	u.refused = 0
 	switch c {
 	case session:
-		w.begin(u)
+		w.startSession(u)
 		return 0, true
 	case join, turn:
-		return w.stands(u)
+		return w.queueStatus(u)
 	case buy:
 		if len(w.a.receipt) == 0 {
 			w.faults["a purchase without a receipt"]++
-			return w.end(u, told)
+			return w.end(u, soldOut)
 		}
 		u.receipt = append(u.receipt[:0], w.a.receipt...)
 		u.token = nil
-		w.run.granted(time.Since(w.run.began))
-		return w.bought(u)
+		w.clients.granted(time.Since(w.clients.began))
+		return w.purchased(u)
 	case look:
-		return w.looked(u)
+		return w.orderStatus(u)
 	case pay:
 		// Paid at once, or the provider calls back: then it asks how that went.
 		if string(w.a.state) == "paid" {
@@ -47,19 +47,19 @@ func (w *worker) heard(u *user, c call) (after time.Duration, again bool) {
 }
 
 // begin takes the session of a user who asked for one, and says what comes first.
-func (w *worker) begin(u *user) {
+func (w *worker) startSession(u *user) {
 	if cookie := w.res.Header.PeekCookie("fs_session"); len(cookie) > 0 {
 		if _, value, ok := bytes.Cut(cookie, []byte("=")); ok {
 			value, _, _ = bytes.Cut(value, []byte(";"))
 			u.cookie = append(u.cookie[:0], value...)
-			u.named = append(u.named[:0], w.a.user...)
+			u.name = append(u.name[:0], w.a.user...)
 			u.next = join
 		}
 	}
 }
 
 // stands is what a user does with a turn.
-func (w *worker) stands(u *user) (time.Duration, bool) {
+func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 	poll := time.Duration(w.a.poll) * time.Millisecond
 	if poll <= 0 {
 		poll = soon
@@ -70,13 +70,13 @@ func (w *worker) stands(u *user) (time.Duration, bool) {
 	switch string(w.a.phase) {
 	case "sold_out", "ended":
 		if string(w.a.state) != "admitted" {
-			w.run.gone(time.Since(w.run.began))
-			return w.end(u, told)
+			w.clients.soldOut(time.Since(w.clients.began))
+			return w.end(u, soldOut)
 		}
 	case "all_taken":
-		w.run.gone(time.Since(w.run.began))
-		if !w.run.AllTaken && w.run.Profile != Waiting && string(w.a.state) != "admitted" {
-			return w.end(u, told)
+		w.clients.soldOut(time.Since(w.clients.began))
+		if !w.clients.AllTaken && w.clients.Profile != Waiting && string(w.a.state) != "admitted" {
+			return w.end(u, soldOut)
 		}
 	}
 	switch string(w.a.state) {
@@ -84,7 +84,7 @@ func (w *worker) stands(u *user) (time.Duration, bool) {
 		u.next = turn
 		return poll, true
 	case "admitted":
-		if w.run.Profile == Waiting {
+		if w.clients.Profile == Waiting {
 			u.next = turn
 			return max(poll, soon), true
 		}
@@ -102,22 +102,22 @@ func (w *worker) stands(u *user) (time.Duration, bool) {
 		return w.end(u, bought)
 	}
 	w.faults["a turn in no state"]++
-	return w.end(u, told)
+	return w.end(u, soldOut)
 }
 
 // bought is what a user does with a receipt.
-func (w *worker) bought(u *user) (time.Duration, bool) {
+func (w *worker) purchased(u *user) (time.Duration, bool) {
 	u.buys++
-	u.fate = bought
+	u.outcome = bought
 	u.wants = look
 	// Which of a hundred a user is does not depend on the order in which they come.
 	switch percent := (u.id*37 + 11) % 100; {
-	case percent < w.run.Pay:
+	case percent < w.clients.Pay:
 		u.wants = pay
-	case percent < w.run.Pay+w.run.Cancel:
+	case percent < w.clients.Pay+w.clients.Cancel:
 		u.wants = cancel
 	}
-	if u.wants == look && w.run.Backlog != nil {
+	if u.wants == look && w.clients.Backlog != nil {
 		return w.end(u, bought)
 	}
 	u.next = look
@@ -125,21 +125,21 @@ func (w *worker) bought(u *user) (time.Duration, bool) {
 }
 
 // looked is what a user does with what became of a receipt.
-func (w *worker) looked(u *user) (time.Duration, bool) {
+func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 	state := string(w.a.state)
 	if state == "reserved" {
-		u.looks++
-		return min(soon<<min(u.looks, 3), 2*time.Second), true
+		u.polls++
+		return min(soon<<min(u.polls, 3), 2*time.Second), true
 	}
 	if state == "rejected" || state == "lost" {
 		return w.lost(u, state)
 	}
 	if !u.order {
 		u.order = true
-		w.run.placed(time.Since(w.run.began))
+		w.clients.placed(time.Since(w.clients.began))
 	}
-	if u.doubted {
-		u.doubted = false
+	if u.refusedRepeat {
+		u.refusedRepeat = false
 		w.faults[refusedAgain]++
 	}
 	switch state {
@@ -162,16 +162,16 @@ func (w *worker) looked(u *user) (time.Duration, bool) {
 
 // lost is what a user does who had a unit and has none: it stands in line again.
 func (w *worker) lost(u *user, state string) (time.Duration, bool) {
-	if !w.run.Lossy {
+	if !w.clients.Lossy {
 		w.faults["a reservation that was "+state]++
-		return w.end(u, told)
+		return w.end(u, soldOut)
 	}
 	w.lostUnits++
-	w.run.grants.Add(-1)
-	u.fate, u.next, u.receipt, u.token = standing, join, nil, nil
-	u.looks, u.doubted = 0, false
-	if w.run.Profile == Mixed {
-		u.trick = doubleClick // it has shown what it can do before
+	w.clients.grants.Add(-1)
+	u.outcome, u.next, u.receipt, u.token = active, join, nil, nil
+	u.polls, u.refusedRepeat = 0, false
+	if w.clients.Profile == Mixed {
+		u.misuse = doubleClick // it has shown what it can do before
 	}
 	return soon, true
 }
@@ -192,13 +192,13 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	switch status {
 	case 425, 429, 503:
 		u.refused++
-		if w.run.Patience > 0 && u.refused >= w.run.Patience {
+		if w.clients.Patience > 0 && u.refused >= w.clients.Patience {
 			return w.end(u, gaveUp)
 		}
 		return retry, true
 	case 410:
-		w.run.gone(time.Since(w.run.began))
-		return w.end(u, told)
+		w.clients.soldOut(time.Since(w.clients.began))
+		return w.end(u, soldOut)
 	case 403:
 		if c == buy { // its turn has passed, or is of an epoch that is over
 			u.next, u.token = join, nil
@@ -207,12 +207,12 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	case 409:
 		switch string(w.a.reason) {
 		case "all_taken":
-			w.run.gone(time.Since(w.run.began))
-			if !w.run.AllTaken {
-				return w.end(u, told)
+			w.clients.soldOut(time.Since(w.clients.began))
+			if !w.clients.AllTaken {
+				return w.end(u, soldOut)
 			}
 			u.refused++
-			if w.run.Patience > 0 && u.refused >= w.run.Patience {
+			if w.clients.Patience > 0 && u.refused >= w.clients.Patience {
 				return w.end(u, gaveUp)
 			}
 			u.next = turn
@@ -221,7 +221,7 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 			}
 			return retry, true
 		case "per_user":
-			return w.end(u, told)
+			return w.end(u, soldOut)
 		}
 	case 404:
 		if c == turn { // no ticket any more
@@ -230,15 +230,15 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 		}
 	}
 	w.faults["refused for no reason that is known: "+c.String()+" "+statusText(status)]++
-	return w.end(u, told)
+	return w.end(u, soldOut)
 }
 
 // toil does the work that a ticket costs, as the page of a browser does. It takes this machine
 // what it takes, before the user asks again.
-func (w *worker) toil(ctx context.Context, u *user) (time.Duration, bool) {
+func (w *worker) solveWork(ctx context.Context, u *user) (time.Duration, bool) {
 	if len(u.work) > 0 || len(w.a.challenge) == 0 || w.a.bits < 1 || w.a.bits > sale.MaxWork {
 		w.faults["work that is not accepted, or cannot be done"]++
-		return w.end(u, told)
+		return w.end(u, soldOut)
 	}
 	nonce, err := pass.Solve(ctx, string(w.a.challenge), int(w.a.bits))
 	if err != nil {
@@ -249,9 +249,9 @@ func (w *worker) toil(ctx context.Context, u *user) (time.Duration, bool) {
 }
 
 // end is that of a user. Who has bought has, whatever else could not be done.
-func (w *worker) end(u *user, f fate) (time.Duration, bool) {
-	if u.fate == standing || u.fate == bought && (f == paid || f == cancelled) {
-		u.fate = f
+func (w *worker) end(u *user, f outcome) (time.Duration, bool) {
+	if u.outcome == active || u.outcome == bought && (f == paid || f == cancelled) {
+		u.outcome = f
 	}
 	u.next = calls
 	u.token, u.cookie = nil, nil

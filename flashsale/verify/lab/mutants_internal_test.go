@@ -9,7 +9,7 @@ import (
 
 // TestMuseum runs designs that were seen in shops, each with its defect, and each must be
 // found out by what Run counts.
-func TestMuseum(t *testing.T) {
+func TestMutants(t *testing.T) {
 	play := func(t *testing.T, d design, c Config) (sold int, took time.Duration) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
@@ -19,7 +19,7 @@ func TestMuseum(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			n, err := r.crowd(t.Context(), d.buy)
+			n, err := r.runBuyers(t.Context(), d.buy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestMuseum(t *testing.T) {
 		d := real[Segmented]
 		d.buy = func(ctx context.Context, r *run, buyer int) (bool, error) {
 			var sum int64
-			for i := range segmentsOf {
+			for i := range segmentCount {
 				n, err := r.store.get(ctx, r.segmentKey(i))
 				if err != nil {
 					return false, err
@@ -53,7 +53,7 @@ func TestMuseum(t *testing.T) {
 			if err := r.pause(ctx); err != nil {
 				return false, err
 			}
-			key := r.segmentKey(buyer % segmentsOf)
+			key := r.segmentKey(buyer % segmentCount)
 			left, err := r.store.get(ctx, key)
 			if err != nil {
 				return false, err

@@ -16,13 +16,13 @@ const (
 	doubleClick        // the purchase, on two connections at once
 	sameKey            // again, as a browser does that lost the answer
 	noKey              // again, by its token alone
-	tricks
+	misuses
 )
 
 // mischief is the next trick of a user who is admitted.
-func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Duration, bool) {
+func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration, bool) {
 	token := u.token
-	trick := u.trick
+	trick := u.misuse
 	switch trick {
 	case damaged:
 		token = bytes.Clone(token)
@@ -33,13 +33,13 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 		}
 		key = append(key, "-d"...) // what is tried with it is another purchase
 	case stolen:
-		if len(w.other) == 0 || bytes.Equal(w.other, token) {
-			w.other = append(w.other[:0], u.token...)
-			u.trick++
+		if len(w.otherToken) == 0 || bytes.Equal(w.otherToken, token) {
+			w.otherToken = append(w.otherToken[:0], u.token...)
+			u.misuse++
 			return 0, true
 		}
-		token = bytes.Clone(w.other)
-		w.other = append(w.other[:0], u.token...)
+		token = bytes.Clone(w.otherToken)
+		w.otherToken = append(w.otherToken[:0], u.token...)
 		key = append(key, "-s"...)
 	case doubleClick:
 		w.twin.ask <- twinCall{u, bytes.Clone(token), bytes.Clone(key)}
@@ -72,20 +72,20 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 			w.faults["a token was believed that is "+[]string{"damaged", "another user's"}[trick]]++
 		}
 		if decides(status) {
-			u.trick++
+			u.misuse++
 		}
 		return soon, true
 	}
 	switch {
 	case status == http.StatusAccepted && len(u.receipt) == 0:
 		u.receipt = append(u.receipt, w.a.receipt...)
-		w.run.granted(time.Since(w.run.began))
-		u.trick++
+		w.clients.granted(time.Since(w.clients.began))
+		u.misuse++
 	case status == http.StatusAccepted:
 		if !bytes.Equal(u.receipt, w.a.receipt) {
 			w.faults["asked again, the answer was another receipt"]++
 		}
-		u.trick++
+		u.misuse++
 	case len(u.receipt) == 0:
 		// w.a and w.res are of the refusal.
 		after, again := w.refused(u, buy, status)
@@ -93,17 +93,17 @@ func (w *worker) mischief(ctx context.Context, u *user, key []byte) (time.Durati
 			w.leave(u)
 		}
 		return after, again
-	case decides(status) && w.run.Lossy:
-		u.doubted = true // unless it is lost, that is a fault: see looked
-		u.trick++
+	case decides(status) && w.clients.Lossy:
+		u.refusedRepeat = true // unless it is lost, that is a fault: see looked
+		u.misuse++
 	case decides(status):
 		w.faults[refusedAgain]++
-		u.trick++
+		u.misuse++
 	}
-	if u.trick < tricks {
+	if u.misuse < misuses {
 		return soon, true
 	}
-	after, again := w.bought(u)
+	after, again := w.purchased(u)
 	if !again {
 		w.leave(u)
 	}
@@ -119,11 +119,11 @@ func decides(status int) bool {
 }
 
 // trickOf names what a call does wrong, for the one who audits.
-func (w *worker) trickOf(u *user, c call) auditor.Trick {
-	if w.run.Profile != Mixed || c != buy {
-		return auditor.Honest
+func (w *worker) misuseOf(u *user, c call) auditor.Misuse {
+	if w.clients.Profile != Mixed || c != buy {
+		return auditor.Valid
 	}
-	switch u.trick {
+	switch u.misuse {
 	case damaged:
 		return auditor.Forged
 	case stolen:
@@ -131,7 +131,7 @@ func (w *worker) trickOf(u *user, c call) auditor.Trick {
 	case sameKey, noKey:
 		return auditor.Replayed
 	}
-	return auditor.Honest
+	return auditor.Valid
 }
 
 // A twin is the second connection of a worker, for what is done at once with the first. Its

@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// tables are those of a ledger without any of their guards, so that they can hold what a
-// ledger never would.
+// tables have the columns of a ledger without its constraints, so that they can hold invalid
+// rows.
 const tables = `
 CREATE TABLE sales (id text, merchant text, sku text, title text, price bigint, currency text, stock bigint,
 	per_user int, starts_at bigint, ends_at bigint, headroom int, queue text, lobby_ms bigint, pay_within_ms bigint,
@@ -26,21 +26,21 @@ CREATE TABLE payments (id text, reservation text, amount bigint, state text, at 
 CREATE TABLE buried (sale text, epoch bigint, entry text, deliveries bigint, reservation text, damaged text, reason text, at bigint);
 `
 
-// A world is a sale that is over and went well, in every place that an auditor looks at: of
-// three units one was not paid in time, and was sold again.
-type world struct {
-	t       *testing.T
-	path    string
-	db      *sql.DB
-	start   time.Time
-	gate    auditor.GateState
-	changes []int // of reconciling, call after call
-	facts   auditor.Facts
+// A fixture is a finished sale without violations: database, inventory and observations. One of
+// three units was not paid in time and was sold again.
+type fixture struct {
+	t         *testing.T
+	path      string
+	db        *sql.DB
+	start     time.Time
+	inventory auditor.InventoryState
+	changes   []int // results of Reconcile, one per call
+	facts     auditor.Facts
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "sale.db"), start: time.Now().Add(-10 * time.Minute).Truncate(time.Millisecond)}
+	w := &fixture{t: t, path: filepath.Join(t.TempDir(), "sale.db"), start: time.Now().Add(-10 * time.Minute).Truncate(time.Millisecond)}
 	db, err := sql.Open("sqlite", "file:"+w.path+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
@@ -58,19 +58,19 @@ func newWorld(t *testing.T) *world {
 	w.buyer(3, 3000, "paid", "s1")
 	w.exec(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('s1', 'returned', 1, 'r2', {62001})`)
 	w.exec(`INSERT INTO payments VALUES ('p2', 'r2', 500, 'refund_due', {70000})`)
-	w.see(auditor.Observation{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: auditor.Pay, Status: 409,
+	w.observe(auditor.Observation{Sent: w.at(70000), At: w.at(70010), User: "u2", Sale: "s1", Action: auditor.Pay, Status: 409,
 		Reason: "refund_due", Receipt: "r2", Payment: "p2"})
 	w.buyer(4, 80000, "paid", "s1")
-	w.see(
+	w.observe(
 		auditor.Observation{Sent: w.at(5), At: w.at(9), User: "u5", Sale: "s1", Action: auditor.Join, Status: 201, State: "waiting", Rank: 5, Poll: 1000},
 		auditor.Observation{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: auditor.Turn, Status: 410, Layer: "L0", Reason: "sold_out"},
-		auditor.Observation{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: auditor.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Trick: auditor.Forged},
-		auditor.Observation{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: auditor.Join, Status: 425, Layer: "L0", Reason: "not_started", Trick: auditor.Early},
+		auditor.Observation{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: auditor.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Misuse: auditor.Forged},
+		auditor.Observation{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: auditor.Join, Status: 425, Layer: "L0", Reason: "not_started", Misuse: auditor.Early},
 		auditor.Observation{Sent: w.at(4000), At: w.at(4010), User: "u1", Sale: "s1", Action: auditor.Buy, Status: 202, State: "reserved", Token: "t1",
-			Key: "k1", Receipt: "r1", Granted: w.at(1010), Body: "b1", Trick: auditor.Replayed},
+			Key: "k1", Receipt: "r1", Granted: w.at(1010), Body: "b1", Misuse: auditor.Replayed},
 		auditor.Observation{Sent: w.at(4000), At: w.at(4010), Action: auditor.Board, Sale: "s1", Status: 200, Workers: 2},
 	)
-	w.gate = auditor.GateState{Epoch: 1, Stock: 3, Free: 0, Held: []string{"r1", "r3", "r4"}}
+	w.inventory = auditor.InventoryState{Epoch: 1, Stock: 3, Free: 0, Held: []string{"r1", "r3", "r4"}}
 	w.facts.Complete, w.facts.Settled, w.facts.Batch, w.facts.Workers = true, true, 1, 2
 	w.facts.Demand = map[string]int64{"s1": 4}
 	w.facts.Layers = map[string]int64{"L0": 2}
@@ -84,10 +84,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) at(ms int64) time.Time { return w.start.Add(time.Duration(ms) * time.Millisecond) }
+func (w *fixture) at(ms int64) time.Time { return w.start.Add(time.Duration(ms) * time.Millisecond) }
 
 // exec runs statements in which {n} stands for n milliseconds after the start.
-func (w *world) exec(statements string) {
+func (w *fixture) exec(statements string) {
 	w.t.Helper()
 	var b strings.Builder
 	for {
@@ -109,13 +109,13 @@ func (w *world) exec(statements string) {
 	}
 }
 
-func (w *world) see(os ...auditor.Observation) {
+func (w *fixture) observe(os ...auditor.Observation) {
 	w.facts.Observations = append(w.facts.Observations, os...)
 }
 
-// buyer n joins in the order of n, is admitted and reserves at so many milliseconds, and
-// pays 5 s later or not at all.
-func (w *world) buyer(n int, ms int64, state, sale string) {
+// buyer adds user n, who joins in the order of n, reserves at ms, and pays 5 s later or not at
+// all.
+func (w *fixture) buyer(n int, ms int64, state, sale string) {
 	user, id := fmt.Sprintf("u%d", n), fmt.Sprintf("r%d", n)
 	granted := ms + 10
 	payment, changed, returned := "NULL", granted+60001, 1
@@ -128,7 +128,7 @@ func (w *world) buyer(n int, ms int64, state, sale string) {
 	w.exec(fmt.Sprintf(`INSERT INTO movements (sale, kind, units, reservation, at) VALUES ('%s', 'sold', -1, '%s', {%d})`, sale, id, granted+5))
 	joined := int64(n)
 	token := fmt.Sprintf("t%d", n)
-	w.see(
+	w.observe(
 		auditor.Observation{Sent: w.at(joined), At: w.at(joined).Add(100 * time.Microsecond), User: user, Sale: sale, Action: auditor.Join, Status: 201, State: "waiting", Rank: int64(n), Poll: 500},
 		auditor.Observation{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: auditor.Turn, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
 		auditor.Observation{Sent: w.at(ms + 8), At: w.at(ms + 15), User: user, Sale: sale, Action: auditor.Buy, Status: 202, State: "reserved", Token: token,
@@ -136,22 +136,22 @@ func (w *world) buyer(n int, ms int64, state, sale string) {
 		auditor.Observation{Sent: w.at(ms + 100), At: w.at(ms + 105), User: user, Sale: sale, Action: auditor.Look, Status: 200, State: "pending_pay", Receipt: id},
 	)
 	if state == "paid" {
-		w.see(auditor.Observation{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: auditor.Pay, Status: 200, State: "paid",
+		w.observe(auditor.Observation{Sent: w.at(changed - 1), At: w.at(changed + 3), User: user, Sale: sale, Action: auditor.Pay, Status: 200, State: "paid",
 			Receipt: id, Payment: fmt.Sprintf("p%d", n)})
 	}
 }
 
-// tokens lets n users be admitted at so many milliseconds, in an epoch.
-func (w *world) tokens(ms int64, n int, epoch int64) {
+// tokens adds n users who are admitted at ms in an epoch.
+func (w *fixture) tokens(ms int64, n int, epoch int64) {
 	for i := range n {
 		name := fmt.Sprintf("epoch%d-%d", epoch, i)
-		w.see(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
+		w.observe(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
 			Token: name, Until: w.at(ms + 30000), Epoch: epoch})
 	}
 }
 
 // of returns the first observation of a user's action.
-func (w *world) of(user string, action auditor.Action) *auditor.Observation {
+func (w *fixture) of(user string, action auditor.Action) *auditor.Observation {
 	for i := range w.facts.Observations {
 		if o := &w.facts.Observations[i]; o.User == user && o.Action == action {
 			return o
@@ -161,10 +161,10 @@ func (w *world) of(user string, action auditor.Action) *auditor.Observation {
 	return nil
 }
 
-func (w *world) open() *auditor.Auditor {
+func (w *fixture) open() *auditor.Auditor {
 	w.t.Helper()
-	a, err := auditor.Open(w.t.Context(), auditor.Config{Database: w.path, Rest: 100 * time.Millisecond,
-		Gate: func(context.Context, string, int64) (auditor.GateState, error) { return w.gate, nil }})
+	a, err := auditor.Open(w.t.Context(), auditor.Config{Database: w.path, StableWithin: 100 * time.Millisecond,
+		Inventory: func(context.Context, string, int64) (auditor.InventoryState, error) { return w.inventory, nil }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func (w *world) open() *auditor.Auditor {
 	return a
 }
 
-func (w *world) audit() *auditor.Report {
+func (w *fixture) audit() *auditor.Report {
 	w.t.Helper()
 	r, err := w.open().Final(w.t.Context(), w.facts)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // An answer is what the crowd reads of a body. Its texts are parts of the body.
-type answer struct {
+type response struct {
 	state, place, token, until []byte
 	receipt, at, user          []byte
 	reason, layer              []byte
@@ -15,13 +15,13 @@ type answer struct {
 	bits                       int64
 	poll, retry                int64 // milliseconds
 	ahead                      int64
-	whole                      bool // it is a JSON object, as far as it was looked at
+	complete                   bool // it is a JSON object, as far as it was looked at
 }
 
 // read reads body, which may be anything.
-func (a *answer) read(body []byte) {
-	*a = answer{}
-	a.whole = object(body, func(key, value []byte) {
+func (a *response) read(body []byte) {
+	*a = response{}
+	a.complete = object(body, func(key, value []byte) {
 		switch string(key) {
 		case "state":
 			a.state = text(value)

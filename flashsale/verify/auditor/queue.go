@@ -1,0 +1,230 @@
+package auditor
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// A waiter is a user's way through the queue, as far as it was observed.
+type waiter struct {
+	user           string
+	sent, answered time.Time // of the call that returned the first ticket
+	until          time.Time // of the first token; equal for all users of one admission batch
+	rank           int64
+	lastWait       time.Time // when the last call that returned "waiting" was sent
+}
+
+func (c *checker) waiters(sale string) []waiter {
+	ways := map[string]*waiter{}
+	for _, o := range c.seen {
+		if o.Sale != sale || o.User == "" || o.Misuse != Valid || !ok(o.Status) || o.Action != Join && o.Action != Turn {
+			continue
+		}
+		w := ways[o.User]
+		switch {
+		case w == nil && o.Action == Join:
+			w = &waiter{user: o.User, sent: o.Sent, answered: o.At}
+			ways[o.User] = w
+		case w == nil:
+			continue
+		case o.Action == Join && w.until.IsZero() && o.State == "passed":
+			// An unobserved turn has expired: its end is unknown, and the next ticket is another
+			// one.
+			delete(ways, o.User)
+			continue
+		}
+		if w.until.IsZero() && o.Token != "" {
+			w.until = o.Until
+		}
+		if o.State == "waiting" {
+			w.lastWait = o.Sent
+		}
+		if w.rank == 0 {
+			w.rank = o.Rank
+		}
+	}
+	all := make([]waiter, 0, len(ways))
+	for _, w := range ways {
+		all = append(all, *w)
+	}
+	slices.SortFunc(all, func(x, y waiter) int { return cmp.Or(x.sent.Compare(y.sent), cmp.Compare(x.user, y.user)) })
+	return all
+}
+
+// queueOrder checks that at most one batch of later users was admitted before a user. A user is
+// later if it joined after the other had its ticket. In a shuffled sale, the ranks of users who
+// joined before the start must not correlate with their order of arrival.
+func (c *checker) queueOrder(s *saleRow) {
+	all := c.waiters(s.id)
+	switch s.queue {
+	case "fifo":
+		c.inversions(s, all)
+	case "shuffled":
+		start := time.UnixMilli(s.starts)
+		early := slices.DeleteFunc(slices.Clone(all), func(w waiter) bool { return !w.answered.Before(start) })
+		late := slices.DeleteFunc(slices.Clone(all), func(w waiter) bool { return w.sent.Before(start) })
+		c.shuffled(s, early)
+		c.inversions(s, late)
+	}
+}
+
+func (c *checker) inversions(s *saleRow, all []waiter) {
+	// Sort by admission. A user without a token was not admitted up to its last response
+	// "waiting", so users who were admitted before that overtook it.
+	admitted := slices.Clone(all)
+	for i := range admitted {
+		if w := &admitted[i]; w.until.IsZero() && !w.lastWait.IsZero() {
+			w.until, w.user = w.lastWait.Add(time.Duration(s.tokenFor)*time.Millisecond), w.user+" (still waiting)"
+			w.sent = time.Time{} // overtakes no other user
+		}
+	}
+	admitted = slices.DeleteFunc(admitted, func(w waiter) bool { return w.until.IsZero() })
+	if len(admitted) < 2 {
+		return
+	}
+	slices.SortStableFunc(admitted, func(x, y waiter) int { return x.until.Compare(y.until) })
+	// Count for each user how many were admitted earlier and joined certainly later, after this
+	// user had its ticket. A Fenwick tree over the times of joining counts them.
+	asked := make([]time.Time, len(admitted))
+	for i, w := range admitted {
+		asked[i] = w.sent
+	}
+	slices.SortFunc(asked, time.Time.Compare)
+	place := func(t time.Time) int { // how many joined at or before t
+		i, _ := slices.BinarySearchFunc(asked, t, func(a, t time.Time) int {
+			if a.After(t) {
+				return 1
+			}
+			return -1
+		})
+		return i
+	}
+	sums := make([]int, len(asked)+1)
+	add := func(i int) {
+		for ; i < len(sums); i += i & -i {
+			sums[i]++
+		}
+	}
+	upTo := func(i int) (n int) {
+		for ; i > 0; i -= i & -i {
+			n += sums[i]
+		}
+		return n
+	}
+	before := 0
+	for i := 0; i < len(admitted); {
+		k := i
+		for ; k < len(admitted) && admitted[k].until.Equal(admitted[i].until); k++ {
+			w := admitted[k]
+			overtook := before - upTo(place(w.answered))
+			c.records.check(FairQueue, overtook <= c.facts.Batch, "sale %s: %d users who joined after %s were admitted before it, want at most one batch of %d", s.id, overtook, w.user, c.facts.Batch)
+		}
+		for ; i < k; i++ {
+			if !admitted[i].sent.IsZero() {
+				add(place(admitted[i].sent))
+				before++
+			}
+		}
+	}
+}
+
+// minSample is the minimum number of ranks for a correlation.
+const minSample = 1000
+
+func (c *checker) shuffled(s *saleRow, early []waiter) {
+	early = slices.DeleteFunc(early, func(w waiter) bool { return w.rank == 0 })
+	if len(early) < minSample {
+		return
+	}
+	// Ranks instead of times, so that outliers have no extra weight.
+	byRank := make([]int, len(early))
+	for i := range byRank {
+		byRank[i] = i
+	}
+	slices.SortFunc(byRank, func(x, y int) int { return cmp.Compare(early[x].rank, early[y].rank) })
+	arrival, lot := make([]float64, len(early)), make([]float64, len(early))
+	for place, i := range byRank {
+		arrival[i], lot[i] = float64(i), float64(place)
+	}
+	// 0.05, or the value that chance alone exceeds once in a million.
+	bound := max(0.05, 4.9/math.Sqrt(float64(len(early))))
+	r := correlation(arrival, lot)
+	c.records.check(FairQueue, math.Abs(r) <= bound, "sale %s: the ranks of %d users who joined before the start correlate with their arrival: r = %.3f, want at most %.3f",
+		s.id, len(early), r, bound)
+}
+
+func correlation(x, y []float64) float64 {
+	var mx, my float64
+	for i := range x {
+		mx, my = mx+x[i], my+y[i]
+	}
+	mx, my = mx/float64(len(x)), my/float64(len(y))
+	var xy, xx, yy float64
+	for i := range x {
+		dx, dy := x[i]-mx, y[i]-my
+		xy, xx, yy = xy+dx*dy, xx+dx*dx, yy+dy*dy
+	}
+	if xx == 0 || yy == 0 {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// answerDelay is the time after the last payment in which a response may say "waiting", plus the
+// poll interval of that response.
+const answerDelay = time.Second
+
+// paidAt returns when the first response "paid" of each order arrived, in ms. The ledger records
+// when a payment reached it; a slow ledger processes it later.
+func (c *checker) paidAt() map[string]int64 {
+	first := map[string]int64{}
+	for _, o := range c.seen {
+		if o.Action != Pay || !ok(o.Status) || o.State != "paid" {
+			continue
+		}
+		id, at := c.reservation(o.Receipt), o.At.UnixMilli()
+		if before, seen := first[id]; !seen || at < before {
+			first[id] = at
+		}
+	}
+	return first
+}
+
+// soldOut checks that no response says "waiting" after all units are paid, and that none says
+// "sold out" before.
+func (c *checker) soldOut(s *saleRow) {
+	var last, known int64 // when the last unit was paid, and when the shop knew it
+	var paid int64
+	answered := c.paidAt()
+	for _, o := range c.rows.orders[s.id] {
+		if o.state == "paid" {
+			paid++
+			last = max(last, o.changed)
+			known = max(known, o.changed, answered[o.id])
+		}
+	}
+	var stocked int64 // when units were last added
+	for _, m := range c.rows.movements[s.id] {
+		if m.kind == "stock" {
+			stocked = max(stocked, m.at)
+		}
+	}
+	gone := time.UnixMilli(max(known, stocked))
+	for _, o := range c.seen {
+		if o.Sale != s.id {
+			continue
+		}
+		if o.Reason == "sold_out" && o.At.UnixMilli() >= stocked {
+			c.records.check(FairQueue, paid >= s.stock && !o.At.Before(time.UnixMilli(last)), "sale %s: %s received sold_out at %s, with %d of %d units paid",
+				s.id, o.User, clock(o.At), paid, s.stock)
+		}
+		if paid < s.stock || !ok(o.Status) || o.State != "waiting" || o.Action != Turn && o.Action != Join {
+			continue
+		}
+		// A user polls at most one interval later; the response must say "sold out" by then.
+		c.records.check(FairQueue, o.Sent.Sub(gone) <= answerDelay, "sale %s: %s received waiting for a call at %s, all units were paid at %s",
+			s.id, o.User, clock(o.Sent), clock(gone))
+	}
+}
