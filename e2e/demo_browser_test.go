@@ -13,6 +13,7 @@ import (
 // TestDemoInABrowser opens the first page of the demo, presses its buttons and reads the
 // results on the page.
 func TestDemoInABrowser(t *testing.T) {
+	t.Parallel()
 	binary := programtest.Weir(t)
 	browser := browsertest.Start(t)
 	for _, test := range []struct{ n, width int }{{0, 1280}, {1, 1280}, {20, 375}} {

@@ -147,6 +147,7 @@ func (l *lines) await(what string, want ...string) {
 
 // TestExampleErrorchain stops Redis under the program and starts it again.
 func TestExampleErrorchain(t *testing.T) {
+	t.Parallel()
 	binary, redis := programtest.Build(t, "./examples/errorchain"), startDurableRedis(t)
 	text, err := os.ReadFile("../examples/errorchain/weir.yaml")
 	if err != nil {
@@ -210,6 +211,7 @@ burst + rate × time: ⌊2 + 2 × 3.8⌋ = 9
 // TestExampleSeckill: on a clock of its own the program prints what its formula says; in
 // Redis, in four seconds of real time, the limit admits exactly that too.
 func TestExampleSeckill(t *testing.T) {
+	t.Parallel()
 	binary, redis := programtest.Build(t, "./examples/seckill"), redistest.Start(t)
 	if got := prints(t, binary, "-fast"); got != seckillFast {
 		t.Errorf("seckill -fast prints\n%s, want\n%s", got, seckillFast)

@@ -234,7 +234,7 @@ func (c *cell) ask(t *testing.T) {
 }
 
 // faultTime is how long a fault lasts.
-const faultTime = 700 * time.Millisecond
+const faultTime = 400 * time.Millisecond
 
 // warmUp has clients open what they open under load.
 func warmUp(t *testing.T, cells []*cell) {

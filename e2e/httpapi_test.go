@@ -145,6 +145,7 @@ func inOrder[V any](text string, named map[string]V) []string {
 // TestAPIIdempotency: however many ask at once under one key, of two processes, Redis
 // is charged once; in a cluster too, where that takes several steps.
 func TestAPIIdempotency(t *testing.T) {
+	t.Parallel()
 	t.Run("redis", func(t *testing.T) { idempotency(t, "redis://"+redistest.Start(t).Addr) })
 	t.Run("cluster", func(t *testing.T) { idempotency(t, "redis+cluster://"+redistest.StartCluster(t).Addrs()) })
 }

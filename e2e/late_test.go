@@ -13,6 +13,7 @@ import (
 // A Redis that comes after the program, goes and comes back: nobody restarts the
 // program, and while Redis is away every request goes by its policy.
 func TestRedisComesAndGoes(t *testing.T) {
+	t.Parallel()
 	port := strconv.Itoa(redistest.FreePort(t))
 	upstream := startNginx(t, nginxConf, "/warm")
 	gateway, api := launchGateway(t, programtest.Weir(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")

@@ -111,6 +111,8 @@ func reqScenarios() []reqScenario {
 		return func(i int, c *reqCall) { c.key = keys[i%len(keys)] }
 	}
 	return []reqScenario{
+		// The longest comes first: they begin one after the other.
+		{name: "10r/m is 0.166 a second", places: one("cut", "10r/m", ""), calls: at(0, 6010, 6060)},
 		{name: "steady, below the rate", places: one("steady", "10r/s", ""), calls: every(12, 0, 130)},
 		{name: "steady, above the rate", places: one("above", "10r/s", ""), calls: every(16, 0, 70)},
 		{name: "burst, delayed", places: one("queue", "10r/s", "burst=5"), calls: every(12, 0, 6)},
@@ -130,9 +132,8 @@ func reqScenarios() []reqScenario {
 		{name: "one delays, one does not", places: map[string]reqPlace{"a": {uses: []reqUse{
 			{"mixed-now", ip, "4r/s", "burst=5 nodelay"}, {"mixed-later", ip, "10r/s", "burst=5 delay=1"},
 		}}}, calls: every(10, 0, 23)},
-		{name: "6r/m, six at once", places: one("six", "6r/m", ""), calls: together(every(6, 0, 6), at(3000, 9900, 10100))},
+		{name: "30r/m, six at once", places: one("six", "30r/m", ""), calls: together(every(6, 0, 6), at(600, 1900, 2100))},
 		{name: "600r/m with a burst", places: one("minute", "600r/m", "burst=2 nodelay"), calls: together(every(6, 0, 6), every(6, 250, 130))},
-		{name: "10r/m is 0.166 a second", places: one("cut", "10r/m", ""), calls: at(0, 6010, 6060)},
 		{name: "7r/s, which divides nothing", places: one("seven", "7r/s", "burst=3"), calls: every(16, 0, 62)},
 		{name: "dry run, nodelay", places: set(one("dry", "10r/s", "burst=2 nodelay"), dry), calls: together(every(8, 0, 6), every(3, 300, 130))},
 		{name: "dry run, delayed", places: set(one("dry-queue", "10r/s", "burst=3"), dry), calls: every(8, 0, 6)},

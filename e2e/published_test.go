@@ -15,6 +15,7 @@ import (
 // broken, when the newest version is one that they cannot read, and when the Redis has
 // forgotten everything and counts from 1 again.
 func TestPublishedInTrouble(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	store := "redis://" + redis.Addr
 	binary := programtest.Weir(t)

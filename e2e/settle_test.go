@@ -89,6 +89,7 @@ func settleUpstream(sent *atomic.Int64) http.Handler {
 
 // TestSettle: what answers cost, and which count, over two gateways that share a Redis.
 func TestSettle(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	var sent atomic.Int64
 	upstream := httptest.NewServer(settleUpstream(&sent))

@@ -30,11 +30,11 @@ const (
 	trafficBurst = 50
 )
 
-// trafficTime is how long the traffic lasts: WEIR_TRAFFIC, or five seconds.
+// trafficTime is how long the traffic lasts: WEIR_TRAFFIC, or three seconds.
 func trafficTime(t *testing.T) time.Duration {
 	text := os.Getenv("WEIR_TRAFFIC")
 	if text == "" {
-		return 5 * time.Second
+		return 3 * time.Second
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Second || d%time.Second != 0 {
