@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A design opens the stock of a run, and lets one buyer buy.
+// A design opens the stock of a run and sells units to single buyers.
 type design struct {
 	open func(ctx context.Context, r *run) error
 	buy  func(ctx context.Context, r *run, buyer int) (bool, error)
@@ -24,7 +24,7 @@ func designs() map[Design]design {
 	}
 }
 
-// The keys of a stock in one piece are in one slot of a cluster.
+// The keys of an unsplit stock are in one slot of a cluster.
 func (r *run) stockKey() string { return "{" + r.name + "}:stock" }
 func (r *run) lockKey() string  { return "{" + r.name + "}:lock" }
 func (r *run) seenKey() string  { return "{" + r.name + "}:seen" } // the largest fence that the stock has seen
@@ -38,8 +38,8 @@ func openOne(ctx context.Context, r *run) error {
 	return r.store.set(ctx, r.stockKey(), int64(r.Stock))
 }
 
-// acquire asks for a lock until it has it. The waits between grow, and differ, so that the
-// waiting do not take the store from the one that works.
+// acquire retries until it has the lock. The delays grow and are random, so that waiting buyers
+// do not overload the store.
 func acquire(ctx context.Context, ask func() (bool, error)) error {
 	for try := 1; ; try++ {
 		if got, err := ask(); got || err != nil {
@@ -62,7 +62,7 @@ func naive(ctx context.Context, r *run, _ int) (bool, error) {
 	}
 	sold := left > 0
 	if sold {
-		// Here the lock may come free, and the next one reads the same stock.
+		// The lock may expire here, and the next holder reads the same stock.
 		if err := r.pause(ctx); err != nil {
 			return false, err
 		}
@@ -70,7 +70,7 @@ func naive(ctx context.Context, r *run, _ int) (bool, error) {
 			return false, err
 		}
 	}
-	return sold, r.store.del(ctx, r.lockKey()) // the next holder's, after a pause
+	return sold, r.store.del(ctx, r.lockKey()) // after a pause this is the lock of the next holder
 }
 
 func fenced(ctx context.Context, r *run, _ int) (bool, error) {
@@ -105,11 +105,11 @@ func fenced(ctx context.Context, r *run, _ int) (bool, error) {
 		if left == 0 || wrote == 1 {
 			return wrote == 1, nil
 		}
-		// A later holder has read the stock since: this one knows nothing, and begins again.
+		// A later holder has read the stock since, so this read is stale: start again.
 	}
 }
 
-// segmentsOf is how many segments a stock is split in.
+// segmentCount is the number of segments of a stock.
 const segmentCount = 10
 
 func (r *run) segmentKey(i int) string { return fmt.Sprintf("{%s:%d}:stock", r.name, i) }
@@ -137,8 +137,8 @@ func openSegments(ctx context.Context, r *run) error {
 	return nil
 }
 
-// segmented goes through all segments, its own first. Nothing is ever put back here, so
-// that each was empty once means that all are empty.
+// segmented tries all segments, its own first. No unit is ever returned, so if each segment was
+// empty once, all of them are.
 func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
 	owner := rand.Text()
 	for i := range segmentCount {
@@ -157,7 +157,7 @@ func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
 		if err := r.pause(ctx); err != nil {
 			return false, err
 		}
-		// The guard is what makes this right after a pause: the lock may be another's by now.
+		// The guard makes this correct after a pause, when another buyer may hold the lock.
 		got, err := r.store.eval(ctx, takeOne(), []string{r.segmentKey(segment)})
 		if err != nil {
 			return false, err
@@ -173,7 +173,7 @@ func segmented(ctx context.Context, r *run, buyer int) (bool, error) {
 }
 
 func atomicTake(ctx context.Context, r *run, _ int) (bool, error) {
-	// A pause before the step, or after it, is between nothing.
+	// A pause before or after the one step has no effect.
 	if err := r.pause(ctx); err != nil {
 		return false, err
 	}

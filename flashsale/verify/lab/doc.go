@@ -1,15 +1,17 @@
-// Package lab answers one question with evidence: what does a lock around the stock do?
+// Package lab measures what a lock around the stock does: it sells the same units with four
+// designs.
 //
-// It sends the same crowd through four designs, over a store that behaves as Redis does or
-// over a Redis, stops some buyers in the middle for a while, and counts what was sold.
+// Each run has the same number of concurrent buyers, over a store in this process or over
+// Redis. Some buyers pause between reading and writing the stock. The package counts the units
+// that were sold.
 //
 //	r, err := lab.Run(ctx, lab.Config{Design: lab.Naive, Buyers: 200, Stock: 50, Pause: 200 * time.Millisecond})
 //	fmt.Println(r.Oversold) // 1 or more
 //
-// A lock that comes free after a time is no exclusion: whoever pauses for longer than that
-// (a collection, a full disk, a moved machine) goes on beside the next holder. The naive
-// design sells what is not there then. The fenced design is right because the stock itself
-// refuses the older holder, the segmented one because its stock has a guard, and the atomic
-// one because nothing can pause in its middle. In each, what makes it right is the step at
-// the stock, which would have sufficed without the lock.
+// A lock that expires is no mutual exclusion: a holder that pauses longer (a garbage
+// collection, a full disk, a migrated machine) continues next to the following holder. Then
+// the naive design oversells. The fenced design is correct because the stock refuses the older
+// holder. The segmented design is correct because its stock has a guard, the atomic one
+// because nothing can run in the middle of its script. In each, the check at the stock makes
+// it correct, and would have sufficed without the lock.
 package lab

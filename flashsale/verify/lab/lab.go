@@ -17,86 +17,85 @@ type Design string
 
 const (
 	// Naive locks with SET NX PX, reads the stock, writes it back less one, and deletes the
-	// lock, whoever's it is by then.
+	// lock, even if it expired and belongs to another buyer.
 	Naive Design = "naive"
 
-	// Fenced locks the same way, but each holder has a number that grows, and the stock
-	// refuses to be read or written with a smaller one than it has seen.
+	// Fenced locks in the same way, but each holder has an increasing number. The stock refuses
+	// reads and writes with a smaller number than the largest it has seen.
 	Fenced Design = "fenced"
 
-	// Segmented splits the stock in segments with a lock each. Taking from a segment is
-	// guarded; who finds its own empty steals from the others.
+	// Segmented splits the stock into segments with one lock each. Taking from a segment is
+	// guarded, and a buyer whose segment is empty tries the others.
 	Segmented Design = "segmented"
 
 	// Atomic takes a unit in one script, without a lock.
 	Atomic Design = "atomic"
 )
 
-// Designs returns all of them.
+// Designs returns all designs.
 func Designs() []Design { return []Design{Naive, Fenced, Segmented, Atomic} }
 
-// The bounds of a run.
+// The limits of a run.
 const (
 	MaxBuyers = 500
 	MaxStock  = 500
 	MaxPause  = 2 * time.Second
 )
 
-// ErrInvalid says that a field of a Config has a value that is not accepted.
+// ErrInvalid is wrapped by Run if a field of Config is invalid.
 var ErrInvalid = errors.New("lab: invalid")
 
-// A Config is one run.
+// A Config holds the parameters of one run.
 type Config struct {
 	Design Design        // required
-	Buyers int           // who want a unit each, at once: 1 to MaxBuyers
+	Buyers int           // concurrent buyers of one unit each: 1 to MaxBuyers
 	Stock  int           // 1 to MaxStock
-	Pause  time.Duration // for how long some buyers stop between reading and writing: 0 to MaxPause
+	Pause  time.Duration // how long some buyers pause between reading and writing: 0 to MaxPause
 
-	// Pauses is how many buyers stop, spread over the stock, the first to come among them;
+	// Pauses is the number of buyers who pause, spread over the stock, the first one among them;
 	// 3 if 0.
 	Pauses int
 
-	// TTL is after what time a lock comes free by itself; 50 ms if 0. A Pause that is longer
-	// is what a naive lock does not survive.
+	// TTL is the expiry of a lock; 50 ms if 0. A naive lock fails if Pause is longer.
 	TTL time.Duration
 
-	// Redis is where the stock is; nil for a store in this process that behaves as Redis does.
+	// Redis holds the stock; nil for a store in this process with the same behaviour.
 	Redis rueidis.Client
 }
 
-// A Result is what a run sold.
+// A Result counts what a run sold.
 type Result struct {
 	Design    Design
 	Buyers    int
 	Stock     int
-	Sold      int // buyers who were told that they have a unit
-	Oversold  int // units that were sold and did not exist
-	Undersold int // units that were wanted and not sold
-	Paused    int // buyers who stopped
+	Sold      int // buyers with a unit
+	Oversold  int // units sold above the stock
+	Undersold int // units requested and not sold
+	Paused    int // buyers who paused
 	Took      time.Duration
-	PerSecond float64 // buyers who were answered, in a second
+	PerSecond float64 // buyers per second
 }
 
 func (c *Config) check() error {
 	switch {
 	case c.Design != Naive && c.Design != Fenced && c.Design != Segmented && c.Design != Atomic:
-		return fmt.Errorf("%w: design %q, expected naive, fenced, segmented or atomic", ErrInvalid, c.Design)
+		return fmt.Errorf("%w: design %q, want naive, fenced, segmented or atomic", ErrInvalid, c.Design)
 	case c.Buyers < 1 || c.Buyers > MaxBuyers:
-		return fmt.Errorf("%w: buyers %d, expected 1 to %d", ErrInvalid, c.Buyers, MaxBuyers)
+		return fmt.Errorf("%w: buyers %d, want 1 to %d", ErrInvalid, c.Buyers, MaxBuyers)
 	case c.Stock < 1 || c.Stock > MaxStock:
-		return fmt.Errorf("%w: stock %d, expected 1 to %d", ErrInvalid, c.Stock, MaxStock)
+		return fmt.Errorf("%w: stock %d, want 1 to %d", ErrInvalid, c.Stock, MaxStock)
 	case c.Pause < 0 || c.Pause > MaxPause:
-		return fmt.Errorf("%w: pause %s, expected 0s to %s", ErrInvalid, c.Pause, MaxPause)
+		return fmt.Errorf("%w: pause %s, want 0s to %s", ErrInvalid, c.Pause, MaxPause)
 	case c.Pauses < 0 || c.Pauses > MaxBuyers:
-		return fmt.Errorf("%w: pauses %d, expected 0 to %d", ErrInvalid, c.Pauses, MaxBuyers)
+		return fmt.Errorf("%w: pauses %d, want 0 to %d", ErrInvalid, c.Pauses, MaxBuyers)
 	case c.TTL < 0 || c.TTL > time.Minute || c.TTL > 0 && c.TTL < time.Millisecond:
-		return fmt.Errorf("%w: ttl %s, expected 1ms to 1m0s", ErrInvalid, c.TTL)
+		return fmt.Errorf("%w: ttl %s, want 1ms to 1m0s", ErrInvalid, c.TTL)
 	}
 	return nil
 }
 
-// Run sends the buyers of one run through a design, and counts. An error says that the run
-// was not finished: a Config that wraps ErrInvalid, a store that failed, or ctx.
+// Run sends the buyers of one run through a design. It returns an error if the run was not
+// completed: it wraps ErrInvalid, or comes from the store or ctx.
 func Run(ctx context.Context, c Config) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, err
@@ -120,7 +119,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	began := time.Now()
 	sold, err := r.runBuyers(ctx, d.buy)
 	took := time.Since(began)
-	// The keys expire by themselves too, if this fails.
+	// If this fails, the keys still expire.
 	clean := r.store.del(context.WithoutCancel(ctx), d.keys(r)...)
 	if err := errors.Join(err, clean); err != nil {
 		return Result{}, fmt.Errorf("lab: %s: %w", c.Design, err)
@@ -138,16 +137,16 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}, nil
 }
 
-// A run is one that goes on.
+// A run is a run in progress.
 type run struct {
 	Config
 	name     string
 	store    store
-	sections atomic.Int64 // how many buyers have come to the point at which one may stop
+	sections atomic.Int64 // buyers that reached the point of a possible pause
 	paused   atomic.Int64
 }
 
-// crowd lets all buyers go at once, and returns how many have a unit.
+// runBuyers starts all buyers at once and returns the number of units sold.
 func (r *run) runBuyers(ctx context.Context, buy func(context.Context, *run, int) (bool, error)) (int, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,7 +158,7 @@ func (r *run) runBuyers(ctx context.Context, buy func(context.Context, *run, int
 			<-start
 			got, err := buy(ctx, r, buyer)
 			if err != nil {
-				cancel(err) // one that failed says nothing about the design: the run is void
+				cancel(err) // an error invalidates the run
 			}
 			if got {
 				sold.Add(1)
@@ -171,8 +170,7 @@ func (r *run) runBuyers(ctx context.Context, buy func(context.Context, *run, int
 	return int(sold.Load()), context.Cause(ctx)
 }
 
-// pause stops the buyer if it is one of those who stop: the first who comes here, and then
-// every so many.
+// pause pauses the first buyer that calls it, and then every few ones.
 func (r *run) pause(ctx context.Context) error {
 	n := r.sections.Add(1) - 1
 	stride := max(1, int64(r.Stock)/int64(r.Pauses))

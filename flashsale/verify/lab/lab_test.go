@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/lab"
 )
 
-// TestDesigns lets a crowd of four for each unit at every design, with buyers who stop for
-// longer than a lock lasts. In fake time, so that the stops cost nothing.
+// TestDesigns runs each design with four buyers per unit, some of whom pause longer than a lock
+// lasts. It runs in fake time.
 func TestDesigns(t *testing.T) {
 	const runs = 20
 	for _, d := range lab.Designs() {
@@ -26,7 +26,7 @@ func TestDesigns(t *testing.T) {
 						t.Fatal(err)
 					}
 					if r.Paused == 0 {
-						t.Error("nobody stopped")
+						t.Error("no buyer paused")
 					}
 					if r.Oversold > 0 {
 						oversold++
@@ -35,13 +35,13 @@ func TestDesigns(t *testing.T) {
 						t.Errorf("%d of 25 units were left, with 100 buyers", r.Undersold)
 					}
 					if r.Oversold != max(0, r.Sold-25) || r.Design != d || r.Buyers != 100 || r.Stock != 25 || r.PerSecond <= 0 {
-						t.Errorf("a result that does not add up: %+v", r)
+						t.Errorf("inconsistent result: %+v", r)
 					}
 				})
 			}
 			t.Logf("%s: oversold in %d of %d runs", d, oversold, runs)
 			if d == lab.Naive && oversold == 0 {
-				t.Errorf("oversold in 0 of %d runs: what a lock does wrong was not seen", runs)
+				t.Errorf("oversold in 0 of %d runs: want at least 1", runs)
 			}
 			if d != lab.Naive && oversold > 0 {
 				t.Errorf("oversold in %d of %d runs, want 0", oversold, runs)
@@ -50,19 +50,19 @@ func TestDesigns(t *testing.T) {
 	}
 }
 
-// TestNobodyStops: without a pause the naive lock is right too, which is why it is believed.
+// TestWithoutPauses checks that all designs are correct without a pause, the naive lock too.
 func TestWithoutPauses(t *testing.T) {
 	for _, d := range lab.Designs() {
 		synctest.Test(t, func(t *testing.T) {
 			r, err := lab.Run(t.Context(), lab.Config{Design: d, Buyers: 60, Stock: 20})
 			if err != nil || r.Sold != 20 || r.Paused != 0 {
-				t.Errorf("%s sold %d of 20, %d stopped, %v", d, r.Sold, r.Paused, err)
+				t.Errorf("%s sold %d of 20, %d paused, %v", d, r.Sold, r.Paused, err)
 			}
 		})
 	}
 }
 
-// TestFewBuyers: no design leaves a buyer without a unit while there are some.
+// TestFewBuyers checks that every buyer gets a unit while units are left.
 func TestFewBuyers(t *testing.T) {
 	for _, d := range lab.Designs() {
 		for _, c := range []lab.Config{{Buyers: 1, Stock: 1}, {Buyers: 7, Stock: 500}, {Buyers: 30, Stock: 30, Pause: 60 * time.Millisecond}, {Buyers: 40, Stock: 3}} {

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// TestMuseum runs designs that were seen in shops, each with its defect, and each must be
-// found out by what Run counts.
+// TestMutants runs defective designs of real shops and wants the defect in the counts of Run.
 func TestMutants(t *testing.T) {
-	play := func(t *testing.T, d design, c Config) (sold int, took time.Duration) {
+	runDesign := func(t *testing.T, d design, c Config) (sold int, took time.Duration) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			c.TTL, c.Pauses = 50*time.Millisecond, 3
-			r := &run{Config: c, name: "museum", store: newMemory()}
+			r := &run{Config: c, name: "mutant", store: newMemory()}
 			if err := d.open(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
@@ -30,13 +29,13 @@ func TestMutants(t *testing.T) {
 	real := designs()
 	paused := Config{Buyers: 100, Stock: 25, Pause: 200 * time.Millisecond}
 
-	t.Run("a lock that comes free and is not fenced", func(t *testing.T) {
-		if sold, _ := play(t, real[Naive], paused); sold <= 25 {
-			t.Errorf("sold %d of 25 units: not found out", sold)
+	t.Run("a lock that expires, without a fence", func(t *testing.T) {
+		if sold, _ := runDesign(t, real[Naive], paused); sold <= 25 {
+			t.Errorf("sold %d of 25 units: defect not detected", sold)
 		}
 	})
 
-	t.Run("segments of which the sum alone is looked at", func(t *testing.T) {
+	t.Run("segments with a check of the sum only", func(t *testing.T) {
 		d := real[Segmented]
 		d.buy = func(ctx context.Context, r *run, buyer int) (bool, error) {
 			var sum int64
@@ -60,16 +59,16 @@ func TestMutants(t *testing.T) {
 			}
 			return true, r.store.set(ctx, key, left-1)
 		}
-		if sold, _ := play(t, d, paused); sold <= 25 {
-			t.Errorf("sold %d of 25 units: not found out", sold)
+		if sold, _ := runDesign(t, d, paused); sold <= 25 {
+			t.Errorf("sold %d of 25 units: defect not detected", sold)
 		}
 	})
 
-	t.Run("a fence that is checked by who writes alone", func(t *testing.T) {
-		// The older of two that have read the same stock writes first, and its fence is the
-		// largest until then.
+	t.Run("a fence that is checked only when writing", func(t *testing.T) {
+		// The older of two readers of the same stock writes first, while its fence is still the
+		// largest.
 		ctx := t.Context()
-		r := &run{Config: Config{Stock: 2}, name: "museum", store: newMemory()}
+		r := &run{Config: Config{Stock: 2}, name: "mutant", store: newMemory()}
 		if err := openOne(ctx, r); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +91,7 @@ func TestMutants(t *testing.T) {
 			return wrote
 		}
 		if wrote := write(unseen); wrote != 2 {
-			t.Errorf("%d of two writes of the same stock were taken: not found out", wrote)
+			t.Errorf("%d of two writes of the same stock were taken: defect not detected", wrote)
 		}
 		if err := openOne(ctx, r); err != nil {
 			t.Fatal(err)
@@ -109,7 +108,7 @@ func TestMutants(t *testing.T) {
 		}
 	})
 
-	t.Run("a lock that stays when all is sold", func(t *testing.T) {
+	t.Run("a lock that is not released when all is sold", func(t *testing.T) {
 		d := real[Naive]
 		d.buy = func(ctx context.Context, r *run, buyer int) (bool, error) {
 			if err := acquire(ctx, func() (bool, error) { return r.store.lock(ctx, r.lockKey(), "locked", r.TTL) }); err != nil {
@@ -125,11 +124,11 @@ func TestMutants(t *testing.T) {
 			return true, r.store.del(ctx, r.lockKey())
 		}
 		c := Config{Buyers: 40, Stock: 5}
-		_, stuck := play(t, d, c)
-		_, free := play(t, real[Naive], c)
-		// Each of the 35 who get nothing keeps the lock until its time is over.
+		_, stuck := runDesign(t, d, c)
+		_, free := runDesign(t, real[Naive], c)
+		// Each of the 35 buyers without a unit keeps the lock until it expires.
 		if least := 34 * 50 * time.Millisecond; stuck < least || free > least/4 {
-			t.Errorf("it took %s, and %s when it is unlocked, want more than %s and much less", stuck, free, least)
+			t.Errorf("took %s, and %s with unlocking; want more than %s, and less than a quarter of that", stuck, free, least)
 		}
 	})
 }

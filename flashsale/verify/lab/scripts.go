@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// takeOne takes a unit if there is one: the guard and the change in one step.
+// takeOne takes a unit if one is left: check and change are one step.
 //
 // KEYS[1] the stock. Returns 1 if a unit was taken, else 0.
 var takeOne = sync.OnceValue(func() script {
@@ -29,10 +29,10 @@ return 1`),
 	}
 })
 
-// lockFenced takes the lock, and hands out the next fence with it.
+// lockFenced takes the lock and returns the next fence.
 //
-// KEYS[1] the lock, KEYS[2] the fence. ARGV[1] the owner, ARGV[2] how long the lock holds and
-// ARGV[3] how long the fence is kept, in milliseconds. Returns the fence, or 0.
+// KEYS[1] the lock, KEYS[2] the fence. ARGV[1] the owner, ARGV[2] the lock's expiry and ARGV[3]
+// the fence's, in milliseconds. Returns the fence, or 0.
 var lockFenced = sync.OnceValue(func() script {
 	return script{
 		lua: rueidis.NewLuaScript(`
@@ -54,11 +54,11 @@ return fence`),
 	}
 })
 
-// readFenced reads the stock, and notes who has read it. To check the fence when writing
-// alone would not do: of two that have read the same stock, the older could write first.
+// readFenced reads the stock and records the reader's fence. A check only when writing would not
+// suffice: of two readers of the same stock, the older one could write first.
 //
-// KEYS[1] the stock, KEYS[2] the largest fence seen. ARGV[1] the fence, ARGV[2] how long to
-// keep it, in milliseconds. Returns the stock, or -1 if a later holder has been here.
+// KEYS[1] the stock, KEYS[2] the largest fence seen. ARGV[1] the fence, ARGV[2] its expiry in
+// milliseconds. Returns the stock, or -1 if a later holder has read it.
 var readFenced = sync.OnceValue(func() script {
 	return script{
 		lua: rueidis.NewLuaScript(`
@@ -75,10 +75,10 @@ return tonumber(redis.call('GET', KEYS[1]) or '0')`),
 	}
 })
 
-// writeFenced writes the stock unless a later holder has been there.
+// writeFenced writes the stock unless a later holder has read it.
 //
 // KEYS[1] the stock, KEYS[2] the largest fence seen. ARGV[1] the fence, ARGV[2] the stock,
-// ARGV[3] how long to keep it, in milliseconds. Returns 1 if it was written, else 0.
+// ARGV[3] its expiry in milliseconds. Returns 1 if it was written, else 0.
 var writeFenced = sync.OnceValue(func() script {
 	return script{
 		lua: rueidis.NewLuaScript(`
@@ -95,9 +95,9 @@ return 1`),
 	}
 })
 
-// unlock frees a lock that is the owner's still.
+// unlock deletes a lock that the owner still holds.
 //
-// KEYS[1] the lock. ARGV[1] the owner. Returns 1 if it was freed, else 0.
+// KEYS[1] the lock. ARGV[1] the owner. Returns 1 if it was deleted, else 0.
 var unlock = sync.OnceValue(func() script {
 	return script{
 		lua: rueidis.NewLuaScript(`

@@ -9,11 +9,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// keep is how long a key of a run stays in a Redis if nobody deletes it.
+// keep is the expiry of a run's keys in Redis.
 const keep = 10 * time.Minute
 
-// A store has what the designs need of Redis. Each call is one step that nothing comes
-// between.
+// A store has the Redis operations that the designs need. Each is atomic.
 type store interface {
 	set(ctx context.Context, key string, value int64) error
 	get(ctx context.Context, key string) (int64, error)                            // 0 if there is none
@@ -22,15 +21,14 @@ type store interface {
 	eval(ctx context.Context, s script, keys []string, args ...any) (int64, error) //
 }
 
-// A script is one step of several commands: as Lua for Redis, and the same in Go for the
-// store in this process.
+// A script is an atomic step of several commands: in Lua for Redis, and in Go for the memory
+// store.
 type script struct {
 	lua  *rueidis.Lua
 	twin func(m *memory, keys []string, args []any) int64
 }
 
-// memory is a store in this process. Its keys expire as those of Redis do: they are gone
-// from the moment on, for whoever looks.
+// memory is a store in this process. Its keys expire as in Redis.
 type memory struct {
 	mu     sync.Mutex
 	values map[string]value
@@ -39,12 +37,12 @@ type memory struct {
 type value struct {
 	n     int64
 	owner string
-	until time.Time // zero: for ever
+	until time.Time // zero: never
 }
 
 func newMemory() *memory { return &memory{values: map[string]value{}} }
 
-// live returns the value of a key unless it has expired. It requires mu.
+// live returns the value of a key that has not expired. It requires mu.
 func (m *memory) live(key string) (value, bool) {
 	v, ok := m.values[key]
 	if ok && !v.until.IsZero() && !time.Now().Before(v.until) {
@@ -93,7 +91,7 @@ func (m *memory) eval(_ context.Context, s script, keys []string, args ...any) (
 	return s.twin(m, keys, args), nil
 }
 
-// remote is a store in a Redis.
+// remote is a store in Redis.
 type remote struct{ c rueidis.Client }
 
 func (r remote) set(ctx context.Context, key string, n int64) error {

@@ -29,11 +29,11 @@ func (c call) String() string {
 	return [calls]string{"session", "join", "turn", "buy", "look", "pay", "cancel"}[c]
 }
 
-// A wire is a connection that carries one request at a time. Its errors end it; the next
+// A wire is a connection that carries one request at a time. An error closes it, and the next
 // request opens another.
 type wire struct {
 	addr string
-	host string // the end of the request's head, from Host on
+	host string // the end of the request's header, from Host on
 
 	conn net.Conn
 	live atomic.Pointer[net.Conn] // conn, for cut
@@ -44,13 +44,13 @@ type wire struct {
 	sent, received int64
 }
 
-// answerWithin bounds how long an answer may take.
+// responseTimeout is the maximum duration of a request.
 const responseTimeout = 30 * time.Second
 
-// maxBody bounds an answer.
+// maxBody is the maximum size of a response body.
 const maxBody = 1 << 20
 
-// ask sends what render appends, and returns when it was sent. The answer is in w.res.
+// ask sends what render appends and returns the time of sending. The response is in w.res.
 func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time.Time, err error) {
 	if w.conn == nil {
 		var d net.Dialer
@@ -61,7 +61,7 @@ func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time
 			w.conn = nil
 			return time.Now(), err
 		}
-		conn := w.conn // of its own: w.conn changes
+		conn := w.conn // a copy: w.conn changes
 		w.live.Store(&conn)
 		if w.in == nil {
 			w.in = bufio.NewReaderSize(counting{w}, 8<<10)
@@ -71,7 +71,7 @@ func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time
 	w.out = render(w.out[:0])
 	sent = time.Now()
 	w.conn.SetDeadline(sent.Add(responseTimeout))
-	if ctx.Err() != nil { // or cut may have come before the deadline that it sets
+	if ctx.Err() != nil { // cut may have run before the deadline was set
 		return sent, ctx.Err()
 	}
 	n, err := w.conn.Write(w.out)
@@ -85,7 +85,7 @@ func (w *wire) ask(ctx context.Context, render func(b []byte) []byte) (sent time
 	return sent, err
 }
 
-// counting reads from a wire's connection, and counts.
+// counting reads from a wire's connection and counts bytes.
 type counting struct{ *wire }
 
 func (c counting) Read(b []byte) (int, error) {
@@ -94,7 +94,7 @@ func (c counting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// cut lets the request under way fail; it may be called by another goroutine.
+// cut makes the current request fail. Another goroutine may call it.
 func (w *wire) cut() {
 	if c := w.live.Load(); c != nil {
 		(*c).SetDeadline(time.Unix(1, 0))
@@ -109,7 +109,7 @@ func (w *wire) close() {
 	}
 }
 
-// render appends the request that c is of a user.
+// render appends a request of a user.
 func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 	sale := w.clients.Sale
 	switch c {
@@ -138,8 +138,8 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		b = address(b, u.id%w.clients.Addresses)
 	}
 	if w.clients.Profile == Mixed {
-		// Nobody may be believed who says so.
-		b = append(b, "\r\nX-User-Id: somebody\r\nX-User-Role: admin"...)
+		// False identity headers, which the server must not trust.
+		b = append(b, "\r\nX-User-Id: admin\r\nX-User-Role: admin"...)
 	}
 	if c == turn && len(u.place) > 0 {
 		b = append(append(b, "\r\nFlashsale-Place: "...), u.place...)
@@ -150,7 +150,7 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 	b = append(b, "\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\nContent-Length: "...)
 	switch {
 	case c == join && len(u.place)+len(u.work) > 0:
-		// It has one of the two: who has a place has worked for it.
+		// A user with a queue position has already solved the work.
 		name, value := "place", u.place
 		if len(value) == 0 {
 			name, value = "work", u.work

@@ -14,37 +14,36 @@ import (
 	"time"
 )
 
-// A Profile says what the crowd does.
+// A Profile selects what users do.
 type Profile string
 
 const (
-	// Open: all users come at once, get a ticket, ask again when the server says so, and
-	// buy when they are admitted; Pay of a hundred pay. It ends when every user has bought
-	// or knows that there is nothing to buy.
+	// Open: all users arrive at once, get a ticket, poll as the server says, and buy when they
+	// are admitted. Pay percent of the buyers pay. The run ends when every user has bought or
+	// has received that nothing is left.
 	Open Profile = "open"
 
-	// SoldOut: all connections ask for tickets of a sale that has nothing left, as fast as
-	// they are answered, until Duration or Requests.
+	// SoldOut: all connections request tickets of a sold-out sale as fast as they get responses,
+	// until Duration or Requests.
 	SoldOut Profile = "soldout"
 
-	// Drain is Open with as many users as the sale has units, or fewer: how fast orders
-	// become durable.
+	// Drain is Open with at most as many users as units: it measures how fast orders become
+	// durable.
 	Drain Profile = "drain"
 
-	// Waiting: users get a ticket and wait, asking again when the server says so, and never
-	// buy. It ends at Duration after all of them had an answer: what a line costs.
+	// Waiting: users get a ticket, poll as the server says, and never buy. The run ends at
+	// Duration. It measures the cost of a queue.
 	Waiting Profile = "waiting"
 
-	// Mixed is Open with all that browsers and their users get wrong: double clicks on two
-	// connections, the same order again with and without its key, tokens that are damaged
-	// or another user's, and headers that claim to be somebody else. What has to be equal
-	// or refused and is not is among Result.Faults.
+	// Mixed is Open with misuse: double clicks on two connections, repeated orders with and
+	// without the key, damaged tokens, tokens of other users, and false headers. Responses that
+	// should be equal or refusals, and are not, are counted in Result.Faults.
 	Mixed Profile = "mixed"
 )
 
-// A Config says who comes to which sale.
+// A Config holds the parameters of a run.
 type Config struct {
-	// URL of the shop, or of what stands before it: http://HOST:PORT. Required.
+	// URL of the shop or of the proxy in front of it: http://HOST:PORT. Required.
 	URL string
 
 	// Sale is the ID of the sale. Required.
@@ -52,81 +51,79 @@ type Config struct {
 
 	Profile Profile // Open if empty
 
-	// Users is how many come: 1 to 1,000,000; 10,000 if zero.
+	// Users is the number of users: 1 to 1,000,000; 10,000 if zero.
 	Users int
 
-	// Prefix begins the users' names: Prefix followed by a number; "u" if empty.
+	// Prefix is the prefix of the users' names, before a number; "u" if empty.
 	Prefix string
 
-	// Connections is over how many they come: 1 to 10,000; 256 if zero, never more than
-	// Users.
+	// Connections is the number of connections: 1 to 10,000 and at most Users; 256 if zero.
 	Connections int
 
-	// Session returns the value of the cookie fs_session of a user. If it is nil, every
-	// user asks the server for a session first, and has the name that it gives.
+	// Session returns the value of a user's cookie fs_session. If it is nil, every user requests
+	// a session first and has the name in the response.
 	Session func(user string) string
 
-	// At is when the users are due: at once if it is zero or past.
+	// At is when the first users are due: at once if it is zero or in the past.
 	At time.Time
 
-	// Over is for how long they come from then on, evenly: all at once if it is zero. It is
-	// within Duration. All at once, who has been answered and clicks again stands behind all
-	// who have not been answered yet.
+	// Over is the period over which users arrive, evenly: all at once if it is zero, at most
+	// Duration. If all arrive at once, a user's second request waits behind the first requests
+	// of all.
 	Over time.Duration
 
-	// Pay is how many of a hundred buyers pay; the others let their orders expire. Cancel
-	// is how many of a hundred cancel.
+	// Pay is the percentage of buyers who pay; the orders of the others expire. Cancel is the
+	// percentage who cancel.
 	Pay, Cancel int
 
-	// Patience is after how many refusals that can be tried again (425, 429, 503, all taken)
-	// a user gives up; 0 for never. AllTaken says that a user who is told that all units are
-	// taken asks on, since some may return; without it that is the end for a user.
+	// Patience is the number of retryable refusals (425, 429, 503, all taken) after which a user
+	// gives up; 0 for never. With AllTaken a user continues when all units are reserved, since
+	// some may return; without it that ends the user.
 	Patience int
 	AllTaken bool
 
-	// Lossy says that the inventory may fail while the crowd is there, and lose what it has
-	// acknowledged. Buyers who are told that theirs is lost stand in line again; without it
-	// that is among Result.Faults.
+	// Lossy says that the inventory may fail during the run and lose acknowledged reservations.
+	// Buyers with a lost reservation queue again. Without Lossy a lost reservation is counted in
+	// Result.Faults.
 	Lossy bool
 
-	// MaxPoll is the longest that a user waits before asking again, whatever the server
-	// says; 0 for as long as it says.
+	// MaxPoll is the maximum delay between two polls of a user; 0 for the delay that the server
+	// says.
 	MaxPoll time.Duration
 
-	// Duration is the bound on the whole run: 1 minute if zero, at most 1 hour. Requests
-	// is the bound on the requests; 100 million if zero.
+	// Duration is the maximum duration of the run: 1 minute if zero, at most 1 hour. Requests is
+	// the maximum number of requests; 100 million if zero.
 	Duration time.Duration
 	Requests int64
 
-	// Addresses is how many addresses the users have, which X-Forwarded-For tells a server
-	// that trusts this machine: 0 for none, up to 16 million (10.0.0.0/8). Claim puts an
-	// address before it that a client might have made up.
+	// Addresses is the number of client addresses, sent in X-Forwarded-For to a server that
+	// trusts this machine: 0 for none, up to 16 million (10.0.0.0/8). Claim puts a false address
+	// in front of it.
 	Addresses int
 	Claim     bool
 
-	// Anywhere permits a URL whose host is not a loopback address.
+	// Anywhere permits a URL that is not a loopback address.
 	Anywhere bool
 
-	// Observations gets a line of JSON for each call (auditor.Observation); nil for none.
-	// Sampled counts refusals that are equal together, in one line of nobody's.
+	// Observations receives one line of JSON per call (auditor.Observation); nil for none.
+	// Sampled writes equal refusals as one line without a user.
 	Observations io.Writer
 	Sampled      bool
 
-	// Backlog returns how many reservations are not orders yet; if it is nil, every buyer
-	// asks about the receipt until it is an order, which loads the server as well.
+	// Backlog returns the number of reservations that are not orders yet. If it is nil, every
+	// buyer polls its receipt until it is an order, which adds load.
 	Backlog func(ctx context.Context) (int64, error)
 
-	// Processes are servers on this machine whose processor time and memory are measured,
-	// by name: their process IDs. One that is not there, or of a system without /proc, is a
-	// fault.
+	// Processes are servers on this machine, by name, whose CPU time and memory are measured. A
+	// process that does not exist, or a system without /proc, is an error.
 	Processes map[string]int
 
-	// Mode and Work are printed with the result: what is driven (embedded, real, …), and
-	// what the server does for a request.
+	// Mode and Work are printed with the result: the kind of server (embedded, real, …), and
+	// what it does per request.
 	Mode, Work string
 }
 
-// address is where connections go.
+// address returns the address to connect to.
 func (c *Config) address() (hostport string, err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" || u.Host == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
@@ -139,13 +136,13 @@ func (c *Config) address() (hostport string, err error) {
 	if !c.Anywhere && u.Hostname() != "localhost" {
 		ip, err := netip.ParseAddr(u.Hostname())
 		if err != nil || !ip.IsLoopback() {
-			return "", fmt.Errorf("url %q: want a loopback address, or the word that another may be loaded", c.URL)
+			return "", fmt.Errorf("url %q: want a loopback address, or permission for another one", c.URL)
 		}
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// check fills in what is not said, and returns every fault.
+// check sets the defaults and returns all invalid fields.
 func (c *Config) check() error {
 	var faults []error
 	or := func(n *int, else_ int) {
@@ -186,7 +183,7 @@ func (c *Config) check() error {
 		faults = append(faults, fmt.Errorf("over %s: want up to the duration, %s", c.Over, c.Duration))
 	}
 	if c.MaxPoll < 0 {
-		faults = append(faults, fmt.Errorf("max poll %s: want none below 0", c.MaxPoll))
+		faults = append(faults, fmt.Errorf("max poll %s: want 0 or more", c.MaxPoll))
 	}
 	switch c.Profile {
 	case Open, SoldOut, Drain, Waiting, Mixed:
@@ -194,7 +191,7 @@ func (c *Config) check() error {
 		faults = append(faults, fmt.Errorf("profile %q: want open, soldout, drain, waiting or mixed", c.Profile))
 	}
 	if !word(c.Sale, 64) {
-		faults = append(faults, fmt.Errorf("sale %q: want its ID, of letters and digits", c.Sale))
+		faults = append(faults, fmt.Errorf("sale %q: want an ID of letters and digits", c.Sale))
 	}
 	if !word(c.Prefix, 40) {
 		faults = append(faults, fmt.Errorf("prefix %q: want up to 40 letters, digits, - and _", c.Prefix))
@@ -202,7 +199,7 @@ func (c *Config) check() error {
 	for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
 		pid := c.Processes[name]
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d/stat", pid)); pid < 1 || err != nil {
-			faults = append(faults, fmt.Errorf("processes %s=%d: want the ID of a process of this machine, which has /proc", name, pid))
+			faults = append(faults, fmt.Errorf("processes %s=%d: want the ID of a process of this machine, with /proc", name, pid))
 		}
 	}
 	if _, err := c.address(); err != nil {

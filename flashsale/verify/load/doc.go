@@ -1,5 +1,5 @@
-// Package load is a crowd of buyers: it drives a shop over HTTP, counts what every one of
-// them was told, and measures how long that took and what it cost.
+// Package load generates load on a shop over HTTP: it simulates users, counts the responses
+// that each of them receives, and measures latency and resource use.
 //
 //	r, err := load.Run(ctx, load.Config{
 //		URL: "http://127.0.0.1:8088", Sale: id, Profile: load.Open, Users: 100_000,
@@ -8,24 +8,25 @@
 //	…
 //	fmt.Print(r.Text())
 //
-// # What is measured
+// # Measurements
 //
-// Users are open loop: each is due when the sale opens, or in turn over Config.Over, and again when the server said to
-// ask again, whatever became of the others. They are carried by a fixed number of
-// connections, one request at a time on each, as a reverse proxy would carry them; who was
-// answered before goes before who has asked nothing yet, as with connections of their own. So
-// there are two latencies. Latency is that of a request from its first byte written to the last
-// byte of its answer read: what the server took, and the network. Due is counted from the
-// moment at which the user was due: it has the wait for a free connection too, which under
-// an open sale is most of it, since a whole crowd is due at once. The soldout profile is
-// closed loop: a connection asks again when it has its answer, and has no Due.
+// Users are an open loop: each is due at the start, or at its time within Config.Over, and
+// then whenever the server said to poll again, independently of the others. A fixed number of
+// connections carries them, one request at a time on each, as a reverse proxy would. A user
+// with an earlier response goes before a user without one.
 //
-// The crowd runs on the machine of the server, mostly. Its own share of the processor time
-// is a part of each Result, and so is what machine it was and how large requests and
-// answers were: a number of requests per second says nothing without them.
+// Therefore there are two latencies. Latency counts from the first byte of a request to the
+// last byte of its response: the server and the network. Due counts from the time at which
+// the user was due. It includes the wait for a free connection, which is most of it when
+// all users arrive at once. The soldout profile is a closed loop: a connection sends its next
+// request after each response, and has no Due.
 //
-// # Bounds
+// The generator mostly runs on the machine of the server. A Result has the generator's share
+// of the CPU, the machine, and the size of requests and responses: a rate means nothing
+// without them.
 //
-// A Run ends when every user knows the end, or at Config.Duration, or after
-// Config.Requests. It goes to loopback addresses alone unless Config.Anywhere is set.
+// # Limits
+//
+// A Run ends when every user has a final response, at Config.Duration, or after
+// Config.Requests. It connects only to loopback addresses unless Config.Anywhere is set.
 package load

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// fine is how many bits of a number a bucket keeps: buckets are 1/64 of their values wide,
-// so that a quantile is at most 1.6 % too high.
+// fine is the number of bits of a value that select its bucket. A bucket's width is 1/64 of its
+// value, so a quantile is at most 1.6 % too high.
 const fine = 6
 
-// A histogram counts times in buckets of microseconds whose width grows with them. It is
+// A histogram counts times in buckets of microseconds whose width grows with the value. It is
 // safe for concurrent use.
 type histogram struct {
 	buckets [(40 - fine + 1) << fine]atomic.Int64
 	max     atomic.Int64
 }
 
-// bucketOf is the bucket of n microseconds, and ceilOf the largest number of a bucket.
+// bucketOf returns the bucket of n microseconds, ceilOf the largest value of a bucket.
 func bucketOf(n int64) int {
 	n = max(0, min(n, 1<<39))
 	if n < 1<<fine {
@@ -46,7 +46,7 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// quantiles are those of all that was added, rounded up.
+// quantiles returns the quantiles of all added values, rounded up.
 func (h *histogram) quantiles() Quantiles {
 	q := Quantiles{Max: time.Duration(h.max.Load()) * time.Microsecond}
 	for i := range h.buckets {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a server's own processes use is the server's, as with workers of nginx.
+// TestProcessorTimeOfChildren checks that CPU time of child processes counts, as for nginx.
 func TestProcessorTimeOfChildren(t *testing.T) {
 	c := exec.Command("sh", "-c", `(while :; do :; done) & read line; kill $!`)
 	in, err := c.StdinPipe()
@@ -30,12 +30,12 @@ func TestProcessorTimeOfChildren(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-patience.C:
-			t.Fatal("a shell whose child works uses no processor time")
+			t.Fatal("no CPU time of a shell whose child works")
 		}
 	}
 }
 
-// Quantiles are at most 1.6 % above those of all values in order, and never below.
+// TestQuantiles compares with the exact quantiles: at most 1.6 % higher, never lower.
 func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 10, 99, 100, 101, 20_000} {
@@ -49,7 +49,7 @@ func TestQuantiles(t *testing.T) {
 		slices.Sort(all)
 		q := h.quantiles()
 		if q.Count != int64(n) {
-			t.Fatalf("%d values counted as %d", n, q.Count)
+			t.Fatalf("%d values, counted %d", n, q.Count)
 		}
 		for _, c := range []struct {
 			percent int
@@ -57,7 +57,7 @@ func TestQuantiles(t *testing.T) {
 		}{{50, q.P50}, {90, q.P90}, {99, q.P99}, {100, q.Max}} {
 			want := all[(n*c.percent+99)/100-1]
 			if c.got < want || float64(c.got) > float64(want)*1.017+2000 {
-				t.Errorf("p%d of %d values = %s, want %s or little more", c.percent, n, c.got, want)
+				t.Errorf("p%d of %d values = %s, want %s or slightly more", c.percent, n, c.got, want)
 			}
 		}
 	}
@@ -106,9 +106,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// What is read of a body that encoding/json accepts is what that reads; nothing else
-// panics.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse compares with encoding/json for valid bodies, and wants no panic for others.
+func FuzzResponse(f *testing.F) {
 	for _, s := range []string{
 		`{"state":"waiting","ahead":3,"poll_after_ms":1200,"place":"abc","view":{"phase":"open","poll_after_ms":7,"x":[{"phase":"no"}]},"held":[{"receipt":"r"}]}`,
 		`{"reason":"sold_out","layer":"L0","retry_after_ms":12}`, ` { "token" : "a\"b" , "until":"x" } `, `{}`, `[]`, `{"a":`, `{"a":"\`, `{"state":null,"poll_after_ms":1e3}`,
@@ -136,7 +135,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// What is done for every request allocates nothing.
+// TestAllocations checks that a request allocates nothing.
 func TestAllocations(t *testing.T) {
 	body := []byte(`{"state":"waiting","ahead":3,"poll_after_ms":1200,"place":"abc","view":{"phase":"open","poll_after_ms":7}}`)
 	w := &worker{clients: &clients{Config: Config{Sale: "s1", Addresses: 10}}, wire: wire{host: "127.0.0.1:1", out: make([]byte, 0, 4096)}}

@@ -51,43 +51,44 @@ func TestOpen(t *testing.T) {
 		t.Errorf("used: %+v, %s by the generator", r.Servers, r.CPU)
 	}
 	if _, ok := shop.sources.Load("203.0.113.9, 10.0.3.231"); !ok {
-		t.Error("user 999 had not its address")
+		t.Error("user 999: no request with its address")
 	}
-	notes, err := auditor.Read(&log)
+	seen, err := auditor.Read(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[auditor.Action]int{}
-	for _, o := range notes {
-		seen[o.Action]++
+	actions := map[auditor.Action]int{}
+	for _, o := range seen {
+		actions[o.Action]++
 		if o.User == "" || o.Sale != "s1" {
-			t.Fatalf("an observation of nobody: %+v", o)
+			t.Fatalf("observation without a user: %+v", o)
 		}
 	}
-	if seen[auditor.Join] != 2000 || seen[auditor.Leave] != 2000 || seen[auditor.Buy] != int(r.Calls["buy"].Count) {
-		t.Errorf("observed %v", seen)
+	if actions[auditor.Join] != 2000 || actions[auditor.Leave] != 2000 || actions[auditor.Buy] != int(r.Calls["buy"].Count) {
+		t.Errorf("observations: %v", actions)
 	}
 }
 
-// TestUsersWork: each does its own work once, and buys; a shop that accepts none is found.
+// TestProofOfWork checks that each user solves its work once and buys, and that a shop which
+// accepts no work is reported.
 func TestProofOfWork(t *testing.T) {
 	shop := newFakeShop(20)
 	shop.bits = 8
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 100, Connections: 8, Session: cookie})
 	if r.Bound || r.Bought != 20 || r.SoldOut != 80 || len(r.Faults) != 0 || r.Reasons["work_due"] < 90 || r.Reasons["work_due"] > 100 {
-		t.Errorf("20 units for 100 users who have to work: %+v", r)
+		t.Errorf("20 units for 100 users with proof of work: %+v", r)
 	}
 	shop = newFakeShop(20)
-	shop.bits, shop.never = 8, true
+	shop.bits, shop.rejectsWork = 8, true
 	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
-	if r.Bought != 0 || r.SoldOut != 10 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
-		t.Errorf("of a shop that accepts no work: %+v", r)
+	if r.Bought != 0 || r.SoldOut != 10 || r.Faults["proof of work not accepted or not solvable"] != 10 {
+		t.Errorf("shop that accepts no work: %+v", r)
 	}
 	shop = newFakeShop(20)
 	shop.bits = 1 << 20
 	r = run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie})
-	if r.Bought != 0 || r.Faults["work that is not accepted, or cannot be done"] != 10 {
-		t.Errorf("of a shop that wants more than anybody can do: %+v", r)
+	if r.Bought != 0 || r.Faults["proof of work not accepted or not solvable"] != 10 {
+		t.Errorf("shop with unsolvable work: %+v", r)
 	}
 }
 
@@ -101,17 +102,17 @@ func TestSessions(t *testing.T) {
 
 func TestBacklog(t *testing.T) {
 	shop := newFakeShop(20)
-	asked := 0
+	polls := 0
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Drain, Users: 20, Connections: 4, Session: cookie,
 		Backlog: func(context.Context) (int64, error) {
-			asked++
-			if asked == 1 {
+			polls++
+			if polls == 1 {
 				return 0, io.ErrUnexpectedEOF
 			}
-			return int64(max(0, 4-asked)), nil
+			return int64(max(0, 4-polls)), nil
 		}})
-	if r.Bought != 20 || r.Drained == 0 || asked < 4 || r.Calls["look"].Count != 0 {
-		t.Errorf("asked %d times: %+v", asked, r)
+	if r.Bought != 20 || r.Drained == 0 || polls < 4 || r.Calls["look"].Count != 0 {
+		t.Errorf("%d polls: %+v", polls, r)
 	}
 }
 
@@ -139,16 +140,16 @@ func TestMixed(t *testing.T) {
 	if len(r.Faults) != 0 || r.Bought != 30 || r.SoldOut != 30 || r.Reasons["bad_token"] == 0 {
 		t.Errorf("%+v", r)
 	}
-	notes, err := auditor.Read(&log)
+	seen, err := auditor.Read(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tricks := map[auditor.Misuse]int{}
-	for _, o := range notes {
-		tricks[o.Misuse]++
+	misuses := map[auditor.Misuse]int{}
+	for _, o := range seen {
+		misuses[o.Misuse]++
 	}
-	if tricks[auditor.Forged] == 0 || tricks[auditor.Stolen] == 0 || tricks[auditor.Replayed] == 0 {
-		t.Errorf("tricks that were noted: %v", tricks)
+	if misuses[auditor.Forged] == 0 || misuses[auditor.Stolen] == 0 || misuses[auditor.Replayed] == 0 {
+		t.Errorf("recorded misuses: %v", misuses)
 	}
 }
 
@@ -158,9 +159,9 @@ func TestMixedDetectsFaults(t *testing.T) {
 		fault func(*fakeShop)
 		want  string
 	}{
-		{"every click buys", func(s *fakeShop) { s.twice = true }, "asked again, the answer was another receipt"},
-		{"any token will do", func(s *fakeShop) { s.believes = true }, "a token was believed that is damaged"},
-		{"refused with 200", func(s *fakeShop) { s.success = true }, "a success that is a refusal"},
+		{"every click buys", func(s *fakeShop) { s.duplicates = true }, "repeated order returned another receipt"},
+		{"any token is accepted", func(s *fakeShop) { s.anyToken = true }, "accepted a token that is damaged"},
+		{"refusals with 200", func(s *fakeShop) { s.refusesWith200 = true }, "refusal with a success status"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shop := newFakeShop(1000) // more than all clicks take
@@ -176,24 +177,24 @@ func TestMixedDetectsFaults(t *testing.T) {
 
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
-		quiet bool
-		want  map[string]int64
-	}{{false, nil}, {true, map[string]int64{"a 429 of no layer": 30}}} {
+		withoutLayer bool
+		want         map[string]int64
+	}{{false, nil}, {true, map[string]int64{"429 without a layer": 30}}} {
 		shop := newFakeShop(1)
-		shop.quiet = c.quiet
+		shop.withoutLayer = c.withoutLayer
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { shop.refuse(w, 429, "too_many", "L1") }))
 		t.Cleanup(srv.Close)
 		r := run(t, load.Config{URL: srv.URL, Sale: "s1", Users: 10, Connections: 2, Session: cookie, Patience: 3})
 		if r.GaveUp != 10 || r.Status[429] != 30 || fmt.Sprint(r.Faults) != fmt.Sprint(c.want) {
-			t.Errorf("quiet %v: %+v, want faults %v", c.quiet, r, c.want)
+			t.Errorf("withoutLayer %v: %+v, want faults %v", c.withoutLayer, r, c.want)
 		}
-		if !c.quiet && r.Layers["L1"] != 30 {
+		if !c.withoutLayer && r.Layers["L1"] != 30 {
 			t.Errorf("layers %v", r.Layers)
 		}
 	}
 }
 
-// Users who come in turn are due in turn.
+// TestOver checks that users arrive evenly over the period.
 func TestOver(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Users: 200, Connections: 4, Session: cookie, Over: 400 * time.Millisecond})
@@ -202,7 +203,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// Whatever answers, or does not, a run ends.
+// TestBrokenServers checks that a run ends whatever the server returns.
 func TestBrokenServers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"silent": "", "no HTTP": "hello\r\n\r\n", "cut off": "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{",
@@ -235,7 +236,7 @@ func TestBrokenServers(t *testing.T) {
 			began := time.Now()
 			r := run(t, load.Config{URL: "http://" + l.Addr().String(), Sale: "s1", Users: 4, Connections: 2, Session: cookie, Duration: 300 * time.Millisecond})
 			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("ended after %s", took)
+				t.Errorf("ended after %s, want at most 5s", took)
 			}
 			if r.Bought != 0 || (len(r.Errors) == 0 && len(r.Faults) == 0 && name != "silent") {
 				t.Errorf("%+v", r)
@@ -253,7 +254,7 @@ func TestStoppedRun(t *testing.T) {
 		t.Errorf("%v, %+v", err, r)
 	}
 	if _, err := load.Run(ctx, load.Config{URL: shop.start(t).URL, Sale: "s1", At: time.Now().Add(time.Hour)}); err == nil {
-		t.Error("users came who were due in an hour")
+		t.Error("Run ended before the start without an error")
 	}
 }
 
@@ -265,7 +266,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 	for _, want := range []string{"url", "sale", "profile", "users", "connections", "cancel 20", "duration", "prefix", "addresses", "patience", "requests", "max poll", "over"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant a word about %s", err, want)
+			t.Errorf("%v\nwant an error about %s", err, want)
 		}
 	}
 	for url, ok := range map[string]bool{"http://127.0.0.1:1": true, "http://[::1]:1": true, "http://localhost:1": true,

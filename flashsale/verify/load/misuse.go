@@ -9,21 +9,21 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// What a user of Mixed does around its one purchase, in this order.
+// The misuses of a Mixed user around its purchase, in this order.
 const (
-	damaged     = iota // a token with a letter changed
-	stolen             // another user's
-	doubleClick        // the purchase, on two connections at once
-	sameKey            // again, as a browser does that lost the answer
-	noKey              // again, by its token alone
+	damaged     = iota // a token with one changed letter
+	stolen             // the token of another user
+	doubleClick        // the purchase on two connections at once
+	sameKey            // again, as a browser does after a lost response
+	noKey              // again, with the token only
 	misuses
 )
 
-// mischief is the next trick of a user who is admitted.
+// misuse makes the next misuse of an admitted user.
 func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration, bool) {
 	token := u.token
-	trick := u.misuse
-	switch trick {
+	kind := u.misuse
+	switch kind {
 	case damaged:
 		token = bytes.Clone(token)
 		if at := len(token) / 2; token[at] == 'A' {
@@ -31,7 +31,7 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 		} else {
 			token[at] = 'A'
 		}
-		key = append(key, "-d"...) // what is tried with it is another purchase
+		key = append(key, "-d"...) // a separate purchase
 	case stolen:
 		if len(w.otherToken) == 0 || bytes.Equal(w.otherToken, token) {
 			w.otherToken = append(w.otherToken[:0], u.token...)
@@ -51,13 +51,13 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 	if ok {
 		status = w.res.StatusCode()
 	}
-	if trick == doubleClick {
+	if kind == doubleClick {
 		twin := <-w.twin.answer
 		if status == http.StatusAccepted && twin == http.StatusAccepted && !bytes.Equal(w.a.receipt, w.twin.w.a.receipt) {
-			w.faults["a double click bought twice"]++
+			w.faults["double click bought twice"]++
 		}
-		// One of two is refused because the other is under way, mostly. What it is told
-		// then says nothing of the purchase.
+		// One of the two is usually refused because the other is in progress. Such a refusal
+		// does not decide the purchase.
 		if decides(twin) && !decides(status) || twin == http.StatusAccepted && status != http.StatusAccepted {
 			w.twin.w.res.CopyTo(&w.res)
 			w.a.read(w.res.Body())
@@ -67,9 +67,9 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 	if status == 0 {
 		return soon, true
 	}
-	if trick <= stolen {
+	if kind <= stolen {
 		if status < 400 {
-			w.faults["a token was believed that is "+[]string{"damaged", "another user's"}[trick]]++
+			w.faults["accepted a token that is "+[]string{"damaged", "another user's"}[kind]]++
 		}
 		if decides(status) {
 			u.misuse++
@@ -83,18 +83,18 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 		u.misuse++
 	case status == http.StatusAccepted:
 		if !bytes.Equal(u.receipt, w.a.receipt) {
-			w.faults["asked again, the answer was another receipt"]++
+			w.faults["repeated order returned another receipt"]++
 		}
 		u.misuse++
 	case len(u.receipt) == 0:
-		// w.a and w.res are of the refusal.
+		// w.a and w.res hold the refusal.
 		after, again := w.refused(u, buy, status)
 		if !again {
 			w.leave(u)
 		}
 		return after, again
 	case decides(status) && w.clients.Lossy:
-		u.refusedRepeat = true // unless it is lost, that is a fault: see looked
+		u.refusedRepeat = true // a fault unless the reservation is lost: see orderStatus
 		u.misuse++
 	case decides(status):
 		w.faults[refusedAgain]++
@@ -111,14 +111,14 @@ func (w *worker) misuse(ctx context.Context, u *user, key []byte) (time.Duration
 }
 
 // refusedAgain is a fault.
-const refusedAgain = "asked again, the answer was a refusal"
+const refusedAgain = "repeated order was refused"
 
-// decides reports whether an answer says what becomes of a purchase.
+// decides reports whether a response decides a purchase.
 func decides(status int) bool {
 	return status != 0 && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable
 }
 
-// trickOf names what a call does wrong, for the one who audits.
+// misuseOf returns the deliberate error of a call, for the auditor.
 func (w *worker) misuseOf(u *user, c call) auditor.Misuse {
 	if w.clients.Profile != Mixed || c != buy {
 		return auditor.Valid
@@ -134,8 +134,8 @@ func (w *worker) misuseOf(u *user, c call) auditor.Misuse {
 	return auditor.Valid
 }
 
-// A twin is the second connection of a worker, for what is done at once with the first. Its
-// answers are the statuses, 0 for none; the rest stands in w until the next question.
+// A twin is the second connection of a worker, for concurrent calls. It returns the status, 0
+// for none; the response is in w until the next call.
 type twin struct {
 	w      *worker
 	ask    chan twinCall
@@ -150,7 +150,7 @@ type twinCall struct {
 func (t *twin) work(ctx context.Context) {
 	defer t.w.close()
 	for c := range t.ask {
-		u := *c.u // the worker changes its own
+		u := *c.u // a copy: the worker changes its own
 		status := 0
 		if t.w.ask(ctx, &u, buy, c.token, c.key, -1) {
 			status = t.w.res.StatusCode()

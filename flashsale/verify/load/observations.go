@@ -8,11 +8,11 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// keep is how many observations a worker keeps before it writes them: most runs end before,
-// so that writing them costs nothing while it is measured.
+// maxBuffered is the number of observations that a worker buffers. Most runs end before, so that
+// writing costs nothing during the measurement.
 const maxBuffered = 4096
 
-// action is what the auditor calls it.
+// action returns the auditor's name of a call.
 func (c call) action() auditor.Action {
 	if c == session {
 		return auditor.Browse
@@ -20,7 +20,7 @@ func (c call) action() auditor.Action {
 	return auditor.Action(c.String())
 }
 
-// note keeps what a call and its answer looked like. Status 0 is no answer.
+// record buffers an observation of a call. Status 0 means no response.
 func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, key []byte) {
 	if w.clients.log == nil {
 		return
@@ -40,7 +40,7 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 		w.sampled[k] = &o
 		return
 	}
-	o.User = w.name(u)
+	o.User = w.userName(u)
 	switch c {
 	case join, turn:
 		if status == 0 || status >= 400 {
@@ -66,13 +66,13 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 	w.buffer(o)
 }
 
-// leave notes that a user asks no more.
+// leave records that a user stops.
 func (w *worker) leave(u *user) {
 	if w.clients.log == nil {
 		return
 	}
 	now := time.Now()
-	w.buffer(auditor.Observation{Action: auditor.Leave, Sale: w.clients.Sale, User: w.name(u), Sent: now, At: now, Ticket: digest(u.place)})
+	w.buffer(auditor.Observation{Action: auditor.Leave, Sale: w.clients.Sale, User: w.userName(u), Sent: now, At: now, Ticket: digest(u.place)})
 }
 
 func (w *worker) buffer(o auditor.Observation) {
@@ -82,14 +82,14 @@ func (w *worker) buffer(o auditor.Observation) {
 	}
 }
 
-// write gives the log what is kept.
+// write writes the buffer to the log.
 func (w *worker) write() {
 	w.clients.log.Record(w.buffered...)
 	w.buffered = w.buffered[:0]
 }
 
-// name is that of a user.
-func (w *worker) name(u *user) string {
+// userName returns the name of a user.
+func (w *worker) userName(u *user) string {
 	if len(u.name) > 0 {
 		return string(u.name)
 	}

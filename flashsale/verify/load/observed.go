@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// heard is what a user does with an answer: the next call, after how long, or none.
+// observed handles a response: it returns the delay before the user's next call, if any.
 func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	status := w.res.StatusCode()
 	if status >= 400 {
@@ -24,7 +24,7 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 		return w.queueStatus(u)
 	case buy:
 		if len(w.a.receipt) == 0 {
-			w.faults["a purchase without a receipt"]++
+			w.faults["purchase without a receipt"]++
 			return w.end(u, soldOut)
 		}
 		u.receipt = append(u.receipt[:0], w.a.receipt...)
@@ -34,7 +34,7 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	case look:
 		return w.orderStatus(u)
 	case pay:
-		// Paid at once, or the provider calls back: then it asks how that went.
+		// Paid at once; or the provider calls back, and the user polls the order.
 		if string(w.a.state) == "paid" {
 			return w.end(u, paid)
 		}
@@ -46,7 +46,7 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	return w.end(u, gaveUp)
 }
 
-// begin takes the session of a user who asked for one, and says what comes first.
+// startSession stores the session of a user who requested one.
 func (w *worker) startSession(u *user) {
 	if cookie := w.res.Header.PeekCookie("fs_session"); len(cookie) > 0 {
 		if _, value, ok := bytes.Cut(cookie, []byte("=")); ok {
@@ -58,7 +58,7 @@ func (w *worker) startSession(u *user) {
 	}
 }
 
-// stands is what a user does with a turn.
+// queueStatus handles a queue status.
 func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 	poll := time.Duration(w.a.poll) * time.Millisecond
 	if poll <= 0 {
@@ -101,16 +101,16 @@ func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 	case "spent":
 		return w.end(u, bought)
 	}
-	w.faults["a turn in no state"]++
+	w.faults["unknown queue state"]++
 	return w.end(u, soldOut)
 }
 
-// bought is what a user does with a receipt.
+// purchased handles a receipt.
 func (w *worker) purchased(u *user) (time.Duration, bool) {
 	u.buys++
 	u.outcome = bought
 	u.wants = look
-	// Which of a hundred a user is does not depend on the order in which they come.
+	// The percentage of a user does not depend on the order of arrival.
 	switch percent := (u.id*37 + 11) % 100; {
 	case percent < w.clients.Pay:
 		u.wants = pay
@@ -124,7 +124,7 @@ func (w *worker) purchased(u *user) (time.Duration, bool) {
 	return soon, true
 }
 
-// looked is what a user does with what became of a receipt.
+// orderStatus handles the state of an order.
 func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 	state := string(w.a.state)
 	if state == "reserved" {
@@ -156,14 +156,14 @@ func (w *worker) orderStatus(u *user) (time.Duration, bool) {
 	case "expired":
 		return w.end(u, bought)
 	}
-	w.faults["a receipt in no state"]++
+	w.faults["unknown order state"]++
 	return w.end(u, bought)
 }
 
-// lost is what a user does who had a unit and has none: it stands in line again.
+// lost handles a lost reservation: the user queues again.
 func (w *worker) lost(u *user, state string) (time.Duration, bool) {
 	if !w.clients.Lossy {
-		w.faults["a reservation that was "+state]++
+		w.faults["reservation "+state]++
 		return w.end(u, soldOut)
 	}
 	w.lostUnits++
@@ -171,12 +171,12 @@ func (w *worker) lost(u *user, state string) (time.Duration, bool) {
 	u.outcome, u.next, u.receipt, u.token = active, join, nil, nil
 	u.polls, u.refusedRepeat = 0, false
 	if w.clients.Profile == Mixed {
-		u.misuse = doubleClick // it has shown what it can do before
+		u.misuse = doubleClick // it has passed the earlier misuses
 	}
 	return soon, true
 }
 
-// refused is what a user does with a refusal.
+// refused handles a refusal.
 func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 	retry := time.Duration(w.a.retry) * time.Millisecond
 	if s := number(w.res.Header.Peek("Retry-After")); s > 0 && retry == 0 {
@@ -186,7 +186,7 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 		retry = soon
 	}
 	if len(u.receipt) > 0 && status != 429 && status != 503 {
-		// It was too late to pay, or to cancel.
+		// Too late to pay or to cancel.
 		return w.end(u, bought)
 	}
 	switch status {
@@ -200,7 +200,7 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 		w.clients.soldOut(time.Since(w.clients.began))
 		return w.end(u, soldOut)
 	case 403:
-		if c == buy { // its turn has passed, or is of an epoch that is over
+		if c == buy { // its admission has expired, or belongs to an old epoch
 			u.next, u.token = join, nil
 			return retry, true
 		}
@@ -224,20 +224,20 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 			return w.end(u, soldOut)
 		}
 	case 404:
-		if c == turn { // no ticket any more
+		if c == turn { // its ticket has expired
 			u.next = join
 			return retry, true
 		}
 	}
-	w.faults["refused for no reason that is known: "+c.String()+" "+statusText(status)]++
+	w.faults["unknown refusal: "+c.String()+" "+statusText(status)]++
 	return w.end(u, soldOut)
 }
 
-// toil does the work that a ticket costs, as the page of a browser does. It takes this machine
-// what it takes, before the user asks again.
+// solveWork solves the proof of work of a ticket, as a browser does, before the user's next
+// call.
 func (w *worker) solveWork(ctx context.Context, u *user) (time.Duration, bool) {
 	if len(u.work) > 0 || len(w.a.challenge) == 0 || w.a.bits < 1 || w.a.bits > sale.MaxWork {
-		w.faults["work that is not accepted, or cannot be done"]++
+		w.faults["proof of work not accepted or not solvable"]++
 		return w.end(u, soldOut)
 	}
 	nonce, err := pass.Solve(ctx, string(w.a.challenge), int(w.a.bits))
@@ -248,7 +248,7 @@ func (w *worker) solveWork(ctx context.Context, u *user) (time.Duration, bool) {
 	return 0, true
 }
 
-// end is that of a user. Who has bought has, whatever else could not be done.
+// end ends a user. An outcome of a purchase is never overwritten by a later failure.
 func (w *worker) end(u *user, f outcome) (time.Duration, bool) {
 	if u.outcome == active || u.outcome == bought && (f == paid || f == cancelled) {
 		u.outcome = f

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// reachWithin is how long the first answer may take.
+// reachWithin is the maximum duration of the first request.
 const reachWithin = 10 * time.Second
 
-// Reach checks c, and that a shop which shows the sale answers at its URL, with one request.
-// Run does not ask so, and is not held up by a shop that comes later.
+// Reach checks c, and with one request that a shop at its URL has the sale. Run does not make
+// this request, so that it can start before the shop.
 func Reach(ctx context.Context, c Config) error {
 	if err := c.check(); err != nil {
 		return err
@@ -29,12 +29,12 @@ func Reach(ctx context.Context, c Config) error {
 	})
 	if err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return fmt.Errorf("load: before the users came: %w", context.Cause(ctx))
+			return fmt.Errorf("load: before the start: %w", context.Cause(ctx))
 		}
 		words, op := kindOf(err), (*net.OpError)(nil)
 		switch {
 		case soon.Err() != nil:
-			words = "no answer in time"
+			words = "timeout"
 		case words == "dial" && errors.As(err, &op):
 			words = op.Err.Error()
 		}
@@ -44,15 +44,15 @@ func Reach(ctx context.Context, c Config) error {
 	switch status := w.res.StatusCode(); status {
 	case 200:
 		if a.read(w.res.Body()); !a.complete {
-			return fmt.Errorf("load: url %q: want a shop, its answer is no view of a sale", c.URL)
+			return fmt.Errorf("load: url %q: want a shop, got a response that is not a sale", c.URL)
 		}
-	case 410, 425, 429, 503: // who is busy, or closed, is there
+	case 410, 425, 429, 503: // busy or closed, but a shop
 	case 404:
-		return fmt.Errorf("load: sale %q: want the ID of one that is shown at %s, which says 404", c.Sale, c.URL)
+		return fmt.Errorf("load: sale %q: want the ID of a sale at %s, got status 404", c.Sale, c.URL)
 	case 502, 504:
-		return fmt.Errorf("load: url %q: want a shop, what stands before it has none: it says %d", c.URL, status)
+		return fmt.Errorf("load: url %q: want a shop, got status %d from a proxy without one", c.URL, status)
 	default:
-		return fmt.Errorf("load: url %q: want a shop, which shows its sales to everybody: it says %d", c.URL, status)
+		return fmt.Errorf("load: url %q: want a shop with public sales, got status %d", c.URL, status)
 	}
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
-// TestReach: a crowd does not come to where there is no sale.
+// TestReach checks that a run without a shop or a sale fails before it starts.
 func TestReach(t *testing.T) {
 	var asked atomic.Value
-	answers := func(status int, body string) string {
+	responds := func(status int, body string) string {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked.Store(r.Method + " " + r.URL.Path)
 			w.WriteHeader(status)
@@ -27,7 +27,7 @@ func TestReach(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.URL
 	}
-	listens := func(say string) string {
+	listens := func(greeting string) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -39,26 +39,26 @@ func TestReach(t *testing.T) {
 				if err != nil {
 					return
 				}
-				io.WriteString(c, say)
+				io.WriteString(c, greeting)
 				t.Cleanup(func() { c.Close() })
 			}
 		}()
 		return "http://" + l.Addr().String()
 	}
 	srv := httptest.NewServer(http.NotFoundHandler())
-	gone := srv.URL
+	closed := srv.URL
 	srv.Close()
 	for _, c := range []struct{ name, url, want string }{
-		{"a view", answers(200, `{"id":"s1"}`), ""},
-		{"a limit", answers(429, `{}`), ""},
-		{"a shop that recovers", answers(503, `{}`), ""},
-		{"another sale", answers(404, `{}`), `load: sale "s1": want the ID of one that is shown at `},
-		{"a front without a shop", answers(502, `<html>`), "what stands before it has none: it says 502"},
-		{"an office", answers(401, `{}`), "which shows its sales to everybody: it says 401"},
-		{"another server", answers(200, `<html>`), "its answer is no view of a sale"},
-		{"nothing", gone, fmt.Sprintf("load: url %q: no response: connection refused", gone)},
-		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "no response: no answer of HTTP"},
-		{"silent", listens(""), "no response: no answer in time"},
+		{"a view", responds(200, `{"id":"s1"}`), ""},
+		{"a limit", responds(429, `{}`), ""},
+		{"a shop that recovers", responds(503, `{}`), ""},
+		{"another sale", responds(404, `{}`), `load: sale "s1": want the ID of a sale at `},
+		{"a proxy without a shop", responds(502, `<html>`), "got status 502 from a proxy without one"},
+		{"an office", responds(401, `{}`), "want a shop with public sales, got status 401"},
+		{"another server", responds(200, `<html>`), "got a response that is not a sale"},
+		{"nothing", closed, fmt.Sprintf("load: url %q: no response: connection refused", closed)},
+		{"no HTTP", listens("-ERR unknown command\r\n\r\n"), "no response: invalid HTTP response"},
+		{"silent", listens(""), "no response: timeout"},
 		{"no URL", "nowhere", `load: url "nowhere": want http://HOST:PORT`},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -73,16 +73,16 @@ func TestReach(t *testing.T) {
 		}
 	}
 	if got := asked.Load(); got != "GET /api/sales/s1" {
-		t.Errorf("asked %v", got)
+		t.Errorf("requested %v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := load.Reach(ctx, load.Config{URL: gone, Sale: "s1"}); err == nil || !strings.Contains(err.Error(), "before the users came") {
+	if err := load.Reach(ctx, load.Config{URL: closed, Sale: "s1"}); err == nil || !strings.Contains(err.Error(), "before the start") {
 		t.Errorf("interrupted: %v", err)
 	}
 }
 
-// TestProcesses: a process that is none is not measured as one that uses nothing.
+// TestProcesses checks that a process which does not exist is an error.
 func TestProcesses(t *testing.T) {
 	for _, pid := range []int{0, -1, 1 << 30} {
 		_, err := load.Run(t.Context(), load.Config{URL: "http://127.0.0.1:1", Sale: "s1", Users: 1, Duration: time.Millisecond, Processes: map[string]int{"shop": pid}})

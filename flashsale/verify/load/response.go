@@ -5,20 +5,21 @@ import (
 	"strconv"
 )
 
-// An answer is what the crowd reads of a body. Its texts are parts of the body.
+// A response holds the fields that the load generator reads from a body. Its texts are slices of
+// the body.
 type response struct {
 	state, place, token, until []byte
 	receipt, at, user          []byte
 	reason, layer              []byte
 	phase                      []byte // of the view
-	challenge                  []byte // of a refusal: what to work on
+	challenge                  []byte // of a refusal: the proof-of-work challenge
 	bits                       int64
 	poll, retry                int64 // milliseconds
 	ahead                      int64
-	complete                   bool // it is a JSON object, as far as it was looked at
+	complete                   bool // whether the body is a complete JSON object
 }
 
-// read reads body, which may be anything.
+// read reads a body, which may be invalid.
 func (a *response) read(body []byte) {
 	*a = response{}
 	a.complete = object(body, func(key, value []byte) {
@@ -63,8 +64,8 @@ func (a *response) read(body []byte) {
 	})
 }
 
-// text is what stands in a string; nothing of other values, or if it has escapes, which
-// nothing that the crowd gives back has.
+// text returns the content of a string. It returns nothing for other values and for strings with
+// escapes, which no field that is sent back has.
 func text(v []byte) []byte {
 	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 {
 		return nil
@@ -72,7 +73,7 @@ func text(v []byte) []byte {
 	return v[1 : len(v)-1]
 }
 
-// number is a whole number up to 10^15, or 0.
+// number returns a whole number up to 10^15, or 0.
 func number(v []byte) int64 {
 	if len(v) > 16 {
 		return 0
@@ -84,8 +85,8 @@ func number(v []byte) int64 {
 	return n
 }
 
-// object calls each with the keys and values of a JSON object, without what surrounds a
-// key's text, and reports whether it came to its end. Values are bounded, not checked.
+// object calls each for every key and value of a JSON object, and reports whether it reached the
+// end. Values are delimited, not validated.
 func object(b []byte, each func(key, value []byte)) bool {
 	i := space(b, 0)
 	if i >= len(b) || b[i] != '{' {
@@ -131,7 +132,7 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// value is where the value that begins at i ends, or -1.
+// value returns the end of the value at i, or -1.
 func value(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {

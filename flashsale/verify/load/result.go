@@ -2,7 +2,7 @@ package load
 
 import "time"
 
-// A Result is what a Run saw.
+// A Result holds the measurements of a Run.
 type Result struct {
 	Profile     Profile   `json:"profile"`
 	Mode        string    `json:"mode,omitempty"`
@@ -10,65 +10,63 @@ type Result struct {
 	Sale        string    `json:"sale"`
 	Users       int       `json:"users"`
 	Connections int       `json:"connections"`
-	Began       time.Time `json:"began"` // when users were due, or the first of them
+	Began       time.Time `json:"began"` // when the first user was due
 
 	Over time.Duration `json:"over_ns,omitempty"` // see Config
 
-	// Took is from then to the last answer. Busy is to the end of the crowd's first
-	// questions: until every user had one answer at least. Bound says that Duration or
-	// Requests ended it.
+	// Took is the time from the start to the last response. Busy ends when every user has had
+	// one response. Bound says that Duration or Requests ended the run.
 	Took  time.Duration `json:"took_ns"`
 	Busy  time.Duration `json:"busy_ns"`
 	Bound bool          `json:"bound"`
 
-	// Requests that were answered, and how many a second while Busy; Errors are those
-	// without an answer, by what went wrong.
+	// Requests counts requests with a response, PerSecond their rate during Busy. Errors counts
+	// requests without a response, by cause.
 	Requests  int64            `json:"requests"`
 	InBusy    int64            `json:"requests_in_busy"`
 	PerSecond float64          `json:"per_second"`
-	Refused   int64            `json:"refused"` // by a layer: statuses 4xx and 5xx
+	Refused   int64            `json:"refused"` // status 4xx or 5xx
 	Errors    map[string]int64 `json:"errors,omitempty"`
 
-	Latency Quantiles            `json:"latency"` // from sent to answered
-	Due     Quantiles            `json:"due"`     // from due to answered
+	Latency Quantiles            `json:"latency"` // from sending to the response
+	Due     Quantiles            `json:"due"`     // from the time the user was due to the response
 	Calls   map[string]Quantiles `json:"calls"`   // Latency by the kind of call
 
 	Status  map[int]int64    `json:"status"`
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Layers  map[string]int64 `json:"layers,omitempty"`
 
-	// What became of the users.
+	// The outcomes of the users.
 	Bought   int `json:"bought"`
 	Paid     int `json:"paid"`
 	Canceled int `json:"canceled"`
-	SoldOut  int `json:"told"`     // that there is nothing to buy
-	GaveUp   int `json:"gave_up"`  // out of patience
-	Active   int `json:"standing"` // still in line or between two questions at the end
+	SoldOut  int `json:"sold_out"` // no unit was left
+	GaveUp   int `json:"gave_up"`  // too many refusals
+	Active   int `json:"active"`   // still waiting or between two requests at the end
 
-	// Lost counts reservations of a Lossy gate that buyers were told are lost.
+	// Lost counts lost reservations, if the inventory is Lossy.
 	Lost int64 `json:"lost,omitempty"`
 
-	// Reserved is when the last reservation was granted, Drained when the last of them was
-	// known to be an order, and Gone when a user was first told that no unit is free: all
-	// from when users were due, and 0 if it did not happen. Drain is orders per second from
-	// the first reservation to Drained.
+	// Reserved is when the last reservation was granted, Drained when the last order was placed,
+	// and FirstSoldOut when the first user received that no unit is free. They count from the
+	// start; 0 means never. Drain is the rate of orders from the first reservation to Drained.
 	Reserved     time.Duration `json:"reserved_ns"`
 	Drained      time.Duration `json:"drained_ns"`
-	FirstSoldOut time.Duration `json:"gone_ns"`
+	FirstSoldOut time.Duration `json:"first_sold_out_ns"`
 	Drain        float64       `json:"drain_per_second"`
 
-	// Faults are answers that are never right, with how often they came.
+	// Faults counts incorrect responses by kind.
 	Faults map[string]int64 `json:"faults,omitempty"`
 
-	Sent     float64          `json:"sent_bytes"`     // by a request, on average
-	Received float64          `json:"received_bytes"` // by an answer
+	Sent     float64          `json:"sent_bytes"`     // average per request
+	Received float64          `json:"received_bytes"` // average per response
 	Machine  Machine          `json:"machine"`
-	CPU      time.Duration    `json:"cpu_ns"` // of this process, while it ran
-	Share    float64          `json:"share"`  // of the time of all processors that this process used
+	CPU      time.Duration    `json:"cpu_ns"` // of this process
+	Share    float64          `json:"share"`  // of all CPUs, by this process
 	Servers  map[string]Usage `json:"servers,omitempty"`
 }
 
-// Quantiles of times.
+// Quantiles holds the quantiles of a distribution of times.
 type Quantiles struct {
 	Count int64         `json:"count"`
 	P50   time.Duration `json:"p50_ns"`
@@ -77,7 +75,7 @@ type Quantiles struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-// A Machine is what a run ran on.
+// A Machine describes the machine of a run.
 type Machine struct {
 	Processors int    `json:"processors"`
 	Model      string `json:"model,omitempty"`
@@ -86,10 +84,10 @@ type Machine struct {
 	Go         string `json:"go"`
 }
 
-// Usage is what a process used while a run ran.
+// Usage holds the resources that a process used during a run.
 type Usage struct {
-	CPU   time.Duration `json:"cpu_ns"`    // with the processes below it
-	Share float64       `json:"share"`     // of the time of all processors
-	RSS   int64         `json:"rss_bytes"` // the most that was seen, of itself
+	CPU   time.Duration `json:"cpu_ns"`    // including child processes
+	Share float64       `json:"share"`     // of all CPUs
+	RSS   int64         `json:"rss_bytes"` // the maximum, without child processes
 	Grew  int64         `json:"grew_bytes"`
 }

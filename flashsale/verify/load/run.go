@@ -11,20 +11,20 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// A crowd is a run under way.
+// clients is a run in progress.
 type clients struct {
 	Config
 	began time.Time
 	log   *auditor.Log
-	end   chan struct{} // closed when no request may be made any more
+	end   chan struct{} // closed when the limit on requests is reached
 
-	left       atomic.Int64 // requests that may still be made
-	requests   atomic.Int64 // that were answered
-	unanswered atomic.Int64 // users without any answer
+	left       atomic.Int64 // requests that may still be sent
+	requests   atomic.Int64 // requests with a response
+	unanswered atomic.Int64 // users without a response
 	busy       atomic.Int64 // see Result
 	inBusy     atomic.Int64
 
-	// From when the users were due, in nanoseconds; 0 for never.
+	// Times since the start of the run in nanoseconds; 0 for never.
 	firstGrant, lastGrant, lastPlaced, firstSoldOut atomic.Int64
 	grants, orders                                  atomic.Int64
 
@@ -32,7 +32,7 @@ type clients struct {
 	calls    [calls]histogram
 }
 
-// Run lets the crowd come. A Result beside an error is what was seen before it.
+// Run runs the load. The Result next to an error covers the run up to the error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, err
@@ -44,12 +44,12 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	r.left.Store(c.Requests)
 	r.unanswered.Store(int64(c.Users))
 	workers := r.newWorkers()
-	runtime.GC() // of what was made for the crowd, before it comes
+	runtime.GC() // collect the garbage of the setup before the measurement
 	if wait := time.Until(c.At); wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return Result{}, fmt.Errorf("load: before the users were due: %w", context.Cause(ctx))
+			return Result{}, fmt.Errorf("load: before the start: %w", context.Cause(ctx))
 		}
 	}
 	r.began = time.Now()
@@ -63,7 +63,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return r.result(workers, took, bound, usage), r.finish(ctx, workers)
 }
 
-// workers are the connections with their users.
+// newWorkers returns the connections with their users.
 func (r *clients) newWorkers() []*worker {
 	addr, _ := r.address() // checked
 	ws := make([]*worker, r.Connections)
@@ -92,7 +92,7 @@ func (r *clients) newWorker(addr string) *worker {
 		sampled: map[auditor.Observation]*auditor.Observation{}}
 }
 
-// walk runs the workers to their end.
+// runWorkers runs all workers to their end.
 func (r *clients) runWorkers(ctx context.Context, ws []*worker) {
 	var group, beside sync.WaitGroup
 	for _, w := range ws {
@@ -104,7 +104,7 @@ func (r *clients) runWorkers(ctx context.Context, ws []*worker) {
 			})
 		}
 		group.Go(func() {
-			// A connection that waits for an answer does not see ctx: it is closed for it.
+			// A connection that waits for a response does not check ctx: cut closes it.
 			cut := context.AfterFunc(ctx, w.cut)
 			defer cut()
 			if r.Profile == SoldOut {
@@ -126,8 +126,8 @@ func (r *clients) runWorkers(ctx context.Context, ws []*worker) {
 	beside.Wait()
 }
 
-// watch asks for the backlog from the first reservation on, until there is none and nobody
-// asks any more.
+// watchBacklog polls the backlog from the first reservation until it is empty and all users have
+// stopped.
 func (r *clients) watchBacklog(ctx context.Context, done <-chan struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -178,7 +178,7 @@ func storeMax(v *atomic.Int64, at time.Duration) {
 	}
 }
 
-// finish writes what is left of the observations.
+// finish writes the remaining observations.
 func (r *clients) finish(ctx context.Context, ws []*worker) error {
 	if r.log != nil {
 		for _, w := range withTwins(ws) {
@@ -197,7 +197,7 @@ func (r *clients) finish(ctx context.Context, ws []*worker) error {
 	return nil
 }
 
-// everybody are the workers and their twins.
+// withTwins returns the workers and their second connections.
 func withTwins(ws []*worker) []*worker {
 	all := ws
 	for _, w := range ws {
@@ -208,7 +208,7 @@ func withTwins(ws []*worker) []*worker {
 	return all
 }
 
-// result adds up.
+// result adds up the counters of all workers.
 func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage measured) Result {
 	res := Result{
 		Profile: r.Profile, Mode: r.Mode, Work: r.Work, Sale: r.Sale, Users: r.Users, Connections: r.Connections,
@@ -263,7 +263,7 @@ func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage mea
 	return res
 }
 
-// count adds what became of a user.
+// count adds the outcome of a user to r.
 func (u *user) count(r *Result) {
 	switch u.outcome {
 	case active:

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A fakeShop sells stock units over the interface of the shop, in memory: every second
-// question of a user who has a ticket is answered with a token.
+// A fakeShop implements the shop's API in memory. It issues a token with the second response to
+// a user with a ticket.
 type fakeShop struct {
 	mu     sync.Mutex
 	stock  int
@@ -27,14 +27,14 @@ type fakeShop struct {
 
 	calls   atomic.Int64
 	joins   atomic.Int64
-	sources sync.Map // what X-Forwarded-For said
+	sources sync.Map // values of X-Forwarded-For
 
-	// Faults that it has, for tests of what is found.
-	twice, believes, quiet, success bool
+	// Defects that the load generator must report.
+	duplicates, anyToken, withoutLayer, refusesWith200 bool
 
-	bits   int      // of work that a ticket costs
-	worked sync.Map // user -> nonce
-	never  bool     // it accepts no work
+	bits        int      // of the proof of work for a ticket
+	worked      sync.Map // user -> nonce
+	rejectsWork bool     // accepts no proof of work
 }
 
 func newFakeShop(stock int) *fakeShop {
@@ -50,7 +50,7 @@ func (s *fakeShop) start(t testing.TB) *httptest.Server {
 
 func (s *fakeShop) refuse(w http.ResponseWriter, status int, reason, layer string) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	if !s.quiet {
+	if !s.withoutLayer {
 		w.Header().Set("Flashsale-Layer", layer)
 	} else {
 		layer = ""
@@ -58,20 +58,20 @@ func (s *fakeShop) refuse(w http.ResponseWriter, status int, reason, layer strin
 	if status == 429 {
 		w.Header().Set("Retry-After", "1")
 	}
-	if s.success {
+	if s.refusesWith200 {
 		status = 200
 	}
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"type":"about:blank","status":%d,"layer":%q,"reason":%q,"retry_after_ms":5}`, status, layer, reason)
 }
 
-// work reports whether the work of a user is done, and refuses if not.
+// work reports whether a user has solved its work, and refuses the request if not.
 func (s *fakeShop) work(w http.ResponseWriter, r *http.Request, user string) bool {
 	var body struct{ Place, Work string }
-	_ = json.NewDecoder(r.Body).Decode(&body) // what is no JSON is no work
+	_ = json.NewDecoder(r.Body).Decode(&body) // an invalid body has no solution
 	challenge := "challenge-" + user
 	sum := sha256.Sum256([]byte(challenge + ":" + body.Work))
-	if !s.never && (body.Place != "" || body.Work != "" && bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= s.bits) {
+	if !s.rejectsWork && (body.Place != "" || body.Work != "" && bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:])) >= s.bits) {
 		s.worked.Store(user, body.Work)
 		return true
 	}
@@ -165,10 +165,10 @@ func (s *fakeShop) order(w http.ResponseWriter, r *http.Request, user string) {
 		receipt = s.keys[key]
 	}
 	switch {
-	case s.tokens[body.Token] != user && !s.believes:
+	case s.tokens[body.Token] != user && !s.anyToken:
 		s.refuse(w, 403, "bad_token", "L3")
 		return
-	case receipt != "" && !s.twice:
+	case receipt != "" && !s.duplicates:
 	case s.stock == 0:
 		s.refuse(w, 409, "all_taken", "stock")
 		return

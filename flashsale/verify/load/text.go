@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Text is the result as a table to read. As JSON it is itself.
+// Text returns the result as a table.
 func (r *Result) Text() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	mode := r.Mode
 	if mode == "" {
-		mode = "not said"
+		mode = "unknown"
 	}
 	come := "all at once"
 	if r.Over > 0 {
@@ -28,12 +28,12 @@ func (r *Result) Text() string {
 		row("work per request", "%s", r.Work)
 	}
 	row("bytes", "%.0f sent and %.0f received per request", r.Sent, r.Received)
-	end := "all users knew the end"
+	end := "all users finished"
 	if r.Bound {
-		end = "ended by its bound"
+		end = "ended by its limit"
 	}
 	row("took", "%s, %s", short(r.Took), end)
-	row("requests", "%d, %.0f/s for the %s in which the crowd came", r.Requests, r.PerSecond, short(r.Busy))
+	row("requests", "%d, %.0f/s during the %s until every user had a response", r.Requests, r.PerSecond, short(r.Busy))
 	row("refused", "%d, %.0f/s", r.Refused, float64(r.Refused)/max(r.Took, time.Microsecond).Seconds())
 	quantiles := func(name string, q Quantiles) {
 		if q.Count > 0 {
@@ -48,33 +48,33 @@ func (r *Result) Text() string {
 	counts(row, "status", r.Status)
 	counts(row, "reasons", r.Reasons)
 	counts(row, "layers", r.Layers)
-	counts(row, "no answer", r.Errors)
-	row("users", "%d bought, %d paid, %d cancelled, %d were told that there is nothing, %d gave up, %d still ask",
+	counts(row, "errors", r.Errors)
+	row("users", "%d bought, %d paid, %d cancelled, %d sold out, %d gave up, %d still active",
 		r.Bought, r.Paid, r.Canceled, r.SoldOut, r.GaveUp, r.Active)
 	if r.Lost > 0 {
-		row("reservations lost", "%d, and told", r.Lost)
+		row("reservations lost", "%d", r.Lost)
 	}
 	moment := func(name string, at time.Duration) {
 		if at > 0 {
-			row(name, "%s after users were due", short(at))
+			row(name, "%s after the start", short(at))
 		}
 	}
 	moment("last unit reserved", r.Reserved)
-	moment("all of them orders", r.Drained)
-	moment("first told of no unit", r.FirstSoldOut)
+	moment("last order placed", r.Drained)
+	moment("first sold out", r.FirstSoldOut)
 	if r.Drain > 0 {
 		row("orders", "%.0f/s", r.Drain)
 	}
 	row("processor", "generator %s, %.0f %% of all", short(r.CPU), 100*r.Share)
 	for _, name := range slices.Sorted(maps.Keys(r.Servers)) {
 		u := r.Servers[name]
-		row("  "+name, "%s, %.0f %% of all; %s memory, %s more than before", short(u.CPU), 100*u.Share, bytesText(u.RSS), bytesText(u.Grew))
+		row("  "+name, "%s, %.0f %% of all; %s memory, %s more than at the start", short(u.CPU), 100*u.Share, bytesText(u.RSS), bytesText(u.Grew))
 	}
 	if len(r.Faults) == 0 {
 		row("faults", "none")
 	}
 	counts(row, "faults", r.Faults)
-	w.Flush() // to a Builder, which takes everything
+	w.Flush() // a Builder returns no error
 	return b.String()
 }
 
@@ -89,7 +89,7 @@ func counts[K int | string](row func(string, string, ...any), name string, m map
 	row(name, "%s", strings.Join(parts, ", "))
 }
 
-// short is a duration in three digits or so.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= time.Second:

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A usage is what processes used.
+// measured holds the resources that the processes used.
 type measured struct {
 	own     time.Duration
 	share   float64
 	servers map[string]Usage
 }
 
-// A meter watches processes.
+// A meter measures processes.
 type meter struct {
 	own     time.Duration
 	pids    map[string]int
@@ -28,7 +28,7 @@ type meter struct {
 	ended   sync.WaitGroup
 }
 
-// meter begins to watch; stop ends it.
+// startMeter starts to measure; stop ends it.
 func startMeter(pids map[string]int) *meter {
 	m := &meter{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
 	for name, pid := range pids {
@@ -65,21 +65,21 @@ func (m *meter) stop(took time.Duration) measured {
 	return u
 }
 
-// cpuOf is the processor time that a process and the processes below it have used, those that
-// have ended too, in the hundredths of a second that /proc counts; 0 where there is none.
+// cpuOf returns the CPU time of a process and its children, ended ones included. The resolution
+// is the 10 ms of /proc; it returns 0 without /proc.
 func cpuOf(pid int) time.Duration {
 	proc := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(proc + "/stat")
 	if err != nil {
 		return 0
 	}
-	// The name of the program is in brackets, and may have anything in it.
+	// The program's name is in parentheses and may contain any character.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 15 {
 		return 0
 	}
 	var used time.Duration
-	for _, f := range fields[11:15] { // by itself: user, system; by its children that have ended: the same
+	for _, f := range fields[11:15] { // user and system time, then those of ended children
 		n, _ := strconv.ParseInt(string(f), 10, 64)
 		used += time.Duration(n) * 10 * time.Millisecond
 	}
@@ -95,7 +95,7 @@ func cpuOf(pid int) time.Duration {
 	return used
 }
 
-// rssOf is how much memory of a process is resident; 0 where that is not known.
+// rssOf returns the resident memory of a process, 0 if unknown.
 func rssOf(pid int) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
@@ -109,7 +109,7 @@ func rssOf(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// machine is this one.
+// machine describes this machine.
 func machine() Machine {
 	m := Machine{Processors: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	cpu, _ := os.ReadFile("/proc/cpuinfo")

@@ -2,28 +2,28 @@ package load
 
 import "time"
 
-// A user is one of the crowd.
+// A user is one simulated user.
 type user struct {
 	id            int
-	next          call    // what it asks next
-	outcome       outcome // unless it asks no more
-	refused       int     // how often, in a row
-	buys          int     // orders that it tried, each with a key of its own
+	next          call    // the next call
+	outcome       outcome // active while the user makes calls
+	refused       int     // consecutive refusals
+	buys          int     // attempted orders, each with its own key
 	cookie        []byte  // fs_session
-	name          []byte  // by the server; empty if it has a name of its own
+	name          []byte  // assigned by the server; empty if it has its own name
 	place         []byte
 	token         []byte
-	work          []byte // that a ticket costs, once it was asked for
+	work          []byte // the solution of the proof of work, once required
 	receipt       []byte
-	order         bool // the receipt is known to be an order
-	wants         call // after that: pay, cancel or look, for nothing
+	order         bool // whether the receipt is known to be an order
+	wants         call // the next call after that: pay, cancel, or look to stop
 	polls         int
-	refusedRepeat bool // asked again, it was refused, as is right if the receipt is of what is lost
+	refusedRepeat bool // a repeated order was refused, which is correct if the reservation is lost
 	answered      bool
-	misuse        int // of Mixed: what it does wrong next
+	misuse        int // Mixed: the next misuse
 }
 
-// A fate is what became of a user.
+// An outcome is the result of a user.
 type outcome uint8
 
 const (
@@ -38,11 +38,11 @@ const (
 
 // An event is a user who is due.
 type event struct {
-	due  int64 // nanoseconds since the run began
+	due  int64 // nanoseconds since the start of the run
 	user int32
 }
 
-// A line is a heap of events, the earliest first, and among equals the lowest user.
+// An eventHeap is a heap of events, the earliest first, then the lowest user.
 type eventHeap []event
 
 func (l eventHeap) before(i, j int) bool {
@@ -62,7 +62,7 @@ func (l *eventHeap) push(e event) {
 	}
 }
 
-// pop takes the first; the line must not be empty.
+// pop removes the first event of a heap that is not empty.
 func (l *eventHeap) pop() event {
 	h := *l
 	first := h[0]
@@ -86,5 +86,5 @@ func (l *eventHeap) pop() event {
 	}
 }
 
-// soon is how long a user waits where the server says nothing.
+// soon is the delay of a user if the server says none.
 const soon = 200 * time.Millisecond

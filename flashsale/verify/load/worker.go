@@ -14,12 +14,12 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// A worker is a connection and the users that it carries.
+// A worker is a connection with its users.
 type worker struct {
 	clients  *clients
 	users    []user
-	arrivals []event   // who comes yet, the earliest first
-	due      eventHeap // who was answered before
+	arrivals []event   // users without a request yet, the earliest first
+	due      eventHeap // users with a response before
 	wire
 	a          response
 	key        []byte
@@ -34,10 +34,10 @@ type worker struct {
 	errors   map[string]int64
 	faults   map[string]int64
 	buffered []auditor.Observation
-	sampled  map[auditor.Observation]*auditor.Observation // refusals, by what is equal
+	sampled  map[auditor.Observation]*auditor.Observation // refusals that are equal
 }
 
-// work lets users ask when they are due until none is left or ctx is done.
+// run makes the calls of all users when they are due, until none is left or ctx is done.
 func (w *worker) run(ctx context.Context) {
 	defer w.close()
 	alarm := time.NewTimer(0)
@@ -61,8 +61,8 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// next takes who asks next: who was answered before and is due again goes before who comes
-// only now, as somebody does whose connection is open. Of each kind it is the earliest.
+// next returns the next due user. A user with an earlier response goes before a user without
+// one, as a client with an open connection would.
 func (w *worker) next(now int64) event {
 	if len(w.due) > 0 && (len(w.arrivals) == 0 || w.due[0].due <= max(now, w.arrivals[0].due)) {
 		return w.due.pop()
@@ -76,7 +76,7 @@ func (w *worker) running(ctx context.Context) bool {
 	return ctx.Err() == nil && w.clients.left.Load() >= 0
 }
 
-// storm asks for tickets as fast as they are answered.
+// flood requests tickets without a pause.
 func (w *worker) flood(ctx context.Context) {
 	defer w.close()
 	for w.running(ctx) {
@@ -93,7 +93,7 @@ func (w *worker) flood(ctx context.Context) {
 	}
 }
 
-// ask makes one call, and reads and counts its answer. It reports whether there is one.
+// ask makes one call, and reads and counts its response. It reports whether there is one.
 func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, due time.Duration) bool {
 	switch left := w.clients.left.Add(-1); {
 	case left == -1:
@@ -105,7 +105,7 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 	sent, err := w.wire.ask(ctx, func(b []byte) []byte { return w.render(b, c, u, token, key) })
 	at := time.Now()
 	if err != nil {
-		if ctx.Err() == nil { // or it is cut off because the run is over
+		if ctx.Err() == nil { // otherwise the end of the run cut it off
 			w.errors[kindOf(err)]++
 		}
 		w.record(u, c, sent, at, 0, token, key)
@@ -127,7 +127,7 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 	}
 	status := w.res.StatusCode()
 	if status < 100 || status > 599 {
-		w.faults["a status that is none"]++
+		w.faults["invalid status"]++
 		status = 599
 	}
 	w.status[status]++
@@ -135,15 +135,15 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 	if status >= 400 {
 		w.refusal(status)
 	} else if !w.a.complete {
-		w.faults["an answer that is no object"]++
+		w.faults["response is not a JSON object"]++
 	} else if len(w.a.reason) > 0 {
-		w.faults["a success that is a refusal"]++
+		w.faults["refusal with a success status"]++
 	}
 	w.record(u, c, sent, at, status, token, key)
 	return true
 }
 
-// refusal counts the answer as one.
+// refusal counts a refusal.
 func (w *worker) refusal(status int) {
 	if len(w.a.reason) > 0 {
 		w.reasons[string(w.a.reason)]++
@@ -151,14 +151,14 @@ func (w *worker) refusal(status int) {
 	if layer := w.layer(); len(layer) > 0 {
 		w.layers[string(layer)]++
 	} else if status == 429 {
-		w.faults["a 429 of no layer"]++
+		w.faults["429 without a layer"]++
 	}
 	if status == 429 && len(w.res.Header.Peek("Retry-After")) == 0 {
-		w.faults["a 429 without Retry-After"]++
+		w.faults["429 without Retry-After"]++
 	}
 }
 
-// layer is who refused, if somebody did.
+// layer returns the layer that refused, if any.
 func (w *worker) layer() []byte {
 	if layer := w.res.Header.Peek("Flashsale-Layer"); len(layer) > 0 {
 		return layer
@@ -166,12 +166,12 @@ func (w *worker) layer() []byte {
 	return w.a.layer
 }
 
-// kindOf names an error in few words, without addresses.
+// kindOf returns a short text for an error, without addresses.
 func kindOf(err error) string {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
-		return "no answer in time"
+		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
@@ -179,11 +179,11 @@ func kindOf(err error) string {
 	case errors.As(err, &op):
 		return op.Op
 	}
-	return "no answer of HTTP"
+	return "invalid HTTP response"
 }
 
-// once makes the next call of a user. It returns after how long the user asks again, and
-// whether.
+// step makes the next call of a user. It returns the delay before the following one, and whether
+// there is one.
 func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after time.Duration, again bool) {
 	var key []byte
 	if u.next == buy {
@@ -214,7 +214,7 @@ func (w *worker) step(ctx context.Context, u *user, due time.Duration) (after ti
 	return w.capPoll(after), again
 }
 
-// soonest is after how long a user asks again at the latest.
+// capPoll limits the delay before a user's next call to MaxPoll.
 func (w *worker) capPoll(after time.Duration) time.Duration {
 	if w.clients.MaxPoll > 0 {
 		return min(after, w.clients.MaxPoll)
