@@ -66,11 +66,12 @@ var layout = map[string]row{
 	"enforce":   {layer: 3}, // policies and a store, for every interface
 	"storetest": {layer: 3},
 
-	"httplimit":       {layer: 4},
-	"guard":           {layer: 4},
-	"guard/instances": {layer: 5}, // the list of limited functions of all processes, in Redis
-	"transport":       {layer: 4},
-	"rpclimit":        {layer: 5}, // shared by the gRPC and Connect interceptors
+	"httplimit":           {layer: 4},
+	"httplimit/limittest": {layer: 5}, // the suite of adapters to web frameworks
+	"guard":               {layer: 4},
+	"guard/instances":     {layer: 5}, // the list of limited functions of all processes, in Redis
+	"transport":           {layer: 4},
+	"rpclimit":            {layer: 5}, // shared by the gRPC and Connect interceptors
 
 	"contrib/rueidis":           {layer: 5, third: []string{"github.com/redis/rueidis"}},
 	"contrib/goredis":           {layer: 5, third: []string{"github.com/redis/go-redis/v9"}},

@@ -7,22 +7,20 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	weirfiber "github.com/floodweir/weir/contrib/fiber"
+	"github.com/floodweir/weir/httplimit/limittest"
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/recover"
 
 	"github.com/floodweir/weir/httplimit"
-	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
 func failures(limit string) policy.Config {
-	return policy.Config{Name: "p", Limits: limits(limit), Count: policy.CountFailures}
+	return policy.Config{Name: "p", Limits: limittest.Limits(limit), Count: policy.CountFailures}
 }
 
 func TestFailures(t *testing.T) {
@@ -51,8 +49,8 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			handled.Store(0)
-			store, _ := clocked(t)
-			m := limited(t, store, httplimit.Config{}, failures("5/m"))
+			store, _ := limittest.Store(t)
+			m := limittest.Middleware(t, store, httplimit.Config{}, failures("5/m"))
 			c := fiber.Config{ErrorHandler: func(c fiber.Ctx, err error) error {
 				handled.Add(1)
 				switch {
@@ -63,17 +61,17 @@ func TestFailures(t *testing.T) {
 				}
 				return fiber.DefaultErrorHandler(c, err)
 			}}
-			url := listening(t, c, func(app *fiber.App) {
+			url := serveConfig(t, c, func(app *fiber.App) {
 				for _, h := range tc.chain(m) {
 					app.Use(h)
 				}
 				app.Get("/", tc.handler)
 				app.Get("/left", func(fiber.Ctx) error { return nil })
 			})
-			if a := ask(t, "GET", url); a.status != tc.status || handled.Load() != tc.errors {
-				t.Errorf("status %d after %d errors, want %d after %d", a.status, handled.Load(), tc.status, tc.errors)
+			if a := limittest.Do(t, "GET", url); a.Status != tc.status || handled.Load() != tc.errors {
+				t.Errorf("status %d after %d errors, want %d after %d", a.Status, handled.Load(), tc.status, tc.errors)
 			}
-			if got := remaining(t, url+"/left"); got != tc.left {
+			if got := limittest.Remaining(t, url+"/left"); got != tc.left {
 				t.Errorf("%s left, want %s", got, tc.left)
 			}
 		})
@@ -82,12 +80,12 @@ func TestFailures(t *testing.T) {
 
 // What stands outside sees the request as it was, and an error only if nothing counts.
 func TestOutside(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{},
-		policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/json"}}, Limits: limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{},
+		policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/json"}}, Limits: limittest.Limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
 	var outside, inside string
 	var failed error
-	url := serving(t, func(app *fiber.App) {
+	url := serve(t, func(app *fiber.App) {
 		app.Use(func(c fiber.Ctx) error {
 			failed = c.Next()
 			outside = c.Get("Accept-Encoding") + " " + c.Get("Range")
@@ -96,23 +94,23 @@ func TestOutside(t *testing.T) {
 		app.Get("/json", func(c fiber.Ctx) error {
 			inside = c.Get("Accept-Encoding") + " " + c.Get("Range")
 			c.Set("Content-Type", "application/json")
-			return c.SendString(usage)
+			return c.SendString(`{"usage":{"total":4}}`)
 		})
 		app.Get("/error", func(fiber.Ctx) error { return fiber.ErrForbidden })
 	})
-	ask(t, "GET", url+"/json", "Accept-Encoding: gzip", "Range: bytes=0-1")
+	limittest.Do(t, "GET", url+"/json", "Accept-Encoding: gzip", "Range: bytes=0-1")
 	if outside != "gzip bytes=0-1" || inside != "identity " {
 		t.Errorf("Accept-Encoding and Range outside %q, inside %q", outside, inside)
 	}
-	if a := ask(t, "GET", url+"/error"); a.status != 403 || !errors.Is(failed, fiber.ErrForbidden) {
-		t.Errorf("status %d, error outside %v, want 403 and that", a.status, failed)
+	if a := limittest.Do(t, "GET", url+"/error"); a.Status != 403 || !errors.Is(failed, fiber.ErrForbidden) {
+		t.Errorf("status %d, error outside %v, want 403 and that", a.Status, failed)
 	}
 }
 
 // A handler that replaces the whole header, as a proxy does, does not lose the fields.
 func TestFieldsStay(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("10/m")})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m")})
 	url := served(t, m, func(app *fiber.App) {
 		app.Get("/", func(c fiber.Ctx) error {
 			c.Response().Reset()
@@ -120,8 +118,8 @@ func TestFieldsStay(t *testing.T) {
 			return c.SendString("x")
 		})
 	})
-	a := ask(t, "GET", url)
-	if got := a.header.Get("X-Ratelimit-Remaining") + " " + a.header.Get("X-Ratelimit-Limit"); got != "9 of the other server" {
+	a := limittest.Do(t, "GET", url)
+	if got := a.Header.Get("X-Ratelimit-Remaining") + " " + a.Header.Get("X-Ratelimit-Limit"); got != "9 of the other server" {
 		t.Errorf("fields %q", got)
 	}
 }
@@ -136,22 +134,22 @@ func TestCase(t *testing.T) {
 		{false, "/API/Users", 429}, {false, "/%41pi/users", 404}, {false, "/api/users/", 429}, {false, "/api/uSERS?x=A", 429},
 		{true, "/API/users", 404}, {true, "/api/users", 429},
 	} {
-		store, _ := clocked(t)
-		m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/users"}}, Limits: limits("1/m")})
-		url := listening(t, fiber.Config{CaseSensitive: tc.sensitive}, func(app *fiber.App) {
+		store, _ := limittest.Store(t)
+		m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/users"}}, Limits: limittest.Limits("1/m")})
+		url := serveConfig(t, fiber.Config{CaseSensitive: tc.sensitive}, func(app *fiber.App) {
 			app.Get("/api/users", weirfiber.Middleware(m), func(c fiber.Ctx) error { return c.SendString("x") })
 		})
-		ask(t, "GET", url+"/api/users")
-		if a := ask(t, "GET", url+tc.path); a.status != tc.status {
-			t.Errorf("%s (case sensitive %v): status %d, want %d", tc.path, tc.sensitive, a.status, tc.status)
+		limittest.Do(t, "GET", url+"/api/users")
+		if a := limittest.Do(t, "GET", url+tc.path); a.Status != tc.status {
+			t.Errorf("%s (case sensitive %v): status %d, want %d", tc.path, tc.sensitive, a.Status, tc.status)
 		}
 	}
 }
 
 // What net/http cannot read does not pass by the limits.
 func TestBadTarget(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("10/m")})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m")})
 	url := served(t, m, func(app *fiber.App) { app.Get("/*", func(c fiber.Ctx) error { return c.SendString("x") }) })
 	for target, want := range map[string]int{"/%zz": 400, "/%2": 400, "/ok": 200, "/a//b?%zz": 200, "http://x/y": 200, "/a%2fB": 200} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -168,105 +166,5 @@ func TestBadTarget(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		_ = conn.Close()
-	}
-}
-
-// A denial ends the chain, wherever it stands.
-func TestDenialEnds(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("1/m")})
-	var reached atomic.Int64
-	url := serving(t, func(app *fiber.App) {
-		app.Use(weirfiber.Middleware(m), func(c fiber.Ctx) error { reached.Add(1); return c.Next() })
-		app.Get("/", func(c fiber.Ctx) error { reached.Add(1); return c.SendString("x") })
-	})
-	for range 3 {
-		ask(t, "GET", url)
-	}
-	if reached.Load() != 2 {
-		t.Errorf("reached %d, want 2", reached.Load())
-	}
-}
-
-func TestGroups(t *testing.T) {
-	store, _ := clocked(t)
-	in := func(name, limit string) fiber.Handler {
-		return weirfiber.Middleware(limited(t, store, httplimit.Config{}, policy.Config{Name: name, Limits: limits(limit), Count: policy.CountFailures}))
-	}
-	url := serving(t, func(app *fiber.App) {
-		app.Use(in("all", "5/m"))
-		fail := func(fiber.Ctx) error { return fiber.ErrInternalServerError }
-		app.Group("/a", in("a", "1/m")).Get("/", fail)
-		app.Group("/b", in("b", "2/m")).Get("/", fail)
-		app.Get("/c", fail)
-	})
-	var got []int
-	for _, path := range []string{"/a", "/a", "/b", "/b", "/b", "/c", "/nowhere"} {
-		got = append(got, ask(t, "GET", url+path).status)
-	}
-	// The denials of the groups are failures for all: 1, 2, 3, 4, 5, and then it denies.
-	want := []int{500, 429, 500, 500, 429, 429, 429}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("statuses %v, want %v", got, want)
-		}
-	}
-}
-
-func TestSlotAfterPanic(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "slots", Limits: limits("1 concurrency lease 30s")})
-	url := serving(t, func(app *fiber.App) {
-		app.Use(recover.New(), weirfiber.Middleware(m))
-		app.Get("/", func(fiber.Ctx) error { panic("no") })
-	})
-	for i := range 3 {
-		if a := ask(t, "GET", url); a.status != 500 {
-			t.Fatalf("request %d: status %d, want 500", i, a.status)
-		}
-	}
-}
-
-// A request that waits is let in when its turn comes.
-func TestWait(t *testing.T) {
-	store, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("100/s burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}})
-	url := served(t, m, routes)
-	began := time.Now()
-	for range 5 {
-		if a := ask(t, "GET", url+"/text"); a.status != 200 {
-			t.Fatalf("status %d, want 200", a.status)
-		}
-	}
-	if took := time.Since(began); took < 35*time.Millisecond {
-		t.Errorf("five at 100/s took %v", took)
-	}
-}
-
-func TestMany(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("40/m")}, policy.Config{Name: "tokens", Limits: limits("1000/m"), Settle: policy.Settle{JSON: "usage.total"}})
-	url := served(t, m, routes)
-	var admitted, denied atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 10 {
-				switch ask(t, "GET", url+"/json").status {
-				case 200:
-					admitted.Add(1)
-				case 429:
-					denied.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if admitted.Load() != 40 || denied.Load() != 40 {
-		t.Errorf("%d admitted, %d denied, want 40 and 40", admitted.Load(), denied.Load())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	weirfiber "github.com/floodweir/weir/contrib/fiber"
+	"github.com/floodweir/weir/httplimit/limittest"
 	"github.com/gofiber/fiber/v3"
 
 	"github.com/floodweir/weir/httplimit"
@@ -42,11 +43,11 @@ func raw(t *testing.T, url, target string) (status int, left string) {
 // TestTargets: however a client writes a target, what reaches the handler has been
 // limited, by the path and the query that fiber goes by.
 func TestTargets(t *testing.T) {
-	store, _ := clocked(t)
-	users := policy.Config{Name: "p", Limits: limits("9/m"), Key: []policy.KeyPart{{Source: policy.Query, Name: "user"}}}
+	store, _ := limittest.Store(t)
+	users := policy.Config{Name: "p", Limits: limittest.Limits("9/m"), Key: []policy.KeyPart{{Source: policy.Query, Name: "user"}}}
 	users.Match.Paths = []string{"/login"}
-	m := limited(t, store, httplimit.Config{}, users)
-	url := serving(t, func(app *fiber.App) {
+	m := limittest.Middleware(t, store, httplimit.Config{}, users)
+	url := serve(t, func(app *fiber.App) {
 		app.Use(func(c fiber.Ctx) error {
 			switch c.Path() {
 			case "/old":
@@ -89,10 +90,10 @@ func TestTargets(t *testing.T) {
 // TestUnreadBody: what a denied request has in its body is no request, also where bodies
 // are streamed.
 func TestUnreadBody(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("1/m")})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("1/m")})
 	var asked, inside atomic.Int64
-	url := listening(t, fiber.Config{StreamRequestBody: true}, func(app *fiber.App) {
+	url := serveConfig(t, fiber.Config{StreamRequestBody: true}, func(app *fiber.App) {
 		app.Get("/inside", func(fiber.Ctx) error {
 			inside.Add(1)
 			return nil

@@ -1,27 +1,22 @@
 package weirgin_test
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	weirgin "github.com/floodweir/weir/contrib/gin"
+	"github.com/floodweir/weir/httplimit/limittest"
 	"github.com/gin-gonic/gin"
 
 	"github.com/floodweir/weir/httplimit"
-	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
 func failures(limit string) policy.Config {
-	return policy.Config{Name: "p", Limits: limits(limit), Count: policy.CountFailures}
+	return policy.Config{Name: "p", Limits: limittest.Limits(limit), Count: policy.CountFailures}
 }
 
 func TestFailures(t *testing.T) {
@@ -50,17 +45,17 @@ func TestFailures(t *testing.T) {
 		{"panic after a status", outer, func(c *gin.Context) { c.Status(201); panic("no") }, 500, "3"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			store, _ := clocked(t)
-			m := limited(t, store, httplimit.Config{}, failures("5/m"))
-			url := serving(t, func(e *gin.Engine) {
+			store, _ := limittest.Store(t)
+			m := limittest.Middleware(t, store, httplimit.Config{}, failures("5/m"))
+			url := serve(t, func(e *gin.Engine) {
 				e.Use(tc.chain(m)...)
 				e.GET("/", tc.handler)
 				e.GET("/left", func(*gin.Context) {})
 			})
-			if a := ask(t, "GET", url); a.status != tc.status {
-				t.Errorf("status %d, want %d", a.status, tc.status)
+			if a := limittest.Do(t, "GET", url); a.Status != tc.status {
+				t.Errorf("status %d, want %d", a.Status, tc.status)
 			}
-			if got := remaining(t, url+"/left"); got != tc.left {
+			if got := limittest.Remaining(t, url+"/left"); got != tc.left {
 				t.Errorf("%s left, want %s", got, tc.left)
 			}
 		})
@@ -69,11 +64,11 @@ func TestFailures(t *testing.T) {
 
 // What stands outside sees gin's own writer and request again.
 func TestOutside(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
 	var outside, inside, after string
 	var sameWriter, status, size, kept atomic.Int64
-	url := serving(t, func(e *gin.Engine) {
+	url := serve(t, func(e *gin.Engine) {
 		e.Use(func(c *gin.Context) {
 			w := c.Writer
 			c.Next()
@@ -96,14 +91,14 @@ func TestOutside(t *testing.T) {
 		})
 		e.GET("/replaced", func(c *gin.Context) {
 			c.Request = c.Request.WithContext(withKey(c.Request))
-			c.Data(200, "application/json", []byte(usage))
+			c.Data(200, "application/json", []byte(`{"usage":{"total":4}}`))
 		})
 	})
-	ask(t, "GET", url+"/replaced", "Accept-Encoding: br")
+	limittest.Do(t, "GET", url+"/replaced", "Accept-Encoding: br")
 	if kept.Load() != 1 {
 		t.Error("a request that the handler made is lost")
 	}
-	ask(t, "GET", url+"/json", "Accept-Encoding: gzip")
+	limittest.Do(t, "GET", url+"/json", "Accept-Encoding: gzip")
 	if outside != "gzip" || inside != "identity" || after != "OK" {
 		t.Errorf("Accept-Encoding outside %q, inside %q, status %q", outside, inside, after)
 	}
@@ -114,10 +109,10 @@ func TestOutside(t *testing.T) {
 
 // A denial ends the chain, wherever it stands.
 func TestDenialAborts(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("1/m")})
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("1/m")})
 	var reached, aborted atomic.Int64
-	url := serving(t, func(e *gin.Engine) {
+	url := serve(t, func(e *gin.Engine) {
 		e.Use(func(c *gin.Context) {
 			c.Next()
 			if c.IsAborted() {
@@ -127,185 +122,9 @@ func TestDenialAborts(t *testing.T) {
 		e.GET("/", func(c *gin.Context) { reached.Add(1); c.String(200, "x") })
 	})
 	for range 3 {
-		ask(t, "GET", url)
+		limittest.Do(t, "GET", url)
 	}
 	if reached.Load() != 2 || aborted.Load() != 2 {
 		t.Errorf("reached %d, aborted %d, want 2 and 2", reached.Load(), aborted.Load())
-	}
-}
-
-func TestGroups(t *testing.T) {
-	store, _ := clocked(t)
-	in := func(name, limit string) gin.HandlerFunc {
-		return weirgin.Middleware(limited(t, store, httplimit.Config{}, policy.Config{Name: name, Limits: limits(limit), Count: policy.CountFailures}))
-	}
-	url := serving(t, func(e *gin.Engine) {
-		e.Use(in("all", "5/m"))
-		fail := func(c *gin.Context) { c.Status(500) }
-		e.Group("/a", in("a", "1/m")).GET("", fail)
-		e.Group("/b", in("b", "2/m")).GET("", fail)
-		e.GET("/c", fail)
-	})
-	var got []int
-	for _, path := range []string{"/a", "/a", "/b", "/b", "/b", "/c", "/nowhere"} {
-		got = append(got, ask(t, "GET", url+path).status)
-	}
-	// The denials of the groups are failures for all: 1, 2, 3, 4, 5, and then it denies.
-	want := []int{500, 429, 500, 500, 429, 429, 429}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("statuses %v, want %v", got, want)
-		}
-	}
-}
-
-// An event reaches the client while its stream goes on, and the slot is taken so long.
-func TestStream(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{},
-		policy.Config{Name: "slots", Match: policy.Match{Paths: []string{"/stream"}}, Limits: limits("1 concurrency lease 30s")},
-		policy.Config{Name: "tokens", Limits: limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
-	more := make(chan bool)
-	url := served(t, m, func(e *gin.Engine) {
-		e.GET("/stream", func(c *gin.Context) {
-			c.Header("Content-Type", "text/event-stream")
-			for _, total := range []string{"1", "6"} {
-				_, _ = c.Writer.WriteString("data: {\"usage\":{\"total\":" + total + "}}\n\n")
-				c.Writer.Flush()
-				<-more
-			}
-		})
-		routes(e)
-	})
-	res, err := http.Get(url + "/stream") // returns when the first event was flushed
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	in := bufio.NewReader(res.Body)
-	if line, _ := in.ReadString('\n'); line != "data: {\"usage\":{\"total\":1}}\n" {
-		t.Errorf("first line %q", line)
-	}
-	if a := ask(t, "GET", url+"/stream"); a.status != 429 {
-		t.Errorf("beside a stream: status %d, want 429", a.status)
-	}
-	close(more)
-	if _, err := io.Copy(io.Discard, in); err != nil {
-		t.Fatal(err)
-	}
-	if got := remaining(t, url+"/text"); got != "3" {
-		t.Errorf("%s left, want 3", got)
-	}
-	if a := ask(t, "GET", url+"/stream"); a.status != 200 {
-		t.Errorf("after a stream: status %d, want 200", a.status)
-	}
-}
-
-func TestHijack(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{},
-		policy.Config{Name: "slots", Limits: limits("1 concurrency lease 30s")}, failures("2/m"))
-	url := served(t, m, func(e *gin.Engine) {
-		e.GET("/socket", func(c *gin.Context) {
-			conn, rw, err := c.Writer.Hijack()
-			if err != nil {
-				c.Status(500)
-				return
-			}
-			defer func() { _ = conn.Close() }()
-			_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-			_ = rw.Flush()
-			line, _ := rw.ReadString('\n')
-			_, _ = rw.WriteString(line)
-			_ = rw.Flush()
-		})
-		e.GET("/text", func(c *gin.Context) { c.String(200, "hello") })
-	})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	_, _ = io.WriteString(conn, "GET /socket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	in := bufio.NewReader(conn)
-	res, err := http.ReadResponse(in, nil)
-	if err != nil || res.StatusCode != 101 {
-		t.Fatalf("upgrade: %v %v", res, err)
-	}
-	if a := ask(t, "GET", url+"/text"); a.status != 429 {
-		t.Errorf("beside a socket: status %d, want 429", a.status)
-	}
-	_, _ = io.WriteString(conn, "ping\n")
-	if rest, err := io.ReadAll(in); err != nil || string(rest) != "ping\n" {
-		t.Errorf("echo %q, %v", rest, err)
-	}
-	// The connection ends before the handler has returned.
-	a := ask(t, "GET", url+"/text")
-	for range 1000 {
-		if a.status == 200 {
-			break
-		}
-		a = ask(t, "GET", url+"/text")
-	}
-	if a.status != 200 || !strings.Contains(a.header.Get("RateLimit"), `"p";r=1`) {
-		t.Errorf("after a socket: %d %s", a.status, a.header.Get("RateLimit"))
-	}
-}
-
-func TestSlotAfterPanic(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "slots", Limits: limits("1 concurrency lease 30s")})
-	url := serving(t, func(e *gin.Engine) {
-		e.Use(gin.RecoveryWithWriter(io.Discard), weirgin.Middleware(m))
-		e.GET("/", func(*gin.Context) { panic("no") })
-	})
-	for i := range 3 {
-		if a := ask(t, "GET", url); a.status != 500 {
-			t.Fatalf("request %d: status %d, want 500", i, a.status)
-		}
-	}
-}
-
-// A request that waits is let in when its turn comes.
-func TestWait(t *testing.T) {
-	store, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("100/s burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}})
-	url := served(t, m, routes)
-	began := time.Now()
-	for range 5 {
-		if a := ask(t, "GET", url+"/text"); a.status != 200 {
-			t.Fatalf("status %d, want 200", a.status)
-		}
-	}
-	if took := time.Since(began); took < 35*time.Millisecond {
-		t.Errorf("five at 100/s took %v", took)
-	}
-}
-
-func TestMany(t *testing.T) {
-	store, _ := clocked(t)
-	m := limited(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limits("40/m")}, policy.Config{Name: "tokens", Limits: limits("1000/m"), Settle: policy.Settle{JSON: "usage.total"}})
-	url := served(t, m, routes)
-	var admitted, denied atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 10 {
-				switch ask(t, "GET", url+"/json").status {
-				case 200:
-					admitted.Add(1)
-				case 429:
-					denied.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if admitted.Load() != 40 || denied.Load() != 40 {
-		t.Errorf("%d admitted, %d denied, want 40 and 40", admitted.Load(), denied.Load())
 	}
 }

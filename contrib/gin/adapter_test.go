@@ -1,0 +1,48 @@
+package weirgin_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	weirgin "github.com/floodweir/weir/contrib/gin"
+	"github.com/gin-gonic/gin"
+
+	"github.com/floodweir/weir/httplimit/limittest"
+)
+
+func TestAdapter(t *testing.T) {
+	limittest.Run(t, limittest.Adapter{Serve: func(t testing.TB, app limittest.App) string {
+		return serve(t, func(e *gin.Engine) {
+			if app.Recover {
+				e.Use(gin.RecoveryWithWriter(io.Discard))
+			}
+			e.Use(weirgin.Middleware(app.Limit))
+			for _, r := range app.Routes {
+				g := e.Group(r.Path)
+				if r.Limit != nil {
+					g.Use(weirgin.Middleware(r.Limit))
+				}
+				g.Handle(r.Method, "", func(c *gin.Context) { _ = r.Handle().Write(c.Writer) })
+			}
+		})
+	}})
+}
+
+// serve returns the URL of an engine with routes.
+func serve(t testing.TB, routes func(*gin.Engine)) string {
+	t.Helper()
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	routes(e)
+	s := httptest.NewServer(e)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// A key is the key of a value that a handler puts into the context.
+type key struct{}
+
+func withKey(r *http.Request) context.Context { return context.WithValue(r.Context(), key{}, true) }
