@@ -31,7 +31,6 @@ var largeFor = map[string]string{
 	"weir names":                                 "not reduced yet",
 	"cmd/weir/internal/cli.world methods":        "not reduced yet",
 	"cmd/weir/internal/importer lines":           "not reduced yet",
-	"cmd/weir/internal/respd.conn methods":       "not reduced yet",
 	"flashsale/ledger lines":                     "not reduced yet",
 	"flashsale/ledger.Ledger methods":            "not reduced yet",
 	"flashsale/office.Office methods":            "not reduced yet",

@@ -37,20 +37,20 @@ type Config struct {
 }
 
 // A Door is an http.Handler, safe for concurrent use.
-type Door struct {
+type Handler struct {
 	handler http.Handler
 	index   string
 }
 
 // New makes a door. An error is that of [Check].
-func New(c Config) (*Door, error) {
+func New(c Config) (*Handler, error) {
 	if err := Check(c.Address, c.Token); err != nil {
 		return nil, err
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	d := &Door{}
+	d := &Handler{}
 	mux := http.NewServeMux()
 	var index strings.Builder
 	route := func(path, what string, h http.Handler) {
@@ -78,24 +78,24 @@ func New(c Config) (*Door, error) {
 	}
 	d.index = index.String()
 	mux.Handle("/{$}", readOnly(http.HandlerFunc(d.list)))
-	mux.Handle("/", http.HandlerFunc(unknown))
-	guard, err := newGuard(c.Token, c.Log)
+	mux.Handle("/", http.HandlerFunc(notFound))
+	guard, err := newTokenCheck(c.Token, c.Log)
 	if err != nil {
 		return nil, err
 	}
-	d.handler = headers(ownPages(c.Token == "", guard.wrap(mux)))
+	d.handler = headers(sameOriginOnly(c.Token == "", guard.wrap(mux)))
 	return d, nil
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
-func (d *Door) list(w http.ResponseWriter, _ *http.Request) {
+func (d *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprint(w, d.index)
 }
 
-func unknown(w http.ResponseWriter, _ *http.Request) {
+func notFound(w http.ResponseWriter, _ *http.Request) {
 	problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "GET / lists what there is"})
 }
 

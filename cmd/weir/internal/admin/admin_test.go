@@ -26,7 +26,7 @@ func says(text string) http.Handler {
 }
 
 // open is a door with everything in it.
-func open(tb testing.TB, c admin.Config) *admin.Door {
+func open(tb testing.TB, c admin.Config) *admin.Handler {
 	tb.Helper()
 	if c.Address == "" {
 		c.Address = "127.0.0.1:9090"
@@ -120,7 +120,7 @@ func TestNotFound(t *testing.T) {
 // A path that climbs is cleaned before it means anything, and is asked for its token
 // before that.
 func TestTraversal(t *testing.T) {
-	for name, d := range map[string]*admin.Door{"open": open(t, admin.Config{}), "token": open(t, admin.Config{Token: token})} {
+	for name, d := range map[string]*admin.Handler{"open": open(t, admin.Config{}), "token": open(t, admin.Config{Token: token})} {
 		server := httptest.NewServer(d)
 		client := server.Client()
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

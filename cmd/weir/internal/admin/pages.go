@@ -15,11 +15,11 @@ import (
 // page may have one that was pointed at this address after the page was read (DNS
 // rebinding), and then the browser takes it for a page of this door. An address and
 // localhost cannot be pointed elsewhere.
-func ownPages(byAddress bool, next http.Handler) http.Handler {
+func sameOriginOnly(byAddress bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case byAddress && !fixed(r.Host):
-			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "Host", Value: shown(r.Host),
+		case byAddress && !isAddress(r.Host):
+			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "Host", Value: truncated(r.Host),
 				Expected: "an address or localhost", Detail: "without a token this door is called by address or as localhost"})
 		case !sameOrigin(r):
 			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "a page of another origin may not ask"})
@@ -30,7 +30,7 @@ func ownPages(byAddress bool, next http.Handler) http.Handler {
 }
 
 // fixed reports whether a host is an address or localhost.
-func fixed(host string) bool {
+func isAddress(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -56,7 +56,7 @@ func sameOrigin(r *http.Request) bool {
 }
 
 // shown is the beginning of what a client sent, as it is sent back.
-func shown(s string) string {
+func truncated(s string) string {
 	const most = 80
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

@@ -54,37 +54,37 @@ func isLocalhost(host string) bool {
 
 // The tries that whoever guesses a token has: for one address, and in the log for all.
 const (
-	tries    = "10/m"
-	logLines = "1/s burst 10"
+	maxAttempts = "10/m"
+	maxLogLines = "1/s burst 10"
 	// maxGuessers is how many addresses are told apart; further ones share their tries.
-	maxGuessers = 1 << 16
+	maxAddresses = 1 << 16
 )
 
 // A guard asks for the token.
-type guard struct {
-	token [sha256.Size]byte
-	open  bool // there is no token
-	tries *weir.Limiter
-	lines *weir.Limiter
-	log   *slog.Logger
+type tokenCheck struct {
+	token    [sha256.Size]byte
+	disabled bool // there is no token
+	attempts *weir.Limiter
+	logLines *weir.Limiter
+	logger   *slog.Logger
 }
 
-func newGuard(token string, log *slog.Logger) (*guard, error) {
-	g := &guard{token: sha256.Sum256([]byte(token)), open: token == "", log: log}
-	store, err := memstore.New(memstore.Config{MaxKeys: maxGuessers, Full: memstore.Share})
+func newTokenCheck(token string, log *slog.Logger) (*tokenCheck, error) {
+	g := &tokenCheck{token: sha256.Sum256([]byte(token)), disabled: token == "", logger: log}
+	store, err := memstore.New(memstore.Config{MaxKeys: maxAddresses, Full: memstore.Share})
 	if err != nil {
 		return nil, err
 	}
-	if g.tries, err = weir.New(store, weir.MustLimit(tries), weir.Config{Prefix: "tries"}); err != nil {
+	if g.attempts, err = weir.New(store, weir.MustLimit(maxAttempts), weir.Config{Prefix: "tries"}); err != nil {
 		return nil, err
 	}
-	g.lines, err = weir.New(store, weir.MustLimit(logLines), weir.Config{Prefix: "lines"})
+	g.logLines, err = weir.New(store, weir.MustLimit(maxLogLines), weir.Config{Prefix: "lines"})
 	return g, err
 }
 
 // wrap is next for those who show the token.
-func (g *guard) wrap(next http.Handler) http.Handler {
-	if g.open {
+func (g *tokenCheck) wrap(next http.Handler) http.Handler {
+	if g.disabled {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 			return
 		}
 		who := peer(r)
-		d, err := g.tries.Peek(r.Context(), who, 1)
+		d, err := g.attempts.Peek(r.Context(), who, 1)
 		if err == nil && d.OK {
 			// Hashes have one length, so the time tells nothing about the token's.
 			hash := sha256.Sum256([]byte(shown))
@@ -102,7 +102,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 				next.ServeHTTP(w, r)
 				return
 			}
-			d, err = g.tries.Take(r.Context(), who, 1)
+			d, err = g.attempts.Take(r.Context(), who, 1)
 		}
 		switch {
 		case err != nil: // which a store in memory that shares does not do
@@ -111,13 +111,13 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
 			problem.Write(w, problem.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong tokens from this address"})
 		default:
-			g.tell(r, who)
+			g.log(r, who)
 			g.refuse(w, "the token is wrong")
 		}
 	})
 }
 
-func (g *guard) refuse(w http.ResponseWriter, why string) {
+func (g *tokenCheck) refuse(w http.ResponseWriter, why string) {
 	w.Header().Set("WWW-Authenticate", `Basic realm="weir", charset="UTF-8"`)
 	w.Header().Add("WWW-Authenticate", "Bearer")
 	problem.Write(w, problem.Problem{Status: http.StatusUnauthorized, Detail: why})
@@ -125,9 +125,9 @@ func (g *guard) refuse(w http.ResponseWriter, why string) {
 
 // tell logs a wrong token, but not the token: it may be the right one of another
 // machine.
-func (g *guard) tell(r *http.Request, who string) {
-	if d, err := g.lines.Take(context.WithoutCancel(r.Context()), "lines", 1); err == nil && d.OK {
-		g.log.LogAttrs(r.Context(), slog.LevelWarn, "wrong token at the admin door", slog.String("from", who))
+func (g *tokenCheck) log(r *http.Request, who string) {
+	if d, err := g.logLines.Take(context.WithoutCancel(r.Context()), "lines", 1); err == nil && d.OK {
+		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token at the admin door", slog.String("from", who))
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // publishing is what the commands about published policies share.
-type publishing struct {
+type publishOptions struct {
 	store string
 	note  string
 	after int64
@@ -35,8 +35,8 @@ type publishing struct {
 
 const publishCodes = "Exit codes: 0 done, 1 not good or not done, 2 wrong usage."
 
-func (w *world) apply() *cobra.Command {
-	var p publishing
+func (w *app) apply() *cobra.Command {
+	var p publishOptions
 	c := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Publish the policies of a file to every node of a store",
@@ -53,7 +53,7 @@ func (w *world) apply() *cobra.Command {
 	c.Flags().Int64Var(&p.after, "after", 0, "publish only if `VERSION` is the current one; 0 if there is to be none")
 	c.Flags().BoolVar(&p.dry, "dry-run", false, "check, and publish nothing")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		f, text, err := w.good(args[0])
+		f, text, err := w.readPolicies(args[0])
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (w *world) apply() *cobra.Command {
 	return c
 }
 
-func (p *publishing) flags(c *cobra.Command) {
+func (p *publishOptions) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.store, "store", "", "the Redis at `URL`, such as redis://127.0.0.1:6379")
 	c.Flags().StringVar(&p.note, "note", "", "`TEXT` that says why, for those who read weir versions")
 	c.Flags().StringVar(&p.local, "local", "", localUsage)
@@ -89,7 +89,7 @@ const maxReason = 1000
 
 // edge is what nginx decides by, in JSON: the plan of the policies of f or, if there is
 // none, why. That is said, too.
-func (p *publishing) edge(w *world, f *weirfile.File) string {
+func (p *publishOptions) edge(w *app, f *weirfile.File) string {
 	plan, err := edge.Compile(f.Policies, edge.Options{Only: p.only, Local: policy.FailMode(p.local)})
 	if err == nil {
 		return plan.JSON()
@@ -98,7 +98,7 @@ func (p *publishing) edge(w *world, f *weirfile.File) string {
 }
 
 // noEdge says why nginx has nothing to decide by, to nginx in JSON.
-func (w *world) noEdge(err error) string {
+func (w *app) noEdge(err error) string {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w.stderr, "weir: warning: an nginx that follows keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -106,8 +106,8 @@ func (w *world) noEdge(err error) string {
 	return string(text)
 }
 
-func (w *world) rollback() *cobra.Command {
-	var p publishing
+func (w *app) rollback() *cobra.Command {
+	var p publishOptions
 	c := &cobra.Command{
 		Use:   "rollback [VERSION]",
 		Short: "Publish the policies of a former version again",
@@ -127,7 +127,7 @@ func (w *world) rollback() *cobra.Command {
 				return &exit{exitUsage, fmt.Errorf("rollback: VERSION %q: want a number of weir versions", args[0])}
 			}
 		}
-		return w.with(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
+		return w.withConn(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
 			current, err := published.Current(ctx, conn)
 			if err != nil {
 				return err
@@ -158,14 +158,14 @@ func (w *world) rollback() *cobra.Command {
 				d.Edge = p.edge(w, f)
 			}
 			n, err := published.Publish(ctx, conn, d)
-			return w.told(n, err)
+			return w.printPublished(n, err)
 		})
 	}
 	return c
 }
 
-func (w *world) versions() *cobra.Command {
-	var p publishing
+func (w *app) versions() *cobra.Command {
+	var p publishOptions
 	c := &cobra.Command{
 		Use:   "versions [VERSION]",
 		Short: "List the policies that were published, or print one of them",
@@ -174,7 +174,7 @@ func (w *world) versions() *cobra.Command {
 	}
 	c.Flags().StringVar(&p.store, "store", "", "the Redis at `URL`, such as redis://127.0.0.1:6379")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return w.with(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
+		return w.withConn(c.Context(), p.store, func(ctx context.Context, conn redisstore.Conn) error {
 			if len(args) == 1 {
 				n, err := strconv.ParseInt(args[0], 10, 64)
 				if err != nil || n < 1 {
@@ -195,7 +195,7 @@ func (w *world) versions() *cobra.Command {
 	return c
 }
 
-func (w *world) list(ctx context.Context, conn redisstore.Conn) error {
+func (w *app) list(ctx context.Context, conn redisstore.Conn) error {
 	vs, err := published.List(ctx, conn)
 	if err != nil {
 		return err
@@ -220,8 +220,8 @@ func oneLine(s string) string {
 	return s
 }
 
-func (w *world) publish(ctx context.Context, store string, dry bool, d published.Draft) error {
-	return w.with(ctx, store, func(ctx context.Context, conn redisstore.Conn) error {
+func (w *app) publish(ctx context.Context, store string, dry bool, d published.Draft) error {
+	return w.withConn(ctx, store, func(ctx context.Context, conn redisstore.Conn) error {
 		if dry {
 			current, err := published.Current(ctx, conn)
 			if err == nil {
@@ -230,12 +230,12 @@ func (w *world) publish(ctx context.Context, store string, dry bool, d published
 			return err
 		}
 		v, err := published.Publish(ctx, conn, d)
-		return w.told(v, err)
+		return w.printPublished(v, err)
 	})
 }
 
 // told says what came of publishing.
-func (w *world) told(v published.Version, err error) error {
+func (w *app) printPublished(v published.Version, err error) error {
 	var c *published.Conflict
 	switch {
 	case errors.As(err, &c):
@@ -248,7 +248,7 @@ func (w *world) told(v published.Version, err error) error {
 }
 
 // with runs f with a connection to the store that a flag or the environment names.
-func (w *world) with(ctx context.Context, store string, f func(context.Context, redisstore.Conn) error) error {
+func (w *app) withConn(ctx context.Context, store string, f func(context.Context, redisstore.Conn) error) error {
 	if store == "" {
 		store = w.getenv("WEIR_STORE")
 	}
@@ -269,7 +269,7 @@ func (w *world) with(ctx context.Context, store string, f func(context.Context, 
 }
 
 // author is who publishes, as the machine knows them.
-func (w *world) author() string {
+func (w *app) author() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

@@ -21,7 +21,7 @@ import (
 // maxFile is how much of a file is read: more than a policy file may have.
 const maxFile = 16 << 20
 
-func (w *world) check() *cobra.Command {
+func (w *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say whether a policy file is good, or all that is wrong with it",
@@ -30,7 +30,7 @@ func (w *world) check() *cobra.Command {
 			"Exit codes: 0 good, 1 not good, 2 wrong usage or a file that cannot be read.",
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, _, err := w.good(args[0])
+			f, _, err := w.readPolicies(args[0])
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func complete(f *weirfile.File) error {
 
 // good reads a policy file and its text. Of one that is not good it says all that is
 // wrong.
-func (w *world) good(name string) (*weirfile.File, string, error) {
+func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 	data, err := w.read(name)
 	if err != nil {
 		return nil, "", &exit{exitUsage, err}
@@ -76,7 +76,7 @@ func (w *world) good(name string) (*weirfile.File, string, error) {
 }
 
 // read is the bytes of a file, or of standard input for "-".
-func (w *world) read(name string) ([]byte, error) {
+func (w *app) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(w.stdin, maxFile))
 	}
@@ -106,8 +106,8 @@ func summary(name string, f *weirfile.File) string {
 		for _, k := range c.Key {
 			key = append(key, k.String())
 		}
-		fmt.Fprintf(&b, "policy: %s: %s by %s%s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "), about(c.Match))
-		if more := beside(c); len(more) > 0 {
+		fmt.Fprintf(&b, "policy: %s: %s by %s%s", c.Name, strings.Join(limits, " and "), strings.Join(key, ", "), matchText(c.Match))
+		if more := nonDefaults(c); len(more) > 0 {
 			fmt.Fprintf(&b, " (%s)", strings.Join(more, ", "))
 		}
 		b.WriteByte('\n')
@@ -135,7 +135,7 @@ func functions(b *strings.Builder, f *guard.Functions) {
 				what = append(what, l.String())
 			}
 			what = []string{strings.Join(what, " and ")}
-			what = append(what, beside(c)...)
+			what = append(what, nonDefaults(c)...)
 		}
 		for name, there := range map[string]bool{"breaker": r.Settings.Breaker != nil, "adaptive": r.Settings.Adaptive != nil, "bulkhead": r.Settings.Bulkhead != nil} {
 			if there {
@@ -148,7 +148,7 @@ func functions(b *strings.Builder, f *guard.Functions) {
 }
 
 // about is which requests a policy is about, in words; "" for all.
-func about(m policy.Match) string {
+func matchText(m policy.Match) string {
 	var b strings.Builder
 	say := func(before string, list []string) {
 		if len(list) > 0 {
@@ -168,7 +168,7 @@ func about(m policy.Match) string {
 }
 
 // beside is what differs from the defaults.
-func beside(c policy.Config) (more []string) {
+func nonDefaults(c policy.Config) (more []string) {
 	say := func(ok bool, format string, args ...any) {
 		if ok {
 			more = append(more, fmt.Sprintf(format, args...))

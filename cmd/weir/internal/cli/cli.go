@@ -16,8 +16,8 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	exitDenied  = 1 // take
-	exitTrouble = 2 // take
+	exitDenied = 1 // take
+	exitError  = 2 // take
 )
 
 // An exit is an error that says how the process ends. One without an err says
@@ -37,7 +37,7 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 // world is what a command may touch.
-type world struct {
+type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
@@ -46,7 +46,7 @@ type world struct {
 // Run runs the command line args, without the program's name, and returns the
 // exit code. It reads nothing that is not in its arguments, but files.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	w := &world{stdin, stdout, stderr, getenv}
+	w := &app{stdin, stdout, stderr, getenv}
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "Weir limits rates, exactly: may this go through now, and if not, when?",

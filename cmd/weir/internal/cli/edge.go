@@ -17,7 +17,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-func (w *world) edge() *cobra.Command {
+func (w *app) edge() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edge",
 		Short: "Have nginx decide by the policies of a file, without Weir in the path",
@@ -32,7 +32,7 @@ func (w *world) edge() *cobra.Command {
 
 const localUsage = "what nginx does for on_store_error: local, which it cannot: `open` or closed"
 
-func (w *world) edgeNginx() *cobra.Command {
+func (w *app) edgeNginx() *cobra.Command {
 	var lua, local, init, initWorker, to string
 	var only []string
 	flags := map[string]*string{"store": new(string), "policies": new(string)}
@@ -63,7 +63,7 @@ func (w *world) edgeNginx() *cobra.Command {
 		if err := checkLocal(local); err != nil {
 			return err
 		}
-		f, _, err := w.good(args[0])
+		f, _, err := w.readPolicies(args[0])
 		if err != nil {
 			return err
 		}
@@ -105,14 +105,14 @@ func checkLocal(v string) error {
 }
 
 // edgeEnv is the environment as far as it is about what nginx decides by.
-func (w *world) edgeEnv(name string) string {
+func (w *app) edgeEnv(name string) string {
 	if slices.Contains([]string{"WEIR_STORE", "WEIR_POLICIES", "WEIR_DEADLINE"}, name) {
 		return w.getenv(name)
 	}
 	return ""
 }
 
-func (w *world) edgeLua() *cobra.Command {
+func (w *app) edgeLua() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lua DIR",
 		Short: "Write the Lua that nginx decides with",

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )
 
-// TestEdgeExitCodes: what the scripts cannot tell apart. Nothing is printed where
+// TestEdgeExitCodes checks that what the scripts cannot tell apart. Nothing is printed where
 // something is wrong.
 func TestEdgeExitCodes(t *testing.T) {
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestEdgeExitCodes(t *testing.T) {
 	}
 }
 
-// TestEdgeLuaIsWhole: a file that cannot be replaced is an error, and leaves nothing
+// TestEdgeLuaIsWhole checks that a file that cannot be replaced is an error, and leaves nothing
 // half written.
 func TestEdgeLuaIsWhole(t *testing.T) {
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestEdgeLuaIsWhole(t *testing.T) {
 	}
 }
 
-// TestEdgeConfIsWhole: the configuration in a file is replaced if all is well, and else
+// TestEdgeConfIsWhole checks that the configuration in a file is replaced if all is well, and else
 // stays what it was; it is for its owner alone.
 func TestEdgeConfIsWhole(t *testing.T) {
 	dir := t.TempDir()

@@ -19,15 +19,15 @@ import (
 const defaultAdmin = "http://127.0.0.1:9090"
 
 // explaining is what `weir explain` was asked.
-type explaining struct {
+type explainOptions struct {
 	q                explain.Question
 	headers          []string
 	admin, tokenFile string
 	output           string
 }
 
-func (w *world) explain() *cobra.Command {
-	var e explaining
+func (w *app) explain() *cobra.Command {
+	var e explainOptions
 	c := &cobra.Command{
 		Use:   "explain [FILE] --url URL",
 		Short: "Say what would become of a request, and why, without taking anything",
@@ -56,15 +56,15 @@ func (w *world) explain() *cobra.Command {
 		case errors.As(err, &x):
 			return err
 		case err != nil:
-			return &exit{exitTrouble, err}
+			return &exit{exitError, err}
 		}
-		return w.tell(e.output, answer)
+		return w.printExplanation(e.output, answer)
 	}
 	return c
 }
 
 // explanation is the answer, be it that of a program or our own.
-func (w *world) explanation(ctx context.Context, e *explaining, args []string) (*explain.Answer, error) {
+func (w *app) explanation(ctx context.Context, e *explainOptions, args []string) (*explain.Answer, error) {
 	switch {
 	case e.q.URL == "":
 		return nil, errors.New("explain: --url: want a URL or a path such as /api/users, got none")
@@ -82,9 +82,9 @@ func (w *world) explanation(ctx context.Context, e *explaining, args []string) (
 	if len(args) == 0 {
 		return w.askAdmin(ctx, e)
 	}
-	file, _, err := w.good(args[0])
+	file, _, err := w.readPolicies(args[0])
 	if err != nil {
-		return nil, &exit{code: exitTrouble, err: errors.Unwrap(err)} // what is wrong is said already
+		return nil, &exit{code: exitError, err: errors.Unwrap(err)} // what is wrong is said already
 	}
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *world) explanation(ctx context.Context, e *explaining, args []string) (
 }
 
 // askAdmin asks a running program.
-func (w *world) askAdmin(ctx context.Context, e *explaining) (*explain.Answer, error) {
+func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer, error) {
 	admin, err := adminURL(e.admin, w.getenv)
 	if err != nil {
 		return nil, err
@@ -104,9 +104,9 @@ func (w *world) askAdmin(ctx context.Context, e *explaining) (*explain.Answer, e
 	if err != nil {
 		return nil, err
 	}
-	data, err := question{
-		command: "explain", to: admin, path: []string{"v1", "explain"}, token: token, most: 16 << 20, body: e.q,
-		absent: "Choose another with --admin, or name a FILE", other: "admin door of a Weir",
+	data, err := request{
+		command: "explain", to: admin, path: []string{"v1", "explain"}, token: token, maxBytes: 16 << 20, body: e.q,
+		unreachable: "Choose another with --admin, or name a FILE", notWeir: "admin door of a Weir",
 	}.post(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func adminURL(flag string, env func(string) string) (*url.URL, error) {
 }
 
 // adminToken is the token in a file; "" for no file.
-func (w *world) adminToken(file string) (string, error) {
+func (w *app) adminToken(file string) (string, error) {
 	where := "--token-file"
 	if file == "" {
 		where, file = "WEIR_ADMIN_TOKEN_FILE", w.getenv("WEIR_ADMIN_TOKEN_FILE")
@@ -156,7 +156,7 @@ func (w *world) adminToken(file string) (string, error) {
 }
 
 // tell prints an explanation and ends the process as it says.
-func (w *world) tell(output string, a *explain.Answer) error {
+func (w *app) printExplanation(output string, a *explain.Answer) error {
 	var err error
 	if output == "json" {
 		err = json.NewEncoder(w.stdout).Encode(a)
@@ -165,11 +165,11 @@ func (w *world) tell(output string, a *explain.Answer) error {
 	}
 	switch {
 	case err != nil:
-		return &exit{exitTrouble, err}
+		return &exit{exitError, err}
 	case a.Verdict == explain.Denied && (a.Denial == nil || a.Denial.Wait == 0):
 		return &exit{code: exitDenied}
 	case a.Verdict == explain.Undecided:
-		return &exit{code: exitTrouble}
+		return &exit{code: exitError}
 	}
 	return nil
 }

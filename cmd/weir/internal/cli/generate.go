@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/generate"
 )
 
-func (w *world) generate() *cobra.Command {
+func (w *app) generate() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "generate [PACKAGES]",
@@ -33,7 +33,7 @@ func (w *world) generate() *cobra.Command {
 }
 
 // generated writes what was made, or says what is wrong.
-func (w *world) generated(r *generate.Result, check bool) error {
+func (w *app) generated(r *generate.Result, check bool) error {
 	for _, f := range r.Faults {
 		fmt.Fprintln(w.stderr, f) // bare: editors jump to file:line:column
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/weave"
 )
 
-func (w *world) golang() *cobra.Command {
+func (w *app) golang() *cobra.Command {
 	return &cobra.Command{
 		Use:   "go COMMAND [ARGUMENTS]",
 		Short: "Run the go command, with functions limited as their //weir:limit directives say",

@@ -16,7 +16,7 @@ import (
 // exitListed is an import that left something out.
 const exitListed = 3
 
-func (w *world) importer() *cobra.Command {
+func (w *app) importer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "Make a policy file of what another program is configured with",
@@ -62,7 +62,7 @@ func (w *world) importer() *cobra.Command {
 }
 
 // broken ends a command whose input cannot be imported.
-func (w *world) broken(err error) error {
+func (w *app) broken(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return &exit{exitUsage, fmt.Errorf("import: %w", err)}
@@ -74,7 +74,7 @@ func (w *world) broken(err error) error {
 }
 
 // imported writes what was made, and says what was not.
-func (w *world) imported(r *importer.Result, to string) error {
+func (w *app) imported(r *importer.Result, to string) error {
 	var err error
 	if to == "" {
 		_, err = io.WriteString(w.stdout, r.Text)

@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-func (w *world) schema() *cobra.Command {
+func (w *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the policy file, for editors",

@@ -21,7 +21,7 @@ import (
 const askTimeout = 5 * time.Second
 
 // taking is what `weir take` was asked.
-type taking struct {
+type takeOptions struct {
 	key           string
 	limits        []string
 	n             int64
@@ -30,8 +30,8 @@ type taking struct {
 	output        string
 }
 
-func (w *world) take() *cobra.Command {
-	var t taking
+func (w *app) take() *cobra.Command {
+	var t takeOptions
 	c := &cobra.Command{
 		Use:   "take KEY --limit LIMIT",
 		Short: "Ask for tokens, from a shell",
@@ -55,15 +55,15 @@ func (w *world) take() *cobra.Command {
 		t.key = args[0]
 		answer, err := w.ask(c.Context(), t)
 		if err != nil {
-			return &exit{exitTrouble, err}
+			return &exit{exitError, err}
 		}
-		return w.say(t, answer)
+		return w.printDecision(t, answer)
 	}
 	return c
 }
 
 // ask is the answer in JSON, be it the server's or our own.
-func (w *world) ask(ctx context.Context, t taking) ([]byte, error) {
+func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	switch {
 	case len(t.limits) == 0:
 		return nil, errors.New(`take: --limit: want a limit such as "10/s burst 20", got none`)
@@ -84,7 +84,7 @@ func (w *world) ask(ctx context.Context, t taking) ([]byte, error) {
 	return askServer(ctx, server, t)
 }
 
-func askStore(ctx context.Context, t taking) ([]byte, error) {
+func askStore(ctx context.Context, t takeOptions) ([]byte, error) {
 	if err := config.CheckStore(t.store); err != nil {
 		return nil, fmt.Errorf("take: --store %q: %w", config.Redacted(t.store), err)
 	}
@@ -112,20 +112,20 @@ func askStore(ctx context.Context, t taking) ([]byte, error) {
 	return httpapi.Answer("", ds), nil
 }
 
-func askServer(ctx context.Context, server *url.URL, t taking) ([]byte, error) {
+func askServer(ctx context.Context, server *url.URL, t takeOptions) ([]byte, error) {
 	verb := "take"
 	if t.peek {
 		verb = "peek"
 	}
-	return question{
-		command: "take", to: server, path: []string{"v1", verb}, most: 1 << 20,
-		body:   map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
-		absent: "Choose another with --server, or a Redis with --store", other: "Weir",
+	return request{
+		command: "take", to: server, path: []string{"v1", verb}, maxBytes: 1 << 20,
+		body:        map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
+		unreachable: "Choose another with --server, or a Redis with --store", notWeir: "Weir",
 	}.post(ctx)
 }
 
 // say prints the answer and ends the process as it says.
-func (w *world) say(t taking, data []byte) error {
+func (w *app) printDecision(t takeOptions, data []byte) error {
 	var a struct {
 		OK         *bool       `json:"ok"`
 		Limit      string      `json:"limit"`
@@ -136,7 +136,7 @@ func (w *world) say(t taking, data []byte) error {
 		Delay      json.Number `json:"delay"`
 	}
 	if err := json.Unmarshal(data, &a); err != nil || a.OK == nil {
-		return &exit{exitTrouble, errors.New("take: the answer is not that of a Weir")}
+		return &exit{exitError, errors.New("take: the answer is not that of a Weir")}
 	}
 	var text string
 	switch {
@@ -153,7 +153,7 @@ func (w *world) say(t taking, data []byte) error {
 		text = fmt.Sprintf("denied: try again in %s s (%s)", a.RetryAfter, a.Limit)
 	}
 	if _, err := fmt.Fprintln(w.stdout, text); err != nil {
-		return &exit{exitTrouble, err}
+		return &exit{exitError, err}
 	}
 	if !*a.OK {
 		return &exit{code: exitDenied}

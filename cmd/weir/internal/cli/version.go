@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (w *world) version() *cobra.Command {
+func (w *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",

@@ -157,7 +157,7 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	}
 	var faults []error
 	for _, setting := range Settings() {
-		where, value := s.find(setting, inFile)
+		where, value := s.value(setting, inFile)
 		if err := setting.set(c, value); err != nil {
 			faults = append(faults, fmt.Errorf("%s %q: %w", where, Redacted(value), err))
 		}
@@ -167,7 +167,7 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 }
 
 // find is where a setting's value stands, and the value.
-func (s Source) find(t Setting, inFile map[string]string) (where, value string) {
+func (s Source) value(t Setting, inFile map[string]string) (where, value string) {
 	if v, ok := s.Flags[t.Name]; ok {
 		return "--" + t.Name, v
 	}
@@ -204,11 +204,11 @@ func (c *Config) check() (faults []error) {
 	if c.GRPC.ClientCAFile != "" && c.GRPC.CertFile == "" {
 		faults = append(faults, errors.New("--grpc-client-ca: want --grpc-tls-cert and --grpc-tls-key with it"))
 	}
-	return append(faults, c.checkDoors()...)
+	return append(faults, c.checkListeners()...)
 }
 
 // checkDoors looks for doors in one place.
-func (c *Config) checkDoors() (faults []error) {
+func (c *Config) checkListeners() (faults []error) {
 	doors := []struct{ flag, listen string }{
 		{"--listen-gateway", c.Gateway.Listen}, {"--listen-http", c.HTTP.Listen}, {"--listen-grpc", c.GRPC.Listen},
 		{"--listen-resp", c.RESP.Listen}, {"--listen-admin", c.Admin.Listen},

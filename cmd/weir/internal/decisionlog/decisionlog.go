@@ -59,7 +59,7 @@ type Log struct {
 	c          Config
 	lines      *weir.Limiter
 	suppressed atomic.Int64
-	troubles   troubles
+	problems   suppressor
 }
 
 // New makes a Log. An error wraps weir.ErrInvalid.
@@ -108,7 +108,7 @@ func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ..
 		return
 	}
 	if e.Err != nil || e.Decision.Degraded != weir.Exact || e.Fault != nil {
-		l.trouble(ctx, door, &e)
+		l.observeProblems(ctx, door, &e)
 	}
 	if e.Outcome == enforce.Unsettled { // told beside the outcome
 		return

@@ -51,7 +51,7 @@ func New(c Config) (*Handler, error) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	denied := deniedStatus(r)
 	if !h.trusts(r.RemoteAddr) {
-		h.stranger(w, r, denied)
+		h.refuseUntrusted(w, r, denied)
 		return
 	}
 	original, err := h.original(r)
@@ -59,8 +59,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, http.StatusBadRequest, err)
 		return
 	}
-	v := &verdict{ResponseWriter: w, denied: denied}
-	h.limited.ServeHTTP(v, original.WithContext(context.WithValue(r.Context(), verdictKey{}, v)))
+	v := &responseWriter{ResponseWriter: w, denied: denied}
+	h.limited.ServeHTTP(v, original.WithContext(context.WithValue(r.Context(), writerKey{}, v)))
 	if !v.written { // the client went away while the request was held back
 		v.WriteHeader(http.StatusServiceUnavailable)
 	}
@@ -103,7 +103,7 @@ func (h *Handler) trusts(peer string) bool {
 
 // stranger refuses a peer that is not trusted. With a denied status this is no
 // refusal of the client's request, and must not look like one.
-func (h *Handler) stranger(w http.ResponseWriter, r *http.Request, denied int) {
+func (h *Handler) refuseUntrusted(w http.ResponseWriter, r *http.Request, denied int) {
 	const detail = "who asks is not among http.trusted_proxies: add its address there, or the network of the proxies"
 	if h.warned.CompareAndSwap(false, true) {
 		h.log.LogAttrs(r.Context(), slog.LevelWarn, "a proxy that is not trusted asks; more of these are logged at level debug",
@@ -113,13 +113,13 @@ func (h *Handler) stranger(w http.ResponseWriter, r *http.Request, denied int) {
 	if denied != 0 {
 		status = http.StatusBadRequest
 	}
-	h.refuse(w, r, status, &fault{problem.Problem{Detail: detail, Field: "peer", Value: shown(r.RemoteAddr), Expected: "an address of http.trusted_proxies"}})
+	h.refuse(w, r, status, &fieldError{problem.Problem{Detail: detail, Field: "peer", Value: truncated(r.RemoteAddr), Expected: "an address of http.trusted_proxies"}})
 }
 
 // refuse answers a request that was not judged.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	p := problem.Problem{Detail: err.Error()}
-	var f *fault
+	var f *fieldError
 	if errors.As(err, &f) {
 		p = f.Problem
 	}

@@ -26,15 +26,15 @@ const (
 )
 
 // A fault is why a proxy's question was not understood.
-type fault struct{ problem.Problem }
+type fieldError struct{ problem.Problem }
 
 // Error is the fault in one sentence.
-func (f *fault) Error() string { return f.Detail }
+func (f *fieldError) Error() string { return f.Detail }
 
 const maxShown = 80
 
 // shown is a value as it is sent back: shortened, and printable.
-func shown(value string) string {
+func truncated(value string) string {
 	if value == "" {
 		return "nothing"
 	}
@@ -45,9 +45,9 @@ func shown(value string) string {
 	return strings.Trim(strconv.QuoteToASCII(value), `"`) + more
 }
 
-func refusal(field, value, expected string) *fault {
-	value = shown(value)
-	return &fault{problem.Problem{
+func invalid(field, value, expected string) *fieldError {
+	value = truncated(value)
+	return &fieldError{problem.Problem{
 		Detail: fmt.Sprintf("%s: got %s, want %s", field, value, expected), Field: field, Value: value, Expected: expected,
 	}}
 }
@@ -55,7 +55,7 @@ func refusal(field, value, expected string) *fault {
 // original is the request that the proxy asks about, as a server in the proxy's place
 // would have read it from the client.
 func (h *Handler) original(r *http.Request) (*http.Request, error) {
-	method, err := agreed(r, "a method such as GET", forwardedMethod, originalMethod)
+	method, err := oneValue(r, "a method such as GET", forwardedMethod, originalMethod)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	case err != nil:
 		return nil, err
 	case strings.ContainsAny(host, ",/") || !isPlain(host):
-		return nil, refusal(forwardedHost, host, "one host, such as example.com")
+		return nil, invalid(forwardedHost, host, "one host, such as example.com")
 	}
 	var o *http.Request
 	for _, name := range []string{forwardedURI, originalURI, originalURL} {
@@ -79,25 +79,25 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 		next, err := read(method, uri, host, r.Host)
 		switch {
 		case err != nil && !isMethod(method):
-			return nil, refusal(forwardedMethod, method, "a method such as GET")
+			return nil, invalid(forwardedMethod, method, "a method such as GET")
 		case err != nil:
-			return nil, refusal(name, uri, want+", as a server would accept it")
+			return nil, invalid(name, uri, want+", as a server would accept it")
 		case next.URL.Host != "" && host != "" && !sameHost(next.URL.Host, host):
-			return nil, refusal(forwardedHost, host, "the host of "+name+", or none")
+			return nil, invalid(forwardedHost, host, "the host of "+name+", or none")
 		case o != nil && (o.URL.EscapedPath() != next.URL.EscapedPath() || o.URL.RawQuery != next.URL.RawQuery):
-			return nil, refusal(name, uri, "the same as in the other field about the URI: a proxy has to set one and remove the others")
+			return nil, invalid(name, uri, "the same as in the other field about the URI: a proxy has to set one and remove the others")
 		}
 		if o == nil || next.URL.Host != "" {
 			o = next
 		}
 	}
 	if o == nil {
-		return nil, refusal(forwardedURI, "", "the path and query of the request, there or in X-Original-URI or X-Original-URL")
+		return nil, invalid(forwardedURI, "", "the path and query of the request, there or in X-Original-URI or X-Original-URL")
 	}
 	addr := h.address(r)
 	if addr == "" {
 		name := h.header()
-		return nil, refusal(name, strings.Join(r.Header[name], ", "), "the client's address, the last of those it names")
+		return nil, invalid(name, strings.Join(r.Header[name], ", "), "the client's address, the last of those it names")
 	}
 	o.Header, o.RemoteAddr = r.Header, addr
 	return o, nil
@@ -111,14 +111,14 @@ func value(r *http.Request, name, want string) (string, error) {
 	}
 	for _, l := range lines[1:] {
 		if l != lines[0] {
-			return "", refusal(name, strings.Join(lines, ", "), want+", once")
+			return "", invalid(name, strings.Join(lines, ", "), want+", once")
 		}
 	}
 	return lines[0], nil
 }
 
 // agreed is the value of one of two fields, or of both if they agree.
-func agreed(r *http.Request, want, one, other string) (string, error) {
+func oneValue(r *http.Request, want, one, other string) (string, error) {
 	a, err := value(r, one, want)
 	if err != nil {
 		return "", err
@@ -128,11 +128,11 @@ func agreed(r *http.Request, want, one, other string) (string, error) {
 	case err != nil:
 		return "", err
 	case a == "" && b == "":
-		return "", refusal(one, "", want+", there or in "+other)
+		return "", invalid(one, "", want+", there or in "+other)
 	case a == "":
 		return b, nil
 	case b != "" && a != b:
-		return "", refusal(other, b, "the same as in "+one+": a proxy has to set one and remove the other")
+		return "", invalid(other, b, "the same as in "+one+": a proxy has to set one and remove the other")
 	}
 	return a, nil
 }
@@ -161,9 +161,9 @@ func isMethod(s string) bool {
 }
 
 // sameHost reports whether two hosts are one, whatever their case and ports.
-func sameHost(a, b string) bool { return strings.EqualFold(bare(a), bare(b)) }
+func sameHost(a, b string) bool { return strings.EqualFold(hostWithoutPort(a), hostWithoutPort(b)) }
 
-func bare(host string) string {
+func hostWithoutPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

@@ -101,7 +101,7 @@ func send(t *testing.T, addr, text string) int {
 	return res.StatusCode
 }
 
-// FuzzOriginal: whatever a client makes its proxy say, either the question is refused
+// FuzzOriginal checks that whatever a client makes its proxy say, either the question is refused
 // with a problem, or it is asked about one client and the policy of all requests.
 func FuzzOriginal(f *testing.F) {
 	f.Add("GET", "/a?b", "", "", "example.com", "192.0.2.1", "")

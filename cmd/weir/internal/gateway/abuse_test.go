@@ -38,7 +38,7 @@ func raw(t *testing.T, url, text string) (int, http.Header) {
 	return res.StatusCode, h
 }
 
-// TestNoTunnelForRequests: an Upgrade to what carries requests is not passed on, as
+// TestNoTunnelForRequests checks that an Upgrade to what carries requests is not passed on, as
 // an upstream that knows it would answer them past the limit.
 func TestNoTunnelForRequests(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t))})
@@ -53,7 +53,7 @@ func TestNoTunnelForRequests(t *testing.T) {
 	}
 }
 
-// TestConnectionNamesOurHeaders: a client cannot have removed, as belonging to its
+// TestConnectionNamesOurHeaders checks that a client cannot have removed, as belonging to its
 // connection, what the gateway says of it.
 func TestConnectionNamesOurHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
@@ -67,7 +67,7 @@ func TestConnectionNamesOurHeaders(t *testing.T) {
 	}
 }
 
-// TestDisguisedHeaders: a server that turns headers into variables, as CGI and WSGI
+// TestDisguisedHeaders checks that a server that turns headers into variables, as CGI and WSGI
 // do, reads an underscore and a hyphen alike.
 func TestDisguisedHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
@@ -86,7 +86,7 @@ func TestDisguisedHeaders(t *testing.T) {
 	}
 }
 
-// TestOddHosts: whatever stands in the place of a host, routing and the upstream see
+// TestOddHosts checks that whatever stands in the place of a host, routing and the upstream see
 // the same one, and what is none is refused.
 func TestOddHosts(t *testing.T) {
 	named := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"Route": ["named"]}`) })
@@ -124,7 +124,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
-// TestDotSegments: what some server takes for a way up is refused.
+// TestDotSegments checks that what some server takes for a way up is refused.
 func TestDotSegments(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: []gateway.Route{{Path: "/api", Upstream: mirror(t)}}})
 	for path, want := range map[string]int{

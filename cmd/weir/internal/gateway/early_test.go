@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// TestBothWays: an upstream that answers while it is still being told gets
+// TestBothWays checks that an upstream that answers while it is still being told gets
 // everything that it is told, over HTTP/1.1 too.
 func TestBothWays(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestRestOfABodyIsNoRequest: after an answer that came before the end of the body,
+// TestRestOfABodyIsNoRequest checks that after an answer that came before the end of the body,
 // the connection ends: what follows in it is not read as a request.
 func TestRestOfABodyIsNoRequest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 )
 
 // errSilent is why a request was given up: its upstream said nothing.
-var errSilent = errors.New("no answer within the timeout")
+var errTimeout = errors.New("no answer within the timeout")
 
 type exchangeKey struct{}
 
@@ -20,33 +20,33 @@ type exchangeKey struct{}
 // while the upstream is to move; while the client's body is awaited a read
 // deadline runs instead, so that each is blamed for its own silence.
 type exchange struct {
-	timeout time.Duration
-	conn    *http.ResponseController
-	h2      bool
-	header  http.Header // of the answer
-	kept    http.Header // what was in header before the upstream was asked
+	timeout       time.Duration
+	conn          *http.ResponseController
+	h2            bool
+	header        http.Header // of the answer
+	initialHeader http.Header // what was in header before the upstream was asked
 
-	mu    sync.Mutex
-	timer *time.Timer
-	done  bool  // the answer has begun, or never will
-	body  error // why the client's body ended early
-	left  bool  // some of the body is still to come
+	mu         sync.Mutex
+	timer      *time.Timer
+	done       bool  // the answer has begun, or never will
+	body       error // why the client's body ended early
+	bodyUnread bool  // some of the body is still to come
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
 	return &exchange{
-		timeout: timeout,
-		conn:    http.NewResponseController(w),
-		h2:      r.ProtoMajor >= 2,
-		header:  w.Header(),
-		kept:    maps.Clone(w.Header()),
+		timeout:       timeout,
+		conn:          http.NewResponseController(w),
+		h2:            r.ProtoMajor >= 2,
+		header:        w.Header(),
+		initialHeader: maps.Clone(w.Header()),
 	}
 }
 
 func (x *exchange) start(cancel context.CancelCauseFunc) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.timeout, func() { cancel(errSilent) })
+	x.timer = time.AfterFunc(x.timeout, func() { cancel(errTimeout) })
 	if x.h2 {
 		x.conn.SetReadDeadline(time.Time{}) // from here on only a Read has a deadline
 	}
@@ -65,7 +65,7 @@ func (x *exchange) stop() {
 
 // watch is the body of the request, of which size bytes are announced, or -1.
 func (x *exchange) watch(b io.ReadCloser, size int64) io.ReadCloser {
-	x.left = true
+	x.bodyUnread = true
 	return &body{ReadCloser: b, x: x, left: size}
 }
 
@@ -77,7 +77,7 @@ func (x *exchange) watch(b io.ReadCloser, size int64) io.ReadCloser {
 func (x *exchange) closeEarly() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.left && !x.h2 {
+	if x.bodyUnread && !x.h2 {
 		x.header.Set("Connection", "close")
 	}
 }
@@ -102,7 +102,7 @@ func (x *exchange) clientMoved(err error, whole bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if whole {
-		x.left = false
+		x.bodyUnread = false
 	}
 	if err != nil && err != io.EOF && x.body == nil {
 		x.body = err
@@ -125,11 +125,11 @@ func (x *exchange) bodyError() error {
 // had put into the answer's header before, such as what the limits say, is put
 // back if an interim answer of the upstream made ReverseProxy clear it, and stands
 // in the place of what the upstream says under the same name.
-func answered(r *http.Response) error {
+func beginResponse(r *http.Response) error {
 	x := r.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
 	x.closeEarly()
-	for name, values := range x.kept {
+	for name, values := range x.initialHeader {
 		x.header[name] = values
 		r.Header.Del(name)
 	}
@@ -161,7 +161,7 @@ const lingerBody = time.Second
 // Close ends a Read that waits: on HTTP/1 it would keep the answer from its end.
 func (b *body) Close() error {
 	b.x.mu.Lock()
-	if b.x.left && !b.x.h2 {
+	if b.x.bodyUnread && !b.x.h2 {
 		b.x.conn.SetReadDeadline(time.Now().Add(lingerBody))
 	}
 	b.x.mu.Unlock()
@@ -172,7 +172,7 @@ func (b *body) Close() error {
 // client that is refused does not hold its connection by sending none. A refused
 // stream of HTTP/2 ends without its body, and one that waits in a queue would be
 // broken by a deadline.
-func guardBody(timeout time.Duration, next http.Handler) http.Handler {
+func limitFirstByte(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 && r.Body != nil && r.Body != http.NoBody {
 			http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))

@@ -13,7 +13,7 @@ import (
 // A client that is refused and never sends its body does not hold a connection.
 func TestRefusedBodyThatNeverComes(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429) })
-	s := httptest.NewServer(guardBody(50*time.Millisecond, refuse))
+	s := httptest.NewServer(limitFirstByte(50*time.Millisecond, refuse))
 	defer s.Close()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -53,7 +53,7 @@ func TestQueuedStreamKeepsItsBody(t *testing.T) {
 			t.Errorf("the body after its wait: %v", err)
 		}
 	})
-	s := httptest.NewUnstartedServer(guardBody(patience, queue))
+	s := httptest.NewUnstartedServer(limitFirstByte(patience, queue))
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()

@@ -15,11 +15,11 @@ import (
 // ReverseProxy has removed all of them from r.Out.
 func (g *Gateway) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
-	maps.DeleteFunc(out, func(name string, _ []string) bool { return disguised(name) })
+	maps.DeleteFunc(out, func(name string, _ []string) bool { return isUnderscoreSpelling(name) })
 	if id := in[requestIDHeader]; g.ids && id != nil {
 		out[requestIDHeader] = id // whatever the client's Connection names
 	}
-	trusted := g.trusts(r.In)
+	trusted := g.fromTrustedProxy(r.In)
 	switch {
 	case !trusted:
 		out.Del("X-Real-Ip")
@@ -45,7 +45,7 @@ func (g *Gateway) forward(r *httputil.ProxyRequest) {
 // disguised reports whether name is one of the fields by which proxies speak of a
 // client, spelled with underscores: servers that hand fields on as environment
 // variables do not tell the two apart.
-func disguised(name string) bool {
+func isUnderscoreSpelling(name string) bool {
 	if !strings.Contains(name, "_") {
 		return false
 	}

@@ -135,7 +135,7 @@ func New(c Config) (*Gateway, error) {
 	if c.Limit != nil {
 		g.handler = c.Limit(g.handler)
 	}
-	g.handler = guardBody(DefaultTimeout, g.handler)
+	g.handler = limitFirstByte(DefaultTimeout, g.handler)
 	if c.AccessLog > 0 {
 		g.handler = g.accessLog(c.AccessLog, g.handler)
 	}
@@ -157,7 +157,7 @@ func (g *Gateway) Close() {
 }
 
 // trusts reports whether the peer of r is a proxy whose headers are believed.
-func (g *Gateway) trusts(r *http.Request) bool {
+func (g *Gateway) fromTrustedProxy(r *http.Request) bool {
 	if len(g.client.Trusted) == 0 {
 		return false
 	}

@@ -81,7 +81,7 @@ func within(t *testing.T, what string, fact func() bool) {
 	}
 }
 
-// TestSlotOfATunnel: an upgraded connection holds its slot until it ends, whoever
+// TestSlotOfATunnel checks that an upgraded connection holds its slot until it ends, whoever
 // ends it; a client that keeps its end open gains nothing by that.
 func TestSlotOfATunnel(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +121,7 @@ func TestSlotOfATunnel(t *testing.T) {
 	}
 }
 
-// TestSlotOfABrokenAnswer: an upstream that dies in the middle of its answer makes
+// TestSlotOfABrokenAnswer checks that an upstream that dies in the middle of its answer makes
 // ReverseProxy panic, and the slot comes free.
 func TestSlotOfABrokenAnswer(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func TestSlotOfABrokenAnswer(t *testing.T) {
 	}
 }
 
-// TestSlotOfAClientThatDoesNotRead: an answer that nobody takes is given up, over
+// TestSlotOfAClientThatDoesNotRead checks that an answer that nobody takes is given up, over
 // HTTP/1.1 and HTTP/2; one that pauses by itself is not.
 func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 	const patience = 100 * time.Millisecond
@@ -191,7 +191,7 @@ func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestClientsThatLeaveTheQueue: who is held back and goes away leaves nothing behind,
+// TestClientsThatLeaveTheQueue checks that who is held back and goes away leaves nothing behind,
 // and keeps the place in the queue that was charged.
 func TestClientsThatLeaveTheQueue(t *testing.T) {
 	var reached atomic.Int64
@@ -216,7 +216,7 @@ func TestClientsThatLeaveTheQueue(t *testing.T) {
 	}
 }
 
-// TestResetStreamsCount: of 500 streams on one connection, each reset as soon as it
+// TestResetStreamsCount checks that of 500 streams on one connection, each reset as soon as it
 // is open, every one that reaches the limit is charged, and the upstream sees no
 // more than the limit admits.
 func TestResetStreamsCount(t *testing.T) {

@@ -16,7 +16,7 @@ const maxRequestID = 128
 func (g *Gateway) requestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
-		if id == "" || len(id) > maxRequestID || !g.trusts(r) {
+		if id == "" || len(id) > maxRequestID || !g.fromTrustedProxy(r) {
 			id = rand.Text()
 			r.Header.Set(requestIDHeader, id)
 		}

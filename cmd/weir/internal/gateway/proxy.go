@@ -41,9 +41,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		out.Body = x.watch(r.Body, r.ContentLength)
 	}
-	w = &sender{w, x.conn, p.gateway.send}
-	if upgrade := r.Header["Upgrade"]; switchable(upgrade) {
-		w = &tunneler{w, p.route.Timeout}
+	w = &deadlineWriter{w, x.conn, p.gateway.send}
+	if upgrade := r.Header["Upgrade"]; upgradeAllowed(upgrade) {
+		w = &upgradeWriter{w, p.route.Timeout}
 	} else if upgrade != nil {
 		out.Header = r.Header.Clone()
 		out.Header.Del("Upgrade")
@@ -85,8 +85,8 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := http.StatusBadGateway, "the upstream cannot be reached"
 	var timeout net.Error
 	switch {
-	case errors.Is(context.Cause(r.Context()), errSilent):
-		status, detail, err = http.StatusGatewayTimeout, "the upstream did not answer in time", errSilent
+	case errors.Is(context.Cause(r.Context()), errTimeout):
+		status, detail, err = http.StatusGatewayTimeout, "the upstream did not answer in time", errTimeout
 	case r.Context().Err() != nil:
 		p.gateway.log.Debug("client left before its answer", "upstream", p.upstream.name)
 		w.WriteHeader(http.StatusBadGateway) // nobody is there to read it

@@ -27,9 +27,9 @@ func (t *router) add(host, path string, h http.Handler) error {
 	switch {
 	case !strings.HasPrefix(path, "/") || path != "/" && strings.HasSuffix(path, "/"):
 		return fmt.Errorf("path %q: want a path that begins with a slash and does not end in one", path)
-	case strings.Contains(path, "//") || dotted(path):
+	case strings.Contains(path, "//") || hasDotSegments(path):
 		return fmt.Errorf("path %q: want a path without empty, . and .. segments", path)
-	case host != plainHost(host):
+	case host != normalizeHost(host):
 		return fmt.Errorf("host %q: want a host in lower case without port", host)
 	}
 	for _, e := range t.hosts[host] {
@@ -52,7 +52,7 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "this gateway is not a tunnel"})
 		return
-	case dotted(r.URL.Path):
+	case hasDotSegments(r.URL.Path):
 		// Upstreams differ in what they make of these, and one could be led out of the
 		// path that a route puts in front.
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "the path has . or .. segments"})
@@ -62,7 +62,7 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
 	}
-	if h := find(t.hosts[plainHost(r.Host)], path); h != nil {
+	if h := find(t.hosts[normalizeHost(r.Host)], path); h != nil {
 		h.ServeHTTP(w, r)
 		return
 	}
@@ -85,7 +85,7 @@ func find(es []entry, path string) http.Handler {
 
 // plainHost is a host as routes are named by it: in lower case, without port and
 // without the dot of the root.
-func plainHost(host string) string {
+func normalizeHost(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -94,7 +94,7 @@ func plainHost(host string) string {
 
 // dotted reports whether a segment of a decoded path is . or .., also for servers
 // that take a backslash for a slash, or cut a parameter off a segment first.
-func dotted(path string) bool {
+func hasDotSegments(path string) bool {
 	if !strings.Contains(path, "/.") && !strings.Contains(path, `\.`) {
 		return false
 	}

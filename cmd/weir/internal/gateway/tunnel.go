@@ -11,7 +11,7 @@ import (
 // switchable reports whether a connection may go over to what the lines of an Upgrade
 // name. A gateway judges requests, so it hands over to nothing that carries more of
 // them: HTTP/2 in such a tunnel would reach the upstream past every limit.
-func switchable(upgrade []string) bool {
+func upgradeAllowed(upgrade []string) bool {
 	for _, line := range upgrade {
 		for protocol := range strings.SplitSeq(line, ",") {
 			name, _, _ := strings.Cut(strings.ToLower(strings.Trim(protocol, " \t")), "/")
@@ -26,25 +26,25 @@ func switchable(upgrade []string) bool {
 
 // A tunneler gives out connections that end some time after their upstream has.
 // Flush and deadlines reach the connection through Unwrap.
-type tunneler struct {
+type upgradeWriter struct {
 	http.ResponseWriter
 	linger time.Duration
 }
 
 // Hijack implements [http.Hijacker].
-func (t *tunneler) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (t *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(t.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
-	return &tunnel{conn, t.linger}, rw, nil
+	return &upgradedConn{conn, t.linger}, rw, nil
 }
 
 // Unwrap serves [http.ResponseController].
-func (t *tunneler) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+func (t *upgradeWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // A tunnel is the client's end of an upgraded connection.
-type tunnel struct {
+type upgradedConn struct {
 	net.Conn
 	linger time.Duration
 }
@@ -52,7 +52,7 @@ type tunnel struct {
 // CloseWrite is called when the upstream has said its last. The client may finish
 // what it sends, but it does not hold the connection, and a slot of a limit with it,
 // by keeping still.
-func (t *tunnel) CloseWrite() error {
+func (t *upgradedConn) CloseWrite() error {
 	t.SetReadDeadline(time.Now().Add(t.linger))
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

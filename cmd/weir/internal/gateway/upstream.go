@@ -18,7 +18,7 @@ type upstream struct {
 	name      string // as in the configuration, without a password
 	origin    *url.URL
 	transport *http.Transport
-	failures  throttle // guards the log against one line per request
+	failures  logLimiter // guards the log against one line per request
 }
 
 // buffers are shared by all responses: 32 KiB is what ReverseProxy would allocate
@@ -60,7 +60,7 @@ func (g *Gateway) route(r Route) (http.Handler, error) {
 		Rewrite:        p.rewrite,
 		Transport:      g.wrap(u.transport),
 		FlushInterval:  -1, // a gateway does not know what is a stream: pass on what comes
-		ModifyResponse: answered,
+		ModifyResponse: beginResponse,
 		ErrorHandler:   p.failed,
 		ErrorLog:       slog.NewLogLogger(g.log.With("upstream", u.name).Handler(), slog.LevelDebug),
 		BufferPool:     &buffers{},
@@ -120,21 +120,21 @@ func transport(h2c bool, r Route) *http.Transport {
 }
 
 // A throttle lets one event through per second and counts the others.
-type throttle struct {
-	mu    sync.Mutex
-	next  time.Time
-	muted int
+type logLimiter struct {
+	mu         sync.Mutex
+	next       time.Time
+	suppressed int
 }
 
 // allow reports whether to speak now, and how many were muted since last time.
-func (t *throttle) allow(now time.Time) (ok bool, muted int) {
+func (t *logLimiter) allow(now time.Time) (ok bool, muted int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now.Before(t.next) {
-		t.muted++
+		t.suppressed++
 		return false, 0
 	}
-	muted, t.muted = t.muted, 0
+	muted, t.suppressed = t.suppressed, 0
 	t.next = now.Add(time.Second)
 	return true, muted
 }

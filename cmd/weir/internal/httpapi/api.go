@@ -47,13 +47,13 @@ type Config struct {
 
 // An API is an http.Handler, safe for concurrent use.
 type API struct {
-	store    weir.Store
-	policies map[string]*named
-	ready    func(context.Context) []Check
-	fields   httplimit.Fields
-	log      *slog.Logger
-	spoke    atomic.Int64 // when the log was last told of a question, in s
-	handler  http.Handler
+	store      weir.Store
+	policies   map[string]*keyedPolicy
+	ready      func(context.Context) []Check
+	fields     httplimit.Fields
+	log        *slog.Logger
+	lastLogged atomic.Int64 // when the log was last told of a question, in s
+	handler    http.Handler
 }
 
 // New makes an API.
@@ -61,7 +61,7 @@ func New(c Config) (*API, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: store: want a store, got nil")
 	}
-	a := &API{store: c.Store, policies: map[string]*named{}, ready: c.Ready, fields: c.Fields, log: c.Log}
+	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, log: c.Log}
 	if a.ready == nil {
 		a.ready = noChecks
 	}
@@ -70,7 +70,7 @@ func New(c Config) (*API, error) {
 	}
 	if c.Policies != nil {
 		for _, p := range c.Policies.Policies() {
-			n, err := newNamed(p)
+			n, err := newKeyedPolicy(p)
 			if err != nil {
 				return nil, fmt.Errorf("httpapi: policy %s: %w", p.Name(), err)
 			}

@@ -274,7 +274,7 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// TestPages: a page in a browser cannot spend the limits of whoever looks at it, be
+// TestPages checks that a page in a browser cannot spend the limits of whoever looks at it, be
 // it by a name of its own that it points at this address.
 func TestPages(t *testing.T) {
 	store, _ := frozen(t)

@@ -27,59 +27,59 @@ const (
 	maxIdempotencyKey = 256
 
 	// memories are the requests that remember a key.
-	memories = 2
+	keyRequestCount = 2
 )
 
 // remembered is how long a key is: then both limits are as never used.
-const remembered = 24 * time.Hour
+const keyTTL = 24 * time.Hour
 
 // memory is what a question asks beside its own requests, under one name, so that a
 // cluster keeps both in one place.
-func (in inquiry) memory(key string) [memories]weir.Request {
+func (in batch) keyRequests(key string) [keyRequestCount]weir.Request {
 	name := "weir:idempotency|" + key
-	return [memories]weir.Request{
-		{Verb: weir.Reserve, Key: name, Limit: weir.MustLimit("1/24h"), N: 1, ID: in.digest(), TTL: remembered},
+	return [keyRequestCount]weir.Request{
+		{Verb: weir.Reserve, Key: name, Limit: weir.MustLimit("1/24h"), N: 1, ID: in.digest(), TTL: keyTTL},
 		{Verb: weir.Take, Key: name, Limit: weir.MustLimit("1/24h fixed_window"), N: 1},
 	}
 }
 
 var (
-	errOtherQuestion = errors.New("the idempotency key was that of another question within the last 24 hours")
+	errKeyReused = errors.New("the idempotency key was that of another question within the last 24 hours")
 
 	// errForgetful: without its store nobody knows whether a key is new.
-	errForgetful = errors.New("the store was not asked, so that an idempotency key says nothing")
+	errKeyUnknown = errors.New("the store was not asked, so that an idempotency key says nothing")
 )
 
 // idempotencyKey is the key that r gives its question, or "" if there is none or the
 // question may be repeated anyway.
-func (in inquiry) idempotencyKey(r *http.Request) (string, error) {
+func (in batch) idempotencyKey(r *http.Request) (string, error) {
 	lines := r.Header[idempotencyHeader]
-	if len(lines) == 0 || !in.batch && repeatable(in.questions[0].verb) {
+	if len(lines) == 0 || !in.multiple && repeatable(in.items[0].verb) {
 		return "", nil
 	}
 	want := fmt.Sprintf("one key of 1 to %d visible ASCII characters, such as a UUID", maxIdempotencyKey)
 	key := lines[0]
 	if len(lines) > 1 {
-		return "", refuse(idempotencyHeader, []byte(strconv.Itoa(len(lines))+" of them"), want)
+		return "", invalid(idempotencyHeader, []byte(strconv.Itoa(len(lines))+" of them"), want)
 	}
 	visible := key != "" && len(key) <= maxIdempotencyKey
 	for i := 0; i < len(key) && visible; i++ {
 		visible = key[i] > ' ' && key[i] <= '~'
 	}
 	if !visible {
-		return "", refuse(idempotencyHeader, []byte(key), want)
+		return "", invalid(idempotencyHeader, []byte(key), want)
 	}
-	for _, q := range in.questions {
+	for _, q := range in.items {
 		switch q.verb {
 		case weir.Take, weir.Charge, weir.Return:
 		default:
-			return "", refuse(idempotencyHeader, []byte(q.verb.String()),
+			return "", invalid(idempotencyHeader, []byte(q.verb.String()),
 				"take, charge or return with it: what another verb answered is not remembered")
 		}
 	}
-	if len(in.rs)+memories > weir.MaxBatch {
-		return "", refuse(idempotencyHeader, []byte(strconv.Itoa(len(in.rs))+" limits"),
-			fmt.Sprintf("at most %d with it", weir.MaxBatch-memories))
+	if len(in.rs)+keyRequestCount > weir.MaxBatch {
+		return "", invalid(idempotencyHeader, []byte(strconv.Itoa(len(in.rs))+" limits"),
+			fmt.Sprintf("at most %d with it", weir.MaxBatch-keyRequestCount))
 	}
 	return key, nil
 }
@@ -95,27 +95,27 @@ func repeatable(v weir.Verb) bool {
 
 // once decides in, unless it was admitted under the key before: then it charges
 // nothing, reports true, and the decisions say how things stand now.
-func (a *API) once(ctx context.Context, key string, in inquiry, ds []weir.Decision) (replayed bool, err error) {
-	memory := in.memory(key)
-	rs := append(append(make([]weir.Request, 0, memories+len(in.rs)), memory[:]...), in.rs...)
+func (a *API) decideOnce(ctx context.Context, key string, in batch, ds []weir.Decision) (replayed bool, err error) {
+	memory := in.keyRequests(key)
+	rs := append(append(make([]weir.Request, 0, keyRequestCount+len(in.rs)), memory[:]...), in.rs...)
 	all := make([]weir.Decision, len(rs))
 	ok, err := a.store.DoAll(ctx, rs, all)
-	copy(ds, all[memories:])
+	copy(ds, all[keyRequestCount:])
 	question, charge := all[0], all[1]
 	switch {
 	case err != nil || ok || question.OK && charge.OK: // or denied by what was asked for
 		return false, err
 	case question.Degraded != weir.Exact || charge.Degraded != weir.Exact:
-		return false, errForgetful
+		return false, errKeyUnknown
 	case !question.OK:
-		return false, errOtherQuestion
+		return false, errKeyReused
 	}
-	return true, a.restate(ctx, in.rs, ds)
+	return true, a.replay(ctx, in.rs, ds)
 }
 
 // restate is the decisions about requests that were admitted before: what they
 // granted, and what is left now.
-func (a *API) restate(ctx context.Context, rs []weir.Request, ds []weir.Decision) error {
+func (a *API) replay(ctx context.Context, rs []weir.Request, ds []weir.Decision) error {
 	looks := make([]weir.Request, len(rs))
 	for i, r := range rs {
 		r.Verb, r.N = weir.Peek, 0
@@ -135,9 +135,9 @@ func (a *API) restate(ctx context.Context, rs []weir.Request, ds []weir.Decision
 
 // digest tells questions apart. Every text carries its length, so that none can look
 // like two.
-func (in inquiry) digest() string {
+func (in batch) digest() string {
 	h := sha256.New()
-	for _, q := range in.questions {
+	for _, q := range in.items {
 		fmt.Fprintf(h, "%d %d %v %d %q %d ", q.verb, q.n, q.hasN, q.at.UnixMicro(), q.policy, len(q.key))
 		for _, k := range q.key {
 			fmt.Fprintf(h, "%d:%s ", len(k), k)

@@ -9,7 +9,7 @@ import (
 var openAPI []byte
 
 // document answers with the description of the API in OpenAPI 3.1.
-func document(w http.ResponseWriter, r *http.Request) {
+func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(openAPI)
 }

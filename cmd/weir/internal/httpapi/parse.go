@@ -16,18 +16,18 @@ import (
 
 // A fault says why a request body was refused. Value is shortened, for it is
 // sent back.
-type fault struct {
+type fieldError struct {
 	field, value, expected string
 }
 
 // Error is the fault in one sentence.
-func (f *fault) Error() string {
+func (f *fieldError) Error() string {
 	return fmt.Sprintf("%s: got %s, want %s", f.field, f.value, f.expected)
 }
 
 const maxShown = 80
 
-func refuse(field string, value []byte, expected string) *fault {
+func invalid(field string, value []byte, expected string) *fieldError {
 	shown := strings.ToValidUTF8(string(value), "\uFFFD")
 	if len(shown) > maxShown {
 		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
@@ -35,12 +35,12 @@ func refuse(field string, value []byte, expected string) *fault {
 	if shown == "" {
 		shown = "nothing"
 	}
-	return &fault{field, shown, expected}
+	return &fieldError{field, shown, expected}
 }
 
 // parse reads a request body: one JSON object with the fields of a verb.
-func parse(v weir.Verb, data []byte) (*question, error) {
-	q := &question{verb: v, n: 1}
+func parse(v weir.Verb, data []byte) (*apiRequest, error) {
+	q := &apiRequest{verb: v, n: 1}
 	seen, err := object(data, q.fields(), q.set)
 	if err != nil {
 		return nil, err
@@ -49,36 +49,36 @@ func parse(v weir.Verb, data []byte) (*question, error) {
 }
 
 // parseBatch reads the request body of several questions.
-func parseBatch(data []byte) (qs []*question, err error) {
+func parseBatch(data []byte) (qs []*apiRequest, err error) {
 	const fields = `"requests", an array of questions`
 	want := fmt.Sprintf("an array of 1 to %d questions, each an object with a \"verb\"", weir.MaxBatch)
 	seen, err := object(data, fields, func(name string, value json.RawMessage) error {
 		if name != "requests" {
-			return refuse(name, value, "no such field; known is "+fields)
+			return invalid(name, value, "no such field; known is "+fields)
 		}
 		var list []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
-			return refuse(name, value, want)
+			return invalid(name, value, want)
 		}
 		for i, v := range list {
 			q, err := parseAny(v)
 			if err != nil {
-				return within(i, err)
+				return inBatch(i, err)
 			}
 			qs = append(qs, q)
 		}
 		return nil
 	})
 	if err == nil && len(seen) == 0 {
-		err = refuse("requests", nil, want)
+		err = invalid("requests", nil, want)
 	}
 	return qs, err
 }
 
 // parseAny is parse of a question that names its verb.
-func parseAny(data []byte) (*question, error) {
+func parseAny(data []byte) (*apiRequest, error) {
 	const want = "one of take, take_up_to, peek, charge, return, reset, reserve, commit and cancel"
-	q := &question{n: 1}
+	q := &apiRequest{n: 1}
 	verb := ""
 	seen, err := object(data, `"verb" and the fields of the verb`, func(name string, value json.RawMessage) (err error) {
 		if name != "verb" {
@@ -89,7 +89,7 @@ func parseAny(data []byte) (*question, error) {
 		}
 		i := slices.IndexFunc(verbs[:], func(v weir.Verb) bool { return v.String() == verb })
 		if i < 0 {
-			return refuse(name, value, want)
+			return invalid(name, value, want)
 		}
 		q.verb = verbs[i]
 		return nil
@@ -98,14 +98,14 @@ func parseAny(data []byte) (*question, error) {
 	case err != nil:
 		return nil, err
 	case verb == "":
-		return nil, refuse("verb", nil, want)
+		return nil, invalid("verb", nil, want)
 	}
 	return q, q.check(seen)
 }
 
 // within is what is wrong with a question, said of the i-th of a batch.
-func within(i int, err error) error {
-	var f *fault
+func inBatch(i int, err error) error {
+	var f *fieldError
 	if !errors.As(err, &f) {
 		return err
 	}
@@ -113,18 +113,18 @@ func within(i int, err error) error {
 	if f.field != "body" {
 		at += "." + f.field
 	}
-	return &fault{at, f.value, f.expected}
+	return &fieldError{at, f.value, f.expected}
 }
 
 // object reads a JSON object with each field once, and returns their names. Fields
 // are those that it may have, in words.
 func object(data []byte, fields string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
 	if !utf8.Valid(data) {
-		return nil, refuse("body", data, "JSON in UTF-8")
+		return nil, invalid("body", data, "JSON in UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, refuse("body", data, "a JSON object with "+fields)
+		return nil, invalid("body", data, "a JSON object with "+fields)
 	}
 	for dec.More() {
 		t, err := dec.Token()
@@ -133,7 +133,7 @@ func object(data []byte, fields string, set func(name string, value json.RawMess
 		}
 		name := t.(string) // a key of an object always is
 		if slices.Contains(seen, name) {
-			return nil, refuse(name, []byte("a second one"), "each field once")
+			return nil, invalid(name, []byte("a second one"), "each field once")
 		}
 		seen = append(seen, name)
 		var value json.RawMessage
@@ -148,7 +148,7 @@ func object(data []byte, fields string, set func(name string, value json.RawMess
 		return nil, syntax(data, fields, err)
 	}
 	if rest := bytes.TrimSpace(data[dec.InputOffset():]); len(rest) > 0 {
-		return nil, refuse("body", rest, "nothing after the JSON object")
+		return nil, invalid("body", rest, "nothing after the JSON object")
 	}
 	return seen, nil
 }
@@ -163,9 +163,9 @@ func syntax(data []byte, fields string, err error) error {
 		at = int(min(max(s.Offset-1, 0), int64(len(data))))
 	}
 	if at >= len(data) {
-		return refuse("body", []byte("an unfinished one"), "a JSON object with "+fields)
+		return invalid("body", []byte("an unfinished one"), "a JSON object with "+fields)
 	}
-	return refuse("body", fmt.Appendf(nil, "%.40q at byte %d", data[at:], at+1), "JSON: "+err.Error())
+	return invalid("body", fmt.Appendf(nil, "%.40q at byte %d", data[at:], at+1), "JSON: "+err.Error())
 }
 
 // text reads a JSON string that is not empty. One that escapes half of a
@@ -174,13 +174,13 @@ func syntax(data []byte, fields string, err error) error {
 func text(field string, value json.RawMessage, want string) (string, error) {
 	var s string
 	if value[0] != '"' || json.Unmarshal(value, &s) != nil || s == "" {
-		return "", refuse(field, value, want)
+		return "", invalid(field, value, want)
 	}
 	if strings.Count(s, "\uFFFD") != strings.Count(string(value), "\uFFFD")+strings.Count(strings.ToLower(string(value)), `\ufffd`) {
-		return "", refuse(field, value, "a text without half surrogate pairs")
+		return "", invalid(field, value, "a text without half surrogate pairs")
 	}
 	if len(s) > weir.MaxKey {
-		return "", refuse(field, fmt.Appendf(nil, "%d bytes", len(s)), fmt.Sprintf("at most %d bytes", weir.MaxKey))
+		return "", invalid(field, fmt.Appendf(nil, "%d bytes", len(s)), fmt.Sprintf("at most %d bytes", weir.MaxKey))
 	}
 	return s, nil
 }
@@ -189,7 +189,7 @@ func text(field string, value json.RawMessage, want string) (string, error) {
 func whole(field string, value json.RawMessage) (int64, error) {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || n < 0 {
-		return 0, refuse(field, value, fmt.Sprintf("a whole number from 0 to %d", int64(math.MaxInt64)))
+		return 0, invalid(field, value, fmt.Sprintf("a whole number from 0 to %d", int64(math.MaxInt64)))
 	}
 	return n, nil
 }

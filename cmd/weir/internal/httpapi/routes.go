@@ -31,7 +31,7 @@ func (a *API) routes() []route {
 	}
 	return append(all,
 		route{http.MethodPost, "/v1/batch", a.batch},
-		route{http.MethodGet, "/openapi.json", document},
+		route{http.MethodGet, "/openapi.json", serveOpenAPI},
 		route{http.MethodGet, "/healthz", a.healthz},
 		route{http.MethodGet, "/readyz", a.readyz},
 	)
@@ -46,7 +46,7 @@ func (a *API) mux(c Config) (http.Handler, error) {
 	mux, known := http.NewServeMux(), map[string][]string{}
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, r.handler)
-		mux.HandleFunc(r.path, only(r.method))
+		mux.HandleFunc(r.path, methodNotAllowed(r.method))
 		known[r.method] = append(known[r.method], r.path)
 	}
 	if c.Auth != nil {
@@ -63,11 +63,11 @@ func (a *API) mux(c Config) (http.Handler, error) {
 		}
 		known[method] = append(known[method], path)
 	}
-	mux.HandleFunc("/", unknown(known))
+	mux.HandleFunc("/", notFound(known))
 	// A page in a browser could otherwise spend the limits of whoever looks at it.
 	protect := http.NewCrossOriginProtection()
 	protect.SetDenyHandler(http.HandlerFunc(crossOrigin))
-	protected := noPages(protect.Handler(mux))
+	protected := rejectRebinding(protect.Handler(mux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.Auth != nil && r.URL.Path == authPath {
 			c.Auth.ServeHTTP(w, r)
@@ -91,9 +91,9 @@ func mount(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 // noPages refuses pages whose own host this is said to be: nobody serves pages here,
 // so the name is one that was pointed at this address after the page was read (DNS
 // rebinding). An address and localhost cannot be pointed elsewhere.
-func noPages(next http.Handler) http.Handler {
+func rejectRebinding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !fixed(r.Host) {
+		if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !isAddress(r.Host) {
 			crossOrigin(w, r)
 			return
 		}
@@ -102,7 +102,7 @@ func noPages(next http.Handler) http.Handler {
 }
 
 // fixed reports whether a host is an address or localhost.
-func fixed(host string) bool {
+func isAddress(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -111,7 +111,7 @@ func fixed(host string) bool {
 }
 
 // unknown says which paths there are.
-func unknown(known map[string][]string) http.HandlerFunc {
+func notFound(known map[string][]string) http.HandlerFunc {
 	var lists []string
 	for _, method := range slices.Sorted(maps.Keys(known)) {
 		lists = append(lists, method+" "+strings.Join(known[method], ", "))
@@ -122,7 +122,7 @@ func unknown(known map[string][]string) http.HandlerFunc {
 	}
 }
 
-func only(method string) http.HandlerFunc {
+func methodNotAllowed(method string) http.HandlerFunc {
 	allow, detail := method, "want POST with a JSON object"
 	if method == http.MethodGet {
 		allow, detail = "GET, HEAD", "want GET"

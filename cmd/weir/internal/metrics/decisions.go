@@ -15,12 +15,12 @@ import (
 )
 
 // maxDoors is how many doors have series of their own. A program has a handful.
-const maxDoors = 16
+const maxInterfaces = 16
 
 // A door knows the counters of the policies that it asked about, by the policy itself:
 // that is faster than by name, and a policy that is not in use any more is forgotten
 // with all others at a reload.
-type door struct {
+type interfaceCounters struct {
 	label string
 	known sync.Map // *policy.Policy to *counters
 	n     atomic.Int64
@@ -43,13 +43,13 @@ type tally [len(outcomes)]prometheus.Counter
 
 // counters are those of one policy at one door.
 type counters struct {
-	tallies     [2]atomic.Pointer[tally] // enforced and in shadow; nil until there is one
-	make        func(shadow int) *tally
-	rest        func(shadow int) prometheus.Counter // of an outcome that nobody knows
-	degraded    [len(modes)]prometheus.Counter
-	expressions prometheus.Counter
-	unsettled   prometheus.Counter
-	overflow    prometheus.Counter // nil for one that has series of its own
+	tallies      [2]atomic.Pointer[tally] // enforced and in shadow; nil until there is one
+	make         func(shadow int) *tally
+	otherOutcome func(shadow int) prometheus.Counter // of an outcome that nobody knows
+	degraded     [len(modes)]prometheus.Counter
+	expressions  prometheus.Counter
+	unsettled    prometheus.Counter
+	overflow     prometheus.Counter // nil for one that has series of its own
 }
 
 // Observe counts what became of a request under one policy, at the door of that name.
@@ -57,7 +57,7 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	if e.Policy == nil {
 		return
 	}
-	c := m.door(name).counters(m, e.Policy)
+	c := m.forInterface(name).counters(m, e.Policy)
 	if c.overflow != nil {
 		c.overflow.Inc()
 	}
@@ -107,22 +107,22 @@ func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter 
 			return t[i]
 		}
 	}
-	return c.rest(shadow)
+	return c.otherOutcome(shadow)
 }
 
 // door is the door of that name.
-func (m *Metrics) door(name string) *door {
-	if d := (*m.doors.Load())[name]; d != nil {
+func (m *Metrics) forInterface(name string) *interfaceCounters {
+	if d := (*m.interfaces.Load())[name]; d != nil {
 		return d
 	}
-	m.doorsMu.Lock()
-	defer m.doorsMu.Unlock()
-	old := *m.doors.Load()
+	m.interfacesMu.Lock()
+	defer m.interfacesMu.Unlock()
+	old := *m.interfaces.Load()
 	if d := old[name]; d != nil {
 		return d
 	}
-	d := &door{label: label(name)}
-	if len(old) >= maxDoors {
+	d := &interfaceCounters{label: label(name)}
+	if len(old) >= maxInterfaces {
 		if d := old[other]; d != nil {
 			return d
 		}
@@ -130,12 +130,12 @@ func (m *Metrics) door(name string) *door {
 	}
 	now := maps.Clone(old)
 	now[name] = d
-	m.doors.Store(&now)
+	m.interfaces.Store(&now)
 	return d
 }
 
 // counters are those of p.
-func (d *door) counters(m *Metrics, p *policy.Policy) *counters {
+func (d *interfaceCounters) counters(m *Metrics, p *policy.Policy) *counters {
 	if c, ok := d.known.Load(p); ok {
 		return c.(*counters)
 	}
@@ -164,9 +164,9 @@ func (m *Metrics) newCounters(door string, p *policy.Policy) *counters {
 			}
 			return t
 		},
-		rest:        func(shadow int) prometheus.Counter { return of(shadow, other) },
-		expressions: m.expressions.WithLabelValues(name),
-		unsettled:   m.unsettled.WithLabelValues(name),
+		otherOutcome: func(shadow int) prometheus.Counter { return of(shadow, other) },
+		expressions:  m.expressions.WithLabelValues(name),
+		unsettled:    m.unsettled.WithLabelValues(name),
 	}
 	for i, mode := range modes {
 		c.degraded[i] = m.degraded.WithLabelValues(name, string(mode))

@@ -41,17 +41,17 @@ type Metrics struct {
 	commands                                            *prometheus.CounterVec
 	throttle                                            [results]prometheus.Counter
 
-	away           prometheus.Gauge
+	breakerOpen    prometheus.Gauge
 	reloads        *prometheus.CounterVec
 	reloadTime     prometheus.Gauge
-	reloadedWell   prometheus.Gauge
+	lastReloadOK   prometheus.Gauge
 	policyVersions *prometheus.GaugeVec
 
-	doors       atomic.Pointer[map[string]*door]
-	doorsMu     sync.Mutex // of those who add one
-	policies    names
-	descriptors descriptors
-	memory      atomic.Pointer[func() memstore.Stats]
+	interfaces   atomic.Pointer[map[string]*interfaceCounters]
+	interfacesMu sync.Mutex // of those who add one
+	policies     names
+	descriptors  descriptors
+	memory       atomic.Pointer[func() memstore.Stats]
 
 	policyOverflow prometheus.Counter
 }
@@ -91,13 +91,13 @@ func New(c Config) *Metrics {
 		"Commands of the RESP door.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
 		"Events that were counted under \"other\" because there are too many names, by what they name.", "kind")
-	m.away = m.gauge("weir_store_breaker_open",
+	m.breakerOpen = m.gauge("weir_store_breaker_open",
 		"1 while the store is left alone because it does not answer, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
 		"Times that policies were read again, by result.", "result")
 	m.reloadTime = m.gauge("weir_policies_reload_success_timestamp_seconds",
 		"When policies were last taken into use.")
-	m.reloadedWell = m.gauge("weir_policies_last_reload_successful",
+	m.lastReloadOK = m.gauge("weir_policies_last_reload_successful",
 		"1 if the policies that were last read are in use, 0 if they were refused.")
 	m.policyVersions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_policies_version", Help: "Always 1; the label is the version of the policies in use.",
@@ -109,7 +109,7 @@ func New(c Config) *Metrics {
 	m.registry.MustRegister(m.policyVersions, build, memory{&m.memory},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	m.doors.Store(&map[string]*door{})
+	m.interfaces.Store(&map[string]*interfaceCounters{})
 	m.policyOverflow = m.overflow.WithLabelValues("policy")
 	m.descriptors.init(m, c.MaxSeries)
 	for i, result := range commandResults {
@@ -162,9 +162,9 @@ func (m *Metrics) Handler() http.Handler {
 // failover.Config.
 func (m *Metrics) BreakerOpen(away bool) {
 	if away {
-		m.away.Set(1)
+		m.breakerOpen.Set(1)
 	} else {
-		m.away.Set(0)
+		m.breakerOpen.Set(0)
 	}
 }
 
@@ -186,6 +186,6 @@ func (m *Metrics) Store(next weir.Store) weir.Store {
 // Door is next, with the time that a door waits for a decision counted. It belongs
 // around all that stands between the door and the store.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
-	took := m.decisionTime.WithLabelValues(m.door(name).label)
+	took := m.decisionTime.WithLabelValues(m.forInterface(name).label)
 	return &timed{next, func(_ context.Context, _ int, start time.Time, _ error) { took.Observe(time.Since(start).Seconds()) }}
 }

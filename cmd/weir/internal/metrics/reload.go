@@ -15,11 +15,11 @@ import (
 func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	if err != nil {
 		m.reloads.WithLabelValues("failure").Inc()
-		m.reloadedWell.Set(0)
+		m.lastReloadOK.Set(0)
 		return
 	}
 	m.reloads.WithLabelValues("success").Inc()
-	m.reloadedWell.Set(1)
+	m.lastReloadOK.Set(1)
 	m.reloadTime.SetToCurrentTime()
 	m.policyVersions.Reset()
 	m.policyVersions.WithLabelValues(label(version)).Set(1)
@@ -36,7 +36,7 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 			v.DeletePartialMatch(l)
 		}
 	}
-	for _, d := range *m.doors.Load() {
+	for _, d := range *m.interfaces.Load() {
 		d.n.Store(0)
 		d.known.Clear()
 	}
@@ -48,15 +48,15 @@ type memory struct {
 }
 
 // A fact is one number of a memstore.Stats.
-type fact struct {
+type memoryMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(memstore.Stats) float64
 }
 
-func facts() []fact {
+func memoryMetrics() []memoryMetric {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	return []fact{
+	return []memoryMetric{
 		{desc("weir_keys", "Keys that the store in memory knows."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 { return float64(s.Keys) }},
 		{desc("weir_reservations", "Reservations that the store in memory remembers."),
@@ -83,7 +83,7 @@ func facts() []fact {
 
 // Describe implements [prometheus.Collector].
 func (memory) Describe(to chan<- *prometheus.Desc) {
-	for _, f := range facts() {
+	for _, f := range memoryMetrics() {
 		to <- f.desc
 	}
 }
@@ -95,7 +95,7 @@ func (m memory) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	s := (*read)()
-	for _, f := range facts() {
+	for _, f := range memoryMetrics() {
 		to <- prometheus.MustNewConstMetric(f.desc, f.kind, f.value(s))
 	}
 }

@@ -26,7 +26,7 @@ type Follower struct {
 
 	// Trouble is told when the store cannot say, every half a minute as long as it
 	// cannot, and with nil when it can again.
-	Trouble func(error)
+	Observe func(error)
 }
 
 // Run asks until ctx is done. The version from is known already; 0 for none.
@@ -37,22 +37,22 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known := stamp{number: from}
+	known := position{number: from}
 	var told time.Time // when trouble was; zero without any
 	for {
-		v, current, err := f.next(ctx, every, known)
+		v, current, err := f.poll(ctx, every, known)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if time.Since(told) >= remind {
+			if time.Since(told) >= reportInterval {
 				told = time.Now()
-				f.Trouble(err)
+				f.Observe(err)
 			}
 		default:
 			if !told.IsZero() {
 				told = time.Time{}
-				f.Trouble(nil)
+				f.Observe(nil)
 			}
 			known = current
 			if v.Number != 0 {
@@ -68,21 +68,21 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 }
 
 // remind is how often trouble that goes on is told.
-const remind = 30 * time.Second
+const reportInterval = 30 * time.Second
 
 var errNotConnected = errors.New("published: the store does not answer yet")
 
 // next is what is current and, if it is not what is known, that Version. A number that
 // went back, or an id that changed, is that of another Redis, or of one that lost what
 // it knew; one that was lost altogether is no news.
-func (f *Follower) next(ctx context.Context, within time.Duration, known stamp) (v Version, current stamp, err error) {
+func (f *Follower) poll(ctx context.Context, within time.Duration, known position) (v Version, current position, err error) {
 	conn := f.Conn()
 	if conn == nil {
 		return v, known, errNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(within, time.Second))
 	defer cancel()
-	switch current, err = now(ctx, conn); {
+	switch current, err = readPosition(ctx, conn); {
 	case err != nil || current == known || current.number == 0:
 		return v, current, err
 	case current.number == known.number && known.id == "":

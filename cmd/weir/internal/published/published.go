@@ -105,7 +105,7 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 	if d.After != nil {
 		after = strconv.FormatInt(*d.After, 10)
 	}
-	reply, err := ask(ctx, conn, redisstore.Command{
+	reply, err := do(ctx, conn, redisstore.Command{
 		Head: []string{"EVAL", publish, "1"}, Keys: []string{key}, Args: []string{string(doc), strconv.Itoa(Keep), after, rand.Text(), d.Edge},
 	})
 	if err != nil {
@@ -123,7 +123,7 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 
 // Current is the number of the current version, or 0 if nothing was published.
 func Current(ctx context.Context, conn redisstore.Conn) (int64, error) {
-	reply, err := ask(ctx, conn, get("version"))
+	reply, err := do(ctx, conn, get("version"))
 	if errors.Is(err, ErrNone) {
 		return 0, nil
 	}
@@ -143,14 +143,14 @@ func numbered(reply string) (int64, error) {
 
 // A stamp is what is current: a number and the id of having become so. Two versions of
 // one number differ in it, as those of before and after a Redis lost what it knew do.
-type stamp struct {
+type position struct {
 	number int64 // 0: nothing was published
 	id     string
 }
 
 // now is what is current. It is asked for often: the text is not read for it.
-func now(ctx context.Context, conn redisstore.Conn) (s stamp, err error) {
-	reply, err := ask(ctx, conn, get("version", "id"))
+func readPosition(ctx context.Context, conn redisstore.Conn) (s position, err error) {
+	reply, err := do(ctx, conn, get("version", "id"))
 	if errors.Is(err, ErrNone) {
 		return s, nil
 	}
@@ -165,7 +165,7 @@ func now(ctx context.Context, conn redisstore.Conn) (s stamp, err error) {
 
 // Get is the version of the given number, or ErrNone.
 func Get(ctx context.Context, conn redisstore.Conn, number int64) (Version, error) {
-	reply, err := ask(ctx, conn, get("v:"+strconv.FormatInt(number, 10)))
+	reply, err := do(ctx, conn, get("v:"+strconv.FormatInt(number, 10)))
 	if err != nil {
 		return Version{}, err
 	}
@@ -211,7 +211,7 @@ func get(fields ...string) redisstore.Command {
 
 // ask sends one command and returns the one text that answers it; ErrNone if there is
 // none.
-func ask(ctx context.Context, conn redisstore.Conn, c redisstore.Command) (string, error) {
+func do(ctx context.Context, conn redisstore.Conn, c redisstore.Command) (string, error) {
 	var replies [1]redisstore.Reply
 	conn.Do(ctx, []redisstore.Command{c}, replies[:])
 	r := replies[0]

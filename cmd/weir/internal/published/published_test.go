@@ -135,7 +135,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestFollower: every version that is current for long enough is told once, trouble is
+// TestFollower checks that every version that is current for long enough is told once, trouble is
 // told each time, and its end once.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestFollower(t *testing.T) {
 				defer mu.Unlock()
 				adopted = append(adopted, v.Number)
 			},
-			Trouble: func(err error) {
+			Observe: func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -226,7 +226,7 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestKnown: what was read before by its number is not told again, and trouble that
+// TestKnown checks that what was read before by its number is not told again, and trouble that
 // lasts is told now and then.
 func TestKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestKnown(t *testing.T) {
 		f := published.Follower{
 			Conn:    func() redisstore.Conn { return r },
 			Adopt:   func(published.Version) { adopted++ },
-			Trouble: func(error) { trouble++ },
+			Observe: func(error) { trouble++ },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended sync.WaitGroup

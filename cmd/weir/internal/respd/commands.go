@@ -6,40 +6,38 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/tidwall/redcon"
 )
 
-// throttle is the command that the door is about.
+// throttle is the command that clients of this interface come for.
 const throttle = "cl.throttle"
 
-// spoken is the version of Redis whose manners the door has, for clients that look.
-const spoken = "7.2.0"
+// redisVersion is the version of Redis that replies imitate, for clients that check it.
+const redisVersion = "7.2.0"
 
-// A command is one that the door knows.
+// A command is one supported command.
 type command struct {
-	name    string
-	arity   int // of arguments with the name; negative: at least so many
-	before  bool
-	summary string
-	run     func(c *conn, args [][]byte)
+	name       string
+	arity      int // of arguments with the name; negative: at least so many
+	beforeAuth bool
+	summary    string
+	run        func(c *conn, args [][]byte)
 }
 
-// commands are all commands by name, and their names in order.
+// commands returns all commands by name, and their names in order.
 func commands() (map[string]*command, []string) {
 	all := []command{
-		{"auth", -2, true, "Give the password.", (*conn).auth},
-		{throttle, -1, false, "Take tokens of a key under a limit.", nil}, // see conn.command
-		{"client", -2, false, "Name this connection, or ask for its name or number.", (*conn).client},
-		{"command", -1, false, "Say what commands there are.", (*conn).commandCommand},
-		{"config", -2, false, "Say what is configured.", (*conn).configCommand},
-		{"echo", 2, false, "Repeat a text.", (*conn).echo},
-		{"hello", -1, true, "Choose a version of the protocol.", (*conn).hello},
-		{"info", -1, false, "Say how the door is.", (*conn).info},
-		{"ping", -1, false, "Say whether the door answers.", (*conn).ping},
-		{"quit", -1, true, "End the connection.", (*conn).quit},
-		{"reset", 1, true, "Make the connection a new one.", (*conn).reset},
-		{"select", 2, false, "Choose database 0, the only one.", (*conn).selectDB},
+		{"auth", -2, true, "Authenticate the connection.", (*conn).auth},
+		{throttle, -1, false, "Consume tokens of a key under a limit.", nil}, // see conn.command
+		{"client", -2, false, "Set or return the name of the connection, or return its ID.", (*conn).client},
+		{"command", -1, false, "List the commands.", (*conn).commandCommand},
+		{"config", -2, false, "Return the configuration.", (*conn).configCommand},
+		{"echo", 2, false, "Return the argument.", (*conn).echo},
+		{"hello", -1, true, "Select the version of the protocol.", (*conn).hello},
+		{"info", -1, false, "Return statistics of the server.", (*conn).info},
+		{"ping", -1, false, "Return PONG.", (*conn).ping},
+		{"quit", -1, true, "Close the connection.", (*conn).quit},
+		{"reset", 1, true, "Reset the state of the connection.", (*conn).reset},
+		{"select", 2, false, "Select database 0, the only one.", (*conn).selectDB},
 	}
 	for _, name := range []string{"multi", "exec", "discard", "watch", "unwatch"} {
 		all = append(all, command{name, -1, false, "Not supported.", (*conn).transaction})
@@ -59,89 +57,89 @@ func commands() (map[string]*command, []string) {
 func (c *conn) ping(args [][]byte) {
 	switch len(args) {
 	case 1:
-		c.simple("PONG")
+		c.out.simple("PONG")
 	case 2:
-		c.out = redcon.AppendBulk(c.out, args[1])
+		c.out.bulk(string(args[1]))
 	default:
-		c.fail("ERR wrong number of arguments for 'ping' command")
+		c.out.fail("ERR wrong number of arguments for 'ping' command")
 	}
 }
 
-func (c *conn) echo(args [][]byte) { c.out = redcon.AppendBulk(c.out, args[1]) }
+func (c *conn) echo(args [][]byte) { c.out.bulk(string(args[1])) }
 
 func (c *conn) quit([][]byte) {
-	c.ok()
-	c.ending = true
+	c.out.ok()
+	c.closing = true
 }
 
 func (c *conn) reset([][]byte) {
-	c.proto, c.name, c.authed = 2, "", c.s.config.Password == ""
-	c.in.trusts = c.authed
-	c.simple("RESET")
+	c.out.proto, c.name, c.authenticated = 2, "", c.s.config.Password == ""
+	c.in.authenticated = c.authenticated
+	c.out.simple("RESET")
 }
 
 func (c *conn) selectDB(args [][]byte) {
 	switch n, err := strconv.Atoi(string(args[1])); {
 	case err != nil:
-		c.fail("ERR value is not an integer or out of range")
+		c.out.fail("ERR value is not an integer or out of range")
 	case n != 0:
-		c.fail("ERR DB index is out of range")
+		c.out.fail("ERR DB index is out of range")
 	default:
-		c.ok()
+		c.out.ok()
 	}
 }
 
 func (c *conn) transaction(args [][]byte) {
-	c.fail("ERR " + strings.ToUpper(string(args[0])) + " is not supported: every CL.THROTTLE is atomic by itself")
+	c.out.fail("ERR " + strings.ToUpper(string(args[0])) + " is not supported: every CL.THROTTLE is atomic by itself")
 }
 
-// digest makes passwords of one length, so that comparing them takes one time.
+// digest hashes a password, so that comparing two takes the same time for every length.
 func digest(b []byte) [32]byte { return sha256.Sum256(b) }
 
 const wrongPassword = "WRONGPASS invalid username-password pair or user is disabled."
 
-// login checks a password, and reports whether it was right.
+// login checks a password and reports whether it was right.
 func (c *conn) login(user string, password []byte) bool {
 	given := digest(password)
 	right := subtle.ConstantTimeCompare(given[:], c.s.password[:]) == 1
 	if c.s.config.Password == "" {
-		right = true // as Redis's user "default" without a password
+		right = true // as in Redis, where the user "default" then has no password
 	}
 	if !right || user != "default" {
-		c.fail(wrongPassword)
+		c.out.fail(wrongPassword)
 		return false
 	}
-	c.authed, c.in.trusts = true, true
+	c.authenticated, c.in.authenticated = true, true
 	return true
 }
 
 func (c *conn) auth(args [][]byte) {
 	switch {
 	case len(args) > 3:
-		c.fail("ERR syntax error")
+		c.out.fail("ERR syntax error")
 	case len(args) == 2 && c.s.config.Password == "":
-		c.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		c.out.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 	case len(args) == 2:
 		if c.login("default", args[1]) {
-			c.ok()
+			c.out.ok()
 		}
 	default:
 		if c.login(string(args[1]), args[2]) {
-			c.ok()
+			c.out.ok()
 		}
 	}
 }
 
 func (c *conn) hello(args [][]byte) {
-	proto, name, named := c.proto, "", false
+	proto, name, named := c.out.proto, "", false
 	if len(args) > 1 {
 		n, err := strconv.Atoi(string(args[1]))
 		switch {
 		case err != nil:
-			c.fail("ERR Protocol version is not an integer or out of range")
+			c.out.fail("ERR Protocol version is not an integer or out of range")
 			return
 		case n != 2 && n != 3:
-			c.fail("NOPROTO unsupported protocol version")
+			c.out.fail("NOPROTO unsupported protocol version")
 			return
 		}
 		proto = n
@@ -155,48 +153,48 @@ func (c *conn) hello(args [][]byte) {
 			i += 2
 		case equal(args[i], "setname") && i+1 < len(args):
 			name, named = string(args[i+1]), true
-			if !isName(name) {
-				c.fail(badName)
+			if !validName(name) {
+				c.out.fail(errBadName)
 				return
 			}
 			i++
 		default:
-			c.fail("ERR Syntax error in HELLO option '" + shown(args[i]) + "'")
+			c.out.fail("ERR Syntax error in HELLO option '" + shown(args[i]) + "'")
 			return
 		}
 	}
 	if asked && !c.login(string(user), password) {
 		return
 	}
-	if !c.authed {
-		c.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
+	if !c.authenticated {
+		c.out.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
-	c.proto = proto
+	c.out.proto = proto
 	if named {
 		c.name = name
 	}
-	c.pairs(7)
-	c.bulk("server")
-	c.bulk("weir")
-	c.bulk("version")
-	c.bulk(spoken)
-	c.bulk("proto")
-	c.number(int64(c.proto))
-	c.bulk("id")
-	c.number(c.id)
-	c.bulk("mode")
-	c.bulk("standalone")
-	c.bulk("role")
-	c.bulk("master")
-	c.bulk("modules")
-	c.array(0)
+	c.out.pairs(7)
+	c.out.bulk("server")
+	c.out.bulk("weir")
+	c.out.bulk("version")
+	c.out.bulk(redisVersion)
+	c.out.bulk("proto")
+	c.out.number(int64(c.out.proto))
+	c.out.bulk("id")
+	c.out.number(c.id)
+	c.out.bulk("mode")
+	c.out.bulk("standalone")
+	c.out.bulk("role")
+	c.out.bulk("master")
+	c.out.bulk("modules")
+	c.out.array(0)
 }
 
-const badName = "ERR Client names cannot contain spaces, newlines or special characters."
+const errBadName = "ERR Client names cannot contain spaces, newlines or special characters."
 
-// isName reports whether s can be the name of a connection.
-func isName(s string) bool {
+// validName reports whether s can name a connection.
+func validName(s string) bool {
 	return len(s) <= maxShown && !strings.ContainsFunc(s, func(r rune) bool { return r < '!' || r > '~' })
 }
 
@@ -205,36 +203,36 @@ func (c *conn) client(args [][]byte) {
 	arity, known := map[string]int{"setinfo": 4, "setname": 3, "getname": 2, "id": 2, "no-evict": 3, "no-touch": 3}[sub]
 	switch {
 	case !known:
-		c.fail("ERR unknown subcommand '" + shown(args[1]) + "'. Try CLIENT HELP.")
+		c.out.fail("ERR unknown subcommand '" + shown(args[1]) + "'. Try CLIENT HELP.")
 	case len(args) != arity:
-		c.fail("ERR wrong number of arguments for 'client|" + sub + "' command")
+		c.out.fail("ERR wrong number of arguments for 'client|" + sub + "' command")
 	case sub == "id":
-		c.number(c.id)
+		c.out.number(c.id)
 	case sub == "getname" && c.name == "":
-		c.null()
+		c.out.null()
 	case sub == "getname":
-		c.bulk(c.name)
-	case sub == "setname" && !isName(string(args[2])):
-		c.fail(badName)
+		c.out.bulk(c.name)
+	case sub == "setname" && !validName(string(args[2])):
+		c.out.fail(errBadName)
 	case sub == "setname":
 		c.name = string(args[2])
-		c.ok()
+		c.out.ok()
 	case sub == "setinfo" && !equal(args[2], "lib-name") && !equal(args[2], "lib-ver"):
-		c.fail("ERR Unrecognized option '" + shown(args[2]) + "'")
+		c.out.fail("ERR Unrecognized option '" + shown(args[2]) + "'")
 	default:
-		c.ok()
+		c.out.ok()
 	}
 }
 
-// configCommand answers what tools look for before they start.
+// configCommand answers CONFIG GET, which tools send before they start.
 func (c *conn) configCommand(args [][]byte) {
 	sub := strings.ToLower(shown(args[1]))
 	switch {
 	case sub != "get":
-		c.fail("ERR CONFIG " + strings.ToUpper(sub) + " is not supported: the door is configured by weir serve")
+		c.out.fail("ERR CONFIG " + strings.ToUpper(sub) + " is not supported: weir serve configures this interface")
 		return
 	case len(args) < 3:
-		c.fail("ERR wrong number of arguments for 'config|get' command")
+		c.out.fail("ERR wrong number of arguments for 'config|get' command")
 		return
 	}
 	var found [][2]string
@@ -249,9 +247,9 @@ func (c *conn) configCommand(args [][]byte) {
 			}
 		}
 	}
-	c.pairs(len(found))
+	c.out.pairs(len(found))
 	for _, p := range found {
-		c.bulk(p[0])
-		c.bulk(p[1])
+		c.out.bulk(p[0])
+		c.out.bulk(p[1])
 	}
 }

@@ -9,52 +9,51 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Config describes a Server. Store is required; the zero value of every other field
-// is its default.
+// Config is the configuration of a Server. Store is required.
 type Config struct {
-	// Store decides.
+	// Store decides the requests.
 	Store weir.Store
 
-	// Password, if not empty, is asked of every client, for the user "default".
+	// Password is the password of the user "default". Clients need none if empty.
 	Password string
 
-	// MaxConns is the most connections at a time; DefaultMaxConns if zero. One more is
-	// told so and closed.
+	// MaxConns is the maximum number of connections; DefaultMaxConns if zero. Further
+	// connections get an error and are closed.
 	MaxConns int
 
-	// IdleTimeout ends a connection that has sent nothing for so long;
-	// DefaultIdleTimeout if zero, never if negative.
+	// IdleTimeout closes a connection that sends nothing for this time;
+	// DefaultIdleTimeout if zero, unlimited if negative.
 	IdleTimeout time.Duration
 
-	// Certificate, if not nil, makes the door speak TLS.
+	// Certificate returns the certificate for TLS; plain text if nil.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-	// Version is the program's, for INFO; left out if empty.
+	// Version is the version of the program, for INFO; left out if empty.
 	Version string
 
-	// Log gets what an operator should know; nothing is logged if nil.
+	// Log receives errors of the store and of connections; nothing is logged if nil.
 	Log *slog.Logger
 
-	// Observe, if not nil, is told of every CL.THROTTLE that the store was asked. It
-	// has to be quick, and safe for concurrent use.
+	// Observe receives every CL.THROTTLE that reached the store, if not nil. It must be
+	// fast and safe for concurrent use.
 	Observe func(Event)
 }
 
-// The defaults of a Config.
+// Defaults of a Config.
 const (
 	DefaultMaxConns    = 10_000
 	DefaultIdleTimeout = 10 * time.Minute
 )
 
-// An Event is one CL.THROTTLE that the store was asked.
+// An Event is one CL.THROTTLE that reached the store.
 type Event struct {
-	// Request is what was asked: a Take, a Peek or a Return.
+	// Request is the request: a Take, a Peek or a Return.
 	Request weir.Request
-	// Decision is the answer, if Err is nil.
+	// Decision is the decision, if Err is nil.
 	Decision weir.Decision
-	// Err says why there was none.
+	// Err is the error of the store.
 	Err error
-	// Took is how long the store needed.
+	// Took is the time that the store took.
 	Took time.Duration
 }
 

@@ -14,53 +14,53 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// The times that a client has.
+// Timeouts of a connection.
 const (
-	handshakeTimeout = 10 * time.Second // for TLS
+	handshakeTimeout = 10 * time.Second // of TLS
 	commandTimeout   = 30 * time.Second // from the first byte of a command to its last
-	writeTimeout     = 10 * time.Second // to read replies
+	writeTimeout     = 10 * time.Second // for a client to read the replies
 )
 
 const (
-	// flushAt is how many bytes of replies are collected at most, but for one reply.
+	// flushAt is the size of collected replies, in bytes, at which they are written.
 	flushAt = 32 << 10
-	// maxBatch is how many asks of a pipeline are decided together.
+	// maxBatch is the maximum number of pipelined CL.THROTTLE commands that are decided
+	// together.
 	maxBatch = 256
-	// lanes is how many of them are decided at a time.
-	lanes = 32
-	// remote is how long a decision takes that was not made in this process.
-	remote = 100 * time.Microsecond
+	// maxParallel is the maximum number of them that are decided at the same time.
+	maxParallel = 32
+	// remoteLatency is the latency above which a store counts as remote.
+	remoteLatency = 100 * time.Microsecond
 )
 
-// A conn is one connection. Its goroutine alone touches it, but for nc.
+// A conn is one connection. Only its own goroutine uses it, except for nc.
 type conn struct {
 	s  *Server
 	nc net.Conn
 	in *framer
 
-	id     int64
-	name   string
-	proto  int // 2 or 3
-	authed bool
-	ending bool // after this reply
+	id            int64
+	name          string
+	authenticated bool
+	closing       bool // close after the replies in out
 
-	asks   []ask // CL.THROTTLE read and not yet decided
-	remote bool  // decisions take long, so they are made side by side
-	out    []byte
-	err    error     // of writing
-	begun  time.Time // when the command that is pending began
+	calls         []throttleCall // not decided yet
+	storeIsRemote bool           // decisions are made in parallel
+	out           encoder        // replies that are not written yet
+	err           error          // of writing
+	commandStart  time.Time      // of the incomplete command
 
-	until time.Time     // to when commands are read while the server shuts down
-	quiet time.Duration // see firstQuiet
+	drainUntil time.Time     // end of reading while the server shuts down
+	quiet      time.Duration // see maxQuiet
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, id: s.ids.Add(1), proto: 2, authed: s.config.Password == ""}
+	c := &conn{s: s, nc: nc, id: s.ids.Add(1), out: encoder{proto: 2}, authenticated: s.config.Password == ""}
 	if s.tls != nil {
 		c.nc = tls.Server(nc, s.tls)
 	}
 	c.in = newFramer(c.nc, &s.extra)
-	c.in.trusts = c.authed
+	c.in.authenticated = c.authenticated
 	return c
 }
 
@@ -74,11 +74,11 @@ func (c *conn) serve() {
 		t.SetDeadline(time.Time{})
 		defer t.Close()
 	}
-	for !c.ending {
+	for !c.closing {
 		frame, err := c.in.next()
 		switch {
 		case err != nil:
-			c.end(err)
+			c.abort(err)
 		case frame != nil:
 			c.command(frame)
 		default:
@@ -87,14 +87,14 @@ func (c *conn) serve() {
 			if c.err != nil {
 				return
 			}
-			if err := c.wait(); err != nil {
-				if errors.Is(err, errTooMuch) {
-					c.end(err)
+			if err := c.read(); err != nil {
+				if errors.Is(err, errBuffersFull) {
+					c.abort(err)
 				}
-				c.ending = true
+				c.closing = true
 			}
 		}
-		if len(c.out) >= flushAt {
+		if len(c.out.buf) >= flushAt {
 			c.flush()
 		}
 		if c.err != nil {
@@ -108,56 +108,56 @@ func (c *conn) serve() {
 	}
 }
 
-// end answers with an error and is the end.
-func (c *conn) end(err error) {
+// abort replies with an error and closes the connection.
+func (c *conn) abort(err error) {
 	c.decide()
-	c.out = redcon.AppendError(c.out, err.Error())
-	c.ending = true
+	c.out.fail(err.Error())
+	c.closing = true
 }
 
-// wait reads more, for as long as the client may take.
-func (c *conn) wait() error {
+// read reads more of a command, until the client's deadline.
+func (c *conn) read() error {
 	now := time.Now()
 	var until time.Time
 	switch {
 	case !c.in.pending():
-		c.begun = time.Time{}
+		c.commandStart = time.Time{}
 		if c.s.config.IdleTimeout > 0 {
 			until = now.Add(c.s.config.IdleTimeout)
 		}
-	case c.begun.IsZero():
-		c.begun = now
+	case c.commandStart.IsZero():
+		c.commandStart = now
 		fallthrough
 	default:
-		until = c.begun.Add(commandTimeout)
+		until = c.commandStart.Add(commandTimeout)
 	}
 	if err := c.nc.SetReadDeadline(until); err != nil {
 		return err
 	}
 	if c.s.draining.Load() {
-		return c.last()
+		return c.drain()
 	}
 	err := c.in.fill()
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.s.draining.Load() {
-		return c.last() // Shutdown woke us
+		return c.drain() // Shutdown interrupted the read
 	}
 	return err
 }
 
-// flush writes the replies.
+// flush writes the collected replies.
 func (c *conn) flush() {
-	if len(c.out) == 0 || c.err != nil {
+	if len(c.out.buf) == 0 || c.err != nil {
 		return
 	}
 	if c.err = c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); c.err == nil {
-		_, c.err = c.nc.Write(c.out)
+		_, c.err = c.nc.Write(c.out.buf)
 	}
-	if c.out = c.out[:0]; cap(c.out) > 2*flushAt {
-		c.out = nil
+	if c.out.buf = c.out.buf[:0]; cap(c.out.buf) > 2*flushAt {
+		c.out.buf = nil
 	}
 }
 
-// command answers one command, or puts it into the batch.
+// command answers one command, or adds it to the batch.
 func (c *conn) command(frame []byte) {
 	cmd, err := redcon.Parse(frame)
 	if err != nil || len(cmd.Args) == 0 {
@@ -165,16 +165,16 @@ func (c *conn) command(frame []byte) {
 		if err != nil {
 			_, text, _ = strings.Cut(err.Error(), "Protocol error: ")
 		}
-		c.end(protocolError(text))
+		c.abort(protocolError(text))
 		return
 	}
 	c.s.processed.Add(1)
-	c.begun = time.Time{} // what is pending is another one
+	c.commandStart = time.Time{} // the bytes that remain belong to the next command
 	var lower [32]byte
 	name := lowered(lower[:0], cmd.Args[0])
-	if c.authed && string(name) == throttle {
-		c.asks = append(c.asks, c.s.ask(cmd.Args))
-		if len(c.asks) == maxBatch {
+	if c.authenticated && string(name) == throttle {
+		c.calls = append(c.calls, c.s.parseThrottle(cmd.Args))
+		if len(c.calls) == maxBatch {
 			c.decide()
 		}
 		return
@@ -183,7 +183,7 @@ func (c *conn) command(frame []byte) {
 	c.dispatch(name, cmd.Args)
 }
 
-// lowered is a name in lower case, or nil for one that is too long to be known.
+// lowered returns name in lower case in b, or nil if it is longer than every command.
 func lowered(b, name []byte) []byte {
 	if len(name) > cap(b) {
 		return nil
@@ -197,20 +197,21 @@ func lowered(b, name []byte) []byte {
 	return b
 }
 
-// dispatch answers a command that is no ask, in the order of refusals that Redis has.
+// dispatch answers a command other than CL.THROTTLE. It checks in the order in which
+// Redis checks.
 func (c *conn) dispatch(name []byte, args [][]byte) {
 	cmd := c.s.commands[string(name)]
 	switch {
 	case string(name) == "post" || string(name) == "host:":
-		// A browser was made to send this. Redis does the same.
-		c.s.logEvery("a client speaks HTTP to the RESP door: it was cut off", errors.New(c.nc.RemoteAddr().String()))
-		c.out, c.ending = c.out[:0], true
+		// A browser sends this for a page that targets Redis. Redis closes the connection too.
+		c.s.logOncePerSecond("HTTP request on the RESP interface: connection closed", errors.New(c.nc.RemoteAddr().String()))
+		c.out.buf, c.closing = c.out.buf[:0], true
 	case cmd == nil:
-		c.fail(unknown(args))
+		c.out.fail(unknown(args))
 	case cmd.arity > 0 && len(args) != cmd.arity || len(args) < -cmd.arity:
-		c.fail("ERR wrong number of arguments for '" + cmd.name + "' command")
-	case !c.authed && !cmd.before:
-		c.fail("NOAUTH Authentication required.")
+		c.out.fail("ERR wrong number of arguments for '" + cmd.name + "' command")
+	case !c.authenticated && !cmd.beforeAuth:
+		c.out.fail("NOAUTH Authentication required.")
 	default:
 		cmd.run(c, args)
 	}
@@ -229,31 +230,30 @@ func unknown(args [][]byte) string {
 	return b.String()
 }
 
-// decide answers the asks of the batch, in their order. Those of one key are decided
-// in their order, and if the store is not in this process, those of different keys
-// side by side.
+// decide answers the batch in order. Commands about one key are decided in their order.
+// If the store is remote, commands about different keys are decided in parallel.
 func (c *conn) decide() {
-	if len(c.asks) == 0 {
+	if len(c.calls) == 0 {
 		return
 	}
 	i := 0
-	for ; i < len(c.asks) && (!c.remote || len(c.asks) == 1); i++ {
-		c.remote = c.s.decide(c.s.ctx, &c.asks[i]) > remote
+	for ; i < len(c.calls) && (!c.storeIsRemote || len(c.calls) == 1); i++ {
+		c.storeIsRemote = c.s.decide(c.s.ctx, &c.calls[i]) > remoteLatency
 	}
-	if i < len(c.asks) {
-		c.decideBeside(c.asks[i:])
+	if i < len(c.calls) {
+		c.decideParallel(c.calls[i:])
 	}
-	for i := range c.asks {
-		c.out = c.asks[i].reply(c.out)
+	for i := range c.calls {
+		c.out.buf = c.calls[i].reply(c.out.buf)
 	}
-	clear(c.asks)
-	c.asks = c.asks[:0]
+	clear(c.calls)
+	c.calls = c.calls[:0]
 }
 
-func (c *conn) decideBeside(asks []ask) {
-	var first, last [lanes]int // one more than their index
+func (c *conn) decideParallel(asks []throttleCall) {
+	var first, last [maxParallel]int // index in calls, plus one; 0: none
 	for i := range asks {
-		lane := asks[i].hash % lanes
+		lane := asks[i].hash % maxParallel
 		if last[lane] == 0 {
 			first[lane] = i + 1
 		} else {
@@ -262,7 +262,7 @@ func (c *conn) decideBeside(asks []ask) {
 		last[lane] = i + 1
 	}
 	var all sync.WaitGroup
-	var quick [lanes]bool
+	var quick [maxParallel]bool
 	for lane, i := range first {
 		if i == 0 {
 			continue
@@ -270,61 +270,12 @@ func (c *conn) decideBeside(asks []ask) {
 		all.Go(func() {
 			for ; i != 0; i = asks[i-1].next {
 				took := c.s.decide(c.s.ctx, &asks[i-1])
-				quick[lane] = took > 0 && took <= remote
+				quick[lane] = took > 0 && took <= remoteLatency
 			}
 		})
 	}
 	all.Wait()
-	c.remote = !slices.Contains(quick[:], true)
-}
-
-// fail answers with an error.
-func (c *conn) fail(text string) { c.out = redcon.AppendError(c.out, text) }
-
-// The replies below differ between RESP2 and RESP3.
-
-func (c *conn) ok()             { c.out = redcon.AppendString(c.out, "OK") }
-func (c *conn) bulk(s string)   { c.out = redcon.AppendBulkString(c.out, s) }
-func (c *conn) number(n int64)  { c.out = redcon.AppendInt(c.out, n) }
-func (c *conn) array(n int)     { c.out = redcon.AppendArray(c.out, n) }
-func (c *conn) simple(s string) { c.out = redcon.AppendString(c.out, s) }
-
-// pairs begins a map of n pairs.
-func (c *conn) pairs(n int) {
-	at := len(c.out)
-	if c.proto == 2 {
-		n *= 2
-	}
-	if c.out = redcon.AppendArray(c.out, n); c.proto == 3 {
-		c.out[at] = '%'
-	}
-}
-
-// set begins a set.
-func (c *conn) set(n int) {
-	at := len(c.out)
-	if c.out = redcon.AppendArray(c.out, n); c.proto == 3 {
-		c.out[at] = '~'
-	}
-}
-
-func (c *conn) null() {
-	if c.proto == 3 {
-		c.out = append(c.out, "_\r\n"...)
-		return
-	}
-	c.out = redcon.AppendNull(c.out)
-}
-
-// text is a bulk string that is meant to be shown as it is.
-func (c *conn) text(s string) {
-	if c.proto == 2 {
-		c.bulk(s)
-		return
-	}
-	at := len(c.out)
-	c.out = redcon.AppendBulkString(c.out, "txt:"+s)
-	c.out[at] = '='
+	c.storeIsRemote = !slices.Contains(quick[:], true)
 }
 
 func equal(b []byte, word string) bool { return bytes.EqualFold(b, []byte(word)) }

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// commandCommand says what commands there are, as clients ask for it.
+// commandCommand answers COMMAND, which clients send to learn the commands.
 func (c *conn) commandCommand(args [][]byte) {
 	if len(args) == 1 {
-		c.array(len(c.s.names))
+		c.out.array(len(c.s.names))
 		for _, name := range c.s.names {
 			c.describe(name)
 		}
@@ -23,39 +23,39 @@ func (c *conn) commandCommand(args [][]byte) {
 	names := args[2:]
 	switch sub {
 	case "count":
-		c.number(int64(len(c.s.names)))
+		c.out.number(int64(len(c.s.names)))
 	case "list":
-		c.array(len(c.s.names))
+		c.out.array(len(c.s.names))
 		for _, name := range c.s.names {
-			c.bulk(name)
+			c.out.bulk(name)
 		}
 	case "info":
 		if len(names) == 0 {
 			c.commandCommand(args[:1])
 			return
 		}
-		c.array(len(names))
+		c.out.array(len(names))
 		for _, name := range names {
 			if name := strings.ToLower(shown(name)); c.knows(name) {
 				c.describe(name)
 				continue
 			}
-			c.null()
+			c.out.null()
 		}
 	case "docs":
 		c.docs(names)
 	case "getkeys":
 		switch {
 		case len(names) == 0 || !equal(names[0], throttle):
-			c.fail("ERR The command has no key arguments")
+			c.out.fail("ERR The command has no key arguments")
 		case len(names) < 2:
-			c.fail("ERR Invalid number of arguments specified for command")
+			c.out.fail("ERR Invalid number of arguments specified for command")
 		default:
-			c.array(1)
-			c.bulk(string(names[1]))
+			c.out.array(1)
+			c.out.bulk(string(names[1]))
 		}
 	default:
-		c.fail("ERR unknown subcommand '" + shown(args[1]) + "'. Try COMMAND HELP.")
+		c.out.fail("ERR unknown subcommand '" + shown(args[1]) + "'. Try COMMAND HELP.")
 	}
 }
 
@@ -64,30 +64,30 @@ func (c *conn) knows(name string) bool {
 	return ok
 }
 
-// describe is a command as COMMAND INFO has it: name, arity, flags, first and last
-// key and step between them, ACL categories, tips, key specifications, subcommands.
+// describe appends the entry of a command in COMMAND INFO: name, arity, flags, first key,
+// last key and step, ACL categories, tips, key specifications, subcommands.
 func (c *conn) describe(name string) {
 	cmd := c.s.commands[name]
 	flags := []string{"loading", "stale", "fast"}
-	if cmd.before {
+	if cmd.beforeAuth {
 		flags = append(flags, "no_auth")
 	}
 	key := int64(0)
 	if name == throttle {
 		flags, key = []string{"write"}, 1
 	}
-	c.array(10)
-	c.bulk(name)
-	c.number(int64(cmd.arity))
-	c.set(len(flags))
+	c.out.array(10)
+	c.out.bulk(name)
+	c.out.number(int64(cmd.arity))
+	c.out.set(len(flags))
 	for _, f := range flags {
-		c.simple(f)
+		c.out.simple(f)
 	}
 	for range 3 {
-		c.number(key)
+		c.out.number(key)
 	}
 	for range 4 {
-		c.array(0)
+		c.out.array(0)
 	}
 }
 
@@ -101,22 +101,22 @@ func (c *conn) docs(names [][]byte) {
 			}
 		}
 	}
-	c.pairs(len(list))
+	c.out.pairs(len(list))
 	for _, name := range list {
 		group := "connection"
 		if name == throttle {
 			group = "module"
 		}
-		c.bulk(name)
-		c.pairs(2)
-		c.bulk("summary")
-		c.bulk(c.s.commands[name].summary)
-		c.bulk("group")
-		c.bulk(group)
+		c.out.bulk(name)
+		c.out.pairs(2)
+		c.out.bulk("summary")
+		c.out.bulk(c.s.commands[name].summary)
+		c.out.bulk("group")
+		c.out.bulk(group)
 	}
 }
 
-// info says how the door is, in the sections that were asked for.
+// info answers INFO with the requested sections.
 func (c *conn) info(args [][]byte) {
 	s := c.s
 	var b strings.Builder
@@ -145,12 +145,12 @@ func (c *conn) info(args [][]byte) {
 	if s.config.Version != "" {
 		server = append(server, "weir_version", s.config.Version)
 	}
-	section("Server", append(server, "redis_version", spoken, "redis_mode", "standalone", "os", runtime.GOOS, "process_id", os.Getpid(),
+	section("Server", append(server, "redis_version", redisVersion, "redis_mode", "standalone", "os", runtime.GOOS, "process_id", os.Getpid(),
 		"tcp_port", port, "uptime_in_seconds", int64(up.Seconds()), "uptime_in_days", int64(up.Hours()/24))...)
 	section("Clients", "connected_clients", s.clients.Load(), "maxclients", s.config.MaxConns)
 	section("Stats", "total_connections_received", s.accepted.Load(), "rejected_connections", s.refused.Load(),
 		"total_commands_processed", s.processed.Load(), "throttle_allowed", s.allowed.Load(),
 		"throttle_limited", s.limited.Load(), "throttle_errors", s.failed.Load())
 	section("Replication", "role", "master", "connected_slaves", 0)
-	c.text(b.String())
+	c.out.text(b.String())
 }

@@ -1,6 +1,5 @@
-// Package respd is the door for clients of Redis: it answers CL.THROTTLE as the
-// module redis-cell does, and as many other commands as clients send on their way to
-// it.
+// Package respd serves redis-cell clients: it answers CL.THROTTLE as the Redis module
+// redis-cell does, and the other commands that clients send around it.
 //
 //	s, err := respd.New(respd.Config{Store: store, Log: log})
 //	…
@@ -9,27 +8,27 @@
 //	go s.Serve(l)
 //	defer s.Close()
 //
-// CL.THROTTLE key max_burst count period [quantity] is a question about the key
-// under the limit "count per period seconds, burst max_burst+1", so that whoever asks
-// another door about the same key and limit shares the tokens. What the reply means,
-// and where it differs from redis-cell's, stands in docs/redis-cell.md.
+// CL.THROTTLE key max_burst count period [quantity] requests tokens of key under the
+// limit "count per period seconds, burst max_burst+1". The same key and limit on another
+// interface use the same bucket. docs/redis-cell.md describes the reply and the
+// differences from redis-cell.
 //
 // # Guarantees
 //
-// Replies come in the order of the commands. Commands of one pipeline that ask about
-// the same key are decided in their order; about different keys, at the same time if
-// the store is not in this process.
+// Replies come in the order of the commands. Commands of one pipeline about the same key
+// are decided in their order. If the store is not in this process, commands about
+// different keys are decided in parallel.
 //
-// What a client may cost is bounded before it is understood: the number and length of
-// arguments, the bytes of a command, those of all unfinished commands together, the
-// number of connections, the time for a command and between commands, and the time in
-// which a reply has to be read. An announced length allocates nothing.
+// The cost of a client is bounded before its command is parsed. The bounds cover the
+// number and length of arguments, the bytes of a command and of all incomplete commands
+// together, and the number of connections. Timeouts bound a command, the time between
+// commands, and the time to read a reply. An announced length allocates nothing.
 //
 // # Errors
 //
-// Errors of CL.THROTTLE have redis-cell's words, without a code before them. Other
-// errors have Redis's. What is no RESP is answered by a protocol error and the end of
-// the connection.
+// Errors of CL.THROTTLE have redis-cell's text, without an error code. Other errors have
+// Redis's text. Bytes that are not RESP are answered by a protocol error, and the
+// connection is closed.
 //
 // # Concurrency
 //

@@ -9,27 +9,26 @@ import (
 	"sync/atomic"
 )
 
-// This file stands in front of redcon. Its reader takes lengths as they come: one of
-// 2^63−1 makes it panic, a count of 2^31−1 keeps it busy for seconds, and a pipeline
-// that never ends at the end of its buffer makes that grow for ever. So a framer finds
-// where a command ends, within bounds, and redcon sees whole commands only.
+// This file protects redcon, whose reader trusts lengths: a length of 2^63−1 makes it
+// panic, a count of 2^31−1 occupies it for seconds, and an endless pipeline grows its
+// buffer without limit. A framer finds the end of each command within bounds, so redcon
+// only parses complete commands.
 
-// Bounds of one command. Those for a client that has not given the password are
-// Redis's.
+// Bounds of one command. The bounds before authentication are those of Redis.
 const (
-	maxBulk   = 64 << 10  // the longest argument, which is weir.MaxKey
-	maxArgs   = 1024      // the most arguments
-	maxFrame  = 128 << 10 // the longest command
-	maxInline = 16 << 10  // the longest command typed by hand
-	maxHeader = 32        // the longest line with a count or a length
+	maxBulk   = 64 << 10  // longest argument; equals weir.MaxKey
+	maxArgs   = 1024      // maximum number of arguments
+	maxFrame  = 128 << 10 // longest command
+	maxInline = 16 << 10  // longest inline command
+	maxHeader = 32        // longest line with a count or a length
 
-	maxBulkBefore = 16 << 10
-	maxArgsBefore = 10
+	maxBulkUnauthenticated = 16 << 10
+	maxArgsUnauthenticated = 10
 )
 
 const (
-	buffer = 8 << 10 // what every connection has
-	// maxExtra is what the buffers of all connections may have beyond that.
+	buffer = 8 << 10 // bytes of every connection
+	// maxExtra is the maximum of additional buffer bytes of all connections together.
 	maxExtra = 64 << 20
 )
 
@@ -38,29 +37,29 @@ type protocolError string
 
 func (e protocolError) Error() string { return "ERR Protocol error: " + string(e) }
 
-var errTooMuch = errors.New("ERR too many unfinished commands of other clients, try again")
+var errBuffersFull = errors.New("ERR too many incomplete commands of other clients, try again")
 
-// A framer cuts what a client sends into commands.
+// A framer splits the bytes of a client into commands.
 type framer struct {
-	from   io.Reader
-	extra  *atomic.Int64 // of all framers: bytes beyond their buffers
-	trusts bool          // the client has given the password
+	from          io.Reader
+	extra         *atomic.Int64 // of all framers: bytes beyond buffer
+	authenticated bool          // or no password is configured
 
 	buf  []byte
-	r, w int // what has come and is not taken: buf[r:w]
-	at   int // up to where that is scanned, from r
-	left int // arguments still to come; 0 before their count is known
+	r, w int // received and not returned yet: buf[r:w]
+	at   int // scanned bytes, from r
+	left int // arguments to scan; 0 before their count is known
 }
 
 func newFramer(from io.Reader, extra *atomic.Int64) *framer {
 	return &framer{from: from, extra: extra, buf: make([]byte, buffer)}
 }
 
-// pending reports whether a command has begun and not ended.
+// pending reports whether a command is incomplete.
 func (f *framer) pending() bool { return f.r < f.w }
 
-// next is the next whole command, or nil if more has to come. It is valid until fill.
-// An error is a protocolError.
+// next returns the next complete command, or nil if more bytes are needed. The result is
+// valid until fill. An error is a protocolError.
 func (f *framer) next() ([]byte, error) {
 	for f.r < f.w {
 		scan := f.inline
@@ -102,7 +101,7 @@ func (f *framer) multibulk(b []byte) (end int, empty bool, err error) {
 			return 0, false, err
 		case n <= 0:
 			return size, true, nil
-		case !f.trusts && n > maxArgsBefore:
+		case !f.authenticated && n > maxArgsUnauthenticated:
 			return 0, false, protocolError("unauthenticated multibulk length")
 		}
 		f.at, f.left = size, n
@@ -120,7 +119,7 @@ func (f *framer) multibulk(b []byte) (end int, empty bool, err error) {
 			return 0, false, err
 		case n < 0:
 			return 0, false, protocolError("invalid bulk length")
-		case !f.trusts && n > maxBulkBefore:
+		case !f.authenticated && n > maxBulkUnauthenticated:
 			return 0, false, protocolError("unauthenticated bulk length")
 		case end > maxFrame:
 			return 0, false, protocolError("too big request")
@@ -136,8 +135,8 @@ func (f *framer) multibulk(b []byte) (end int, empty bool, err error) {
 	return f.at, false, nil
 }
 
-// header reads the number in a line such as "*3\r\n" and how long the line is: 0 if
-// its end has not come.
+// header parses the number in a line such as "*3\r\n" and returns it with the size of the
+// line; size 0 means that the line is incomplete.
 func header(b []byte, most int, what string) (n, size int, err error) {
 	i := bytes.IndexByte(b[:min(len(b), maxHeader)], '\n')
 	switch {
@@ -153,7 +152,7 @@ func header(b []byte, most int, what string) (n, size int, err error) {
 	return n, i + 1, nil
 }
 
-// fill waits for more. It returns what the connection does, or errTooMuch.
+// fill reads more bytes. It returns the error of the connection, or errBuffersFull.
 func (f *framer) fill() error {
 	if f.r == f.w {
 		f.r, f.w = 0, 0
@@ -175,13 +174,13 @@ func (f *framer) fill() error {
 	return err
 }
 
-// grow doubles a buffer that is full. It follows what has come, not what was
-// announced.
+// grow doubles a full buffer. Buffers follow the bytes received, never the announced
+// length.
 func (f *framer) grow() error {
 	more := int64(len(f.buf))
 	if f.extra.Add(more) > maxExtra {
 		f.extra.Add(-more)
-		return errTooMuch
+		return errBuffersFull
 	}
 	b := make([]byte, 2*len(f.buf))
 	copy(b, f.buf)
@@ -189,7 +188,7 @@ func (f *framer) grow() error {
 	return nil
 }
 
-// shrink gives back what grow took.
+// shrink frees what grow allocated.
 func (f *framer) shrink() {
 	if more := len(f.buf) - buffer; more > 0 {
 		f.extra.Add(-int64(more))
@@ -197,5 +196,5 @@ func (f *framer) shrink() {
 	}
 }
 
-// release gives back what the framer took, at the end of its connection.
+// release frees the buffer at the end of the connection.
 func (f *framer) release() { f.extra.Add(-int64(len(f.buf) - buffer)) }

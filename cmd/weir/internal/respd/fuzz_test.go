@@ -15,9 +15,9 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 )
 
-// FuzzDoor sends any bytes, whole and cut in two. The door neither panics nor hangs,
+// FuzzServer sends any bytes, at once and in two parts. The server neither panics nor hangs,
 // what it answers is RESP, and a cut makes no difference to how much it answers.
-func FuzzDoor(f *testing.F) {
+func FuzzServer(f *testing.F) {
 	for _, seed := range []string{
 		"PING\r\n", "\r\n", "*1\r\n$4\r\nPING\r\n", "*0\r\n*-1\r\n", "*1\r\n$9223372036854775807\r\n", "*2147483647\r\n",
 		"*2\r\n$4\r\nECHO\r\n$536870912\r\n", "ECHO \"a\\x\" 'b'\r\n", "ECHO \"a\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\n", "*1\r\n$-1\r\n", "*\n", "$4\r\nPING\r\n",
@@ -103,7 +103,7 @@ func kinds(t *testing.T, p *pipes, parts ...[]byte) string {
 	select {
 	case <-s.ended:
 	case <-time.After(patient):
-		t.Fatalf("%q: the door hangs", sent)
+		t.Fatalf("%q: the server hangs", sent)
 	}
 	all := s.replies.Bytes()
 	r := bufio.NewReader(bytes.NewReader(all))

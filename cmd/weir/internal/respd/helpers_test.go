@@ -20,7 +20,7 @@ import (
 // patient is longer than a busy machine takes for anything.
 const patient = 20 * time.Second
 
-// start runs a door and returns it with its address.
+// start runs a server and returns it with its address.
 func start(t testing.TB, c respd.Config) (*respd.Server, string) {
 	t.Helper()
 	if c.Store == nil {
@@ -166,7 +166,7 @@ func read(r *bufio.Reader) (string, error) {
 	return "", fmt.Errorf("the line %q", line)
 }
 
-// A fake store answers as it is told.
+// A fake is a store that calls do.
 type fake struct {
 	do func(r weir.Request) (weir.Decision, error)
 }
@@ -174,5 +174,5 @@ type fake struct {
 func (f *fake) Do(_ context.Context, r weir.Request) (weir.Decision, error) { return f.do(r) }
 
 func (f *fake) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
-	panic("a door of single questions asks none together")
+	panic("DoAll called, want only Do")
 }

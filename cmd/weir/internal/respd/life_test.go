@@ -55,7 +55,7 @@ func (p *pipes) dial() *client {
 	return &client{ours, bufio.NewReader(ours)}
 }
 
-// bubble runs f with a door on pipes, in a bubble of fake time.
+// bubble runs f with a server on pipes and a fake clock.
 func bubble(t *testing.T, c respd.Config, f func(t *testing.T, s *respd.Server, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
 		if c.Store == nil {
@@ -107,7 +107,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSlowCommand: a command that comes byte by byte has to come soon.
+// TestSlowCommand checks that a command that arrives byte by byte has a deadline.
 func TestSlowCommand(t *testing.T) {
 	bubble(t, respd.Config{}, func(t *testing.T, _ *respd.Server, p *pipes) {
 		c := p.dial()
@@ -139,7 +139,7 @@ func TestSlowCommand(t *testing.T) {
 	})
 }
 
-// TestUnreadReplies: who does not read is not waited for.
+// TestUnreadReplies checks that a client that does not read its replies is disconnected.
 func TestUnreadReplies(t *testing.T) {
 	bubble(t, respd.Config{}, func(t *testing.T, _ *respd.Server, p *pipes) {
 		c := p.dial()
@@ -213,7 +213,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsOff: what does not end in time is ended.
+// TestShutdownCutsOff checks that connections are closed when the context of Shutdown
+// ends.
 func TestShutdownCutsOff(t *testing.T) {
 	s, addr := start(t, respd.Config{})
 	c := dial(t, addr)
@@ -285,7 +286,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestAcceptErrors: a listener that fails for a while is asked again.
+// TestAcceptErrors checks that Serve retries after a temporary error of Accept.
 func TestAcceptErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := respd.New(respd.Config{Store: &fake{}})
@@ -339,9 +340,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestShutdownInPipelines: whoever sends pipelines and waits for their replies gets all
-// replies of each, although most of a pipeline is still in the socket when the door
-// begins to shut down.
+// TestShutdownInPipelines checks that clients that send pipelines and wait for the
+// replies get all of them while the server shuts down.
 func TestShutdownInPipelines(t *testing.T) {
 	const size, clients = 2000, 8
 	s, addr := start(t, respd.Config{})
@@ -378,7 +378,8 @@ func TestShutdownInPipelines(t *testing.T) {
 	}
 }
 
-// TestShutdownOfFlood: a client that never stops does not keep the door open.
+// TestShutdownOfFlood checks that a client that never stops sending does not delay
+// Shutdown for ever.
 func TestShutdownOfFlood(t *testing.T) {
 	s, addr := start(t, respd.Config{})
 	c := dial(t, addr)

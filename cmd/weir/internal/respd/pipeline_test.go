@@ -14,9 +14,9 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 )
 
-// TestPipelineOverAStoreFarAway: asks of one pipeline are decided side by side, those
-// of one key in their order, and all are answered in theirs.
-func TestPipelineOverAStoreFarAway(t *testing.T) {
+// TestPipelineOverRemoteStore checks that over a slow store, calls about different keys
+// are decided in parallel, and calls about one key in their order.
+func TestPipelineOverRemoteStore(t *testing.T) {
 	var mu sync.Mutex
 	order := map[string][]int64{}
 	running, most := 0, 0
@@ -68,7 +68,7 @@ func TestPipelineOverAStoreFarAway(t *testing.T) {
 	}
 }
 
-// TestPipelineOfOneKey: the tokens go to the first of a pipeline.
+// TestPipelineOfOneKey checks that the first calls of a pipeline get the tokens.
 func TestPipelineOfOneKey(t *testing.T) {
 	_, addr := start(t, respd.Config{})
 	c := dial(t, addr)
@@ -84,8 +84,8 @@ func TestPipelineOfOneKey(t *testing.T) {
 	}
 }
 
-// TestStoreErrors: a store that does not decide is an error in redis-cell's style,
-// which tells a client nothing about the store.
+// TestStoreErrors checks that an error of the store becomes an error in redis-cell's
+// style, without the details of the store.
 func TestStoreErrors(t *testing.T) {
 	var err atomic.Value
 	store := &fake{do: func(weir.Request) (weir.Decision, error) { return weir.Decision{}, err.Load().(error) }}
@@ -111,7 +111,7 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestEvents: what was asked and answered is observed, and counted in INFO.
+// TestEvents checks that calls are observed, and counted in INFO.
 func TestEvents(t *testing.T) {
 	var events []respd.Event
 	_, addr := start(t, respd.Config{Observe: func(e respd.Event) { events = append(events, e) }, Version: "1.2.3"})
@@ -147,20 +147,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSharedWithOtherDoors: the key and limit are those that a question at another
-// door would name.
-func TestSharedWithOtherDoors(t *testing.T) {
+// TestSharedWithOtherInterfaces checks that the key and the limit are the same as on other
+// interfaces.
+func TestSharedWithOtherInterfaces(t *testing.T) {
 	store := memory(t, nil)
 	_, addr := start(t, respd.Config{Store: store})
 	dial(t, addr).do(t, "CL.THROTTLE", "user:42", "9", "30", "60", "4")
 	d, err := store.Do(t.Context(), weir.Request{Key: "user:42", Limit: weir.MustLimit("30/m burst 10"), Verb: weir.Peek, N: 1})
 	if err != nil || d.Remaining != 6 {
-		t.Errorf("another door finds %d tokens, %v, want 6", d.Remaining, err)
+		t.Errorf("another interface finds %d tokens, %v, want 6", d.Remaining, err)
 	}
 }
 
-// TestFastRates: above 1,000 per second as many pass as the parameters say, however
-// fast they are asked for.
+// TestFastRates checks that above 1,000 per second as many calls pass as the parameters
+// allow, at any start time.
 func TestFastRates(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1_700_000_000_000_000)

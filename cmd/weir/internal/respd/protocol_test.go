@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 )
 
-// TestProtocol sends bytes as they are. What is no RESP is answered by an error and
-// the end; what came before it is answered first.
+// TestProtocol sends raw bytes. Bytes that are not RESP get an error, and the connection
+// is closed.
 func TestProtocol(t *testing.T) {
 	_, addr := start(t, respd.Config{})
 	long := strings.Repeat("x", 70_000)
@@ -72,7 +72,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestBrowserIsLogged: what a browser was made to send is worth a line.
+// TestBrowserIsLogged checks that an HTTP request of a browser is logged.
 func TestBrowserIsLogged(t *testing.T) {
 	var mu sync.Mutex
 	var log bytes.Buffer
@@ -83,7 +83,7 @@ func TestBrowserIsLogged(t *testing.T) {
 	s.Close()
 	mu.Lock()
 	defer mu.Unlock()
-	if !strings.Contains(log.String(), "a client speaks HTTP") {
+	if !strings.Contains(log.String(), "HTTP request on the RESP interface") {
 		t.Errorf("the log is %q", log.String())
 	}
 }
@@ -99,8 +99,8 @@ func (l locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// TestBefore: a client that has not given the password is allowed less.
-func TestBefore(t *testing.T) {
+// TestUnauthenticated checks the tighter bounds for a client that is not authenticated.
+func TestUnauthenticated(t *testing.T) {
 	_, addr := start(t, respd.Config{Password: "x"})
 	for send, want := range map[string]string{
 		"*11\r\n":                        "-ERR Protocol error: unauthenticated multibulk length",
@@ -119,7 +119,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// heap is what is in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -127,8 +127,8 @@ func heap() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// TestAnnouncedLengths: 100 clients announce 512 MB each, and send 60 kB that are
-// part of a command. What they cost is what they sent.
+// TestAnnouncedLengths checks that 100 clients that announce 512 MB each, and send 60 kB
+// of it, cost little memory.
 func TestAnnouncedLengths(t *testing.T) {
 	_, addr := start(t, respd.Config{})
 	before := heap()
@@ -157,9 +157,8 @@ func TestAnnouncedLengths(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCommands: all clients together can make the door keep so much, and
-// not more; who comes then is told to try again, and those who ask as usual do not
-// notice.
+// TestUnfinishedCommands checks the bound on incomplete commands of all clients together.
+// A client beyond it gets an error.
 func TestUnfinishedCommands(t *testing.T) {
 	_, addr := start(t, respd.Config{})
 	const n = 700 // of 128 kB each
@@ -174,16 +173,16 @@ func TestUnfinishedCommands(t *testing.T) {
 			}
 		}()
 	}
-	if got := <-refused; got != "-ERR too many unfinished commands of other clients, try again" {
-		t.Errorf("one too many is told %q", got)
+	if got := <-refused; got != "-ERR too many incomplete commands of other clients, try again" {
+		t.Errorf("the client beyond the bound got %q", got)
 	}
 	if got := dial(t, addr).do(t, "CL.THROTTLE", "k", "0", "1", "60"); got != "[0 1 0 -1 60]" {
 		t.Errorf("a small command meanwhile = %s", got)
 	}
 }
 
-// TestEndlessPipeline: a pipeline whose reads never end at the end of a command does
-// not make a buffer grow.
+// TestEndlessPipeline checks that a pipeline whose reads never end at the end of a
+// command does not grow the buffer.
 func TestEndlessPipeline(t *testing.T) {
 	_, addr := start(t, respd.Config{})
 	c := dial(t, addr)

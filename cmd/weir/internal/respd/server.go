@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// A Server serves connections. Make one with New.
+// A Server serves connections. Create one with New.
 type Server struct {
 	config   Config
 	tls      *tls.Config // nil: none
 	commands map[string]*command
 	names    []string // of commands, sorted
-	password [32]byte // its hash
-	rates    *rates
-	formers  *formers
+	password [32]byte // hashed
+	limits   *limitCache
+	history  *limitHistory
 	started  time.Time
 
-	ctx      context.Context // of every decision
+	ctx      context.Context // of all decisions
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	active   sync.WaitGroup // connections
 
-	mu        sync.Mutex // guards listeners, conns and told
-	listeners map[net.Listener]bool
-	conns     map[*conn]bool
-	told      map[string]time.Time // when something was last logged
+	mu         sync.Mutex // guards listeners, conns and lastLogged
+	listeners  map[net.Listener]bool
+	conns      map[*conn]bool
+	lastLogged map[string]time.Time // by message
 
 	extra                    atomic.Int64 // see maxExtra
 	ids                      atomic.Int64
@@ -41,14 +41,14 @@ type Server struct {
 	allowed, limited, failed atomic.Int64 // of CL.THROTTLE
 }
 
-// New makes a server. An error wraps weir.ErrInvalid and names the field.
+// New returns a Server. An error wraps weir.ErrInvalid and names the field.
 func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		config: c, password: digest([]byte(c.Password)), rates: newRates(), formers: newFormers(), started: time.Now(),
-		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, told: map[string]time.Time{},
+		config: c, password: digest([]byte(c.Password)), limits: newLimitCache(), history: newLimitHistory(), started: time.Now(),
+		listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}, lastLogged: map[string]time.Time{},
 	}
 	s.commands, s.names = commands()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve accepts connections of l until Shutdown or Close, and then returns nil. It
+// Serve accepts connections from l until Shutdown or Close, and then returns nil. It
 // closes l.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
@@ -78,13 +78,13 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			pause = 0
-			s.admit(nc)
+			s.accept(nc)
 		case s.draining.Load():
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("respd: accept: %w", err)
-		default: // such as too many open files, which passes
-			s.logEvery("cannot accept a connection", err)
+		default: // such as too many open files, which is temporary
+			s.logOncePerSecond("connection not accepted", err)
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			select {
 			case <-time.After(pause):
@@ -94,12 +94,12 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// admit serves a connection, or refuses it.
-func (s *Server) admit(nc net.Conn) {
+// accept serves a connection, or refuses it at MaxConns.
+func (s *Server) accept(nc net.Conn) {
 	if s.clients.Add(1) > int64(s.config.MaxConns) {
 		s.clients.Add(-1)
 		s.refused.Add(1)
-		if s.tls == nil { // a handshake would cost more than it says
+		if s.tls == nil { // with TLS, a handshake only to send an error would cost too much
 			nc.SetWriteDeadline(time.Now().Add(time.Second))
 			nc.Write([]byte("-ERR max number of clients reached\r\n"))
 		}
@@ -132,9 +132,9 @@ func (s *Server) admit(nc net.Conn) {
 	}()
 }
 
-// Shutdown takes no more connections, answers what clients have sent, be it still on its
-// way, and ends each connection when it is quiet, or after 2 s at the latest. When ctx is
-// done it ends the rest and returns why ctx ended.
+// Shutdown stops accepting connections and answers what clients have sent. It closes each
+// connection when it is silent, after 2 s at the latest. When ctx ends, it closes the
+// other connections and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -142,7 +142,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.Close()
 	}
 	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Now()) // wakes who waits for a command
+		c.nc.SetReadDeadline(time.Now()) // interrupts a read that waits for a command
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -166,8 +166,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends all connections at once, and waits until they have ended. Closing twice
-// changes nothing.
+// Close closes all connections and waits until their goroutines have ended. Further calls
+// do nothing.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -175,16 +175,16 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// logEvery logs a fault that may come often at most once a second.
-func (s *Server) logEvery(what string, err error) {
+// logOncePerSecond logs an error at most once a second per message.
+func (s *Server) logOncePerSecond(what string, err error) {
 	now := time.Now()
 	s.mu.Lock()
-	speak := now.Sub(s.told[what]) >= time.Second
-	if speak {
-		s.told[what] = now
+	due := now.Sub(s.lastLogged[what]) >= time.Second
+	if due {
+		s.lastLogged[what] = now
 	}
 	s.mu.Unlock()
-	if speak {
+	if due {
 		s.config.Log.Error(what, slog.Any("error", err))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A cellError is an error in redis-cell's words, which have no code before them.
+// A cellError is an error with the text of redis-cell, without an error code.
 type cellError string
 
 func (e cellError) Error() string { return "Cell error: Store error: " + string(e) }
@@ -26,23 +26,23 @@ const (
 	errKey      = cellError("Empty keys are not supported")
 )
 
-// maxShown is how much of a client's text an error repeats.
+// maxShown is the maximum length of client text in an error, in bytes.
 const maxShown = 128
 
-// An ask is one CL.THROTTLE on its way.
-type ask struct {
+// A throttleCall is one CL.THROTTLE command.
+type throttleCall struct {
 	request weir.Request
-	hash    uint64 // of the key
+	hash    uint64 // of request.Key
 	burst   int64  // max_burst
 
-	err      error // nothing was asked, or there was no decision
-	without  bool  // a bucket without room, which no store has to be asked about
-	decision weir.Decision
-	next     int // of the same lane; 0 is none
+	err          error // of the command or of the store
+	zeroCapacity bool  // max_burst is negative: decided without the store
+	decision     weir.Decision
+	next         int // index plus one of the next call for the same goroutine; 0: none
 }
 
-// ask reads a command, with its name.
-func (s *Server) ask(args [][]byte) (a ask) {
+// parseThrottle parses the arguments of a command, its name included.
+func (s *Server) parseThrottle(args [][]byte) (a throttleCall) {
 	if len(args) != 5 && len(args) != 6 {
 		a.err = errUsage
 		return a
@@ -53,7 +53,7 @@ func (s *Server) ask(args [][]byte) (a ask) {
 		if i+2 >= len(args) {
 			break
 		}
-		n, err := strconv.ParseInt(string(args[i+2]), 10, 64) // which accepts what Rust's parse does
+		n, err := strconv.ParseInt(string(args[i+2]), 10, 64) // accepts the same numbers as redis-cell
 		if err != nil {
 			a.err = cellError("Couldn't parse as integer: " + shown(args[i+2]))
 			return a
@@ -77,17 +77,18 @@ func (s *Server) ask(args [][]byte) (a ask) {
 	default:
 		a.request.Verb, a.request.N = weir.Return, -max(quantity, -math.MaxInt64)
 	}
-	if a.without = r.burst < 0; a.without {
+	if a.zeroCapacity = r.burst < 0; a.zeroCapacity {
 		return a
 	}
-	if a.request.Limit, a.err = s.rates.limit(r); a.err != nil {
+	if a.request.Limit, a.err = s.limits.limit(r); a.err != nil {
 		return a
 	}
-	a.hash = s.formers.hash(a.request.Key)
+	a.hash = s.history.hash(a.request.Key)
 	return a
 }
 
-// check reports what redis-cell refuses, and what it computes nonsense for.
+// check returns the errors of redis-cell, and errors for parameters where its arithmetic
+// overflows.
 func (r rate) check() error {
 	const second = int64(time.Second)
 	switch {
@@ -105,7 +106,7 @@ func (r rate) check() error {
 	return nil
 }
 
-// limit is the limit of a rate, or why Weir could not keep it exactly.
+// limit returns the limit of a rate. An error means that the limit cannot be exact.
 func (r rate) limit() (weir.Limit, error) {
 	l, err := weir.NewLimit(weir.TokenBucket{Count: r.count, Period: time.Duration(r.period) * time.Second, Burst: r.burst + 1})
 	if err != nil {
@@ -115,13 +116,13 @@ func (r rate) limit() (weir.Limit, error) {
 	return l, nil
 }
 
-// decide asks the store.
-func (s *Server) decide(ctx context.Context, a *ask) (took time.Duration) {
-	if a.err != nil || a.without {
+// decide sends the request to the store and returns how long that took.
+func (s *Server) decide(ctx context.Context, a *throttleCall) (took time.Duration) {
+	if a.err != nil || a.zeroCapacity {
 		return 0
 	}
 	r := &a.request
-	if r.From = s.formers.from(a.hash, r.Limit); r.From != nil {
+	if r.From = s.history.previous(a.hash, r.Limit); r.From != nil {
 		r.Carry = weir.CarryAsIs
 	}
 	start := time.Now()
@@ -133,22 +134,21 @@ func (s *Server) decide(ctx context.Context, a *ask) (took time.Duration) {
 	switch {
 	case a.err != nil:
 		s.failed.Add(1)
-		s.noDecision(a)
+		s.storeError(a)
 	case a.decision.OK:
 		s.allowed.Add(1)
 	default:
 		s.limited.Add(1)
 	}
 	if a.err == nil && r.From != nil && r.Verb != weir.Peek {
-		s.formers.carried(a.hash, r.Limit)
+		s.history.carriedOver(a.hash, r.Limit)
 	}
 	return took
 }
 
-// noDecision words what the client is told of a store that did not decide. What it
-// said goes to the log.
-func (s *Server) noDecision(a *ask) {
-	s.logEvery("no decision", a.err)
+// storeError logs the error of the store and replaces it by one for the client.
+func (s *Server) storeError(a *throttleCall) {
+	s.logOncePerSecond("no decision", a.err)
 	switch err := a.err; {
 	case errors.Is(err, weir.ErrInvalid):
 		a.err = cellError("The request is not valid")
@@ -159,16 +159,15 @@ func (s *Server) noDecision(a *ask) {
 	}
 }
 
-// reply appends the answer to an ask: limited, limit, remaining, retry after and
-// reset after.
-func (a *ask) reply(b []byte) []byte {
+// reply appends the reply: limited, limit, remaining, retry after and reset after.
+func (a *throttleCall) reply(b []byte) []byte {
 	if a.err != nil {
 		return redcon.AppendError(b, a.err.Error())
 	}
 	d := &a.decision
 	limited, remaining, retry, reset := int64(0), d.Remaining, int64(-1), seconds(d.ResetAfter)
 	switch {
-	case a.without: // as redis-cell computes it for a key that is not there
+	case a.zeroCapacity: // as redis-cell computes it for a new key
 		if a.request.Verb != weir.Return && a.request.N > a.burst+1 {
 			limited = 1
 		}
@@ -186,7 +185,7 @@ func (a *ask) reply(b []byte) []byte {
 	return b
 }
 
-// seconds are rounded as redis-cell does it: up, but for less than a millisecond.
+// seconds rounds as redis-cell does: up, unless the rest is less than a millisecond.
 func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second >= time.Millisecond {
@@ -195,7 +194,7 @@ func seconds(d time.Duration) int64 {
 	return s
 }
 
-// shown is the beginning of a client's text.
+// shown returns the beginning of a client's text.
 func shown(b []byte) string {
 	if len(b) > maxShown {
 		b = b[:maxShown]

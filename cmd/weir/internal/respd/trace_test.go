@@ -13,7 +13,7 @@ import (
 
 // TestTraces plays the conversations of testdata/*.trace. A line is
 //
-//	password TEXT    the password of the door, before anything else
+//	password TEXT    the password of the server, before anything else
 //	+DURATION        time goes on
 //	connect          another connection
 //	> WORDS          a command; a word may be quoted
@@ -79,7 +79,7 @@ func play(t *testing.T, name, text string) {
 	}
 }
 
-// words are what stands between spaces or double quotes.
+// words splits a line at spaces outside double quotes.
 func words(line string) (all []string) {
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
 		if rest, ok := strings.CutPrefix(line, `"`); ok {

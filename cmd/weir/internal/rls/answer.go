@@ -19,10 +19,10 @@ import (
 func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitResponse {
 	response := &pb.RateLimitResponse{
 		OverallCode: code(d.admitted || s.c.Shadow),
-		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.asks)),
+		Statuses:    make([]*pb.RateLimitResponse_DescriptorStatus, len(d.checks)),
 	}
-	for i := range d.asks {
-		response.Statuses[i] = describe(&d.asks[i], d.at)
+	for i := range d.checks {
+		response.Statuses[i] = describe(&d.checks[i], d.at)
 	}
 	if s.c.ResponseHeaders {
 		response.ResponseHeadersToAdd = headers(d, response.Statuses)
@@ -41,7 +41,7 @@ func code(ok bool) pb.RateLimitResponse_Code {
 }
 
 // describe is the status of one descriptor.
-func describe(a *ask, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
+func describe(a *check, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
 	switch {
 	case a.limit == nil:
 		return &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
@@ -90,7 +90,7 @@ func current(l *ratelimit.Limit) *pb.RateLimitResponse_RateLimit {
 // reset is the time until the limit of a is whole again: of a fixed window until it
 // ends, of another that denies until the request would be admitted, and else until
 // nothing is used.
-func reset(a *ask, now time.Time) time.Duration {
+func reset(a *check, now time.Time) time.Duration {
 	d := &a.decision
 	if !d.At.IsZero() {
 		now = d.At
@@ -129,7 +129,7 @@ func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*
 		if s.LimitRemaining < least {
 			nearest, least = s, s.LimitRemaining
 		}
-		if a := &d.asks[i]; !a.ok && a.role == enforced {
+		if a := &d.checks[i]; !a.ok && a.role == enforced {
 			nearest, least = s, 0
 		}
 	}
@@ -169,8 +169,8 @@ func metadata(r *pb.RateLimitRequest, d *decision) *structpb.Struct {
 		all["hitsAddend"] = float64(h)
 	}
 	passed := map[string]any{}
-	for i := range d.asks {
-		a := &d.asks[i]
+	for i := range d.checks {
+		a := &d.checks[i]
 		if a.limit != nil && !a.limit.Unlimited && a.match.Descriptor != nil && (a.ok || a.role == shadow) {
 			merge(passed, a.match.Descriptor.Metadata)
 		}

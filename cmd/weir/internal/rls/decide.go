@@ -14,21 +14,21 @@ import (
 // end exactly what lets the request through is charged.
 func (s *Server) decide(ctx context.Context, d *decision) error {
 	var live []int
-	for i := range d.asks {
-		if d.asks[i].asks {
+	for i := range d.checks {
+		if d.checks[i].deciding {
 			live = append(live, i)
 		}
 	}
-	d.admitted = admitted(d.asks)
+	d.admitted = admitted(d.checks)
 	for len(live) > 0 {
-		asked := whole
+		asked := asIs
 		if !d.admitted { // a limit of 0 denies already
-			asked = look
+			asked = peek
 			for _, i := range live {
-				d.asks[i].looked = true
+				d.checks[i].peeked = true
 			}
 		}
-		all, err := s.ask(ctx, d, live, asked)
+		all, err := s.doAll(ctx, d, live, asked)
 		if err != nil {
 			return err
 		}
@@ -37,14 +37,14 @@ func (s *Server) decide(ctx context.Context, d *decision) error {
 		}
 		var rest []int
 		for _, i := range live {
-			switch a := &d.asks[i]; {
+			switch a := &d.checks[i]; {
 			case all:
 				a.charged = a.request.Verb == weir.Take
 			case a.ok:
 				rest = append(rest, i)
 			}
 		}
-		if d.admitted = admitted(d.asks); all || !d.admitted {
+		if d.admitted = admitted(d.checks); all || !d.admitted {
 			break
 		}
 		if len(rest) == len(live) {
@@ -56,7 +56,7 @@ func (s *Server) decide(ctx context.Context, d *decision) error {
 }
 
 // admitted reports whether what is known so far lets the request through.
-func admitted(asks []ask) bool {
+func admitted(asks []check) bool {
 	quotas, over := 0, 0
 	for i := range asks {
 		a := &asks[i]
@@ -77,34 +77,34 @@ func admitted(asks []ask) bool {
 // go through, and refunds.
 func (s *Server) settle(ctx context.Context, d *decision) error {
 	var charges, refunds []int
-	for i := range d.asks {
-		switch a := &d.asks[i]; {
+	for i := range d.checks {
+		switch a := &d.checks[i]; {
 		case a.request.Verb == weir.Return:
 			refunds = append(refunds, i)
-		case !a.asks || a.charged || a.request.Verb != weir.Take:
-		case a.counts == every:
+		case !a.deciding || a.charged || a.request.Verb != weir.Take:
+		case a.overLimit == countAll:
 			charges = append(charges, i)
-		case a.counts == fitting && (a.ok || a.decision.Remaining > 0):
+		case a.overLimit == countRemaining && (a.ok || a.decision.Remaining > 0):
 			if !a.ok {
 				a.request.N = min(a.request.N, a.decision.Remaining)
 			}
 			charges = append(charges, i)
-		case a.ok && !a.looked:
+		case a.ok && !a.peeked:
 			// It was asked as if it were charged.
 			a.decision.Remaining = min(a.decision.Remaining+a.request.N, a.limit.Limit.Capacity())
 		}
 	}
 	was := make([]bool, len(charges))
 	for i, at := range charges {
-		was[i] = d.asks[at].ok
+		was[i] = d.checks[at].ok
 	}
-	if err := s.act(ctx, d, charges, charge); err != nil {
+	if err := s.apply(ctx, d, charges, charge); err != nil {
 		return err
 	}
 	for i, at := range charges {
-		d.asks[at].ok, d.asks[at].charged = was[i], true
+		d.checks[at].ok, d.checks[at].charged = was[i], true
 	}
-	if err := s.act(ctx, d, refunds, whole); err != nil {
+	if err := s.apply(ctx, d, refunds, asIs); err != nil {
 		return err
 	}
 	if d.at.IsZero() {
@@ -114,36 +114,36 @@ func (s *Server) settle(ctx context.Context, d *decision) error {
 }
 
 // act puts requests to the store that it does not deny.
-func (s *Server) act(ctx context.Context, d *decision, places []int, f form) error {
+func (s *Server) apply(ctx context.Context, d *decision, places []int, f mode) error {
 	if len(places) == 0 {
 		return nil
 	}
-	_, err := s.ask(ctx, d, places, f)
+	_, err := s.doAll(ctx, d, places, f)
 	return err
 }
 
 // A form is what is asked for a descriptor.
-type form uint8
+type mode uint8
 
 const (
-	whole  form = iota // the request as it is
-	look               // the same without a charge
+	asIs   mode = iota // the request as it is
+	peek               // the same without a charge
 	charge             // the same whether it fits or not
 )
 
 // requests appends what a asks.
-func (a *ask) requests(rs []weir.Request, f form) []weir.Request {
+func (a *check) requests(rs []weir.Request, f mode) []weir.Request {
 	r := a.request
 	if a.override != nil && f != charge && r.Verb != weir.Return {
 		guard := r
 		guard.Verb = weir.Peek
-		guard.N += a.override.aside()
-		if rs = append(rs, guard); r.Verb == weir.Peek || f == look {
+		guard.N += a.override.reserved()
+		if rs = append(rs, guard); r.Verb == weir.Peek || f == peek {
 			return rs
 		}
 	}
 	switch f {
-	case look:
+	case peek:
 		r.Verb = weir.Peek
 	case charge:
 		r.Verb = weir.Charge
@@ -152,7 +152,7 @@ func (a *ask) requests(rs []weir.Request, f form) []weir.Request {
 }
 
 // answered makes ds, of what a asked, its decision.
-func (a *ask) answered(ds []weir.Decision) {
+func (a *check) setDecision(ds []weir.Decision) {
 	a.decision = ds[len(ds)-1]
 	if len(ds) > 1 && !ds[0].OK {
 		a.decision = ds[0]
@@ -160,16 +160,16 @@ func (a *ask) answered(ds []weir.Decision) {
 	a.ok = a.decision.OK
 	if a.override != nil {
 		a.decision.Limit = a.limit.Limit
-		a.decision.Remaining = max(0, a.decision.Remaining-a.override.aside())
+		a.decision.Remaining = max(0, a.decision.Remaining-a.override.reserved())
 	}
 }
 
 // ask puts the requests at the given places to the store.
-func (s *Server) ask(ctx context.Context, d *decision, places []int, f form) (bool, error) {
+func (s *Server) doAll(ctx context.Context, d *decision, places []int, f mode) (bool, error) {
 	rs := make([]weir.Request, 0, len(places)+4)
 	ends := make([]int, len(places))
 	for i, at := range places {
-		rs = d.asks[at].requests(rs, f)
+		rs = d.checks[at].requests(rs, f)
 		ends[i] = len(rs)
 	}
 	ds := make([]weir.Decision, len(rs))
@@ -179,7 +179,7 @@ func (s *Server) ask(ctx context.Context, d *decision, places []int, f form) (bo
 	}
 	from := 0
 	for i, at := range places {
-		d.asks[at].answered(ds[from:ends[i]])
+		d.checks[at].setDecision(ds[from:ends[i]])
 		from = ends[i]
 	}
 	for i := range ds {

@@ -55,7 +55,7 @@ const MaxLabels = 1000
 const MaxHits = 1 << 32
 
 // tell reports the events of a request.
-func (s *Server) tell(d *decision) {
+func (s *Server) observe(d *decision) {
 	if s.c.Observe == nil {
 		return
 	}
@@ -63,8 +63,8 @@ func (s *Server) tell(d *decision) {
 		s.c.Observe(Event{OK: true, Admitted: true})
 		return
 	}
-	for i := range d.asks {
-		a := &d.asks[i]
+	for i := range d.checks {
+		a := &d.checks[i]
 		if a.limit == nil {
 			continue
 		}
@@ -87,7 +87,7 @@ func (s *Server) tell(d *decision) {
 	}
 }
 
-func path(a *ask) string {
+func path(a *check) string {
 	if a.override != nil && a.match.Path == "" {
 		return "(override)"
 	}
@@ -95,7 +95,7 @@ func path(a *ask) string {
 }
 
 // near is how many of the hits of a are above 80 % of its limit.
-func near(a *ask) uint64 {
+func near(a *check) uint64 {
 	capacity := a.limit.Limit.Capacity()
 	after, hits := capacity-a.decision.Remaining, min(int64(a.hits), capacity)
 	return uint64(min(hits, max(0, after-capacity*4/5)))
@@ -113,8 +113,8 @@ func (s *Server) failed(ctx context.Context, d *decision, err error) {
 	if s.c.Observe != nil {
 		s.c.Observe(Event{Domain: domain, Err: err})
 	}
-	now, last := s.c.Now().Unix(), s.spoke.Load()
-	if now != last && s.spoke.CompareAndSwap(last, now) {
+	now, last := s.c.Now().Unix(), s.lastLogged.Load()
+	if now != last && s.lastLogged.CompareAndSwap(last, now) {
 		s.c.Log.LogAttrs(ctx, slog.LevelError, "no decision", slog.String("domain", domain), slog.Any("error", err))
 	}
 }
@@ -154,7 +154,7 @@ type budgets struct {
 	known map[[2]string]struct{}
 }
 
-func (b *budgets) note(domain *ratelimit.Domain, a *ask) {
+func (b *budgets) note(domain *ratelimit.Domain, a *check) {
 	at := [2]string{domain.Name, path(a)}
 	b.mu.RLock()
 	_, ok := b.known[at]
@@ -173,17 +173,17 @@ func (b *budgets) note(domain *ratelimit.Domain, a *ask) {
 }
 
 // counts says which hits of a count that do not go through.
-func (b *budgets) counts(domain *ratelimit.Domain, a *ask) counts {
+func (b *budgets) counts(domain *ratelimit.Domain, a *check) overLimit {
 	switch {
 	case a.limit.Count == ratelimit.CountAll:
-		return every
+		return countAll
 	case a.limit.Count == ratelimit.CountAdmitted || a.hits == 1: // if one does not fit, nothing is left
-		return none
+		return countNone
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if _, ok := b.known[[2]string{domain.Name, path(a)}]; ok {
-		return fitting
+		return countRemaining
 	}
-	return none
+	return countNone
 }

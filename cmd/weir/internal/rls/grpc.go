@@ -94,7 +94,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 		}),
 		grpc.WaitForHandlers(true),
 		grpc.UnaryInterceptor(recovering(c.Log)),
-		grpc.StreamInterceptor(until(draining)),
+		grpc.StreamInterceptor(endStreams(draining)),
 	}
 	if c.StatsHandler != nil {
 		options = append(options, grpc.StatsHandler(c.StatsHandler))
@@ -159,7 +159,7 @@ func recovering(log *slog.Logger) grpc.UnaryServerInterceptor {
 
 // until ends streams when ctx ends. What watches the health would otherwise go on for
 // ever, and a graceful stop with it.
-func until(ctx context.Context) grpc.StreamServerInterceptor {
+func endStreams(ctx context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		its, cancel := context.WithCancel(stream.Context())
 		defer cancel()

@@ -20,16 +20,16 @@ import (
 const largest = math.MaxUint32
 
 // maxMade is how many limits that requests brought are kept made.
-const maxMade = 4096
+const maxOverrides = 4096
 
 // overrides are the limits that come with requests.
 type overrides struct {
-	mu   sync.Mutex
-	made map[brought]*override
+	mu    sync.Mutex
+	cache map[overrideKey]*override
 }
 
 // A brought limit is what a request says.
-type brought struct {
+type overrideKey struct {
 	count uint32
 	unit  typepb.RateLimitUnit
 }
@@ -41,14 +41,14 @@ type override struct {
 }
 
 // aside is how many tokens are put aside.
-func (o *override) aside() int64 { return largest - int64(o.limit.RequestsPerUnit) }
+func (o *override) reserved() int64 { return largest - int64(o.limit.RequestsPerUnit) }
 
 // of is the limit that a request brings.
 func (o *overrides) of(from *common.RateLimitDescriptor_RateLimitOverride) (*override, error) {
-	b := brought{from.GetRequestsPerUnit(), from.GetUnit()}
+	b := overrideKey{from.GetRequestsPerUnit(), from.GetUnit()}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l := o.made[b]; l != nil {
+	if l := o.cache[b]; l != nil {
 		return l, nil
 	}
 	l := &override{limit: ratelimit.Limit{RequestsPerUnit: b.count, Window: window(b.unit)}}
@@ -62,10 +62,10 @@ func (o *overrides) of(from *common.RateLimitDescriptor_RateLimitOverride) (*ove
 	if err != nil {
 		return nil, fmt.Errorf("limit: %w", err)
 	}
-	if o.made == nil || len(o.made) >= maxMade {
-		o.made = map[brought]*override{}
+	if o.cache == nil || len(o.cache) >= maxOverrides {
+		o.cache = map[overrideKey]*override{}
 	}
-	o.made[b] = l
+	o.cache[b] = l
 	return l, nil
 }
 

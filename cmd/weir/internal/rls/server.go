@@ -55,13 +55,13 @@ type Config struct {
 type Server struct {
 	pb.UnimplementedRateLimitServiceServer
 
-	c         Config
-	limits    atomic.Pointer[generations]
-	swap      sync.Mutex // for Use
-	overrides overrides
-	budgets   budgets
-	labels    labels
-	spoke     atomic.Int64 // when the log was last told of an error, in s
+	c          Config
+	limits     atomic.Pointer[generations]
+	swap       sync.Mutex // for Use
+	overrides  overrides
+	budgets    budgets
+	labels     labels
+	lastLogged atomic.Int64 // when the log was last told of an error, in s
 }
 
 // New makes a Server.
@@ -84,17 +84,17 @@ func New(c Config) (*Server, error) {
 func (s *Server) Register(g grpc.ServiceRegistrar) { pb.RegisterRateLimitServiceServer(g, s) }
 
 // maxFormer is how many configurations are remembered behind the one in force.
-const maxFormer = 4
+const maxPrevious = 4
 
 // generations are the configuration in force and those before it, newest first.
 type generations struct {
-	now    *ratelimit.Config
-	former []former
+	now      *ratelimit.Config
+	previous []previous
 }
 
-type former struct {
-	limits *ratelimit.Config
-	until  time.Time // when nothing counts any more that was counted under it
+type previous struct {
+	limits        *ratelimit.Config
+	relevantUntil time.Time // when nothing counts any more that was counted under it
 }
 
 // Use puts another configuration into force for every request that begins from now on.
@@ -111,11 +111,11 @@ func (s *Server) Use(limits *ratelimit.Config) {
 	next := &generations{now: limits}
 	now := s.c.Now()
 	if old.now != nil {
-		next.former = append(next.former, former{old.now, now.Add(longest(old.now))})
+		next.previous = append(next.previous, previous{old.now, now.Add(longest(old.now))})
 	}
-	for _, f := range old.former {
-		if len(next.former) < maxFormer && f.until.After(now) {
-			next.former = append(next.former, f)
+	for _, f := range old.previous {
+		if len(next.previous) < maxPrevious && f.relevantUntil.After(now) {
+			next.previous = append(next.previous, f)
 		}
 	}
 	s.limits.Store(next)
@@ -155,7 +155,7 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*
 		return nil, failure(ctx, err)
 	}
 	answer := s.answer(r, d)
-	s.tell(d)
+	s.observe(d)
 	return answer, nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestCertificateIsRenewed: new files are in use after a while, files that are broken
+// TestCertificateIsRenewed checks that new files are in use after a while, files that are broken
 // are not, and nobody looks at every handshake.
 func TestCertificateIsRenewed(t *testing.T) {
 	dir := t.TempDir()

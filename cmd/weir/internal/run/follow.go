@@ -85,7 +85,7 @@ func (r *reloader) follow(ctx context.Context) {
 	f := published.Follower{
 		Conn:  r.stores.conn,
 		Adopt: r.adopt,
-		Trouble: func(err error) {
+		Observe: func(err error) {
 			if err == nil {
 				r.log.Info("published policies available again")
 				return

@@ -261,7 +261,7 @@ func TestHeadersThatNeverEnd(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheServer: a request about no path is handled, and so limited, as every
+// TestOptionsOfTheServer checks that a request about no path is handled, and so limited, as every
 // other is.
 func TestOptionsOfTheServer(t *testing.T) {
 	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 0, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestWhatWaitsGoesByTheNewLimits: requests that wait at the gateway while its policies
+// TestWhatWaitsGoesByTheNewLimits checks that requests that wait at the gateway while its policies
 // change get no allowance of the old ones beside that of the new ones.
 func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
 	var reached atomic.Int64

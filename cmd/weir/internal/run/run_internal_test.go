@@ -118,7 +118,7 @@ func TestExactBurst(t *testing.T) {
 	}
 }
 
-// TestNotReadyBeforeAllListen: once /readyz succeeds, the gateway accepts connections.
+// TestNotReadyBeforeAllListen checks that once /readyz succeeds, the gateway accepts connections.
 func TestNotReadyBeforeAllListen(t *testing.T) {
 	p := with(t, settings(t, "http://127.0.0.1:1", perClient("1/s")), gone{}, discard())
 	accepting := func() (detail string) {

@@ -18,8 +18,8 @@ const reportEvery = time.Minute
 
 // A report logs errors of one signal, and keeps them from the handler of errors that
 // all users of the SDK in a process share.
-type report struct {
-	log    *slog.Logger
+type errorLog struct {
+	logger *slog.Logger
 	signal string
 
 	mu         sync.Mutex
@@ -27,9 +27,11 @@ type report struct {
 	suppressed int
 }
 
-func newReport(log *slog.Logger, signal string) *report { return &report{log: log, signal: signal} }
+func newErrorLog(log *slog.Logger, signal string) *errorLog {
+	return &errorLog{logger: log, signal: signal}
+}
 
-func (r *report) tell(err error) {
+func (r *errorLog) log(err error) {
 	if err == nil {
 		return
 	}
@@ -43,14 +45,14 @@ func (r *report) tell(err error) {
 	}
 	r.mu.Unlock()
 	if speak {
-		r.log.Warn("telemetry was not taken", "signal", r.signal, "error", err, "suppressed", before)
+		r.logger.Warn("telemetry was not taken", "signal", r.signal, "error", err, "suppressed", before)
 	}
 }
 
 // spans sends spans without what they are not to hold.
 type spans struct {
 	sdktrace.SpanExporter
-	report *report
+	report *errorLog
 }
 
 // ExportSpans implements [sdktrace.SpanExporter].
@@ -59,7 +61,7 @@ func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) er
 	for i, span := range all {
 		clean[i] = cleaned{span}
 	}
-	s.report.tell(s.SpanExporter.ExportSpans(ctx, clean))
+	s.report.log(s.SpanExporter.ExportSpans(ctx, clean))
 	return nil
 }
 
@@ -88,11 +90,11 @@ func (c cleaned) Attributes() []attribute.KeyValue {
 // points sends metrics.
 type points struct {
 	sdkmetric.Exporter
-	report *report
+	report *errorLog
 }
 
 // Export implements [sdkmetric.Exporter].
 func (p *points) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
-	p.report.tell(p.Exporter.Export(ctx, m))
+	p.report.log(p.Exporter.Export(ctx, m))
 	return nil
 }

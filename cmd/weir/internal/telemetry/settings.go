@@ -20,7 +20,7 @@ type settings struct {
 }
 
 // invalid is an error about the variable name, whose value it tells without a password.
-func invalid(name, value, format string, args ...any) error {
+func invalidVariable(name, value, format string, args ...any) error {
 	return fmt.Errorf("telemetry: %s %.80q: %w: %w", name, redacted(value), weir.ErrInvalid, fmt.Errorf(format, args...))
 }
 
@@ -32,10 +32,10 @@ func read(getenv func(string) string) (*settings, error) {
 		return s, nil
 	}
 	var err error
-	if s.traces, err = target(env, "TRACES", "/v1/traces"); err != nil {
+	if s.traces, err = endpoint(env, "TRACES", "/v1/traces"); err != nil {
 		return nil, err
 	}
-	if s.metrics, err = target(env, "METRICS", "/v1/metrics"); err != nil {
+	if s.metrics, err = endpoint(env, "METRICS", "/v1/metrics"); err != nil {
 		return nil, err
 	}
 	if s.traces == "" {
@@ -49,7 +49,7 @@ func read(getenv func(string) string) (*settings, error) {
 }
 
 // target is where a signal is sent, "" for nowhere.
-func target(env func(string) string, signal, path string) (string, error) {
+func endpoint(env func(string) string, signal, path string) (string, error) {
 	name := "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"
 	value := env(name)
 	if value != "" {
@@ -66,7 +66,7 @@ func target(env func(string) string, signal, path string) (string, error) {
 	case "none":
 		return "", nil
 	default:
-		return "", invalid("OTEL_"+signal+"_EXPORTER", exporter, "want otlp or none")
+		return "", invalidVariable("OTEL_"+signal+"_EXPORTER", exporter, "want otlp or none")
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_" + signal + "_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		protocol := env(name)
@@ -74,16 +74,16 @@ func target(env func(string) string, signal, path string) (string, error) {
 			continue
 		}
 		if protocol != "http/protobuf" {
-			return "", invalid(name, protocol, "want http/protobuf, for which a collector listens on port 4318")
+			return "", invalidVariable(name, protocol, "want http/protobuf, for which a collector listens on port 4318")
 		}
 		break // that of the signal is the one that counts
 	}
 	u, err := url.Parse(value)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return "", invalid(name, value, "want http://HOST:PORT or https://HOST:PORT such as http://127.0.0.1:4318")
+		return "", invalidVariable(name, value, "want http://HOST:PORT or https://HOST:PORT such as http://127.0.0.1:4318")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", invalid(name, value, "want a URL without a user, a query and a fragment; OTEL_EXPORTER_OTLP_HEADERS has secrets")
+		return "", invalidVariable(name, value, "want a URL without a user, a query and a fragment; OTEL_EXPORTER_OTLP_HEADERS has secrets")
 	}
 	return u.JoinPath(path).String(), nil
 }
@@ -117,12 +117,12 @@ func sampler(env func(string) string) (sdktrace.Sampler, error) {
 		if arg := env(name + "_ARG"); arg != "" {
 			var err error
 			if ratio, err = strconv.ParseFloat(arg, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
-				return nil, invalid(name+"_ARG", arg, "want a number from 0 to 1 such as 0.01")
+				return nil, invalidVariable(name+"_ARG", arg, "want a number from 0 to 1 such as 0.01")
 			}
 		}
 		s = sdktrace.TraceIDRatioBased(ratio)
 	default:
-		return nil, invalid(name, value, "want always_on, always_off or traceidratio, or one of them after parentbased_")
+		return nil, invalidVariable(name, value, "want always_on, always_off or traceidratio, or one of them after parentbased_")
 	}
 	if byParent {
 		s = sdktrace.ParentBased(s)
@@ -146,7 +146,7 @@ func propagator(env func(string) string) (propagation.TextMapPropagator, error) 
 			all = append(all, propagation.Baggage{})
 		case "none":
 		default:
-			return nil, invalid(name, value, "want tracecontext, baggage or both with a comma between, or none")
+			return nil, invalidVariable(name, value, "want tracecontext, baggage or both with a comma between, or none")
 		}
 	}
 	return propagation.NewCompositeTextMapPropagator(all...), nil

@@ -57,7 +57,7 @@ type Telemetry struct {
 const maxText = 512
 
 // shutdown is the most that Shutdown takes.
-const shutdown = 5 * time.Second
+const shutdownTimeout = 5 * time.Second
 
 // Start begins to send what the environment says. It does not wait for a collector.
 func Start(ctx context.Context, c Config) (*Telemetry, error) {
@@ -78,7 +78,7 @@ func Start(ctx context.Context, c Config) (*Telemetry, error) {
 	if s.traces == "" && (s.metrics == "" || c.Gatherer == nil) {
 		return t, nil
 	}
-	about, err := describe(ctx, &c)
+	about, err := newResource(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -98,14 +98,14 @@ func Start(ctx context.Context, c Config) (*Telemetry, error) {
 
 // describe is what is said about this program with all that is sent. What comes later
 // in it wins.
-func describe(ctx context.Context, c *Config) (*resource.Resource, error) {
+func newResource(ctx context.Context, c *Config) (*resource.Resource, error) {
 	about := []attribute.KeyValue{attribute.String("service.name", c.ServiceName)}
 	if c.Version != "" {
 		about = append(about, attribute.String("service.version", c.Version))
 	}
 	r, err := resource.New(ctx, resource.WithAttributes(about...), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
-		return nil, invalid("OTEL_RESOURCE_ATTRIBUTES", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), "want KEY=VALUE,KEY=VALUE: %v", err)
+		return nil, invalidVariable("OTEL_RESOURCE_ATTRIBUTES", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), "want KEY=VALUE,KEY=VALUE: %v", err)
 	}
 	return r, nil
 }
@@ -123,7 +123,7 @@ func (t *Telemetry) startTraces(ctx context.Context, s *settings, about *resourc
 		sdktrace.WithSampler(s.sampler),
 		sdktrace.WithResource(about),
 		sdktrace.WithRawSpanLimits(limits),
-		sdktrace.WithBatcher(&spans{to, newReport(log, "traces")}),
+		sdktrace.WithBatcher(&spans{to, newErrorLog(log, "traces")}),
 	)
 	return nil
 }
@@ -135,7 +135,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, s *settings, about *resour
 	}
 	t.metrics = sdkmetric.NewMeterProvider(
 		sdkmetric.WithResource(about),
-		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&points{to, newReport(c.Log, "metrics")},
+		sdkmetric.WithReader(sdkmetric.NewPeriodicReader(&points{to, newErrorLog(c.Log, "metrics")},
 			sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(c.Gatherer))))),
 	)
 	return nil
@@ -178,7 +178,7 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	t.once.Do(func() {
-		ctx, cancel := context.WithTimeout(ctx, shutdown)
+		ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 		defer cancel()
 		if t.traces != nil {
 			t.err = t.traces.Shutdown(ctx)

@@ -14,10 +14,10 @@ import (
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := newReport(slog.New(slog.NewTextHandler(&log, nil)), "traces")
-		r.tell(nil)
+		r := newErrorLog(slog.New(slog.NewTextHandler(&log, nil)), "traces")
+		r.log(nil)
 		for range 3600 {
-			r.tell(errors.New("connection refused"))
+			r.log(errors.New("connection refused"))
 			time.Sleep(time.Second)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")

@@ -103,7 +103,7 @@ func TestDirectory(t *testing.T) {
 	changes(t, w, "another content")
 }
 
-// TestSameContent: a file that is written anew with what it had has not changed.
+// TestSameContent checks that a file that is written anew with what it had has not changed.
 func TestSameContent(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")

@@ -49,7 +49,7 @@ type result struct {
 }
 
 // answer is what a client reads.
-type answer struct {
+type response struct {
 	verdict
 	Policy   string        `json:"policy,omitempty"`
 	At       string        `json:"at"`
@@ -59,7 +59,7 @@ type answer struct {
 	Results  []result      `json:"results,omitempty"` // of a batch
 }
 
-func judge(d weir.Decision) verdict {
+func newVerdict(d weir.Decision) verdict {
 	v := verdict{
 		OK: d.OK, Limit: d.Limit.String(), Capacity: d.Capacity(), Granted: d.Granted,
 		Remaining: d.Remaining, ResetAfter: seconds(d.ResetAfter),
@@ -78,10 +78,10 @@ func judge(d weir.Decision) verdict {
 }
 
 // each is the verdict on every one of several limits.
-func each(ds []weir.Decision) (vs []verdict) {
+func newVerdicts(ds []weir.Decision) (vs []verdict) {
 	if len(ds) > 1 {
 		for _, d := range ds {
-			vs = append(vs, judge(d))
+			vs = append(vs, newVerdict(d))
 		}
 	}
 	return vs
@@ -93,14 +93,14 @@ const maxItems = 8
 
 // items are what the response fields say: each limit under its policy's name, as a
 // gateway does, or under its own text. Of a batch it is the limit that counts.
-func (in inquiry) items(ds []weir.Decision) []httplimit.Item {
-	if in.batch || len(ds) > maxItems {
+func (in batch) fields(ds []weir.Decision) []httplimit.Item {
+	if in.multiple || len(ds) > maxItems {
 		d := weir.Combine(ds)
 		return []httplimit.Item{{Name: d.Limit.String(), Decision: d}}
 	}
 	var items []httplimit.Item
 	for i, d := range ds {
-		name := in.questions[0].policy
+		name := in.items[0].policy
 		switch {
 		case name == "":
 			name = d.Limit.String()
@@ -113,7 +113,7 @@ func (in inquiry) items(ds []weir.Decision) []httplimit.Item {
 }
 
 // of is the decisions about question i.
-func (in inquiry) of(i int, ds []weir.Decision) []weir.Decision {
+func (in batch) decisionsOf(i int, ds []weir.Decision) []weir.Decision {
 	from := 0
 	if i > 0 {
 		from = in.ends[i-1]
@@ -121,24 +121,24 @@ func (in inquiry) of(i int, ds []weir.Decision) []weir.Decision {
 	return ds[from:in.ends[i]]
 }
 
-func (in inquiry) answer(ds []weir.Decision, replayed bool) []byte {
-	a := answerTo(ds)
+func (in batch) response(ds []weir.Decision, replayed bool) []byte {
+	a := newResponse(ds)
 	a.Replayed = replayed
-	if !in.batch {
-		a.Policy, a.Limits = in.questions[0].policy, each(ds)
+	if !in.multiple {
+		a.Policy, a.Limits = in.items[0].policy, newVerdicts(ds)
 		return marshal(a)
 	}
-	for i, q := range in.questions {
-		of := in.of(i, ds)
-		a.Results = append(a.Results, result{judge(weir.Combine(of)), q.policy, each(of)})
+	for i, q := range in.items {
+		of := in.decisionsOf(i, ds)
+		a.Results = append(a.Results, result{newVerdict(weir.Combine(of)), q.policy, newVerdicts(of)})
 	}
 	return marshal(a)
 }
 
-func answerTo(ds []weir.Decision) answer {
+func newResponse(ds []weir.Decision) response {
 	counts := weir.Combine(ds)
-	return answer{
-		verdict:  judge(counts),
+	return response{
+		verdict:  newVerdict(counts),
 		At:       counts.At.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		Degraded: counts.Degraded,
 	}
@@ -146,12 +146,12 @@ func answerTo(ds []weir.Decision) answer {
 
 // Answer is the body of the answer to decisions that were made together.
 func Answer(policy string, ds []weir.Decision) []byte {
-	a := answerTo(ds)
-	a.Policy, a.Limits = policy, each(ds)
+	a := newResponse(ds)
+	a.Policy, a.Limits = policy, newVerdicts(ds)
 	return marshal(a)
 }
 
-func marshal(a answer) []byte {
+func marshal(a response) []byte {
 	b, err := json.Marshal(a)
 	if err != nil { // numbers, texts and bools always marshal
 		panic(err)

@@ -8,9 +8,9 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// TestFormers: what is remembered of a key, in steps.
-func TestFormers(t *testing.T) {
-	m := newFormers()
+// TestHistory checks in steps which limits of a key are remembered.
+func TestHistory(t *testing.T) {
+	m := newLimitHistory()
 	a, b, c := weir.MustLimit("1/s burst 1"), weir.MustLimit("2/s burst 2"), weir.MustLimit("3/s burst 3")
 	for i, step := range []struct {
 		limit   weir.Limit
@@ -27,29 +27,29 @@ func TestFormers(t *testing.T) {
 		{c, []weir.Limit{a}, true},
 		{c, nil, true},
 	} {
-		got := m.from(1, step.limit)
+		got := m.previous(1, step.limit)
 		if fmt.Sprint(got) != fmt.Sprint(step.want) {
 			t.Errorf("step %d: from = %v, want %v", i, got, step.want)
 		}
 		if step.carried {
-			m.carried(1, step.limit)
+			m.carriedOver(1, step.limit)
 		}
 	}
 	for i := range 100 {
-		if got := m.from(1, weir.MustLimit(fmt.Sprintf("%d/m", i+1))); len(got) > maxFormer {
-			t.Fatalf("%d former limits, want at most %d", len(got), maxFormer)
+		if got := m.previous(1, weir.MustLimit(fmt.Sprintf("%d/m", i+1))); len(got) > maxPrevious {
+			t.Fatalf("%d former limits, want at most %d", len(got), maxPrevious)
 		}
 	}
 }
 
-// TestFormersAreBounded: a million keys leave at most sets·ways behind.
-func TestFormersAreBounded(t *testing.T) {
-	m, limit := newFormers(), weir.MustLimit("1/s")
+// TestHistoryIsBounded checks that a million keys leave at most sets·ways entries.
+func TestHistoryIsBounded(t *testing.T) {
+	m, limit := newLimitHistory(), weir.MustLimit("1/s")
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 250_000 {
-				m.from(m.hash(fmt.Sprint(g, i)), limit)
+				m.previous(m.hash(fmt.Sprint(g, i)), limit)
 			}
 		})
 	}
@@ -67,10 +67,10 @@ func TestFormersAreBounded(t *testing.T) {
 	}
 }
 
-// TestRates: the same parameters are the same limit, also where they push each other
-// out.
+// TestRates checks that equal parameters give equal limits, also when they replace each
+// other in the cache.
 func TestRates(t *testing.T) {
-	c := newRates()
+	c := newLimitCache()
 	for range 2 {
 		for i := range int64(5000) {
 			l, err := c.limit(rate{burst: i, count: 30, period: 60})

@@ -28,30 +28,30 @@ const (
 )
 
 // A counts says which hits count of those that do not go through.
-type counts uint8
+type overLimit uint8
 
 const (
-	none    counts = iota
-	fitting        // as many as are left
-	every          // all, into debt
+	countNone      overLimit = iota
+	countRemaining           // as many as are left
+	countAll                 // all, into debt
 )
 
 // An ask is what one descriptor has to ask, and what it got.
-type ask struct {
-	limit    *ratelimit.Limit // nil: there is none
-	match    ratelimit.Match
-	override *override // the limit that came with the request; nil if it did not
-	role     role
-	quota    bool // in quota mode, also if it is a shadow
-	asks     bool // the store is asked before the request is decided: not of a refund
-	counts   counts
+type check struct {
+	limit     *ratelimit.Limit // nil: there is none
+	match     ratelimit.Match
+	override  *override // the limit that came with the request; nil if it did not
+	role      role
+	quota     bool // in quota mode, also if it is a shadow
+	deciding  bool // the store is asked before the request is decided: not of a refund
+	overLimit overLimit
 
 	hits    uint64 // as in the request; 0 only looks
 	refund  bool
 	request weir.Request
 
 	ok       bool // what the limit itself says
-	looked   bool // the store was asked without a charge
+	peeked   bool // the store was asked without a charge
 	charged  bool
 	decision weir.Decision
 }
@@ -59,7 +59,7 @@ type ask struct {
 // A decision is a request and what became of it.
 type decision struct {
 	domain   *ratelimit.Domain // nil: unknown
-	asks     []ask
+	checks   []check
 	admitted bool
 	at       time.Time
 }
@@ -80,23 +80,23 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 	case n > MaxDescriptors:
 		return nil, fmt.Errorf("rls: descriptors: want at most %d, which are decided together, got %d", MaxDescriptors, n)
 	}
-	d := &decision{domain: gens.now.Domain(r.GetDomain()), asks: make([]ask, len(descriptors))}
+	d := &decision{domain: gens.now.Domain(r.GetDomain()), checks: make([]check, len(descriptors))}
 	if d.domain == nil {
-		for i := range d.asks {
-			d.asks[i].ok = true
+		for i := range d.checks {
+			d.checks[i].ok = true
 		}
 		return d, nil
 	}
 	var few [8]ratelimit.Entry
 	for i, descriptor := range descriptors {
-		if err := s.readOne(gens, d, &d.asks[i], r, descriptor, few[:0]); err != nil {
+		if err := s.readOne(gens, d, &d.checks[i], r, descriptor, few[:0]); err != nil {
 			return nil, fmt.Errorf("rls: descriptors[%d]: %w", i, err)
 		}
 	}
-	replace(d.asks)
+	dropReplaced(d.checks)
 	requests := 0
-	for i := range d.asks {
-		a := &d.asks[i]
+	for i := range d.checks {
+		a := &d.checks[i]
 		s.prepare(gens, d.domain, a, descriptors[i], few[:0])
 		if requests++; a.override != nil {
 			requests++
@@ -109,7 +109,7 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 }
 
 // readOne finds the limit of one descriptor.
-func (s *Server) readOne(gens *generations, d *decision, a *ask, r *pb.RateLimitRequest, from *common.RateLimitDescriptor, few []ratelimit.Entry) error {
+func (s *Server) readOne(gens *generations, d *decision, a *check, r *pb.RateLimitRequest, from *common.RateLimitDescriptor, few []ratelimit.Entry) error {
 	a.ok = true
 	a.hits, a.refund = uint64(max(1, r.GetHitsAddend())), from.GetIsNegativeHits()
 	if h := from.GetHitsAddend(); h != nil {
@@ -144,7 +144,7 @@ func entries(d *common.RateLimitDescriptor, into []ratelimit.Entry) []ratelimit.
 
 // replace takes the limits away that others of the request replace, also if those are
 // replaced themselves. One that is unlimited stays.
-func replace(asks []ask) {
+func dropReplaced(asks []check) {
 	var gone map[string]bool
 	for i := range asks {
 		if asks[i].limit == nil {
@@ -168,7 +168,7 @@ func replace(asks []ask) {
 }
 
 // prepare makes the request of a for the store.
-func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, from *common.RateLimitDescriptor, few []ratelimit.Entry) {
+func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, from *common.RateLimitDescriptor, few []ratelimit.Entry) {
 	if a.limit == nil {
 		a.quota = s.c.Quota
 		return
@@ -190,18 +190,18 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, fr
 	switch {
 	case a.hits == 0:
 		// Is there anything left? One hit has to fit.
-		a.request.Verb, a.request.N, a.asks = weir.Peek, 1, true
+		a.request.Verb, a.request.N, a.deciding = weir.Peek, 1, true
 		s.budgets.note(domain, a)
 	case a.refund:
 		a.request.Verb = weir.Return
 	default:
-		a.request.Verb, a.asks = weir.Take, true
-		a.counts = s.budgets.counts(domain, a)
+		a.request.Verb, a.deciding = weir.Take, true
+		a.overLimit = s.budgets.counts(domain, a)
 	}
 	if a.override != nil {
 		a.request.Limit = a.override.counted
-	} else if len(gens.former) > 0 {
-		a.request.From = gens.before(domain.Name, a, entries(from, few), s.c.Now())
+	} else if len(gens.previous) > 0 {
+		a.request.From = gens.previousLimits(domain.Name, a, entries(from, few), s.c.Now())
 	}
 	if from := a.request.From; len(from) > 0 && from[0].Capacity() <= a.limit.Limit.Capacity() {
 		a.request.Carry = weir.CarryAdditive
@@ -209,10 +209,10 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *ask, fr
 }
 
 // before are the limits that a descriptor had under former configurations, newest first.
-func (g *generations) before(domain string, a *ask, es []ratelimit.Entry, now time.Time) []weir.Limit {
+func (g *generations) previousLimits(domain string, a *check, es []ratelimit.Entry, now time.Time) []weir.Limit {
 	var from []weir.Limit
-	for _, f := range g.former {
-		if !f.until.After(now) {
+	for _, f := range g.previous {
+		if !f.relevantUntil.After(now) {
 			continue
 		}
 		m, ok := f.limits.Domain(domain).Match(es)

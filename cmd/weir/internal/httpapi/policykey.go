@@ -15,7 +15,7 @@ import (
 
 // A named policy makes requests from the parts of its key, with the very keys
 // that a gateway makes from a request.
-type named struct {
+type keyedPolicy struct {
 	name  string
 	parts []policy.KeyPart // those that a client has to give: all but constants
 	cost  int64
@@ -24,9 +24,9 @@ type named struct {
 
 // newNamed makes a policy that reads nothing but its key: who asks by name has
 // matched already, says what it costs, and is answered whatever the mode.
-func newNamed(p *policy.Policy) (*named, error) {
+func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	c := p.Config()
-	n := &named{name: c.Name, cost: c.Cost}
+	n := &keyedPolicy{name: c.Name, cost: c.Cost}
 	match := policy.Match{}
 	key := make([]policy.KeyPart, len(c.Key))
 	for i, part := range c.Key {
@@ -36,9 +36,9 @@ func newNamed(p *policy.Policy) (*named, error) {
 		case policy.Host:
 			match.Hosts = c.Match.Hosts
 		case policy.Claim:
-			part = asked(len(n.parts), part)
+			part = keyClaim(len(n.parts), part)
 		case policy.CEL:
-			part.Of = given{len(n.parts), part.String()}
+			part.Of = keyExpression{len(n.parts), part.String()}
 		}
 		key[i] = part
 		if part.Source != policy.Constant {
@@ -56,25 +56,25 @@ func newNamed(p *policy.Policy) (*named, error) {
 }
 
 // requests are those of the policy's limits for a key with the given parts.
-func (n *named) requests(key []string) ([]weir.Request, error) {
+func (n *keyedPolicy) requests(key []string) ([]weir.Request, error) {
 	if len(key) != len(n.parts) && !(len(n.parts) == 0 && len(key) == 1) {
-		return nil, refuse("key", []byte(partsOf(len(key))), fmt.Sprintf("%s, as policy %s has", partsOf(len(n.parts)), n.name))
+		return nil, invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
 	}
-	a := parts{n.parts, key}
+	a := keyAttributes{n.parts, key}
 	for i, p := range n.parts {
 		if p.Source == policy.ClientIP && !a.ClientIP().IsValid() {
-			return nil, refuse(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
+			return nil, invalid(fmt.Sprintf("key[%d]", i), []byte(key[i]), "an IP address")
 		}
 	}
 	var q policy.Matches
 	n.set.Match(&q, a)
 	if len(q.Requests) == 0 {
-		return nil, refuse("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
+		return nil, invalid("key", fmt.Appendf(nil, "%q", key), "a key that policy "+n.name+" matches")
 	}
 	return q.Requests, nil
 }
 
-func partsOf(n int) string {
+func countParts(n int) string {
 	if n == 1 {
 		return "1 part"
 	}
@@ -84,7 +84,7 @@ func partsOf(n int) string {
 // given is an expression whose value is the client's at-th part. It is found among
 // query parameters, under a name that no policy can ask for. Its text is that of the
 // part it stands for, by which a policy knows its successor.
-type given struct {
+type keyExpression struct {
 	at   int
 	text string
 }
@@ -92,7 +92,7 @@ type given struct {
 func parameter(at int) string { return "\x00" + strconv.Itoa(at) }
 
 // Eval implements [policy.Expression].
-func (g given) Eval(a policy.Attributes) (string, error) {
+func (g keyExpression) Eval(a policy.Attributes) (string, error) {
 	if values := a.Query(parameter(g.at)); len(values) == 1 {
 		return values[0], nil
 	}
@@ -100,11 +100,11 @@ func (g given) Eval(a policy.Attributes) (string, error) {
 }
 
 // String implements [policy.Expression].
-func (g given) String() string { return g.text }
+func (g keyExpression) String() string { return g.text }
 
 // asked is a claim whose value is the client's at-th part: the same claim, of a token
 // in a header of its own.
-func asked(at int, claim policy.KeyPart) policy.KeyPart {
+func keyClaim(at int, claim policy.KeyPart) policy.KeyPart {
 	h := fnv.New32a()
 	h.Write([]byte(claim.Name))
 	claim.Name = fmt.Sprintf("%s@X-Weir-%d-%08x", claimName(claim), at, h.Sum32())
@@ -129,12 +129,12 @@ func token(claim policy.KeyPart, value string) string {
 }
 
 // parts are a request as a policy sees it, known by the parts of its key alone.
-type parts struct {
+type keyAttributes struct {
 	parts []policy.KeyPart
 	key   []string
 }
 
-func (a parts) value(s policy.Source, name string) []string {
+func (a keyAttributes) value(s policy.Source, name string) []string {
 	for i, p := range a.parts {
 		if p.Source == s && p.Name == name {
 			return a.key[i : i+1]
@@ -143,7 +143,7 @@ func (a parts) value(s policy.Source, name string) []string {
 	return nil
 }
 
-func (a parts) one(s policy.Source) string {
+func (a keyAttributes) one(s policy.Source) string {
 	for i, p := range a.parts {
 		if p.Source == s {
 			return a.key[i]
@@ -152,12 +152,12 @@ func (a parts) one(s policy.Source) string {
 	return ""
 }
 
-func (a parts) Method() string              { return a.one(policy.Method) }
-func (a parts) Host() string                { return a.one(policy.Host) }
-func (a parts) Path() string                { return a.one(policy.Path) }
-func (a parts) Cookie(name string) []string { return a.value(policy.Cookie, name) }
+func (a keyAttributes) Method() string              { return a.one(policy.Method) }
+func (a keyAttributes) Host() string                { return a.one(policy.Host) }
+func (a keyAttributes) Path() string                { return a.one(policy.Path) }
+func (a keyAttributes) Cookie(name string) []string { return a.value(policy.Cookie, name) }
 
-func (a parts) Header(name string) []string {
+func (a keyAttributes) Header(name string) []string {
 	for i, p := range a.parts {
 		if p.Source == policy.Claim && strings.EqualFold(p.Name[len(claimName(p))+1:], name) {
 			return []string{token(p, a.key[i])}
@@ -166,7 +166,7 @@ func (a parts) Header(name string) []string {
 	return a.value(policy.Header, name)
 }
 
-func (a parts) Query(name string) []string {
+func (a keyAttributes) Query(name string) []string {
 	for i, p := range a.parts {
 		if p.Source == policy.CEL && parameter(i) == name {
 			return a.key[i : i+1]
@@ -175,7 +175,7 @@ func (a parts) Query(name string) []string {
 	return a.value(policy.Query, name)
 }
 
-func (a parts) ClientIP() netip.Addr {
+func (a keyAttributes) ClientIP() netip.Addr {
 	addr, err := netip.ParseAddr(a.one(policy.ClientIP))
 	if err != nil {
 		return netip.Addr{}

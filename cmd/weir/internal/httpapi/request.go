@@ -12,7 +12,7 @@ import (
 )
 
 // A question is a request body that was understood.
-type question struct {
+type apiRequest struct {
 	verb   weir.Verb
 	key    []string // one text, or the parts of a policy's key
 	parts  bool     // key was an array
@@ -26,7 +26,7 @@ type question struct {
 }
 
 // own are the fields that a verb has beside those that all have.
-func own(v weir.Verb) []string {
+func verbFields(v weir.Verb) []string {
 	switch v {
 	case weir.Reset:
 		return nil
@@ -43,16 +43,16 @@ func own(v weir.Verb) []string {
 }
 
 // fields are the fields of a question, in words.
-func (q *question) fields() string {
+func (q *apiRequest) fields() string {
 	text := `"key", and "limit" or "limits" or "policy"`
-	for _, f := range own(q.verb) {
+	for _, f := range verbFields(q.verb) {
 		text += `, "` + f + `"`
 	}
 	return text
 }
 
 // set reads a field. Whether the verb has it is left to check.
-func (q *question) set(name string, value json.RawMessage) (err error) {
+func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 	switch name {
 	case "key":
 		return q.setKey(value)
@@ -64,7 +64,7 @@ func (q *question) set(name string, value json.RawMessage) (err error) {
 	case "limits":
 		var list []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
-			return refuse(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, weir.MaxBatch))
+			return invalid(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, weir.MaxBatch))
 		}
 		for i, v := range list {
 			if err := q.addLimit(fmt.Sprintf("limits[%d]", i), v); err != nil {
@@ -79,7 +79,7 @@ func (q *question) set(name string, value json.RawMessage) (err error) {
 	case "id":
 		const want = "a text of 1 to 256 bytes"
 		if q.id, err = text(name, value, want); err == nil && len(q.id) > weir.MaxID {
-			err = refuse(name, fmt.Appendf(nil, "%d bytes", len(q.id)), want)
+			err = invalid(name, fmt.Appendf(nil, "%d bytes", len(q.id)), want)
 		}
 		return err
 	case "ttl":
@@ -88,10 +88,10 @@ func (q *question) set(name string, value json.RawMessage) (err error) {
 	case "at":
 		return q.setAt(value)
 	}
-	return refuse(name, value, "no such field; known are "+q.fields())
+	return invalid(name, value, "no such field; known are "+q.fields())
 }
 
-func (q *question) setKey(value json.RawMessage) error {
+func (q *apiRequest) setKey(value json.RawMessage) error {
 	const want = "a text of at least 1 byte"
 	if value[0] != '[' {
 		key, err := text("key", value, want)
@@ -101,7 +101,7 @@ func (q *question) setKey(value json.RawMessage) error {
 	q.parts = true
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil || len(list) == 0 {
-		return refuse("key", value, "an array of texts, one for each part of the policy's key")
+		return invalid("key", value, "an array of texts, one for each part of the policy's key")
 	}
 	for i, v := range list {
 		part, err := text(fmt.Sprintf("key[%d]", i), v, want)
@@ -113,7 +113,7 @@ func (q *question) setKey(value json.RawMessage) error {
 	return nil
 }
 
-func (q *question) addLimit(field string, value json.RawMessage) error {
+func (q *apiRequest) addLimit(field string, value json.RawMessage) error {
 	const want = `a limit such as "10/s burst 20"`
 	s, err := text(field, value, want)
 	if err != nil {
@@ -121,20 +121,20 @@ func (q *question) addLimit(field string, value json.RawMessage) error {
 	}
 	l, err := weir.ParseLimit(s)
 	if err != nil {
-		return refuse(field, value, want+": "+err.Error())
+		return invalid(field, value, want+": "+err.Error())
 	}
 	q.limits = append(q.limits, l)
 	return nil
 }
 
-func (q *question) setAt(value json.RawMessage) error {
+func (q *apiRequest) setAt(value json.RawMessage) error {
 	const want = `the "at" of an answer, such as "2026-01-02T15:04:05.678901Z"`
 	s, err := text("at", value, want)
 	if err != nil {
 		return err
 	}
 	if q.at, err = time.Parse(time.RFC3339Nano, s); err != nil || q.at.UnixMicro() < 1 {
-		return refuse("at", value, want)
+		return invalid("at", value, want)
 	}
 	return nil
 }
@@ -144,18 +144,18 @@ func duration(field string, value json.RawMessage) (time.Duration, error) {
 	want := fmt.Sprintf("a number of seconds from 0.000001 to %d, with up to 6 decimals", int64(weir.MaxTTL/time.Second))
 	s, frac, _ := strings.Cut(string(value), ".")
 	if len(s) > 10 || len(frac) > 6 {
-		return 0, refuse(field, value, want)
+		return 0, invalid(field, value, want)
 	}
 	us, err := strconv.ParseInt(s+(frac + "000000")[:6], 10, 64)
 	d := time.Duration(us) * time.Microsecond
 	if err != nil || d < time.Microsecond || d > weir.MaxTTL {
-		return 0, refuse(field, value, want)
+		return 0, invalid(field, value, want)
 	}
 	return d, nil
 }
 
 // check looks at the fields together.
-func (q *question) check(seen []string) error {
+func (q *apiRequest) check(seen []string) error {
 	rules := 0
 	for _, name := range []string{"limit", "limits", "policy"} {
 		if slices.Contains(seen, name) {
@@ -164,32 +164,32 @@ func (q *question) check(seen []string) error {
 	}
 	switch {
 	case q.key == nil:
-		return refuse("key", nil, "a text of at least 1 byte")
+		return invalid("key", nil, "a text of at least 1 byte")
 	case rules == 0:
-		return refuse("limit", nil, `a limit such as "10/s burst 20", or "limits", or "policy"`)
+		return invalid("limit", nil, `a limit such as "10/s burst 20", or "limits", or "policy"`)
 	case rules > 1:
-		return refuse("limit", []byte(strings.Join(seen, ", ")), `one of "limit", "limits" and "policy"`)
+		return invalid("limit", []byte(strings.Join(seen, ", ")), `one of "limit", "limits" and "policy"`)
 	case q.parts && q.policy == "":
-		return refuse("key", []byte("an array"), "a text; only the key of a policy has parts")
+		return invalid("key", []byte("an array"), "a text; only the key of a policy has parts")
 	}
 	for _, name := range []string{"n", "id", "ttl", "at"} {
-		if slices.Contains(seen, name) && !slices.Contains(own(q.verb), name) {
-			return refuse(name, []byte("one"), fmt.Sprintf("no %s: %s has none", name, q.verb))
+		if slices.Contains(seen, name) && !slices.Contains(verbFields(q.verb), name) {
+			return invalid(name, []byte("one"), fmt.Sprintf("no %s: %s has none", name, q.verb))
 		}
 	}
 	for _, need := range []struct{ name, want string }{
 		{"id", "the name of the reservation: a text of 1 to 256 bytes"},
 		{"ttl", "the seconds after which the tokens go back by themselves"},
 	} {
-		if slices.Contains(own(q.verb), need.name) && !slices.Contains(seen, need.name) {
-			return refuse(need.name, nil, need.want)
+		if slices.Contains(verbFields(q.verb), need.name) && !slices.Contains(seen, need.name) {
+			return invalid(need.name, nil, need.want)
 		}
 	}
 	switch {
 	case q.verb == weir.Commit && !q.hasN:
-		return refuse("n", nil, "the tokens that were really used")
+		return invalid("n", nil, "the tokens that were really used")
 	case q.verb == weir.Reserve && q.hasN && q.n == 0:
-		return refuse("n", []byte("0"), "at least 1 token to reserve")
+		return invalid("n", []byte("0"), "at least 1 token to reserve")
 	}
 	return nil
 }

@@ -29,15 +29,15 @@ func (a *API) verb(v weir.Verb) http.HandlerFunc {
 		}
 		q, err := parse(v, data)
 		if err != nil {
-			refused(w, err)
+			writeInvalid(w, err)
 			return
 		}
 		rs, err := a.requests(q)
 		if err != nil {
-			refused(w, err)
+			writeInvalid(w, err)
 			return
 		}
-		a.decide(w, r, inquiry{questions: []*question{q}, rs: rs, ends: []int{len(rs)}})
+		a.decide(w, r, batch{items: []*apiRequest{q}, rs: rs, ends: []int{len(rs)}})
 	}
 }
 
@@ -49,18 +49,18 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	}
 	qs, err := parseBatch(data)
 	if err != nil {
-		refused(w, err)
+		writeInvalid(w, err)
 		return
 	}
-	in := inquiry{questions: qs, batch: true}
+	in := batch{items: qs, multiple: true}
 	for i, q := range qs {
 		rs, err := a.requests(q)
 		if err != nil {
-			refused(w, within(i, err))
+			writeInvalid(w, inBatch(i, err))
 			return
 		}
 		if in.rs = append(in.rs, rs...); len(in.rs) > weir.MaxBatch {
-			refused(w, refuse("requests", []byte("more than "+strconv.Itoa(weir.MaxBatch)+" limits in all"), "at most "+strconv.Itoa(weir.MaxBatch)))
+			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(weir.MaxBatch)+" limits in all"), "at most "+strconv.Itoa(weir.MaxBatch)))
 			return
 		}
 		in.ends = append(in.ends, len(in.rs))
@@ -88,17 +88,17 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 }
 
 // refused answers a question that was not understood.
-func refused(w http.ResponseWriter, err error) {
-	var f *fault
+func writeInvalid(w http.ResponseWriter, err error) {
+	var f *fieldError
 	if !errors.As(err, &f) {
-		f = &fault{"body", "", err.Error()}
+		f = &fieldError{"body", "", err.Error()}
 	}
 	problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: f.Error(),
 		Field: f.field, Value: f.value, Expected: f.expected})
 }
 
 // requests are what the store has to decide together for one question.
-func (a *API) requests(q *question) ([]weir.Request, error) {
+func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 	var rs []weir.Request
 	if q.policy == "" {
 		for _, l := range q.limits {
@@ -107,7 +107,7 @@ func (a *API) requests(q *question) ([]weir.Request, error) {
 	} else {
 		p := a.policies[q.policy]
 		if p == nil {
-			return nil, refuse("policy", []byte(strconv.Quote(q.policy)), "the name of a policy of the configuration")
+			return nil, invalid("policy", []byte(strconv.Quote(q.policy)), "the name of a policy of the configuration")
 		}
 		var err error
 		if rs, err = p.requests(q.key); err != nil {
@@ -128,32 +128,32 @@ func (a *API) requests(q *question) ([]weir.Request, error) {
 
 // An inquiry is questions that are decided together: rs[ends[i-1]:ends[i]] are the
 // requests of questions[i].
-type inquiry struct {
-	questions []*question
-	rs        []weir.Request
-	ends      []int
-	batch     bool
+type batch struct {
+	items    []*apiRequest
+	rs       []weir.Request
+	ends     []int
+	multiple bool
 }
 
 // decide asks the store and answers.
-func (a *API) decide(w http.ResponseWriter, r *http.Request, in inquiry) {
+func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 	key, err := in.idempotencyKey(r)
 	if err != nil {
-		refused(w, err)
+		writeInvalid(w, err)
 		return
 	}
 	ds := make([]weir.Decision, len(in.rs))
 	replayed := false
 	switch {
 	case key != "":
-		replayed, err = a.once(r.Context(), key, in, ds)
+		replayed, err = a.decideOnce(r.Context(), key, in, ds)
 	case len(in.rs) == 1:
 		ds[0], err = a.store.Do(r.Context(), in.rs[0])
 	default:
 		_, err = a.store.DoAll(r.Context(), in.rs, ds)
 	}
 	if err != nil {
-		a.undecided(w, r, in, err)
+		a.writeError(w, r, in, err)
 		return
 	}
 	h := w.Header()
@@ -162,14 +162,14 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, in inquiry) {
 	if replayed {
 		h.Set("Idempotency-Replayed", "true")
 	}
-	a.fields.Set(h, in.items(ds)...)
-	w.Write(in.answer(ds, replayed))
+	a.fields.Set(h, in.fields(ds)...)
+	w.Write(in.response(ds, replayed))
 }
 
 // undecided answers a question about which no decision was made.
-func (a *API) undecided(w http.ResponseWriter, r *http.Request, in inquiry, err error) {
+func (a *API) writeError(w http.ResponseWriter, r *http.Request, in batch, err error) {
 	switch {
-	case errors.Is(err, errOtherQuestion):
+	case errors.Is(err, errKeyReused):
 		problem.Write(w, problem.Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error(),
 			Field: idempotencyHeader, Value: "a key that another question had", Expected: "a new key for a new question"})
 	case errors.Is(err, weir.ErrNoReservation):
@@ -178,11 +178,11 @@ func (a *API) undecided(w http.ResponseWriter, r *http.Request, in inquiry, err 
 	case errors.Is(err, weir.ErrInvalid):
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()})
 	default:
-		now, last := time.Now().Unix(), a.spoke.Load()
+		now, last := time.Now().Unix(), a.lastLogged.Load()
 		// Or the client left, which is no fault of the store.
-		if r.Context().Err() == nil && now != last && a.spoke.CompareAndSwap(last, now) {
-			verb := in.questions[0].verb.String()
-			if in.batch {
+		if r.Context().Err() == nil && now != last && a.lastLogged.CompareAndSwap(last, now) {
+			verb := in.items[0].verb.String()
+			if in.multiple {
 				verb = "batch"
 			}
 			a.log.LogAttrs(r.Context(), slog.LevelError, "no decision", slog.String("verb", verb), slog.Any("error", err))

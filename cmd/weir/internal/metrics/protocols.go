@@ -24,9 +24,9 @@ type descriptors struct {
 	max      int
 	overflow prometheus.Counter
 
-	mu    sync.RWMutex
-	known map[descriptor]*[len(hitResults)]prometheus.Counter
-	rest  *[len(hitResults)]prometheus.Counter // of all that have no place
+	mu     sync.RWMutex
+	known  map[descriptor]*[len(hitResults)]prometheus.Counter
+	others *[len(hitResults)]prometheus.Counter // of all that have no place
 }
 
 type descriptor struct{ domain, path string }
@@ -57,7 +57,7 @@ func (m *Metrics) Descriptor(domain, path, result string, hits uint64) {
 
 func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter, own bool) {
 	d.mu.RLock()
-	c, rest := d.known[key], d.rest
+	c, rest := d.known[key], d.others
 	d.mu.RUnlock()
 	switch {
 	case c != nil:
@@ -71,8 +71,8 @@ func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter
 		return c, true
 	}
 	if len(d.known) >= d.max {
-		d.rest = d.counters(descriptor{other, other})
-		return d.rest, false
+		d.others = d.counters(descriptor{other, other})
+		return d.others, false
 	}
 	key = descriptor{strings.Clone(key.domain), strings.Clone(key.path)} // or it would keep a request alive
 	c = d.counters(descriptor{label(key.domain), label(key.path)})
@@ -86,7 +86,7 @@ func (m *Metrics) ForgetDescriptors() {
 	d := &m.descriptors
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.known, d.rest = map[descriptor]*[len(hitResults)]prometheus.Counter{}, nil
+	d.known, d.others = map[descriptor]*[len(hitResults)]prometheus.Counter{}, nil
 	m.hits.Reset()
 }
 

@@ -51,7 +51,7 @@ func setOf(t *testing.T, configs ...policy.Config) *policy.Set {
 	return set
 }
 
-// TestNamedKeys: whatever a key is made of, a question with the values of its parts is
+// TestNamedKeys checks that whatever a key is made of, a question with the values of its parts is
 // about the very key that a gateway asks about, byte for byte, and with its limits.
 func TestNamedKeys(t *testing.T) {
 	limits := []weir.Limit{weir.MustLimit("10/s"), weir.MustLimit("100/h")}
@@ -123,7 +123,7 @@ func TestNamedKeys(t *testing.T) {
 	}
 }
 
-// TestNamedFollowing: after limits changed, a question carries over what the key owes,
+// TestNamedFollowing checks that after limits changed, a question carries over what the key owes,
 // as the gateway does.
 func TestNamedFollowing(t *testing.T) {
 	store, _ := frozen(t)

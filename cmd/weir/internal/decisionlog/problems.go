@@ -13,35 +13,35 @@ import (
 
 const (
 	// troubleEvery is how often one trouble of one policy is told.
-	troubleEvery = time.Second
+	problemInterval = time.Second
 	// maxTroubled is how many of them are told apart: all others are one.
-	maxTroubled = 1000
+	maxProblems = 1000
 )
 
 // trouble tells what is wrong with a request that somebody who runs the program can do
 // something about. A client that left is no trouble.
-func (l *Log) trouble(ctx context.Context, door string, e *enforce.Event) {
+func (l *Log) observeProblems(ctx context.Context, door string, e *enforce.Event) {
 	gone := errors.Is(ctx.Err(), context.Canceled) || errors.Is(e.Err, context.Canceled)
 	switch {
 	case e.Outcome == enforce.Unsettled:
-		l.tell(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
+		l.logProblem(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
 	case e.Decision.Degraded != weir.Exact:
 		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
-		l.tell(ctx, slog.LevelWarn, "decided without the store", door, e, attrs...)
+		l.logProblem(ctx, slog.LevelWarn, "decided without the store", door, e, attrs...)
 	case e.Err != nil && !gone:
-		l.tell(ctx, slog.LevelError, "no decision", door, e, slog.Any("error", e.Err))
+		l.logProblem(ctx, slog.LevelError, "no decision", door, e, slog.Any("error", e.Err))
 	}
 	if e.Fault != nil {
-		l.tell(ctx, slog.LevelWarn, "an expression could not be evaluated", door, e, slog.Any("error", e.Fault))
+		l.logProblem(ctx, slog.LevelWarn, "an expression could not be evaluated", door, e, slog.Any("error", e.Fault))
 	}
 }
 
 // tell tells one trouble of one policy, at most once a second.
-func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *enforce.Event, more ...slog.Attr) {
-	speak, before := l.troubles.speak(about{what, e.Policy.Name()}, time.Now())
+func (l *Log) logProblem(ctx context.Context, level slog.Level, what, door string, e *enforce.Event, more ...slog.Attr) {
+	speak, before := l.problems.allow(problem{what, e.Policy.Name()}, time.Now())
 	if !speak {
 		return
 	}
@@ -53,40 +53,40 @@ func (l *Log) tell(ctx context.Context, level slog.Level, what, door string, e *
 }
 
 // troubles remember what was told, and when.
-type troubles struct {
+type suppressor struct {
 	mu    sync.Mutex
-	known map[about]*trouble
+	known map[problem]*suppressed
 }
 
 // about is one trouble of one policy.
-type about struct{ what, policy string }
+type problem struct{ what, policy string }
 
-type trouble struct {
+type suppressed struct {
 	next       time.Time // before which nothing is said
 	suppressed int64     // since the last time
 }
 
 // speak reports whether a trouble is to be told, and how often it was not since the
 // time before.
-func (t *troubles) speak(of about, now time.Time) (speak bool, before int64) {
+func (t *suppressor) allow(of problem, now time.Time) (speak bool, before int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.known[of]
-	if p == nil && len(t.known) >= maxTroubled {
+	if p == nil && len(t.known) >= maxProblems {
 		of.policy = ""
 		p = t.known[of]
 	}
 	if p == nil {
 		if t.known == nil {
-			t.known = map[about]*trouble{}
+			t.known = map[problem]*suppressed{}
 		}
-		p = &trouble{}
+		p = &suppressed{}
 		t.known[of] = p
 	}
 	if now.Before(p.next) {
 		p.suppressed++
 		return false, 0
 	}
-	before, p.suppressed, p.next = p.suppressed, 0, now.Add(troubleEvery)
+	before, p.suppressed, p.next = p.suppressed, 0, now.Add(problemInterval)
 	return true, before
 }

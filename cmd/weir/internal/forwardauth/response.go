@@ -9,10 +9,10 @@ import (
 // another.
 const StatusField = "Weir-Status"
 
-type verdictKey struct{}
+type writerKey struct{}
 
 // A verdict is the answer to a proxy. It is a refusal unless admit was reached.
-type verdict struct {
+type responseWriter struct {
 	http.ResponseWriter
 	denied            int // the status of a refusal; 0 for its own
 	admitted, written bool
@@ -20,7 +20,7 @@ type verdict struct {
 
 // admit is what stands behind the limits.
 func admit(w http.ResponseWriter, r *http.Request) {
-	if v, ok := r.Context().Value(verdictKey{}).(*verdict); ok {
+	if v, ok := r.Context().Value(writerKey{}).(*responseWriter); ok {
 		v.admitted = true
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -29,7 +29,7 @@ func admit(w http.ResponseWriter, r *http.Request) {
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (v *verdict) WriteHeader(status int) {
+func (v *responseWriter) WriteHeader(status int) {
 	if v.written || status < 200 {
 		return
 	}
@@ -45,7 +45,7 @@ func (v *verdict) WriteHeader(status int) {
 	if sent != status || v.denied != 0 && !v.admitted {
 		v.Header().Set(StatusField, strconv.Itoa(status))
 	}
-	if v.bare() {
+	if v.withoutBody() {
 		v.Header().Del("Content-Type")
 		v.Header().Set("Content-Length", "0")
 	}
@@ -54,16 +54,16 @@ func (v *verdict) WriteHeader(status int) {
 
 // bare reports whether the answer has no body: a refusal for nginx, which reads none and
 // would close the connection for it.
-func (v *verdict) bare() bool { return v.denied != 0 && !v.admitted }
+func (v *responseWriter) withoutBody() bool { return v.denied != 0 && !v.admitted }
 
 // Write implements [http.ResponseWriter].
-func (v *verdict) Write(b []byte) (int, error) {
+func (v *responseWriter) Write(b []byte) (int, error) {
 	v.WriteHeader(http.StatusOK)
-	if v.bare() {
+	if v.withoutBody() {
 		return len(b), nil
 	}
 	return v.ResponseWriter.Write(b)
 }
 
 // Unwrap is for [http.ResponseController].
-func (v *verdict) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+func (v *responseWriter) Unwrap() http.ResponseWriter { return v.ResponseWriter }
