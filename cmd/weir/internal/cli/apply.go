@@ -65,7 +65,7 @@ func (w *app) apply() *cobra.Command {
 				return &exit{exitUsage, fmt.Errorf("--edge-only %q: want the name of a policy of the file", name)}
 			}
 		}
-		d := published.Draft{Text: text, By: w.author(), Note: p.note, Edge: p.edge(w, f)}
+		d := published.Draft{Text: text, By: author(w.getenv), Note: p.note, Edge: p.edge(w, f)}
 		if c.Flags().Changed("after") {
 			d.After = &p.after
 		}
@@ -94,13 +94,13 @@ func (p *publishOptions) edge(w *app, f *weirfile.File) string {
 	if err == nil {
 		return plan.JSON()
 	}
-	return w.noEdge(err)
+	return noEdge(w.stderr, err)
 }
 
 // noEdge says why nginx has nothing to decide by, to nginx in JSON.
-func (w *app) noEdge(err error) string {
+func noEdge(stderr io.Writer, err error) string {
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(w.stderr, "weir: warning: an nginx that follows keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
+		fmt.Fprintf(stderr, "weir: warning: an nginx that follows keeps what it has: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	text, _ := json.Marshal(map[string]string{"error": fmt.Sprintf("%.*s", maxReason, err)}) // of text alone
 	return string(text)
@@ -151,9 +151,9 @@ func (w *app) rollback() *cobra.Command {
 			if note == "" {
 				note = fmt.Sprintf("back to version %d", number)
 			}
-			d := published.Draft{Text: v.Text, By: w.author(), Note: note, After: &current}
+			d := published.Draft{Text: v.Text, By: author(w.getenv), Note: note, After: &current}
 			if f, err := weirfile.Parse(fmt.Sprintf("version %d", number), []byte(v.Text)); err != nil {
-				d.Edge = w.noEdge(err)
+				d.Edge = noEdge(w.stderr, err)
 			} else {
 				d.Edge = p.edge(w, f)
 			}
@@ -269,12 +269,12 @@ func (w *app) withConn(ctx context.Context, store string, f func(context.Context
 }
 
 // author is who publishes, as the machine knows them.
-func (w *app) author() string {
+func author(getenv func(string) string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	if user := w.getenv("USER"); user != "" {
+	if user := getenv("USER"); user != "" {
 		return user + "@" + host
 	}
 	return host

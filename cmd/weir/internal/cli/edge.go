@@ -73,7 +73,7 @@ func (w *app) edgeNginx() *cobra.Command {
 				given[name] = *value
 			}
 		}
-		s, err := config.Complete(f, config.Source{File: f.Name, Flags: given, Env: w.edgeEnv})
+		s, err := config.Complete(f, config.Source{File: f.Name, Flags: given, Env: edgeEnv(w.getenv)})
 		if err != nil {
 			return &exit{exitUsage, err}
 		}
@@ -105,11 +105,13 @@ func checkLocal(v string) error {
 }
 
 // edgeEnv is the environment as far as it is about what nginx decides by.
-func (w *app) edgeEnv(name string) string {
-	if slices.Contains([]string{"WEIR_STORE", "WEIR_POLICIES", "WEIR_DEADLINE"}, name) {
-		return w.getenv(name)
+func edgeEnv(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		if slices.Contains([]string{"WEIR_STORE", "WEIR_POLICIES", "WEIR_DEADLINE"}, name) {
+			return getenv(name)
+		}
+		return ""
 	}
-	return ""
 }
 
 func (w *app) edgeLua() *cobra.Command {

@@ -100,7 +100,7 @@ func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer,
 	if err != nil {
 		return nil, err
 	}
-	token, err := w.adminToken(e.tokenFile)
+	token, err := adminToken(e.tokenFile, w.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -136,10 +136,10 @@ func adminURL(flag string, env func(string) string) (*url.URL, error) {
 }
 
 // adminToken is the token in a file; "" for no file.
-func (w *app) adminToken(file string) (string, error) {
+func adminToken(file string, getenv func(string) string) (string, error) {
 	where := "--token-file"
 	if file == "" {
-		where, file = "WEIR_ADMIN_TOKEN_FILE", w.getenv("WEIR_ADMIN_TOKEN_FILE")
+		where, file = "WEIR_ADMIN_TOKEN_FILE", getenv("WEIR_ADMIN_TOKEN_FILE")
 	}
 	if file == "" {
 		return "", nil
