@@ -84,7 +84,7 @@ func TestEnvironment(t *testing.T) {
 		says string
 	}{
 		{[]string{"migrate", "--data", t.TempDir()}, 0, "the ledger is up to date\n"},
-		{[]string{"migrate"}, 1, "flashsale: ledger: migrate: sale: unavailable: begin: failed to connect to `user=u database=d`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused\n"},
+		{[]string{"migrate"}, 1, "flashsale: ledger: migrate: sale: unavailable: failed to connect to `user=u database=d`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused\n"},
 		{[]string{"version"}, 0, "flashsale "},
 	} {
 		var out bytes.Buffer

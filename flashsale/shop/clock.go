@@ -5,34 +5,28 @@ import (
 	"time"
 )
 
-// A gateTime goes by the Inventory's, so that shops whose own clocks differ, or are set,
-// judge alike whether it is too late to pay.
-type gateTime struct {
-	mu       sync.Mutex
-	gate, at time.Time // what the Inventory's clock said last, and the shop's own then
+// inventoryClock extrapolates the inventory's clock. All processes judge by it whether a
+// payment is too late, even if their own clocks differ or are set.
+type inventoryClock struct {
+	mu            sync.Mutex
+	inventory, at time.Time // the last reading of the inventory's clock, and the own clock then
 }
 
-// note keeps what the Inventory's clock says when the shop's own says at.
-func (c *gateTime) note(gate, at time.Time) {
+// set records a reading of the inventory's clock at the time at of the own clock.
+func (c *inventoryClock) set(inventory, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gate, c.at = gate, at
+	c.inventory, c.at = inventory, at
 }
 
-// now is the Inventory's time when the shop's own clock says own: what that said last, and what
-// has passed since by the own clock, which runs on, and whose steps back count for nothing.
-// Before the Inventory has said anything it is own.
-func (c *gateTime) now(own time.Time) time.Time {
+// now returns the inventory's time at the time own of the own clock: the last reading plus
+// the time since. A step back of the own clock counts as zero. Before the first reading, now
+// returns own.
+func (c *inventoryClock) now(own time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.gate.IsZero() {
+	if c.inventory.IsZero() {
 		return own
 	}
-	return c.gate.Add(max(0, own.Sub(c.at)))
+	return c.inventory.Add(max(0, own.Sub(c.at)))
 }
-
-// now is the time by which orders are judged.
-func (s *Shop) now() time.Time { return s.gateTime.now(s.Clock()) }
-
-// Now implements sale.BuyerService.
-func (s *Shop) Now() time.Time { return s.now() }

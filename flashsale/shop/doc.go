@@ -1,33 +1,35 @@
-// Package shop is the heart of the flash sale: it joins an Inventory and a Ledger into what buyers
-// and merchants can do.
+// Package shop runs a flash sale: it implements what buyers and merchants can do on an
+// inventory and a ledger.
 //
-//	s, err := shop.New(shop.Config{Inventory: gate, Ledger: ledger, Limits: store, Keys: keys, Worker: "a"})
+//	s, err := shop.New(shop.Config{Inventory: inventory, Ledger: ledger, Limits: store, Keys: keys, Worker: "a"})
 //	…
 //	err = s.Start(ctx)
 //	defer s.Stop()
 //	…
-//	turn, err := s.Join(ctx, user, sale, "")
+//	status, err := s.Join(ctx, user, sale, "")
 //
-// Any number of shops, each in a process of its own, may stand over one Inventory and one Ledger.
+// Any number of processes can each run a Shop on the same inventory and ledger.
 //
-// # What it runs
+// # Background work
 //
-// For each sale that buyers see, a keeper counts the Inventory every 100 ms and makes of it the
-// snapshot that every answer is made from; it also pauses, stocks and rebuilds the Inventory as
-// the Ledger says. An usher admits from the line. Clerks, a fixed number of them, write what
-// was reserved into the Ledger. A sweeper expires orders and gives units back. All of them
-// end with Stop, which lets them finish what they have in hand.
+// For each sale that buyers see, a Shop reads the inventory's counts every 100 ms and keeps a
+// snapshot from which it answers. The same goroutine makes the inventory follow the ledger
+// (pause, stock, end) and recovers an inventory that has lost its state. An admitter per sale
+// admits waiting tickets. A fixed number of order writers read reservations from the
+// inventory's stream and create orders in the ledger. A sweeper expires unpaid orders and
+// returns their units. Stop ends all of them and waits for the work in progress.
 //
-// # When a part is away
+// # Degraded modes
 //
-// Without the Ledger one may still join, wait and reserve: reservations stand in the Inventory's
-// stream, which cannot hold more than there are units. Payments, cancellations and
-// merchants are answered with an error that wraps sale.ErrUnavailable. Without the Inventory
-// that is so of buyers. Every question to either has a deadline.
+// While the ledger is unavailable, users can still join, wait and reserve. Reservations stay
+// in the inventory's stream, which cannot hold more of them than there are units. Payments,
+// cancellations and merchant calls fail with sale.ErrUnavailable. While the inventory is
+// unavailable, so do the calls of buyers. Every call to either has a deadline.
 //
 // # Admission
 //
-// Tokens that are out are slots of a concurrency limit of Weir, of Headroom × Stock but at
-// most 10,000, which come free when a token is used or its time is over. How fast they are
-// given is a token bucket for each process, of what its clerks have shown to drain.
+// Each outstanding admission token holds a slot of a Weir concurrency limit of
+// Headroom × Stock slots, at most 10,000. Using a token or its expiry frees the slot. The
+// rate of admission is a token bucket per process; its rate follows the orders per second
+// that the order writers have written.
 package shop

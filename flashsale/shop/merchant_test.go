@@ -116,7 +116,7 @@ func TestCheckNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		faults, err := w.Check(w.ctx, "m", s.ID)
-		if text := strings.Join(faults, "\n"); err != nil || !strings.Contains(text, "ends_at") || !strings.Contains(text, "inventory does not answer") {
+		if text := strings.Join(faults, "\n"); err != nil || !strings.Contains(text, "ends_at") || !strings.Contains(text, "inventory unavailable") {
 			t.Errorf("check: %q, %v", faults, err)
 		}
 		if _, err := w.Expose(w.ctx, "m", s.ID); !errors.Is(err, sale.ErrConflict) {

@@ -6,37 +6,37 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Those who wait ask again every waiting/2,000 seconds, so that they are about 2,000
-// questions a second however many they are.
+// Waiting clients poll every waiting/2,000 seconds: together about 2,000 requests per second,
+// however many they are.
 const (
 	pollRate = 2000
-	pollMost = 20 * time.Second
+	maxPoll  = 20 * time.Second
 
-	// pollLeast is within what one user may ask (2/s), with room for what is clicked; a burst
-	// of that is for who has just got a ticket.
-	pollLeast = 700 * time.Millisecond
-	pollFirst = 200 * time.Millisecond
+	// minPoll leaves room within the limit per user (2/s) for requests that the user clicks.
+	// The first poll after a new ticket uses the burst of that limit.
+	minPoll   = 700 * time.Millisecond
+	firstPoll = 200 * time.Millisecond
 )
 
-func pollOf(waiting int64) time.Duration {
-	return min(pollMost, max(pollLeast, time.Duration(waiting)*time.Second/pollRate))
+func pollInterval(waiting int64) time.Duration {
+	return min(maxPoll, max(minPoll, time.Duration(waiting)*time.Second/pollRate))
 }
 
-// turnPoll is when who has so many ahead asks again: as all do, but by half of the time that
-// it will take, if that is sooner; and in any case in time for a token that is given out as
-// early as can be, by a rate that nothing exceeds. It may be shorter than pollLeast.
-func turnPoll(waiting, ahead int64, eta, tokenFor time.Duration, most float64) time.Duration {
-	poll := pollOf(waiting)
+// ticketPoll returns when a client with this many tickets ahead polls again: after the common
+// interval, or half of the estimated wait if that is shorter. It is always soon enough to use
+// a token that is given at the highest possible rate. It may be shorter than minPoll.
+func ticketPoll(waiting, ahead int64, eta, tokenFor time.Duration, maxRate float64) time.Duration {
+	poll := pollInterval(waiting)
 	if eta > 0 {
 		poll = min(poll, eta/2)
 	}
-	soonest := time.Duration(float64(ahead) / most * float64(time.Second))
+	soonest := time.Duration(float64(ahead) / maxRate * float64(time.Second))
 	return min(poll, soonest+tokenFor/2)
 }
 
-// etaOf is about when the turn comes of who has so many ahead; 0 if nobody was admitted
-// lately.
-func etaOf(ahead int64, rate float64) time.Duration {
+// estimate returns about when a ticket with this many ahead is admitted; 0 if there were no
+// admissions lately.
+func estimate(ahead int64, rate float64) time.Duration {
 	const longest = 24 * time.Hour
 	if rate < 0.01 {
 		return 0
@@ -48,7 +48,8 @@ func etaOf(ahead int64, rate float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(10 * time.Millisecond)
 }
 
-// again is a wait with jitter, so that not all come back at once, and none too early.
-func again(wait time.Duration) time.Duration {
-	return weir.Jitter(max(pollFirst, wait), 0.2)
+// retryAfter adds jitter to a wait, so that clients do not all return at once. It never
+// returns less than the wait.
+func retryAfter(wait time.Duration) time.Duration {
+	return weir.Jitter(max(firstPoll, wait), 0.2)
 }

@@ -9,60 +9,59 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// steadyFor is how long Reconcile waits for a sale whose stream is busy.
-const steadyFor = 5 * time.Second
+// steadyWithin is how long Reconcile waits for a busy sale.
+const steadyWithin = 5 * time.Second
 
-// Reconcile implements sale.MerchantService. First what is on its way comes to its end:
-// orders that are over give their units back, the Inventory gets the units and the pause that the
-// Ledger has. What differs then though the stream is empty is mended by building the Inventory's
-// state again from the Ledger. While reservations come in all the time it is ErrConflict:
-// pause the sale.
-func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.ReconcileResult, error) {
+// Reconcile implements sale.MerchantService. It first completes what is in progress: it
+// returns the units of expired and cancelled orders, and sets the stock and the pause of the
+// inventory to those of the ledger. If both sides still differ while the stream is empty, it
+// rebuilds the inventory from the ledger. While new reservations keep coming, it fails with
+// ErrConflict: pause the sale first.
+func (m *merchants) Reconcile(ctx context.Context, merchant, id string) (sale.ReconcileResult, error) {
 	var r sale.ReconcileResult
-	if _, err := s.own(ctx, merchant, id); err != nil {
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
 		return r, err
 	}
-	l := s.live(id)
+	l := m.catalog.get(id)
 	if l == nil {
-		return r, nil // over: there is nothing at the Inventory
+		return r, nil // finished: there is no inventory state
 	}
-	p := l.snap.Load()
-	c, err := s.count(ctx, id, p.sale.Epoch)
+	c, err := m.count(ctx, id, l.snapshot.Load().sale.Epoch)
 	if errors.Is(err, sale.ErrStale) {
-		kick(l.kept)
-		return r, fmt.Errorf("shop: reconcile: %w: the inventory is being built again", sale.ErrConflict)
+		signal(l.syncNow)
+		return r, fmt.Errorf("shop: reconcile: %w: the inventory is being recovered", sale.ErrConflict)
 	}
 	if err != nil {
-		return r, away("reconcile", err)
+		return r, wrap("reconcile", err)
 	}
 	r.FreeBefore = c.Free
-	if r.Returned, err = s.returnOf(ctx, id); err != nil {
-		return r, away("reconcile", err)
+	if r.Returned, err = m.sweeper.returnSale(ctx, id); err != nil {
+		return r, wrap("reconcile", err)
 	}
-	row, c, err := s.steady(ctx, l, &r)
+	row, c, err := m.awaitSteady(ctx, l, &r)
 	if err != nil {
 		return r, err
 	}
 	r.Changed = r.Returned
-	if c.Stock < row.Stock {
+	lessStock, otherPause := c.Stock < row.Stock, c.Paused != (row.State != sale.Exposed)
+	if lessStock {
 		r.Changed++
 	}
-	if c.Paused != (row.State != sale.Exposed) {
+	if otherPause {
 		r.Changed++
 	}
-	if c.Stock < row.Stock || c.Paused != (row.State != sale.Exposed) {
-		s.gateFollows(ctx, row)
-		if row, c, err = s.steady(ctx, l, &r); err != nil {
+	if lessStock || otherPause {
+		m.follow(ctx, row)
+		if row, c, err = m.awaitSteady(ctx, l, &r); err != nil {
 			return r, err
 		}
 	}
 	r.Free = c.Free
 	if diff := c.Reserved - row.Sold; diff != 0 && row.State != sale.Ended {
-		k := &keeper{Shop: s, live: l}
-		if err := k.buildAgain(ctx, row); err != nil {
-			return r, away("reconcile", err)
+		if _, err := m.recovery(l).rebuild(ctx, row); err != nil {
+			return r, wrap("reconcile", err)
 		}
-		if _, c, err = s.steady(ctx, l, &r); err != nil {
+		if _, c, err = m.awaitSteady(ctx, l, &r); err != nil {
 			return r, err
 		}
 		r.Dropped = int(max(0, diff))
@@ -72,61 +71,37 @@ func (s *Shop) Reconcile(ctx context.Context, merchant, id string) (sale.Reconci
 	return r, nil
 }
 
-// returnOf gives back the units of one sale's orders that are over.
-func (s *Shop) returnOf(ctx context.Context, id string) (int, error) {
-	total := 0
-	for {
-		ask, cancel := s.within(ctx)
-		orders, err := s.Ledger.Unreturned(ask, sweepBatch)
-		cancel()
-		if err != nil {
-			return total, err
-		}
-		var mine []sale.Order
-		for _, o := range orders {
-			if o.Sale == id {
-				mine = append(mine, o)
-			}
-		}
-		n, err := s.giveBackThese(ctx, mine)
-		total += n
-		if err != nil || n == 0 || len(orders) < sweepBatch {
-			return total, err
-		}
-	}
-}
-
-// steady waits until the stream of a sale is empty and neither side changes, so that both
-// can be compared. While they differ it gives units back and adds them to r.Returned: an
-// order that ends meanwhile is over in the Ledger first.
-func (s *Shop) steady(ctx context.Context, l *live, r *sale.ReconcileResult) (sale.Sale, sale.Counts, error) {
-	ctx, cancel := context.WithTimeout(ctx, steadyFor)
+// awaitSteady waits until the stream of a sale is empty and neither side changes, so that
+// both can be compared. While they differ it returns units and adds them to r.Returned,
+// because an order that expires meanwhile does so in the ledger first.
+func (m *merchants) awaitSteady(ctx context.Context, l *liveSale, r *sale.ReconcileResult) (sale.Sale, sale.Counts, error) {
+	ctx, cancel := context.WithTimeout(ctx, steadyWithin)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var lastRow sale.Sale
 	var last sale.Counts
-	settled := false // between the last look and this one every unit was given back
+	allReturned := false // since the last read there was no unit to return
 	for n := 0; ; n++ {
-		row, err := s.Ledger.Sale(ctx, l.id)
+		row, err := m.ledger.Sale(ctx, l.id)
 		if err != nil {
-			return row, last, away("reconcile", err)
+			return row, last, wrap("reconcile", err)
 		}
-		c, err := s.Inventory.Counts(ctx, l.id, row.Epoch)
+		c, err := m.inventory.Counts(ctx, l.id, row.Epoch)
 		if err != nil && !errors.Is(err, sale.ErrStale) {
-			return row, c, away("reconcile", err)
+			return row, c, wrap("reconcile", err)
 		}
 		same := n > 0 && err == nil && c.Backlog == 0 && row.Sold == lastRow.Sold && row.Epoch == lastRow.Epoch &&
 			c.Free == last.Free && c.Reserved == last.Reserved && c.Stock == last.Stock
-		if same && (settled || c.Reserved == row.Sold) {
+		if same && (allReturned || c.Reserved == row.Sold) {
 			return row, c, nil
 		}
-		lastRow, last, settled = row, c, false
+		lastRow, last, allReturned = row, c, false
 		if err == nil && c.Reserved != row.Sold {
-			given, err := s.returnOf(ctx, l.id)
-			r.Returned += given
-			if settled = given == 0 && err == nil; err != nil && !errors.Is(err, sale.ErrStale) {
-				return row, c, away("reconcile", err)
+			returned, err := m.sweeper.returnSale(ctx, l.id)
+			r.Returned += returned
+			if allReturned = returned == 0 && err == nil; err != nil && !errors.Is(err, sale.ErrStale) {
+				return row, c, wrap("reconcile", err)
 			}
 		}
 		select {

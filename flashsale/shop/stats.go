@@ -12,38 +12,39 @@ var (
 		sale.PerUserLimit, sale.NotAdmitted, sale.AdmissionExpired, sale.BadToken, sale.QueueFull, sale.NoAdmission, sale.Overloaded}
 )
 
-// counters are what Stats is made of.
+// counters holds the counters of Stats.
 type counters struct {
-	joins, turns                                         atomic.Int64
-	buys, buysGranted, buysAgain, buysRefused, buyErrors atomic.Int64
-	admitted                                             atomic.Int64
-	pending, rejected, otherwise, buried                 atomic.Int64
-	expired, cancelled, returned, lost                   atomic.Int64
-	paidFor, refundDue                                   atomic.Int64
-	unseen                                               atomic.Int64
-	recoveries, gateAway, ledgerAway, limitsAway         atomic.Int64
-	refusals                                             [len(layers)][len(reasons)]atomic.Int64
+	joins, statusRequests                                   atomic.Int64
+	buys, buysGranted, buysRepeated, buysRefused, buyErrors atomic.Int64
+	admitted                                                atomic.Int64
+	pending, rejected, otherOrders, deadLetters             atomic.Int64
+	expired, cancelled, returned, lost                      atomic.Int64
+	payments, refundDue                                     atomic.Int64
+	droppedNetworks                                         atomic.Int64
+	recoveries, inventoryErrors, ledgerErrors, limitErrors  atomic.Int64
+	refusals                                                [len(layers)][len(reasons)]atomic.Int64
 }
 
-// placed is the counter of orders that came into the Ledger in a state.
-func (c *counters) placed(s sale.OrderState) *atomic.Int64 {
+// created returns the counter of orders that were created in a state.
+func (c *counters) created(s sale.OrderState) *atomic.Int64 {
 	switch s {
 	case sale.PendingPay:
 		return &c.pending
 	case sale.Rejected:
 		return &c.rejected
 	}
-	return &c.otherwise
+	return &c.otherOrders
 }
 
+// paid returns the counter of payments with a result like p.
 func (c *counters) paid(p sale.PayResult) *atomic.Int64 {
 	if p.RefundDue {
 		return &c.refundDue
 	}
-	return &c.paidFor
+	return &c.payments
 }
 
-func (c *counters) refused(l sale.Layer, r sale.Reason) {
+func (c *counters) countRefusal(l sale.Layer, r sale.Reason) {
 	for i := range layers {
 		for j := range reasons {
 			if layers[i] == l && reasons[j] == r {
@@ -54,7 +55,8 @@ func (c *counters) refused(l sale.Layer, r sale.Reason) {
 	}
 }
 
-func (c *counters) refusedAll() map[sale.Layer]map[sale.Reason]int64 {
+// refused returns the refusals that are not zero.
+func (c *counters) refused() map[sale.Layer]map[sale.Reason]int64 {
 	all := map[sale.Layer]map[sale.Reason]int64{}
 	for i, l := range layers {
 		for j, r := range reasons {
@@ -69,51 +71,38 @@ func (c *counters) refusedAll() map[sale.Layer]map[sale.Reason]int64 {
 	return all
 }
 
-// Stats are counts of what this shop has done since New, and what it has now.
+// Stats holds counters of this Shop since New, and its current state.
 type Stats struct {
-	Joins, StatusRequests int64 // answered or not
+	Joins, StatusRequests int64
 
-	// Buys = Granted + Again + BuysRefused + BuyErrors, when none is under way.
+	// Buys = Granted + Repeated + BuysRefused + BuyErrors, when no call is in progress.
 	Buys, Granted, Repeated, BuysRefused, BuyErrors int64
 
-	Refused  map[sale.Layer]map[sale.Reason]int64 // of Join, Turn and Buy
+	Refused  map[sale.Layer]map[sale.Reason]int64 // by Join, Status and Buy
 	Admitted int64                                // tickets
 
-	OrdersCreated, Rejected, DeadLetters       int64 // of the streams' entries, by the clerks of this shop
-	Expired, Cancelled, Returned, Lost         int64
-	Paid, RefundDue                            int64 // payments, each once
-	DroppedNetworks                            int64 // buyers of whom it is not noted from where
+	OrdersCreated, Rejected, DeadLetters       int64 // stream entries that this process handled
+	Expired, Cancelled, Returned, Lost         int64 // orders
+	Paid, RefundDue                            int64 // payments, without repetitions
+	DroppedNetworks                            int64 // records of a buyer's network that were dropped
 	Recoveries                                 int64
-	InventoryErrors, LedgerErrors, LimitErrors int64 // questions of its own that were not answered
-	Sales                                      int   // that are kept
-	Waiting, Outstanding, Free, Backlog        int64 // of all of them together
+	InventoryErrors, LedgerErrors, LimitErrors int64 // failed calls of the background work
+	Sales                                      int   // live ones
+	Waiting, Outstanding, Free, Backlog        int64 // sums of all live sales
 	Drain                                      float64
 	Workers                                    int
 }
 
-// Stats counts.
-func (s *Shop) Stats() Stats {
-	c := &s.tally
-	st := Stats{
-		Joins: c.joins.Load(), StatusRequests: c.turns.Load(),
-		Buys: c.buys.Load(), Granted: c.buysGranted.Load(), Repeated: c.buysAgain.Load(),
+// read returns the counters. The current state is left zero.
+func (c *counters) read() Stats {
+	return Stats{
+		Joins: c.joins.Load(), StatusRequests: c.statusRequests.Load(),
+		Buys: c.buys.Load(), Granted: c.buysGranted.Load(), Repeated: c.buysRepeated.Load(),
 		BuysRefused: c.buysRefused.Load(), BuyErrors: c.buyErrors.Load(),
-		Refused: c.refusedAll(), Admitted: c.admitted.Load(),
-		OrdersCreated: c.pending.Load(), Rejected: c.rejected.Load(), DeadLetters: c.buried.Load(),
+		Refused: c.refused(), Admitted: c.admitted.Load(),
+		OrdersCreated: c.pending.Load(), Rejected: c.rejected.Load(), DeadLetters: c.deadLetters.Load(),
 		Expired: c.expired.Load(), Cancelled: c.cancelled.Load(), Returned: c.returned.Load(), Lost: c.lost.Load(),
-		Paid: c.paidFor.Load(), RefundDue: c.refundDue.Load(), DroppedNetworks: c.unseen.Load(), Recoveries: c.recoveries.Load(),
-		InventoryErrors: c.gateAway.Load(), LedgerErrors: c.ledgerAway.Load(), LimitErrors: c.limitsAway.Load(),
-		Drain: s.drain.shown(), Workers: s.Workers,
+		Paid: c.payments.Load(), RefundDue: c.refundDue.Load(), DroppedNetworks: c.droppedNetworks.Load(), Recoveries: c.recoveries.Load(),
+		InventoryErrors: c.inventoryErrors.Load(), LedgerErrors: c.ledgerErrors.Load(), LimitErrors: c.limitErrors.Load(),
 	}
-	for _, l := range *s.open.Load() {
-		p := l.snap.Load()
-		st.Sales++
-		if p.have {
-			st.Waiting += p.counts.Waiting
-			st.Outstanding += p.counts.Outstanding
-			st.Free += p.counts.Free
-			st.Backlog += p.counts.Backlog
-		}
-	}
-	return st
 }

@@ -11,9 +11,15 @@ import (
 
 const sweepBatch = 500
 
-// sweeper expires orders that were not paid, and gives back the units of those that are
-// over.
-func (s *Shop) sweeper(ctx context.Context) {
+// sweeper expires unpaid orders, and returns the units of expired and cancelled orders to the
+// inventory.
+type sweeper struct {
+	*env
+	catalog *catalog
+	wake    chan struct{} // return units now
+}
+
+func (s *sweeper) run(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
@@ -21,47 +27,73 @@ func (s *Shop) sweeper(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.returns:
+		case <-s.wake:
 		}
 		s.expire(ctx)
-		s.giveBackAll(ctx)
+		s.returnAll(ctx)
 	}
 }
 
-func (s *Shop) expire(ctx context.Context) {
+func (s *sweeper) expire(ctx context.Context) {
 	for ctx.Err() == nil {
-		ask, cancel := s.inHand(ctx)
-		gone, err := s.Ledger.Expire(ask, s.now(), sweepBatch)
+		call, cancel := s.callToEnd(ctx)
+		expired, err := s.ledger.Expire(call, s.now(), sweepBatch)
 		cancel()
 		if err != nil {
-			s.tally.ledgerAway.Add(1)
+			s.stats.ledgerErrors.Add(1)
 			return
 		}
-		s.tally.expired.Add(int64(len(gone)))
-		if len(gone) < sweepBatch {
+		s.stats.expired.Add(int64(len(expired)))
+		if len(expired) < sweepBatch {
 			return
 		}
 	}
 }
 
-func (s *Shop) giveBackAll(ctx context.Context) {
+func (s *sweeper) returnAll(ctx context.Context) {
 	for ctx.Err() == nil {
-		ask, cancel := s.within(ctx)
-		orders, err := s.Ledger.Unreturned(ask, sweepBatch)
-		cancel()
+		orders, err := s.unreturned(ctx)
 		if err != nil || len(orders) == 0 {
 			return
 		}
-		if n, err := s.giveBackThese(ctx, orders); err != nil || n < len(orders) || n < sweepBatch {
+		if n, err := s.returnUnits(ctx, orders); err != nil || n < len(orders) || n < sweepBatch {
 			return
 		}
 	}
 }
 
-// giveBackThese gives units back, and notes it: first the Inventory, then the Ledger, for a
-// Inventory that gives a unit back twice is no harm. A sale whose Inventory does not take one is not
-// asked for the others. It returns for how many it is noted.
-func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, error) {
+// returnSale returns the units of one sale's expired and cancelled orders.
+func (s *sweeper) returnSale(ctx context.Context, id string) (int, error) {
+	total := 0
+	for {
+		orders, err := s.unreturned(ctx)
+		if err != nil {
+			return total, err
+		}
+		var ofSale []sale.Order
+		for _, o := range orders {
+			if o.Sale == id {
+				ofSale = append(ofSale, o)
+			}
+		}
+		n, err := s.returnUnits(ctx, ofSale)
+		total += n
+		if err != nil || n == 0 || len(orders) < sweepBatch {
+			return total, err
+		}
+	}
+}
+
+func (s *sweeper) unreturned(ctx context.Context) ([]sale.Order, error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return s.ledger.Unreturned(ctx, sweepBatch)
+}
+
+// returnUnits returns units to the inventory and then records it in the ledger; returning a
+// unit twice is harmless. After an error it skips the other orders of that sale. It returns
+// how many orders it recorded.
+func (s *sweeper) returnUnits(ctx context.Context, orders []sale.Order) (int, error) {
 	var ids []string
 	var failed error
 	failing := map[string]bool{}
@@ -72,8 +104,8 @@ func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, err
 		if failing[o.Sale] {
 			continue
 		}
-		s.Crash.At(crashpoint.ReturnAsked)
-		if err := s.giveUnit(ctx, o.Reservation); err != nil {
+		s.crash.At(crashpoint.ReturnAsked)
+		if err := s.returnUnit(ctx, o.Reservation); err != nil {
 			failed, failing[o.Sale] = err, true
 			continue
 		}
@@ -82,37 +114,37 @@ func (s *Shop) giveBackThese(ctx context.Context, orders []sale.Order) (int, err
 	if len(ids) == 0 {
 		return 0, failed
 	}
-	s.Crash.At(crashpoint.ReturnGiven)
-	ctx, cancel := s.inHand(ctx)
+	s.crash.At(crashpoint.ReturnGiven)
+	ctx, cancel := s.callToEnd(ctx)
 	defer cancel()
-	if err := s.Ledger.MarkReturned(ctx, ids...); err != nil {
+	if err := s.ledger.MarkReturned(ctx, ids...); err != nil {
 		return 0, err
 	}
-	s.Crash.At(crashpoint.ReturnMarked)
-	s.tally.returned.Add(int64(len(ids)))
+	s.crash.At(crashpoint.ReturnMarked)
+	s.stats.returned.Add(int64(len(ids)))
 	return len(ids), failed
 }
 
-// giveUnit gives the unit of an order that is over to the Inventory, at the epoch that it is at.
-func (s *Shop) giveUnit(ctx context.Context, r sale.Reservation) error {
-	l := s.live(r.Sale)
-	p, err := s.saleOf(ctx, r.Sale)
+// returnUnit returns one unit at the current epoch of the sale.
+func (s *sweeper) returnUnit(ctx context.Context, r sale.Reservation) error {
+	l := s.catalog.get(r.Sale)
+	p, err := s.catalog.find(ctx, r.Sale)
 	if err != nil {
 		return err
 	}
-	ask, cancel := s.inHand(ctx)
+	call, cancel := s.callToEnd(ctx)
 	defer cancel()
-	_, err = s.Inventory.Return(ask, r.Sale, p.sale.Epoch, r.User, r.ID)
+	_, err = s.inventory.Return(call, r.Sale, p.sale.Epoch, r.User, r.ID)
 	switch {
 	case err == nil:
 		if l != nil {
-			kick(l.wake)
+			signal(l.admitNow)
 		}
 		return nil
 	case errors.Is(err, sale.ErrStale) && p.sale.State == sale.Ended:
-		return nil // there is nothing to sell, and nothing to give it back to
+		return nil // the sale has ended and has no inventory state
 	case errors.Is(err, sale.ErrStale) && l != nil:
-		kick(l.kept)
+		signal(l.syncNow)
 	}
 	return err
 }

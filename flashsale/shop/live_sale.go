@@ -1,0 +1,221 @@
+package shop
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// liveSale is a sale that is exposed or paused, or that has ended and still has work to do.
+type liveSale struct {
+	id       string
+	snapshot atomic.Pointer[snapshot]
+
+	mu           sync.Mutex // guards the next two, and making the next snapshot
+	acknowledged map[string]acknowledged
+	usedTokens   usedTokens
+
+	syncNow  chan struct{} // wakes the inventorySync
+	admitNow chan struct{} // wakes the admitter
+	finished chan struct{} // closed when the sale has no more work
+
+	joined       atomic.Int64  // tickets since the admitter ran last
+	admitRate    atomic.Uint64 // admissions per second, as math.Float64bits
+	writers      atomic.Int64  // order writers that read its stream now
+	recovering   atomic.Int64  // above 0: order writers skip the sale
+	drainedEpoch atomic.Int64  // the last epoch whose stream is closed and empty
+}
+
+// acknowledged is a reservation that this process has acknowledged to a buyer and that it has
+// not seen as an order.
+type acknowledged struct {
+	sale.Reservation
+	seen time.Time
+}
+
+// usedTokens lists the expiry times of tokens of an epoch that were used and whose slots are
+// not returned yet.
+type usedTokens struct {
+	epoch int64
+	until []time.Time
+}
+
+// maxAcknowledged bounds liveSale.acknowledged.
+const maxAcknowledged = 100_000
+
+// snapshot is what a Shop answers from. It is immutable.
+type snapshot struct {
+	sale    sale.Sale
+	counts  sale.Counts
+	counted bool            // counts are of the sale's epoch
+	at      time.Time       // the own clock when counts were read
+	clock   *inventoryClock // used while there are no counts
+}
+
+func newLiveSale(row sale.Sale, clock *inventoryClock) *liveSale {
+	l := &liveSale{id: row.ID, acknowledged: map[string]acknowledged{},
+		syncNow: make(chan struct{}, 1), admitNow: make(chan struct{}, 1), finished: make(chan struct{})}
+	l.snapshot.Store(&snapshot{sale: row, clock: clock})
+	return l
+}
+
+// setSale stores a row of the ledger, unless a newer one is known. A row may be old while the
+// ledger is slow, so the units and payments that the inventory reports are a lower bound.
+func (l *liveSale) setSale(row sale.Sale) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.snapshot.Load()
+	if row.Version < old.sale.Version || row.Epoch < old.sale.Epoch {
+		return
+	}
+	next := *old
+	next.sale = row
+	next.sale.Stock, next.sale.Paid = max(row.Stock, old.sale.Stock), max(row.Paid, old.sale.Paid)
+	next.counted = old.counted && row.Epoch == old.sale.Epoch
+	l.snapshot.Store(&next)
+}
+
+// setPaid raises the number of paid units to at least units.
+func (l *liveSale) setPaid(units int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := *l.snapshot.Load()
+	next.sale.Paid = max(next.sale.Paid, units)
+	l.snapshot.Store(&next)
+}
+
+// setCounts stores the inventory's counts at an epoch; counted is false if it had no state.
+func (l *liveSale) setCounts(epoch int64, c sale.Counts, counted bool, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.snapshot.Load()
+	if epoch != old.sale.Epoch {
+		return
+	}
+	next := *old
+	if next.counted = counted; counted {
+		next.counts, next.at = c, at
+		next.sale.Stock, next.sale.Paid = max(next.sale.Stock, c.Stock), max(next.sale.Paid, c.Paid)
+	}
+	l.snapshot.Store(&next)
+}
+
+// now returns the time of the sale: the inventory's clock at the last count, plus the time
+// since by the own clock, at most one second. A step of the own clock therefore has an effect
+// of at most one second, until the next count. While the sale has no inventory state, now
+// uses the inventory's clock as other sales report it.
+func (p *snapshot) now(own time.Time) time.Time {
+	passed := max(0, own.Sub(p.at))
+	switch {
+	case p.counts.Now.IsZero(), passed > time.Second && !p.counted:
+		return p.clock.now(own)
+	case passed > time.Second:
+		passed = time.Second
+	}
+	return p.counts.Now.Add(passed)
+}
+
+// free returns the number of free units, as far as it is known.
+func (p *snapshot) free() int64 {
+	if p.counted {
+		return p.counts.Free
+	}
+	return max(0, p.sale.Stock-p.sale.Sold)
+}
+
+func (p *snapshot) view(own time.Time) sale.View {
+	now := p.now(own)
+	v := sale.View{Sale: p.sale, Now: now, Free: p.free(), Phase: p.sale.PhaseAt(now, p.free()), Poll: pollInterval(p.counts.Waiting)}
+	if p.counted {
+		v.Waiting = p.counts.Waiting
+	}
+	return v
+}
+
+// isRecovering reports whether the ledger has the sale paused for a recovery.
+func (p *snapshot) isRecovering() bool {
+	return p.sale.State == sale.Paused && p.sale.StateReason == sale.Recovering
+}
+
+// acknowledge remembers a reservation until it is settled.
+func (l *liveSale) acknowledge(r sale.Reservation, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.acknowledged) < maxAcknowledged {
+		l.acknowledged[r.ID] = acknowledged{r, now}
+	}
+}
+
+// settle forgets reservations whose outcome is known.
+func (l *liveSale) settle(ids ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		delete(l.acknowledged, id)
+	}
+}
+
+// unsettled returns up to max reservations that were acknowledged before a time, or in an
+// epoch before the given one.
+func (l *liveSale) unsettled(before time.Time, epoch int64, max int) []sale.Reservation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var rs []sale.Reservation
+	for _, a := range l.acknowledged {
+		if len(rs) == max {
+			break
+		}
+		if a.seen.Before(before) || a.Epoch < epoch {
+			rs = append(rs, a.Reservation)
+		}
+	}
+	return rs
+}
+
+// lag returns the age of the oldest unsettled reservation of this process.
+func (l *liveSale) lag(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var oldest time.Time
+	for _, a := range l.acknowledged {
+		if oldest.IsZero() || a.At.Before(oldest) {
+			oldest = a.At
+		}
+	}
+	if oldest.IsZero() || now.Before(oldest) {
+		return 0
+	}
+	return now.Sub(oldest)
+}
+
+// useToken records that a token is not outstanding any more. Slots exist for the latest epoch
+// alone, so tokens of earlier epochs are ignored.
+func (l *liveSale) useToken(epoch int64, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch > l.usedTokens.epoch {
+		l.usedTokens = usedTokens{epoch: epoch}
+	}
+	if epoch == l.usedTokens.epoch && len(l.usedTokens.until) < maxTokens {
+		l.usedTokens.until = append(l.usedTokens.until, until)
+	}
+}
+
+// takeUsedTokens returns how many slots of an epoch to return, and forgets their tokens. It
+// leaves out slots that expire by themselves about now.
+func (l *liveSale) takeUsedTokens(epoch int64, now time.Time) (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if epoch != l.usedTokens.epoch {
+		return 0
+	}
+	for _, until := range l.usedTokens.until {
+		if until.Sub(now) > refreshEvery {
+			n++
+		}
+	}
+	l.usedTokens.until = l.usedTokens.until[:0]
+	return n
+}

@@ -1,0 +1,159 @@
+package shop
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Dashboard implements sale.MerchantService.
+func (m *merchants) Dashboard(ctx context.Context, merchant, id string) (sale.Dashboard, error) {
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
+		return sale.Dashboard{}, err
+	}
+	call, cancel := m.call(ctx)
+	defer cancel()
+	t, err := m.ledger.Totals(call, id)
+	if err != nil {
+		return sale.Dashboard{}, wrap("totals", err)
+	}
+	p, l := m.catalog.ended(t.Sale), m.catalog.get(id)
+	if l != nil {
+		p = l.snapshot.Load()
+	}
+	d := sale.Dashboard{View: p.view(m.clock()), Totals: t, Admitted: m.stats.admitted.Load(),
+		DrainRate: m.admission.rate.perSecond(), Workers: m.workers}
+	if m.refused != nil {
+		d.Layers = m.refused()
+	} else {
+		d.Layers = m.stats.refused()
+	}
+	if p.counted {
+		d.Counts = p.counts
+	}
+	if l != nil && d.Counts.Backlog > 0 {
+		d.Lag = l.lag(p.now(m.clock()))
+	}
+	return d, nil
+}
+
+// RecentOrders implements sale.MerchantService.
+func (m *merchants) RecentOrders(ctx context.Context, merchant, id, after string) ([]sale.Order, error) {
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
+		return nil, err
+	}
+	ctx, cancel := m.call(ctx)
+	defer cancel()
+	orders, err := m.ledger.RecentOrders(ctx, id, after)
+	if err != nil {
+		return nil, wrap("recent orders", err)
+	}
+	return orders, nil
+}
+
+// SharedNetworks implements sale.MerchantService.
+func (m *merchants) SharedNetworks(ctx context.Context, merchant, id string) ([]sale.SharedNetwork, error) {
+	if _, err := m.Sale(ctx, merchant, id); err != nil {
+		return nil, err
+	}
+	ctx, cancel := m.call(ctx)
+	defer cancel()
+	networks, err := m.ledger.SharedNetworks(ctx, id)
+	if err != nil {
+		return nil, wrap("networks", err)
+	}
+	return networks, nil
+}
+
+// AuditLog implements sale.MerchantService. Without a sale it returns the merchant's actions.
+func (m *merchants) AuditLog(ctx context.Context, merchant, id string) ([]sale.AuditEntry, error) {
+	if id != "" {
+		if _, err := m.Sale(ctx, merchant, id); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := m.call(ctx)
+	defer cancel()
+	entries, err := m.ledger.AuditLog(ctx, id)
+	if err != nil {
+		return nil, wrap("audit log", err)
+	}
+	if id != "" {
+		return entries, nil
+	}
+	var own []sale.AuditEntry
+	for _, e := range entries {
+		if e.Actor == merchant {
+			own = append(own, e)
+		}
+	}
+	return own, nil
+}
+
+var reportHeader = []string{"reservation", "user", "slot", "state", "price", "currency",
+	"reserved_at", "placed_at", "changed_at", "pay_by", "payment", "refunds_due", "name", "phone"}
+
+// Report implements sale.MerchantService. It writes CSV by RFC 4180.
+func (m *merchants) Report(ctx context.Context, merchant, id string, w io.Writer) error {
+	row, err := m.Sale(ctx, merchant, id)
+	if err != nil {
+		return err
+	}
+	out := csv.NewWriter(w)
+	out.UseCRLF = true
+	if err := out.Write(reportHeader); err != nil {
+		return err
+	}
+	var orders, paid, sum, refunds int64
+	err = m.ledger.EachOrder(ctx, id, func(o sale.Order) error {
+		orders++
+		refunds += int64(o.Refunds)
+		if o.State == sale.Paid {
+			paid++
+			sum += o.Price
+		}
+		return out.Write([]string{cell(o.ID), cell(o.User), strconv.Itoa(o.Slot), cell(string(o.State)),
+			strconv.FormatInt(o.Price, 10), cell(row.Currency), timestamp(o.At), timestamp(o.CreatedAt), timestamp(o.ChangedAt),
+			timestamp(o.PayBy), cell(o.Payment), strconv.Itoa(o.Refunds), cell(o.Contact.Name), cell(o.Contact.Phone)})
+	})
+	if err != nil {
+		return wrap("report", err)
+	}
+	total := make([]string, len(reportHeader))
+	total[0], total[1], total[3] = "total", strconv.FormatInt(orders, 10)+" orders", strconv.FormatInt(paid, 10)+" paid"
+	total[4], total[5], total[11] = strconv.FormatInt(sum, 10), cell(row.Currency), strconv.FormatInt(refunds, 10)
+	if err := out.Write(total); err != nil {
+		return err
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// cell returns text for a cell of the report. It puts an apostrophe before a sign with which
+// a spreadsheet could begin a formula: at the start, and after characters that separate
+// cells in some locales. Some spreadsheets also read the full-width forms of the signs.
+func cell(text string) string {
+	const signs, separators = "=+-@\t\r＝＋－＠", ";\t,|"
+	var b strings.Builder
+	start := true
+	for _, r := range text {
+		if start && strings.ContainsRune(signs, r) {
+			b.WriteByte('\'')
+		}
+		b.WriteRune(r)
+		start = strings.ContainsRune(separators, r) || start && r == ' '
+	}
+	return b.String()
+}
+
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

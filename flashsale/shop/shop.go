@@ -1,0 +1,132 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/floodweir/weir/flashsale/sale"
+)
+
+// Shop implements sale.BuyerService and sale.MerchantService. It is safe for concurrent use.
+type Shop struct {
+	sale.BuyerService
+	sale.MerchantService
+
+	env      *env
+	catalog  *catalog
+	limits   *admission
+	writer   *orderWriter
+	sweeper  *sweeper
+	networks *networkRecorder
+	finder   *orderFinder
+	worker   string
+	workers  int
+
+	mu      sync.Mutex // guards what follows
+	started bool
+	stopped bool
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+// New returns a Shop that has not started.
+func New(c Config) (*Shop, error) {
+	c, err := c.validated()
+	if err != nil {
+		return nil, err
+	}
+	e := &env{inventory: c.Inventory, ledger: c.Ledger, clock: c.Clock, log: c.Log, crash: c.Crash, timeout: c.Deadline}
+	rate, err := newWriteRate(c.Limits, c.Worker)
+	if err != nil {
+		return nil, err
+	}
+	s := &Shop{env: e, worker: c.Worker, workers: c.Workers}
+	s.catalog = newCatalog(e, s.runSale)
+	s.limits = &admission{env: e, store: c.Limits, rate: rate}
+	s.finder = &orderFinder{env: e, catalog: s.catalog}
+	s.writer = &orderWriter{env: e, catalog: s.catalog, rate: rate, workers: c.Workers}
+	s.sweeper = &sweeper{env: e, catalog: s.catalog, wake: make(chan struct{}, 1)}
+	s.networks = &networkRecorder{env: e, queue: make(chan sale.NetworkUse, maxNetworkUses)}
+	s.BuyerService = &buyers{env: e, catalog: s.catalog, admission: s.limits, finder: s.finder, sweeper: s.sweeper,
+		networks: s.networks, keys: c.Keys, maxWaiting: c.MaxWaiting, run: s.run}
+	s.MerchantService = &merchants{env: e, catalog: s.catalog, admission: s.limits, sweeper: s.sweeper, recovery: s.recovery,
+		worker: c.Worker, workers: c.Workers, refused: c.Refused}
+	return s, nil
+}
+
+// Start reads the live sales from the ledger once and starts the background work, which runs
+// until Stop. ctx bounds that first read alone. If the ledger is unavailable, Start succeeds
+// and the background work tries again.
+func (s *Shop) Start(ctx context.Context) error {
+	s.mu.Lock()
+	if s.started {
+		s.mu.Unlock()
+		return errors.New("shop: started already")
+	}
+	s.started = true
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.mu.Unlock()
+	s.catalog.refresh(ctx, true)
+	s.run(s.catalog.run)
+	s.run(s.sweeper.run)
+	s.run(s.networks.run)
+	for i := range s.workers {
+		worker := fmt.Sprintf("%s-%d", s.worker, i+1)
+		s.run(func(ctx context.Context) { s.writer.run(ctx, worker) })
+	}
+	return nil
+}
+
+// Stop ends the background work and waits for it; work in progress has Deadline to complete.
+// Stop does nothing if the Shop is stopped or was not started.
+func (s *Shop) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// run calls f in a goroutine that Stop waits for. After Stop it does nothing.
+func (s *Shop) run(f func(context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.wg.Go(func() { f(s.ctx) })
+}
+
+// runSale starts the background work of one sale.
+func (s *Shop) runSale(l *liveSale) {
+	r := s.recovery(l)
+	sync := &inventorySync{env: s.env, catalog: s.catalog, finder: s.finder, recovery: r, sale: l}
+	s.run(sync.run)
+	s.run(newAdmitter(s.env, s.limits, l).run)
+}
+
+func (s *Shop) recovery(l *liveSale) *recovery {
+	return &recovery{env: s.env, writer: s.writer, sale: l, worker: s.worker + "-recovery"}
+}
+
+// Stats returns the counters since New and the current state.
+func (s *Shop) Stats() Stats {
+	st := s.env.stats.read()
+	st.Drain, st.Workers = s.limits.rate.perSecond(), s.workers
+	for _, l := range s.catalog.live() {
+		p := l.snapshot.Load()
+		st.Sales++
+		if p.counted {
+			st.Waiting += p.counts.Waiting
+			st.Outstanding += p.counts.Outstanding
+			st.Free += p.counts.Free
+			st.Backlog += p.counts.Backlog
+		}
+	}
+	return st
+}
