@@ -112,31 +112,32 @@ var layout = map[string]row{
 	"cmd/weir":                    {layer: 9},
 
 	// The flash sale: a separate program on the public packages.
-	"flashsale/sale":                 {layer: 6}, // domain types
-	"flashsale/crashpoint":           {layer: 6}, // where tests kill a process; empty without a build tag
-	"flashsale/pass":                 {layer: 7}, // signed tokens: sessions, tickets, receipts
-	"flashsale/verify/inventorytest": {layer: 7}, // the conformance suite of Inventory
-	"flashsale/verify/ledgertest":    {layer: 7}, // the conformance suite of Ledger
-	"flashsale/meminventory":         {layer: 7}, // an Inventory in memory
-	"flashsale/redisinventory":       {layer: 7, third: []string{"github.com/redis/rueidis"}},
-	"flashsale/ledger":               {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid", "github.com/pressly/goose/v3"}},
-	"flashsale/verify/auditor":       {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
-	"flashsale/verify/lab":           {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
-	"flashsale/front":                {layer: 7},                                              // configuration of the proxies before it
-	"flashsale/shop":                 {layer: 8, third: []string{"github.com/google/uuid"}},
-	"flashsale/layers":               {layer: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
-	"flashsale/wire":                 {layer: 8},                                                         // requests and responses of web and office
-	"flashsale/verify/load":          {layer: 8, third: []string{"github.com/valyala/fasthttp"}},
-	"flashsale/pages":                {layer: 8},
-	"flashsale/verify/webtest":       {layer: 8},                                                                                      // the conformance suite of the HTTP API
-	"flashsale/web":                  {layer: 9},                                                                                      // for buyers
-	"flashsale/office":               {layer: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
-	"flashsale/run":                  {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
-	"flashsale/command":              {layer: 11, third: []string{"github.com/spf13/cobra"}},                                          // what both programs share
-	"flashsale/cli":                  {layer: 12, third: []string{"github.com/spf13/cobra"}},
-	"flashsale/verify/cli":           {layer: 12, third: []string{"github.com/spf13/cobra"}},
-	"flashsale":                      {layer: 13},
-	"flashsale/verify":               {layer: 13},
+	"flashsale/sale":                        {layer: 6}, // domain types
+	"flashsale/crashpoint":                  {layer: 6}, // where tests kill a process; empty without a build tag
+	"flashsale/pass":                        {layer: 7}, // signed tokens: sessions, tickets, receipts
+	"flashsale/verify/inventorytest":        {layer: 7}, // the conformance suite of Inventory
+	"flashsale/verify/inventorytest/random": {layer: 8}, // the same, by random commands against a model
+	"flashsale/verify/ledgertest":           {layer: 7}, // the conformance suite of Ledger
+	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
+	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
+	"flashsale/ledger":                      {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid", "github.com/pressly/goose/v3"}},
+	"flashsale/verify/auditor":              {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/redis/rueidis"}},
+	"flashsale/verify/lab":                  {layer: 7, third: []string{"github.com/redis/rueidis"}}, // an experiment with locks
+	"flashsale/front":                       {layer: 7},                                              // configuration of the proxies before it
+	"flashsale/shop":                        {layer: 8, third: []string{"github.com/google/uuid"}},
+	"flashsale/layers":                      {layer: 7, third: []string{"github.com/prometheus/client_golang"}}, // the limits before the shop
+	"flashsale/wire":                        {layer: 8},                                                         // requests and responses of web and office
+	"flashsale/verify/load":                 {layer: 8, third: []string{"github.com/valyala/fasthttp"}},
+	"flashsale/pages":                       {layer: 8},
+	"flashsale/verify/webtest":              {layer: 8},                                                                                      // the conformance suite of the HTTP API
+	"flashsale/web":                         {layer: 9},                                                                                      // for buyers
+	"flashsale/office":                      {layer: 9, third: []string{"golang.org/x/crypto"}},                                              // for merchants
+	"flashsale/run":                         {layer: 10, third: []string{"github.com/redis/rueidis", "github.com/prometheus/client_golang"}}, // joins the parts
+	"flashsale/command":                     {layer: 11, third: []string{"github.com/spf13/cobra"}},                                          // what both programs share
+	"flashsale/cli":                         {layer: 12, third: []string{"github.com/spf13/cobra"}},
+	"flashsale/verify/cli":                  {layer: 12, third: []string{"github.com/spf13/cobra"}},
+	"flashsale":                             {layer: 13},
+	"flashsale/verify":                      {layer: 13},
 
 	// Never tagged and never imported by lower layers.
 	"benchmarks":                  {layer: 14},

@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir/flashsale/redisinventory"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest/random"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/redis/rueidis"
 )
@@ -95,7 +96,7 @@ func TestRedisRules(t *testing.T) {
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
 	redisPlaces(t, func(t *testing.T, url string) {
-		inventorytest.Random(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
+		random.Run(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/meminventory"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest/random"
 )
 
 // open opens an Inventory that redelivers after a time.
@@ -31,7 +32,7 @@ func TestRandom(t *testing.T) {
 	if long() {
 		commands = 1_000_000
 	}
-	inventorytest.Random(t, open(2000*time.Hour), 1, commands)
+	random.Run(t, open(2000*time.Hour), 1, commands)
 }
 
 func TestRace(t *testing.T) {

@@ -51,3 +51,24 @@ func (c *Clock) Set(now time.Time) {
 	defer c.mu.Unlock()
 	c.now = now
 }
+
+// InUTC returns r with its times in UTC.
+func InUTC(r sale.Reservation) sale.Reservation {
+	r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC()
+	return r
+}
+
+// StatusInUTC returns st with its times in UTC.
+func StatusInUTC(st sale.TicketStatus) sale.TicketStatus {
+	st.Until = st.Until.UTC()
+	var reserved []sale.Reservation
+	for _, r := range st.Reserved {
+		reserved = append(reserved, InUTC(r))
+	}
+	st.Reserved = reserved
+	if st.Last != nil {
+		last := InUTC(*st.Last)
+		st.Last = &last
+	}
+	return st
+}

@@ -6,19 +6,20 @@ import (
 
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest/random"
 )
 
 // The suite runs against the model too, so that both say the same of an Inventory.
 func TestModel(t *testing.T) {
 	inventorytest.Run(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		t.Helper()
-		return &inventorytest.Model{Clock: clock, Redeliver: inventorytest.Redeliver}
+		return &random.Model{Clock: clock, Redeliver: inventorytest.Redeliver}
 	})
 }
 
 func TestRaceOfModel(t *testing.T) {
 	inventorytest.Race(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		t.Helper()
-		return &inventorytest.Model{Clock: clock, Redeliver: time.Hour}
+		return &random.Model{Clock: clock, Redeliver: time.Hour}
 	}, 1)
 }

@@ -19,7 +19,7 @@ func Race(t *testing.T, open Open, rounds int) {
 	clock := NewClock()
 	gate := open(t, clock)
 	for i := range rounds {
-		r := &race{t: t, gate: gate, clock: clock, id: fmt.Sprintf("race%d", i), perUser: 1 + i%3}
+		r := &race{t: t, inventory: gate, clock: clock, id: fmt.Sprintf("race%d", i), perUser: 1 + i%3}
 		r.stock = 1 + int64(i*i*37%1000)
 		switch i {
 		case 0:
@@ -34,15 +34,15 @@ func Race(t *testing.T, open Open, rounds int) {
 	}
 }
 
-const racers = 1000
+const buyerCount = 1000
 
 type race struct {
-	t       *testing.T
-	gate    sale.Inventory
-	clock   *Clock
-	id      string
-	stock   int64
-	perUser int
+	t         *testing.T
+	inventory sale.Inventory
+	clock     *Clock
+	id        string
+	stock     int64
+	perUser   int
 
 	mu       sync.Mutex
 	got      map[string]sale.Reservation // by ID, what was acknowledged first
@@ -58,16 +58,16 @@ func (r *race) run() {
 		Stock: r.stock, PerUser: r.perUser, Queue: sale.Direct, StartsAt: now, EndsAt: now.Add(time.Hour),
 		PayWithin: time.Minute, TokenFor: time.Minute,
 	}}
-	if err := r.gate.Open(ctx, sale.InitialState{Sale: s}); err != nil {
+	if err := r.inventory.Open(ctx, sale.InitialState{Sale: s}); err != nil {
 		t.Fatal(err)
 	}
 	var buyers, clerks sync.WaitGroup
 	over, stop := context.WithCancel(ctx)
 	for i := range 2 {
-		clerks.Go(func() { r.clerk(over, fmt.Sprintf("clerk-%d", i)) })
+		clerks.Go(func() { r.worker(over, fmt.Sprintf("clerk-%d", i)) })
 	}
 	start := make(chan struct{})
-	for i := range racers {
+	for i := range buyerCount {
 		buyers.Go(func() {
 			<-start
 			r.buyer(ctx, i)
@@ -76,7 +76,7 @@ func (r *race) run() {
 	close(start)
 	buyers.Wait()
 	// Whoever came too early for a unit that was returned tries again: all must go.
-	for i := range racers {
+	for i := range buyerCount {
 		if n := r.count(ctx); n.Free == 0 {
 			break
 		}
@@ -85,7 +85,7 @@ func (r *race) run() {
 	stop()
 	clerks.Wait()
 	r.check(ctx)
-	if err := r.gate.Delete(ctx, r.id, 1); err != nil {
+	if err := r.inventory.Delete(ctx, r.id, 1); err != nil {
 		t.Errorf("Drop = %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func (r *race) buyer(ctx context.Context, i int) {
 	for n := range r.perUser + 1 {
 		o := r.click(ctx, user, n)
 		if n == 0 && i%9 == 0 && o.Reason == sale.OK && o.Reservation.ID != "" {
-			r.giveBack(ctx, o.Reservation)
+			r.returnUnit(ctx, o.Reservation)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (r *race) buyer(ctx context.Context, i int) {
 // click joins and reserves, twice at once with the same ticket and key.
 func (r *race) click(ctx context.Context, user string, n int) sale.ReserveResult {
 	ticket := fmt.Sprintf("%s-%s-%d-000000000000", r.id, user, n)
-	st, err := r.gate.Join(ctx, sale.JoinRequest{Sale: r.id, Epoch: 1, User: user, Ticket: ticket, Batch: "all", Until: r.clock.Now().Add(time.Minute)})
+	st, err := r.inventory.Join(ctx, sale.JoinRequest{Sale: r.id, Epoch: 1, User: user, Ticket: ticket, Batch: "all", Until: r.clock.Now().Add(time.Minute)})
 	if err != nil {
 		r.t.Errorf("Join = %v", err)
 		return sale.ReserveResult{}
@@ -119,7 +119,7 @@ func (r *race) click(ctx context.Context, user string, n int) sale.ReserveResult
 	var wg sync.WaitGroup
 	for i := range both {
 		wg.Go(func() {
-			o, err := r.gate.Reserve(ctx, sale.ReserveRequest{
+			o, err := r.inventory.Reserve(ctx, sale.ReserveRequest{
 				Sale: r.id, Epoch: 1, User: user, Ticket: st.Ticket, Key: fmt.Sprint("key", st.Ticket), Reservation: fmt.Sprintf("%s-%d", st.Ticket, i),
 			})
 			if err != nil {
@@ -146,13 +146,13 @@ func (r *race) click(ctx context.Context, user string, n int) sale.ReserveResult
 	return out
 }
 
-func (r *race) giveBack(ctx context.Context, res sale.Reservation) {
+func (r *race) returnUnit(ctx context.Context, res sale.Reservation) {
 	var yes [2]bool
 	var wg sync.WaitGroup
 	for i := range yes {
 		wg.Go(func() {
 			var err error
-			if yes[i], err = r.gate.Return(ctx, r.id, 1, res.User, res.ID); err != nil {
+			if yes[i], err = r.inventory.Return(ctx, r.id, 1, res.User, res.ID); err != nil {
 				r.t.Errorf("Return = %v", err)
 			}
 		})
@@ -166,11 +166,11 @@ func (r *race) giveBack(ctx context.Context, res sale.Reservation) {
 	r.mu.Unlock()
 }
 
-func (r *race) clerk(over context.Context, name string) {
+func (r *race) worker(over context.Context, name string) {
 	ctx := context.Background()
 	for {
 		last := over.Err() != nil
-		es, err := r.gate.Next(ctx, r.id, 1, name, 100, 5*time.Millisecond)
+		es, err := r.inventory.Next(ctx, r.id, 1, name, 100, 5*time.Millisecond)
 		if err != nil {
 			r.t.Errorf("Next = %v", err)
 			return
@@ -188,14 +188,14 @@ func (r *race) clerk(over context.Context, name string) {
 			r.entries[e.Reservation.ID]++
 		}
 		r.mu.Unlock()
-		if err := r.gate.Ack(ctx, r.id, 1, ids...); err != nil {
+		if err := r.inventory.Ack(ctx, r.id, 1, ids...); err != nil {
 			r.t.Errorf("Done = %v", err)
 		}
 	}
 }
 
 func (r *race) count(ctx context.Context) sale.Counts {
-	n, err := r.gate.Counts(ctx, r.id, 1)
+	n, err := r.inventory.Counts(ctx, r.id, 1)
 	if err != nil {
 		r.t.Fatalf("Count = %v", err)
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // inLine checks who is in line, and how many are before each.
-func (d *desk) inLine(users ...string) {
+func (d *tester) wantQueue(users ...string) {
 	d.Helper()
 	last := int64(0)
 	for i, user := range users {
-		st := d.look(user)
-		d.stands(st, sale.Waiting, sale.OK)
+		st := d.status(user)
+		d.wantStatus(st, sale.Waiting, sale.OK)
 		if st.Ahead != int64(i) || st.Rank <= last {
 			d.Fatalf("%s stands behind %d at rank %d, want behind %d, above rank %d", user, st.Ahead, st.Rank, i, last)
 		}
@@ -24,132 +24,132 @@ func (d *desk) inLine(users ...string) {
 	}
 }
 
-func fifo(d *desk) {
+func fifo(d *tester) {
 	d.open()
 	for _, user := range []string{"ann", "bob", "cat", "dan"} {
-		d.stands(d.join(d.askJoin(user)), sale.Waiting, sale.OK)
+		d.wantStatus(d.join(d.joinRequest(user)), sale.Waiting, sale.OK)
 	}
-	if rank := d.look("ann").Rank; rank <= sale.MaxLot {
+	if rank := d.status("ann").Rank; rank <= sale.MaxLot {
 		d.Fatalf("rank = %d, want above MaxLot", rank)
 	}
-	d.inLine("ann", "bob", "cat", "dan")
+	d.wantQueue("ann", "bob", "cat", "dan")
 	if n := d.admit(2); n != 2 {
 		d.Fatalf("Admit(2) = %d", n)
 	}
-	d.inLine("cat", "dan")
-	d.join(d.askJoin("eve"))
-	d.inLine("cat", "dan", "eve")
+	d.wantQueue("cat", "dan")
+	d.join(d.joinRequest("eve"))
+	d.wantQueue("cat", "dan", "eve")
 	if n := d.admit(9); n != 3 {
 		d.Fatalf("Admit(9) of 3 = %d", n)
 	}
-	d.inLine()
+	d.wantQueue()
 	// Who comes later is later also if the clock stands or goes.
-	d.join(d.askJoin("fay"))
-	d.sleep(time.Minute)
-	d.join(d.askJoin("guy"))
-	d.inLine("fay", "guy")
+	d.join(d.joinRequest("fay"))
+	d.advance(time.Minute)
+	d.join(d.joinRequest("guy"))
+	d.wantQueue("fay", "guy")
 }
 
-func lots(d *desk) {
+func lots(d *tester) {
 	d.open(lobby(time.Minute), d.starts(2*time.Minute))
 	lot := func(user string, lot int64) sale.TicketStatus {
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Lot = lot
 		return d.join(j)
 	}
-	d.stands(lot("ann", 7), sale.NoTicket, sale.NotStarted)
-	d.sleep(time.Minute - time.Millisecond)
-	d.stands(lot("ann", 7), sale.NoTicket, sale.NotStarted)
-	d.sleep(time.Millisecond)
-	d.stands(lot("ann", 7), sale.Waiting, sale.OK)
+	d.wantStatus(lot("ann", 7), sale.NoTicket, sale.NotStarted)
+	d.advance(time.Minute - time.Millisecond)
+	d.wantStatus(lot("ann", 7), sale.NoTicket, sale.NotStarted)
+	d.advance(time.Millisecond)
+	d.wantStatus(lot("ann", 7), sale.Waiting, sale.OK)
 	lot("bob", 3)
 	lot("cat", sale.MaxLot)
 	lot("dan", 5)
-	d.inLine("bob", "dan", "ann", "cat")
+	d.wantQueue("bob", "dan", "ann", "cat")
 	// A lot that is taken is the next one that is not.
 	lot("eve", 5)
 	lot("fay", 5)
 	lot("guy", 6)
-	d.inLine("bob", "dan", "eve", "ann", "fay", "guy", "cat")
-	if r := d.look("guy").Rank; r != 9 {
+	d.wantQueue("bob", "dan", "eve", "ann", "fay", "guy", "cat")
+	if r := d.status("guy").Rank; r != 9 {
 		d.Fatalf("lot 6 with 6, 7 and 8 taken has rank %d, want 9", r)
 	}
 	if n := d.admit(1); n != 0 {
 		d.Fatalf("Admit before the start = %d", n)
 	}
-	d.sleep(time.Minute)
+	d.advance(time.Minute)
 	lot("hal", 1)
-	d.join(d.askJoin("ivy"))
-	d.inLine("bob", "dan", "eve", "ann", "fay", "guy", "cat", "hal", "ivy")
-	if r := d.look("hal").Rank; r <= sale.MaxLot {
+	d.join(d.joinRequest("ivy"))
+	d.wantQueue("bob", "dan", "eve", "ann", "fay", "guy", "cat", "hal", "ivy")
+	if r := d.status("hal").Rank; r <= sale.MaxLot {
 		d.Fatalf("rank after the start = %d, want above MaxLot", r)
 	}
 }
 
-func restoredRanks(d *desk) {
+func restoredRanks(d *tester) {
 	d.open()
 	ranks := make(map[string]int64)
 	for _, user := range []string{"ann", "bob", "cat"} {
-		ranks[user] = d.join(d.askJoin(user)).Rank
+		ranks[user] = d.join(d.joinRequest(user)).Rank
 	}
 	d.closeAndDrain()
-	d.sleep(time.Second)
+	d.advance(time.Second)
 	d.open(epoch(2))
 	restore := func(user string) sale.TicketStatus {
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Rank = ranks[user]
 		return d.join(j)
 	}
-	d.join(d.askJoin("new"))
+	d.join(d.joinRequest("new"))
 	restore("cat")
-	d.inLine("cat", "new")
+	d.wantQueue("cat", "new")
 	if st := restore("ann"); st.Rank != ranks["ann"] || st.Ahead != 0 {
 		d.Fatalf("restored = %+v, want rank %d and nobody ahead", st, ranks["ann"])
 	}
 	restore("bob")
-	d.inLine("ann", "bob", "cat", "new")
+	d.wantQueue("ann", "bob", "cat", "new")
 	restore("bob")
-	d.inLine("ann", "bob", "cat", "new")
+	d.wantQueue("ann", "bob", "cat", "new")
 	// Two cannot be at one rank.
-	j := d.askJoin("dup")
+	j := d.joinRequest("dup")
 	j.Rank = ranks["cat"]
 	d.join(j)
-	d.inLine("ann", "bob", "cat", "dup", "new")
+	d.wantQueue("ann", "bob", "cat", "dup", "new")
 	// Who comes later is behind a rank from a clock that was ahead.
-	j = d.askJoin("far")
-	j.Rank = d.look("new").Rank + int64(time.Hour/time.Microsecond)
+	j = d.joinRequest("far")
+	j.Rank = d.status("new").Rank + int64(time.Hour/time.Microsecond)
 	d.join(j)
-	d.join(d.askJoin("late"))
-	d.inLine("ann", "bob", "cat", "dup", "new", "far", "late")
+	d.join(d.joinRequest("late"))
+	d.wantQueue("ann", "bob", "cat", "dup", "new", "far", "late")
 }
 
-func rankOnce(d *desk) {
+func rankOnce(d *tester) {
 	d.open(epoch(2))
-	j := d.askJoin("ann")
+	j := d.joinRequest("ann")
 	j.Rank = d.clock.Now().Add(-time.Hour).UnixMicro()
 	d.join(j)
 	d.admit(1)
-	d.sleep(time.Minute)
-	d.stands(d.look("ann"), sale.TicketExpired, sale.OK)
-	d.join(d.askJoin("bob"))
+	d.advance(time.Minute)
+	d.wantStatus(d.status("ann"), sale.TicketExpired, sale.OK)
+	d.join(d.joinRequest("bob"))
 	j.Ticket = d.id("ticket")
 	d.join(j)
-	d.inLine("bob", "ann")
+	d.wantQueue("bob", "ann")
 }
 
-func manyPlaces(d *desk) {
+func longQueue(d *tester) {
 	const n = 1500
 	d.open(lobby(time.Minute), d.starts(time.Minute))
 	user := func(rank int) string { return fmt.Sprintf("user-%04d", rank) }
 	for i := range n {
 		rank := i * 7 % n // every rank once, not in order
-		j := d.askJoin(user(rank))
+		j := d.joinRequest(user(rank))
 		j.Lot = int64(rank) + 1
 		d.join(j)
 	}
 	ahead := func(rank, want int) {
 		d.Helper()
-		got := d.look(user(rank)).Ahead
+		got := d.status(user(rank)).Ahead
 		if off := got - int64(want); off*100 > int64(want) || -off*100 > int64(want) {
 			d.Fatalf("%s has %d ahead, want %d", user(rank), got, want)
 		}
@@ -157,26 +157,26 @@ func manyPlaces(d *desk) {
 	for rank := 0; rank < n; rank += 13 {
 		ahead(rank, rank)
 	}
-	d.sleep(time.Minute)
+	d.advance(time.Minute)
 	if got := d.admit(700); got != 700 {
 		d.Fatalf("Admit(700) = %d", got)
 	}
 	for rank := 700; rank < n; rank += 13 {
 		ahead(rank, rank-700)
 	}
-	d.stands(d.look(user(699)), sale.Admitted, sale.OK)
+	d.wantStatus(d.status(user(699)), sale.Admitted, sale.OK)
 	if got := d.admit(1000); got != 800 {
 		d.Fatalf("Admit(1000) of 800 = %d", got)
 	}
 }
 
-func admit(d *desk) {
+func admit(d *tester) {
 	d.open(d.starts(time.Minute), lobby(time.Minute))
-	d.join(d.askJoin("ann"))
-	d.join(d.askJoin("bob"))
+	d.join(d.joinRequest("ann"))
+	d.join(d.joinRequest("bob"))
 	ask := func(n int, until time.Time) int {
 		d.Helper()
-		got, err := d.gate.Admit(d.ctx, "sale", 1, "batch", n, until)
+		got, err := d.inventory.Admit(d.ctx, "sale", 1, "batch", n, until)
 		if err != nil {
 			d.Fatal(err)
 		}
@@ -186,144 +186,144 @@ func admit(d *desk) {
 	if ask(1, soon) != 0 {
 		d.Fatal("admitted before the start")
 	}
-	d.sleep(time.Minute)
+	d.advance(time.Minute)
 	if ask(1, d.clock.Now()) != 0 || ask(1, d.clock.Now().Add(-time.Second)) != 0 {
 		d.Fatal("admitted until a time that is over")
 	}
-	if err := d.gate.SetPaused(d.ctx, "sale", 1, true); err != nil {
+	if err := d.inventory.SetPaused(d.ctx, "sale", 1, true); err != nil {
 		d.Fatal(err)
 	}
 	if ask(1, soon) != 0 {
 		d.Fatal("admitted while paused")
 	}
-	if err := d.gate.SetPaused(d.ctx, "sale", 1, false); err != nil {
+	if err := d.inventory.SetPaused(d.ctx, "sale", 1, false); err != nil {
 		d.Fatal(err)
 	}
 	if ask(1, soon.Add(999*time.Microsecond)) != 1 {
 		d.Fatal("not admitted")
 	}
-	st := d.look("ann")
-	d.stands(st, sale.Admitted, sale.OK)
+	st := d.status("ann")
+	d.wantStatus(st, sale.Admitted, sale.OK)
 	if st.Batch != "batch" || !st.Until.Equal(soon) || st.Ahead != 0 {
 		d.Fatalf("Look = %+v, want batch %q until %v", st, "batch", soon)
 	}
-	d.stands(d.look("bob"), sale.Waiting, sale.OK)
-	d.sleep(2 * time.Hour)
+	d.wantStatus(d.status("bob"), sale.Waiting, sale.OK)
+	d.advance(2 * time.Hour)
 	if ask(1, d.clock.Now().Add(time.Minute)) != 0 {
 		d.Fatal("admitted after the end")
 	}
 }
 
-func turnPasses(d *desk) {
+func admissionExpires(d *tester) {
 	d.open()
-	st := d.turn("ann")
-	d.sleep(30*time.Second - time.Millisecond)
-	d.stands(d.look("ann"), sale.Admitted, sale.OK)
-	d.counts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
-	d.sleep(time.Millisecond)
-	d.stands(d.look("ann"), sale.TicketExpired, sale.OK)
-	d.counts(sale.Counts{Stock: 5, Free: 5})
-	d.refused(d.reserve("ann", st.Ticket, ""), sale.AdmissionExpired)
+	st := d.admitted("ann")
+	d.advance(30*time.Second - time.Millisecond)
+	d.wantStatus(d.status("ann"), sale.Admitted, sale.OK)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
+	d.advance(time.Millisecond)
+	d.wantStatus(d.status("ann"), sale.TicketExpired, sale.OK)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
+	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.AdmissionExpired)
 	// The same ticket again is the same.
-	j := d.askJoin("ann")
+	j := d.joinRequest("ann")
 	j.Ticket = st.Ticket
-	d.stands(d.join(j), sale.TicketExpired, sale.OK)
-	d.join(d.askJoin("bob"))
-	again := d.join(d.askJoin("ann"))
-	d.stands(again, sale.Waiting, sale.OK)
+	d.wantStatus(d.join(j), sale.TicketExpired, sale.OK)
+	d.join(d.joinRequest("bob"))
+	again := d.join(d.joinRequest("ann"))
+	d.wantStatus(again, sale.Waiting, sale.OK)
 	if again.Ticket == st.Ticket || again.Ahead != 1 {
 		d.Fatalf("Join again = %+v, want a new ticket behind bob's", again)
 	}
-	d.refused(d.reserve("ann", st.Ticket, ""), sale.NotAdmitted)
-	d.refused(d.reserve("ann", again.Ticket, ""), sale.NotAdmitted)
+	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.NotAdmitted)
+	d.wantRefused(d.reserve("ann", again.Ticket, ""), sale.NotAdmitted)
 	d.admit(2)
-	d.counts(sale.Counts{Stock: 5, Free: 5, Outstanding: 2})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 2})
 	if o := d.reserve("ann", again.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve = %+v", o)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Outstanding: 1})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Outstanding: 1})
 }
 
-func direct(d *desk) {
-	d.open(by(sale.Direct), d.starts(time.Second))
+func direct(d *tester) {
+	d.open(queueType(sale.Direct), d.starts(time.Second))
 	ask := func(user string) sale.JoinRequest {
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Batch, j.Until = "batch", d.clock.Now().Add(time.Minute)
 		return j
 	}
-	d.stands(d.join(ask("ann")), sale.NoTicket, sale.NotStarted)
-	d.sleep(time.Second)
+	d.wantStatus(d.join(ask("ann")), sale.NoTicket, sale.NotStarted)
+	d.advance(time.Second)
 	st := d.join(ask("ann"))
-	d.stands(st, sale.Admitted, sale.OK)
+	d.wantStatus(st, sale.Admitted, sale.OK)
 	if st.Batch != "batch" || !st.Until.Equal(d.clock.Now().Add(time.Minute)) {
 		d.Fatalf("Join = %+v", st)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1})
 	if again := d.join(ask("ann")); again.Ticket != st.Ticket {
 		d.Fatalf("Join again = %+v, want the same ticket", again)
 	}
 	if o := d.reserve("ann", st.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve = %+v", o)
 	}
-	d.stands(d.join(ask("ann")), sale.Spent, sale.PerUserLimit)
-	if err := d.gate.SetPaused(d.ctx, "sale", 1, true); err != nil {
+	d.wantStatus(d.join(ask("ann")), sale.Spent, sale.PerUserLimit)
+	if err := d.inventory.SetPaused(d.ctx, "sale", 1, true); err != nil {
 		d.Fatal(err)
 	}
-	d.stands(d.join(ask("bob")), sale.NoTicket, sale.IsPaused)
-	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Paused: true})
-	if err := d.gate.SetPaused(d.ctx, "sale", 1, false); err != nil {
+	d.wantStatus(d.join(ask("bob")), sale.NoTicket, sale.IsPaused)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Paused: true})
+	if err := d.inventory.SetPaused(d.ctx, "sale", 1, false); err != nil {
 		d.Fatal(err)
 	}
 	late := ask("bob")
 	late.Until = d.clock.Now()
-	d.stands(d.join(late), sale.TicketExpired, sale.OK)
-	d.stands(d.join(ask("bob")), sale.Admitted, sale.OK)
-	d.sleep(2 * time.Hour)
-	d.stands(d.join(ask("cat")), sale.NoTicket, sale.HasEnded)
+	d.wantStatus(d.join(late), sale.TicketExpired, sale.OK)
+	d.wantStatus(d.join(ask("bob")), sale.Admitted, sale.OK)
+	d.advance(2 * time.Hour)
+	d.wantStatus(d.join(ask("cat")), sale.NoTicket, sale.HasEnded)
 }
 
-func queueFull(d *desk) {
+func queueFull(d *tester) {
 	d.open()
 	ask := func(user string) sale.TicketStatus {
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Max = 2
 		return d.join(j)
 	}
 	ask("ann")
 	ask("bob")
-	d.stands(ask("cat"), sale.NoTicket, sale.QueueFull)
-	d.stands(ask("bob"), sale.Waiting, sale.OK)
-	d.inLine("ann", "bob")
-	j := d.askJoin("dan")
+	d.wantStatus(ask("cat"), sale.NoTicket, sale.QueueFull)
+	d.wantStatus(ask("bob"), sale.Waiting, sale.OK)
+	d.wantQueue("ann", "bob")
+	j := d.joinRequest("dan")
 	j.Max, j.Batch, j.Until = 2, "batch", d.clock.Now().Add(time.Minute)
-	d.stands(d.join(j), sale.Admitted, sale.OK)
+	d.wantStatus(d.join(j), sale.Admitted, sale.OK)
 	d.admit(1)
-	d.stands(ask("cat"), sale.Waiting, sale.OK)
-	d.inLine("bob", "cat")
-	d.stands(d.join(d.askJoin("eve")), sale.Waiting, sale.OK) // no bound asked for
+	d.wantStatus(ask("cat"), sale.Waiting, sale.OK)
+	d.wantQueue("bob", "cat")
+	d.wantStatus(d.join(d.joinRequest("eve")), sale.Waiting, sale.OK) // no bound asked for
 }
 
-func joinAgain(d *desk) {
-	d.open(each(2))
-	first := d.join(d.askJoin("ann"))
-	if again := d.join(d.askJoin("ann")); again.Ticket != first.Ticket || again.Rank != first.Rank {
+func joinAgain(d *tester) {
+	d.open(userLimit(2))
+	first := d.join(d.joinRequest("ann"))
+	if again := d.join(d.joinRequest("ann")); again.Ticket != first.Ticket || again.Rank != first.Rank {
 		d.Fatalf("Join again = %+v, want %+v", again, first)
 	}
-	d.inLine("ann")
+	d.wantQueue("ann")
 	d.admit(1)
-	d.stands(d.join(d.askJoin("ann")), sale.Admitted, sale.OK)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Admitted, sale.OK)
 	r := d.reserve("ann", first.Ticket, "").Reservation
-	j := d.askJoin("ann")
+	j := d.joinRequest("ann")
 	j.Ticket = first.Ticket
 	st := d.join(j)
-	d.stands(st, sale.Spent, sale.OK)
-	if utc(*st.Last) != utc(r) || len(st.Reserved) != 1 || utc(st.Reserved[0]) != utc(r) || st.Rank != first.Rank {
+	d.wantStatus(st, sale.Spent, sale.OK)
+	if InUTC(*st.Last) != InUTC(r) || len(st.Reserved) != 1 || InUTC(st.Reserved[0]) != InUTC(r) || st.Rank != first.Rank {
 		d.Fatalf("Join with the ticket that is spent = %+v, want %+v", st, r)
 	}
-	next := d.join(d.askJoin("ann"))
-	d.stands(next, sale.Waiting, sale.OK)
+	next := d.join(d.joinRequest("ann"))
+	d.wantStatus(next, sale.Waiting, sale.OK)
 	if next.Ticket == first.Ticket || len(next.Reserved) != 1 {
 		d.Fatalf("Join for another unit = %+v", next)
 	}
-	d.stands(d.look("nobody"), sale.NoTicket, sale.OK)
+	d.wantStatus(d.status("nobody"), sale.NoTicket, sale.OK)
 }

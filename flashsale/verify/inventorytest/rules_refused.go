@@ -9,12 +9,12 @@ import (
 )
 
 // unchanged runs what is refused, and checks that nothing is different then.
-func (d *desk) unchanged(what string, run func(), users ...string) {
+func (d *tester) unchanged(what string, run func(), users ...string) {
 	d.Helper()
 	look := func() (all []any) {
 		all = append(all, d.count())
 		for _, user := range users {
-			all = append(all, show(tidyStanding(d.look(user))))
+			all = append(all, StatusInUTC(d.status(user)))
 		}
 		return all
 	}
@@ -25,41 +25,41 @@ func (d *desk) unchanged(what string, run func(), users ...string) {
 	}
 }
 
-func refusalsChangeNothing(d *desk) {
+func refusalsChangeNothing(d *tester) {
 	users := []string{"ann", "bob", "cat", "dan", "eve"}
 	d.open(stock(1))
-	d.buy("ann")                    // spent
-	cat := d.turn("cat")            // admitted
-	bob := d.join(d.askJoin("bob")) // waiting
+	d.buy("ann")                        // spent
+	cat := d.admitted("cat")            // admitted
+	bob := d.join(d.joinRequest("bob")) // waiting
 	same := func(what string, run func()) { d.Helper(); d.unchanged(what, run, users...) }
-	same("Look", func() { d.look("nobody"); d.count() })
-	same("Reserve without a free unit", func() { d.refused(d.reserve("cat", cat.Ticket, "key"), sale.IsAllTaken) })
-	same("Reserve of who waits", func() { d.refused(d.reserve("bob", bob.Ticket, "key"), sale.NotAdmitted) })
-	same("Reserve without a ticket", func() { d.refused(d.reserve("dan", d.id("ticket"), "key"), sale.NotAdmitted) })
-	same("Join above the limit", func() { d.join(d.askJoin("ann")) })
-	same("Join again", func() { d.join(d.askJoin("bob")); d.join(d.askJoin("cat")) })
+	same("Look", func() { d.status("nobody"); d.count() })
+	same("Reserve without a free unit", func() { d.wantRefused(d.reserve("cat", cat.Ticket, "key"), sale.IsAllTaken) })
+	same("Reserve of who waits", func() { d.wantRefused(d.reserve("bob", bob.Ticket, "key"), sale.NotAdmitted) })
+	same("Reserve without a ticket", func() { d.wantRefused(d.reserve("dan", d.id("ticket"), "key"), sale.NotAdmitted) })
+	same("Join above the limit", func() { d.join(d.joinRequest("ann")) })
+	same("Join again", func() { d.join(d.joinRequest("bob")); d.join(d.joinRequest("cat")) })
 	same("Join of a full line", func() {
-		j := d.askJoin("dan")
+		j := d.joinRequest("dan")
 		j.Max = 1
-		d.stands(d.join(j), sale.NoTicket, sale.QueueFull)
+		d.wantStatus(d.join(j), sale.NoTicket, sale.QueueFull)
 	})
-	same("Return of what is not there", func() { d.giveBack(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
-	same("Done of nothing", func() { d.done() })
-	same("SetStock to fewer", func() { d.is("SetStock", d.gate.SetStock(d.ctx, "sale", 1, 0), sale.ErrInvalid) })
+	same("Return of what is not there", func() { d.returnUnit(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
+	same("Done of nothing", func() { d.ack() })
+	same("SetStock to fewer", func() { d.wantError("SetStock", d.inventory.SetStock(d.ctx, "sale", 1, 0), sale.ErrInvalid) })
 	// A key that was refused is free.
-	if err := d.gate.SetStock(d.ctx, "sale", 1, 2); err != nil {
+	if err := d.inventory.SetStock(d.ctx, "sale", 1, 2); err != nil {
 		d.Fatal(err)
 	}
 	if o := d.reserve("cat", cat.Ticket, "key"); o.Reason != sale.OK || o.Repeated {
 		d.Fatalf("Reserve with the key of a refusal = %+v", o)
 	}
-	d.sleep(2 * time.Hour)
-	same("Join after the end", func() { d.stands(d.join(d.askJoin("dan")), sale.NoTicket, sale.HasEnded) })
-	same("Reserve after the end", func() { d.refused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded) })
+	d.advance(2 * time.Hour)
+	same("Join after the end", func() { d.wantStatus(d.join(d.joinRequest("dan")), sale.NoTicket, sale.HasEnded) })
+	same("Reserve after the end", func() { d.wantRefused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded) })
 	same("Admit after the end", func() { d.admit(1) })
 }
 
-func badArguments(d *desk) {
+func badArguments(d *tester) {
 	d.open()
 	long := strings.Repeat("x", 129)
 	id := "0123456789-abcDEF"
@@ -76,8 +76,8 @@ func badArguments(d *desk) {
 	} {
 		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id}
 		change(&j)
-		_, err := d.gate.Join(d.ctx, j)
-		d.is("Join with "+name, err, sale.ErrInvalid)
+		_, err := d.inventory.Join(d.ctx, j)
+		d.wantError("Join with "+name, err, sale.ErrInvalid)
 	}
 	for name, change := range map[string]func(a *sale.ReserveRequest){
 		"no user": func(a *sale.ReserveRequest) { a.User = "" }, "a bad ticket": func(a *sale.ReserveRequest) { a.Ticket = "x" },
@@ -87,20 +87,20 @@ func badArguments(d *desk) {
 	} {
 		a := sale.ReserveRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id, Reservation: id}
 		change(&a)
-		_, err := d.gate.Reserve(d.ctx, a)
-		d.is("Reserve with "+name, err, sale.ErrInvalid)
+		_, err := d.inventory.Reserve(d.ctx, a)
+		d.wantError("Reserve with "+name, err, sale.ErrInvalid)
 	}
 	for _, n := range []int{-1, 0, 1001} {
-		_, err := d.gate.Admit(d.ctx, "sale", 1, "b", n, until)
-		d.is("Admit of a bad number", err, sale.ErrInvalid)
-		_, err = d.gate.Next(d.ctx, "sale", 1, "w", n, 0)
-		d.is("Next of a bad number", err, sale.ErrInvalid)
+		_, err := d.inventory.Admit(d.ctx, "sale", 1, "b", n, until)
+		d.wantError("Admit of a bad number", err, sale.ErrInvalid)
+		_, err = d.inventory.Next(d.ctx, "sale", 1, "w", n, 0)
+		d.wantError("Next of a bad number", err, sale.ErrInvalid)
 	}
-	_, err := d.gate.Admit(d.ctx, "sale", 1, "", 1, until)
-	d.is("Admit without a batch", err, sale.ErrInvalid)
+	_, err := d.inventory.Admit(d.ctx, "sale", 1, "", 1, until)
+	d.wantError("Admit without a batch", err, sale.ErrInvalid)
 	for _, worker := range []string{"", "a b", "a\n", "ä", strings.Repeat("w", 65)} {
-		_, err := d.gate.Next(d.ctx, "sale", 1, worker, 1, 0)
-		d.is("Next of a bad worker", err, sale.ErrInvalid)
+		_, err := d.inventory.Next(d.ctx, "sale", 1, worker, 1, 0)
+		d.wantError("Next of a bad worker", err, sale.ErrInvalid)
 	}
 	r := sale.Reservation{ID: id, Sale: "sale", Epoch: 1, User: "ann", Slot: 1, Ticket: id, At: Start(), PayBy: Start()}
 	second := r
@@ -117,9 +117,9 @@ func badArguments(d *desk) {
 	} {
 		o := sale.InitialState{Sale: d.draft(epoch(2))}
 		change(&o)
-		d.is("Open with "+name, d.gate.Open(d.ctx, o), sale.ErrInvalid)
+		d.wantError("Open with "+name, d.inventory.Open(d.ctx, o), sale.ErrInvalid)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 5})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
 	// What looks odd and is allowed.
 	for _, user := range []string{"{sale}", "a:b", "ä\x00\n", strings.Repeat("u", 128), "*", "0"} {
 		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: user, Ticket: d.id("ticket")}
@@ -136,21 +136,21 @@ func badArguments(d *desk) {
 	}
 }
 
-func reasonsInOrder(d *desk) {
+func reasonsInOrder(d *tester) {
 	// All that can be wrong is wrong; what is reported first is mended first.
-	d.open(stock(1), lobby(time.Minute), d.starts(time.Minute), onHold, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour) })
-	ann := d.join(d.askJoin("ann"))
-	bob := d.join(d.askJoin("bob"))
-	ask := func(want sale.Reason) { d.Helper(); d.refused(d.reserve("ann", ann.Ticket, ""), want) }
+	d.open(stock(1), lobby(time.Minute), d.starts(time.Minute), paused, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour) })
+	ann := d.join(d.joinRequest("ann"))
+	bob := d.join(d.joinRequest("bob"))
+	ask := func(want sale.Reason) { d.Helper(); d.wantRefused(d.reserve("ann", ann.Ticket, ""), want) }
 	set := func(on bool) {
 		d.Helper()
-		if err := d.gate.SetPaused(d.ctx, "sale", 1, on); err != nil {
+		if err := d.inventory.SetPaused(d.ctx, "sale", 1, on); err != nil {
 			d.Fatal(err)
 		}
 	}
 	batch := func(user string, want sale.Reason) {
 		d.Helper()
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Batch, j.Until, j.Max = "batch", d.clock.Now().Add(time.Minute), 1
 		if st := d.join(j); st.Reason != want {
 			d.Fatalf("Join = %+v, want reason %q", st, want)
@@ -161,58 +161,58 @@ func reasonsInOrder(d *desk) {
 	set(false)
 	ask(sale.NotStarted)
 	batch("cat", sale.NotStarted)
-	d.sleep(time.Minute)
+	d.advance(time.Minute)
 	ask(sale.NotAdmitted)
 	d.admit(2)
 	if o := d.reserve("bob", bob.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve = %+v", o)
 	}
 	ask(sale.IsAllTaken)
-	d.sleep(time.Minute)
+	d.advance(time.Minute)
 	ask(sale.AdmissionExpired)
 	set(true)
 	ask(sale.IsPaused)
 	batch("bob", sale.IsPaused)
 	full := func(user string) sale.TicketStatus {
-		j := d.askJoin(user)
+		j := d.joinRequest(user)
 		j.Max = 1
 		return d.join(j)
 	}
-	d.stands(full("cat"), sale.Waiting, sale.OK)
-	d.stands(full("dan"), sale.NoTicket, sale.QueueFull)
-	d.stands(full("bob"), sale.Spent, sale.PerUserLimit)
-	d.sleep(2 * time.Hour)
+	d.wantStatus(full("cat"), sale.Waiting, sale.OK)
+	d.wantStatus(full("dan"), sale.NoTicket, sale.QueueFull)
+	d.wantStatus(full("bob"), sale.Spent, sale.PerUserLimit)
+	d.advance(2 * time.Hour)
 	ask(sale.HasEnded)
 	batch("bob", sale.HasEnded)
-	d.stands(full("dan"), sale.NoTicket, sale.HasEnded)
+	d.wantStatus(full("dan"), sale.NoTicket, sale.HasEnded)
 }
 
-func count(d *desk) {
+func count(d *tester) {
 	d.open(stock(3))
 	want := sale.Counts{Stock: 3, Free: 3}
-	d.counts(want)
+	d.wantCounts(want)
 	var tickets []sale.TicketStatus
 	for _, user := range []string{"ann", "bob", "cat", "dan"} {
-		tickets = append(tickets, d.join(d.askJoin(user)))
+		tickets = append(tickets, d.join(d.joinRequest(user)))
 		want.Waiting++
-		d.counts(want)
+		d.wantCounts(want)
 	}
 	d.admit(2)
-	d.sleep(10 * time.Second)
+	d.advance(10 * time.Second)
 	d.admit(1)
 	want.Waiting, want.Outstanding = 1, 3
-	d.counts(want)
+	d.wantCounts(want)
 	d.reserve("ann", tickets[0].Ticket, "")
 	want.Free, want.Reserved, want.Backlog, want.Outstanding = 2, 1, 1, 2
-	d.counts(want)
-	d.sleep(20*time.Second - time.Millisecond)
-	d.counts(want)
-	d.sleep(time.Millisecond)
+	d.wantCounts(want)
+	d.advance(20*time.Second - time.Millisecond)
+	d.wantCounts(want)
+	d.advance(time.Millisecond)
 	want.Outstanding = 1 // bob's is over
-	d.counts(want)
+	d.wantCounts(want)
 	d.reserve("cat", tickets[2].Ticket, "")
 	want.Free, want.Reserved, want.Backlog, want.Outstanding = 1, 2, 2, 0
-	d.counts(want)
-	d.sleep(time.Minute)
-	d.counts(want)
+	d.wantCounts(want)
+	d.advance(time.Minute)
+	d.wantCounts(want)
 }

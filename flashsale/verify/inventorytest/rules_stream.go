@@ -9,13 +9,13 @@ import (
 )
 
 // closeAndDrain ends the epoch as a recovery does.
-func (d *desk) closeAndDrain() {
+func (d *tester) closeAndDrain() {
 	d.Helper()
-	if err := d.gate.Close(d.ctx, "sale", d.epoch); err != nil {
+	if err := d.inventory.Close(d.ctx, "sale", d.epoch); err != nil {
 		d.Fatalf("Close = %v", err)
 	}
 	for range 1000 {
-		es, err := d.gate.Next(d.ctx, "sale", d.epoch, "drain", 100, 0)
+		es, err := d.inventory.Next(d.ctx, "sale", d.epoch, "drain", 100, 0)
 		if errors.Is(err, sale.ErrStale) {
 			return
 		}
@@ -23,42 +23,42 @@ func (d *desk) closeAndDrain() {
 			d.Fatalf("Next of a closed stream = %v, %v", es, err)
 		}
 		for _, e := range es {
-			d.done(e.ID)
+			d.ack(e.ID)
 		}
 	}
 	d.Fatal("a closed stream has no end")
 }
 
-func entriesStand(d *desk) {
+func untilAck(d *tester) {
 	d.open()
 	a, b, c := d.buy("ann"), d.buy("bob"), d.buy("cat")
 	first := d.next("w1", 2)
-	d.delivered(first, 1, a, b)
+	d.wantDelivered(first, 1, a, b)
 	second := d.next("w1", 2)
-	d.delivered(second, 1, c)
+	d.wantDelivered(second, 1, c)
 	if es := d.next("w1", 2); len(es) > 0 {
 		d.Fatalf("Next delivers again at once: %+v", es)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 3})
-	d.done(first[0].ID, second[0].ID)
-	d.counts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
-	d.done(first[0].ID)
-	d.done()
-	d.counts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
-	d.done(first[1].ID)
-	d.counts(sale.Counts{Stock: 5, Free: 2, Reserved: 3})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 3})
+	d.ack(first[0].ID, second[0].ID)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
+	d.ack(first[0].ID)
+	d.ack()
+	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
+	d.ack(first[1].ID)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3})
 	// What was returned stays until it is done.
 	r := d.buy("dan")
-	d.giveBack(r)
-	d.delivered(d.next("w2", 1000), 1, r)
-	d.counts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
+	d.returnUnit(r)
+	d.wantDelivered(d.next("w2", 1000), 1, r)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
 }
 
 // eventually asks a worker for entries until there are some.
-func (d *desk) eventually(worker string) []sale.Entry {
+func (d *tester) eventually(worker string) []sale.Entry {
 	d.Helper()
 	for begun := time.Now(); time.Since(begun) < 20*Redeliver; {
-		es, err := d.gate.Next(d.ctx, "sale", d.epoch, worker, 100, 20*time.Millisecond)
+		es, err := d.inventory.Next(d.ctx, "sale", d.epoch, worker, 100, 20*time.Millisecond)
 		if err != nil {
 			d.Fatalf("Next(%s) = %v", worker, err)
 		}
@@ -70,32 +70,32 @@ func (d *desk) eventually(worker string) []sale.Entry {
 	return nil
 }
 
-func redelivered(d *desk) {
+func redelivered(d *tester) {
 	d.open()
 	a, b, c := d.buy("ann"), d.buy("bob"), d.buy("cat")
-	d.delivered(d.next("dead", 2), 1, a, b)
-	d.delivered(d.next("alive", 2), 1, c)
+	d.wantDelivered(d.next("dead", 2), 1, a, b)
+	d.wantDelivered(d.next("alive", 2), 1, c)
 	if es := d.next("alive", 9); len(es) > 0 {
 		d.Fatalf("delivered while others are busy: %+v", es)
 	}
 	for want := 2; want <= 3; want++ {
-		d.sleep(Redeliver)
+		d.advance(Redeliver)
 		es := d.eventually("alive")
 		for len(es) < 3 { // by the wall clock, one may become due before the other
 			es = append(es, d.eventually("alive")...)
 		}
-		d.delivered(es, want, a, b, c)
+		d.wantDelivered(es, want, a, b, c)
 		if want == 3 {
-			d.done(es[0].ID, es[1].ID, es[2].ID)
+			d.ack(es[0].ID, es[1].ID, es[2].ID)
 		}
 	}
-	d.sleep(Redeliver)
-	if es, err := d.gate.Next(d.ctx, "sale", 1, "alive", 9, Redeliver/2); len(es) > 0 || err != nil {
+	d.advance(Redeliver)
+	if es, err := d.inventory.Next(d.ctx, "sale", 1, "alive", 9, Redeliver/2); len(es) > 0 || err != nil {
 		d.Fatalf("Next of what is done = %v, %v", es, err)
 	}
 }
 
-func workersShare(d *desk) {
+func workersShare(d *tester) {
 	d.open(stock(300))
 	want := make(map[string]bool)
 	for range 300 {
@@ -107,7 +107,7 @@ func workersShare(d *desk) {
 	for _, worker := range []string{"w-1", "w_2", "w.3"} {
 		wg.Go(func() {
 			for {
-				es, err := d.gate.Next(d.ctx, "sale", 1, worker, 7, 0)
+				es, err := d.inventory.Next(d.ctx, "sale", 1, worker, 7, 0)
 				if err != nil {
 					d.Errorf("Next = %v", err)
 				}
@@ -121,7 +121,7 @@ func workersShare(d *desk) {
 					ids = append(ids, e.ID)
 				}
 				mu.Unlock()
-				if err := d.gate.Ack(d.ctx, "sale", 1, ids...); err != nil {
+				if err := d.inventory.Ack(d.ctx, "sale", 1, ids...); err != nil {
 					d.Errorf("Done = %v", err)
 				}
 			}
@@ -136,60 +136,57 @@ func workersShare(d *desk) {
 			d.Fatalf("%s was delivered %d times", id, n)
 		}
 	}
-	d.counts(sale.Counts{Stock: 300, Reserved: 300})
+	d.wantCounts(sale.Counts{Stock: 300, Reserved: 300})
 }
 
-func closedStream(d *desk) {
-	d.open(each(2))
+func closedStream(d *tester) {
+	d.open(userLimit(2))
 	a, b := d.buy("ann"), d.buy("bob")
 	taken := d.next("w1", 1)
-	d.delivered(taken, 1, a)
+	d.wantDelivered(taken, 1, a)
 	for range 2 {
-		if err := d.gate.Close(d.ctx, "sale", 1); err != nil {
+		if err := d.inventory.Close(d.ctx, "sale", 1); err != nil {
 			d.Fatalf("Close = %v", err)
 		}
 	}
-	_, err := d.gate.Join(d.ctx, d.askJoin("eve"))
-	d.is("Join after Close", err, sale.ErrStale)
+	_, err := d.inventory.Join(d.ctx, d.joinRequest("eve"))
+	d.wantError("Join after Close", err, sale.ErrStale)
 	rest := d.next("w2", 9)
-	d.delivered(rest, 1, b)
+	d.wantDelivered(rest, 1, b)
 	if es := d.next("w2", 9); len(es) > 0 {
 		d.Fatalf("Next = %+v, want none: others are busy with what there is", es)
 	}
-	d.done(taken[0].ID)
-	d.done(rest[0].ID)
-	_, err = d.gate.Next(d.ctx, "sale", 1, "w2", 9, time.Minute)
-	d.is("Next at the end of a closed stream", err, sale.ErrStale)
-	d.is("Open of a closed epoch", d.gate.Open(d.ctx, sale.InitialState{Sale: d.draft()}), sale.ErrStale)
-	if err := d.gate.Close(d.ctx, "unknown", 1); err != nil {
+	d.ack(taken[0].ID)
+	d.ack(rest[0].ID)
+	_, err = d.inventory.Next(d.ctx, "sale", 1, "w2", 9, time.Minute)
+	d.wantError("Next at the end of a closed stream", err, sale.ErrStale)
+	d.wantError("Open of a closed epoch", d.inventory.Open(d.ctx, sale.InitialState{Sale: d.draft()}), sale.ErrStale)
+	if err := d.inventory.Close(d.ctx, "unknown", 1); err != nil {
 		d.Fatalf("Close of nothing = %v", err)
 	}
-	d.openWith([]sale.Reservation{a, b}, nil, epoch(2), each(2))
-	if err := d.gate.Close(d.ctx, "sale", 1); err != nil {
+	d.openWith([]sale.Reservation{a, b}, nil, epoch(2), userLimit(2))
+	if err := d.inventory.Close(d.ctx, "sale", 1); err != nil {
 		d.Fatalf("Close of an earlier epoch = %v", err)
 	}
-	if err := d.gate.Close(d.ctx, "sale", 3); err != nil {
+	if err := d.inventory.Close(d.ctx, "sale", 3); err != nil {
 		d.Fatalf("Close of a later epoch = %v", err)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 3, Reserved: 2})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 3, Reserved: 2})
 	if es := d.next("w1", 9); len(es) > 0 {
 		d.Fatalf("Next at the next epoch = %+v", es)
 	}
 }
 
-func workerWaits(d *desk) {
-	if _, ok := d.gate.(*Model); ok {
-		return // it does not wait
-	}
+func workerWaits(d *tester) {
 	d.open()
-	st := d.turn("ann")
+	st := d.admitted("ann")
 	type result struct {
 		es  []sale.Entry
 		err error
 	}
 	got := make(chan result)
 	go func() {
-		es, err := d.gate.Next(d.ctx, "sale", 1, "w", 9, time.Minute)
+		es, err := d.inventory.Next(d.ctx, "sale", 1, "w", 9, time.Minute)
 		got <- result{es, err}
 	}()
 	r := d.reserve("ann", st.Ticket, "").Reservation
@@ -197,26 +194,26 @@ func workerWaits(d *desk) {
 	if res.err != nil {
 		d.Fatal(res.err)
 	}
-	d.delivered(res.es, 1, r)
-	d.done(res.es[0].ID)
+	d.wantDelivered(res.es, 1, r)
+	d.ack(res.es[0].ID)
 	begun := time.Now()
-	es, err := d.gate.Next(d.ctx, "sale", 1, "w", 9, 50*time.Millisecond)
+	es, err := d.inventory.Next(d.ctx, "sale", 1, "w", 9, 50*time.Millisecond)
 	if len(es) > 0 || err != nil || time.Since(begun) < 40*time.Millisecond {
 		d.Fatalf("Next of nothing = %v, %v after %v", es, err, time.Since(begun))
 	}
 }
 
-func entriesBefore(d *desk) {
+func entriesBefore(d *tester) {
 	d.open(stock(3))
 	held, left := d.buy("ann"), d.buy("bob")
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{held}, []sale.Reservation{left}, epoch(2), stock(3))
-	d.counts(sale.Counts{Stock: 3, Free: 1, Reserved: 2, Backlog: 1})
-	if st := d.look("bob"); len(st.Reserved) != 1 || utc(st.Reserved[0]) != utc(left) {
+	d.wantCounts(sale.Counts{Stock: 3, Free: 1, Reserved: 2, Backlog: 1})
+	if st := d.status("bob"); len(st.Reserved) != 1 || InUTC(st.Reserved[0]) != InUTC(left) {
 		d.Fatalf("bob holds %+v, want %+v", st.Reserved, left)
 	}
 	es := d.next("w", 9)
-	d.delivered(es, 1, left)
-	d.done(es[0].ID)
-	d.counts(sale.Counts{Stock: 3, Free: 1, Reserved: 2})
+	d.wantDelivered(es, 1, left)
+	d.ack(es[0].ID)
+	d.wantCounts(sale.Counts{Stock: 3, Free: 1, Reserved: 2})
 }

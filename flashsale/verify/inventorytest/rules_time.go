@@ -6,134 +6,134 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-func timeOfSale(d *desk) {
+func timeOfSale(d *tester) {
 	d.open(lobby(time.Minute), d.starts(time.Minute), func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(10 * time.Second) })
-	ann := d.join(d.askJoin("ann"))
-	d.join(d.askJoin("bob"))
-	d.sleep(time.Minute - time.Microsecond)
-	d.refused(d.reserve("ann", ann.Ticket, ""), sale.NotStarted)
-	d.sleep(time.Microsecond)
-	d.refused(d.reserve("ann", ann.Ticket, ""), sale.NotAdmitted)
+	ann := d.join(d.joinRequest("ann"))
+	d.join(d.joinRequest("bob"))
+	d.advance(time.Minute - time.Microsecond)
+	d.wantRefused(d.reserve("ann", ann.Ticket, ""), sale.NotStarted)
+	d.advance(time.Microsecond)
+	d.wantRefused(d.reserve("ann", ann.Ticket, ""), sale.NotAdmitted)
 	d.admit(2)
 	if o := d.reserve("ann", ann.Ticket, ""); o.Reason != sale.OK || !o.Reservation.At.Equal(d.clock.Now()) {
 		d.Fatalf("Reserve at the start = %+v", o)
 	}
-	bob := d.look("bob")
-	d.sleep(10*time.Second - time.Microsecond)
-	cat := d.join(d.askJoin("cat"))
-	d.stands(cat, sale.Waiting, sale.OK)
+	bob := d.status("bob")
+	d.advance(10*time.Second - time.Microsecond)
+	cat := d.join(d.joinRequest("cat"))
+	d.wantStatus(cat, sale.Waiting, sale.OK)
 	d.admit(1)
 	if o := d.reserve("cat", cat.Ticket, ""); o.Reason != sale.OK {
 		d.Fatalf("Reserve just before the end = %+v", o)
 	}
-	d.sleep(time.Microsecond)
-	d.stands(d.look("bob"), sale.Admitted, sale.OK)
-	d.refused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded)
-	d.stands(d.join(d.askJoin("dan")), sale.NoTicket, sale.HasEnded)
-	d.stands(d.join(d.askJoin("bob")), sale.Admitted, sale.OK)
-	d.counts(sale.Counts{Stock: 5, Free: 3, Reserved: 2, Backlog: 2, Outstanding: 1})
+	d.advance(time.Microsecond)
+	d.wantStatus(d.status("bob"), sale.Admitted, sale.OK)
+	d.wantRefused(d.reserve("bob", bob.Ticket, ""), sale.HasEnded)
+	d.wantStatus(d.join(d.joinRequest("dan")), sale.NoTicket, sale.HasEnded)
+	d.wantStatus(d.join(d.joinRequest("bob")), sale.Admitted, sale.OK)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 3, Reserved: 2, Backlog: 2, Outstanding: 1})
 
 	// Nobody waits for the start of a sale that is first come first served.
 	d.closeAndDrain()
 	d.open(epoch(2), d.starts(time.Second), func(s *sale.Sale) { s.Lobby = time.Hour })
-	d.stands(d.join(d.askJoin("ann")), sale.NoTicket, sale.NotStarted)
-	d.sleep(time.Second)
-	d.stands(d.join(d.askJoin("ann")), sale.Waiting, sale.OK)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.NoTicket, sale.NotStarted)
+	d.advance(time.Second)
+	d.wantStatus(d.join(d.joinRequest("ann")), sale.Waiting, sale.OK)
 }
 
-func pause(d *desk) {
-	d.open(onHold)
+func pause(d *tester) {
+	d.open(paused)
 	set := func(on bool) {
 		d.Helper()
-		if err := d.gate.SetPaused(d.ctx, "sale", 1, on); err != nil {
+		if err := d.inventory.SetPaused(d.ctx, "sale", 1, on); err != nil {
 			d.Fatal(err)
 		}
 	}
-	st := d.join(d.askJoin("ann"))
-	d.stands(st, sale.Waiting, sale.OK)
+	st := d.join(d.joinRequest("ann"))
+	d.wantStatus(st, sale.Waiting, sale.OK)
 	if n := d.admit(1); n != 0 {
 		d.Fatalf("Admit while paused = %d", n)
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 5, Waiting: 1, Paused: true})
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Waiting: 1, Paused: true})
 	set(false)
 	set(false)
 	d.admit(1)
 	set(true)
-	d.refused(d.reserve("ann", st.Ticket, ""), sale.IsPaused)
-	d.stands(d.look("ann"), sale.Admitted, sale.OK)
-	d.counts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1, Paused: true})
+	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.IsPaused)
+	d.wantStatus(d.status("ann"), sale.Admitted, sale.OK)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1, Paused: true})
 	set(false)
 	r := d.reserve("ann", st.Ticket, "key").Reservation
 	set(true)
-	if o := d.reserve("ann", st.Ticket, ""); !o.Repeated || utc(o.Reservation) != utc(r) {
+	if o := d.reserve("ann", st.Ticket, ""); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
 		d.Fatalf("the same ticket while paused = %+v, want %+v again", o, r)
 	}
 	if es := d.next("w", 1); len(es) != 1 {
 		d.Fatalf("Next while paused = %v", es)
 	}
-	d.is("SetPaused at another epoch", d.gate.SetPaused(d.ctx, "sale", 2, true), sale.ErrStale)
+	d.wantError("SetPaused at another epoch", d.inventory.SetPaused(d.ctx, "sale", 2, true), sale.ErrStale)
 }
 
-func clockBack(d *desk) {
+func clockBack(d *tester) {
 	d.open(d.starts(time.Second))
-	d.sleep(2 * time.Second)
+	d.advance(2 * time.Second)
 	now := d.clock.Now()
 	if got := d.count().Now; !got.Equal(now) {
 		d.Fatalf("Count.Now = %v, want %v", got, now)
 	}
-	st := d.turn("ann")
-	d.sleep(-time.Minute)
+	st := d.admitted("ann")
+	d.advance(-time.Minute)
 	if got := d.count().Now; got.Before(now) {
 		d.Fatalf("Count.Now = %v, ran back from %v", got, now)
 	}
-	bob := d.join(d.askJoin("bob"))
-	d.stands(bob, sale.Waiting, sale.OK)
+	bob := d.join(d.joinRequest("bob"))
+	d.wantStatus(bob, sale.Waiting, sale.OK)
 	if bob.Rank <= st.Rank {
 		d.Fatalf("bob's rank %d is before ann's %d", bob.Rank, st.Rank)
 	}
 	if o := d.reserve("ann", st.Ticket, ""); o.Reason != sale.OK || o.Reservation.At.Before(now) {
 		d.Fatalf("Reserve with the clock back = %+v", o)
 	}
-	d.sleep(3 * time.Hour)
+	d.advance(3 * time.Hour)
 	d.count()
-	d.sleep(-2 * time.Hour)
-	d.stands(d.join(d.askJoin("cat")), sale.NoTicket, sale.HasEnded)
+	d.advance(-2 * time.Hour)
+	d.wantStatus(d.join(d.joinRequest("cat")), sale.NoTicket, sale.HasEnded)
 }
 
-func openIdempotent(d *desk) {
+func openIdempotent(d *tester) {
 	d.open(stock(2))
 	r := d.buy("ann")
-	d.join(d.askJoin("bob"))
+	d.join(d.joinRequest("bob"))
 	want := sale.Counts{Stock: 2, Free: 1, Reserved: 1, Backlog: 1, Waiting: 1}
-	d.open(stock(9), onHold)
-	d.counts(want)
+	d.open(stock(9), paused)
+	d.wantCounts(want)
 	// A later epoch takes its place when its stream is empty, and no earlier one comes back.
 	later := sale.InitialState{Sale: d.draft(epoch(3), stock(2)), Reserved: []sale.Reservation{r}}
-	d.is("Open while an entry is in the stream", d.gate.Open(d.ctx, later), sale.ErrConflict)
-	d.counts(want)
-	if err := d.gate.Close(d.ctx, "sale", 1); err != nil {
+	d.wantError("Open while an entry is in the stream", d.inventory.Open(d.ctx, later), sale.ErrConflict)
+	d.wantCounts(want)
+	if err := d.inventory.Close(d.ctx, "sale", 1); err != nil {
 		d.Fatal(err)
 	}
-	d.is("Open while an entry is in the stream of a closed epoch", d.gate.Open(d.ctx, later), sale.ErrConflict)
+	d.wantError("Open while an entry is in the stream of a closed epoch", d.inventory.Open(d.ctx, later), sale.ErrConflict)
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{r}, nil, epoch(3), stock(2))
-	d.counts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
+	d.wantCounts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
 	for e := int64(1); e <= 2; e++ {
-		d.is("Open of an earlier epoch", d.gate.Open(d.ctx, sale.InitialState{Sale: d.draft(epoch(e))}), sale.ErrStale)
+		d.wantError("Open of an earlier epoch", d.inventory.Open(d.ctx, sale.InitialState{Sale: d.draft(epoch(e))}), sale.ErrStale)
 	}
 	d.openWith(nil, nil, epoch(3))
-	d.counts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
+	d.wantCounts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
 	// A user of the epoch before is nobody, but for the units.
-	d.stands(d.look("bob"), sale.NoTicket, sale.OK)
-	if st := d.look("ann"); st.State != sale.NoTicket || len(st.Reserved) != 1 {
+	d.wantStatus(d.status("bob"), sale.NoTicket, sale.OK)
+	if st := d.status("ann"); st.State != sale.NoTicket || len(st.Reserved) != 1 {
 		d.Fatalf("Look after an epoch = %+v", st)
 	}
 }
 
-func everyMethodStale(d *desk) {
+func everyMethodStale(d *tester) {
 	all := func(what, id string, epoch int64) {
 		d.Helper()
-		ctx, g := d.ctx, d.gate
+		ctx, g := d.ctx, d.inventory
 		_, join := g.Join(ctx, sale.JoinRequest{Sale: id, Epoch: epoch, User: "ann", Ticket: d.id("ticket")})
 		_, look := g.Status(ctx, id, epoch, "ann")
 		_, admit := g.Admit(ctx, id, epoch, "batch", 1, d.clock.Now().Add(time.Minute))
@@ -145,15 +145,15 @@ func everyMethodStale(d *desk) {
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
 			"SetPaid": g.SetPaid(ctx, id, epoch, 99),
 		} {
-			d.is(name+" "+what, err, sale.ErrStale)
+			d.wantError(name+" "+what, err, sale.ErrStale)
 		}
 	}
 	streams := func(what, id string, epoch int64) {
 		d.Helper()
-		_, next := d.gate.Next(d.ctx, id, epoch, "w", 1, time.Minute)
-		d.is("Next "+what, next, sale.ErrStale)
-		d.is("Done "+what, d.gate.Ack(d.ctx, id, epoch, "1-1"), sale.ErrStale)
-		d.is("Drop "+what, d.gate.Delete(d.ctx, id, epoch), sale.ErrStale)
+		_, next := d.inventory.Next(d.ctx, id, epoch, "w", 1, time.Minute)
+		d.wantError("Next "+what, next, sale.ErrStale)
+		d.wantError("Done "+what, d.inventory.Ack(d.ctx, id, epoch, "1-1"), sale.ErrStale)
+		d.wantError("Drop "+what, d.inventory.Delete(d.ctx, id, epoch), sale.ErrStale)
 	}
 	all("without a state", "sale", 1)
 	streams("without a state", "sale", 1)
@@ -164,41 +164,41 @@ func everyMethodStale(d *desk) {
 		streams("at another epoch", "sale", e)
 	}
 	all("of another sale", "other", 2)
-	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1})
-	if err := d.gate.Close(d.ctx, "sale", 2); err != nil {
+	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1})
+	if err := d.inventory.Close(d.ctx, "sale", 2); err != nil {
 		d.Fatal(err)
 	}
 	all("after Close", "sale", 2)
 }
 
-func drop(d *desk) {
+func deleted(d *tester) {
 	d.open()
 	r := d.buy("ann")
-	d.join(d.askJoin("bob"))
-	d.is("Drop with an entry", d.gate.Delete(d.ctx, "sale", 1), sale.ErrConflict)
-	d.counts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Waiting: 1})
-	d.done(d.next("w", 1)[0].ID)
-	d.is("Drop of another epoch", d.gate.Delete(d.ctx, "sale", 2), sale.ErrStale)
-	if err := d.gate.Delete(d.ctx, "sale", 1); err != nil {
+	d.join(d.joinRequest("bob"))
+	d.wantError("Drop with an entry", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrConflict)
+	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Waiting: 1})
+	d.ack(d.next("w", 1)[0].ID)
+	d.wantError("Drop of another epoch", d.inventory.Delete(d.ctx, "sale", 2), sale.ErrStale)
+	if err := d.inventory.Delete(d.ctx, "sale", 1); err != nil {
 		d.Fatalf("Drop = %v", err)
 	}
-	_, err := d.gate.Status(d.ctx, "sale", 1, "ann")
-	d.is("Look after Drop", err, sale.ErrStale)
-	_, err = d.gate.Next(d.ctx, "sale", 1, "w", 1, 0)
-	d.is("Next after Drop", err, sale.ErrStale)
-	d.is("Drop after Drop", d.gate.Delete(d.ctx, "sale", 1), sale.ErrStale)
+	_, err := d.inventory.Status(d.ctx, "sale", 1, "ann")
+	d.wantError("Look after Drop", err, sale.ErrStale)
+	_, err = d.inventory.Next(d.ctx, "sale", 1, "w", 1, 0)
+	d.wantError("Next after Drop", err, sale.ErrStale)
+	d.wantError("Drop after Drop", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrStale)
 
 	// Nothing is left, and what is closed can be dropped too.
 	d.open(epoch(2))
-	d.stands(d.look("bob"), sale.NoTicket, sale.OK)
-	if d.giveBack(r) {
+	d.wantStatus(d.status("bob"), sale.NoTicket, sale.OK)
+	if d.returnUnit(r) {
 		d.Fatal("Return of what was dropped gave back a unit")
 	}
-	d.counts(sale.Counts{Stock: 5, Free: 5})
-	if err := d.gate.Close(d.ctx, "sale", 2); err != nil {
+	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
+	if err := d.inventory.Close(d.ctx, "sale", 2); err != nil {
 		d.Fatal(err)
 	}
-	if err := d.gate.Delete(d.ctx, "sale", 2); err != nil {
+	if err := d.inventory.Delete(d.ctx, "sale", 2); err != nil {
 		d.Fatalf("Drop after Close = %v", err)
 	}
 }

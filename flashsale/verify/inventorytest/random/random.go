@@ -1,4 +1,4 @@
-package inventorytest
+package random
 
 import (
 	"context"
@@ -11,28 +11,29 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
 // world is how many commands one Inventory gets before a new one is opened.
-const world = 5000
+const commandsPerInventory = 5000
 
-// Random gives commands random commands to an Inventory and to a Model, and fails with a short
+// Run gives commands random commands to an Inventory and to a Model, and fails with a short
 // trace at the first difference. The same seed gives the same commands. The Inventory must
 // deliver no entry again within an hour of its clock and of the wall clock.
-func Random(t *testing.T, open Open, seed uint64, commands int) {
+func Run(t *testing.T, open inventorytest.Open, seed uint64, commands int) {
 	t.Helper()
-	for i := 0; i*world < commands; i++ {
+	for i := 0; i*commandsPerInventory < commands; i++ {
 		g := newGenerator(rand.New(rand.NewPCG(seed, uint64(i))))
 		p := newPair(t, open)
 		var trace []command
-		for range min(world, commands-i*world) {
+		for range min(commandsPerInventory, commands-i*commandsPerInventory) {
 			c := g.next(p.model, p.clock.Now())
 			trace = append(trace, c)
 			if diff := p.run(c); diff != "" {
 				trace = shorten(t, open, trace)
 				t.Fatalf("Random(%d), gate %d: %s\nshortest trace found:\n%s", seed, i, diff, explain(t, open, trace))
 			}
-			g.learn(c, p.standing)
+			g.remember(c, p.status)
 		}
 	}
 }
@@ -44,7 +45,7 @@ type command struct {
 	epoch   int64
 	opening sale.InitialState
 	join    sale.JoinRequest
-	ask     sale.ReserveRequest
+	reserve sale.ReserveRequest
 	user    string
 	id      string // of a reservation or a batch, or a worker
 	ids     []string
@@ -61,12 +62,12 @@ func (c command) String() string {
 	case "open":
 		o := c.opening
 		return fmt.Sprintf("open %s/%d %s stock %d per user %d %v–%v lobby %v state %q holds %+v before %+v", c.sale, c.epoch, o.Sale.Queue,
-			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(Start()), o.Sale.EndsAt.Sub(Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Pending)
+			o.Sale.Stock, o.Sale.PerUser, o.Sale.StartsAt.Sub(inventorytest.Start()), o.Sale.EndsAt.Sub(inventorytest.Start()), o.Sale.Lobby, o.Sale.State, o.Reserved, o.Pending)
 	case "join":
 		j := c.join
 		return fmt.Sprintf("join %s/%d %s ticket %s rank %d lot %d max %d batch %q%s", c.sale, c.epoch, j.User, j.Ticket, j.Rank, j.Lot, j.Max, j.Batch, until(j.Until))
 	case "reserve":
-		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.ask.User, c.ask.Ticket, c.ask.Key, c.ask.Reservation)
+		return fmt.Sprintf("reserve %s/%d %s ticket %s key %q id %s", c.sale, c.epoch, c.reserve.User, c.reserve.Ticket, c.reserve.Key, c.reserve.Reservation)
 	}
 	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
 }
@@ -76,23 +77,23 @@ func until(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" until %v", at.Sub(Start()))
+	return fmt.Sprintf(" until %v", at.Sub(inventorytest.Start()))
 }
 
 // A pair is an Inventory and a Model that get the same commands.
 type pair struct {
-	clock *Clock
-	gate  sale.Inventory
-	model *Model
+	clock     *inventorytest.Clock
+	inventory sale.Inventory
+	model     *Model
 
-	entries  map[string]string // the Inventory's name of an entry, by reservation
-	standing sale.TicketStatus // the last one
+	entries map[string]string // the Inventory's name of an entry, by reservation
+	status  sale.TicketStatus // the last one
 }
 
-func newPair(t *testing.T, open Open) *pair {
-	clock := NewClock()
+func newPair(t *testing.T, open inventorytest.Open) *pair {
+	clock := inventorytest.NewClock()
 	return &pair{
-		clock: clock, gate: open(t, clock), entries: make(map[string]string),
+		clock: clock, inventory: open(t, clock), entries: make(map[string]string),
 		model: &Model{Clock: clock, Redeliver: 1000 * time.Hour},
 	}
 }
@@ -139,7 +140,7 @@ func (p *pair) run(c command) string {
 		}
 	}
 	want, wantErr := p.call(p.model, c, true)
-	got, gotErr := p.call(p.gate, c, false)
+	got, gotErr := p.call(p.inventory, c, false)
 	if class(wantErr) == class(gotErr) && (wantErr != nil || reflect.DeepEqual(want, got)) {
 		return ""
 	}
@@ -156,8 +157,8 @@ func (p *pair) churn(c command) string {
 		if diff := p.run(join); diff != "" {
 			return diff
 		}
-		reserve := command{op: "reserve", ask: sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: p.standing.Ticket, Reservation: name("unit")}}
-		if p.standing.State != sale.Admitted {
+		reserve := command{op: "reserve", reserve: sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: c.user, Ticket: p.status.Ticket, Reservation: name("unit")}}
+		if p.status.State != sale.Admitted {
 			return ""
 		}
 		if diff := p.run(reserve); diff != "" {
@@ -193,17 +194,17 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 		} else {
 			st, err = g.Status(ctx, c.sale, c.epoch, c.user)
 		}
-		st = tidyStanding(st)
+		st = inventorytest.StatusInUTC(st)
 		if model {
-			p.standing = st
+			p.status = st
 		}
 		return st, err
 	case "admit":
 		n, err := g.Admit(ctx, c.sale, c.epoch, c.id, int(c.n), c.at)
 		return n, err
 	case "reserve":
-		o, err := g.Reserve(ctx, c.ask)
-		tidy(&o.Reservation)
+		o, err := g.Reserve(ctx, c.reserve)
+		o.Reservation = inventorytest.InUTC(o.Reservation)
 		return o, err
 	case "return":
 		yes, err := g.Return(ctx, c.sale, c.epoch, c.user, c.id)
@@ -215,7 +216,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 	case "next":
 		es, err := g.Next(ctx, c.sale, c.epoch, c.id, int(c.n), 0)
 		for i := range es {
-			tidy(&es[i].Reservation)
+			es[i].Reservation = inventorytest.InUTC(es[i].Reservation)
 			if !model {
 				p.entries[es[i].Reservation.ID] = es[i].ID
 			}
@@ -242,24 +243,6 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 	panic("inventorytest: no command " + c.op)
 }
 
-func tidy(r *sale.Reservation) { r.At, r.PayBy = r.At.UTC(), r.PayBy.UTC() }
-
-func tidyStanding(st sale.TicketStatus) sale.TicketStatus {
-	st.Until = st.Until.UTC()
-	var held []sale.Reservation
-	for _, r := range st.Reserved {
-		tidy(&r)
-		held = append(held, r)
-	}
-	st.Reserved = held
-	if st.Last != nil {
-		last := *st.Last
-		tidy(&last)
-		st.Last = &last
-	}
-	return st
-}
-
 func show(v any) string {
 	if st, ok := v.(sale.TicketStatus); ok && st.Last != nil {
 		last := *st.Last
@@ -283,7 +266,7 @@ func class(err error) string {
 }
 
 // shorten leaves out of a trace what is not needed for a difference, for some seconds.
-func shorten(t *testing.T, open Open, trace []command) []command {
+func shorten(t *testing.T, open inventorytest.Open, trace []command) []command {
 	deadline := time.Now().Add(20 * time.Second)
 	fails := func(trace []command) bool {
 		p := newPair(t, open)
@@ -305,7 +288,7 @@ func shorten(t *testing.T, open Open, trace []command) []command {
 	return trace
 }
 
-func explain(t *testing.T, open Open, trace []command) string {
+func explain(t *testing.T, open inventorytest.Open, trace []command) string {
 	var b strings.Builder
 	p := newPair(t, open)
 	for i, c := range trace {

@@ -1,4 +1,4 @@
-package inventorytest
+package random
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func newGenerator(r *rand.Rand) *generator {
 }
 
 // learn remembers what a command was told.
-func (g *generator) learn(c command, st sale.TicketStatus) {
+func (g *generator) remember(c command, st sale.TicketStatus) {
 	if c.op == "join" && st.Rank > 0 {
 		g.ranks[c.sale+c.join.User] = st.Rank
 		g.tickets = append(g.tickets, st.Ticket)
@@ -79,8 +79,8 @@ func (g *generator) next(m *Model, now time.Time) command {
 		return g.reserve(c, s)
 	case n < 790:
 		c.op, c.user, c.id = "return", g.user(), g.id("unknown")
-		if len(s.holds) > 0 && g.chance(90) {
-			h := pick(g, s.holds...)
+		if len(s.reservations) > 0 && g.chance(90) {
+			h := pick(g, s.reservations...)
 			c.id = h.ID
 			if g.chance(90) {
 				c.user = h.User
@@ -160,31 +160,31 @@ func (g *generator) join(c command, s *modelSale, now time.Time) command {
 
 func (g *generator) reserve(c command, s *modelSale) command {
 	c.op = "reserve"
-	c.ask = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation")}
+	c.reserve = sale.ReserveRequest{Sale: c.sale, Epoch: c.epoch, User: g.user(), Ticket: g.id("ticket"), Reservation: g.id("reservation")}
 	var can []*modelTicket
 	for _, t := range s.tickets {
-		if t.place == sale.Admitted {
+		if t.state == sale.Admitted {
 			can = append(can, t)
 		}
 	}
 	switch n := g.r.IntN(100); {
 	case n < 60 && len(can) > 0:
 		t := pick(g, can...)
-		c.ask.User, c.ask.Ticket = t.user, t.id
+		c.reserve.User, c.reserve.Ticket = t.user, t.id
 	case n < 75 && len(s.tickets) > 0:
 		t := pick(g, s.tickets...)
-		c.ask.User, c.ask.Ticket = t.user, t.id
-	case n < 85 && len(s.holds) > 0:
-		h := pick(g, s.holds...)
-		c.ask.User, c.ask.Ticket = h.User, h.Ticket
+		c.reserve.User, c.reserve.Ticket = t.user, t.id
+	case n < 85 && len(s.reservations) > 0:
+		h := pick(g, s.reservations...)
+		c.reserve.User, c.reserve.Ticket = h.User, h.Ticket
 	case n < 95 && len(g.tickets) > 0:
-		c.ask.Ticket = pick(g, g.tickets...)
+		c.reserve.Ticket = pick(g, g.tickets...)
 	}
 	if g.chance(40) {
-		c.ask.Key = pick(g, "a", "b", "c", "d e", "e")
+		c.reserve.Key = pick(g, "a", "b", "c", "d e", "e")
 	}
 	if g.chance(1) {
-		c.ask.Reservation = pick(g, "", "x", "0123456789_12345")
+		c.reserve.Reservation = pick(g, "", "x", "0123456789_12345")
 	}
 	return c
 }
@@ -199,7 +199,7 @@ func (g *generator) time(c command, s *modelSale, m *Model, now time.Time) comma
 	if g.chance(50) {
 		marks := []time.Time{s.StartsAt, s.EndsAt, s.StartsAt.Add(-s.Lobby)}
 		for _, t := range s.tickets {
-			if t.place == sale.Admitted {
+			if t.state == sale.Admitted {
 				marks = append(marks, t.until, t.until)
 			}
 		}
@@ -237,7 +237,7 @@ func (g *generator) open(c command, s *modelSale, now time.Time) command {
 		o.Sale.State = sale.Paused
 	}
 	if s != nil {
-		for _, h := range s.holds {
+		for _, h := range s.reservations {
 			switch n := g.r.IntN(10); {
 			case h.returned || h.Slot > o.Sale.PerUser || int64(len(o.Reserved)+len(o.Pending)) == o.Sale.Stock && n < 9:
 			case n < 3:

@@ -1,4 +1,4 @@
-package inventorytest
+package random
 
 import (
 	"context"
@@ -17,11 +17,11 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 	if err != nil {
 		return sale.ReserveResult{}, err
 	}
-	for _, same := range []func(h *modelHold) bool{
-		func(h *modelHold) bool { return h.User == a.User && h.Ticket == a.Ticket },
-		func(h *modelHold) bool { return h.User == a.User && h.Key == a.Key && a.Key != "" },
+	for _, same := range []func(h *modelReservation) bool{
+		func(h *modelReservation) bool { return h.User == a.User && h.Ticket == a.Ticket },
+		func(h *modelReservation) bool { return h.User == a.User && h.Key == a.Key && a.Key != "" },
 	} {
-		if h := s.hold(same); h != nil {
+		if h := s.find(same); h != nil {
 			return sale.ReserveResult{Repeated: true, Reservation: h.Reservation}, nil
 		}
 	}
@@ -33,7 +33,7 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 		return sale.ReserveResult{Reason: sale.IsPaused}, nil
 	case now.Before(s.StartsAt):
 		return sale.ReserveResult{Reason: sale.NotStarted}, nil
-	case t == nil || t.id != a.Ticket || t.place != sale.Admitted:
+	case t == nil || t.id != a.Ticket || t.state != sale.Admitted:
 		return sale.ReserveResult{Reason: sale.NotAdmitted}, nil
 	case !now.Before(t.until):
 		return sale.ReserveResult{Reason: sale.AdmissionExpired}, nil
@@ -51,8 +51,8 @@ func (m *Model) Reserve(_ context.Context, a sale.ReserveRequest) (sale.ReserveR
 		r.Slot++
 	}
 	s.free--
-	t.place, t.last = sale.Spent, &modelHold{Reservation: r}
-	s.holds = append(s.holds, t.last)
+	t.state, t.last = sale.Spent, &modelReservation{Reservation: r}
+	s.reservations = append(s.reservations, t.last)
 	s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
 	return sale.ReserveResult{Reservation: r}, nil
 }
@@ -63,7 +63,7 @@ func (m *Model) Return(_ context.Context, id string, epoch int64, user, reservat
 	if err != nil {
 		return false, err
 	}
-	h := s.hold(func(h *modelHold) bool { return h.ID == reservation && h.User == user && !h.returned })
+	h := s.find(func(h *modelReservation) bool { return h.ID == reservation && h.User == user && !h.returned })
 	if h == nil {
 		return false, nil
 	}
@@ -80,14 +80,14 @@ func (m *Model) Counts(_ context.Context, id string, epoch int64) (sale.Counts, 
 	}
 	c := sale.Counts{
 		Now: now.Truncate(time.Millisecond), Stock: s.Stock, Free: s.free,
-		Waiting: int64(len(s.line())), Backlog: int64(len(s.stream)), Paused: s.paused, Paid: s.Paid,
+		Waiting: int64(len(s.waiting())), Backlog: int64(len(s.stream)), Paused: s.paused, Paid: s.Paid,
 	}
 	for _, t := range s.tickets {
-		if t.place == sale.Admitted && now.Before(t.until) {
+		if t.state == sale.Admitted && now.Before(t.until) {
 			c.Outstanding++
 		}
 	}
-	for _, h := range s.holds {
+	for _, h := range s.reservations {
 		if !h.returned {
 			c.Reserved++
 		}
@@ -95,11 +95,19 @@ func (m *Model) Counts(_ context.Context, id string, epoch int64) (sale.Counts, 
 	return c, nil
 }
 
-// Next does not wait.
-func (m *Model) Next(_ context.Context, id string, epoch int64, worker string, max int, _ time.Duration) ([]sale.Entry, error) {
+// Next polls every millisecond while it waits.
+func (m *Model) Next(_ context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	if !sale.IsWorkerName(worker) || max < 1 || max > 1000 {
 		return nil, sale.ErrInvalid
 	}
+	for end := time.Now().Add(wait); ; time.Sleep(time.Millisecond) {
+		if es, err := m.deliver(id, epoch, max); len(es) > 0 || err != nil || !time.Now().Before(end) {
+			return es, err
+		}
+	}
+}
+
+func (m *Model) deliver(id string, epoch int64, max int) ([]sale.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, now := m.sales[id], m.now()

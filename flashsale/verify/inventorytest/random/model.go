@@ -1,4 +1,4 @@
-package inventorytest
+package random
 
 import (
 	"cmp"
@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
 // A Model is a sale.Inventory that is meant to be read: what the others do fast, it does in plain
 // steps, by looking through everything each time.
 type Model struct {
-	Clock     *Clock
+	Clock     *inventorytest.Clock
 	Redeliver time.Duration
 
 	mu    sync.Mutex
@@ -25,20 +26,20 @@ type modelSale struct {
 	sale.Sale
 	closed, paused bool
 	free, lastRank int64
-	tickets        []*modelTicket // the one that each user has
-	holds          []*modelHold   // everything that was ever reserved
+	tickets        []*modelTicket      // the one that each user has
+	reservations   []*modelReservation // everything that was ever reserved
 	stream         []*modelEntry
 }
 
 type modelTicket struct {
 	id, user, batch string
-	place           sale.TicketState // Waiting, Admitted (or Passed), Spent
+	state           sale.TicketState // Waiting, Admitted (or Passed), Spent
 	rank            int64
 	until           time.Time
-	last            *modelHold
+	last            *modelReservation
 }
 
-type modelHold struct {
+type modelReservation struct {
 	sale.Reservation
 	returned bool
 }
@@ -73,15 +74,15 @@ func (s *modelSale) ticket(user string) *modelTicket {
 	return s.tickets[i]
 }
 
-func (s *modelSale) hold(is func(h *modelHold) bool) *modelHold {
-	if i := slices.IndexFunc(s.holds, is); i >= 0 {
-		return s.holds[i]
+func (s *modelSale) find(is func(h *modelReservation) bool) *modelReservation {
+	if i := slices.IndexFunc(s.reservations, is); i >= 0 {
+		return s.reservations[i]
 	}
 	return nil
 }
 
 func (s *modelSale) held(user string) (rs []sale.Reservation) {
-	for _, h := range s.holds {
+	for _, h := range s.reservations {
 		if h.User == user && !h.returned {
 			rs = append(rs, h.Reservation)
 		}
@@ -93,7 +94,7 @@ func (s *modelSale) held(user string) (rs []sale.Reservation) {
 // hasEnough says whether a user gets no unit more in this epoch.
 func (s *modelSale) hasEnough(user string) bool {
 	got, held := 0, 0
-	for _, h := range s.holds {
+	for _, h := range s.reservations {
 		if h.User == user {
 			got++
 			if !h.returned {
@@ -104,9 +105,9 @@ func (s *modelSale) hasEnough(user string) bool {
 	return held >= s.PerUser || got >= sale.MaxReservations
 }
 
-func (s *modelSale) line() (ts []*modelTicket) {
+func (s *modelSale) waiting() (ts []*modelTicket) {
 	for _, t := range s.tickets {
-		if t.place == sale.Waiting {
+		if t.state == sale.Waiting {
 			ts = append(ts, t)
 		}
 	}
@@ -114,17 +115,17 @@ func (s *modelSale) line() (ts []*modelTicket) {
 	return ts
 }
 
-func (s *modelSale) standing(user string, now time.Time) sale.TicketStatus {
+func (s *modelSale) status(user string, now time.Time) sale.TicketStatus {
 	st := sale.TicketStatus{State: sale.NoTicket, Reserved: s.held(user)}
 	t := s.ticket(user)
 	if t == nil {
 		return st
 	}
-	st.State, st.Ticket, st.Rank = t.place, t.id, t.rank
+	st.State, st.Ticket, st.Rank = t.state, t.id, t.rank
 	switch {
-	case t.place == sale.Waiting:
-		st.Ahead = int64(slices.Index(s.line(), t))
-	case t.place == sale.Spent:
+	case t.state == sale.Waiting:
+		st.Ahead = int64(slices.Index(s.waiting(), t))
+	case t.state == sale.Spent:
 		st.Last = &t.last.Reservation
 	case !now.Before(t.until):
 		st.State = sale.TicketExpired
@@ -151,7 +152,7 @@ func (m *Model) Open(_ context.Context, o sale.InitialState) error {
 	s := &modelSale{Sale: o.Sale, paused: o.Sale.State == sale.Paused}
 	s.free = s.Stock - int64(len(o.Reserved)+len(o.Pending))
 	for _, r := range slices.Concat(o.Reserved, o.Pending) {
-		s.holds = append(s.holds, &modelHold{Reservation: r})
+		s.reservations = append(s.reservations, &modelReservation{Reservation: r})
 	}
 	for _, r := range o.Pending {
 		s.stream = append(s.stream, &modelEntry{Entry: sale.Entry{ID: r.ID, Reservation: r}})
@@ -214,7 +215,7 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
-	st := s.standing(j.User, now)
+	st := s.status(j.User, now)
 	old := s.ticket(j.User)
 	if st.State == sale.Waiting || st.State == sale.Admitted || old != nil && old.id == j.Ticket {
 		return st, nil
@@ -232,13 +233,13 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 		st.Reason = sale.NotStarted
 	case s.hasEnough(j.User):
 		st.Reason = sale.PerUserLimit
-	case j.Batch == "" && j.Max > 0 && int64(len(s.line())) >= j.Max:
+	case j.Batch == "" && j.Max > 0 && int64(len(s.waiting())) >= j.Max:
 		st.Reason = sale.QueueFull
 	}
 	if st.Reason != sale.OK {
 		return st, nil
 	}
-	t := &modelTicket{id: j.Ticket, user: j.User, place: sale.Waiting}
+	t := &modelTicket{id: j.Ticket, user: j.User, state: sale.Waiting}
 	taken := func(o *modelTicket) bool { return o.rank == t.rank }
 	switch {
 	case j.Rank > 0 && old == nil:
@@ -248,16 +249,16 @@ func (m *Model) Join(_ context.Context, j sale.JoinRequest) (sale.TicketStatus, 
 	default:
 		t.rank = max(s.lastRank+1, now.UnixMicro())
 	}
-	for slices.ContainsFunc(s.line(), taken) {
+	for slices.ContainsFunc(s.waiting(), taken) {
 		t.rank++
 	}
 	s.lastRank = max(s.lastRank, t.rank)
 	if j.Batch != "" {
-		t.place, t.batch, t.until = sale.Admitted, j.Batch, j.Until.UTC().Truncate(time.Millisecond)
+		t.state, t.batch, t.until = sale.Admitted, j.Batch, j.Until.UTC().Truncate(time.Millisecond)
 	}
 	s.tickets = slices.DeleteFunc(s.tickets, func(o *modelTicket) bool { return o == old })
 	s.tickets = append(s.tickets, t)
-	return s.standing(j.User, now), nil
+	return s.status(j.User, now), nil
 }
 
 func (m *Model) Status(_ context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
@@ -266,7 +267,7 @@ func (m *Model) Status(_ context.Context, id string, epoch int64, user string) (
 	if err != nil {
 		return sale.TicketStatus{}, err
 	}
-	return s.standing(user, now), nil
+	return s.status(user, now), nil
 }
 
 func (m *Model) Admit(_ context.Context, id string, epoch int64, batch string, n int, until time.Time) (int, error) {
@@ -279,10 +280,10 @@ func (m *Model) Admit(_ context.Context, id string, epoch int64, batch string, n
 	if err != nil || s.paused || now.Before(s.StartsAt) || !now.Before(s.EndsAt) || !now.Before(until) {
 		return 0, err
 	}
-	line := s.line()
+	line := s.waiting()
 	line = line[:min(n, len(line))]
 	for _, t := range line {
-		t.place, t.batch, t.until = sale.Admitted, batch, until
+		t.state, t.batch, t.until = sale.Admitted, batch, until
 	}
 	return len(line), nil
 }
