@@ -47,7 +47,6 @@ var largeFor = map[string]string{
 	"weirfile.decoder methods":                   "not reduced yet",
 	"guard names":                                "not reduced yet",
 	"flashsale/shop lines":                       "the services and the workers of a sale share one snapshot of it; a split would export that",
-	"flashsale/verify/inventorytest lines":       "not reduced yet",
 }
 
 // TestSizes holds packages, types and files to the sizes above.
