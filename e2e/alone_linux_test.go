@@ -15,9 +15,9 @@ import (
 // inside is set in the process that alone starts.
 const inside = "WEIR_TEST_ALONE"
 
-// alone runs the test once more in a process with a network of its own, where
-// every port that a page names is free, and more environment, and reports whether it did.
-// Where a process may not have one, the test runs where it is.
+// alone runs the test again in a process with its own network namespace, where every port that
+// a page names is free. It adds env to the environment and reports whether the test ran there.
+// Without the permission for a namespace, the caller runs the test itself.
 func alone(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv(inside) != "" {
@@ -38,7 +38,7 @@ func alone(t *testing.T, env ...string) bool {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
 	}
-	runtime.LockOSThread() // whose end would be the parent's, to Pdeathsig
+	runtime.LockOSThread() // Pdeathsig refers to the thread that started the process
 	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -46,14 +46,14 @@ func alone(t *testing.T, env ...string) bool {
 	case err == nil:
 		return true
 	case errors.As(err, &exit):
-		t.Errorf("in a network of its own: %v\n%s", err, out)
+		t.Errorf("in a network namespace: %v\n%s", err, out)
 		return true
 	}
-	t.Logf("not in a network of its own: %v", err)
+	t.Logf("no network namespace: %v", err)
 	return false
 }
 
-// loopbackUp switches on the loopback interface of a new network: RTM_NEWLINK of
+// loopbackUp enables the loopback interface of a new network namespace: RTM_NEWLINK of
 // rtnetlink(7) for interface 1, with IFF_UP.
 func loopbackUp() error {
 	s, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_ROUTE)
@@ -71,7 +71,7 @@ func loopbackUp() error {
 	m = e.AppendUint32(m, syscall.AF_UNSPEC) // family, padding, type
 	m = e.AppendUint32(m, 1)                 // the interface
 	m = e.AppendUint32(m, syscall.IFF_UP)    // flags
-	m = e.AppendUint32(m, syscall.IFF_UP)    // which of them to change
+	m = e.AppendUint32(m, syscall.IFF_UP)    // the flags to change
 	if err := syscall.Sendto(s, m, 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return err
 	}

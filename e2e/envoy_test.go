@@ -20,33 +20,33 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// The door for Envoy. Its client here is HTTP/2 and bytes, so that it shares nothing
-// with the server.
+// These tests call the gRPC listener for Envoy with plain HTTP/2 frames, so that the client
+// shares no code with the server.
 
-// startEnvoy runs the program with a directory of limits, and returns the addresses of
-// the gRPC and HTTP doors.
-func startEnvoy(t *testing.T, binary, store, dir string, more ...string) (door, api string) {
+// startEnvoy runs weir with a directory of limits and returns the addresses of its gRPC and
+// HTTP listeners.
+func startEnvoy(t *testing.T, binary, store, dir string, more ...string) (grpc, api string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	door, api = freeAddress(t), freeAddress(t)
+	grpc, api = freeAddress(t), freeAddress(t)
 	args := []string{
-		"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-grpc", door,
+		"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-grpc", grpc,
 		"--deadline", "10s", "--grpc-config", dir,
 	}
 	startProcess(t, binary, append(args, more...)...)
 	awaitStatus(t, "http://"+api+"/readyz", 200)
-	return door, api
+	return grpc, api
 }
 
-// field is a field of a protocol buffer that holds bytes.
+// field encodes a protocol buffer field that holds bytes.
 func field(number byte, value []byte) []byte {
 	return append(binary.AppendUvarint([]byte{number<<3 | 2}, uint64(len(value))), value...)
 }
 
-// rateLimitRequest is a RateLimitRequest: descriptors of one entry each, "key=value".
+// rateLimitRequest encodes a RateLimitRequest with descriptors of one entry each, "key=value".
 func rateLimitRequest(domain string, hits uint64, entries ...string) []byte {
 	r := field(1, []byte(domain))
 	for _, e := range entries {
@@ -56,13 +56,14 @@ func rateLimitRequest(domain string, hits uint64, entries ...string) []byte {
 	return binary.AppendUvarint(append(r, 3<<3), hits)
 }
 
-// shouldRateLimit calls the door, and returns the overall code: 1 is OK, 2 over a limit.
-func shouldRateLimit(client *http.Client, door string, request []byte) (code byte, err error) {
+// shouldRateLimit calls the gRPC listener and returns the overall code: 1 is OK, 2 is over a
+// limit.
+func shouldRateLimit(client *http.Client, grpc string, request []byte) (code byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
 	message := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request))), request...)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		"http://"+door+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", bytes.NewReader(message))
+		"http://"+grpc+"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", bytes.NewReader(message))
 	if err != nil {
 		return 0, err
 	}
@@ -87,7 +88,7 @@ func shouldRateLimit(client *http.Client, door string, request []byte) (code byt
 	return body[6], nil
 }
 
-// h2c is a client of HTTP/2 without TLS.
+// h2c returns a client for HTTP/2 without TLS.
 func h2c(t *testing.T) *http.Client {
 	var p http.Protocols
 	p.SetUnencryptedHTTP2(true)
@@ -106,8 +107,8 @@ func postJSON(api, body string) (int, string, error) {
 	return r.StatusCode, strings.ReplaceAll(string(text), " ", ""), err
 }
 
-// TestEnvoyExactly has 64 callers ask two programs that share a Redis, half of them over
-// gRPC and half at /json: exactly the limit is admitted.
+// TestEnvoyExactly sends requests from 64 callers to two weir processes that share a Redis,
+// half over gRPC and half over /json. Exactly the limit is admitted.
 func TestEnvoyExactly(t *testing.T) {
 	binary, store := programtest.Weir(t), "redis://"+redistest.Start(t).Addr
 	var doors, apis [2]string
@@ -151,8 +152,7 @@ func TestEnvoyExactly(t *testing.T) {
 	if a+b != 150 || a > 100 || b > 100 || d != 320-150 {
 		t.Errorf("%d and %d admitted, %d denied, want 150 in all and at most 100 of each", a, b, d)
 	}
-	// Nothing was charged for what was denied: what is left of both users is what they
-	// did not get.
+	// Denied requests charged nothing: each user still has the tokens that it did not get.
 	for i, n := range []int64{a, b} {
 		request := rateLimitRequest("site", uint64(100-n), fmt.Sprint("user=u", i))
 		if n == 100 {
@@ -165,12 +165,12 @@ func TestEnvoyExactly(t *testing.T) {
 	}
 }
 
-// TestEnvoyStores asks with every verb of the protocol, over memory and over Redis.
+// TestEnvoyStores sends requests with every verb of the protocol, over memory and over Redis.
 func TestEnvoyStores(t *testing.T) {
 	binary := programtest.Weir(t)
 	for _, store := range []string{"memory", "redis://" + redistest.Start(t).Addr} {
 		t.Run(name(store), func(t *testing.T) {
-			door, api := startEnvoy(t, binary, store, "testdata/envoy")
+			grpc, api := startEnvoy(t, binary, store, "testdata/envoy")
 			ask := func(want int, part, body string) {
 				t.Helper()
 				status, text, err := postJSON(api, `{"domain": "site", "descriptors": [`+body+`]}`)
@@ -185,7 +185,7 @@ func TestEnvoyStores(t *testing.T) {
 			ask(429, `"code":"OVER_LIMIT"`, `{"entries": [{"key": "user", "value": "a"}], "hitsAddend": "91"}`)
 			ask(200, none, `{"entries": [{"key": "bucket", "value": "a"}], "hitsAddend": "100"}`)
 			ask(429, `"limitRemaining":1`, `{"entries": [{"key": "user", "value": "b"}], "hitsAddend": "99"}, {"entries": [{"key": "user", "value": "b"}], "hitsAddend": "2"}`)
-			// A limit that comes with the request, and changes.
+			// A limit that comes with the request and changes.
 			own := func(limit int, hits int) string {
 				return fmt.Sprintf(`{"entries": [{"key": "user", "value": "c"}], "limit": {"requestsPerUnit": %d, "unit": "YEAR"}, "hitsAddend": "%d"}`, limit, hits)
 			}
@@ -208,7 +208,7 @@ func TestEnvoyStores(t *testing.T) {
 				{rateLimitRequest("site", 1, strings.Split(strings.Repeat("user=d ", 10_000), " ")...), 0, "grpc-status 3"},
 				{rateLimitRequest("site", 1, "user="+strings.Repeat("x", 1<<20)), 0, "grpc-status 8"},
 			} {
-				code, err := shouldRateLimit(h2c(t), door, test.request)
+				code, err := shouldRateLimit(h2c(t), grpc, test.request)
 				if code != test.code || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 					t.Errorf("%.60q: code %d, %v, want %d, %s", test.request, code, err, test.code, test.err)
 				}
@@ -217,8 +217,8 @@ func TestEnvoyStores(t *testing.T) {
 	}
 }
 
-// TestEnvoyReload rewrites the directory while callers ask: no request fails and none is
-// without a limit. A file with a fault changes nothing.
+// TestEnvoyReload rewrites the directory while callers send requests. No request fails and
+// none is without a limit. A file with an error changes nothing.
 func TestEnvoyReload(t *testing.T) {
 	dir := t.TempDir()
 	limits := filepath.Join(dir, "site.yaml")
@@ -233,7 +233,7 @@ func TestEnvoyReload(t *testing.T) {
 		}
 	}
 	write(100, "")
-	door, api := startEnvoy(t, programtest.Weir(t), "memory", dir)
+	grpc, api := startEnvoy(t, programtest.Weir(t), "memory", dir)
 	client := h2c(t)
 	stop := make(chan struct{})
 	var asked, admitted atomic.Int64
@@ -247,7 +247,7 @@ func TestEnvoyReload(t *testing.T) {
 					return
 				default:
 				}
-				code, err := shouldRateLimit(client, door, rateLimitRequest("site", 1, "user=a"))
+				code, err := shouldRateLimit(client, grpc, rateLimitRequest("site", 1, "user=a"))
 				if err != nil {
 					t.Error(err)
 					return
@@ -259,7 +259,7 @@ func TestEnvoyReload(t *testing.T) {
 			}
 		})
 	}
-	// await asks for somebody else until the limit is so many.
+	// await sends requests of another user until the limit is n.
 	await := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf(`"requestsPerUnit":%d,`, n)
@@ -288,13 +288,13 @@ func TestEnvoyReload(t *testing.T) {
 	await(160)
 	close(stop)
 	wg.Wait()
-	// At each change, a call that is being decided may still go by the limit before it.
+	// At each change, a request in flight may still be decided by the limit before it.
 	most := int64(160 + callers*changes)
 	if a := admitted.Load(); a > most || a < 100 {
 		t.Errorf("%d of %d admitted, want at most %d", a, asked.Load(), most)
 	}
 	for range 200 {
-		code, err := shouldRateLimit(client, door, rateLimitRequest("site", 1, "user=a"))
+		code, err := shouldRateLimit(client, grpc, rateLimitRequest("site", 1, "user=a"))
 		if err != nil {
 			t.Fatal(err)
 		}

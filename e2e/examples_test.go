@@ -17,7 +17,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// wovenExample builds the program of a directory of examples by `weir go`.
+// wovenExample builds the program of an example directory with `weir go`.
 func wovenExample(t *testing.T, dir string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), filepath.Base(dir))
@@ -29,7 +29,7 @@ func wovenExample(t *testing.T, dir string) string {
 	return binary
 }
 
-// prints runs a program to its end, and returns what it prints.
+// prints runs a program to its end and returns its output.
 func prints(t *testing.T, binary string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, args...).CombinedOutput()
@@ -44,7 +44,8 @@ const (
 	limited   = `{"code":888,"message":"rate limit error"}` + "\n"
 )
 
-// TestExampleCounter: ten calls in ten seconds, by generated code and by weaving.
+// TestExampleCounter runs the limit of ten calls in ten seconds, with generated and with woven
+// code.
 func TestExampleCounter(t *testing.T) {
 	t.Parallel()
 	want := fifteenOK[:10*len("ok\n")] + strings.Repeat(limited, 5)
@@ -62,7 +63,8 @@ func TestExampleCounter(t *testing.T) {
 	}
 }
 
-// TestExamplesGenerated: what is committed is what the line //go:generate writes.
+// TestExamplesGenerated checks that the committed files are those that the //go:generate line
+// writes.
 func TestExamplesGenerated(t *testing.T) {
 	t.Parallel()
 	weir := programtest.Weir(t)
@@ -82,14 +84,14 @@ func TestExamplesGenerated(t *testing.T) {
 	}
 }
 
-// lines are those that a program prints.
+// lines collects the lines that a program prints.
 type lines struct {
 	t    *testing.T
 	all  chan string
 	seen []string
 }
 
-// runs starts a program that goes on until the test ends.
+// runs starts a program and stops it when the test ends.
 func runs(t *testing.T, binary string, args ...string) *lines {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
@@ -122,7 +124,7 @@ func (l *lines) read(r io.Reader) {
 	}
 }
 
-// await reads on until each of the wanted lines has come, in whatever order.
+// await reads until each of the wanted lines was printed, in any order.
 func (l *lines) await(what string, want ...string) {
 	l.t.Helper()
 	missing := map[string]bool{}
@@ -140,12 +142,12 @@ func (l *lines) await(what string, want ...string) {
 			l.seen = append(l.seen, line)
 			delete(missing, line)
 		case <-deadline.C:
-			l.t.Fatalf("%s: waited in vain for %v; the program printed\n%s", what, missing, strings.Join(l.seen, "\n"))
+			l.t.Fatalf("%s: no line %v within 20s; the program printed\n%s", what, missing, strings.Join(l.seen, "\n"))
 		}
 	}
 }
 
-// TestExampleErrorchain stops Redis under the program and starts it again.
+// TestExampleErrorchain stops Redis while the program runs and starts it again.
 func TestExampleErrorchain(t *testing.T) {
 	t.Parallel()
 	binary, redis := programtest.Build(t, "./examples/errorchain"), startDurableRedis(t)
@@ -177,17 +179,17 @@ func TestExampleErrorchain(t *testing.T) {
 	l.await("another number", "alice: not now, alice: 0 left of 7/s sliding_log")
 }
 
-// TestExampleErrorchainRefuses: what cannot work is said at once.
+// TestExampleErrorchainRefuses checks that the program refuses flags that cannot work.
 func TestExampleErrorchainRefuses(t *testing.T) {
 	binary := programtest.Build(t, "./examples/errorchain")
-	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	closed := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"-config", "no.yaml"}, "no.yaml"},
 		{[]string{"-every", "0s"}, "-every 0s: want more than 0"},
-		{[]string{"-redis", nobody}, nobody},
+		{[]string{"-redis", closed}, closed},
 	} {
 		cmd := exec.Command(binary, c.args...)
 		cmd.Dir = ".."
@@ -208,8 +210,8 @@ all          40       8     9
 burst + rate × time: ⌊2 + 2 × 3.8⌋ = 9
 `
 
-// TestExampleSeckill: on a clock of its own the program prints what its formula says; in
-// Redis, in four seconds of real time, the limit admits exactly that too.
+// TestExampleSeckill checks that the program admits exactly what its formula says: with a
+// simulated clock, and in Redis in four seconds of real time.
 func TestExampleSeckill(t *testing.T) {
 	t.Parallel()
 	binary, redis := programtest.Build(t, "./examples/seckill"), redistest.Start(t)

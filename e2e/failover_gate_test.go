@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A gate stands before a Redis and does to its clients what a store can do to them. It
-// passes on one command after the other, and one reply.
+// A gate is a proxy in front of a Redis that injects faults. It passes on one command at a
+// time, and one reply.
 type gate struct {
 	addr string
 	real string
@@ -26,20 +26,20 @@ type gate struct {
 	wg       sync.WaitGroup
 }
 
-// A gateMode is what a gate does to a command.
+// A gateMode selects the fault.
 type gateMode struct {
 	name  string
-	reply string // in place of the server's, to what is not said when a connection begins
+	reply string // in place of the server's, except during the handshake
 }
 
 var (
 	gatePass   = gateMode{name: "pass"}
 	gateRefuse = gateMode{name: "refuse"} // connections are closed, and none accepted
-	gateMute   = gateMode{name: "mute"}   // connections are accepted, and nothing is said
+	gateMute   = gateMode{name: "mute"}   // connections are accepted, and no reply is sent
 	gateSlow   = gateMode{name: "slow"}   // every reply takes gateDelay
 	gateFar    = gateMode{name: "far"}    // every reply takes farDelay
-	gateReset  = gateMode{name: "reset"}  // a reply breaks off
-	gateDead   = gateMode{name: "dead"}   // connections stay, and nothing is ever said on them again; new ones are refused
+	gateReset  = gateMode{name: "reset"}  // a reply is cut off
+	gateDead   = gateMode{name: "dead"}   // open connections never receive another reply; new ones are refused
 )
 
 // A decision takes 50 ms at most: a reply that is slow comes too late, and one from
@@ -49,7 +49,7 @@ const (
 	farDelay  = 35 * time.Millisecond
 )
 
-// A gated is a connection of a client.
+// A gated is one client connection.
 type gated struct {
 	net.Conn
 	server net.Conn
@@ -88,7 +88,7 @@ func (g *gate) serve(l net.Listener) {
 	})
 }
 
-// set changes what the gate does, to connections that are there, too.
+// set changes the mode, also for open connections.
 func (g *gate) set(t testing.TB, mode gateMode) {
 	t.Helper()
 	g.mu.Lock()
@@ -119,7 +119,7 @@ func (g *gate) set(t testing.TB, mode gateMode) {
 	}
 }
 
-// closeAll closes connections, the dead ones if told so. It requires mu.
+// closeAll closes connections, including the dead ones if dead is set. It requires mu.
 func (g *gate) closeAll(dead bool) {
 	for c := range g.conns {
 		if !c.dead || dead {
@@ -129,7 +129,7 @@ func (g *gate) closeAll(dead bool) {
 	}
 }
 
-// dialled is how many connections were made since it was asked last.
+// dialled returns the number of connections since its last call.
 func (g *gate) dialled() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,7 +150,7 @@ func (g *gate) client(c net.Conn) {
 	g.conns[this] = true
 	g.dials++
 	if g.listener == nil {
-		c.Close() // it came while the gate closed
+		c.Close() // accepted while the gate closed
 	}
 	g.mu.Unlock()
 	defer func() {
@@ -198,8 +198,8 @@ func (g *gate) client(c net.Conn) {
 	}
 }
 
-// hold waits as long as the gate is mute, and says what it does then. It reports false
-// for a connection that is dead.
+// hold waits while the mode is mute and returns the mode after that. It reports false for a
+// dead connection.
 func (g *gate) hold(c *gated) (gateMode, bool) {
 	for {
 		g.mu.Lock()
@@ -215,7 +215,7 @@ func (g *gate) hold(c *gated) (gateMode, bool) {
 	}
 }
 
-// readCommand reads a command as a client sends it, and its name.
+// readCommand reads a command from a client and returns its bytes and its name.
 func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
 	raw, err = readReply(r, nil)
 	if err != nil {
@@ -227,7 +227,7 @@ func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
 	return raw, name, nil
 }
 
-// readReply reads one value of RESP 2 or 3 behind raw, whatever it is.
+// readReply reads one RESP 2 or 3 value and appends it to raw.
 func readReply(r *bufio.Reader, raw []byte) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 3 {

@@ -21,16 +21,16 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A fault is a way in which a store is of no use.
+// A fault is a way in which a store fails.
 type fault struct {
 	name       string
 	directives []string
 	scheme     string // redis if empty
-	// start makes ready what breaks and mends a server behind a gate.
-	start func(t *testing.T, s *redistest.Server, g *gate) (breaks, mends func())
+	// start prepares functions that break and repair a server behind a gate.
+	start func(t *testing.T, s *redistest.Server, g *gate) (breaks, repairs func())
 }
 
-// faults are all of them. What a real Redis can be brought to do, a real one does.
+// faults lists all faults. A real Redis causes those that it can be made to cause.
 var faults = []fault{
 	{name: "refused", start: gateFault(gateRefuse)},
 	{name: "black hole", start: gateFault(gateMute)},
@@ -64,7 +64,7 @@ var faults = []fault{
 	{name: "MISCONF", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
 		dir := fmt.Sprint(s.Do(t, "CONFIG", "GET", "dir").([]any)[1])
 		return func() {
-			// A snapshot cannot be where a directory is.
+			// Redis cannot write its snapshot where a directory is.
 			if err := os.MkdirAll(filepath.Join(dir, "dump.rdb", "x"), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ var faults = []fault{
 				if _, err := c.Do("AUTH", "secret"); err != nil {
 					t.Fatal(err)
 				}
-				c.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") // those that are signed in
+				c.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") // the authenticated connections
 			}, func() {
 				c, err := redistest.Dial(s.Addr)
 				if err != nil {
@@ -140,24 +140,24 @@ func gateFault(mode gateMode) func(*testing.T, *redistest.Server, *gate) (func()
 	}
 }
 
-// deadLimit is what is asked about during a fault; its share of 3 nodes gives one.
+// deadLimit is the limit during a fault. Its share for one of 3 nodes is one token.
 var deadLimit = weir.MustLimit("3/24h")
 
-// A cell is a client and a mode, under one fault.
+// A cell is one client library and one fallback, under one fault.
 type cell struct {
 	client  string
 	mode    weir.Degraded
 	bounded *failover.Store
-	store   weir.Store // bounded with the fallback of mode
+	store   weir.Store // bounded, with the fallback for mode
 
 	mu       sync.Mutex
 	took     []time.Duration
-	wrong    string // the first decision that was not by the mode
+	wrong    string // the first decision that does not match the mode
 	wrongs   int
 	admitted int
 	back     time.Duration
-	away     atomic.Int64 // how often it was left alone
-	why      error        // at the end of the fault, if it was left alone then
+	opened   atomic.Int64 // how often the breaker opened
+	why      error        // why the breaker is open at the end of the fault
 }
 
 func newCells(t *testing.T, url string) (all []*cell) {
@@ -174,9 +174,9 @@ func newCells(t *testing.T, url string) (all []*cell) {
 			}
 			t.Cleanup(func() { store.Close() })
 			c := &cell{client: client, mode: mode}
-			config := failover.Config{Cooldown: 200 * time.Millisecond, Observe: func(away bool) {
-				if away {
-					c.away.Add(1)
+			config := failover.Config{Cooldown: 200 * time.Millisecond, Observe: func(opened bool) {
+				if opened {
+					c.opened.Add(1)
 				}
 			}}
 			var fallback weir.Store
@@ -206,7 +206,7 @@ func newCells(t *testing.T, url string) (all []*cell) {
 	return all
 }
 
-// ask asks for one token of the hot key and keeps what came of it.
+// ask takes one token of the hot key and checks the decision against the mode.
 func (c *cell) ask(t *testing.T) {
 	began := time.Now()
 	d, err := c.store.Do(t.Context(), weir.Request{Key: "hot", Limit: deadLimit, N: 1})
@@ -233,10 +233,10 @@ func (c *cell) ask(t *testing.T) {
 	}
 }
 
-// faultTime is how long a fault lasts.
+// faultTime is the duration of a fault.
 const faultTime = 400 * time.Millisecond
 
-// warmUp has clients open what they open under load.
+// warmUp opens the connections that the clients use under load.
 func warmUp(t *testing.T, cells []*cell) {
 	var wg sync.WaitGroup
 	for _, c := range cells {
@@ -254,7 +254,7 @@ func warmUp(t *testing.T, cells []*cell) {
 	}
 }
 
-// decides asks nothing of a key, and reports if the store does not decide that.
+// decides peeks at a key and returns an error if the store did not decide.
 func decides(c *cell, key string, limit weir.Limit) error {
 	d, err := c.store.Do(context.Background(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit})
 	if err == nil && d.Degraded != weir.Exact {
@@ -263,7 +263,7 @@ func decides(c *cell, key string, limit weir.Limit) error {
 	return err
 }
 
-// hammer asks all cells for a time, several callers each.
+// hammer sends requests to all cells for faultTime, from several goroutines each.
 func hammer(t *testing.T, cells []*cell) {
 	var wg sync.WaitGroup
 	end := time.NewTimer(faultTime)
@@ -288,12 +288,11 @@ func hammer(t *testing.T, cells []*cell) {
 	wg.Wait()
 }
 
-// Every way in which a store can be of no use, by every mode, with both clients: each
-// decision is the configured one, in time; and when the store is well again so are the
-// decisions.
+// TestDeadStoreMatrix runs every fault with every fallback and both clients. During the fault
+// each decision is the configured one and in time. After it the store decides again.
 func TestDeadStoreMatrix(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-12s %-8s %-7s %9s %6s %8s %8s %6s %5s %8s\n", "fault", "client", "mode", "decisions", "wrong", "p99.9", "max", "goros", "away", "back in")
+	fmt.Fprintf(&table, "%-12s %-8s %-7s %9s %6s %8s %8s %6s %5s %8s\n", "fault", "client", "mode", "decisions", "wrong", "p99.9", "max", "goros", "opened", "back in")
 	var slowest time.Duration
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -302,7 +301,7 @@ func TestDeadStoreMatrix(t *testing.T) {
 			if f.scheme != "" {
 				s.Do(t, "CONFIG", "SET", "cluster-announce-port", g.addr[strings.LastIndex(g.addr, ":")+1:])
 			}
-			breaks, mends := f.start(t, s, g)
+			breaks, repairs := f.start(t, s, g)
 			cells := newCells(t, cmp.Or(f.scheme, "redis")+"://"+g.addr)
 			warmUp(t, cells)
 			before := runtime.NumGoroutine()
@@ -312,19 +311,19 @@ func TestDeadStoreMatrix(t *testing.T) {
 			for _, c := range cells {
 				c.why = c.bounded.Err()
 			}
-			mended := time.Now()
-			mends()
+			repaired := time.Now()
+			repairs()
 			for _, c := range cells {
-				recovered(t, c, mended)
+				recovered(t, c, repaired)
 			}
 			for _, c := range cells {
 				slices.Sort(c.took)
 				p999, worst := c.took[len(c.took)-1-len(c.took)/1000], c.took[len(c.took)-1]
 				slowest = max(slowest, worst)
 				fmt.Fprintf(&table, "%-12s %-8s %-7s %9d %6d %8.1f %8.1f %6d %5d %8.0f\n", f.name, c.client, c.mode, len(c.took), c.wrongs,
-					ms(p999), ms(worst), most-before, c.away.Load(), ms(c.back))
+					ms(p999), ms(worst), most-before, c.opened.Load(), ms(c.back))
 				if c.wrongs > 0 {
-					t.Errorf("%s, %s: %d of %d decisions were not by the mode, the first %s", c.client, c.mode, c.wrongs, len(c.took), c.wrong)
+					t.Errorf("%s, %s: %d of %d decisions do not match the mode, the first: %s", c.client, c.mode, c.wrongs, len(c.took), c.wrong)
 				}
 				if c.back > 8*time.Second {
 					t.Errorf("%s, %s: the store was back after %v", c.client, c.mode, c.back)
@@ -336,7 +335,7 @@ func TestDeadStoreMatrix(t *testing.T) {
 			if most-before > 300 {
 				t.Errorf("%d goroutines more during the fault", most-before)
 			}
-			t.Logf("%d connections were made during the fault; rueidis says %v; goredis says %v", dialled, cells[0].why, cells[3].why)
+			t.Logf("%d connections were made during the fault; rueidis: %v; goredis: %v", dialled, cells[0].why, cells[3].why)
 		})
 	}
 	t.Logf("ms; the slowest decision took %v\n%s", slowest, &table)
@@ -344,14 +343,14 @@ func TestDeadStoreMatrix(t *testing.T) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// recovered waits until a cell is decided by its store again, and looks whether it is
-// exact. A busy machine may miss the deadline, after which nobody knows whether there
-// was a charge; then it looks again.
-func recovered(t *testing.T, c *cell, mended time.Time) {
+// recovered waits until the store decides for a cell again and checks that decisions are
+// exact. A busy machine may miss the deadline, and then it is unknown whether the request was
+// charged, so recovered tries another key.
+func recovered(t *testing.T, c *cell, repaired time.Time) {
 	t.Helper()
 	limit := weir.MustLimit("4/24h")
 	redistest.Await(t, "the store decides again", func() error { return decides(c, "warm", deadLimit) })
-	c.back = time.Since(mended)
+	c.back = time.Since(repaired)
 	round := 0
 	redistest.Await(t, "five decisions in a row are exact", func() error {
 		round++
@@ -368,7 +367,7 @@ func recovered(t *testing.T, c *cell, mended time.Time) {
 	})
 }
 
-// sampleGoroutines is the largest number of goroutines while f runs.
+// sampleGoroutines returns the largest number of goroutines while f runs.
 func sampleGoroutines(f func()) (most int) {
 	done := make(chan struct{})
 	go func() { f(); close(done) }()
@@ -384,8 +383,8 @@ func sampleGoroutines(f func()) (most int) {
 	}
 }
 
-// A store that takes longer to connect to than a decision may take is found again when
-// its connections were lost.
+// TestFailoverOfAFarStore checks a store whose connection takes longer than a decision may.
+// After it has lost its connections, it is used again.
 func TestFailoverOfAFarStore(t *testing.T) {
 	s := redistest.Start(t)
 	g := startGate(t, s.Addr)
@@ -396,9 +395,9 @@ func TestFailoverOfAFarStore(t *testing.T) {
 	g.set(t, gateRefuse)
 	hammer(t, cells)
 	g.set(t, gateFar)
-	mended := time.Now()
+	repaired := time.Now()
 	for _, c := range cells {
 		redistest.Await(t, "the store decides again", func() error { return decides(c, "warm", deadLimit) })
-		t.Logf("%s, %s: found again in %v", c.client, c.mode, time.Since(mended))
+		t.Logf("%s, %s: found again in %v", c.client, c.mode, time.Since(repaired))
 	}
 }

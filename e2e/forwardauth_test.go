@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// authPage are the configurations that the page about forward-auth shows.
+// authPage returns the configurations on the page about forward auth.
 func authPage(t *testing.T, of string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/forward-auth.md")
@@ -34,7 +34,7 @@ func authPage(t *testing.T, of string) []string {
 	return found
 }
 
-// authConf is an nginx that only asks, around what the page shows.
+// authConf is an nginx.conf around the snippet of the page.
 const authConf = `
 daemon off;
 worker_processes 1;
@@ -50,8 +50,8 @@ http {
 }
 `
 
-// startAuthNginx starts the nginx of the page between clients and an upstream, and
-// returns its URL.
+// startAuthNginx starts the nginx of the page between clients and an upstream and returns its
+// URL.
 func startAuthNginx(t *testing.T, weir, upstream string) string {
 	t.Helper()
 	page := authPage(t, "auth_request /weir;")
@@ -64,8 +64,8 @@ func startAuthNginx(t *testing.T, weir, upstream string) string {
 	return "http://" + listen
 }
 
-// startAuth runs the program with policies, and returns the addresses of its HTTP door
-// and of its gateway before the upstream.
+// startAuth runs weir with policies and returns the addresses of its HTTP listener and of its
+// gateway in front of the upstream.
 func startAuth(t *testing.T, upstream, policies string, args ...string) (api, gateway string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -81,7 +81,7 @@ func startAuth(t *testing.T, upstream, policies string, args ...string) (api, ga
 	return api, gateway
 }
 
-// echo is an upstream that says what it was asked.
+// echo starts an upstream that responds with the request that it received.
 func echo(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func echo(t *testing.T) string {
 	return s.URL
 }
 
-// curl is the answer that curl shows, head and body.
+// curl returns the response that curl prints, with headers and body.
 func curl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("curl", append([]string{"-sSi", "--path-as-is"}, args...)...).CombinedOutput()
@@ -125,9 +125,9 @@ policies:
     limits: [1000/h]
 `
 
-// TestAuthNginx: an nginx with the configuration of the page lets through what a policy
-// admits, and answers 429 with Retry-After and the RateLimit fields to what it denies,
-// whatever the client says about itself.
+// TestAuthNginx checks nginx with the configuration of the page. It passes admitted requests
+// on and answers denied ones with 429, Retry-After and the RateLimit fields, whatever
+// addresses the client claims.
 func TestAuthNginx(t *testing.T) {
 	upstream := echo(t)
 	api, gateway := startAuth(t, upstream, twoPolicies)
@@ -160,8 +160,7 @@ func TestAuthNginx(t *testing.T) {
 	wantAnswer(t, "a page without a limit, after all", curl(t, "-d", "x", front+"/free"), "HTTP/1.1 200 OK\n", "upstream POST /free", `RateLimit: "all";r=`)
 }
 
-// TestAuthStoreGone: without its store Weir answers as the policies say, and so does
-// nginx.
+// TestAuthStoreGone checks that without the store, Weir and nginx answer as the policies say.
 func TestAuthStoreGone(t *testing.T) {
 	upstream := echo(t)
 	api, _ := startAuth(t, upstream, `
@@ -175,8 +174,8 @@ policies:
 	wantAnswer(t, "no policy", curl(t, front+"/"), "HTTP/1.1 200 OK\n")
 }
 
-// TestAuthStranger: an nginx that is not trusted lets nothing through.
-func TestAuthStranger(t *testing.T) {
+// TestAuthUntrustedProxy checks that an nginx that is not a trusted proxy admits no request.
+func TestAuthUntrustedProxy(t *testing.T) {
 	upstream := echo(t)
 	api, _ := startAuth(t, upstream, "http: { trusted_proxies: [192.0.2.0/24] }\n"+twoPolicies)
 	front := startAuthNginx(t, api, upstream)
@@ -185,7 +184,7 @@ func TestAuthStranger(t *testing.T) {
 		"HTTP/1.1 403 ", "http.trusted_proxies", `"value":"127.0.0.1:`)
 }
 
-// TestAuthCaddy: the same with both configurations of Caddy.
+// TestAuthCaddy checks the same with both configurations for Caddy.
 func TestAuthCaddy(t *testing.T) {
 	caddy, err := exec.LookPath("caddy")
 	if err != nil {

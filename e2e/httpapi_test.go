@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// startAPI runs the program for its HTTP door alone, and returns the door's URL.
+// startAPI runs weir with only its HTTP listener and returns its URL.
 func startAPI(t *testing.T, args ...string) string {
 	t.Helper()
 	api := freeAddress(t)
@@ -28,7 +28,7 @@ func startAPI(t *testing.T, args ...string) string {
 	return "http://" + api
 }
 
-// post asks a question; fields are names and values of the header.
+// post sends a JSON body; fields are names and values of headers.
 func post(t testing.TB, url, body string, fields ...string) (status int, media string, answer []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -49,8 +49,8 @@ func post(t testing.TB, url, body string, fields ...string) (status int, media s
 	return res.StatusCode, res.Header.Get("Content-Type"), answer
 }
 
-// TestAPIDocument: the program serves a description of itself whose every example it
-// answers as its schema says, by a validator that is not ours.
+// TestAPIDocument sends every example of the OpenAPI document to the program. An independent
+// validator checks the responses against the document.
 func TestAPIDocument(t *testing.T) {
 	api := startAPI(t)
 	res, err := http.Get(api + "/openapi.json")
@@ -122,12 +122,12 @@ func TestAPIDocument(t *testing.T) {
 				described.Content = doc.Components.Responses[described.Ref[strings.LastIndexByte(described.Ref, '/')+1:]].Content
 			}
 			if described.Content[media].Schema.Ref == "" {
-				t.Errorf("%s %s = %d with %s, which the document does not have", path, name, status, media)
+				t.Errorf("%s %s = %d with %s, want a response that the document has", path, name, status, media)
 				continue
 			}
 			fits(fmt.Sprintf("the answer to %s %s", path, name), described.Content[media].Schema.Ref, answer)
 			if _, ok := described.Content[media].Examples[name]; !ok {
-				t.Errorf("%s %s = %d, for which the document has another answer", path, name, status)
+				t.Errorf("%s %s = %d, which is not the status of the example", path, name, status)
 			}
 		}
 	}
@@ -136,14 +136,14 @@ func TestAPIDocument(t *testing.T) {
 	}
 }
 
-// inOrder are the names of a map in the order in which they stand in a text.
+// inOrder returns the names of a map in their order in a text.
 func inOrder[V any](text string, named map[string]V) []string {
 	at := func(name string) int { return strings.Index(text, `"`+name+`": {`) }
 	return slices.SortedFunc(maps.Keys(named), func(a, b string) int { return at(a) - at(b) })
 }
 
-// TestAPIIdempotency: however many ask at once under one key, of two processes, Redis
-// is charged once; in a cluster too, where that takes several steps.
+// TestAPIIdempotency sends concurrent requests with one idempotency key to two processes.
+// Redis is charged once; also in a cluster, where a decision takes several steps.
 func TestAPIIdempotency(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) { idempotency(t, "redis://"+redistest.Start(t).Addr) })

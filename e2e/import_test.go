@@ -20,10 +20,10 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// shop is the sample of an nginx.conf that the importer is tested with.
+// shop is the sample nginx.conf of the importer's tests.
 const shop = "../cmd/weir/internal/importer/testdata/nginx/shop"
 
-// copyShop copies the sample, with every file changed by edit.
+// copyShop copies the sample and applies edit to every file.
 func copyShop(t *testing.T, edit func(text string) string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func copyShop(t *testing.T, edit func(text string) string) string {
 	return dir
 }
 
-// TestImportSampleIsReal: a real nginx accepts the sample.
+// TestImportSampleIsReal checks that a real nginx accepts the sample.
 func TestImportSampleIsReal(t *testing.T) {
 	dir := copyShop(t, func(text string) string { return text })
 	out, err := exec.Command("nginx", "-t", "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", filepath.Join(dir, "nginx.conf")).CombinedOutput()
@@ -61,9 +61,9 @@ func TestImportSampleIsReal(t *testing.T) {
 
 var limitReq = regexp.MustCompile(`(?m)^\s*limit_req\s+zone=(\w+)[^;]*;`)
 
-// TestImportAgreesWithNginx asks a real nginx, and the file that was made of its
-// configuration, which limits a request falls under. nginx tells it by a header that is
-// set beside every limit_req, and inherited as that is.
+// TestImportAgreesWithNginx compares which limits apply to a request in a real nginx and in
+// the policy file imported from its configuration. nginx reports them in a header that is set
+// beside every limit_req and is inherited like it.
 func TestImportAgreesWithNginx(t *testing.T) {
 	port := strconv.Itoa(redistest.FreePort(t))
 	other := strconv.Itoa(redistest.FreePort(t))
@@ -102,7 +102,7 @@ func TestImportAgreesWithNginx(t *testing.T) {
 	t.Logf("%d requests fall under the same limits", asked)
 }
 
-// nginxLimits is the zones of the limits that nginx looked at.
+// nginxLimits returns the zones of the limits that nginx applied.
 func nginxLimits(t *testing.T, port, host, path string) []string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+path, nil)
@@ -122,7 +122,7 @@ func nginxLimits(t *testing.T, port, host, path string) []string {
 
 var numbered = regexp.MustCompile(`-\d+$`)
 
-// weirLimits is the zones of the policies that a request falls under, but for those of
+// weirLimits returns the zones of the policies that match a request, except those of
 // limit_conn.
 func weirLimits(t *testing.T, admin, host, path string) []string {
 	t.Helper()

@@ -14,15 +14,14 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// A reqSeen is a decision: in the words of $limit_req_status, "-" for no limit.
+// A reqSeen is a logged decision, in the values of $limit_req_status; "-" means no limit.
 type reqSeen struct {
-	at     int64 // ms since the epoch; of nginx, as far as its log tells it
+	at     int64 // ms since the epoch; for nginx, as precise as its log
 	status string
 	delay  int64 // ms
 }
 
-// rank orders what is decided within one millisecond: a limit admits, then delays, then
-// refuses.
+// rank orders decisions within one millisecond: a limit admits, then delays, then refuses.
 func (s reqSeen) rank() int64 {
 	switch {
 	case strings.HasPrefix(s.status, "REJECTED"):
@@ -38,8 +37,8 @@ var (
 	delayLine  = regexp.MustCompile(`delaying request(?:, dry run)?, excess: (\d+)\.(\d{3}), by zone "([^"]+)".* request: "GET (\S+) `)
 )
 
-// nginxSeen is what nginx decided, by path. A delay is computed of the excess in its log,
-// as nginx computes it.
+// nginxSeen returns the decisions of nginx by path. It computes the delay from the logged
+// excess, as nginx does.
 func nginxSeen(t *testing.T, s *nginxtest.Server, all []reqScenario) map[string]reqSeen {
 	t.Helper()
 	uses := map[string]map[string]reqUse{} // by path of the location, by zone
@@ -73,7 +72,7 @@ func nginxSeen(t *testing.T, s *nginxtest.Server, all []reqScenario) map[string]
 	return seen
 }
 
-// weirSeen is what the gateway decided, by path.
+// weirSeen returns the decisions of the gateway by path.
 func weirSeen(t *testing.T, log string, all []reqScenario) map[string]reqSeen {
 	t.Helper()
 	seen := map[string]reqSeen{}
@@ -96,7 +95,7 @@ func weirSeen(t *testing.T, log string, all []reqScenario) map[string]reqSeen {
 			return
 		}
 		if d.Suppressed > 0 {
-			t.Fatalf("the log left %d lines out", d.Suppressed)
+			t.Fatalf("the log suppressed %d lines", d.Suppressed)
 		}
 		one := reqSeen{at: d.At.UnixMilli(), status: "PASSED"}
 		if delay, err := time.ParseDuration(d.Delay); err == nil {
@@ -148,7 +147,7 @@ func (s *reqScenario) unlimited(c reqCall) bool {
 	return true
 }
 
-// awaitLines waits until a log has a line of every request.
+// awaitLines waits until a log has a line for every request.
 func awaitLines(t *testing.T, log string, all []reqScenario, read func(line string) string) {
 	t.Helper()
 	want := 0

@@ -15,16 +15,16 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// A reqLimit is a limit_req as algo has it.
+// A reqLimit is a limit_req as a rule of package algo.
 type reqLimit struct {
 	*algo.LimitReq
-	free int64 // what is not delayed; more than any burst with nodelay
+	free int64 // requests without delay; with nodelay, more than any burst
 }
 
-// rate is in thousandths of a request per second.
+// rate returns the rate in thousandths of a request per second.
 func (l reqLimit) rate() int64 { return l.Params(0)[0] }
 
-// limit reads a use.
+// limit parses a use.
 func (u reqUse) limit(t *testing.T) reqLimit {
 	t.Helper()
 	count, period := int64(0), int64(1_000_000)
@@ -58,7 +58,7 @@ func (u reqUse) limit(t *testing.T) reqLimit {
 	return l
 }
 
-// of is the value of the key of a call.
+// of returns the value of the key for a call.
 func (u reqUse) of(c reqCall) string {
 	if u.key == "$http_x_key" {
 		return c.key
@@ -66,7 +66,7 @@ func (u reqUse) of(c reqCall) string {
 	return "127.0.0.1"
 }
 
-// A reqModel decides the calls of a scenario as nginx's source does.
+// A reqModel decides the calls of a scenario as the source of nginx does.
 type reqModel struct {
 	places map[string][]reqLimit
 	s      *reqScenario
@@ -92,8 +92,8 @@ func newReqModel(t *testing.T, s *reqScenario) *reqModel {
 	return m
 }
 
-// decide is what becomes of a call at an instant, and of the state: all limits admit, or
-// none counts, and the largest delay applies.
+// decide returns the decision about a call at an instant, and the new state. Either all limits
+// admit or none counts, and the largest delay applies.
 func (m *reqModel) decide(state string, c reqCall, ms int64) (reqSeen, string) {
 	p := m.s.places[c.place]
 	seen, words := reqSeen{at: ms, status: "-"}, []byte(state)
@@ -125,8 +125,8 @@ func (m *reqModel) decide(state string, c reqCall, ms int64) (reqSeen, string) {
 	return seen, next
 }
 
-// A reqNode is how far an explanation has come: which calls are decided, from base on
-// those of a mask, at what instant the last was, and what the state is then.
+// A reqNode is a partial explanation. It holds the decided calls (all below base, and those of
+// mask above it), the instant of the last one and the state then.
 type reqNode struct {
 	base  int
 	mask  uint64
@@ -134,9 +134,9 @@ type reqNode struct {
 	state string
 }
 
-// explains reports how many of the decisions of a scenario the model makes, one after the
-// other, if each is made up to before ms earlier or after ms later than the log says.
-// Calls are decided in the order of their instants.
+// explains returns how many decisions of a scenario the model makes, in the order of their
+// instants. The instant of each may be up to before ms earlier or after ms later than the log
+// says.
 func (m *reqModel) explains(seen []reqSeen, before, after int64) (explained int) {
 	order := make([]int, 0, len(seen))
 	for i := range seen {
@@ -181,8 +181,8 @@ func (m *reqModel) explains(seen []reqSeen, before, after int64) (explained int)
 	return len(order)
 }
 
-// waits reports whether an equal decision before the j-th is still to be explained: which
-// of the two comes first makes no difference.
+// waits reports whether an equal decision before the j-th is not explained yet. The order of
+// such two makes no difference.
 func (m *reqModel) waits(n reqNode, order []int, seen []reqSeen, j int) bool {
 	one, c := seen[order[j]], m.s.calls[order[j]]
 	for i := j - 1; i >= n.base && seen[order[i]] == one; i-- {
@@ -194,7 +194,7 @@ func (m *reqModel) waits(n reqNode, order []int, seen []reqSeen, j int) bool {
 	return false
 }
 
-// TestLimitReqModel: the model finds out one decision that it would not make, and tells a
+// TestLimitReqModel checks that the model detects one wrong decision and an error of one
 // millisecond.
 func TestLimitReqModel(t *testing.T) {
 	for _, s := range reqScenarios() {
@@ -236,19 +236,19 @@ func TestLimitReqModel(t *testing.T) {
 	}
 }
 
-// A reqResult is how a scenario went, by door.
+// A reqResult is the outcome of a scenario, by server.
 type reqResult struct {
-	equal       map[string]int   // outcomes that are nginx's
-	slack       map[string]int64 // by how many ms the instants of the model are off
+	equal       map[string]int   // outcomes equal to those of nginx
+	slack       map[string]int64 // offset of the model's instants, ms
 	unexplained int
 }
 
-// nginxSlack is by how many ms an instant in the log of nginx may be off: the log tells
-// the time of one clock, and what nginx counts by is another that ticks at other moments.
-// Weir logs the instant that it decided at.
+// nginxSlack is the possible error in ms of an instant in the log of nginx. nginx logs the
+// time of one clock and decides by another, which ticks at other moments. Weir logs the
+// instant of the decision.
 const nginxSlack = 1
 
-func compareReq(t *testing.T, i int, s reqScenario, seen map[string]map[string]reqSeen, heard map[string][]reqHeard) (r reqResult) {
+func compareReq(t *testing.T, i int, s reqScenario, seen map[string]map[string]reqSeen, got map[string][]reqResponse) (r reqResult) {
 	t.Helper()
 	m := newReqModel(t, &s)
 	limited := 0
@@ -261,43 +261,43 @@ func compareReq(t *testing.T, i int, s reqScenario, seen map[string]map[string]r
 	r.equal, r.slack = map[string]int{}, map[string]int64{}
 	for j, c := range s.calls {
 		path := fmt.Sprintf("/%d/%s/%d", i, c.place, j)
-		for _, door := range reqDoors {
-			one, answer := seen[door][path], heard[door+s.name][j]
-			of[door] = append(of[door], one)
+		for _, server := range reqServers {
+			one, answer := seen[server][path], got[server+s.name][j]
+			of[server] = append(of[server], one)
 			if one.status == seen["nginx"][path].status {
-				r.equal[door]++
+				r.equal[server]++
 			}
 			if want := s.places[c.place].answer(one.status); answer.status != want {
-				t.Errorf("%s, request %d: %s answers %d to what is %s, want %d", s.name, j, door, answer.status, one.status, want)
+				t.Errorf("%s, request %d: %s answers %d to what is %s, want %d", s.name, j, server, answer.status, one.status, want)
 			}
 			held := time.Duration(one.delay) * time.Millisecond
-			if door == "nginx" {
-				held -= 2 * time.Millisecond // the time that its timers go by is up to that old
+			if server == "nginx" {
+				held -= 2 * time.Millisecond // the clock of its timers is up to that old
 			}
 			if one.status == "DELAYED" && answer.took < held {
-				t.Errorf("%s, request %d: %s delays it by %d ms and answers after %v", s.name, j, door, one.delay, answer.took)
+				t.Errorf("%s, request %d: %s delays it by %d ms and answers after %v", s.name, j, server, one.delay, answer.took)
 			}
 		}
 	}
-	for _, door := range reqDoors {
+	for _, server := range reqServers {
 		most, explained := int64(0), 0
-		if door == "nginx" {
+		if server == "nginx" {
 			most = nginxSlack
 		}
 		for slack := int64(0); slack <= most && explained < limited; slack++ {
-			r.slack[door], explained = slack, m.explains(of[door], slack, slack)
+			r.slack[server], explained = slack, m.explains(of[server], slack, slack)
 		}
 		if explained < limited {
 			r.unexplained += limited - explained
-			t.Errorf("%s: of the %d decisions of %s the model makes %d: %v", s.name, limited, door, explained, of[door])
-		} else if door == "nginx" && r.slack[door] == 0 {
-			s.record(t, of[door])
+			t.Errorf("%s: the model makes %[4]d of the %[2]d decisions of %[3]s: %[5]v", s.name, limited, server, explained, of[server])
+		} else if server == "nginx" && r.slack[server] == 0 {
+			s.record(t, of[server])
 		}
 	}
 	return r
 }
 
-// answer is the status of the answer to what is decided so.
+// answer returns the status of the response to a decision.
 func (p reqPlace) answer(status string) int {
 	switch {
 	case status != "REJECTED":
@@ -308,8 +308,8 @@ func (p reqPlace) answer(status string) int {
 	return 503
 }
 
-// record writes what nginx did with one zone, one key and one location, if that was asked
-// for.
+// record writes the decisions of nginx for one zone, one key and one location to a file, if
+// the flag asks for it.
 func (s *reqScenario) record(t *testing.T, seen []reqSeen) {
 	p := s.places["a"]
 	if *recordTraces == "" || len(s.places) > 1 || len(p.uses) > 1 || p.uses[0].key != "$binary_remote_addr" {

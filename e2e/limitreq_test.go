@@ -25,7 +25,7 @@ var recordTraces = flag.String("limitreq.record", "", "write what nginx did to t
 // A reqUse is one limit_req.
 type reqUse struct {
 	zone, key, rate string
-	words           string // burst and what follows it
+	words           string // burst and the parameters after it
 }
 
 // A reqPlace is a location with its limits.
@@ -47,15 +47,15 @@ type reqScenario struct {
 	name   string
 	places map[string]reqPlace
 	calls  []reqCall
-	loose  bool // about boundaries: a millisecond decides
+	loose  bool // tests boundaries, where one millisecond matters
 }
 
-// one is a location with a limit of a zone of its own.
+// one returns a location with one limit in its own zone.
 func one(name, rate, words string) map[string]reqPlace {
 	return map[string]reqPlace{"a": {uses: []reqUse{{name, "$binary_remote_addr", rate, words}}}}
 }
 
-// at are requests at instants.
+// at returns requests at instants.
 func at(instants ...int) (calls []reqCall) {
 	for _, ms := range instants {
 		calls = append(calls, reqCall{at: ms, place: "a"})
@@ -63,7 +63,7 @@ func at(instants ...int) (calls []reqCall) {
 	return calls
 }
 
-// every is n requests, from an instant on, so many ms apart.
+// every returns n requests, from an instant on, apart ms from each other.
 func every(n, from, apart int) []reqCall {
 	var instants []int
 	for i := range n {
@@ -79,7 +79,7 @@ func together(parts ...[]reqCall) (calls []reqCall) {
 	return calls
 }
 
-// wild is n requests at random distances of up to most ms.
+// wild returns n requests at random distances of up to most ms.
 func wild(seed uint64, n, most int) []reqCall {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var instants []int
@@ -96,8 +96,8 @@ func dealt(calls []reqCall, deal func(i int, c *reqCall)) []reqCall {
 	return calls
 }
 
-// reqScenarios are the schedules that nginx and the gateway both get. The instants keep
-// away from those at which a millisecond decides, but where that is the point.
+// reqScenarios returns the schedules for nginx and the gateway. Except in tests of boundaries,
+// the instants keep a distance from those where one millisecond matters.
 func reqScenarios() []reqScenario {
 	const ip, header = "$binary_remote_addr", "$http_x_key"
 	set := func(p map[string]reqPlace, change func(*reqPlace)) map[string]reqPlace {
@@ -111,7 +111,7 @@ func reqScenarios() []reqScenario {
 		return func(i int, c *reqCall) { c.key = keys[i%len(keys)] }
 	}
 	return []reqScenario{
-		// The longest comes first: they begin one after the other.
+		// The longest is first, because the scenarios begin one after the other.
 		{name: "10r/m is 0.166 a second", places: one("cut", "10r/m", ""), calls: at(0, 6010, 6060)},
 		{name: "steady, below the rate", places: one("steady", "10r/s", ""), calls: every(12, 0, 130)},
 		{name: "steady, above the rate", places: one("above", "10r/s", ""), calls: every(16, 0, 70)},
@@ -167,7 +167,7 @@ func reqScenarios() []reqScenario {
 	}
 }
 
-// reqConf is an nginx.conf with the locations of all scenarios before an upstream.
+// reqConf returns an nginx.conf with the locations of all scenarios before an upstream.
 func reqConf(all []reqScenario, upstream string) string {
 	var zones, locations strings.Builder
 	known := map[string]bool{}
@@ -200,14 +200,13 @@ server {
 `
 }
 
-// reqDoors are nginx, and the gateway with its state in memory and in Redis.
-var reqDoors = [...]string{"nginx", "memory", "redis"}
+// reqServers are nginx, and the gateway with its state in memory and in Redis.
+var reqServers = [...]string{"nginx", "memory", "redis"}
 
-// TestLimitReqAgreesWithNginx gives a real nginx with limit_req, and gateways with the
-// file that `weir import nginx` makes of its configuration, the same requests at the same
-// instants. Each decides as the model does at the instants at which the requests came to
-// it; so where one admits, delays or refuses what the other does not, it is because the
-// requests came at instants that differ.
+// TestLimitReqAgreesWithNginx sends the same requests at the same instants to a real nginx
+// with limit_req and to gateways with the file imported from its configuration. Each decides
+// as the model does at the instants at which the requests arrived. So where outcomes differ,
+// the requests arrived at different instants.
 func TestLimitReqAgreesWithNginx(t *testing.T) {
 	all := reqScenarios()
 	if len(all) < 20 {
@@ -219,30 +218,30 @@ func TestLimitReqAgreesWithNginx(t *testing.T) {
 	file := reqFile(t, filepath.Join(nginx.Dir, "nginx.conf"), up.URL)
 	memory, memoryLog := file.serve(t, "memory")
 	redis, redisLog := file.serve(t, "redis://"+redistest.Start(t).Addr)
-	heard := map[string][]reqHeard{}
-	doors := map[string]string{"nginx": "http://" + nginx.Addr, "memory": memory, "redis": redis}
+	got := map[string][]reqResponse{}
+	servers := map[string]string{"nginx": "http://" + nginx.Addr, "memory": memory, "redis": redis}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
-	for _, url := range doors {
+	for _, url := range servers {
 		for range 30 {
-			wg.Go(func() { hear(t, client, url+"/warm/", "") })
+			wg.Go(func() { send(t, client, url+"/warm/", "") })
 		}
 	}
 	wg.Wait()
 	start := time.Now().Add(200 * time.Millisecond)
 	for i, s := range all {
-		// One after the other they begin, so that no log has to leave lines out.
+		// They begin one after the other, so that no log suppresses lines.
 		begin := start.Add(time.Duration(i) * 150 * time.Millisecond)
-		for door, url := range doors {
-			of := make([]reqHeard, len(s.calls))
+		for server, url := range servers {
+			of := make([]reqResponse, len(s.calls))
 			mu.Lock()
-			heard[door+s.name] = of
+			got[server+s.name] = of
 			mu.Unlock()
 			for j, c := range s.calls {
 				wg.Go(func() {
 					awaitInstant(begin.Add(time.Duration(c.at) * time.Millisecond))
-					of[j] = hear(t, client, fmt.Sprintf("%s/%d/%s/%d", url, i, c.place, j), c.key)
+					of[j] = send(t, client, fmt.Sprintf("%s/%d/%s/%d", url, i, c.place, j), c.key)
 				})
 			}
 		}
@@ -256,19 +255,19 @@ func TestLimitReqAgreesWithNginx(t *testing.T) {
 	fmt.Fprintf(&table, "%-34s %8s %20s %20s %11s %18s\n", "scenario", "requests", "memory: equal/other", "redis: equal/other", "unexplained", "off by, in ms")
 	requests, others, unexplained := 0, 0, 0
 	for i, s := range all {
-		r := compareReq(t, i, s, seen, heard)
+		r := compareReq(t, i, s, seen, got)
 		n := len(s.calls)
 		requests, unexplained = requests+n, unexplained+r.unexplained
 		others += 2*n - r.equal["memory"] - r.equal["redis"]
 		fmt.Fprintf(&table, "%-34s %8d %17d/%2d %17d/%2d %11d %18s\n", s.name, n, r.equal["memory"], n-r.equal["memory"], r.equal["redis"], n-r.equal["redis"],
 			r.unexplained, fmt.Sprintf("%d, %d, %d", r.slack["nginx"], r.slack["memory"], r.slack["redis"]))
 	}
-	t.Logf("%d requests at each door; %d outcomes of two gateways are other than nginx's, and %d decisions of the three doors are not explained by when the requests came; "+
+	t.Logf("%d requests to each server; %d outcomes of two gateways differ from nginx, and the arrival times do not explain %d decisions of the three servers; "+
 		"off by: how far the instants of the model are from those in the log of nginx, memory, redis\n%s", requests, others, unexplained, &table)
 	if unexplained > 0 {
-		t.Errorf("%d requests are decided otherwise than the model says", unexplained)
+		t.Errorf("the model does not explain %d decisions", unexplained)
 	}
-	if others > requests/2 { // or the comparison has lost its point
+	if others > requests/2 { // otherwise the comparison is meaningless
 		t.Errorf("%d of %d outcomes differ", others, 2*requests)
 	}
 }
@@ -280,17 +279,17 @@ func awaitInstant(instant time.Time) {
 	<-timer.C
 }
 
-// A reqHeard is an answer as its client had it.
-type reqHeard struct {
+// A reqResponse is a response as its client received it.
+type reqResponse struct {
 	status int
 	took   time.Duration
 }
 
-func hear(t *testing.T, client *http.Client, url, key string) reqHeard {
+func send(t *testing.T, client *http.Client, url, key string) reqResponse {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Error(err)
-		return reqHeard{}
+		return reqResponse{}
 	}
 	if key != "" {
 		r.Header.Set("X-Key", key)
@@ -299,17 +298,17 @@ func hear(t *testing.T, client *http.Client, url, key string) reqHeard {
 	res, err := client.Do(r)
 	if err != nil {
 		t.Error(err)
-		return reqHeard{}
+		return reqResponse{}
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, res.Body)
-	return reqHeard{res.StatusCode, time.Since(began)}
+	return reqResponse{res.StatusCode, time.Since(began)}
 }
 
 // A reqGateway is a program and a policy file.
 type reqGateway struct{ binary, file string }
 
-// reqFile makes the policy file of an nginx.conf.
+// reqFile imports the policy file from an nginx.conf.
 func reqFile(t *testing.T, conf, upstream string) reqGateway {
 	t.Helper()
 	binary, dir := programtest.Weir(t), t.TempDir()
@@ -328,7 +327,7 @@ func reqFile(t *testing.T, conf, upstream string) reqGateway {
 	return reqGateway{binary, file}
 }
 
-// serve runs the gateway, and returns its URL and where its log is.
+// serve runs the gateway and returns its URL and the file of its log.
 func (g reqGateway) serve(t *testing.T, store string) (url, log string) {
 	t.Helper()
 	gateway, api := freeAddress(t), freeAddress(t)

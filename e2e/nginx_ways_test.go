@@ -19,7 +19,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// nginxPage is the one block of the page about nginx, of a kind, that has a text.
+// nginxPage returns the one block of the nginx page that has a kind and contains a text.
 func nginxPage(t *testing.T, kind, of string) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/nginx.md")
@@ -42,8 +42,8 @@ func nginxPage(t *testing.T, kind, of string) string {
 	return found[0]
 }
 
-// startGatewayOfPage runs the program with a file of the page, whose upstream is another,
-// and returns the address of its gateway.
+// startGatewayOfPage runs weir with a file of the page, but with another upstream, and returns
+// the address of its gateway.
 func startGatewayOfPage(t *testing.T, of, upstream string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -57,8 +57,8 @@ func startGatewayOfPage(t *testing.T, of, upstream string) string {
 	return gateway
 }
 
-// waysUpstream answers with the client's address as it is told it; at /stream in two
-// parts, the second when more is closed; at /socket with what it gets, in capitals.
+// waysUpstream responds with the client address that it received; at /stream in two parts, the
+// second after more is closed; at /socket with its input in capitals.
 func waysUpstream(t *testing.T, more chan struct{}) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +83,7 @@ func waysUpstream(t *testing.T, more chan struct{}) string {
 	return s.URL
 }
 
-// shout goes over to a protocol of lines, each answered in capitals.
+// shout switches to a protocol of lines and responds to each in capitals.
 func shout(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") != "shout" {
 		http.Error(w, "want an upgrade", http.StatusBadRequest)
@@ -104,7 +104,7 @@ func shout(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wantStream reads the first part of a stream before the second is made.
+// wantStream checks that the first part of a stream arrives before the second is sent.
 func wantStream(t *testing.T, front string, more chan struct{}) {
 	t.Helper()
 	res, err := http.Get(front + "/stream")
@@ -132,7 +132,7 @@ func wantStream(t *testing.T, front string, more chan struct{}) {
 	}
 }
 
-// wantSocket goes over to another protocol at a server, and talks there.
+// wantSocket checks that a server passes a protocol upgrade on, in both directions.
 func wantSocket(t *testing.T, addr string) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -155,17 +155,17 @@ func wantSocket(t *testing.T, addr string) {
 	}
 }
 
-// lies are fields by which a client says that it is another.
-var lies = [][]string{
+// spoofed lists headers by which a client claims another address.
+var spoofed = [][]string{
 	{"-H", "X-Forwarded-For: 6.6.6.6"}, {"-H", "X-Forwarded-For: 6.6.6.6, 7.7.7.7"}, {"-H", "X-Forwarded-For: 127.0.0.1"},
 	{"-H", "X-Forwarded-For;"}, {"-H", "X-Forwarded-For: 6.6.6.6", "-H", "X-Forwarded-For: 7.7.7.7"},
 	{"-H", "x_forwarded_for: 6.6.6.6"}, {"-H", "Forwarded: for=6.6.6.6"}, {"-H", "X-Real-IP: 6.6.6.6"},
 	{"-H", "Connection: X-Forwarded-For"}, {"-H", "Host: evil.example"}, {"-I"}, {"-d", "body"},
 }
 
-// TestNginxBeforeGateway: behind the nginx of the page, each client has the bucket of its
-// address, whatever it says about itself; and who reaches the gateway past nginx from
-// elsewhere is not believed.
+// TestNginxBeforeGateway checks that behind the nginx of the page, each client has the bucket
+// of its own address, whatever it claims. Requests that reach the gateway directly are not
+// trusted.
 func TestNginxBeforeGateway(t *testing.T) {
 	more := make(chan struct{})
 	gateway := startGatewayOfPage(t, "# behind.yaml", waysUpstream(t, more))
@@ -179,7 +179,7 @@ func TestNginxBeforeGateway(t *testing.T) {
 	wantAnswer(t, "the second, with a query", curl(t, "--interface", "127.0.0.7", front+"/a%2fb?x=%zz"), "HTTP/1.1 200 OK\n", `;r=1;t=`)
 	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.8, ", `;r=2;t=1200`)
 	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.7, 127.0.0.1 of", `;r=0;t=`)
-	for _, lie := range lies {
+	for _, lie := range spoofed {
 		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 Too Many Requests\n",
 			"Retry-After: 1", `RateLimit: "per-client";r=0;t=1`, `RateLimit-Policy: "per-client";q=3;w=3600`)
 	}
@@ -192,8 +192,8 @@ func TestNginxBeforeGateway(t *testing.T) {
 	wantSocket(t, listen)
 }
 
-// TestNginxBehindGateway: the nginx of the page behind the gateway knows the client's
-// address from the gateway, and no client another.
+// TestNginxBehindGateway checks that the nginx of the page, behind the gateway, receives the
+// client's address from the gateway and no spoofed one.
 func TestNginxBehindGateway(t *testing.T) {
 	more := make(chan struct{})
 	upstream := waysUpstream(t, more)
@@ -209,7 +209,7 @@ func TestNginxBehindGateway(t *testing.T) {
 	wantAnswer(t, "the first", curl(t, "--interface", "127.0.0.7", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `RateLimit: "per-client";r=2;t=1200`)
 	wantAnswer(t, "the second", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=1;t=`)
 	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 127.0.0.1, 127.0.0.1", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=0;t=`)
-	for _, lie := range lies {
+	for _, lie := range spoofed {
 		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 ", "Retry-After: 1")
 	}
 	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.8\n")
@@ -217,9 +217,9 @@ func TestNginxBehindGateway(t *testing.T) {
 	wantSocket(t, gateway)
 }
 
-// TestNginxAsksStream: what nginx asks Weir about goes through as ever, streams too, and
-// what a client sends is no part of the question.
-func TestNginxAsksStream(t *testing.T) {
+// TestNginxAuthRequestStreams checks that auth_request does not change what passes, streams
+// included, and that the request to Weir has no body.
+func TestNginxAuthRequestStreams(t *testing.T) {
 	more := make(chan struct{})
 	upstream := waysUpstream(t, more)
 	api, _ := startAuth(t, upstream, twoPolicies)
@@ -228,12 +228,12 @@ func TestNginxAsksStream(t *testing.T) {
 	wantStream(t, front, more)
 }
 
-// TestNginxAsksNobody: with nobody to ask, nginx lets nothing through, or all of it if it
-// is told to as the page says.
-func TestNginxAsksNobody(t *testing.T) {
+// TestNginxWithoutWeir checks that without Weir, nginx admits no request, or every request if
+// it is configured so, as the page says.
+func TestNginxWithoutWeir(t *testing.T) {
 	upstream := echo(t)
-	nobody := freeAddress(t)
-	wantAnswer(t, "as it is", curl(t, startAuthNginx(t, nobody, upstream)+"/free"), "HTTP/1.1 500 ")
+	closed := freeAddress(t)
+	wantAnswer(t, "as it is", curl(t, startAuthNginx(t, closed, upstream)+"/free"), "HTTP/1.1 500 ")
 
 	open := strings.Split(nginxPage(t, "nginx", "location @unasked"), "\n\n")
 	if len(open) != 2 {
@@ -242,12 +242,12 @@ func TestNginxAsksNobody(t *testing.T) {
 	conf := authPage(t, "auth_request /weir;")[0]
 	listen := freeAddress(t)
 	conf = strings.NewReplacer("internal;\n", "internal;\n"+strings.TrimPrefix(open[0], "# in location = /weir\n")+"\n", "location @limited", open[1]+"\n  location @limited",
-		"127.0.0.1:8080", nobody, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(conf)
+		"127.0.0.1:8080", closed, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(conf)
 	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
-	wantAnswer(t, "with nobody to ask, open", curl(t, "http://"+listen+"/free"), "HTTP/1.1 200 OK\n", "upstream GET /free")
+	wantAnswer(t, "without Weir, open", curl(t, "http://"+listen+"/free"), "HTTP/1.1 200 OK\n", "upstream GET /free")
 }
 
-// TestNginxDecides: nginx with the Lua, the configuration and the servers of the page.
+// TestNginxDecides checks nginx with the Lua, the configuration and the servers of the page.
 func TestNginxDecides(t *testing.T) {
 	weir, redis, dir := programtest.Weir(t), redistest.Start(t), t.TempDir()
 	file := filepath.Join(dir, "shop.yaml")
@@ -287,7 +287,7 @@ func TestNginxDecides(t *testing.T) {
 	wantAnswer(t, "a login too many", curl(t, "-d", "x", front+"/%6cogin/"), "HTTP/1.1 429 Too Many Requests\n", "Retry-After: ", `"violated-policies":["login"]`)
 	wantAnswer(t, "another's, from elsewhere", curl(t, "--interface", "127.0.0.8", "-d", "x", "-H", "Authorization: ok", front+"/login"), "HTTP/1.1 200 OK\n")
 	if answer := curl(t, front+"/static/a.txt"); !strings.HasSuffix(answer, "a file") || strings.Contains(strings.ToLower(answer), "ratelimit") {
-		t.Errorf("a file:\n%s\nwant it without a limit", answer)
+		t.Errorf("a file:\n%s\nwant no limit", answer)
 	}
 	wantAnswer(t, "the metrics", curl(t, "http://"+tell+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
 	wantAnswer(t, "an explanation", curl(t, "http://"+tell+"/explain?method=POST&path=/login&ip=203.0.113.7"), "HTTP/1.1 200 OK\n", "login", "203.0.113.7")
@@ -307,8 +307,8 @@ func TestNginxDecides(t *testing.T) {
 	}
 }
 
-// TestNginxPhases: what nginx answers before it asks is not limited, whom it refuses before
-// that takes nothing, and what it does afterwards is not limited again.
+// TestNginxPhases checks the phases of nginx: responses before the access phase are not
+// limited, requests refused there take no token, and internal redirects are not limited again.
 func TestNginxPhases(t *testing.T) {
 	weir, redis, dir := programtest.Weir(t), redistest.Start(t), t.TempDir()
 	file, lua := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "lua")
@@ -324,8 +324,8 @@ server {
   location /return { return 200 "returned"; }
   location /moved { rewrite ^ /elsewhere redirect; }
   location /denied { deny all; try_files /none =404; }
-  location /secret { auth_basic "secret"; auth_basic_user_file DIR/nobody; try_files /none =404; }
-  location /any { satisfy any; deny all; auth_basic "secret"; auth_basic_user_file DIR/nobody; try_files /none =404; }
+  location /secret { auth_basic "secret"; auth_basic_user_file DIR/users; try_files /none =404; }
+  location /any { satisfy any; deny all; auth_basic "secret"; auth_basic_user_file DIR/users; try_files /none =404; }
   location /asked { auth_request /yes; error_page 404 = @end; try_files /none =404; }
   location = /yes { internal; proxy_pass http://ADDR2/; }
   location @end { content_by_lua_block { ngx.print("ended") } }
@@ -338,7 +338,7 @@ server { listen ADDR2; location / { return 204; } }`})
 		{"/moved", "HTTP/1.1 302 ", ""},
 		{"/denied", "HTTP/1.1 403 ", ""},
 		{"/secret", "HTTP/1.1 401 ", ""},
-		{"/any", "HTTP/1.1 401 ", "r=4;"}, // asked, since one who may enter may come yet; and not let in
+		{"/any", "HTTP/1.1 401 ", "r=4;"}, // limited, because a later phase could admit it, and then refused
 		{"/end", "HTTP/1.1 200 ", "r=3;"},
 		{"/asked", "HTTP/1.1 200 ", "r=2;"},
 		{"/end", "HTTP/1.1 200 ", "r=1;"},
@@ -351,7 +351,7 @@ server { listen ADDR2; location / { return 204; } }`})
 		t.Logf("%s: %s", c.path, strings.SplitN(answer, "\n", 2)[0])
 		wantAnswer(t, c.path, answer, c.first, c.left)
 		if c.left == "" && c.path != "/any" && strings.Contains(strings.ToLower(answer), "ratelimit") {
-			t.Errorf("%s:\n%s\nwant it without a limit", c.path, answer)
+			t.Errorf("%s:\n%s\nwant no limit", c.path, answer)
 		}
 	}
 }

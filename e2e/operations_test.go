@@ -28,7 +28,7 @@ policies:
   - { name: trial, key: [client.ip], limits: ["1/h"], mode: shadow }
 `
 
-// Output is what a process wrote so far.
+// output holds what a process has written so far.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -46,14 +46,14 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// An operation is a program whose operator looks at it.
+// An operation is a running weir with its log and its addresses.
 type operation struct {
 	gateway, api, admin string
 	log                 *output
 	stop                func()
 }
 
-// operate runs the program in front of an upstream, with more environment and flags.
+// operate runs weir in front of an upstream, with more environment variables and flags.
 func operate(t *testing.T, binary string, env []string, flags ...string) *operation {
 	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,13 +87,13 @@ func operate(t *testing.T, binary string, env []string, flags ...string) *operat
 	return o
 }
 
-// ask sends a request of a client to the gateway.
+// ask sends a client's request to the gateway.
 func (o *operation) ask(t *testing.T, client string) *http.Response {
 	t.Helper()
 	return fetch(t, o.gateway+"/orders?token=secret-in-a-query", "X-Forwarded-For", client)
 }
 
-// fetch is a GET whose body is read, with headers in pairs.
+// fetch sends a GET with headers in pairs and reads the body.
 func fetch(t *testing.T, url string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, url, nil)
@@ -119,7 +119,7 @@ func fetch(t *testing.T, url string, headers ...string) *http.Response {
 	return res
 }
 
-// scrape is the text of /metrics.
+// scrape returns the text of /metrics.
 func (o *operation) scrape(t *testing.T, headers ...string) string {
 	t.Helper()
 	res := fetch(t, o.admin+"/metrics", headers...)
@@ -132,8 +132,8 @@ func (o *operation) scrape(t *testing.T, headers ...string) string {
 
 func series(text string) int { return len(regexp.MustCompile(`(?m)^weir_`).FindAllString(text, -1)) }
 
-// What the doors do is counted, and however many clients there are, the number of
-// series stays.
+// TestOperationsMetrics checks the metrics of all interfaces, and that the number of series
+// does not depend on the number of clients.
 func TestOperationsMetrics(t *testing.T) {
 	o := operate(t, programtest.Weir(t), nil)
 	for i, want := range []int{200, 200, 429, 429, 429} {
@@ -157,7 +157,7 @@ func TestOperationsMetrics(t *testing.T) {
 		}
 	}
 	before := series(text)
-	for i := range 500 { // each a client of its own
+	for i := range 500 { // each is another client
 		o.ask(t, fmt.Sprintf("198.51.%d.%d", i/250, i%250+1))
 		fetch(t, fmt.Sprintf("%s/%d?x=%d", o.gateway, i, i), "X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", i/250, i%250+1), "User-Agent", fmt.Sprint("agent", i))
 	}
@@ -168,14 +168,14 @@ func TestOperationsMetrics(t *testing.T) {
 	t.Logf("%d series", before)
 }
 
-// The admin door off loopback is not opened without a token, and asks for it at every
-// path with one.
+// TestOperationsAdmin checks that the admin listener does not start off loopback without a
+// token, and requires the token at every path.
 func TestOperationsAdmin(t *testing.T) {
 	binary := programtest.Weir(t)
 	refused := exec.Command(binary, "serve", "--listen-admin", "0.0.0.0:0", "--listen-gateway", "127.0.0.1:0", "--listen-http", "127.0.0.1:0",
 		"--listen-grpc", "off", "--listen-resp", "off")
 	if out, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(out), "--admin-token-file") {
-		t.Errorf("a door for everybody without a token: %v %s", err, out)
+		t.Errorf("an admin listener off loopback without a token: %v %s", err, out)
 	}
 	const token = "correct-horse-battery-staple"
 	file := filepath.Join(t.TempDir(), "token")
@@ -193,7 +193,7 @@ func TestOperationsAdmin(t *testing.T) {
 	}
 	right := []string{"Authorization", "Bearer " + token}
 	if res := fetch(t, o.admin+"/metrics", "Authorization", "Bearer "+token, "Origin", "https://evil.example"); res.StatusCode != http.StatusForbidden {
-		t.Errorf("a page elsewhere = %s", res.Status)
+		t.Errorf("a request from another site = %s", res.Status)
 	}
 	for _, path := range paths[:4] {
 		if res := fetch(t, o.admin+path, right...); res.StatusCode != http.StatusOK {
@@ -201,17 +201,17 @@ func TestOperationsAdmin(t *testing.T) {
 		}
 	}
 	if strings.Contains(o.log.String(), token) || !strings.Contains(o.log.String(), "wrong token") {
-		t.Errorf("the log says of wrong tokens\n%s", o.log)
+		t.Errorf("the log after wrong tokens:\n%s", o.log)
 	}
 
 	loopback := operate(t, binary, nil)
 	if res := fetch(t, loopback.admin+"/metrics", "Host", "evil.example:9090"); res.StatusCode != http.StatusForbidden {
-		t.Errorf("by a name that was pointed here = %s", res.Status)
+		t.Errorf("a request with another host name = %s", res.Status)
 	}
 }
 
-// A collector gets traces and metrics, and learns nothing of clients. That it goes
-// away is no matter.
+// TestOperationsTelemetry checks that a collector receives traces and metrics without client
+// data, and that requests succeed after the collector stops.
 func TestOperationsTelemetry(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string][]byte{}
@@ -225,7 +225,7 @@ func TestOperationsTelemetry(t *testing.T) {
 	o := operate(t, binary, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL, "OTEL_SERVICE_NAME=edge"})
 	for range 3 {
 		if res := o.ask(t, "203.0.113.7"); res.StatusCode == 200 && !strings.HasPrefix(res.Header.Get("Seen"), "00-") {
-			t.Errorf("the upstream was told %q", res.Header.Get("Seen"))
+			t.Errorf("the upstream received %q", res.Header.Get("Seen"))
 		}
 	}
 	o.stop()
@@ -258,11 +258,11 @@ func TestOperationsTelemetry(t *testing.T) {
 		t.Errorf("200 requests took %v", took)
 	}
 	if n := strings.Count(away.log.String(), "telemetry was not taken"); n > 2 {
-		t.Errorf("%d lines of a collector that is away", n)
+		t.Errorf("%d log lines about the stopped collector", n)
 	}
 }
 
-// Decisions are logged if that is asked for, without who asked.
+// TestOperationsLog checks that decisions are logged if configured, without the client.
 func TestOperationsLog(t *testing.T) {
 	binary := programtest.Weir(t)
 	o := operate(t, binary, nil, "--log-denials", "1", "--log", "json")
@@ -272,14 +272,14 @@ func TestOperationsLog(t *testing.T) {
 	o.stop()
 	lines := regexp.MustCompile(`(?m)^.*"msg":"decision".*$`).FindAllString(o.log.String(), -1)
 	if len(lines) != 2 { // one of each policy: the one in shadow denied before
-		t.Fatalf("the log says\n%s", o.log)
+		t.Fatalf("the log:\n%s", o.log)
 	}
 	if !strings.Contains(lines[0], `"policy":"trial"`) || !strings.Contains(lines[0], `"shadow":true`) ||
 		!regexp.MustCompile(`"interface":"gateway","policy":"per-client","outcome":"denied","limit":"2/h burst 2","remaining":0,"retry_after":"[^"]+","at":"[^"]+Z","key":"[0-9a-f]{16}"`).MatchString(lines[1]) {
-		t.Errorf("the log says\n%s", strings.Join(lines, "\n"))
+		t.Errorf("the log:\n%s", strings.Join(lines, "\n"))
 	}
 	if strings.Contains(o.log.String(), "203.0.113.7") || strings.Contains(o.log.String(), "secret-in-a-query") {
-		t.Errorf("the log tells who asked:\n%s", o.log)
+		t.Errorf("the log names the client:\n%s", o.log)
 	}
 
 	quiet := operate(t, binary, nil)
@@ -287,6 +287,6 @@ func TestOperationsLog(t *testing.T) {
 		quiet.ask(t, "203.0.113.7")
 	}
 	if strings.Contains(quiet.log.String(), "decision") {
-		t.Errorf("nobody asked for\n%s", quiet.log)
+		t.Errorf("got decisions without the setting:\n%s", quiet.log)
 	}
 }

@@ -19,7 +19,7 @@ type block struct {
 	text string
 }
 
-// blocks are the fenced blocks of a page in Markdown.
+// blocks returns the fenced blocks of a Markdown page.
 func blocks(page string) ([]block, error) {
 	var all []block
 	var open *block
@@ -46,16 +46,16 @@ func blocks(page string) ([]block, error) {
 	return all, nil
 }
 
-// A step is a command of a page and, of a console block, what it is said to print.
+// A step is a command of a page and, in a console block, its documented output.
 type step struct {
 	line    int
 	command string
 	output  []string
-	judged  bool // output is promised
+	judged  bool // the page shows its output
 }
 
-// steps are the commands of a sh or console block. A command goes on after a
-// backslash at the end of a line, and until its quotes are closed.
+// steps returns the commands of a sh or console block. A command continues after a backslash
+// at the end of a line, and until its quotes are closed.
 func (b block) steps() ([]step, error) {
 	var all []step
 	lines := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
@@ -88,30 +88,29 @@ func unfinished(command string) bool {
 	return strings.HasSuffix(command, `\`) || strings.Count(command, "'")%2 == 1
 }
 
-// A terminal runs the commands of one page one after the other, as a reader
-// would who types them: in one directory after the other, with servers left
-// running in terminals of their own.
+// A terminal runs the commands of one page in order, as a reader types them. It keeps the
+// working directory, and runs servers in the background.
 type terminal struct {
-	dir     string            // where the reader is
-	left    string            // where the reader was before, which is $OLDPWD
-	env     []string          // beside the test's own
-	instead map[string]string // commands that are replaced, and by what
-	servers []server          // commands that run until the page ends
+	dir     string            // the working directory
+	left    string            // the directory before: $OLDPWD
+	env     []string          // in addition to the test's own
+	instead map[string]string // replacements of commands
+	servers []server          // commands that run until the end of the page
 	running []*process
 }
 
-// A server is a command that does not end, and a command that succeeds when it
-// is ready.
+// A server is a command that does not end, and a command that succeeds when the server is
+// ready.
 type server struct{ prefix, ready string }
 
 type process struct {
 	prefix string
 	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has
+	ended  chan struct{} // closed when it has ended
 	err    error
 }
 
-// run runs one command, and returns what was wrong.
+// run runs one command and returns an error if its result differs from the page.
 func (t *terminal) run(s step) error {
 	command := s.command
 	if other, ok := t.instead[command]; ok {
@@ -144,12 +143,12 @@ func (t *terminal) run(s step) error {
 	return nil
 }
 
-// start starts a server in place of a running one of the same kind, and waits
-// until it is ready.
+// start starts a server in place of a running one of the same kind and waits until it is
+// ready.
 func (t *terminal) start(v server, command string) error {
 	t.stop(v.prefix)
 	if t.command(context.Background(), v.ready).Run() == nil {
-		return fmt.Errorf("%s: something else listens already where it is to listen (%s)", command, v.ready)
+		return fmt.Errorf("%s: its port is already in use (%s)", command, v.ready)
 	}
 	p := &process{prefix: v.prefix, cmd: t.command(context.Background(), "exec "+command), ended: make(chan struct{})}
 	var out bytes.Buffer
@@ -177,7 +176,7 @@ func (t *terminal) start(v server, command string) error {
 	}
 }
 
-// stop ends the servers that were started by commands with the given prefix.
+// stop stops the servers whose commands have the given prefix.
 func (t *terminal) stop(prefix string) {
 	var rest []*process
 	for _, p := range t.running {
@@ -196,7 +195,7 @@ func (t *terminal) stop(prefix string) {
 	t.running = rest
 }
 
-// command is a command line in a process group of its own.
+// command returns a command line in its own process group.
 func (t *terminal) command(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = t.dir
@@ -207,8 +206,8 @@ func (t *terminal) command(ctx context.Context, line string) *exec.Cmd {
 	return cmd
 }
 
-// like reports whether got is as the page says: line for line, where … stands for
-// any text in a line, and a line of nothing else for any lines.
+// like reports whether got matches the page line for line. In a line, … matches any text;
+// alone, it matches any lines.
 func like(want, got []string) bool {
 	switch {
 	case len(want) == 0:
@@ -221,7 +220,7 @@ func like(want, got []string) bool {
 	return likeLine(strings.Split(strings.TrimRight(want[0], " "), "…"), strings.TrimRight(got[0], " \r")) && like(want[1:], got[1:])
 }
 
-// likeLine reports whether got is the parts with anything between them.
+// likeLine reports whether got consists of the parts with any text between them.
 func likeLine(parts []string, got string) bool {
 	rest, ok := strings.CutPrefix(got, parts[0])
 	if !ok || len(parts) == 1 {

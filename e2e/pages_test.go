@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// TestLinks looks for the target of every relative link of every page.
+// TestLinks checks that the target of every relative link exists.
 func TestLinks(t *testing.T) {
 	var pages []string
 	for _, g := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
@@ -42,12 +42,11 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	if n < 10 {
-		t.Errorf("looked at %d links in %v", n, pages)
+		t.Errorf("checked %d links in %v", n, pages)
 	}
 }
 
-// TestFlags compares the flags of weir serve with those that the page about
-// configuration has.
+// TestFlags compares the flags of weir serve with those on the configuration page.
 func TestFlags(t *testing.T) {
 	help, err := exec.Command(programtest.Weir(t), "serve", "--help").CombinedOutput()
 	if err != nil {
@@ -67,7 +66,7 @@ func TestFlags(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`(--[a-z-]+)`").FindAllStringSubmatch(string(page), -1) {
 		if !slices.Contains(have, m[1]) {
-			t.Errorf("the page has %s, weir serve has not", m[1])
+			t.Errorf("the page has %s, weir serve does not", m[1])
 		}
 	}
 	if len(have) < 5 {
@@ -77,8 +76,8 @@ func TestFlags(t *testing.T) {
 
 var direct = regexp.MustCompile(`(?m)^(?:require )?\s*(\S+\.\S+/\S+) (v\S+)(?: // (.*))?$`)
 
-// TestDependencies compares the direct requirements of every module with the
-// table of their decision record.
+// TestDependencies compares the direct requirements of every module with the table of their
+// decision record.
 func TestDependencies(t *testing.T) {
 	page, err := os.ReadFile("../docs/decisions/0010-dependencies.md")
 	if err != nil {

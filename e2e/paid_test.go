@@ -21,7 +21,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// The programs of examples/paid that the tests run, and how many replicas each has.
+// How many programs of examples/paid the tests run, and how many replicas each has.
 const (
 	paidProcesses = 4
 	paidReplicas  = 3
@@ -40,18 +40,18 @@ func startPaidAPI(t *testing.T) *paidAPI {
 	return a
 }
 
-// await waits until the API has seen n calls.
+// await waits until the API has received n calls.
 func (a *paidAPI) await(t *testing.T, n int64) {
 	t.Helper()
 	redistest.Await(t, fmt.Sprintf("%d calls", n), func() error {
 		if got := a.calls.Load(); got < n {
-			return fmt.Errorf("the API has seen %d", got)
+			return fmt.Errorf("the API received %d", got)
 		}
 		return nil
 	})
 }
 
-// quiet reports how many calls come within d.
+// quiet returns the number of calls within d.
 func (a *paidAPI) quiet(d time.Duration) int64 {
 	before := a.calls.Load()
 	<-time.After(d)
@@ -75,7 +75,7 @@ func startPaid(t *testing.T, binary string, args ...string) *paidProcess {
 	return p
 }
 
-// end sends a signal and waits for the end; ended already, it does nothing.
+// end sends a signal and waits for the end. It does nothing if the process has ended.
 func (p *paidProcess) end(s os.Signal) {
 	if p.cmd.ProcessState == nil {
 		p.cmd.Process.Signal(s)
@@ -83,7 +83,7 @@ func (p *paidProcess) end(s os.Signal) {
 	}
 }
 
-// A durableRedis keeps what it has acknowledged, and can be started again.
+// A durableRedis keeps every acknowledged write and can be restarted.
 type durableRedis struct {
 	addr, dir string
 	cmd       *exec.Cmd
@@ -122,8 +122,8 @@ func (r *durableRedis) kill() {
 	}
 }
 
-// TestPaid runs the example as four processes that share a budget: the API sees all of
-// it and not one call more.
+// TestPaid runs the example as four processes that share a budget. The API receives exactly
+// the budget.
 func TestPaid(t *testing.T) {
 	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), redistest.Start(t)
 	const budget = 100
@@ -144,18 +144,18 @@ func TestPaid(t *testing.T) {
 		var s, denied, undecided, failed int
 		if _, err := fmt.Sscanf(out, "sent %d, denied %d, undecided %d, failed %d", &s, &denied, &undecided, &failed); err != nil ||
 			undecided+failed != 0 || s+denied != 40*paidReplicas {
-			t.Errorf("a process says %q (%v)", out, err)
+			t.Errorf("a process prints %q (%v)", out, err)
 		}
 		sent += s
 	}
 	if got := api.calls.Load(); got != budget || sent != budget {
-		t.Errorf("the API saw %d calls and the processes sent %d, want %d", got, sent, budget)
+		t.Errorf("the API received %d calls and the processes sent %d, want %d", got, sent, budget)
 	}
 }
 
-// TestPaidThroughFaults kills the Redis that holds the budget and some of the processes
-// that spend it. While there is no Redis nothing is sent, and at the end the API has not
-// seen one call more than the budget.
+// TestPaidThroughFaults kills the Redis that holds the budget and some of the processes that
+// spend it. Without Redis nothing is sent, and in total the API does not receive more than the
+// budget.
 func TestPaidThroughFaults(t *testing.T) {
 	binary, api, redis := programtest.Build(t, "./examples/paid"), startPaidAPI(t), startDurableRedis(t)
 	const budget = 400
@@ -170,9 +170,9 @@ func TestPaidThroughFaults(t *testing.T) {
 	api.await(t, 100)
 
 	redis.kill()
-	<-time.After(300 * time.Millisecond) // what was admitted before is under way
+	<-time.After(300 * time.Millisecond) // calls admitted before are in flight
 	if n := api.quiet(700 * time.Millisecond); n != 0 {
-		t.Errorf("the API saw %d calls without a store", n)
+		t.Errorf("the API received %d calls without a store", n)
 	}
 	atRestart := api.calls.Load()
 	redis.start(t)
@@ -182,22 +182,22 @@ func TestPaidThroughFaults(t *testing.T) {
 		ps[i].end(syscall.SIGKILL)
 		ps[i] = start()
 	}
-	// Lost to the budget: calls that a killed process had paid for and not sent, and
-	// those that Redis had charged when it was killed without saying so.
+	// Charged but not sent: calls of killed processes, and those that Redis charged before it
+	// was killed without sending the reply.
 	const lost = (2 + paidProcesses) * paidReplicas
 	api.await(t, budget-lost)
 	if n := api.quiet(time.Second); n > lost {
 		t.Errorf("%d more calls", n)
 	}
 	if got := api.calls.Load(); got > budget {
-		t.Errorf("the API saw %d calls of a budget of %d", got, budget)
+		t.Errorf("the API received %d calls of a budget of %d", got, budget)
 	} else {
-		t.Logf("the API saw %d calls of a budget of %d", got, budget)
+		t.Logf("the API received %d calls of a budget of %d", got, budget)
 	}
 	for _, p := range ps {
 		p.end(syscall.SIGTERM)
 		if out := p.out.String(); !strings.HasPrefix(out, "sent ") {
-			t.Errorf("a process says %q", out)
+			t.Errorf("a process prints %q", out)
 		}
 	}
 }

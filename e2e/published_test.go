@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestPublishedInTrouble: nodes follow what is published when a file of theirs is
-// broken, when the newest version is one that they cannot read, and when the Redis has
-// forgotten everything and counts from 1 again.
+// TestPublishedInTrouble checks that nodes follow the published policies when their own file
+// is broken, when they cannot read the newest version, and when Redis lost its data and counts
+// versions from 1 again.
 func TestPublishedInTrouble(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -63,7 +63,7 @@ func TestPublishedInTrouble(t *testing.T) {
 	}
 }
 
-// TestRollbackToNothing says why there is nothing to go back to.
+// TestRollbackToNothing checks the error when there is no earlier version.
 func TestRollbackToNothing(t *testing.T) {
 	redis := redistest.Start(t)
 	binary := programtest.Weir(t)

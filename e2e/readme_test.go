@@ -17,15 +17,15 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// instead are the commands of the pages that are not run as they stand.
+// instead maps commands of the pages to the commands that the test runs.
 var instead = map[string]string{
-	// Nothing is fetched: the clone is of this working tree, at the same place.
+	// Without network: the clone is of this working tree.
 	"git clone https://github.com/floodweir/weir": "git clone -q \"$TREE\" weir && \"$OVERLAY\" \"$TREE\" weir",
-	// make test runs this test. That it would run, and what, is seen without it.
+	// make test runs this test, so only its commands are printed.
 	"make test": "make -n test",
 }
 
-// servers are the commands that go on until they are stopped.
+// servers are the commands that run until they are stopped.
 var servers = []server{
 	{"go run ./cmd/weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
 	{"weir serve", "curl -fs -o /dev/null http://127.0.0.1:8080/readyz"},
@@ -33,7 +33,7 @@ var servers = []server{
 	{"redis-server --port 6399", "redis-cli -p 6399 ping"},
 }
 
-// overlay copies what is changed and not yet committed over a fresh clone.
+// overlay copies uncommitted changes over a fresh clone.
 const overlay = `#!/bin/bash
 set -euo pipefail
 cd "$1" && git ls-files -z --cached --others --exclude-standard |
@@ -41,12 +41,12 @@ cd "$1" && git ls-files -z --cached --others --exclude-standard |
 	tar -c --null -T - | tar -x -C "$OLDPWD/$2"
 `
 
-// pageVariable is the directory in which a process that alone starts follows a page.
+// pageVariable names the directory in which a process started by alone follows a page.
 const pageVariable = "WEIR_TEST_PAGE"
 
-// TestDocs does what the pages tell: README.md what it tells a newcomer to do, in an
-// empty directory, the others each from the root of a fresh clone. A Chinese page has the
-// same blocks as the English one (TestReadmeLanguages, TestPageLanguages).
+// TestDocs follows the pages: README.md in an empty directory, the others from the root of a
+// fresh clone. A Chinese page has the same blocks as the English one (TestReadmeLanguages,
+// TestPageLanguages).
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	found, err := filepath.Glob("../docs/*.md")
@@ -55,15 +55,15 @@ func TestDocs(t *testing.T) {
 	}
 	env := tools(t)
 	pages := make(chan string)
-	var own sync.Mutex // of the ports of this process, where a page cannot have its own
+	var own sync.Mutex // held by a page that has no network namespace
 	var wg sync.WaitGroup
 	for range 2 {
-		// The clones of a reader stand at the same place one after the other: what was
-		// compiled for one is at hand for the next.
-		desk := t.TempDir()
+		// All clones use the same directory, one after the other: what was
+		// compiled for one is cached for the next.
+		dir := t.TempDir()
 		wg.Go(func() {
 			for page := range pages {
-				t.Run(filepath.Base(page), func(t *testing.T) { readPage(t, env, page, desk, &own) })
+				t.Run(filepath.Base(page), func(t *testing.T) { readPage(t, env, page, dir, &own) })
 			}
 		})
 	}
@@ -76,15 +76,15 @@ func TestDocs(t *testing.T) {
 	wg.Wait()
 }
 
-// readPage follows a page at a desk, which is empty before and after.
-func readPage(t *testing.T, env []string, page, desk string, own sync.Locker) {
+// readPage follows a page in parent, which is empty before and after.
+func readPage(t *testing.T, env []string, page, parent string, own sync.Locker) {
 	dir := os.Getenv(pageVariable)
 	if dir == "" {
-		if dir = desk; page != "../README.md" {
-			dir = clone(t, env, desk)
+		if dir = parent; page != "../README.md" {
+			dir = clone(t, env, parent)
 		}
 		defer func() {
-			left, err := filepath.Glob(filepath.Join(desk, "*"))
+			left, err := filepath.Glob(filepath.Join(parent, "*"))
 			for _, l := range left {
 				err = errors.Join(err, os.RemoveAll(l))
 			}
@@ -109,7 +109,7 @@ func readPage(t *testing.T, env []string, page, desk string, own sync.Locker) {
 	}
 }
 
-// tools is an environment in which a weir program of this tree is at hand.
+// tools returns an environment with a weir program of this tree.
 func tools(t *testing.T) []string {
 	t.Helper()
 	tree, err := filepath.Abs("..")
@@ -126,7 +126,7 @@ func tools(t *testing.T) []string {
 	return []string{"TREE=" + tree, "OVERLAY=" + filepath.Join(bin, "overlay"), "PATH=" + bin + ":" + os.Getenv("PATH")}
 }
 
-// clone is a fresh clone of this tree, in a directory.
+// clone makes a fresh clone of this tree in a directory.
 func clone(t *testing.T, env []string, dir string) string {
 	t.Helper()
 	term := &terminal{dir: dir, env: env}
@@ -136,7 +136,7 @@ func clone(t *testing.T, env []string, dir string) string {
 	return filepath.Join(dir, "weir")
 }
 
-// follow does what a page tells, block by block, and returns what was wrong.
+// follow runs the blocks of a page and returns the differences from the page.
 func follow(term *terminal, page string) (wrong []error) {
 	bs, err := blocks(page)
 	if err != nil {
@@ -150,7 +150,7 @@ func follow(term *terminal, page string) (wrong []error) {
 	return wrong
 }
 
-// do does what one block tells.
+// do runs one block.
 func (t *terminal) do(b block) error {
 	switch b.kind {
 	case "sh", "console":
@@ -166,15 +166,15 @@ func (t *terminal) do(b block) error {
 	case "yaml":
 		return t.policies(b)
 	case "text", "mermaid", "json", "nginx":
-		return nil // shown, not done
+		return nil // not run
 	}
 	return fmt.Errorf("line %d: a block of %q: want sh, console, go, yaml, text, mermaid, json or nginx", b.line, b.kind)
 }
 
 var fileName = regexp.MustCompile(`\A# ([a-z][a-z.-]*\.yaml)\n`)
 
-// policies keeps a policy file under the name that its first line says, and has
-// the program check it.
+// policies writes a policy file under the name in its first line and checks it with weir
+// check.
 func (t *terminal) policies(b block) error {
 	name := "weir.yaml"
 	if m := fileName.FindStringSubmatch(b.text); m != nil {
@@ -186,7 +186,7 @@ func (t *terminal) policies(b block) error {
 	return t.run(step{line: b.line, command: "weir check " + name})
 }
 
-// around is what a reader of a fragment has already.
+// around is the code that a fragment assumes.
 const around = `package main
 import (
 %s)
@@ -201,9 +201,8 @@ func main() {
 }
 `
 
-// program compiles a Go block, as it stands or within a main function, and runs
-// it if it is a program that ends. A fragment that stands in a Go file of the tree is
-// compiled with that.
+// program compiles a Go block, as it is or within a main function, and runs it if it is a
+// program that ends. A fragment copied from a Go file of the tree is compiled with that file.
 func (t *terminal) program(b block) error {
 	tree := t.dir
 	for ; ; tree = filepath.Dir(tree) {
@@ -242,7 +241,7 @@ func (t *terminal) program(b block) error {
 	return in.run(step{line: b.line, command: "go " + verb + " ./e2e/" + filepath.Base(dir)})
 }
 
-// allSources is every Go file of the tree, flush.
+// allSources holds every Go file of the tree, passed through flush.
 var allSources = sync.OnceValues(func() (string, error) {
 	out, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go").Output()
 	if err != nil {
@@ -252,14 +251,14 @@ var allSources = sync.OnceValues(func() (string, error) {
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
-			continue // deleted, and not yet committed
+			continue // deleted, not yet committed
 		}
 		all.WriteString("\n" + flush(string(text)))
 	}
 	return all.String(), nil
 })
 
-// flush is Go without indentation and empty lines.
+// flush returns Go code without indentation and empty lines.
 func flush(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -270,7 +269,7 @@ func flush(text string) string {
 	return b.String()
 }
 
-// imports are the packages that a fragment, and what is around it, may mean.
+// imports returns the packages that a fragment and its surrounding code may use.
 func imports(text string) string {
 	var s strings.Builder
 	for _, p := range []string{"fmt", "log", "time", "errors", "net/netip",
@@ -286,8 +285,8 @@ func imports(text string) string {
 	return s.String()
 }
 
-// TestReadmeLanguages compares the two READMEs: the same blocks, and headings of
-// the same levels in the same order.
+// TestReadmeLanguages compares the two READMEs: the same blocks, and headings of the same
+// levels in the same order.
 func TestReadmeLanguages(t *testing.T) {
 	en, zh := sameParts(t, "../README.md", "../README.zh-CN.md")
 	if !slices.Equal(en.tableRows, zh.tableRows) {
@@ -295,7 +294,7 @@ func TestReadmeLanguages(t *testing.T) {
 	}
 }
 
-// TestPageLanguages does so with the other pages that are in two languages.
+// TestPageLanguages compares the other pages that exist in two languages.
 func TestPageLanguages(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.zh-CN.md")
 	if err != nil || len(pages) == 0 {

@@ -25,7 +25,7 @@ import (
 	"github.com/floodweir/weir/storetest"
 )
 
-// documentedACL is the line of redisstore's documentation, for another prefix.
+// documentedACL returns the ACL line of redisstore's documentation, for another key prefix.
 func documentedACL(t testing.TB, keys string) string {
 	t.Helper()
 	doc, err := os.ReadFile("../redisstore/doc.go")
@@ -43,7 +43,7 @@ func documentedACL(t testing.TB, keys string) string {
 	return "user " + line
 }
 
-// The suite passes for a user who may do what the documentation says and no more.
+// TestRedisACL runs the suite as a user who has only the documented permissions.
 func TestRedisACL(t *testing.T) {
 	t.Parallel()
 	acl := documentedACL(t, "t*")
@@ -102,7 +102,7 @@ func TestRedisProbe(t *testing.T) {
 		mustTake(t, own, "k", weir.MustLimit("1/s"), 1)
 		s.Stop()
 		if _, err := store.Probe(ctx); !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("Probe of a server that is gone = error %v, want ErrUnavailable", err)
+			t.Errorf("Probe of a stopped server = error %v, want ErrUnavailable", err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestRedisNewStore makes stores from clients that the program has already.
+// TestRedisNewStore makes stores from clients that the program already has.
 func TestRedisNewStore(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})

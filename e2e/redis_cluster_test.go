@@ -18,8 +18,8 @@ import (
 	rueidisclient "github.com/redis/rueidis"
 )
 
-// A client that the program made itself may be set up to send again what may
-// have run. What goes through a Conn is not.
+// TestRedisClientWithRetries uses clients that are configured to send commands again that may
+// have run. A Conn does not do that.
 func TestRedisClientWithRetries(t *testing.T) {
 	limit := weir.MustLimit("1000/24h")
 	lose := func(t *testing.T, proxy *redistest.Proxy, conn redisstore.Conn, key string) {
@@ -40,8 +40,8 @@ func TestRedisClientWithRetries(t *testing.T) {
 		}
 		t.Cleanup(client.Close)
 		lose(t, proxy, rueidis.New(client), "k")
-		// Each of the three replies that are lost may be one that greeted a new connection,
-		// and then nothing was asked.
+		// Each of the three lost replies may be that of a handshake of a new connection,
+		// and then no script was sent.
 		if n := calls(t, s, "set"); n < 4 || n > 7 {
 			t.Errorf("%d writes for 7 Takes, want each sent once", n)
 		}
@@ -73,7 +73,7 @@ func TestRedisClientWithRetries(t *testing.T) {
 	})
 }
 
-// keyOf is a key whose slot the i-th primary has.
+// keyOf returns a key whose slot the i-th primary holds.
 func keyOf(t testing.TB, c *redistest.ClusterServers, i int) string {
 	t.Helper()
 	for n := range 10_000 {
@@ -86,8 +86,8 @@ func keyOf(t testing.TB, c *redistest.ClusterServers, i int) string {
 	return ""
 }
 
-// Slots that move from node to node under load, with their keys and with
-// reservations in three keys of one slot, cost no error and no token.
+// TestRedisClusterReshard moves slots between nodes under load, with keys and with
+// reservations in three keys of one slot. It costs no error and no token.
 func TestRedisClusterReshard(t *testing.T) {
 	c := redistest.StartCluster(t)
 	limit := weir.MustLimit("1000000/8760h")
@@ -136,7 +136,8 @@ func TestRedisClusterReshard(t *testing.T) {
 	}
 }
 
-// Two stores on one Redis, as two processes have, share a limit to the token.
+// TestRedisShared checks that two stores on one Redis, as two processes have, share a limit
+// exactly.
 func TestRedisShared(t *testing.T) {
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		limit := weir.MustLimit("500/8760h")
@@ -163,7 +164,8 @@ func TestRedisShared(t *testing.T) {
 	})
 }
 
-// No key chooses its slot, or gets into the name of another.
+// TestRedisClusterKeys checks that user keys cannot choose their slot or collide with another
+// key's name.
 func TestRedisClusterKeys(t *testing.T) {
 	c := redistest.StartCluster(t)
 	limit := weir.MustLimit("10/24h")

@@ -16,8 +16,7 @@ var (
 	redisSeed      = flag.Uint64("redis.seed", 1, "seed of the random decisions")
 )
 
-// usual is how long a random run is: some seconds, or the full length if WEIR_LONG
-// is set.
+// usual returns the length of a random run: short, or long if WEIR_LONG is set.
 func usual(short, long int) int {
 	if os.Getenv("WEIR_LONG") != "" {
 		return long
@@ -25,8 +24,8 @@ func usual(short, long int) int {
 	return short
 }
 
-// TestRedisConformance runs the suite of every store with each client, on one
-// Redis and on a cluster.
+// TestRedisConformance runs the suite of every store with each client, on one Redis and on a
+// cluster.
 func TestRedisConformance(t *testing.T) {
 	t.Parallel()
 	urls := map[string]string{
@@ -49,9 +48,8 @@ func TestRedisConformance(t *testing.T) {
 	}
 }
 
-// before2255 leaves limits out whose states reach beyond 2^53 µs, where Redis'
-// numbers end: those that know a key for twice a span of many decades, which the
-// run asks about until 2150.
+// before2255 excludes limits whose states exceed 2^53 µs, the largest exact number in Redis.
+// These are limits that keep a key for many decades, in a run whose clock reaches 2150.
 func before2255(c weir.LimitConfig) bool {
 	if b, ok := c.(weir.TokenBucket); !ok || b.Initial == nil {
 		return true

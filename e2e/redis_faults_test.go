@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// eachClient runs a test with each client on a server of its own.
+// eachClient runs a test with each client and a server for each.
 func eachClient(t *testing.T, f func(t *testing.T, client string, s *redistest.Server), directives ...string) {
 	for client := range redisConns {
 		t.Run(client, func(t *testing.T) { f(t, client, redistest.Start(t, directives...)) })
@@ -32,7 +32,7 @@ func mustTake(t testing.TB, s weir.Store, key string, l weir.Limit, n int64) wei
 	return d
 }
 
-// wantUnavailable asks once and wants ErrUnavailable soon, with a text in it.
+// wantUnavailable takes a token and wants ErrUnavailable soon, with a text in it.
 func wantUnavailable(t *testing.T, s weir.Store, key string, l weir.Limit, text string) {
 	t.Helper()
 	began := time.Now()
@@ -45,7 +45,7 @@ func wantUnavailable(t *testing.T, s weir.Store, key string, l weir.Limit, text 
 	}
 }
 
-// calls is how often the server ran each command.
+// calls returns how often the server ran a command.
 func calls(t testing.TB, s *redistest.Server, command string) (n int64) {
 	t.Helper()
 	for line := range strings.Lines(fmt.Sprint(s.Do(t, "INFO", "commandstats"))) {
@@ -56,12 +56,12 @@ func calls(t testing.TB, s *redistest.Server, command string) (n int64) {
 	return 0
 }
 
-// A script that is forgotten under load is sent again, and nothing is counted
-// twice for it.
+// TestRedisScriptFlush flushes the scripts under load. They are sent again, and no request is
+// counted twice.
 func TestRedisScriptFlush(t *testing.T) {
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		store := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{})
-		limit := weir.MustLimit("5000/24h") // too few to see any come back
+		limit := weir.MustLimit("5000/24h") // too slow to refill during the test
 		const callers, each = 8, 300
 		var wg sync.WaitGroup
 		for range callers {
@@ -94,12 +94,12 @@ func TestRedisScriptFlush(t *testing.T) {
 		}
 		t.Logf("%d Takes, %d flushes, %d EVAL", callers*each, flushes, calls(t, s, "eval"))
 		if flushes == 0 || calls(t, s, "eval") < 2 {
-			t.Errorf("%d flushes and %d EVAL: the script was hardly ever forgotten", flushes, calls(t, s, "eval"))
+			t.Errorf("%d flushes and %d EVAL: want the script flushed more often", flushes, calls(t, s, "eval"))
 		}
 	})
 }
 
-// A call whose reply is lost has run, and is not sent again.
+// TestRedisLostReply checks that a call whose reply is lost has run and is not sent again.
 func TestRedisLostReply(t *testing.T) {
 	for _, how := range []redistest.Fault{redistest.DropReplies, redistest.CutReplies} {
 		t.Run(string(how), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestRedisLostReply(t *testing.T) {
 				limit := weir.MustLimit("1000/24h")
 				proxy := redistest.StartProxy(t, s.Addr)
 				store := newRedisStore(t, openConn(t, client, "redis://"+proxy.Addr), redisstore.Config{Timeout: 300 * time.Millisecond})
-				mustTake(t, store, "k", limit, 1) // the script is known now
+				mustTake(t, store, "k", limit, 1) // Redis has the script now
 				proxy.Set(how)
 				wantUnavailable(t, store, "k", limit, "")
 				proxy.Set(redistest.NoFault)
@@ -117,7 +117,7 @@ func TestRedisLostReply(t *testing.T) {
 				})
 				direct := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{})
 				d, err := direct.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "k", Limit: limit})
-				// A call that had to wait for a new connection, whose greeting was lost,
+				// A call that waited for a new connection whose handshake was lost
 				// was not sent at all.
 				sent := calls(t, s, "set")
 				if err != nil || sent < 1 || sent > 2 || d.Remaining != 1000-sent {
@@ -128,8 +128,8 @@ func TestRedisLostReply(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing costs no more than the
-// Timeout, and so does one that is gone.
+// TestRedisGone checks that calls fail within the Timeout when the server does not reply and
+// when it has stopped.
 func TestRedisGone(t *testing.T) {
 	limit := weir.MustLimit("10/s")
 	c := redisstore.Config{Timeout: 300 * time.Millisecond}
@@ -165,7 +165,7 @@ func TestRedisGone(t *testing.T) {
 	})
 }
 
-// What is under a key and is not a state is an error of that key alone.
+// TestRedisWrongType checks that a value that is no state is an error for its key alone.
 func TestRedisWrongType(t *testing.T) {
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		store := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{InFlight: 1})
@@ -184,7 +184,7 @@ func TestRedisWrongType(t *testing.T) {
 			s.Do(t, p.command...)
 			wantUnavailable(t, store, p.key, limit, p.text)
 		}
-		// Together with others in one call, too.
+		// Also in one call with other keys.
 		var good atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 20 {
@@ -199,7 +199,7 @@ func TestRedisWrongType(t *testing.T) {
 		}
 		wg.Wait()
 		if good.Load() != 20 {
-			t.Errorf("%d of 20 good keys were decided beside bad ones", good.Load())
+			t.Errorf("%d of 20 good keys were decided together with bad ones", good.Load())
 		}
 		ok, err := store.DoAll(t.Context(), []weir.Request{
 			{Key: "fine", Limit: limit, N: 1}, {Key: "list", Limit: limit, N: 1},
@@ -213,8 +213,8 @@ func TestRedisWrongType(t *testing.T) {
 	})
 }
 
-// A full Redis refuses to write: an error, and the tokens are not charged. What
-// needs no memory goes on.
+// TestRedisOutOfMemory checks that when Redis is out of memory, requests fail and charge
+// nothing, and denials still work.
 func TestRedisOutOfMemory(t *testing.T) {
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		store := newRedisStore(t, openConn(t, client, "redis://"+s.Addr), redisstore.Config{})
@@ -232,7 +232,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 	})
 }
 
-// Every key has a TTL, and none lives longer than it says anything.
+// TestRedisTTL checks that every key has a TTL and does not outlive its information.
 func TestRedisTTL(t *testing.T) {
 	s := redistest.Start(t)
 	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+s.Addr), redisstore.Config{})

@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// TestRedisReservationGoesBack: by Redis' own clock too, what nobody settled is there
-// again after its TTL, however late that is noticed.
-func TestRedisReservationGoesBack(t *testing.T) {
+// TestRedisReservationExpires checks, with the clock of Redis, that an unsettled reservation
+// is returned after its TTL, however late the next request is.
+func TestRedisReservationExpires(t *testing.T) {
 	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+redistest.Start(t).Addr), redisstore.Config{})
 	limit := weir.MustLimit("3/h")
 	const ttl = 20 * time.Millisecond
@@ -28,9 +28,10 @@ func TestRedisReservationGoesBack(t *testing.T) {
 	}
 }
 
-// TestRedisBatchMeetsHolds: what goes back by itself does so for a batch of a process that
-// has never heard of reservations of this limit, and that batch is charged once, or not at all.
-func TestRedisBatchMeetsHolds(t *testing.T) {
+// TestRedisBatchWithReservations checks that expired reservations are returned for a batch of
+// a process that has not used reservations of this limit. That batch is charged once or not at
+// all.
+func TestRedisBatchWithReservations(t *testing.T) {
 	url := "redis://" + redistest.Start(t).Addr
 	first := newRedisStore(t, openConn(t, "rueidis", url), redisstore.Config{})
 	limit, other := weir.MustLimit("3/h"), weir.MustLimit("5/h")
@@ -61,7 +62,7 @@ func TestRedisBatchMeetsHolds(t *testing.T) {
 	}
 }
 
-// untilRedis waits until it is then by the clock of the store, and touches nothing.
+// untilRedis waits until the clock of the store reaches then, and changes nothing.
 func untilRedis(tb testing.TB, store weir.Store, then time.Time) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -78,8 +79,8 @@ func untilRedis(tb testing.TB, store weir.Store, then time.Time) {
 	}
 }
 
-// TestRedisDenialSettles: reservations that are over are gone through once, also if all
-// who ask are denied: otherwise each of them would make Redis go through all of them.
+// TestRedisDenialSettles checks that expired reservations are processed once, also by a denied
+// request. Otherwise Redis would process all of them for every denial.
 func TestRedisDenialSettles(t *testing.T) {
 	server := redistest.Start(t)
 	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+server.Addr), redisstore.Config{})
@@ -93,7 +94,7 @@ func TestRedisDenialSettles(t *testing.T) {
 			return store.DoAll(t.Context(), []weir.Request{r, r}, make([]weir.Decision, 2))
 		},
 	} {
-		const reserved, ttl = 1200, 20 * time.Millisecond // more than go with one command
+		const reserved, ttl = 1200, 20 * time.Millisecond // more than fit in one command
 		var rs []weir.Request
 		for i := range reserved {
 			r := weir.Request{Verb: weir.Reserve, Key: key, Limit: limit, N: 1, ID: strconv.Itoa(i), TTL: ttl}

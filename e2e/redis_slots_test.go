@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// TestRedisSharedSlots compares slots that limits of different counts and leases have in
-// common, in Redis and in memory, with a list of when each of them is over.
+// TestRedisSharedSlots compares concurrency slots shared by limits of different counts and
+// leases, in Redis and in memory, with a list of their expiry times.
 func TestRedisSharedSlots(t *testing.T) {
 	limits := []weir.Limit{
 		weir.MustLimit("4 concurrency lease 10s shared"),
@@ -38,7 +38,7 @@ func TestRedisSharedSlots(t *testing.T) {
 				}
 				defer memory.Close()
 				now := time.Now().UnixMicro()
-				var over []int64 // when slots in use come free, the next one first
+				var over []int64 // expiry times of the slots in use, sorted
 				rnd := rand.New(rand.NewPCG(*redisSeed, 7))
 				var steps []string
 				for range *redisDecisions / 2 {
@@ -47,7 +47,7 @@ func TestRedisSharedSlots(t *testing.T) {
 					h.SetNow(now)
 					i := rnd.IntN(len(limits))
 					if rnd.IntN(8) > 0 {
-						i = i % 3 // of the small ones more often
+						i = i % 3 // the small ones more often
 					}
 					l := limits[i]
 					r := weir.Request{Verb: []weir.Verb{weir.Take, weir.Take, weir.Return, weir.Peek}[rnd.IntN(4)], Key: "k", Limit: l, N: 1 + rnd.Int64N(3)}

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/storetest"
 )
 
-// redisConns are the connections that the module has, each by a URL.
+// redisConns are the clients of the contrib modules, each from a URL.
 var redisConns = map[string]func(url string) (redisConn, error){
 	"rueidis": func(url string) (redisConn, error) { return rueidis.Open(url) },
 	"goredis": func(url string) (redisConn, error) { return goredis.Open(url) },
@@ -23,7 +23,7 @@ type redisConn interface {
 	Close() error
 }
 
-// openConn connects, for as long as the test lasts.
+// openConn connects until the end of the test.
 func openConn(tb testing.TB, client, url string) redisConn {
 	tb.Helper()
 	conn, err := redisConns[client](url)
@@ -34,7 +34,7 @@ func openConn(tb testing.TB, client, url string) redisConn {
 	return conn
 }
 
-// patient is longer than a busy machine takes for anything.
+// patient is a timeout that a busy machine does not exceed.
 const patient = 20 * time.Second
 
 func newRedisStore(tb testing.TB, conn redisstore.Conn, c redisstore.Config) *redisstore.Store {
@@ -52,15 +52,15 @@ func newRedisStore(tb testing.TB, conn redisstore.Conn, c redisstore.Config) *re
 
 var redisPrefixes atomic.Int64
 
-// openRedis makes stores for package storetest, each with keys of its own and a
-// clock that the test sets.
+// openRedis makes stores for package storetest, each with its own keys and a clock that the
+// test sets.
 func openRedis(conn redisstore.Conn) storetest.Open {
 	return func(tb testing.TB) storetest.Harness {
 		var now atomic.Int64
 		store := newRedisStore(tb, conn, redisstore.Config{
 			Prefix: fmt.Sprint("t", redisPrefixes.Add(1)),
 			Clock:  now.Load,
-			Skew:   time.Hour, // the clock of the test stands while time goes on
+			Skew:   time.Hour, // the clock of the test does not advance with real time
 		})
 		return storetest.Harness{Store: store, SetNow: now.Store}
 	}

@@ -23,14 +23,14 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// A program under test that is told to reload.
+// A serving is a running weir whose policy file changes.
 type serving struct {
 	gateway, api, admin string
 	file                string
 	process             *os.Process
 }
 
-// serve runs the program with the text of a file, in which UPSTREAM is filled in.
+// serve runs weir with the text of a policy file, in which it replaces UPSTREAM.
 func serve(t *testing.T, binary, text string, args ...string) *serving {
 	t.Helper()
 	s := &serving{file: filepath.Join(t.TempDir(), "weir.yaml")}
@@ -56,7 +56,7 @@ func serve(t *testing.T, binary, text string, args ...string) *serving {
 	return s
 }
 
-// write replaces the file at once, as an editor does.
+// write replaces the file atomically, as an editor does.
 func (s *serving) write(t *testing.T, text string) {
 	t.Helper()
 	if err := os.WriteFile(s.file+".new", []byte(text), 0o600); err != nil {
@@ -67,7 +67,7 @@ func (s *serving) write(t *testing.T, text string) {
 	}
 }
 
-// await polls a URL until its body has a text.
+// awaitText polls a URL until its body contains a text.
 func awaitText(t *testing.T, url, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -88,7 +88,7 @@ func awaitText(t *testing.T, url, text string) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s says %q, want %q", url, last, text)
+			t.Fatalf("%s = %q, want %q", url, last, text)
 		}
 	}
 }
@@ -98,18 +98,18 @@ gateway:
   routes:
     - { path: /, upstream: "UPSTREAM", timeout: TIMEOUT }
 policies:
-  - name: everybody
+  - name: all-clients
     match: { paths: ["/"] }
-    key: ["const:everybody"]
+    key: ["const:all-clients"]
     limits: ["LIMIT"]
     on_store_error: closed
     carry: as_is
 `
 
-// TestReloadUnderLoad changes the file again and again, sometimes to nonsense, while
-// requests come as fast as they can: none fails, in no span of time are more admitted than
-// the loosest of the limits admits, and what is admitted is what reaches nginx. Spans are by
-// the clock of those who ask: nginx logs when it comes to it, and then much at once.
+// TestReloadUnderLoad changes the file again and again, sometimes to an invalid one, under
+// load. No request fails, in no span of time are more admitted than the loosest limit allows,
+// and all admitted requests reach nginx. Spans are measured by the clients' clock, because
+// nginx writes its log late and in groups.
 func TestReloadUnderLoad(t *testing.T) {
 	duration := trafficTime(t)
 	binary, upstream := programtest.Weir(t), startNginx(t, nginxConf, "/warm")
@@ -176,13 +176,14 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// An admission is when an admitted request was asked and answered. It was decided between.
-type admission struct{ asked, told time.Duration }
+// An admission is the time of an admitted request and of its response. The decision was made
+// between them.
+type admission struct{ asked, answered time.Duration }
 
-// excess is by how many the admissions that lie within a span of time are above
-// burst + rate·t, where that is worst.
+// excess returns by how many the admissions within a span of time exceed burst + rate·t, for
+// the worst span.
 func excess(all []admission, rate, burst float64) (worst float64, from, to time.Duration) {
-	slices.SortFunc(all, func(a, b admission) int { return cmp.Compare(a.told, b.told) })
+	slices.SortFunc(all, func(a, b admission) int { return cmp.Compare(a.answered, b.answered) })
 	worst = -burst
 	for _, first := range all {
 		n := 0.0
@@ -191,18 +192,18 @@ func excess(all []admission, rate, burst float64) (worst float64, from, to time.
 				continue
 			}
 			n++
-			if over := n - burst - rate*(a.told-first.asked).Seconds(); over > worst {
-				worst, from, to = over, first.asked, a.told
+			if over := n - burst - rate*(a.answered-first.asked).Seconds(); over > worst {
+				worst, from, to = over, first.asked, a.answered
 			}
 		}
 	}
 	return worst, from, to
 }
 
-// TestExcess: what waits on its way, before the decision or after it, is not too much.
+// TestExcess checks that delays before and after a decision do not count as excess.
 func TestExcess(t *testing.T) {
-	at := func(asked, told time.Duration) admission {
-		return admission{asked * time.Millisecond, told * time.Millisecond}
+	at := func(asked, answered time.Duration) admission {
+		return admission{asked * time.Millisecond, answered * time.Millisecond}
 	}
 	for _, c := range []struct {
 		name string
@@ -213,7 +214,7 @@ func TestExcess(t *testing.T) {
 		{"a burst", []admission{at(0, 0), at(0, 0)}, 0},
 		{"one too many", []admission{at(0, 0), at(0, 0), at(5, 9)}, 1 - 0.09},
 		{"and then in time", []admission{at(0, 0), at(0, 0), at(0, 100)}, 0},
-		{"told late, together", []admission{at(0, 500), at(100, 500), at(200, 500), at(300, 500), at(400, 500)}, -2},
+		{"answered late, together", []admission{at(0, 500), at(100, 500), at(200, 500), at(300, 500), at(400, 500)}, -2},
 		{"later than others", []admission{at(0, 1), at(1000, 1000), at(1000, 1000), at(1000, 1000)}, 1},
 	} {
 		if got, _, _ := excess(c.all, 10, 2); math.Abs(got-c.want) > 1e-9 {
@@ -222,26 +223,26 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// TestReloadRefuses: a broken file changes nothing, and log, /readyz and a metric say
-// so; a good one is in force at once.
+// TestReloadRefuses checks that a broken file changes nothing and is reported in the log,
+// /readyz and a metric. A valid file applies at once.
 func TestReloadRefuses(t *testing.T) {
 	upstream := startNginx(t, nginxConf, "/warm")
 	text := strings.NewReplacer("UPSTREAM", upstream.url, "TIMEOUT", "10s")
 	s := serve(t, programtest.Weir(t), text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 2", 1)))
 	mustGet(t, s.gateway+"/")
-	s.write(t, "policies: [{ name: everybody }]")
+	s.write(t, "policies: [{ name: all-clients }]")
 	awaitText(t, s.api+"/readyz", "last reload failed")
 	awaitText(t, s.api+"/readyz", `"ready":true`)
 	awaitText(t, s.admin+"/metrics", "weir_policies_last_reload_successful 0")
-	mustGet(t, s.gateway+"/") // the second of two, as before
+	mustGet(t, s.gateway+"/") // the second of two
 	awaitStatus(t, s.gateway+"/", http.StatusTooManyRequests)
 	s.write(t, text.Replace(strings.Replace(reloadFile, "LIMIT", "1/h burst 3", 1)))
 	awaitText(t, s.admin+"/metrics", "weir_policies_last_reload_successful 1")
-	awaitStatus(t, s.gateway+"/", http.StatusTooManyRequests) // carried over as it is: nothing left
+	awaitStatus(t, s.gateway+"/", http.StatusTooManyRequests) // carried over: no token left
 }
 
-// TestPublished: what is published is in force at every node within a second, what is
-// broken nowhere, and a rollback is what it says.
+// TestPublished checks that published policies apply at every node within a second, that
+// invalid ones apply nowhere, and that a rollback restores the earlier version.
 func TestPublished(t *testing.T) {
 	redis := redistest.Start(t)
 	store := "redis://" + redis.Addr
@@ -282,9 +283,9 @@ func TestPublished(t *testing.T) {
 		awaitStatus(t, n.gateway+"/", http.StatusTooManyRequests)
 	}
 	if out, err := weir("policies: nonsense", "apply", "-"); err == nil || !strings.Contains(out, "stdin:1:") {
-		t.Errorf("apply of nonsense = %v: %s, want where the fault stands", err, out)
+		t.Errorf("apply of an invalid file = %v: %s, want the position of the error", err, out)
 	}
-	// Another program, or a newer one, may publish what this one cannot read.
+	// A newer program may publish a version that this one cannot read.
 	if _, err := redistest.Dial(redis.Addr); err != nil {
 		t.Fatal(err)
 	}
@@ -299,11 +300,11 @@ func TestPublished(t *testing.T) {
 	mustSay("published version 3", "", "rollback", "1")
 	for _, n := range nodes {
 		awaitText(t, n.api+"/readyz", "1 from version 3 in the store")
-		awaitStatus(t, n.gateway+"/", http.StatusTooManyRequests) // the same limit, and what it is owed
+		awaitStatus(t, n.gateway+"/", http.StatusTooManyRequests) // the same limit with its state
 	}
 	mustSay("back to version 1", "", "versions")
 	mustSay("burst 5", "", "versions", "3")
-	// A node that starts later has what was published, not what its file says.
+	// A node that starts later uses the published policies, not its file.
 	late := serve(t, binary, first, "--store", store, "--policies", "store")
 	awaitText(t, late.api+"/readyz", "1 from version 3 in the store")
 }

@@ -22,32 +22,32 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// The door for clients of Redis, with real clients of Redis.
+// These tests call the RESP listener with real Redis clients.
 
-// startRESP runs the program with this door, and returns its address.
+// startRESP runs weir with a RESP listener and returns its address.
 func startRESP(t *testing.T, store string, more ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	door, api := freeAddress(t), freeAddress(t)
-	args := []string{"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-resp", door, "--deadline", "5s"}
+	addr, api := freeAddress(t), freeAddress(t)
+	args := []string{"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-resp", addr, "--deadline", "5s"}
 	startProcess(t, programtest.Weir(t), append(args, more...)...)
 	awaitStatus(t, "http://"+api+"/readyz", 200)
-	return door
+	return addr
 }
 
-// respStores are the stores behind the door.
-func respStores(t *testing.T, f func(t *testing.T, door string)) {
+// respStores runs a test with each store.
+func respStores(t *testing.T, f func(t *testing.T, addr string)) {
 	t.Run("memory", func(t *testing.T) { f(t, startRESP(t, "memory")) })
 	t.Run("redis", func(t *testing.T) { f(t, startRESP(t, "redis://"+redistest.Start(t).Addr)) })
 }
 
-// redisCLI runs the real redis-cli, with lines to its input if there are any.
-func redisCLI(t *testing.T, door, input string, args ...string) string {
+// redisCLI runs redis-cli, with input lines if there are any.
+func redisCLI(t *testing.T, addr, input string, args ...string) string {
 	t.Helper()
-	host, port, err := net.SplitHostPort(door)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,9 +64,9 @@ func redisCLI(t *testing.T, door, input string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestRESPTranscript asks what the contract of CL.THROTTLE speaks of, with redis-cli.
+// TestRESPTranscript sends the cases of the CL.THROTTLE contract with redis-cli.
 func TestRESPTranscript(t *testing.T) {
-	respStores(t, func(t *testing.T, door string) {
+	respStores(t, func(t *testing.T, addr string) {
 		const cell = "ERR|Cell error: Store error: "
 		usage := cell + "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
 		for _, step := range []struct{ contract, command, want string }{
@@ -74,11 +74,11 @@ func TestRESPTranscript(t *testing.T) {
 			{"fourteen more", "user123 15 30 60 14", "0 16 1 -1 30"},
 			{"the last one", "user123 15 30 60", "0 16 0 -1 32"},
 			{"limited", "user123 15 30 60", "1 16 0 2 32"},
-			{"quantity 0 looks, and is never limited", "user123 15 30 60 0", "0 16 0 -1 32"},
-			{"quantity 0 of a new key", "nobody 15 30 60 0", "0 16 16 -1 0"},
-			{"above the limit: -1, what is left as it is", "nobody 15 30 60 17", "1 16 16 -1 0"},
-			{"below 0 gives back", "user123 15 30 60 -4", "0 16 4 -1 24"},
-			{"and no more than there was", "user123 15 30 60 -100", "0 16 16 -1 0"},
+			{"quantity 0 peeks, and is never limited", "user123 15 30 60 0", "0 16 0 -1 32"},
+			{"quantity 0 of a new key", "new 15 30 60 0", "0 16 16 -1 0"},
+			{"above the limit: -1, remaining unchanged", "new 15 30 60 17", "1 16 16 -1 0"},
+			{"below 0 returns", "user123 15 30 60 -4", "0 16 4 -1 24"},
+			{"and at most to full", "user123 15 30 60 -100", "0 16 16 -1 0"},
 			{"wrong arity", "user123 15 30", usage},
 			{"wrong arity", "user123 15 30 60 1 1", usage},
 			{"no integer", "user123 abc 30 60", cell + "Couldn't parse as integer: abc"},
@@ -86,7 +86,7 @@ func TestRESPTranscript(t *testing.T) {
 			{"zero rate", "user123 15 0 60", cell + "Zero rates are not supported"},
 			{"zero rate", "user123 15 30 0", cell + "Zero rates are not supported"},
 		} {
-			got := strings.Join(strings.Fields(redisCLI(t, door, "", append([]string{"CL.THROTTLE"}, strings.Fields(step.command)...)...)), " ")
+			got := strings.Join(strings.Fields(redisCLI(t, addr, "", append([]string{"CL.THROTTLE"}, strings.Fields(step.command)...)...)), " ")
 			want, isError := strings.CutPrefix(step.want, "ERR|")
 			t.Logf("%-44s CL.THROTTLE %-24s %s", step.contract, step.command, got)
 			if isError && got != want || !isError && !within(got, want) {
@@ -96,7 +96,7 @@ func TestRESPTranscript(t *testing.T) {
 	})
 }
 
-// within compares replies, whose times may be a few seconds shorter by now.
+// within compares replies, whose times may have decreased by a few seconds.
 func within(got, want string) bool {
 	var g, w [5]int
 	if n, _ := fmt.Sscan(got, &g[0], &g[1], &g[2], &g[3], &g[4]); n != 5 {
@@ -108,18 +108,18 @@ func within(got, want string) bool {
 }
 
 func TestRESPTools(t *testing.T) {
-	door := startRESP(t, "memory")
+	addr := startRESP(t, "memory")
 	for _, args := range [][]string{
 		{"PING"}, {"-3", "PING"}, {"-2", "ECHO", "PONG"},
 	} {
-		if got := redisCLI(t, door, "", args...); got != "PONG" {
+		if got := redisCLI(t, addr, "", args...); got != "PONG" {
 			t.Errorf("redis-cli %q = %s", args, got)
 		}
 	}
-	if got := redisCLI(t, door, "INFO server\nCOMMAND COUNT\nCONFIG GET save\nhelp cl.throttle\nQUIT\n"); !strings.Contains(got, "server_name:weir") {
+	if got := redisCLI(t, addr, "INFO server\nCOMMAND COUNT\nCONFIG GET save\nhelp cl.throttle\nQUIT\n"); !strings.Contains(got, "server_name:weir") {
 		t.Errorf("a session of redis-cli:\n%s", got)
 	}
-	host, port, _ := net.SplitHostPort(door)
+	host, port, _ := net.SplitHostPort(addr)
 	for _, c := range []struct {
 		what string
 		args []string
@@ -145,20 +145,20 @@ func TestRESPPassword(t *testing.T) {
 	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	door := startRESP(t, "memory", "--resp-password-file", file)
-	if got := redisCLI(t, door, "", "CL.THROTTLE", "k", "0", "1", "60"); got != "NOAUTH Authentication required." {
+	addr := startRESP(t, "memory", "--resp-password-file", file)
+	if got := redisCLI(t, addr, "", "CL.THROTTLE", "k", "0", "1", "60"); got != "NOAUTH Authentication required." {
 		t.Errorf("without a password = %s", got)
 	}
-	if got := redisCLI(t, door, "", "--no-auth-warning", "-a", "s3cret", "CL.THROTTLE", "k", "0", "1", "60"); !strings.HasPrefix(got, "0\n1\n0") {
+	if got := redisCLI(t, addr, "", "--no-auth-warning", "-a", "s3cret", "CL.THROTTLE", "k", "0", "1", "60"); !strings.HasPrefix(got, "0\n1\n0") {
 		t.Errorf("with it = %s", got)
 	}
 	for _, protocol := range []int{2, 3} {
-		c := redis.NewClient(&redis.Options{Addr: door, Password: "s3cret", Protocol: protocol})
+		c := redis.NewClient(&redis.Options{Addr: addr, Password: "s3cret", Protocol: protocol})
 		defer c.Close()
 		if err := c.Ping(t.Context()).Err(); err != nil {
 			t.Errorf("go-redis, RESP%d: %v", protocol, err)
 		}
-		wrong := redis.NewClient(&redis.Options{Addr: door, Password: "wrong", Protocol: protocol})
+		wrong := redis.NewClient(&redis.Options{Addr: addr, Password: "wrong", Protocol: protocol})
 		defer wrong.Close()
 		if err := wrong.Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 			t.Errorf("go-redis, RESP%d, a wrong password: %v", protocol, err)
@@ -167,9 +167,9 @@ func TestRESPPassword(t *testing.T) {
 }
 
 func TestRESPClients(t *testing.T) {
-	respStores(t, func(t *testing.T, door string) {
+	respStores(t, func(t *testing.T, addr string) {
 		for _, protocol := range []int{2, 3} {
-			c := redis.NewClient(&redis.Options{Addr: door, Protocol: protocol, ClientName: "app"})
+			c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, ClientName: "app"})
 			defer c.Close()
 			key := fmt.Sprint("goredis", protocol)
 			got, err := c.Do(t.Context(), "CL.THROTTLE", key, 4, 1, 3600).Int64Slice()
@@ -199,7 +199,7 @@ func TestRESPClients(t *testing.T) {
 				t.Errorf("go-redis, RESP%d, COMMAND = %v, %v", protocol, info, err)
 			}
 		}
-		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{door}, DisableCache: true})
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 		if err != nil {
 			t.Fatalf("rueidis: %v", err)
 		}
@@ -211,17 +211,17 @@ func TestRESPClients(t *testing.T) {
 	})
 }
 
-// TestRESPFastRate offers one key far more than 6,000 per second for a second.
+// TestRESPFastRate sends one key far more than 6,000 requests per second for a second.
 func TestRESPFastRate(t *testing.T) {
 	const perSecond, burst, clients, batch = 6000, 20, 4, 50
-	respStores(t, func(t *testing.T, door string) {
+	respStores(t, func(t *testing.T, addr string) {
 		var mu sync.Mutex
 		var first, last time.Time
 		offered, admitted := 0, 0
 		var all sync.WaitGroup
 		for range clients {
 			all.Go(func() {
-				c, err := redistest.Dial(door)
+				c, err := redistest.Dial(addr)
 				if err != nil {
 					t.Error(err)
 					return
@@ -264,8 +264,8 @@ func TestRESPFastRate(t *testing.T) {
 		if float64(admitted) > most {
 			t.Errorf("%d admitted, want at most %.1f", admitted, most)
 		}
-		// A machine that does not ask for 3 ms loses what a bucket of 20 cannot hold, so how
-		// near it comes is its own business.
+		// A machine that stalls for 3 ms loses tokens that a bucket of 20 cannot hold, so the
+		// lower bound is loose.
 		if offered > 3*perSecond && float64(admitted) < most/2 {
 			t.Errorf("%d of %d admitted, want nearly %.1f", admitted, offered, most)
 		}

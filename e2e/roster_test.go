@@ -20,7 +20,8 @@ import (
 	"github.com/floodweir/weir/guard/instances"
 )
 
-// TestRoster: what Go programs limit stands at the admin door for as long as they run.
+// TestRoster checks that the admin listener shows the limited functions of Go programs while
+// they run.
 func TestRoster(t *testing.T) {
 	redis := redistest.Start(t)
 	node := serve(t, programtest.Weir(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n", "--store", "redis://"+redis.Addr)
@@ -85,19 +86,19 @@ func TestRoster(t *testing.T) {
 	}
 	all, err := instances.Read(t.Context(), conn)
 	if err != nil || len(all) != 1 || all[0].Service != "cart" {
-		t.Errorf("Read = %v, %v, want the cart alone", all, err)
+		t.Errorf("Read = %v, %v, want only the cart", all, err)
 	}
 	if ttl := redis.Do(t, "PTTL", "weir:1:{functions}"); ttl.(int64) < 0 {
-		t.Error("the list has no end")
+		t.Error("the iterator does not end")
 	}
 	redis.Do(t, "ZADD", "weir:1:{functions}", "1", "long-gone")
 	redis.Do(t, "SET", "weir:1:{functions}:broken", "{")
 	redis.Do(t, "ZADD", "weir:1:{functions}", "99999999999", "broken")
 	if all, err := instances.Read(t.Context(), conn); err != nil || len(all) != 1 {
-		t.Errorf("Read = %v, %v, want what can be read", all, err)
+		t.Errorf("Read = %v, %v, want the readable entries", all, err)
 	}
 	if len(trouble) > 0 {
-		t.Errorf("trouble: %v", <-trouble)
+		t.Errorf("unexpected error: %v", <-trouble)
 	}
 	redis.Stop()
 	if err := <-trouble; !errors.Is(err, weir.ErrUnavailable) {
@@ -106,7 +107,7 @@ func TestRoster(t *testing.T) {
 	awaitStatus(t, node.admin+"/v1/functions", http.StatusServiceUnavailable)
 	select {
 	case err := <-cart:
-		t.Errorf("a process stopped telling: %v", err)
+		t.Errorf("a process stopped publishing: %v", err)
 	default:
 	}
 	for _, p := range []instances.Publisher{{}, {Conn: conn, Registry: guard.Default()}, {Conn: conn, Registry: guard.Default(), Service: strings.Repeat("x", 65)}, {Conn: conn, Registry: guard.Default(), Service: "s", Every: instances.TTL}} {

@@ -15,7 +15,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// policySchema is the JSON Schema of policy files, as another program reads it.
+// policySchema compiles the JSON Schema of policy files with another library.
 func policySchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(weirfile.Schema()))
@@ -34,8 +34,8 @@ func policySchema(t testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// judge is what the schema says of a policy file.
-func judge(t testing.TB, s *jsonschema.Schema, text string) error {
+// validate returns the errors of the schema for a policy file.
+func validate(t testing.TB, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	var v any
 	if err := yaml.Load([]byte(text), &v); err != nil {
@@ -52,8 +52,8 @@ func judge(t testing.TB, s *jsonschema.Schema, text string) error {
 	return s.Validate(doc)
 }
 
-// TestSchemaAcceptsGoodFiles: the schema finds nothing wrong with any policy file of
-// the tree and of its pages.
+// TestSchemaAcceptsGoodFiles checks that the schema accepts every policy file of the tree and
+// of its pages.
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	s, good := policySchema(t), map[string]string{}
 	for _, name := range []string{"../weir.example.yaml", "../cmd/weir/internal/config/demo.yaml"} {
@@ -91,9 +91,9 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	}
 	for name, text := range good {
 		if _, err := weirfile.Parse(name, []byte(text)); err != nil {
-			t.Errorf("%s is no good file: %v", name, err)
+			t.Errorf("%s is not valid: %v", name, err)
 		}
-		if err := judge(t, s, text); err != nil {
+		if err := validate(t, s, text); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
@@ -104,7 +104,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 
 const schemaPolicy = "policies:\n  - name: a\n    key: client.ip\n    limits: 10/s\n    "
 
-// schemaForms are what can be written in more than one way.
+// schemaForms lists fields that can be written in more than one way.
 var schemaForms = []string{
 	"store: rediss://user:pw@host:6379/0?ca=/x",
 	"store: redis+cluster://a:7000,b:7000",
@@ -132,8 +132,7 @@ var schemaForms = []string{
 	"policies:\n  - { name: a, key: &who [client.ip], limits: &fast [10/s] }\n  - { name: b, key: *who, limits: *fast }",
 }
 
-// TestSchemaRefusesBadFiles: what has another form than a policy file the schema
-// refuses as Parse does.
+// TestSchemaRefusesBadFiles checks that the schema rejects the same malformed files as Parse.
 func TestSchemaRefusesBadFiles(t *testing.T) {
 	s := policySchema(t)
 	for _, text := range []string{
@@ -158,7 +157,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		schemaPolicy + "on_store_error: retry", schemaPolicy + "mode: dry-run", schemaPolicy + "percent: 0", schemaPolicy + "percent: 101", schemaPolicy + "percent: '10'",
 		schemaPolicy + "candidate: []", schemaPolicy + "carry: keep", schemaPolicy + "overrides: []", schemaPolicy + "overrides: [{ key: a }]", schemaPolicy + "overrides: [{ key: 7, limits: 1/s }]",
 	} {
-		if err := judge(t, s, text); err == nil {
+		if err := validate(t, s, text); err == nil {
 			t.Errorf("the schema accepts\n%s", text)
 		}
 		if _, err := weirfile.Parse("f.yaml", []byte(text)); err == nil {
@@ -167,7 +166,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 	}
 }
 
-// TestExampleNamesItsSchema: an editor finds the schema from the example file.
+// TestExampleNamesItsSchema checks that an editor finds the schema from the example file.
 func TestExampleNamesItsSchema(t *testing.T) {
 	text, err := os.ReadFile("../weir.example.yaml")
 	if err != nil {
@@ -183,7 +182,7 @@ func TestExampleNamesItsSchema(t *testing.T) {
 	}
 }
 
-// FuzzSchemaIsNoNarrower: the schema accepts whatever Parse accepts.
+// FuzzSchemaIsNoNarrower checks that the schema accepts every file that Parse accepts.
 func FuzzSchemaIsNoNarrower(f *testing.F) {
 	s := policySchema(f)
 	for _, text := range schemaForms {
@@ -200,7 +199,7 @@ func FuzzSchemaIsNoNarrower(f *testing.F) {
 		if _, err := weirfile.Parse("fuzz.yaml", []byte(text)); err != nil {
 			return
 		}
-		if err := judge(t, s, text); err != nil {
+		if err := validate(t, s, text); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
 	})

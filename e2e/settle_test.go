@@ -49,8 +49,8 @@ policies:
     limits: 5 concurrency lease 1m
 `
 
-// settleUpstream answers with the number of tokens that ?n= says, in different ways,
-// after a picture of ?pad= bytes, and counts the messages that it sent.
+// settleUpstream responds with the number of tokens in ?n=, in several forms and after ?pad=
+// bytes, and counts the messages that it sent.
 func settleUpstream(sent *atomic.Int64) http.Handler {
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -81,13 +81,14 @@ func settleUpstream(sent *atomic.Int64) http.Handler {
 	})
 	mux.HandleFunc("/sms", func(w http.ResponseWriter, r *http.Request) {
 		sent.Add(1)
-		<-r.Context().Done() // the gateway gives up when its client has gone
+		<-r.Context().Done() // the gateway cancels the request when its client disconnects
 	})
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	return mux
 }
 
-// TestSettle: what answers cost, and which count, over two gateways that share a Redis.
+// TestSettle checks the cost of responses and which ones count, with two gateways that share a
+// Redis.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -153,7 +154,7 @@ func TestSettle(t *testing.T) {
 			if path == "/rows" || path == "/trailer" {
 				reserved = 1
 			}
-			// Who has read the last byte of an answer may be faster than its settlement.
+			// A client may have the whole response before the charge is settled.
 			cost := int64(-1)
 			for range 100 {
 				res, err = ask(t.Context(), plain, 1, "GET", path+"?n=0", user)
@@ -184,11 +185,11 @@ func TestSettle(t *testing.T) {
 			}
 		}
 	})
-	t.Run("hanging up", func(t *testing.T) {
+	t.Run("disconnects", func(t *testing.T) {
 		for i := range 6 {
 			ctx, cancel := context.WithCancel(t.Context())
 			before := sent.Load()
-			go func() { // hang up as soon as the message is sent
+			go func() { // disconnect as soon as the message is sent
 				defer cancel()
 				tick := time.NewTicker(time.Millisecond)
 				defer tick.Stop()
@@ -202,7 +203,7 @@ func TestSettle(t *testing.T) {
 			}()
 			res, err := ask(ctx, plain, 0, "POST", "/sms", "hanging up")
 			if i < 2 && err == nil || i >= 2 && (err != nil || res.StatusCode != http.StatusTooManyRequests) {
-				t.Errorf("message %d = %v, %v, want two that nobody waits for and then 429", i, res, err)
+				t.Errorf("message %d = %v, %v, want two canceled ones and then 429", i, res, err)
 			}
 			cancel()
 		}
@@ -220,8 +221,8 @@ func TestSettle(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// All slots are free long before their lease ends: as many requests as there are
-		// slots run side by side, none of them denied.
+		// All slots are free long before their lease ends: that many requests run
+		// concurrently, and none is denied.
 		var denied atomic.Int64
 		for range 20 {
 			denied.Store(0)

@@ -17,8 +17,8 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// echoConf is an nginx that says what it takes each request for. Its own paths are
-// told apart as it does that itself, after its decoding.
+// echoConf is an nginx that responds with the request that it parsed. It distinguishes its own
+// paths after its usual decoding.
 const echoConf = `
 daemon off;
 worker_processes 1;
@@ -26,8 +26,8 @@ pid DIR/pid;
 error_log DIR/error.log;
 events { worker_connections 256; }
 http {
-  log_format seen '$request_method $request_uri';
-  access_log DIR/access.log seen;
+  log_format received '$request_method $request_uri';
+  access_log DIR/access.log received;
   client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi;
   uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
   server {
@@ -39,8 +39,8 @@ http {
 }
 `
 
-// startEcho starts it, and returns its URL and the requests that it has seen.
-func startEcho(t *testing.T) (url string, seen func() []string) {
+// startEcho starts it and returns its URL and the requests that it received.
+func startEcho(t *testing.T) (url string, received func() []string) {
 	t.Helper()
 	n := startNginx(t, echoConf, "/ready")
 	return n.url, func() []string {
@@ -52,8 +52,8 @@ func startEcho(t *testing.T) (url string, seen func() []string) {
 	}
 }
 
-// converse sends bytes on a connection of their own and returns the answers up to
-// the end of the connection.
+// converse sends bytes on a new connection and returns the responses until the connection
+// ends.
 func converse(t *testing.T, gateway, text string) (answers []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(gateway, "http://"))
@@ -61,7 +61,7 @@ func converse(t *testing.T, gateway, text string) (answers []string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(2 * time.Second)) // of what waits for more, all has come
+	conn.SetDeadline(time.Now().Add(2 * time.Second)) // an incomplete request gets no further response
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +76,12 @@ func converse(t *testing.T, gateway, text string) (answers []string) {
 	}
 }
 
-// TestTrafficSmuggling sends requests whose ends can be seen in two ways. Whatever
-// the gateway makes of them, nginx behind it sees the requests that the gateway took
-// and limited, in their order, and none beside; and the next client gets its own
-// answer. Of a first request with a broken body nginx may see the head.
+// TestTrafficSmuggling sends requests whose length is ambiguous. nginx behind the gateway
+// receives exactly the requests that the gateway parsed and limited, in order, and the next
+// client gets its own response. nginx may receive the headers of a first request whose body is
+// broken.
 func TestTrafficSmuggling(t *testing.T) {
-	upstream, seen := startEcho(t)
+	upstream, received := startEcho(t)
 	gateway := startGateway(t, programtest.Weir(t), upstream, "memory", "1000000/s")
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 	size := strconv.Itoa(len(hidden))
@@ -130,9 +130,9 @@ func TestTrafficSmuggling(t *testing.T) {
 		"CL named by Connection":   head + "Connection: Content-Length\r\nContent-Length: " + size + "\r\n\r\n" + hidden,
 		"TE named by Connection":   head + "Connection: Transfer-Encoding\r\n" + chunked + "\r\n" + fmt.Sprintf("%x\r\n", len(hidden)) + hidden + "\r\n" + end,
 	} {
-		before := len(seen())
+		before := len(received())
 		answers := converse(t, gateway, text+last)
-		var from []string // of these requests nginx was the one that answered
+		var from []string // requests that nginx answered
 		for _, a := range answers {
 			if uri, ok := strings.CutPrefix(a, "200 other "); ok && uri != "/outer" {
 				from = append(from, uri)
@@ -140,12 +140,12 @@ func TestTrafficSmuggling(t *testing.T) {
 		}
 		canary := "/canary-" + strconv.Itoa(before)
 		if got := converse(t, gateway, "GET "+canary+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); len(got) != 1 || got[0] != "200 other "+canary {
-			t.Errorf("%s: the next client asks for %s and gets %q", name, canary, got)
+			t.Errorf("%s: the next client requests %s and gets %q", name, canary, got)
 		}
 		var uris []string
-		for deadline := time.Now().Add(10 * time.Second); len(uris) == 0 || uris[len(uris)-1] != canary; { // nginx writes its log a little later
+		for deadline := time.Now().Add(10 * time.Second); len(uris) == 0 || uris[len(uris)-1] != canary; { // nginx writes its log later
 			uris = nil
-			for _, line := range seen()[before:] {
+			for _, line := range received()[before:] {
 				if _, uri, _ := strings.Cut(line, " "); uri != "/outer" {
 					uris = append(uris, uri)
 				}
@@ -168,12 +168,12 @@ gateway:
 policies:
   - name: login
     match: { paths: ["/login"] }
-    key: ["const:everybody"]
+    key: ["const:all-clients"]
     limits: ["1/24h"]
 `
 
-// TestTrafficSpelling: once the only login of a day is spent, no spelling of its path
-// that nginx still takes for it goes through.
+// TestTrafficSpelling checks that after the only login of a day, no spelling of the path that
+// nginx maps to it is admitted.
 func TestTrafficSpelling(t *testing.T) {
 	upstream, _ := startEcho(t)
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -193,7 +193,7 @@ func TestTrafficSpelling(t *testing.T) {
 	if got := ask(listen, "/login"); got != "200 login /login" {
 		t.Fatalf("the first login = %q", got)
 	}
-	below := []string{"/login/*"} // another path, for the policy as for nginx
+	below := []string{"/login/*"} // a different path, for the policy and for nginx
 	paths := []string{
 		"/login", "/login/", "//login", "/./login", "/x/../login", "/login/.", "/login/x/..", "/%6cogin", "/%6Cogin", "/login%2f", "/login%2F", "/%2flogin", "%2flogin",
 		"/%2e/login", "/x/%2e%2e/login", "/x%2f..%2flogin", "/x/..%2flogin", "/x/..;/login", "/login;x=1", "/login;", "/;x/login", "/login%3b", "/login?", "/login?x=/other", "/login#x", "/login%23",
@@ -207,11 +207,11 @@ func TestTrafficSpelling(t *testing.T) {
 			own++
 		}
 		if got := ask(listen, path); strings.HasPrefix(got, "200 login ") && !slices.Contains(below, path) {
-			t.Errorf("%s = %q past the limit", path, got)
+			t.Errorf("%s = %q, want 429", path, got)
 		}
 	}
 	if own < 20 {
-		t.Errorf("nginx takes %d of the spellings for /login: the test has lost its point", own)
+		t.Errorf("nginx maps %d of the spellings to /login, want more", own)
 	}
-	t.Logf("%d spellings, of which nginx takes %d for /login", len(paths), own)
+	t.Logf("%d spellings, of which nginx maps %d to /login", len(paths), own)
 }

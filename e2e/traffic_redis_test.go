@@ -10,18 +10,18 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// Two gateways on one Redis admit together what one does.
+// TestTrafficRedis checks that two gateways on one Redis together admit what one does.
 func TestTrafficRedis(t *testing.T) {
 	traffic(t, "redis://"+redistest.Start(t).Addr, 2)
 }
 
-// And on one Redis Cluster.
+// TestTrafficCluster checks the same on a Redis Cluster.
 func TestTrafficCluster(t *testing.T) {
 	traffic(t, "redis+cluster://"+redistest.StartCluster(t).Addrs(), 2)
 }
 
-// Two gateways share one limit to the token: of what both are offered at once,
-// exactly the burst goes through.
+// TestTwoGatewaysShareALimit checks that two gateways share a limit exactly: of concurrent
+// requests to both, exactly the burst is admitted.
 func TestTwoGatewaysShareALimit(t *testing.T) {
 	const requests, clients = 400, 8
 	binary, upstream, store := programtest.Weir(t), startNginx(t, nginxConf, "/warm"), "redis://"+redistest.Start(t).Addr

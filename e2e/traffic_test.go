@@ -24,13 +24,13 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// The limit of the traffic, shared by everybody.
+// The limit, shared by all clients.
 const (
 	trafficRate  = 100
 	trafficBurst = 50
 )
 
-// trafficTime is how long the traffic lasts: WEIR_TRAFFIC, or three seconds.
+// trafficTime returns the duration of the traffic: WEIR_TRAFFIC, or three seconds.
 func trafficTime(t *testing.T) time.Duration {
 	text := os.Getenv("WEIR_TRAFFIC")
 	if text == "" {
@@ -43,17 +43,16 @@ func trafficTime(t *testing.T) time.Duration {
 	return d
 }
 
-// Real traffic: wrk before one gateway, nginx behind it.
+// TestTrafficMemory sends traffic with wrk through one gateway to nginx.
 func TestTrafficMemory(t *testing.T) {
 	traffic(t, "memory", 1)
 }
 
-// traffic offers far more than the limit to gateways that share a store, and
-// counts what nginx saw. The bounds hold however long a process waits for a
-// processor. No more than burst + rate·t went through from before the first request
-// until nginx's log was read. And between two denials of the witness no less than
-// rate·t did, but for a token that was not whole, and for requests in flight when wrk
-// stops: what they took may not have reached nginx.
+// traffic sends far more than the limit to gateways that share a store and counts the requests
+// that reached nginx. The bounds hold on a busy machine too. At most burst + rate·t requests
+// pass between the start and the reading of nginx's log. Between two denials of the witness,
+// at least rate·t pass. From that, a fraction of a token is deducted, and the requests in
+// flight when wrk stops: they may be charged without reaching nginx.
 func traffic(t *testing.T, store string, gateways int) {
 	duration := trafficTime(t)
 	binary := programtest.Weir(t)
@@ -62,7 +61,7 @@ func traffic(t *testing.T, store string, gateways int) {
 	for range gateways {
 		urls = append(urls, startGateway(t, binary, upstream.url, store, fmt.Sprintf("%d/s burst %d", trafficRate, trafficBurst)))
 	}
-	for _, url := range urls { // connections, scripts and files are warm: not what is measured
+	for _, url := range urls { // warm up connections, scripts and files
 		for range 20 {
 			mustGet(t, url+"/warm")
 		}
@@ -96,24 +95,24 @@ func traffic(t *testing.T, store string, gateways int) {
 		t.Errorf("%d requests reached nginx, want %.1f to %.1f", seen, least, most)
 	}
 	if shut := saw.last.Sub(saw.first); shut < duration/2 {
-		t.Errorf("%d requests of the witness were denied within %v, want some all along %v", saw.denied, shut, duration)
+		t.Errorf("%d requests of the witness were denied within %v, want some during all of %v", saw.denied, shut, duration)
 	}
 	if seen < admitted || seen > admitted+inFlight {
-		t.Errorf("the clients got %d answers of status 200 and nginx gave %d: want as many, less those in flight at the end", admitted, seen)
+		t.Errorf("the clients got %d responses with status 200 and nginx sent %d: want the same, except those in flight at the end", admitted, seen)
 	}
 }
 
-// A witness asks beside the traffic. When it is denied, the bucket is empty.
+// A witness sends requests beside the traffic. When it is denied, the bucket is empty.
 type witness struct {
 	admitted, denied int64
 
 	first, last time.Time     // after the first denial, and before the last
-	full        time.Duration // for how long the bucket may have been full between them
+	full        time.Duration // how long the bucket may have been full between them
 }
 
-// watch asks until the traffic is over.
+// watch sends requests until the traffic ends.
 func (w *witness) watch(t *testing.T, url string, over <-chan struct{}) {
-	const filled = (trafficBurst - 1) * time.Second / trafficRate // the least from empty to full
+	const filled = (trafficBurst - 1) * time.Second / trafficRate // the shortest time from empty to full
 	for {
 		select {
 		case <-over:
@@ -145,8 +144,8 @@ func name(store string) string {
 	return before
 }
 
-// startProcess runs a program until the end of the test, which shows what it said
-// if it fails. Doors of Weir that no flag opens are shut: their ports may be taken.
+// startProcess runs a program until the end of the test and prints its output if the test
+// fails. Listeners of weir that no flag enables are off, because their ports may be in use.
 func startProcess(t *testing.T, path string, args ...string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -165,15 +164,15 @@ func startProcess(t *testing.T, path string, args ...string) {
 		case <-time.After(20 * time.Second):
 			cmd.Process.Kill()
 			<-done
-			t.Errorf("%s did not stop when it was told to", path)
+			t.Errorf("%s did not stop after SIGTERM", path)
 		}
 		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(path), log.String())
+			t.Logf("output of %s:\n%s", filepath.Base(path), log.String())
 		}
 	})
 }
 
-// awaitStatus polls a URL until it answers with a status.
+// awaitStatus polls a URL until it responds with a status.
 func awaitStatus(t *testing.T, url string, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -214,7 +213,7 @@ func mustGet(t *testing.T, url string) {
 	}
 }
 
-// nginx is a real upstream that logs the instant of every request but warm-ups.
+// An nginx is a real upstream that logs the time of every request except warm-ups.
 type nginx struct {
 	url, log string
 }
@@ -239,8 +238,8 @@ http {
 }
 `
 
-// startNginx starts an nginx with a configuration in which DIR and PORT are to be
-// filled in, and waits until it answers at the path ready.
+// startNginx starts an nginx with a configuration in which it replaces DIR and PORT, and waits
+// until the path ready responds.
 func startNginx(t *testing.T, conf, ready string) *nginx {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
@@ -258,7 +257,7 @@ func startNginx(t *testing.T, conf, ready string) *nginx {
 	return n
 }
 
-// times are the instants of the requests, in seconds, in order.
+// times returns the times of the requests in seconds, sorted.
 func (n *nginx) times(t *testing.T) (times []float64) {
 	t.Helper()
 	f, err := os.Open(n.log)
@@ -276,7 +275,8 @@ func (n *nginx) times(t *testing.T) (times []float64) {
 	return times
 }
 
-// logged are the instants of at least so many requests: an answer is sent before it is logged.
+// logged returns the times of at least so many requests. nginx logs a request after its
+// response.
 func (n *nginx) logged(t *testing.T, least int) []float64 {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -293,15 +293,15 @@ gateway:
   routes:
     - { path: /, upstream: "UPSTREAM" }
 policies:
-  - name: everybody
+  - name: all-clients
     match: { paths: ["/"] }
-    key: ["const:everybody"]
+    key: ["const:all-clients"]
     limits: ["LIMIT"]
     on_store_error: closed
 `
 
-// startGateway runs the program with one limit for everybody, in front of an
-// upstream, and returns the URL of its gateway.
+// startGateway runs weir with one limit for all clients in front of an upstream and returns
+// the URL of its gateway.
 func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 	t.Helper()
 	gateway, api := launchGateway(t, binary, upstream, store, limit)
@@ -309,8 +309,8 @@ func startGateway(t *testing.T, binary, upstream, store, limit string) string {
 	return gateway
 }
 
-// launchGateway is startGateway without waiting for the program to be ready; it
-// returns the URL of the API too.
+// launchGateway is startGateway without waiting for readiness. It returns the URL of the API
+// too.
 func launchGateway(t *testing.T, binary, upstream, store, limit string) (gatewayURL, apiURL string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -335,8 +335,7 @@ func freeAddress(t *testing.T) string {
 
 const wrkConnections = 4
 
-// wrkResult is what wrk counted: others are answers of another status than 2xx
-// and 3xx.
+// A wrkResult holds the counts of wrk. others are responses other than 2xx and 3xx.
 type wrkResult struct{ requests, others int64 }
 
 var (
@@ -344,7 +343,7 @@ var (
 	wrkOthers   = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
 )
 
-// wrk offers as much as a few connections can.
+// wrk sends as many requests as a few connections can.
 func wrk(t *testing.T, url string, d time.Duration) (r wrkResult) {
 	out, err := exec.Command("wrk", "-t1", "-c"+strconv.Itoa(wrkConnections), fmt.Sprintf("-d%ds", int(d.Seconds())), "--timeout", "15s", url).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -361,7 +360,7 @@ func wrk(t *testing.T, url string, d time.Duration) (r wrkResult) {
 		r.others, _ = strconv.ParseInt(string(others[1]), 10, 64)
 	}
 	if bytes.Contains(out, []byte("Socket errors")) {
-		t.Errorf("wrk met errors:\n%s", out)
+		t.Errorf("errors of wrk:\n%s", out)
 	}
 	return r
 }

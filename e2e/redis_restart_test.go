@@ -10,9 +10,9 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// A Redis that comes after the program, goes and comes back: nobody restarts the
-// program, and while Redis is away every request goes by its policy.
-func TestRedisComesAndGoes(t *testing.T) {
+// TestRedisRestarts starts weir before Redis, then stops and starts Redis again. Weir
+// keeps running, and without Redis every request is decided by its policy's on_store_error.
+func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
 	port := strconv.Itoa(redistest.FreePort(t))
 	upstream := startNginx(t, nginxConf, "/warm")

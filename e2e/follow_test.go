@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPageLies follows pages that are wrong, and ones that are not.
-func TestPageLies(t *testing.T) {
+// TestFollow follows pages with and without errors.
+func TestFollow(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
 		"truth":                    {"Text\n```sh\ntrue\n# comment\nmkdir a && cd a\n```\n```console\n$ basename \"$PWD\"\na\n$ printf 'x 1 y\\nb\\nc\\n'\nx … y\n…\nc\n$ true\n```\n```text\nshown\n```\n", ""},
 		"the directory before":     {"```sh\nmkdir a && cd a\ntouch \"$OLDPWD/b\"\n```\n```console\n$ ls ..\na\nb\n```\n", ""},
@@ -53,7 +53,7 @@ func TestPageLies(t *testing.T) {
 	}
 }
 
-// toolbox is a directory with a server in it that is ready once a file is there.
+// toolbox returns a directory with a server program that is ready when a file exists.
 func toolbox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,8 +63,8 @@ func toolbox(t *testing.T) string {
 	return dir
 }
 
-// TestPageLiesOfTree follows pages about the program and the library.
-func TestPageLiesOfTree(t *testing.T) {
+// TestFollowTree follows pages about the program and the library.
+func TestFollowTree(t *testing.T) {
 	t.Parallel()
 	if alone(t) {
 		return
