@@ -26,7 +26,7 @@ func TestFollow(t *testing.T) {
 		"no kind":                  {"```\nfalse\n```\n", "a block of \"\""},
 		"endless block":            {"```sh\ntrue\n", "line 1: the block does not end"},
 		"a server that ends":       {"```sh\nserver --fails\n```\n", "server --fails: ended before it was ready: exit status 3"},
-		"a server already there":   {"```sh\ntouch ready\nserver\n```\n", "something else listens already"},
+		"a server already there":   {"```sh\ntouch ready\nserver\n```\n", "its port is already in use"},
 		"a server, then a lie":     {"```sh\nserver\ntest -e ready\nfalse\n```\n", "line 4: false"},
 		"a replaced command fails": {"```sh\ndownload\n```\n", "line 2: download: exit status 4"},
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestPublishedInTrouble checks that nodes follow the published policies when their own file
-// is broken, when they cannot read the newest version, and when Redis lost its data and counts
+// TestPublishedInTrouble checks that nodes follow the published policies in three cases. Their
+// own file is broken; they cannot read the newest version; or Redis lost its data and counts
 // versions from 1 again.
 func TestPublishedInTrouble(t *testing.T) {
 	t.Parallel()
