@@ -11,7 +11,7 @@ const Never time.Duration = math.MaxInt64
 
 // NoWait and Unlimited are values of every MaxWait in this module: of the fields of that
 // name, where 0 is a default that the field documents, and of the argument of
-// [Limiter.Wait], where 0 is NoWait.
+// [Limiter.WaitN], where 0 is NoWait.
 const (
 	// NoWait denies at once what would have to wait, as any negative duration does.
 	NoWait time.Duration = -1
@@ -50,25 +50,46 @@ type Decision struct {
 	// At is the instant of the decision, by the store's clock.
 	At time.Time
 
-	// Degraded says that the store could not be asked and how the decision was made
-	// without it; empty for an ordinary decision.
-	Degraded Degraded
+	// Degraded is the FailMode by which the decision was made without the store; empty
+	// for a decision of the store.
+	Degraded FailMode
 }
 
-// Degraded names the way in which a decision was made without its store.
-type Degraded string
+// A FailMode selects the outcome of a request that the store did not decide: "open"
+// admits it, "closed" denies it, and "local" decides by a share of the limit in this
+// process. Package policy has the constants.
+type FailMode string
 
-const (
-	// Exact is the mode of every ordinary decision: not degraded.
-	Exact Degraded = ""
-	// FailedOpen lets everything through.
-	FailedOpen Degraded = "open"
-	// FailedClosed lets nothing through.
-	FailedClosed Degraded = "closed"
-	// FailedLocal decides by a share of the limit kept in this process.
-	FailedLocal Degraded = "local"
-)
-
-// Capacity is the most tokens that the deciding limit gives at once: its burst,
+// Capacity returns the most tokens that the deciding limit gives at once: its burst,
 // or its count per window.
 func (d Decision) Capacity() int64 { return d.Limit.Capacity() }
+
+// Combine returns the decision that counts among d and others, which were made
+// together: the denial with the longest RetryAfter or, if all admit, the admission with
+// the smallest share of its capacity remaining and the longest Delay of all.
+func (d Decision) Combine(others ...Decision) Decision {
+	delay := d.Delay
+	for _, o := range others {
+		delay = max(delay, o.Delay)
+		if o.stricter(d) {
+			d = o
+		}
+	}
+	if d.OK {
+		d.Delay = delay
+	}
+	return d
+}
+
+// stricter reports whether d counts more than e.
+func (d Decision) stricter(e Decision) bool {
+	switch {
+	case d.OK != e.OK:
+		return !d.OK
+	case !d.OK:
+		return d.RetryAfter > e.RetryAfter
+	}
+	// Shares are compared as floats. Rounding may make a tie, which only affects which
+	// limit is reported.
+	return float64(d.Remaining)*float64(e.Capacity()) < float64(e.Remaining)*float64(d.Capacity())
+}

@@ -22,7 +22,7 @@ func TestDecisionOfAResult(t *testing.T) {
 		{longest, time.Duration(longest) * time.Microsecond},
 		{longest + 1, weir.Never - 1}, {algo.Never - 1, weir.Never - 1}, {algo.Never, weir.Never},
 	} {
-		d := weir.Decision{OK: true, Granted: 9, Remaining: 9, Degraded: weir.FailedOpen}
+		d := weir.Decision{OK: true, Granted: 9, Remaining: 9, Degraded: "open"}
 		limit.Spec().Fill(&d, &algo.Result{Balance: -3, Retry: c.us, Reset: c.us, Delay: c.us}, 1_767_225_600_000_001)
 		want := weir.Decision{Limit: limit, RetryAfter: c.want, ResetAfter: c.want, Delay: c.want, At: time.UnixMicro(1_767_225_600_000_001)}
 		if d != want {

@@ -13,6 +13,10 @@ var (
 	// The text names the field, the value and what was expected.
 	ErrInvalid = fault.ErrInvalid
 
+	// ErrDenied is a denial, of functions that return no Decision, such as
+	// Limiter.Wait.
+	ErrDenied = errors.New("denied")
+
 	// ErrUnavailable is a store that could not be asked, or whose answer was lost.
 	// In the second case the request may have been charged.
 	ErrUnavailable = errors.New("store unavailable")

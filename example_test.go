@@ -79,7 +79,7 @@ func ExampleLimiter_Wait() {
 	lim := limiter("50/s burst 1")
 	begin := time.Now()
 	for range 3 {
-		if d, err := lim.Wait(context.Background(), "outgoing", 1, time.Second); err != nil || !d.OK {
+		if d, err := lim.WaitN(context.Background(), "outgoing", 1, time.Second); err != nil || !d.OK {
 			fmt.Println("gave up")
 		}
 	}
@@ -122,13 +122,15 @@ func ExampleTakeAll() {
 	ctx := context.Background()
 	store, _ := memstore.New(memstore.Config{})
 	defer store.Close()
-	user, _ := weir.New(store, weir.MustLimit("5/h"), weir.Config{Prefix: "user"})
-	site, _ := weir.New(store, weir.MustLimit("3/h"), weir.Config{Prefix: "site"})
+	perUser, site := weir.MustLimit("5/h"), weir.MustLimit("3/h")
 	for range 4 {
-		d, _ := weir.TakeAll(ctx, store, user.Request(weir.Take, "42", 1), site.Request(weir.Take, "all", 1))
+		d, _ := weir.TakeAll(ctx, store,
+			weir.Request{Key: "user:42", Limit: perUser, N: 1},
+			weir.Request{Key: "site", Limit: site, N: 1},
+		)
 		fmt.Println(d.OK, d.Limit)
 	}
-	d, _ := user.Peek(ctx, "42", 1)
+	d, _ := store.Do(ctx, weir.Request{Verb: weir.Peek, Key: "user:42", Limit: perUser, N: 1})
 	fmt.Println("user has", d.Remaining) // the denied request cost it nothing
 	// Output:
 	// true 3/h burst 3

@@ -50,7 +50,8 @@ var layout = map[string]row{
 
 	"memstore/internal/*": {layer: 0}, // data structures without limits
 
-	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters
+	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters, and the loop of a wait
+	"internal/bounds":    {layer: 0}, // the sizes of requests
 	"internal/backoff":   {layer: 2}, // the pacer that clients share
 
 	"": {layer: 1}, // package weir

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
 // Config adjusts a Limiter. Its zero value works.
@@ -15,21 +18,32 @@ type Config struct {
 	// Empty by default: two limiters of the same limit then share their keys.
 	Prefix string
 
-	// MaxWaiters is the most callers that may wait for one key at a time in this
-	// Limiter; one more is denied at once. 1024 if zero.
+	// MaxWaiters is the most callers that may wait at a time in this Limiter; one
+	// more is denied at once. 1024 if zero.
 	MaxWaiters int
+
+	// LimitFunc returns the limit of each key; nil if one limit is for all keys. The
+	// limit of New then applies to keys for which it returns the zero Limit.
+	LimitFunc LimitFunc
+
+	// Carry says what becomes of a key's tokens when LimitFunc returns another limit
+	// than before.
+	Carry Carry
 }
 
-// DefaultMaxWaiters is the MaxWaiters of a Config that names none.
-const DefaultMaxWaiters = 1024
+const defaultMaxWaiters = 1024
 
-// A Limiter asks a Store about keys under one limit. It is safe for concurrent
-// use, keeps no state of keys, and needs no closing.
+// allKeys is the key of Allow and Wait.
+const allKeys = "*"
+
+// A Limiter asks a Store about keys under one limit, or one for each key. It is safe
+// for concurrent use, and needs no closing.
 type Limiter struct {
-	store  Store
-	prefix string
-	rules  atomic.Pointer[rules]
-	queues queues
+	store   Store
+	prefix  string
+	rules   atomic.Pointer[rules]
+	perKey  keyLimits
+	waiters waitqueue.Queue
 }
 
 // rules are the limit in force and those that it replaced.
@@ -39,41 +53,68 @@ type rules struct {
 	carry Carry
 }
 
-// maxFrom is how many former limits are looked for behind the one in force.
+// maxFrom is the number of replaced limits that are remembered.
 const maxFrom = 4
+
+// replace returns rules with another limit in force.
+func (r *rules) replace(limit Limit, carry Carry) *rules {
+	next := &rules{limit: limit, carry: carry}
+	next.remember(r.limit)
+	next.remember(r.from...)
+	return next
+}
+
+// remember adds limits that were in force before.
+func (r *rules) remember(limits ...Limit) {
+	for _, l := range limits {
+		if len(r.from) == maxFrom {
+			return
+		}
+		known := l.IsZero() || l.Equal(r.limit)
+		for _, f := range r.from {
+			known = known || l.Equal(f)
+		}
+		if !known {
+			r.from = append(r.from, l)
+		}
+	}
+}
 
 // New makes a limiter that keeps its state in store. An error wraps ErrInvalid.
 func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	switch {
 	case store == nil:
 		return nil, fmt.Errorf("weir: store: %w: want a store such as memstore.New, got nil", ErrInvalid)
-	case limit.IsZero():
+	case limit.IsZero() && c.LimitFunc == nil:
 		return nil, fmt.Errorf("weir: limit: %w: want a limit such as MustLimit(\"10/s\"), got the zero Limit", ErrInvalid)
 	case c.MaxWaiters < 0:
 		return nil, fmt.Errorf("weir: MaxWaiters: %w: want 0 or more, got %d", ErrInvalid, c.MaxWaiters)
-	case len(c.Prefix) > MaxKey/2 || strings.IndexByte(c.Prefix, 0) >= 0:
-		return nil, fmt.Errorf("weir: Prefix: %w: want at most %d bytes without a zero byte, got %.40q", ErrInvalid, MaxKey/2, c.Prefix)
+	case c.Carry > CarryReset:
+		return nil, fmt.Errorf("weir: Carry: %w: want one of the constants, got %d", ErrInvalid, c.Carry)
+	case len(c.Prefix) > bounds.MaxKey/2 || strings.IndexByte(c.Prefix, 0) >= 0:
+		return nil, fmt.Errorf("weir: Prefix: %w: want at most %d bytes without a zero byte, got %.40q", ErrInvalid, bounds.MaxKey/2, c.Prefix)
 	}
 	l := &Limiter{store: store}
 	if c.Prefix != "" {
 		l.prefix = c.Prefix + "\x00"
 	}
-	l.queues.most = c.MaxWaiters
-	if l.queues.most == 0 {
-		l.queues.most = DefaultMaxWaiters
+	l.waiters.Max, l.waiters.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
+	if c.MaxWaiters == 0 {
+		l.waiters.Max = defaultMaxWaiters
 	}
 	l.rules.Store(&rules{limit: limit})
+	l.perKey.init(c.LimitFunc, c.Carry)
 	return l, nil
 }
 
-// Limit is the limit in force.
+// Limit returns the limit in force, for keys whose limit is not from LimitFunc.
 func (l *Limiter) Limit() Limit { return l.rules.Load().limit }
 
 // SetLimit puts another limit in force for every key. A key keeps what it owes:
-// when it is next asked about, its state under the former limit is carried over
-// as carry says. Of limits replaced before that, the last four are remembered.
-// Processes that share a store each need the change. It returns an error that
-// wraps ErrInvalid for the zero Limit.
+// at its next request its state under the former limit is carried over as carry
+// says. Of limits replaced before that, the last four are remembered. Processes that
+// share a store each need the change. It returns an error that wraps ErrInvalid for
+// the zero Limit.
 func (l *Limiter) SetLimit(limit Limit, carry Carry) error {
 	if limit.IsZero() {
 		return fmt.Errorf("weir: limit: %w: want a limit, got the zero Limit", ErrInvalid)
@@ -83,77 +124,89 @@ func (l *Limiter) SetLimit(limit Limit, carry Carry) error {
 		if old.limit.Equal(limit) {
 			return nil
 		}
-		now := &rules{limit: limit, carry: carry, from: []Limit{old.limit}}
-		for _, f := range old.from {
-			if len(now.from) < maxFrom && !f.Equal(limit) {
-				now.from = append(now.from, f)
-			}
-		}
-		if l.rules.CompareAndSwap(old, now) {
+		if l.rules.CompareAndSwap(old, old.replace(limit, carry)) {
 			return nil
 		}
 	}
 }
 
-// Request is what the limiter asks its store: to be decided together with the
-// requests of other limiters by the store's DoAll.
-func (l *Limiter) Request(verb Verb, key string, n int64) Request {
-	r := l.rules.Load()
-	if l.prefix != "" {
-		key = l.prefix + key
+// Request returns a Take of n tokens of key, to be decided together with the requests
+// of other limiters by TakeAll or the store's DoAll. An error is that of LimitFunc.
+func (l *Limiter) Request(ctx context.Context, key string, n int64) (Request, error) {
+	if key == "" {
+		return Request{}, errEmptyKey
 	}
-	return Request{Verb: verb, Key: key, Limit: r.limit, N: n, From: r.from, Carry: r.carry}
+	r := l.rules.Load()
+	if l.perKey.limit != nil {
+		var err error
+		if r, err = l.perKey.rules(ctx, key, r); err != nil {
+			return Request{}, err
+		}
+	}
+	return Request{Key: l.prefix + key, Limit: r.limit, N: n, From: r.from, Carry: r.carry}, nil
 }
 
 func (l *Limiter) do(ctx context.Context, verb Verb, key string, n int64) (Decision, error) {
-	if key == "" {
-		return Decision{}, errEmptyKey
+	r, err := l.Request(ctx, key, n)
+	if err != nil {
+		return Decision{}, err
 	}
-	return l.store.Do(ctx, l.Request(verb, key, n))
+	r.Verb = verb
+	return l.store.Do(ctx, r)
 }
 
-// Take consumes n tokens of key if all of them fit, and none otherwise. A cost
-// of 0 is a Peek; a cost above the limit's capacity is denied with RetryAfter
-// Never.
+// Allow takes 1 token of a key that all callers of Allow and Wait share, and reports
+// whether it could. It reports false if the store cannot decide: Take returns the
+// error.
+func (l *Limiter) Allow() bool { return l.AllowKey(allKeys) }
+
+// AllowKey is Allow for a key.
+func (l *Limiter) AllowKey(key string) bool {
+	d, err := l.do(context.Background(), Take, key, 1)
+	return err == nil && d.OK
+}
+
+// Take consumes n tokens of key if all of them fit, and none otherwise. A cost of 0
+// consumes nothing. A cost above the limit's capacity is denied with RetryAfter Never.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.do(ctx, Take, key, n)
 }
 
-// TakeUpTo consumes as many of n tokens as fit, and says in Granted how many. It
-// is denied when none does.
+// TakeUpTo consumes as many of n tokens as fit, and returns their number in Granted.
+// It is denied if none fits.
 func (l *Limiter) TakeUpTo(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.do(ctx, TakeUpTo, key, n)
 }
 
-// Peek says what Take would say, and changes nothing.
+// Peek returns what Take would return, and changes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.do(ctx, Peek, key, n)
 }
 
-// Charge consumes n tokens whether they fit or not. What does not fit is debt,
-// which the key pays before it is admitted again.
+// Charge consumes n tokens whether they fit or not. What does not fit is debt, which
+// the key pays before it is admitted again.
 func (l *Limiter) Charge(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.do(ctx, Charge, key, n)
 }
 
-// Return gives n tokens back, never beyond the limit's capacity. For a window it
-// is the newest tokens that go back; ReturnAt is exact about which.
+// Return gives n tokens back, never beyond the limit's capacity. Under a window the
+// newest tokens go back. ReturnAt names the charge instead.
 func (l *Limiter) Return(ctx context.Context, key string, n int64) (Decision, error) {
 	return l.do(ctx, Return, key, n)
 }
 
-// ReturnAt gives back n tokens that were charged at the instant at, the At of
-// their decision, if they still count: a window that has passed is not credited.
+// ReturnAt gives back n tokens that were charged at the instant at, the At of their
+// decision, if they still count: a window that has passed is not credited.
 func (l *Limiter) ReturnAt(ctx context.Context, key string, n int64, at time.Time) (Decision, error) {
-	if key == "" {
-		return Decision{}, errEmptyKey
+	r, err := l.Request(ctx, key, n)
+	if err != nil {
+		return Decision{}, err
 	}
-	r := l.Request(Return, key, n)
-	r.At = at
+	r.Verb, r.At = Return, at
 	return l.store.Do(ctx, r)
 }
 
-// Reset forgets key: it is as if never used.
+// Reset deletes the state of key: it is as if never used.
 func (l *Limiter) Reset(ctx context.Context, key string) (Decision, error) {
 	return l.do(ctx, Reset, key, 0)
 }

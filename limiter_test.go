@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -31,7 +32,7 @@ func TestNewRefuses(t *testing.T) {
 		{store, weir.Limit{}, weir.Config{}, "zero Limit"},
 		{store, ten, weir.Config{MaxWaiters: -1}, "MaxWaiters"},
 		{store, ten, weir.Config{Prefix: "a\x00b"}, "zero byte"},
-		{store, ten, weir.Config{Prefix: strings.Repeat("p", weir.MaxKey)}, "Prefix"},
+		{store, ten, weir.Config{Prefix: strings.Repeat("p", bounds.MaxKey)}, "Prefix"},
 	} {
 		if _, err := weir.New(c.store, c.limit, c.c); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("New(%v, %v, %+.40v): %v; want ErrInvalid with %q", c.store, c.limit, c.c, err, c.says)
@@ -47,7 +48,7 @@ func TestBadInput(t *testing.T) {
 		do   func() (weir.Decision, error)
 	}{
 		{"an empty key", func() (weir.Decision, error) { return l.Take(ctx, "", 1) }},
-		{"an empty key to Wait", func() (weir.Decision, error) { return l.Wait(ctx, "", 1, 0) }},
+		{"an empty key to Wait", func() (weir.Decision, error) { return l.WaitN(ctx, "", 1, 0) }},
 		{"a long key", func() (weir.Decision, error) { return l.Take(ctx, strings.Repeat("k", 1<<20), 1) }},
 		{"a negative cost", func() (weir.Decision, error) { return l.Take(ctx, "k", -1) }},
 		{"the lowest cost", func() (weir.Decision, error) { return l.Charge(ctx, "k", math.MinInt64) }},
@@ -55,7 +56,7 @@ func TestBadInput(t *testing.T) {
 		{"a reservation without id", func() (weir.Decision, error) { _, d, err := l.Reserve(ctx, "k", "", 1, time.Second); return d, err }},
 		{"a reservation of no life", func() (weir.Decision, error) { _, d, err := l.Reserve(ctx, "k", "i", 1, 0); return d, err }},
 		{"a reservation of a long life", func() (weir.Decision, error) {
-			_, d, err := l.Reserve(ctx, "k", "i", 1, weir.MaxTTL+1)
+			_, d, err := l.Reserve(ctx, "k", "i", 1, bounds.MaxTTL+1)
 			return d, err
 		}},
 		{"a reservation of nothing", func() (weir.Decision, error) { _, d, err := l.Reserve(ctx, "k", "i", 0, time.Second); return d, err }},
@@ -181,7 +182,7 @@ func TestReservation(t *testing.T) {
 		remaining(40)
 		<-time.After(time.Minute)
 		remaining(90)
-		if _, err := l.Reservation("k", "job-2").Commit(ctx, 50); !errors.Is(err, weir.ErrNoReservation) {
+		if _, err := reservation(t, l, "job-2").Commit(ctx, 50); !errors.Is(err, weir.ErrNoReservation) {
 			t.Errorf("Commit after the life of a reservation: %v, want ErrNoReservation", err)
 		}
 
@@ -192,7 +193,7 @@ func TestReservation(t *testing.T) {
 		if d, _ := l.Take(ctx, "k", 1); d.OK || d.Remaining != 0 {
 			t.Errorf("Take in debt = %v with %d remaining, want a denial with 0", d.OK, d.Remaining)
 		}
-		if _, err := l.Reservation("k", "never").Cancel(ctx); !errors.Is(err, weir.ErrNoReservation) {
+		if _, err := reservation(t, l, "never").Cancel(ctx); !errors.Is(err, weir.ErrNoReservation) {
 			t.Errorf("Cancel of an unknown id: %v, want ErrNoReservation", err)
 		}
 	})
@@ -217,7 +218,7 @@ func TestReservationOfSlots(t *testing.T) {
 		if _, d, err := l.Reserve(ctx, "k", "third", 1, 10*time.Second); err != nil || !d.OK || d.Remaining != 0 {
 			t.Errorf("a slot after one holder died = %v with %d remaining, %v; want the dead one's", d.OK, d.Remaining, err)
 		}
-		if d, err := l.Reservation("k", "alive").Extend(ctx, 10*time.Second); err != nil || !d.OK || d.Remaining != 0 {
+		if d, err := reservation(t, l, "alive").Extend(ctx, 10*time.Second); err != nil || !d.OK || d.Remaining != 0 {
 			t.Errorf("heartbeat by another handle = %v with %d remaining, %v; want it held on", d.OK, d.Remaining, err)
 		}
 		if _, err := alive.Cancel(ctx); err != nil {
@@ -247,7 +248,7 @@ func TestTakeAll(t *testing.T) {
 		second, day := limiter("2/s"), limiter("3/day")
 		all := func() weir.Decision {
 			t.Helper()
-			d, err := weir.TakeAll(ctx, store, second.Request(weir.Take, "u", 1), day.Request(weir.Take, "u", 1))
+			d, err := weir.TakeAll(ctx, store, request(t, second, "u", 1), request(t, day, "u", 1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,14 +320,13 @@ func TestCombine(t *testing.T) {
 		ds   []weir.Decision
 		want weir.Decision
 	}{
-		{nil, weir.Decision{}},
 		{[]weir.Decision{yes(a, 5, 0), yes(b, 49, 0)}, yes(b, 49, 0)},
 		{[]weir.Decision{yes(a, 4, time.Second), yes(b, 49, 2*time.Second)}, yes(a, 4, 2*time.Second)},
 		{[]weir.Decision{yes(a, 0, time.Second), no(b, time.Minute)}, no(b, time.Minute)},
 		{[]weir.Decision{no(a, weir.Never), no(b, time.Minute)}, no(a, weir.Never)},
 		{[]weir.Decision{no(a, time.Second), no(b, time.Minute)}, no(b, time.Minute)},
 	} {
-		if got := weir.Combine(c.ds); got != c.want {
+		if got := c.ds[0].Combine(c.ds[1:]...); got != c.want {
 			t.Errorf("case %d: Combine = %+v, want %+v", i, got, c.want)
 		}
 	}
@@ -340,9 +340,9 @@ func TestStoreError(t *testing.T) {
 	}
 	for name, do := range map[string]func() (weir.Decision, error){
 		"Take": func() (weir.Decision, error) { return l.Take(t.Context(), "k", 1) },
-		"Wait": func() (weir.Decision, error) { return l.Wait(t.Context(), "k", 1, weir.Unlimited) },
+		"Wait": func() (weir.Decision, error) { return l.WaitN(t.Context(), "k", 1, weir.Unlimited) },
 		"TakeAll": func() (weir.Decision, error) {
-			return weir.TakeAll(t.Context(), brokenStore{}, l.Request(weir.Take, "k", 1))
+			return weir.TakeAll(t.Context(), brokenStore{}, request(t, l, "k", 1))
 		},
 	} {
 		if d, err := do(); !errors.Is(err, weir.ErrUnavailable) || d.OK {
@@ -359,4 +359,22 @@ func (brokenStore) Do(context.Context, weir.Request) (weir.Decision, error) {
 
 func (brokenStore) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 	return false, weir.ErrUnavailable
+}
+
+func request(t *testing.T, l *weir.Limiter, key string, n int64) weir.Request {
+	t.Helper()
+	r, err := l.Request(t.Context(), key, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func reservation(t *testing.T, l *weir.Limiter, id string) weir.Reservation {
+	t.Helper()
+	r, err := l.Reservation(t.Context(), "k", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -3,6 +3,8 @@ package weir
 import (
 	"fmt"
 	"time"
+
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A Verb is what a Request asks for.
@@ -45,19 +47,6 @@ func (v Verb) String() string {
 	return fmt.Sprintf("verb(%d)", uint8(v))
 }
 
-// MaxTTL is the longest life of a reservation.
-const MaxTTL = 30 * 24 * time.Hour
-
-// Sizes that an outsider can choose. A longer value is refused.
-const (
-	// MaxKey is the longest key, in bytes.
-	MaxKey = 64 << 10
-	// MaxID is the longest reservation id, in bytes.
-	MaxID = 256
-	// MaxBatch is the largest number of requests decided together.
-	MaxBatch = 256
-)
-
 // A Request asks one thing of one key under one limit. The state it is about is
 // named by Key and the State of [Limit.Spec] together: two different limits share state if they are
 // leaky buckets of one rate that say so, and never otherwise.
@@ -68,7 +57,7 @@ type Request struct {
 	N     int64 // tokens, not negative
 
 	ID  string        // Reserve, Commit, Cancel: the reservation
-	TTL time.Duration // Reserve: its life, from 1 µs to MaxTTL
+	TTL time.Duration // Reserve: its life, from 1 µs to 30 days
 
 	At time.Time // Return: the instant of the charge to give back; zero for the newest
 
@@ -106,8 +95,8 @@ func (r *Request) Validate() error {
 		return fmt.Errorf("weir: limit: %w: a request needs a limit, got the zero Limit", ErrInvalid)
 	case r.Key == "":
 		return errEmptyKey
-	case len(r.Key) > MaxKey:
-		return fmt.Errorf("weir: key: %w: want at most %d bytes, got %d", ErrInvalid, MaxKey, len(r.Key))
+	case len(r.Key) > bounds.MaxKey:
+		return fmt.Errorf("weir: key: %w: want at most %d bytes, got %d", ErrInvalid, bounds.MaxKey, len(r.Key))
 	case r.N < 0:
 		return fmt.Errorf("weir: cost: %w: want 0 or more tokens, got %d", ErrInvalid, r.N)
 	case int(r.Verb) >= len(verbs):
@@ -122,10 +111,10 @@ func (r *Request) Validate() error {
 
 func (r *Request) validateReservation() error {
 	switch {
-	case r.ID == "" || len(r.ID) > MaxID:
-		return fmt.Errorf("weir: id: %w: %s wants an id of 1 to %d bytes, got %d", ErrInvalid, r.Verb, MaxID, len(r.ID))
-	case r.Verb == Reserve && (r.TTL < time.Microsecond || r.TTL > MaxTTL):
-		return fmt.Errorf("weir: ttl: %w: reserve wants 1µs to %v, got %v", ErrInvalid, MaxTTL, r.TTL)
+	case r.ID == "" || len(r.ID) > bounds.MaxID:
+		return fmt.Errorf("weir: id: %w: %s wants an id of 1 to %d bytes, got %d", ErrInvalid, r.Verb, bounds.MaxID, len(r.ID))
+	case r.Verb == Reserve && (r.TTL < time.Microsecond || r.TTL > bounds.MaxTTL):
+		return fmt.Errorf("weir: ttl: %w: reserve wants 1µs to %v, got %v", ErrInvalid, bounds.MaxTTL, r.TTL)
 	case r.Verb == Reserve && r.N == 0:
 		return fmt.Errorf("weir: cost: %w: reserve wants at least 1 token, got 0", ErrInvalid)
 	}

@@ -13,27 +13,30 @@ type Reservation struct {
 	r     Request
 }
 
-// Reserve takes n tokens of key under id for ttl, from 1 µs to MaxTTL. The
+// Reserve takes n tokens of key under id for ttl, from 1 µs to 30 days. The
 // decision says whether it was admitted; if not, there is nothing to settle.
 // Reserving an id of the key again charges nothing and answers as the first
 // time, so that a lost answer can be asked for again. Of a concurrency limit, n
 // slots are held, and reserving again holds them for another ttl.
 func (l *Limiter) Reserve(ctx context.Context, key, id string, n int64, ttl time.Duration) (Reservation, Decision, error) {
-	if key == "" {
-		return Reservation{}, Decision{}, errEmptyKey
+	r, err := l.Request(ctx, key, n)
+	if err != nil {
+		return Reservation{}, Decision{}, err
 	}
-	r := l.Request(Reserve, key, n)
-	r.ID, r.TTL = id, ttl
+	r.Verb, r.ID, r.TTL = Reserve, id, ttl
 	d, err := l.store.Do(ctx, r)
 	return Reservation{l.store, r}, d, err
 }
 
 // Reservation is the handle of a reservation made elsewhere or before: of id on
 // key. It asks nothing. Extended after it is gone, it is made anew, of one slot.
-func (l *Limiter) Reservation(key, id string) Reservation {
-	r := l.Request(Reserve, key, 1)
-	r.ID = id
-	return Reservation{l.store, r}
+func (l *Limiter) Reservation(ctx context.Context, key, id string) (Reservation, error) {
+	r, err := l.Request(ctx, key, 1)
+	if err != nil {
+		return Reservation{}, err
+	}
+	r.Verb, r.ID = Reserve, id
+	return Reservation{l.store, r}, nil
 }
 
 // Commit settles the reservation at actual tokens: fewer than reserved go back,

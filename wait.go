@@ -2,115 +2,127 @@ package weir
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
-// Wait takes n tokens of key as soon as they fit, and holds an admitted request
+// Wait takes 1 token of the key that Allow uses, as soon as there is one. An error
+// that wraps ErrDenied means that there will be none before the deadline of ctx, or
+// that MaxWaiters callers wait already. Any other error is the cause of the end of
+// ctx, or says why the store could not decide.
+func (l *Limiter) Wait(ctx context.Context) error { return l.WaitKey(ctx, allKeys) }
+
+// WaitKey is Wait for a key.
+func (l *Limiter) WaitKey(ctx context.Context, key string) error {
+	maxWait := Unlimited
+	if deadline, ok := ctx.Deadline(); ok {
+		maxWait = max(0, time.Until(deadline))
+	}
+	d, err := l.WaitN(ctx, key, 1, maxWait)
+	if err == nil && !d.OK {
+		err = fmt.Errorf("weir: wait for %.40q: %w by the limit %s", key, ErrDenied, d.Limit)
+	}
+	return err
+}
+
+// WaitN takes n tokens of key as soon as they fit, and holds an admitted request
 // back for its Delay. Callers that wait for one key in this Limiter are served in
-// the order in which they came; Take does not queue, and may overtake them.
+// the order in which they came. Take does not queue, and may overtake them.
 //
-// It gives up without consuming anything, with a decision that is not OK, as soon
-// as it is plain that maxWait will not do, or MaxWaiters are waiting already, or
-// the cost is above the capacity. A maxWait of NoWait or 0 does not wait,
-// Unlimited waits until ctx ends. If ctx ends first, the error is its cause and
-// nothing was consumed, unless the store was being asked at that moment.
+// WaitN returns a decision that is not OK, and consumes nothing, as soon as it is
+// certain that the wait would exceed maxWait, that MaxWaiters callers wait already,
+// or that n exceeds the capacity. With a maxWait of NoWait or 0 it does not wait,
+// with Unlimited until ctx ends. The wait is measured by the store's clock. If ctx
+// ends first, the error is its cause, and nothing was consumed unless the store was
+// being asked at that moment.
 //
-// It asks again after RetryAfter. Of a Concurrency limit that is when the first lease ends: a
-// slot that is returned before wakes nobody, here or in another process. Who is to get it at
-// once stands in the line of a bulkhead, which is of one process (contrib/failsafe).
-func (l *Limiter) Wait(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
-	var until time.Time // zero: for ever
-	if maxWait != Unlimited {
-		until = time.Now().Add(max(0, maxWait))
+// WaitN asks again after RetryAfter. Under a Concurrency limit that is when the first
+// lease ends: a slot that is returned earlier wakes no waiter. The bulkhead of
+// contrib/failsafe wakes the waiters of its process.
+func (l *Limiter) WaitN(ctx context.Context, key string, n int64, maxWait time.Duration) (Decision, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Decision{}, err
 	}
-	d, err := l.waitForTokens(ctx, key, n, until)
-	if err != nil || !d.OK || d.Delay == 0 {
+	r, err := l.Request(ctx, key, n)
+	if err != nil {
+		return Decision{}, err
+	}
+	if n > r.Limit.Capacity() {
+		return l.store.Do(ctx, r) // no wait helps
+	}
+	b := budget{clock: &l.waiters, began: l.waiters.Now(), maxWait: max(0, maxWait)}
+	step := waitqueue.Step{Queue: key, Until: b.until()}
+	var d Decision
+	asked, err := l.waiters.Retry(ctx, step, func() (waitqueue.Step, error) {
+		d, err = l.Take(ctx, key, n)
+		step.Done = err != nil || d.OK || d.RetryAfter == Never || d.RetryAfter > b.left(&d)
+		step.After = d.RetryAfter
+		return step, err
+	})
+	switch {
+	case err != nil:
+		return Decision{}, err
+	case !asked:
+		d, err = l.Peek(ctx, key, n)
+		d.OK = false
 		return d, err
+	case !d.OK || d.Delay == 0:
+		return d, nil
 	}
-	if !until.IsZero() && time.Now().Add(d.Delay).After(until) {
+	return l.delay(ctx, key, d, b.left(&d))
+}
+
+// delay holds an admitted request back for its Delay, or returns its tokens if there
+// is less time left.
+func (l *Limiter) delay(ctx context.Context, key string, d Decision, left time.Duration) (Decision, error) {
+	if d.Delay > left {
 		if _, err := l.ReturnAt(ctx, key, d.Granted, d.At); err != nil {
 			return Decision{}, err
 		}
 		d.OK, d.Granted = false, 0
-		d.RetryAfter, d.Delay = d.Delay-max(0, time.Until(until)), 0
+		d.RetryAfter, d.Delay = d.Delay-max(0, left), 0
 		return d, nil
 	}
-	if err := sleep(ctx, d.Delay); err != nil {
-		// The caller is gone; what it took goes back as far as the store can be asked.
+	if err := l.waiters.Sleep(ctx, d.Delay); err != nil {
+		// The tokens go back if the store can be reached.
 		_, _ = l.ReturnAt(context.WithoutCancel(ctx), key, d.Granted, d.At)
 		return Decision{}, err
 	}
 	return d, nil
 }
 
-// waitForTokens queues for key and takes n tokens when its turn has come.
-func (l *Limiter) waitForTokens(ctx context.Context, key string, n int64, until time.Time) (Decision, error) {
-	if err := context.Cause(ctx); err != nil {
-		return Decision{}, err
-	}
-	if n > l.Limit().Capacity() {
-		return l.Take(ctx, key, n)
-	}
-	turn, first := l.queues.enter(key)
-	if turn == nil {
-		return l.refuse(ctx, key, n)
-	}
-	defer l.queues.leave(key, turn)
-	if !first {
-		if come, err := waitUntil(ctx, turn.come, until); err != nil {
-			return Decision{}, err
-		} else if !come {
-			return l.refuse(ctx, key, n)
-		}
-	}
-	for {
-		d, err := l.Take(ctx, key, n)
-		if err != nil || d.OK || d.RetryAfter == Never {
-			return d, err
-		}
-		if !until.IsZero() && time.Now().Add(d.RetryAfter).After(until) {
-			return d, nil
-		}
-		if err := sleep(ctx, d.RetryAfter); err != nil {
-			return Decision{}, err
-		}
-	}
+// A budget measures what is left of a wait by the clock of the store, which decisions
+// report. Time that passes before the first decision is measured by clock.
+type budget struct {
+	clock    *waitqueue.Queue
+	began    time.Time
+	maxWait  time.Duration
+	end      time.Time // by the clock of the decisions; zero before the first one
+	degraded FailMode  // of the latest decision: another mode has another clock
 }
 
-// refuse is the decision of a caller that does not get its turn.
-func (l *Limiter) refuse(ctx context.Context, key string, n int64) (Decision, error) {
-	d, err := l.Peek(ctx, key, n)
-	d.OK = false
-	return d, err
+// until returns the end of the wait by clock; zero if there is none.
+func (b *budget) until() time.Time {
+	if b.maxWait == Unlimited {
+		return time.Time{}
+	}
+	return b.began.Add(b.maxWait)
 }
 
-// waitUntil waits for come, and reports whether it came before until; a zero
-// until is for ever. An error is the cause of the end of ctx.
-func waitUntil(ctx context.Context, come <-chan struct{}, until time.Time) (bool, error) {
-	var timeout <-chan time.Time
-	if !until.IsZero() {
-		t := time.NewTimer(time.Until(until))
-		defer t.Stop()
-		timeout = t.C
+// left returns what is left at the instant of d.
+func (b *budget) left(d *Decision) time.Duration {
+	if b.maxWait == Unlimited {
+		return Unlimited
 	}
-	select {
-	case <-come:
-		return true, nil
-	case <-timeout:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	now := b.clock.Now()
+	at := d.At
+	if at.IsZero() {
+		at = now
 	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if b.end.IsZero() || d.Degraded != b.degraded {
+		b.end, b.degraded = at.Add(b.maxWait-now.Sub(b.began)), d.Degraded
 	}
+	return b.end.Sub(at)
 }

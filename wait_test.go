@@ -39,7 +39,7 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited)
+				d, err := l.WaitN(t.Context(), "k", 1, weir.Unlimited)
 				mu.Lock()
 				defer mu.Unlock()
 				served = append(served, fmt.Sprintf("%d at %v: %v %v", i, time.Since(begin), d.OK, err))
@@ -67,7 +67,7 @@ func TestWaitKeepsALargeRequestInFront(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, n := range []int64{3, 1} {
 			wg.Go(func() {
-				if d, err := l.Wait(t.Context(), "k", n, weir.Unlimited); err != nil || !d.OK {
+				if d, err := l.WaitN(t.Context(), "k", n, weir.Unlimited); err != nil || !d.OK {
 					t.Errorf("Wait(%d) = %+v, %v", n, d, err)
 				}
 				mu.Lock()
@@ -98,7 +98,7 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 			{1, 0, false, time.Second},
 			{3, -1, false, weir.Never},
 		} {
-			d, err := l.Wait(t.Context(), "k", c.n, c.maxWait)
+			d, err := l.WaitN(t.Context(), "k", c.n, c.maxWait)
 			if err != nil || d.OK != c.ok || d.RetryAfter != c.retry {
 				t.Errorf("Wait(%d, %v) = %v retry %v, %v; want %v retry %v", c.n, c.maxWait, d.OK, d.RetryAfter, err, c.ok, c.retry)
 			}
@@ -106,7 +106,7 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 		if waited := time.Since(begin); waited != 0 {
 			t.Errorf("giving up took %v, want no time", waited)
 		}
-		if d, _ := l.Wait(t.Context(), "k", 1, time.Second); !d.OK || time.Since(begin) != time.Second {
+		if d, _ := l.WaitN(t.Context(), "k", 1, time.Second); !d.OK || time.Since(begin) != time.Second {
 			t.Errorf("Wait(1, 1s) = %v after %v, want true after 1s", d.OK, time.Since(begin))
 		}
 	})
@@ -118,11 +118,11 @@ func TestWaitBounds(t *testing.T) {
 		l := newLimiter(t, "1/24h", weir.Config{})
 		l.Take(t.Context(), "k", 1)
 		for _, maxWait := range []time.Duration{0, weir.NoWait, -time.Hour} {
-			if d, err := l.Wait(t.Context(), "k", 1, maxWait); err != nil || d.OK {
+			if d, err := l.WaitN(t.Context(), "k", 1, maxWait); err != nil || d.OK {
 				t.Errorf("Wait(%v) = %v, %v, want a denial", maxWait, d.OK, err)
 			}
 		}
-		if d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
+		if d, err := l.WaitN(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
 			t.Errorf("Wait(Unlimited) = %v, %v, want a token", d.OK, err)
 		}
 	})
@@ -139,7 +139,7 @@ func TestWaitCancelled(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, c := range []context.Context{ctx, ctx, t.Context()} {
 			wg.Go(func() {
-				d, err := l.Wait(c, "k", 1, weir.Unlimited)
+				d, err := l.WaitN(c, "k", 1, weir.Unlimited)
 				switch {
 				case c == ctx && !errors.Is(err, gone):
 					t.Errorf("cancelled Wait = %+v, %v; want the cause", d, err)
@@ -151,7 +151,7 @@ func TestWaitCancelled(t *testing.T) {
 		}
 		cancel(gone)
 		wg.Wait()
-		if _, err := l.Wait(ctx, "other", 1, weir.Unlimited); !errors.Is(err, gone) {
+		if _, err := l.WaitN(ctx, "other", 1, weir.Unlimited); !errors.Is(err, gone) {
 			t.Errorf("Wait of an ended context: %v, want its cause", err)
 		}
 	})
@@ -163,15 +163,15 @@ func TestWaitBoundsItsQueue(t *testing.T) {
 		l.Take(t.Context(), "k", 1)
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() { l.Wait(t.Context(), "k", 1, weir.Unlimited) })
+			wg.Go(func() { l.WaitN(t.Context(), "k", 1, weir.Unlimited) })
 		}
 		synctest.Wait()
 		begin := time.Now()
-		d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited)
+		d, err := l.WaitN(t.Context(), "k", 1, weir.Unlimited)
 		if err != nil || d.OK || time.Since(begin) != 0 {
 			t.Errorf("Wait as the third = %v, %v after %v; want a denial at once", d.OK, err, time.Since(begin))
 		}
-		if d, err := l.Wait(t.Context(), "other", 1, weir.Unlimited); err != nil || !d.OK {
+		if d, err := l.WaitN(t.Context(), "other", 1, weir.Unlimited); err != nil || !d.OK {
 			t.Errorf("Wait for another key = %v, %v; want it admitted", d.OK, err)
 		}
 		wg.Wait()
@@ -184,10 +184,10 @@ func TestWaitTimesOutInTheQueue(t *testing.T) {
 		l := newLimiter(t, "1/10s", weir.Config{})
 		l.Take(t.Context(), "k", 1)
 		var wg sync.WaitGroup
-		wg.Go(func() { l.Wait(t.Context(), "k", 1, weir.Unlimited) })
+		wg.Go(func() { l.WaitN(t.Context(), "k", 1, weir.Unlimited) })
 		synctest.Wait()
 		begin := time.Now()
-		d, err := l.Wait(t.Context(), "k", 1, 3*time.Second)
+		d, err := l.WaitN(t.Context(), "k", 1, 3*time.Second)
 		if err != nil || d.OK || time.Since(begin) != 3*time.Second {
 			t.Errorf("Wait behind another = %v, %v after %v; want a denial after 3s", d.OK, err, time.Since(begin))
 		}
@@ -206,7 +206,7 @@ func TestWaitHoldsBackItsDelay(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if d, err := l.Wait(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
+				if d, err := l.WaitN(t.Context(), "k", 1, weir.Unlimited); err != nil || !d.OK {
 					t.Errorf("Wait = %+v, %v", d, err)
 				}
 				mu.Lock()
@@ -215,7 +215,7 @@ func TestWaitHoldsBackItsDelay(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		d, err := l.Wait(t.Context(), "k", 1, 200*time.Millisecond)
+		d, err := l.WaitN(t.Context(), "k", 1, 200*time.Millisecond)
 		if err != nil || d.OK || d.RetryAfter != 100*time.Millisecond {
 			t.Errorf("Wait at most 200ms for 300ms = %v retry %v, %v; want a denial, retry in 100ms", d.OK, d.RetryAfter, err)
 		}
@@ -227,23 +227,4 @@ func TestWaitHoldsBackItsDelay(t *testing.T) {
 			t.Errorf("remaining %d after the refused one gave back, want 5", d.Remaining)
 		}
 	})
-}
-
-func TestJitterIsOnlyPositive(t *testing.T) {
-	for range 1000 {
-		if d := weir.Jitter(time.Second, 0.1); d < time.Second || d > 1100*time.Millisecond {
-			t.Fatalf("Jitter(1s, 0.1) = %v, want 1s to 1.1s", d)
-		}
-	}
-	for _, c := range []struct {
-		wait  time.Duration
-		share float64
-	}{{weir.Never, 1}, {0, 1}, {time.Second, 0}, {time.Second, -1}} {
-		if d := weir.Jitter(c.wait, c.share); d != c.wait {
-			t.Errorf("Jitter(%v, %v) = %v, want it as it was", c.wait, c.share, d)
-		}
-	}
-	if d := weir.Jitter(weir.Never-2, 1); d == weir.Never || d < 0 {
-		t.Errorf("Jitter of the longest wait = %v", d)
-	}
 }

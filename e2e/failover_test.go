@@ -18,6 +18,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -146,7 +147,7 @@ var deadLimit = weir.MustLimit("3/24h")
 // A cell is one client library and one fallback, under one fault.
 type cell struct {
 	client  string
-	mode    weir.Degraded
+	mode    weir.FailMode
 	bounded *failover.Store
 	store   weir.Store // bounded, with the fallback for mode
 
@@ -162,7 +163,7 @@ type cell struct {
 
 func newCells(t *testing.T, url string) (all []*cell) {
 	for _, client := range []string{"rueidis", "goredis"} {
-		for _, mode := range []weir.Degraded{weir.FailedOpen, weir.FailedClosed, weir.FailedLocal} {
+		for _, mode := range []weir.FailMode{policy.Open, policy.Closed, policy.Local} {
 			conn, err := redisConns[client](url)
 			if err != nil {
 				t.Fatal(err)
@@ -181,9 +182,9 @@ func newCells(t *testing.T, url string) (all []*cell) {
 			}}
 			var fallback weir.Store
 			switch mode {
-			case weir.FailedOpen:
+			case policy.Open:
 				fallback = failover.Open()
-			case weir.FailedClosed:
+			case policy.Closed:
 				fallback = failover.Closed()
 			default:
 				mem, err := memstore.New(memstore.Config{})
@@ -219,9 +220,9 @@ func (c *cell) ask(t *testing.T) {
 	}
 	bad := err != nil || d.Degraded != c.mode
 	switch c.mode {
-	case weir.FailedOpen:
+	case policy.Open:
 		bad = bad || !d.OK
-	case weir.FailedClosed:
+	case policy.Closed:
 		bad = bad || d.OK
 	default:
 		bad = bad || c.admitted > 1
@@ -257,7 +258,7 @@ func warmUp(t *testing.T, cells []*cell) {
 // decides peeks at a key and returns an error if the store did not decide.
 func decides(c *cell, key string, limit weir.Limit) error {
 	d, err := c.store.Do(context.Background(), weir.Request{Verb: weir.Peek, Key: key, Limit: limit})
-	if err == nil && d.Degraded != weir.Exact {
+	if err == nil && d.Degraded != "" {
 		err = fmt.Errorf("degraded %s: %v", d.Degraded, c.bounded.Err())
 	}
 	return err
@@ -356,7 +357,7 @@ func recovered(t *testing.T, c *cell, repaired time.Time) {
 		round++
 		for i := range int64(5) {
 			d, err := c.store.Do(t.Context(), weir.Request{Key: fmt.Sprint(c.client, c.mode, round), Limit: limit, N: 1})
-			if err != nil || d.Degraded != weir.Exact {
+			if err != nil || d.Degraded != "" {
 				return fmt.Errorf("take %d = %+v, %v", i, d, err)
 			}
 			if d.OK != (i < 4) || d.Remaining != max(0, 3-i) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/redistest"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -103,7 +104,7 @@ func TestRedisDenialSettles(t *testing.T) {
 			rs = append(rs, r, settled)
 		}
 		rs = rs[:len(rs)-1] // the last one is never settled
-		ds := make([]weir.Decision, weir.MaxBatch)
+		ds := make([]weir.Decision, bounds.MaxBatch)
 		var last time.Time
 		for batch := range slices.Chunk(rs, len(ds)) {
 			if ok, err := store.DoAll(t.Context(), batch, ds[:len(batch)]); err != nil || !ok {

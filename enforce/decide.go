@@ -131,13 +131,13 @@ func (g *Enforcer) undecided(p *Admission, asks []policy.Charge, err error) (Out
 		return FailedClosed, errors.Join(err, localErr)
 	}
 	for i := range ds {
-		ds[i] = weir.Decision{OK: true, Degraded: weir.FailedOpen}
+		ds[i] = weir.Decision{OK: true, Degraded: policy.Open}
 	}
 	for _, a := range local {
 		n := copy(p.ds[a.From:a.To], decided)
 		decided = decided[n:]
 		for i := a.From; i < a.To; i++ {
-			p.ds[i].Degraded = weir.FailedLocal
+			p.ds[i].Degraded = policy.Local
 			p.locals = append(p.locals, i)
 		}
 	}
@@ -156,7 +156,7 @@ func (g *Enforcer) observe(p *Admission, asks []policy.Charge, outcome Outcome, 
 	for _, a := range asks {
 		e := Event{Policy: a.Policy, Outcome: outcome, Shadow: p.shadow(&a), Key: a.Key, Cost: a.Cost, Err: err, Fault: a.Err}
 		if outcome == Admitted || outcome == Denied {
-			d := weir.Combine(p.ds[a.From:a.To])
+			d := Combine(p.ds[a.From:a.To])
 			undecided := d.OK && d.Limit.IsZero()
 			switch {
 			case !d.OK:

@@ -26,7 +26,7 @@ type Event struct {
 	// Decision is that of the policy's limit which decided; zero if none did.
 	Decision weir.Decision
 
-	// Err is why the store made no decision. With Decision.Degraded weir.FailedLocal,
+	// Err is why the store made no decision. With Decision.Degraded policy.Local,
 	// Config.Local made it instead. Of a caller that went away before a decision it is
 	// the cause of the end of the request's context.
 	Err error

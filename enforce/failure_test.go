@@ -28,18 +28,18 @@ func TestStoreErrors(t *testing.T) {
 		local    weir.Store
 		want     []enforce.Outcome // of one request after the other
 		events   []string          // of the last
-		degraded weir.Degraded     // the last one
+		degraded weir.FailMode     // the last one
 		denier   string
 	}{
 		{"open", []policy.Config{opened}, nil, []enforce.Outcome{enforce.FailedOpen, enforce.FailedOpen}, []string{"ada open failed_open error"}, "", ""},
 		{"closed", []policy.Config{closed}, nil, []enforce.Outcome{enforce.FailedClosed}, []string{"ada closed failed_closed error"}, "", ""},
 		{"closed beats all", []policy.Config{opened, local, closed}, memory(t), []enforce.Outcome{enforce.FailedClosed},
 			[]string{"ada open failed_closed error", "ada local failed_closed error", "ada closed failed_closed error"}, "", ""},
-		{"local", []policy.Config{local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied}, []string{"ada local denied local error"}, weir.FailedLocal, "local"},
+		{"local", []policy.Config{local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied}, []string{"ada local denied local error"}, policy.Local, "local"},
 		{"local decides for itself alone", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted},
-			[]string{"ada open failed_open error", "ada local admitted local error"}, weir.FailedLocal, ""},
+			[]string{"ada open failed_open error", "ada local admitted local error"}, policy.Local, ""},
 		{"local denies", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied},
-			[]string{"ada open held error", "ada local denied local error"}, weir.FailedLocal, "local"},
+			[]string{"ada open held error", "ada local denied local error"}, policy.Local, "local"},
 		{"local fails too", []policy.Config{opened, local}, failing(alsoDown), []enforce.Outcome{enforce.FailedClosed},
 			[]string{"ada open failed_closed error", "ada local failed_closed error"}, "", ""},
 	} {
@@ -94,7 +94,7 @@ func TestErrorThenDecision(t *testing.T) {
 	for step := range 4 {
 		down = step%2 == 0
 		enter(t, g, &p)
-		if got := p.Decision().Degraded == weir.FailedLocal; got != down || (p.Err() != nil) != down {
+		if got := p.Decision().Degraded == policy.Local; got != down || (p.Err() != nil) != down {
 			t.Errorf("step %d: local %t, %v, want %t", step, got, p.Err(), down)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/waitqueue"
 	"github.com/floodweir/weir/policy"
 )
@@ -23,7 +24,7 @@ type Options struct {
 	MaxWaiters int
 
 	// SettleTTL is how long tokens stay reserved for a request that is charged by its
-	// result; DefaultSettleTTL if zero, 1s to weir.MaxTTL. A request that runs longer is
+	// result; DefaultSettleTTL if zero, 1s to bounds.MaxTTL. A request that runs longer is
 	// charged at its end; until then other requests can take what it had reserved.
 	SettleTTL time.Duration
 }
@@ -34,8 +35,8 @@ func (o *Options) Check() error {
 	switch {
 	case o.MaxWaiters < 0:
 		return fmt.Errorf("enforce: MaxWaiters: %w: got %d, want 0 or more", weir.ErrInvalid, o.MaxWaiters)
-	case o.SettleTTL != 0 && (o.SettleTTL < time.Second || o.SettleTTL > weir.MaxTTL):
-		return fmt.Errorf("enforce: SettleTTL: %w: got %v, want 0, or 1s to %v", weir.ErrInvalid, o.SettleTTL, weir.MaxTTL)
+	case o.SettleTTL != 0 && (o.SettleTTL < time.Second || o.SettleTTL > bounds.MaxTTL):
+		return fmt.Errorf("enforce: SettleTTL: %w: got %v, want 0, or 1s to %v", weir.ErrInvalid, o.SettleTTL, bounds.MaxTTL)
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	g := &Enforcer{store: store, set: set, c: c}
-	g.room.Max = c.MaxWaiters
+	g.room.Max, g.room.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {
@@ -178,7 +179,7 @@ func (g *Enforcer) enter(p *Admission) {
 		}
 	}
 	if admitted && delay > 0 {
-		if err := waitqueue.Sleep(p.ctx, delay); err != nil {
+		if err := g.room.Sleep(p.ctx, delay); err != nil {
 			p.outcome, p.err = FailedClosed, err
 		}
 	}

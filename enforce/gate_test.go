@@ -9,6 +9,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -28,7 +29,7 @@ func TestNewRefuses(t *testing.T) {
 		{store, none, enforce.Config{Options: enforce.Options{MaxWaiters: -1}}, "enforce: MaxWaiters: invalid: got -1, want 0 or more"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: time.Millisecond}}, "enforce: SettleTTL: invalid: got 1ms, want 0, or 1s to"},
 		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: -time.Second}}, "enforce: SettleTTL: invalid: got -1s, want 0, or 1s to"},
-		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: weir.MaxTTL + 1}}, "enforce: SettleTTL: invalid: got 720h0m0.000000001s, want 0, or 1s to"},
+		{store, none, enforce.Config{Options: enforce.Options{SettleTTL: bounds.MaxTTL + 1}}, "enforce: SettleTTL: invalid: got 720h0m0.000000001s, want 0, or 1s to"},
 		{store, set(t, local), enforce.Config{}, "enforce: Local: invalid: got nil, want a store, since policy p has"},
 	} {
 		_, err := enforce.New(tc.store, tc.set, tc.c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -60,7 +61,7 @@ func (g *Enforcer) prepare(p *Admission, asks []policy.Charge, admitted bool) {
 		for j := asks[i].From; j < asks[i].To; j++ {
 			rq, ttl := &p.q.Requests[j], g.c.SettleTTL
 			if isSlot(rq) {
-				ttl = min(rq.Limit.Period(), weir.MaxTTL)
+				ttl = min(rq.Limit.Period(), bounds.MaxTTL)
 				if rq.N == 0 {
 					continue // nothing to hold
 				}

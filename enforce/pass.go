@@ -81,10 +81,10 @@ func (p *Admission) Decision() weir.Decision {
 	ds := p.ds[:p.requests]
 	for i := range ds {
 		if ds[i].Limit.IsZero() {
-			return weir.Combine(made(ds))
+			return Combine(made(ds))
 		}
 	}
-	return weir.Combine(ds)
+	return Combine(ds)
 }
 
 // made is those of ds that were made.
@@ -176,3 +176,12 @@ func (p *Admission) of(asks []policy.Charge) ([]weir.Request, []weir.Decision) {
 
 // shadow reports whether a is only tried out on this request.
 func (p *Admission) shadow(a *policy.Charge) bool { return a.From >= p.requests }
+
+// Combine returns the decision that counts, as weir.Decision.Combine does; the zero
+// Decision if there is none.
+func Combine(ds []weir.Decision) weir.Decision {
+	if len(ds) == 0 {
+		return weir.Decision{}
+	}
+	return ds[0].Combine(ds[1:]...)
+}

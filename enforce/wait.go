@@ -12,10 +12,10 @@ import (
 // yielded is the outcome of a request that the next gate is to decide about.
 const yielded Outcome = ""
 
-// inTurn is decide for requests that their policies may hold back. Of those that wait
-// for one key the first asks the store, and the others queue behind it. A request that
-// is denied for another key than the one it waited for queues there, at the end. Who is
-// gone already asks for nothing, if asking is free. Once g has yielded nothing is asked.
+// inTurn decides as decide does, for requests that their policies may hold back. The
+// first of those that wait for one key asks the store, and the others queue behind it. A
+// request that is then denied for another key queues for that key, at the end. If the
+// client has disconnected, or g was replaced, nothing is asked.
 func (g *Enforcer) inTurn(p *Admission, asks []policy.Charge) (Outcome, error) {
 	if !g.c.KeepOnCancel && p.ctx.Err() != nil {
 		return FailedClosed, context.Cause(p.ctx)
@@ -27,49 +27,43 @@ func (g *Enforcer) inTurn(p *Admission, asks []policy.Charge) (Outcome, error) {
 		return g.decide(p, asks)
 	}
 	if p.since.IsZero() {
-		p.since = time.Now()
+		p.since = g.room.Now()
 	}
-	start := p.since
-	var t *waitqueue.Waiter
-	defer func() { g.room.Leave(t) }()
+	var outcome Outcome
+	var storeErr error
 	by := g.awaited(asks)
-	if by != nil {
-		if t = g.room.Enter(by.Key); t == nil {
-			return g.pass(p, asks, by)
-		}
-	}
-	for {
-		if t != nil {
-			until := start.Add(by.Policy.Config().OnDenied.Wait)
-			if came, err := t.Wait(p.ctx, until); err != nil {
-				return FailedClosed, err
-			} else if !came {
-				return g.pass(p, asks, by)
-			}
-		}
+	asked, err := g.room.Retry(p.ctx, p.step(by), func() (waitqueue.Step, error) {
 		if g.next.Load() != nil {
-			return yielded, nil
+			outcome = yielded
+			return waitqueue.Step{Done: true}, nil
 		}
-		outcome, err := g.decide(p, asks)
-		if outcome != Denied {
-			return outcome, err
+		if outcome, storeErr = g.decide(p, asks); outcome != Denied {
+			return waitqueue.Step{Done: true}, nil
 		}
 		var retry time.Duration
 		by, retry = p.denier()
-		left := by.Policy.Config().OnDenied.Wait - time.Since(start)
-		if left <= 0 || retry > left || retry <= 0 { // 0 does not say when
-			return Denied, err
-		}
-		if t == nil || t.Key != by.Key {
-			g.room.Leave(t)
-			if t = g.room.Enter(by.Key); t == nil {
-				return Denied, err
-			}
-		}
-		if gone := waitqueue.Sleep(p.ctx, retry); gone != nil {
-			return FailedClosed, gone
-		}
+		step := p.step(by)
+		left := step.Until.Sub(g.room.Now())
+		step.Done = left <= 0 || retry > left || retry <= 0 // 0: the time is unknown
+		step.After = retry
+		return step, nil
+	})
+	switch {
+	case err != nil:
+		return FailedClosed, err
+	case !asked:
+		return g.pass(p, asks, by)
 	}
+	return outcome, storeErr
+}
+
+// step returns how p waits for the charge that denied it, or that others wait for; by
+// may be nil.
+func (p *Admission) step(by *policy.Charge) waitqueue.Step {
+	if by == nil {
+		return waitqueue.Step{}
+	}
+	return waitqueue.Step{Queue: by.Key, Until: p.since.Add(by.Policy.Config().OnDenied.Wait)}
 }
 
 // pass is the decision of a request that does not get its turn: by denies it, whatever

@@ -7,6 +7,8 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/policy"
 )
 
 // What Open and Closed say to every verb.
@@ -30,7 +32,7 @@ func TestOpenAndClosed(t *testing.T) {
 		{weir.Cancel, 3, weir.Decision{OK: true}, weir.Decision{OK: true}},
 	} {
 		tt.open.Remaining = 20
-		tt.open.Degraded, tt.closed.Degraded = weir.FailedOpen, weir.FailedClosed
+		tt.open.Degraded, tt.closed.Degraded = policy.Open, policy.Closed
 		if !tt.closed.OK {
 			tt.closed.RetryAfter, tt.closed.ResetAfter = time.Second, time.Second
 		}
@@ -79,7 +81,7 @@ func TestOpenAndClosedBatches(t *testing.T) {
 		}
 	}
 	for _, store := range []weir.Store{failover.Open(), failover.Closed()} {
-		for _, rs := range [][]weir.Request{{take, {Limit: limit}}, make([]weir.Request, weir.MaxBatch+1)} {
+		for _, rs := range [][]weir.Request{{take, {Limit: limit}}, make([]weir.Request, bounds.MaxBatch+1)} {
 			if ok, err := store.DoAll(t.Context(), rs, make([]weir.Decision, len(rs))); ok || !errors.Is(err, weir.ErrInvalid) {
 				t.Errorf("DoAll of what is invalid = %v, %v, want ErrInvalid", ok, err)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/policy"
 )
 
 // A switched store is well, or refuses, or is silent. It counts the calls that reach it.
@@ -42,27 +43,27 @@ func TestBreaker(t *testing.T) {
 			pass    time.Duration
 			mode    func(context.Context, weir.Request) (weir.Decision, error)
 			reaches bool
-			mark    weir.Degraded
+			mark    weir.FailMode
 			away    bool
 		}{
-			{0, fine, true, weir.Exact, false},
-			{0, refusing, true, weir.FailedOpen, false},
-			{0, refusing, true, weir.FailedOpen, false},
-			{0, fine, true, weir.Exact, false}, // not in a row
-			{0, refusing, true, weir.FailedOpen, false},
-			{0, silent, true, weir.FailedOpen, false},
-			{0, refusing, true, weir.FailedOpen, true}, // the third: away
-			{0, fine, false, weir.FailedOpen, true},
-			{time.Second - 1, fine, false, weir.FailedOpen, true},
-			{1, refusing, true, weir.FailedOpen, true}, // tries, in vain
-			{0, fine, false, weir.FailedOpen, true},
-			{time.Second - 1, fine, false, weir.FailedOpen, true},
-			{1, silent, true, weir.FailedOpen, true}, // takes its 50 ms; the cooldown begins behind them
-			{time.Second - 1, fine, false, weir.FailedOpen, true},
-			{1, fine, true, weir.Exact, false}, // back
-			{0, refusing, true, weir.FailedOpen, false},
-			{0, refusing, true, weir.FailedOpen, false}, // it takes three again
-			{0, fine, true, weir.Exact, false},
+			{0, fine, true, "", false},
+			{0, refusing, true, policy.Open, false},
+			{0, refusing, true, policy.Open, false},
+			{0, fine, true, "", false}, // not in a row
+			{0, refusing, true, policy.Open, false},
+			{0, silent, true, policy.Open, false},
+			{0, refusing, true, policy.Open, true}, // the third: away
+			{0, fine, false, policy.Open, true},
+			{time.Second - 1, fine, false, policy.Open, true},
+			{1, refusing, true, policy.Open, true}, // tries, in vain
+			{0, fine, false, policy.Open, true},
+			{time.Second - 1, fine, false, policy.Open, true},
+			{1, silent, true, policy.Open, true}, // takes its 50 ms; the cooldown begins behind them
+			{time.Second - 1, fine, false, policy.Open, true},
+			{1, fine, true, "", false}, // back
+			{0, refusing, true, policy.Open, false},
+			{0, refusing, true, policy.Open, false}, // it takes three again
+			{0, fine, true, "", false},
 		} {
 			time.Sleep(step.pass)
 			store.set(step.mode)
@@ -86,8 +87,8 @@ func TestWithFallback(t *testing.T) {
 	open, closed := failover.WithFallback(s, failover.Open()), failover.WithFallback(s, failover.Closed())
 	for i, tt := range []struct {
 		store weir.Store
-		mode  weir.Degraded
-	}{{open, weir.FailedOpen}, {closed, weir.FailedClosed}, {open, weir.FailedOpen}, {closed, weir.FailedClosed}} {
+		mode  weir.FailMode
+	}{{open, policy.Open}, {closed, policy.Closed}, {open, policy.Open}, {closed, policy.Closed}} {
 		if d, err := tt.store.Do(t.Context(), request); err != nil || d.Degraded != tt.mode {
 			t.Errorf("request %d = %+v, %v, want %s", i, d, err, tt.mode)
 		}
@@ -143,7 +144,7 @@ func TestOneTries(t *testing.T) {
 				if err != nil {
 					t.Errorf("Do = %v", err)
 				}
-				if d.Degraded == weir.Exact {
+				if d.Degraded == "" {
 					exact.Add(1)
 				} else if took := time.Since(began); took != 0 {
 					t.Errorf("who did not try waited for %v", took)
@@ -190,7 +191,7 @@ func TestTryingCallerLeaves(t *testing.T) {
 		}
 		time.Sleep(failover.DefaultCooldown)
 		store.set(fine)
-		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != weir.Exact {
+		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != "" {
 			t.Errorf("Do = %+v, %v, want the store's decision", d, err)
 		}
 	})
@@ -215,7 +216,7 @@ func TestHurriedCallers(t *testing.T) {
 		if asked != 13 { // 13·20 ms ≥ 5·50 ms
 			t.Errorf("the store was left alone after %d callers that left after 20 ms, want 13", asked)
 		}
-		if d, err := hurried(); err != nil || d.Degraded != weir.FailedOpen {
+		if d, err := hurried(); err != nil || d.Degraded != policy.Open {
 			t.Errorf("Do of a store left alone = %+v, %v, want the fallback's decision", d, err)
 		}
 		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "callers came and left") {

@@ -9,6 +9,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/failover"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/storetest"
 )
 
@@ -112,9 +113,9 @@ func (s unmarked) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decisi
 }
 
 func unmark(d *weir.Decision) error {
-	if d.Degraded != weir.FailedLocal {
+	if d.Degraded != policy.Local {
 		return errors.New("a decision without its mark")
 	}
-	d.Degraded = weir.Exact
+	d.Degraded = ""
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // Config describes a Store. Its zero value works.
@@ -131,7 +132,7 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 
 // DoAll implements [weir.Store].
 func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if err := validate(rs, ds); err != nil {
+	if err := bounds.Check("failover", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
 	c, err := s.ask(ctx, nil, rs)
@@ -256,18 +257,4 @@ var errPanic = errors.New("the store panicked")
 // gone is the error of a caller who left, by the error of its context.
 func gone(err error) error {
 	return fmt.Errorf("failover: %w: the caller left; the request may have been charged: %w", weir.ErrUnavailable, err)
-}
-
-// validate reports the first thing that keeps a batch from being decided.
-func validate(rs []weir.Request, ds []weir.Decision) error {
-	if len(ds) != len(rs) || len(rs) > weir.MaxBatch {
-		return fmt.Errorf("failover: batch: %w: want at most %d requests and as many decisions, got %d and %d",
-			weir.ErrInvalid, weir.MaxBatch, len(rs), len(ds))
-	}
-	for i := range rs {
-		if err := rs[i].Validate(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

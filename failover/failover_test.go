@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/failover"
+	"github.com/floodweir/weir/policy"
 )
 
 var request = weir.Request{Key: "k", Limit: weir.MustLimit("10/s"), N: 1}
@@ -96,7 +97,7 @@ func TestDeadline(t *testing.T) {
 			})
 			s = newStore(t, store, failover.Config{Failures: 100}, failover.Open())
 			ask(t, s, t.Context(), request, func(d weir.Decision, err error, took time.Duration) {
-				if took != 50*time.Millisecond || err != nil || !d.OK || d.Degraded != weir.FailedOpen {
+				if took != 50*time.Millisecond || err != nil || !d.OK || d.Degraded != policy.Open {
 					t.Errorf("heeding %t: %+v, %v after %v, want the fallback's after 50ms", heeds, d, err, took)
 				}
 			})
@@ -123,7 +124,7 @@ func TestMaxCalls(t *testing.T) {
 			if i >= 3 {
 				want = 0
 			}
-			if took := time.Since(began); took != want || err != nil || d.Degraded != weir.FailedOpen {
+			if took := time.Since(began); took != want || err != nil || d.Degraded != policy.Open {
 				t.Errorf("call %d = %+v, %v after %v, want the fallback's after %v", i, d, err, took, want)
 			}
 		}
@@ -135,7 +136,7 @@ func TestMaxCalls(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != weir.Exact || !d.OK {
+		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != "" || !d.OK {
 			t.Errorf("Do once the store is well = %+v, %v, want its decision", d, err)
 		}
 	})
@@ -227,7 +228,7 @@ func TestStoreNoticesFirst(t *testing.T) {
 			t.Error("the store is left alone because callers had little time")
 		}
 		// Of its own deadline the same error is a failure.
-		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != weir.FailedOpen || !s.Open() {
+		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != policy.Open || !s.Open() {
 			t.Errorf("Do = %+v, %v, away %t, want the fallback's decision", d, err, s.Open())
 		}
 		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "deadline of 50ms") {
@@ -266,7 +267,7 @@ func TestErrors(t *testing.T) {
 			}
 		})
 		ask(t, with, t.Context(), request, func(d weir.Decision, err error, _ time.Duration) {
-			if tt.passes && err != tt.err || !tt.passes && (err != nil || d.Degraded != weir.FailedClosed) {
+			if tt.passes && err != tt.err || !tt.passes && (err != nil || d.Degraded != policy.Closed) {
 				t.Errorf("%v with a fallback = %+v, %v", tt.err, d, err)
 			}
 		})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/policy"
 )
 
 // largeRetry is what a request hears that asks for more than a share ever gives, but
@@ -15,7 +17,7 @@ import (
 const largeRetry = time.Second
 
 // NewLocal is a store that decides by one node's [Share] of every limit, which it keeps
-// in store, one in memory. Its decisions are Degraded weir.FailedLocal and name the
+// in store, one in memory. Its decisions are Degraded policy.Local and name the
 // limit that was asked about; Remaining, RetryAfter and ResetAfter are those of the
 // share. An error wraps weir.ErrInvalid.
 //
@@ -134,7 +136,7 @@ func (s *local) part(r *weir.Request) part {
 
 // finish makes the share's decision one about the request that was asked.
 func finish(asked *weir.Request, p part, d *weir.Decision) {
-	d.Limit, d.Degraded = asked.Limit, weir.FailedLocal
+	d.Limit, d.Degraded = asked.Limit, policy.Local
 	switch {
 	case p == partLater && !d.OK:
 		d.RetryAfter = largeRetry
@@ -152,7 +154,7 @@ type batch struct {
 
 // DoAll implements [weir.Store].
 func (s *local) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if err := validate(rs, ds); err != nil {
+	if err := bounds.Check("failover", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
 	}
 	b := s.batches.Get().(*batch)
@@ -179,7 +181,7 @@ func (s *local) load(b *batch, rs []weir.Request) {
 	for i := range rs {
 		r := rs[i]
 		p := s.part(&r)
-		if p == partDebt && len(b.rs)+len(rs)-i >= weir.MaxBatch {
+		if p == partDebt && len(b.rs)+len(rs)-i >= bounds.MaxBatch {
 			p, r.N = partLater, rs[i].N // there is no room for another charge
 		}
 		b.rs, b.parts = append(b.rs, r), append(b.parts, p)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 )
 
 // A clocked local store: its share, and its clock in µs.
@@ -44,7 +46,7 @@ func play(t *testing.T, name string, s weir.Store, now *int64, limit weir.Limit,
 		if got := answer(d, err); got != st.want {
 			t.Errorf("%s, step %d: %s(%d) of %s = %s, want %s", name, i, st.verb, st.n, limit, got, st.want)
 		}
-		if err == nil && (d.Degraded != weir.FailedLocal || d.Limit != limit) {
+		if err == nil && (d.Degraded != policy.Local || d.Limit != limit) {
 			t.Errorf("%s, step %d: %+v, want it marked local and of %s", name, i, d, limit)
 		}
 	}
@@ -133,13 +135,13 @@ func TestLargeCostsTogether(t *testing.T) {
 			t.Errorf("batch %d = %v, %v, want %v", i, ok, err, tt.ok)
 		}
 		for j, d := range ds {
-			if got := answer(d, err); got != tt.want[j] || d.Degraded != weir.FailedLocal || d.Limit != tt.rs[j].Limit {
+			if got := answer(d, err); got != tt.want[j] || d.Degraded != policy.Local || d.Limit != tt.rs[j].Limit {
 				t.Errorf("batch %d, request %d = %s of %s, want %s", i, j, got, d.Limit, tt.want[j])
 			}
 		}
 	}
 	// As many as a batch may have: what finds no room for its debt comes again.
-	rs, ds := make([]weir.Request, weir.MaxBatch), make([]weir.Decision, weir.MaxBatch)
+	rs, ds := make([]weir.Request, bounds.MaxBatch), make([]weir.Decision, bounds.MaxBatch)
 	for i := range rs {
 		rs[i] = weir.Request{Key: fmt.Sprint(i), Limit: bucket, N: 1}
 		if i < 2 {
@@ -149,7 +151,7 @@ func TestLargeCostsTogether(t *testing.T) {
 	if ok, err := s.DoAll(t.Context(), rs, ds); ok || err != nil || answer(ds[0], err) != "denied granted 0 remaining 10 retry 1s" {
 		t.Errorf("a full batch = %v, %v, the first %s, want it denied for a second", ok, err, answer(ds[0], err))
 	}
-	if ok, err := s.DoAll(t.Context(), rs[:weir.MaxBatch-2], ds[:weir.MaxBatch-2]); !ok || err != nil {
+	if ok, err := s.DoAll(t.Context(), rs[:bounds.MaxBatch-2], ds[:bounds.MaxBatch-2]); !ok || err != nil {
 		t.Errorf("a batch with room for two debts = %v, %v, want true", ok, err)
 	}
 	*now += time.Hour.Microseconds()

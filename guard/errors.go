@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
 )
 
 // ErrDenied is what every *Denied wraps.
@@ -95,7 +96,7 @@ func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 		return nil, u
 	}
 	e := u.guard.newEntry(ctx)
-	e.decision.Degraded = weir.FailedOpen
+	e.decision.Degraded = policy.Open
 	if err := u.guard.askWards(e, u.guard.place.ruling.Load(), u.key); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/policy"
 )
 
 // A Guard asks about one place. It is safe for concurrent use.
@@ -82,7 +83,7 @@ func (g *Guard) ask(e *Entry, now *ruling, key string, n int64, answered bool) e
 	case enforce.Admitted:
 		err = nil
 	case enforce.FailedOpen:
-		e.decision.Degraded = weir.FailedOpen
+		e.decision.Degraded = policy.Open
 		if err = g.undecided(err, answered, key); err != nil {
 			v.pass.Cancel()
 		}

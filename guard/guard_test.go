@@ -253,7 +253,7 @@ func TestGoesOn(t *testing.T) {
 		t.Fatalf("Enter = %v, want an *Undecided that lets through", err)
 	}
 	e, err := u.Enter(context.Background())
-	if err != nil || !e.Decision().OK || e.Decision().Degraded != weir.FailedOpen {
+	if err != nil || !e.Decision().OK || e.Decision().Degraded != policy.Open {
 		t.Fatalf("Undecided.Enter = %v, %v", e, err)
 	}
 	if s := r.Live()[0]; s.Running != 1 || s.Passed != 1 || s.Undecided != 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -66,7 +67,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 	system := func(r guard.Rule) *guard.Functions { return &guard.Functions{System: &r} }
 	var many []weir.Limit
-	for i := range weir.MaxBatch {
+	for i := range bounds.MaxBatch {
 		many = append(many, weir.MustLimit(fmt.Sprint(i+1, "/h")))
 	}
 	crowd := rule(t, policy.Config{Name: "system", Limits: many})

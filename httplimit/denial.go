@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/policy"
 )
 
 const (
@@ -23,19 +24,19 @@ const (
 
 // Items appends to items what was decided about a request under the enforced policies of
 // its gate, and says who decided if it was not the store.
-func Items(items []Item, p *enforce.Admission) ([]Item, weir.Degraded) {
+func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 	switch p.Outcome() {
 	case enforce.FailedOpen:
-		return items, weir.FailedOpen
+		return items, policy.Open
 	case enforce.FailedClosed:
-		return items, weir.FailedClosed
+		return items, policy.Closed
 	}
-	var degraded weir.Degraded
+	var degraded weir.FailMode
 	asks := p.Charges()
 	for i := range asks {
 		ds := p.Decisions(&asks[i])
 		for j, d := range ds {
-			if d.Degraded != "" && degraded != weir.FailedLocal {
+			if d.Degraded != "" && degraded != policy.Local {
 				degraded = d.Degraded
 			}
 			if d.Limit.IsZero() {
@@ -53,7 +54,7 @@ func Items(items []Item, p *enforce.Admission) ([]Item, weir.Degraded) {
 
 // describe sets the fields about what was decided, and fills in.items.
 func (m *Middleware) describe(w http.ResponseWriter, in *inquiry) {
-	var degraded weir.Degraded
+	var degraded weir.FailMode
 	in.items, degraded = Items(in.items[:0], &in.pass)
 	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	m.c.Fields.SetDegraded(w.Header(), degraded)

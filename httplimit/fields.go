@@ -146,7 +146,7 @@ type Item struct {
 func (f Fields) Set(h http.Header, items ...Item) { f.set(h, items, nil) }
 
 // SetDegraded sets DegradedField if it was not the store that decided.
-func (f Fields) SetDegraded(h http.Header, d weir.Degraded) {
+func (f Fields) SetDegraded(h http.Header, d weir.FailMode) {
 	if d != "" && f != NoFields {
 		h.Set(DegradedField, string(d))
 	}
@@ -191,13 +191,13 @@ func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 
 // counting is the decision that counts: as weir.Combine, of items.
 func counting(items []Item) weir.Decision {
-	if len(items) == 1 {
-		return items[0].Decision
+	var counts weir.Decision
+	for i, it := range items {
+		if i == 0 {
+			counts = it.Decision
+		} else {
+			counts = counts.Combine(it.Decision)
+		}
 	}
-	var few [8]weir.Decision
-	ds := few[:0]
-	for _, it := range items {
-		ds = append(ds, it.Decision)
-	}
-	return weir.Combine(ds)
+	return counts
 }

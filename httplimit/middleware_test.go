@@ -17,6 +17,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -228,7 +229,7 @@ func TestGoneClientIsNotServed(t *testing.T) {
 }
 
 func TestDegradedDecision(t *testing.T) {
-	store := answering(weir.Decision{OK: true, Degraded: weir.FailedLocal})
+	store := answering(weir.Decision{OK: true, Degraded: policy.Local})
 	w := get(wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{}), "/", peer)
 	if got := w.Header().Get(httplimit.DegradedField); w.Code != 200 || got != "local" {
 		t.Errorf("%d, %s = %q, want 200, local", w.Code, httplimit.DegradedField, got)
@@ -405,7 +406,7 @@ func TestNewErrors(t *testing.T) {
 			return err
 		},
 		"reservations too long": func() error {
-			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{SettleTTL: weir.MaxTTL + 1}})
+			_, err := httplimit.New(store, policies, httplimit.Config{Options: enforce.Options{SettleTTL: bounds.MaxTTL + 1}})
 			return err
 		},
 		"local without a store": func() error {

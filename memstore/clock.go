@@ -1,8 +1,11 @@
 package memstore
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/floodweir/weir/internal/waitqueue"
 )
 
 // A clock shows µs since the epoch and never goes back.
@@ -10,7 +13,7 @@ type clock struct {
 	start time.Time
 	base  int64 // what it showed at start
 
-	read func() int64 // if not nil, the clock that was asked for
+	read func() int64 // Config.Clock, or nil
 	high atomic.Int64 // the largest instant that it showed
 }
 
@@ -33,4 +36,25 @@ func (c *clock) now() int64 {
 			return now
 		}
 	}
+}
+
+// pollPeriod is how often Sleep reads the clock of Config.Clock.
+const pollPeriod = time.Millisecond
+
+// Now returns the instant of the store's clock.
+func (s *Store) Now() time.Time { return time.UnixMicro(s.clock.now()) }
+
+// Sleep waits until the store's clock has advanced by d, or until ctx ends, and then
+// returns the cause. Limiters of this store wait by it, so a test that advances
+// Config.Clock ends their waits.
+func (s *Store) Sleep(ctx context.Context, d time.Duration) error {
+	if s.clock.read == nil {
+		return waitqueue.Sleep(ctx, d)
+	}
+	for end := s.Now().Add(d); s.Now().Before(end); {
+		if err := waitqueue.Sleep(ctx, pollPeriod); err != nil {
+			return err
+		}
+	}
+	return nil
 }

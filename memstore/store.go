@@ -2,12 +2,12 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
@@ -165,13 +165,8 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 
 // DoAll decides requests together, as [weir.Store] says.
 func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if len(rs) != len(ds) || len(rs) > weir.MaxBatch {
-		return false, fmt.Errorf("memstore: batch: %w: want as many decisions as requests, at most %d, got %d and %d", weir.ErrInvalid, weir.MaxBatch, len(ds), len(rs))
-	}
-	for i := range rs {
-		if err := rs[i].Validate(); err != nil {
-			return false, err
-		}
+	if err := bounds.Check("memstore", weir.ErrInvalid, rs, len(ds)); err != nil {
+		return false, err
 	}
 	t := s.txns.Get().(*txn)
 	t.rs = rs

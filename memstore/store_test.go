@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -96,7 +97,7 @@ func TestBadBatch(t *testing.T) {
 	s := newStore(t, memstore.Config{Clock: clockAt(begin).Load})
 	l := weir.MustLimit("5/h")
 	good := weir.Request{Key: "k", Limit: l, N: 1}
-	many := make([]weir.Request, weir.MaxBatch+1)
+	many := make([]weir.Request, bounds.MaxBatch+1)
 	for i := range many {
 		many[i] = good
 	}
@@ -119,8 +120,8 @@ func TestBadBatch(t *testing.T) {
 	if n := s.Len(); n != 0 {
 		t.Errorf("%d keys are known, want none", n)
 	}
-	ds := make([]weir.Decision, weir.MaxBatch)
-	if ok, err := s.DoAll(context.Background(), many[:weir.MaxBatch], ds); ok || err != nil {
+	ds := make([]weir.Decision, bounds.MaxBatch)
+	if ok, err := s.DoAll(context.Background(), many[:bounds.MaxBatch], ds); ok || err != nil {
 		t.Errorf("the largest batch, of one key: %t, %v, want a denial", ok, err)
 	}
 	for i, d := range ds {
@@ -134,7 +135,7 @@ func TestBadBatch(t *testing.T) {
 func TestLargeBatch(t *testing.T) {
 	s := newStore(t, memstore.Config{Clock: clockAt(begin).Load})
 	var rs []weir.Request
-	for i, key := range keysOf(weir.MaxBatch) {
+	for i, key := range keysOf(bounds.MaxBatch) {
 		l := weir.MustLimit("5/h")
 		if i%2 == 1 {
 			l = weir.MustLimit("5/h sliding_log")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
@@ -141,8 +142,8 @@ func (p *Policy) compileKey(f *faults) {
 
 // compileLimits checks the limits of a policy, its candidate or an override.
 func (p *Policy) compileLimits(f *faults, field string, limits []weir.Limit) {
-	if len(limits) > weir.MaxBatch {
-		f.Add(field, count(len(limits), "limit"), "want at most %d, which a store decides together", weir.MaxBatch)
+	if len(limits) > bounds.MaxBatch {
+		f.Add(field, count(len(limits), "limit"), "want at most %d, which a store decides together", bounds.MaxBatch)
 		return
 	}
 	for i, l := range limits {

@@ -84,7 +84,7 @@ type Config struct {
 
 // A FailMode selects the outcome of a request that the store did not decide. The zero value
 // means Open in every configuration that has a FailMode.
-type FailMode string
+type FailMode = weir.FailMode
 
 // The fail modes.
 const (

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
 )
@@ -139,7 +140,7 @@ func TestNewErrors(t *testing.T) {
 		{"limits", func(c *policy.Config) {
 			c.Limits = []weir.Limit{weir.MustLimit("10/s"), {}, weir.MustLimit("10/s burst 10")}
 		}},
-		{"too many limits", func(c *policy.Config) { c.Limits = make([]weir.Limit, weir.MaxBatch+1) }},
+		{"too many limits", func(c *policy.Config) { c.Limits = make([]weir.Limit, bounds.MaxBatch+1) }},
 		{"negative cost", func(c *policy.Config) { c.Cost = -1 }},
 		{"cost above a limit", func(c *policy.Config) { c.Cost = 11 }},
 		{"cost above all", func(c *policy.Config) { c.Cost = 1<<63 - 1 }},
@@ -186,7 +187,7 @@ func TestNewErrors(t *testing.T) {
 			c.Limits, c.Candidate = limits("10/s", "100/m"), limits("100/m", "10/s burst 10")
 		}},
 		{"candidate below the cost", func(c *policy.Config) { c.Cost, c.Candidate = 5, limits("4/s") }},
-		{"too many candidates", func(c *policy.Config) { c.Candidate = make([]weir.Limit, weir.MaxBatch+1) }},
+		{"too many candidates", func(c *policy.Config) { c.Candidate = make([]weir.Limit, bounds.MaxBatch+1) }},
 		{"name of a candidate", func(c *policy.Config) { c.Name = "p~candidate" }},
 		{"wait", func(c *policy.Config) { c.OnDenied.Wait = time.Minute + 1 }},
 		{"negative wait", func(c *policy.Config) { c.OnDenied.Wait = -time.Second }},

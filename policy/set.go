@@ -3,7 +3,7 @@ package policy
 import (
 	"fmt"
 
-	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/fault"
 )
 
@@ -26,7 +26,7 @@ type member struct {
 
 // NewSet makes a set. An error wraps an *Error for each name that
 // two policies have, policies of one zone that cannot have a state in common, or more
-// limits than a store decides together (weir.MaxBatch).
+// limits than a store decides together (bounds.MaxBatch).
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs fault.Errors
@@ -43,9 +43,9 @@ func NewSet(policies ...*Policy) (*Set, error) {
 			zones[zone] = append(zones[zone], p)
 		}
 		if p.config.Mode == Enforce {
-			if limits += p.most; limits > weir.MaxBatch && limits-p.most <= weir.MaxBatch {
+			if limits += p.most; limits > bounds.MaxBatch && limits-p.most <= bounds.MaxBatch {
 				f.Add("limits", fmt.Sprintf("%d limits with those of the policies before it", limits),
-					"want at most %d in all enforced policies, which a store decides together", weir.MaxBatch)
+					"want at most %d in all enforced policies, which a store decides together", bounds.MaxBatch)
 			}
 		}
 		errs = append(errs, f.Errs...)

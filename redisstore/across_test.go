@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/redisstore"
 )
 
@@ -157,7 +158,7 @@ func TestSlotsPrecede(t *testing.T) {
 
 func TestDoAllRefuses(t *testing.T) {
 	s := newStore(t, &fakeConn{}, redisstore.Config{})
-	many := make([]weir.Request, weir.MaxBatch+1)
+	many := make([]weir.Request, bounds.MaxBatch+1)
 	for i := range many {
 		many[i] = take(fmt.Sprint(i), 1)
 	}

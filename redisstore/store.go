@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/internal/outline"
 )
 
@@ -87,14 +88,8 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 // outside of a cluster, are decided in one step of Redis. Of several slots, see
 // the package's documentation.
 func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if len(ds) != len(rs) || len(rs) > weir.MaxBatch {
-		return false, fmt.Errorf("redisstore: batch: %w: want at most %d requests and as many decisions, got %d and %d",
-			weir.ErrInvalid, weir.MaxBatch, len(rs), len(ds))
-	}
-	for i := range rs {
-		if err := rs[i].Validate(); err != nil {
-			return false, err
-		}
+	if err := bounds.Check("redisstore", weir.ErrInvalid, rs, len(ds)); err != nil {
+		return false, err
 	}
 	if len(rs) == 0 {
 		return true, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
@@ -174,7 +175,7 @@ func TestPacerBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer memory.Close()
-		key := strings.Repeat("k", weir.MaxKey+1)
+		key := strings.Repeat("k", bounds.MaxKey+1)
 		for _, c := range []struct {
 			name  string
 			wait  time.Duration

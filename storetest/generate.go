@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/storetest/internal/story"
 )
 
@@ -236,7 +237,7 @@ func (s *scene) request() weir.Request {
 		r.ID = pick(g, "a", "b", "c", "d")
 		if r.Verb == weir.Reserve {
 			r.N = max(1, r.N)
-			r.TTL = min(weir.MaxTTL, time.Duration(s.about(pick(g, 1, 1e6, 2*s.slow)))*time.Microsecond)
+			r.TTL = min(bounds.MaxTTL, time.Duration(s.about(pick(g, 1, 1e6, 2*s.slow)))*time.Microsecond)
 		}
 	}
 	if len(s.limits) > 1 && s.IntN(10) == 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // inputChecks feed a store what an outsider may choose.
@@ -32,7 +33,7 @@ func invalid(l weir.Limit) []badRequest {
 	carry.Carry = 200
 	return []badRequest{
 		{"an empty key", take("", l, 1)},
-		{"a key of MaxKey+1 bytes", take(strings.Repeat("k", weir.MaxKey+1), l, 1)},
+		{"a key of MaxKey+1 bytes", take(strings.Repeat("k", bounds.MaxKey+1), l, 1)},
 		{"a key of 1 MB", take(strings.Repeat("k", 1<<20), l, 1)},
 		{"the zero limit", take("k", weir.Limit{}, 1)},
 		{"a negative cost", take("k", l, -1)},
@@ -42,11 +43,11 @@ func invalid(l weir.Limit) []badRequest {
 		{"the last verb", ask(255, "k", l, 1)},
 		{"an unknown carry", carry},
 		{"a reservation without id", reserve("", 1, time.Second)},
-		{"an id of MaxID+1 bytes", reserve(strings.Repeat("i", weir.MaxID+1), 1, time.Second)},
+		{"an id of MaxID+1 bytes", reserve(strings.Repeat("i", bounds.MaxID+1), 1, time.Second)},
 		{"a reservation without ttl", reserve("i", 1, 0)},
 		{"a negative ttl", reserve("i", 1, -time.Second)},
 		{"a ttl below 1 µs", reserve("i", 1, time.Nanosecond)},
-		{"a ttl above MaxTTL", reserve("i", 1, weir.MaxTTL+1)},
+		{"a ttl above MaxTTL", reserve("i", 1, bounds.MaxTTL+1)},
 		{"a reservation of nothing", reserve("i", 0, time.Second)},
 		{"a commit without id", ask(weir.Commit, "k", l, 1)},
 		{"a cancel without id", ask(weir.Cancel, "k", l, 0)},
@@ -62,7 +63,7 @@ var strange = []string{
 	"\xff", "\xff\xfe", "\xc3\x28", "é", "e\u0301", "ﬀ", "😀", "😁", "👩‍👩‍👧", "\u200b", "\u202e", "日本",
 	"id", "a|b", "a,b", "a;b", "a=b", "a&b", "a/b", "a//b", "../a", "a#b", "a@b", "weir", "weir:a",
 	strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", 257),
-	strings.Repeat("x", weir.MaxKey-1) + "y", strings.Repeat("x", weir.MaxKey-1) + "z", strings.Repeat("x", weir.MaxKey),
+	strings.Repeat("x", bounds.MaxKey-1) + "y", strings.Repeat("x", bounds.MaxKey-1) + "z", strings.Repeat("x", bounds.MaxKey),
 }
 
 // strangeKeys gives each key a debt of its own and reads all of them back.

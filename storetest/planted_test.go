@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A broken is a Model with a bug: each function that is not nil stands before or
@@ -70,8 +71,8 @@ func (b *broken) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decisio
 var planted = map[string]func(b *broken){
 	"reservations do not come back": func(b *broken) {
 		b.ask = func(r *weir.Request) {
-			if r.Verb == weir.Reserve && r.TTL > 0 && r.TTL < weir.MaxTTL {
-				r.TTL = weir.MaxTTL
+			if r.Verb == weir.Reserve && r.TTL > 0 && r.TTL < bounds.MaxTTL {
+				r.TTL = bounds.MaxTTL
 			}
 		}
 	},
@@ -192,15 +193,15 @@ var planted = map[string]func(b *broken){
 	},
 	"keys are cut": func(b *broken) {
 		b.ask = func(r *weir.Request) {
-			if len(r.Key) > 256 && len(r.Key) <= weir.MaxKey {
+			if len(r.Key) > 256 && len(r.Key) <= bounds.MaxKey {
 				r.Key = r.Key[:256]
 			}
 		}
 	},
 	"long keys are taken": func(b *broken) {
 		b.ask = func(r *weir.Request) {
-			if len(r.Key) > weir.MaxKey {
-				r.Key = r.Key[:weir.MaxKey]
+			if len(r.Key) > bounds.MaxKey {
+				r.Key = r.Key[:bounds.MaxKey]
 			}
 		}
 	},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/storetest/internal/story"
 )
 
@@ -151,17 +152,17 @@ func rule3(tb testing.TB, open Open) {
 	if ok, ds, err := a.batch(); !ok || len(ds) > 0 || err != nil {
 		tb.Errorf("DoAll of nothing = %v, %v, want true", ok, err)
 	}
-	many := make([]weir.Request, weir.MaxBatch+1)
+	many := make([]weir.Request, bounds.MaxBatch+1)
 	for i := range many {
 		many[i] = take("many", hourly(1000), 1)
 	}
-	if ok, _, err := a.batch(many[:weir.MaxBatch]...); !ok || err != nil {
+	if ok, _, err := a.batch(many[:bounds.MaxBatch]...); !ok || err != nil {
 		tb.Errorf("DoAll of MaxBatch requests = %v, %v, want true", ok, err)
 	}
 	if _, _, err := a.batch(many...); !errors.Is(err, weir.ErrInvalid) {
 		tb.Errorf("DoAll of MaxBatch+1 requests: error %v, want one that wraps ErrInvalid", err)
 	}
-	a.want(peek("many", hourly(1000), 1), fmt.Sprintf("ok remaining %d reset 15m21.6s", 1000-weir.MaxBatch))
+	a.want(peek("many", hourly(1000), 1), fmt.Sprintf("ok remaining %d reset 15m21.6s", 1000-bounds.MaxBatch))
 }
 
 func rule4(tb testing.TB, open Open) {

@@ -81,7 +81,11 @@ func (q *call) pacing() backoff.Request {
 
 // Do implements [backoff.Budget].
 func (q *call) Do(ctx context.Context, verb weir.Verb) (weir.Decision, error) {
-	return weir.TakeAll(ctx, q.t.c.Store, q.t.requests(verb, q.key, q.cost)...)
+	rs, err := q.t.requests(ctx, verb, q.key, q.cost)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return weir.TakeAll(ctx, q.t.c.Store, rs...)
 }
 
 // Return implements [backoff.Budget].
@@ -90,12 +94,17 @@ func (q *call) Return(ctx context.Context, at time.Time) {
 }
 
 // requests returns one request for each limit.
-func (t *Transport) requests(verb weir.Verb, key string, n int64) []weir.Request {
+func (t *Transport) requests(ctx context.Context, verb weir.Verb, key string, n int64) ([]weir.Request, error) {
 	rs := make([]weir.Request, len(t.limiters))
 	for i, l := range t.limiters {
-		rs[i] = l.Request(verb, key, n)
+		r, err := l.Request(ctx, key, n)
+		if err != nil {
+			return nil, err
+		}
+		r.Verb = verb
+		rs[i] = r
 	}
-	return rs
+	return rs, nil
 }
 
 // returnTimeout bounds the time that a finished request waits for the store to take its
@@ -109,7 +118,10 @@ func (t *Transport) giveBack(ctx context.Context, c charge) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
 	defer cancel()
-	rs := t.requests(weir.Return, c.key, c.n)
+	rs, err := t.requests(ctx, weir.Return, c.key, c.n)
+	if err != nil {
+		return
+	}
 	for i := range rs {
 		rs[i].At = c.at
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/backoff"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -146,8 +147,8 @@ func (c Config) withDefaults() (Config, error) {
 		return fault("Retries", "0 with IgnoreServer: the server says when to retry", c.Retries)
 	case len(c.Limits) > 0 && c.Store == nil:
 		return fault("Store", "a store, since there are Limits", "nil")
-	case len(c.Limits) > weir.MaxBatch:
-		return fault("Limits", fmt.Sprintf("at most %d", weir.MaxBatch), len(c.Limits))
+	case len(c.Limits) > bounds.MaxBatch:
+		return fault("Limits", fmt.Sprintf("at most %d", bounds.MaxBatch), len(c.Limits))
 	}
 	for i, l := range c.Limits {
 		field := fmt.Sprintf("Limits[%d]", i)
@@ -205,8 +206,8 @@ func (t *Transport) describe(r *http.Request) (call, error) {
 		return call{}, errNoURL
 	}
 	q := call{t: t, key: t.c.Key(r), cost: 1}
-	if q.key == "" || len(q.key) > weir.MaxKey/2 {
-		return q, fmt.Errorf("transport: Key: %w: want 1 to %d bytes, got %d", weir.ErrInvalid, weir.MaxKey/2, len(q.key))
+	if q.key == "" || len(q.key) > bounds.MaxKey/2 {
+		return q, fmt.Errorf("transport: Key: %w: want 1 to %d bytes, got %d", weir.ErrInvalid, bounds.MaxKey/2, len(q.key))
 	}
 	if t.c.Cost != nil {
 		if q.cost = t.c.Cost(r); q.cost < 0 {

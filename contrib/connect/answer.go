@@ -16,7 +16,7 @@ import (
 )
 
 // describe sets the fields about what was decided.
-func (s *Server) describe(h http.Header, items []httplimit.Item, degraded weir.Degraded) {
+func (s *Server) describe(h http.Header, items []httplimit.Item, degraded weir.FailMode) {
 	s.c.Fields.Set(h, items...)
 	s.c.Fields.SetDegraded(h, degraded)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirconnect "github.com/floodweir/weir/contrib/connect"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -193,7 +194,7 @@ func TestClientLongKey(t *testing.T) {
 	var server answers
 	pace := client(t, weirconnect.ClientConfig{
 		Limiter: limiter(t, memory(t), "1/h"),
-		Key:     func(context.Context, string, string) string { return strings.Repeat("k", weir.MaxKey) },
+		Key:     func(context.Context, string, string) string { return strings.Repeat("k", bounds.MaxKey) },
 	})
 	err := server.call(t.Context(), pace, sayProcedure)
 	if code(err) != connect.CodeInvalidArgument || !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), "want at most 65536 bytes") || len(server.at) != 0 {

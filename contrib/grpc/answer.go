@@ -19,7 +19,7 @@ import (
 )
 
 // describe is the fields about what was decided.
-func (s *Server) describe(items []httplimit.Item, degraded weir.Degraded) http.Header {
+func (s *Server) describe(items []httplimit.Item, degraded weir.FailMode) http.Header {
 	h := http.Header{}
 	s.c.Fields.Set(h, items...)
 	s.c.Fields.SetDegraded(h, degraded)

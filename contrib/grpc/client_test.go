@@ -19,6 +19,7 @@ import (
 
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
+	"github.com/floodweir/weir/internal/bounds"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -253,7 +254,7 @@ func TestClientLongKey(t *testing.T) {
 	var server answers
 	pace := client(t, weirgrpc.ClientConfig{
 		Limiter: limiter(t, memory(t), "1/h"),
-		Key:     func(context.Context, string, string) string { return strings.Repeat("k", weir.MaxKey) },
+		Key:     func(context.Context, string, string) string { return strings.Repeat("k", bounds.MaxKey) },
 	})
 	err := pace.Unary(t.Context(), sayMethod, nil, nil, cc, server.invoke)
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "call not sent: invalid limit request: weir: key: invalid: want at most 65536 bytes") || len(server.at) != 0 {

@@ -17,7 +17,7 @@ func Example_rate() {
 	}
 	d, err := lim.Take(ctx, "user:42", 1) // l.Allow()
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = lim.Wait(ctx, "user:42", 5, weir.Unlimited) // l.WaitN(ctx, 5)
+	d, err = lim.WaitN(ctx, "user:42", 5, weir.Unlimited) // l.WaitN(ctx, 5)
 	fmt.Println(d.OK, d.Remaining, err)
 	d, err = lim.Take(ctx, "user:42", 21) // l.AllowN(now, 21)
 	fmt.Println(d.OK, d.RetryAfter == weir.Never, err)
@@ -57,7 +57,7 @@ func Example_uber() {
 	}
 	begin := time.Now()
 	for range 4 {
-		if _, err := lim.Wait(ctx, "crawler", 1, weir.Unlimited); err != nil { // rl.Take()
+		if _, err := lim.WaitN(ctx, "crawler", 1, weir.Unlimited); err != nil { // rl.Take()
 			log.Fatal(err)
 		}
 	}

@@ -26,9 +26,9 @@ func Example_guava() {
 	}
 	d, err := lim.Take(ctx, "reports", 1) // tryAcquire()
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = lim.Wait(ctx, "reports", 1, 200*time.Millisecond) // tryAcquire(200, MILLISECONDS)
+	d, err = lim.WaitN(ctx, "reports", 1, 200*time.Millisecond) // tryAcquire(200, MILLISECONDS)
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = lim.Wait(ctx, "reports", 5, weir.Unlimited) // acquire(5)
+	d, err = lim.WaitN(ctx, "reports", 5, weir.Unlimited) // acquire(5)
 	fmt.Println(d.OK, d.Remaining, err)
 	// Output:
 	// true 10 <nil>
@@ -65,24 +65,14 @@ func Example_guavaWarmup() {
 
 func Example_bucket4j() {
 	store := still()
-	second, err := weir.New(store, weir.MustLimit("10/s burst 20"), weir.Config{Prefix: "second"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	hour, err := weir.New(store, weir.MustLimit("1000/h interval"), weir.Config{Prefix: "hour"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	d, err := weir.TakeAll(ctx, store,
-		second.Request(weir.Take, "user:42", 15),
-		hour.Request(weir.Take, "user:42", 15))
+	second, hour := weir.MustLimit("10/s burst 20"), weir.MustLimit("1000/h interval")
+	both := []weir.Request{{Key: "user:42", Limit: second, N: 15}, {Key: "user:42", Limit: hour, N: 15}}
+	d, err := weir.TakeAll(ctx, store, both...)
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = weir.TakeAll(ctx, store,
-		second.Request(weir.Take, "user:42", 15),
-		hour.Request(weir.Take, "user:42", 15))
+	d, err = weir.TakeAll(ctx, store, both...)
 	fmt.Println(d.OK, d.Limit, d.RetryAfter, err) // getNanosToWaitForRefill()
-	d, err = hour.Peek(ctx, "user:42", 1)
-	fmt.Println(d.Remaining, err) // what was denied cost nothing
+	d, err = store.Do(ctx, weir.Request{Verb: weir.Peek, Key: "user:42", Limit: hour, N: 1})
+	fmt.Println(d.Remaining, err) // a denied request costs nothing
 	// Output:
 	// true 5 <nil>
 	// false 10/s burst 20 1s <nil>
@@ -99,7 +89,7 @@ func Example_redisson() {
 	fmt.Println(d.OK, d.Remaining, err)
 	d, err = lim.Take(ctx, "instance-7", 1) // RateType.PER_CLIENT: a key for each client
 	fmt.Println(d.OK, d.Remaining, err)
-	d, err = lim.Wait(ctx, "all", 2, 500*time.Millisecond) // tryAcquire(2, 500, MILLISECONDS)
+	d, err = lim.WaitN(ctx, "all", 2, 500*time.Millisecond) // tryAcquire(2, 500, MILLISECONDS)
 	fmt.Println(d.OK, d.Remaining, err)
 	d, err = lim.Take(ctx, "all", 11) // more than the rate
 	fmt.Println(d.OK, d.RetryAfter == weir.Never, err)
@@ -116,7 +106,7 @@ func Example_resilience4j() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	d, err := lim.Wait(ctx, "backend", 1, 5*time.Second) // acquirePermission(), timeoutDuration 5s
+	d, err := lim.WaitN(ctx, "backend", 1, 5*time.Second) // acquirePermission(), timeoutDuration 5s
 	fmt.Println(d.OK, d.Remaining, err)
 	d, err = lim.Charge(ctx, "backend", d.Remaining) // drainPermissions()
 	fmt.Println(d.Remaining, d.ResetAfter, err)

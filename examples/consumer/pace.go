@@ -14,7 +14,7 @@ import (
 func Pace(limiter *weir.Limiter, key string) message.HandlerMiddleware {
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
-			d, err := limiter.Wait(msg.Context(), key, 1, weir.Unlimited)
+			d, err := limiter.WaitN(msg.Context(), key, 1, weir.Unlimited)
 			if err != nil {
 				return nil, fmt.Errorf("wait for %s: %w", key, err)
 			}

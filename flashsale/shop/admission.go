@@ -45,12 +45,16 @@ func (a *admission) take(ctx context.Context, d *sale.Sale, n int64) (int64, tim
 			return 0, 0, err
 		}
 		var ds [2]weir.Decision
-		ok, err := a.store.DoAll(ctx, []weir.Request{tokens, a.rate.limiter.Request(weir.Take, a.rate.key, n)}, ds[:])
+		rate, err := a.rate.limiter.Request(ctx, a.rate.key, n)
+		if err != nil {
+			return 0, 0, err
+		}
+		ok, err := a.store.DoAll(ctx, []weir.Request{tokens, rate}, ds[:])
 		if err != nil || ok {
 			return n, 0, err
 		}
 		if n = min(n-1, ds[0].Remaining, ds[1].Remaining); n <= 0 {
-			return 0, min(weir.Combine(ds[:]).RetryAfter, d.TokenFor), nil
+			return 0, min(ds[0].Combine(ds[1]).RetryAfter, d.TokenFor), nil
 		}
 	}
 	return 0, admitEvery, nil

@@ -1,9 +1,8 @@
 package shop
 
 import (
+	"math/rand/v2"
 	"time"
-
-	"github.com/floodweir/weir"
 )
 
 // Waiting clients poll every waiting/2,000 seconds: together about 2,000 requests per second,
@@ -51,5 +50,6 @@ func estimate(ahead int64, rate float64) time.Duration {
 // retryAfter adds jitter to a wait, so that clients do not all return at once. It never
 // returns less than the wait.
 func retryAfter(wait time.Duration) time.Duration {
-	return weir.Jitter(max(firstPoll, wait), 0.2)
+	wait = max(firstPoll, wait)
+	return wait + rand.N(wait/5+1)
 }

@@ -72,62 +72,47 @@ func (r *Request) Allows(d time.Duration) bool {
 // as soon as it is certain that this takes too long, or that too many requests wait; then
 // nothing is charged. An error is the cause of ctx's end, or else the store's.
 func (p *Pacer) Admit(ctx context.Context, r Request) (Result, error) {
-	var w *waitqueue.Waiter
-	defer func() { p.Queue.Leave(w) }()
-	enter := func(queue string) bool {
-		if w == nil || w.Key != queue {
-			p.Queue.Leave(w)
-			w = p.Queue.Enter(queue)
-		}
-		return w != nil
+	if err := context.Cause(ctx); err != nil {
+		return Result{}, err
 	}
-	for {
-		if err := context.Cause(ctx); err != nil {
-			return Result{}, err
+	var result Result
+	queue := p.queue(&r)
+	asked, err := p.Queue.Retry(ctx, waitqueue.Step{Queue: queue, Until: r.Until}, func() (waitqueue.Step, error) {
+		if now := p.queue(&r); now != queue { // a pause began or ended
+			queue = now
+			return waitqueue.Step{Queue: queue, Until: r.Until}, nil
 		}
 		pause := p.Pauses.Left(r.Scope)
-		queue := r.Key
-		if pause > 0 || r.Budget == nil {
-			queue = r.Scope
-		}
-		if w != nil || p.Queue.HasWaiters(queue) {
-			if !enter(queue) {
-				return p.refuse(ctx, r)
-			}
-			if first, err := w.Wait(ctx, r.Until); err != nil {
-				return Result{}, err
-			} else if !first {
-				return p.refuse(ctx, r)
-			}
-			now := p.Pauses.Left(r.Scope)
-			if (now > 0) != (pause > 0) {
-				continue // with the other queue
-			}
-			pause = now
-		}
 		if pause > 0 {
-			if !r.Allows(pause) {
-				return paused(pause), nil
-			}
+			result = paused(pause)
 		} else {
 			d, err := r.do(ctx, weir.Take)
-			switch {
-			case err != nil:
-				return Result{}, err
-			case d.OK:
-				return p.delay(ctx, r, d)
-			case d.RetryAfter <= 0 || d.RetryAfter == weir.Never || !r.Allows(d.RetryAfter):
-				return Result{Decision: d}, nil
+			if err != nil {
+				return waitqueue.Step{}, err
 			}
-			pause = d.RetryAfter
+			result, pause = Result{Decision: d}, d.RetryAfter
 		}
-		if !enter(queue) {
-			return p.refuse(ctx, r)
-		}
-		if err := waitqueue.Sleep(ctx, pause); err != nil {
-			return Result{}, err
-		}
+		done := result.Decision.OK || pause <= 0 || pause == weir.Never || !r.Allows(pause)
+		return waitqueue.Step{Done: done, Queue: queue, After: pause, Until: r.Until}, nil
+	})
+	switch {
+	case err != nil:
+		return Result{}, err
+	case !asked:
+		return p.refuse(ctx, r)
+	case result.Decision.OK:
+		return p.delay(ctx, r, result.Decision)
 	}
+	return result, nil
+}
+
+// queue returns the queue in which r waits: that of its scope while the server pauses, or
+// else that of its budget.
+func (p *Pacer) queue(r *Request) string {
+	if r.Budget == nil || p.Pauses.Left(r.Scope) > 0 {
+		return r.Scope
+	}
+	return r.Key
 }
 
 // delay holds an admitted request back for the delay of a leaky bucket, and for a pause that

@@ -3,13 +3,13 @@ package model
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A Model is a [weir.Store] that decides slowly and plainly. Its clock is what
@@ -68,13 +68,8 @@ func (m *Model) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(ds) != len(rs) || len(rs) > weir.MaxBatch {
-		return false, fmt.Errorf("model: batch: %w: %d requests for %d decisions", weir.ErrInvalid, len(rs), len(ds))
-	}
-	for i := range rs {
-		if err := rs[i].Validate(); err != nil {
-			return false, err
-		}
+	if err := bounds.Check("model", weir.ErrInvalid, rs, len(ds)); err != nil {
+		return false, err
 	}
 	now, all := m.clock(), true
 	untouched := m.copy()

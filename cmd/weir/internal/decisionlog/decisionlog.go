@@ -107,7 +107,7 @@ func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ..
 	if e.Policy == nil {
 		return
 	}
-	if e.Err != nil || e.Decision.Degraded != weir.Exact || e.Fault != nil {
+	if e.Err != nil || e.Decision.Degraded != "" || e.Fault != nil {
 		l.observeProblems(ctx, door, &e)
 	}
 	if e.Outcome == enforce.Unsettled { // told beside the outcome
@@ -159,7 +159,7 @@ func (l *Log) attributes(door string, e *enforce.Event) []slog.Attr {
 			attrs = append(attrs, slog.String("at", d.At.UTC().Format("2006-01-02T15:04:05.000000Z")))
 		}
 	}
-	if d := e.Decision.Degraded; d != weir.Exact {
+	if d := e.Decision.Degraded; d != "" {
 		attrs = append(attrs, slog.String("degraded", string(d)))
 	}
 	switch l.c.Keys {

@@ -252,10 +252,10 @@ func TestTrouble(t *testing.T) {
 		fail(a, 2)
 		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"no decision","outcome":"failed_open","policy":"a","suppressed":100}`)
 		time.Sleep(time.Second)
-		b.Observe(context.Background(), "gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal}})
+		b.Observe(context.Background(), "gateway", enforce.Event{Policy: a, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Degraded: policy.Local}})
 		want(t, b.lines(t), `{"degraded":"local","interface":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"a"}`)
 		b.Observe(context.Background(), "gateway", enforce.Event{
-			Policy: c, Outcome: enforce.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: weir.FailedLocal},
+			Policy: c, Outcome: enforce.Admitted, Err: down, Fault: errors.New("no such key: team"), Decision: weir.Decision{OK: true, Degraded: policy.Local},
 		})
 		want(t, b.lines(t),
 			`{"degraded":"local","error":"redis: store unavailable","interface":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 )
 
@@ -25,7 +24,7 @@ func (l *Log) observeProblems(ctx context.Context, door string, e *enforce.Event
 	switch {
 	case e.Outcome == enforce.Unsettled:
 		l.logProblem(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
-	case e.Decision.Degraded != weir.Exact:
+	case e.Decision.Degraded != "":
 		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))

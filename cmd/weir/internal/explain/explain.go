@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -98,7 +99,7 @@ func (e *explanation) judge(findings []policy.Charge, enforced int, failed error
 		e.Verdict = Undecided
 		return
 	}
-	counts := weir.Combine(e.ds[:enforced])
+	counts := enforce.Combine(e.ds[:enforced])
 	e.Verdict, e.Delay = Admitted, Seconds(counts.Delay)
 	for i, f := range findings {
 		if f.Missed != "" || f.From >= enforced {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A batch is charged whole or not at all, each question seeing those before it.
@@ -61,12 +61,12 @@ func TestLargeBatch(t *testing.T) {
 		}
 		return `{"requests":[` + strings.Join(qs, ",") + `]}`
 	}
-	w := ask(a, "POST", "/v1/batch", batch(weir.MaxBatch))
-	if n := strings.Count(w.Body.String(), `"ok":true`); w.Code != 200 || n != weir.MaxBatch+1 {
-		t.Errorf("a batch of %d = %d with %d verdicts", weir.MaxBatch, w.Code, n)
+	w := ask(a, "POST", "/v1/batch", batch(bounds.MaxBatch))
+	if n := strings.Count(w.Body.String(), `"ok":true`); w.Code != 200 || n != bounds.MaxBatch+1 {
+		t.Errorf("a batch of %d = %d with %d verdicts", bounds.MaxBatch, w.Code, n)
 	}
 	var limits []string
-	for i := range weir.MaxBatch {
+	for i := range bounds.MaxBatch {
 		limits = append(limits, fmt.Sprintf(`"%d/s"`, i+1))
 	}
 	whole := ask(a, "POST", "/v1/take", `{"key":"k","limits":[`+strings.Join(limits, ",")+`]}`)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 const (
@@ -59,8 +60,8 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 			writeInvalid(w, inBatch(i, err))
 			return
 		}
-		if in.rs = append(in.rs, rs...); len(in.rs) > weir.MaxBatch {
-			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(weir.MaxBatch)+" limits in all"), "at most "+strconv.Itoa(weir.MaxBatch)))
+		if in.rs = append(in.rs, rs...); len(in.rs) > bounds.MaxBatch {
+			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(bounds.MaxBatch)+" limits in all"), "at most "+strconv.Itoa(bounds.MaxBatch)))
 			return
 		}
 		in.ends = append(in.ends, len(in.rs))

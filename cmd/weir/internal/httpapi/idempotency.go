@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // An idempotency key is remembered where tokens are: as two limits of one per day under
@@ -77,9 +78,9 @@ func (in batch) idempotencyKey(r *http.Request) (string, error) {
 				"take, charge or return with it: what another verb answered is not remembered")
 		}
 	}
-	if len(in.rs)+keyRequestCount > weir.MaxBatch {
+	if len(in.rs)+keyRequestCount > bounds.MaxBatch {
 		return "", invalid(idempotencyHeader, []byte(strconv.Itoa(len(in.rs))+" limits"),
-			fmt.Sprintf("at most %d with it", weir.MaxBatch-keyRequestCount))
+			fmt.Sprintf("at most %d with it", bounds.MaxBatch-keyRequestCount))
 	}
 	return key, nil
 }
@@ -105,7 +106,7 @@ func (a *API) decideOnce(ctx context.Context, key string, in batch, ds []weir.De
 	switch {
 	case err != nil || ok || question.OK && charge.OK: // or denied by what was asked for
 		return false, err
-	case question.Degraded != weir.Exact || charge.Degraded != weir.Exact:
+	case question.Degraded != "" || charge.Degraded != "":
 		return false, errKeyUnknown
 	case !question.OK:
 		return false, errKeyReused

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/httpapi"
+	"github.com/floodweir/weir/policy"
 )
 
 // Under one key a question is charged once, by whichever process; after a day the key
@@ -142,7 +143,7 @@ func TestBadIdempotencyKeys(t *testing.T) {
 // Without its store a denial says nothing about a key: neither that it is known nor
 // that it was used otherwise.
 func TestIdempotencyDegraded(t *testing.T) {
-	for _, mode := range []weir.Degraded{weir.FailedClosed, weir.FailedLocal} {
+	for _, mode := range []weir.FailMode{policy.Closed, policy.Local} {
 		a := api(t, httpapi.Config{Store: degraded{mode}})
 		if w := askWith(a, "POST", "/v1/take", `{"key":"k","limit":"10/s"}`, "Idempotency-Key", "a"); w.Code != 503 {
 			t.Errorf("take with a key, failed %s = %d %s, want 503", mode, w.Code, w.Body)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A fault says why a request body was refused. Value is shortened, for it is
@@ -51,13 +52,13 @@ func parse(v weir.Verb, data []byte) (*apiRequest, error) {
 // parseBatch reads the request body of several questions.
 func parseBatch(data []byte) (qs []*apiRequest, err error) {
 	const fields = `"requests", an array of questions`
-	want := fmt.Sprintf("an array of 1 to %d questions, each an object with a \"verb\"", weir.MaxBatch)
+	want := fmt.Sprintf("an array of 1 to %d questions, each an object with a \"verb\"", bounds.MaxBatch)
 	seen, err := object(data, fields, func(name string, value json.RawMessage) error {
 		if name != "requests" {
 			return invalid(name, value, "no such field; known is "+fields)
 		}
 		var list []json.RawMessage
-		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
+		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > bounds.MaxBatch {
 			return invalid(name, value, want)
 		}
 		for i, v := range list {
@@ -179,8 +180,8 @@ func text(field string, value json.RawMessage, want string) (string, error) {
 	if strings.Count(s, "\uFFFD") != strings.Count(string(value), "\uFFFD")+strings.Count(strings.ToLower(string(value)), `\ufffd`) {
 		return "", invalid(field, value, "a text without half surrogate pairs")
 	}
-	if len(s) > weir.MaxKey {
-		return "", invalid(field, fmt.Appendf(nil, "%d bytes", len(s)), fmt.Sprintf("at most %d bytes", weir.MaxKey))
+	if len(s) > bounds.MaxKey {
+		return "", invalid(field, fmt.Appendf(nil, "%d bytes", len(s)), fmt.Sprintf("at most %d bytes", bounds.MaxKey))
 	}
 	return s, nil
 }

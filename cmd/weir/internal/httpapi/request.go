@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // A question is a request body that was understood.
@@ -63,8 +64,8 @@ func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 		return q.addLimit(name, value)
 	case "limits":
 		var list []json.RawMessage
-		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > weir.MaxBatch {
-			return invalid(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, weir.MaxBatch))
+		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > bounds.MaxBatch {
+			return invalid(name, value, fmt.Sprintf(`an array of 1 to %d limits such as ["10/s burst 20", "5000/day"]`, bounds.MaxBatch))
 		}
 		for i, v := range list {
 			if err := q.addLimit(fmt.Sprintf("limits[%d]", i), v); err != nil {
@@ -78,7 +79,7 @@ func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 		return err
 	case "id":
 		const want = "a text of 1 to 256 bytes"
-		if q.id, err = text(name, value, want); err == nil && len(q.id) > weir.MaxID {
+		if q.id, err = text(name, value, want); err == nil && len(q.id) > bounds.MaxID {
 			err = invalid(name, fmt.Appendf(nil, "%d bytes", len(q.id)), want)
 		}
 		return err
@@ -141,14 +142,14 @@ func (q *apiRequest) setAt(value json.RawMessage) error {
 
 // duration reads a number of seconds with up to six decimals, exactly.
 func duration(field string, value json.RawMessage) (time.Duration, error) {
-	want := fmt.Sprintf("a number of seconds from 0.000001 to %d, with up to 6 decimals", int64(weir.MaxTTL/time.Second))
+	want := fmt.Sprintf("a number of seconds from 0.000001 to %d, with up to 6 decimals", int64(bounds.MaxTTL/time.Second))
 	s, frac, _ := strings.Cut(string(value), ".")
 	if len(s) > 10 || len(frac) > 6 {
 		return 0, invalid(field, value, want)
 	}
 	us, err := strconv.ParseInt(s+(frac + "000000")[:6], 10, 64)
 	d := time.Duration(us) * time.Microsecond
-	if err != nil || d < time.Microsecond || d > weir.MaxTTL {
+	if err != nil || d < time.Microsecond || d > bounds.MaxTTL {
 		return 0, invalid(field, value, want)
 	}
 	return d, nil

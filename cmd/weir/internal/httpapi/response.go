@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 )
 
@@ -53,7 +54,7 @@ type response struct {
 	verdict
 	Policy   string        `json:"policy,omitempty"`
 	At       string        `json:"at"`
-	Degraded weir.Degraded `json:"degraded,omitempty"`
+	Degraded weir.FailMode `json:"degraded,omitempty"`
 	Replayed bool          `json:"replayed,omitempty"`
 	Limits   []verdict     `json:"limits,omitempty"`
 	Results  []result      `json:"results,omitempty"` // of a batch
@@ -95,7 +96,7 @@ const maxItems = 8
 // gateway does, or under its own text. Of a batch it is the limit that counts.
 func (in batch) fields(ds []weir.Decision) []httplimit.Item {
 	if in.multiple || len(ds) > maxItems {
-		d := weir.Combine(ds)
+		d := enforce.Combine(ds)
 		return []httplimit.Item{{Name: d.Limit.String(), Decision: d}}
 	}
 	var items []httplimit.Item
@@ -130,13 +131,13 @@ func (in batch) response(ds []weir.Decision, replayed bool) []byte {
 	}
 	for i, q := range in.items {
 		of := in.decisionsOf(i, ds)
-		a.Results = append(a.Results, result{newVerdict(weir.Combine(of)), q.policy, newVerdicts(of)})
+		a.Results = append(a.Results, result{newVerdict(enforce.Combine(of)), q.policy, newVerdicts(of)})
 	}
 	return marshal(a)
 }
 
 func newResponse(ds []weir.Decision) response {
-	counts := weir.Combine(ds)
+	counts := enforce.Combine(ds)
 	return response{
 		verdict:  newVerdict(counts),
 		At:       counts.At.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),

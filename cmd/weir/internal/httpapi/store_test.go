@@ -22,7 +22,7 @@ func (s *recorder) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decis
 }
 
 // A degraded store denies everything.
-type degraded struct{ mode weir.Degraded }
+type degraded struct{ mode weir.FailMode }
 
 func (s degraded) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 	return weir.Decision{Limit: r.Limit, Degraded: s.mode}, nil

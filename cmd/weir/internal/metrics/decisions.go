@@ -36,7 +36,7 @@ var outcomes = [...]enforce.Outcome{
 }
 
 // The modes of a decision without the store, in the order of counters.degraded.
-var modes = [...]weir.Degraded{weir.FailedOpen, weir.FailedClosed, weir.FailedLocal}
+var modes = [...]weir.FailMode{policy.Open, policy.Closed, policy.Local}
 
 // A tally is the counters of the outcomes of one policy at one door.
 type tally [len(outcomes)]prometheus.Counter
@@ -74,12 +74,12 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	}
 	c.outcome(outcome, e.Shadow).Inc()
 	mode := e.Decision.Degraded
-	if mode == weir.Exact {
+	if mode == "" {
 		switch outcome {
 		case enforce.FailedOpen:
-			mode = weir.FailedOpen
+			mode = policy.Open
 		case enforce.FailedClosed:
-			mode = weir.FailedClosed
+			mode = policy.Closed
 		default:
 			return
 		}

@@ -110,7 +110,7 @@ func TestObserve(t *testing.T) {
 		{3, enforce.Event{Policy: enforced, Outcome: enforce.Held}},
 		{2, enforce.Event{Policy: enforced, Outcome: enforce.FailedOpen, Err: weir.ErrUnavailable}},
 		{1, enforce.Event{Policy: enforced, Outcome: enforce.FailedClosed, Err: weir.ErrUnavailable}},
-		{4, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Decision: weir.Decision{Degraded: weir.FailedLocal}}},
+		{4, enforce.Event{Policy: enforced, Outcome: enforce.Admitted, Decision: weir.Decision{Degraded: policy.Local}}},
 		{6, enforce.Event{Policy: shadow, Shadow: true, Outcome: enforce.Denied}},
 		{8, enforce.Event{Policy: shadow, Shadow: true, Outcome: enforce.Admitted}},
 		{9, enforce.Event{Policy: enforced, Shadow: true, Outcome: enforce.Denied}}, // a key that is not in its percent

@@ -16,7 +16,7 @@ import (
 
 // Bounds of one command. The bounds before authentication are those of Redis.
 const (
-	maxBulk   = 64 << 10  // longest argument; equals weir.MaxKey
+	maxBulk   = 64 << 10  // longest argument; equals bounds.MaxKey
 	maxArgs   = 1024      // maximum number of arguments
 	maxFrame  = 128 << 10 // longest command
 	maxInline = 16 << 10  // longest inline command

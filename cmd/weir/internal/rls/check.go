@@ -9,11 +9,12 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
+	"github.com/floodweir/weir/internal/bounds"
 )
 
 // MaxDescriptors is the largest number of descriptors of a request, which a store
 // decides together.
-const MaxDescriptors = weir.MaxBatch
+const MaxDescriptors = bounds.MaxBatch
 
 // maxHits is more hits than any limit gives at once.
 const maxHits = 1 << 41
@@ -102,7 +103,7 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 			requests++
 		}
 	}
-	if requests > weir.MaxBatch {
+	if requests > bounds.MaxBatch {
 		return nil, fmt.Errorf("rls: descriptors: want at most %d, and those with a limit of their own count twice, got %d", MaxDescriptors, requests)
 	}
 	return d, nil

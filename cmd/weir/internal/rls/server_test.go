@@ -21,6 +21,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 	"github.com/floodweir/weir/cmd/weir/internal/rls"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -175,7 +176,7 @@ func TestDegraded(t *testing.T) {
 	s := newServer(t, rls.Config{
 		Store: fake{doAll: func(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 			for i := range ds {
-				ds[i] = weir.Decision{OK: false, Limit: rs[i].Limit, Degraded: weir.FailedClosed}
+				ds[i] = weir.Decision{OK: false, Limit: rs[i].Limit, Degraded: policy.Closed}
 			}
 			return false, nil
 		}},
@@ -185,7 +186,7 @@ func TestDegraded(t *testing.T) {
 	if err != nil || r.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT || r.GetStatuses()[0].GetDurationUntilReset().GetSeconds() < 1 {
 		t.Errorf("answer = %v, %v, want OVER_LIMIT", r, err)
 	}
-	if len(events) != 1 || events[0].Decision.Degraded != weir.FailedClosed {
+	if len(events) != 1 || events[0].Decision.Degraded != policy.Closed {
 		t.Errorf("events = %+v", events)
 	}
 }

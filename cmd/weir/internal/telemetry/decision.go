@@ -37,7 +37,7 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e enforce.Event) 
 			attrs = append(attrs, attribute.Float64("weir.retry_after", d.RetryAfter.Seconds()))
 		}
 	}
-	if d := e.Decision.Degraded; d != weir.Exact {
+	if d := e.Decision.Degraded; d != "" {
 		attrs = append(attrs, attribute.String("weir.degraded", string(d)))
 	}
 	if e.Err != nil {

@@ -122,7 +122,7 @@ func TestTraces(t *testing.T) {
 			{Policy: p, Key: "api|11:203.0.113.7", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: 250 * time.Millisecond}},
 			{Policy: shadow, Shadow: true, Key: "api|11:203.0.113.7", Outcome: enforce.Denied, Decision: weir.Decision{Limit: limit, RetryAfter: weir.Never}},
 			{Policy: p, Outcome: enforce.FailedOpen, Err: weir.ErrUnavailable, Fault: errors.New("no such key")},
-			{Policy: p, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 3, Degraded: weir.FailedLocal}},
+			{Policy: p, Outcome: enforce.Admitted, Decision: weir.Decision{OK: true, Limit: limit, Remaining: 3, Degraded: policy.Local}},
 			{},
 		} {
 			c.Decision(r.Context(), "gateway", e)
