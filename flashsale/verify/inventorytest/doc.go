@@ -1,7 +1,7 @@
-// Package inventorytest checks implementations of sale.Inventory: Run by the numbered rules, Random
-// against a Model by random commands, Race by many goroutines at once.
+// Package inventorytest is the conformance suite of sale.Inventory: Run checks the numbered rules,
+// and Race checks concurrent calls. Package random compares with a model.
 //
-// An Inventory under test takes its time from the Clock that it is opened with.
+// An Inventory under test reads the time from the Clock that it is opened with.
 package inventorytest
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Open returns an Inventory without any state that takes its time from clock. It ends with t.
+// Open returns an empty Inventory that reads the time from clock. It is closed when t ends.
 type Open func(t *testing.T, clock *Clock) sale.Inventory
 
-// Redeliver is after what time an Inventory that Run opens must deliver an entry again whose
-// worker did not say that it is done; by its own clock or by the wall clock.
+// Redeliver is the time after which an Inventory must redeliver an unacknowledged entry, by its
+// own clock or by the wall clock.
 const Redeliver = time.Second
 
-// Start is where a new Clock stands.
+// Start returns the initial time of a Clock.
 func Start() time.Time { return time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC) }
 
-// A Clock stands until it is moved. It is safe for concurrent use.
+// A Clock is a manual clock. It is safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/inventorytest/random"
 )
 
-// The suite runs against the model too, so that both say the same of an Inventory.
+// TestModel runs the suite against the model, so that both agree.
 func TestModel(t *testing.T) {
 	inventorytest.Run(t, func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
 		t.Helper()

@@ -10,16 +10,15 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Race lets 1,000 goroutines at an Inventory, in each round for another stock between 1 and 1,000
-// and another limit per user, with clicks that come twice and units that are returned
-// meanwhile, and counts afterwards: no unit too many, none left while somebody wants it,
-// nobody above the limit, and one entry of the stream for each reservation.
+// Race runs 1,000 buyers concurrently against an Inventory. Each round has another stock between
+// 1 and 1,000 and another limit per user, with duplicate clicks and returned units. Afterwards
+// the stock is sold out exactly, no user is above the limit, and each reservation has one entry.
 func Race(t *testing.T, open Open, rounds int) {
 	t.Helper()
 	clock := NewClock()
-	gate := open(t, clock)
+	inventory := open(t, clock)
 	for i := range rounds {
-		r := &race{t: t, inventory: gate, clock: clock, id: fmt.Sprintf("race%d", i), perUser: 1 + i%3}
+		r := &race{t: t, inventory: inventory, clock: clock, id: fmt.Sprintf("race%d", i), perUser: 1 + i%3}
 		r.stock = 1 + int64(i*i*37%1000)
 		switch i {
 		case 0:
@@ -45,7 +44,7 @@ type race struct {
 	perUser   int
 
 	mu       sync.Mutex
-	got      map[string]sale.Reservation // by ID, what was acknowledged first
+	got      map[string]sale.Reservation // by ID, as first acknowledged
 	returned map[string]bool
 	entries  map[string]int
 }
@@ -61,10 +60,10 @@ func (r *race) run() {
 	if err := r.inventory.Open(ctx, sale.InitialState{Sale: s}); err != nil {
 		t.Fatal(err)
 	}
-	var buyers, clerks sync.WaitGroup
+	var buyers, workers sync.WaitGroup
 	over, stop := context.WithCancel(ctx)
 	for i := range 2 {
-		clerks.Go(func() { r.worker(over, fmt.Sprintf("clerk-%d", i)) })
+		workers.Go(func() { r.worker(over, fmt.Sprintf("worker-%d", i)) })
 	}
 	start := make(chan struct{})
 	for i := range buyerCount {
@@ -75,7 +74,7 @@ func (r *race) run() {
 	}
 	close(start)
 	buyers.Wait()
-	// Whoever came too early for a unit that was returned tries again: all must go.
+	// Buyers who came before a unit was returned retry until no unit is left.
 	for i := range buyerCount {
 		if n := r.count(ctx); n.Free == 0 {
 			break
@@ -83,14 +82,14 @@ func (r *race) run() {
 		r.click(ctx, fmt.Sprintf("late-%d", i), 0)
 	}
 	stop()
-	clerks.Wait()
+	workers.Wait()
 	r.check(ctx)
 	if err := r.inventory.Delete(ctx, r.id, 1); err != nil {
-		t.Errorf("Drop = %v", err)
+		t.Errorf("Delete = %v", err)
 	}
 }
 
-// buyer clicks for one unit more than it may have. Every ninth gives its first one back.
+// buyer clicks for one unit more than its limit. Every ninth buyer returns its first unit.
 func (r *race) buyer(ctx context.Context, i int) {
 	user := fmt.Sprintf("user-%d", i)
 	for n := range r.perUser + 1 {
@@ -101,7 +100,7 @@ func (r *race) buyer(ctx context.Context, i int) {
 	}
 }
 
-// click joins and reserves, twice at once with the same ticket and key.
+// click joins and makes two concurrent reservations with the same ticket and key.
 func (r *race) click(ctx context.Context, user string, n int) sale.ReserveResult {
 	ticket := fmt.Sprintf("%s-%s-%d-000000000000", r.id, user, n)
 	st, err := r.inventory.Join(ctx, sale.JoinRequest{Sale: r.id, Epoch: 1, User: user, Ticket: ticket, Batch: "all", Until: r.clock.Now().Add(time.Minute)})
@@ -159,7 +158,7 @@ func (r *race) returnUnit(ctx context.Context, res sale.Reservation) {
 	}
 	wg.Wait()
 	if yes[0] == yes[1] {
-		r.t.Errorf("two Returns of %s = %v, want one that did", res.ID, yes)
+		r.t.Errorf("two Returns of %s = %v, want exactly one true", res.ID, yes)
 	}
 	r.mu.Lock()
 	r.returned[res.ID] = true
@@ -189,7 +188,7 @@ func (r *race) worker(over context.Context, name string) {
 		}
 		r.mu.Unlock()
 		if err := r.inventory.Ack(ctx, r.id, 1, ids...); err != nil {
-			r.t.Errorf("Done = %v", err)
+			r.t.Errorf("Ack = %v", err)
 		}
 	}
 }
@@ -197,7 +196,7 @@ func (r *race) worker(over context.Context, name string) {
 func (r *race) count(ctx context.Context) sale.Counts {
 	n, err := r.inventory.Counts(ctx, r.id, 1)
 	if err != nil {
-		r.t.Fatalf("Count = %v", err)
+		r.t.Fatalf("Counts = %v", err)
 	}
 	return n
 }
@@ -215,7 +214,7 @@ func (r *race) check(ctx context.Context) {
 		live++
 		slot := fmt.Sprintf("%s on slot %d", res.User, res.Slot)
 		if slots[slot] || res.Slot < 1 || res.Slot > r.perUser {
-			t.Errorf("%s is taken twice or not there", slot)
+			t.Errorf("%s is used twice or out of range", slot)
 		}
 		slots[slot] = true
 	}
@@ -224,6 +223,6 @@ func (r *race) check(ctx context.Context) {
 	}
 	n := r.count(ctx)
 	if live != r.stock || n.Free != 0 || n.Reserved != live || n.Backlog != 0 {
-		t.Errorf("%d units are held of %d; Count = %+v", live, r.stock, n)
+		t.Errorf("%d units are reserved of %d; Counts = %+v", live, r.stock, n)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// unchanged runs what is refused, and checks that nothing is different then.
+// unchanged runs a refused call and checks that it changes nothing.
 func (d *tester) unchanged(what string, run func(), users ...string) {
 	d.Helper()
 	look := func() (all []any) {
@@ -32,21 +32,21 @@ func refusalsChangeNothing(d *tester) {
 	cat := d.admitted("cat")            // admitted
 	bob := d.join(d.joinRequest("bob")) // waiting
 	same := func(what string, run func()) { d.Helper(); d.unchanged(what, run, users...) }
-	same("Look", func() { d.status("nobody"); d.count() })
+	same("Status", func() { d.status("unknown"); d.count() })
 	same("Reserve without a free unit", func() { d.wantRefused(d.reserve("cat", cat.Ticket, "key"), sale.IsAllTaken) })
-	same("Reserve of who waits", func() { d.wantRefused(d.reserve("bob", bob.Ticket, "key"), sale.NotAdmitted) })
+	same("Reserve of a waiting user", func() { d.wantRefused(d.reserve("bob", bob.Ticket, "key"), sale.NotAdmitted) })
 	same("Reserve without a ticket", func() { d.wantRefused(d.reserve("dan", d.id("ticket"), "key"), sale.NotAdmitted) })
 	same("Join above the limit", func() { d.join(d.joinRequest("ann")) })
 	same("Join again", func() { d.join(d.joinRequest("bob")); d.join(d.joinRequest("cat")) })
-	same("Join of a full line", func() {
+	same("Join of a full queue", func() {
 		j := d.joinRequest("dan")
 		j.Max = 1
 		d.wantStatus(d.join(j), sale.NoTicket, sale.QueueFull)
 	})
-	same("Return of what is not there", func() { d.returnUnit(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
-	same("Done of nothing", func() { d.ack() })
+	same("Return of an unknown reservation", func() { d.returnUnit(sale.Reservation{ID: d.id("reservation"), User: "ann"}) })
+	same("Ack of nothing", func() { d.ack() })
 	same("SetStock to fewer", func() { d.wantError("SetStock", d.inventory.SetStock(d.ctx, "sale", 1, 0), sale.ErrInvalid) })
-	// A key that was refused is free.
+	// The key of a refused call is free.
 	if err := d.inventory.SetStock(d.ctx, "sale", 1, 2); err != nil {
 		d.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func badArguments(d *tester) {
 	}
 	for name, change := range map[string]func(a *sale.ReserveRequest){
 		"no user": func(a *sale.ReserveRequest) { a.User = "" }, "a bad ticket": func(a *sale.ReserveRequest) { a.Ticket = "x" },
-		"a long key": func(a *sale.ReserveRequest) { a.Key = long }, "a key that is no UTF-8": func(a *sale.ReserveRequest) { a.Key = "\xff" },
-		"a user that is no UTF-8": func(a *sale.ReserveRequest) { a.User = "ann\xff" }, "no reservation": func(a *sale.ReserveRequest) { a.Reservation = "" },
+		"a long key": func(a *sale.ReserveRequest) { a.Key = long }, "a key that is not UTF-8": func(a *sale.ReserveRequest) { a.Key = "\xff" },
+		"a user that is not UTF-8": func(a *sale.ReserveRequest) { a.User = "ann\xff" }, "no reservation": func(a *sale.ReserveRequest) { a.Reservation = "" },
 		"a bad reservation": func(a *sale.ReserveRequest) { a.Reservation = id + ":" },
 	} {
 		a := sale.ReserveRequest{Sale: "sale", Epoch: 1, User: "ann", Ticket: id, Reservation: id}
@@ -92,15 +92,15 @@ func badArguments(d *tester) {
 	}
 	for _, n := range []int{-1, 0, 1001} {
 		_, err := d.inventory.Admit(d.ctx, "sale", 1, "b", n, until)
-		d.wantError("Admit of a bad number", err, sale.ErrInvalid)
+		d.wantError("Admit with an invalid number", err, sale.ErrInvalid)
 		_, err = d.inventory.Next(d.ctx, "sale", 1, "w", n, 0)
-		d.wantError("Next of a bad number", err, sale.ErrInvalid)
+		d.wantError("Next with an invalid number", err, sale.ErrInvalid)
 	}
 	_, err := d.inventory.Admit(d.ctx, "sale", 1, "", 1, until)
 	d.wantError("Admit without a batch", err, sale.ErrInvalid)
 	for _, worker := range []string{"", "a b", "a\n", "ä", strings.Repeat("w", 65)} {
 		_, err := d.inventory.Next(d.ctx, "sale", 1, worker, 1, 0)
-		d.wantError("Next of a bad worker", err, sale.ErrInvalid)
+		d.wantError("Next with an invalid worker", err, sale.ErrInvalid)
 	}
 	r := sale.Reservation{ID: id, Sale: "sale", Epoch: 1, User: "ann", Slot: 1, Ticket: id, At: Start(), PayBy: Start()}
 	second := r
@@ -120,7 +120,7 @@ func badArguments(d *tester) {
 		d.wantError("Open with "+name, d.inventory.Open(d.ctx, o), sale.ErrInvalid)
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
-	// What looks odd and is allowed.
+	// Unusual values that are allowed.
 	for _, user := range []string{"{sale}", "a:b", "ä\x00\n", strings.Repeat("u", 128), "*", "0"} {
 		j := sale.JoinRequest{Sale: "sale", Epoch: 1, User: user, Ticket: d.id("ticket")}
 		st := d.join(j)
@@ -137,7 +137,7 @@ func badArguments(d *tester) {
 }
 
 func reasonsInOrder(d *tester) {
-	// All that can be wrong is wrong; what is reported first is mended first.
+	// With several reasons for a refusal, the first in this order is returned.
 	d.open(stock(1), lobby(time.Minute), d.starts(time.Minute), paused, func(s *sale.Sale) { s.EndsAt = s.StartsAt.Add(time.Hour) })
 	ann := d.join(d.joinRequest("ann"))
 	bob := d.join(d.joinRequest("bob"))
@@ -208,7 +208,7 @@ func count(d *tester) {
 	d.advance(20*time.Second - time.Millisecond)
 	d.wantCounts(want)
 	d.advance(time.Millisecond)
-	want.Outstanding = 1 // bob's is over
+	want.Outstanding = 1 // bob's token has expired
 	d.wantCounts(want)
 	d.reserve("cat", tickets[2].Ticket, "")
 	want.Free, want.Reserved, want.Backlog, want.Outstanding = 1, 2, 2, 0

@@ -26,7 +26,7 @@ func (d *tester) closeAndDrain() {
 			d.ack(e.ID)
 		}
 	}
-	d.Fatal("a closed stream has no end")
+	d.Fatal("a closed stream does not end")
 }
 
 func untilAck(d *tester) {
@@ -37,7 +37,7 @@ func untilAck(d *tester) {
 	second := d.next("w1", 2)
 	d.wantDelivered(second, 1, c)
 	if es := d.next("w1", 2); len(es) > 0 {
-		d.Fatalf("Next delivers again at once: %+v", es)
+		d.Fatalf("Next redelivers at once: %+v", es)
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 3})
 	d.ack(first[0].ID, second[0].ID)
@@ -47,14 +47,14 @@ func untilAck(d *tester) {
 	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
 	d.ack(first[1].ID)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3})
-	// What was returned stays until it is done.
+	// The entry of a returned unit stays until it is acknowledged.
 	r := d.buy("dan")
 	d.returnUnit(r)
 	d.wantDelivered(d.next("w2", 1000), 1, r)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 2, Reserved: 3, Backlog: 1})
 }
 
-// eventually asks a worker for entries until there are some.
+// eventually polls until a worker has entries.
 func (d *tester) eventually(worker string) []sale.Entry {
 	d.Helper()
 	for begun := time.Now(); time.Since(begun) < 20*Redeliver; {
@@ -66,7 +66,7 @@ func (d *tester) eventually(worker string) []sale.Entry {
 			return es
 		}
 	}
-	d.Fatalf("nothing was delivered to %s", worker)
+	d.Fatalf("no entry was delivered to %s", worker)
 	return nil
 }
 
@@ -76,12 +76,12 @@ func redelivered(d *tester) {
 	d.wantDelivered(d.next("dead", 2), 1, a, b)
 	d.wantDelivered(d.next("alive", 2), 1, c)
 	if es := d.next("alive", 9); len(es) > 0 {
-		d.Fatalf("delivered while others are busy: %+v", es)
+		d.Fatalf("delivered while other workers have the entries: %+v", es)
 	}
 	for want := 2; want <= 3; want++ {
 		d.advance(Redeliver)
 		es := d.eventually("alive")
-		for len(es) < 3 { // by the wall clock, one may become due before the other
+		for len(es) < 3 { // one entry may be due before the other
 			es = append(es, d.eventually("alive")...)
 		}
 		d.wantDelivered(es, want, a, b, c)
@@ -91,7 +91,7 @@ func redelivered(d *tester) {
 	}
 	d.advance(Redeliver)
 	if es, err := d.inventory.Next(d.ctx, "sale", 1, "alive", 9, Redeliver/2); len(es) > 0 || err != nil {
-		d.Fatalf("Next of what is done = %v, %v", es, err)
+		d.Fatalf("Next after Ack = %v, %v", es, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func workersShare(d *tester) {
 				}
 				mu.Unlock()
 				if err := d.inventory.Ack(d.ctx, "sale", 1, ids...); err != nil {
-					d.Errorf("Done = %v", err)
+					d.Errorf("Ack = %v", err)
 				}
 			}
 		})
@@ -154,7 +154,7 @@ func closedStream(d *tester) {
 	rest := d.next("w2", 9)
 	d.wantDelivered(rest, 1, b)
 	if es := d.next("w2", 9); len(es) > 0 {
-		d.Fatalf("Next = %+v, want none: others are busy with what there is", es)
+		d.Fatalf("Next = %+v, want none: other workers have the entries", es)
 	}
 	d.ack(taken[0].ID)
 	d.ack(rest[0].ID)

@@ -33,7 +33,7 @@ func timeOfSale(d *tester) {
 	d.wantStatus(d.join(d.joinRequest("bob")), sale.Admitted, sale.OK)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 3, Reserved: 2, Backlog: 2, Outstanding: 1})
 
-	// Nobody waits for the start of a sale that is first come first served.
+	// Without a lobby no user can join before the start.
 	d.closeAndDrain()
 	d.open(epoch(2), d.starts(time.Second), func(s *sale.Sale) { s.Lobby = time.Hour })
 	d.wantStatus(d.join(d.joinRequest("ann")), sale.NoTicket, sale.NotStarted)
@@ -79,12 +79,12 @@ func clockBack(d *tester) {
 	d.advance(2 * time.Second)
 	now := d.clock.Now()
 	if got := d.count().Now; !got.Equal(now) {
-		d.Fatalf("Count.Now = %v, want %v", got, now)
+		d.Fatalf("Counts.Now = %v, want %v", got, now)
 	}
 	st := d.admitted("ann")
 	d.advance(-time.Minute)
 	if got := d.count().Now; got.Before(now) {
-		d.Fatalf("Count.Now = %v, ran back from %v", got, now)
+		d.Fatalf("Counts.Now = %v, want %v or later", got, now)
 	}
 	bob := d.join(d.joinRequest("bob"))
 	d.wantStatus(bob, sale.Waiting, sale.OK)
@@ -107,7 +107,7 @@ func openIdempotent(d *tester) {
 	want := sale.Counts{Stock: 2, Free: 1, Reserved: 1, Backlog: 1, Waiting: 1}
 	d.open(stock(9), paused)
 	d.wantCounts(want)
-	// A later epoch takes its place when its stream is empty, and no earlier one comes back.
+	// A later epoch replaces it after its stream is empty, and no earlier epoch returns.
 	later := sale.InitialState{Sale: d.draft(epoch(3), stock(2)), Reserved: []sale.Reservation{r}}
 	d.wantError("Open while an entry is in the stream", d.inventory.Open(d.ctx, later), sale.ErrConflict)
 	d.wantCounts(want)
@@ -123,10 +123,10 @@ func openIdempotent(d *tester) {
 	}
 	d.openWith(nil, nil, epoch(3))
 	d.wantCounts(sale.Counts{Stock: 2, Free: 1, Reserved: 1})
-	// A user of the epoch before is nobody, but for the units.
+	// A user of the previous epoch has no ticket, but keeps the reservations.
 	d.wantStatus(d.status("bob"), sale.NoTicket, sale.OK)
 	if st := d.status("ann"); st.State != sale.NoTicket || len(st.Reserved) != 1 {
-		d.Fatalf("Look after an epoch = %+v", st)
+		d.Fatalf("Status in the next epoch = %+v", st)
 	}
 }
 
@@ -141,7 +141,7 @@ func everyMethodStale(d *tester) {
 		_, giveBack := g.Return(ctx, id, epoch, "ann", d.id("reservation"))
 		_, count := g.Counts(ctx, id, epoch)
 		for name, err := range map[string]error{
-			"Join": join, "Look": look, "Admit": admit, "Reserve": reserve, "Return": giveBack, "Count": count,
+			"Join": join, "Status": look, "Admit": admit, "Reserve": reserve, "Return": giveBack, "Counts": count,
 			"SetPaused": g.SetPaused(ctx, id, epoch, true), "SetStock": g.SetStock(ctx, id, epoch, 99),
 			"SetPaid": g.SetPaid(ctx, id, epoch, 99),
 		} {
@@ -152,8 +152,8 @@ func everyMethodStale(d *tester) {
 		d.Helper()
 		_, next := d.inventory.Next(d.ctx, id, epoch, "w", 1, time.Minute)
 		d.wantError("Next "+what, next, sale.ErrStale)
-		d.wantError("Done "+what, d.inventory.Ack(d.ctx, id, epoch, "1-1"), sale.ErrStale)
-		d.wantError("Drop "+what, d.inventory.Delete(d.ctx, id, epoch), sale.ErrStale)
+		d.wantError("Ack "+what, d.inventory.Ack(d.ctx, id, epoch, "1-1"), sale.ErrStale)
+		d.wantError("Delete "+what, d.inventory.Delete(d.ctx, id, epoch), sale.ErrStale)
 	}
 	all("without a state", "sale", 1)
 	streams("without a state", "sale", 1)
@@ -175,30 +175,30 @@ func deleted(d *tester) {
 	d.open()
 	r := d.buy("ann")
 	d.join(d.joinRequest("bob"))
-	d.wantError("Drop with an entry", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrConflict)
+	d.wantError("Delete with an entry", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrConflict)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1, Waiting: 1})
 	d.ack(d.next("w", 1)[0].ID)
-	d.wantError("Drop of another epoch", d.inventory.Delete(d.ctx, "sale", 2), sale.ErrStale)
+	d.wantError("Delete of another epoch", d.inventory.Delete(d.ctx, "sale", 2), sale.ErrStale)
 	if err := d.inventory.Delete(d.ctx, "sale", 1); err != nil {
-		d.Fatalf("Drop = %v", err)
+		d.Fatalf("Delete = %v", err)
 	}
 	_, err := d.inventory.Status(d.ctx, "sale", 1, "ann")
-	d.wantError("Look after Drop", err, sale.ErrStale)
+	d.wantError("Status after Delete", err, sale.ErrStale)
 	_, err = d.inventory.Next(d.ctx, "sale", 1, "w", 1, 0)
-	d.wantError("Next after Drop", err, sale.ErrStale)
-	d.wantError("Drop after Drop", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrStale)
+	d.wantError("Next after Delete", err, sale.ErrStale)
+	d.wantError("Delete after Delete", d.inventory.Delete(d.ctx, "sale", 1), sale.ErrStale)
 
-	// Nothing is left, and what is closed can be dropped too.
+	// Nothing is left, and a closed epoch can be deleted too.
 	d.open(epoch(2))
 	d.wantStatus(d.status("bob"), sale.NoTicket, sale.OK)
 	if d.returnUnit(r) {
-		d.Fatal("Return of what was dropped gave back a unit")
+		d.Fatal("Return after Delete returned a unit")
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
 	if err := d.inventory.Close(d.ctx, "sale", 2); err != nil {
 		d.Fatal(err)
 	}
 	if err := d.inventory.Delete(d.ctx, "sale", 2); err != nil {
-		d.Fatalf("Drop after Close = %v", err)
+		d.Fatalf("Delete after Close = %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func unitsAddUp(d *tester) {
 	d.wantRefused(d.reserve("eve", eve.Ticket, ""), sale.IsAllTaken)
 	d.wantCounts(sale.Counts{Stock: 3, Free: 0, Reserved: 3, Backlog: 2, Outstanding: 1})
 	if !d.returnUnit(r) || !d.returnUnit(held) {
-		d.Fatal("Return did not give back what was held")
+		d.Fatal("Return did not return a reserved unit")
 	}
 	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 2, Outstanding: 1})
 	if o := d.reserve("eve", eve.Ticket, ""); o.Reason != sale.OK {
@@ -37,7 +37,7 @@ func stockGrows(d *tester) {
 	}
 	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 1})
 	if err := set(3); err != nil {
-		d.Fatalf("SetStock to what it is = %v", err)
+		d.Fatalf("SetStock to the same value = %v", err)
 	}
 	d.wantError("SetStock(2)", set(2), sale.ErrInvalid)
 	d.wantError("SetStock(-1)", set(-1), sale.ErrInvalid)
@@ -57,9 +57,9 @@ func paidNeverFewer(d *tester) {
 		d.wantCounts(want)
 	}
 	for _, n := range []int64{-1, 1<<53 + 1} {
-		d.wantError("SetPaid of no number of units", d.inventory.SetPaid(d.ctx, "sale", 1, n), sale.ErrInvalid)
+		d.wantError("SetPaid with an invalid number", d.inventory.SetPaid(d.ctx, "sale", 1, n), sale.ErrInvalid)
 	}
-	// It changes what is counted, and nothing else.
+	// It changes only the counter of paid units.
 	d.buy("ann")
 	d.wantCounts(sale.Counts{Stock: 3, Free: 2, Reserved: 1, Backlog: 1, Paid: 3})
 }
@@ -69,27 +69,27 @@ func returnedOnce(d *tester) {
 	r, other := d.buy("ann"), d.buy("bob")
 	for i, want := range []bool{true, false, false} {
 		if got := d.returnUnit(r); got != want {
-			d.Fatalf("Return, time %d = %v", i+1, got)
+			d.Fatalf("Return, call %d = %v", i+1, got)
 		}
 	}
-	stranger := other
-	stranger.User = "ann"
+	wrongUser := other
+	wrongUser.User = "ann"
 	unknown := sale.Reservation{ID: "reservation-unknown-1", User: "ann"}
-	if d.returnUnit(stranger) || d.returnUnit(unknown) {
-		d.Fatal("Return gave back another user's or an unknown reservation")
+	if d.returnUnit(wrongUser) || d.returnUnit(unknown) {
+		d.Fatal("Return accepted another user's or an unknown reservation")
 	}
 	d.wantCounts(sale.Counts{Stock: 2, Free: 1, Reserved: 1, Backlog: 2})
 	d.ack(d.next("w", 9)[0].ID)
 	if d.returnUnit(r) {
-		d.Fatal("Return after Done gave back a unit twice")
+		d.Fatal("Return after Ack returned a unit twice")
 	}
-	// Also while nothing can be reserved.
+	// Also while no unit can be reserved.
 	if err := d.inventory.SetPaused(d.ctx, "sale", 1, true); err != nil {
 		d.Fatal(err)
 	}
 	d.advance(2 * time.Hour)
 	if !d.returnUnit(other) {
-		d.Fatal("Return after the end did not give back a unit")
+		d.Fatal("Return after the end did not return a unit")
 	}
 	d.wantCounts(sale.Counts{Stock: 2, Free: 2, Backlog: 1, Paused: true})
 }
@@ -108,13 +108,13 @@ func perUser(d *tester) {
 	}
 	d.wantCounts(sale.Counts{Stock: 9, Free: 7, Reserved: 2, Backlog: 2})
 
-	// What the Inventory was opened with counts too.
+	// Reservations in the initial state count too.
 	d.closeAndDrain()
 	d.openWith([]sale.Reservation{a, b}, nil, epoch(2), userLimit(2), stock(9))
 	st = d.join(d.joinRequest("ann"))
 	d.wantStatus(st, sale.NoTicket, sale.PerUserLimit)
 	if len(st.Reserved) != 2 {
-		d.Fatalf("after an epoch ann holds %+v, want two units", st.Reserved)
+		d.Fatalf("in the next epoch ann has %+v, want two units", st.Reserved)
 	}
 	d.wantStatus(d.status("ann"), sale.NoTicket, sale.OK)
 }
@@ -126,18 +126,18 @@ func slotsAgain(d *tester) {
 	d.returnUnit(b)
 	d.wantStatus(d.status("ann"), sale.Spent, sale.OK)
 	if st := d.status("ann"); len(st.Reserved) != 2 || st.Reserved[0].Slot != 1 || st.Reserved[1].Slot != 3 {
-		d.Fatalf("Look = %+v, want slots 1 and 3", st)
+		d.Fatalf("Status = %+v, want slots 1 and 3", st)
 	}
 	d.returnUnit(a)
 	for want := 1; want <= 2; want++ {
 		if r := d.buy("ann"); r.Slot != want {
-			d.Fatalf("slot = %d, want %d, the lowest that is free", r.Slot, want)
+			d.Fatalf("slot = %d, want %d, the lowest free one", r.Slot, want)
 		}
 	}
 	st := d.status("ann")
 	for i, r := range st.Reserved {
 		if r.Slot != i+1 {
-			d.Fatalf("Held = %+v, want the slots in order", st.Reserved)
+			d.Fatalf("Reserved = %+v, want the slots in order", st.Reserved)
 		}
 	}
 }
@@ -161,21 +161,21 @@ func maxReservations(d *tester) {
 		}
 	}
 	want := d.count()
-	d.unchanged("Join of who had very many", func() {
+	d.unchanged("Join after the maximum of reservations", func() {
 		d.wantStatus(d.join(d.joinRequest("ann")), sale.Spent, sale.PerUserLimit)
 		j := d.joinRequest("ann")
 		j.Batch, j.Until = "batch", d.clock.Now().Add(time.Minute)
 		d.wantStatus(d.join(j), sale.Spent, sale.PerUserLimit)
 	}, "ann")
 	if want.Free != want.Stock {
-		d.Fatalf("Count = %+v, want every unit free", want)
+		d.Fatalf("Counts = %+v, want every unit free", want)
 	}
-	// What was got before is still told, and others may buy.
+	// Earlier reservations are still repeated, and other users can buy.
 	if o := d.reserve("ann", first.Ticket, ""); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
 		d.Fatalf("the first ticket = %+v, want %+v again", o, r)
 	}
 	d.buy("bob")
-	// The next epoch counts anew.
+	// The next epoch starts a new count.
 	d.closeAndDrain()
 	d.open(epoch(3))
 	d.buy("ann")
@@ -197,10 +197,10 @@ func ticketOnce(d *tester) {
 		}
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1, Backlog: 1})
-	// Also while nothing else can be reserved.
+	// Also while no unit can be reserved.
 	d.advance(2 * time.Hour)
 	if o := d.reserve("ann", st.Ticket, ""); !o.Repeated {
-		d.Fatalf("the same ticket after the end = %+v, want what it had got", o)
+		d.Fatalf("the same ticket after the end = %+v, want its reservation", o)
 	}
 }
 
@@ -218,11 +218,11 @@ func keyOnce(d *tester) {
 	if o := d.reserve("bob", d.admitted("bob").Ticket, "key"); o.Repeated || o.Reservation.User != "bob" {
 		d.Fatalf("the same key of another user = %+v, want a unit", o)
 	}
-	// The ticket comes before the key.
+	// The ticket takes precedence over the key.
 	if o := d.reserve("ann", first.Reservation.Ticket, "other"); InUTC(o.Reservation) != InUTC(first.Reservation) {
 		d.Fatalf("ticket of the first unit, key of the second = %+v, want the first", o)
 	}
-	// No key is no key.
+	// An empty key matches no other key.
 	if o := d.reserve("eve", d.admitted("eve").Ticket, ""); o.Repeated {
 		d.Fatalf("without a key = %+v", o)
 	}
@@ -235,14 +235,14 @@ func replayReturned(d *tester) {
 	d.returnUnit(r)
 	d.wantStatus(d.status("ann"), sale.Spent, sale.OK)
 	if o := d.reserve("ann", st.Ticket, ""); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
-		d.Fatalf("the ticket of what was returned = %+v, want %+v again", o, r)
+		d.Fatalf("the ticket of a returned unit = %+v, want %+v again", o, r)
 	}
 	next := d.admitted("ann")
 	if o := d.reserve("ann", st.Ticket, ""); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
 		d.Fatalf("the earlier ticket, with a new one = %+v, want %+v again", o, r)
 	}
 	if o := d.reserve("ann", next.Ticket, "key"); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
-		d.Fatalf("the key of what was returned = %+v, want %+v again", o, r)
+		d.Fatalf("the key of a returned unit = %+v, want %+v again", o, r)
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5, Outstanding: 1, Backlog: 1})
 	if o := d.reserve("ann", next.Ticket, ""); o.Repeated || o.Reservation.Slot != 1 {
@@ -262,12 +262,12 @@ func replayEpoch(d *tester) {
 			ticket = d.id("ticket")
 		}
 		if o := d.reserve("ann", ticket, key); !o.Repeated || InUTC(o.Reservation) != InUTC(r) {
-			d.Fatalf("ticket %s key %q after an epoch = %+v, want %+v again", ticket, key, o, r)
+			d.Fatalf("ticket %s key %q in the next epoch = %+v, want %+v again", ticket, key, o, r)
 		}
 	}
 	d.wantCounts(sale.Counts{Stock: 5, Free: 4, Reserved: 1})
 	if !d.returnUnit(r) || d.returnUnit(r) {
-		d.Fatal("Return after an epoch does not give back once")
+		d.Fatal("Return in the next epoch does not return once")
 	}
 }
 
@@ -292,7 +292,7 @@ func twoSales(d *tester) {
 	r := d.buy("ann")
 	st, err := d.inventory.Status(d.ctx, "other", 1, "ann")
 	if err != nil || st.State != sale.NoTicket || len(st.Reserved) != 0 {
-		d.Fatalf("Look in another sale = %+v, %v", st, err)
+		d.Fatalf("Status in another sale = %+v, %v", st, err)
 	}
 	o, err := d.inventory.Reserve(d.ctx, sale.ReserveRequest{Sale: "other", Epoch: 1, User: "ann", Ticket: r.Ticket, Reservation: d.id("reservation")})
 	if err != nil || o.Reason != sale.NotAdmitted {

@@ -10,52 +10,52 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Run checks the rules of sale.Inventory, one subtest for each by its number, and what the
-// comments of its methods say.
+// Run checks the numbered rules of sale.Inventory, one subtest each, and the documentation of
+// its methods.
 func Run(t *testing.T, open Open) {
 	for _, test := range []struct {
 		name string
 		run  func(*tester)
 	}{
 		{"1 units add up", unitsAddUp},
-		{"1 stock grows and never shrinks", stockGrows},
-		{"what is paid is never fewer", paidNeverFewer},
+		{"1 stock never decreases", stockGrows},
+		{"the paid count never decreases", paidNeverFewer},
 		{"2 a refused call changes nothing", refusalsChangeNothing},
-		{"2 what cannot be right is refused", badArguments},
+		{"2 invalid arguments are refused", badArguments},
 		{"2 reasons come in order", reasonsInOrder},
-		{"3 a user holds as many as allowed", perUser},
-		{"3 a slot is used again", slotsAgain},
+		{"3 a user has at most the allowed units", perUser},
+		{"3 a slot is reused", slotsAgain},
 		{"4 a ticket reserves once", ticketOnce},
 		{"4 a key reserves once", keyOnce},
 		{"4 a replay after a return", replayReturned},
 		{"4 a replay after an epoch", replayEpoch},
-		{"4 a ticket is its user's", ticketOfAnother},
-		{"5 the line is first come first served", fifo},
+		{"4 a ticket belongs to its user", ticketOfAnother},
+		{"5 the queue is first come first served", fifo},
 		{"5 lots before the start, ranks after it", lots},
 		{"5 ranks are restored", restoredRanks},
-		{"5 a line with many places", longQueue},
-		{"5 a rank is for the first ticket", rankOnce},
-		{"6 entries stand until done", untilAck},
-		{"6 entries of a dead worker are delivered again", redelivered},
+		{"5 a long queue", longQueue},
+		{"5 a rank counts for the first ticket only", rankOnce},
+		{"6 entries stay until acknowledged", untilAck},
+		{"6 entries of a dead worker are redelivered", redelivered},
 		{"6 workers share entries", workersShare},
-		{"6 a closed stream is read to its end", closedStream},
+		{"6 a closed stream can be drained", closedStream},
 		{"6 a worker waits for entries", workerWaits},
 		{"6 entries of an earlier epoch", entriesBefore},
 		{"7 a unit is returned once", returnedOnce},
 		{"8 the time of a sale", timeOfSale},
 		{"8 a pause", pause},
-		{"8 the clock never runs back", clockBack},
-		{"9 a user gets so many and no more", maxReservations},
+		{"8 the clock never goes backwards", clockBack},
+		{"9 a user has a maximum of reservations", maxReservations},
 		{"Open is idempotent", openIdempotent},
-		{"every method knows its epoch", everyMethodStale},
-		{"Drop forgets", deleted},
+		{"every method checks the epoch", everyMethodStale},
+		{"Delete", deleted},
 		{"Admit", admit},
-		{"a turn passes", admissionExpires},
+		{"an admission expires", admissionExpires},
 		{"Direct", direct},
-		{"a queue is full", queueFull},
-		{"Join tells where one stands", joinAgain},
-		{"Count", count},
-		{"two sales do not meet", twoSales},
+		{"a full queue", queueFull},
+		{"Join returns the status", joinAgain},
+		{"Counts", count},
+		{"two sales are independent", twoSales},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			clock := NewClock()
@@ -64,7 +64,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// A desk is an Inventory with what tests do to it. It asks about the sale "sale" at its epoch.
+// A tester wraps an Inventory under test. Its calls are about the sale "sale" at its epoch.
 type tester struct {
 	*testing.T
 	inventory sale.Inventory
@@ -74,7 +74,7 @@ type tester struct {
 	n         int
 }
 
-// draft is a sale that started a second ago: five units, one for each user.
+// draft returns a sale that started a second ago, with five units and one per user.
 func (d *tester) draft(change ...func(s *sale.Sale)) sale.Sale {
 	now := d.clock.Now()
 	s := sale.Sale{ID: "sale", Epoch: 1, State: sale.Exposed, Draft: sale.Draft{
@@ -96,7 +96,7 @@ func lobby(l time.Duration) func(*sale.Sale) {
 	return func(s *sale.Sale) { s.Queue, s.Lobby = sale.Shuffled, l }
 }
 
-// starts moves a sale's start to that far from now.
+// starts sets a sale's start relative to now.
 func (d *tester) starts(in time.Duration) func(*sale.Sale) {
 	return func(s *sale.Sale) { s.StartsAt, s.EndsAt = d.clock.Now().Add(in), d.clock.Now().Add(in+time.Hour) }
 }
@@ -131,7 +131,7 @@ func (d *tester) status(user string) sale.TicketStatus {
 	d.Helper()
 	st, err := d.inventory.Status(d.ctx, "sale", d.epoch, user)
 	if err != nil {
-		d.Fatalf("Look(%s) = %v", user, err)
+		d.Fatalf("Status(%s) = %v", user, err)
 	}
 	return st
 }
@@ -158,7 +158,7 @@ func (d *tester) reserve(user, ticket, key string) sale.ReserveResult {
 	return o
 }
 
-// turn joins, if need be, and admits all who wait.
+// admitted makes the user join and admits all waiting users.
 func (d *tester) admitted(user string) sale.TicketStatus {
 	d.Helper()
 	d.join(d.joinRequest(user))
@@ -171,7 +171,7 @@ func (d *tester) admitted(user string) sale.TicketStatus {
 	return st
 }
 
-// buy reserves a unit for a user from nothing.
+// buy lets a user join, be admitted and reserve a unit.
 func (d *tester) buy(user string) sale.Reservation {
 	d.Helper()
 	o := d.reserve(user, d.admitted(user).Ticket, "")
@@ -194,18 +194,18 @@ func (d *tester) count() sale.Counts {
 	d.Helper()
 	n, err := d.inventory.Counts(d.ctx, "sale", d.epoch)
 	if err != nil {
-		d.Fatalf("Count = %v", err)
+		d.Fatalf("Counts = %v", err)
 	}
 	n.Now = n.Now.UTC()
 	return n
 }
 
-// counts checks everything that is counted but the time.
+// wantCounts checks all counters.
 func (d *tester) wantCounts(want sale.Counts) {
 	d.Helper()
 	want.Now = d.clock.Now().Truncate(time.Millisecond)
 	if got := d.count(); got != want {
-		d.Fatalf("Count = %+v, want %+v", got, want)
+		d.Fatalf("Counts = %+v, want %+v", got, want)
 	}
 }
 
@@ -221,11 +221,11 @@ func (d *tester) next(worker string, max int) []sale.Entry {
 func (d *tester) ack(ids ...string) {
 	d.Helper()
 	if err := d.inventory.Ack(d.ctx, "sale", d.epoch, ids...); err != nil {
-		d.Fatalf("Done(%v) = %v", ids, err)
+		d.Fatalf("Ack(%v) = %v", ids, err)
 	}
 }
 
-// delivered checks whose reservations were delivered, and for which time.
+// wantDelivered checks the delivered reservations and their number of deliveries.
 func (d *tester) wantDelivered(es []sale.Entry, deliveries int, rs ...sale.Reservation) {
 	d.Helper()
 	ok := len(es) == len(rs)
@@ -238,10 +238,10 @@ func (d *tester) wantDelivered(es []sale.Entry, deliveries int, rs ...sale.Reser
 	}
 }
 
-// sleep moves the clock.
+// advance moves the clock.
 func (d *tester) advance(t time.Duration) { d.clock.Move(t) }
 
-// is checks an error.
+// wantError checks an error.
 func (d *tester) wantError(what string, err, want error) {
 	d.Helper()
 	if !errors.Is(err, want) {
@@ -249,16 +249,16 @@ func (d *tester) wantError(what string, err, want error) {
 	}
 }
 
-// stands checks a place and the reason why there is no better one.
+// wantStatus checks the state of a ticket and the reason of a refusal.
 func (d *tester) wantStatus(st sale.TicketStatus, place sale.TicketState, why sale.Reason) {
 	d.Helper()
 	if st.State != place || st.Reason != why || (st.Ticket == "") != (place == sale.NoTicket) || (st.Last != nil) != (place == sale.Spent) ||
 		(st.Batch != "") != (place == sale.Admitted) || st.Until.IsZero() != (place != sale.Admitted) {
-		d.Fatalf("stands %+v, want %s, reason %q", st, place, why)
+		d.Fatalf("status %+v, want %s, reason %q", st, place, why)
 	}
 }
 
-// refused checks a refusal of Reserve.
+// wantRefused checks a refusal of Reserve.
 func (d *tester) wantRefused(o sale.ReserveResult, why sale.Reason) {
 	d.Helper()
 	if o.Reason != why || o.Repeated {

@@ -8,14 +8,14 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A generator makes random commands. It looks at the Model, so that many of them are about
-// something that is there.
+// A generator generates random commands. It reads the Model, so that many commands refer to
+// existing state.
 type generator struct {
 	r       *rand.Rand
 	sales   []string
-	epochs  map[string]int64 // the one that a sale was opened with last
+	epochs  map[string]int64 // the last epoch that a sale was opened with
 	last    map[string]sale.InitialState
-	ranks   map[string]int64 // by sale and user: where somebody was once
+	ranks   map[string]int64 // the last rank of a user, by sale and user
 	tickets []string
 	n       int
 }
@@ -27,7 +27,7 @@ func newGenerator(r *rand.Rand) *generator {
 	}
 }
 
-// learn remembers what a command was told.
+// remember stores the results that later commands use.
 func (g *generator) remember(c command, st sale.TicketStatus) {
 	if c.op == "join" && st.Rank > 0 {
 		g.ranks[c.sale+c.join.User] = st.Rank
@@ -126,7 +126,7 @@ func (g *generator) next(m *Model, now time.Time) command {
 	return c
 }
 
-// soon is a time that is over, or soon will be.
+// soon returns a time around now, mostly in the future.
 func (g *generator) soon(now time.Time) time.Time {
 	return now.Add(time.Duration(g.r.IntN(20_000_000)-1_000_000) * time.Microsecond)
 }
@@ -189,7 +189,7 @@ func (g *generator) reserve(c command, s *modelSale) command {
 	return c
 }
 
-// time moves the clock a little, or to where something begins or ends.
+// time moves the clock a little, or to a time at which something starts or ends.
 func (g *generator) time(c command, s *modelSale, m *Model, now time.Time) command {
 	if g.chance(20) && s.Epoch == c.epoch && !s.closed {
 		c.op, c.step = "back", time.Duration(g.r.IntN(90_000))*time.Millisecond
@@ -211,8 +211,8 @@ func (g *generator) time(c command, s *modelSale, m *Model, now time.Time) comma
 	return c
 }
 
-// open opens a sale at its next epoch, with what the state before had; or asks once more for
-// what is there.
+// open opens a sale at its next epoch with the reservations of the previous one, or repeats the
+// last open.
 func (g *generator) open(c command, s *modelSale, now time.Time) command {
 	c.op = "open"
 	if s != nil && !s.closed && g.chance(60) {

@@ -11,8 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
-// A Model is a sale.Inventory that is meant to be read: what the others do fast, it does in plain
-// steps, by looking through everything each time.
+// A Model is a simple sale.Inventory: it scans all its state in each call.
 type Model struct {
 	Clock     *inventorytest.Clock
 	Redeliver time.Duration
@@ -26,14 +25,14 @@ type modelSale struct {
 	sale.Sale
 	closed, paused bool
 	free, lastRank int64
-	tickets        []*modelTicket      // the one that each user has
-	reservations   []*modelReservation // everything that was ever reserved
+	tickets        []*modelTicket      // one per user
+	reservations   []*modelReservation // all reservations of the epoch
 	stream         []*modelEntry
 }
 
 type modelTicket struct {
 	id, user, batch string
-	state           sale.TicketState // Waiting, Admitted (or Passed), Spent
+	state           sale.TicketState // Waiting, Admitted (also when expired) or Spent
 	rank            int64
 	until           time.Time
 	last            *modelReservation
@@ -46,7 +45,7 @@ type modelReservation struct {
 
 type modelEntry struct {
 	sale.Entry
-	since time.Time // when it was delivered last
+	since time.Time // time of the last delivery
 }
 
 func (m *Model) now() time.Time {
@@ -56,7 +55,7 @@ func (m *Model) now() time.Time {
 	return m.seen.UTC()
 }
 
-// at locks the Model and returns the state of a sale that is open at epoch.
+// at locks the Model and returns the sale if it is open at epoch.
 func (m *Model) at(id string, epoch int64) (s *modelSale, now time.Time, err error) {
 	m.mu.Lock()
 	s = m.sales[id]
@@ -91,7 +90,7 @@ func (s *modelSale) held(user string) (rs []sale.Reservation) {
 	return rs
 }
 
-// hasEnough says whether a user gets no unit more in this epoch.
+// hasEnough reports whether a user can reserve no more units in this epoch.
 func (s *modelSale) hasEnough(user string) bool {
 	got, held := 0, 0
 	for _, h := range s.reservations {

@@ -1,3 +1,4 @@
+// Package random compares a sale.Inventory with a simple model by random commands.
 package random
 
 import (
@@ -14,12 +15,12 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/inventorytest"
 )
 
-// world is how many commands one Inventory gets before a new one is opened.
+// commandsPerInventory is the number of commands for one Inventory.
 const commandsPerInventory = 5000
 
-// Run gives commands random commands to an Inventory and to a Model, and fails with a short
-// trace at the first difference. The same seed gives the same commands. The Inventory must
-// deliver no entry again within an hour of its clock and of the wall clock.
+// Run sends random commands to an Inventory and to a Model, and fails at the first difference
+// with a short trace. The same seed gives the same commands. The Inventory must not redeliver an
+// entry within an hour of its clock and of the wall clock.
 func Run(t *testing.T, open inventorytest.Open, seed uint64, commands int) {
 	t.Helper()
 	for i := 0; i*commandsPerInventory < commands; i++ {
@@ -31,14 +32,14 @@ func Run(t *testing.T, open inventorytest.Open, seed uint64, commands int) {
 			trace = append(trace, c)
 			if diff := p.run(c); diff != "" {
 				trace = shorten(t, open, trace)
-				t.Fatalf("Random(%d), gate %d: %s\nshortest trace found:\n%s", seed, i, diff, explain(t, open, trace))
+				t.Fatalf("Run(%d), inventory %d: %s\nshortest trace found:\n%s", seed, i, diff, explain(t, open, trace))
 			}
 			g.remember(c, p.status)
 		}
 	}
 }
 
-// A command is one call, or a step of the clock. It means the same whatever was before.
+// A command is one call or one step of the clock. It does not depend on previous commands.
 type command struct {
 	op      string
 	sale    string
@@ -47,7 +48,7 @@ type command struct {
 	join    sale.JoinRequest
 	reserve sale.ReserveRequest
 	user    string
-	id      string // of a reservation or a batch, or a worker
+	id      string // of a reservation, a batch or a worker
 	ids     []string
 	n       int64
 	flag    bool
@@ -72,7 +73,7 @@ func (c command) String() string {
 	return fmt.Sprintf("%s %s/%d user %q id %q ids %v n %d flag %v%s", c.op, c.sale, c.epoch, c.user, c.id, c.ids, c.n, c.flag, until(c.at))
 }
 
-// until says when something ends, if it does, from Start on.
+// until formats a time relative to the start.
 func until(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -80,13 +81,13 @@ func until(at time.Time) string {
 	return fmt.Sprintf(" until %v", at.Sub(inventorytest.Start()))
 }
 
-// A pair is an Inventory and a Model that get the same commands.
+// A pair is an Inventory and a Model that receive the same commands.
 type pair struct {
 	clock     *inventorytest.Clock
 	inventory sale.Inventory
 	model     *Model
 
-	entries map[string]string // the Inventory's name of an entry, by reservation
+	entries map[string]string // the Inventory's entry IDs, by reservation
 	status  sale.TicketStatus // the last one
 }
 
@@ -98,16 +99,15 @@ func newPair(t *testing.T, open inventorytest.Open) *pair {
 	}
 }
 
-// run gives a command to both, and returns how they differ. A command that an Inventory need not
-// know an answer to is left out.
+// run sends a command to both and returns their difference. It omits calls whose results an
+// Inventory may choose.
 func (p *pair) run(c command) string {
 	switch c.op {
 	case "clock":
 		p.clock.Move(c.step)
 		return ""
 	case "back":
-		// Both have seen the clock before it goes back, for what they have not seen
-		// they cannot know.
+		// Both must observe the clock before it goes back.
 		defer p.clock.Move(c.step)
 		count := command{op: "count", sale: c.sale, epoch: c.epoch}
 		diff := p.run(count)
@@ -147,7 +147,7 @@ func (p *pair) run(c command) string {
 	return fmt.Sprintf("%v\n got %s %v\nwant %s %v", c, show(got), gotErr, show(want), class(wantErr))
 }
 
-// churn lets a user buy and give back, until one of both is refused.
+// churn lets a user buy and return units until a call is refused.
 func (p *pair) churn(c command) string {
 	for i := range c.n {
 		name := func(kind string) string { return fmt.Sprintf("%s-%s-%d", c.id, kind, i) }
@@ -172,7 +172,7 @@ func (p *pair) churn(c command) string {
 	return ""
 }
 
-// call gives a command to g, and returns what it answers with all times in UTC.
+// call sends a command to g and returns its result with all times in UTC.
 func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 	ctx := context.Background()
 	switch c.op {
@@ -240,7 +240,7 @@ func (p *pair) call(g sale.Inventory, c command, model bool) (any, error) {
 	case "drop":
 		return nil, g.Delete(ctx, c.sale, c.epoch)
 	}
-	panic("inventorytest: no command " + c.op)
+	panic("random: unknown command " + c.op)
 }
 
 func show(v any) string {
@@ -252,7 +252,7 @@ func show(v any) string {
 	return fmt.Sprintf("%+v", v)
 }
 
-// class is what callers branch on.
+// class returns the kind of an error that callers distinguish.
 func class(err error) string {
 	for _, of := range []error{sale.ErrStale, sale.ErrInvalid, sale.ErrConflict, sale.ErrUnavailable} {
 		if errors.Is(err, of) {
@@ -265,7 +265,7 @@ func class(err error) string {
 	return ""
 }
 
-// shorten leaves out of a trace what is not needed for a difference, for some seconds.
+// shorten removes unnecessary commands from a trace, for up to 20 s.
 func shorten(t *testing.T, open inventorytest.Open, trace []command) []command {
 	deadline := time.Now().Add(20 * time.Second)
 	fails := func(trace []command) bool {

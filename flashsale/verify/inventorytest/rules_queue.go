@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// inLine checks who is in line, and how many are before each.
+// wantQueue checks which users wait, in which order.
 func (d *tester) wantQueue(users ...string) {
 	d.Helper()
 	last := int64(0)
@@ -15,12 +15,12 @@ func (d *tester) wantQueue(users ...string) {
 		st := d.status(user)
 		d.wantStatus(st, sale.Waiting, sale.OK)
 		if st.Ahead != int64(i) || st.Rank <= last {
-			d.Fatalf("%s stands behind %d at rank %d, want behind %d, above rank %d", user, st.Ahead, st.Rank, i, last)
+			d.Fatalf("%s has %d ahead at rank %d, want %d ahead, above rank %d", user, st.Ahead, st.Rank, i, last)
 		}
 		last = st.Rank
 	}
 	if n := d.count().Waiting; n != int64(len(users)) {
-		d.Fatalf("%d wait, want %d", n, len(users))
+		d.Fatalf("%d users wait, want %d", n, len(users))
 	}
 }
 
@@ -43,7 +43,7 @@ func fifo(d *tester) {
 		d.Fatalf("Admit(9) of 3 = %d", n)
 	}
 	d.wantQueue()
-	// Who comes later is later also if the clock stands or goes.
+	// A later user has a higher rank, whether the clock stands still or moves.
 	d.join(d.joinRequest("fay"))
 	d.advance(time.Minute)
 	d.join(d.joinRequest("guy"))
@@ -66,13 +66,13 @@ func lots(d *tester) {
 	lot("cat", sale.MaxLot)
 	lot("dan", 5)
 	d.wantQueue("bob", "dan", "ann", "cat")
-	// A lot that is taken is the next one that is not.
+	// If a lot is used, the next unused one is taken.
 	lot("eve", 5)
 	lot("fay", 5)
 	lot("guy", 6)
 	d.wantQueue("bob", "dan", "eve", "ann", "fay", "guy", "cat")
 	if r := d.status("guy").Rank; r != 9 {
-		d.Fatalf("lot 6 with 6, 7 and 8 taken has rank %d, want 9", r)
+		d.Fatalf("lot 6 with 6, 7 and 8 used has rank %d, want 9", r)
 	}
 	if n := d.admit(1); n != 0 {
 		d.Fatalf("Admit before the start = %d", n)
@@ -104,18 +104,18 @@ func restoredRanks(d *tester) {
 	restore("cat")
 	d.wantQueue("cat", "new")
 	if st := restore("ann"); st.Rank != ranks["ann"] || st.Ahead != 0 {
-		d.Fatalf("restored = %+v, want rank %d and nobody ahead", st, ranks["ann"])
+		d.Fatalf("restored = %+v, want rank %d and 0 ahead", st, ranks["ann"])
 	}
 	restore("bob")
 	d.wantQueue("ann", "bob", "cat", "new")
 	restore("bob")
 	d.wantQueue("ann", "bob", "cat", "new")
-	// Two cannot be at one rank.
+	// Two users cannot have one rank.
 	j := d.joinRequest("dup")
 	j.Rank = ranks["cat"]
 	d.join(j)
 	d.wantQueue("ann", "bob", "cat", "dup", "new")
-	// Who comes later is behind a rank from a clock that was ahead.
+	// A later user is behind a rank from a clock that was ahead.
 	j = d.joinRequest("far")
 	j.Rank = d.status("new").Rank + int64(time.Hour/time.Microsecond)
 	d.join(j)
@@ -142,7 +142,7 @@ func longQueue(d *tester) {
 	d.open(lobby(time.Minute), d.starts(time.Minute))
 	user := func(rank int) string { return fmt.Sprintf("user-%04d", rank) }
 	for i := range n {
-		rank := i * 7 % n // every rank once, not in order
+		rank := i * 7 % n // each rank once, not in order
 		j := d.joinRequest(user(rank))
 		j.Lot = int64(rank) + 1
 		d.join(j)
@@ -188,7 +188,7 @@ func admit(d *tester) {
 	}
 	d.advance(time.Minute)
 	if ask(1, d.clock.Now()) != 0 || ask(1, d.clock.Now().Add(-time.Second)) != 0 {
-		d.Fatal("admitted until a time that is over")
+		d.Fatal("admitted until a time in the past")
 	}
 	if err := d.inventory.SetPaused(d.ctx, "sale", 1, true); err != nil {
 		d.Fatal(err)
@@ -205,7 +205,7 @@ func admit(d *tester) {
 	st := d.status("ann")
 	d.wantStatus(st, sale.Admitted, sale.OK)
 	if st.Batch != "batch" || !st.Until.Equal(soon) || st.Ahead != 0 {
-		d.Fatalf("Look = %+v, want batch %q until %v", st, "batch", soon)
+		d.Fatalf("Status = %+v, want batch %q until %v", st, "batch", soon)
 	}
 	d.wantStatus(d.status("bob"), sale.Waiting, sale.OK)
 	d.advance(2 * time.Hour)
@@ -224,7 +224,7 @@ func admissionExpires(d *tester) {
 	d.wantStatus(d.status("ann"), sale.TicketExpired, sale.OK)
 	d.wantCounts(sale.Counts{Stock: 5, Free: 5})
 	d.wantRefused(d.reserve("ann", st.Ticket, ""), sale.AdmissionExpired)
-	// The same ticket again is the same.
+	// Joining with the same ticket again changes nothing.
 	j := d.joinRequest("ann")
 	j.Ticket = st.Ticket
 	d.wantStatus(d.join(j), sale.TicketExpired, sale.OK)
@@ -300,7 +300,7 @@ func queueFull(d *tester) {
 	d.admit(1)
 	d.wantStatus(ask("cat"), sale.Waiting, sale.OK)
 	d.wantQueue("bob", "cat")
-	d.wantStatus(d.join(d.joinRequest("eve")), sale.Waiting, sale.OK) // no bound asked for
+	d.wantStatus(d.join(d.joinRequest("eve")), sale.Waiting, sale.OK) // without a bound
 }
 
 func joinAgain(d *tester) {
@@ -318,12 +318,12 @@ func joinAgain(d *tester) {
 	st := d.join(j)
 	d.wantStatus(st, sale.Spent, sale.OK)
 	if InUTC(*st.Last) != InUTC(r) || len(st.Reserved) != 1 || InUTC(st.Reserved[0]) != InUTC(r) || st.Rank != first.Rank {
-		d.Fatalf("Join with the ticket that is spent = %+v, want %+v", st, r)
+		d.Fatalf("Join with a spent ticket = %+v, want %+v", st, r)
 	}
 	next := d.join(d.joinRequest("ann"))
 	d.wantStatus(next, sale.Waiting, sale.OK)
 	if next.Ticket == first.Ticket || len(next.Reserved) != 1 {
 		d.Fatalf("Join for another unit = %+v", next)
 	}
-	d.wantStatus(d.status("nobody"), sale.NoTicket, sale.OK)
+	d.wantStatus(d.status("unknown"), sale.NoTicket, sale.OK)
 }
