@@ -24,13 +24,13 @@ func TestDoorNoWayAround(t *testing.T) {
 func testDoorNoWayAround(t *testing.T, directives string) {
 	s := nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + directives + `
   server { listen ADDR; location / { content_by_lua_block {
-    local request = require("weir.request").new()
+    local request = require("weir.attributes").new()
     local fits = require("weir.path")
     local pattern = { segments = { "p", "login" } }
-    fits.ready(pattern)
+    fits.prepare(pattern)
     local matches = "no"
-    for _, reading in ipairs(request:readings()) do
-      if fits.matches(pattern, reading) then matches = "yes" end
+    for _, variant in ipairs(request:paths()) do
+      if fits.matches(pattern, variant) then matches = "yes" end
     end
     local key = request:query("k")
     ngx.header["X-Matches"] = matches

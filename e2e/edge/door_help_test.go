@@ -35,7 +35,6 @@ const doorPhases = `
 
 // doorPlaces are locations beside what is limited.
 const doorPlaces = `
-    location = /weir/explain { access_by_lua_block { return } log_by_lua_block { return } content_by_lua_block { require("weir").explain() } }
     location = /weir/metrics { access_by_lua_block { return } log_by_lua_block { return } content_by_lua_block { require("weir").metrics() } }
 `
 

@@ -67,7 +67,7 @@ func testDoorDown(t *testing.T, weir string) {
 	gone := startDoorAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), doorBoth, "")
 	gone.failed(t)
 	for line := range strings.Lines(doorErrors(gone.Log())) {
-		if !strings.Contains(line, "weir: no decision: redis: ") && !strings.Contains(line, "weir: left alone for 1s") {
+		if !strings.Contains(line, "weir: no decision: redis: ") && !strings.Contains(line, "weir: circuit breaker open for 1s") {
 			t.Errorf("the log of nginx: %s", line)
 		}
 	}
@@ -79,7 +79,7 @@ func testDoorDown(t *testing.T, weir string) {
 // testDoorFault: an error in Weir itself is no open door, and no 500.
 func testDoorFault(t *testing.T, weir string) {
 	broken := `
-    location /broken { access_by_lua_block { require("weir.questions").ask = function() error("broken") end require("weir").access() } proxy_pass http://UPSTREAM; }
+    location /broken { access_by_lua_block { require("weir.charges").of = function() error("broken") end require("weir").access() } proxy_pass http://UPSTREAM; }
     location / { proxy_pass http://UPSTREAM; }`
 	for policies, want := range map[string]int{
 		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d }]`:                         200,
@@ -99,9 +99,12 @@ func testDoorFault(t *testing.T, weir string) {
 	}
 }
 
-// testDoorReload: what a client has used counts after limits changed, and counts go on.
+// testDoorReload: a reload keeps counters and the state of limits that did not change. A
+// changed limit starts afresh.
 func testDoorReload(t *testing.T, weir string) {
-	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
+	of := func(limit string) string {
+		return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }, { name: same, key: client.ip, limits: 100/d, on_denied: { body: x } }]`
+	}
 	d := startDoor(t, weir, of("10/d"), "")
 	d.want(t, "/", 200, 200, 200, 200, 200)
 	d.metric(t, `weir_decisions_total{interface="nginx",policy="api",outcome="admitted"}`, 5)
@@ -113,8 +116,11 @@ func testDoorReload(t *testing.T, weir string) {
 		return nil
 	})
 	a := d.ask(t, http.MethodGet, "/")
-	if left := atoi(a.left()); left > 8 || left < 1 {
-		t.Errorf("%d of 20 are left, want half of them and less", left)
+	if left := atoi(a.left()); left > 18 || left < 1 {
+		t.Errorf("%d of 20 are left, want those of a new bucket", left)
+	}
+	if r := a.header.Get("Ratelimit"); !strings.Contains(r, `"same";r=9`) || strings.Contains(r, `"same";r=99`) {
+		t.Errorf("Ratelimit: %s, want 93 left of same at most", r)
 	}
 	d.metric(t, `weir_decisions_total{interface="nginx",policy="api",outcome="denied"}`, 0)
 	if a := d.ask(t, http.MethodGet, "/weir/metrics"); !strings.Contains(a.body, `policy="api",outcome="admitted"} `) ||
@@ -124,8 +130,8 @@ func testDoorReload(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorPublished: published policies replace those of the configuration, carry over
-// what was used, and are those of new workers from their first request.
+// testDoorPublished: published policies replace those of the configuration. New workers use
+// them from their first request.
 func testDoorPublished(t *testing.T, weir string) {
 	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
 	redis := redistest.Start(t)
@@ -141,7 +147,7 @@ func testDoorPublished(t *testing.T, weir string) {
 	}
 	d := startDoorOf(t, weir, redis, redis.Addr, of("10/d"), "", "--policies", "store")
 	d.want(t, "/", 200, 200, 200, 200, 200)
-	apply(of("40/d"))
+	apply(of("400/d"))
 	limit := func(want string) {
 		t.Helper()
 		redistest.Await(t, "the limit of every worker", func() error {
@@ -153,10 +159,7 @@ func testDoorPublished(t *testing.T, weir string) {
 			return nil
 		})
 	}
-	limit("40")
-	if left := atoi(d.ask(t, http.MethodGet, "/").left()); left > 20 {
-		t.Errorf("%d of 40 are left, want half of them and less", left)
-	}
+	limit("400")
 	d.metric(t, `weir_policies_version{version="1"}`, 1)
 	for _, pid := range doorWorkers(t, d.PID()) {
 		syscall.Kill(pid, syscall.SIGKILL)
@@ -166,8 +169,8 @@ func testDoorPublished(t *testing.T, weir string) {
 		if err != nil {
 			return err
 		}
-		if got := readDoorAnswer(t, res).header.Get("X-Ratelimit-Limit"); got != "40" {
-			t.Errorf("the first request of a new worker: %s, want 40", got)
+		if got := readDoorAnswer(t, res).header.Get("X-Ratelimit-Limit"); got != "400" {
+			t.Errorf("the first request of a new worker: %s, want 400", got)
 		}
 		return nil
 	})
@@ -185,19 +188,21 @@ func testDoorInit(t *testing.T, weir string) {
 	lines := nginxtest.Path(t) + "\nlua_shared_dict weir 2m;\n"
 	initOf := func(args string) string { return lines + `init_by_lua_block { require("weir").init(` + args + `) }` }
 	for name, c := range map[string]struct{ conf, want string }{
-		"no dictionary":      {regexp.MustCompile("lua_shared_dict weir [^;]*;").ReplaceAllString(good, ""), "lua_shared_dict weir"},
-		"nothing":            {initOf(""), "settings"},
-		"no JSON":            {initOf(`"{", "{}"`), "settings"},
-		"a number":           {initOf(`"1", "{}"`), "settings"},
-		"another format":     {initOf(`'{"format":2}', "{}"`), "format 2"},
-		"no Redis":           {initOf(`'{"format":1}', "{}"`), "redis"},
-		"unknown fields":     {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["draft-99"]}', "{}"`), "draft-99"},
-		"two drafts":         {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["draft-06","draft-07"]}', "{}"`), "at most one draft"},
-		"off and another":    {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["off","legacy"]}', "{}"`), "off alone"},
-		"fields no list":     {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":"legacy"}', "{}"`), "fields"},
-		"a plan of nothing":  {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]}}', "{}"`), "plan"},
-		"no plan":            {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]}}'`), "plan"},
-		"hosts that are not": {initOf(`'{"format":1,"redis":{"hosts":[]}}', "{}"`), ""},
+		"no dictionary":        {regexp.MustCompile("lua_shared_dict weir [^;]*;").ReplaceAllString(good, ""), "lua_shared_dict weir"},
+		"nothing":              {initOf(""), "settings"},
+		"no JSON":              {initOf(`"{", "{}"`), "settings"},
+		"a number":             {initOf(`"1", "{}"`), "settings"},
+		"another format":       {initOf(`'{"format":2}', "{}"`), "format 2"},
+		"no Redis":             {initOf(`'{"format":1}', "{}"`), "redis"},
+		"unknown fields":       {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":["draft-07"]}', "{}"`), "draft-07: want off, legacy or draft-08"},
+		"fields no list":       {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":"legacy"}', "{}"`), "fields"},
+		"a plan of nothing":    {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', "{}"`), "plan: format nil: want 1"},
+		"no plan":              {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}'`), "plan: want a JSON object"},
+		"no policies":          {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', '{"format":1,"script":"x","prefix":"x","rules":[]}'`), "plan: not made by this version"},
+		"an unknown rule":      {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', '{"format":1,"script":"x","prefix":"x","rules":[],"policies":[{"limits":[1]}]}'`), "an unknown rule"},
+		"an unknown source":    {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', ` + luaText(strings.Replace(planIn(t, good), `"source":"client.ip"`, `"source":"moon"`, 1))), "unknown source"},
+		"an unknown operation": {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', ` + luaText(strings.Replace(planIn(t, good), `"match":{}`, `"match":{"where":["moon"]}`, 1))), "unknown operation moon"},
+		"hosts that are not":   {initOf(`'{"format":1,"redis":{"hosts":[]},"fields":[]}', '{"format":1,"script":"x","prefix":"x","rules":[],"policies":[]}'`), "hosts: want at least one"},
 	} {
 		out, err := doorCheck(t, c.conf)
 		if err == nil || !strings.Contains(out, "weir: ") && !strings.Contains(out, "redis") || !strings.Contains(out, c.want) {

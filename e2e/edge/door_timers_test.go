@@ -23,19 +23,19 @@ ngx.sleep(0.02)
 
 local b = require("weir.breaker").new(function() return true end, 50)
 for _ = 1, 5 do b:fail(0, "gone") end
-local store = { problem = function() end, run = function(requests)
+local store = { run = function(requests)
   local answers = { ok = true }
   for i = 1, #requests do answers[i] = { ok = true } end
   return answers
 end }
-local queue = require("weir.later").new(store)
+local queue = require("weir.defer").new(store)
 local told = 0
 local function ask() queue.run({ {} }, function() told = told + 1 end) end
 local renewed = 0
-local holds = require("weir.holds")
-local pass = { later = { run = function() renewed = renewed + 1 end } }
+local holds = require("weir.reservations")
+local pass = { queue = { run = function() renewed = renewed + 1 end } }
 local function keep()
-  holds.keep(pass, { policy = {}, requests = { { held = true, rule = { lease = 1 }, ttl = 150000, n = 1, key = "k" } } })
+  holds.keep(pass, { policy = {}, requests = { { verb = 6, rule = { lease = 1 }, ttl = 150000, n = 1, key = "k" } } })
 end
 
 -- Their timers are dropped.
@@ -45,17 +45,17 @@ for _ = 1, 120 do
   b:enter()
   ngx.sleep(0.01)
 end
-ngx.say("before ", told, " ", renewed, " ", tostring(b.away))
+ngx.say("before ", told, " ", renewed, " ", tostring(b.open))
 
 release = true
 for _ = 1, 500 do
-  if told > 0 and renewed > 0 and not b.away then break end
+  if told > 0 and renewed > 0 and not b.open then break end
   b:enter()
   if told == 0 then queue.wake() end
   keep()
   ngx.sleep(0.01)
 end
-ngx.say("after ", told > 0 and "asked" or "lost", " ", renewed > 0 and "renewed" or "lost", " ", tostring(b.away))
+ngx.say("after ", told > 0 and "asked" or "lost", " ", renewed > 0 and "renewed" or "lost", " ", tostring(b.open))
 holds.finish(pass)
 `, "")
 	if want := "before 0 0 true\nafter asked renewed false\n"; got != want {

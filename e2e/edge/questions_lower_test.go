@@ -13,9 +13,9 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-var updateLower = flag.Bool("update-lower", false, "write the table of edge/nginx/weir/lower.lua")
+var updateLower = flag.Bool("update-lower", false, "write the table of edge/nginx/weir/lowercase.lua")
 
-// lowerRanges are the characters that have a lower case, as lower.lua lists them.
+// lowerRanges are the characters that have a lower case, as lowercase.lua lists them.
 func lowerRanges() string {
 	type span struct{ from, to, step, delta rune }
 	var spans []span
@@ -48,9 +48,9 @@ func lowerRanges() string {
 	return b.String()
 }
 
-// TestQuestionsLowerTable: the table in lower.lua is what package unicode says.
+// TestQuestionsLowerTable: the table in lowercase.lua is what package unicode says.
 func TestQuestionsLowerTable(t *testing.T) {
-	file := filepath.Join(nginxtest.Edge(t), "weir", "lower.lua")
+	file := filepath.Join(nginxtest.Edge(t), "weir", "lowercase.lua")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestQuestionsLowerTable(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), "-- ranges: begin\n")
 	table, after, ok2 := strings.Cut(rest, "-- ranges: end\n")
 	if !ok || !ok2 {
-		t.Fatal("lower.lua has no marks around its table")
+		t.Fatal("lowercase.lua has no marks around its table")
 	}
 	want := lowerRanges()
 	if *updateLower {
@@ -68,7 +68,7 @@ func TestQuestionsLowerTable(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Error("the table in lower.lua is not that of this Go: run go test -run QuestionsLowerTable -update-lower")
+		t.Error("the table in lowercase.lua is not that of this Go: run go test -run QuestionsLowerTable -update-lower")
 	}
 }
 
@@ -81,7 +81,7 @@ func TestQuestionsLower(t *testing.T) {
 	}
 	texts = append(texts, "\x80", "A\xff", "\xc3\x28É", "\xe2\x82", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\xf8É", "É\xc3")
 	got := questionsLua[[][]byte](t, `
-		local lower = require("weir.lower").lower
+		local lower = require("weir.lowercase").lower
 		return function(s) return lower(s) end`, texts)
 	for i, s := range texts {
 		if want := strings.ToLower(s); string(got[i]) != want {

@@ -27,16 +27,17 @@ import (
 
 // wirePolicies show in their keys what they see of a request.
 const wirePolicies = `{"store": "redis://127.0.0.1:6379", "policies": [
-  {"name": "all", "key": ["cel:request.path", "cel:request.host", "method", "client.ip"], "limits": ["1/s"]},
-  {"name": "values", "key": ["header:x-a", "query:q", "cookie:c", "header:authorization", "claim:sub"], "limits": ["1/s"]},
+  {"name": "all", "key": ["method", "client.ip"], "limits": ["1/s"], "cost": "size(request.path)"},
+  {"name": "host", "key": ["method"], "limits": ["1/s"], "cost": "size(request.host)"},
+  {"name": "values", "key": ["header:x-a", "query:q", "cookie:c", "header:authorization"], "limits": ["1/s"]},
   {"name": "others", "key": ["header:pragma", "header:cache-control", "header:transfer-encoding", "header:content-length", "header:cookie", "header:trailer"], "limits": ["1/s"]},
-  {"name": "odd", "key": ["query:é", "query:a b", "cookie:C", "cookie:x.y", "header:x--b", "claim:sub@Host"], "limits": ["1/s"]},
+  {"name": "odd", "key": ["query:é", "query:a b", "cookie:C", "cookie:x.y", "header:x--b"], "limits": ["1/s"]},
   {"name": "paths", "match": {"paths": ["/api/users/{id}", "/{$}", "/É/*", "/a b", "/x/y"]}, "key": ["path"], "limits": ["1/s"]},
   {"name": "api", "match": "/api/*", "key": ["path"], "limits": ["1/s"]},
   {"name": "hosts", "match": {"hosts": ["example.com", "*.example.com", "::1", "b"]}, "key": ["host"], "limits": ["1/s"]},
   {"name": "there", "match": "\"x-a\" in request.headers", "key": ["const:all"], "limits": ["1/s"]},
   {"name": "asked", "match": "\"q\" in request.query || \"\" == request.cookies[\"c\"]", "key": ["const:all"], "limits": ["1/s"]},
-  {"name": "reading", "match": "request.path.contains(\"..\") || request.path.endsWith(\"/b\")", "key": ["cel:request.path"], "limits": ["1/s"]},
+  {"name": "reading", "match": "request.path.contains(\"..\") || request.path.endsWith(\"/b\")", "key": ["const:all"], "limits": ["1/s"], "cost": "size(request.path)"},
   {"name": "writes", "match": {"methods": ["POST", "PURGE", "get"]}, "key": ["method"], "limits": ["1/s"]}
 ]}`
 
@@ -60,13 +61,13 @@ func (a wireAttributes) Cookie(name string) (values []string) {
 	return values
 }
 
-// keysOf are the keys of what a set asks, by policy.
+// keysOf returns the keys and costs of the charges of a request.
 func keysOf(set *policy.Set, r *http.Request) []string {
 	var q policy.Matches
 	set.Match(&q, wireAttributes{r})
 	keys := []string{}
 	for _, a := range q.Charges {
-		keys = append(keys, a.Key)
+		keys = append(keys, fmt.Sprint(a.Key, " ", a.Cost))
 	}
 	return keys
 }
@@ -74,7 +75,7 @@ func keysOf(set *policy.Set, r *http.Request) []string {
 // wireServers are nginx and net/http, which answer with the keys of what they ask.
 func wireServers(t *testing.T, plan, directives string) (nginx, goes string) {
 	t.Helper()
-	set := setOf(t, []string{wirePolicies})
+	set := setOf(t, wirePolicies)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(keysIn64(keysOf(set, r)))
 	}))
@@ -88,9 +89,9 @@ func startWire(t *testing.T, plan, directives, listen string) *nginxtest.Server 
 	return nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + directives + `
   init_by_lua_block { wire = assert(require("weir.plan").read(` + luaText(plan) + `)) }
   server { listen ADDR ` + listen + `; listen unix:DIR/socket; location / { content_by_lua_block {
-    local asks = require("weir.questions").ask(wire, require("weir.request").new())
+    local asks = require("weir.charges").of(wire, require("weir.attributes").new())
     local keys = {}
-    for i, ask in ipairs(asks) do keys[i] = ngx.encode_base64(ask.key) end
+    for i, ask in ipairs(asks) do keys[i] = ngx.encode_base64(ask.key .. " " .. ask.cost) end
     ngx.say(require("cjson").encode(keys))
   } } }`})
 }
@@ -209,7 +210,7 @@ func (d questionsDice) wireValue() string {
 	case 0:
 		return d.join(4, d.one("; ", ";", ";;", " ; "), "c=1", "c=1", "c=2", "C=1", "c", "c=", "=c", `c="q"`, `c="`, `c=""`, `c="a`, "c=a b", "c=a\"b", `c=a\b`, "c=é", " c = 1 ", "c =2", "x.y=1", "x y=1", "c=a,b", "c=%41", "c=a=b", "c=\x7f", "$c=1")
 	case 1:
-		return d.one("Bearer ", "bearer  ", "") + strings.NewReplacer("\n", "").Replace(d.token())
+		return d.one("Bearer ", "bearer  ", "") + strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(questionsValues...))
 	case 2:
 		return d.one("no-cache", "No-Cache", "no-cache ", "max-age=0", "trailers", "")
 	}
@@ -218,7 +219,7 @@ func (d questionsDice) wireValue() string {
 
 // TestQuestionsWire: what nginx makes of what comes on a connection.
 func TestQuestionsWire(t *testing.T) {
-	plan := plansOf(t, programtest.Weir(t), []string{wirePolicies})[0]
+	plan := planOf(t, programtest.Weir(t), wirePolicies)
 	t.Run("HTTP/1", func(t *testing.T) { testWireHTTP1(t, plan) })
 	t.Run("HTTP/2", func(t *testing.T) { testWireHTTP2(t, plan) })
 	t.Run("dropped", func(t *testing.T) { testWireDropped(t, plan) })
@@ -255,7 +256,7 @@ func testWireHTTP1(t *testing.T, plan string) {
 
 // testWireHTTP2: of a request on HTTP/2 nginx makes the same keys as net/http.
 func testWireHTTP2(t *testing.T, plan string) {
-	set := setOf(t, []string{wirePolicies})
+	set := setOf(t, wirePolicies)
 	goes := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(keysIn64(keysOf(set, r)))
 	}))
@@ -320,7 +321,7 @@ func testWireDropped(t *testing.T, plan string) {
 		_, keys := tell(t, s.Addr, raw)
 		return strings.Join(plain64(keys), " ")
 	}
-	if got, want := values(startWire(t, plan, "", "")), "values|1:a|-|-|-|-"; !strings.Contains(got, want) {
+	if got, want := values(startWire(t, plan, "", "")), "values|1:a|-|-|- "; !strings.Contains(got, want) {
 		t.Errorf("nginx asks %s, want %s", got, want)
 	}
 	s := startWire(t, plan, "", "")
@@ -332,7 +333,7 @@ func testWireDropped(t *testing.T, plan string) {
 	defer c.Close()
 	io.WriteString(c, raw)
 	body, _ := io.ReadAll(c)
-	if want := b64("all|2:/a|1:b|3:GET|-"); !strings.Contains(string(body), want) {
+	if want := b64("all|3:GET|- 2"); !strings.Contains(string(body), want) {
 		t.Errorf("nginx answers %s, want %s in it", body, want)
 	}
 }

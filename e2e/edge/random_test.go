@@ -9,7 +9,7 @@ import (
 // Numbers that are drawn together are given out once each, in all of their range.
 func TestRandom(t *testing.T) {
 	got := nginxtest.Lua(t, `
-local random = require "weir.random"
+local random = require "weir.crypto"
 local ids, again, wrong, seen, count = {}, 0, 0, {}, 0
 for i = 1, 1000 do
   local id = random.id()

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,8 +49,7 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 // the hold keys declared, and for the same requests asked again after that.
 type storeCase struct {
 	Asks     []storeAsk  `json:"asks"`
-	Mode     int         `json:"mode"`
-	At       int64       `json:"now"`
+	All      bool        `json:"all"`
 	Commands [][2]string `json:"-"` // KEYS and ARGV of each, in hexadecimal digits
 	Holds    bool        `json:"holds"`
 }
@@ -63,6 +61,9 @@ func hexes(texts []string) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// storeVerbs are the verbs that the Lua sends, and Peek.
+var storeVerbs = []weir.Verb{weir.Take, weir.Peek, weir.Charge, weir.Reserve, weir.Commit, weir.Cancel}
 
 // storeGenerator makes requests of any kind.
 type storeGenerator struct {
@@ -103,7 +104,7 @@ func (g storeGenerator) n() int64 {
 }
 
 func (g storeGenerator) request() weir.Request {
-	r := weir.Request{Verb: weir.Verb(g.IntN(9)), Key: g.key(), Limit: g.limits[g.IntN(len(g.limits))], N: g.n(), Carry: weir.Carry(g.IntN(4))}
+	r := weir.Request{Verb: storeVerbs[g.IntN(len(storeVerbs))], Key: g.key(), Limit: g.limits[g.IntN(len(g.limits))], N: g.n()}
 	if g.IntN(3) > 0 {
 		r.Verb = weir.Take
 	}
@@ -113,14 +114,6 @@ func (g storeGenerator) request() weir.Request {
 	if r.Verb == weir.Reserve {
 		r.N, r.TTL = max(1, r.N), time.Duration(1+g.Int64N(1e9))*time.Microsecond
 	}
-	if r.Verb == weir.Return && g.IntN(2) == 0 {
-		r.At = time.UnixMicro(g.Int64N(1<<53) - 1000)
-	}
-	if g.IntN(5) == 0 {
-		for range 1 + g.IntN(3) {
-			r.From = append(r.From, g.limits[g.IntN(len(g.limits))])
-		}
-	}
 	return r
 }
 
@@ -129,8 +122,7 @@ var storeTexts = []string{
 	"3/s", "3/s burst 5", "5/m burst 7", "3/s burst 5 interval", "4/10s interval anchor epoch", "3/s burst 5 initial 2",
 	"4/10s burst 6 interval initial 0", "5/s warmup 3s", "3/s leaky_bucket burst 4", "4/s leaky_bucket burst 6 queue",
 	"5/s leaky_bucket burst 6 delay 2", "3/s leaky_bucket burst 4 nginx", "90/m leaky_bucket burst 5 delay 2 nginx",
-	"5/m fixed_window", "5/s fixed_window anchor epoch", "5/day calendar Europe/Berlin", "9/week calendar America/Sao_Paulo",
-	"9/month calendar UTC", "6/s sliding_window", "6/s sliding_window segments 4 weighted", "6/s sliding_window segments 1 weighted",
+	"5/m fixed_window", "5/s fixed_window anchor epoch", "6/s sliding_window", "6/s sliding_window segments 4 weighted", "6/s sliding_window segments 1 weighted",
 	"5/s sliding_log", "4 concurrency lease 30s", "4 concurrency",
 }
 
@@ -144,7 +136,7 @@ func storeLimits() (out []weir.Limit) {
 // record is what redisstore sends for one request, or for many together.
 func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) storeCase {
 	t.Helper()
-	c := storeCase{Asks: plan.asks(rs), Holds: holds, At: time.Now().UnixMicro()}
+	c := storeCase{Asks: plan.asks(rs), All: all, Holds: holds}
 	conn := &storeRecorder{code: func(n int) int64 {
 		if holds && n == 1 {
 			return 3
@@ -162,9 +154,6 @@ func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) s
 		}
 		_, err := s.Do(t.Context(), rs[0])
 		return err
-	}
-	if all {
-		c.Mode = 1
 	}
 	for range 2 {
 		if err := ask(); err != nil {
@@ -199,7 +188,7 @@ func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) (c storeCase) 
 		close(conn.release)
 		synctest.Wait()
 		cmd := conn.cmds[1]
-		c = storeCase{Asks: plan.asks(rs), At: time.Now().UnixMicro(), Commands: [][2]string{{hexes(cmd.Keys), hexes(cmd.Args)}}}
+		c = storeCase{Asks: plan.asks(rs), Commands: [][2]string{{hexes(cmd.Keys), hexes(cmd.Args)}}}
 	})
 	return c
 }
@@ -209,7 +198,7 @@ local call = require "weir.call"
 local input = cjson.decode(ngx.req.get_body_data())
 local plan = read_plan(input.plan)
 local function one(asks, c, declare)
-  local keys, args = call.build(asks, c.mode, plan.prefix, c.now, declare)
+  local keys, args = call.build(asks, c.all, plan.prefix, declare)
   if not keys then return "error: " .. args end
   for i = 1, #keys do keys[i] = hex(keys[i]) end
   for i = 1, #args do args[i] = hex(args[i]) end
@@ -253,7 +242,7 @@ func compareBytes(t *testing.T, plan *storePlan, cases []storeCase) {
 // TestStoreBytes: call.lua sends what redisstore sends, byte for byte.
 func TestStoreBytes(t *testing.T) {
 	g := storeGenerator{rand.New(rand.NewPCG(1, 2)), storeLimits()}
-	plan := newStorePlan(g.limits, time.Now())
+	plan := newStorePlan(g.limits)
 	var cases []storeCase
 	commands := 0
 	for i := range 3000 {
@@ -278,8 +267,8 @@ func TestStoreBytes(t *testing.T) {
 
 // TestStoreBytesEach: requests that share a call and belong to nobody else.
 func TestStoreBytesEach(t *testing.T) {
-	g := storeGenerator{rand.New(rand.NewPCG(3, 4)), slices.DeleteFunc(storeLimits(), func(l weir.Limit) bool { return l.Period() == 0 })}
-	plan := newStorePlan(g.limits, time.Now())
+	g := storeGenerator{rand.New(rand.NewPCG(3, 4)), storeLimits()}
+	plan := newStorePlan(g.limits)
 	var cases []storeCase
 	for i := range 120 {
 		var rs []weir.Request

@@ -161,7 +161,7 @@ func TestStoreLeavesAlone(t *testing.T) {
 	}
 	asked := len(fake.said())
 	for range 20 {
-		if r := ask(); !strings.Contains(r.Err, "left alone") || r.Took > 5 {
+		if r := ask(); !strings.Contains(r.Err, "circuit breaker open") || r.Took > 5 {
 			t.Fatalf("left alone: %+v", r)
 		}
 	}
@@ -183,13 +183,13 @@ func TestStoreLeavesAlone(t *testing.T) {
 	if got := strings.Join(after[:min(len(after), 3)], " "); got != "AUTH PING EVALSHA" {
 		t.Errorf("it was asked %v, want AUTH PING EVALSHA", after)
 	}
-	for _, text := range []string{"weir: no decision: redis: ", "left alone for 1s after 5 failures in a row", "asked again"} {
+	for _, text := range []string{"weir: no decision: redis: ", "circuit breaker open for 1s after 5 consecutive failures", "circuit breaker closed"} {
 		if n := strings.Count(s.Log(), text); n != 1 {
 			t.Errorf("the log says %q %d times, want once", text, n)
 		}
 	}
 	for line := range strings.Lines(s.Log()) { // an error_log without a level has errors alone
-		if (strings.Contains(line, "no decision") || strings.Contains(line, "left alone")) && !strings.Contains(line, "[error]") {
+		if (strings.Contains(line, "no decision") || strings.Contains(line, "circuit breaker open")) && !strings.Contains(line, "[error]") {
 			t.Errorf("the log says, and not as an error: %s", line)
 		}
 	}
@@ -209,7 +209,7 @@ func TestStoreLeavesAlone(t *testing.T) {
 	}
 	fake.set(silence)
 	for range 4 {
-		if r := ask(); strings.Contains(r.Err, "left alone") {
+		if r := ask(); strings.Contains(r.Err, "circuit breaker open") {
 			t.Errorf("left alone after failures that were not in a row: %s", r.Err)
 		}
 	}
@@ -238,8 +238,8 @@ func TestStoreSentinel(t *testing.T) {
 	if r := s.ask(t, settings, true, "k"); !strings.Contains(r.Err, "READONLY") {
 		t.Errorf("of a replica: %+v, want READONLY", r)
 	}
-	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "no primary") {
-		t.Errorf("the sentinel does not know yet: %+v, want one that is no primary", r)
+	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "not a primary") {
+		t.Errorf("before the sentinel knows: %+v, want not a primary", r)
 	}
 	two.Do(t, "REPLICAOF", "NO", "ONE")
 	sentinel.Do(t, "SENTINEL", "REMOVE", "main")
@@ -249,7 +249,7 @@ func TestStoreSentinel(t *testing.T) {
 		t.Errorf("the new primary has no state: %v", two.Do(t, "KEYS", "*"))
 	}
 	settings.Redis.Primary = "other"
-	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "does not know a primary") {
+	if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, "no primary of that name") {
 		t.Errorf("no such primary: %+v", r)
 	}
 }

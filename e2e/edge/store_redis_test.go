@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/nginxtest"
@@ -43,7 +42,7 @@ type storeOnceServer struct{ *storeServer }
 func startStoreOnce(t *testing.T, more string) storeOnceServer {
 	t.Helper()
 	limits := []weir.Limit{weir.MustLimit("1000/h"), weir.MustLimit("10/h fixed_window")}
-	return storeOnceServer{startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1"}}, Deadline: 1}, newStorePlan(limits, time.Now()), more)}
+	return storeOnceServer{startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{"127.0.0.1:1"}}, Deadline: 1}, newStorePlan(limits), more)}
 }
 
 type storeOnceReply struct {
@@ -182,7 +181,7 @@ func TestStoreHostile(t *testing.T) {
 		"an empty array":      {"*0\r\n", false, "answered 0 requests of 1"},
 		"two answers":         {"*2\r\n" + storeGrant[4:] + storeGrant[4:], false, "answered 2 requests of 1"},
 		"a short answer":      {"*1\r\n$3\r\nabc\r\n", false, "want an answer of 56 bytes, got 3"},
-		"an error in it":      {"*1\r\n-ERR x\r\n", false, "no text"},
+		"an error in it":      {"*1\r\n-ERR x\r\n", false, "not a text"},
 		"an answer's error":   {"*1\r\n$4\r\n!BAD\r\n", false, "BAD"},
 		"another protocol":    {"HTTP/1.1 200 OK\r\n\r\n", false, "unknown prefix"},
 		"RESP3":               {"%1\r\n+a\r\n+b\r\n", false, "unknown prefix"},
@@ -257,7 +256,7 @@ func TestStoreHostile(t *testing.T) {
 func TestStoreLarge(t *testing.T) {
 	redis := redistest.Start(t)
 	limits := []weir.Limit{weir.MustLimit("1000/h")}
-	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan(limits, time.Now()), "")
+	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan(limits), "")
 	text := s.code(t, `
 local h = require "storetest"
 local connections = h.store.redis
@@ -276,19 +275,18 @@ if ask("get", "none") ~= ngx.null then ngx.say("none is something") end
 local _, problem = ask("get", "list")
 if not problem or not problem:find("^WRONGTYPE") then ngx.say("an error: ", problem) end
 
-local function many(n, verb, from)
+local function many(n, verb)
   local rs = {}
-  for i = 1, n do rs[i] = { key = "k" .. i, rule = h.plan.rules[1], verb = verb, n = 1, id = "r" .. i, ttl = 6e7, from = from } end
+  for i = 1, n do rs[i] = { key = "k" .. i, rule = h.plan.rules[1], verb = verb, n = 1, id = "r" .. i, ttl = 6e7 } end
   return rs
 end
 for _, c in ipairs{ { 1024, 0 }, { 1024, 6 }, { 1024, 8 } } do
   local answers, problem = h.store.run(many(c[1], c[2]), true)
   if not answers or not answers.ok or #answers ~= c[1] then ngx.say("verb ", c[2], ": ", problem or "not ok") end
 end
-local old = { { limit = "a", suffix = "a", algorithm = h.plan.rules[1].algorithm, packed = h.plan.rules[1].packed, capacity = 1 } }
-local answers, problem = h.store.run(many(1024, 6, old), true)
-if answers or not problem:find("want at most 7900") then ngx.say("too many words: ", problem) end
-if h.store.away() then ngx.say("away: ", h.store.away()) end
+local answers, problem = h.store.run(many(1025, 0), true)
+if answers or not problem:find("want at most 1024") then ngx.say("too many requests: ", problem) end
+if h.store.unavailable() then ngx.say("unavailable: ", h.store.unavailable()) end
 local again = h.store.run(many(1, 0), true)
 if not again or again[1].remaining ~= 998 then ngx.say("after it: ", again and again[1].remaining) end
 `)

@@ -3,7 +3,6 @@ package edge_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/e2e/nginxtest"
@@ -107,7 +106,7 @@ func (s *storeServer) run(t *testing.T, rs []weir.Request, all bool) storeReply 
 func TestStoreTakes(t *testing.T) {
 	redis := redistest.Start(t)
 	two, one := weir.MustLimit("2/h"), weir.MustLimit("1/h")
-	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan([]weir.Limit{two, one}, time.Now()), "")
+	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan([]weir.Limit{two, one}), "")
 	steps := []struct {
 		limits    []weir.Limit
 		all, ok   bool

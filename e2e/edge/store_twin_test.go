@@ -44,7 +44,7 @@ type storeTwins struct {
 func newStoreTwins(t *testing.T, limits []weir.Limit) *storeTwins {
 	t.Helper()
 	x := &storeTwins{redis: redistest.Start(t)}
-	x.lua = startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{x.redis.Addr}}, Deadline: 5e6}, newStorePlan(limits, time.Now()), "")
+	x.lua = startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{x.redis.Addr}}, Deadline: 5e6}, newStorePlan(limits), "")
 	conn, err := rueidis.Open("redis://" + x.redis.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -151,25 +151,15 @@ func TestStoreTwins(t *testing.T) {
 		var rs []weir.Request
 		all := g.IntN(3) == 0
 		for {
-			r := weir.Request{Verb: weir.Verb(g.IntN(9)), Key: x.key(g), Limit: limits[g.IntN(len(limits))], N: g.Int64N(5)}
+			r := weir.Request{Verb: storeVerbs[g.IntN(len(storeVerbs))], Key: x.key(g), Limit: limits[g.IntN(len(limits))], N: g.Int64N(5)}
 			if g.IntN(50) == 0 {
 				r.N = 1 << 55
-			}
-			if r.Verb == weir.Reset && g.IntN(4) > 0 {
-				r.Verb = weir.Take
 			}
 			if r.Verb >= weir.Reserve {
 				r.ID = fmt.Sprint(g.IntN(6))
 			}
 			if r.Verb == weir.Reserve {
 				r.N, r.TTL = max(1, r.N), []time.Duration{2 * time.Millisecond, 50 * time.Millisecond, time.Minute}[g.IntN(3)]
-			}
-			if r.Verb == weir.Return && g.IntN(2) == 0 {
-				r.At = time.UnixMicro(x.now.Load() - g.Int64N(5000))
-			}
-			if g.IntN(8) == 0 {
-				r.From = []weir.Limit{limits[g.IntN(len(limits))], limits[g.IntN(len(limits))]}
-				r.Carry = weir.Carry(g.IntN(4))
 			}
 			counts[r.Verb]++
 			rs = append(rs, r)

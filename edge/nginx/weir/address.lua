@@ -1,5 +1,4 @@
--- IP addresses: their bytes, of which IPv4 has 4 and IPv6 16, and their text, as
--- net/netip has it.
+-- IP addresses as bytes (4 for IPv4, 16 for IPv6) and as text, in the form of net/netip.
 
 local bit = require "bit"
 
@@ -11,7 +10,7 @@ local concat, floor, tonumber = table.concat, math.floor, tonumber
 
 local MAPPED = ("\0"):rep(10) .. "\255\255"
 
--- octets are the bytes of an IPv4 address, or nil.
+-- octets returns the bytes of an IPv4 address, or nil.
 local function octets(text)
   local a, b, c, d = match(text, "^(%d%d?%d?)%.(%d%d?%d?)%.(%d%d?%d?)%.(%d%d?%d?)$")
   if not a or find(text, "^0%d") or find(text, "%.0%d") then return nil end
@@ -20,8 +19,8 @@ local function octets(text)
   return char(a, b, c, d)
 end
 
--- groups are the bytes of so many groups as text has, with a colon between each two;
--- the last may be an IPv4 address if it ends the address.
+-- groups returns the bytes of the groups in a text, which are separated by colons. If ends
+-- is true, the last may be an IPv4 address.
 local function groups(text, ends)
   if text == "" then return "" end
   local out, n, from = {}, 0, 1
@@ -41,7 +40,7 @@ local function groups(text, ends)
   end
 end
 
--- parse6 are the bytes of an IPv6 address, or nil.
+-- parse6 returns the bytes of an IPv6 address, or nil.
 local function parse6(text)
   if #text > 45 then return nil end
   local head, tail = match(text, "^(.-)::(.*)$")
@@ -55,8 +54,8 @@ local function parse6(text)
   return a .. ("\0"):rep(16 - #a - #b) .. b
 end
 
--- parse reads an address: its bytes, and its zone if it has one; nil if it is none. An
--- IPv4 address in IPv6 has 16 bytes.
+-- parse returns the bytes of an address and its zone, if any; nil if the text is no address.
+-- An IPv4-mapped IPv6 address has 16 bytes.
 function M.parse(text)
   local first = match(text, "[.:%%]")
   if first == "." then return octets(text) end
@@ -68,16 +67,16 @@ function M.parse(text)
   return b, zone
 end
 
--- unmap is the IPv4 address that an IPv6 address maps, or the address itself.
+-- unmap returns the IPv4 address of an IPv4-mapped IPv6 address, or the address itself.
 function M.unmap(b)
   if #b == 16 and sub(b, 1, 12) == MAPPED then return sub(b, 13) end
   return b
 end
 
--- mapped says whether an address is an IPv4 address in IPv6.
+-- mapped reports whether an address is an IPv4-mapped IPv6 address.
 function M.mapped(b) return #b == 16 and sub(b, 1, 12) == MAPPED end
 
--- text6 is the text of an IPv6 address that maps none of IPv4.
+-- text6 returns the text of an IPv6 address that is not IPv4-mapped.
 local function text6(b)
   local g, from, most = {}, 0, 1
   local run = 0
@@ -106,7 +105,7 @@ local function text6(b)
   return concat(out)
 end
 
--- text is the text of an address.
+-- text returns the text of an address.
 local function text(b)
   if #b == 4 then return format("%d.%d.%d.%d", byte(b, 1, 4)) end
   if sub(b, 1, 12) == MAPPED then return "::ffff:" .. format("%d.%d.%d.%d", byte(b, 13, 16)) end
@@ -114,7 +113,7 @@ local function text(b)
 end
 M.text = text
 
--- masked is the first bits of an address, and zeros.
+-- masked returns an address with all but the first bits cleared.
 local function masked(b, bits)
   local whole, rest = floor(bits / 8), bits % 8
   if whole >= #b then return b end
@@ -123,15 +122,15 @@ local function masked(b, bits)
   return sub(b, 1, whole) .. last .. ("\0"):rep(#b - whole - #last)
 end
 
--- bucket is the text under which an address is in a key: an IPv4 address itself, and the
--- network of so many bits of an IPv6 address.
+-- bucket returns the text of an address in a key: an IPv4 address, or the network of the
+-- first bits of an IPv6 address.
 function M.bucket(b, bits)
   if #b == 4 then return format("%d.%d.%d.%d", byte(b, 1, 4)) end
   if bits == 128 then return text(b) end
   return text(masked(b, bits)) .. "/" .. bits
 end
 
--- network reads a prefix such as 203.0.113.0/24, or returns nil.
+-- network parses a prefix such as 203.0.113.0/24. It returns nil for any other text.
 function M.network(t)
   local address, bits = match(t, "^([^/]*)/(%d%d?%d?)$")
   if not address or find(bits, "^0%d") then return nil end
@@ -141,7 +140,7 @@ function M.network(t)
   return { size = #b, head = sub(b, 1, floor(bits / 8)), rest = bits % 8, next = byte(masked(b, bits), floor(bits / 8) + 1) }
 end
 
--- contains says whether a network contains an address of its own kind.
+-- contains reports whether a network contains an address.
 function M.contains(net, b)
   local head = net.head
   if #b ~= net.size or sub(b, 1, #head) ~= head then return false end

@@ -1,5 +1,4 @@
--- The worker's clock, in ms. It does not go back when somebody sets the time, where
--- nginx's Lua offers such a one.
+-- The worker's clock in ms: monotonic where nginx's Lua offers that.
 
 local found, time = pcall(require, "resty.core.time")
 if found and type(time) == "table" and pcall(function() return time.monotonic_msec() + 0 end) then

@@ -1,6 +1,6 @@
--- Published plans: every worker looks at what `weir apply` has put into Redis and takes
--- it over when it is another, without a reload. As cmd/weir does: another id is another
--- Redis, or one that lost what it knew; what is lost altogether is no news.
+-- Published plans: every worker polls Redis for what `weir apply` published, and uses a new
+-- plan without a reload, as cmd/weir does. A different id means a different Redis, or one that
+-- lost its data. If nothing is published any more, the plan in use stays.
 
 local cjson = require "cjson.safe"
 local clock = require "weir.clock"
@@ -14,11 +14,10 @@ local M = {}
 
 local KEY = "weir:1:policies"
 local EVERY = 0.4 -- s
-local PATIENCE = 1000 -- ms that an answer may take
+local TIMEOUT = 1000 -- ms
 local REMIND = 30000 -- ms
 
--- In one step, so that what it gives belongs together: the version, its id and, unless
--- both are known, its plan.
+-- Returns the version, its id and, unless both are known, its plan, in one step.
 local SCRIPT = [[
 local function read(field) return redis.call('HGET', KEYS[1], field) or '' end
 local version, id = read('version'), read('id')
@@ -26,47 +25,47 @@ if version == '' or version == ARGV[1] and id == ARGV[2] then return { version, 
 return { version, id, read('edge') }
 ]]
 
--- check is why a text is not the plan of a version, or nil.
+-- check returns why a text is not the plan of a version, or nil.
 local function check(text, version)
-  if text == "" then return "it was published without one: apply it with this Weir" end
+  if text == "" then return "it has no plan for nginx: publish it with this version of weir" end
   local plan = cjson.decode(text)
-  if type(plan) ~= "table" then return "it is not JSON" end
+  if type(plan) ~= "table" then return "its plan is not JSON" end
   if plan.version ~= tonumber(version) then
-    return "it is of version " .. tostring(plan.version) .. ": apply it with this Weir"
+    return "its plan has version " .. tostring(plan.version) .. ": publish it with this version of weir"
   end
   if plan.error then return tostring(plan.error) end
 end
 
--- M.start follows what is published, over the connections of a weir.redis. adopt(text)
--- is told of every new plan and gives true, or nil and why it cannot be taken over: then
--- the one before stays. It gives the state, for those who ask: version, the one that was
--- adopted, and trouble, nil if all is well. It looks every so many seconds, or 0.4, and
--- calls refuse, if it is given, for what is published and is no plan for nginx.
+-- start polls for published plans over the connections of a weir.redis, every given number
+-- of seconds or every 0.4. adopt(text) is called with every new plan and returns true, or
+-- nil and an error, which keeps the plan in use. refuse, if given, is called for a version
+-- without a plan for nginx. start returns the state: the version that was adopted, and
+-- trouble, the last error or nil.
 function M.start(connections, adopt, seconds, refuse)
   local s = { version = nil, trouble = nil }
-  local seen, seen_id, refused = "", "", nil -- refused: why seen was not adopted
-  local told, busy, looked = nil, false, 0
+  local seen, seen_id, refused = "", "", nil -- refused: why that version was not adopted
+  local logged, busy, looked = nil, false, 0
 
   local function trouble(text)
     s.trouble = text
     if text then
-      if told and now() - told < REMIND then return end
-      told = now()
-      log(ERR, "weir: following what is published: ", text)
-    elseif told then
-      told = nil
-      log(NOTICE, "weir: following what is published: all is well again")
+      if logged and now() - logged < REMIND then return end
+      logged = now()
+      log(ERR, "weir: published policies: ", text)
+    elseif logged then
+      logged = nil
+      log(NOTICE, "weir: published policies: recovered")
     end
   end
 
   local function ask(version, id)
-    local deadline = now() + PATIENCE
+    local deadline = now() + TIMEOUT
     local conn, problem = connections:open(deadline)
     if not conn then return nil, problem end
     local reply, refusal
     reply, problem, refusal = conn:ask(deadline, "eval", SCRIPT, 1, KEY, version, id)
     if reply == nil and not refusal then
-      conn:distrust()
+      conn:discard()
     else
       conn:keep()
     end
@@ -74,7 +73,7 @@ function M.start(connections, adopt, seconds, refuse)
     return reply
   end
 
-  local function news(version, id, text)
+  local function change(version, id, text)
     seen, seen_id, looked = version, id, now()
     local problem = check(text, version)
     if problem then
@@ -86,26 +85,26 @@ function M.start(connections, adopt, seconds, refuse)
     refused = problem and "version " .. version .. ": " .. tostring(problem):sub(1, 500)
     if not refused then
       s.version = tonumber(version)
-      log(NOTICE, "weir: version ", version, " of the policies is in force")
+      log(NOTICE, "weir: published policies: using version ", version)
     end
   end
 
   local function look()
     if busy then return end
     busy = true
-    -- What was refused is looked at again now and then: somebody may have put it right.
+    -- A refused version is read again from time to time: an operator may have repaired it.
     local again = refused and now() - looked >= REMIND
     local fine, reply, problem = pcall(ask, again and "" or seen, seen_id)
     busy = false
     if not fine then return trouble(tostring(reply)) end
     if not reply then return trouble(problem) end
     if type(reply) ~= "table" or type(reply[1]) ~= "string" or type(reply[2]) ~= "string" then
-      return trouble("Redis answered what is not a version")
+      return trouble("the reply has no version")
     end
     if reply[1] ~= "" and not reply[1]:find("^[1-9]%d*$") then
       return trouble("field version of " .. KEY .. ": want a number, got " .. reply[1]:sub(1, 40))
     end
-    if type(reply[3]) == "string" then news(reply[1], reply[2], reply[3]) end
+    if type(reply[3]) == "string" then change(reply[1], reply[2], reply[3]) end
     trouble(refused)
   end
 
@@ -115,9 +114,9 @@ function M.start(connections, adopt, seconds, refuse)
   end
 
   local ok, err = timer(0, tick)
-  -- Not all workers at the same instants.
+  -- Spread the polls of the workers.
   if ok then ok, err = every((seconds or EVERY) * (0.95 + 0.1 * random()), tick) end
-  if not ok then return nil, "weir: no timer to follow what is published by: " .. err end
+  if not ok then return nil, "weir: published policies: no timer: " .. err end
   return s
 end
 

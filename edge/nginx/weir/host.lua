@@ -1,14 +1,14 @@
--- Names of hosts: however a client spells one, it says the same.
+-- Host names: all spellings of one host become the same text.
 
 local address = require "weir.address"
-local lower = require("weir.lower").lower
+local lower = require("weir.lowercase").lower
 
 local M = {}
 
 local byte, find, match, sub = string.byte, string.find, string.match, string.sub
 
--- name is a host as sent without port, trailing dots and case. An address has one
--- spelling.
+-- name returns a host as sent, in lower case, without port and trailing dots. An address
+-- is returned in its canonical form.
 function M.name(s)
   if sub(s, 1, 1) == "[" then
     s = match(s, "^%[([^%]]*)")
@@ -29,14 +29,14 @@ function M.name(s)
   return s
 end
 
--- matches says whether a pattern of a plan stands for a host as name gives it.
+-- matches reports whether a pattern of a plan matches a host that name returned.
 function M.matches(pattern, host)
   local name = pattern.name
   if not pattern.below then return host == name end
   return #host > #name + 1 and sub(host, -#name - 1) == pattern.tail
 end
 
--- ready makes the pattern of a plan fit for matches.
-function M.ready(pattern) pattern.tail = "." .. pattern.name end
+-- prepare makes a pattern of a plan ready for matches.
+function M.prepare(pattern) pattern.tail = "." .. pattern.name end
 
 return M

@@ -1,5 +1,5 @@
--- Limits of certain keys: those of an override that names a key exactly or else of the
--- first that fits it, and otherwise those of the policy.
+-- The limits of a key: those of an override that names the key exactly, else those of the
+-- first override that matches it, else those of the policy.
 
 local address = require "weir.address"
 
@@ -8,20 +8,19 @@ local M = {}
 local find, sub = string.find, string.sub
 local contains = address.contains
 
--- longest is the longest value that is compared with gaps, in bytes: it is a client's,
--- and there may be many overrides to compare it with.
-local longest = 8192
+-- The maximum length of a value that is compared with gaps, in bytes. A client chooses the
+-- value, and many overrides may be compared with it.
+local MAX_VALUE = 8192
 
--- gaps says whether a value is a text with gaps. It takes time in proportion to the
--- value, however many gaps there are.
+-- gaps reports whether a value matches a text with gaps, in time linear in the value.
 local function gaps(text, value)
   local count = #text
   local first, last = text[1], text[count]
-  if value == "" or #value > longest or #value < #first + #last or sub(value, 1, #first) ~= first then return false end
+  if value == "" or #value > MAX_VALUE or #value < #first + #last or sub(value, 1, #first) ~= first then return false end
   local to = #value - #last
   if sub(value, to + 1) ~= last then return false end
   local from = #first + 1
-  for i = 2, count - 1 do -- the first place leaves the most to those after it
+  for i = 2, count - 1 do -- the first match leaves the most for the following ones
     local at, ends = find(value, text[i], from, true)
     if not at or ends > to then return false end
     from = ends + 1
@@ -48,34 +47,23 @@ local function fits(w, values, a)
   return true
 end
 
--- limits are the rules of a key with such values, and whether an override gives them.
+-- limits returns the rules of a key that has these values.
 function M.limits(p, key, values, a)
   local exact = p.exact
   local rules = exact and exact[key]
-  if rules then return rules, true end
+  if rules then return rules end
   local wildcards = p.wildcards
   if wildcards then
     for i = 1, #wildcards do
-      if fits(wildcards[i], values, a) then return wildcards[i].limits, true end
+      if fits(wildcards[i], values, a) then return wildcards[i].limits end
     end
   end
-  return p.limits, false
+  return p.limits
 end
 
--- ready makes a fit of a plan fit for limits. It returns what was expected instead, or
--- nil.
-function M.ready(fit)
-  if type(fit) ~= "table" then return "want a fit" end
-  if fit.any == true then return nil end
-  if fit.network ~= nil then
-    fit.net = type(fit.network) == "string" and address.network(fit.network) or nil
-    return not fit.net and "want a network such as 203.0.113.0/24" or nil
-  end
-  if type(fit.text) ~= "table" or #fit.text == 0 then return "want any, a network or a text" end
-  for i = 1, #fit.text do
-    if type(fit.text[i]) ~= "string" then return "want texts" end
-  end
-  return nil
+-- prepare makes a fit of a plan ready for limits.
+function M.prepare(fit)
+  if fit.network then fit.net = assert(address.network(fit.network), "override: network " .. fit.network) end
 end
 
 return M

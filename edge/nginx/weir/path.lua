@@ -1,8 +1,8 @@
--- Paths: what servers may take one for. They differ about escaped slashes, backslashes,
--- dot segments and path parameters, and a way around a policy is a path that the policy
--- reads in one way and the server behind it in another: so it is read in all.
+-- Path variants. Servers differ in how they read escaped slashes, backslashes, dot segments
+-- and path parameters. A path that a policy reads in one way and the upstream in another
+-- would bypass the policy, so policies match every variant.
 
-local lower = require("weir.lower").lower
+local lower = require("weir.lowercase").lower
 local new_tab = require "table.new"
 
 local M = {}
@@ -10,7 +10,7 @@ local M = {}
 local byte, char, find, format, gsub, match, sub = string.byte, string.char, string.find, string.format, string.gsub, string.match, string.sub
 local concat = table.concat
 
--- decoded is the byte of every escape, by its two digits.
+-- decoded maps the two digits of every escape to its byte.
 local decoded = {}
 for i = 0, 255 do
   local hex = format("%02x", i)
@@ -20,7 +20,7 @@ for i = 0, 255 do
 end
 M.decoded = decoded
 
--- unescape decodes each escape once. What is no escape stays as it is.
+-- unescape decodes each escape once and keeps everything else.
 local function unescape(s)
   if not find(s, "%", 1, true) then return s end
   return (gsub(s, "%%(%x%x)", decoded))
@@ -29,8 +29,8 @@ end
 -- Kinds of bytes in a target.
 local PLAIN, SLASH, ODD, FOREIGN, QUERY = 0, 1, 2, 3, 4
 
--- kinds tells what each byte may mean: nothing but itself; a slash; something else as
--- well, which wants all readings; what net/url escapes; the end of the path.
+-- kinds maps each byte to its kind: PLAIN stands only for itself, ODD may mean something
+-- else (so all variants are needed), FOREIGN is escaped by net/url, QUERY ends the path.
 local kinds = {}
 for i = 0, 255 do
   local c = char(i)
@@ -40,26 +40,24 @@ for i = 0, 255 do
 end
 kinds[byte("/")], kinds[byte("?")] = SLASH, QUERY
 
--- escaped is a path as url.URL.EscapedPath has it: as it was sent, unless that has a
--- byte which wants an escape; then every byte that it does not take for safe has one,
--- whether it had one before or not.
+-- escaped returns a path as url.URL.EscapedPath does: as sent, or, if a byte needs an
+-- escape, with every unsafe byte escaped.
 local function escaped(path)
   if not find(path, "[^%w%-_.~$&+,/:;=@!'()*%[%]%%]") then return path end
   return (gsub(unescape(path), "[^%w%-_.~$&+,/:;=@]", function(c) return format("%%%02X", byte(c)) end))
 end
-M.escaped = escaped
 
--- separate decodes a path. With escapes, an escaped slash separates segments; with
--- backslashes, a backslash does.
+-- separate decodes a path. Escaped slashes separate segments if escapes is true, and
+-- backslashes if backslashes is true.
 local function separate(path, escapes, backslashes)
-  if not escapes then path = gsub(path, "%%2[Ff]", "%%00") end -- no pattern has a NUL
+  if not escapes then path = gsub(path, "%%2[Ff]", "%%00") end -- no pattern contains a NUL
   path = unescape(path)
   if backslashes then path = gsub(path, "\\", "/") end
   return path
 end
 
--- split fills segments with those of what separate gives, and bare with them without path
--- parameters, and says how many there are.
+-- split stores the segments of a decoded path in segments, and the same without path
+-- parameters in bare. It returns how many there are.
 local function split(text, segments, bare)
   local n, from = 0, byte(text) == 47 and 2 or 1
   while true do
@@ -74,9 +72,9 @@ local function split(text, segments, bare)
   end
 end
 
--- normalize is one reading of segments. With dots, dot segments are followed; then, with
--- parameters, a path parameter ends before they are looked for, and with merges, empty
--- segments are gone before.
+-- normalize returns one variant. With dots, dot segments are resolved: after path
+-- parameters were removed if parameters is true, and after empty segments were removed if
+-- merges is true.
 local function normalize(segments, bare, count, dots, parameters, merges)
   local out, n, gaps = new_tab(count, 0), 0, false
   local seen = parameters and bare or segments
@@ -91,7 +89,7 @@ local function normalize(segments, bare, count, dots, parameters, merges)
       if segment == "" then gaps = true end
     end
   end
-  if gaps then -- what was empty, or is without its parameter, is no segment of the reading
+  if gaps then -- a segment that is empty, or only a parameter, is not part of the variant
     local most = n
     n = 0
     for i = 1, most do
@@ -112,7 +110,7 @@ local function add(list, s)
   list[#list + 1] = s
 end
 
--- add_text adds the readings of what separate gives.
+-- add_text adds the variants of a decoded path.
 local function add_text(list, text)
   local segments, bare = {}, {}
   local n = split(text, segments, bare)
@@ -129,8 +127,8 @@ local function add_text(list, text)
   add(list, normalize(segments, bare, n, false, true, true))
 end
 
--- add_all adds the readings of a path by servers that do what separate and normalize say
--- in any combination.
+-- add_all adds the variants of a path for every combination of the options of separate
+-- and normalize.
 local function add_all(list, path)
   local first, second = separate(path, true, true), separate(path, true, false)
   local third, fourth = separate(path, false, true), separate(path, false, false)
@@ -140,8 +138,8 @@ local function add_all(list, path)
   if fourth ~= second and fourth ~= third then add_text(list, fourth) end
 end
 
--- all is every reading of an unusual path. No target has a fragment, but nginx ends one
--- there.
+-- all returns every variant of an unusual path. A request target has no fragment, but
+-- nginx ends the path at a "#".
 local function all(path)
   path = match(path, "^[^?]*")
   local list = {}
@@ -152,8 +150,8 @@ local function all(path)
   return list
 end
 
--- plain says whether the first n bytes of a target are a path with one reading, which is
--- itself but for the root.
+-- plain reports whether the first n bytes of a target are a path with one variant, which
+-- is the path itself ("" for the root).
 local function plain(target, n)
   if byte(target) ~= 47 or n > 1 and byte(target, n) == 47 then return false end
   local slash = false
@@ -166,15 +164,14 @@ local function plain(target, n)
   return true
 end
 
--- readings is what servers may take a path for, as spelling.Readings has it: most often
--- one, in lower case, without empty segments and without a slash at the end ("" is the
--- root). The path is that of EscapedPath.
-function M.readings(path)
+-- variants returns the variants of an escaped path, as the Go policies do: usually one, in
+-- lower case, without empty segments and trailing slash ("" is the root).
+function M.variants(path)
   if plain(path, #path) then return { path == "/" and "" or path } end
   return all(path)
 end
 
--- of_target is the readings of the target of a request, as it was sent.
+-- of_target returns the variants of a request target, as it was sent.
 function M.of_target(target)
   local n = find(target, "?", 1, true)
   n = n and n - 1 or #target
@@ -185,10 +182,9 @@ function M.of_target(target)
   return all(escaped(sub(target, 1, n)))
 end
 
--- ready makes the pattern of a plan fit for matches.
-function M.ready(pattern)
-  local segments = pattern.segments or {}
-  pattern.segments = segments
+-- prepare makes a pattern of a plan ready for matches.
+function M.prepare(pattern)
+  local segments = pattern.segments
   for i = 1, #segments do
     if segments[i] == "" then return end
   end
@@ -196,7 +192,7 @@ function M.ready(pattern)
   pattern.below = pattern.whole .. "/"
 end
 
--- matches says whether a pattern matches a reading.
+-- matches reports whether a pattern matches a variant.
 function M.matches(pattern, path)
   local whole = pattern.whole
   if whole then

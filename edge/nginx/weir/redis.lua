@@ -1,12 +1,11 @@
--- Connections to Redis, with the Redis client library of OpenResty, over nginx's
--- cosockets: a bounded pool of each worker, one deadline for all that a question takes,
--- signing in, TLS, and Sentinel.
+-- Connections to Redis, with OpenResty's Redis client library over nginx's cosockets: a
+-- bounded pool for each worker, one deadline for each call, authentication, TLS, Sentinel.
 --
--- A reply is as the library gives it: a text, a number, ngx.null for none, or a list of
--- replies, in which an error is { false, text }. An instant is ms of the worker's clock.
+-- A reply is as the library returns it: a text, a number, ngx.null, or a list of replies, in
+-- which an error is { false, text }. Deadlines are in ms of the worker's clock.
 
 local clock = require "weir.clock"
-local timed = require "weir.timed"
+local socket = require "weir.socket"
 
 local find = string.find
 local concat, max, tonumber, type = table.concat, math.max, tonumber, type
@@ -29,12 +28,11 @@ local Redis = {}
 Redis.__index = Redis
 
 local POOL = 64 -- connections of a worker to one server
-local BACKLOG = 1024 -- questions of a worker that may wait for one
+local BACKLOG = 1024 -- calls of a worker that may wait for a connection
 local IDLE = 60000 -- ms
 
--- ask sends a command, of the library's name for it, and gives the reply; nil, a text and
--- true for an error that Redis answered with; nil and a problem, after which the
--- connection is of no use any more.
+-- ask sends a command, by the library's name for it, and returns the reply. It returns nil,
+-- a text and true for an error reply, and nil and an error if the connection is unusable.
 function Conn:ask(deadline, command, ...)
   self.sock:begin(deadline)
   local red = self.red
@@ -44,22 +42,22 @@ function Conn:ask(deadline, command, ...)
   return reply
 end
 
--- keep puts a connection back for the next who asks.
+-- keep returns a connection to the pool.
 function Conn:keep()
   if self.sock:unread() or not self.red:set_keepalive(IDLE) then self.red:close() end
 end
 
 function Conn:close() self.red:close() end
 
--- distrust closes a connection whose server is gone or cannot write any more: the
--- sentinels are asked anew.
-function Conn:distrust()
+-- discard closes a connection to a server that failed or is no longer the primary. The next
+-- call asks the sentinels again.
+function Conn:discard()
   self:close()
   local redis = self.redis
   if redis.found == self.address then redis.found = nil end
 end
 
--- address is where a server is, and what its pool is told by.
+-- address describes a server and its connection pool.
 local function address(host, port, pool)
   return {
     host = host, port = port, name = host .. ":" .. port,
@@ -67,7 +65,7 @@ local function address(host, port, pool)
   }
 end
 
--- greeting is the commands that sign in.
+-- greeting returns the commands for a new connection.
 local function greeting(user, password, db, role)
   local list = {}
   if user and user ~= "" then
@@ -80,7 +78,7 @@ local function greeting(user, password, db, role)
   return { list = list, role = role }
 end
 
--- greet signs in on a new connection, in one step.
+-- greet sends the commands of a greeting in one step.
 local function greet(red, g)
   local list = g.list
   local n = #list
@@ -95,22 +93,22 @@ local function greet(red, g)
   for i = 1, n do
     local v, role = replies[i], g.role and i == n
     if type(v) == "table" and v[1] == false then
-      if not role then return nil, "signing in: " .. v[2] end
+      if not role then return nil, "authentication: " .. v[2] end
     elseif role and type(v) == "table" and v[1] ~= "master" then
-      return nil, "it is no primary"
+      return nil, "not a primary"
     end
   end
   return true
 end
 
--- connect is a connection that is signed in; or nil and a problem.
+-- connect returns an authenticated connection, or nil and an error.
 local function connect(redis, where, g, deadline)
   local red, err = library:new()
   if not red then return nil, err end
-  -- The library has no function that sets its socket; all its versions keep it here.
+  -- The library has no function to set its socket. All its versions keep it in this field.
   local sock = rawget(red, "_sock")
-  if not sock then return nil, "this Redis client library has no socket" end
-  sock = timed.of(sock)
+  if not sock then return nil, "this Redis client library has no field _sock" end
+  sock = socket.of(sock)
   rawset(red, "_sock", sock)
   sock:begin(deadline)
   local ok
@@ -127,8 +125,8 @@ local function connect(redis, where, g, deadline)
   return nil, where.name .. ": " .. (err or "no TLS")
 end
 
--- locate asks the sentinels where the primary is, the one that knew last first. Each
--- has its share of the time, and the primary one more.
+-- locate asks the sentinels for the primary, beginning with the one that answered last. The
+-- sentinels and the primary get equal shares of the time.
 local function locate(redis, deadline)
   local hosts, problem = redis.hosts, "no sentinel"
   local n = #hosts
@@ -146,7 +144,7 @@ local function locate(redis, deadline)
         redis.found = address(host, tonumber(v[2]), redis.pool)
         return redis.found
       end
-      if v ~= nil then err = "it does not know a primary of that name" end
+      if v ~= nil then err = "no primary of that name" end
       err = hosts[at].name .. ": " .. err
     end
     problem = err
@@ -154,7 +152,7 @@ local function locate(redis, deadline)
   return nil, "sentinel " .. problem
 end
 
--- open is a connection to Redis that is signed in; or nil and a problem.
+-- open returns an authenticated connection to Redis, or nil and an error.
 function Redis:open(deadline)
   local where, err = self.found, nil
   if not where then
@@ -171,8 +169,8 @@ function Redis:open(deadline)
   return c, err
 end
 
--- M.new is the Redis of settings, edge.Redis; or nil and a problem. It connects when it
--- is asked.
+-- new returns the Redis of settings, edge.Redis, or nil and an error. It connects on the
+-- first call.
 function M.new(settings)
   if not library then
     return nil, "redis: no client library: install lua-nginx-redis (Debian) or lua-resty-redis (OpenResty has it)"

@@ -1,31 +1,28 @@
--- Asks Redis: one call of the script for a list of requests. README.md says what a
--- request and an answer are.
+-- The store in Redis: one call of the script decides a list of requests. call.lua documents
+-- requests and answers.
 --
--- Nothing is asked twice, but where Redis said that it ran nothing: that it does not
--- know the script, or that hold keys have to be declared. After any other error a
--- request may have been charged.
+-- A call is repeated only if Redis reports that it ran nothing: it does not know the script,
+-- or hold keys must be declared. After any other error a request may have been charged.
 
 local breaker = require "weir.breaker"
 local call = require "weir.call"
 local clock = require "weir.clock"
 local redis = require "weir.redis"
 
-local build, read_answer, problem_of, now = call.build, call.answer, call.problem, clock.now
+local build, read_answer, now = call.build, call.answer, clock.now
 local ceil, find, format, max = math.ceil, string.find, string.format, math.max
 local type, unpack = type, unpack
-local ngx_now, sha1 = ngx.now, ngx.sha1_bin
+local sha1 = ngx.sha1_bin
 
 local M = {}
-
-local WORDS = 7900 -- of a call: LuaJIT gives a function 8000 at most
 
 local function hex(text)
   return (text:gsub(".", function(c) return format("%02x", c:byte()) end))
 end
 
-local words = {} -- of the call in the making; they are sent before anything yields
+local words = {} -- of the current call; they are sent before anything yields
 
--- send has the script, by its name or its text, run with keys and args.
+-- send runs the script, given by its SHA-1 or its text, with keys and args.
 local function send(conn, deadline, command, script, keys, args)
   local k, a = #keys, #args
   words[1], words[2] = script, k
@@ -34,10 +31,10 @@ local function send(conn, deadline, command, script, keys, args)
   return conn:ask(deadline, command, unpack(words, 1, 2 + k + a))
 end
 
--- ended is what becomes of a connection after an error that Redis answered with.
-local function ended(conn, problem)
+-- reuse keeps or closes a connection after an error reply.
+local function reuse(conn, problem)
   if find(problem, "^READONLY") or find(problem, "^MASTERDOWN") or find(problem, "^LOADING") then
-    conn:distrust() -- it may be that another server is the primary
+    conn:discard() -- another server may be the primary
   elseif find(problem, "^NOAUTH") then
     conn:close()
   else
@@ -45,25 +42,22 @@ local function ended(conn, problem)
   end
 end
 
--- What the problem of a question says about Redis: that it is there, since it said so
--- itself; nothing; nothing, since more ask in this worker than it has connections and time
--- for; or, if nil, that it is gone.
-local THERE, NOTHING, CROWD = true, false, "crowd"
+-- What an error says about Redis: it answered; nothing; the worker is overloaded. Any other
+-- error (nil) counts as a failure of Redis.
+local ANSWERED, UNKNOWN, OVERLOAD = "answered", "unknown", "overload"
 
--- LATE is how long after its deadline a question is over only if the worker was busy, in ms.
+-- LATE is how long after its deadline a call ends only if the worker was busy, in ms.
 local LATE = 20
 
--- ask has keys and args decided, on one connection. It gives the reply, a list; or nil,
--- a problem and what that says about Redis.
+-- ask runs the script once, on one connection. It returns the reply, a list; or nil, an
+-- error and what that says about Redis.
 local function ask(s, keys, args, deadline)
-  local many = 2 + #keys + #args
-  if many > WORDS then return nil, "a call of " .. many .. " words: want at most " .. WORDS, NOTHING end
-  local name, text = s.name, s.script -- those of another plan may take their place meanwhile
+  local name, text = s.name, s.script -- adopt may replace them while this waits
   local conn, problem = s.redis:open(deadline)
   if not conn then
-    if find(problem, "too many waiting", 1, true) then return nil, problem, CROWD end
+    if find(problem, "too many waiting", 1, true) then return nil, problem, OVERLOAD end
     local late = s.answered >= deadline - s.deadline or now() > deadline + LATE
-    return nil, problem, late and find(problem, "timeout", 1, true) and CROWD or nil
+    return nil, problem, late and find(problem, "timeout", 1, true) and OVERLOAD or nil
   end
   local reply, refused
   reply, problem, refused = send(conn, deadline, "evalsha", name, keys, args)
@@ -71,11 +65,11 @@ local function ask(s, keys, args, deadline)
     reply, problem, refused = send(conn, deadline, "eval", text, keys, args)
   end
   if reply == nil then
-    if refused then ended(conn, problem) else conn:distrust() end
-    return nil, conn.address.name .. ": " .. problem, refused
+    if refused then reuse(conn, problem) else conn:discard() end
+    return nil, conn.address.name .. ": " .. problem, refused and ANSWERED or nil
   end
   if type(reply) ~= "table" then
-    conn:distrust()
+    conn:discard()
     return nil, conn.address.name .. ": a reply that is not the script's"
   end
   s.answered = now()
@@ -83,16 +77,16 @@ local function ask(s, keys, args, deadline)
   return reply
 end
 
--- take reads the reply to requests into answers, those at places if given. It gives the
--- places of what Redis has not decided for lack of hold keys, if any; or nil and the
--- problem of the first answer that has one, if all belong together.
+-- take reads the reply to requests into answers, at places if given. It returns the places
+-- of requests that need their hold keys declared, if any; or nil and the first error, if
+-- the requests are decided all or none.
 local function take(requests, reply, answers, places, all)
   local again
   for i = 1, #requests do
     local r = requests[i]
     local a, problem = read_answer(r, reply[i])
     if problem == true then
-      r.rule.holds = true -- from now on they are declared
+      r.rule.holds = true -- declare them from now on
       again = again or {}
       again[#again + 1] = places and places[i] or i
     elseif problem then
@@ -107,11 +101,10 @@ local function take(requests, reply, answers, places, all)
   return again
 end
 
--- decide asks Redis for requests, and again for those that need their hold keys.
+-- decide asks Redis, and once more for the requests that need their hold keys.
 local function decide(s, requests, all)
-  local mode = all and 1 or 0
-  local keys, args = build(requests, mode, s.prefix, ngx_now() * 1e6)
-  if not keys then return nil, args, NOTHING end
+  local keys, args = build(requests, all, s.prefix)
+  if not keys then return nil, args, UNKNOWN end
   local deadline = now() + s.deadline
   local answers, asked, places = { ok = true }, requests, nil
   for attempt = 1, 2 do
@@ -120,41 +113,40 @@ local function decide(s, requests, all)
     if #reply ~= #asked then return nil, "redis: the script answered " .. #reply .. " requests of " .. #asked end
     local again
     again, problem = take(asked, reply, answers, places, all)
-    if problem then return nil, "redis: " .. problem, THERE end
+    if problem then return nil, "redis: " .. problem, ANSWERED end
     if not again then return answers end
-    if attempt == 2 then return nil, "redis: the script asks for hold keys that were declared" end
+    if attempt == 2 then return nil, "redis: the script requests hold keys that were declared" end
     answers.ok = true
     if all then
-      keys, args = build(requests, mode, s.prefix, ngx_now() * 1e6, true)
+      keys, args = build(requests, all, s.prefix, true)
     else
       asked, places = {}, again
       for i = 1, #again do asked[i] = requests[again[i]] end
       for _, a in pairs(answers) do
         if type(a) == "table" and not a.ok then answers.ok = false end
       end
-      keys, args = build(asked, mode, s.prefix, ngx_now() * 1e6, true)
+      keys, args = build(asked, all, s.prefix, true)
     end
-    if not keys then return nil, args, NOTHING end
+    if not keys then return nil, args, UNKNOWN end
   end
 end
 
--- M.new is the store of settings, edge.Settings, that asks with the script of plan; or
--- nil and a problem. It connects when it is asked. It has
+-- new returns the store of settings, edge.Settings, with the script of plan; or nil and an
+-- error. It connects on its first call. It has
 --
---   run(requests, all)   answers, with ok of all together; or nil, a problem, and whether
---                        it is none of Redis: too many ask at once in this worker. With
---                        all, all are charged or none; else each is for itself, and of
---                        several, one that could not be decided has err
---   problem(request)     what keeps a request from being asked, or nil
---   adopt(plan)          asks with the script of this plan from now on
---   away()               why Redis is left alone for now, or nil
+--   run(requests, all)   returns answers, with ok if all are; or nil, an error, and whether
+--                        the reason is too many calls in this worker. With all, all are
+--                        charged or none. Otherwise a request that could not be decided
+--                        has err in its answer
+--   adopt(plan)          uses the script of this plan from now on
+--   unavailable()        returns why the breaker is open, or nil
 --   redis                its weir.redis
 function M.new(settings, plan)
   local connections, err = redis.new(settings.redis)
   if not connections then return nil, err end
   local state = { redis = connections, answered = -1, deadline = max(1, ceil((settings.deadline or 50000) / 1000)) }
 
-  local gate = breaker.new(function(deadline)
+  local circuit = breaker.new(function(deadline)
     local conn, problem = connections:open(deadline)
     if not conn then return nil, problem end
     local reply, refused
@@ -163,30 +155,30 @@ function M.new(settings, plan)
       conn:keep()
       return true
     end
-    conn:distrust()
+    conn:discard()
     return nil, problem
   end, state.deadline)
 
-  local store = { redis = connections, problem = problem_of }
+  local store = { redis = connections }
 
   function store.adopt(p)
     if state.script ~= p.script then state.script, state.name = p.script, hex(sha1(p.script)) end
     state.prefix = p.prefix
   end
 
-  function store.away() return gate.away and gate.why or nil end
+  function store.unavailable() return circuit.open and circuit.why or nil end
 
   function store.run(requests, all)
     if #requests == 0 then return { ok = true } end
-    local era, why = gate:enter()
-    if not era then return nil, why end
+    local generation, why = circuit:enter()
+    if not generation then return nil, why end
     local answers, problem, says = decide(state, requests, all)
-    if answers or says == THERE then
-      gate:succeeded(era)
-    elseif says ~= NOTHING and says ~= CROWD then
-      gate:fail(era, problem)
+    if answers or says == ANSWERED then
+      circuit:succeeded(generation)
+    elseif not says then
+      circuit:fail(generation, problem)
     end
-    return answers, problem, says == CROWD
+    return answers, problem, says == OVERLOAD
   end
 
   store.adopt(plan)

@@ -1,16 +1,12 @@
--- Text as Go reads it: UTF-8 in which every byte that belongs to no character is one
--- character for itself, U+FFFD.
+-- Text as Go reads it: UTF-8, with each invalid byte counted as one U+FFFD.
 
 local M = {}
 
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
-local concat = table.concat
 local floor = math.floor
 
-local BAD = "\239\191\189" -- U+FFFD
-
--- decode is the character at s[i] and the number of its bytes. It is unicode/utf8's
--- DecodeRune: a byte that begins no character is U+FFFD, one byte long.
+-- decode returns the character at s[i] and its length in bytes, like DecodeRune of
+-- unicode/utf8: an invalid byte is U+FFFD and has length 1.
 local function decode(s, i)
   local a, b, c, d = byte(s, i, i + 3)
   if a < 0x80 then return a, 1 end
@@ -29,40 +25,18 @@ local function decode(s, i)
 end
 M.decode = decode
 
--- encode is the UTF-8 of a character. What can be none is U+FFFD.
+-- encode returns a character in UTF-8. An invalid one becomes U+FFFD.
 function M.encode(r)
   if r < 0x80 then return char(r) end
   if r < 0x800 then return char(0xC0 + floor(r / 64), 0x80 + r % 64) end
-  if r >= 0xD800 and r < 0xE000 or r > 0x10FFFF then return BAD end
+  if r >= 0xD800 and r < 0xE000 or r > 0x10FFFF then return "\239\191\189" end
   if r < 0x10000 then return char(0xE0 + floor(r / 4096), 0x80 + floor(r / 64) % 64, 0x80 + r % 64) end
   return char(0xF0 + floor(r / 262144), 0x80 + floor(r / 4096) % 64, 0x80 + floor(r / 64) % 64, 0x80 + r % 64)
 end
 
--- ascii says whether s has no other characters than those of ASCII.
-local function ascii(s) return not find(s, "[\128-\255]") end
-M.ascii = ascii
-
--- repair is s with U+FFFD in the place of each byte that belongs to no character.
-local function repair(s)
-  if ascii(s) then return s end
-  local out, n, from, i = {}, 0, 1, 1
-  while i <= #s do
-    local r, width = decode(s, i)
-    if r == 0xFFFD and width == 1 then
-      out[n + 1], out[n + 2] = sub(s, from, i - 1), BAD
-      n, from = n + 2, i + 1
-    end
-    i = i + width
-  end
-  if n == 0 then return s end
-  out[n + 1] = sub(s, from)
-  return concat(out)
-end
-M.repair = repair
-
--- size is the number of characters.
+-- size returns the number of characters.
 function M.size(s)
-  if ascii(s) then return #s end
+  if not find(s, "[\128-\255]") then return #s end
   local n, i = 0, 1
   while i <= #s do
     local _, width = decode(s, i)
@@ -71,15 +45,15 @@ function M.size(s)
   return n
 end
 
--- The white space beyond ASCII, by its bytes.
+-- White space beyond ASCII, with its length in bytes.
 local wide = { ["\194\133"] = 2, ["\194\160"] = 2, ["\225\154\128"] = 3, ["\226\128\168"] = 3,
   ["\226\128\169"] = 3, ["\226\128\175"] = 3, ["\226\129\159"] = 3, ["\227\128\128"] = 3 }
 for i = 128, 138 do wide["\226\128" .. char(i)] = 3 end
 
--- space tells the bytes of ASCII that are white space.
+-- White space in ASCII.
 local space = { [9] = true, [10] = true, [11] = true, [12] = true, [13] = true, [32] = true }
 
--- trim is s without white space around it: strings.TrimSpace.
+-- trim returns s without leading and trailing white space, as strings.TrimSpace does.
 function M.trim(s)
   local from, to = 1, #s
   while from <= to do
@@ -105,9 +79,5 @@ function M.trim(s)
   if from == 1 and to == #s then return s end
   return sub(s, from, to)
 end
-
--- ascii_lower and ascii_upper are CEL's lowerAscii and upperAscii.
-function M.ascii_lower(s) return (repair(s):lower()) end
-function M.ascii_upper(s) return (repair(s):upper()) end
 
 return M

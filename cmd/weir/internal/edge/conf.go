@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/policy"
@@ -47,7 +46,7 @@ const leastDict = 10
 
 func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	var b strings.Builder
-	head(&b, plan, s, in)
+	head(&b, s, in)
 	text := plan.JSON()
 	fmt.Fprintf(&b, "\nlua_shared_dict weir %dm;\nlua_socket_log_errors off;\n", max(leastDict, 1+8*len(text)>>20))
 	if s.Redis.TLS && s.Redis.Verify {
@@ -84,16 +83,13 @@ func first(b *strings.Builder, indent, file string) {
 }
 
 // head says what the file is, and what is left to do.
-func head(b *strings.Builder, plan *Plan, s *Settings, in *Input) {
+func head(b *strings.Builder, s *Settings, in *Input) {
 	say := func(format string, args ...any) {
 		b.WriteString(strings.TrimRight("# "+fmt.Sprintf(format, args...), " ") + "\n")
 	}
 	say("Weir in nginx, made of %s by `weir edge nginx`. Make it anew rather than edit it.", comment(in.File))
 	if s.Follow {
 		say("These policies hold until others are published in the store (weir apply).")
-	}
-	for _, c := range plan.Calendars {
-		say("The windows of calendar %s are in here up to %s.", comment(c.Of), time.Unix(c.last(), 0).UTC().Format(time.DateOnly))
 	}
 	say("")
 	if s.Redis.Password != "" || s.Redis.SentinelPassword != "" {

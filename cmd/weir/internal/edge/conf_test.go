@@ -51,22 +51,22 @@ func arguments(t testing.TB, conf string) (settings, plan string) {
 }
 
 func TestConf(t *testing.T) {
-	set := parse(t, "policies:\n  - { name: p, key: client.ip, limits: [{ rate: 5/month, calendar: Asia/Shanghai }] }\n").Policies
+	set := parse(t, "policies:\n  - { name: p, key: client.ip, limits: 5/24h }\n").Policies
 	in := good()
 	in.Store = "rediss+sentinel://user:p%27w@a:1,10.0.0.1,[::1]:7/main/3?server_name=s&sentinel_user=su&sentinel_password=sp"
-	in.Jitter, in.Fields, in.Follow, in.Lua = 2*time.Second, httplimit.Draft07, true, "/opt/we ir/"
+	in.Jitter, in.Fields, in.Follow, in.Lua = 2*time.Second, httplimit.Draft08, true, "/opt/we ir/"
 	in.Init, in.InitWorker = "/etc/nginx/my own.lua", "/etc/nginx/worker.lua"
 	in.Client = httplimit.ClientAddress{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, TrustUnix: true, Header: "X-Forwarded-For"}
-	conf, err := edge.Conf(set, edge.Options{Now: day}, in)
+	conf, err := edge.Conf(set, edge.Options{}, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings, plan := arguments(t, conf)
 	if want := `{"format":1,"redis":{"hosts":["a:1","10.0.0.1:26379","[::1]:7"],"primary":"main","username":"user","password":"p'w","db":3,` +
-		`"sentinel_username":"su","sentinel_password":"sp","tls":true,"verify":true,"server_name":"s"},"deadline":50000,"fields":["draft-07"],"jitter":2000000,"follow":true}`; settings != want {
+		`"sentinel_username":"su","sentinel_password":"sp","tls":true,"verify":true,"server_name":"s"},"deadline":50000,"fields":["draft-08"],"jitter":2000000,"follow":true}`; settings != want {
 		t.Errorf("the settings are\n%s, want\n%s", settings, want)
 	}
-	p, err := edge.Compile(set, edge.Options{Now: day})
+	p, err := edge.Compile(set, edge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

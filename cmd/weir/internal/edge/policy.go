@@ -5,33 +5,32 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
 	"github.com/floodweir/weir/internal/outline"
 	"github.com/floodweir/weir/policy"
+	"github.com/floodweir/weir/weirfile/expr"
 )
 
-// A compiler makes a plan.
+// A compiler builds a plan.
 type compiler struct {
 	fault.Collector
-	plan      *Plan
-	local     policy.FailMode
-	now       time.Time
-	rules     map[string]int // places in plan.Rules, from 1, by the limit
-	calendars map[string]int // places in plan.Calendars, from 1, by Calendar.Of
+	plan  *Plan
+	local policy.FailMode
+	rules map[string]int // positions in plan.Rules, from 1, by the text of the limit
 }
 
 // policy adds p to the plan.
 func (c *compiler) policy(p *policy.Policy) {
 	cfg, o := p.Config(), p.Outline()
 	c.Policy = cfg.Name
+	c.unsupported(cfg)
 	out := Policy{
 		Name: cfg.Name, Bucket: p.Bucket(), Shadow: cfg.Mode == policy.Shadow, Percent: cfg.Percent,
-		Limits: c.limits(cfg.Limits), Cost: cfg.Cost, Settle: cfg.Settle.Header, Count: string(cfg.Count),
-		OnDenied: c.onDenied(cfg.OnDenied), OnStoreError: string(cfg.OnStoreError), Carry: int(cfg.Carry),
+		Limits: c.limits("limits", cfg.Limits), Cost: cfg.Cost, Count: string(cfg.Count),
+		OnDenied: c.onDenied(cfg.OnDenied), OnStoreError: string(cfg.OnStoreError),
 		Match: c.match(cfg.Match, o),
 	}
 	for i, k := range o.Key {
@@ -40,38 +39,64 @@ func (c *compiler) policy(p *policy.Policy) {
 	if cfg.CostOf != nil {
 		out.CostOf = c.expression("cost", cfg.CostOf)
 	}
-	if cfg.Settle.JSON != "" {
-		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the body of a response: have the upstream tell the cost in a header (cost.header), or put this policy into Weir's gateway, see docs/nginx.md")
-	}
 	out.Failures = cfg.Failures
 	if cfg.OnStoreError == policy.Local {
 		if c.local == "" {
-			c.Add("on_store_error", "local", "nginx has no memory in which to count without the store: want open or closed there, or say which it is to be for nginx alone with --local open or --local closed")
+			c.Add("on_store_error", "local", "nginx has no memory to count in while the store is unavailable: use open or closed, or choose one for nginx alone with --local open or --local closed")
 		}
 		out.OnStoreError = string(c.local)
-	}
-	if len(cfg.Candidate) > 0 {
-		out.Candidate = c.limits(cfg.Candidate)
 	}
 	c.overrides(&out, cfg, o)
 	c.plan.Policies = append(c.plan.Policies, out)
 }
 
+// unsupported reports the fields of a policy that docs/decisions/0020 leaves to /v1/auth
+// and the gateway.
+func (c *compiler) unsupported(cfg policy.Config) {
+	if cfg.Settle.Header != "" {
+		c.Add("cost.header", fault.Quote(cfg.Settle.Header), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
+	}
+	if cfg.Settle.JSON != "" {
+		c.Add("cost.json", fault.Quote(cfg.Settle.JSON), "nginx does not read the cost from responses: put this policy into Weir's gateway, see docs/nginx.md")
+	}
+	if cfg.Count == policy.CountAll {
+		c.Add("count", "all", "nginx does not charge denied requests: use admitted, or %s", elsewhere)
+	}
+	if cfg.OnDenied.Wait > 0 {
+		c.Add("on_denied.wait", cfg.OnDenied.Wait.String(), "nginx does not hold denied requests back: leave it out, or %s", elsewhere)
+	}
+	if len(cfg.Candidate) > 0 {
+		c.Add("candidate", fault.Quote(cfg.Candidate[0].String()), "nginx does not try candidate limits: use a second policy with mode: shadow, or %s", elsewhere)
+	}
+	if name := map[weir.Carry]string{weir.CarryAsIs: "as_is", weir.CarryAdditive: "additive"}[cfg.Carry]; name != "" {
+		c.Add("carry", name, "nginx starts a changed limit afresh: use reset, or %s", elsewhere)
+	}
+}
+
+// expression compiles an expression.
+func (c *compiler) expression(field string, e fmt.Stringer) any {
+	out, err := expr.Portable(e)
+	if err != nil {
+		c.Add(field, fault.Quote(e.String()), "nginx cannot evaluate %s: rewrite the expression, or %s", err, elsewhere)
+	}
+	return out
+}
+
 // overrides adds the overrides of a policy. Rules are numbered in the order of the
-// file, which Exact has not.
+// file, so the limits of Exact, a map, are added first.
 func (c *compiler) overrides(out *Policy, cfg policy.Config, o outline.Policy) {
-	for _, override := range cfg.Overrides {
-		c.limits(override.Limits)
+	for i, override := range cfg.Overrides {
+		c.limits(fmt.Sprintf("overrides[%d].limits", i), override.Limits)
 	}
 	if len(o.Exact) > 0 {
 		out.Exact = make(map[string][]int, len(o.Exact))
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Exact)) {
 		c.text("overrides", key)
-		out.Exact[key] = c.limits(cfg.Overrides[o.Exact[key]].Limits)
+		out.Exact[key] = c.positions(cfg.Overrides[o.Exact[key]].Limits)
 	}
 	for _, w := range o.Wildcards {
-		x := Wildcard{Limits: c.limits(cfg.Overrides[w.Override].Limits)}
+		x := Wildcard{Limits: c.positions(cfg.Overrides[w.Override].Limits)}
 		for _, f := range w.Fit {
 			fit := Fit{Any: f.Any}
 			switch {
@@ -90,7 +115,16 @@ func (c *compiler) overrides(out *Policy, cfg policy.Config, o outline.Policy) {
 	}
 }
 
-// text notes a text that JSON cannot say.
+// positions returns the positions in the plan's Rules of limits that were added before.
+func (c *compiler) positions(list []weir.Limit) []int {
+	out := make([]int, len(list))
+	for i, l := range list {
+		out[i] = c.rules[l.String()]
+	}
+	return out
+}
+
+// text reports a text that JSON cannot hold.
 func (c *compiler) text(field, s string) {
 	if !utf8.ValidString(s) {
 		c.Add(field, fault.Quote(s), "want text in UTF-8")
@@ -125,27 +159,29 @@ func (c *compiler) match(m policy.Match, o outline.Policy) Match {
 }
 
 func (c *compiler) part(field string, k policy.KeyPart, o outline.Part) Part {
-	out := Part{Source: string(k.Source), Name: o.Name, Bits: o.Bits, Header: strings.ToLower(o.Header), Bearer: o.Bearer, Methods: o.Methods}
+	out := Part{Source: string(k.Source), Name: o.Name, Bits: o.Bits, Methods: o.Methods}
 	switch k.Source {
 	case policy.Header:
 		out.Name = strings.ToLower(o.Name)
 	case policy.CEL:
-		out.Of = c.expression(field, k.Of)
+		c.Add(field, fault.Quote("cel:"+k.Of.String()), "nginx does not evaluate expressions in keys: use a header, a cookie or another part of the request, or %s", elsewhere)
+	case policy.Claim:
+		c.Add(field, fault.Quote("claim:"+o.Name), "nginx does not read JSON Web Tokens: use a header that carries the claim, or %s", elsewhere)
 	}
 	return out
 }
 
-// limits is the places of limits in the plan's Rules.
-func (c *compiler) limits(list []weir.Limit) []int {
+// limits returns the positions of limits in the plan's Rules.
+func (c *compiler) limits(field string, list []weir.Limit) []int {
 	out := make([]int, 0, len(list))
 	for _, l := range list {
-		out = append(out, c.rule(l))
+		out = append(out, c.rule(field, l))
 	}
 	return out
 }
 
 func (c *compiler) onDenied(d policy.OnDenied) OnDenied {
-	out := OnDenied{Status: d.Status, Redirect: d.Redirect, Headers: d.Headers, Wait: d.Wait.Microseconds()}
+	out := OnDenied{Status: d.Status, Redirect: d.Redirect, Headers: d.Headers}
 	c.text("on_denied.body", d.Body)
 	c.text("on_denied.content_type", d.ContentType)
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {

@@ -55,6 +55,9 @@ func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 		fields = httplimit.DefaultFields
 	}
 	s = Settings{Format: Format, Deadline: in.Deadline.Microseconds(), Fields: strings.Fields(fields.String()), Jitter: in.Jitter.Microseconds(), Follow: in.Follow}
+	if drafts := fields &^ (httplimit.Legacy | httplimit.Draft08 | httplimit.NoFields); drafts != 0 {
+		f.Add("gateway.headers", drafts.String(), "nginx sends the legacy fields and those of draft-08: use legacy, draft-08 or both")
+	}
 	if in.Deadline < time.Millisecond {
 		f.Add("failover.deadline", in.Deadline.String(), "want at least 1ms: nginx counts in milliseconds")
 	}

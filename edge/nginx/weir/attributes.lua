@@ -1,11 +1,9 @@
--- What a request has, as package httplimit finds it in one: each thing once, and only if
--- it is asked for. It is read from what the client sent, not from what nginx makes of it:
--- nginx decodes differently from Go, and rewrites change it.
+-- The attributes of a request, as package httplimit reads them: each is computed once, on
+-- first use. They are read from what the client sent, because nginx decodes differently from
+-- Go, and rewrites change its variables.
 --
--- The header Host is no header here, as in net/http. Headers that nginx drops are not
--- there either, and not for whom it passes the request on to: those whose names have
--- other characters than letters, digits and dashes (see ignore_invalid_headers and
--- underscores_in_headers).
+-- As in net/http, Host is not a header here. Headers that nginx drops, also for the upstream,
+-- are not here either (see ignore_invalid_headers and underscores_in_headers).
 
 local address = require "weir.address"
 local host = require "weir.host"
@@ -17,12 +15,12 @@ local find, gmatch, gsub, lower, match, sub = string.find, string.gmatch, string
 local rawget, setmetatable, type = rawget, setmetatable, type
 local req, var = ngx.req, ngx.var
 
-local Request = {}
-Request.__index = Request
+local Attributes = {}
+Attributes.__index = Attributes
 
 local nothing = {}
 
-function Request:method()
+function Attributes:method()
   local m = self.m
   if not m then
     m = req.get_method()
@@ -31,8 +29,8 @@ function Request:method()
   return m
 end
 
--- sent_host is the host as the client sent it: that of a target in absolute form or else
--- of the header Host. $host would be the name of the server where there is none.
+-- sent_host returns the host as the client sent it: of a target in absolute form, else of
+-- the header Host. $host would fall back to the name of the server.
 local function sent_host()
   local target = match(var.request or "", "^%S+ +(%S*)")
   if target and sub(target, 1, 1) ~= "/" then
@@ -42,7 +40,7 @@ local function sent_host()
   return var.http_host or ""
 end
 
-function Request:host()
+function Attributes:host()
   local h = self.h
   if not h then
     h = host.name(sent_host())
@@ -51,13 +49,14 @@ function Request:host()
   return h
 end
 
-function Request:readings()
-  local r = self.r
-  if not r then
-    r = path.of_target(var.request_uri)
-    self.r = r
+-- paths returns the variants of the path.
+function Attributes:paths()
+  local p = self.p
+  if not p then
+    p = path.of_target(var.request_uri)
+    self.p = p
   end
-  return r
+  return p
 end
 
 local function count(s, pattern)
@@ -65,7 +64,7 @@ local function count(s, pattern)
   return n
 end
 
--- trimmed is s without the white space that textproto.TrimString takes away.
+-- trimmed returns s without the white space that textproto.TrimString removes.
 local function trimmed(s)
   local from, to = find(s, "[^ \t\r\n]"), #s
   if not from then return "" end
@@ -73,8 +72,7 @@ local function trimmed(s)
   return sub(s, from, to)
 end
 
--- headers are the headers of a request as net/http leaves them: it takes away what it has
--- understood.
+-- headers returns the headers of a request without those that net/http removes.
 local function headers()
   local all = req.get_headers(0)
   all["host"] = nil
@@ -94,7 +92,7 @@ local function headers()
   return all
 end
 
-function Request:header(name)
+function Attributes:header(name)
   local hs = self.hs
   if not hs then
     hs = headers()
@@ -109,7 +107,7 @@ function Request:header(name)
   return value
 end
 
--- component decodes a name or value of a query. It is nil if an escape is malformed.
+-- component decodes a name or value of a query. It returns nil for a malformed escape.
 local function component(s)
   if find(s, "+", 1, true) then s = gsub(s, "%+", " ") end
   if not find(s, "%", 1, true) then return s end
@@ -122,13 +120,13 @@ local function put(map, name, value)
   if list then list[#list + 1] = value else map[name] = { value } end
 end
 
--- Of more parameters, and of more cookies, net/http and net/url read none.
-local MOST_PARAMETERS, MOST_COOKIES = 10000, 3000
+-- net/url and net/http read nothing of a request with more parameters or cookies.
+local MAX_PARAMETERS, MAX_COOKIES = 10000, 3000
 
--- query_values are the values of a query by name, as url.ParseQuery has them.
+-- query_values returns the values of a query by name, as url.ParseQuery does.
 local function query_values(query)
   local map = {}
-  if count(query, "&") + 1 > MOST_PARAMETERS then return map end
+  if count(query, "&") + 1 > MAX_PARAMETERS then return map end
   for pair in gmatch(query, "[^&]+") do
     if not find(pair, ";", 1, true) then
       local name, value = match(pair, "^([^=]*)=?(.*)$")
@@ -138,9 +136,8 @@ local function query_values(query)
   end
   return map
 end
-M.query_values = query_values
 
-function Request:query(name)
+function Attributes:query(name)
   local q = self.q
   if not q then
     q = query_values(match(var.request_uri, "^[^?]*%?([^#]*)") or "")
@@ -149,17 +146,17 @@ function Request:query(name)
   return q[name] or nothing
 end
 
--- cookie_values are the values of cookies by name, as Request.CookiesNamed has them.
+-- cookie_values returns the values of cookies by name, as Request.CookiesNamed does.
 local function cookie_values(lines)
   local map, n, size = {}, 0, 0
   for i = 1, #lines do size = size + #lines[i] + 1 end
-  if size > MOST_COOKIES then
+  if size > MAX_COOKIES then
     for i = 1, #lines do n = n + count(lines[i], ";") + 1 end
-    if n > MOST_COOKIES then return map end
+    if n > MAX_COOKIES then return map end
   end
   for i = 1, #lines do
     for pair in gmatch(lines[i], "[^;]+") do
-      local name, value = match(pair, "^ ?([%w!#$%%&'*+%-.^_`|~]+)=([!#-[%]^-~]*)$") -- as most are
+      local name, value = match(pair, "^ ?([%w!#$%%&'*+%-.^_`|~]+)=([!#-[%]^-~]*)$") -- the usual form
       if name then
         put(map, name, value)
       else
@@ -172,9 +169,8 @@ local function cookie_values(lines)
   end
   return map
 end
-M.cookie_values = cookie_values
 
-function Request:cookie(name)
+function Attributes:cookie(name)
   local c = self.c
   if not c then
     c = cookie_values(self:header("cookie"))
@@ -183,7 +179,7 @@ function Request:cookie(name)
   return c[name] or nothing
 end
 
-function Request:ip()
+function Attributes:ip()
   local i = self.i
   if i == nil then
     i = var.binary_remote_addr
@@ -197,18 +193,18 @@ function Request:ip()
   return i or nil
 end
 
--- new is the attributes of the request that nginx is about.
-function M.new() return setmetatable({}, Request) end
+-- new returns the attributes of the current request.
+function M.new() return setmetatable({}, Attributes) end
 
--- of is the attributes of a request of plain values: method, host, path as
--- url.URL.EscapedPath has it, headers, query and cookies as lists of values by name, and
+-- of returns the attributes of a request of plain values, for tests: method, host, path as
+-- url.URL.EscapedPath returns it, headers, query and cookies as lists of values by name, and
 -- ip as text.
 function M.of(t)
   local ip = t.ip and t.ip ~= "" and address.parse(t.ip)
   return setmetatable({
-    m = t.method or "GET", h = host.name(t.host or ""), r = path.readings(t.path or "/"),
+    m = t.method or "GET", h = host.name(t.host or ""), p = path.variants(t.path or "/"),
     hs = t.headers or {}, q = t.query or {}, c = t.cookies or {}, i = ip and address.unmap(ip) or false,
-  }, Request)
+  }, Attributes)
 end
 
 return M

@@ -1,5 +1,5 @@
--- Lower case as Go has it: strings.ToLower, character by character, whatever the
--- language, with U+FFFD in the place of bytes that belong to no character.
+-- Lower case as in Go's strings.ToLower: character by character, independent of language,
+-- with U+FFFD for each byte that is not valid UTF-8.
 
 local text = require "weir.text"
 
@@ -9,8 +9,8 @@ local find, lower, sub = string.find, string.lower, string.sub
 local concat = table.concat
 local decode, encode = text.decode, text.encode
 
--- Characters from, to, by steps of, and what is added to each. The test of this file
--- writes them.
+-- Groups of four: first character, last character, step, and what is added to each. A
+-- test of this file writes the table.
 -- ranges: begin
 local ranges = {
   65, 90, 1, 32, 192, 214, 1, 32, 216, 222, 1, 32, 256, 302, 2, 1, 304, 304, 1, -199, 306, 310, 2, 1,
@@ -47,13 +47,13 @@ local ranges = {
 }
 -- ranges: end
 
--- small is the lower case of every character that has one.
+-- small maps characters to their lower case.
 local small = {}
 for i = 1, #ranges, 4 do
   for r = ranges[i], ranges[i + 1], ranges[i + 2] do small[r] = encode(r + ranges[i + 3]) end
 end
 
--- lower is s in lower case.
+-- lower returns s in lower case.
 function M.lower(s)
   if not find(s, "[A-Z\128-\255]") then return s end
   if not find(s, "[\128-\255]") then return lower(s) end
