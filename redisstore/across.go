@@ -7,11 +7,10 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// retract undoes a Reserve as if it had never been asked for. Only the script
-// knows this verb.
+// retract undoes a Reserve completely. It is a verb of the script only.
 const retract weir.Verb = 9
 
-// bySlot groups requests by the slots of their keys, each group in order.
+// bySlot groups the indexes of requests by the slots of their keys, each group in order.
 func (s *Store) bySlot(rs []weir.Request) (groups [][]int) {
 	at := map[uint16]int{}
 	for i := range rs {
@@ -28,20 +27,19 @@ func (s *Store) bySlot(rs []weir.Request) (groups [][]int) {
 	return groups
 }
 
-// acrossSlots decides requests that no single step of Redis can decide together.
+// acrossSlots decides a batch whose keys are in several slots.
 //
-//  1. Every slot decides its requests and writes nothing. If one denies, the
-//     batch is denied: that is all that most denied batches cost.
-//  2. The slots with nothing but Take, TakeUpTo and Reserve charge, each all or
-//     none.
+//  1. Every slot decides its requests without writing. If one denies, the batch is denied.
+//     Most denied batches end here.
+//  2. The slots with only Take, TakeUpTo and Reserve charge, each all or none.
 //  3. The slots that also have other verbs follow, one after the other.
-//  4. The slots where nothing can be denied come last.
+//  4. The slots whose requests cannot be denied come last.
 //
-// If a slot denies in 2 or 3 after all, because somebody else came in between,
-// what was charged goes back. Until it has, others may be denied for it; nobody
-// is admitted beyond the limit. What this process cannot give back, because it
-// dies or Redis does not answer, stays charged until it is refilled, or until the
-// reservation's TTL. A Reset, Commit or Cancel in 3 is final.
+// If a slot denies in step 2 or 3, because of a concurrent request, the charges are
+// returned. Until then other requests may be denied, but never admitted over the limit. A
+// charge that cannot be returned, because the process ends or Redis is unavailable, stays
+// until the limit refills or until the TTL of the reservation. A Reset, Commit or Cancel in
+// step 3 is final.
 func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.Decision, groups [][]int) (bool, error) {
 	parts := make([]*part, len(groups))
 	for i, g := range groups {
@@ -51,7 +49,7 @@ func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.De
 		return false, err
 	}
 	if !scatter(parts, ds) {
-		return false, s.precede(ctx, rs, groups)
+		return false, s.carryOver(ctx, rs, groups)
 	}
 	var charged []*part
 	for _, step := range steps(rs, groups) {
@@ -65,8 +63,8 @@ func (s *Store) acrossSlots(ctx context.Context, rs []weir.Request, ds []weir.De
 	return true, nil
 }
 
-// steps are the round trips that charge groups, as acrossSlots says. A group that
-// only asks is done.
+// steps returns the round trips that charge groups: steps 2 to 4 of acrossSlots. Groups
+// with only Peek need none.
 func steps(rs []weir.Request, groups [][]int) (steps [][]*part) {
 	var first, last []*part
 	for _, g := range groups {
@@ -98,10 +96,10 @@ func steps(rs []weir.Request, groups [][]int) (steps [][]*part) {
 	return steps
 }
 
-// A part is an op for some requests of a batch.
+// A part is an op for the requests of a batch in one slot.
 type part struct {
 	*op
-	of []int // where its requests stand in the batch
+	of []int // indexes of its requests in the batch
 }
 
 func newPart(m mode, rs []weir.Request, of []int) *part {
@@ -114,8 +112,8 @@ func newPart(m mode, rs []weir.Request, of []int) *part {
 	return p
 }
 
-// askParts has all parts decided in one round trip. If it returns an error some
-// may have been.
+// askParts decides all parts in one round trip. If it returns an error, some parts may be
+// decided.
 func (s *Store) askParts(ctx context.Context, parts []*part) error {
 	if len(parts) == 0 {
 		return nil
@@ -126,7 +124,7 @@ func (s *Store) askParts(ctx context.Context, parts []*part) error {
 	}
 	if err := s.ask(ctx, ops...); err != nil {
 		for _, p := range parts {
-			p.op = &op{err: err} // the flight may still write into the old one
+			p.op = &op{err: err} // the round trip may still write to the old op
 		}
 		return err
 	}
@@ -138,8 +136,7 @@ func (s *Store) askParts(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// scatter puts the decisions of parts where they belong, and reports whether all
-// were OK.
+// scatter copies the decisions of parts to ds, and reports whether all are OK.
 func scatter(parts []*part, ds []weir.Decision) bool {
 	ok := true
 	for _, p := range parts {
@@ -151,7 +148,7 @@ func scatter(parts []*part, ds []weir.Decision) bool {
 	return ok
 }
 
-// giveBack undoes the parts that were charged. It goes on when ctx has ended.
+// giveBack returns the charges of parts, even if ctx has ended.
 func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	var ops []*op
 	for _, p := range parts {
@@ -173,15 +170,15 @@ func (s *Store) giveBack(ctx context.Context, parts []*part) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*s.config.Timeout+time.Second)
 	defer cancel()
-	_ = s.ask(ctx, ops...) // lost tokens come back with time
+	_ = s.ask(ctx, ops...) // the limit refills tokens that are lost
 }
 
-// endless is a debt so long that it may have been cut short: to give all of it
-// back might give more than was charged.
+// endless is a debt that may have been truncated. Returning all of it could return more
+// than was charged.
 const endless = 50 * 365 * 24 * time.Hour
 
-// undo is the request that takes back what r did, if anything does. It never
-// gives back more than r charged.
+// undo returns the request that undoes r, if there is one. It never returns more than r
+// charged.
 func undo(r *weir.Request, d *weir.Decision, code int64) (back weir.Request, ok bool) {
 	back = weir.Request{Verb: weir.Return, Key: r.Key, Limit: r.Limit, N: d.Granted, At: d.At, ID: r.ID}
 	switch r.Verb {
@@ -199,15 +196,15 @@ func undo(r *weir.Request, d *weir.Decision, code int64) (back weir.Request, ok 
 	return back, false
 }
 
-// precede has every slot do what comes before a decision and stays when it is a
-// denial: carry over the state of an older limit, remember the first sight of a
-// key whose limit counts from then on. Few requests have either.
-func (s *Store) precede(ctx context.Context, rs []weir.Request, groups [][]int) error {
+// carryOver makes every slot write the state that is kept even on denial. That is state
+// carried over from an older limit, and the first use of a key whose limit counts from
+// then on. Few requests have either.
+func (s *Store) carryOver(ctx context.Context, rs []weir.Request, groups [][]int) error {
 	var parts []*part
 	for _, g := range groups {
 		for _, i := range g {
 			if b, ok := rs[i].Limit.Config().(weir.TokenBucket); len(rs[i].From) > 0 || ok && b.Initial != nil {
-				parts = append(parts, newPart(preceding, rs, g))
+				parts = append(parts, newPart(carryOver, rs, g))
 				break
 			}
 		}

@@ -15,9 +15,9 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// asks does one DoAll of "verb key n" on a cluster, where every key has a slot of
-// its own, and answer says what Redis replies to a call. It gives what was asked,
-// each trip sorted, without the limit.
+// asks runs one DoAll of "verb key n" on a cluster, where every key has its own slot.
+// answer makes the reply to a call. asks returns the calls without their limits, sorted
+// within each round trip.
 func asks(t *testing.T, answer func(trip int, cmd redisstore.Command) redisstore.Reply, requests ...weir.Request) (asked []string, ok bool, ds []weir.Decision, err error) {
 	t.Helper()
 	conn := &fakeConn{cluster: true}
@@ -63,7 +63,7 @@ func TestOneSlotIsOneStep(t *testing.T) {
 	want(t, asked, "EVALSHA mode 1; take 1 {a}; take 2 {a}; charge 3 {a}")
 }
 
-// Every slot is asked before any is charged.
+// TestSlotsAreAskedFirst checks that every slot is asked before one is charged.
 func TestSlotsAreAskedFirst(t *testing.T) {
 	asked, ok, ds, err := asks(t, always(grant), take("a", 1), take("b", 2), verb(weir.Peek, "c", 3))
 	if !ok || err != nil || ds[1].Granted != 2 {
@@ -86,8 +86,8 @@ func TestSlotsAreAskedFirst(t *testing.T) {
 	want(t, asked, "EVALSHA mode 2; take 1 {a} | EVALSHA mode 2; take 2 {b}")
 }
 
-// What was charged goes back if somebody else came in between, as of the instant
-// of its charge.
+// TestSlotsGiveBack checks that charges are returned, with the instant of the charge, if a
+// concurrent request makes another slot deny.
 func TestSlotsGiveBack(t *testing.T) {
 	denyLater := func(trip int, cmd redisstore.Command) redisstore.Reply {
 		if trip == 2 && strings.Contains(cmd.Keys[0], "{b}") {
@@ -113,12 +113,12 @@ func TestSlotsGiveBack(t *testing.T) {
 	}
 	asked, _, _, _ = asks(t, again, verb(weir.Reserve, "r", 4), take("b", 2))
 	if len(asked) != 2 {
-		t.Errorf("asked\n%s\nwant nothing to be given back", strings.Join(asked, "\n"))
+		t.Errorf("asked\n%s\nwant no return", strings.Join(asked, "\n"))
 	}
 }
 
-// A slot whose requests depend on one another keeps their order, and comes after
-// those that can be undone; what cannot be denied comes last.
+// TestSlotsInOrder checks the order of slots: those that can be undone, those whose requests
+// depend on one another, those that cannot be denied.
 func TestSlotsInOrder(t *testing.T) {
 	asked, ok, _, err := asks(t, always(grant),
 		verb(weir.Charge, "c", 1), verb(weir.Return, "m", 2), take("m", 3), take("a", 4))
@@ -143,8 +143,8 @@ func TestSlotsInOrder(t *testing.T) {
 	want(t, asked[4:], "EVALSHA mode 1; return 3 {m}; charge 2 {m} | EVALSHA mode 1; return 4 {a}")
 }
 
-// What comes before a decision stays when it is a denial, on every slot.
-func TestSlotsPrecede(t *testing.T) {
+// TestSlotsCarryOver checks that the state before a decision is kept on denial, on every slot.
+func TestSlotsCarryOver(t *testing.T) {
 	old := take("a", 1)
 	old.From = []weir.Limit{weir.MustLimit("5/h")}
 	asked, ok, _, err := asks(t, always(deny), old, take("b", 2))

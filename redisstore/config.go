@@ -11,42 +11,40 @@ import (
 
 // Config adjusts a Store. Its zero value works.
 type Config struct {
-	// Prefix is what every key of the store begins with, before the version of the
-	// format: 1 to 32 letters, digits, '.', '_', '-' or ':'. "weir" if empty. Stores
-	// of one prefix on one Redis share their state.
+	// Prefix is the first part of every key, before the version of the format: 1 to 32
+	// letters, digits, '.', '_', '-' or ':'; DefaultPrefix if empty. Stores with the same
+	// prefix on one Redis share their state.
 	Prefix string
 
-	// Timeout is the longest that a round trip may take, from 1 ms; one second if
-	// zero. A caller waits at most for two: the one that is under way when it
-	// comes, and its own. A context that ends sooner ends the wait.
+	// Timeout bounds a round trip, from 1 ms to 1 h; DefaultTimeout if zero. A caller waits
+	// for at most two: the one in flight and its own. A context that ends sooner ends the
+	// wait.
 	Timeout time.Duration
 
-	// InFlight is how many round trips may be under way at a time; requests that
-	// come meanwhile share the next one. 2 if zero, or 8 on a cluster.
+	// InFlight bounds the round trips in flight; further requests share the next one. 2 if
+	// zero, or 8 on a cluster.
 	InFlight int
 
-	// MaxBatch is the most requests that one round trip carries, from 1; 128 if
-	// zero. Redis runs nothing else while it decides those of one slot.
+	// MaxBatch bounds the requests of one round trip, from 1 to 1024; DefaultMaxBatch if
+	// zero. Redis runs nothing else while it decides the requests of one slot.
 	MaxBatch int
 
-	// Slot gives the hash tag of a key. What has to be decided together in one
-	// step on a Redis Cluster, such as all keys of a tenant, gets one tag. An empty
-	// tag, and a nil Slot, stand for the key itself. Stores that share their state
-	// need the same Slot.
+	// Slot returns the hash tag of a key. Keys with the same hash tag share a slot and are
+	// decided atomically on a Redis Cluster, such as all keys of a tenant. If Slot is nil
+	// or returns "", the tag is the key. Stores that share their state need the same Slot.
 	Slot func(key string) string
 
-	// Clock tells the time in µs since the epoch, from 1 to algo.MaxInstant, in
-	// place of Redis' own: for tests, and for servers that refuse TIME in scripts.
-	// Then the clocks of all processes decide together: a limit is exact up to what
-	// it gives in the span by which they differ.
+	// Clock returns the time in µs since the epoch, for tests and for servers that refuse
+	// TIME in scripts; the clock of Redis if nil. A limit may then admit, in addition, as
+	// much as it refills in the span by which the clocks of the processes differ.
 	Clock func() int64
 
-	// Skew is the span by which the clocks of processes may differ when Clock is
-	// set; every TTL is longer by it. One minute if zero, at most a day.
+	// Skew is the span by which the clocks of processes may differ if Clock is set: at most
+	// a day; one minute if zero. It is added to every TTL.
 	Skew time.Duration
 }
 
-// Defaults of Config.
+// The default values of fields of Config.
 const (
 	DefaultPrefix   = "weir"
 	DefaultTimeout  = time.Second
@@ -55,7 +53,7 @@ const (
 
 func (c *Config) normalize(cluster bool) error {
 	bad := func(field string, value any, want string) error {
-		return fmt.Errorf("redisstore: %s: %w: want %s, got %v", field, weir.ErrInvalid, want, value)
+		return fmt.Errorf("redisstore: %s: %w: got %v, want %s", field, weir.ErrInvalid, value, want)
 	}
 	if c.Prefix == "" {
 		c.Prefix = DefaultPrefix
@@ -94,14 +92,14 @@ func (c *Config) normalize(cluster bool) error {
 
 const prefixChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:"
 
-// now is what a script is told about the time: 0 to ask Redis.
+// now returns the time for the script; 0 selects the clock of Redis.
 func (c *Config) now() (int64, error) {
 	if c.Clock == nil {
 		return 0, nil
 	}
 	now := c.Clock()
 	if now < 1 || now > algo.MaxInstant {
-		return 0, fmt.Errorf("redisstore: Clock: %w: want 1 to %d µs, got %d", weir.ErrInvalid, int64(algo.MaxInstant), now)
+		return 0, fmt.Errorf("redisstore: Clock: %w: got %d, want 1 to %d µs", weir.ErrInvalid, now, int64(algo.MaxInstant))
 	}
 	return now, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A fakeConn answers as its field says, and remembers what it was asked.
+// A fakeConn replies with do and records the calls.
 type fakeConn struct {
 	cluster bool
 	do      func(ctx context.Context, cmds []redisstore.Command, replies []redisstore.Reply)
@@ -41,7 +41,7 @@ func (c *fakeConn) Do(ctx context.Context, cmds []redisstore.Command, replies []
 	}
 }
 
-// asked is what was sent so far, each trip as the texts of its calls.
+// asked returns the calls of each round trip as text.
 func (c *fakeConn) asked() [][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +56,7 @@ func (c *fakeConn) asked() [][]string {
 	return all
 }
 
-// A call is a Command as lua/main.lua reads it.
+// A call is a Command as lua/main.lua parses it.
 type call struct {
 	name               string
 	clock, slack, mode int64
@@ -85,7 +85,7 @@ func parseCall(cmd redisstore.Command) call {
 	return c
 }
 
-// String is like "EVALSHA mode 1: take 3 {k}:10/s+burst+20".
+// String returns a text such as "EVALSHA mode 1: take 3 {k}:10/s+burst+20".
 func (c call) String() string {
 	var b strings.Builder
 	b.WriteString(c.name)
@@ -114,7 +114,7 @@ func pack(ns ...int64) string {
 	return string(b)
 }
 
-// grant answers OK to every request of a call.
+// grant replies OK to every request of a call.
 func grant(cmd redisstore.Command) redisstore.Reply {
 	c := parseCall(cmd)
 	var items []string

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// longest is how many bytes of a key, encoded, are readable in a name. Of a longer
-// key the name has the SHA-256, after a '#', which no encoded key contains.
+// longest is the largest number of bytes of an encoded key in a name. A longer key is
+// replaced by '#', which no encoded key contains, and its SHA-256.
 const longest = 100
 
 const (
-	holdsSuffix     = ":holds"
-	deadlinesSuffix = ":deadlines"
+	reservationsSuffix = ":holds"
+	deadlinesSuffix    = ":deadlines"
 )
 
-// stateName is the name of the state of key under a limit, and its hash tag:
+// stateName returns the name of the state of key under a limit, and its hash tag:
 //
 //	weir:1:{key}:limit       the tag is the key
-//	weir:1:{tag}:key:limit   the tag is Config.Slot's
+//	weir:1:{tag}:key:limit   Config.Slot returned the tag
 //
-// A limit has no ':' once it is encoded, and a key no brace, so that two
-// different (tag, key, limit) never have the same name.
+// An encoded limit has no ':', and an encoded key no brace, so two different (tag, key,
+// limit) never have the same name.
 func (s *Store) stateName(key, limit string) (name, tag string) {
 	k := encodeKey(key)
 	tag = k
@@ -49,8 +49,8 @@ func (s *Store) stateName(key, limit string) (name, tag string) {
 	return b.String(), tag
 }
 
-// encodeKey makes a key of anybody's choice safe to stand between braces, and
-// bounds its length.
+// encodeKey encodes a key for a place between braces and bounds its length. Clients may
+// choose keys.
 func encodeKey(key string) string {
 	if len(key) <= longest {
 		if e := encode(key, true); len(e) <= longest {
@@ -61,8 +61,8 @@ func encodeKey(key string) string {
 	return "#" + hex.EncodeToString(sum[:])
 }
 
-// encode writes what is not plain as '%' and two hexadecimal digits, and a space
-// as '+'. A ':' stays if colons says so.
+// encode replaces a space by '+', and every byte that is not plain by '%' and two
+// hexadecimal digits. A ':' is plain if colons is set.
 func encode(s string, colons bool) string {
 	plain := true
 	for i := 0; i < len(s) && plain; i++ {
@@ -96,7 +96,7 @@ func isPlain(c byte, colons bool) bool {
 	return strings.IndexByte("-._~/@=,", c) >= 0
 }
 
-// slotOf is the slot of a hash tag in a Redis Cluster: CRC-16/XMODEM mod 16384.
+// slotOf returns the slot of a hash tag in a Redis Cluster: CRC-16/XMODEM mod 16384.
 func slotOf(tag string) uint16 {
 	var crc uint16
 	for i := range len(tag) {

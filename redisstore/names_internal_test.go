@@ -6,8 +6,8 @@ import (
 )
 
 func TestSlotOf(t *testing.T) {
-	// The first is the check value of CRC-16/XMODEM; the others are what CLUSTER
-	// KEYSLOT says.
+	// The first is the check value of CRC-16/XMODEM; the others are replies of CLUSTER
+	// KEYSLOT.
 	for tag, want := range map[string]uint16{"123456789": 0x31C3 % 16384, "foo": 12182, "user:42": 15880, "": 0} {
 		if got := slotOf(tag); got != want {
 			t.Errorf("slotOf(%q) = %d, want %d", tag, got, want)
@@ -55,7 +55,7 @@ func TestStateName(t *testing.T) {
 	}
 }
 
-// redisTag is what of a name Redis Cluster hashes.
+// redisTag returns the part of a name that Redis Cluster hashes.
 func redisTag(name string) string {
 	if _, rest, ok := strings.Cut(name, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -65,8 +65,8 @@ func redisTag(name string) string {
 	return name
 }
 
-// Two different keys or limits never have one name, and the tag of a name is that
-// of its key, whatever the key.
+// FuzzStateName checks that different keys or limits have different names, and that the tag
+// of a name is that of its key.
 func FuzzStateName(f *testing.F) {
 	for _, k := range []string{"a", "", "{", "}", "{a}", ":", "%", "+", "#", "#ab", " ", "\x00", "é", strings.Repeat("a", 200)} {
 		f.Add(k, "a", "x", "y")
@@ -86,7 +86,7 @@ func FuzzStateName(f *testing.F) {
 					if redisTag(name) != tag {
 						t.Fatalf("stateName(%q) = %q with the tag %q", key, name, tag)
 					}
-					for _, full := range []string{name, name + holdsSuffix, name + deadlinesSuffix} {
+					for _, full := range []string{name, name + reservationsSuffix, name + deadlinesSuffix} {
 						id := key + "\x00" + limit + "\x00" + full[len(name):]
 						if was, ok := seen[full]; ok && was != id {
 							t.Fatalf("%q is the name of %q and of %q", full, was, id)

@@ -24,8 +24,8 @@ type ServerInfo struct {
 	clock   time.Duration // the server's clock minus this process's, to within a round trip
 }
 
-// Probe checks that the server, or one node of a cluster, can store limits: Redis 6.2 or
-// later, or Valkey; a memory policy without eviction; scripts that may read the time. An
+// Probe checks that the server, or one node of a cluster, can store limits. It must be Redis
+// 6.2 or later, or Valkey, without eviction, and scripts must be able to read the time. An
 // error wraps weir.ErrUnavailable: the server does not reply or cannot be used. Settings
 // that work but weaken limits are Warnings. Probe writes nothing.
 func (s *Store) Probe(ctx context.Context) (ServerInfo, error) {

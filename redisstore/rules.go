@@ -11,22 +11,22 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// A known is what the store knows of a limit.
+// A known has what the script needs for a limit.
 type known struct {
 	name   string // of the algorithm, for the script
-	packed string // params and horizon; of a calendar, made anew for each call
-	text   string // weir.Limit.Spec, encoded for names
+	packed string // params and horizon; not valid for a calendar
+	text   string // weir.Limit.State, encoded for names
 	rule   algo.Rule
-	slots  bool // a concurrency limit: its state remembers reservations itself
-	dated  bool // a calendar's: the params depend on the time
+	slots  bool // a concurrency limit: its state contains the reservations
+	dated  bool // a calendar: the params depend on the time
 
-	// holds is set once the script has asked for the hold keys: from then on every
+	// reserves is set when the script has required the keys of reservations. Every later
 	// call declares them.
-	holds atomic.Bool
+	reserves atomic.Bool
 }
 
-// maxKnown bounds the limits that a store remembers, since a limit may come from
-// outside. Beyond it the memory starts afresh; it holds nothing that matters.
+// maxKnown bounds the cache of limits, since clients may choose limits. A full cache is
+// emptied.
 const maxKnown = 4096
 
 type rules struct {
@@ -60,8 +60,8 @@ func (r *rules) of(l weir.Limit) *known {
 	return k
 }
 
-// ruleName is the name of a rule as the script takes it: of a rule around
-// another, both.
+// ruleName returns the name of a rule for the script, OUTER/INNER for a rule that wraps
+// another.
 func ruleName(r algo.Rule) string {
 	if outer, ok := r.(interface{ Inner() algo.Rule }); ok {
 		return r.Name() + "/" + ruleName(outer.Inner())
@@ -69,8 +69,8 @@ func ruleName(r algo.Rule) string {
 	return r.Name()
 }
 
-// params are the rule's numbers as the script takes them. clock is 0 if Redis
-// tells the time; the process's own is then near enough.
+// params returns the rule's numbers for the script. If clock is 0, Redis uses its own
+// clock, and the clock of this process selects the windows of a calendar.
 func (k *known) params(clock int64) string {
 	if !k.dated {
 		return k.packed

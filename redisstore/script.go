@@ -14,16 +14,16 @@ import (
 //go:embed lua/*.lua
 var luaFiles embed.FS
 
-// Script is the one script that decides every request, as package redisstore
-// sends it and as another program may that shares its keys: lua/main.lua states
-// its keys, arguments and reply. It never contains anything of a request.
+// Script returns the script that decides every request, for a program that runs it itself
+// and shares the keys of a store. lua/main.lua documents its keys, arguments and reply. It
+// is the same for all requests.
 func Script() string { return script().text }
 
 type scriptText struct{ text, sha string }
 
 var script = sync.OnceValue(func() scriptText {
 	text := assemble()
-	// Redis names scripts by their SHA-1; nothing here relies on it for security.
+	// Redis names scripts by their SHA-1, which is not used for security here.
 	sum := sha1.Sum([]byte(text))
 	return scriptText{text, hex.EncodeToString(sum[:])}
 })
@@ -34,9 +34,9 @@ var (
 	luaComment  = regexp.MustCompile(`(?m)^\s*--.*\n`)
 )
 
-// assemble puts the files of the directory lua together. Those but prelude and
-// main become branches of one function, so that a call pays only for the
-// algorithms that it uses; the constants of prelude become numbers.
+// assemble joins the files of the directory lua. Each file except prelude and main becomes
+// a branch of one function, so a call runs only the algorithms that it uses. The constants
+// of prelude become numbers.
 func assemble() string {
 	names, err := fs.Glob(luaFiles, "lua/*.lua")
 	if err != nil {

@@ -13,30 +13,29 @@ import (
 	"github.com/floodweir/weir/internal/outline"
 )
 
-// A Store is a weir.Store in Redis. It is safe for concurrent use, and keeps
-// nothing but what waits to be asked.
+// A Store is a weir.Store in Redis. It is safe for concurrent use.
 type Store struct {
 	conn    Conn
 	config  Config
 	prefix  string // of every key
-	slack   int64  // ms by which TTLs are prolonged
+	slack   int64  // ms added to every TTL
 	cluster bool
 	rules   rules
 
-	mu      sync.Mutex
-	queue   []*op // what waits for a round trip
-	flying  int   // round trips under way
-	closed  bool
-	flights sync.WaitGroup
+	mu       sync.Mutex
+	queue    []*op
+	inFlight int // round trips
+	closed   bool
+	trips    sync.WaitGroup
 }
 
 var _ weir.Store = (*Store)(nil)
 
-// New makes a store over a connection. It sends nothing: Redis may come later,
-// and [Store.Probe] looks at what there is. An error wraps weir.ErrInvalid.
+// New returns a store over a connection. It sends nothing, so Redis may be unavailable;
+// [Store.Probe] checks the server. An error wraps weir.ErrInvalid.
 func New(conn Conn, c Config) (*Store, error) {
 	if conn == nil {
-		return nil, fmt.Errorf("redisstore: conn: %w: want a connection such as that of contrib/rueidis, got nil", weir.ErrInvalid)
+		return nil, fmt.Errorf("redisstore: conn: %w: got nil, want a connection such as that of contrib/rueidis", weir.ErrInvalid)
 	}
 	cluster := conn.Cluster()
 	if err := c.normalize(cluster); err != nil {
@@ -51,20 +50,19 @@ func New(conn Conn, c Config) (*Store, error) {
 	}, nil
 }
 
-// Close waits for the round trips that are under way and for what waits for one;
-// from then on requests get weir.ErrClosed. It does not close the connection.
-// Closing again does nothing. It never fails.
+// Close waits for the round trips in flight and for queued requests. Later requests get
+// weir.ErrClosed. It does not close the connection. Closing again does nothing. It never
+// fails.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.flights.Wait()
+	s.trips.Wait()
 	return nil
 }
 
-// Do implements weir.Store. It takes one round trip, which it may share with
-// other requests. When ctx ends Do returns, but the request may have been, or may
-// still be, charged.
+// Do implements weir.Store. It takes one round trip, which it may share with other
+// requests. Do returns when ctx ends; the request may be charged nevertheless.
 func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if err := r.Validate(); err != nil {
 		return weir.Decision{}, err
@@ -73,7 +71,7 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	o.one[0] = r
 	o.rs, o.ds = o.one[:], o.oneD[:]
 	if len(r.From) > 0 {
-		o.one[0].From = slices.Clone(r.From) // the caller may leave before it is read
+		o.one[0].From = slices.Clone(r.From) // the caller may return before it is read
 	}
 	if err := s.ask(ctx, o); err != nil {
 		return weir.Decision{}, err
@@ -84,9 +82,9 @@ func (s *Store) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	return o.ds[0], nil
 }
 
-// DoAll implements weir.Store. Requests whose keys share a slot, as all do
-// outside of a cluster, are decided in one step of Redis. Of several slots, see
-// the package's documentation.
+// DoAll implements weir.Store. One run of the script decides requests whose keys share a
+// slot. Outside of a cluster all keys do. The documentation of the package describes
+// batches over several slots.
 func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	if err := bounds.Check("redisstore", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
@@ -107,8 +105,7 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	return o.ok && o.err == nil, o.err
 }
 
-// newBatch is an op with copies of rs, since its caller may leave before it is
-// done.
+// newBatch returns an op with copies of rs: the caller may return before op is done.
 func newBatch(m mode, rs []weir.Request) *op {
 	o := &op{mode: m, rs: slices.Clone(rs), ds: make([]weir.Decision, len(rs))}
 	for i := range o.rs {
@@ -117,7 +114,7 @@ func newBatch(m mode, rs []weir.Request) *op {
 	return o
 }
 
-// unavailable is err as callers of a store branch on it.
+// unavailable returns err with the sentinel on which callers branch.
 func unavailable(err error) error {
 	switch {
 	case errors.Is(err, weir.ErrNoReservation):

@@ -30,7 +30,7 @@ func TestTakeIsOneCall(t *testing.T) {
 	}
 }
 
-// While a round trip is under way, callers queue; the next carries them all.
+// TestCallersShareRoundTrips checks that the next round trip has all queued requests.
 func TestCallersShareRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan bool)
@@ -69,7 +69,8 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	})
 }
 
-// On a cluster, what queues goes out in one call for each slot, together.
+// TestCallersShareRoundTripsOfACluster checks that queued requests are sent together, with one
+// call per slot.
 func TestCallersShareRoundTripsOfACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan bool)
@@ -98,7 +99,8 @@ func TestCallersShareRoundTripsOfACluster(t *testing.T) {
 	})
 }
 
-// Only Redis' word that it did not run a call lets it be sent again.
+// TestSentAgainOnlyIfNotRun checks that a call is repeated only if Redis reports that it did
+// not run it.
 func TestSentAgainOnlyIfNotRun(t *testing.T) {
 	noScript := redisstore.ServerError("NOSCRIPT No matching script. Please use EVAL.")
 	tryAgain := redisstore.ServerError("TRYAGAIN Multiple keys request during rehashing of slot")
@@ -149,8 +151,8 @@ func TestSentAgainOnlyIfNotRun(t *testing.T) {
 	}
 }
 
-// EVAL brings the text of the script, EVALSHA its SHA-1; nothing of a request
-// gets into either.
+// TestScriptHasNothingOfARequest checks that EVAL sends the script and EVALSHA its SHA-1,
+// the same for every request.
 func TestScriptHasNothingOfARequest(t *testing.T) {
 	conn := &fakeConn{}
 	var heads []string
@@ -169,8 +171,8 @@ func TestScriptHasNothingOfARequest(t *testing.T) {
 	}
 }
 
-// A server that says nothing costs a caller at most two Timeouts: one in the
-// queue and one on the way. What queued in vain was not sent.
+// TestTimeout checks that a caller waits for at most two Timeouts: one in the queue and one
+// in flight. A request that times out in the queue is not sent.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConn{}
@@ -202,8 +204,9 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// A caller whose context ends leaves; its request is not taken back.
-func TestCallerLeaves(t *testing.T) {
+// TestCanceledCaller checks that Do returns when its context ends, and that its request
+// stays in the queue.
+func TestCanceledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan bool)
 		conn := &fakeConn{}
@@ -232,7 +235,7 @@ func TestCallerLeaves(t *testing.T) {
 	})
 }
 
-// Close waits for what is under way and for what queues.
+// TestClose checks that Close waits for requests in flight and in the queue.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &fakeConn{}
@@ -264,8 +267,9 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// The hold keys are declared once the script has asked for them.
-func TestHoldKeys(t *testing.T) {
+// TestReservationKeys checks that the keys of reservations are declared after the script has
+// required them.
+func TestReservationKeys(t *testing.T) {
 	conn := &fakeConn{}
 	conn.do = func(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
 		if len(cmds[0].Keys) == 1 {
@@ -286,9 +290,9 @@ func TestHoldKeys(t *testing.T) {
 	}
 }
 
-// A batch declares the hold keys of those of its states that may need them, and those of
-// all once the script has asked.
-func TestHoldKeysOfABatch(t *testing.T) {
+// TestReservationKeysOfABatch checks that a batch declares the keys of reservations of the
+// states that may need them, and of all states after the script has required them.
+func TestReservationKeysOfABatch(t *testing.T) {
 	conn := &fakeConn{}
 	conn.do = func(_ context.Context, cmds []redisstore.Command, replies []redisstore.Reply) {
 		replies[0] = grant(cmds[0])
@@ -346,7 +350,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A quietConn remembers nothing.
+// A quietConn records nothing.
 type quietConn struct{ reply redisstore.Reply }
 
 func (c *quietConn) Cluster() bool { return false }

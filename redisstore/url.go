@@ -13,43 +13,43 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A Topology says how the servers of an Address belong together.
+// A Topology is the kind of a Redis deployment.
 type Topology string
 
 // The topologies.
 const (
 	Standalone Topology = "standalone"
-	Sentinel   Topology = "sentinel" // the addresses are those of the sentinels
-	Cluster    Topology = "cluster"  // the addresses are some of its nodes
+	Sentinel   Topology = "sentinel" // Hosts are the sentinels
+	Cluster    Topology = "cluster"  // Hosts are some of its nodes
 )
 
-// An Address says where Redis is and how to sign in, for a client to connect.
+// An Address has the parameters with which a client connects to Redis.
 type Address struct {
 	Topology Topology
 	Hosts    []string // host:port, at least one; exactly one if Standalone
 
-	Username, Password string // empty: none; without a name, the default user
+	Username, Password string // an empty Username is the default user
 	DB                 int    // the database; 0 on a cluster
 
-	// Of Sentinel: the name of the primary, and how to sign in at the sentinels,
-	// which do not take the credentials of Redis.
+	// Primary, SentinelUsername and SentinelPassword are set for Sentinel: the name of the
+	// primary and the credentials of the sentinels.
 	Primary                            string
 	SentinelUsername, SentinelPassword string
 
 	TLS *tls.Config // nil: plain TCP
 }
 
-// ParseURL reads the address of a Redis:
+// ParseURL parses the address of a Redis:
 //
 //	redis://[[user]:password@]host[:port][/db]
 //	redis+sentinel://[[user]:password@]host[:port],…/primary[/db]
 //	redis+cluster://[[user]:password@]host[:port],…
 //
-// With rediss in place of redis, connections use TLS, for which the parameters
-// ca, cert and key name PEM files, server_name is the name in the certificate if
-// it is not the host, and skip_verify=true trusts any certificate.
-// sentinel_user and sentinel_password sign in at the sentinels. User and password
-// are percent-encoded. An error wraps weir.ErrInvalid and never shows a password.
+// With rediss in place of redis, connections use TLS. Its parameters: ca, cert and key are
+// PEM files; server_name is the name in the certificate, by default the host;
+// skip_verify=true trusts any certificate. The parameters sentinel_user and
+// sentinel_password are the credentials of the sentinels. User and password are
+// percent-encoded. An error wraps weir.ErrInvalid and never contains a password.
 func ParseURL(text string) (Address, error) {
 	a, err := parseURL(text)
 	if err != nil {

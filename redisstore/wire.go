@@ -11,43 +11,42 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// A mode says how the script decides the requests of a call.
+// A mode selects how the script decides the requests of a call.
 type mode int64
 
 const (
-	each   mode = 0 // each for itself
-	all    mode = 1 // all or none
-	dryRun mode = 2 // as all, and nothing is written
-
-	preceding mode = 3 // write only what comes before the decisions
+	each      mode = 0 // each by itself
+	all       mode = 1 // all or none
+	dryRun    mode = 2 // like all, without writing
+	carryOver mode = 3 // write only the state that precedes the decisions
 )
 
-// The codes of an answer.
+// The codes of a reply.
 const (
-	codeDenied  = 0
-	codeOK      = 1
-	codeUnknown = 2 // no such reservation
-	codeHolds   = 3 // not decided: the hold keys have to be declared
-	codeAgain   = 4 // OK, and reserved before
+	codeDenied   = 0
+	codeOK       = 1
+	codeUnknown  = 2 // no such reservation
+	codeReserves = 3 // not decided: the call must declare the keys of reservations
+	codeAgain    = 4 // OK, and reserved before
 )
 
-// answerSize is the size of a packed answer: seven numbers.
+// answerSize is the size of a packed reply to one request: seven numbers.
 const answerSize = 7 * 8
 
-// An answer is what the script says of one request.
+// An answer is the script's reply to one request.
 type answer struct {
 	code   int64
 	result algo.Result
 	now    int64
 }
 
-// parseAnswer reads what lua/main.lua returns.
+// parseAnswer parses one element of the reply of lua/main.lua.
 func parseAnswer(text string) (answer, error) {
 	switch {
 	case len(text) > 0 && text[0] == '!':
 		return answer{}, ServerError(text[1:])
 	case len(text) != answerSize:
-		return answer{}, fmt.Errorf("want %d bytes, got %.60q", answerSize, text)
+		return answer{}, fmt.Errorf("reply: got %.60q, want %d bytes", text, answerSize)
 	}
 	var n [7]int64
 	for i := range n {
@@ -63,7 +62,7 @@ func parseAnswer(text string) (answer, error) {
 	return a, nil
 }
 
-// A call is one run of the script in the making.
+// A call collects the arguments of one run of the script.
 type call struct {
 	store *Store
 	clock int64
@@ -75,10 +74,10 @@ type call struct {
 	rules []ruleAt
 }
 
-// named is where a state stands in KEYS; its hold keys, or 0, as well.
+// named has the index in KEYS of a state and of its keys of reservations, or 0.
 type named struct {
-	name       string
-	key, holds int
+	name          string
+	key, reserves int
 }
 
 type ruleAt struct {
@@ -86,7 +85,7 @@ type ruleAt struct {
 	arg   int
 }
 
-// few is up to how many names are looked for one by one.
+// few is the largest number of names that are searched one by one.
 const few = 8
 
 func (s *Store) newCall(m mode, clock int64, n int) *call {
@@ -102,15 +101,15 @@ func (s *Store) newCall(m mode, clock int64, n int) *call {
 
 func (c *call) number(v int64) { c.head = binary.LittleEndian.AppendUint64(c.head, uint64(v)) }
 
-// arg adds an argument and says where it stands in ARGV.
+// arg adds an argument and returns its index in ARGV.
 func (c *call) arg(text string) int {
 	c.args = append(c.args, text)
 	return len(c.args)
 }
 
-// key is where the state of a name stands in KEYS, and where its hold keys stand
-// if they are asked for.
-func (c *call) key(name string, holds bool) (key, hold int) {
+// key returns the index in KEYS of the state with a name and, if reserves is set, that of
+// its keys of reservations.
+func (c *call) key(name string, reserves bool) (key, reservations int) {
 	at := -1
 	if c.index != nil {
 		if i, ok := c.index[name]; ok {
@@ -138,11 +137,11 @@ func (c *call) key(name string, holds bool) (key, hold int) {
 		}
 	}
 	n := &c.named[at]
-	if holds && n.holds == 0 {
-		c.keys = append(c.keys, name+holdsSuffix, name+deadlinesSuffix)
-		n.holds = len(c.keys) - 1
+	if reserves && n.reserves == 0 {
+		c.keys = append(c.keys, name+reservationsSuffix, name+deadlinesSuffix)
+		n.reserves = len(c.keys) - 1
 	}
-	return n.key, n.holds
+	return n.key, n.reserves
 }
 
 func (c *call) rule(k *known) int {
@@ -157,21 +156,21 @@ func (c *call) rule(k *known) int {
 	return at
 }
 
-// add puts a request into the call. name is that of its state.
-func (c *call) add(r *weir.Request, k *known, name string, holds bool) {
-	holds = holds || k.holds.Load() || r.Verb >= weir.Reset || len(r.From) > 0
-	key, hold := c.key(name, holds)
+// add adds a request, whose state has the given name.
+func (c *call) add(r *weir.Request, k *known, name string, reserves bool) {
+	reserves = reserves || k.reserves.Load() || r.Verb >= weir.Reset || len(r.From) > 0
+	key, reservations := c.key(name, reserves)
 	rule, more := c.rule(k), 0
-	if hold != 0 || r.Verb == weir.Return && !r.At.IsZero() {
-		more = c.more(r, k, hold)
+	if reservations != 0 || r.Verb == weir.Return && !r.At.IsZero() {
+		more = c.more(r, k, reservations)
 	}
 	for _, v := range [...]int64{int64(key), int64(rule), int64(r.Verb), min(r.N, algo.MaxInstant), int64(more)} {
 		c.number(v)
 	}
 }
 
-// more adds the rest of a request as lua/holds.lua takes it.
-func (c *call) more(r *weir.Request, k *known, hold int) int {
+// more adds the part of a request that lua/reservations.lua reads.
+func (c *call) more(r *weir.Request, k *known, reservations int) int {
 	var at, ttl, id, name int64
 	if r.Verb == weir.Return && !r.At.IsZero() {
 		at = min(max(1, r.At.UnixMicro()), algo.MaxInstant)
@@ -198,7 +197,7 @@ func (c *call) more(r *weir.Request, k *known, hold int) int {
 		}
 		b = strconv.AppendInt(b, v, 10)
 	}
-	for _, v := range [...]int64{int64(hold), at, ttl, id, name} {
+	for _, v := range [...]int64{int64(reservations), at, ttl, id, name} {
 		put(v)
 	}
 	if len(r.From) > 0 {
@@ -210,11 +209,11 @@ func (c *call) more(r *weir.Request, k *known, hold int) int {
 			}
 			old := c.store.rules.of(from)
 			if old.text == k.text {
-				continue // it is the same state
+				continue // the same state
 			}
 			oldName, _ := c.store.stateName(r.Key, old.text)
-			oldKey, oldHold := c.key(oldName, true)
-			for _, v := range [...]int64{int64(oldKey), int64(c.rule(old)), int64(oldHold), from.Capacity()} {
+			oldKey, oldReservations := c.key(oldName, true)
+			for _, v := range [...]int64{int64(oldKey), int64(c.rule(old)), int64(oldReservations), from.Capacity()} {
 				put(v)
 			}
 		}
@@ -222,13 +221,13 @@ func (c *call) more(r *weir.Request, k *known, hold int) int {
 	return c.arg(string(append(b, ']')))
 }
 
-// slotID is the number of a concurrency slot: 53 bits of the SHA-256 of its id.
+// slotID returns the number of a concurrency slot: 53 bits of the SHA-256 of its id.
 func slotID(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return max(1, int64(binary.LittleEndian.Uint64(sum[:])&algo.MaxInstant))
 }
 
-// command is the call as EVALSHA, or as EVAL, which brings the script along.
+// command returns the call as EVALSHA or, with the script itself, as EVAL.
 func (c *call) command(eval bool) Command {
 	if len(c.head) > 0 {
 		c.args[0], c.head = string(c.head), nil
@@ -240,9 +239,9 @@ func (c *call) command(eval bool) Command {
 	return Command{Head: head, Keys: c.keys, Args: c.args}
 }
 
-// decision is what a store answers for an answer of the script. The script
-// counts up to algo.MaxInstant tokens; whoever charged more hears their own number
-// again, and of what a reservation was settled at the higher bits come apart.
+// decision returns the decision for a reply of the script. The script counts up to
+// algo.MaxInstant tokens. A larger Charge gets its own number back, and the higher bits of
+// a settled reservation are in the field Delay.
 func decision(r *weir.Request, a answer) weir.Decision {
 	switch {
 	case r.Verb == weir.Charge && a.result.OK:

@@ -1,18 +1,17 @@
 -- Twin of internal/algo/concurrency.go, where the idea and the formula are.
 --
--- State: per slot three words, the soonest to expire first: expiry µs, id (0:
+-- State: three words per slot, the first to expire first: expiry µs, id (0:
 -- anonymous), tokens.
 -- Params: count, lease µs.
 
--- remove takes the w words from i on out of s.
+-- remove removes w words from s, starting at i.
 local function remove(s, i, w)
   local size = #s
   for j = i, size - w do s[j] = s[j + w] end
   for j = size, size - w + 1, -1 do s[j] = nil end
 end
 
--- insert adds a slot. At 20,000 slots it joins the anonymous one that expires
--- last.
+-- insert adds a slot. At 20,000 slots it extends the anonymous slot that expires last.
 local function insert(s, expiry, id, n)
   local size = #s
   if size >= 60000 then
@@ -34,7 +33,7 @@ local function insert(s, expiry, id, n)
   s[i], s[i + 1], s[i + 2] = expiry, id, n
 end
 
--- give frees n anonymous tokens, the soonest to expire first, and says how many.
+-- give frees n anonymous tokens, the first to expire first, and returns their number.
 local function give(s, p, n, at)
   local i, left = 1, n
   while i <= #s and left > 0 do

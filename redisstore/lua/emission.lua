@@ -2,9 +2,9 @@
 --
 -- One token takes T = tu µs and tr units of 1/k µs, 0 <= tr < k. Instants and
 -- spans are pairs (µs, units) with 0 <= units < k. Lua's numbers are doubles,
--- exact up to 2^53: every product here stays below that or is split. The floor
--- of a quotient of whole numbers below 2^53 is exact: a quotient that is not
--- whole is further from the next whole number than rounding can carry it.
+-- exact up to 2^53: every product here stays below that or is split. The floor of a
+-- quotient of whole numbers below 2^53 is exact: the distance of a fraction from the next
+-- whole number is larger than the rounding error.
 
 local floor = math.floor
 
@@ -21,8 +21,8 @@ local function sub(k, us, rem, us2, rem2)
   return us, rem
 end
 
--- product is n·T for any n below 2^50 whose n·tu is below 2^53. Units that are too
--- many are multiplied ten bits of n at a time.
+-- product returns n·T for any n below 2^50 whose n·tu is below 2^53. It multiplies units
+-- beyond 2^53 ten bits of n at a time.
 local function product(k, tu, tr, n)
   if n * tr <= MAX_INSTANT then
     local c = floor(n * tr / k)
@@ -40,13 +40,13 @@ local function product(k, tu, tr, n)
   return whole + us, rem
 end
 
--- cost is the time of n tokens, exactly; of more than most tokens, that of most.
+-- cost returns the exact time of n tokens, at most that of most tokens.
 local function cost(k, tu, tr, most, n)
   return product(k, tu, tr, n > most and most or n)
 end
 
--- divide is the largest n <= MAX_COUNT with n·T <= (us, rem), and whether n·T is
--- (us, rem) exactly or n saturated. It requires us >= 0. The estimate is off by
+-- divide returns the largest n <= MAX_COUNT with n·T <= (us, rem), and whether n·T equals
+-- (us, rem) or n saturated. It requires us >= 0. The estimate is off by
 -- at most one, since it is below 2^41 and doubles carry 53 bits.
 local function divide(k, tu, tr, us, rem)
   local n = floor((us + rem / k) / (tu + tr / k))
@@ -65,8 +65,8 @@ local function divide(k, tu, tr, us, rem)
   return n, pu == us and pr == rem
 end
 
--- tokens is the number of whole tokens in a gap that may be negative: rounded
--- down, and saturated at MAX_COUNT either way.
+-- tokens returns the number of whole tokens in a gap, which may be negative: rounded down
+-- and between -MAX_COUNT and MAX_COUNT.
 local function tokens(k, tu, tr, us, rem)
   local n, exact
   if k == 1 then

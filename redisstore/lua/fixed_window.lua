@@ -6,13 +6,13 @@
 
 local floor = math.floor
 
--- window is the bounds of the calendar's window that holds an instant. An instant
--- that none of the windows listed holds is an error: nothing is guessed.
+-- window returns the bounds of the calendar window of an instant. An instant outside of
+-- the listed windows is an error.
 local function window(p, t)
   for i = 4, #p do
     if p[i - 1] <= t and t < p[i] then return p[i - 1], p[i] end
   end
-  error(string.format('weir: the clock, at %d, is outside of the calendar windows from %d to %d', t, p[3], p[#p]), 0)
+  error(string.format('weir: clock: got %d, want an instant of the calendar windows from %d to %d', t, p[3], p[#p]), 0)
 end
 
 local function decide(s, p, op, now, n, at)

@@ -6,7 +6,7 @@
 
 local floor = math.floor
 
--- refilled is after how many µs from the start of a period n tokens have come.
+-- refilled returns the µs from the start of a period until n tokens are refilled.
 local function refilled(p, n)
   return floor((n + p[1] - 1) / p[1]) * p[2]
 end

@@ -6,7 +6,7 @@
 
 local token = use('token_bucket')
 
--- delay is how long to hold n back that were taken, or would be, at now.
+-- delay returns the delay of n tokens that are taken at now.
 local function delay(s, p, op, now, n)
   local d, rem = (s[1] or 0) - now, s[2] or 0
   if d < 0 then d, rem = 0, 0 end

@@ -8,7 +8,7 @@
 
 local floor = math.floor
 
--- drained is after how many ms a backlog is gone.
+-- drained returns the ms after which a backlog is empty.
 local function drained(p, backlog)
   return floor((backlog * 1000 + p[1] - 1) / p[1])
 end

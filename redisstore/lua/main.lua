@@ -1,30 +1,31 @@
--- The call, and its lean road: one request of the kind that nearly all are.
+-- The entry point, and the fast path of one common request.
 --
--- KEYS      states; hold keys, each directly before its deadlines key
+-- KEYS      states; keys of reservations, each directly before its key of deadlines
 -- ARGV[1]   numbers of 8 bytes, little-endian:
---             clock    µs since the epoch; 0: the server's own clock
---             slack    ms by which every TTL is prolonged
---             mode     0: each request for itself; 1: charge all or none; 2: as 1,
---                      but charge nothing; 3: as 1 when one is denied
+--             clock    µs since the epoch; 0: the clock of the server
+--             slack    ms added to every TTL
+--             mode     0: each request by itself; 1: charge all or none; 2: as 1,
+--                      but charge nothing; 3: as 1 if one is denied
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
 --                      the horizon follow in ARGV[rule + 1], packed likewise
---             verb, n  what is asked, and for how many tokens
---             more     index in ARGV of the rest (see holds.lua), or 0
+--             verb, n  weir.Verb and tokens
+--             more     index in ARGV of the rest (see reservations.lua), or 0
 -- returns   for each request "!" and its error, or seven numbers, packed likewise:
 --             code     0 denied, 1 OK, 2 no such reservation, 3 not decided: the
---                      hold keys have to be declared, 4 OK, and reserved before
+--                      call must declare the keys of reservations, 4 OK, and
+--                      reserved before
 --             granted, balance, retry µs (-1 never), reset µs, delay µs, now µs
 --
--- A state is the text [word,word,…,last] or, while the key has holds,
--- [word,word,…,last,[due,far]]: last is the largest instant at which it was
--- written, due and far the first and the last deadline of its holds.
+-- A state is the text [word,word,…,last] or, while the key has reservations,
+-- [word,word,…,last,[due,far]]: last is the latest instant at which it was written,
+-- due and far are the first and the last deadline of its reservations.
 --
--- Nothing is written before everything is decided, and nothing for a request
--- that is denied or asks for 0 tokens, but what comes before a decision: a state
--- carried over from an older limit, the first sight of a key (primed.lua), holds
--- that were due (holds.lua).
+-- The script writes after all decisions. It writes nothing for a request that is
+-- denied or takes 0 tokens, except state that precedes the decision: a state carried
+-- over from an older limit, the first use of a key (primed.lua), and reservations
+-- that expired (reservations.lua).
 
 local clock, slack, mode, key, rule, verb, n, more = struct.unpack('<i8i8i8i8i8i8i8i8', ARGV[1])
 if clock == 0 then
@@ -34,7 +35,7 @@ end
 
 if #ARGV[1] == 64 and more == 0 and verb < RESET and mode < 2 then
   local twin = use(ARGV[2])
-  -- A twin that loads its state itself has the general road.
+  -- A twin that loads its own state takes the general path.
   local v, s, last = twin.load and {} or redis.pcall('GET', KEYS[1]), nil, 0
   if not v then
     s = {}

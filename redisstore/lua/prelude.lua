@@ -1,5 +1,5 @@
--- The constants of Weir's script. They are put in where the other files name
--- them, because a name that functions share costs every call some 40 ns.
+-- The constants of Weir's script. script.go replaces their names by their values, because
+-- a name that functions share costs every call about 40 ns.
 --
 -- The script is assembled as
 --
@@ -9,11 +9,11 @@
 --   end
 --   main.lua
 --
--- so that a call builds only the functions that it uses. use('a/b') wraps b in a.
--- README.md is the contract of a twin.
+-- so that a call creates only the functions that it uses. use('a/b') wraps b in a.
+-- README.md has the contract of a twin.
 
--- What is asked: the numbers of weir.Verb, of which the first five are also
--- those of algo.Op; and, within the store, to undo a Reserve without a trace.
+-- The numbers of weir.Verb; the first five are also those of algo.Op. RETRACT undoes a
+-- Reserve completely, and only the store sends it.
 local TAKE = 0
 local TAKE_UP_TO = 1
 local PEEK = 2
@@ -25,7 +25,7 @@ local COMMIT = 7
 local CANCEL = 8
 local RETRACT = 9
 
--- The retry of a request that no waiting can make fit.
+-- The retry of a request that never fits.
 local NEVER = -1
 
 -- The bounds of package algo.
@@ -33,5 +33,5 @@ local MAX_SPAN = 3155760000000000     -- 100 years, in µs
 local MAX_COUNT = 1099511627776       -- 2^40 tokens
 local MAX_INSTANT = 9007199254740991  -- 2^53 - 1
 
--- The form of the answer to one request: see main.lua.
+-- The format of the reply to one request: see main.lua.
 local ANSWER = '<i8i8i8i8i8i8i8'

@@ -1,27 +1,27 @@
 -- Twin of internal/algo/primed.go, where the idea and the formula are.
 --
--- State: s[1] µs until which the key counts as seen, then the inner words.
+-- State: s[1] µs until which the key counts as used, then the inner words.
 -- Params: capacity - initial, the inner horizon in µs, then the inner params.
 --
--- The first sight of a key is kept even if its request is denied, and every one
--- that is OK makes it known for longer, even if it asks for nothing: decide then
--- changes s and returns true as its seventh value.
+-- The first use of a key is stored even if the request is denied. Every request that is OK
+-- extends s[1], even if it takes 0 tokens. In both cases decide changes s and returns true
+-- as its seventh value.
 
--- tail is a list without its first n values.
+-- tail returns a list without its first n values.
 local function tail(list, n)
   local out = {}
   for i = n + 1, #list do out[i - n] = list[i] end
   return out
 end
 
--- put makes s the state seen until seen, with the inner words t.
+-- put makes s the state of a key used until seen, with the inner words t.
 local function put(s, seen, t)
   s[1] = seen
   for i = 1, math.max(#t, #s - 1) do s[i + 1] = t[i] end
 end
 
 return function(inner)
-  -- first is the inner state of a key that owes so much at now, and its reset.
+  -- first returns the inner state of a key with a debt at now, and its reset.
   local function first(q, now, owed)
     local t = {}
     local _, _, _, _, reset = inner.decide(t, q, CHARGE, now, owed, 0, 0, 0)
@@ -58,5 +58,5 @@ return function(inner)
     put(s, now + reset + p[2], t)
   end
 
-  return { decide = decide, shift = shift, carried = carried, sights = true }
+  return { decide = decide, shift = shift, carried = carried, primes = true }
 end

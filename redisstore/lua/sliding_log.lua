@@ -4,14 +4,12 @@
 -- tokens up to and with it.
 -- Params: count, period µs.
 --
--- The entries themselves stay in Redis, so that a decision reads one or two of
--- them and not the log. The key is a sorted set. Its first member, of score 0, is
--- the head: what is the whole text of any other state. Every other member is an
--- entry: its score is its instant, its text the running total and the tokens of
--- the entry, "0000000000000042:2".
+-- The entries stay in Redis, so a decision reads one or two of them and not the whole log.
+-- The key is a sorted set. Its first member, with score 0, is the head: the text that is
+-- the whole state of other algorithms. Every other member is an entry: its score is its
+-- instant, its text the running total and the tokens of the entry, "0000000000000042:2".
 --
--- A decision writes nothing. What it changes at the end of the log is kept in s
--- until save:
+-- A decision writes nothing. Changes at the end of the log are in s until save:
 --   s.key   the set that holds the entries before s.cut; nil: none
 --   s.head  the text of its head
 --   s.cut   entries of the set from this instant on do not count; nil: all do
@@ -20,13 +18,13 @@
 
 local call, format = redis.call, string.format
 
--- MANY entries is where a further charge joins the newest one. A running total
--- beyond FAR is counted from zero again.
+-- At MANY entries a further charge is added to the newest one. A running total beyond FAR
+-- restarts at zero.
 local MANY, FAR = 10000, 4503599627370496
 
 local function micros(v) return format('%.0f', v) end
 
--- set gives some entries of the set, as ZRANGEBYSCORE and its reverse do.
+-- set returns entries of the set, like ZRANGEBYSCORE and ZREVRANGEBYSCORE.
 local function set(s, from, limit, reverse)
   if not s.key then return {} end
   local low, high = micros(from), s.cut and '(' .. micros(s.cut) or '+inf'
@@ -34,13 +32,13 @@ local function set(s, from, limit, reverse)
   return call('ZRANGEBYSCORE', s.key, low, high, 'WITHSCORES', 'LIMIT', 0, limit)
 end
 
--- split is the running total and the tokens of an entry of the set.
+-- split returns the running total and the tokens of an entry of the set.
 local function split(text)
   local total, n = string.match(text, '^(%d+):(%d+)$')
   return total + 0, n + 0
 end
 
--- first is the oldest entry from an instant on: instant, running total, tokens.
+-- first returns the oldest entry from an instant on: instant, running total, tokens.
 local function first(s, from)
   local e = set(s, from, 1)
   if e[1] then return e[2] + 0, split(e[1]) end
@@ -50,7 +48,7 @@ local function first(s, from)
   end
 end
 
--- reaching is the instant of the first entry whose running total is at least x.
+-- reaching returns the instant of the first entry whose running total is at least x.
 local function reaching(s, x)
   if s.key then
     local low, high = 1, call('ZCOUNT', s.key, '-inf', s.cut and '(' .. micros(s.cut) or '+inf')
@@ -67,7 +65,7 @@ local function reaching(s, x)
   end
 end
 
--- pull moves the entries from an instant on into the tail, where they can change.
+-- pull moves the entries from an instant on into the tail, so that they can be changed.
 local function pull(s, from)
   local e, tail = set(s, from, -1), {}
   for i = 1, #e, 2 do
@@ -80,15 +78,15 @@ local function pull(s, from)
   if s.key and (not s.cut or from < s.cut) then s.cut = from end
 end
 
--- forget empties the log.
-local function forget(s)
+-- clear empties the log.
+local function clear(s)
   s[1], s[2], s.tail, s.cut = nil, nil, {}, 1
 end
 
--- add appends n tokens at now to a log of which gone tokens have left.
+-- add appends n tokens at now to a log of which gone tokens have left the period.
 local function add(s, now, n, gone, joins)
   if gone == (s[2] or 0) then
-    forget(s)
+    clear(s)
     gone = 0
   elseif s[2] + n > FAR then
     pull(s, s.from)
@@ -108,7 +106,7 @@ local function add(s, now, n, gone, joins)
   s[1], s[2] = now, total
 end
 
--- drop takes n tokens off the entry at s.tail[i], which may become nothing.
+-- drop removes n tokens from the entry at s.tail[i], and an empty entry.
 local function drop(s, i, n)
   local tail = s.tail
   tail[i + 2] = tail[i + 2] - n
@@ -118,7 +116,7 @@ local function drop(s, i, n)
   end
 end
 
--- give takes n tokens off the entry of at or, without one, off the newest.
+-- give removes n tokens from the entry of the instant at; 0 is the newest entry.
 local function give(s, n, at)
   local from = s.from
   if at ~= 0 then
@@ -148,11 +146,11 @@ local function give(s, n, at)
     return
   end
   local e = set(s, from, 1, true)
-  if e[1] then s[1], s[2] = e[2] + 0, split(e[1]) else forget(s) end
+  if e[1] then s[1], s[2] = e[2] + 0, split(e[1]) else clear(s) end
 end
 
--- crowded reports whether MANY entries have not left the period.
-local function crowded(s)
+-- full reports whether MANY entries are in the period.
+local function full(s)
   local count = s.key and call('ZCOUNT', s.key, micros(s.from), s.cut and '(' .. micros(s.cut) or '+inf') or 0
   local tail = s.tail or {}
   for i = 1, #tail, 3 do
@@ -201,7 +199,7 @@ local function decide(s, p, op, now, n, at)
     local more = granted
     if more > 2 * MAX_COUNT - used then more = 2 * MAX_COUNT - used end
     s.from = from
-    add(s, instant, more, gone, op == CHARGE and used > 0 and instant > s[1] and crowded(s))
+    add(s, instant, more, gone, op == CHARGE and used > 0 and instant > s[1] and full(s))
     used = used + more
   end
   return ok, granted, count - used, retry, used > 0 and s[1] + period - now or 0, 0
@@ -214,14 +212,14 @@ local function shift(s, p, d)
   s[1] = math.max(1, s[1] - d)
 end
 
--- load gives the head of the log at key, or false, or an error.
+-- load returns the head of the log at key, or false, or an error.
 local function load(key)
   local e = redis.pcall('ZRANGE', key, 0, 0)
   if e.err then return e end
   return e[1] or false
 end
 
--- save writes what became of s, with its new head, to live for ttl ms.
+-- save writes the changes of s and the new head, with a TTL in ms.
 local function save(key, s, head, ttl)
   if s.key then
     call('ZREM', key, s.head)

@@ -9,8 +9,8 @@
 
 local floor = math.floor
 
--- fits is the first instant at which n <= count tokens fit, which they do not
--- now. Counted from the current segment, s[i + 2 - back] is the segment i ago.
+-- fits returns the first instant at which n <= count tokens fit that do not fit now.
+-- s[i + 2 - back] is the segment i before the current one.
 local function fits(s, p, current, back, n)
   local length, segments = p[2], p[3]
   local room, weighted = p[1] - n, p[4] > segments
@@ -35,7 +35,7 @@ local function advance(s, ring, current, back)
   s[1] = current + 1
 end
 
--- give takes n tokens off the segment of at or, without one, off the newest.
+-- give removes n tokens from the segment of the instant at; 0 is the newest segment.
 local function give(s, p, n, at)
   local ring = p[4]
   if at ~= 0 then

@@ -3,13 +3,12 @@
 -- State: s[1] µs and s[2] units of the TAT.
 -- Params: k, T as µs and units, burst, cost(burst) as µs and units, most.
 --
--- The arithmetic on pairs of emission.lua is written out here, because this is
--- what nearly every call runs.
+-- The arithmetic on pairs of emission.lua is inlined here: nearly every call runs it.
 
 local floor = math.floor
 
--- balance is the number of whole tokens in a gap, where rem may be negative: it
--- estimates by doubles, which is off by one at most, and the exact cost decides.
+-- balance returns the number of whole tokens in a gap; rem may be negative. The estimate
+-- with doubles is off by at most one, and the exact cost corrects it.
 local function balance(p, gap, rem)
   local k, tu, tr = p[1], p[2], p[3]
   if rem < 0 then gap, rem = gap - 1, rem + k end
@@ -33,7 +32,7 @@ end
 
 local function decide(s, p, op, now, n)
   local k, most, span, span_rem = p[1], p[7], p[5], p[6]
-  -- What is owed at now: relative times are small enough for every product.
+  -- The debt at now: relative times are small enough for every product.
   local d, m = (s[1] or 0) - now, s[2] or 0
   if d < 0 then d, m = 0, 0 end
   local ok, granted, retry, want = true, 0, 0, n

@@ -2,8 +2,8 @@
 --
 -- State: s[1] µs and s[2] units of the next free instant, s[3] the units missing
 -- from cold.
--- Params: k, T as µs and units, burst, most, the warm-up W in µs, and what a Take
--- of the burst costs a cold bucket, as µs and units.
+-- Params: k, T as µs and units, burst, most, the warm-up W in µs, and the cost of a Take
+-- of the burst from a cold bucket, as µs and units.
 --
 -- W·k is at most 2^44, and so is everything that is stored.
 
@@ -11,7 +11,7 @@ local floor = math.floor
 local e = use('emission')
 local add, sub, cost = e.add, e.sub, e.cost
 
--- stored is n·T in units, at most limit.
+-- stored returns n·T in units, at most limit.
 local function stored(p, n, limit)
   local q = p[2] * p[1] + p[3]
   if n > p[5] then n = p[5] end
@@ -19,8 +19,8 @@ local function stored(p, n, limit)
   return n * q
 end
 
--- extra is what y of the units s that are stored cost beyond y: the quadratic
--- term, rounded up. Its product is divided seven bits at a time.
+-- extra returns the cost beyond y of taking y of the s stored units: the quadratic term,
+-- rounded up. It divides the product seven bits at a time.
 local function extra(p, s, y)
   local k = p[1]
   local w = p[6] * k
@@ -47,7 +47,7 @@ local function extra(p, s, y)
   return us, n - us * k
 end
 
--- spend is the state after n permits.
+-- spend returns the state after n tokens are taken.
 local function spend(p, d, dr, m, n)
   local k = p[1]
   local cold = p[6] * k - m
@@ -59,7 +59,7 @@ local function spend(p, d, dr, m, n)
   return d, dr, m + y
 end
 
--- store is the state after n permits came back.
+-- store returns the state after n tokens are returned.
 local function store(p, d, dr, m, n)
   local k = p[1]
   local w, y, us, rem = p[6] * k, stored(p, n, m), 0, 0

@@ -133,7 +133,7 @@ local function rule_at(rule)
   return at
 end
 
--- more adds the fields of a request that only the script's holds.lua reads.
+-- more adds the fields of a request that only the script's reservations.lua reads.
 local function more(r, hold)
   local verb, n = r.verb, r.n
   local at, ttl, id, id_at = 0, 0, 0, 0

@@ -1,0 +1,303 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/floodweir/weir"
+)
+
+// Concurrent callers share round trips without a timer. While fewer than Config.InFlight
+// round trips are in flight, a caller sends its own. Otherwise it queues, and the round
+// trip that ends first sends the queue as the next batch.
+
+// An op has the requests of one call of Do or DoAll and their decisions.
+type op struct {
+	mode     mode
+	rs       []weir.Request
+	ds       []weir.Decision
+	codes    []int64 // of the replies, for acrossSlots
+	reserves bool    // declare the keys of reservations
+	ok       bool    // all are OK
+	err      error
+
+	one  [1]weir.Request // backs rs and ds of a single request
+	oneD [1]weir.Decision
+
+	since time.Time     // start of the wait in the queue
+	done  chan struct{} // closed when op is decided; nil if op never queued
+}
+
+// ask decides ops in one round trip. If ctx ends first, ask returns an error, and the
+// caller must not read the ops: they may still be in flight. Otherwise each op has its
+// own error.
+func (s *Store) ask(ctx context.Context, ops ...*op) error {
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return fmt.Errorf("redisstore: %w", weir.ErrClosed)
+	}
+	if s.inFlight < s.config.InFlight {
+		s.inFlight++
+		s.trips.Add(1)
+		s.mu.Unlock()
+		s.send(ctx, ops)
+		if next := s.finish(); next != nil {
+			go s.drain(next)
+		}
+		return nil
+	}
+	since := time.Now()
+	for _, o := range ops {
+		o.since, o.done = since, make(chan struct{})
+	}
+	s.queue = append(s.queue, ops...)
+	s.mu.Unlock()
+	for _, o := range ops {
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return unavailable(ctx.Err())
+		}
+	}
+	return nil
+}
+
+// drain sends batches until the queue is empty.
+func (s *Store) drain(next []*op) {
+	for next != nil {
+		s.send(context.Background(), next)
+		for _, o := range next {
+			close(o.done)
+		}
+		next = s.finish()
+	}
+}
+
+var errQueued = errors.New("queued for longer than the timeout; nothing was sent")
+
+// finish ends a round trip. It returns the next batch of the queue, or nil. An op that has
+// queued for Config.Timeout fails.
+func (s *Store) finish() []*op {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var next []*op
+	if len(s.queue) > 0 {
+		late := time.Now().Add(-s.config.Timeout)
+		taken, requests := 0, 0
+		for _, o := range s.queue {
+			if o.since.Before(late) {
+				o.err = unavailable(errQueued)
+				close(o.done)
+				taken++
+				continue
+			}
+			if requests += len(o.rs); requests > s.config.MaxBatch && len(next) > 0 {
+				break
+			}
+			next = append(next, o)
+			taken++
+		}
+		rest := copy(s.queue, s.queue[taken:])
+		clear(s.queue[rest:])
+		s.queue = s.queue[:rest]
+	}
+	if next == nil {
+		s.inFlight--
+		s.trips.Done()
+	}
+	return next
+}
+
+// A batchCall is one run of the script and the ops whose requests it has, in order.
+type batchCall struct {
+	*call
+	ops  []*op
+	eval bool // send the script itself
+}
+
+// errReserves marks an op that the script did not decide because the call has to declare
+// the keys of reservations. It does from then on.
+var errReserves = errors.New("the keys of reservations have to be declared")
+
+// migration is the pause before a call is repeated whose keys Redis is moving from one node
+// to another.
+const migration = 5 * time.Millisecond
+
+var errMigrating = errors.New("keys are moving to another node; nothing was decided")
+
+// send decides ops with one round trip. It repeats a call only if Redis reports that it did
+// not run it.
+func (s *Store) send(ctx context.Context, ops []*op) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	clock, err := s.config.now()
+	if err != nil {
+		for _, o := range ops {
+			o.err = unavailable(err)
+		}
+		return
+	}
+	for calls := s.encode(ops, clock); calls != nil; {
+		cmds := make([]Command, len(calls))
+		replies := make([]Reply, len(calls))
+		for i, c := range calls {
+			cmds[i] = c.command(c.eval)
+		}
+		s.conn.Do(ctx, cmds, replies)
+		var again []*batchCall
+		var undeclared []*op
+		pause := false
+		for i, c := range calls {
+			switch err := replies[i].Err; {
+			case refused(err, "NOSCRIPT") && !c.eval:
+				c.eval = true
+				again = append(again, c)
+			case refused(err, "TRYAGAIN"):
+				pause = true
+				again = append(again, c)
+			default:
+				undeclared = append(undeclared, c.decode(replies[i])...)
+			}
+		}
+		if pause && !wait(ctx, migration) {
+			for _, c := range again {
+				c.decode(Reply{Err: errMigrating})
+			}
+			again = nil
+		}
+		if undeclared != nil {
+			again = append(again, s.encode(undeclared, clock)...)
+		}
+		calls = again
+	}
+	for _, o := range ops {
+		if o.err != nil {
+			o.err = unavailable(o.err)
+		}
+	}
+}
+
+// refused reports whether Redis did not run a command, for the given reason.
+func refused(err error, reason string) bool {
+	var e ServerError
+	return errors.As(err, &e) && strings.HasPrefix(string(e), reason)
+}
+
+// wait sleeps for d, and reports false if ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// encode puts single requests into one call, or into one for each slot on a cluster, and
+// every op of DoAll into a call of its own.
+func (s *Store) encode(ops []*op, clock int64) []*batchCall {
+	calls := make([]*batchCall, 0, 1)
+	var bySlot map[uint16]*batchCall
+	if s.cluster && len(ops) > 1 {
+		bySlot = make(map[uint16]*batchCall, len(ops))
+	}
+	var shared *batchCall
+	for _, o := range ops {
+		var to *batchCall
+		var slot uint16
+		k := s.rules.of(o.rs[0].Limit)
+		name, tag := s.stateName(o.rs[0].Key, k.text)
+		switch {
+		case o.mode != each:
+		case bySlot != nil:
+			slot = slotOf(tag)
+			to = bySlot[slot]
+		case !s.cluster:
+			to = shared
+		}
+		if to == nil {
+			size := len(o.rs)
+			if o.mode == each && !s.cluster {
+				size = len(ops)
+			}
+			to = &batchCall{call: s.newCall(o.mode, clock, size)}
+			calls = append(calls, to)
+			switch {
+			case o.mode != each:
+			case bySlot != nil:
+				bySlot[slot] = to
+			case !s.cluster:
+				shared = to
+			}
+		}
+		to.ops = append(to.ops, o)
+		to.add(&o.rs[0], k, name, o.reserves)
+		for i := 1; i < len(o.rs); i++ {
+			k := s.rules.of(o.rs[i].Limit)
+			name, _ := s.stateName(o.rs[i].Key, k.text)
+			to.add(&o.rs[i], k, name, o.reserves)
+		}
+	}
+	return calls
+}
+
+// decode gives each op its part of the reply. It returns the ops that the script did not
+// decide, which declare the keys of reservations from now on.
+func (c *batchCall) decode(reply Reply) (undeclared []*op) {
+	n := 0
+	for _, o := range c.ops {
+		n += len(o.rs)
+	}
+	err := reply.Err
+	if err == nil && len(reply.Items) != n {
+		err = fmt.Errorf("script: got %d decisions, want %d", len(reply.Items), n)
+	}
+	items := reply.Items
+	for _, o := range c.ops {
+		if err != nil {
+			o.err = err
+			continue
+		}
+		o.read(c.store, items[:len(o.rs)])
+		items = items[len(o.rs):]
+		if o.err == errReserves && !o.reserves {
+			o.err, o.reserves = nil, true
+			undeclared = append(undeclared, o)
+		}
+	}
+	return undeclared
+}
+
+// read parses the reply to the requests of o.
+func (o *op) read(s *Store, items []string) {
+	o.ok = true
+	for i := range o.rs {
+		a, err := parseAnswer(items[i])
+		switch {
+		case err != nil:
+			o.err = fmt.Errorf("%s of key %.40q: %w", o.rs[i].Verb, o.rs[i].Key, err)
+			return
+		case a.code == codeUnknown:
+			o.err = fmt.Errorf("%s %.40q: %w", o.rs[i].Verb, o.rs[i].ID, weir.ErrNoReservation)
+			return
+		case a.code == codeReserves:
+			s.rules.of(o.rs[i].Limit).reserves.Store(true)
+			o.err = errReserves
+			continue
+		}
+		o.ds[i] = decision(&o.rs[i], a)
+		o.ok = o.ok && a.result.OK
+		if o.codes != nil {
+			o.codes[i] = a.code
+		}
+	}
+}

@@ -1,0 +1,303 @@
+-- Reservations, which are returned at their deadline, and the other rare requests: Reset
+-- and requests that carry over a state from an older limit.
+--
+-- A reservation is [n, at, deadline, actual, high] in the hash at KEYS[h] under its id. Its
+-- deadline is the score of its id in the sorted set at KEYS[h + 1]. actual is the number of
+-- tokens at which it was settled, or -1; the bits from 2^53 on are in high. A settled
+-- reservation is kept until its deadline, so that a repeated request gets the same reply.
+--
+-- The rest of a request is a JSON array in ARGV: [reservations, at, ttl, id, name, carry,
+-- capacity, then four numbers for each older limit of the key]
+--   reservations  index in KEYS of its reservations, or 0
+--   at            Return: instant of the charge, µs; 0: the newest. Commit: actual
+--   ttl           Reserve: µs. Commit: high
+--   id            number of a concurrency slot; 0: none
+--   name          index in ARGV of the reservation's id; 0: none
+--   carry         weir.Carry
+--   capacity      of the rule
+--   key, rule, reservations, capacity of an older limit
+
+local call, format, floor = redis.call, string.format, math.floor
+local N, AT, DEADLINE, ACTUAL, HIGH = 1, 2, 3, 4, 5
+local PROPORTIONAL, AS_IS, ADDITIVE = 0, 1, 2
+
+local function rest(more) return cjson.decode(ARGV[more]) end
+
+local function micros(v) return format('%d', v) end
+
+-- MANY is the largest number of ids in one command of Redis.
+local MANY = 1000
+
+-- use prepares st for reading and changing its reservations. st.reservations collects the
+-- changes until they are written; false is a reservation to delete.
+local function use_reservations(st, h)
+  if not st.h then st.h, st.reservations = h, {} end
+end
+
+local function find(st, id)
+  local r = st.reservations[id]
+  if r == nil and not st.wiped then
+    local v = call('HGET', KEYS[st.h], id)
+    r = v and cjson.decode(v) or false
+  end
+  return r
+end
+
+local function put(st, id, r)
+  st.reservations[id] = r
+  if not st.due or r[DEADLINE] < st.due then st.due = r[DEADLINE] end
+  if not st.far or r[DEADLINE] > st.far then st.far = r[DEADLINE] end
+end
+
+-- shift_back moves every reservation back by a span, like the clock. It returns the ids of
+-- the reservations that expired, in order.
+local function shift_back(st, back)
+  local due = {}
+  for _, id in ipairs(call('ZRANGE', KEYS[st.h + 1], '0', '-1')) do
+    local r = find(st, id)
+    if r then
+      r[AT] = math.max(1, r[AT] - back)
+      r[DEADLINE] = math.max(1, r[DEADLINE] - back)
+      st.reservations[id] = r
+      if r[DEADLINE] <= st.now then due[#due + 1] = id end
+    end
+  end
+  st.far = st.far - back
+  return due
+end
+
+-- expire returns the tokens of the reservations that expired, each at its deadline, so the
+-- result does not depend on when a request finds them; and deletes the reservations.
+local function expire(st, h, back)
+  use_reservations(st, h)
+  local due, first
+  if back > 0 then
+    due = shift_back(st, back)
+  else
+    due = call('ZRANGEBYSCORE', KEYS[h + 1], '-inf', micros(st.now))
+  end
+  -- A state that has refilled by now needs no tokens back, unless the limit counts from
+  -- the first use of the key.
+  local _, _, _, _, live = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+  live = live > 0 or st.twin.primes
+  for _, id in ipairs(due) do
+    local r
+    local v = live and back == 0 and call('HGET', KEYS[h], id)
+    if back > 0 then
+      r = st.reservations[id]
+    elseif v and v:find(',-1,', 1, true) then -- not settled
+      r = cjson.decode(v)
+    end
+    if live and r and r[ACTUAL] < 0 then
+      local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, r[DEADLINE], 0, 0, 0, 0)
+      if reset > 0 then st.twin.decide(st.s, st.p, RETURN, r[DEADLINE], r[N], r[AT], 0, 0) end
+    end
+    st.reservations[id] = false
+  end
+  first = call('ZRANGEBYSCORE', KEYS[h + 1], '(' .. micros(st.now + back), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+  if first then
+    st.due = first - back
+  else
+    st.due, st.far = nil, nil
+  end
+end
+
+-- change runs the twin and, if it is OK, marks the state as changed.
+local function change(st, op, n, at, id, ttl)
+  local ok, granted, balance, retry, reset, delay, keep = st.twin.decide(st.s, st.p, op, st.now, n, at, id, ttl)
+  if keep or ok and op ~= PEEK and (n > 0 or op > PEEK) then st.dirty, st.reset = true, reset end
+  return ok and 1 or 0, granted, balance, retry, reset, delay, st.now
+end
+
+-- look returns the current balance, with the given number of granted tokens.
+local function look(st, granted)
+  local _, _, balance, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
+  return 1, granted, balance, 0, reset, 0, st.now
+end
+
+local function unknown(st) return 2, 0, 0, 0, 0, 0, st.now end
+
+-- give returns n tokens that were charged at an instant. A full state needs none.
+local function give(st, n, at)
+  local _, _, _, _, reset = look(st, 0)
+  if reset > 0 then
+    change(st, RETURN, n, at, 0, 0)
+  else
+    st.dirty, st.reset = true, 0
+  end
+end
+
+-- again makes the reply that of a repeated request.
+local function again(_, ...) return 4, ... end
+
+local function reserve(st, n, ttl, id)
+  local r = find(st, id)
+  if r then return again(look(st, r[N])) end
+  local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, 0, 0)
+  if code == 1 then put(st, id, { n, now, now + ttl, -1, 0 }) end
+  return code, granted, balance, retry, reset, delay, now
+end
+
+-- settled returns the reply to a settlement: high in place of a delay.
+local function settled(st, r)
+  local code, granted, balance, retry, reset, _, now = look(st, r[ACTUAL])
+  return code, granted, balance, retry, reset, r[HIGH], now
+end
+
+local function finish(st, n, actual, high, id)
+  local r = find(st, id)
+  if not r then return unknown(st) end
+  if r[ACTUAL] >= 0 then return settled(st, r) end
+  local tokens = r[N]
+  r = { tokens, r[AT], r[DEADLINE], actual, high }
+  put(st, id, r)
+  if n < tokens then
+    give(st, tokens - n, r[AT])
+  elseif n > tokens then
+    change(st, CHARGE, n - tokens, 0, 0, 0)
+  else
+    local _, _, _, _, reset = look(st, 0)
+    st.dirty, st.reset = true, reset
+  end
+  return settled(st, r)
+end
+
+-- clear resets st to the state of an unused key.
+local function clear(st, h)
+  use_reservations(st, h)
+  st.s, st.reservations, st.wiped, st.due, st.far = {}, {}, true, nil, nil
+  st.dirty, st.reset = true, 0
+end
+
+-- apply decides a request after the carry-over.
+local function apply(st, verb, n, x)
+  if verb < RESET then return change(st, verb, n, x[2], 0, 0) end
+  if verb == RESET then
+    clear(st, x[1])
+    return look(st, 0)
+  end
+  if x[4] ~= 0 then -- a slot: it is in the state itself
+    if verb == RESERVE then
+      local _, _, left = look(st, 0)
+      local code, granted, balance, retry, reset, delay, now = change(st, TAKE, n, 0, x[4], x[3])
+      if code == 1 and balance == left then code = 4 end
+      return code, granted, balance, retry, reset, delay, now
+    end
+    local _, freed, _, _, reset = st.twin.decide(st.s, st.p, RETURN, st.now, 0, 0, x[4], 0)
+    if freed == 0 and verb ~= RETRACT then return unknown(st) end
+    st.dirty, st.reset = true, reset
+    return look(st, 0)
+  end
+  use_reservations(st, x[1])
+  if verb == RETRACT then
+    local r = find(st, ARGV[x[5]])
+    if not r or r[ACTUAL] >= 0 then return look(st, 0) end
+    st.reservations[ARGV[x[5]]] = false
+    give(st, r[N], r[AT])
+    return look(st, 0)
+  end
+  if verb == RESERVE then return reserve(st, n, x[3], ARGV[x[5]]) end
+  if verb == CANCEL then return finish(st, 0, 0, 0, ARGV[x[5]]) end
+  return finish(st, n, x[2], x[3], ARGV[x[5]])
+end
+
+-- left returns the tokens of a new capacity for b tokens of an old one.
+local function left(carry, b, old, new)
+  if carry == PROPORTIONAL then
+    local size = math.abs(b)
+    if size * (new / old) > MAX_INSTANT / 2 then return b < 0 and -MAX_INSTANT or new end
+    local whole, rest = use('emission').product(old, floor(new / old), new % old, size)
+    if b >= 0 then return whole end
+    return rest > 0 and -whole - 1 or -whole
+  elseif carry == AS_IS then
+    return math.min(b, new)
+  elseif carry == ADDITIVE then
+    return math.min(new, b + math.max(0, new - old))
+  end
+  return new
+end
+
+-- carried makes st, if it is that of an unused key, from the state of the first older limit
+-- that has one. It returns that older state, which the caller clears, and the index of its
+-- reservations; or nil, nil and an error.
+local function carried(st, x, open)
+  local _, _, _, _, reset = look(st, 0)
+  if reset > 0 or st.due then return nil end
+  for i = 8, #x, 4 do
+    local old, err = st, nil
+    if x[i] ~= st.key then old, err = open(x[i], x[i + 1], x[i + 2]) end
+    if not old then return nil, nil, err end
+    local _, _, balance, _, live = look(old, 0)
+    if live > 0 then
+      st.s = {}
+      local owed = math.min(x[7] - left(x[6], balance, x[i + 3], x[7]), MAX_INSTANT)
+      if st.twin.carried then
+        st.twin.carried(st.s, st.p, st.now, owed)
+      elseif owed > 0 then
+        st.twin.decide(st.s, st.p, CHARGE, st.now, owed, 0, 0, 0)
+      end
+      return old, x[i + 2]
+    end
+  end
+  return nil
+end
+
+-- carry carries a state over and marks both states as changed.
+local function carry(st, x, open)
+  local old, reservations = carried(st, x, open)
+  if not old then return end
+  clear(old, reservations)
+  local _, _, _, _, reset = look(st, 0)
+  st.dirty, st.reset = true, reset
+end
+
+-- answer decides one request. A request that changes nothing sees the state that a
+-- carry-over would make.
+local function answer(st, verb, n, x, open)
+  local before, old, err, _ = st.s, nil, nil, nil
+  if x[8] and (verb == PEEK or n == 0 and verb < PEEK) then old, _, err = carried(st, x, open) end
+  if err then return err, 0, 0, 0, 0, 0, st.now end
+  local code, granted, balance, retry, reset, delay, now = apply(st, verb, n, x)
+  if old then st.s = before end
+  return code, granted, balance, retry, reset, delay, now
+end
+
+-- copy returns a copy of a state and its reservations.
+local function copy(st)
+  local c = {}
+  for name, v in pairs(st) do c[name] = v end
+  c.s = {}
+  for i, v in pairs(st.s) do c.s[i] = type(v) == 'table' and { unpack(v) } or v end
+  if st.reservations then
+    c.reservations = {}
+    for id, r in pairs(st.reservations) do c.reservations[id] = r end
+  end
+  return c
+end
+
+-- write stores the reservations of st with the TTL of its state, in ms. A reservation that
+-- is not settled is returned by the first request after its deadline.
+local function write(st, ttl)
+  local h, d = KEYS[st.h], KEYS[st.h + 1]
+  if st.wiped then call('DEL', h, d) end
+  local over = {}
+  for id, r in pairs(st.reservations) do
+    if r then
+      call('HSET', h, id, format('[%d,%d,%d,%d,%d]', r[N], r[AT], r[DEADLINE], r[ACTUAL], r[HIGH]))
+      call('ZADD', d, micros(r[DEADLINE]), id)
+    else
+      over[#over + 1] = id
+    end
+  end
+  for from = 1, #over, MANY do
+    local to = math.min(from + MANY - 1, #over)
+    call('HDEL', h, unpack(over, from, to))
+    call('ZREM', d, unpack(over, from, to))
+  end
+  if st.due then
+    call('PEXPIRE', h, ttl)
+    call('PEXPIRE', d, ttl)
+  end
+end
+
+return { rest = rest, use = use_reservations, expire = expire, carry = carry, answer = answer, copy = copy, write = write }
