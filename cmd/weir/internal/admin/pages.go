@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -18,8 +16,8 @@ import (
 func sameOriginOnly(byAddress bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case byAddress && !isAddress(r.Host):
-			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "Host", Value: truncated(r.Host),
+		case byAddress && !problem.IsAddress(r.Host):
+			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Field: "Host", Value: problem.Shorten(r.Host),
 				Expected: "an address or localhost", Detail: "without a token this door is called by address or as localhost"})
 		case !sameOrigin(r):
 			problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "a page of another origin may not ask"})
@@ -27,15 +25,6 @@ func sameOriginOnly(byAddress bool, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// fixed reports whether a host is an address or localhost.
-func isAddress(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || isLocalhost(host)
 }
 
 // sameOrigin reports whether r comes from this door's own pages, from a person who typed
@@ -53,13 +42,4 @@ func sameOrigin(r *http.Request) bool {
 		}
 	}
 	return true
-}
-
-// shown is the beginning of what a client sent, as it is sent back.
-func truncated(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

@@ -49,7 +49,7 @@ func bounded(next http.Handler) http.Handler {
 			}
 			if err != nil {
 				problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "this profile cannot be taken",
-					Field: truncated(name), Value: truncated(fmt.Sprint(values)), Expected: err.Error()})
+					Field: problem.Shorten(name), Value: problem.Shorten(fmt.Sprint(values)), Expected: err.Error()})
 				return
 			}
 		}

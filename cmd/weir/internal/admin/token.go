@@ -45,11 +45,7 @@ func isLoopback(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback()
 	}
-	return isLocalhost(host)
-}
-
-func isLocalhost(host string) bool {
-	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+	return problem.IsLocalhost(host)
 }
 
 // The tries that whoever guesses a token has: for one address, and in the log for all.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,8 +28,8 @@ func New(store weir.Store, current func() *policy.Set) http.Handler {
 			q, err = fromQuery(r.URL.RawQuery)
 		case http.MethodPost:
 			var data []byte
-			if data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody)); err != nil {
-				badBody(w, err)
+			if data, err = problem.ReadBody(w, r, MaxBody); err != nil {
+				problem.WriteBodyError(w, err)
 				return
 			}
 			q, err = parse(data)
@@ -55,16 +54,6 @@ func New(store weir.Store, current func() *policy.Set) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Write(append(b, '\n'))
 	})
-}
-
-func badBody(w http.ResponseWriter, err error) {
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "the question is too large",
-			Field: "body", Value: "more than " + strconv.Itoa(MaxBody) + " bytes", Expected: "at most " + strconv.Itoa(MaxBody) + " bytes"})
-		return
-	}
-	problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "the question could not be read"})
 }
 
 func refuse(w http.ResponseWriter, err error) {

@@ -101,30 +101,27 @@ func (h *Handler) trusts(peer string) bool {
 	return false
 }
 
-// stranger refuses a peer that is not trusted. With a denied status this is no
-// refusal of the client's request, and must not look like one.
+// refuseUntrusted refuses a peer that is not trusted. The status is never the denied
+// status: the proxy would take it for a denial of the client's request.
 func (h *Handler) refuseUntrusted(w http.ResponseWriter, r *http.Request, denied int) {
-	const detail = "who asks is not among http.trusted_proxies: add its address there, or the network of the proxies"
 	if h.warned.CompareAndSwap(false, true) {
-		h.log.LogAttrs(r.Context(), slog.LevelWarn, "a proxy that is not trusted asks; more of these are logged at level debug",
+		h.log.LogAttrs(r.Context(), slog.LevelWarn, "request of an untrusted proxy; further ones are logged at level debug",
 			slog.String("peer", r.RemoteAddr), slog.String("setting", "http.trusted_proxies"))
 	}
 	status := http.StatusForbidden
 	if denied != 0 {
 		status = http.StatusBadRequest
 	}
-	h.refuse(w, r, status, &fieldError{problem.Problem{Detail: detail, Field: "peer", Value: truncated(r.RemoteAddr), Expected: "an address of http.trusted_proxies"}})
+	h.refuse(w, r, status, problem.Invalid("peer", r.RemoteAddr, "an address of http.trusted_proxies: add the proxy or its network there"))
 }
 
-// refuse answers a request that was not judged.
+// refuse answers a request that no policy decided.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
-	p := problem.Problem{Detail: err.Error()}
-	var f *fieldError
-	if errors.As(err, &f) {
-		p = f.Problem
+	var f *problem.FieldError
+	if !errors.As(err, &f) {
+		f = &problem.FieldError{Field: "request", Expected: err.Error()}
 	}
-	p.Status = status
-	h.log.LogAttrs(r.Context(), slog.LevelDebug, "a question of a proxy was refused", slog.Int("status", status),
-		slog.String("peer", r.RemoteAddr), slog.String("field", p.Field), slog.String("value", p.Value))
-	problem.Write(w, p)
+	h.log.LogAttrs(r.Context(), slog.LevelDebug, "proxy request refused", slog.Int("status", status),
+		slog.String("peer", r.RemoteAddr), slog.String("field", f.Field), slog.String("value", f.Value))
+	f.Write(w, status)
 }

@@ -3,7 +3,6 @@ package forwardauth
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -25,31 +24,9 @@ const (
 	forwarded       = "Forwarded"
 )
 
-// A fault is why a proxy's question was not understood.
-type fieldError struct{ problem.Problem }
-
-// Error is the fault in one sentence.
-func (f *fieldError) Error() string { return f.Detail }
-
-const maxShown = 80
-
-// shown is a value as it is sent back: shortened, and printable.
-func truncated(value string) string {
-	if value == "" {
-		return "nothing"
-	}
-	more := ""
-	if len(value) > maxShown {
-		value, more = value[:maxShown], "…"
-	}
-	return strings.Trim(strconv.QuoteToASCII(value), `"`) + more
-}
-
-func invalid(field, value, expected string) *fieldError {
-	value = truncated(value)
-	return &fieldError{problem.Problem{
-		Detail: fmt.Sprintf("%s: got %s, want %s", field, value, expected), Field: field, Value: value, Expected: expected,
-	}}
+// invalid returns the error of a field, with non-ASCII and control characters escaped.
+func invalid(field, value, expected string) *problem.FieldError {
+	return problem.Invalid(field, strings.Trim(strconv.QuoteToASCII(value), `"`), expected)
 }
 
 // original is the request that the proxy asks about, as a server in the proxy's place

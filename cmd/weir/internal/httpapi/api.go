@@ -9,39 +9,39 @@ import (
 	"sync/atomic"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 )
 
-// Config describes an API. Store is required.
+// Config is the configuration of an API. Store is required.
 type Config struct {
-	// Store decides.
+	// Store decides the requests.
 	Store weir.Store
 
-	// Policies are those that a question may name; none if nil.
+	// Policies are the policies that requests may name; none if nil.
 	Policies *policy.Set
 
-	// Previous is the API that this one replaces; none if nil. A key carries what it owes
-	// under limits that changed over to those of Policies (see policy.Set.Following).
+	// Previous is the API that this one replaces; none if nil. When the limits of a
+	// policy change, keys carry over their state (see policy.Set.WithPrevious).
 	Previous *API
 
-	// Fields are the response fields to send; httplimit.DefaultFields if zero.
+	// Fields selects the response fields; httplimit.DefaultFields if zero.
 	Fields httplimit.Fields
 
-	// Auth answers /v1/auth, whatever the method; nobody does if nil. What it is asked
-	// holds the headers of a proxy's client, so that it may look like the request of a
-	// page of another origin, and is let through all the same.
+	// Auth handles /v1/auth with every method; the path does not exist if nil. Its
+	// requests carry the header fields of a proxy's client, so they may look like those
+	// of a page of another origin, and are not refused for it.
 	Auth http.Handler
 
-	// Extra are further handlers by patterns of http.ServeMux, such as "POST /json". They
-	// may not take a path of the API.
+	// Extra holds further handlers by pattern of http.ServeMux, such as "POST /json".
+	// They may not use a path of the API.
 	Extra map[string]http.Handler
 
-	// Ready is asked by /readyz; always ready if nil.
+	// Ready returns the checks of /readyz; no checks if nil.
 	Ready func(context.Context) []Check
 
-	// Log is where it is said that the store could not decide a question, at most once a
-	// second; nowhere if nil.
+	// Log receives errors of the store, at most one per second; nothing is logged if nil.
 	Log *slog.Logger
 }
 
@@ -52,16 +52,18 @@ type API struct {
 	ready      func(context.Context) []Check
 	fields     httplimit.Fields
 	log        *slog.Logger
-	lastLogged atomic.Int64 // when the log was last told of a question, in s
-	handler    http.Handler
+	lastLogged atomic.Int64 // Unix time of the last store error in the log, in s
+	mux        *http.ServeMux
+	origins    http.CrossOriginProtection
+	auth       bool // authPath is served
 }
 
-// New makes an API.
+// New returns an API.
 func New(c Config) (*API, error) {
 	if c.Store == nil {
 		return nil, errors.New("httpapi: store: want a store, got nil")
 	}
-	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, log: c.Log}
+	a := &API{store: c.Store, policies: map[string]*keyedPolicy{}, ready: c.Ready, fields: c.Fields, log: c.Log, auth: c.Auth != nil}
 	if a.ready == nil {
 		a.ready = noChecks
 	}
@@ -81,9 +83,15 @@ func New(c Config) (*API, error) {
 		}
 	}
 	var err error
-	a.handler, err = a.mux(c)
+	a.mux, err = a.newMux(c)
 	return a, err
 }
 
 // ServeHTTP implements [http.Handler].
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.fromPage(r) && !(a.auth && r.URL.Path == authPath) {
+		problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "requests of web pages are refused"})
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}

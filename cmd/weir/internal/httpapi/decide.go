@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -13,19 +12,15 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-const (
-	// MaxBody is the largest request body in bytes.
-	MaxBody = 1 << 20
+// MaxBody is the maximum size of a request body in bytes.
+const MaxBody = 1 << 20
 
-	// bodyTimeout is how long a request body may take.
-	bodyTimeout = 10 * time.Second
-)
-
-// verb is the handler of one verb.
+// verb returns the handler of one verb.
 func (a *API) verb(v weir.Verb) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		data, ok := readBody(w, r)
-		if !ok {
+		data, err := problem.ReadBody(w, r, MaxBody)
+		if err != nil {
+			problem.WriteBodyError(w, err)
 			return
 		}
 		q, err := parse(v, data)
@@ -42,10 +37,11 @@ func (a *API) verb(v weir.Verb) http.HandlerFunc {
 	}
 }
 
-// batch is the handler of several questions that are decided together.
+// batch handles /v1/batch: several requests that are decided together.
 func (a *API) batch(w http.ResponseWriter, r *http.Request) {
-	data, ok := readBody(w, r)
-	if !ok {
+	data, err := problem.ReadBody(w, r, MaxBody)
+	if err != nil {
+		problem.WriteBodyError(w, err)
 		return
 	}
 	qs, err := parseBatch(data)
@@ -61,7 +57,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if in.rs = append(in.rs, rs...); len(in.rs) > bounds.MaxBatch {
-			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(bounds.MaxBatch)+" limits in all"), "at most "+strconv.Itoa(bounds.MaxBatch)))
+			writeInvalid(w, invalid("requests", []byte("more than "+strconv.Itoa(bounds.MaxBatch)+" limits in total"), "at most "+strconv.Itoa(bounds.MaxBatch)))
 			return
 		}
 		in.ends = append(in.ends, len(in.rs))
@@ -69,36 +65,16 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) {
 	a.decide(w, r, in)
 }
 
-// readBody reads a request body, or answers why it could not.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	conn := http.NewResponseController(w)
-	conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // a connection that cannot have one has its own bound
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	if err == nil {
-		conn.SetReadDeadline(time.Time{})
-		return data, true
-	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "the request body is too large",
-			Field: "body", Value: "more than " + strconv.Itoa(MaxBody) + " bytes", Expected: "at most " + strconv.Itoa(MaxBody) + " bytes"})
-	} else {
-		problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "the request body could not be read"})
-	}
-	return nil, false
-}
-
-// refused answers a question that was not understood.
+// writeInvalid sends the error of an invalid request.
 func writeInvalid(w http.ResponseWriter, err error) {
-	var f *fieldError
+	var f *problem.FieldError
 	if !errors.As(err, &f) {
-		f = &fieldError{"body", "", err.Error()}
+		f = &problem.FieldError{Field: "body", Expected: err.Error()}
 	}
-	problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: f.Error(),
-		Field: f.field, Value: f.value, Expected: f.expected})
+	f.Write(w, http.StatusBadRequest)
 }
 
-// requests are what the store has to decide together for one question.
+// requests returns the requests to the store for q.
 func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 	var rs []weir.Request
 	if q.policy == "" {
@@ -108,7 +84,7 @@ func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 	} else {
 		p := a.policies[q.policy]
 		if p == nil {
-			return nil, invalid("policy", []byte(strconv.Quote(q.policy)), "the name of a policy of the configuration")
+			return nil, invalid("policy", []byte(strconv.Quote(q.policy)), "the name of a configured policy")
 		}
 		var err error
 		if rs, err = p.requests(q.key); err != nil {
@@ -127,8 +103,8 @@ func (a *API) requests(q *apiRequest) ([]weir.Request, error) {
 	return rs, nil
 }
 
-// An inquiry is questions that are decided together: rs[ends[i-1]:ends[i]] are the
-// requests of questions[i].
+// A batch holds API requests that are decided together: rs[ends[i-1]:ends[i]] are the
+// requests to the store of items[i].
 type batch struct {
 	items    []*apiRequest
 	rs       []weir.Request
@@ -136,7 +112,7 @@ type batch struct {
 	multiple bool
 }
 
-// decide asks the store and answers.
+// decide sends the requests to the store and writes the response.
 func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 	key, err := in.idempotencyKey(r)
 	if err != nil {
@@ -167,20 +143,20 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, in batch) {
 	w.Write(in.response(ds, replayed))
 }
 
-// undecided answers a question about which no decision was made.
+// writeError sends the error of a request that the store did not decide.
 func (a *API) writeError(w http.ResponseWriter, r *http.Request, in batch, err error) {
 	switch {
 	case errors.Is(err, errKeyReused):
 		problem.Write(w, problem.Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error(),
-			Field: idempotencyHeader, Value: "a key that another question had", Expected: "a new key for a new question"})
+			Field: idempotencyHeader, Value: "a key used with another request", Expected: "a new key for each request"})
 	case errors.Is(err, weir.ErrNoReservation):
 		problem.Write(w, problem.Problem{Status: http.StatusConflict,
-			Detail: "no such reservation: it was never made, or its time ran out and its tokens went back"})
+			Detail: "reservation not found: it was never made, or it has expired and its tokens were returned"})
 	case errors.Is(err, weir.ErrInvalid):
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: err.Error()})
 	default:
 		now, last := time.Now().Unix(), a.lastLogged.Load()
-		// Or the client left, which is no fault of the store.
+		// A client that disconnected is not an error of the store.
 		if r.Context().Err() == nil && now != last && a.lastLogged.CompareAndSwap(last, now) {
 			verb := in.items[0].verb.String()
 			if in.multiple {
@@ -189,6 +165,6 @@ func (a *API) writeError(w http.ResponseWriter, r *http.Request, in batch, err e
 			a.log.LogAttrs(r.Context(), slog.LevelError, "no decision", slog.String("verb", verb), slog.Any("error", err))
 		}
 		w.Header().Set("Retry-After", "1")
-		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "the store could not decide"})
+		problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "store unavailable: no decision"})
 	}
 }

@@ -14,28 +14,31 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// An idempotency key is remembered where tokens are: as two limits of one per day under
-// a name made of the key, which a question with it asks together with its own, all or
-// nothing. Of the first it reserves the one token under a digest of the question: again
-// for the same question, and denied for any other. Of the second it takes the one token:
-// if that is denied, the question was admitted before. So there is no instant at which
-// the charge is made and not remembered, or remembered and not made; a denied question
-// leaves nothing; and a process that dies in between leaves either all or none. (In a
-// cluster the question's own keys are elsewhere: see the package's guarantees.)
+// An idempotency key is stored as two limits of one per day, under a name made of the
+// key. A request with the key sends them to the store together with its own requests, all
+// or nothing.
+//
+// On the first limit it reserves the token, with a digest of the request as ID. The
+// reservation succeeds again for the same request and is denied for another. On the
+// second limit it takes the token. If that is denied, the request was admitted before.
+//
+// So the charge and the record are one step. A denied request leaves no record, and a
+// process that dies leaves both or neither. (In a Redis Cluster the keys are in different
+// slots: see the guarantees of the package.)
 
 const (
 	idempotencyHeader = "Idempotency-Key"
 	maxIdempotencyKey = 256
 
-	// memories are the requests that remember a key.
+	// keyRequestCount is the number of requests that record a key.
 	keyRequestCount = 2
 )
 
-// remembered is how long a key is: then both limits are as never used.
+// keyTTL is the lifetime of a key: after it, both limits are as if never used.
 const keyTTL = 24 * time.Hour
 
-// memory is what a question asks beside its own requests, under one name, so that a
-// cluster keeps both in one place.
+// keyRequests returns the requests that record key. They have one name, so a cluster
+// keeps both in one slot.
 func (in batch) keyRequests(key string) [keyRequestCount]weir.Request {
 	name := "weir:idempotency|" + key
 	return [keyRequestCount]weir.Request{
@@ -45,14 +48,14 @@ func (in batch) keyRequests(key string) [keyRequestCount]weir.Request {
 }
 
 var (
-	errKeyReused = errors.New("the idempotency key was that of another question within the last 24 hours")
+	errKeyReused = errors.New("the idempotency key was used with another request in the last 24 hours")
 
-	// errForgetful: without its store nobody knows whether a key is new.
-	errKeyUnknown = errors.New("the store was not asked, so that an idempotency key says nothing")
+	// errKeyUnknown means that the store was unavailable, so the key may be new or not.
+	errKeyUnknown = errors.New("store unavailable: idempotency key not checked")
 )
 
-// idempotencyKey is the key that r gives its question, or "" if there is none or the
-// question may be repeated anyway.
+// idempotencyKey returns the idempotency key of r. It is "" if there is none, or if a
+// repeated request has no further effect.
 func (in batch) idempotencyKey(r *http.Request) (string, error) {
 	lines := r.Header[idempotencyHeader]
 	if len(lines) == 0 || !in.multiple && repeatable(in.items[0].verb) {
@@ -75,7 +78,7 @@ func (in batch) idempotencyKey(r *http.Request) (string, error) {
 		case weir.Take, weir.Charge, weir.Return:
 		default:
 			return "", invalid(idempotencyHeader, []byte(q.verb.String()),
-				"take, charge or return with it: what another verb answered is not remembered")
+				"take, charge or return: other verbs do not record the key")
 		}
 	}
 	if len(in.rs)+keyRequestCount > bounds.MaxBatch {
@@ -85,7 +88,7 @@ func (in batch) idempotencyKey(r *http.Request) (string, error) {
 	return key, nil
 }
 
-// repeatable reports whether asking twice does what asking once does.
+// repeatable reports whether a repeated request has no further effect.
 func repeatable(v weir.Verb) bool {
 	switch v {
 	case weir.Peek, weir.Reset, weir.Reserve, weir.Commit, weir.Cancel:
@@ -94,28 +97,28 @@ func repeatable(v weir.Verb) bool {
 	return false
 }
 
-// once decides in, unless it was admitted under the key before: then it charges
-// nothing, reports true, and the decisions say how things stand now.
+// decideOnce decides b, unless a request with the key was admitted before: then it
+// charges nothing, returns true, and ds describes the current state.
 func (a *API) decideOnce(ctx context.Context, key string, in batch, ds []weir.Decision) (replayed bool, err error) {
 	memory := in.keyRequests(key)
 	rs := append(append(make([]weir.Request, 0, keyRequestCount+len(in.rs)), memory[:]...), in.rs...)
 	all := make([]weir.Decision, len(rs))
 	ok, err := a.store.DoAll(ctx, rs, all)
 	copy(ds, all[keyRequestCount:])
-	question, charge := all[0], all[1]
+	record, charge := all[0], all[1]
 	switch {
-	case err != nil || ok || question.OK && charge.OK: // or denied by what was asked for
+	case err != nil || ok || record.OK && charge.OK: // or denied by the limits of the request itself
 		return false, err
-	case question.Degraded != "" || charge.Degraded != "":
+	case record.Degraded != "" || charge.Degraded != "":
 		return false, errKeyUnknown
-	case !question.OK:
+	case !record.OK:
 		return false, errKeyReused
 	}
 	return true, a.replay(ctx, in.rs, ds)
 }
 
-// restate is the decisions about requests that were admitted before: what they
-// granted, and what is left now.
+// replay fills ds for requests that were admitted before: what they granted, and what
+// remains now.
 func (a *API) replay(ctx context.Context, rs []weir.Request, ds []weir.Decision) error {
 	looks := make([]weir.Request, len(rs))
 	for i, r := range rs {
@@ -134,8 +137,8 @@ func (a *API) replay(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	return nil
 }
 
-// digest tells questions apart. Every text carries its length, so that none can look
-// like two.
+// digest identifies a request. Every string carries its length, so different requests
+// have different encodings.
 func (in batch) digest() string {
 	h := sha256.New()
 	for _, q := range in.items {

@@ -8,7 +8,7 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// document answers with the description of the API in OpenAPI 3.1.
+// serveOpenAPI serves the description of the API in OpenAPI 3.1.
 func serveOpenAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(openAPI)

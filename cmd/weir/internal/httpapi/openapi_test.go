@@ -58,8 +58,8 @@ func TestOpenAPIRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var known []string
-	for list := range strings.SplitSeq(strings.TrimPrefix(p.Detail, "known are "), "; ") {
-		method, paths, _ := strings.Cut(strings.Replace(list, "any method at", "GET", 1), " ")
+	for list := range strings.SplitSeq(strings.TrimPrefix(p.Detail, "known paths: "), "; ") {
+		method, paths, _ := strings.Cut(strings.Replace(list, "any method", "GET", 1), " ")
 		for path := range strings.SplitSeq(paths, ", ") {
 			if path != "/json" && path != "/healthcheck" { // not of this API
 				known = append(known, method+" "+path)

@@ -12,34 +12,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// A fault says why a request body was refused. Value is shortened, for it is
-// sent back.
-type fieldError struct {
-	field, value, expected string
+// invalid returns the error of a field.
+func invalid(field string, value []byte, expected string) *problem.FieldError {
+	return problem.Invalid(field, string(value), expected)
 }
 
-// Error is the fault in one sentence.
-func (f *fieldError) Error() string {
-	return fmt.Sprintf("%s: got %s, want %s", f.field, f.value, f.expected)
-}
-
-const maxShown = 80
-
-func invalid(field string, value []byte, expected string) *fieldError {
-	shown := strings.ToValidUTF8(string(value), "\uFFFD")
-	if len(shown) > maxShown {
-		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
-	}
-	if shown == "" {
-		shown = "nothing"
-	}
-	return &fieldError{field, shown, expected}
-}
-
-// parse reads a request body: one JSON object with the fields of a verb.
+// parse parses a request body: one JSON object with the fields of the verb.
 func parse(v weir.Verb, data []byte) (*apiRequest, error) {
 	q := &apiRequest{verb: v, n: 1}
 	seen, err := object(data, q.fields(), q.set)
@@ -49,13 +31,13 @@ func parse(v weir.Verb, data []byte) (*apiRequest, error) {
 	return q, q.check(seen)
 }
 
-// parseBatch reads the request body of several questions.
+// parseBatch parses the body of /v1/batch.
 func parseBatch(data []byte) (qs []*apiRequest, err error) {
-	const fields = `"requests", an array of questions`
-	want := fmt.Sprintf("an array of 1 to %d questions, each an object with a \"verb\"", bounds.MaxBatch)
+	const fields = `"requests", an array of requests`
+	want := fmt.Sprintf("an array of 1 to %d requests, each an object with a \"verb\"", bounds.MaxBatch)
 	seen, err := object(data, fields, func(name string, value json.RawMessage) error {
 		if name != "requests" {
-			return invalid(name, value, "no such field; known is "+fields)
+			return invalid(name, value, "a known field: "+fields)
 		}
 		var list []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &list) != nil || len(list) == 0 || len(list) > bounds.MaxBatch {
@@ -76,7 +58,7 @@ func parseBatch(data []byte) (qs []*apiRequest, err error) {
 	return qs, err
 }
 
-// parseAny is parse of a question that names its verb.
+// parseAny parses a request that has a "verb".
 func parseAny(data []byte) (*apiRequest, error) {
 	const want = "one of take, take_up_to, peek, charge, return, reset, reserve, commit and cancel"
 	q := &apiRequest{n: 1}
@@ -104,21 +86,21 @@ func parseAny(data []byte) (*apiRequest, error) {
 	return q, q.check(seen)
 }
 
-// within is what is wrong with a question, said of the i-th of a batch.
+// inBatch adds the position in a batch to an error.
 func inBatch(i int, err error) error {
-	var f *fieldError
+	var f *problem.FieldError
 	if !errors.As(err, &f) {
 		return err
 	}
 	at := fmt.Sprintf("requests[%d]", i)
-	if f.field != "body" {
-		at += "." + f.field
+	if f.Field != "body" {
+		at += "." + f.Field
 	}
-	return &fieldError{at, f.value, f.expected}
+	return &problem.FieldError{Field: at, Value: f.Value, Expected: f.Expected}
 }
 
-// object reads a JSON object with each field once, and returns their names. Fields
-// are those that it may have, in words.
+// object parses a JSON object and calls set for each field. It returns the names; a name
+// may occur once. Fields lists the known ones for errors.
 func object(data []byte, fields string, set func(name string, value json.RawMessage) error) (seen []string, err error) {
 	if !utf8.Valid(data) {
 		return nil, invalid("body", data, "JSON in UTF-8")
@@ -132,9 +114,9 @@ func object(data []byte, fields string, set func(name string, value json.RawMess
 		if err != nil {
 			return nil, syntax(data, fields, err)
 		}
-		name := t.(string) // a key of an object always is
+		name := t.(string) // a key of an object is a string
 		if slices.Contains(seen, name) {
-			return nil, invalid(name, []byte("a second one"), "each field once")
+			return nil, invalid(name, []byte("two values"), "each field once")
 		}
 		seen = append(seen, name)
 		var value json.RawMessage
@@ -158,27 +140,26 @@ func syntax(data []byte, fields string, err error) error {
 	var s *json.SyntaxError
 	at := len(data)
 	if whole := json.Unmarshal(data, new(json.RawMessage)); whole != nil {
-		err = whole // whose offset is that in data
+		err = whole // its offset is relative to data
 	}
 	if errors.As(err, &s) && !strings.HasPrefix(s.Error(), "unexpected end") {
 		at = int(min(max(s.Offset-1, 0), int64(len(data))))
 	}
 	if at >= len(data) {
-		return invalid("body", []byte("an unfinished one"), "a JSON object with "+fields)
+		return invalid("body", []byte("an incomplete object"), "a JSON object with "+fields)
 	}
 	return invalid("body", fmt.Appendf(nil, "%.40q at byte %d", data[at:], at+1), "JSON: "+err.Error())
 }
 
-// text reads a JSON string that is not empty. One that escapes half of a
-// surrogate pair is refused: it would be read as U+FFFD, and different keys
-// would become one.
+// text parses a JSON string that is not empty. It refuses one with half of a surrogate
+// pair: that would be read as U+FFFD, and different keys would become one.
 func text(field string, value json.RawMessage, want string) (string, error) {
 	var s string
 	if value[0] != '"' || json.Unmarshal(value, &s) != nil || s == "" {
 		return "", invalid(field, value, want)
 	}
 	if strings.Count(s, "\uFFFD") != strings.Count(string(value), "\uFFFD")+strings.Count(strings.ToLower(string(value)), `\ufffd`) {
-		return "", invalid(field, value, "a text without half surrogate pairs")
+		return "", invalid(field, value, "a string without unpaired surrogates")
 	}
 	if len(s) > bounds.MaxKey {
 		return "", invalid(field, fmt.Appendf(nil, "%d bytes", len(s)), fmt.Sprintf("at most %d bytes", bounds.MaxKey))
@@ -186,7 +167,7 @@ func text(field string, value json.RawMessage, want string) (string, error) {
 	return s, nil
 }
 
-// whole reads a number of tokens.
+// whole parses a number of tokens.
 func whole(field string, value json.RawMessage) (int64, error) {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil || n < 0 {

@@ -13,17 +13,17 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A named policy makes requests from the parts of its key, with the very keys
-// that a gateway makes from a request.
+// A keyedPolicy builds the requests of a policy from the parts of its key. The keys are
+// those that the gateway builds from a request.
 type keyedPolicy struct {
 	name  string
-	parts []policy.KeyPart // those that a client has to give: all but constants
+	parts []policy.KeyPart // those that the client sends: all except constants
 	cost  int64
 	set   *policy.Set
 }
 
-// newNamed makes a policy that reads nothing but its key: who asks by name has
-// matched already, says what it costs, and is answered whatever the mode.
+// newKeyedPolicy returns a policy that depends only on its key. A client that names the
+// policy has matched it, sets the cost, and gets a decision in every mode.
 func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	c := p.Config()
 	n := &keyedPolicy{name: c.Name, cost: c.Cost}
@@ -32,7 +32,7 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	for i, part := range c.Key {
 		switch part.Source {
 		case policy.Path:
-			match.Paths = c.Match.Paths // the pattern that matches is the key
+			match.Paths = c.Match.Paths // the matching pattern is the key
 		case policy.Host:
 			match.Hosts = c.Match.Hosts
 		case policy.Claim:
@@ -55,7 +55,7 @@ func newKeyedPolicy(p *policy.Policy) (*keyedPolicy, error) {
 	return n, err
 }
 
-// requests are those of the policy's limits for a key with the given parts.
+// requests returns the requests to the store for a key with the given parts.
 func (n *keyedPolicy) requests(key []string) ([]weir.Request, error) {
 	if len(key) != len(n.parts) && !(len(n.parts) == 0 && len(key) == 1) {
 		return nil, invalid("key", []byte(countParts(len(key))), fmt.Sprintf("%s, as policy %s has", countParts(len(n.parts)), n.name))
@@ -81,9 +81,9 @@ func countParts(n int) string {
 	return fmt.Sprintf("%d parts", n)
 }
 
-// given is an expression whose value is the client's at-th part. It is found among
-// query parameters, under a name that no policy can ask for. Its text is that of the
-// part it stands for, by which a policy knows its successor.
+// keyExpression is an expression whose value is the client's part number at. It reads the
+// part as a query parameter with a name that no policy can use. Its text is that of the
+// original expression, by which a policy finds its predecessor.
 type keyExpression struct {
 	at   int
 	text string
@@ -102,8 +102,8 @@ func (g keyExpression) Eval(a policy.Attributes) (string, error) {
 // String implements [policy.Expression].
 func (g keyExpression) String() string { return g.text }
 
-// asked is a claim whose value is the client's at-th part: the same claim, of a token
-// in a header of its own.
+// keyClaim replaces a claim by one with the same name in a token in a header of its own,
+// which holds the client's part number at.
 func keyClaim(at int, claim policy.KeyPart) policy.KeyPart {
 	h := fnv.New32a()
 	h.Write([]byte(claim.Name))
@@ -111,7 +111,7 @@ func keyClaim(at int, claim policy.KeyPart) policy.KeyPart {
 	return claim
 }
 
-// claimName is the name of a claim without that of the header.
+// claimName returns the name of a claim without the name of the header.
 func claimName(claim policy.KeyPart) string {
 	if i := strings.LastIndexByte(claim.Name, '@'); i >= 0 {
 		return claim.Name[:i]
@@ -119,16 +119,16 @@ func claimName(claim policy.KeyPart) string {
 	return claim.Name
 }
 
-// token is the payload of a token that claims a value.
+// token returns the payload of a token with one claim.
 func token(claim policy.KeyPart, value string) string {
 	payload, err := json.Marshal(map[string]string{claimName(claim): value})
-	if err != nil { // texts always marshal
+	if err != nil { // impossible for strings
 		panic(err)
 	}
 	return base64.RawURLEncoding.EncodeToString(payload)
 }
 
-// parts are a request as a policy sees it, known by the parts of its key alone.
+// keyAttributes presents the parts of a key as the attributes of a request.
 type keyAttributes struct {
 	parts []policy.KeyPart
 	key   []string

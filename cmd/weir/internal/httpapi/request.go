@@ -12,10 +12,10 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// A question is a request body that was understood.
+// An apiRequest is a parsed request body.
 type apiRequest struct {
 	verb   weir.Verb
-	key    []string // one text, or the parts of a policy's key
+	key    []string // one string, or the parts of a policy's key
 	parts  bool     // key was an array
 	limits []weir.Limit
 	policy string
@@ -26,7 +26,7 @@ type apiRequest struct {
 	at     time.Time     // of Return
 }
 
-// own are the fields that a verb has beside those that all have.
+// verbFields returns the fields of a verb beside those that all verbs have.
 func verbFields(v weir.Verb) []string {
 	switch v {
 	case weir.Reset:
@@ -43,7 +43,7 @@ func verbFields(v weir.Verb) []string {
 	return []string{"n"}
 }
 
-// fields are the fields of a question, in words.
+// fields lists the fields of the request for errors.
 func (q *apiRequest) fields() string {
 	text := `"key", and "limit" or "limits" or "policy"`
 	for _, f := range verbFields(q.verb) {
@@ -52,7 +52,7 @@ func (q *apiRequest) fields() string {
 	return text
 }
 
-// set reads a field. Whether the verb has it is left to check.
+// set parses a field. check validates that the verb has it.
 func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 	switch name {
 	case "key":
@@ -78,7 +78,7 @@ func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 		q.n, err = whole(name, value)
 		return err
 	case "id":
-		const want = "a text of 1 to 256 bytes"
+		const want = "a string of 1 to 256 bytes"
 		if q.id, err = text(name, value, want); err == nil && len(q.id) > bounds.MaxID {
 			err = invalid(name, fmt.Appendf(nil, "%d bytes", len(q.id)), want)
 		}
@@ -89,11 +89,11 @@ func (q *apiRequest) set(name string, value json.RawMessage) (err error) {
 	case "at":
 		return q.setAt(value)
 	}
-	return invalid(name, value, "no such field; known are "+q.fields())
+	return invalid(name, value, "a known field: "+q.fields())
 }
 
 func (q *apiRequest) setKey(value json.RawMessage) error {
-	const want = "a text of at least 1 byte"
+	const want = "a string of at least 1 byte"
 	if value[0] != '[' {
 		key, err := text("key", value, want)
 		q.key = []string{key}
@@ -102,7 +102,7 @@ func (q *apiRequest) setKey(value json.RawMessage) error {
 	q.parts = true
 	var list []json.RawMessage
 	if json.Unmarshal(value, &list) != nil || len(list) == 0 {
-		return invalid("key", value, "an array of texts, one for each part of the policy's key")
+		return invalid("key", value, "an array of strings, one for each part of the policy's key")
 	}
 	for i, v := range list {
 		part, err := text(fmt.Sprintf("key[%d]", i), v, want)
@@ -129,7 +129,7 @@ func (q *apiRequest) addLimit(field string, value json.RawMessage) error {
 }
 
 func (q *apiRequest) setAt(value json.RawMessage) error {
-	const want = `the "at" of an answer, such as "2026-01-02T15:04:05.678901Z"`
+	const want = `the "at" of a response, such as "2026-01-02T15:04:05.678901Z"`
 	s, err := text("at", value, want)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (q *apiRequest) setAt(value json.RawMessage) error {
 	return nil
 }
 
-// duration reads a number of seconds with up to six decimals, exactly.
+// duration parses a number of seconds with up to six decimals, without rounding.
 func duration(field string, value json.RawMessage) (time.Duration, error) {
 	want := fmt.Sprintf("a number of seconds from 0.000001 to %d, with up to 6 decimals", int64(bounds.MaxTTL/time.Second))
 	s, frac, _ := strings.Cut(string(value), ".")
@@ -155,7 +155,7 @@ func duration(field string, value json.RawMessage) (time.Duration, error) {
 	return d, nil
 }
 
-// check looks at the fields together.
+// check validates the fields together.
 func (q *apiRequest) check(seen []string) error {
 	rules := 0
 	for _, name := range []string{"limit", "limits", "policy"} {
@@ -165,22 +165,22 @@ func (q *apiRequest) check(seen []string) error {
 	}
 	switch {
 	case q.key == nil:
-		return invalid("key", nil, "a text of at least 1 byte")
+		return invalid("key", nil, "a string of at least 1 byte")
 	case rules == 0:
 		return invalid("limit", nil, `a limit such as "10/s burst 20", or "limits", or "policy"`)
 	case rules > 1:
 		return invalid("limit", []byte(strings.Join(seen, ", ")), `one of "limit", "limits" and "policy"`)
 	case q.parts && q.policy == "":
-		return invalid("key", []byte("an array"), "a text; only the key of a policy has parts")
+		return invalid("key", []byte("an array"), "a string: only the key of a policy has parts")
 	}
 	for _, name := range []string{"n", "id", "ttl", "at"} {
 		if slices.Contains(seen, name) && !slices.Contains(verbFields(q.verb), name) {
-			return invalid(name, []byte("one"), fmt.Sprintf("no %s: %s has none", name, q.verb))
+			return invalid(name, []byte("a value"), fmt.Sprintf("no %s: %s has none", name, q.verb))
 		}
 	}
 	for _, need := range []struct{ name, want string }{
-		{"id", "the name of the reservation: a text of 1 to 256 bytes"},
-		{"ttl", "the seconds after which the tokens go back by themselves"},
+		{"id", "the ID of the reservation: a string of 1 to 256 bytes"},
+		{"ttl", "the seconds after which an open reservation returns its tokens"},
 	} {
 		if slices.Contains(verbFields(q.verb), need.name) && !slices.Contains(seen, need.name) {
 			return invalid(need.name, nil, need.want)
@@ -188,7 +188,7 @@ func (q *apiRequest) check(seen []string) error {
 	}
 	switch {
 	case q.verb == weir.Commit && !q.hasN:
-		return invalid("n", nil, "the tokens that were really used")
+		return invalid("n", nil, "the number of tokens used")
 	case q.verb == weir.Reserve && q.hasN && q.n == 0:
 		return invalid("n", []byte("0"), "at least 1 token to reserve")
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// seconds is a duration as a JSON number of seconds, rounded up to the
-// microsecond.
+// seconds marshals a duration as a number of seconds, rounded up to the microsecond.
 type seconds time.Duration
 
 // MarshalJSON implements [json.Marshaler].
@@ -28,7 +27,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// verdict is what is said of one decision.
+// A verdict is one decision in JSON.
 type verdict struct {
 	OK         bool     `json:"ok"`
 	Limit      string   `json:"limit"`
@@ -41,15 +40,15 @@ type verdict struct {
 	Delay      *seconds `json:"delay,omitempty"`
 }
 
-// A result is what is said of one question: the decision that counts and, of
-// several limits, every one.
+// A result is one item of a batch in JSON: the decision that counts and, of several
+// limits, each one.
 type result struct {
 	verdict
 	Policy string    `json:"policy,omitempty"`
 	Limits []verdict `json:"limits,omitempty"`
 }
 
-// answer is what a client reads.
+// A response is the body of a response.
 type response struct {
 	verdict
 	Policy   string        `json:"policy,omitempty"`
@@ -57,7 +56,7 @@ type response struct {
 	Degraded weir.FailMode `json:"degraded,omitempty"`
 	Replayed bool          `json:"replayed,omitempty"`
 	Limits   []verdict     `json:"limits,omitempty"`
-	Results  []result      `json:"results,omitempty"` // of a batch
+	Results  []result      `json:"results,omitempty"` // of /v1/batch
 }
 
 func newVerdict(d weir.Decision) verdict {
@@ -78,7 +77,7 @@ func newVerdict(d weir.Decision) verdict {
 	return v
 }
 
-// each is the verdict on every one of several limits.
+// newVerdicts returns the verdict of each of several decisions.
 func newVerdicts(ds []weir.Decision) (vs []verdict) {
 	if len(ds) > 1 {
 		for _, d := range ds {
@@ -88,12 +87,13 @@ func newVerdicts(ds []weir.Decision) (vs []verdict) {
 	return vs
 }
 
-// maxItems is how many limits the response fields tell of: a header has to stay
-// small enough for every client. Of more, the one that counts stands for all.
+// maxItems is the maximum number of limits in the response fields, because header sizes
+// are bounded. If there are more, only the limit that counts is sent.
 const maxItems = 8
 
-// items are what the response fields say: each limit under its policy's name, as a
-// gateway does, or under its own text. Of a batch it is the limit that counts.
+// fields returns the items of the response fields: each limit under the name of its
+// policy, as at the gateway, or under its own text. A batch has one item, the limit that
+// counts.
 func (in batch) fields(ds []weir.Decision) []httplimit.Item {
 	if in.multiple || len(ds) > maxItems {
 		d := enforce.Combine(ds)
@@ -113,7 +113,7 @@ func (in batch) fields(ds []weir.Decision) []httplimit.Item {
 	return items
 }
 
-// of is the decisions about question i.
+// decisionsOf returns the decisions of item i.
 func (in batch) decisionsOf(i int, ds []weir.Decision) []weir.Decision {
 	from := 0
 	if i > 0 {
@@ -145,7 +145,7 @@ func newResponse(ds []weir.Decision) response {
 	}
 }
 
-// Answer is the body of the answer to decisions that were made together.
+// Answer returns the response body for decisions that were made together.
 func Answer(policy string, ds []weir.Decision) []byte {
 	a := newResponse(ds)
 	a.Policy, a.Limits = policy, newVerdicts(ds)
@@ -154,7 +154,7 @@ func Answer(policy string, ds []weir.Decision) []byte {
 
 func marshal(a response) []byte {
 	b, err := json.Marshal(a)
-	if err != nil { // numbers, texts and bools always marshal
+	if err != nil { // impossible for numbers, strings and bools
 		panic(err)
 	}
 	return append(b, '\n')

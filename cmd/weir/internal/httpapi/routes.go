@@ -3,9 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,13 +11,13 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A route is a path of the API and the method that it takes.
+// A route is a path of the API and its method.
 type route struct {
 	method, path string
 	handler      http.HandlerFunc
 }
 
-// verbs are those that have a path of their own, in the order of the document.
+// verbs have a path each, in the order of the document.
 var verbs = [...]weir.Verb{
 	weir.Take, weir.TakeUpTo, weir.Peek, weir.Charge, weir.Return, weir.Reset, weir.Reserve, weir.Commit, weir.Cancel,
 }
@@ -37,11 +35,14 @@ func (a *API) routes() []route {
 	)
 }
 
-// authPath is the one path that takes every method and the headers of a page.
+// authPath accepts every method, and the header fields of a page: a proxy copies them from
+// its client's request.
 const authPath = "/v1/auth"
 
-// mux is the handler of all routes.
-func (a *API) mux(c Config) (http.Handler, error) {
+const anyMethod = "any method"
+
+// newMux returns the handler of all routes.
+func (a *API) newMux(c Config) (*http.ServeMux, error) {
 	routes := a.routes()
 	mux, known := http.NewServeMux(), map[string][]string{}
 	for _, r := range routes {
@@ -51,7 +52,7 @@ func (a *API) mux(c Config) (http.Handler, error) {
 	}
 	if c.Auth != nil {
 		mux.Handle(authPath, c.Auth)
-		known["any method at"] = []string{authPath}
+		known[anyMethod] = []string{authPath}
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(c.Extra)) {
 		if err := mount(mux, pattern, c.Extra[pattern]); err != nil {
@@ -59,64 +60,44 @@ func (a *API) mux(c Config) (http.Handler, error) {
 		}
 		method, path, found := strings.Cut(pattern, " ")
 		if !found {
-			method, path = "any method at", method
+			method, path = anyMethod, method
 		}
 		known[method] = append(known[method], path)
 	}
 	mux.HandleFunc("/", notFound(known))
-	// A page in a browser could otherwise spend the limits of whoever looks at it.
-	protect := http.NewCrossOriginProtection()
-	protect.SetDenyHandler(http.HandlerFunc(crossOrigin))
-	protected := rejectRebinding(protect.Handler(mux))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c.Auth != nil && r.URL.Path == authPath {
-			c.Auth.ServeHTTP(w, r)
-			return
-		}
-		protected.ServeHTTP(w, r)
-	}), nil
+	return mux, nil
 }
 
-// mount adds a handler to mux, which panics at a pattern that is none or is taken.
+// mount adds a handler to mux. It returns an error where mux panics: for an invalid
+// pattern, or one that conflicts with another.
 func mount(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("httpapi: extra %q: want a pattern of http.ServeMux that is not taken: %v", pattern, p)
+			err = fmt.Errorf("httpapi: extra %q: want a pattern of http.ServeMux without conflict: %v", pattern, p)
 		}
 	}()
 	mux.Handle(pattern, h)
 	return nil
 }
 
-// noPages refuses pages whose own host this is said to be: nobody serves pages here,
-// so the name is one that was pointed at this address after the page was read (DNS
-// rebinding). An address and localhost cannot be pointed elsewhere.
-func rejectRebinding(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !isAddress(r.Host) {
-			crossOrigin(w, r)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// fixed reports whether a host is an address or localhost.
-func isAddress(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+// fromPage reports whether a browser sent r for a page of another origin, which could
+// consume the limits of its reader. A POST with the name of this host as its own origin
+// counts too: nothing here is a page, so that name was pointed at this address after the
+// page was loaded (DNS rebinding).
+func (a *API) fromPage(r *http.Request) bool {
+	if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !problem.IsAddress(r.Host) {
+		return true
 	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+	return a.origins.Check(r) != nil
 }
 
-// unknown says which paths there are.
+// notFound lists the known paths.
 func notFound(known map[string][]string) http.HandlerFunc {
 	var lists []string
 	for _, method := range slices.Sorted(maps.Keys(known)) {
 		lists = append(lists, method+" "+strings.Join(known[method], ", "))
 	}
-	detail := "known are " + strings.Join(lists, "; ")
+	detail := "known paths: " + strings.Join(lists, "; ")
 	return func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: detail})
 	}
@@ -131,8 +112,4 @@ func methodNotAllowed(method string) http.HandlerFunc {
 		w.Header().Set("Allow", allow)
 		problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: detail})
 	}
-}
-
-func crossOrigin(w http.ResponseWriter, r *http.Request) {
-	problem.Write(w, problem.Problem{Status: http.StatusForbidden, Detail: "a web page may not ask"})
 }

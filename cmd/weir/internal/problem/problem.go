@@ -1,5 +1,5 @@
-// Package problem writes RFC 9457 problem documents, the one form in which the
-// doors of the program report what went wrong.
+// Package problem reads requests and writes errors the same way for every HTTP interface
+// of the program. Errors are problem documents (RFC 9457).
 package problem
 
 import (
@@ -8,29 +8,29 @@ import (
 	"strconv"
 )
 
-// A Problem is a problem document. Title is the text of Status if empty; the
-// other fields are left out when empty.
+// A Problem is a problem document. Title is the text of Status if empty; other empty
+// fields are left out.
 type Problem struct {
 	Type   string `json:"type,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	// Field, Value and Expected say which part of a request was refused, what it
-	// was and what would have been accepted.
+	// Field, Value and Expected name the invalid part of a request, its value and the
+	// values that are accepted.
 	Field    string `json:"field,omitempty"`
 	Value    string `json:"value,omitempty"`
 	Expected string `json:"expected,omitempty"`
 }
 
-// Write sends p as the answer. Headers that describe another body are removed;
-// all others that are already set stay.
+// Write sends p as the response. It removes header fields that describe another body and
+// keeps all others.
 func Write(w http.ResponseWriter, p Problem) {
 	if p.Title == "" {
 		p.Title = http.StatusText(p.Status)
 	}
 	body, err := json.Marshal(p)
-	if err != nil { // strings and an int always marshal
+	if err != nil { // impossible for strings and an int
 		body = []byte(`{"title":"Internal Server Error","status":500}`)
 	}
 	body = append(body, '\n')

@@ -4,23 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/floodweir/weir/cmd/weir/internal/problem"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-const (
-	// MaxMessage is the largest request, in bytes.
-	MaxMessage = 1 << 20
-
-	// bodyTimeout is how long a request body may take.
-	bodyTimeout = 10 * time.Second
-)
+// MaxMessage is the largest request, in bytes.
+const MaxMessage = 1 << 20
 
 // JSON serves POST /json: a RateLimitRequest in, a RateLimitResponse out, both in the
 // JSON of protocol buffers. The status is 200, or 429 if the request is over a limit.
@@ -32,9 +26,7 @@ func (s *Server) JSON() http.Handler {
 			http.Error(w, "want POST with a RateLimitRequest in JSON", http.StatusMethodNotAllowed)
 			return
 		}
-		conn := http.NewResponseController(w)
-		_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // a connection that cannot have one has its own bound
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+		body, err := problem.ReadBody(w, r, MaxMessage)
 		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
 			http.Error(w, "want a body of at most 1 MiB", http.StatusRequestEntityTooLarge)
 			return
@@ -43,7 +35,6 @@ func (s *Server) JSON() http.Handler {
 			http.Error(w, "the body did not arrive", http.StatusBadRequest)
 			return
 		}
-		_ = conn.SetReadDeadline(time.Time{})
 		var request pb.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
 			http.Error(w, "want a RateLimitRequest in JSON: "+err.Error(), http.StatusBadRequest)
