@@ -39,7 +39,7 @@ help: ## list the tasks
 
 .PHONY: test
 test: need .bin/tally ## everything that CI does: check, all tests with real servers, the race detector
-	@start=$$SECONDS; bad=; $(MAKE) check || bad=1; echo "check: $$((SECONDS - start)) s"; \
+	@start=$$SECONDS; bad=; make --no-print-directory check || bad=1; echo "check: $$((SECONDS - start)) s"; \
 	.bin/tally unit -vet=off -tags=crashpoints -timeout=10m -- $(plain) \
 		then race -vet=off -race -timeout=10m -- $(racy) \
 		then e2e -vet=off -count=1 -timeout=20m -- ./e2e \

@@ -110,7 +110,7 @@ func (s *source) taken(name string) (token.Position, bool) {
 // wrapper is what all wrappers of a site have.
 func (s *source) wrapper(site *directive.Site) wrapper.Wrapper {
 	return wrapper.Wrapper{
-		Site: site, Var: s.claim(site, wrapper.VarName(site)), Made: guard.Generated,
+		Site: site, Var: s.claim(site, wrapper.VarName(site)), BuiltBy: guard.Generated,
 		// No line: an edit above a function would make the file stale.
 		File: filepath.Base(s.g.fset.PositionFor(site.Pos, false).Filename),
 	}

@@ -147,7 +147,7 @@ func (g *generated) source(f *ast.File, n ast.Node) string {
 func (g *generated) guard(s *directive.Site, v string) (texts []string) {
 	for _, adjusted := range []bool{false, true} {
 		file := filepath.Base(g.fset.PositionFor(s.Pos, adjusted).Filename)
-		texts = append(texts, g.out.Guard(wrapper.Wrapper{Site: s, Var: v, Made: guard.Generated, File: file}))
+		texts = append(texts, g.out.Guard(wrapper.Wrapper{Site: s, Var: v, BuiltBy: guard.Generated, File: file}))
 	}
 	return texts
 }
@@ -166,7 +166,7 @@ func asks(d *ast.FuncDecl, vars map[string]*directive.Site) (v string) {
 // function is the text that a generated function has; it says itself how it is called
 // and what it calls.
 func (g *generated) function(f *ast.File, d *ast.FuncDecl, s *directive.Site, v string) string {
-	w := wrapper.Wrapper{Site: s, Var: v, Made: guard.Generated, Name: d.Name.Name, Target: s.Func.Name()}
+	w := wrapper.Wrapper{Site: s, Var: v, BuiltBy: guard.Generated, Name: d.Name.Name, Target: s.Func.Name()}
 	if d.Recv != nil && len(d.Recv.List) == 1 && len(d.Recv.List[0].Names) == 1 {
 		w.Recv = wrapper.Receiver{Name: d.Recv.List[0].Names[0].Name, Type: g.source(f, d.Recv.List[0].Type)}
 		w.Owner = g.source(f, owner(d, s.Func.Name()))

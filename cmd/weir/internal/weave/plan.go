@@ -154,7 +154,7 @@ func (w *weaver) unit(p *packages.Package, tests bool, taken map[string]bool) er
 		}
 		name := free("woven" + title(s.Func.Name()))
 		wr := wrapper.Wrapper{
-			Site: s, Var: free("woven" + title(wrapper.VarName(s))), Made: guard.Woven,
+			Site: s, Var: free("woven" + title(wrapper.VarName(s))), BuiltBy: guard.Woven,
 			File: within(p, path), Line: p.Fset.Position(s.Decl.Pos()).Line,
 			Name: s.Func.Name(), Target: name,
 		}

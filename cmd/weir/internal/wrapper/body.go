@@ -274,7 +274,7 @@ func (b *body) chain() {
 	}
 	answers = append(answers, b.err) // the inner hides the outer
 	all := strings.Join(answers, ", ")
-	b.linef("var %s *%s.Undecided", undecided, b.guard())
+	b.linef("var %s *%s.StoreError", undecided, b.guard())
 	alive := "" // when the context has ended, nobody is left to be answered
 	if b.s.Context.Param >= 0 {
 		alive = " && " + b.context() + ".Err() == nil"

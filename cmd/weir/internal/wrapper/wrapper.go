@@ -21,10 +21,10 @@ type Wrapper struct {
 	// Var is the variable of the guard: see VarName.
 	Var string
 
-	// Made, File and Line are those of the guard's Point. A Line of 0 is left out.
-	Made guard.BuiltBy
-	File string
-	Line int
+	// BuiltBy, File and Line are those of the guard's Resource. A Line of 0 is left out.
+	BuiltBy guard.BuiltBy
+	File    string
+	Line    int
 
 	// Name is what the function is called, and Doc its comment: lines without "//".
 	Name, Doc string
@@ -91,7 +91,7 @@ func (f *File) Guard(w Wrapper) string {
 	g := f.Import(guardPath, "guard")
 	s := w.Site
 	var b strings.Builder
-	fmt.Fprintf(&b, "var %s = %s.Default().MustGuard(%s.Point{\n", w.Var, g, g)
+	fmt.Fprintf(&b, "var %s = %s.Default().MustGuard(%s.Resource{\n", w.Var, g, g)
 	fmt.Fprintf(&b, "\tName: %q,\n", GuardName(s))
 	if limits := s.Directive.Limits; limits != nil {
 		weir := f.Import(weirPath, "weir")
@@ -117,11 +117,11 @@ func (f *File) Guard(w Wrapper) string {
 	if w.Line > 0 {
 		fmt.Fprintf(&b, "\tLine: %d,\n", w.Line)
 	}
-	switch w.Made {
+	switch w.BuiltBy {
 	case guard.Generated:
-		fmt.Fprintf(&b, "\tMade: %s.Generated,\n", g)
+		fmt.Fprintf(&b, "\tBuiltBy: %s.Generated,\n", g)
 	case guard.Woven:
-		fmt.Fprintf(&b, "\tMade: %s.Woven,\n", g)
+		fmt.Fprintf(&b, "\tBuiltBy: %s.Woven,\n", g)
 	}
 	b.WriteString("})\n")
 	return gofmt(b.String())

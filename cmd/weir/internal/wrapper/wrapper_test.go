@@ -48,7 +48,7 @@ func GetID(ctx context.Context, userID string) (int, error) { return 0, nil }
 		return
 	}
 	f := wrapper.NewFile(pkg)
-	w := wrapper.Wrapper{Site: found[0], Var: wrapper.VarName(found[0]), Name: "LimitedGetID", Target: "GetID", Made: guard.Generated}
+	w := wrapper.Wrapper{Site: found[0], Var: wrapper.VarName(found[0]), Name: "LimitedGetID", Target: "GetID", BuiltBy: guard.Generated}
 	text := f.Guard(w) + "\n" + f.Func(w)
 	fmt.Print(f.Imports() + text)
 	// Output:
@@ -59,11 +59,11 @@ func GetID(ctx context.Context, userID string) (int, error) { return 0, nil }
 	// 	"github.com/floodweir/weir/guard"
 	// )
 	//
-	// var limitGetID = guard.Default().MustGuard(guard.Point{
+	// var limitGetID = guard.Default().MustGuard(guard.Resource{
 	// 	Name:     "example.com.shop.GetID",
 	// 	Limits:   []weir.Limit{weir.MustLimit("10/10s fixed_window")},
 	// 	Function: "example.com/shop.GetID",
-	// 	Made:     guard.Generated,
+	// 	BuiltBy:  guard.Generated,
 	// })
 	//
 	// func LimitedGetID(ctx context.Context, userID string) (result int, err error) {
@@ -112,8 +112,8 @@ func TestWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := wrapper.NewFile(pkg).Guard(wrapper.Wrapper{Site: found[0], Var: "v", Line: 3, File: "shop.go", Made: guard.Woven})
-		for _, line := range []string{"Wait:     " + want + ",", "Line:     3,", "Made:     guard.Woven,"} {
+		text := wrapper.NewFile(pkg).Guard(wrapper.Wrapper{Site: found[0], Var: "v", Line: 3, File: "shop.go", BuiltBy: guard.Woven})
+		for _, line := range []string{"Wait:     " + want + ",", "Line:     3,", "BuiltBy:  guard.Woven,"} {
 			if !strings.Contains(text, line) {
 				t.Errorf("wait=%s gives\n%s, want %s in it", wait, text, line)
 			}
