@@ -79,7 +79,7 @@ func TestBrowserWorksStill(t *testing.T) {
 	}
 	s.picture(p, "26-work-375")
 	said := p.Text(`fetch("/api" + location.pathname + "/ticket", { method: "POST", headers: { "Flashsale-Request": "1", "Content-Type": "application/json" }, body: "{}" }).then(async (r) => r.status + " " + await r.text())`)
-	for _, want := range []string{"403 ", `"layer":"L3"`, `"reason":"work_due"`, `"field":"work"`, `"challenge":"`, `"bits":24`, "work: none: want a nonce"} {
+	for _, want := range []string{"403 ", `"layer":"L3"`, `"reason":"work_due"`, `"field":"work"`, `"challenge":"`, `"bits":24`, "work: got none, want a nonce"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("without work the answer is %s, want %s in it", said, want)
 		}

@@ -17,7 +17,7 @@ const sendFor = 5 * time.Minute
 func (o *Office) mine(v *visit) {
 	after := v.r.URL.Query().Get("after")
 	if after != "" && !wire.IsSaleID(after) {
-		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: %.70q: want the ID of a sale", after)}).Refuse(v.w)
+		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: got %.70q, want the ID of a sale", after)}).Refuse(v.w)
 		return
 	}
 	sales, err := o.c.Service.Sales(v.r.Context(), v.merchant, after)
@@ -54,7 +54,7 @@ func (o *Office) edit(v *visit) {
 }
 
 func (o *Office) check(v *visit) {
-	if !v.nothing() {
+	if !v.emptyBody() {
 		return
 	}
 	faults, err := o.c.Service.Check(v.r.Context(), v.merchant, v.sale)
@@ -64,10 +64,10 @@ func (o *Office) check(v *visit) {
 	o.send(v, http.StatusOK, map[string]any{"faults": faults}, err)
 }
 
-// change is a call that changes the state of a sale and has no body.
+// change returns the handler of a request that changes the state of a sale and has no body.
 func (o *Office) change(f func(ctx context.Context, merchant, id string) (sale.Sale, error)) func(*visit) {
 	return func(v *visit) {
-		if !v.nothing() {
+		if !v.emptyBody() {
 			return
 		}
 		s, err := f(v.r.Context(), v.merchant, v.sale)
@@ -91,9 +91,9 @@ func (o *Office) stock(v *visit) {
 	switch {
 	case f != nil:
 	case units < 1 || units > 1_000_000:
-		f = &wire.RequestError{Field: "units", Detail: fmt.Sprintf("units: %d: want 1 to 1000000", units)}
+		f = &wire.RequestError{Field: "units", Detail: fmt.Sprintf("units: got %d, want 1 to 1000000", units)}
 	case key == "":
-		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: want one, so that asking again adds nothing"}
+		f = &wire.RequestError{Field: "Idempotency-Key", Detail: "Idempotency-Key: got none, want one, so that a retry adds nothing"}
 	}
 	if f != nil {
 		f.Refuse(v.w)
@@ -114,7 +114,7 @@ func (o *Office) board(v *visit) {
 func (o *Office) orders(v *visit) {
 	after := v.r.URL.Query().Get("after")
 	if len(after) > wire.MaxKey || !wire.IsBase64(after) {
-		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: %.70q: want a reservation", after)}).Refuse(v.w)
+		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: got %.70q, want a reservation", after)}).Refuse(v.w)
 		return
 	}
 	orders, err := o.c.Service.RecentOrders(v.r.Context(), v.merchant, v.sale, after)
@@ -135,7 +135,7 @@ func (o *Office) networks(v *visit) {
 }
 
 func (o *Office) reconcile(v *visit) {
-	if !v.nothing() {
+	if !v.emptyBody() {
 		return
 	}
 	r, err := o.c.Service.Reconcile(v.r.Context(), v.merchant, v.sale)
@@ -151,10 +151,10 @@ func (o *Office) logged(v *visit) {
 	o.send(v, http.StatusOK, map[string]any{"log": all}, err)
 }
 
-// report sends the orders. What fails on the way ends the connection: half a report does
-// not look like a whole one.
+// report sends the orders as CSV. An error after the first byte aborts the connection, so that
+// the client sees that the report is incomplete.
 func (o *Office) report(v *visit) {
-	w := &late{v: v}
+	w := &reportWriter{v: v}
 	err := o.c.Service.Report(v.r.Context(), v.merchant, v.sale, w)
 	switch {
 	case err == nil:
@@ -162,42 +162,42 @@ func (o *Office) report(v *visit) {
 	case !w.begun:
 		o.fail(v.w, v.r, err)
 	default:
-		o.c.Log.Error("a report was broken off", "sale", v.sale, "error", err)
+		o.c.Log.Error("report aborted", "sale", v.sale, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// A late answer begins with its first byte.
-type late struct {
+// reportWriter writes the header of a report with its first byte.
+type reportWriter struct {
 	v     *visit
 	begun bool
 }
 
-func (l *late) begin() {
-	if l.begun {
+func (w *reportWriter) begin() {
+	if w.begun {
 		return
 	}
-	l.begun = true
-	h := l.v.w.Header()
+	w.begun = true
+	h := w.v.w.Header()
 	h.Set("Content-Type", "text/csv; charset=utf-8")
-	h.Set("Content-Disposition", `attachment; filename="`+l.v.sale+`.csv"`)
-	_ = http.NewResponseController(l.v.w).SetWriteDeadline(time.Now().Add(sendFor)) // a recorder in a test has none
-	l.v.w.WriteHeader(http.StatusOK)
+	h.Set("Content-Disposition", `attachment; filename="`+w.v.sale+`.csv"`)
+	_ = http.NewResponseController(w.v.w).SetWriteDeadline(time.Now().Add(sendFor)) // test recorders have no deadline
+	w.v.w.WriteHeader(http.StatusOK)
 }
 
-func (l *late) Write(b []byte) (int, error) {
-	l.begin()
-	n, err := l.v.w.Write(b)
+func (w *reportWriter) Write(b []byte) (int, error) {
+	w.begin()
+	n, err := w.v.w.Write(b)
 	if err != nil {
 		return n, fmt.Errorf("office: report: %w", err)
 	}
 	return n, nil
 }
 
-var _ io.Writer = (*late)(nil)
+var _ io.Writer = (*reportWriter)(nil)
 
-// nothing reports whether the body says nothing, as it has to, and answers if not.
-func (v *visit) nothing() bool {
+// emptyBody reports whether the body has no member, and refuses if it has.
+func (v *visit) emptyBody() bool {
 	if f := wire.Decode(v.body, nil); f != nil {
 		f.Refuse(v.w)
 		return false

@@ -119,7 +119,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 		return d, 0, f
 	}
 	if edit && !members[len(members)-1].Present {
-		return d, 0, &wire.RequestError{Field: "version", Detail: "version: want that of the sale that this replaces"}
+		return d, 0, &wire.RequestError{Field: "version", Detail: "version: got none, want the version of the sale to replace"}
 	}
 	d.Queue = sale.Queue(queue)
 	if d.StartsAt, f = instant("starts_at", starts); f != nil {
@@ -134,7 +134,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 		to   *int
 	}{{"per_user", perUser, &d.PerUser}, {"headroom", headroom, &d.Headroom}, {"work", work, &d.Work}} {
 		if n.from < math.MinInt32 || n.from > math.MaxInt32 {
-			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: %d: want a smaller number", n.name, n.from)}
+			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: got %d, want a smaller number", n.name, n.from)}
 		}
 		*n.to = int(n.from)
 	}
@@ -144,7 +144,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 		to   *time.Duration
 	}{{"lobby_ms", lobby, &d.Lobby}, {"pay_within_ms", payWithin, &d.PayWithin}, {"token_for_ms", tokenFor, &d.TokenFor}} {
 		if n.from < 0 || n.from > int64(math.MaxInt64/time.Millisecond) {
-			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: %d: want milliseconds", n.name, n.from)}
+			return d, 0, &wire.RequestError{Field: n.name, Detail: fmt.Sprintf("%s: got %d, want milliseconds", n.name, n.from)}
 		}
 		*n.to = time.Duration(n.from) * time.Millisecond
 	}
@@ -155,7 +155,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 func instant(name, text string) (time.Time, *wire.RequestError) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}, &wire.RequestError{Field: name, Detail: fmt.Sprintf("%s: %.60q: want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
+		return time.Time{}, &wire.RequestError{Field: name, Detail: fmt.Sprintf("%s: got %.60q, want a time such as 2026-11-11T12:00:00.000Z, in whole milliseconds", name, text)}
 	}
 	return t.UTC(), nil
 }

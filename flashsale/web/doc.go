@@ -1,22 +1,23 @@
-// Package web is the HTTP interface of a flash sale for its buyers, as API.md describes it.
-// That of merchants is package office.
+// Package web serves the HTTP interface for buyers, as API.md describes it. Package office
+// serves that for merchants.
 //
-//	shop, err := web.NewShop(web.ShopConfig{Desk: desk, Keys: keys, Layers: l, Pages: pages.NewShop(pages.Config{})})
+//	shop, err := web.NewShop(web.ShopConfig{Service: service, Keys: keys, Layers: l, Pages: pages.NewShop(pages.Config{})})
 //	…
 //	defer shop.Close()
 //	err = web.Server(shop).Serve(listener)
 //
-// # Who is asking
+// # Users
 //
-// A user is who a signed cookie says, and nothing else that a client sends: no field, no
-// body, no address. IDs of guests are 128 random bits.
+// Only a signed cookie identifies a user; header fields, bodies and addresses do not. The ID of
+// a guest is 128 random bits.
 //
-// # What is accepted
+// # Requests
 //
-// What package wire reads. Of a path with another spelling the answer is 404, under the
-// limits of the path that was meant.
+// Package wire reads requests. A path with another spelling is 404, and the limits of the
+// canonical path apply to it.
 //
-// # The account
+// # Refusals
 //
-// A request that a layer refused says which in Flashsale-Layer; package layers counts it.
+// A response that a layer refused names the layer in Flashsale-Layer. Package layers counts
+// it.
 package web

@@ -1,89 +1,76 @@
 package web
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// early is L0: it answers what the phase of a sale alone decides, from memory and by the
-// time of the sale, whatever the clock of this process says, before anything else is looked
-// at.
-func (s *Shop) early(w http.ResponseWriter, c *call) bool {
-	if c.at != atTicket && c.at != atBuy || !c.at.allows(c.r.Method) {
-		return false
-	}
-	v, err := s.c.Service.View(c.r.Context(), c.id)
+// The functions of this file are layer L0. They refuse what the phase of a sale alone decides,
+// from memory and by the time of the sale.
+
+// notStarted refuses to sell before the start.
+func (c *call) notStarted() (layers.Refusal, bool) {
+	v, err := c.config.Service.View(c.r.Context(), c.id)
 	if err != nil {
-		return false
+		return layers.Refusal{}, false
 	}
-	var f layers.Refusal
-	switch v.Sale.PhaseAt(v.Now, v.Free) {
-	case sale.Upcoming:
-		f = c.soon(&v)
-	case sale.InLobby:
-		if c.at == atTicket {
-			return false
-		}
-		f = soonAt(v.Sale.StartsAt, v.Now)
-	default:
-		// Who buys may have bought already, and ask again: see late.
-		if c.at == atBuy {
-			return false
-		}
-		if f.Reason = shut(&v, v.Sale.Queue == sale.Direct); f.Reason == "" {
-			return false
-		}
-		// Who asks for a ticket may have one, or hold a unit.
-		if reads(c.r.Method) {
-			if c.identify(); c.user != "" {
-				return false
-			}
-		}
+	if phase := v.Sale.PhaseAt(v.Now, v.Free); phase == sale.Upcoming || phase == sale.InLobby {
+		return startsAt(v.Sale.StartsAt, v.Now), true
 	}
-	s.c.Layers.Refuse(w, f)
-	return true
+	return layers.Refusal{}, false
 }
 
-// late is L0 for who wants to buy while nothing is for sale: whoever has no admission token
-// is told so. With a token of one's own the answer may be a receipt from before.
-func (s *Shop) late(w http.ResponseWriter, c *call) bool {
-	if c.r.Method != http.MethodPost {
-		return false
-	}
-	v, err := s.c.Service.View(c.r.Context(), c.id)
+// closedToJoin refuses tickets before the start or the lobby, and when no unit can be bought.
+func (c *call) closedToJoin() (layers.Refusal, bool) {
+	v, err := c.config.Service.View(c.r.Context(), c.id)
 	if err != nil {
-		return false
+		return layers.Refusal{}, false
 	}
-	reason := shut(&v, true)
-	if reason == "" || c.hasToken() {
-		return false
+	if v.Sale.PhaseAt(v.Now, v.Free) == sale.Upcoming {
+		at := v.Sale.StartsAt
+		if v.Sale.Queue == sale.Shuffled {
+			at = at.Add(-v.Sale.Lobby)
+		}
+		return startsAt(at, v.Now), true
 	}
-	s.c.Layers.Refuse(w, layers.Refusal{Reason: reason})
-	return true
+	reason := closedReason(&v, v.Sale.Queue == sale.Direct)
+	return layers.Refusal{Reason: reason}, reason != ""
 }
 
-// soon is the refusal of who comes before the lobby opens, or the sale.
-func (c *call) soon(v *sale.View) layers.Refusal {
-	at := v.Sale.StartsAt
-	if c.at == atTicket && v.Sale.Queue == sale.Shuffled {
-		at = at.Add(-v.Sale.Lobby)
+// closedToStatus is closedToJoin for users without a session. A user with one may have a
+// ticket or a unit; before the start or the lobby there are none.
+func (c *call) closedToStatus() (layers.Refusal, bool) {
+	refusal, refused := c.closedToJoin()
+	if !refused || refusal.Reason == sale.NotStarted {
+		return refusal, refused
 	}
-	return soonAt(at, v.Now)
+	c.identify()
+	return refusal, c.user == ""
 }
 
-// longest is the longest that anybody is told to wait.
-const longest = 365 * 24 * time.Hour
-
-func soonAt(at, now time.Time) layers.Refusal {
-	return layers.Refusal{Reason: sale.NotStarted, RetryAfter: min(max(at.Sub(now), time.Millisecond), longest)}
+// closedToBuy refuses to sell when no unit can be bought, unless the user has an admission
+// token: that user may have bought before, and gets the same receipt again.
+func (c *call) closedToBuy() (layers.Refusal, bool) {
+	v, err := c.config.Service.View(c.r.Context(), c.id)
+	if err != nil {
+		return layers.Refusal{}, false
+	}
+	reason := closedReason(&v, true)
+	return layers.Refusal{Reason: reason}, reason != "" && !c.hasToken()
 }
 
-// shut is why nothing is for sale, or empty. taken says whether that no unit is free is a
-// reason: it is none for a line, to whose head a unit may return.
-func shut(v *sale.View, taken bool) sale.Reason {
+// maxRetry bounds Retry-After.
+const maxRetry = 365 * 24 * time.Hour
+
+func startsAt(at, now time.Time) layers.Refusal {
+	return layers.Refusal{Reason: sale.NotStarted, RetryAfter: min(max(at.Sub(now), time.Millisecond), maxRetry)}
+}
+
+// closedReason returns why no unit can be bought, or an empty reason. AllTaken is a reason only
+// with allTaken set: units may come back to those who wait in a queue.
+func closedReason(v *sale.View, allTaken bool) sale.Reason {
 	switch v.Sale.PhaseAt(v.Now, v.Free) {
 	case sale.PhaseEnded:
 		return sale.HasEnded
@@ -92,7 +79,7 @@ func shut(v *sale.View, taken bool) sale.Reason {
 	case sale.SoldOut:
 		return sale.IsSoldOut
 	case sale.AllTaken:
-		if taken {
+		if allTaken {
 			return sale.IsAllTaken
 		}
 	}
@@ -108,6 +95,6 @@ func (c *call) hasToken() bool {
 	if f != nil {
 		return false
 	}
-	t, err := c.s.c.Keys.OpenToken(token)
+	t, err := c.config.Keys.OpenToken(token)
 	return err == nil && t.User == c.user && t.Sale == c.id
 }

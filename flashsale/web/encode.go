@@ -34,7 +34,7 @@ func appendReceipts(b []byte, rs []sale.Receipt) []byte {
 	return append(b, ']')
 }
 
-func appendTurn(b []byte, t *sale.QueueStatus) []byte {
+func appendStatus(b []byte, t *sale.QueueStatus) []byte {
 	state := t.State
 	if state == "" {
 		state = sale.NoTicket

@@ -12,15 +12,15 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// mocked begins the IDs of the mock provider's payments: none of them is ever that of a
-// payment which a real one tells of.
-const mocked = "mock-"
+// mockPrefix begins the IDs of the mock provider's payments. Callbacks with it are refused, so
+// a mock payment never has the ID of a real one.
+const mockPrefix = "mock-"
 
-// maxAfter is the longest that the mock payment provider takes.
+// maxAfter bounds the delay of the mock payment provider.
 const maxAfter = 10 * time.Minute
 
 func (c *call) orders(w http.ResponseWriter) {
-	rs, err := c.s.c.Service.Orders(c.r.Context(), c.user)
+	rs, err := c.config.Service.Orders(c.r.Context(), c.user)
 	if err != nil {
 		c.fail(w, err)
 		return
@@ -31,7 +31,7 @@ func (c *call) orders(w http.ResponseWriter) {
 }
 
 func (c *call) order(w http.ResponseWriter) {
-	r, err := c.s.c.Service.Order(c.r.Context(), c.user, c.id)
+	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
@@ -40,25 +40,25 @@ func (c *call) cancel(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	r, err := c.s.c.Service.Cancel(c.r.Context(), c.user, c.id)
+	r, err := c.config.Service.Cancel(c.r.Context(), c.user, c.id)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
-// contact notes who is to get what is bought.
+// contact sets the contact of an order.
 func (c *call) contact(w http.ResponseWriter) {
 	var who sale.Contact
 	members := []wire.Member{{Name: "name", Text: &who.Name}, {Name: "phone", Text: &who.Phone}}
 	f := wire.Decode(wire.OrEmpty(c.body), members)
 	for _, m := range members {
 		if f == nil && !m.Present {
-			f = &wire.RequestError{Field: m.Name, Detail: m.Name + ": want one, got none"}
+			f = &wire.RequestError{Field: m.Name, Detail: m.Name + ": got none, want one"}
 		}
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	r, err := c.s.c.Service.SetContact(c.r.Context(), c.user, c.id, who)
+	r, err := c.config.Service.SetContact(c.r.Context(), c.user, c.id, who)
 	c.receipt(w, http.StatusOK, &r, err)
 }
 
@@ -70,17 +70,17 @@ func (c *call) receipt(w http.ResponseWriter, status int, r *sale.Receipt, err e
 	c.write(w, status, func(b []byte) []byte { return appendReceipt(b, r) })
 }
 
-// pay asks the mock payment provider to take the price.
+// pay makes the mock payment provider charge the price.
 func (c *call) pay(w http.ResponseWriter) {
 	var payment string
 	var after int64
 	f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "payment", Text: &payment}, {Name: "after_ms", Num: &after}})
 	switch {
 	case f != nil:
-	case payment != "" && !isPayment(mocked+payment):
-		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 59 letters, digits, -", payment)}
+	case payment != "" && !isPayment(mockPrefix+payment):
+		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: got %.70q, want 1 to 59 letters, digits, -", payment)}
 	case after < 0 || after > int64(maxAfter/time.Millisecond):
-		f = &wire.RequestError{Field: "after_ms", Detail: fmt.Sprintf("after_ms: %d: want 0 to %d", after, maxAfter/time.Millisecond)}
+		f = &wire.RequestError{Field: "after_ms", Detail: fmt.Sprintf("after_ms: got %d, want 0 to %d", after, maxAfter/time.Millisecond)}
 	}
 	if f != nil {
 		f.Refuse(w)
@@ -89,21 +89,21 @@ func (c *call) pay(w http.ResponseWriter) {
 	if payment == "" {
 		payment = newGuest()
 	}
-	payment = mocked + payment
-	r, err := c.s.c.Service.Order(c.r.Context(), c.user, c.id)
+	payment = mockPrefix + payment
+	r, err := c.config.Service.Order(c.r.Context(), c.user, c.id)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
 	if after > 0 {
-		if !c.s.provider.later(charge{c.user, c.id, payment, r.Sale.Price}, time.Duration(after)*time.Millisecond) {
-			layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, Detail: "too many payments are under way", RetryAfter: 5 * time.Second}.Write(w)
+		if !c.shop.provider.later(charge{c.user, c.id, payment, r.Sale.Price}, time.Duration(after)*time.Millisecond) {
+			layers.Refusal{Layer: sale.L4, Reason: sale.Overloaded, Detail: "too many payments are in progress", RetryAfter: 5 * time.Second}.Write(w)
 			return
 		}
 		c.receipt(w, http.StatusAccepted, &r, nil)
 		return
 	}
-	paid, err := c.s.c.Service.Pay(c.r.Context(), c.id, payment, r.Sale.Price)
+	paid, err := c.config.Service.Pay(c.r.Context(), c.id, payment, r.Sale.Price)
 	switch {
 	case errors.Is(err, sale.ErrNotFound):
 		layers.Refusal{Reason: layers.Conflict, Detail: "the order is not written yet", RetryAfter: time.Second}.Write(w)
@@ -112,20 +112,20 @@ func (c *call) pay(w http.ResponseWriter) {
 	case paid.RefundDue:
 		wire.RefuseReason(w, layers.RefundDue)
 	default:
-		r, err = c.s.c.Service.Order(c.r.Context(), c.user, c.id)
+		r, err = c.config.Service.Order(c.r.Context(), c.user, c.id)
 		c.receipt(w, http.StatusOK, &r, err)
 	}
 }
 
-// callback takes what a payment provider says, if it signed it.
+// callback applies a payment that a payment provider reports and has signed.
 func (c *call) callback(w http.ResponseWriter) {
 	signature, f := wire.SingleHeader(c.r.Header, "Flashsale-Signature")
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	if !c.s.c.Keys.CallbackOK(c.body, signature) {
-		layers.Refusal{Reason: sale.BadToken, Detail: "Flashsale-Signature is not that of the body"}.Write(w)
+	if !c.config.Keys.CallbackOK(c.body, signature) {
+		layers.Refusal{Reason: sale.BadToken, Detail: "Flashsale-Signature does not match the body"}.Write(w)
 		return
 	}
 	var receipt, payment string
@@ -134,17 +134,17 @@ func (c *call) callback(w http.ResponseWriter) {
 	switch {
 	case f != nil:
 	case !isReceipt(receipt):
-		f = &wire.RequestError{Field: "receipt", Detail: fmt.Sprintf("receipt: %.60q: want a receipt", receipt)}
-	case !isPayment(payment) || strings.HasPrefix(payment, mocked):
-		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: %.70q: want 1 to 64 letters, digits, -, not from "+mocked+" on", payment)}
+		f = &wire.RequestError{Field: "receipt", Detail: fmt.Sprintf("receipt: got %.60q, want a receipt", receipt)}
+	case !isPayment(payment) || strings.HasPrefix(payment, mockPrefix):
+		f = &wire.RequestError{Field: "payment", Detail: fmt.Sprintf("payment: got %.70q, want 1 to 64 letters, digits, -, and another prefix than "+mockPrefix, payment)}
 	case amount < 0:
-		f = &wire.RequestError{Field: "amount", Detail: fmt.Sprintf("amount: %d: want 0 at least", amount)}
+		f = &wire.RequestError{Field: "amount", Detail: fmt.Sprintf("amount: got %d, want 0 or more", amount)}
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	paid, err := c.s.c.Service.Pay(c.r.Context(), receipt, payment, amount)
+	paid, err := c.config.Service.Pay(c.r.Context(), receipt, payment, amount)
 	switch {
 	case err != nil:
 		c.fail(w, err)

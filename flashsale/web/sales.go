@@ -1,28 +1,31 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// time answers with the time that sales are judged by, whatever the clock of this process
-// says: a countdown goes by it.
+// time returns the time by which sales are judged. Countdowns use it.
 func (c *call) time(w http.ResponseWriter) {
-	c.write(w, http.StatusOK, func(b []byte) []byte { return append(wire.AppendTime(append(b, '{'), "now", c.s.c.Service.Now()), '}') })
+	c.write(w, http.StatusOK, func(b []byte) []byte {
+		return append(wire.AppendTime(append(b, '{'), "now", c.config.Service.Now()), '}')
+	})
 }
 
 func (c *call) sales(w http.ResponseWriter) {
-	views, err := c.s.c.Service.List(c.r.Context())
+	views, err := c.config.Service.List(c.r.Context())
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
 	c.write(w, http.StatusOK, func(b []byte) []byte {
-		b = wire.AppendTime(append(b, '{'), "now", c.s.c.Service.Now())
+		b = wire.AppendTime(append(b, '{'), "now", c.config.Service.Now())
 		b = append(wire.AppendName(b, "sales"), '[')
 		for i := range views {
 			if i > 0 {
@@ -34,71 +37,85 @@ func (c *call) sales(w http.ResponseWriter) {
 	})
 }
 
-// view answers with a view. Its tag stands for all of it but the clock, and is the same in
-// every process.
+// view returns a view. Its entity tag covers all of it but the clock, and is the same in every
+// process.
 func (c *call) view(w http.ResponseWriter) {
-	v, err := c.s.c.Service.View(c.r.Context(), c.id)
+	v, err := c.config.Service.View(c.r.Context(), c.id)
 	if err != nil {
 		c.fail(w, err)
 		return
 	}
-	room := c.s.room.Get().(*[]byte)
-	defer c.s.room.Put(room)
-	b, steady := wire.AppendView((*room)[:0], &v)
-	*room = append(b, '\n')
-	tag := tagOf((*room)[:steady])
+	buffer := c.shop.buffers.Get().(*[]byte)
+	defer c.shop.buffers.Put(buffer)
+	b, steady := wire.AppendView((*buffer)[:0], &v)
+	*buffer = append(b, '\n')
+	tag := tagOf((*buffer)[:steady])
 	w.Header()["Etag"] = []string{tag}
 	w.Header()["Cache-Control"] = revalidate
 	if none := c.r.Header.Get("If-None-Match"); none != "" && strings.Contains(none, tag[2:]) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	wire.WriteJSON(w, http.StatusOK, *room)
+	wire.WriteJSON(w, http.StatusOK, *buffer)
 }
 
-func (c *call) ticket(w http.ResponseWriter) {
-	place, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
-	work := ""
-	ask := c.s.c.Service.Status
-	if c.r.Method == http.MethodPost {
-		ask = c.s.c.Service.Join
-		if f == nil && len(c.body) > 0 {
-			f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &place}, {Name: "work", Text: &work}})
-		}
-	}
+// status returns the status of the user's ticket.
+func (c *call) status(w http.ResponseWriter) {
+	ticket, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
 	if f == nil {
-		f = wire.SignedText("place", place)
+		f = wire.SignedText("place", ticket)
 	}
 	if f != nil {
 		f.Refuse(w)
 		return
 	}
-	if c.r.Method == http.MethodPost && !c.worked(w, place, work) {
+	c.respond(w, http.StatusOK, c.config.Service.Status, ticket)
+}
+
+// join gives the user a ticket.
+func (c *call) join(w http.ResponseWriter) {
+	ticket, f := wire.SingleHeader(c.r.Header, "Flashsale-Place")
+	work := ""
+	if f == nil && len(c.body) > 0 {
+		f = wire.Decode(c.body, []wire.Member{{Name: "place", Text: &ticket}, {Name: "work", Text: &work}})
+	}
+	if f == nil {
+		f = wire.SignedText("place", ticket)
+	}
+	if f != nil {
+		f.Refuse(w)
 		return
 	}
-	t, err := ask(c.r.Context(), c.user, c.id, place)
+	if c.hasWorked(w, ticket, work) {
+		c.respond(w, http.StatusCreated, c.config.Service.Join, ticket)
+	}
+}
+
+// respond answers with the status that f returns, and with created if f made the ticket.
+func (c *call) respond(w http.ResponseWriter, created int, f func(ctx context.Context, user, sale, ticket string) (sale.QueueStatus, error), ticket string) {
+	t, err := f(c.r.Context(), c.user, c.id, ticket)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case t.Reason != sale.OK:
-		refused(w, t.Layer, t.Reason, t.RetryAfter)
+		layers.Refusal{Layer: t.Layer, Reason: t.Reason, RetryAfter: t.RetryAfter}.Write(w)
 	default:
 		status := http.StatusOK
-		if t.New && c.r.Method == http.MethodPost {
-			status = http.StatusCreated
+		if t.New {
+			status = created
 		}
-		c.write(w, status, func(b []byte) []byte { return appendTurn(b, &t) })
+		c.write(w, status, func(b []byte) []byte { return appendStatus(b, &t) })
 	}
 }
 
-// token reads the body of who buys.
+// token reads the admission token in the body.
 func (c *call) token() (string, *wire.RequestError) {
 	var token string
 	if f := wire.Decode(wire.OrEmpty(c.body), []wire.Member{{Name: "token", Text: &token}}); f != nil {
 		return "", f
 	}
 	if token == "" {
-		return "", &wire.RequestError{Field: "token", Detail: "token: want an admission token, got none"}
+		return "", &wire.RequestError{Field: "token", Detail: "token: got none, want an admission token"}
 	}
 	return token, wire.SignedText("token", token)
 }
@@ -113,27 +130,27 @@ func (c *call) buy(w http.ResponseWriter) {
 		f.Refuse(w)
 		return
 	}
-	bought, err := c.s.c.Service.Buy(c.r.Context(), c.user, c.id, token, key)
+	bought, err := c.config.Service.Buy(c.r.Context(), c.user, c.id, token, key)
 	switch {
 	case err != nil:
 		c.fail(w, err)
 	case bought.Reason != sale.OK:
-		refused(w, bought.Layer, bought.Reason, bought.RetryAfter)
+		layers.Refusal{Layer: bought.Layer, Reason: bought.Reason, RetryAfter: bought.RetryAfter}.Write(w)
 	default:
 		if !bought.Repeated {
-			c.s.c.Service.RecordNetwork(c.user, c.id, c.s.c.Layers.Network(c.r))
+			c.config.Service.RecordNetwork(c.user, c.id, c.config.Layers.Network(c.r))
 		}
-		// Asked again, the answer is the same to the byte, whatever became of the reservation
-		// since: GET /api/orders/{receipt} says that.
+		// A repeated request gets the same bytes, whatever the state of the reservation now:
+		// GET /api/orders/{receipt} returns that.
 		bought.Receipt.State, bought.Receipt.Refunds = sale.Reserved, 0
 		c.write(w, http.StatusAccepted, func(b []byte) []byte { return appendReceipt(b, &bought.Receipt) })
 	}
 }
 
-// revalidate lets a browser keep an answer, if it asks each time whether it is good still.
+// revalidate lets a browser cache a response that it revalidates each time.
 var revalidate = []string{"private, no-cache"}
 
-// tagOf is a weak entity tag.
+// tagOf returns a weak entity tag.
 func tagOf(b []byte) string {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)

@@ -13,17 +13,17 @@ import (
 
 const shopCookie = "fs_session"
 
-// session opens the session that r carries.
-func (s *Shop) session(r *http.Request, now time.Time) (pass.Session, bool) {
-	text := wire.Cookie(r.Header, shopCookie)
+// session returns the session of the request's cookie.
+func (c *call) session() (pass.Session, bool) {
+	text := wire.Cookie(c.r.Header, shopCookie)
 	if text == "" {
 		return pass.Session{}, false
 	}
-	session, err := s.c.Keys.OpenSession(text, now)
+	session, err := c.config.Keys.OpenSession(text, c.now)
 	return session, err == nil
 }
 
-// openSession makes a guest of who has no session.
+// openSession returns the user, and makes a guest if there is no session.
 func (c *call) openSession(w http.ResponseWriter) {
 	if wire.CrossOrigin(c.r) {
 		wire.RefuseReason(w, layers.CSRF)
@@ -37,17 +37,17 @@ func (c *call) openSession(w http.ResponseWriter) {
 	if user == "" {
 		user, status = newGuest(), http.StatusCreated
 	}
-	if c.until.Sub(c.now) < c.s.c.SessionFor/2 {
-		text := c.s.c.Keys.Session(pass.Session{User: user, Expires: c.now.Add(c.s.c.SessionFor)})
+	if c.until.Sub(c.now) < c.config.SessionFor/2 {
+		text := c.config.Keys.Session(pass.Session{User: user, Expires: c.now.Add(c.config.SessionFor)})
 		http.SetCookie(w, &http.Cookie{
-			Name: shopCookie, Value: text, Path: "/", MaxAge: int(c.s.c.SessionFor / time.Second),
-			HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.s.c.Secure || c.s.c.Layers.TLS(c.r),
+			Name: shopCookie, Value: text, Path: "/", MaxAge: int(c.config.SessionFor / time.Second),
+			HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.config.Secure || c.config.Layers.TLS(c.r),
 		})
 	}
 	c.write(w, status, func(b []byte) []byte { return append(wire.AppendString(append(b, '{'), "user", user), '}') })
 }
 
-// newGuest is an ID that nobody can guess.
+// newGuest returns a random ID.
 func newGuest() string {
 	var id [16]byte
 	rand.Read(id[:]) // never fails

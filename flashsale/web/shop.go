@@ -14,43 +14,44 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// A ShopConfig says what the shop answers with. Desk, Keys and Layers are required.
+// ShopConfig configures a Shop. Service, Keys and Layers are required.
 type ShopConfig struct {
 	Service sale.BuyerService
 	Keys    *pass.Keys
 	Layers  *layers.Layers
 
-	// Pages answers whatever is not below /api/; 404 if nil.
+	// Pages serves every path outside /api/; 404 if nil.
 	Pages http.Handler
 
-	// SessionFor is how long a guest's session is valid; 30 days if zero.
+	// SessionFor is the lifetime of a guest's session; 30 days if zero.
 	SessionFor time.Duration
 
-	// Secure says that browsers come by TLS, so that cookies are sent by TLS alone. Without
-	// it that is so of requests that come by TLS, or to a trusted proxy that says so.
+	// Secure sets the Secure attribute of cookies on every response. Otherwise the attribute
+	// is set if the request came over TLS, or if a trusted proxy reports that it did.
 	Secure bool
 
-	Clock func() time.Time // the machine's if nil
-	Log   *slog.Logger     // nothing is logged if nil
+	Clock func() time.Time // time.Now if nil
+	Log   *slog.Logger     // discards if nil
 }
 
-// A Shop is the HTTP interface of buyers. It is safe for concurrent use.
+// Shop is the HTTP interface for buyers. It is safe for concurrent use.
 type Shop struct {
-	c        ShopConfig
+	config   ShopConfig
+	mux      *http.ServeMux
 	provider *provider
 	bodies   wire.Bodies
-	room     sync.Pool // of *[]byte
-	page     func(http.ResponseWriter, *http.Request)
+	buffers  sync.Pool // of *[]byte
+	lost     http.HandlerFunc
 }
 
-// NewShop makes a shop. Close stops its payment provider.
+// NewShop returns a Shop. Close stops its mock payment provider.
 func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Service == nil || c.Keys == nil || c.Layers == nil {
-		return nil, errors.New("web: shop: want Desk, Keys and Layers")
+		return nil, errors.New("web: shop: want Service, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 30*24*time.Hour)
 	if c.SessionFor < time.Minute {
-		return nil, errors.New("web: shop: session for " + c.SessionFor.String() + ": want a minute at least")
+		return nil, errors.New("web: shop: SessionFor: got " + c.SessionFor.String() + ", want at least 1m")
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -59,65 +60,85 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	if c.Pages == nil {
 		c.Pages = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { wire.RefuseReason(w, layers.NotFound) })
 	}
-	s := &Shop{c: c, provider: newProvider(c.Service, c.Log), page: c.Pages.ServeHTTP}
-	s.room.New = func() any { return new(make([]byte, 0, 2048)) }
+	s := &Shop{config: c, provider: newProvider(c.Service, c.Log)}
+	s.buffers.New = func() any { return new(make([]byte, 0, 2048)) }
+	s.mux = newMux(s.serve, c.Pages)
+	s.lost = s.serve(route{handle: (*call).notFound})
 	return s, nil
 }
 
-// Close drops what the mock payment provider has not called back yet, and waits for the
-// calls that are under way.
+// Close drops the pending callbacks of the mock payment provider and waits for those in
+// progress.
 func (s *Shop) Close() error {
 	s.provider.close()
 	return nil
-}
-
-// A call is one request to the interface.
-type call struct {
-	s     *Shop
-	r     *http.Request
-	at    place
-	id    string
-	user  string // of the verified session; empty without one
-	until time.Time
-	now   time.Time
-	body  []byte
-	fault *wire.RequestError // of the body
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(r.Header, layers.UserHeader)
 	wire.SetSecurityHeaders(w.Header())
-	at, id := whereTo(r.URL)
-	c := call{s: s, r: r, at: at, id: id, now: s.c.Clock()}
-	if s.early(w, &c) {
+	if !wire.IsCanonicalPath(r.URL) {
+		s.lost(w, r)
 		return
 	}
-	if c.user == "" {
-		c.identify()
-	}
-	if at == page {
-		s.c.Layers.Serve(w, r, s.page)
-		return
-	}
-	// A slow client sends its body before it takes a place among the requests under way.
-	if !reads(r.Method) {
-		var room *[wire.MaxBody + 1]byte
-		c.body, room, c.fault = s.bodies.Read(r)
-		defer s.bodies.Release(room)
-	}
-	if at == atBuy && s.late(w, &c) {
-		return
-	}
-	s.c.Layers.Serve(w, r, c.answer)
+	s.mux.ServeHTTP(w, r)
 }
 
-// reads reports whether a method changes nothing.
-func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+// call is one request.
+type call struct {
+	shop   *Shop
+	config *ShopConfig
+	route  *route
+	r      *http.Request
+	id     string // the {id} of the pattern
+	user   string // of the verified session; empty without one
+	until  time.Time
+	now    time.Time
+	body   []byte
+	fault  *wire.RequestError // of the body
+}
 
-// identify finds the user by the session, and says to the policies who it is.
+// serve returns the handler of a route: L0, the session, the body, the layers and then the
+// route's own handler.
+func (s *Shop) serve(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := call{shop: s, config: &s.config, route: &rt, r: r, id: r.PathValue("id"), now: s.config.Clock()}
+		if rt.valid != nil && !rt.valid(c.id) {
+			s.lost(w, r)
+			return
+		}
+		if rt.early != nil {
+			if refusal, refused := rt.early(&c); refused {
+				s.config.Layers.Refuse(w, refusal)
+				return
+			}
+		}
+		if c.user == "" {
+			c.identify()
+		}
+		// A slow client sends its body before it counts as a request in progress.
+		if !isRead(r.Method) {
+			var buffer *[wire.MaxBody + 1]byte
+			c.body, buffer, c.fault = s.bodies.Read(r)
+			defer s.bodies.Release(buffer)
+		}
+		if rt.late != nil {
+			if refusal, refused := rt.late(&c); refused {
+				s.config.Layers.Refuse(w, refusal)
+				return
+			}
+		}
+		s.config.Layers.Serve(w, r, c.handle)
+	}
+}
+
+// isRead reports whether a method changes nothing.
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// identify reads the user from the session, and sets the header by which policies know it.
 func (c *call) identify() {
-	session, ok := c.s.session(c.r, c.now)
+	session, ok := c.session()
 	if !ok {
 		return
 	}
@@ -125,88 +146,36 @@ func (c *call) identify() {
 	c.r.Header[layers.UserHeader] = []string{c.user}
 }
 
-// answer answers what came through the layers.
-func (c *call) answer(w http.ResponseWriter, r *http.Request) {
+// handle handles a request that the layers admitted.
+func (c *call) handle(w http.ResponseWriter, r *http.Request) {
 	c.r = r
 	switch {
-	case c.at == nowhere:
-		wire.RefuseReason(w, layers.NotFound)
-	case !c.at.allows(r.Method):
-		wire.NotAllowed(w, c.at.allowed())
 	case c.fault != nil:
 		c.fault.Refuse(w)
+	case c.route.user && c.user == "":
+		wire.RefuseReason(w, layers.NoSession)
+	case c.route.user && !isRead(r.Method) && !wire.SameOrigin(r.Header):
+		wire.RefuseReason(w, layers.CSRF)
 	default:
-		c.dispatch(w)
+		c.route.handle(c, w)
 	}
 }
 
-func (c *call) dispatch(w http.ResponseWriter) {
-	switch c.at {
-	case atTime:
-		c.time(w)
-	case atSales:
-		c.sales(w)
-	case atSale:
-		c.view(w)
-	case atSession:
-		c.openSession(w)
-	case atCallback:
-		c.callback(w)
-	default:
-		if c.user == "" {
-			wire.RefuseReason(w, layers.NoSession)
-			return
-		}
-		if !reads(c.r.Method) && !wire.SameOrigin(c.r.Header) {
-			wire.RefuseReason(w, layers.CSRF)
-			return
-		}
-		c.own(w)
+// write writes the JSON that build appends.
+func (c *call) write(w http.ResponseWriter, status int, build func(b []byte) []byte) {
+	buffer := c.shop.buffers.Get().(*[]byte)
+	*buffer = append(build((*buffer)[:0]), '\n')
+	wire.WriteJSON(w, status, *buffer)
+	if cap(*buffer) <= 64<<10 {
+		c.shop.buffers.Put(buffer)
 	}
 }
 
-// own answers what concerns a user.
-func (c *call) own(w http.ResponseWriter) {
-	switch c.at {
-	case atTicket:
-		c.ticket(w)
-	case atWork:
-		c.work(w)
-	case atBuy:
-		c.buy(w)
-	case atOrders:
-		c.orders(w)
-	case atOrder:
-		c.order(w)
-	case atCancel:
-		c.cancel(w)
-	case atPay:
-		c.pay(w)
-	case atContact:
-		c.contact(w)
-	}
-}
-
-// write answers with what make appends.
-func (c *call) write(w http.ResponseWriter, status int, make func(b []byte) []byte) {
-	room := c.s.room.Get().(*[]byte)
-	*room = append(make((*room)[:0]), '\n')
-	wire.WriteJSON(w, status, *room)
-	if cap(*room) <= 64<<10 {
-		c.s.room.Put(room)
-	}
-}
-
-// fail answers with an error of the desk.
+// fail answers with an error of the service.
 func (c *call) fail(w http.ResponseWriter, err error) {
 	f, known := wire.Failure(err)
 	if !known {
-		c.s.c.Log.Error("a request was not answered", "path", c.r.URL.Path, "error", err)
+		c.config.Log.Error("request failed", "path", c.r.URL.Path, "error", err)
 	}
 	f.Write(w)
-}
-
-// refused answers with a refusal of the desk.
-func refused(w http.ResponseWriter, layer sale.Layer, reason sale.Reason, after time.Duration) {
-	layers.Refusal{Layer: layer, Reason: reason, RetryAfter: after}.Write(w)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// The fields that are the same for all, so that they cost no allocation.
+// Header values that all responses share, so that they need no allocation.
 var (
 	jsonType   = []string{"application/json"}
 	noStore    = []string{"no-store"}
@@ -16,7 +16,7 @@ var (
 	noReferrer = []string{"same-origin"}
 )
 
-// GuardFields sets what every answer says, until the answer says otherwise.
+// SetSecurityHeaders sets the default header fields of every response.
 func SetSecurityHeaders(h http.Header) {
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = nosniff
@@ -24,23 +24,23 @@ func SetSecurityHeaders(h http.Header) {
 	h["Referrer-Policy"] = noReferrer
 }
 
-// Answer writes JSON.
+// WriteJSON writes a response with a JSON body.
 func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away needs no answer
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// Refuse answers with a fault of the request.
+// Refuse writes f as a problem response.
 func (f *RequestError) Refuse(w http.ResponseWriter) {
 	layers.Refusal{Reason: layers.Invalid, Status: f.Status, Detail: f.Detail, Field: f.Field}.Write(w)
 }
 
-// Say answers with a reason alone.
+// RefuseReason writes a problem response with a reason and its default text.
 func RefuseReason(w http.ResponseWriter, reason sale.Reason) { layers.Refusal{Reason: reason}.Write(w) }
 
-// NotAllowed answers to a method that a place does not have.
+// NotAllowed writes a 405 response.
 func NotAllowed(w http.ResponseWriter, allow string) {
 	w.Header().Set("Allow", allow)
-	(&RequestError{Status: http.StatusMethodNotAllowed, Detail: "want one of the methods " + allow}).Refuse(w)
+	(&RequestError{Status: http.StatusMethodNotAllowed, Detail: "method: want " + allow}).Refuse(w)
 }

@@ -10,56 +10,56 @@ import (
 	"sync"
 )
 
-// The longest that is read, in bytes.
+// Limits of what is read, in bytes.
 const (
 	MaxBody   = 16 << 10
-	MaxSigned = 1024 // of what is signed: see pass.MaxText
+	MaxSigned = 1024 // of a signed text; see pass.MaxText
 	MaxKey    = 64   // of an Idempotency-Key
 )
 
-// Bodies lends room for request bodies.
+// Bodies reads request bodies into reused buffers. The zero value works.
 type Bodies struct{ pool sync.Pool }
 
-// Read reads the body of r, of a content type that is JSON. It may be empty. The text is
-// valid until Give.
-func (b *Bodies) Read(r *http.Request) (data []byte, room *[MaxBody + 1]byte, f *RequestError) {
+// Read reads the body of r, which must be JSON or empty. data is valid until Release of the
+// buffer.
+func (b *Bodies) Read(r *http.Request) (data []byte, buffer *[MaxBody + 1]byte, f *RequestError) {
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil, nil, nil
 	}
 	if r.ContentLength > MaxBody {
 		return nil, nil, tooLarge()
 	}
-	room, _ = b.pool.Get().(*[MaxBody + 1]byte)
-	if room == nil {
-		room = new([MaxBody + 1]byte)
+	buffer, _ = b.pool.Get().(*[MaxBody + 1]byte)
+	if buffer == nil {
+		buffer = new([MaxBody + 1]byte)
 	}
-	n, err := io.ReadFull(r.Body, room[:])
+	n, err := io.ReadFull(r.Body, buffer[:])
 	switch {
 	case err == nil:
-		return nil, room, tooLarge()
+		return nil, buffer, tooLarge()
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, room, &RequestError{Detail: "the body cannot be read to its end"}
+		return nil, buffer, &RequestError{Detail: "body: cannot read it to its end"}
 	case r.ContentLength > 0 && int64(n) != r.ContentLength:
-		return nil, room, &RequestError{Detail: "the body ends before its length"}
+		return nil, buffer, &RequestError{Detail: "body: shorter than its Content-Length"}
 	}
 	if f := isJSON(r.Header); n > 0 && f != nil {
-		return nil, room, f
+		return nil, buffer, f
 	}
-	return room[:n], room, nil
+	return buffer[:n], buffer, nil
 }
 
-// Give takes the room of a body back.
-func (b *Bodies) Release(room *[MaxBody + 1]byte) {
-	if room != nil {
-		b.pool.Put(room)
+// Release returns the buffer of a body.
+func (b *Bodies) Release(buffer *[MaxBody + 1]byte) {
+	if buffer != nil {
+		b.pool.Put(buffer)
 	}
 }
 
 func tooLarge() *RequestError {
-	return &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is above %d bytes", MaxBody)}
+	return &RequestError{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("body: got more than %d bytes", MaxBody)}
 }
 
-// isJSON checks the content type.
+// isJSON checks the Content-Type.
 func isJSON(h http.Header) *RequestError {
 	types := h["Content-Type"]
 	if len(types) == 1 && types[0] == "application/json" {
@@ -72,10 +72,10 @@ func isJSON(h http.Header) *RequestError {
 			return nil
 		}
 	}
-	return &RequestError{Status: http.StatusUnsupportedMediaType, Detail: "want a body of the type application/json, in UTF-8"}
+	return &RequestError{Status: http.StatusUnsupportedMediaType, Detail: "Content-Type: want application/json in UTF-8"}
 }
 
-// One is the value of a field that may stand there once.
+// SingleHeader returns the value of a header field that may be given at most once.
 func SingleHeader(h http.Header, name string) (string, *RequestError) {
 	switch v := h[name]; len(v) {
 	case 0:
@@ -83,10 +83,10 @@ func SingleHeader(h http.Header, name string) (string, *RequestError) {
 	case 1:
 		return v[0], nil
 	}
-	return "", &RequestError{Field: name, Detail: name + ": stands there twice"}
+	return "", &RequestError{Field: name, Detail: name + ": given twice"}
 }
 
-// IdempotencyKey reads the Idempotency-Key; empty if there is none.
+// IdempotencyKey returns the Idempotency-Key, or an empty string if there is none.
 func IdempotencyKey(h http.Header) (string, *RequestError) {
 	key, f := SingleHeader(h, "Idempotency-Key")
 	if f != nil {
@@ -97,20 +97,20 @@ func IdempotencyKey(h http.Header) (string, *RequestError) {
 		ok = ok && key[i] >= ' ' && key[i] <= '~'
 	}
 	if !ok {
-		return "", &RequestError{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: %.70q: want 1 to %d printable characters", key, MaxKey)}
+		return "", &RequestError{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: got %.70q, want 1 to %d printable characters", key, MaxKey)}
 	}
 	return key, nil
 }
 
-// SignedText checks a text that somebody signed, before anybody looks at its signature.
+// SignedText checks the length of a signed text, before its signature is verified.
 func SignedText(name, s string) *RequestError {
 	if len(s) > MaxSigned {
-		return &RequestError{Field: name, Detail: fmt.Sprintf("%s: %d bytes: want at most %d", name, len(s), MaxSigned)}
+		return &RequestError{Field: name, Detail: fmt.Sprintf("%s: got %d bytes, want at most %d", name, len(s), MaxSigned)}
 	}
 	return nil
 }
 
-// OrEmpty is a body, or that of none.
+// OrEmpty returns body, or an empty JSON object if it is empty.
 func OrEmpty(body []byte) []byte {
 	if len(body) == 0 {
 		return []byte("{}")

@@ -1,15 +1,15 @@
-// Package wire is what the shop and the office of a flash sale have in common on the wire:
-// how a request is read, and how it is answered.
+// Package wire reads requests and writes responses for the two HTTP interfaces of a flash sale,
+// packages web and office.
 //
-// # What is accepted
+// # Requests
 //
-// A body is one flat JSON object in UTF-8 of at most 16 KiB: a member that is not known,
-// stands twice, is nested, null or of another type is refused by name, and so is anything
-// behind the object. Names count letter by letter. A path has one spelling.
+// A body is one flat JSON object in UTF-8 of at most 16 KiB. A member that is unknown, given
+// twice, nested, null or of another type is refused by name, and so is anything after the
+// object. Names are case-sensitive. A path has one spelling ([IsCanonicalPath]).
 //
-// # What is answered
+// # Responses
 //
-// A refusal is a problem of package layers, of which a [RequestError] is the one that says what is
-// wrong with a request. [Failure] finds the refusal for an error of a desk. What many ask
-// for is appended to one another without reflection.
+// A refusal is a problem (RFC 9457) of package layers. A [RequestError] describes a request that
+// is not accepted. [Failure] converts an error of a service to a refusal. Frequent responses
+// are appended to a buffer without reflection.
 package wire

@@ -8,9 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// The answers that many ask for are appended to one another here, without reflection.
-
-// AppendName appends the name of a member, behind a comma if it is not the first.
+// AppendName appends the name of a member, after a comma if it is not the first.
 func AppendName(b []byte, name string) []byte {
 	if c := b[len(b)-1]; c != '{' && c != '[' {
 		b = append(b, ',')
@@ -20,31 +18,31 @@ func AppendName(b []byte, name string) []byte {
 	return append(b, '"', ':')
 }
 
-// TextOf appends a member that is a text.
+// AppendString appends a string member.
 func AppendString(b []byte, name, s string) []byte { return layers.AppendText(AppendName(b, name), s) }
 
-// NumOf appends a member that is a number.
+// AppendInt appends a number member.
 func AppendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(AppendName(b, name), n, 10)
 }
 
-// MsOf appends a duration in whole milliseconds, rounded up.
+// AppendMillis appends a duration member in whole milliseconds, rounded up.
 func AppendMillis(b []byte, name string, d time.Duration) []byte {
 	return AppendInt(b, name, int64((d+time.Millisecond-1)/time.Millisecond))
 }
 
-// Stamp is how an instant is spelled.
+// TimeFormat is the format of times: RFC 3339 with milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// TimeOf appends a member that is an instant.
+// AppendTime appends a time member in TimeFormat.
 func AppendTime(b []byte, name string, t time.Time) []byte {
 	b = append(AppendName(b, name), '"')
 	b = t.UTC().AppendFormat(b, TimeFormat)
 	return append(b, '"')
 }
 
-// AppendView appends a view, by the time of its sale. steady is how much of it does not change
-// with the clock alone.
+// AppendView appends a view as a JSON object. The first steady bytes of it do not depend on the
+// clock.
 func AppendView(b []byte, v *sale.View) (to []byte, steady int) {
 	s := &v.Sale
 	b = append(b, '{')

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Canonical reports whether u's path is spelled in the one way that is answered.
+// IsCanonicalPath reports whether the path of u has no escapes, no dot segments and no empty
+// segments. Any other spelling is refused.
 func IsCanonicalPath(u *url.URL) bool {
 	p := u.Path
 	if u.RawPath != "" || p == "" || p[0] != '/' || strings.Contains(p, "//") {
@@ -19,7 +20,7 @@ func IsCanonicalPath(u *url.URL) bool {
 	return !strings.ContainsAny(p, ";\\\x00")
 }
 
-// IsSale reports whether id can be that of a sale: 1 to 64 lower-case letters and digits.
+// IsSaleID reports whether id is 1 to 64 lower-case letters and digits.
 func IsSaleID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
@@ -32,7 +33,7 @@ func IsSaleID(id string) bool {
 	return true
 }
 
-// IsBase64 reports whether s has the letters of base64url alone.
+// IsBase64 reports whether s has only characters of base64url.
 func IsBase64(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxCookies is how many cookies are looked at. Browsers keep some 200 of a site; what stands
-// in front and counts by the session may read none where there are thousands.
+// maxCookies is how many cookies are read. Browsers keep about 200 of a site. A proxy in front
+// that limits by session may not read any if there are thousands.
 const maxCookies = 400
 
-// Cookie is the value of the cookie of this name. Without one, of several that are not the
-// same, and among more than maxCookies, it is empty: which of them is the browser's own, or
-// is seen by what stands in front, cannot be told.
+// Cookie returns the value of a cookie. It returns an empty string if there is none, if there
+// are several with different values, or if there are more than maxCookies: a proxy in front
+// could read another one.
 func Cookie(h http.Header, name string) string {
 	found, seen, n := "", false, 0
 	for _, line := range h["Cookie"] {
@@ -35,14 +35,14 @@ func Cookie(h http.Header, name string) string {
 	return found
 }
 
-// OwnPage reports whether a request that changes something was asked for on a page of this
-// site: no other site can make a browser send it so.
+// SameOrigin reports whether a page of this site made the request. Pages of other sites cannot
+// make a browser send these header fields.
 func SameOrigin(h http.Header) bool {
 	return h.Get("Flashsale-Request") == "1" || h.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// Foreign reports whether a browser says that a page of another site asks. A session from
-// there would take the place of the browser's own.
+// CrossOrigin reports whether the browser marks the request as made by a page of another site.
+// A session from such a request would replace the browser's own.
 func CrossOrigin(r *http.Request) bool {
 	if SameOrigin(r.Header) {
 		return false

@@ -11,26 +11,26 @@ import (
 // RequestError describes the part of a request that is not accepted.
 type RequestError struct {
 	Status int    // 400 if zero
-	Field  string // the JSON name; empty if it is not about one
+	Field  string // the JSON name; empty if the error is not about one field
 	Detail string
 }
 
-// Error is the detail.
+// Error returns the detail.
 func (f *RequestError) Error() string { return f.Detail }
 
-// A Member is one that a body may have.
+// Member is one member that a body may have.
 type Member struct {
 	Name string
-	Text *string // of a text; otherwise it is a whole number
+	Text *string // set for a string; otherwise the member is a whole number
 	Num  *int64
 
-	Present bool // whether it stood there
+	Present bool // set by Decode
 }
 
-// Decode reads data, one flat JSON object, into members.
+// Decode decodes data, one flat JSON object, into members.
 func Decode(data []byte, members []Member) *RequestError {
 	if !utf8.Valid(data) {
-		return &RequestError{Detail: "the body is no UTF-8"}
+		return &RequestError{Detail: "body: not UTF-8"}
 	}
 	s := scanner{data: data}
 	if !s.next('{') {
@@ -38,14 +38,14 @@ func Decode(data []byte, members []Member) *RequestError {
 	}
 	for first := true; !s.next('}'); first = false {
 		if !first && !s.next(',') {
-			return s.fault("want , or } behind a member")
+			return s.fault("want , or } after a member")
 		}
 		name, ok := s.text()
 		if !ok {
-			return s.fault("want the name of a member in quotes")
+			return s.fault("want a member name in quotes")
 		}
 		if !s.next(':') {
-			return s.fault("want : behind the name of a member")
+			return s.fault("want : after a member name")
 		}
 		if f := s.member(name, members); f != nil {
 			return f
@@ -53,19 +53,19 @@ func Decode(data []byte, members []Member) *RequestError {
 	}
 	s.space()
 	if s.at < len(s.data) {
-		return s.fault("want nothing behind the object")
+		return s.fault("want nothing after the object")
 	}
 	return nil
 }
 
-// A scanner reads JSON from its beginning to its end.
+// scanner reads JSON.
 type scanner struct {
 	data []byte
 	at   int
 }
 
 func (s *scanner) fault(want string) *RequestError {
-	return &RequestError{Detail: fmt.Sprintf("the body, at byte %d: %s", s.at, want)}
+	return &RequestError{Detail: fmt.Sprintf("body: byte %d: %s", s.at, want)}
 }
 
 func (s *scanner) space() {
@@ -79,7 +79,7 @@ func (s *scanner) space() {
 	}
 }
 
-// next takes c if it is next.
+// next consumes c if it is the next byte after white space.
 func (s *scanner) next(c byte) bool {
 	s.space()
 	if s.at < len(s.data) && s.data[s.at] == c {
@@ -89,7 +89,7 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// text takes a string.
+// text consumes a string.
 func (s *scanner) text() (string, bool) {
 	if !s.next('"') {
 		return "", false
@@ -118,7 +118,7 @@ func (s *scanner) text() (string, bool) {
 	return "", false
 }
 
-// member reads the value of the member of this name.
+// member decodes the value of the member with this name.
 func (s *scanner) member(name string, members []Member) *RequestError {
 	var m *Member
 	for i := range members {
@@ -127,13 +127,13 @@ func (s *scanner) member(name string, members []Member) *RequestError {
 		}
 	}
 	wrong := func(got any, want string) *RequestError {
-		return &RequestError{Field: name, Detail: fmt.Sprintf("%.60s: %.60v: %s", name, got, want)}
+		return &RequestError{Field: name, Detail: fmt.Sprintf("%.60s: got %.60v, %s", name, got, want)}
 	}
 	if m == nil {
-		return &RequestError{Field: name[:min(len(name), 60)], Detail: fmt.Sprintf("%.60q: no such field", name)}
+		return &RequestError{Field: name[:min(len(name), 60)], Detail: fmt.Sprintf("%.60q: unknown field", name)}
 	}
 	if m.Present {
-		return &RequestError{Field: name, Detail: name + ": stands there twice"}
+		return &RequestError{Field: name, Detail: name + ": given twice"}
 	}
 	m.Present = true
 	s.space()
@@ -142,11 +142,11 @@ func (s *scanner) member(name string, members []Member) *RequestError {
 	}
 	if m.Text != nil {
 		if c := s.data[s.at]; c != '"' {
-			return wrong(string(s.word()), "want a text")
+			return wrong(string(s.word()), "want a string")
 		}
 		t, ok := s.text()
 		if !ok {
-			return s.fault("want the end of a text")
+			return s.fault("want the end of a string")
 		}
 		*m.Text = t
 		return nil
@@ -160,7 +160,7 @@ func (s *scanner) member(name string, members []Member) *RequestError {
 	return nil
 }
 
-// word takes what stands before the next delimiter.
+// word consumes everything before the next delimiter.
 func (s *scanner) word() []byte {
 	rest := s.data[s.at:]
 	n := bytes.IndexAny(rest, ",} \t\r\n")
@@ -171,7 +171,7 @@ func (s *scanner) word() []byte {
 	return rest[:n]
 }
 
-// isWhole reports whether w is a whole number as JSON spells it.
+// isWhole reports whether w is a whole number in JSON.
 func isWhole(w []byte) bool {
 	w = bytes.TrimPrefix(w, []byte("-"))
 	if len(w) == 0 || len(w) > 1 && w[0] == '0' {

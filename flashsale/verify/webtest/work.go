@@ -39,7 +39,7 @@ func (s *suite) works(t *testing.T, id, free string) {
 	one.do(t, "GET", "/api/sales/"+free+"/work", "", nil).is(t, http.StatusOK, "")
 	one.until(t, path+"/ticket", http.StatusOK)
 	for _, c := range []struct{ body, says string }{
-		{"", "work: none"}, {object("work", quote("a b")), `work: "a b": want`}, {object("work", quote(strings.Repeat("a", 17))), "want 1 to 16"},
+		{"", "work: got none"}, {object("work", quote("a b")), `work: got "a b", want`}, {object("work", quote(strings.Repeat("a", 17))), "want 1 to 16"},
 		{object("work", quote(nonce(challenge, 10, true))), "zero bits, want 10"},
 	} {
 		a := one.do(t, "POST", path+"/ticket", c.body, nil)

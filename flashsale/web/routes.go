@@ -1,0 +1,77 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/floodweir/weir/flashsale/layers"
+	"github.com/floodweir/weir/flashsale/wire"
+)
+
+// route is how the requests of one pattern are handled.
+type route struct {
+	handle func(*call, http.ResponseWriter)
+	valid  func(id string) bool // whether {id} can exist; nil if the pattern has none
+	user   bool                 // requires a session and, for a change, a request from our pages
+
+	// early and late answer requests that the phase of the sale alone decides, before any
+	// limit is charged: early before the session and the body are read, late after.
+	early, late func(*call) (layers.Refusal, bool)
+}
+
+// routes maps every pattern to its route.
+func routes() map[string]route {
+	return map[string]route{
+		"POST /api/session":            {handle: (*call).openSession},
+		"GET /api/time":                {handle: (*call).time},
+		"GET /api/sales":               {handle: (*call).sales},
+		"GET /api/sales/{id}":          {handle: (*call).view, valid: wire.IsSaleID},
+		"GET /api/sales/{id}/ticket":   {handle: (*call).status, valid: wire.IsSaleID, user: true, early: (*call).closedToStatus},
+		"POST /api/sales/{id}/ticket":  {handle: (*call).join, valid: wire.IsSaleID, user: true, early: (*call).closedToJoin},
+		"GET /api/sales/{id}/work":     {handle: (*call).work, valid: wire.IsSaleID, user: true},
+		"POST /api/sales/{id}/orders":  {handle: (*call).buy, valid: wire.IsSaleID, user: true, early: (*call).notStarted, late: (*call).closedToBuy},
+		"GET /api/orders":              {handle: (*call).orders, user: true},
+		"GET /api/orders/{id}":         {handle: (*call).order, valid: isReceipt, user: true},
+		"POST /api/orders/{id}/cancel": {handle: (*call).cancel, valid: isReceipt, user: true},
+		"POST /api/orders/{id}/pay":    {handle: (*call).pay, valid: isReceipt, user: true},
+		"PUT /api/orders/{id}/contact": {handle: (*call).contact, valid: isReceipt, user: true},
+		"POST /api/payments/callback":  {handle: (*call).callback},
+	}
+}
+
+// newMux returns a mux in which serve handles every request of a route, and every request
+// that no route matches: 405 for another method of a path, pages outside /api/, 404 within.
+func newMux(serve func(route) http.HandlerFunc, pages http.Handler) *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := map[string][]string{} // by path
+	valid := map[string]func(string) bool{}
+	for pattern, rt := range routes() {
+		mux.HandleFunc(pattern, serve(rt))
+		method, path, _ := strings.Cut(pattern, " ")
+		methods[path], valid[path] = append(methods[path], method), rt.valid
+		if method == http.MethodGet {
+			methods[path] = append(methods[path], http.MethodHead)
+		}
+	}
+	for path, ms := range methods {
+		slices.Sort(ms)
+		allow := strings.Join(ms, ", ")
+		mux.HandleFunc(path, serve(route{valid: valid[path], handle: func(_ *call, w http.ResponseWriter) { wire.NotAllowed(w, allow) }}))
+	}
+	notFound := serve(route{handle: (*call).notFound})
+	mux.HandleFunc("/api", notFound)
+	mux.HandleFunc("/api/", notFound)
+	mux.HandleFunc("/", serve(route{handle: func(c *call, w http.ResponseWriter) { pages.ServeHTTP(w, c.r) }}))
+	return mux
+}
+
+func (c *call) notFound(w http.ResponseWriter) { wire.RefuseReason(w, layers.NotFound) }
+
+// isReceipt reports whether id can be a signed receipt.
+func isReceipt(id string) bool { return id != "" && len(id) <= wire.MaxSigned && wire.IsBase64(id) }
+
+// isPayment reports whether s can be the ID of a payment.
+func isPayment(s string) bool {
+	return s != "" && len(s) <= 64 && wire.IsBase64(s) && !strings.Contains(s, "_")
+}
