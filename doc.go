@@ -1,38 +1,40 @@
-// Package weir answers one question, exactly and fast: may this go through now,
-// and if not, when?
+// Package weir decides exactly and fast whether a request may go through now and, if
+// not, when.
 //
-//	store, err := memstore.New(memstore.Config{})
-//	…
-//	lim, err := weir.New(store, weir.MustLimit("10/s burst 20"), weir.Config{})
-//	…
-//	d, err := lim.Take(ctx, "user:42", 1)
+//	lim := memstore.MustLimiter("10/s burst 20")
+//
+//	if !lim.AllowKey("user:42") { … }         // allow or drop
+//	err := lim.WaitKey(ctx, "user:42")        // or wait
+//	d, err := lim.Take(ctx, "user:42", 1)     // or get the whole decision
+//
+// A decision has all that an answer needs:
+//
 //	if err != nil {
-//		// no decision was made: the caller chooses open or closed
+//		// no decision was made: the caller chooses to admit or to deny
 //	}
 //	if !d.OK {
-//		// denied: try again after d.RetryAfter
+//		// denied: retry after d.RetryAfter
 //	}
 //
-// A [Limit] is the rule, a key says who is limited, a [Store] keeps the state of
-// every key, and a [Limiter] asks. Stores live in packages of their own:
-// memstore keeps state in this process, redisstore in Redis or Valkey, with the
-// same answers.
+// A [Limit] is a rule, a key says who is limited, a [Store] keeps the state of every
+// key, and a [Limiter] asks the store. Package memstore keeps state in this process,
+// and redisstore in Redis or Valkey, with the same decisions.
 //
 // # Units
 //
-// Time is [time.Duration] and [time.Time] at the surface and whole microseconds
-// inside. What a caller is told is rounded against the caller: RetryAfter up,
-// Remaining down.
+// Time is [time.Duration] and [time.Time] in the API, and whole microseconds inside.
+// Rounding is against the caller: RetryAfter up, Remaining down.
 //
 // # Guarantees
 //
-// A limit admits what its algorithm's formula says, to the token. A denied
+// A limit admits what the formula of its algorithm says, to the token. A denied
 // request changes nothing. Several limits asked together are charged all or none.
-// RetryAfter is tight: before it a retry is denied, at it a retry is admitted if
-// nobody else came.
+// RetryAfter is exact: before it every retry is denied, and at it a retry is admitted
+// if no other request came first.
 //
 // # Errors
 //
-// A denial is a [Decision], never an error. An error means that no decision was
-// made.
+// A denial is a [Decision], not an error. An error means that no decision was made.
+// The short forms have no Decision: [Limiter.Wait] returns an error that wraps
+// [ErrDenied], and [Limiter.Allow] returns false for an error too.
 package weir

@@ -2,24 +2,13 @@ package weir_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/memstore"
 )
-
-func limiter(limit string) *weir.Limiter {
-	store, err := memstore.New(memstore.Config{})
-	if err != nil {
-		panic(err)
-	}
-	l, err := weir.New(store, weir.MustLimit(limit), weir.Config{})
-	if err != nil {
-		panic(err)
-	}
-	return l
-}
 
 func Example() {
 	store, err := memstore.New(memstore.Config{})
@@ -62,34 +51,93 @@ func ExampleNewLimit() {
 }
 
 func ExampleLimiter_TakeUpTo() {
-	lim := limiter("10/h")
+	lim := memstore.MustLimiter("10/h")
 	d, _ := lim.TakeUpTo(context.Background(), "batch", 25)
 	fmt.Println(d.Granted)
 	// Output: 10
 }
 
 func ExampleLimiter_Peek() {
-	lim := limiter("10/h")
+	lim := memstore.MustLimiter("10/h")
 	d, _ := lim.Peek(context.Background(), "user:42", 11)
 	fmt.Println(d.OK, d.RetryAfter == weir.Never, d.Remaining)
 	// Output: false true 10
 }
 
+func ExampleLimiter_Allow() {
+	lim := memstore.MustLimiter("10/s burst 20")
+	if !lim.Allow() {
+		return // drop
+	}
+	fmt.Println("allowed")
+	// Output: allowed
+}
+
+func ExampleLimiter_AllowKey() {
+	lim := memstore.MustLimiter("1/h")
+	for _, user := range []string{"ada", "bob", "ada"} {
+		fmt.Println(user, lim.AllowKey(user))
+	}
+	// Output:
+	// ada true
+	// bob true
+	// ada false
+}
+
 func ExampleLimiter_Wait() {
-	lim := limiter("50/s burst 1")
+	lim := memstore.MustLimiter("50/s burst 1")
 	begin := time.Now()
 	for range 3 {
-		if d, err := lim.WaitN(context.Background(), "outgoing", 1, time.Second); err != nil || !d.OK {
-			fmt.Println("gave up")
+		if err := lim.Wait(context.Background()); err != nil {
+			fmt.Println(err)
 		}
 	}
 	fmt.Println(time.Since(begin) >= 40*time.Millisecond)
 	// Output: true
 }
 
+func ExampleLimiter_WaitKey() {
+	lim := memstore.MustLimiter("1/h")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fmt.Println(lim.WaitKey(ctx, "user:42"))
+	fmt.Println(errors.Is(lim.WaitKey(ctx, "user:42"), weir.ErrDenied)) // no token within the deadline
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleLimiter_WaitN() {
+	lim := memstore.MustLimiter("100/s burst 10")
+	d, err := lim.WaitN(context.Background(), "outgoing", 10, time.Second) // 10 tokens, within 1s
+	fmt.Println(d.OK, err)
+	// Output: true <nil>
+}
+
+// The limit of each tenant comes from a table, and changes at run time.
+func ExampleLimitFunc() {
+	ctx := context.Background()
+	plans := map[string]weir.Limit{"acme": weir.MustLimit("100/h")}
+	store, _ := memstore.New(memstore.Config{})
+	lim, _ := weir.New(store, weir.MustLimit("10/h"), weir.Config{
+		LimitFunc: func(_ context.Context, tenant string) (weir.Limit, error) { return plans[tenant], nil },
+	})
+	d, _ := lim.Take(ctx, "acme", 60)
+	fmt.Println(d.Limit, d.Remaining)
+	d, _ = lim.Take(ctx, "other", 1) // not in the table: the limit of New
+	fmt.Println(d.Limit, d.Remaining)
+	plans["acme"] = weir.MustLimit("200/h")
+	d, _ = lim.Peek(ctx, "acme", 1) // the key keeps its share of the capacity
+	fmt.Println(d.Limit, d.Remaining)
+	// Output:
+	// 100/h burst 100 40
+	// 10/h burst 10 9
+	// 200/h burst 200 80
+}
+
 func ExampleLimiter_Reserve() {
 	ctx := context.Background()
-	lim := limiter("1000/day fixed_window")
+	lim := memstore.MustLimiter("1000/day fixed_window")
 	r, d, _ := lim.Reserve(ctx, "tenant:7", "request-123", 800, time.Minute)
 	fmt.Println(d.OK, d.Remaining)
 	d, _ = r.Commit(ctx, 150) // it cost less than was reserved
@@ -101,7 +149,7 @@ func ExampleLimiter_Reserve() {
 
 func ExampleLimiter_Charge() {
 	ctx := context.Background()
-	lim := limiter("100/h")
+	lim := memstore.MustLimiter("100/h")
 	lim.Charge(ctx, "tenant:7", 150) // the cost was known only afterwards
 	d, _ := lim.Take(ctx, "tenant:7", 1)
 	fmt.Println(d.OK, d.RetryAfter.Round(time.Minute))
@@ -110,7 +158,7 @@ func ExampleLimiter_Charge() {
 
 func ExampleLimiter_SetLimit() {
 	ctx := context.Background()
-	lim := limiter("100/h")
+	lim := memstore.MustLimiter("100/h")
 	lim.Take(ctx, "user:42", 50)
 	lim.SetLimit(weir.MustLimit("200/h"), weir.CarryProportional)
 	d, _ := lim.Peek(ctx, "user:42", 1)

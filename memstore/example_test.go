@@ -11,6 +11,17 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
+func ExampleMustLimiter() {
+	lim := memstore.MustLimiter("2/h")
+	for range 3 {
+		fmt.Println(lim.Allow())
+	}
+	// Output:
+	// true
+	// true
+	// false
+}
+
 func ExampleNew() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
