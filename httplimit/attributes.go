@@ -10,6 +10,7 @@ import (
 // attributes describe a request to the policies. What is dear to find is found
 // once, and only if a policy asks.
 type attributes struct {
+	w       http.ResponseWriter // that the handler of Wrap got
 	r       *http.Request
 	client  *ClientAddress
 	addr    netip.Addr

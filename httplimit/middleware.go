@@ -129,7 +129,7 @@ func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted boo
 			m.recycle(in)
 		}
 	}()
-	in.attributes = attributes{r: r, client: &m.c.Client}
+	in.attributes = attributes{w: w, r: r, client: &m.c.Client}
 	outcome := m.gate.Enter(r.Context(), &in.attributes, &in.pass)
 	m.describe(w, in)
 	switch {

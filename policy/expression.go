@@ -35,6 +35,9 @@ type view struct {
 func (v *view) Host() string { return v.host }
 func (v *view) Path() string { return v.path }
 
+// Unwrap returns the attributes that the caller of Match passed.
+func (v *view) Unwrap() Attributes { return v.Attributes }
+
 // view is the request with the i-th reading of its path.
 func (s *source) view(i int) Attributes {
 	*s.seen = view{s.a, s.host, s.paths.At(i)}

@@ -1,6 +1,7 @@
 package weirconnect
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 // attributes describe a call to the policies.
 type attributes struct {
+	ctx       context.Context
 	method    string
 	procedure string
 	header    http.Header

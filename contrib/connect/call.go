@@ -93,7 +93,7 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, req)
 		}
 		c, err := s.enter(ctx, attributes{
-			method: req.HTTPMethod(), procedure: req.Spec().Procedure, header: req.Header(), peer: req.Peer(), client: &s.c.Client,
+			ctx: ctx, method: req.HTTPMethod(), procedure: req.Spec().Procedure, header: req.Header(), peer: req.Peer(), client: &s.c.Client,
 		})
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func unaryTells(resp connect.AnyResponse, err error) []http.Header {
 func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		c, err := s.enter(ctx, attributes{
-			method: http.MethodPost, procedure: conn.Spec().Procedure, header: conn.RequestHeader(), peer: conn.Peer(), client: &s.c.Client,
+			ctx: ctx, method: http.MethodPost, procedure: conn.Spec().Procedure, header: conn.RequestHeader(), peer: conn.Peer(), client: &s.c.Client,
 		})
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (s *stream) Receive(m any) error {
 		return err
 	}
 	a := attributes{
-		method: http.MethodPost, procedure: s.Spec().Procedure, header: s.RequestHeader(), peer: s.Peer(), client: &s.server.c.Client,
+		ctx: s.ctx, method: http.MethodPost, procedure: s.Spec().Procedure, header: s.RequestHeader(), peer: s.Peer(), client: &s.server.c.Client,
 	}
 	if s.server.messages.Enter(s.ctx, &a, &s.pass).Passes() {
 		s.pass.Exit(enforce.Result{})

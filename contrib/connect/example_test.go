@@ -123,3 +123,26 @@ func ExampleHTTPStatus() {
 	fmt.Println(weirconnect.HTTPStatus(connect.CodeInvalidArgument), weirconnect.HTTPStatus(connect.CodeResourceExhausted))
 	// Output: 400 429
 }
+
+// ExampleLimit limits each client address.
+func ExampleLimit() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	mux := http.NewServeMux()
+	mux.Handle(newGreeter(connect.WithInterceptors(weirconnect.Limit(store, "1/h", weirconnect.ByIP))))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	for range 2 {
+		text, err := greet(server.URL)
+		fmt.Println(text, connect.CodeOf(err) == connect.CodeResourceExhausted)
+	}
+	// Output:
+	// hello, you false
+	//  true
+}

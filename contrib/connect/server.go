@@ -1,11 +1,14 @@
 package weirconnect
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
 )
@@ -32,4 +35,38 @@ func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 	s := &Server{c: c, calls: calls, messages: messages}
 	s.pool.New = func() any { return new(call) }
 	return s, nil
+}
+
+// Limit returns a Server that limits the calls of each key:
+//
+//	limits := weirconnect.Limit(store, "10/s burst 20", weirconnect.ByIP)
+//	mux.Handle(shopconnect.NewOrdersHandler(orders, connect.WithInterceptors(limits)))
+//
+// Key may read what an authentication middleware in front has put into the context. Calls with
+// an empty key share one bucket. It is short for New with one policy, called "limit", and the
+// default Config. It panics if store is nil or the limit is invalid.
+func Limit(store weir.Store, limit string, key func(ctx context.Context, procedure string) string) *Server {
+	s, err := New(store, enforce.OneLimit(limit, KeyFunc(key)), Config{})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// KeyFunc returns a part of a policy's key that key computes from the context and the procedure
+// of a call. Calls with an empty text share one bucket.
+func KeyFunc(key func(ctx context.Context, procedure string) string) policy.KeyPart {
+	return enforce.KeyFunc(func(a *attributes) string {
+		return key(context.WithValue(a.ctx, peerKey{}, a.peer.Addr), a.procedure)
+	})
+}
+
+// peerKey is the key of the peer's address in the context of a key function. The context of a
+// streaming call has no connect.CallInfo.
+type peerKey struct{}
+
+// ByIP is a key function that returns the address of the peer, of IPv6 its first 64 bits.
+func ByIP(ctx context.Context, _ string) string {
+	addr, _ := ctx.Value(peerKey{}).(string)
+	return httplimit.ByIP(&http.Request{RemoteAddr: addr})
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/floodweir/weir"
 	weirecho "github.com/floodweir/weir/contrib/echo"
 	"github.com/labstack/echo/v5"
 	"github.com/labstack/echo/v5/middleware"
@@ -14,7 +15,18 @@ import (
 )
 
 func TestAdapter(t *testing.T) {
-	limittest.Run(t, limittest.Adapter{Serve: func(t testing.TB, app limittest.App) string {
+	limittest.Run(t, limittest.Adapter{ServeLimit: func(t testing.TB, store weir.Store, limit string) string {
+		l := weirecho.Limit(store, limit, func(c *echo.Context) string { return c.Get("user").(string) })
+		return serve(t, func(e *echo.Echo) {
+			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c *echo.Context) error {
+					c.Set("user", c.Request().Header.Get("X-User"))
+					return next(c)
+				}
+			})
+			e.GET("/text", func(c *echo.Context) error { return c.String(200, "hello") }, l)
+		})
+	}, Serve: func(t testing.TB, app limittest.App) string {
 		return serve(t, func(e *echo.Echo) {
 			if app.Recover {
 				e.Use(middleware.Recover())

@@ -110,3 +110,26 @@ func limitOf(store weir.Store, c policy.Config) (*httplimit.Middleware, error) {
 	}
 	return httplimit.New(store, set, httplimit.Config{})
 }
+
+// ExampleLimit limits each client address.
+func ExampleLimit() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	e := echo.New()
+	e.Use(weirecho.Limit(store, "1/m", weirecho.ByIP))
+	e.GET("/", func(c *echo.Context) error { return c.String(200, "hello") })
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 429
+}

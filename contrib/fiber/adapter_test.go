@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/floodweir/weir"
 	weirfiber "github.com/floodweir/weir/contrib/fiber"
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/recover"
@@ -14,7 +15,16 @@ import (
 )
 
 func TestAdapter(t *testing.T) {
-	limittest.Run(t, limittest.Adapter{HijackedHoldsNoSlot: true, Serve: func(t testing.TB, app limittest.App) string {
+	limittest.Run(t, limittest.Adapter{HijackedHoldsNoSlot: true, ServeLimit: func(t testing.TB, store weir.Store, limit string) string {
+		l := weirfiber.Limit(store, limit, func(c fiber.Ctx) string { return c.Locals("user").(string) })
+		return serve(t, func(a *fiber.App) {
+			a.Use(func(c fiber.Ctx) error {
+				c.Locals("user", c.Get("X-User"))
+				return c.Next()
+			}, l)
+			textRoute(a)
+		})
+	}, Serve: func(t testing.TB, app limittest.App) string {
 		return serve(t, func(a *fiber.App) {
 			if app.Recover {
 				a.Use(recover.New())

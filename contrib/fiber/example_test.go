@@ -116,3 +116,30 @@ func limitOf(store weir.Store, c policy.Config) (*httplimit.Middleware, error) {
 	}
 	return httplimit.New(store, set, httplimit.Config{})
 }
+
+// ExampleLimit limits each client address.
+func ExampleLimit() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	app := fiber.New()
+	app.Use(weirfiber.Limit(store, "1/m", weirfiber.ByIP))
+	app.Get("/", func(c fiber.Ctx) error { return c.SendString("hello") })
+
+	for range 2 {
+		res, err := app.Test(httptest.NewRequest("GET", "/", nil))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = res.Body.Close()
+		fmt.Println(res.StatusCode)
+	}
+	// Output:
+	// 200
+	// 429
+}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
 )
 
@@ -12,6 +13,7 @@ import (
 // handlers of fiber: a body that is streamed is sent after they have returned. The two
 // take turns: one waits while the other works.
 type exchange struct {
+	c        fiber.Ctx          // for key functions, until the request is admitted
 	response *fasthttp.Response // nil while a stream has it
 	ended    sync.Once
 	admitted chan struct{} // closed when the request is
@@ -30,9 +32,9 @@ type exchange struct {
 	r *http.Request       // and its request
 }
 
-func newExchange(response *fasthttp.Response) *exchange {
+func newExchange(c fiber.Ctx, response *fasthttp.Response) *exchange {
 	return &exchange{
-		response: response, header: http.Header{}, status: http.StatusOK,
+		c: c, response: response, header: http.Header{}, status: http.StatusOK,
 		admitted: make(chan struct{}), done: make(chan struct{}), over: make(chan struct{}),
 	}
 }
@@ -49,7 +51,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) {
 // admit is what is behind the Middleware: the handlers of fiber, on another goroutine.
 func admit(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
-	x.w, x.r = w, r
+	x.w, x.r, x.c = w, r, nil
 	x.fields, x.header = x.header, nil
 	close(x.admitted)
 	<-x.done

@@ -3,13 +3,15 @@ package weirfiber
 import (
 	"net/http"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/policy"
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
 )
 
-// Middleware is m for a fiber app, group or route. It is safe for concurrent use, and may
-// be used in several places: they then share their limits.
+// Middleware returns m as a handler of a fiber app, group or route. It is safe for concurrent
+// use. If it is used in several places, they share their limits.
 func Middleware(m *httplimit.Middleware) fiber.Handler {
 	h := m.Wrap(http.HandlerFunc(admit))
 	return func(c fiber.Ctx) error {
@@ -18,7 +20,7 @@ func Middleware(m *httplimit.Middleware) fiber.Handler {
 			leaveBody(c)
 			return fiber.ErrBadRequest
 		}
-		x := newExchange(&c.RequestCtx().Response)
+		x := newExchange(c, &c.RequestCtx().Response)
 		go x.serve(h, r)
 		select {
 		case <-x.admitted:
@@ -86,3 +88,21 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 // timedOut is the response to a request whose handler took too long, if it did. What is
 // left of the request is the handler's then.
 func timedOut(c fiber.Ctx) *fasthttp.Response { return c.RequestCtx().LastTimeoutErrorResponse() }
+
+// Limit returns a handler that limits the requests of each key: see [httplimit.Limit].
+//
+//	app.Use(weirfiber.Limit(store, "10/s burst 20", weirfiber.ByIP))
+func Limit(store weir.Store, limit string, key func(fiber.Ctx) string) fiber.Handler {
+	return Middleware(httplimit.MustKeyed(store, limit, KeyFunc(key)))
+}
+
+// KeyFunc returns a part of a policy's key that key computes, for example from the user that a
+// middleware in front has set. See [httplimit.KeyFunc].
+func KeyFunc(key func(fiber.Ctx) string) policy.KeyPart {
+	return httplimit.WriterKeyFunc(func(w http.ResponseWriter) string { return key(w.(*exchange).c) })
+}
+
+// ByIP is a key function that returns the address of the peer: see [httplimit.ByIP].
+func ByIP(c fiber.Ctx) string {
+	return httplimit.ByIP(&http.Request{RemoteAddr: c.RequestCtx().RemoteAddr().String()})
+}

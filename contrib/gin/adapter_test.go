@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/floodweir/weir"
 	weirgin "github.com/floodweir/weir/contrib/gin"
 	"github.com/gin-gonic/gin"
 
@@ -14,7 +15,13 @@ import (
 )
 
 func TestAdapter(t *testing.T) {
-	limittest.Run(t, limittest.Adapter{Serve: func(t testing.TB, app limittest.App) string {
+	limittest.Run(t, limittest.Adapter{ServeLimit: func(t testing.TB, store weir.Store, limit string) string {
+		l := weirgin.Limit(store, limit, func(c *gin.Context) string { return c.GetString("user") })
+		return serve(t, func(e *gin.Engine) {
+			e.Use(func(c *gin.Context) { c.Set("user", c.GetHeader("X-User")) })
+			e.GET("/text", l, func(c *gin.Context) { c.String(200, "hello") })
+		})
+	}, Serve: func(t testing.TB, app limittest.App) string {
 		return serve(t, func(e *gin.Engine) {
 			if app.Recover {
 				e.Use(gin.RecoveryWithWriter(io.Discard))

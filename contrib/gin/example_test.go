@@ -111,3 +111,28 @@ func limitOf(store weir.Store, c policy.Config) (*httplimit.Middleware, error) {
 	}
 	return httplimit.New(store, set, httplimit.Config{})
 }
+
+// ExampleLimit limits each signed-in user.
+func ExampleLimit() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(func(c *gin.Context) { c.Set("user", "alice") }) // authentication
+	r.Use(weirgin.Limit(store, "1/m", func(c *gin.Context) string { return c.GetString("user") }))
+	r.GET("/", func(c *gin.Context) { c.String(200, "hello") })
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 429
+}

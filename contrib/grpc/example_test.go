@@ -173,3 +173,35 @@ func ExampleConfig_messages() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// ExampleLimit limits each client address.
+func ExampleLimit() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	limits := weirgrpc.Limit(store, "1/h", weirgrpc.ByIP)
+	addr, stop, err := serveHealth(grpc.ChainUnaryInterceptor(limits.Unary), grpc.ChainStreamInterceptor(limits.Stream))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	for range 2 {
+		_, err := healthpb.NewHealthClient(conn).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}

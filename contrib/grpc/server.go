@@ -1,14 +1,18 @@
 package weirgrpc
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/rpclimit"
+	"google.golang.org/grpc/peer"
 )
 
 // Config configures a Server.
@@ -38,4 +42,34 @@ func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 		}
 	}
 	return s, nil
+}
+
+// Limit returns a Server that limits the calls of each key:
+//
+//	limits := weirgrpc.Limit(store, "10/s burst 20", weirgrpc.ByIP)
+//	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.Unary), grpc.ChainStreamInterceptor(limits.Stream))
+//
+// Key may read what an authentication interceptor in front has put into the context. Calls with
+// an empty key share one bucket. It is short for New with one policy, called "limit", and the
+// default Config. It panics if store is nil or the limit is invalid.
+func Limit(store weir.Store, limit string, key func(ctx context.Context, method string) string) *Server {
+	s, err := New(store, enforce.OneLimit(limit, KeyFunc(key)), Config{})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// KeyFunc returns a part of a policy's key that key computes from the context and the full
+// method of a call. Calls with an empty text share one bucket.
+func KeyFunc(key func(ctx context.Context, method string) string) policy.KeyPart {
+	return enforce.KeyFunc(func(a *attributes) string { return key(a.ctx, a.method) })
+}
+
+// ByIP is a key function that returns the address of the peer, of IPv6 its first 64 bits.
+func ByIP(ctx context.Context, _ string) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return httplimit.ByIP(&http.Request{RemoteAddr: p.Addr.String()})
+	}
+	return ""
 }

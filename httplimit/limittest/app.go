@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
 )
 
@@ -15,6 +16,11 @@ type Adapter struct {
 	// Serve starts a server for app on the loopback interface, stops it when the test
 	// ends, and returns its URL.
 	Serve func(t testing.TB, app App) (url string)
+
+	// ServeLimit starts a server whose GET /text responds with the text hello, behind the
+	// adapter's Limit of store and limit. The key function returns the user that a
+	// middleware in front has put into the context of the framework: the header X-User.
+	ServeLimit func(t testing.TB, store weir.Store, limit string) (url string)
 
 	// HijackedHoldsNoSlot means that a concurrency slot is free as soon as a connection is
 	// hijacked, because the framework does not report its end.
@@ -35,7 +41,7 @@ type Route struct {
 	Handle       func() Response       // it may panic
 }
 
-// A Response is what a handler sends.
+// A Response describes the response of a handler.
 type Response struct {
 	Status int // 200 if 0
 	Header map[string]string
@@ -57,7 +63,7 @@ func (r Response) Write(w http.ResponseWriter) error {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		r.Hijack(flushing{rw})
+		r.Hijack(flushConn{rw})
 		return nil
 	}
 	for name, value := range r.Header {
@@ -82,12 +88,12 @@ func (r Response) Write(w http.ResponseWriter) error {
 	return err
 }
 
-// A flushing connection flushes after each write.
-type flushing struct{ rw *bufio.ReadWriter }
+// flushConn flushes after each write.
+type flushConn struct{ rw *bufio.ReadWriter }
 
-func (f flushing) Read(b []byte) (int, error) { return f.rw.Read(b) }
+func (f flushConn) Read(b []byte) (int, error) { return f.rw.Read(b) }
 
-func (f flushing) Write(b []byte) (int, error) {
+func (f flushConn) Write(b []byte) (int, error) {
 	n, err := f.rw.Write(b)
 	if err == nil {
 		err = f.rw.Flush()

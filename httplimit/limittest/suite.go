@@ -24,6 +24,7 @@ func Run(t *testing.T, a Adapter) {
 		run  func(*testing.T, Adapter)
 	}{
 		{"same as net/http", testStories},
+		{"short form", testLimit},
 		{"store error", testStoreError},
 		{"a denial ends the chain", testDenial},
 		{"limits of routes", testRoutes},
@@ -50,6 +51,44 @@ func testStoreError(t *testing.T, a Adapter) {
 			t.Errorf("%s: %d %q, want %d", mode, r.Status, r.Header.Get(httplimit.DegradedField), want)
 		}
 	}
+}
+
+// testLimit checks that Limit behaves like a policy that has the user as its key.
+func testLimit(t *testing.T, a Adapter) {
+	ours, advance := Store(t)
+	theirs, follow := Store(t)
+	url := a.ServeLimit(t, ours, "1/s burst 2")
+	full := serveHTTP(t, App{Routes: routes(), Limit: Middleware(t, theirs, httplimit.Config{}, policy.Config{
+		Name: "limit", Limits: Limits("1/s burst 2"), Key: []policy.KeyPart{{Source: policy.Header, Name: "X-User"}},
+	})})
+	compare := func(step int, user string) {
+		t.Helper()
+		got, want := Do(t, "GET", url+"/text", "X-User: "+user), Do(t, "GET", full+"/text", "X-User: "+user)
+		if got.Status != want.Status || got.Body != want.Body {
+			t.Errorf("step %d: %d %q, want %d %q", step, got.Status, got.Body, want.Status, want.Body)
+		}
+		for _, name := range append(httplimit.DefaultFields.Names(), "Retry-After", httplimit.DegradedField) {
+			if g, w := got.Header.Values(name), want.Header.Values(name); !slices.Equal(g, w) {
+				t.Errorf("step %d: %s: %q, want %q", step, name, g, w)
+			}
+		}
+	}
+	for i, user := range []string{"alice", "alice", "alice", "bob", "", "", "", "+1s", "alice", ""} {
+		if user == "+1s" {
+			advance(time.Second)
+			follow(time.Second)
+			continue
+		}
+		compare(i, user)
+	}
+	_, _ = ours.Close(), theirs.Close()
+	compare(-1, "alice") // degraded
+	defer func() {
+		if recover() == nil {
+			t.Error("a limit that does not parse: got no panic")
+		}
+	}()
+	a.ServeLimit(t, ours, "10 per second, please")
 }
 
 // testDenial checks that a denied request does not reach the handler.

@@ -1,0 +1,65 @@
+package httplimit
+
+import (
+	"net/http"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/policy"
+)
+
+// Limit returns a middleware that limits the requests of each key:
+//
+//	handler = httplimit.Limit(store, "10/s burst 20", httplimit.ByIP)(handler)
+//
+// Key may read what an authentication middleware in front has put into the context. Requests
+// with an empty key share one bucket. It is short for a [Middleware] of one policy, called
+// "limit", with the default Config: responses, denials and degraded mode are the same. Two
+// middlewares share the buckets of equal keys if store and limit are equal; include a name in
+// the key to separate them. Limit panics if store is nil or the limit is invalid.
+func Limit(store weir.Store, limit string, key func(*http.Request) string) func(http.Handler) http.Handler {
+	return MustKeyed(store, limit, KeyFunc(key)).Wrap
+}
+
+// MustKeyed returns the Middleware of Limit for any part of a key. Adapters use it.
+func MustKeyed(store weir.Store, limit string, key policy.KeyPart) *Middleware {
+	m, err := New(store, enforce.OneLimit(limit, key), Config{})
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// KeyFunc returns a part of a policy's key that key computes from a request, for example from
+// the user that an authentication middleware has put into its context. Requests with an empty
+// text share one bucket.
+func KeyFunc(key func(*http.Request) string) policy.KeyPart {
+	return enforce.KeyFunc(func(a *attributes) string { return key(a.r) })
+}
+
+// WriterKeyFunc is KeyFunc for adapters: key gets the ResponseWriter that the adapter passed to
+// the handler of Wrap, in which it finds the context of its framework.
+func WriterKeyFunc(key func(http.ResponseWriter) string) policy.KeyPart {
+	return enforce.KeyFunc(func(a *attributes) string { return key(a.w) })
+}
+
+// ByIP is a key function that returns the address of the peer, of IPv6 its first 64 bits.
+// Behind a proxy, use the method Key of a [ClientAddress].
+func ByIP(r *http.Request) string {
+	var c ClientAddress
+	return c.Key(r)
+}
+
+// Key is a key function that returns the address of the client, of IPv6 its first 64 bits. It
+// returns an empty key if there is no address.
+func (c *ClientAddress) Key(r *http.Request) string {
+	addr := c.Addr(r)
+	if !addr.IsValid() {
+		return ""
+	}
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, _ := addr.Prefix(64) // 64 is a valid number of bits
+	return network.String()
+}

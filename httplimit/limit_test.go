@@ -1,0 +1,109 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/httplimit/limittest"
+	"github.com/floodweir/weir/policy"
+)
+
+type userKey struct{}
+
+// authenticate puts the header X-User into the context.
+func authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, r.Header.Get("X-User"))))
+	})
+}
+
+func user(r *http.Request) string { return r.Context().Value(userKey{}).(string) }
+
+func TestSuite(t *testing.T) {
+	limittest.Run(t, limittest.Adapter{
+		ServeLimit: func(t testing.TB, store weir.Store, limit string) string {
+			text := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
+			s := httptest.NewServer(authenticate(httplimit.Limit(store, limit, user)(text)))
+			t.Cleanup(s.Close)
+			return s.URL
+		},
+		Serve: func(t testing.TB, app limittest.App) string {
+			mux := http.NewServeMux()
+			for _, r := range app.Routes {
+				var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = r.Handle().Write(w) })
+				if r.Limit != nil {
+					h = r.Limit.Wrap(h)
+				}
+				mux.Handle(r.Method+" "+r.Path, h)
+			}
+			h := app.Limit.Wrap(mux)
+			if app.Recover {
+				h = recovering(h)
+			}
+			s := httptest.NewServer(h)
+			t.Cleanup(s.Close)
+			return s.URL
+		},
+	})
+}
+
+func recovering(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				w.WriteHeader(500)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// TestKeyFunc checks a key function beside another part, in a policy.
+func TestKeyFunc(t *testing.T) {
+	store, _ := limittest.Store(t)
+	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{
+		Name: "p", Limits: limittest.Limits("1/m"), Match: policy.Match{Paths: []string{"/a", "/b"}},
+		Key: []policy.KeyPart{httplimit.KeyFunc(user), {Source: policy.Path}},
+	})
+	h := authenticate(m.Wrap(http.NotFoundHandler()))
+	for i, c := range []struct {
+		user, path string
+		status     int
+	}{{"alice", "/a", 404}, {"alice", "/a", 429}, {"alice", "/b", 404}, {"bob", "/a", 404}, {" bob ", "/a", 429}} {
+		r := httptest.NewRequest("GET", c.path, nil)
+		r.Header.Set("X-User", c.user)
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.status {
+			t.Errorf("step %d: status %d, want %d", i, w.Code, c.status)
+		}
+	}
+}
+
+// TestByIP checks addresses as keys.
+func TestByIP(t *testing.T) {
+	behind := httplimit.ClientAddress{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	for _, c := range []struct{ peer, forwarded, byIP, key string }{
+		{"192.0.2.1:80", "203.0.113.7", "192.0.2.1", "192.0.2.1"},
+		{"10.0.0.1:80", "203.0.113.7", "10.0.0.1", "203.0.113.7"},
+		{"[2001:db8:1:2:3::4]:80", "", "2001:db8:1:2::/64", "2001:db8:1:2::/64"},
+		{"[::ffff:192.0.2.1]:80", "", "192.0.2.1", "192.0.2.1"},
+		{"@", "", "", ""},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.peer
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := httplimit.ByIP(r); got != c.byIP {
+			t.Errorf("ByIP(%s) = %q, want %q", c.peer, got, c.byIP)
+		}
+		if got := behind.Key(r); got != c.key {
+			t.Errorf("Key(%s) = %q, want %q", c.peer, got, c.key)
+		}
+	}
+}
