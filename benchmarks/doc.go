@@ -1,18 +1,20 @@
-// Package benchmarks puts Weir beside its peers, each peer and Weir in one run
-// on one machine, so that what is quoted is a ratio:
+// Package benchmarks compares Weir with its peers in one run on one machine, so that
+// ratios can be quoted:
 //
 //	make bench
 //
-// or, for one group, repeated so that noise shows:
+// or, for one group, repeated to show noise:
 //
 //	cd benchmarks && go test -bench 'Keyed' -count 6 .
 //
-// The groups are Keyed (decisions in this process), Redis (decisions in a Redis that it
-// starts), Guard (calls of a guarded function, beside failsafe-go and Sentinel) and Nginx
-// (requests through nginx and Weir, beside nginx alone: servers that it starts, wrk, and
-// a table at the end).
+// There are four groups:
+//
+//   - Keyed: decisions in this process.
+//   - Redis: decisions in a Redis that the benchmark starts.
+//   - Guard: calls of a guarded function, compared with failsafe-go and Sentinel.
+//   - Nginx: requests through nginx and Weir, compared with nginx alone. It starts the
+//     servers and wrk and prints a table.
 //
 // Times are wall times of one decision; those of Nginx are CPU times of one request.
-// Machines are noisy: quote medians and
-// ratios of rows of the same run, never a row alone.
+// Machines are noisy: quote medians and ratios of rows of the same run, never a row alone.
 package benchmarks

@@ -21,13 +21,12 @@ import (
 // A call is a function behind a guard. Its error is the denial.
 type call func(ctx context.Context, n int) (int, error)
 
-// work is the bare function: what a guard costs is all that is above it.
+// work is the bare function. The cost of a guard is the difference from it.
 //
 //go:noinline
 func work(_ context.Context, n int) (int, error) { return n + 1, nil }
 
-// A guardPeer guards work. With denied, so that nothing is admitted from the next call
-// on.
+// A guardPeer guards work. With denied, it admits no further call.
 type guardPeer struct {
 	name string
 	open func(b *testing.B, denied bool) call
@@ -49,7 +48,7 @@ var guardPeers = []guardPeer{
 			return n, err
 		}
 	}},
-	// What weir generate writes and weir go weaves in.
+	// The code that weir generate writes and weir go weaves in.
 	{"weir/directive", func(b *testing.B, denied bool) call {
 		g := weirGuard(b, rateLimit(denied))
 		return func(ctx context.Context, n int) (r int, err error) {
@@ -61,7 +60,7 @@ var guardPeers = []guardPeer{
 			return work(ctx, n)
 		}
 	}},
-	// By a name that is looked up at each call, as Sentinel's Entry.
+	// The name is looked up at each call, as with Sentinel's Entry.
 	{"weir/by-name", func(b *testing.B, denied bool) call {
 		r := weirRegistry(b)
 		guardOf(b, r, rateLimit(denied))
@@ -139,9 +138,9 @@ var guardPeers = []guardPeer{
 	}},
 }
 
-// BenchmarkGuard is the price of a guarded call of one key, in this process, beside the
-// bare call: what is above bare is the guard's. Weir counts calls and their time in every
-// row, as Sentinel does; failsafe does not.
+// BenchmarkGuard measures a guarded call of one key in this process; the row bare is the call
+// without a guard. Weir counts calls and their time in every row, as Sentinel does; failsafe
+// does not.
 func BenchmarkGuard(b *testing.B) {
 	startSentinel(b)
 	for _, answer := range []string{"allowed", "denied"} {
@@ -175,7 +174,7 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-// openGuard is the peer's function, after it was seen to answer as it should.
+// openGuard returns the peer's function after checking its result.
 func openGuard(b *testing.B, p guardPeer, denied bool) call {
 	f := p.open(b, denied)
 	ctx := context.Background()
@@ -225,8 +224,8 @@ func failsafeCall(e failsafe.Executor[int]) call {
 	}
 }
 
-// startSentinel configures it as it is by default, but for its files, which go away with
-// the benchmark, and for what it does in the background, which others would pay for.
+// startSentinel starts Sentinel with its defaults. Its files are removed after the benchmark,
+// and its background work, which other rows would pay for, is off.
 func startSentinel(b *testing.B) {
 	c := config.NewDefaultConfig()
 	c.Sentinel.App.Name = "benchmarks"

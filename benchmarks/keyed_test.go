@@ -93,8 +93,8 @@ var keyedPeers = []peer{
 	}},
 }
 
-// Keyed decisions in this process: one hot key, 100,000 keys, and keys of which
-// all are denied.
+// BenchmarkKeyed measures decisions in this process: one hot key, 100,000 keys, and keys that
+// are all denied.
 func BenchmarkKeyed(b *testing.B) {
 	keys := make([]string, 100_000)
 	for i := range keys {
@@ -112,7 +112,7 @@ func BenchmarkKeyed(b *testing.B) {
 		for _, p := range keyedPeers {
 			b.Run(load.name+"/"+p.name, func(b *testing.B) {
 				take := p.open(b, load.perSecond)
-				for _, k := range load.keys { // every key is known, and empty if so little is allowed
+				for _, k := range load.keys { // create every key; it is empty if the limit denies
 					take(k)
 				}
 				b.ReportAllocs()

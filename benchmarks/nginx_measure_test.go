@@ -17,16 +17,16 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// The same for every way.
+// Settings of every way.
 const (
 	wrkThreads     = 2
 	wrkConnections = 32
 )
 
-// A group is some processes whose CPU time is counted as one.
+// A group is a set of processes whose CPU time is summed.
 type group int
 
-// The groups. The last one is the generator of the load.
+// The groups. The last one is the load generator.
 const (
 	nginxGroup group = iota
 	weirGroup
@@ -36,15 +36,15 @@ const (
 	groups
 )
 
-// A sample is what was measured of one way in one round.
+// A sample holds the measurements of one way in one round.
 type sample struct {
 	rate     float64         // requests per second
 	cpu      [groups]float64 // µs per request
-	p50, p99 time.Duration   // as wrk says
-	bad      float64         // of the requests, how many had another status than 2xx and 3xx
+	p50, p99 time.Duration   // reported by wrk
+	bad      float64         // the share of requests with a status other than 2xx and 3xx
 }
 
-// servers is the CPU time of all groups but the generator's.
+// servers returns the CPU time of all groups except the generator.
 func (s sample) servers() (sum float64) {
 	for _, v := range s.cpu[:wrkGroup] {
 		sum += v
@@ -60,13 +60,13 @@ var (
 	wrkMost     = regexp.MustCompile(`99%\s+([\d.]+)(us|ms|s)`)
 )
 
-// processes are those whose time counts, by group; of Redis the server itself says it.
+// processes are the measured processes, by group. Redis reports its time itself.
 type processes struct {
 	pids  [groups][]int
 	redis *redistest.Server
 }
 
-// times are the CPU times of the groups in µs, without the generator's.
+// times returns the CPU times of the groups in µs, without the generator.
 func (p *processes) times(b *testing.B) (t [groups]float64) {
 	b.Helper()
 	parents := parents(b)
@@ -81,7 +81,7 @@ func (p *processes) times(b *testing.B) (t [groups]float64) {
 	return t
 }
 
-// parents are the parents of all processes.
+// parents returns the parent of every process.
 func parents(b *testing.B) map[int]int {
 	b.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -101,13 +101,13 @@ func parents(b *testing.B) map[int]int {
 	return all
 }
 
-// stat is what /proc/PID/stat has from the state of the process on; nil once it ended.
+// stat returns the fields of /proc/PID/stat from the state on; nil if the process has ended.
 func stat(pid int) []string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name before it is none of ours
+	_, rest, _ := strings.Cut(string(text), ") ") // skip the process name
 	fields := strings.Fields(rest)
 	if len(fields) < 15 {
 		return nil
@@ -115,8 +115,8 @@ func stat(pid int) []string {
 	return fields
 }
 
-// ticks is the CPU time of a process in µs. The clock of /proc ticks 100 times a second
-// on every Linux that Go runs on.
+// ticks returns the CPU time of a process in µs. The clock of /proc ticks 100 times a second
+// on every Linux that Go supports.
 func ticks(b *testing.B, pid int) float64 {
 	b.Helper()
 	fields := stat(pid)
@@ -131,7 +131,7 @@ func ticks(b *testing.B, pid int) float64 {
 	return (user + system) * 1e4
 }
 
-// measure has wrk offer as much as its connections can.
+// measure runs wrk at full speed and returns a sample.
 func (p *processes) measure(b *testing.B, url string, seconds int) (s sample) {
 	b.Helper()
 	before := p.times(b)
@@ -181,7 +181,7 @@ func span(b *testing.B, out []byte, r *regexp.Regexp) time.Duration {
 	return time.Duration(v * float64(unit))
 }
 
-// median is, of each figure, the one in the middle of all rounds: the lower of two.
+// median returns the median of each figure over all rounds: of two, the lower.
 func median(all []sample) (m sample) {
 	middle := func(f func(sample) float64) float64 {
 		vs := make([]float64, len(all))
@@ -200,7 +200,7 @@ func median(all []sample) (m sample) {
 	return m
 }
 
-// spread is how far apart the rates of the rounds are: (most - least) / median.
+// spread returns the spread of the rates of the rounds: (most - least) / median.
 func spread(all []sample) float64 {
 	least, most := math.Inf(1), 0.0
 	for _, s := range all {

@@ -16,9 +16,10 @@ var (
 	nginxWays   = flag.String("nginx.ways", "", "measure only nginx and the ways whose name has this in it")
 )
 
-// The ways in which nginx and Weir limit requests, beside nginx that limits nothing: all
-// start, and are measured in rounds, each way for -benchtime in whole seconds. The table
-// at the end has the medians of the rounds. It takes about 21 ways · 3 rounds · 1 s.
+// BenchmarkNginx compares the ways in which nginx and Weir limit requests with nginx without
+// limits. All servers start first, then each way is measured in rounds of -benchtime in whole
+// seconds. The final table has the medians of the rounds. It takes about 21 ways · 3 rounds ·
+// 1 s.
 func BenchmarkNginx(b *testing.B) {
 	seconds := benchSeconds(b)
 	ways, p := startWays(b)
@@ -66,7 +67,7 @@ func chosen(ways []way) (some []way) {
 	return some
 }
 
-// benchSeconds is -benchtime in whole seconds, and one at least.
+// benchSeconds returns -benchtime in whole seconds, at least one.
 func benchSeconds(b *testing.B) int {
 	b.Helper()
 	text := flag.Lookup("test.benchtime").Value.String()
@@ -77,8 +78,8 @@ func benchSeconds(b *testing.B) int {
 	return max(1, int(d.Seconds()))
 }
 
-// warm asks until connections stand and Lua is compiled, and checks the answers: of a
-// way that denies, all but those that its limit admits.
+// warm sends requests until connections exist and Lua is compiled, and checks the responses. A
+// way that denies admits only what its limit allows.
 func warm(b *testing.B, w way) {
 	b.Helper()
 	want := 200
@@ -107,7 +108,7 @@ func worst(all [][]sample) (most float64) {
 	return most
 }
 
-// table is in Markdown. The ratios are to the first way.
+// table returns a Markdown table. The ratios are relative to the first way.
 func table(ways []way, all [][]sample) string {
 	var t strings.Builder
 	base := median(all[0])
@@ -134,7 +135,7 @@ func table(ways []way, all [][]sample) string {
 	return t.String()
 }
 
-// micros leaves out what is only what a process does when nobody asks it.
+// micros formats a time and omits values that idle processes use.
 func micros(v float64) string {
 	if v < 0.5 {
 		return "–"

@@ -24,8 +24,8 @@ const upstreamConf = `
   server { listen ADDR; location / { return 200 "ok\n"; } }
 `
 
-// What every way through nginx shares: connections to what stands behind are kept, and
-// nothing is logged.
+// The common part of every way through nginx: upstream connections are kept alive, and
+// logs are off.
 const proxyConf = `
   error_log DIR/http.log warn;
   limit_req_log_level info;
@@ -51,7 +51,7 @@ const plainConf = proxyConf + `
   server { listen ADDR4; location / { proxy_pass http://gateway-redis; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; } }
 `
 
-// nginx asks Weir about each request, as docs/forward-auth.md has it.
+// nginx with auth_request to Weir, as in docs/forward-auth.md.
 const authConf = `
   upstream weir { server WEIR; keepalive 64; }
   server {
@@ -94,9 +94,8 @@ const authConf = `
   }
 `
 
-// The peer: a counter of a fixed window as people write it for nginx and Redis, in one
-// call of a script, with no more than the key and the answer. Less than a round trip
-// cannot be.
+// The peer: a fixed-window counter for nginx and Redis, as users write it. It is one
+// script call, which sends a key and returns a number. One round trip is the minimum.
 const peerConf = proxyConf + `
   lua_package_path ";;";
   init_by_lua_block {
@@ -123,8 +122,7 @@ const peerConf = proxyConf + `
 
 const peerScript = `local n = redis.call('INCR', KEYS[1]) if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end return n`
 
-// nginx decides by Weir's own Lua, as docs/nginx.md has it. CONF is what weir edge nginx
-// prints.
+// nginx with Weir's Lua, as in docs/nginx.md. CONF is the output of weir edge nginx.
 const edgeConf = proxyConf + `
   CONF
   server {
@@ -136,8 +134,8 @@ const edgeConf = proxyConf + `
   }
 `
 
-// The policies of every way through Weir: the path says which. A store that makes no
-// decision would answer 503 where all are to be admitted, and 200 where none are.
+// The policies of every way through Weir, selected by path. Without its store, Weir would
+// respond with 503 where all requests should be admitted, and with 200 where none should.
 const policiesFile = `
 gateway:
   trusted_proxies: [127.0.0.1]
@@ -156,14 +154,14 @@ policies:
   - { name: three-denied-together, match: /three-denied, key: ["const:all"], limits: [200000000/s], on_store_error: open }
 `
 
-// A way is one road to the upstream, or to a denial.
+// A way is one path to the upstream, or to a denial.
 type way struct {
 	name   string
 	url    string
 	denied bool
 }
 
-// startWays starts all that the ways need, until the end of the benchmark.
+// startWays starts the servers of all ways until the end of the benchmark.
 func startWays(b *testing.B) ([]way, *processes) {
 	b.Helper()
 	redis := redistest.Start(b)
@@ -260,7 +258,7 @@ func freeAddress(b *testing.B) string {
 	return l.Addr().String()
 }
 
-// await asks until the answer has a status.
+// await polls a URL until it responds with a status.
 func await(b *testing.B, url string, want int) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), 15*time.Second)

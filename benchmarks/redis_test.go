@@ -38,10 +38,9 @@ func overConn(b *testing.B, conn redisstore.Conn) func(string) bool {
 	}
 }
 
-// Shared decisions, one a call, by 1, 16, 64 and 256 callers over 1,000 keys on a
-// real Redis. "redis-µs/op" is the CPU time of Redis for one decision: Redis runs
-// commands on one core, so its inverse is what one instance can decide, however
-// many clients come.
+// BenchmarkRedis measures shared decisions, one per call, by 1, 16, 64 and 256 callers over
+// 1,000 keys on a real Redis. "redis-µs/op" is the CPU time of Redis for one decision. Redis
+// runs commands on one core, so its inverse is the capacity of one instance.
 func BenchmarkRedis(b *testing.B) {
 	keys := make([]string, 1000)
 	for i := range keys {
@@ -100,7 +99,7 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// cpu is the CPU time that the server has used, in seconds.
+// cpu returns the CPU time of the server, in seconds.
 func cpu(b *testing.B, s *redistest.Server) (sum float64) {
 	for line := range strings.Lines(fmt.Sprint(s.Do(b, "INFO", "cpu"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -62,7 +62,7 @@ func Example_hystrix() {
 	}
 	getUser := guard.Func(guard.Default().MustGuard(guard.Resource{Name: "getUser"}), run, guard.Options[string, string]{
 		Fallback: func(ctx context.Context, id string, denied error) (string, error) { // getFallback()
-			return "somebody", nil
+			return "unknown", nil
 		},
 	})
 	failed := 0
@@ -73,5 +73,5 @@ func Example_hystrix() {
 	}
 	name, err := getUser(ctx, "42") // the breaker is open
 	fmt.Println(failed, name, err)
-	// Output: 20 somebody <nil>
+	// Output: 20 unknown <nil>
 }

@@ -44,7 +44,7 @@ func Example_guavaPaysLater() {
 	}
 	d, err := lim.Take(ctx, "export", 1) // may it begin?
 	if err == nil && d.OK {
-		_, err = lim.Charge(ctx, "export", 99) // it costs 100: whoever comes next pays
+		_, err = lim.Charge(ctx, "export", 99) // it costs 100; later calls pay
 	}
 	d, _ = lim.Peek(ctx, "export", 1)
 	fmt.Println(d.OK, d.RetryAfter, err)

@@ -1,5 +1,5 @@
-// Package comingfrom holds the examples of docs/coming-from.md: what stands in a Go
-// block of the page stands in the body of one of them, with its output.
+// Package comingfrom holds the examples of docs/coming-from.md. Every Go block of the page is
+// part of the body of one of them, with its output.
 package comingfrom_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// TestMain puts the policy files of the page where its examples look for them.
+// TestMain writes the policy files of the page where its examples read them.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		bs, err := blocks(page)
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 var ctx = context.Background()
 
-// still is a memory store whose clock stands still, at the beginning of a second.
+// still returns a memory store whose clock is stopped at the beginning of a second.
 func still() *memstore.Store {
 	store, err := memstore.New(memstore.Config{Clock: func() int64 { return 1_800_000_000_000_000 }})
 	if err != nil {

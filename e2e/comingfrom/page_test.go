@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ type block struct {
 	line       int
 }
 
-// blocks are the fenced blocks of a page.
+// blocks returns the fenced blocks of a page.
 func blocks(name string) ([]block, error) {
 	text, err := os.ReadFile(at(name))
 	if err != nil {
@@ -59,13 +58,15 @@ func blocks(name string) ([]block, error) {
 	return all, nil
 }
 
-// at is a path of the tree, wherever the tests run.
+// at returns a path of the tree that does not depend on the working directory.
 func at(name string) string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), name)
+	return filepath.Join(dir, name)
 }
 
-// bodies are the bodies of the examples by name, without their indentation.
+// dir is the directory of this package, which TestMain leaves.
+var dir, _ = os.Getwd()
+
+// bodies returns the bodies of the examples by name, without indentation.
 func bodies(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(at("*_test.go"))
@@ -93,7 +94,7 @@ func bodies(t *testing.T) map[string]string {
 	return all
 }
 
-// missing are the Go blocks that occur in no example.
+// missing returns the lines of the Go blocks that occur in no example.
 func missing(bs []block, examples map[string]string) (lines []int) {
 	for _, b := range bs {
 		if b.kind != "go" {
@@ -110,7 +111,7 @@ func missing(bs []block, examples map[string]string) (lines []int) {
 	return lines
 }
 
-// TestGoBlocks looks for every Go block of both pages in the examples.
+// TestGoBlocks checks that every Go block of both pages occurs in an example.
 func TestGoBlocks(t *testing.T) {
 	examples := bodies(t)
 	for _, name := range []string{page, pageZh} {
@@ -127,7 +128,7 @@ func TestGoBlocks(t *testing.T) {
 	}
 }
 
-// TestMissing: a block that no example has is told of.
+// TestMissing checks that missing reports a block that is in no example.
 func TestMissing(t *testing.T) {
 	bs := []block{{"go", "a()\nb()\n", 3}, {"go", "a()\nc()\n", 7}, {"text", "z()\n", 9}}
 	if got := missing(bs, map[string]string{"Example": "\nx()\na()\nb()\n"}); !slices.Equal(got, []int{7}) {
@@ -144,7 +145,7 @@ func count(bs []block, kind string) (n int) {
 	return n
 }
 
-// TestPolicyFiles reads every YAML block as a policy file.
+// TestPolicyFiles parses every YAML block as a policy file.
 func TestPolicyFiles(t *testing.T) {
 	bs, err := blocks(page)
 	if err != nil {
@@ -168,7 +169,7 @@ func TestPolicyFiles(t *testing.T) {
 
 var heading = regexp.MustCompile(`(?m)^#+ `)
 
-// TestLanguages: the two pages have the same blocks, and headings of the same levels.
+// TestLanguages checks that both pages have the same blocks and heading levels.
 func TestLanguages(t *testing.T) {
 	en, err := blocks(page)
 	if err != nil {
@@ -191,7 +192,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// levels are the levels of the headings outside of blocks.
+// levels returns the levels of the headings outside of blocks.
 func levels(t *testing.T, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(at(name))

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// TestQueue: what the page has for Sentinel's queue holds calls back, one interval apart,
+// TestQueue checks that the replacement of Sentinel's queue delays calls, one interval apart,
 // for at most half a second.
 func TestQueue(t *testing.T) {
 	file, err := weirfile.Load("sentinel.yaml")

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// Without Output: it is compiled, and Redis is where others run it.
+// Example_redis has no Output comment, so it is compiled but not run: it needs a Redis.
 func Example_redis() {
 	conn, err := goredis.Open("redis://127.0.0.1:6379") // or contrib/rueidis, with the same words
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// An other is what another limiter does that has been at rest for long, from its source:
-// whether a request at an instant goes through at once or after a delay, in µs. One that
-// is denied changes nothing.
+// An other models another limiter, from its source, that has been idle for long. It reports
+// whether a request at an instant passes, and after which delay in µs. A denied request
+// changes nothing.
 type other func(now int64) (ok bool, delay int64)
 
-// guava is SmoothBursty, asked by tryAcquire(). Stored permits are told as the time that
-// stored them.
+// guava is SmoothBursty with tryAcquire(). It represents stored permits by the time that
+// produced them.
 func guava(interval, most int64) other {
 	var stored, nextFree int64
 	return func(now int64) (bool, int64) {
@@ -33,7 +33,7 @@ func guava(interval, most int64) other {
 	}
 }
 
-// uber is the limiter of ratelimit.New; whoever would have to sleep is denied.
+// uber is the limiter of ratelimit.New; a caller that would sleep is denied.
 func uber(interval, slack int64) other {
 	var state int64
 	return func(now int64) (bool, int64) {
@@ -68,7 +68,7 @@ func throttling(interval, longest int64) other {
 	}
 }
 
-// leapArray is Sentinel's count of the last second in so many windows.
+// leapArray is Sentinel's count of the last second in several windows.
 func leapArray(count, second, windows int64) other {
 	counts := map[int64]int64{}
 	return func(now int64) (bool, int64) {
@@ -110,14 +110,14 @@ func gcra(interval, burst int64) other {
 	}
 }
 
-// TestSame: what the page says to write in the place of another limiter's parameters
-// admits the same requests, with the same delays.
+// TestSame checks that the limit that the page recommends in place of another limiter's
+// parameters admits the same requests, with the same delays.
 func TestSame(t *testing.T) {
 	const ms = 1000
 	for _, c := range []struct {
 		name, limit string
 		other       other
-		pause       int64 // the longest between two requests that come one by one
+		pause       int64 // the longest pause between two single requests
 	}{
 		{"Guava create(10)", "10/s burst 11", guava(100*ms, 10), 200 * ms},
 		{"uber New(100)", "100/s burst 11", uber(10*ms, 10), 20 * ms},
@@ -143,10 +143,10 @@ func TestSame(t *testing.T) {
 		for step := range 20_000 {
 			switch k := r.IntN(500); {
 			case k == 0:
-				now += r.Int64N(100 * c.pause) // a rest, mostly long enough for all to be forgotten
+				now += r.Int64N(100 * c.pause) // idle, mostly long enough to reset the state
 			case k > 400: // at the same instant
 			default:
-				now += r.Int64N(c.pause)/ms*ms + r.Int64N(3)*r.Int64N(2) // now and then 1 or 2 µs beside
+				now += r.Int64N(c.pause)/ms*ms + r.Int64N(3)*r.Int64N(2) // sometimes off by 1 or 2 µs
 			}
 			ok, delay := c.other(now)
 			d, err := lim.Take(ctx, "key", 1)
@@ -154,7 +154,7 @@ func TestSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d.OK != ok || d.Delay != time.Duration(delay)*time.Microsecond {
-				t.Fatalf("%s, step %d: %s says %v after %v, the other %v after %d µs", c.name, step, c.limit, d.OK, d.Delay, ok, delay)
+				t.Fatalf("%s, step %d: %s = %v after %v, the other %v after %d µs", c.name, step, c.limit, d.OK, d.Delay, ok, delay)
 			}
 			if ok {
 				admitted++
@@ -163,7 +163,7 @@ func TestSame(t *testing.T) {
 			}
 		}
 		if admitted < 1000 || denied < 1000 {
-			t.Errorf("%s: %d admitted, %d denied: the requests say little", c.name, admitted, denied)
+			t.Errorf("%s: %d admitted, %d denied: want more of both", c.name, admitted, denied)
 		}
 		store.Close()
 	}

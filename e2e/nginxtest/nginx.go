@@ -1,5 +1,5 @@
-// Package nginxtest runs real nginx servers for tests, with the Lua of edge/nginx, on
-// free ports of the loopback interface, ended with the test.
+// Package nginxtest runs real nginx servers for tests, with the Lua of edge/nginx, on free
+// ports of the loopback interface. They stop with the test.
 package nginxtest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// A Config describes a server. HTTP is what stands in its http block; DIR in it is the
-// server's own directory, ADDR and ADDR2 … ADDR9 are free addresses to listen at.
+// A Config describes a server. HTTP is the content of its http block. In it, DIR is the
+// server's directory, and ADDR and ADDR2 … ADDR9 are free addresses.
 type Config struct {
 	HTTP    string
 	Workers int    // 1 if zero
@@ -36,13 +36,13 @@ type Server struct {
 	addrs   []string
 	conf    string
 	cmd     *exec.Cmd
-	workers int // of the configuration in force
+	workers int // of the current configuration
 	done    chan struct{}
 }
 
 const modules = "/usr/lib/nginx/modules/"
 
-// Main loads the Lua module.
+// Main is the directive that loads the Lua module.
 const Main = `
 load_module ` + modules + `ndk_http_module.so;
 load_module ` + modules + `ngx_http_lua_module.so;
@@ -65,8 +65,8 @@ http {
 }
 `
 
-// Start runs an nginx and waits until it accepts connections at ADDR. Without Main in
-// the configuration, that of this package loads the Lua module.
+// Start runs an nginx and waits until it accepts connections at ADDR. If the configuration has
+// no Main, it uses the Main of this package.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{Dir: t.TempDir(), done: make(chan struct{})}
@@ -105,7 +105,7 @@ func (s *Server) write(t testing.TB, c Config) {
 		c.Main = Main
 	}
 	user := ""
-	if os.Getuid() == 0 { // whose files workers of another user could not read
+	if os.Getuid() == 0 { // workers run as another user by default, who cannot read the files
 		user = "user root;\n"
 	}
 	s.workers = max(1, c.Workers)
@@ -121,11 +121,11 @@ func (s *Server) write(t testing.TB, c Config) {
 	}
 }
 
-// Address is ADDR2 … ADDR9.
+// Address returns ADDR2 … ADDR9.
 func (s *Server) Address(n int) string { return s.addrs[n-1] }
 
-// Reload gives the server another configuration, of the same addresses, and has its
-// workers replaced. It returns when all of those before take no more connections.
+// Reload replaces the configuration, with the same addresses, and the workers. It returns when
+// the old workers accept no more connections.
 func (s *Server) Reload(t testing.TB, c Config) {
 	t.Helper()
 	before := strings.Count(s.Log(), "reconfiguring")
@@ -142,16 +142,16 @@ func (s *Server) Reload(t testing.TB, c Config) {
 	})
 }
 
-// Log is what the server has logged.
+// Log returns the error log.
 func (s *Server) Log() string {
 	text, _ := os.ReadFile(filepath.Join(s.Dir, "error.log"))
 	return string(text)
 }
 
-// PID is that of the master.
+// PID returns the process ID of the master.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Stop ends the server and its workers. Stopping again does nothing.
+// Stop stops the server and its workers. Stopping again does nothing.
 func (s *Server) Stop() {
 	select {
 	case <-s.done:
@@ -196,8 +196,8 @@ func (s *Server) until(t testing.TB, ok func() bool) {
 	}
 }
 
-// freeAddr is an address of the loopback interface that was free a moment ago, outside
-// of the ports that connections are made from.
+// freeAddr returns an unused address of the loopback interface, outside of the ephemeral
+// ports.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -206,7 +206,7 @@ func freeAddr(t testing.TB) string {
 			t.Fatal(err)
 		}
 		l.Close()
-		// Kernels make connections from ports from 32768 up.
+		// The kernel uses ports from 32768 up for outgoing connections.
 		addr := "127.0.0.1:" + strconv.Itoa(12000+l.Addr().(*net.TCPAddr).Port%20000)
 		if l, err = net.Listen("tcp", addr); err == nil {
 			l.Close()
@@ -217,7 +217,7 @@ func freeAddr(t testing.TB) string {
 	return ""
 }
 
-// Edge is the directory of the Lua files, from a test's directory up.
+// Edge returns the directory of the Lua files, found from the test's directory up.
 func Edge(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -237,15 +237,15 @@ func Edge(t testing.TB) string {
 	}
 }
 
-// Path is the directive by which Lua finds the files of edge/nginx.
+// Path returns the directive with which Lua finds the files of edge/nginx.
 func Path(t testing.TB) string {
 	t.Helper()
 	return `lua_package_path "` + Edge(t) + `/?.lua;;";`
 }
 
-// Lua runs Lua code in a content phase of one server that a test shares, and returns
-// what it says; the body of the request is stdin, which the code reads with
-// ngx.req.get_body_data. The test fails if the code does.
+// Lua runs Lua code in the content phase of a server shared by a test and returns its output.
+// The code reads the request body, stdin, with ngx.req.get_body_data. The test fails if the
+// code does.
 func Lua(t testing.TB, code, stdin string) string {
 	t.Helper()
 	s := Start(t, Config{HTTP: Path(t) + `

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package pgtest runs real PostgreSQL servers for tests, each with data of its own in a
-// temporary directory, on a free port of the loopback interface, ended with the test. They
-// write through to the disk (fsync is on), as one in production does.
+// Package pgtest runs real PostgreSQL servers for tests. Each has its own data in a temporary
+// directory and a free port of the loopback interface, and stops with the test. They write
+// through to the disk (fsync is on), as in production.
 package pgtest
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // A Server is a PostgreSQL server. Its methods are for one goroutine at a time.
 type Server struct {
-	// Addr is its host:port; it stays the same when it is started again.
+	// Addr is its host:port, which does not change when it is restarted.
 	Addr string
 
 	dir      string
@@ -36,15 +36,15 @@ type Server struct {
 	dbs      int
 }
 
-// Start runs a server with settings of its configuration added, such as
-// "max_connections=20". It ends with the test, which fails if PostgreSQL is not installed.
+// Start runs a server with additional settings, such as "max_connections=20". It stops with
+// the test, which fails if PostgreSQL is not installed.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not t.TempDir: another user than the test's has to reach it.
+	// Not t.TempDir: the server's user needs access.
 	dir, err := os.MkdirTemp("", "pgtest")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,8 @@ func Start(t testing.TB, settings ...string) *Server {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// command prepares a program of PostgreSQL, which refuses to run as root.
+// command returns a command for a PostgreSQL program, as another user if the test runs as
+// root.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.dir
@@ -78,14 +79,14 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Start starts the server, or starts it again with its data, and waits until it answers.
+// Start starts the server, again with its data if it ran before, and waits until it is ready.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if s.cmd != nil {
-		t.Fatal("pgtest: it runs already")
+		t.Fatal("pgtest: Start: the server is running")
 	}
 	_, port, _ := net.SplitHostPort(s.Addr)
-	// What a killed server leaves ends soon, but for a moment it keeps the data to itself.
+	// The processes of a killed server end soon, but until then they lock the data.
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -101,13 +102,13 @@ func (s *Server) Start(t testing.TB) {
 		cmd := s.command("postgres", args...)
 		cmd.Stdout, cmd.Stderr = log, log
 		err = cmd.Start()
-		_ = log.Close() // the server has its own
+		_ = log.Close() // the server has its own descriptor
 		if err != nil {
 			t.Fatalf("pgtest: %v", err)
 		}
 		s.cmd, s.done = cmd, make(chan struct{})
 		go func(done chan struct{}) {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the reason is in its log
 			close(done)
 		}(s.done)
 		for alive := true; alive; {
@@ -120,7 +121,7 @@ func (s *Server) Start(t testing.TB) {
 			case <-tick.C:
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("pgtest: it does not answer: %v\n%s", err, s.Log())
+				t.Fatalf("pgtest: the server is not ready: %v\n%s", err, s.Log())
 			}
 		}
 	}
@@ -138,7 +139,7 @@ func (s *Server) ping() error {
 
 func (s *Server) log() string { return filepath.Join(s.dir, "log") }
 
-// Log is what the server has logged.
+// Log returns the server's log.
 func (s *Server) Log() string {
 	b, err := os.ReadFile(s.log())
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Server) Log() string {
 	return string(b)
 }
 
-// DSN names a database of the server, for its superuser. "postgres" is always there.
+// DSN returns the connection string of a database for the superuser. "postgres" always exists.
 func (s *Server) DSN(db string) string {
 	return "postgres://postgres@" + s.Addr + "/" + db + "?sslmode=disable"
 }
@@ -161,7 +162,7 @@ func (s *Server) NewDB(t testing.TB) string {
 	return db
 }
 
-// Exec runs statements in a database beside what is tested.
+// Exec runs statements in a database, apart from the code under test.
 func (s *Server) Exec(t testing.TB, db string, statements ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -178,8 +179,8 @@ func (s *Server) Exec(t testing.TB, db string, statements ...string) {
 	}
 }
 
-// Stop ends the server at once without writing what it has in memory (its immediate
-// shutdown); Start recovers from its log. Twice is no error.
+// Stop stops the server at once without writing its memory to disk (immediate shutdown); Start
+// recovers from its log. Stopping again does nothing.
 func (s *Server) Stop() { s.end(func() { s.signal(syscall.SIGQUIT, false) }) }
 
 // Kill kills the server and all its processes with SIGKILL.
@@ -189,7 +190,7 @@ func (s *Server) end(tell func()) {
 	if s.cmd == nil {
 		return
 	}
-	s.Cont() // who is stopped does not hear
+	s.Cont() // a stopped process handles no signals
 	tell()
 	patience := time.NewTimer(10 * time.Second)
 	defer patience.Stop()
@@ -202,22 +203,22 @@ func (s *Server) end(tell func()) {
 	s.cmd = nil
 }
 
-// PID is that of the server's first process; the others are its children.
+// PID returns the process ID of the server's first process; the others are its children.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Pause stops the server and all its processes where they are (SIGSTOP), until Cont.
+// Pause stops all processes of the server (SIGSTOP) until Cont.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP, true) }
 
-// Cont lets a paused server go on.
+// Cont resumes a paused server.
 func (s *Server) Cont() { s.signal(syscall.SIGCONT, true) }
 
-// signal tells the server, first of all its processes, and then those that it has started.
+// signal sends a signal to the server's first process and, if all is set, to its children.
 func (s *Server) signal(sig syscall.Signal, all bool) {
 	if s.cmd == nil {
 		return
 	}
 	children := s.children()
-	_ = s.cmd.Process.Signal(sig) // one that has ended need not hear
+	_ = s.cmd.Process.Signal(sig) // it may have ended
 	if !all {
 		return
 	}
@@ -228,7 +229,7 @@ func (s *Server) signal(sig syscall.Signal, all bool) {
 	}
 }
 
-// children are the processes that the server has started, from /proc.
+// children returns the processes that the server has started, from /proc.
 func (s *Server) children() []int {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var pids []int
@@ -248,7 +249,7 @@ func (s *Server) children() []int {
 	return pids
 }
 
-// binaries finds where initdb and postgres are.
+// binaries returns the directory of initdb and postgres.
 func binaries() (string, error) {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -266,7 +267,7 @@ func isFile(name string) bool {
 	return err == nil && !i.IsDir()
 }
 
-// freePort is a port that nobody listens on now.
+// freePort returns an unused port.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -277,7 +278,7 @@ func freePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// reachable makes a directory that of the server's user.
+// reachable gives a directory to the server's user.
 func reachable(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err

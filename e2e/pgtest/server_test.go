@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestServer starts a server, takes it away in every way, and finds its data again.
+// TestServer stops a server in every way and reads its data again.
 func TestServer(t *testing.T) {
 	s := pgtest.Start(t, "max_connections=20")
 	db := s.NewDB(t)
@@ -19,9 +19,9 @@ func TestServer(t *testing.T) {
 	for i, end := range []func(){s.Stop, s.Kill} {
 		s.Exec(t, db, "INSERT INTO kept VALUES (1)")
 		end()
-		end() // no harm
+		end() // does nothing
 		if err := ask(s, db, time.Second, nil); err == nil {
-			t.Fatal("it answers when it has ended")
+			t.Fatal("the server responds after it ended")
 		}
 		s.Start(t)
 		var n int
@@ -31,7 +31,7 @@ func TestServer(t *testing.T) {
 	}
 	s.Pause()
 	if err := ask(s, db, 300*time.Millisecond, nil); err == nil {
-		t.Fatal("it answers while it is paused")
+		t.Fatal("the server responds while it is paused")
 	}
 	s.Cont()
 	if err := ask(s, db, 10*time.Second, nil); err != nil {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// SmallDisk makes a file system of its own that holds so many megabytes, and a tablespace
-// on it. resize makes it larger or smaller. ok is false if the test may not mount one: only
-// root may.
+// SmallDisk mounts a file system of so many megabytes and creates a tablespace on it. resize
+// changes its size. ok is false if the test may not mount: it needs root.
 func (s *Server) SmallDisk(t testing.TB, tablespace string, megabytes int) (resize func(megabytes int), ok bool) {
 	t.Helper()
 	dir, err := os.MkdirTemp(s.dir, "small")
@@ -22,7 +21,7 @@ func (s *Server) SmallDisk(t testing.TB, tablespace string, megabytes int) (resi
 		return nil, false
 	}
 	t.Cleanup(func() {
-		s.Stop() // it has files there
+		s.Stop() // it has open files there
 		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("pgtest: %v", err)
 		}
@@ -39,5 +38,5 @@ func (s *Server) SmallDisk(t testing.TB, tablespace string, megabytes int) (resi
 	}, true
 }
 
-// endWithTest has a server stop at once when its test is killed.
+// endWithTest stops a server when its test is killed.
 func endWithTest(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGQUIT }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// SmallDisk makes no file system here: ok is false.
+// SmallDisk is not supported on this system: ok is false.
 func (s *Server) SmallDisk(testing.TB, string, int) (resize func(megabytes int), ok bool) {
 	return nil, false
 }

@@ -9,28 +9,24 @@ import (
 	"syscall"
 )
 
-// user is who the server runs as; other says that it is not who runs the test: PostgreSQL
-// does not run as root.
+// user returns the user of the server. other reports that it is not the user of the test,
+// because PostgreSQL does not run as root.
 func user() (uid, gid int, other bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
 	}
-	for _, name := range []string{"postgres", "nobody"} {
-		u, err := osuser.Lookup(name)
-		if err != nil {
-			continue
-		}
+	if u, err := osuser.Lookup("postgres"); err == nil {
 		uid, err1 := strconv.Atoi(u.Uid)
 		gid, err2 := strconv.Atoi(u.Gid)
 		if err1 == nil && err2 == nil {
 			return uid, gid, true
 		}
 	}
-	return 65534, 65534, true
+	return 65534, 65534, true // the unprivileged user
 }
 
 func attributes() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is the test's alone
+	a := &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal goes to the test alone
 	if uid, gid, other := user(); other {
 		a.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A ClusterServers is a running Redis Cluster: three primaries, each with a
-// replica.
+// ClusterServers is a running Redis Cluster of three primaries, each with a replica.
 type ClusterServers struct {
 	Primaries [3]*Server
 	Replicas  [3]*Server
@@ -16,13 +15,13 @@ type ClusterServers struct {
 
 const slots = 16384
 
-// StartCluster runs six redis-servers as a cluster. They end with the test, which
-// fails if redis-server is not installed.
+// StartCluster runs six redis-servers as a cluster. They stop with the test, which fails if
+// redis-server is not installed.
 func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	t.Helper()
 	c := &ClusterServers{}
-	// A node that starts waits for a node timeout before it serves: a short one to
-	// begin with, and a long one for a busy machine. Meanwhile no replica takes over.
+	// A starting node waits for a node timeout before it serves, so the timeout is short
+	// at first and long afterwards, for a busy machine. Meanwhile no replica takes over.
 	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600", "cluster-replica-no-failover yes", "repl-diskless-sync-delay 0"}, directives...)
 	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
 		for i := range list {
@@ -42,7 +41,7 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 		s.Do(t, args...)
 		s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for _, s := range all { // each meets each, rather than wait for gossip
+	for _, s := range all { // all pairs, to not wait for gossip
 		for _, other := range all {
 			if other != s {
 				s.Do(t, "CLUSTER", "MEET", "127.0.0.1", other.port)
@@ -108,7 +107,7 @@ func has(info any, want string) error {
 	return nil
 }
 
-// Addrs are the addresses of the primaries, with commas between them.
+// Addrs returns the addresses of the primaries, separated by commas.
 func (c *ClusterServers) Addrs() string {
 	var all []string
 	for _, s := range c.Primaries {
@@ -117,7 +116,7 @@ func (c *ClusterServers) Addrs() string {
 	return strings.Join(all, ",")
 }
 
-// Await asks until it gets no error, for at most 20 seconds.
+// Await calls f until it returns no error, for at most 20 seconds.
 func Await(t testing.TB, what string, f func() error) {
 	t.Helper()
 	deadline := time.NewTimer(20 * time.Second)
@@ -132,7 +131,7 @@ func Await(t testing.TB, what string, f func() error) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("redistest: waited in vain until %s: %v", what, err)
+			t.Fatalf("redistest: not within 20s: %s: %v", what, err)
 		}
 	}
 }
@@ -148,7 +147,7 @@ func (c *ClusterServers) Move(t testing.TB, slot int64, from, to *Server) {
 		if len(keys) == 0 {
 			break
 		}
-		for _, k := range keys { // one by one, so that those of one call part for a while
+		for _, k := range keys { // one by one, so that the keys of one call are separated for a while
 			from.Do(t, "MIGRATE", "127.0.0.1", to.port, k, 0, 5000)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Conn speaks RESP2 to a server, one command after the other: what a test says
-// to Redis beside the client that it tests.
+// A Conn is a RESP2 connection that sends one command at a time. Tests use it beside the
+// client under test.
 type Conn struct {
 	c net.Conn
 	r *bufio.Reader
@@ -35,9 +35,9 @@ func Dial(addr string) (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// Do sends a command and gives its reply: a string, an int64, nil, or a slice of
-// replies, in which an error reply is an Error. An error reply to the command
-// itself is its error.
+// Do sends a command and returns its reply: a string, an int64, nil, or a slice of replies, in
+// which an error reply is an Error. An error reply to the command itself is returned as the
+// error.
 func (c *Conn) Do(args ...any) (any, error) {
 	c.Send(args...)
 	if err := c.Flush(); err != nil {
@@ -50,7 +50,7 @@ func (c *Conn) Do(args ...any) (any, error) {
 	return v, err
 }
 
-// Send adds a command to those that Flush sends.
+// Send queues a command for Flush.
 func (c *Conn) Send(args ...any) {
 	c.b = fmt.Appendf(c.b, "*%d\r\n", len(args))
 	for _, a := range args {
@@ -59,7 +59,7 @@ func (c *Conn) Send(args ...any) {
 	}
 }
 
-// Flush sends what was added.
+// Flush sends the queued commands.
 func (c *Conn) Flush() error {
 	c.c.SetDeadline(time.Now().Add(30 * time.Second))
 	_, err := c.c.Write(c.b)

@@ -6,15 +6,16 @@ import (
 	"testing"
 )
 
-// A Failover is a primary and a replica behind a sentinel, which makes the replica the primary
-// a moment after the primary has ended.
+// A Failover is a primary and a replica behind a sentinel. The sentinel promotes the replica
+// shortly after the primary has stopped.
 type Failover struct {
 	Primary, Replica, Sentinel *Server
 
 	link *Proxy // from the replica to the primary
 }
 
-// StartFailover runs the three until the test ends. The sentinel has a name for them.
+// StartFailover runs the three until the test ends. name is the sentinel's name for the
+// primary.
 func StartFailover(t testing.TB, name string) *Failover {
 	t.Helper()
 	f := &Failover{Primary: Start(t, "repl-diskless-sync-delay 0")}
@@ -38,10 +39,10 @@ func StartFailover(t testing.TB, name string) *Failover {
 	return f
 }
 
-// Cut keeps from the replica what is written from now on.
+// Cut stops replication: the replica gets no more writes.
 func (f *Failover) Cut() { f.link.Set(DropReplies) }
 
-// Stop ends all three at once.
+// Stop stops all three at once.
 func (f *Failover) Stop() {
 	f.Primary.Stop()
 	f.Replica.Stop()

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// A Fault is what a Proxy does to replies.
+// A Fault says how a Proxy handles replies.
 type Fault string
 
 // The faults.
 const (
 	NoFault     Fault = "none"
-	DropReplies Fault = "drop" // the server gets and answers everything, the client hears nothing
-	CutReplies  Fault = "cut"  // as DropReplies, and the connection is closed instead
-	CutReply    Fault = "once" // as CutReplies, for the next reply alone
+	DropReplies Fault = "drop" // the server handles every command, the client receives no reply
+	CutReplies  Fault = "cut"  // the connection is closed in place of a reply
+	CutReply    Fault = "once" // as CutReplies, for the next reply only
 )
 
-// A Proxy stands between a client and a server and can lose replies.
+// A Proxy forwards a client's connections to a server and can drop replies.
 type Proxy struct {
 	// Addr is its host:port.
 	Addr string
@@ -54,7 +54,7 @@ func StartProxy(t testing.TB, server string) *Proxy {
 				continue
 			}
 			p.add(c, s)
-			wg.Go(func() { // what the client says arrives, even if it left
+			wg.Go(func() { // commands arrive even after the client closed
 				io.Copy(s, c)
 				c.Close()
 			})
@@ -69,8 +69,8 @@ func StartProxy(t testing.TB, server string) *Proxy {
 	return p
 }
 
-// Set is what becomes of replies from now on. NoFault closes the connections
-// whose replies were dropped.
+// Set selects the fault for replies from now on. NoFault closes the connections whose replies
+// were dropped.
 func (p *Proxy) Set(f Fault) {
 	p.mu.Lock()
 	was := p.fault

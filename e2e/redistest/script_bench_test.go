@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// handwritten is what one writes who needs a token bucket and nothing else: whole
-// microseconds per token, no clock guard, no verbs.
+// handwritten is a minimal token bucket, as users write it for themselves: whole microseconds
+// per token, no clock guard, no verbs.
 const handwritten = `
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -27,8 +27,8 @@ end
 redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.ceil((new - now) / 1000))
 return {1, math.floor((now + span - new) / T), 0, new - now}`
 
-// BenchmarkScript measures the time of Redis itself, as its commandstats tell it,
-// for a Take over 1,000 keys, 64 calls to a pipeline.
+// BenchmarkScript measures the time of Redis itself, from its commandstats, for a Take
+// over 1,000 keys, 64 calls per pipeline.
 //
 //	go test -run '^$' -bench Script -benchtime 300000x -count 5 ./e2e/redistest
 func BenchmarkScript(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
-// usec is the time that Redis spent in EVALSHA, in µs.
+// usec returns the time that Redis spent in EVALSHA, in µs.
 func usec(b *testing.B, c *redistest.Conn) float64 {
 	v, err := c.Do("INFO", "commandstats")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package redistest runs real Redis servers for tests: one, or a cluster of six,
-// on free ports of the loopback interface, ended with the test.
+// Package redistest runs real Redis servers for tests: one, or a cluster of six, on free ports
+// of the loopback interface. They stop with the test.
 package redistest
 
 import (
@@ -24,9 +24,8 @@ type Server struct {
 	log  string
 }
 
-// Start runs a redis-server that keeps nothing on disk, with directives of its
-// configuration added, such as "maxmemory 3mb". It ends with the test. The test
-// fails if redis-server is not installed.
+// Start runs a redis-server without persistence, with additional configuration directives such
+// as "maxmemory 3mb". It stops with the test, which fails if redis-server is not installed.
 func Start(t testing.TB, directives ...string) *Server {
 	t.Helper()
 	s, err := start(t, FreePort(t), directives)
@@ -36,7 +35,7 @@ func Start(t testing.TB, directives ...string) *Server {
 	return s
 }
 
-// StartSentinel runs a sentinel that watches a primary under a name.
+// StartSentinel runs a sentinel that monitors a primary under a name.
 func StartSentinel(t testing.TB, name string, primary *Server) *Server {
 	t.Helper()
 	s, err := start(t, FreePort(t), []string{fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.port)}, "--sentinel")
@@ -69,7 +68,7 @@ func start(t testing.TB, port int, directives []string, args ...string) (*Server
 	return s, s.await()
 }
 
-// await polls until the server answers.
+// await polls until the server responds.
 func (s *Server) await() error {
 	deadline := time.NewTimer(10 * time.Second)
 	defer deadline.Stop()
@@ -87,12 +86,12 @@ func (s *Server) await() error {
 		case <-tick.C:
 		case <-deadline.C:
 			log, _ := os.ReadFile(s.log)
-			return fmt.Errorf("redistest: redis-server at %s does not answer; its log:\n%s", s.Addr, log)
+			return fmt.Errorf("redistest: redis-server at %s does not respond; its log:\n%s", s.Addr, log)
 		}
 	}
 }
 
-// Stop ends the server at once, as a crash would. Stopping again does nothing.
+// Stop kills the server, as a crash would. Stopping again does nothing.
 func (s *Server) Stop() {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Kill()
@@ -100,10 +99,10 @@ func (s *Server) Stop() {
 	}
 }
 
-// PID is that of the server's process.
+// PID returns the process ID of the server.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Do sends one command on a connection of its own and fails the test on an error.
+// Do sends one command on a new connection and fails the test on an error.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c, err := Dial(s.Addr)
@@ -118,8 +117,8 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 	return v
 }
 
-// FreePort is a port of the loopback interface that was free a moment ago, low
-// enough that a cluster's bus port, 10,000 above it, exists too.
+// FreePort returns an unused port of the loopback interface, low enough that a cluster's bus
+// port, 10,000 above it, exists too.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
@@ -129,8 +128,8 @@ func FreePort(t testing.TB) int {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
-		// Kernels hand out ephemeral ports from 32768 up; the bus port of a lower
-		// half of them is out of their way.
+		// The kernel assigns ephemeral ports from 32768 up; the bus ports of the lower
+		// half of these are below that.
 		port = 12000 + port%20000
 		if free(port) && free(port+10000) {
 			return port

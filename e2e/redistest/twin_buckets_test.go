@@ -9,8 +9,8 @@ import (
 
 const second = 1_000_000
 
-// bucketRates are counts per period, from ordinary ones to those with the
-// largest numbers that a rule accepts.
+// bucketRates lists counts per period, from common ones to the largest numbers that a rule
+// accepts.
 var bucketRates = []struct{ count, period, burst int64 }{
 	{10, second, 20}, {1, second, 1}, {3, second, 3}, {7, 3600 * second, 100}, {1, 60 * second, 5},
 	{10_000_000, second, 1000}, {9_999_991, second, 20_000_000_000}, {999_983, 1_000_003, 77},
@@ -18,8 +18,7 @@ var bucketRates = []struct{ count, period, burst int64 }{
 	{1<<32 - 1, 86_400 * second, 1<<32 - 1}, {1_000_003, 7, 1 << 30},
 }
 
-// twins collects the rules that a constructor accepts, and fails if it accepts
-// fewer than least.
+// twins collects the rules that a constructor accepts and fails if there are fewer than least.
 func twins[R algo.Rule](t *testing.T, least int, each func(add func(R, error))) map[string]algo.Rule {
 	t.Helper()
 	rules, refused := map[string]algo.Rule{}, 0
@@ -93,7 +92,7 @@ func TestTwinPrimed(t *testing.T) {
 	})
 	runTwins(t, twins(t, 60, func(add func(*algo.Primed, error)) {
 		for _, r := range inner {
-			// What is kept for twice its horizon has to end where doubles are exact.
+			// A state is kept for twice its horizon, which has to end where doubles are exact.
 			if r.Horizon() > algo.MaxSpan/10 {
 				continue
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// What a key owes under one limit is carried over to another as algo.Carry does
-// it, from and to every bucket, debts and the largest capacities included.
+// TestTwinCarry compares the carry-over between limits with algo.Carry: from and to every
+// bucket, with debts and the largest capacities.
 func TestTwinCarry(t *testing.T) {
 	var rules []algo.Rule
 	add := func(r algo.Rule, err error) {
@@ -64,11 +64,11 @@ func TestTwinCarry(t *testing.T) {
 			return unpack(reply)
 		}
 		params := func(r algo.Rule, now int64) string { return pack(append(r.Params(now), r.Horizon())...) }
-		// Use the old limit, a little or into debt.
+		// Charge the old limit, a little or into debt.
 		n := 1 + rnd.Int64N(2*from.Capacity())
 		do("EVALSHA", sha, 1, "old", pack(now, slack, 0, 1, 2, int64(algo.Charge), n, 0), ruleName(from), params(from, now))
 		fs, _ := from.Do(nil, algo.Ask{Op: algo.Charge, Now: now, N: n})
-		// Ask under the new one, later.
+		// Send a request under the new one, later.
 		now += rnd.Int64N(from.Horizon() + 2)
 		mode := algo.CarryMode(rnd.IntN(4))
 		ask := algo.Ask{Op: algo.Op(rnd.IntN(4)), Now: now, N: 1 + rnd.Int64N(to.Capacity())}
@@ -91,7 +91,7 @@ func TestTwinCarry(t *testing.T) {
 			t.Fatalf("step %d: carry %d from %s %v, which was charged %d, to %s %v: %+v is %v in Lua, %v in Go",
 				i, mode, from.Name(), from.Params(now), n, to.Name(), to.Params(now), ask, got, want)
 		}
-		changed := ask.Op != algo.Peek && (r.OK || live) // what is carried over stays after a denial
+		changed := ask.Op != algo.Peek && (r.OK || live) // a denial keeps the carried state
 		if changed && r.Reset > 0 {
 			text, err := json.Marshal(append(ts, now))
 			if err != nil {

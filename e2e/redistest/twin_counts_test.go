@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// must is the rule of a constructor that is known to accept its arguments.
+// must returns the rule of a constructor that accepts its arguments.
 func must[R algo.Rule](r R, err error) algo.Rule {
 	if err != nil {
 		panic(err)
@@ -18,7 +18,7 @@ func must[R algo.Rule](r R, err error) algo.Rule {
 	return r
 }
 
-// decade is a span that from any clock of these tests ends below 2^53 µs.
+// decade is a span that ends below 2^53 µs for all clocks of these tests.
 const decade = algo.MaxSpan / 10
 
 // months is the calendar of months in UTC.
@@ -75,7 +75,7 @@ func TestTwinSlidingLog(t *testing.T) {
 	})
 }
 
-// stored is the command that reads the state at a key.
+// stored returns the command that reads the state at a key.
 func stored(r algo.Rule, key string) []any {
 	if r.Name() == "sliding_log" {
 		return []any{"ZRANGE", key, 0, -1, "WITHSCORES"}
@@ -83,8 +83,8 @@ func stored(r algo.Rule, key string) []any {
 	return []any{"GET", key}
 }
 
-// log is the sorted set of a sliding log, as logWanted has it. Entries up to from
-// have left the period, and may or may not still be there.
+// log formats the sorted set of a sliding log, in the form of logWanted. Entries up to from
+// have left the period and may be absent.
 func log(reply any, from int64) string {
 	set := reply.([]any)
 	if len(set) == 0 {
@@ -106,7 +106,7 @@ func log(reply any, from int64) string {
 	return b.String()
 }
 
-// logWanted is the words of a sliding log.
+// logWanted formats the words of a sliding log.
 func logWanted(words []int64, last, from int64) string {
 	if last == 0 {
 		return "<nil>"
@@ -123,7 +123,8 @@ func logWanted(words []int64, last, from int64) string {
 	return b.String()
 }
 
-// A clock outside of the calendar windows that the rule lists opens none of them.
+// TestTwinCalendarOutside checks that a clock outside of the rule's calendar windows is an
+// error.
 func TestTwinCalendarOutside(t *testing.T) {
 	w := newTwin(t, must(algo.NewCalendarWindow(100, months{})))
 	now := time.Date(2027, 3, 15, 0, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// newTwin is a twin of rule at a server of its own.
+// newTwin returns a twin of rule on a new server.
 func newTwin(t testing.TB, rule algo.Rule) *twin {
 	c, err := redistest.Dial(redistest.Start(t).Addr)
 	if err != nil {
@@ -27,7 +27,7 @@ func newTwin(t testing.TB, rule algo.Rule) *twin {
 	return &twin{t: t, c: c, sha: sha.(string), rule: rule, key: "k", rng: rand.New(rand.NewPCG(*twinSeed, 0))}
 }
 
-// answer is what the rule says of a, at a clock that goes on.
+// answer returns the result of the rule for a, at a clock that advances.
 func (w *twin) answer(a algo.Ask) step {
 	words, r := w.rule.Do(slices.Clone(w.words), a)
 	if r.OK && a.Op != algo.Peek && a.N > 0 {
@@ -39,7 +39,7 @@ func (w *twin) answer(a algo.Ask) step {
 	return step{clock: a.Now, ask: a, want: r, now: a.Now, words: slices.Clone(w.words), last: w.last}
 }
 
-// compare puts asks to both.
+// compare sends asks to both.
 func (w *twin) compare(asks ...algo.Ask) {
 	var steps []step
 	for _, a := range asks {
@@ -56,7 +56,8 @@ func (w *twin) compare(asks ...algo.Ask) {
 	}
 }
 
-// Charges make a log 10,000 entries long; then they join the newest.
+// TestTwinSlidingLogIsBounded charges a log until it has 10,000 entries. Further charges join
+// the newest entry.
 func TestTwinSlidingLogIsBounded(t *testing.T) {
 	w := newTwin(t, must(algo.NewSlidingLog(10, 1_000_000)))
 	now := int64(1_700_000_000_000_000)
@@ -78,7 +79,7 @@ func TestTwinSlidingLogIsBounded(t *testing.T) {
 	}
 }
 
-// A running total that has grown large is counted from zero again.
+// TestTwinSlidingLogCountsAgain checks that a large running total is reset to zero.
 func TestTwinSlidingLogCountsAgain(t *testing.T) {
 	w := newTwin(t, must(algo.NewSlidingLog(10, 1000)))
 	now, total := int64(1_700_000_000_000_000), int64(0)
@@ -103,8 +104,8 @@ func TestTwinSlidingLogCountsAgain(t *testing.T) {
 	}
 }
 
-// Requests of one call see what those before them did, before anything is
-// written; and all of them, or each for itself, are written at its end.
+// TestTwinBatches checks that requests of one call see the effects of those before them,
+// before anything is written. At the end all of them are written, or each by itself.
 func TestTwinBatches(t *testing.T) {
 	for name, rule := range map[string]algo.Rule{
 		"fixed_window":   must(algo.NewFixedWindow(9, 1000, false)),
@@ -123,7 +124,7 @@ func TestTwinBatches(t *testing.T) {
 	}
 }
 
-// batch asks for several things at once, in a mode of the script.
+// batch sends several random requests in one call, in a mode of the script.
 func (w *twin) batch(i int, mode int64) {
 	numbers := []int64{w.now, 3_600_000, mode}
 	rest := []any{}
@@ -162,8 +163,8 @@ func (w *twin) batch(i int, mode int64) {
 	}
 }
 
-// BenchmarkSlidingLog measures the time of Redis itself, as its commandstats tell
-// it, for a Take, admitted and denied, of a log of some length.
+// BenchmarkSlidingLog measures the time of Redis itself, from its commandstats, for an
+// admitted and a denied Take, by length of the log.
 //
 //	go test -run '^$' -bench SlidingLog -benchtime 20000x ./e2e/redistest
 func BenchmarkSlidingLog(b *testing.B) {
@@ -211,7 +212,7 @@ func BenchmarkSlidingLog(b *testing.B) {
 	}
 }
 
-// drain reads the replies of what was sent.
+// drain reads the replies to the sent commands.
 func drain(t testing.TB, w *twin, n int) {
 	if err := w.c.Flush(); err != nil {
 		t.Fatal(err)

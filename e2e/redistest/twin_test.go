@@ -21,9 +21,8 @@ var (
 	twinSeed = flag.Uint64("twin.seed", 1, "seed of the twin tests")
 )
 
-// A twin compares one rule with its twin in a real Redis: the same random asks at
-// the same instants to both, on the same state; every result, and the words of
-// every state, have to be the same.
+// A twin compares one rule with its Lua twin in a real Redis. It sends the same random asks at
+// the same instants to both and compares every result and every word of the state.
 type twin struct {
 	t    testing.TB
 	c    *redistest.Conn
@@ -34,12 +33,12 @@ type twin struct {
 
 	now   int64
 	words []int64  // the rule's state
-	last  int64    // the largest instant at which it was written; 0: no state
+	last  int64    // the largest instant of a write; 0: no state
 	past  [6]int64 // some instants of earlier asks
-	ids   bool     // also ask for named slots
+	ids   bool     // use named slots too
 }
 
-// runTwins runs the rules against one server.
+// runTwins compares the rules on one server.
 func runTwins(t *testing.T, rules map[string]algo.Rule) {
 	s := redistest.Start(t)
 	for name, rule := range rules {
@@ -61,12 +60,12 @@ func runTwins(t *testing.T, rules map[string]algo.Rule) {
 	}
 }
 
-// step is one ask and what the rule says of it.
+// A step is one ask and the result of the rule.
 type step struct {
 	clock   int64
 	ask     algo.Ask
 	want    algo.Result
-	unknown bool    // the ask is a Return of a slot that nobody holds
+	unknown bool    // the ask is a Return of an unknown slot
 	now     int64   // after the guard
 	words   []int64 // the state after it; nil: none
 	last    int64
@@ -97,11 +96,10 @@ func (w *twin) run(n int) {
 	w.t.Logf("%d OK, %d denied", admitted, denied)
 }
 
-// latest leaves room for two spans of 100 years before doubles end, at 2^53.
+// latest is the last clock value: two spans of 100 years after it are still exact in doubles.
 const latest = algo.MaxInstant - 2*algo.MaxSpan
 
-// next makes up an ask and lets the rule answer it, behind the clock guard that
-// the script has.
+// next makes a random ask and applies the rule, with the same clock guard as the script.
 func (w *twin) next() step {
 	w.now = min(w.now+w.jump(), latest)
 	a := algo.Ask{Op: algo.Op(w.rng.IntN(5)), N: w.amount()}
@@ -128,7 +126,7 @@ func (w *twin) next() step {
 		} else {
 			w.rule.Shift(words, back)
 			last = now
-			// A state that was taken along stays there, whatever is asked.
+			// A state shifted by the clock guard is written even after a denial.
 			if w.words, w.last = slices.Clone(words), now; w.rule.Until(words) <= now {
 				w.words, w.last = nil, 0
 			}
@@ -136,14 +134,13 @@ func (w *twin) next() step {
 	}
 	a.Now = now
 	w.past[w.rng.IntN(len(w.past))] = now
-	// A limit with initial tokens keeps the first sight of a key, come what may, and
-	// everything that is OK.
+	// A limit with initial tokens records the first use of a key, whatever the decision.
 	primed := w.rule.Name() == "primed" && a.Op != algo.Peek
 	first := w.rule.Until(words) <= now
 	before := slices.Clone(words)
 	words, r := w.rule.Do(words, a)
 	if a.ID != 0 && a.Op == algo.Return && r.Granted == 0 {
-		// The script says that nobody holds the slot, and writes nothing.
+		// The script reports an unknown slot and writes nothing.
 		return step{clock: w.now, ask: a, want: algo.Result{}, unknown: true, now: now, words: w.words, last: w.last}
 	}
 	kept := primed && (first || r.OK)
@@ -155,7 +152,7 @@ func (w *twin) next() step {
 			w.t.Fatalf("%+v = %+v changed %v to %v", a, r, before, words)
 		}
 	} else if a.N == 0 && a.ID == 0 && !kept {
-		// Nothing asked, nothing written.
+		// A cost of 0 writes nothing.
 	} else if w.last = max(last, now); r.Reset == 0 {
 		w.words, w.last = nil, 0
 	} else {
@@ -167,7 +164,7 @@ func (w *twin) next() step {
 	return step{clock: w.now, ask: a, want: r, now: now, words: w.words, last: w.last}
 }
 
-// trim is words without what is never used.
+// trim returns the words without trailing unused ones.
 func trim(words []int64) []int64 {
 	for _, v := range words {
 		if v != 0 {
@@ -177,8 +174,8 @@ func trim(words []int64) []int64 {
 	return nil
 }
 
-// jump is how far the clock moves: mostly little, sometimes beyond the horizon,
-// sometimes back.
+// jump returns how far the clock moves: mostly little, sometimes beyond the horizon, sometimes
+// back.
 func (w *twin) jump() int64 {
 	h := w.rule.Horizon()
 	token := max(1, h/max(1, w.rule.Capacity()))
@@ -228,7 +225,7 @@ func (w *twin) send(s step) {
 		verb = map[algo.Op]int64{algo.Take: 6, algo.Return: 8}[s.ask.Op]
 	}
 	args := []any{"EVALSHA", w.sha, 1, w.key, nil, ruleName(w.rule), pack(append(w.rule.Params(s.clock), w.rule.Horizon())...)}
-	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both roads of the script
+	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both paths of the script
 		more = 4
 		rest, err := json.Marshal([]any{0, s.ask.At, s.ask.TTL, s.ask.ID, 0, 0, 0})
 		if err != nil {
@@ -240,8 +237,7 @@ func (w *twin) send(s step) {
 	w.c.Send(args...)
 }
 
-// ruleName is the name of a rule as the script takes it: of a rule around
-// another, both.
+// ruleName returns the name of a rule for the script; for a rule around another, both names.
 func ruleName(r algo.Rule) string {
 	if outer, ok := r.(interface{ Inner() algo.Rule }); ok {
 		return r.Name() + "/" + ruleName(outer.Inner())
@@ -249,7 +245,7 @@ func ruleName(r algo.Rule) string {
 	return r.Name()
 }
 
-// pack is numbers as the script takes them.
+// pack encodes numbers for the script.
 func pack(vs ...int64) string {
 	var b []byte
 	for _, v := range vs {
@@ -258,7 +254,7 @@ func pack(vs ...int64) string {
 	return string(b)
 }
 
-// unpack is the answer of the script to one request: seven numbers, or an error.
+// unpack decodes the script's answer to one request: seven numbers, or an error.
 func unpack(reply any) string {
 	vs, ok := reply.([]any)
 	if !ok || len(vs) != 1 {
@@ -290,10 +286,10 @@ func (w *twin) check(i int, s step) {
 	}
 	got := unpack(reply)
 	if s.ask.ID != 0 && strings.HasPrefix(got, "[4 ") {
-		got = "[1 " + got[3:] // a slot that was held, and is still
+		got = "[1 " + got[3:] // a slot that was held before, and still is
 	}
 	if got != want {
-		w.t.Fatalf("step %d: %+v at %d: the twin says %v, the rule %v\n(code, granted, balance, retry, reset, delay, now); stored %v, want %v %v",
+		w.t.Fatalf("step %d: %+v at %d: the twin returns %v, the rule %v\n(code, granted, balance, retry, reset, delay, now); stored %v, want %v %v",
 			i, s.ask, s.clock, got, want, stored, s.words, s.last)
 	}
 	wantStored := "<nil>"

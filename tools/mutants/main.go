@@ -2,11 +2,12 @@
 //
 //	mutants [-root DIR] [-list FILE] [-only REGEXP] [-tags LIST] [-timeout D] [-v]
 //
-// It copies the tree to a temporary directory and runs the tests that the list names:
-// first without a change, where they have to pass, then once for each mutant, where they
-// have to fail. It never edits the tree itself. It prints one line for each mutant,
-// "caught" or "MISSED", and exits with 1 if one was missed, if the list does not fit the
-// tree, or if a mutant does not compile.
+// It copies the tree to a temporary directory and runs the tests that the list names.
+// Without a change they have to pass; with one mutant planted they have to fail. It never
+// edits the tree itself.
+//
+// It prints one line for each mutant: caught, MISSED, or BROKEN if it does not compile. It
+// exits with 1 unless all are caught, or if the list does not fit the tree.
 package main
 
 import (
