@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/office"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 func (o *premises) login(addr, name, password string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
@@ -41,23 +42,23 @@ func TestLogin(t *testing.T) {
 		t.Errorf("me: %d %s, want %s", me.Code, me.Body, w.Body)
 	}
 	wrong, unknown := o.login("192.0.2.1:1", "ann", "wrong horse"), o.login("192.0.2.1:1", "bob", password)
-	if says(wrong) != "401  no_session" || wrong.Body.String() != unknown.Body.String() || wrong.Code != unknown.Code {
+	if webtest.Summary(wrong) != "401  no_session" || wrong.Body.String() != unknown.Body.String() || wrong.Code != unknown.Code {
 		t.Errorf("a wrong password: %s; an unknown name: %s", wrong.Body, unknown.Body)
 	}
-	if got := says(o.login("192.0.2.1:1", "broken", password)); got != "503  unavailable" {
+	if got := webtest.Summary(o.login("192.0.2.1:1", "broken", password)); got != "503  unavailable" {
 		t.Errorf("a broken hash: %q", got)
 	}
-	if got := says(o.login("192.0.2.1:1", "ann", password, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })); got != "403  csrf" {
+	if got := webtest.Summary(o.login("192.0.2.1:1", "ann", password, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })); got != "403  csrf" {
 		t.Errorf("from another site: %q", got)
 	}
-	if got := says(o.login("192.0.2.1:1", "ann", strings.Repeat("x", 257))); got != "400  invalid" {
+	if got := webtest.Summary(o.login("192.0.2.1:1", "ann", strings.Repeat("x", 257))); got != "400  invalid" {
 		t.Errorf("a password without end: %q", got)
 	}
 	out := o.ask("POST", "/api/logout", "")
 	if set := out.Result().Cookies(); out.Code != 204 || len(set) != 1 || set[0].MaxAge >= 0 || set[0].Value != "" {
 		t.Errorf("logout: %d %v", out.Code, set)
 	}
-	o.now = start().Add(13 * time.Hour)
+	o.now = webtest.Start().Add(13 * time.Hour)
 	me = httptest.NewRecorder()
 	if o.ServeHTTP(me, r); me.Code != 401 {
 		t.Errorf("a session that is over: %d", me.Code)
@@ -77,7 +78,7 @@ func TestGuessing(t *testing.T) {
 		tried := map[string]int{}
 		for range 12 {
 			w := o.login(fmt.Sprintf("198.51.10%d.1:1", i), name, "guess")
-			tried[says(w)]++
+			tried[webtest.Summary(w)]++
 			if w.Code == 429 && w.Header().Get("Retry-After") == "" {
 				t.Error("429 without Retry-After")
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/floodweir/weir/flashsale/office"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 	"github.com/floodweir/weir/memstore"
 )
 
@@ -31,7 +32,7 @@ type merchants struct {
 
 func (m *merchants) note(format string, args ...any) (sale.Sale, error) {
 	m.asked = append(m.asked, fmt.Sprintf(format, args...))
-	v := offer()
+	v := webtest.View()
 	return v.Sale, m.err
 }
 
@@ -86,7 +87,7 @@ func (m *merchants) End(_ context.Context, who, id string, kill bool) (sale.Sale
 
 func (m *merchants) Dashboard(_ context.Context, who, id string) (sale.Dashboard, error) {
 	_, err := m.note("board %s %s", who, id)
-	return sale.Dashboard{View: offer(), Lag: 1500 * time.Microsecond}, err
+	return sale.Dashboard{View: webtest.View(), Lag: 1500 * time.Microsecond}, err
 }
 
 func (m *merchants) Report(_ context.Context, who, id string, w io.Writer) error {
@@ -108,7 +109,7 @@ func (m *merchants) SharedNetworks(_ context.Context, who, id string) ([]sale.Sh
 
 func (m *merchants) AuditLog(_ context.Context, who, id string) ([]sale.AuditEntry, error) {
 	_, err := m.note("log %s %s", who, id)
-	return []sale.AuditEntry{{At: start(), Actor: "m", Sale: id, Event: "exposed"}}, err
+	return []sale.AuditEntry{{At: webtest.Start(), Actor: "m", Sale: id, Event: "exposed"}}, err
 }
 
 // MerchantHash knows one merchant.
@@ -150,7 +151,7 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &premises{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: start()}
+	o := &premises{desk: &merchants{}, keys: keys, hashes: hashes{"ann": hash, "broken": "x"}, now: webtest.Start()}
 	c := office.Config{Service: o.desk, Merchants: o.hashes, Keys: keys, Layers: l, Clock: func() time.Time { return o.now }}
 	if change != nil {
 		change(&c)
@@ -170,7 +171,7 @@ func (o *premises) session(until time.Time) string {
 // ask sends what a merchant's page sends.
 func (o *premises) ask(method, path, body string, change ...func(r *http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	session := o.session(start().Add(time.Hour))
+	session := o.session(webtest.Start().Add(time.Hour))
 	r.Header.Set("Cookie", "fs_office="+session)
 	r.Header.Set("Flashsale-CSRF", o.keys.CSRF(session))
 	r.Header.Set("Idempotency-Key", "k-1")
@@ -247,25 +248,25 @@ func TestOfficeIsForMerchants(t *testing.T) {
 	for name, change := range map[string]func(r *http.Request){
 		"no cookie": func(r *http.Request) { r.Header.Del("Cookie") },
 		"a buyer's": func(r *http.Request) {
-			r.Header.Set("Cookie", "fs_office="+o.keys.Session(pass.Session{User: "ann", Expires: start().Add(time.Hour)}))
+			r.Header.Set("Cookie", "fs_office="+o.keys.Session(pass.Session{User: "ann", Expires: webtest.Start().Add(time.Hour)}))
 		},
 		"one that is old": func(r *http.Request) {
-			r.Header.Set("Cookie", "fs_office="+o.session(start()))
+			r.Header.Set("Cookie", "fs_office="+o.session(webtest.Start()))
 		},
 		"one that is bound to no password": func(r *http.Request) {
-			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)}))
+			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: webtest.Start().Add(time.Hour)}))
 		},
 		"one of nobody": func(r *http.Request) {
-			signed := o.keys.Office(pass.Session{User: "bob", Expires: start().Add(time.Hour)})
+			signed := o.keys.Office(pass.Session{User: "bob", Expires: webtest.Start().Add(time.Hour)})
 			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.Password(signed, ""))
 		},
 		"what proves a page, as a password": func(r *http.Request) {
-			signed := o.keys.Office(pass.Session{User: "ann", Expires: start().Add(time.Hour)})
+			signed := o.keys.Office(pass.Session{User: "ann", Expires: webtest.Start().Add(time.Hour)})
 			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.CSRF(signed+"\n"+o.hashes["ann"]))
 		},
 		"a role": func(r *http.Request) { r.Header.Set("Cookie", ""); r.Header.Set("X-User-Role", "admin") },
 	} {
-		if got := says(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "401  no_session" {
+		if got := webtest.Summary(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "401  no_session" {
 			t.Errorf("%s: %q, want 401", name, got)
 		}
 	}
@@ -277,7 +278,7 @@ func TestOfficeIsForMerchants(t *testing.T) {
 			r.Header.Set("Flashsale-Request", "1")
 		},
 	} {
-		if got := says(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "403  csrf" {
+		if got := webtest.Summary(o.ask("POST", "/api/sales/a1/expose", "", change)); got != "403  csrf" {
 			t.Errorf("CSRF %s: %q, want 403", name, got)
 		}
 	}
@@ -290,7 +291,7 @@ func TestDrafts(t *testing.T) {
 	o := openOffice(t, nil)
 	o.ask("POST", "/api/sales", draft+"}")
 	want := sale.Draft{
-		SKU: "s-1", Title: "T", Price: 100, Currency: "CNY", Stock: 5, PerUser: 2, StartsAt: start().Add(250 * time.Millisecond), EndsAt: start().Add(time.Hour),
+		SKU: "s-1", Title: "T", Price: 100, Currency: "CNY", Stock: 5, PerUser: 2, StartsAt: webtest.Start().Add(250 * time.Millisecond), EndsAt: webtest.Start().Add(time.Hour),
 		Headroom: 4, Queue: sale.Shuffled, Lobby: time.Minute, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second, Work: 16,
 	}
 	if o.desk.draft != want {
@@ -335,13 +336,13 @@ func TestReport(t *testing.T) {
 		t.Errorf("%d %v %q", w.Code, w.Header(), w.Body)
 	}
 	o.desk.report = func(io.Writer) error { return sale.ErrUnavailable }
-	if got := says(o.ask("GET", "/api/sales/a1/report.csv", "")); got != "503  unavailable" {
+	if got := webtest.Summary(o.ask("GET", "/api/sales/a1/report.csv", "")); got != "503  unavailable" {
 		t.Errorf("a report that cannot begin: %q", got)
 	}
 	// One that breaks off does not look whole.
 	o.desk.report = func(w io.Writer) error { _, _ = io.WriteString(w, "a,b\n"); return sale.ErrUnavailable }
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		session := o.session(start().Add(time.Hour))
+		session := o.session(webtest.Start().Add(time.Hour))
 		r.Header.Set("Cookie", "fs_office="+session)
 		o.ServeHTTP(w, r)
 	}))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 // A sink is a ResponseWriter that costs nothing.
@@ -38,21 +39,21 @@ func bench(b *testing.B, s *shop, method, path, body string, want int) {
 }
 
 func selling() *desk {
-	v := offer()
+	v := webtest.View()
 	return &desk{
 		view: func(string) (sale.View, error) { return v, nil },
 		join: func(string, string, string) (sale.QueueStatus, error) {
 			return sale.QueueStatus{View: v, State: sale.Waiting, Ahead: 1000, Poll: 1000, Ticket: strings.Repeat("t", 150)}, nil
 		},
 		buy: func(string, string, string, string) (sale.BuyResult, error) {
-			return sale.BuyResult{Receipt: sale.Receipt{Receipt: strings.Repeat("r", 200), Sale: v.Sale, At: start(), PayBy: start()}}, nil
+			return sale.BuyResult{Receipt: sale.Receipt{Receipt: strings.Repeat("r", 200), Sale: v.Sale, At: webtest.Start(), PayBy: webtest.Start()}}, nil
 		},
 	}
 }
 
 func BenchmarkSoldOut(b *testing.B) {
 	d := selling()
-	v := offer()
+	v := webtest.View()
 	v.Sale.Paid = v.Sale.Stock
 	d.view = func(string) (sale.View, error) { return v, nil }
 	s := open(b, d, layers.Config{})

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 	"github.com/floodweir/weir/flashsale/web"
 	"github.com/floodweir/weir/memstore"
 )
@@ -35,7 +35,7 @@ type desk struct {
 
 func (d *desk) Now() time.Time {
 	if d.time.IsZero() {
-		return start()
+		return webtest.Start()
 	}
 	return d.time
 }
@@ -77,19 +77,6 @@ func (d *desk) Pay(_ context.Context, receipt, payment string, amount int64) (sa
 	return d.pay(receipt, payment, amount)
 }
 
-func start() time.Time { return time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC) }
-
-// offer is a sale of 10 units from start for an hour.
-func offer() sale.View {
-	return sale.View{
-		Sale: sale.Sale{ID: "a1", Merchant: "m", State: sale.Exposed, Epoch: 1, Draft: sale.Draft{
-			SKU: "sku", Title: "Title", Price: 1999, Currency: "CNY", Stock: 10, PerUser: 1, StartsAt: start(), EndsAt: start().Add(time.Hour),
-			Headroom: 3, Queue: sale.Fifo, PayWithin: 15 * time.Minute, TokenFor: 30 * time.Second,
-		}},
-		Free: 10, Poll: time.Second, Now: start(),
-	}
-}
-
 // A shop under test.
 type shop struct {
 	*web.Shop
@@ -119,7 +106,7 @@ func open(t testing.TB, d *desk, c layers.Config) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shop{keys: keys, layers: l, now: start()}
+	s := &shop{keys: keys, layers: l, now: webtest.Start()}
 	s.Shop, err = web.NewShop(web.ShopConfig{Service: d, Keys: keys, Layers: l, Clock: func() time.Time { return s.now }})
 	if err != nil {
 		t.Fatal(err)
@@ -149,11 +136,4 @@ func (s *shop) request(method, path, user, body string) *http.Request {
 
 func (s *shop) token(user, id string) string {
 	return s.keys.Token(pass.Token{Sale: id, Epoch: 1, User: user, Ticket: "0123456789abcdef", Until: s.now.Add(time.Minute)})
-}
-
-// says is the status, the layer and the reason of an answer.
-func says(w *httptest.ResponseRecorder) string {
-	_, reason, _ := strings.Cut(w.Body.String(), `"reason":"`)
-	reason, _, _ = strings.Cut(reason, `"`)
-	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Header().Get(layers.LayerHeader), " ", reason))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 // paying is a desk whose payments go to taken.
@@ -21,7 +22,7 @@ func paying(taken func(receipt, payment string, amount int64) (sale.PayResult, e
 	d.pay = taken
 	d.order = func(user, receipt string) (sale.Receipt, error) {
 		if strings.HasPrefix(receipt, "of"+user) {
-			v := offer()
+			v := webtest.View()
 			return sale.Receipt{Receipt: receipt, Sale: v.Sale, State: sale.PendingPay}, nil
 		}
 		return sale.Receipt{}, sale.ErrNotFound
@@ -46,7 +47,7 @@ func TestTheProviderCallsBack(t *testing.T) {
 			return sale.PayResult{}, nil
 		}), layers.Config{Policies: wide()})
 		if w := s.ask("POST", "/api/orders/ofu/pay", "u", `{"payment":"p-1","after_ms":2000}`); w.Code != http.StatusAccepted {
-			t.Fatal(says(w))
+			t.Fatal(webtest.Summary(w))
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -61,7 +62,7 @@ func TestTheProviderCallsBack(t *testing.T) {
 		if want := "[ofu mock-p-1 1999 after 2s ofu mock-p-1 1999 after 2.5s ofu mock-p-1 1999 after 3s]"; fmt.Sprint(calls) != want {
 			t.Errorf("calls %v, want %v", calls, want)
 		}
-		if got := says(s.ask("POST", "/api/orders/ofv/pay", "u", `{"after_ms":1}`)); got != "404  not_found" {
+		if got := webtest.Summary(s.ask("POST", "/api/orders/ofv/pay", "u", `{"after_ms":1}`)); got != "404  not_found" {
 			t.Errorf("another's order: %q", got)
 		}
 		_ = s.Close()
@@ -88,7 +89,7 @@ func TestTheProviderIsBounded(t *testing.T) {
 			for range 20 {
 				if w := s.ask("POST", "/api/orders/of"+user+"/pay", user, `{"after_ms":600000}`); w.Code == http.StatusAccepted {
 					accepted++
-				} else if got := says(w); got != "429 L4 overloaded" || w.Header().Get("Retry-After") == "" {
+				} else if got := webtest.Summary(w); got != "429 L4 overloaded" || w.Header().Get("Retry-After") == "" {
 					t.Fatalf("one too many: %q", got)
 				}
 			}
@@ -126,7 +127,7 @@ func TestCallbacksAreSigned(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		return says(w)
+		return webtest.Summary(w)
 	}
 	body := `{"receipt":"abc","payment":"p-1","amount":1999}`
 	good := s.keys.Callback([]byte(body))

@@ -19,6 +19,7 @@ import (
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 	"github.com/floodweir/weir/flashsale/web"
 )
 
@@ -50,14 +51,14 @@ func TestEarly(t *testing.T) {
 		{"all taken, no line", time.Minute, func(v *sale.View) { v.Free, v.Sale.Queue = 0, sale.Direct }, "409 L0 all_taken", "409 L0 all_taken", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := offer()
+			v := webtest.View()
 			if c.change != nil {
 				c.change(&v)
 			}
 			never.view = func(string) (sale.View, error) { return v, nil }
 			s := open(t, never, layers.Config{})
 			// The time is the sale's, whatever this process's clock says.
-			s.now, v.Now = start().Add(time.Minute), start().Add(c.at)
+			s.now, v.Now = webtest.Start().Add(time.Minute), webtest.Start().Add(c.at)
 			asked := func(method, path, user, body string) (got string) {
 				defer func() {
 					if recover() != nil {
@@ -70,7 +71,7 @@ func TestEarly(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				s.ServeHTTP(w, r)
-				return says(w)
+				return webtest.Summary(w)
 			}
 			// Who asks may have a ticket, or hold a unit; nobody has.
 			own := c.turn
@@ -120,12 +121,12 @@ func TestOnlyTheSessionSaysWho(t *testing.T) {
 	if s.ServeHTTP(w, r); w.Code != 200 || len(users) != 1 || users[0] != "alice" {
 		t.Errorf("%d, users %v, want alice", w.Code, users)
 	}
-	if got := says(s.ask("POST", "/api/sales/a1/ticket", "alice", `{"user":"eve"}`)); got != "400  invalid" {
+	if got := webtest.Summary(s.ask("POST", "/api/sales/a1/ticket", "alice", `{"user":"eve"}`)); got != "400  invalid" {
 		t.Errorf("a user in the body: %q", got)
 	}
-	later := start().Add(time.Hour)
+	later := webtest.Start().Add(time.Hour)
 	for name, text := range map[string]string{
-		"expired": s.keys.Session(pass.Session{User: "alice", Expires: start()}),
+		"expired": s.keys.Session(pass.Session{User: "alice", Expires: webtest.Start()}),
 		"office":  s.keys.Office(pass.Session{User: "alice", Expires: later}),
 		"ticket":  s.keys.Ticket(pass.Ticket{User: "alice"}),
 		"empty":   "", "plain": "alice",
@@ -171,9 +172,9 @@ func TestFromOneAddress(t *testing.T) {
 // TestTheSameAnswer asks again when the reservation has become something else.
 func TestTheSameAnswer(t *testing.T) {
 	d := selling()
-	v := offer()
+	v := webtest.View()
 	again := false // bought before
-	r := sale.Receipt{Receipt: "abc", Sale: v.Sale, State: sale.Reserved, At: start(), PayBy: start().Add(time.Minute)}
+	r := sale.Receipt{Receipt: "abc", Sale: v.Sale, State: sale.Reserved, At: webtest.Start(), PayBy: webtest.Start().Add(time.Minute)}
 	d.buy = func(user, _, token, key string) (sale.BuyResult, error) {
 		if user != "u" || key != "k 1" || token == "" {
 			t.Errorf("asked with %q %q %q", user, token, key)
@@ -186,7 +187,7 @@ func TestTheSameAnswer(t *testing.T) {
 		q.Header.Set("Idempotency-Key", "k 1")
 		w := httptest.NewRecorder()
 		if s.ServeHTTP(w, q); w.Code != http.StatusAccepted {
-			t.Fatal(says(w))
+			t.Fatal(webtest.Summary(w))
 		}
 		return w.Body.String()
 	}
@@ -222,7 +223,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 	} {
 		d.orders = func(string) ([]sale.Receipt, error) { return nil, c.err }
 		w := s.ask("GET", "/api/orders", "u", "")
-		if got := says(w); got != c.want {
+		if got := webtest.Summary(w); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 		if strings.Contains(w.Body.String(), "secret") {
@@ -246,7 +247,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 			return sale.QueueStatus{Reason: c.reason, Layer: c.layer, RetryAfter: 1200 * time.Millisecond}, nil
 		}
 		w := s.ask("POST", "/api/sales/a1/ticket", "u", "")
-		if got := says(w); got != c.want || w.Header().Get("Retry-After") != "2" {
+		if got := webtest.Summary(w); got != c.want || w.Header().Get("Retry-After") != "2" {
 			t.Errorf("%s: %q with Retry-After %q, want %q and 2", c.reason, got, w.Header().Get("Retry-After"), c.want)
 		}
 	}
@@ -267,7 +268,7 @@ func TestTheAccountOfAShop(t *testing.T) {
 		return sale.QueueStatus{State: sale.Waiting}, nil
 	}
 	d.view = func(id string) (sale.View, error) {
-		v := offer()
+		v := webtest.View()
 		if id == "gone" {
 			v.Sale.Paid = v.Sale.Stock
 		}
@@ -327,7 +328,7 @@ func TestSlowClients(t *testing.T) {
 	s := open(t, selling(), layers.Config{Policies: []byte(file)})
 	server := httptest.NewServer(s)
 	defer server.Close()
-	session := s.keys.Session(pass.Session{User: "u", Expires: start().Add(time.Hour)})
+	session := s.keys.Session(pass.Session{User: "u", Expires: webtest.Start().Add(time.Hour)})
 	for range 20 {
 		c, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {
@@ -374,7 +375,7 @@ func TestNobodyUsesUpAnothersLimit(t *testing.T) {
 			r.Header[layers.UserHeader] = []string{"alice"}
 			s.ServeHTTP(httptest.NewRecorder(), r)
 		}
-		if got := says(s.ask("GET", "/api/sales/a1", "alice", "")); got != "200" {
+		if got := webtest.Summary(s.ask("GET", "/api/sales/a1", "alice", "")); got != "200" {
 			t.Errorf("alice, after others said that they were she: %q", got)
 		}
 	})
@@ -383,8 +384,8 @@ func TestNobodyUsesUpAnothersLimit(t *testing.T) {
 // TestWhoseTime: a process whose clock is ahead tells the time that judges, with which the
 // countdown of a page begins.
 func TestWhoseTime(t *testing.T) {
-	s := open(t, &desk{time: start().Add(-time.Second)}, layers.Config{})
-	s.now = start().Add(time.Hour)
+	s := open(t, &desk{time: webtest.Start().Add(-time.Second)}, layers.Config{})
+	s.now = webtest.Start().Add(time.Hour)
 	for path, want := range map[string]string{
 		"/api/time":  `{"now":"2026-11-11T11:59:59.000Z"}`,
 		"/api/sales": `{"now":"2026-11-11T11:59:59.000Z","sales":[]}`,

@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/pass"
 	"github.com/floodweir/weir/flashsale/sale"
+	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
 // nonceOf finds a nonce of exactly so many bits.
@@ -24,7 +25,7 @@ func nonceOf(s *shop, id, user string, bits int) string {
 // costly is a shop with sales whose tickets cost work, and how often its desk was asked for one.
 func costly(t *testing.T, bits int) (*shop, *int) {
 	d := selling()
-	v := offer()
+	v := webtest.View()
 	v.Sale.Work = bits
 	d.view = func(id string) (sale.View, error) {
 		if id != "a1" && id != "b2" {
@@ -83,7 +84,7 @@ func TestWork(t *testing.T) {
 	} {
 		before := *asked
 		w := s.ask("POST", "/api/sales/a1/ticket", "u", c.body)
-		if got := says(w); got != c.want {
+		if got := webtest.Summary(w); got != c.want {
 			t.Errorf("%s: %q, want %q: %s", c.name, got, c.want, w.Body)
 		}
 		passed := strings.HasPrefix(c.want, "201")
@@ -124,7 +125,7 @@ func TestWorkIsTold(t *testing.T) {
 		{"POST", "/api/sales/a1/work", "u", "405  invalid", ""},
 	} {
 		w := s.ask(c.method, c.path, c.user, "")
-		if got := says(w); got != c.want || c.body != "" && w.Body.String() != c.body {
+		if got := webtest.Summary(w); got != c.want || c.body != "" && w.Body.String() != c.body {
 			t.Errorf("%s %s of %q: %q %s, want %q %s", c.method, c.path, c.user, got, w.Body, c.want, c.body)
 		}
 		if got := w.Header().Get("Cache-Control"); got != "no-store" {

@@ -6,34 +6,34 @@ import (
 	"testing"
 )
 
-// contacts says who is to get what an order of one buys; two is somebody else.
+// contacts tests the contact of an order of one; two is another user.
 func contacts(t *testing.T, one, two *browser, order string) {
 	t.Helper()
 	contact := func(name, phone string) string { return object("name", quote(name), "phone", quote(phone)) }
-	two.do(t, "PUT", order+"/contact", contact("A", "12345"), nil).is(t, http.StatusNotFound, "not_found")
-	site := two.site
-	two.site = false
-	two.do(t, "PUT", order+"/contact", contact("A", "12345"), map[string]string{"Sec-Fetch-Site": "cross-site"}).is(t, http.StatusForbidden, "csrf")
-	two.site = site
+	two.do(t, "PUT", order+"/contact", contact("A", "12345"), nil).want(t, http.StatusNotFound, "not_found")
+	site := two.sameSite
+	two.sameSite = false
+	two.do(t, "PUT", order+"/contact", contact("A", "12345"), map[string]string{"Sec-Fetch-Site": "cross-site"}).want(t, http.StatusForbidden, "csrf")
+	two.sameSite = site
 	for body, field := range map[string]string{
 		"": "name", contact("A\tB", "12345"): "name", contact("A", "1234x"): "phone", `{"name":"A","phone":"12345","mail":"a"}`: "mail",
 	} {
 		a := one.do(t, "PUT", order+"/contact", body, nil)
-		a.is(t, http.StatusBadRequest, "invalid")
+		a.want(t, http.StatusBadRequest, "invalid")
 		if a.text("field") != field || !strings.Contains(a.text("detail"), field) {
 			t.Errorf("%s: %s, want the field %s named", body, a.body, field)
 		}
 	}
 	a := one.do(t, "PUT", order+"/contact", contact(" <王>小明 ", "+86 138-0013-8000"), nil)
-	a.is(t, http.StatusOK, "")
-	for _, a := range []answered{a, one.do(t, "GET", order, "", nil)} {
+	a.want(t, http.StatusOK, "")
+	for _, a := range []response{a, one.do(t, "GET", order, "", nil)} {
 		c, _ := a.json["contact"].(map[string]any)
 		if c["name"] != "<王>小明" || c["phone"] != "+86 138-0013-8000" || a.text("state") != "pending_pay" {
-			t.Errorf("%s: %s", a.what, a.body)
+			t.Errorf("%s: %s", a.request, a.body)
 		}
 	}
 	post := one.do(t, "POST", order+"/contact", contact("A", "12345"), nil)
-	if post.is(t, http.StatusMethodNotAllowed, "invalid"); post.header.Get("Allow") != "PUT" {
+	if post.want(t, http.StatusMethodNotAllowed, "invalid"); post.header.Get("Allow") != "PUT" {
 		t.Errorf("POST: Allow %q", post.header.Get("Allow"))
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// An office is a merchant who is signed in.
+// An office is a client with a merchant's session.
 type office struct {
-	s      *suite
+	suite  *suite
 	cookie string
 	csrf   string
 }
 
-// sold is what a sale of the suite says.
-type sold struct {
+// saleConfig describes a sale of the suite.
+type saleConfig struct {
 	Title    string
 	Stock    int
 	StartsIn time.Duration
@@ -26,14 +26,14 @@ type sold struct {
 
 func (s *suite) signIn(t *testing.T) *office {
 	t.Helper()
-	o := &office{s: s}
+	o := &office{suite: s}
 	a := o.do(t, "POST", "/api/login", object("name", quote(s.Name), "password", quote(s.Password)))
-	a.is(t, http.StatusOK, "")
+	a.want(t, http.StatusOK, "")
 	for _, c := range a.cookies {
 		if c.Name == "fs_office" {
 			o.cookie = "fs_office=" + c.Value
 			if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" {
-				t.Errorf("the office's cookie is %v", c)
+				t.Errorf("the session cookie is %v", c)
 			}
 		}
 	}
@@ -44,9 +44,9 @@ func (s *suite) signIn(t *testing.T) *office {
 	return o
 }
 
-func (o *office) do(t *testing.T, method, path, body string) answered {
+func (o *office) do(t *testing.T, method, path, body string) response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, o.s.Office+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, o.suite.Office+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,18 +57,18 @@ func (o *office) do(t *testing.T, method, path, body string) answered {
 		r.Header.Set("Cookie", o.cookie)
 		r.Header.Set("Flashsale-CSRF", o.csrf)
 	}
-	return send(t, o.s.Transport, r)
+	return send(t, o.suite.Transport, r)
 }
 
-func (o *office) post(t *testing.T, path, body string, status int) answered {
+func (o *office) post(t *testing.T, path, body string, status int) response {
 	t.Helper()
 	a := o.do(t, "POST", path, body)
-	a.is(t, status, "")
+	a.want(t, status, "")
 	return a
 }
 
-// expose makes a sale that buyers see, and returns its ID when they do.
-func (o *office) expose(t *testing.T, d sold) string {
+// expose creates a sale and returns its ID when buyers can see it.
+func (o *office) expose(t *testing.T, d saleConfig) string {
 	t.Helper()
 	now := time.Now()
 	if d.Queue == "" {
@@ -81,13 +81,12 @@ func (o *office) expose(t *testing.T, d sold) string {
 	), http.StatusCreated)
 	id := a.text("id")
 	o.post(t, "/api/sales/"+id+"/expose", "", http.StatusOK)
-	b := o.s.browser()
-	for end := time.Now().Add(patience); ; {
-		if a := b.do(t, "GET", "/api/sales/"+id, "", nil); a.status == http.StatusOK {
-			return id
-		} else if time.Now().After(end) {
-			t.Fatalf("the sale that was exposed is not seen: %d %s", a.status, a.body)
-		}
-		<-time.After(50 * time.Millisecond)
+	b := o.suite.browser()
+	if !poll(50*time.Millisecond, func() bool {
+		a = b.do(t, "GET", "/api/sales/"+id, "", nil)
+		return a.status == http.StatusOK
+	}) {
+		t.Fatalf("the exposed sale is not visible: %d %s", a.status, a.body)
 	}
+	return id
 }
