@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// patient is longer than a busy machine takes for anything.
+// patient is a deadline that a busy machine does not reach.
 const patient = 20 * time.Second
 
 func newMem(tb testing.TB) *memstore.Store {
@@ -23,7 +23,7 @@ func newMem(tb testing.TB) *memstore.Store {
 	return s
 }
 
-// A tested store is a Store that may have a fallback.
+// tested is a Store that may have a fallback.
 type tested struct {
 	*failover.Store
 	asked weir.Store
@@ -59,11 +59,11 @@ func newLocal(tb testing.TB, store weir.Store, nodes int) weir.Store {
 	return s
 }
 
-// BenchmarkDo is what a decision costs: by a store in memory alone, by way of a Store
-// with a deadline, by its share, and while the store is left alone.
+// BenchmarkDo measures a decision by a store in memory, by a Store with a deadline, by a
+// share, and while the breaker is open.
 func BenchmarkDo(b *testing.B) {
 	request := weir.Request{Key: "user:42", Limit: weir.MustLimit("1000000/s"), N: 1}
-	away := newStore(b, fake{do: refusing}, failover.Config{Failures: 1, Cooldown: time.Hour}, newLocal(b, newMem(b), 3))
+	open := newStore(b, fake{do: refusing}, failover.Config{Failures: 1, Cooldown: time.Hour}, newLocal(b, newMem(b), 3))
 	for _, bb := range []struct {
 		name  string
 		store weir.Store
@@ -71,7 +71,7 @@ func BenchmarkDo(b *testing.B) {
 		{"memstore", newMem(b)},
 		{"deadline", newStore(b, newMem(b), failover.Config{Deadline: patient})},
 		{"share", newLocal(b, newMem(b), 3)},
-		{"away", away},
+		{"open", open},
 	} {
 		ask := func(b *testing.B, ctx context.Context) {
 			if _, err := bb.store.Do(ctx, request); err != nil {

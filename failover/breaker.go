@@ -9,180 +9,179 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A breaker decides whether the store is asked. As long as all goes well it costs two
-// loads.
+// A breaker decides whether the store is called. While it is closed that costs two loads.
 type breaker struct {
 	failures int64
 	cooldown time.Duration
 	deadline time.Duration
-	observe  func(away bool)
+	observe  func(open bool)
 
-	// era counts the changes: in an even one the store is asked, in an odd one it is
-	// left alone. What a call of another era found out says nothing about this one.
-	era    atomic.Uint64
-	failed atomic.Int64 // decisions in a row
-	vain   atomic.Int64 // for how many ns callers who left had waited, without an answer between them
+	// generation counts the changes of state. The breaker is closed in even generations and
+	// open in odd ones. The result of a call of another generation is ignored.
+	generation atomic.Uint64
+	failed     atomic.Int64 // failures in a row
+	abandoned  atomic.Int64 // ns that callers waited before they canceled, since the last reply
 
-	mu      sync.Mutex
-	until   time.Time // when to try again
-	trying  bool      // one request is under way to try
-	why     error     // what the others are told
-	cause   error     // the last failure
-	news    []bool    // for observe, in order
-	telling bool      // somebody tells them
+	mu        sync.Mutex
+	until     time.Time // the end of the cool-down
+	probing   bool      // a probe is in flight
+	openErr   error     // the error of requests while the breaker is open
+	cause     error     // the last failure
+	events    []bool    // for observe, in order
+	notifying bool      // a goroutine calls observe
 }
 
-// A turn is leave to ask the store.
-type turn struct {
-	era   uint64
-	trial bool // the one request that tries whether the store is back
+// A permit allows one call of the store.
+type permit struct {
+	generation uint64
+	probe      bool // the one call that finds out whether the store is available again
 }
 
-// enter gives a turn, or says why the store is not asked.
-func (b *breaker) enter() (turn, error) {
-	era := b.era.Load()
-	if era%2 == 0 {
-		return turn{era: era}, nil
+// enter returns a permit, or an error while the breaker is open.
+func (b *breaker) enter() (permit, error) {
+	generation := b.generation.Load()
+	if generation%2 == 0 {
+		return permit{generation: generation}, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	era = b.era.Load()
+	generation = b.generation.Load()
 	switch {
-	case era%2 == 0:
-		return turn{era: era}, nil
-	case b.trying || time.Now().Before(b.until):
-		return turn{}, b.why
+	case generation%2 == 0:
+		return permit{generation: generation}, nil
+	case b.probing || time.Now().Before(b.until):
+		return permit{}, b.openErr
 	}
-	b.trying = true
-	return turn{era, true}, nil
+	b.probing = true
+	return permit{generation, true}, nil
 }
 
-// succeeded ends a turn with an answer.
-func (b *breaker) succeeded(t turn) {
-	if t.trial {
-		b.change(t, nil)
+// success ends a call with a reply.
+func (b *breaker) success(p permit) {
+	if p.probe {
+		b.change(p, nil)
 		return
 	}
-	if b.failed.Load() != 0 && b.era.Load() == t.era {
+	if b.failed.Load() != 0 && b.generation.Load() == p.generation {
 		b.failed.Store(0)
 	}
-	if b.vain.Load() != 0 {
-		b.vain.Store(0)
+	if b.abandoned.Load() != 0 {
+		b.abandoned.Store(0)
 	}
 }
 
-// fail ends a turn without an answer.
-func (b *breaker) fail(t turn, err error) {
+// fail ends a call without a reply.
+func (b *breaker) fail(p permit, err error) {
 	switch {
-	case t.trial:
+	case p.probe:
 		b.mu.Lock()
-		b.leaveAlone(err)
+		b.trip(err)
 		b.mu.Unlock()
-	case b.era.Load() == t.era && b.failed.Add(1) >= b.failures:
-		b.change(t, err)
+	case b.generation.Load() == p.generation && b.failed.Add(1) >= b.failures:
+		b.change(p, err)
 	}
 }
 
-// gone ends a turn whose caller left after having waited for a time. That is not a
-// failure of the store. But callers who all leave before the deadline must not hide
-// that nobody gets an answer, so it counts when they have waited in vain for as long
-// as it takes to fail: in all, and in a row.
-func (b *breaker) gone(t turn, waited time.Duration) {
-	if b.era.Load() != t.era {
+// canceled ends a call whose caller canceled it after waiting for a time. A cancellation is
+// no failure of the store. But if all callers cancel before the deadline, no call fails
+// although none gets a reply. So the waiting times are added up until the next reply. The
+// sum counts as a failure when it is as long as the failures that open the breaker.
+func (b *breaker) canceled(p permit, waited time.Duration) {
+	if b.generation.Load() != p.generation {
 		return
 	}
-	vain := time.Duration(b.vain.Add(int64(waited)))
+	sum := time.Duration(b.abandoned.Add(int64(waited)))
 	enough := b.deadline
-	if !t.trial {
+	if !p.probe {
 		enough *= time.Duration(b.failures)
 	}
-	if vain >= enough {
-		err := fmt.Errorf("no answer in %v, in which callers came and left", vain)
-		if t.trial {
-			b.fail(t, err)
+	if sum >= enough {
+		err := fmt.Errorf("no reply in %v of waiting by canceled requests", sum)
+		if p.probe {
+			b.fail(p, err)
 		} else {
-			b.change(t, err)
+			b.change(p, err)
 		}
 		return
 	}
-	b.pass(t)
+	b.ignore(p)
 }
 
-// pass ends a turn that says nothing about the store.
-func (b *breaker) pass(t turn) {
-	if t.trial {
+// ignore ends a call whose result is no evidence about the store.
+func (b *breaker) ignore(p permit) {
+	if p.probe {
 		b.mu.Lock()
-		b.trying = false
+		b.probing = false
 		b.mu.Unlock()
 	}
 }
 
-// late is told of an answer to a try whose caller has left: the next request tries at
-// once.
-func (b *breaker) late(t turn) {
+// lateReply records the reply to a probe whose caller has returned: the next request is a
+// probe, without a further cool-down.
+func (b *breaker) lateReply(p permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.era.Load() == t.era {
+	if b.generation.Load() == p.generation {
 		b.until = time.Time{}
 	}
 }
 
-// change begins the next era: one that leaves the store alone because of err, or one
-// that asks it if err is nil.
-func (b *breaker) change(t turn, err error) {
+// change begins the next generation: it opens the breaker because of err, or closes it if
+// err is nil.
+func (b *breaker) change(p permit, err error) {
 	b.mu.Lock()
-	if b.era.Load() != t.era {
+	if b.generation.Load() != p.generation {
 		b.mu.Unlock()
 		return
 	}
-	b.why, b.cause = nil, nil
+	b.openErr, b.cause = nil, nil
 	if err != nil {
-		b.leaveAlone(err)
+		b.trip(err)
 	}
-	b.trying = false
+	b.probing = false
 	b.failed.Store(0)
-	b.era.Add(1)
+	b.generation.Add(1)
 	if b.observe == nil {
 		b.mu.Unlock()
 		return
 	}
-	b.news = append(b.news, err != nil)
-	if b.telling {
-		b.mu.Unlock() // who is at it goes on with this one
+	b.events = append(b.events, err != nil)
+	if b.notifying {
+		b.mu.Unlock() // the notifying goroutine delivers this event too
 		return
 	}
-	b.telling = true
+	b.notifying = true
 	defer func() {
-		b.telling = false
+		b.notifying = false
 		b.mu.Unlock()
 	}()
-	for len(b.news) > 0 {
-		away := b.news[0]
-		b.news = b.news[1:]
-		b.tell(away)
+	for len(b.events) > 0 {
+		open := b.events[0]
+		b.events = b.events[1:]
+		b.notify(open)
 	}
 }
 
-// tell tells observe, which may ask the store. It requires mu.
-func (b *breaker) tell(away bool) {
+// notify calls observe, which may use the store. It requires mu.
+func (b *breaker) notify(open bool) {
 	b.mu.Unlock()
-	defer b.mu.Lock() // also if it panics
-	b.observe(away)
+	defer b.mu.Lock() // also if observe panics
+	b.observe(open)
 }
 
-// leaveAlone begins a cooldown. It requires mu.
-func (b *breaker) leaveAlone(err error) {
+// trip begins a cool-down. It requires mu.
+func (b *breaker) trip(err error) {
 	b.until = time.Now().Add(b.cooldown)
-	b.trying = false
-	b.vain.Store(0)
+	b.probing = false
+	b.abandoned.Store(0)
 	b.cause = err
-	b.why = fmt.Errorf("failover: %w: left alone for %v after %d failures in a row, the last: %v", weir.ErrUnavailable, b.cooldown, b.failures, err)
+	b.openErr = fmt.Errorf("failover: %w: circuit breaker open for %v after %d failures in a row, the last: %v", weir.ErrUnavailable, b.cooldown, b.failures, err)
 }
 
-// away reports whether the store is left alone.
-func (b *breaker) away() bool { return b.era.Load()%2 == 1 }
+// isOpen reports whether the breaker is open.
+func (b *breaker) isOpen() bool { return b.generation.Load()%2 == 1 }
 
-// err is the last failure while the store is left alone.
+// err returns the last failure while the breaker is open, and nil otherwise.
 func (b *breaker) err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

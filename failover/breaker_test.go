@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A switched store is well, or refuses, or is silent. It counts the calls that reach it.
+// switched is a store that works, refuses or does not reply. It counts its calls.
 type switched struct {
 	mode  atomic.Value // of func(context.Context, weir.Request) (weir.Decision, error)
 	calls atomic.Int64
@@ -33,18 +33,18 @@ func (s *switched) fake() fake {
 	}}
 }
 
-// The life of a breaker, step by step.
+// TestBreaker goes through the states of a breaker step by step.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
-		var told []bool
-		s := newStore(t, store.fake(), failover.Config{Failures: 3, Cooldown: time.Second, Observe: func(away bool) { told = append(told, away) }}, failover.Open())
+		var got []bool
+		s := newStore(t, store.fake(), failover.Config{Failures: 3, Cooldown: time.Second, Observe: func(open bool) { got = append(got, open) }}, failover.Open())
 		for i, step := range []struct {
 			pass    time.Duration
 			mode    func(context.Context, weir.Request) (weir.Decision, error)
 			reaches bool
 			mark    weir.FailMode
-			away    bool
+			open    bool
 		}{
 			{0, fine, true, "", false},
 			{0, refusing, true, policy.Open, false},
@@ -52,7 +52,7 @@ func TestBreaker(t *testing.T) {
 			{0, fine, true, "", false}, // not in a row
 			{0, refusing, true, policy.Open, false},
 			{0, silent, true, policy.Open, false},
-			{0, refusing, true, policy.Open, true}, // the third: away
+			{0, refusing, true, policy.Open, true}, // the third: open
 			{0, fine, false, policy.Open, true},
 			{time.Second - 1, fine, false, policy.Open, true},
 			{1, refusing, true, policy.Open, true}, // tries, in vain
@@ -69,12 +69,12 @@ func TestBreaker(t *testing.T) {
 			store.set(step.mode)
 			before := store.calls.Load()
 			d, err := s.Do(t.Context(), request)
-			if reached := store.calls.Load() > before; err != nil || d.Degraded != step.mark || s.Open() != step.away || reached != step.reaches || (s.Err() != nil) != step.away {
-				t.Errorf("step %d: %+v, %v, away %t (%v), reached the store %t, want %+v", i, d, err, s.Open(), s.Err(), reached, step)
+			if reached := store.calls.Load() > before; err != nil || d.Degraded != step.mark || s.Open() != step.open || reached != step.reaches || (s.Err() != nil) != step.open {
+				t.Errorf("step %d: %+v, %v, open %t (%v), reached the store %t, want %+v", i, d, err, s.Open(), s.Err(), reached, step)
 			}
 		}
-		if !slices.Equal(told, []bool{true, false}) {
-			t.Errorf("Observe was told %v, want that the store went and came", told)
+		if !slices.Equal(got, []bool{true, false}) {
+			t.Errorf("Observe got %v, want true and false", got)
 		}
 	})
 }
@@ -105,8 +105,8 @@ func TestWithFallback(t *testing.T) {
 	}
 }
 
-// Without a fallback, who is refused hears why.
-func TestLeftAloneSaysWhy(t *testing.T) {
+// TestOpenBreakerError checks the error of a request while the breaker is open.
+func TestOpenBreakerError(t *testing.T) {
 	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 2})
 	for range 2 {
 		if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || err.Error() != "failover: "+errRefused.Error() {
@@ -114,15 +114,15 @@ func TestLeftAloneSaysWhy(t *testing.T) {
 		}
 	}
 	ask(t, s, t.Context(), request, func(_ weir.Decision, err error, _ time.Duration) {
-		want := "failover: store unavailable: left alone for 1s after 2 failures in a row, the last: failover: " + errRefused.Error()
+		want := "failover: store unavailable: circuit breaker open for 1s after 2 failures in a row, the last: failover: " + errRefused.Error()
 		if fmt.Sprint(err) != want || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("Do = %v\nwant %s", err, want)
 		}
 	})
 }
 
-// While one request tries, however many others come, none of them reaches the store.
-func TestOneTries(t *testing.T) {
+// TestOneProbe checks that no other request reaches the store while a probe is in flight.
+func TestOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(refusing)
@@ -158,14 +158,14 @@ func TestOneTries(t *testing.T) {
 		close(answer)
 		wg.Wait()
 		if n := store.calls.Load(); n != 1 || exact.Load() != 1 || s.Open() {
-			t.Errorf("%d requests tried, %d were decided by the store, away %t, want 1, 1 and back", n, exact.Load(), s.Open())
+			t.Errorf("%d probes, %d decisions by the store, open %t, want 1, 1 and closed", n, exact.Load(), s.Open())
 		}
 	})
 }
 
-// A request that tries and whose caller leaves proves nothing: the next one tries at
-// once. But callers who all leave early do not keep the store busy for ever.
-func TestTryingCallerLeaves(t *testing.T) {
+// TestCanceledProbe checks that a canceled probe does not count, so the next request is a
+// probe. If all probes are canceled, their waiting times count as a failure.
+func TestCanceledProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(refusing)
@@ -187,7 +187,7 @@ func TestTryingCallerLeaves(t *testing.T) {
 		}
 		hurried() // 3·20 ms in vain are a failed try
 		if n := store.calls.Load(); n != 3 || !s.Open() {
-			t.Errorf("%d tries, away %t, want 3 and a cooldown", n, s.Open())
+			t.Errorf("%d probes, open %t, want 3 and a cool-down", n, s.Open())
 		}
 		time.Sleep(failover.DefaultCooldown)
 		store.set(fine)
@@ -197,9 +197,9 @@ func TestTryingCallerLeaves(t *testing.T) {
 	})
 }
 
-// A gateway that gives every question less time than the deadline, as Envoy does with
-// its 20 ms, does not keep a dead store from being left alone.
-func TestHurriedCallers(t *testing.T) {
+// TestShortDeadlines checks that the breaker opens although every caller has less time than
+// the deadline, such as the 20 ms of Envoy.
+func TestShortDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(silent)
@@ -214,15 +214,15 @@ func TestHurriedCallers(t *testing.T) {
 			hurried()
 		}
 		if asked != 13 { // 13·20 ms ≥ 5·50 ms
-			t.Errorf("the store was left alone after %d callers that left after 20 ms, want 13", asked)
+			t.Errorf("the breaker opened after %d callers that canceled after 20 ms, want 13", asked)
 		}
 		if d, err := hurried(); err != nil || d.Degraded != policy.Open {
-			t.Errorf("Do of a store left alone = %+v, %v, want the fallback's decision", d, err)
+			t.Errorf("Do while the breaker is open = %+v, %v, want the fallback's decision", d, err)
 		}
-		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "callers came and left") {
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "by canceled requests") {
 			t.Errorf("Err() = %v, want what happened", err)
 		}
-		// One answer between them, and they are no sign of anything.
+		// With one reply between them, cancellations do not count.
 		time.Sleep(failover.DefaultCooldown)
 		store.set(fine)
 		s.Do(t.Context(), request)
@@ -233,14 +233,14 @@ func TestHurriedCallers(t *testing.T) {
 			hurried()
 		}
 		if s.Open() {
-			t.Error("the store is left alone although it answers")
+			t.Error("the breaker is open although the store replies")
 		}
 	})
 }
 
-// A store that needs more time than a decision has to be reached again, as one that is
-// far away and has to be greeted, is found to be back all the same.
-func TestBackButSlowAtFirst(t *testing.T) {
+// TestSlowProbe checks that a probe succeeds although the client first has to connect,
+// which takes longer than a decision may.
+func TestSlowProbe(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 20 * time.Millisecond} { // of the callers
 		synctest.Test(t, func(t *testing.T) {
 			var store switched
@@ -281,8 +281,8 @@ func TestBackButSlowAtFirst(t *testing.T) {
 	}
 }
 
-// What tries for too long is told to end, although nobody waits for it.
-func TestTryEnds(t *testing.T) {
+// TestProbeTimeout checks that the context of a probe ends after its caller has returned.
+func TestProbeTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(refusing)
@@ -305,14 +305,14 @@ func TestTryEnds(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if ended != 5*time.Second {
-			t.Errorf("the try was told to end after %v, want 5s", ended)
+			t.Errorf("the context of the probe ended after %v, want 5s", ended)
 		}
 	})
 }
 
-// A failure that began before the store was found away, and is known only after it is
-// back, does not count against it.
-func TestOldFailures(t *testing.T) {
+// TestFailuresOfAnotherGeneration checks that a failure that began before the breaker
+// opened does not count after it has closed.
+func TestFailuresOfAnotherGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(silent)
@@ -326,12 +326,12 @@ func TestOldFailures(t *testing.T) {
 			s.Do(t.Context(), request)
 		}
 		if !s.Open() {
-			t.Fatal("two failures, and not away")
+			t.Fatal("two failures, and the breaker is closed")
 		}
 		store.set(fine)
 		time.Sleep(time.Second)
 		if d, err := s.Do(t.Context(), request); err != nil || !d.OK || s.Open() {
-			t.Fatalf("Do = %+v, %v, away %t, want the store back", d, err, s.Open())
+			t.Fatalf("Do = %+v, %v, open %t, want closed", d, err, s.Open())
 		}
 		time.Sleep(time.Minute)
 		store.set(refusing)
@@ -342,15 +342,15 @@ func TestOldFailures(t *testing.T) {
 	})
 }
 
-// Observe hears every change once and in order, however many requests find it out at
-// the same time, and may ask the store itself.
+// TestObserve checks that Observe gets every change once and in order from concurrent
+// requests, and that it may call the store.
 func TestObserve(t *testing.T) {
 	var store switched
 	store.set(fine)
-	var told []bool
+	var got []bool
 	var s *tested
-	s = newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Nanosecond, Deadline: patient, Observe: func(away bool) {
-		told = append(told, away) // the race detector sees if it is called by two at once
+	s = newStore(t, store.fake(), failover.Config{Failures: 2, Cooldown: time.Nanosecond, Deadline: patient, Observe: func(open bool) {
+		got = append(got, open) // the race detector sees if it is called by two at once
 		s.Do(context.Background(), request)
 		s.Open()
 		s.Err()
@@ -371,24 +371,25 @@ func TestObserve(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(told) < 2 {
-		t.Errorf("Observe was told %d changes, want some", len(told))
+	if len(got) < 2 {
+		t.Errorf("Observe got %d changes, want some", len(got))
 	}
-	for i, away := range told {
-		if away != (i%2 == 0) {
-			t.Fatalf("change %d is away %t: told %v", i, away, told[max(0, i-5):i+1])
+	for i, open := range got {
+		if open != (i%2 == 0) {
+			t.Fatalf("change %d is open %t, got %v", i, open, got[max(0, i-5):i+1])
 		}
 	}
-	if s.Open() != (len(told)%2 == 1) {
-		t.Errorf("away %t after %d changes", s.Open(), len(told))
+	if s.Open() != (len(got)%2 == 1) {
+		t.Errorf("open %t after %d changes", s.Open(), len(got))
 	}
 }
 
-// An Observe that panics does so to who asked, and hears of later changes.
+// TestObservePanics checks that a panic of Observe reaches the caller of the store, and
+// that later changes are observed.
 func TestObservePanics(t *testing.T) {
-	told := 0
+	calls := 0
 	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 1, Cooldown: time.Nanosecond, Observe: func(bool) {
-		told++
+		calls++
 		panic("odd")
 	}})
 	func() {
@@ -396,13 +397,13 @@ func TestObservePanics(t *testing.T) {
 		s.Do(t.Context(), request)
 		t.Error("Do did not panic")
 	}()
-	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || told != 1 {
-		t.Errorf("Do = %v, told %d times, want an error and once", err, told)
+	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || calls != 1 {
+		t.Errorf("Do = %v, %d calls of Observe, want an error and 1", err, calls)
 	}
 }
 
-// What a request may have been charged for is never asked again.
-func TestNothingIsReplayed(t *testing.T) {
+// TestNoReplay checks that a request that may have been charged is not sent again.
+func TestNoReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		s := newStore(t, store.fake(), failover.Config{Failures: 1 << 20}, failover.Open())
@@ -418,7 +419,7 @@ func TestNothingIsReplayed(t *testing.T) {
 	})
 }
 
-// The goroutines that wait for the next request end when none comes.
+// TestIdleGoroutinesEnd checks that goroutines end that wait for requests.
 func TestIdleGoroutinesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

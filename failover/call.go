@@ -12,10 +12,9 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A call is one question to the store. It is asked on a goroutine of its own, since
-// nobody can leave a function that does not return. The goroutine stays with the call
-// and serves the next one: a new one each time costs more than twice as much, most of
-// it for a stack that has to grow.
+// A call is one call of the store. It runs on its own goroutine, because a caller cannot
+// abandon a function that does not return. The goroutine is kept for the next call: a new
+// one for each call costs more than twice as much, mostly for the growth of its stack.
 type call struct {
 	job   chan struct{} // to the goroutine; closed to end it
 	done  chan struct{} // from it
@@ -23,7 +22,7 @@ type call struct {
 	state atomic.Uint32
 
 	ctx      *callContext
-	turn     turn
+	permit   permit
 	batch    bool
 	r        weir.Request
 	d        weir.Decision
@@ -36,37 +35,36 @@ type call struct {
 
 // The states of a call.
 const (
-	waiting  = iota // somebody waits for it
-	answered        // it is back
-	left            // nobody waits for it any more
+	waiting   = iota // the caller waits
+	replied          // the store has returned
+	abandoned        // the caller has returned
 )
 
-// calls are the calls of a store. At most max are under way, those included whose
-// caller has left.
+// calls runs the calls of a store. At most max are in flight, including abandoned calls.
 type calls struct {
 	store weir.Store
 	max   int64
-	late  func(*call) // is told of a call that is back after its caller has left
+	late  func(*call) // is called at the end of an abandoned call
 
-	flying atomic.Int64
+	inFlight atomic.Int64
 
 	mu     sync.Mutex
-	idle   []*call     // the one that was used last at the end
-	spare  int         // how many of idle nobody has used since the last reap
-	armed  bool        // a reap is to come
+	idle   []*call     // the most recently used last
+	spare  int         // number of idle calls that were not used since the last reap
+	armed  bool        // a reap is scheduled
 	closed atomic.Bool // set with mu held
 }
 
-// idleTime is after how long without use the goroutine of a call ends: after one to
-// two of it.
+// idleTime is the interval of reap. The goroutine of a call ends after one to two of them
+// without use.
 const idleTime = time.Second
 
 var errClosed = fmt.Errorf("failover: %w", weir.ErrClosed)
 
-// take is a call to be used, or nil if max are under way.
+// take returns a call to use, or nil if max are in flight.
 func (p *calls) take() *call {
-	if p.flying.Add(1) > p.max {
-		p.flying.Add(-1)
+	if p.inFlight.Add(1) > p.max {
+		p.inFlight.Add(-1)
 		return nil
 	}
 	p.mu.Lock()
@@ -86,13 +84,13 @@ func (p *calls) take() *call {
 	return c
 }
 
-// put takes back a call that was answered.
+// put releases a call that has returned.
 func (p *calls) put(c *call) {
 	c.ctx, c.r, c.d, c.err, c.panicked = nil, weir.Request{}, weir.Decision{}, nil, nil
 	clear(c.rs)
 	clear(c.ds)
 	c.rs, c.ds = c.rs[:0], c.ds[:0]
-	p.flying.Add(-1)
+	p.inFlight.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed.Load() {
@@ -106,8 +104,8 @@ func (p *calls) put(c *call) {
 	}
 }
 
-// reap ends the goroutines that were idle since the last reap. It comes again as long
-// as there are any, so that a store that nobody uses any more holds none.
+// reap ends the goroutines that were idle since the last reap. It repeats while there are
+// any, so a store without requests has none.
 func (p *calls) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +119,7 @@ func (p *calls) reap() {
 	}
 }
 
-// close ends the goroutines that are idle, and those of calls that are under way as
-// soon as they are back.
+// close ends the idle goroutines, and those of calls in flight when the store returns.
 func (p *calls) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,14 +130,13 @@ func (p *calls) close() {
 	p.idle, p.spare = nil, 0
 }
 
-// serve asks the store, one question after the other. It ends with a call whose caller
-// has left.
+// serve runs one call after the other. It ends with an abandoned call.
 func (p *calls) serve(c *call) {
 	for range c.job {
-		c.ask(p.store)
-		if !c.state.CompareAndSwap(waiting, answered) {
+		c.run(p.store)
+		if !c.state.CompareAndSwap(waiting, replied) {
 			c.ctx.end(context.Canceled)
-			p.flying.Add(-1)
+			p.inFlight.Add(-1)
 			p.late(c)
 			return
 		}
@@ -148,12 +144,11 @@ func (p *calls) serve(c *call) {
 	}
 }
 
-// ask asks the store. A panic of the store is the caller's, as it would be without a
-// goroutine between them.
-func (c *call) ask(store weir.Store) {
+// run calls the store. It keeps a panic for the caller's goroutine.
+func (c *call) run(store weir.Store) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.panicked = fmt.Sprintf("failover: the store panicked: %v\n\n%s", v, debug.Stack())
+			c.panicked = fmt.Sprintf("failover: store panicked: %v\n\n%s", v, debug.Stack())
 		}
 	}()
 	if c.batch {
@@ -163,14 +158,14 @@ func (c *call) ask(store weir.Store) {
 	c.d, c.err = store.Do(c.ctx, c.r)
 }
 
-// single makes c ask one request. The store may go on reading it when the caller has
-// left and uses its slice again.
+// single prepares c for one request. It copies the slice: the store may read it after the
+// caller has returned.
 func (c *call) single(r *weir.Request) {
 	c.batch, c.r = false, *r
 	c.r.From = slices.Clone(r.From)
 }
 
-// together makes c ask requests together.
+// together prepares c for a batch.
 func (c *call) together(rs []weir.Request) {
 	c.batch = true
 	c.rs = append(c.rs[:0], rs...)
@@ -180,8 +175,7 @@ func (c *call) together(rs []weir.Request) {
 	c.ds = slices.Grow(c.ds[:0], len(rs))[:len(rs)]
 }
 
-// begin sends c on its way, with a context that ends at the latest at until. After d
-// its caller leaves.
+// begin starts c with a context that ends at until. The caller waits for d.
 func (c *call) begin(ctx context.Context, until time.Time, d time.Duration) {
 	c.ctx = &callContext{Context: ctx, deadline: until}
 	c.state.Store(waiting)
@@ -189,9 +183,9 @@ func (c *call) begin(ctx context.Context, until time.Time, d time.Duration) {
 	c.job <- struct{}{}
 }
 
-// wait waits for the answer to c, at most until its caller leaves. If it returns false
-// nobody waits any more, and c belongs to its goroutine: its context ends now or, of
-// one that tries whether the store is back, when it said that it would.
+// wait waits for the store, at most until the caller's time ends. If it returns false, c is
+// abandoned and belongs to its goroutine. The context of c ends now or, for a probe, at its
+// own deadline.
 func (c *call) wait(ctx context.Context) bool {
 	reason := context.DeadlineExceeded
 	select {
@@ -204,13 +198,13 @@ func (c *call) wait(ctx context.Context) bool {
 		c.timer.Stop()
 		reason = ctx.Err()
 	}
-	given, trial := c.ctx, c.turn.trial
+	given, probe := c.ctx, c.permit.probe
 	switch {
-	case !c.state.CompareAndSwap(waiting, left):
-		<-c.done // it came just now
+	case !c.state.CompareAndSwap(waiting, abandoned):
+		<-c.done // the store has just returned
 		given.end(context.Canceled)
 		return true
-	case trial:
+	case probe:
 		time.AfterFunc(time.Until(given.deadline), func() { given.end(context.DeadlineExceeded) })
 	default:
 		given.end(reason)

@@ -35,7 +35,7 @@ func conforms(t *testing.T, open storetest.Open) {
 	storetest.Differential(t, open, storetest.DiffConfig{Decisions: 30_000, Backward: true})
 }
 
-// A Store over a store that is well is that store.
+// TestConformance checks that a Store over an available store decides like that store.
 func TestConformance(t *testing.T) {
 	conforms(t, openOver(func(mem weir.Store) (weir.Store, error) {
 		store, err := failover.New(mem, failover.Config{Deadline: patient})
@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 	}))
 }
 
-// The share of one node is the limit: but for the mark, and for what becomes of an
-// unknown reservation, a local store is the one that it keeps its state in.
+// TestConformanceOfLocal checks that a local store of one node decides like the store below
+// it, except for Degraded and unknown reservations.
 func TestConformanceOfLocal(t *testing.T) {
 	conforms(t, openOver(func(mem weir.Store) (weir.Store, error) {
 		local, err := failover.NewLocal(noticing{mem}, 1)
@@ -52,8 +52,8 @@ func TestConformanceOfLocal(t *testing.T) {
 	}))
 }
 
-// A noticing store tells the context of a call that it did not know a reservation, and
-// sticks to it for what else that call asks.
+// noticing records in the context that a reservation is unknown, and then returns
+// that error for the rest of the call.
 type noticing struct{ weir.Store }
 
 type noticeKey struct{}
@@ -82,8 +82,8 @@ func (s noticing) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decisi
 	return ok, err
 }
 
-// An unmarked store takes the mark off decisions, after having looked for it, and says
-// what a noticing store noticed.
+// unmarked checks and removes Degraded, and returns the error that a noticing
+// store recorded.
 type unmarked struct{ weir.Store }
 
 func (s unmarked) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {

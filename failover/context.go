@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// A callContext is the context of one call of the store. Who waits for the call has a
-// timer already and ends the context, so it needs none of its own, and it makes a
-// channel only for a store that asks for one. A context of package context costs four
-// allocations here.
+// A callContext is the context of one call of the store. The waiting caller has a timer and
+// ends the context, so it needs no timer of its own. It makes a channel only if the store
+// calls Done. A context of package context costs four allocations here.
 type callContext struct {
 	context.Context // the caller's, for its values
 
@@ -18,7 +17,7 @@ type callContext struct {
 
 	mu    sync.Mutex
 	err   error
-	done  chan struct{} // nil until somebody asks for it
+	done  chan struct{} // nil until Done is called
 	after []*func()
 }
 
@@ -45,8 +44,8 @@ func (c *callContext) Err() error {
 	return c.err
 }
 
-// AfterFunc is what package context asks a context for that it did not make: without
-// it, every context that a store derives from this one would start a goroutine.
+// AfterFunc registers f, for package context: without it, every context that a store
+// derives from this one would start a goroutine.
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +67,7 @@ func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// end ends the context for the reason err, unless it has ended.
+// end ends the context with err, unless it has ended.
 func (c *callContext) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,9 +15,8 @@ import (
 
 type valueKey struct{}
 
-// What a store may do with its context: ask it for values, derive others from it, and
-// be told when nobody waits any more, because of an answer, the deadline, or the
-// caller.
+// TestContextOfTheStore checks what a store may do with its context: read values, derive
+// contexts, and wait for its end after a reply, at the deadline, or on cancellation.
 func TestContextOfTheStore(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -82,7 +81,7 @@ func TestContextOfTheStore(t *testing.T) {
 	}
 }
 
-// A context that nobody asked for its channel before it ended gives one that is closed.
+// TestContextAskedLate checks that Done of an ended context returns a closed channel.
 func TestContextAskedLate(t *testing.T) {
 	var given context.Context
 	s := newStore(t, fake{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {

@@ -12,30 +12,28 @@ import (
 
 // Config describes a Store. Its zero value works.
 type Config struct {
-	// Deadline is how long a decision may take, at most an hour; DefaultDeadline if
-	// zero. A context that ends sooner ends the wait.
+	// Deadline bounds a decision, at most an hour; DefaultDeadline if zero. A context that
+	// ends sooner ends the wait.
 	Deadline time.Duration
 
-	// Failures is after how many decisions in a row that failed the store is left alone;
+	// Failures is the number of failures in a row that open the circuit breaker;
 	// DefaultFailures if zero.
 	Failures int
 
-	// Cooldown is how long it is left alone before one request tries again, at most a
-	// day; DefaultCooldown if zero.
+	// Cooldown is the time from the opening of the breaker, or from a failed probe, to the
+	// next probe: at most a day; DefaultCooldown if zero.
 	Cooldown time.Duration
 
-	// MaxCalls is how many calls of the store may be under way at a time, those included
-	// whose caller has left because of the deadline; one more fails at once.
-	// DefaultMaxCalls if zero.
+	// MaxCalls bounds the calls of the store in flight, including calls whose caller has
+	// returned at the deadline; a further call fails at once. DefaultMaxCalls if zero.
 	MaxCalls int
 
-	// Observe, if not nil, is told when the store is left alone (true) and when it is
-	// asked again (false), once each and in order. It is called by a request that waits
-	// for it, so it has to be quick.
-	Observe func(away bool)
+	// Observe, if not nil, is called when the breaker opens (true) and when it closes
+	// (false), once each and in order. A request waits for it, so it must be quick.
+	Observe func(open bool)
 }
 
-// The defaults of a Config.
+// The default values of fields of Config.
 const (
 	DefaultDeadline = 50 * time.Millisecond
 	DefaultFailures = 5
@@ -49,16 +47,16 @@ type Store struct {
 	calls   calls
 	breaker breaker
 
-	late error // the deadline passed
-	busy error // MaxCalls calls are under way
+	errDeadline error // the deadline passed
+	errBusy     error // MaxCalls calls are in flight
 }
 
 var _ weir.Store = (*Store)(nil)
 
-// New makes a store over store. An error wraps weir.ErrInvalid.
+// New returns a store over store. An error wraps weir.ErrInvalid.
 func New(store weir.Store, c Config) (*Store, error) {
 	if store == nil {
-		return nil, fmt.Errorf("failover: store: %w: want a store such as that of package redisstore, got nil", weir.ErrInvalid)
+		return nil, fmt.Errorf("failover: store: %w: got nil, want a store such as that of package redisstore", weir.ErrInvalid)
 	}
 	if err := c.normalize(); err != nil {
 		return nil, err
@@ -69,17 +67,17 @@ func New(store weir.Store, c Config) (*Store, error) {
 		breaker: breaker{
 			failures: int64(c.Failures), cooldown: c.Cooldown, deadline: c.Deadline, observe: c.Observe,
 		},
-		late: fmt.Errorf("failover: %w: the deadline of %v passed; the request may have been charged", weir.ErrUnavailable, c.Deadline),
-		busy: fmt.Errorf("failover: %w: %d calls are under way already", weir.ErrUnavailable, c.MaxCalls),
+		errDeadline: fmt.Errorf("failover: %w: no reply in %v; the request may have been charged", weir.ErrUnavailable, c.Deadline),
+		errBusy:     fmt.Errorf("failover: %w: %d calls are in flight", weir.ErrUnavailable, c.MaxCalls),
 	}
-	s.calls.late = s.answeredLate
+	s.calls.late = s.lateReply
 	return s, nil
 }
 
-// patience is how long a call that tries whether the store is back may go on after its
-// caller has left. A client may have to connect, greet and sign in first, by the time
-// that the call has, and would never get through if that took longer than a decision.
-func (c *Config) patience() time.Duration { return max(c.Deadline, min(c.Cooldown, 5*time.Second)) }
+// probeTimeout bounds a probe, which continues after its caller has returned. A client may
+// have to connect and authenticate within the call's time. If that took longer than
+// Deadline, no probe would ever succeed.
+func (c *Config) probeTimeout() time.Duration { return max(c.Deadline, min(c.Cooldown, 5*time.Second)) }
 
 func (c *Config) normalize() error {
 	for _, f := range []struct {
@@ -95,7 +93,7 @@ func (c *Config) normalize() error {
 			*f.value = f.def
 		}
 		if *f.value < 0 || *f.value > f.most {
-			return fmt.Errorf("failover: %s: %w: want more than 0, at most %v, got %v", f.name, weir.ErrInvalid, f.most, *f.value)
+			return fmt.Errorf("failover: %s: %w: got %v, want more than 0, at most %v", f.name, weir.ErrInvalid, *f.value, f.most)
 		}
 	}
 	for _, f := range []struct {
@@ -110,7 +108,7 @@ func (c *Config) normalize() error {
 			*f.value = f.def
 		}
 		if *f.value < 0 || *f.value > 1<<20 {
-			return fmt.Errorf("failover: %s: %w: want 1 to %d, got %d", f.name, weir.ErrInvalid, 1<<20, *f.value)
+			return fmt.Errorf("failover: %s: %w: got %d, want 1 to %d", f.name, weir.ErrInvalid, *f.value, 1<<20)
 		}
 	}
 	return nil
@@ -145,19 +143,18 @@ func (s *Store) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	return ok, err
 }
 
-// Close ends the goroutines that Store keeps for the next request; without it they end
-// by themselves after a second or two in which none came. From then on requests get an
-// error that wraps weir.ErrClosed. It does not close the store below, and
-// never fails. Closing again does nothing.
+// Close ends the goroutines that wait for requests. Without Close they end after one or two
+// seconds without a request. Later requests get an error that wraps weir.ErrClosed. Close
+// does not close the store below, and never fails. Closing again does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
 	return nil
 }
 
-// Away reports whether the store is left alone at present.
-func (s *Store) Open() bool { return s.breaker.away() }
+// Open reports whether the circuit breaker is open.
+func (s *Store) Open() bool { return s.breaker.isOpen() }
 
-// Err is the last failure of the store while it is left alone, and nil otherwise.
+// Err returns the last failure of the store while the breaker is open, and nil otherwise.
 func (s *Store) Err() error { return s.breaker.err() }
 
 // ask sends one request, or rs together, to the store. It returns the call with the
@@ -168,18 +165,18 @@ func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (*c
 		return nil, errClosed
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, gone(err)
+		return nil, errCanceled(err)
 	}
-	t, err := s.breaker.enter()
+	p, err := s.breaker.enter()
 	if err != nil {
 		return nil, err
 	}
 	c := s.calls.take()
 	if c == nil {
-		if t.trial {
-			s.breaker.fail(t, s.busy)
+		if p.probe {
+			s.breaker.fail(p, s.errBusy)
 		}
-		return nil, s.busy
+		return nil, s.errBusy
 	}
 	if r != nil {
 		c.single(r)
@@ -193,68 +190,68 @@ func (s *Store) ask(ctx context.Context, r *weir.Request, rs []weir.Request) (*c
 		deadline = sooner
 	}
 	until := deadline
-	if t.trial {
-		until = began.Add(s.c.patience())
+	if p.probe {
+		until = began.Add(s.c.probeTimeout())
 	}
-	c.turn = t
+	c.permit = p
 	c.begin(ctx, until, s.c.Deadline)
 	if !c.wait(ctx) {
 		if err := ctx.Err(); err != nil {
-			s.breaker.gone(t, time.Since(began))
-			return nil, gone(err)
+			s.breaker.canceled(p, time.Since(began))
+			return nil, errCanceled(err)
 		}
-		s.breaker.fail(t, s.late)
-		return nil, s.late
+		s.breaker.fail(p, s.errDeadline)
+		return nil, s.errDeadline
 	}
 	if c.panicked != nil {
 		v := c.panicked
 		s.calls.put(c)
-		s.breaker.fail(t, errPanic)
+		s.breaker.fail(p, errPanic)
 		panic(v)
 	}
 	err = c.err
 	switch {
-	case answers(err):
-		s.breaker.succeeded(t)
+	case isReply(err):
+		s.breaker.success(p)
 		return c, nil
 	case errors.Is(err, weir.ErrInvalid), errors.Is(err, weir.ErrClosed):
-		s.breaker.pass(t)
+		s.breaker.ignore(p)
 		return c, nil
 	}
 	s.calls.put(c)
 	late := !time.Now().Before(deadline)
 	switch {
 	case ctx.Err() != nil || late && own:
-		// The store noticed first that the caller's time was up, or ended by itself.
-		s.breaker.gone(t, time.Since(began))
+		// The store returned because the caller's context ended.
+		s.breaker.canceled(p, time.Since(began))
 		return nil, fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	case late:
-		err = fmt.Errorf("%w: %v", s.late, err)
+		err = fmt.Errorf("%w: %v", s.errDeadline, err)
 	case errors.Is(err, weir.ErrUnavailable):
 		err = fmt.Errorf("failover: %w", err)
 	default:
 		err = fmt.Errorf("failover: %w: %w", weir.ErrUnavailable, err)
 	}
-	s.breaker.fail(t, err)
+	s.breaker.fail(p, err)
 	return nil, err
 }
 
-// answers reports whether a store that returned err decided. That it is full, or knows
-// no such reservation, is its answer.
-func answers(err error) bool {
+// isReply reports whether a store that returned err is available. It is, if it is full or
+// does not have the reservation.
+func isReply(err error) bool {
 	return err == nil || errors.Is(err, weir.ErrNoReservation) || errors.Is(err, weir.ErrFull)
 }
 
-// answeredLate is told of a call that is back after its caller has left.
-func (s *Store) answeredLate(c *call) {
-	if c.turn.trial && c.panicked == nil && answers(c.err) {
-		s.breaker.late(c.turn)
+// lateReply handles the end of a call whose caller has returned.
+func (s *Store) lateReply(c *call) {
+	if c.permit.probe && c.panicked == nil && isReply(c.err) {
+		s.breaker.lateReply(c.permit)
 	}
 }
 
-var errPanic = errors.New("the store panicked")
+var errPanic = errors.New("store panicked")
 
-// gone is the error of a caller who left, by the error of its context.
-func gone(err error) error {
-	return fmt.Errorf("failover: %w: the caller left; the request may have been charged: %w", weir.ErrUnavailable, err)
+// errCanceled returns the error of a request whose context ended with err.
+func errCanceled(err error) error {
+	return fmt.Errorf("failover: %w: canceled; the request may have been charged: %w", weir.ErrUnavailable, err)
 }

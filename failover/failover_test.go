@@ -23,12 +23,12 @@ func TestNewErrors(t *testing.T) {
 		c     failover.Config
 		want  string
 	}{
-		{nil, failover.Config{}, "failover: store: invalid: want a store such as that of package redisstore, got nil"},
-		{failover.Open(), failover.Config{Deadline: -1}, "failover: Deadline: invalid: want more than 0, at most 1h0m0s, got -1ns"},
-		{failover.Open(), failover.Config{Deadline: 2 * time.Hour}, "failover: Deadline: invalid: want more than 0, at most 1h0m0s, got 2h0m0s"},
-		{failover.Open(), failover.Config{Cooldown: -time.Second}, "failover: Cooldown: invalid: want more than 0, at most 24h0m0s, got -1s"},
-		{failover.Open(), failover.Config{Failures: -1}, "failover: Failures: invalid: want 1 to 1048576, got -1"},
-		{failover.Open(), failover.Config{MaxCalls: 1<<20 + 1}, "failover: MaxCalls: invalid: want 1 to 1048576, got 1048577"},
+		{nil, failover.Config{}, "failover: store: invalid: got nil, want a store such as that of package redisstore"},
+		{failover.Open(), failover.Config{Deadline: -1}, "failover: Deadline: invalid: got -1ns, want more than 0, at most 1h0m0s"},
+		{failover.Open(), failover.Config{Deadline: 2 * time.Hour}, "failover: Deadline: invalid: got 2h0m0s, want more than 0, at most 1h0m0s"},
+		{failover.Open(), failover.Config{Cooldown: -time.Second}, "failover: Cooldown: invalid: got -1s, want more than 0, at most 24h0m0s"},
+		{failover.Open(), failover.Config{Failures: -1}, "failover: Failures: invalid: got -1, want 1 to 1048576"},
+		{failover.Open(), failover.Config{MaxCalls: 1<<20 + 1}, "failover: MaxCalls: invalid: got 1048577, want 1 to 1048576"},
 	} {
 		_, err := failover.New(tt.store, tt.c)
 		if fmt.Sprint(err) != tt.want || !errors.Is(err, weir.ErrInvalid) {
@@ -36,7 +36,7 @@ func TestNewErrors(t *testing.T) {
 		}
 	}
 	for _, nodes := range []int{-1, 0, failover.MaxNodes + 1} {
-		if _, err := failover.NewLocal(failover.Open(), nodes); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint("nodes: invalid: want 1 to 1048576, got ", nodes)) {
+		if _, err := failover.NewLocal(failover.Open(), nodes); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprintf("nodes: invalid: got %d, want 1 to 1048576", nodes)) {
 			t.Errorf("NewLocal(_, %d) = %v, want an error that says so", nodes, err)
 		}
 		if _, err := failover.Share(request.Limit, nodes); !errors.Is(err, weir.ErrInvalid) {
@@ -51,7 +51,8 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// ask asks one request, and the same as a batch, and says how long each took.
+// ask sends one request, and then the same as a batch, and passes the result and the
+// duration of each to check.
 func ask(t *testing.T, s weir.Store, ctx context.Context, r weir.Request, check func(d weir.Decision, err error, took time.Duration)) {
 	t.Helper()
 	began := time.Now()
@@ -72,8 +73,8 @@ func ask(t *testing.T, s weir.Store, ctx context.Context, r weir.Request, check 
 	}
 }
 
-// A store that does not answer costs the deadline, to the microsecond, whether it
-// heeds its context or not.
+// TestDeadline checks that a call without a reply takes exactly the deadline, whether or
+// not the store follows its context.
 func TestDeadline(t *testing.T) {
 	for _, heeds := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestDeadline(t *testing.T) {
 			}}
 			s := newStore(t, store, failover.Config{Failures: 100})
 			ask(t, s, t.Context(), request, func(d weir.Decision, err error, took time.Duration) {
-				if took != 50*time.Millisecond || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "deadline of 50ms passed") {
+				if took != 50*time.Millisecond || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "no reply in 50ms") {
 					t.Errorf("heeding %t: %v after %v, want ErrUnavailable for a deadline of 50ms after that", heeds, err, took)
 				}
 			})
@@ -105,8 +106,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A store that hangs for ever holds no more than MaxCalls calls; what comes then fails
-// at once. When it lets go of them, it is asked again.
+// TestMaxCalls checks that a store that hangs has at most MaxCalls calls in flight. Further
+// calls fail at once. When the calls return, the store is called again.
 func TestMaxCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -128,7 +129,7 @@ func TestMaxCalls(t *testing.T) {
 				t.Errorf("call %d = %+v, %v after %v, want the fallback's after %v", i, d, err, took, want)
 			}
 		}
-		if _, err := newStore(t, store, failover.Config{MaxCalls: 1}).Do(t.Context(), request); !strings.Contains(fmt.Sprint(err), "deadline") {
+		if _, err := newStore(t, store, failover.Config{MaxCalls: 1}).Do(t.Context(), request); !strings.Contains(fmt.Sprint(err), "no reply in") {
 			t.Errorf("Do = %v, want a deadline that passed", err)
 		}
 		if n := held.Load(); n != 4 {
@@ -142,14 +143,14 @@ func TestMaxCalls(t *testing.T) {
 	})
 }
 
-// Without a fallback, a caller beyond MaxCalls hears so.
+// TestMaxCallsError checks the error of a call beyond MaxCalls.
 func TestMaxCallsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, fake{do: silent}, failover.Config{MaxCalls: 1, Deadline: time.Second})
 		go s.Do(t.Context(), request)
 		synctest.Wait()
 		_, err := s.Do(t.Context(), request)
-		if want := "failover: store unavailable: 1 calls are under way already"; fmt.Sprint(err) != want || !errors.Is(err, weir.ErrUnavailable) {
+		if want := "failover: store unavailable: 1 calls are in flight"; fmt.Sprint(err) != want || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("Do = %v, want %s", err, want)
 		}
 		synctest.Wait()
@@ -157,9 +158,9 @@ func TestMaxCallsError(t *testing.T) {
 	})
 }
 
-// Whoever leaves early hears so at once. It is not the store's failure, and no fallback
-// decides for nobody.
-func TestCallerLeaves(t *testing.T) {
+// TestCanceledCaller checks that a canceled request returns at once. That is no failure of
+// the store, and the fallback does not decide the request.
+func TestCanceledCaller(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		ctx  func(context.Context) (context.Context, context.CancelFunc)
@@ -202,15 +203,16 @@ func TestCallerLeaves(t *testing.T) {
 					}
 				}
 				if s.Open() {
-					t.Errorf("%s, heeding %t: the store is left alone because callers left", tt.name, heeds)
+					t.Errorf("%s, heeding %t: the breaker is open because of cancellations", tt.name, heeds)
 				}
 			})
 		}
 	}
 }
 
-// The store may notice the end of the caller's time before its context says so.
-func TestStoreNoticesFirst(t *testing.T) {
+// TestStoreReturnsFirst checks a store that returns because of the deadline before the
+// context of the caller has ended.
+func TestStoreReturnsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, fake{do: func(ctx context.Context, _ weir.Request) (weir.Decision, error) {
 			deadline, _ := ctx.Deadline()
@@ -225,20 +227,20 @@ func TestStoreNoticesFirst(t *testing.T) {
 			cancel()
 		}
 		if s.Open() {
-			t.Error("the store is left alone because callers had little time")
+			t.Error("the breaker is open because callers had little time")
 		}
 		// Of its own deadline the same error is a failure.
 		if d, err := s.Do(t.Context(), request); err != nil || d.Degraded != policy.Open || !s.Open() {
-			t.Errorf("Do = %+v, %v, away %t, want the fallback's decision", d, err, s.Open())
+			t.Errorf("Do = %+v, %v, open %t, want the fallback's decision", d, err, s.Open())
 		}
-		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "deadline of 50ms") {
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "no reply in 50ms") {
 			t.Errorf("Err() = %v, want the deadline", err)
 		}
 	})
 }
 
-// Which errors are failures of the store, what the caller gets, and whether the store
-// is left alone.
+// TestErrors checks which errors are failures of the store and open the breaker, and what
+// the caller gets.
 func TestErrors(t *testing.T) {
 	wrap := func(err error) error { return fmt.Errorf("fake: %w", err) }
 	for _, tt := range []struct {
@@ -251,7 +253,7 @@ func TestErrors(t *testing.T) {
 		{wrap(weir.ErrClosed), true},
 		{wrap(weir.ErrUnavailable), false},
 		{errOdd, false},
-		{wrap(context.Canceled), false}, // nobody cancelled
+		{wrap(context.Canceled), false}, // the caller did not cancel
 	} {
 		store := fake{do: func(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, tt.err }}
 		bare := newStore(t, store, failover.Config{Failures: 1, Cooldown: time.Hour})
@@ -272,13 +274,13 @@ func TestErrors(t *testing.T) {
 			}
 		})
 		if bare.Open() == tt.passes || with.Open() == tt.passes {
-			t.Errorf("after %v: away %t and %t, want %t", tt.err, bare.Open(), with.Open(), !tt.passes)
+			t.Errorf("after %v: open %t and %t, want %t", tt.err, bare.Open(), with.Open(), !tt.passes)
 		}
 	}
 }
 
-// An invalid request gets its error even while the store is left alone, and does not
-// reach it.
+// TestInvalid checks that an invalid request gets its error while the breaker is open, and
+// does not reach the store.
 func TestInvalid(t *testing.T) {
 	s := newStore(t, fake{do: refusing}, failover.Config{Failures: 1}, failover.Open())
 	for range 3 {
@@ -296,7 +298,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// What neither the store nor the fallback decides says why, of both.
+// TestFallbackFails checks that an error wraps those of the store and of the fallback.
 func TestFallbackFails(t *testing.T) {
 	full := fake{do: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("fake: %w", weir.ErrFull)
@@ -309,13 +311,13 @@ func TestFallbackFails(t *testing.T) {
 	})
 }
 
-// A panic of the store is one of its caller.
+// TestPanic checks that a panic of the store reaches its caller.
 func TestPanic(t *testing.T) {
 	s := newStore(t, fake{do: func(context.Context, weir.Request) (weir.Decision, error) { panic("odd") }}, failover.Config{Failures: 2})
 	for range 2 {
 		func() {
 			defer func() {
-				if v := fmt.Sprint(recover()); !strings.Contains(v, "the store panicked: odd") || !strings.Contains(v, "TestPanic") {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, "store panicked: odd") || !strings.Contains(v, "TestPanic") {
 					t.Errorf("panic %q, want the store's, with its stack", v)
 				}
 			}()
@@ -323,12 +325,12 @@ func TestPanic(t *testing.T) {
 		}()
 	}
 	if _, err := s.Do(t.Context(), request); !errors.Is(err, weir.ErrUnavailable) || !s.Open() {
-		t.Errorf("Do after two panics = %v, away %t, want the store left alone", err, s.Open())
+		t.Errorf("Do after two panics = %v, open %t, want it open", err, s.Open())
 	}
 }
 
-// The caller's slices are its own again when it has left, whatever the store still
-// does with the request.
+// TestCallerKeepsItsSlices checks that the store does not read or write the slices of a
+// caller that has returned.
 func TestCallerKeepsItsSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := weir.MustLimit("5/s")
@@ -373,7 +375,7 @@ func TestCallerKeepsItsSlices(t *testing.T) {
 	})
 }
 
-// A decision costs one allocation beside those of the store.
+// TestAllocations checks that a decision costs one allocation beside those of the store.
 func TestAllocations(t *testing.T) {
 	s := newStore(t, newMem(t), failover.Config{Deadline: patient})
 	ctx, r := t.Context(), request

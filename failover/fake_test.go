@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A fake is a store made of functions. A nil all asks do for each request.
+// A fake is a store of functions. If all is nil, DoAll calls do for each request.
 type fake struct {
 	do  func(context.Context, weir.Request) (weir.Decision, error)
 	all func(context.Context, []weir.Request, []weir.Decision) (bool, error)
@@ -37,13 +37,13 @@ func refusing(context.Context, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errRefused
 }
 
-// silent answers when its caller has left.
+// silent returns when its context ends.
 func silent(ctx context.Context, _ weir.Request) (weir.Decision, error) {
 	<-ctx.Done()
 	return weir.Decision{}, ctx.Err()
 }
 
-// fine says yes.
+// fine admits every request.
 func fine(_ context.Context, r weir.Request) (weir.Decision, error) {
 	return weir.Decision{OK: true, Limit: r.Limit, Granted: r.N}, nil
 }

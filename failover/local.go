@@ -12,29 +12,28 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// largeRetry is what a request hears that asks for more than a share ever gives, but
-// not for more than its limit: the store may be back by then.
+// largeRetry is the RetryAfter of a request above the capacity of the share, but not above
+// that of the limit: the store may be available again by then.
 const largeRetry = time.Second
 
-// NewLocal is a store that decides by one node's [Share] of every limit, which it keeps
-// in store, one in memory. Its decisions are Degraded policy.Local and name the
-// limit that was asked about; Remaining, RetryAfter and ResetAfter are those of the
-// share. An error wraps weir.ErrInvalid.
+// NewLocal returns a store that decides by one node's [Share] of every limit. The shares are
+// limits in store, which is in memory. Decisions are Degraded policy.Local. Their Limit is
+// that of the request; Remaining, RetryAfter and ResetAfter are those of the share. An error
+// wraps weir.ErrInvalid.
 //
-// A Take above the share's capacity, but not above the limit's own, is admitted by a
-// bucket whose share is full, and leaves the rest as debt: so it gets through, and the
-// rate stays what it is. Of other limits, which forget a debt with their window, it is
-// denied, with a RetryAfter of one second. A Peek says what Take would, and a Reserve
-// does as Take, but for the rest, which Commit charges.
+// A Take may cost more than the capacity of the share and fit the limit. A bucket with a full
+// share admits it, and the rest is a debt, so the rate holds. Other limits lose a debt at
+// the end of their window; they deny it with a RetryAfter of one second. Peek reports the
+// decision of Take. Reserve decides like Take, and Commit charges the rest.
 //
-// Commit or Cancel of a reservation that is not known is OK: it was made in the store
-// that does not answer, and goes back there at its TTL.
+// Commit or Cancel of an unknown reservation is OK: it was made in the store that is
+// unavailable, and is returned there at its TTL.
 func NewLocal(store weir.Store, nodes int) (weir.Store, error) {
 	switch {
 	case store == nil:
-		return nil, fmt.Errorf("failover: store: %w: want a store such as that of package memstore, got nil", weir.ErrInvalid)
+		return nil, fmt.Errorf("failover: store: %w: got nil, want a store such as that of package memstore", weir.ErrInvalid)
 	case nodes < 1 || nodes > MaxNodes:
-		return nil, fmt.Errorf("failover: nodes: %w: want 1 to %d, got %d", weir.ErrInvalid, MaxNodes, nodes)
+		return nil, fmt.Errorf("failover: nodes: %w: got %d, want 1 to %d", weir.ErrInvalid, nodes, MaxNodes)
 	}
 	s := &local{store: store, shares: shares{nodes: int64(nodes)}}
 	s.batches.New = func() any { return new(batch) }
@@ -54,8 +53,8 @@ func (s *local) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, err
 	}
 	asked := r
-	p := s.part(&r)
-	if p == partDebt {
+	p := s.fit(&r)
+	if p == fitDebt {
 		rs, ds := [1]weir.Request{asked}, [1]weir.Decision{}
 		_, err := s.DoAll(ctx, rs[:], ds[:])
 		return ds[0], err
@@ -64,12 +63,11 @@ func (s *local) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	finish(&asked, p, &d)
+	complete(&asked, p, &d)
 	return d, nil
 }
 
-// settle has the store decide a request, and takes a reservation that it does not know
-// as settled.
+// settle decides a request. An unknown reservation counts as settled.
 func (s *local) settle(ctx context.Context, r weir.Request) (weir.Decision, error) {
 	d, err := s.store.Do(ctx, r)
 	if err == nil || !errors.Is(err, weir.ErrNoReservation) {
@@ -79,29 +77,29 @@ func (s *local) settle(ctx context.Context, r weir.Request) (weir.Decision, erro
 	if r.Verb == weir.Cancel {
 		n = 0
 	}
-	question(&r)
+	toPeek(&r)
 	d, err = s.store.Do(ctx, r)
 	d.Granted = n
 	return d, err
 }
 
-// question makes r ask for nothing.
-func question(r *weir.Request) {
+// toPeek makes r a Peek of 0 tokens.
+func toPeek(r *weir.Request) {
 	*r = weir.Request{Verb: weir.Peek, Key: r.Key, Limit: r.Limit}
 }
 
-// A part is what becomes of a request that is put to a share.
-type part uint8
+// A fit is the way in which a request is decided by a share.
+type fit uint8
 
 const (
-	partAll   part = iota // the share is asked the same
-	partFull              // the share is asked for all that it ever gives, in place of more
-	partDebt              // and then charged the rest
-	partLater             // the share never gives that much, but the limit does
+	fitAll   fit = iota // unchanged
+	fitFull             // the request is cut to the capacity of the share
+	fitDebt             // like fitFull, and the rest is charged
+	fitLater            // above the capacity of the share, not of the limit: denied
 )
 
-// part puts r to the share of its limit.
-func (s *local) part(r *weir.Request) part {
+// fit replaces the limit of r by its share.
+func (s *local) fit(r *weir.Request) fit {
 	limit := r.Limit
 	r.Limit = s.shares.of(limit)
 	if len(r.From) > 0 {
@@ -115,41 +113,41 @@ func (s *local) part(r *weir.Request) part {
 	}
 	most := r.Limit.Capacity()
 	if r.N <= most || r.N > limit.Capacity() {
-		return partAll
+		return fitAll
 	}
 	switch r.Verb {
 	case weir.Take, weir.Peek, weir.Reserve:
 	default:
-		return partAll
+		return fitAll
 	}
 	switch r.Limit.Config().(type) {
 	case weir.TokenBucket, weir.LeakyBucket:
 	default:
-		return partLater
+		return fitLater
 	}
 	r.N = most
 	if r.Verb == weir.Take {
-		return partDebt
+		return fitDebt
 	}
-	return partFull
+	return fitFull
 }
 
-// finish makes the share's decision one about the request that was asked.
-func finish(asked *weir.Request, p part, d *weir.Decision) {
+// complete turns the decision of the share into one of the request.
+func complete(asked *weir.Request, p fit, d *weir.Decision) {
 	d.Limit, d.Degraded = asked.Limit, policy.Local
 	switch {
-	case p == partLater && !d.OK:
+	case p == fitLater && !d.OK:
 		d.RetryAfter = largeRetry
-	case p == partFull && d.OK && asked.Verb == weir.Reserve:
+	case p == fitFull && d.OK && asked.Verb == weir.Reserve:
 		d.Granted = asked.N
 	}
 }
 
-// A batch is requests as they are put to shares.
+// A batch has the requests to the shares.
 type batch struct {
-	rs    []weir.Request
-	ds    []weir.Decision
-	parts []part
+	rs   []weir.Request
+	ds   []weir.Decision
+	fits []fit
 }
 
 // DoAll implements [weir.Store].
@@ -163,7 +161,7 @@ func (s *local) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 		clear(b.ds)
 		s.batches.Put(b)
 	}()
-	s.load(b, rs)
+	s.encode(b, rs)
 	ok, err := s.store.DoAll(ctx, b.rs, b.ds)
 	if errors.Is(err, weir.ErrNoReservation) {
 		ok, err = s.settleAll(ctx, b)
@@ -171,21 +169,21 @@ func (s *local) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision
 	if err != nil {
 		return false, err
 	}
-	b.unload(rs, ds)
+	b.decode(rs, ds)
 	return ok, nil
 }
 
-// load puts the requests to shares.
-func (s *local) load(b *batch, rs []weir.Request) {
-	b.rs, b.parts = b.rs[:0], b.parts[:0]
+// encode replaces the limits of the requests by shares.
+func (s *local) encode(b *batch, rs []weir.Request) {
+	b.rs, b.fits = b.rs[:0], b.fits[:0]
 	for i := range rs {
 		r := rs[i]
-		p := s.part(&r)
-		if p == partDebt && len(b.rs)+len(rs)-i >= bounds.MaxBatch {
-			p, r.N = partLater, rs[i].N // there is no room for another charge
+		p := s.fit(&r)
+		if p == fitDebt && len(b.rs)+len(rs)-i >= bounds.MaxBatch {
+			p, r.N = fitLater, rs[i].N // the batch has no room for another charge
 		}
-		b.rs, b.parts = append(b.rs, r), append(b.parts, p)
-		if p == partDebt {
+		b.rs, b.fits = append(b.rs, r), append(b.fits, p)
+		if p == fitDebt {
 			b.rs = append(b.rs, weir.Request{Verb: weir.Charge, Key: r.Key, Limit: r.Limit, N: rs[i].N - r.N})
 		}
 	}
@@ -195,13 +193,13 @@ func (s *local) load(b *batch, rs []weir.Request) {
 	b.ds = b.ds[:len(b.rs)]
 }
 
-// unload gives the requests their decisions.
-func (b *batch) unload(rs []weir.Request, ds []weir.Decision) {
+// decode gives the requests their decisions.
+func (b *batch) decode(rs []weir.Request, ds []weir.Decision) {
 	n := 0
 	for i := range rs {
 		d := b.ds[n]
 		n++
-		if b.parts[i] == partDebt {
+		if b.fits[i] == fitDebt {
 			if rest := &b.ds[n]; d.OK {
 				if l, ok := rs[i].Limit.Config().(weir.LeakyBucket); ok && l.Queue {
 					d.Delay += rest.ResetAfter - d.ResetAfter
@@ -210,19 +208,19 @@ func (b *batch) unload(rs []weir.Request, ds []weir.Decision) {
 			}
 			n++
 		}
-		finish(&rs[i], b.parts[i], &d)
+		complete(&rs[i], b.fits[i], &d)
 		ds[i] = d
 	}
 }
 
-// settleAll decides a batch with reservations that the store does not know: what can be
-// denied together first, and then each settlement by itself, as none can be denied.
+// settleAll decides a batch with unknown reservations: first together the requests that can
+// be denied, then each settlement by itself.
 func (s *local) settleAll(ctx context.Context, b *batch) (bool, error) {
 	settle := make([]weir.Request, len(b.rs))
 	for i := range b.rs {
 		if v := b.rs[i].Verb; v == weir.Commit || v == weir.Cancel {
 			settle[i] = b.rs[i]
-			question(&b.rs[i])
+			toPeek(&b.rs[i])
 		}
 	}
 	ok, err := s.store.DoAll(ctx, b.rs, b.ds)

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A clocked local store: its share, and its clock in µs.
+// A clockedLocal is a local store with its clock in µs.
 func clockedLocal(t *testing.T, nodes int) (weir.Store, *int64) {
 	t.Helper()
 	now := new(int64)
@@ -26,7 +26,7 @@ func clockedLocal(t *testing.T, nodes int) (weir.Store, *int64) {
 	return newLocal(t, mem, nodes), now
 }
 
-// A step of a story: after a pause, a request and its answer.
+// A step is a pause, then a request and its decision.
 type step struct {
 	pass time.Duration
 	verb weir.Verb
@@ -72,9 +72,9 @@ func answer(d weir.Decision, err error) string {
 	return text
 }
 
-// What costs more than a share ever gives gets through a bucket that is full, and is
-// paid for before anything else; elsewhere it is told to come again. What is above the
-// limit itself never gets through.
+// TestLargeCosts checks requests above the capacity of a share. A full bucket admits them
+// and has the rest as debt; other limits deny them for a second. A request above the limit
+// itself is denied for ever.
 func TestLargeCosts(t *testing.T) {
 	bucket := weir.MustLimit("60/m burst 30") // of 3: one in 3 s, 10 at once
 	s, now := clockedLocal(t, 3)
@@ -113,7 +113,8 @@ func TestLargeCosts(t *testing.T) {
 	}
 }
 
-// The same in a batch: all or nothing, each request with its own decision.
+// TestLargeCostsTogether checks the same in a batch: all or nothing, with a decision for
+// each request.
 func TestLargeCostsTogether(t *testing.T) {
 	s, now := clockedLocal(t, 3)
 	small, bucket, window := weir.MustLimit("30/h burst 30"), weir.MustLimit("60/m burst 30"), weir.MustLimit("30/m fixed_window")
@@ -140,7 +141,7 @@ func TestLargeCostsTogether(t *testing.T) {
 			}
 		}
 	}
-	// As many as a batch may have: what finds no room for its debt comes again.
+	// A full batch has no room for a charge: the request is denied for a second.
 	rs, ds := make([]weir.Request, bounds.MaxBatch), make([]weir.Decision, bounds.MaxBatch)
 	for i := range rs {
 		rs[i] = weir.Request{Key: fmt.Sprint(i), Limit: bucket, N: 1}
@@ -157,8 +158,8 @@ func TestLargeCostsTogether(t *testing.T) {
 	*now += time.Hour.Microseconds()
 }
 
-// A reservation of the store that does not answer is settled, for all that this node
-// can do about it, alone and in a batch.
+// TestUnknownReservations checks that a reservation of the unavailable store counts as
+// settled, alone and in a batch.
 func TestUnknownReservations(t *testing.T) {
 	limit := weir.MustLimit("30/h burst 30")
 	s, now := clockedLocal(t, 3)
@@ -184,7 +185,7 @@ func TestUnknownReservations(t *testing.T) {
 	if d, err := s.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "k", Limit: limit}); err != nil || d.Remaining != 1 {
 		t.Errorf("after 3, 1 and 3 of 8: %+v, %v, want 1 remaining", d, err)
 	}
-	// If something else is denied, nothing is settled either.
+	// If another request is denied, nothing is settled.
 	reserve.ID, known.ID = "other", "other"
 	reserve.N, known.N = 1, 0
 	s.Do(t.Context(), reserve)
@@ -196,7 +197,7 @@ func TestUnknownReservations(t *testing.T) {
 	}
 }
 
-// What a key owes under a former limit is carried over from share to share.
+// TestCarryBetweenShares checks that the debt of a key is carried over from share to share.
 func TestCarryBetweenShares(t *testing.T) {
 	s, _ := clockedLocal(t, 3)
 	old, now := weir.MustLimit("30/h burst 30"), weir.MustLimit("60/h burst 60")
@@ -207,7 +208,7 @@ func TestCarryBetweenShares(t *testing.T) {
 	}
 }
 
-// Errors of the store in memory are those of the share.
+// TestLocalErrors checks that errors of the store in memory are returned.
 func TestLocalErrors(t *testing.T) {
 	full := fake{do: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("fake: %w", weir.ErrFull)
@@ -239,9 +240,9 @@ func TestLocalErrors(t *testing.T) {
 	})
 }
 
-// However many limits an outsider makes up, the shares that are remembered are
-// bounded, and each decision is by the share of its own limit.
-func TestLimitsOfOutsiders(t *testing.T) {
+// TestManyLimits checks that the cache of shares is bounded, and that each decision is by
+// the share of its own limit.
+func TestManyLimits(t *testing.T) {
 	s := newLocal(t, newMem(t), 3)
 	for round := range 2 {
 		for i := range 3000 {

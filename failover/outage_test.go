@@ -15,7 +15,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A cluster is nodes that share a store, each with a local share to fall back on.
+// A cluster has nodes that share a store, each with a local share as its fallback.
 type cluster struct {
 	nodes []*tested
 	store weir.Store
@@ -41,7 +41,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 
 func (c *cluster) set(down func(context.Context) error) { c.down.Store(down) }
 
-// hammer asks all nodes without cease for a time, and notes when each was admitted.
+// hammer sends requests to all nodes for a time and records the admissions.
 func (c *cluster) hammer(t *testing.T, limit weir.Limit, d time.Duration) (all []admission) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -76,9 +76,9 @@ func total(all []admission) (n int64) {
 	return n
 }
 
-// Three nodes, a minute with the store, a minute without it, a minute with it again.
-// Without it they admit no more together than the limit does; where one follows the
-// other, at most what the shares and the store hold in that moment comes on top.
+// TestThreeNodesInAnOutage runs three nodes for a minute with the store, a minute without
+// it and a minute with it. During the outage they admit no more than the limit together. At
+// each change they admit at most one capacity of the shares or of the store in addition.
 func TestThreeNodesInAnOutage(t *testing.T) {
 	for _, text := range []string{"100/s burst 200", "10/s burst 30", "5/s burst 2", "60/s sliding_log", "60/s fixed_window"} {
 		for _, how := range []struct {
@@ -127,9 +127,9 @@ func TestThreeNodesInAnOutage(t *testing.T) {
 	}
 }
 
-// Whoever makes the store fail now and then, as often as they like, gets at most what
-// the limit gives and, once more, what the shares give, in any span.
-func TestStoreThatComesAndGoes(t *testing.T) {
+// TestRepeatedOutages checks that repeated outages admit at most the limit and the shares
+// together, in any span.
+func TestRepeatedOutages(t *testing.T) {
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {
 			const nodes = 3
@@ -171,9 +171,9 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 	}
 }
 
-// Hundreds of callers while the store is away: those who come when it returns see it
-// within the cooldown, and it sees one of them at a time until then.
-func TestReturnOfTheStore(t *testing.T) {
+// TestRecovery checks hundreds of callers during an outage: the store gets one probe at a
+// time, and all callers use it within one cool-down after it is available.
+func TestRecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store switched
 		store.set(silent)
@@ -197,13 +197,13 @@ func TestReturnOfTheStore(t *testing.T) {
 			before := store.calls.Load()
 			time.Sleep(time.Second)
 			if n := store.calls.Load() - before; n > 1 {
-				t.Errorf("%d calls reached a store that is away, in a second, want at most 1", n)
+				t.Errorf("%d calls reached an unavailable store in a second, want at most 1", n)
 			}
 		}
 		store.set(fine)
 		time.Sleep(failover.DefaultCooldown + failover.DefaultDeadline)
 		if s.Open() {
-			t.Error("the store is left alone a second after it is back")
+			t.Error("the breaker is open a second after the store is available")
 		}
 		close(stop)
 		wg.Wait()
@@ -211,7 +211,7 @@ func TestReturnOfTheStore(t *testing.T) {
 }
 
 func Example() {
-	// The store in Redis, here one that is gone, and the share of one of three nodes.
+	// An unavailable store and the share of one of three nodes.
 	gone := fake{do: refusing}
 	mem, err := memstore.New(memstore.Config{})
 	if err != nil {

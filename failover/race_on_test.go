@@ -2,6 +2,6 @@
 
 package failover_test
 
-// racing: under the race detector a sync.Pool forgets at random, and everything
-// takes ten times as long.
+// racing is set under the race detector, which drops items of a sync.Pool at random and is ten
+// times slower.
 const racing = true

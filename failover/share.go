@@ -15,32 +15,30 @@ import (
 // MaxNodes is the largest number of nodes among which a limit is divided.
 const MaxNodes = 1 << 20
 
-// Share is the part of a limit that one of so many nodes gives while it cannot ask the
-// others. An error wraps weir.ErrInvalid.
+// Share returns the part of a limit that one of several nodes decides while the shared store
+// is unavailable. An error wraps weir.ErrInvalid.
 //
-//   - A bucket keeps the exact rate: the count per so many times the period. Its
-//     capacity is that of the limit divided by nodes, rounded down, but at least one
-//     token; and so are what it holds back of a queue and what it starts with.
-//   - What comes in windows or at intervals, and what a sliding_log counts, is the
-//     count divided by nodes, rounded down, in the same period. If that is less than
-//     one, it is one in a period that is longer by as much. A window of the calendar
-//     keeps its length and has at least one.
-//   - Slots of concurrency are divided and rounded down, but at least one.
+//   - A bucket keeps the exact rate: its count per nodes times its period. Its capacity is
+//     divided by nodes and rounded down, to at least one token. So are the part of a queue
+//     without delay and the initial tokens.
+//   - Windows, intervals and a sliding_log get the count divided by nodes, rounded down, in
+//     the same period. If that is less than one, it is one in a period that is longer by the
+//     same factor. A calendar window keeps its length and gets at least one.
+//   - Slots of concurrency are divided and rounded down, to at least one.
 //
-// Each share keeps the bound of its algorithm. So together they give at most what the
-// limit gives, if its count and its capacity are at least nodes; below that every node
-// still has its one token, and up to nodes come at once where the limit gives fewer,
-// though not more in the long run, but for a calendar. The share of one node is the
-// limit itself.
+// Each share keeps the bound of its algorithm. All shares together admit at most what the
+// limit does, if its count and its capacity are at least nodes. Below that every node has
+// one token, so up to nodes requests may be admitted at once. In the long run they admit no
+// more than the limit, except for a calendar. The share of one node is the limit itself.
 //
-// A period is at most 100 years; a rate that would need a longer one is divided as in
-// a window, and a leaky_bucket that is too slow for nginx computes exactly.
+// A period is at most 100 years. A rate that needs a longer one is divided like a window, and
+// a leaky_bucket that is too slow for nginx computes exactly.
 func Share(l weir.Limit, nodes int) (weir.Limit, error) {
 	switch {
 	case l.IsZero():
-		return weir.Limit{}, fmt.Errorf("failover: limit: %w: want a limit, got the zero Limit", weir.ErrInvalid)
+		return weir.Limit{}, fmt.Errorf("failover: limit: %w: got the zero Limit, want a limit", weir.ErrInvalid)
 	case nodes < 1 || nodes > MaxNodes:
-		return weir.Limit{}, fmt.Errorf("failover: nodes: %w: want 1 to %d, got %d", weir.ErrInvalid, MaxNodes, nodes)
+		return weir.Limit{}, fmt.Errorf("failover: nodes: %w: got %d, want 1 to %d", weir.ErrInvalid, nodes, MaxNodes)
 	case nodes == 1:
 		return l, nil
 	}
@@ -126,7 +124,7 @@ func divide(count int64, period time.Duration, nodes int64, most, segments time.
 	return 1, period
 }
 
-// longer is d·n/m, rounded up to whole µs, unless it is above maxPeriod.
+// longer returns d·n/m, rounded up to whole µs, unless that is above maxPeriod.
 func longer(d time.Duration, n, m int64) (time.Duration, bool) {
 	hi, lo := bits.Mul64(uint64(d/time.Microsecond), uint64(n))
 	lo, carry := bits.Add64(lo, uint64(m-1), 0)
@@ -169,19 +167,17 @@ func nearest(c weir.LimitConfig) weir.Limit {
 	return weir.MustLimit("1/876600h")
 }
 
-// shares are the shares of limits. Limits come from policies, which are few, and from
-// questions, where an outsider may choose them: what is remembered is bounded.
+// shares caches the shares of limits. Clients may choose limits, so the cache is bounded.
 type shares struct {
 	nodes int64
 	known atomic.Pointer[map[uint64]sharing]
-	mu    sync.Mutex // of whom changes known
+	mu    sync.Mutex // held to change known
 }
 
-// A sharing is a limit and its share.
+// A sharing has a limit and its share.
 type sharing struct{ limit, share weir.Limit }
 
-// maxShares is how many shares are remembered. Those of other limits are computed each
-// time.
+// maxShares is the size of the cache. The shares of further limits are computed each time.
 const maxShares = 1024
 
 func (s *shares) of(l weir.Limit) weir.Limit {
@@ -204,7 +200,7 @@ func (s *shares) of(l weir.Limit) weir.Limit {
 	next := map[uint64]sharing{}
 	if known = s.known.Load(); known != nil {
 		if _, ok := (*known)[id]; ok || len(*known) >= maxShares {
-			return made // somebody was faster, or has a limit of the same fingerprint
+			return made // added concurrently, or another limit has the same fingerprint
 		}
 		next = maps.Clone(*known)
 	}

@@ -71,7 +71,7 @@ func mustParse(t *testing.T, text string, got weir.Limit) weir.Limit {
 	return l
 }
 
-// randomLimit is a limit of any algorithm, everyday or extreme.
+// randomLimit returns a limit of any algorithm, common or extreme.
 func randomLimit(g *rand.Rand) weir.Limit {
 	about := func(most int64) int64 { // small more often than large
 		n := int64(1)
@@ -129,9 +129,9 @@ func randomLimit(g *rand.Rand) weir.Limit {
 	}
 }
 
-// Every limit has a share among any number of nodes, of the same algorithm, and no
-// share gives more than it may: nodes times its rate is at most the limit's rate, and
-// nodes times its capacity at most the limit's, or nodes.
+// TestShareOfAnything checks that every limit has a share of the same algorithm for any
+// number of nodes. Nodes times its rate is at most the rate of the limit. Nodes times its
+// capacity is at most the capacity of the limit, or nodes.
 func TestShareOfAnything(t *testing.T) {
 	g := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
@@ -194,7 +194,7 @@ func product(a, b, c int64) *big.Int {
 	return p.Mul(p, big.NewInt(c))
 }
 
-// bound is the most that a limit admits in any span of d µs, by the table of
+// bound returns the most that a limit admits in any span of d µs, by the table of
 // docs/guarantees.md.
 func bound(l weir.Limit, d int64) int64 {
 	period := l.Period().Microseconds()
@@ -220,10 +220,10 @@ func bound(l weir.Limit, d int64) int64 {
 	return l.Count() * (d/period + 2)
 }
 
-// Nodes that each decide by their share, and are asked for as much as they give at any
-// instant, admit in any span at most nodes times the bound of the share, which is at
-// most that of the limit if its count and capacity are at least nodes. Costs are up to
-// the share's capacity.
+// TestSharesTogether checks nodes that admit as much as their share allows at any instant.
+// In any span they admit at most nodes times the bound of the share. That is at most the
+// bound of the limit if its count and capacity are at least nodes. Costs are up to the
+// capacity of the share.
 func TestSharesTogether(t *testing.T) {
 	for _, text := range []string{
 		"30/s burst 40", "10/s", "7/s burst 20", "2/s burst 3", "1/m", "30/s burst 40 initial 3", "20/s burst 15 warmup 2s",
@@ -265,7 +265,7 @@ func TestSharesTogether(t *testing.T) {
 
 type admission struct{ at, n int64 }
 
-// saturate asks nodes for all that they give, at random instants.
+// saturate takes all that the nodes admit, at random instants.
 func saturate(t *testing.T, l, share weir.Limit, nodes int) (all []admission) {
 	t.Helper()
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
@@ -308,7 +308,8 @@ func saturate(t *testing.T, l, share weir.Limit, nodes int) (all []admission) {
 	return all
 }
 
-// Concurrency has no rate: as many slots as the shares have, at any instant.
+// TestSharesOfConcurrency checks that all shares together have at most as many slots as the
+// limit, at any instant.
 func TestSharesOfConcurrency(t *testing.T) {
 	for _, tt := range []struct{ slots, nodes, want int }{{10, 3, 9}, {10, 1, 10}, {2, 5, 5}} {
 		total := 0

@@ -35,7 +35,8 @@ func TestSharesAreBounded(t *testing.T) {
 	}
 }
 
-// Two limits of one fingerprint, which somebody may look for, are two.
+// TestSharesOfOneFingerprint checks that two limits with the same fingerprint have their
+// own shares.
 func TestSharesOfOneFingerprint(t *testing.T) {
 	s := shares{nodes: 2}
 	mine, other := burst(t, 10), burst(t, 20)

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// What Open and Closed say to every verb.
+// TestOpenAndClosed checks the decisions of Open and Closed for every verb.
 func TestOpenAndClosed(t *testing.T) {
 	limit := weir.MustLimit("10/s burst 20")
 	for _, tt := range []struct {
@@ -59,7 +59,8 @@ func TestOpenAndClosed(t *testing.T) {
 	}
 }
 
-// Together they are all or nothing, like any store, and refuse what is invalid.
+// TestOpenAndClosedBatches checks that batches are all or nothing, and that invalid batches
+// are refused.
 func TestOpenAndClosedBatches(t *testing.T) {
 	limit := weir.MustLimit("10/s")
 	settle := weir.Request{Verb: weir.Charge, Key: "k", Limit: limit, N: 1}
