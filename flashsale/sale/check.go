@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Check returns what is wrong with a Join whatever the state of its Inventory, or nil: an error
-// that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a batch at most 64 bytes.
+// Validate returns an error that wraps ErrInvalid if no inventory can accept j. A user is 1 to
+// 128 bytes of UTF-8, a batch at most 64 bytes.
 func (j JoinRequest) Validate() error {
 	switch {
 	case !isUser(j.User):
@@ -28,8 +28,8 @@ func (j JoinRequest) Validate() error {
 	return nil
 }
 
-// Check returns what is wrong with an Ask whatever the state of its Inventory, or nil: an error
-// that wraps ErrInvalid. A user is 1 to 128 bytes of UTF-8, a key at most 64.
+// Validate returns an error that wraps ErrInvalid if no inventory can accept a. A user is 1 to
+// 128 bytes of UTF-8, a key at most 64.
 func (a ReserveRequest) Validate() error {
 	switch {
 	case !isUser(a.User):
@@ -44,9 +44,9 @@ func (a ReserveRequest) Validate() error {
 	return nil
 }
 
-// Check returns what is wrong with an InitialState, or nil: an error that wraps ErrInvalid. The
-// defaults of its Draft must be filled in. Holds and Before together need at most Stock
-// units and a slot of its user each, from 1 to PerUser.
+// Validate returns an error that wraps ErrInvalid if o is not valid. Its Draft must have its
+// defaults. Reserved and Pending together need at most Stock units, and each reservation needs
+// a slot of its user, from 1 to PerUser.
 func (o *InitialState) Validate() error {
 	s := &o.Sale
 	switch {
@@ -90,7 +90,7 @@ func (o *InitialState) Validate() error {
 	return nil
 }
 
-// IsID says whether s can be the ID of a ticket or a reservation: 16 to 64 letters, digits, -.
+// IsID reports whether s can be the ID of a ticket or a reservation: 16 to 64 letters, digits, -.
 func IsID(s string) bool {
 	if len(s) < 16 || len(s) > 64 {
 		return false
@@ -103,7 +103,7 @@ func IsID(s string) bool {
 	return true
 }
 
-// IsWorker says whether s can name a worker in Inventory.Next: 1 to 64 letters, digits, . _ -.
+// IsWorkerName reports whether s is valid for Inventory.Next: 1 to 64 letters, digits, . _ -.
 func IsWorkerName(s string) bool {
 	if len(s) < 1 || len(s) > 64 {
 		return false
@@ -125,5 +125,5 @@ func isUser(s string) bool { return s != "" && len(s) <= 128 && utf8.ValidString
 func isKey(s string) bool { return len(s) <= 64 && utf8.ValidString(s) }
 
 func invalid(field string, value any, want string) error {
-	return fmt.Errorf("sale: %s is %#v, want %s: %w", field, value, want, ErrInvalid)
+	return fmt.Errorf("sale: %s: got %#v, want %s: %w", field, value, want, ErrInvalid)
 }

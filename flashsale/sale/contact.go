@@ -7,21 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// A Contact is who is to get what an order buys, as the buyer says it. Its buyer and the
-// merchant of the sale see it; logs and printed values do not show it.
+// Contact is the recipient of an order. The buyer and the merchant of the sale can read it; logs
+// and formatted values do not contain it.
 type Contact struct {
 	Name  string `json:"-"`
 	Phone string `json:"-"`
 }
 
-// Trimmed is c without the spaces around its fields.
+// Trimmed returns c without white space around its fields.
 func (c Contact) Trimmed() Contact {
 	return Contact{strings.TrimSpace(c.Name), strings.TrimSpace(c.Phone)}
 }
 
-// Validate returns nil, or one error that wraps ErrInvalid and names every field that is not
-// accepted, its value and what was expected: a name of 1 to 60 characters that can be seen,
-// and a phone of 5 to 20 digits and spaces, + - ( ).
+// Validate returns an error with a FieldError for every field that is not accepted. A name has
+// 1 to 60 visible characters. A phone has 5 to 20 digits, and spaces, + - ( ).
 func (c Contact) Validate() error {
 	var f fieldErrors
 	f.check(c.Name != "", "name", `""`, "1 to 60 characters")
@@ -46,7 +45,7 @@ func isPhone(s string) bool {
 	return digits >= 5 && digits <= 20 && utf8.RuneCountInString(s) <= 40 && strings.TrimSpace(s) == s
 }
 
-// String tells whether there is a contact, and not what it is.
+// String returns whether there is a contact, without its content.
 func (c Contact) String() string {
 	if c == (Contact{}) {
 		return "none"
@@ -54,8 +53,8 @@ func (c Contact) String() string {
 	return "a contact"
 }
 
-// GoString is String.
+// GoString returns the text of String.
 func (c Contact) GoString() string { return fmt.Sprintf("sale.Contact(%s)", c) }
 
-// LogValue is String.
+// LogValue returns the text of String.
 func (c Contact) LogValue() slog.Value { return slog.StringValue(c.String()) }

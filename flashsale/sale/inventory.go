@@ -5,224 +5,220 @@ import (
 	"time"
 )
 
-// An Inventory keeps the line and the free units of sales, fast. It is safe for concurrent use.
-// Every method but Open and Close answers ErrStale if it has no state of the sale at the
-// epoch, and changes nothing then; an error that wraps ErrUnavailable says that it may have
-// happened. What cannot be right whatever the state (the Validate methods,
-// a number out of its range) is an error that wraps ErrInvalid, before anything is looked at.
+// Inventory holds the waiting room and the free units of sales. It is safe for concurrent use.
+// Every method except Open and Close returns ErrStale, and changes nothing, if there is no
+// state of the sale at the epoch. After an error that wraps ErrUnavailable the operation may
+// have happened. Arguments that are never valid (see the Validate methods) return an error
+// that wraps ErrInvalid.
 //
-// The rules, which the suite in inventorytest checks by number:
+// The rules, which the conformance suite inventorytest checks by number:
 //
-//  1. Free units and reservations add up to the units it was opened with and was given
-//     since; free is never negative.
+//  1. Free units plus reservations equal the stock. Free is never negative.
 //  2. A refused call changes nothing.
 //  3. A user holds at most PerUser units.
-//  4. A ticket reserves at most once. Asked again with the same ticket, or by the same user
-//     with the same key, it answers with the first reservation, Again set; and this
-//     holds also when that reservation was returned since, and of the reservations that it
-//     was opened with.
-//  5. The line is in order of rank; ranks are unique in the line.
-//  6. A reservation that was acknowledged stands in the stream until Done, and is delivered
-//     again if who took it did not say so within a while. If the process or the server
-//     dies, what was acknowledged is still there (as far as the server keeps its data).
-//  7. Return gives back a reservation's unit once, however often it is asked.
-//  8. Nothing is reserved before StartsAt or from EndsAt on, or while paused, by the Inventory's
-//     clock, which never runs back in one process. It counts in milliseconds; what is
-//     finer of a time that it is given is cut off.
-//  9. What a user can make it keep is bounded: the last ticket, and MaxReservations reservations of
-//     an epoch, those that were returned and those that it was opened with among them.
+//  4. A ticket reserves at most once. A repeated call with the same ticket, or of the same user
+//     with the same key, returns the first reservation with Repeated set. This holds after
+//     that reservation was returned, and for the reservations of the InitialState.
+//  5. The queue is ordered by rank; ranks in the queue are unique.
+//  6. An acknowledged reservation stays in the stream until Ack. It is delivered again if its
+//     worker does not acknowledge it within a time. It survives the end of the process or of
+//     the server, as far as the server keeps its data.
+//  7. Return returns a reservation's unit once, however often it is called.
+//  8. Nothing is reserved before StartsAt, from EndsAt on, or while paused, by the inventory's
+//     clock. The clock never goes back in one process and has milliseconds; finer parts of
+//     times are cut off.
+//  9. What a user can make it store is bounded: the last ticket, and MaxReservations
+//     reservations of an epoch, including returned ones and those of the InitialState.
 type Inventory interface {
-	// Open builds the state of o.Sale at its epoch, in place of that of any earlier epoch,
-	// whose stream must have been read to its end: while entries are in it, it is an error
-	// that wraps ErrConflict. It is idempotent: if there is a state of this epoch already,
-	// nothing changes. If that is closed, or if there is a state of a later epoch, it is
-	// ErrStale.
+	// Open builds the state of o.Sale at its epoch and replaces that of any earlier epoch. While
+	// an earlier stream has entries, it returns an error that wraps ErrConflict. If there is
+	// a state of this epoch already, nothing changes. If that state is closed, or if there
+	// is a state of a later epoch, it returns ErrStale.
 	Open(ctx context.Context, o InitialState) error
 
-	// Close makes the state at this epoch refuse everything with ErrStale but Next, Done
-	// and Drop, so that its stream can be read to its end. No state at all is no error here.
+	// Close makes the state at this epoch refuse everything with ErrStale except Next, Ack
+	// and Delete, so that its stream can be drained. It succeeds if there is no state.
 	Close(ctx context.Context, sale string, epoch int64) error
 
-	// SetPaused pauses admission and reservation, or resumes them. One may join meanwhile.
+	// SetPaused pauses or resumes admission and reservation. Users can join meanwhile.
 	SetPaused(ctx context.Context, sale string, epoch int64, paused bool) error
 
-	// SetStock says how many units there are in all. More than before are added to the free
-	// ones; fewer than before is an error that wraps ErrInvalid.
+	// SetStock sets the number of units. More than before are added to the free ones; fewer
+	// than before is an error that wraps ErrInvalid.
 	SetStock(ctx context.Context, sale string, epoch int64, stock int64) error
 
-	// SetPaid says how many units are paid: 0 to 2^53. Fewer than it was told before, or was
-	// opened with, changes nothing. An Inventory does nothing with it but tell it in Count: who
-	// took the last payment of a sale tells by it all others that it is sold out, also while
-	// the Ledger does not answer.
+	// SetPaid raises the number of paid units, 0 to 2^53. A smaller number than before
+	// changes nothing. An inventory only reports it in Counts. In this
+	// way the process that takes the last payment reports to all others that the sale is
+	// sold out, also while the ledger is unavailable.
 	SetPaid(ctx context.Context, sale string, epoch int64, paid int64) error
 
-	// Join gives a user a ticket in the line, or tells where the user stands already: with
-	// a ticket that waits, with one that is admitted and still valid, and with the ticket
-	// of the ID that is asked for. Who has another ticket, spent or passed, or none, gets a
-	// new one in its place. It is refused, in this order,
+	// Join gives a user a ticket in the queue. A user keeps a ticket that waits, one whose
+	// admission is valid, and one with the requested ID; Join returns its status. A user with
+	// any other ticket, or with none, gets a new one. Join refuses, in this order,
 	//
 	//   - HasEnded: from EndsAt on;
 	//   - IsPaused: with Batch, while the sale is paused;
 	//   - NotStarted: before StartsAt; in a Shuffled sale, before StartsAt − Lobby (with
 	//     Batch, before StartsAt);
-	//   - PerUserLimit: the user holds PerUser units, or has got MaxReservations in this epoch;
-	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the Inventory
-	//     has no room for another user or another reservation.
+	//   - PerUserLimit: the user holds PerUser units, or has made MaxReservations in this epoch;
+	//   - QueueFull: without Batch, if Max is not 0 and Max or more wait; or if the inventory
+	//     cannot store another user or another reservation.
 	//
-	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch
-	// yet (whether the turn that Rank is of was used is for the caller to know: an Inventory that
-	// was built again does not); else Lot if that is not 0, the sale is Shuffled and has not
-	// started; else the clock in microseconds, or more: above every rank of this epoch. If a
-	// Rank or a Lot is taken in the line, it is the next one above that is not.
+	// The ticket's rank is Rank if that is not 0 and the user had no ticket in this epoch yet.
+	// The caller must know that the ticket of that Rank was not used, because a rebuilt
+	// inventory does not. Otherwise it is Lot, if that is not 0, the sale is Shuffled and has
+	// not started. Otherwise it is the clock in microseconds or more: above every rank of this
+	// epoch. If a Rank or a Lot is taken, the next free one above it is used.
 	Join(ctx context.Context, j JoinRequest) (TicketStatus, error)
 
-	// Look tells where a user stands. It changes nothing.
+	// Status returns the status of a user's ticket. It changes nothing.
 	Status(ctx context.Context, sale string, epoch int64, user string) (TicketStatus, error)
 
-	// Admit admits the first n of the line, 1 to 1,000, or as many as there are, until
-	// until, and returns how many. It admits nobody while the sale is paused, before
-	// StartsAt, from EndsAt on, or until a time that is over.
+	// Admit admits the first n tickets of the queue, 1 to 1,000, or as many as there are, until
+	// the given time, and returns how many. It admits none while the sale is paused, before
+	// StartsAt, from EndsAt on, or if until is in the past.
 	Admit(ctx context.Context, sale string, epoch int64, batch string, n int, until time.Time) (int, error)
 
-	// Reserve reserves a unit for who was admitted. It answers, in this order,
+	// Reserve reserves a unit for an admitted ticket. It returns, in this order,
 	//
-	//   - what the same user has got with this ticket, Again set;
-	//   - what the same user has got with this key, Again set; the ticket stays as it is;
+	//   - what the user has reserved with this ticket, with Repeated set;
+	//   - what the user has reserved with this key, with Repeated set; the ticket stays unused;
 	//   - HasEnded: from EndsAt on;
 	//   - IsPaused: while the sale is paused;
 	//   - NotStarted: before StartsAt;
-	//   - NotAdmitted: the ticket is not the one that the user has now, or it waits;
-	//   - AdmissionExpired: the ticket was admitted, and its time is over (from Until on);
-	//   - PerUserLimit: the user holds PerUser units, or has got MaxReservations in this epoch;
+	//   - NotAdmitted: the ticket is not the user's current one, or it waits;
+	//   - AdmissionExpired: the ticket was admitted, and its Until has come;
+	//   - PerUserLimit: the user holds PerUser units, or has made MaxReservations in this epoch;
 	//   - IsAllTaken: no unit is free; the ticket stays admitted;
-	//   - the reservation, on the lowest slot of the user that is free. The ticket is spent.
+	//   - the reservation, on the lowest free slot of the user. The ticket is spent.
 	Reserve(ctx context.Context, r ReserveRequest) (ReserveResult, error)
 
-	// Return gives the unit of a reservation back: of an order that expired or was
-	// cancelled, or of a reservation that became no order. It returns whether this call
-	// did: not of a reservation that it does not know, or of another user's. Its entry
-	// stays in the stream until Done, and its ticket stays spent.
+	// Return returns the unit of a reservation, after its order expired or was cancelled, or if
+	// it became no order. It reports whether this call did so: false for a reservation that
+	// is unknown or another user's. The entry stays in the stream until Ack, and the ticket
+	// stays spent.
 	Return(ctx context.Context, sale string, epoch int64, user, reservation string) (bool, error)
 
-	// Count counts.
+	// Counts returns the counts of a sale.
 	Counts(ctx context.Context, sale string, epoch int64) (Counts, error)
 
-	// Next returns up to max entries of the stream, 1 to 1,000, that nobody is busy with,
-	// the oldest first, waiting up to wait for the first. worker names who asks: 1 to 64
-	// letters, digits, . _ -. It answers also after Close, until every entry is done: then,
-	// and without any state, it is ErrStale. So a closed stream is read to its end when
-	// Next is ErrStale; none returned says only that others are busy with what there is.
+	// Next returns up to max entries of the stream, 1 to 1,000, that no worker has, the oldest
+	// first. It waits up to wait for the first. worker is the caller's name: 1 to 64 letters,
+	// digits, . _ -. After Close it works until every entry is acknowledged; then, and
+	// without any state, it returns ErrStale. A closed stream is therefore drained when
+	// Next returns ErrStale; no entries mean only that other workers have them.
 	Next(ctx context.Context, sale string, epoch int64, worker string, max int, wait time.Duration) ([]Entry, error)
 
-	// Done takes entries out of the stream. Those that are not in it are no error.
+	// Ack removes entries from the stream. IDs that are not in it are ignored.
 	Ack(ctx context.Context, sale string, epoch int64, ids ...string) error
 
-	// Drop forgets the state of a sale at this epoch, after its end. While entries are in
-	// its stream it is an error that wraps ErrConflict.
+	// Delete deletes the state of a sale at this epoch, after its end. While its stream has
+	// entries, it returns an error that wraps ErrConflict.
 	Delete(ctx context.Context, sale string, epoch int64) error
 }
 
-// An InitialState is what the state of a sale is built from.
+// InitialState is the state from which an inventory of a sale is built.
 type InitialState struct {
 	Sale     Sale          // with its epoch, stock, and how many are paid; paused if State is Paused
-	Reserved []Reservation // of the orders that are pending or paid: they hold their units
-	Pending  []Reservation // entries of an earlier epoch's stream that are not orders yet: none if it was read to its end
+	Reserved []Reservation // of pending and paid orders: they hold their units
+	Pending  []Reservation // entries of an earlier stream that are not orders yet; none if it was drained
 }
 
-// A Join asks for a ticket.
+// JoinRequest asks for a ticket.
 type JoinRequest struct {
 	Sale   string
 	Epoch  int64
 	User   string
-	Ticket string // the ID that a new ticket gets: unique, 16 to 64 letters, digits, -
-	Rank   int64  // of an earlier epoch's ticket that this user had: its place in the line, up to 2^53; 0 for none
+	Ticket string // the ID of a new ticket: unique, 16 to 64 letters, digits, -
+	Rank   int64  // of the user's ticket of an earlier epoch, up to 2^53; 0 for none
 	Lot    int64  // in the lobby of a Shuffled sale: a random number from 1 to MaxLot
 	Max    int64  // refuse with QueueFull if so many wait already; 0 for no bound
 
-	// Batch and Until admit at once, behind nobody: of a Direct sale.
+	// Batch and Until admit the ticket at once. They are for Direct sales.
 	Batch string
 	Until time.Time
 }
 
-// MaxReservations is how many reservations of a sale a user gets in one epoch, whatever is returned: a
-// Inventory keeps each of them until the epoch ends, for who asks again. It is ten times what
-// anybody may hold, and who wants to buy does not cancel more often than that.
+// MaxReservations bounds the reservations of a sale that a user can make in one epoch, returned
+// ones included. An inventory stores each until the epoch ends, to answer repeated calls. It
+// is ten times the largest PerUser.
 const MaxReservations = 100
 
-// MaxLot is the largest lot. Ranks of who joined after the start are above it.
+// MaxLot is the largest lot. Ranks of tickets after the start are above it.
 const MaxLot = 1 << 40
 
-// A Place is where a ticket stands.
+// TicketState is the state of a ticket.
 type TicketState string
 
 const (
-	NoTicket      TicketState = "none"     // no ticket
-	Waiting       TicketState = "waiting"  // in line
-	Admitted      TicketState = "admitted" // may reserve, with this ticket
-	Spent         TicketState = "spent"    // has reserved with this ticket
-	TicketExpired TicketState = "passed"   // was admitted and did not reserve in time; may join again
+	NoTicket      TicketState = "none"
+	Waiting       TicketState = "waiting"  // in the queue
+	Admitted      TicketState = "admitted" // can reserve a unit
+	Spent         TicketState = "spent"    // has reserved a unit
+	TicketExpired TicketState = "passed"   // was admitted and did not reserve in time; the user can join again
 )
 
-// A Standing is where a user stands.
+// TicketStatus is the status of a user in an inventory.
 type TicketStatus struct {
 	State    TicketState
-	Reason   Reason        // of a Join that was refused: why; Place is where the user stands
-	Ticket   string        // not of NoTicket
-	Rank     int64         // its place in the line; not of NoTicket
-	Ahead    int64         // Waiting: how many are before it, exactly or at least to 1 %
-	Batch    string        // Admitted: with whom
-	Until    time.Time     // Admitted: until then
-	Reserved []Reservation // what the user holds now: the units of this sale that were reserved and not returned
+	Reason   Reason        // why Join refused
+	Ticket   string        // empty with NoTicket
+	Rank     int64         // the ticket's position in the order of the queue
+	Ahead    int64         // Waiting: how many tickets are before it, exactly or within 1 %
+	Batch    string        // Admitted: the batch that admitted it
+	Until    time.Time     // Admitted: when the admission expires
+	Reserved []Reservation // the units of this sale that the user holds
 	Last     *Reservation  // what this ticket reserved, if Spent
 }
 
-// An Ask asks for a unit.
+// ReserveRequest asks for a unit.
 type ReserveRequest struct {
 	Sale        string
 	Epoch       int64
 	User        string
 	Ticket      string
 	Key         string // the Idempotency-Key; empty for none
-	Reservation string // the ID that the reservation gets: unique, 16 to 64 letters, digits, -
+	Reservation string // the ID of the reservation: unique, 16 to 64 letters, digits, -
 }
 
-// An Outcome of Reserve is a reservation, or the reason why there is none.
+// ReserveResult is a reservation, or the reason why there is none.
 type ReserveResult struct {
 	Reason      Reason // OK if there is one
-	Repeated    bool   // this is what the ticket or the key had got before
+	Repeated    bool   // the ticket or the key had reserved it before
 	Reservation Reservation
 }
 
-// A Reservation is one unit that is kept for a user.
+// Reservation is one unit that is kept for a user.
 type Reservation struct {
 	ID     string    `json:"id"`
 	Sale   string    `json:"sale"`
 	Epoch  int64     `json:"epoch"`
 	User   string    `json:"user"`
-	Slot   int       `json:"slot"` // which of the user's units: 1 to PerUser; free again when it is returned
+	Slot   int       `json:"slot"` // which of the user's units: 1 to PerUser; reused after a return
 	Ticket string    `json:"ticket"`
 	Key    string    `json:"key,omitempty"`
-	At     time.Time `json:"at"`     // by the Inventory's clock, whole milliseconds
+	At     time.Time `json:"at"`     // by the inventory's clock, whole milliseconds
 	PayBy  time.Time `json:"pay_by"` // At + PayWithin
 }
 
-// An Entry of the stream.
+// Entry is an entry of the stream.
 type Entry struct {
-	ID          string // of the entry, for Done
-	Deliveries  int    // how often it was delivered, with this time
+	ID          string // of the entry, for Ack
+	Deliveries  int    // including this one
 	Reservation Reservation
-	Corrupt     string // what cannot be read of it, and why; Reservation is empty then
+	Corrupt     string // why the entry cannot be decoded, and its content; Reservation is empty then
 }
 
-// Counts of a sale in an Inventory.
+// Counts holds the counts of a sale in an inventory.
 type Counts struct {
-	Now         time.Time // the Inventory's clock
-	Stock       int64     // units in all
+	Now         time.Time // the inventory's clock
+	Stock       int64     // all units
 	Free        int64
-	Waiting     int64 // tickets in line
-	Outstanding int64 // tickets that are admitted, not used, and valid still
-	Reserved    int64 // reservations not returned
-	Paid        int64 // the most that SetPaid said: at least so many units are paid
-	Backlog     int64 // entries of the stream that are not done
+	Waiting     int64 // tickets in the queue
+	Outstanding int64 // tickets whose admission is valid and unused
+	Reserved    int64 // reservations that were not returned
+	Paid        int64 // the largest number that SetPaid set
+	Backlog     int64 // unacknowledged entries of the stream
 	Paused      bool
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Ledger is the truth about sales. It is safe for concurrent use, by several processes if
-// the database is a server. A method that changes something does it in one transaction,
-// durable when it returns. Errors wrap ErrNotFound, ErrConflict, ErrInvalid or
-// ErrUnavailable.
+// Ledger is the source of truth for sales, orders and payments. It is safe for concurrent use,
+// by several processes if the database is a server. A method changes data in one transaction,
+// which is durable when the method returns. Errors wrap ErrNotFound, ErrConflict, ErrInvalid
+// or ErrUnavailable.
 //
-// The rules, which the suite in ledgertest checks by number:
+// The rules, which the conformance suite ledgertest checks by number:
 //
 //  1. Sold is the number of pending and paid orders, and is between 0 and Stock, always.
 //  2. The movements of a sale add up to Stock − Sold, and those of kind "stock" to Stock.
@@ -18,11 +18,10 @@ import (
 //     per (sale, user, slot).
 //  4. An order changes state by compare and set: PENDING_PAY to PAID, EXPIRED or CANCELLED,
 //     and no state follows these.
-//  5. A payment is taken once by its ID; what was not accepted is REFUND_DUE.
-//  6. The contact of an order is what its buyer said last while it was pending or paid, and
-//     nothing else changes it.
+//  5. A payment is applied once by its ID. A payment that was not accepted is REFUND_DUE.
+//  6. The contact of an order is the last one that its buyer set while it was pending or paid.
 type Ledger interface {
-	// Create makes a draft. A draft with a fault is an error that wraps ErrInvalid.
+	// Create creates a draft. An invalid draft is an error that wraps ErrInvalid.
 	Create(ctx context.Context, merchant string, d Draft, now time.Time) (Sale, error)
 
 	// Edit replaces the draft of a sale that is at version and not exposed yet.
@@ -31,168 +30,171 @@ type Ledger interface {
 	// Sale returns a sale.
 	Sale(ctx context.Context, id string) (Sale, error)
 
-	// Sales returns the sales of a merchant, or of all that buyers see if it is empty, the
-	// newest first, up to 100 after the sale of ID after (of the first page: empty).
+	// Sales returns up to 100 sales of a merchant, the newest first, or of all that buyers see
+	// if merchant is empty. Paging continues after the sale with ID after; the first page has
+	// an empty one.
 	Sales(ctx context.Context, merchant, after string) ([]Sale, error)
 
 	// Live returns the sales that are exposed or paused.
 	LiveSales(ctx context.Context) ([]Sale, error)
 
-	// SetState changes the state of a sale that is in one of from. Its audit log says who.
+	// SetState changes the state of a sale that is in one of from, and records the actor in the
+	// audit log.
 	// Exposing a draft gives it epoch 1 and its first movement.
 	SetState(ctx context.Context, actor, id string, to State, why string, now time.Time, from ...State) (Sale, error)
 
 	// AddStock adds units to a sale that is exposed or paused, once for each key of it.
 	AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (Sale, error)
 
-	// NextEpoch gives a sale that is at epoch the next one, and says that it recovers: of
-	// several that ask, one gets it, and the others ErrConflict. Of a sale that is paused by
-	// its merchant, the recovery is noted beside.
+	// NextEpoch assigns the next epoch to a sale at epoch and marks it as recovering. One of
+	// several concurrent calls succeeds, and the others return ErrConflict. A sale that
+	// its merchant paused stays paused after the recovery.
 	NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
 
-	// Recovered says that the Inventory of a sale has its state at epoch.
+	// MarkRecovered records that the inventory has the state of a sale at epoch.
 	MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (Sale, error)
 
-	// InitialState returns what the Inventory's state is built from.
+	// InitialState returns the state from which the inventory is built.
 	InitialState(ctx context.Context, id string) (InitialState, error)
 
-	// Place makes reservations orders, and tells of each in their order what became of it.
-	// One that is an order already stays as it is. Up to 1,000. If one cannot be placed for
-	// its own sake, the error wraps ErrInvalid or ErrNotFound and its State is empty; the
-	// others are placed all the same.
+	// CreateOrders creates orders for up to 1,000 reservations and returns a result for each,
+	// in their order. Existing orders stay as they are. If a reservation is not accepted, the
+	// error wraps ErrInvalid or ErrNotFound and its State is empty; the other orders are
+	// created nevertheless.
 	CreateOrders(ctx context.Context, rs []Reservation, now time.Time) ([]OrderResult, error)
 
-	// Order returns what became of a reservation: its order, or that it is Rejected or Lost.
+	// Order returns the order of a reservation, or one in state Rejected or Lost.
 	Order(ctx context.Context, reservation string) (Order, error)
 
-	// Orders returns what became of the reservations of a user, the newest first, up to 100.
+	// Orders returns the orders of up to 100 reservations of a user, the newest first.
 	Orders(ctx context.Context, user string) ([]Order, error)
 
-	// Pay takes a payment: it pays a pending order before its time is over (until PayBy,
-	// inclusive), and is REFUND_DUE otherwise. The same payment again returns what it got.
-	// Of a reservation that the Ledger does not know yet it is ErrNotFound, and not taken.
+	// Pay applies a payment. It pays a pending order until PayBy, inclusive, and is REFUND_DUE
+	// otherwise. A repeated payment returns the first result. If the ledger does not have the
+	// reservation yet, Pay returns ErrNotFound and does not apply the payment.
 	Pay(ctx context.Context, p Payment, now time.Time) (PayResult, error)
 
-	// Cancel cancels a pending order of the user. One that is cancelled already is no error.
+	// Cancel cancels a pending order of the user. It succeeds if the order is cancelled already.
 	Cancel(ctx context.Context, user, reservation string, now time.Time) (Order, error)
 
-	// SetContact notes who is to get what an order of the user buys, while it is pending or
-	// paid; in any other state it is ErrConflict. Of a reservation that the Ledger does not
-	// know yet, and of another's, it is ErrNotFound. The contact is trimmed, and ErrInvalid
-	// if it has a fault.
+	// SetContact sets the contact of a pending or paid order of the user. In any other state it
+	// returns ErrConflict. If the ledger does not have the reservation yet, or if it is another
+	// user's, it returns ErrNotFound. It trims the contact, and returns ErrInvalid if it is
+	// not valid.
 	SetContact(ctx context.Context, user, reservation string, c Contact, now time.Time) (Order, error)
 
-	// Expire expires up to max pending orders whose time is over (now is after PayBy), and
-	// returns them.
+	// Expire expires up to max pending orders whose PayBy is before now, and returns them.
 	Expire(ctx context.Context, now time.Time, max int) ([]Order, error)
 
-	// Unreturned returns up to max orders that expired or were cancelled and whose units
-	// have not been returned to the Inventory yet (MarkReturned).
+	// Unreturned returns up to max expired and cancelled orders whose units are not marked as
+	// returned.
 	Unreturned(ctx context.Context, max int) ([]Order, error)
 
-	// MarkReturned notes that the Inventory has the units of these orders back.
+	// MarkReturned records that the units of these orders were returned to the inventory.
 	MarkReturned(ctx context.Context, reservations ...string) error
 
-	// Lose notes that an acknowledged reservation is lost. It is ErrConflict if it is an
-	// order. Then it is no order ever: Place answers Lost for it.
+	// MarkLost records that an acknowledged reservation is lost. It returns ErrConflict if the
+	// reservation has an order. Afterwards CreateOrders returns Lost for it.
 	MarkLost(ctx context.Context, r Reservation, now time.Time) error
 
-	// Bury keeps an entry of the stream that cannot become an order, with the reason.
+	// AddDeadLetter stores an entry of the stream that cannot become an order, with the reason.
 	AddDeadLetter(ctx context.Context, sale string, epoch int64, e Entry, reason string, now time.Time) error
 
-	// Tally counts the orders of a sale.
+	// Totals returns the totals of a sale's orders.
 	Totals(ctx context.Context, id string) (OrderTotals, error)
 
-	// Report writes what became of every order of a sale, oldest first, to row.
+	// EachOrder calls row with every order of a sale, the oldest first.
 	EachOrder(ctx context.Context, id string, row func(Order) error) error
 
-	// Recent returns the orders of a sale, the newest first, up to 100 after that of
-	// reservation after (of the first page: empty).
+	// RecentOrders returns up to 100 orders of a sale, the newest first. Paging continues after
+	// the order of reservation after; the first page has an empty one.
 	RecentOrders(ctx context.Context, id, after string) ([]Order, error)
 
-	// Saw notes from where users bought, each user at each network of a sale once, up to
-	// 1,000. What cannot be kept, such as one of a sale that is not known, is left out.
+	// RecordNetworks records up to 1,000 purchases by network, each user and network of a sale
+	// once. It ignores records that cannot be stored, such as those of an unknown sale.
 	RecordNetworks(ctx context.Context, seen []NetworkUse) error
 
-	// Networks returns those from which several users bought at a sale, the one of most users
-	// first, up to 100.
+	// SharedNetworks returns up to 100 networks from which several users bought at a sale,
+	// those of most users first.
 	SharedNetworks(ctx context.Context, id string) ([]SharedNetwork, error)
 
-	// Log adds a line to the audit log, and Logged returns the last 200 of a sale, or of
-	// all without one, the newest first.
-	AppendAudit(ctx context.Context, actor, sale, what string, now time.Time) error
+	// AppendAudit appends an entry to the audit log.
+	AppendAudit(ctx context.Context, actor, sale, event string, now time.Time) error
+
+	// AuditLog returns the last 200 entries of a sale, or of all sales if sale is empty, the
+	// newest first.
 	AuditLog(ctx context.Context, sale string) ([]AuditEntry, error)
 
-	// AddMerchant adds a merchant, or replaces the password's hash of one.
+	// AddMerchant adds a merchant, or replaces its password hash.
 	AddMerchant(ctx context.Context, name, hash string) error
 
-	// MerchantHash returns the password's hash of a merchant.
+	// MerchantHash returns the password hash of a merchant.
 	MerchantHash(ctx context.Context, name string) (string, error)
 
-	// Ping says whether the database answers.
+	// Ping returns an error if the database is unavailable.
 	Ping(ctx context.Context) error
 
 	Close() error
 }
 
-// An OrderState is the state of an order, or what else became of a reservation.
+// OrderState is the state of a reservation and of its order.
 type OrderState string
 
 const (
-	Reserved   OrderState = "reserved" // in the Inventory's stream: an order soon
+	Reserved   OrderState = "reserved" // in the inventory's stream, no order yet
 	PendingPay OrderState = "pending_pay"
 	Paid       OrderState = "paid"
 	Expired    OrderState = "expired"
 	Cancelled  OrderState = "cancelled"
-	Rejected   OrderState = "rejected" // the Ledger had no unit or no slot for it: never an order
-	Lost       OrderState = "lost"     // acknowledged and then forgotten by the Inventory
+	Rejected   OrderState = "rejected" // the ledger had no unit or no slot for it; never an order
+	Lost       OrderState = "lost"     // acknowledged, and lost by the inventory; never an order
 )
 
-// An Order is a reservation that the Ledger has.
+// Order is a reservation in the ledger.
 type Order struct {
 	Reservation
 	State     OrderState
 	Price     int64
-	CreatedAt time.Time // when the Ledger had it
-	ChangedAt time.Time // when its state changed last
+	CreatedAt time.Time // when the ledger created the order
+	ChangedAt time.Time // when the state changed last
 	Payment   string    // of Paid: the payment's ID
-	Refunds   int       // payments of it that are REFUND_DUE
-	Contact   Contact   // zero if the buyer has said none
+	Refunds   int       // number of its payments that are REFUND_DUE
+	Contact   Contact   // zero if the buyer has set none
 }
 
-// Placed is what became of a reservation.
+// OrderResult is the result of CreateOrders for one reservation.
 type OrderResult struct {
 	State OrderState // of the order; or Rejected or Lost
-	New   bool       // this call did it
+	New   bool       // this call set the state
 }
 
-// A Payment is what a payment provider says.
+// Payment is a payment that a payment provider reports.
 type Payment struct {
-	ID          string // the provider's: 1 to 64 letters, digits, -
+	ID          string // the provider's ID: 1 to 64 letters, digits, -
 	Reservation string
-	Amount      int64 // any but the order's price is REFUND_DUE
+	Amount      int64 // REFUND_DUE if it is not the order's price
 }
 
-// Paid is what became of a payment.
+// PayResult is the result of Pay.
 type PayResult struct {
 	Order     Order
-	RefundDue bool // it bought nothing
-	Repeated  bool // it had been taken before
+	RefundDue bool // the payment was not accepted
+	Repeated  bool // an earlier call applied the payment
 
-	// SoldOut is the number of the sale's units if every one of them is paid now, with the
-	// payment that a call accepted or had accepted before; 0 otherwise.
+	// SoldOut is the sale's stock if this payment was accepted and every unit is paid now; 0
+	// otherwise.
 	SoldOut int64
 }
 
-// A Tally of the orders of a sale, by state, and what else there is.
+// OrderTotals holds the totals of a sale's orders and reservations by state.
 type OrderTotals struct {
 	Sale                                   Sale
 	Pending, Paid, Expired, Cancelled      int64
 	Rejected, Lost, RefundDue, DeadLetters int64
-	Movements                              int64 // what they add up to: the free units
+	Movements                              int64 // sum of all movements: the free units
 }
 
-// Logged is a line of the audit log.
+// AuditEntry is an entry of the audit log.
 type AuditEntry struct {
 	At    time.Time
 	Actor string

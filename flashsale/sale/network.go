@@ -2,17 +2,17 @@ package sale
 
 import "time"
 
-// A NetworkUse is from where a user bought.
+// NetworkUse records from which network a user bought.
 type NetworkUse struct {
 	Sale, User string
-	Network    string // an address; of IPv6, its first 64 bits
+	Network    string // an IPv4 address, or the first 64 bits of an IPv6 address
 	At         time.Time
 }
 
-// A Network is one from which several users bought at a sale: a household, an office, a
-// carrier's gateway, or one person with many accounts.
+// SharedNetwork is a network from which several users bought at a sale: a household, an
+// office, a carrier's gateway, or one person with many accounts.
 type SharedNetwork struct {
 	Network string
-	Users   int64 // who bought from there
-	Orders  int64 // of these users at the sale, pending or paid
+	Users   int64 // users who bought from it
+	Orders  int64 // pending and paid orders of these users at the sale
 }

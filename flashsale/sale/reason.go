@@ -1,6 +1,6 @@
 package sale
 
-// A Reason says why something was refused. Buyers see it, so it is a stable word.
+// Reason is why a request was refused. Clients read it, so its values are stable.
 type Reason string
 
 const (
@@ -10,24 +10,24 @@ const (
 	IsPaused         Reason = "paused"
 	IsSoldOut        Reason = "sold_out"     // every unit is paid
 	IsAllTaken       Reason = "all_taken"    // no unit is free now
-	PerUserLimit     Reason = "per_user"     // the user holds as many as one may, or has got and returned very many
-	NotAdmitted      Reason = "not_admitted" // the ticket is not admitted: it waits, or is another user's, or of another epoch
-	AdmissionExpired Reason = "turn_passed"  // the ticket was admitted, but its time is over
+	PerUserLimit     Reason = "per_user"     // the user holds PerUser units, or has made MaxReservations
+	NotAdmitted      Reason = "not_admitted" // the ticket waits, is another user's, or is of another epoch
+	AdmissionExpired Reason = "turn_passed"  // the ticket was admitted and did not reserve in time
 	BadToken         Reason = "bad_token"    // forged, damaged, or another user's
-	WorkRequired     Reason = "work_due"     // a ticket of this sale costs work that is not done
+	WorkRequired     Reason = "work_due"     // a ticket of this sale requires a proof of work
 	QueueFull        Reason = "queue_full"
-	NoAdmission      Reason = "no_admission" // a Direct sale: all admission tokens are out
+	NoAdmission      Reason = "no_admission" // a Direct sale: all admission tokens are outstanding
 	Overloaded       Reason = "overloaded"
 )
 
-// A Layer is who refuses.
+// Layer is the part of the system that refused a request.
 type Layer string
 
 const (
-	L0 Layer = "L0"    // the sale is not open: a constant answer
-	L1 Layer = "L1"    // the address asks too often
-	L2 Layer = "L2"    // the user asks too often
-	L3 Layer = "L3"    // admission: tokens, the line
-	L4 Layer = "L4"    // the system is busy
-	LS Layer = "stock" // admitted, but no unit was free, or the user has enough
+	L0 Layer = "L0"    // the sale is not open; decided from memory
+	L1 Layer = "L1"    // too many requests of an address
+	L2 Layer = "L2"    // too many requests of a user
+	L3 Layer = "L3"    // admission: queue and tokens
+	L4 Layer = "L4"    // too many requests in progress
+	LS Layer = "stock" // admitted, but no unit is free or the user holds PerUser
 )

@@ -2,22 +2,22 @@ package sale
 
 import "time"
 
-// A Sale offers Stock units of one SKU for a time.
+// Sale offers Stock units of one SKU from StartsAt to EndsAt.
 type Sale struct {
-	ID       string // what Ledger.Create gives it: lower-case letters and digits
-	Merchant string // the name of the merchant whose it is
+	ID       string // assigned by Ledger.Create: lower-case letters and digits
+	Merchant string // the name of its merchant
 	Draft
 
 	Sold        int64  // units of orders that are pending or paid
 	Paid        int64  // units of orders that are paid
 	State       State  // see there
-	StateReason string // why it is paused: see Pause
-	Epoch       int64  // counts the states that its Inventory had; 0 before it is exposed
-	Version     int64  // counts changes, for compare and set
+	StateReason string // why it is paused or ended: ByMerchant, Killed or Recovering
+	Epoch       int64  // epoch of its inventory state; 0 before it is exposed
+	Version     int64  // incremented by every change, for compare and set
 	CreatedAt   time.Time
 }
 
-// A Draft is what a merchant says of a sale. Until it is exposed all of it can be edited.
+// Draft holds the settings of a sale. They can be edited until the sale is exposed.
 type Draft struct {
 	SKU       string        // 1 to 64 characters: letters, digits, . _ -
 	Title     string        // 1 to 120 characters, no control characters
@@ -27,60 +27,60 @@ type Draft struct {
 	PerUser   int           // units that a user may hold, pending and paid: 1 to 10; 1 if 0
 	StartsAt  time.Time     // whole milliseconds
 	EndsAt    time.Time     // after StartsAt, at most 30 days
-	Headroom  int           // k: admission tokens out at once, per unit: 1 to 10; 3 if 0
+	Headroom  int           // admission tokens outstanding per unit: 1 to 10; 3 if 0
 	Queue     Queue         // Fifo if empty
-	Lobby     time.Duration // Shuffled: how long before StartsAt one may join: 0 to 1 h
-	PayWithin time.Duration // from the reservation on: 1 s to 24 h; 15 min if 0
-	TokenFor  time.Duration // how long an admission token is valid: 1 s to 10 min; 30 s if 0
-	Work      int           // bits of work that a ticket costs (pass.Keys.Work): 0 to MaxWork; 0 is none
+	Lobby     time.Duration // Shuffled: how long before StartsAt users can join: 0 to 1 h
+	PayWithin time.Duration // time to pay after the reservation: 1 s to 24 h; 15 min if 0
+	TokenFor  time.Duration // lifetime of an admission token: 1 s to 10 min; 30 s if 0
+	Work      int           // bits of the proof of work for a ticket (pass.Keys.Work): 0 to MaxWork; 0 for none
 }
 
-// A Queue says how buyers line up.
+// Queue is the order in which tickets are admitted.
 type Queue string
 
 const (
-	// Fifo serves in the order in which they joined, from the start of the sale on.
+	// Fifo admits in the order in which users joined, from the start of the sale on.
 	Fifo Queue = "fifo"
 
-	// Shuffled draws lots among those who joined before the start (see Draft.Lobby), and
-	// puts those who come later behind them in the order in which they joined.
+	// Shuffled admits those who joined before the start (see Draft.Lobby) in random order, and
+	// then the others in the order in which they joined.
 	Shuffled Queue = "shuffled"
 
-	// Direct has no line: who comes while all admission tokens are out is refused.
+	// Direct has no queue: users are refused while all admission tokens are outstanding.
 	Direct Queue = "direct"
 )
 
-// A State of a sale.
+// State is the state of a sale.
 type State string
 
 const (
-	Drafted State = "draft"   // only its merchant sees it
-	Exposed State = "exposed" // buyers see it, and can buy when its time has come
-	Paused  State = "paused"  // buyers see it, and nothing is admitted or reserved
-	Ended   State = "ended"   // for ever
+	Drafted State = "draft"   // visible to its merchant alone
+	Exposed State = "exposed" // visible to buyers, who can buy from StartsAt on
+	Paused  State = "paused"  // visible; nothing is admitted or reserved
+	Ended   State = "ended"   // final
 )
 
-// Why a sale is paused or ended (Sale.Why).
+// The reasons why a sale is paused or ended (Sale.StateReason).
 const (
-	ByMerchant = "merchant" // the merchant's word, for Paused and Ended
-	Killed     = "killed"   // the kill switch: Ended at once
-	Recovering = "recovery" // its Inventory is being built again; reopens by itself
+	ByMerchant = "merchant" // Paused or Ended by its merchant, or Ended at EndsAt
+	Killed     = "killed"   // Ended by the kill switch
+	Recovering = "recovery" // Paused until its inventory is recovered
 )
 
-// Phase is what buyers are told of a sale.
+// Phase is the state of a sale as buyers see it.
 type Phase string
 
 const (
 	Upcoming    Phase = "upcoming"  // before its start (and its lobby)
-	InLobby     Phase = "lobby"     // before its start; one may join
+	InLobby     Phase = "lobby"     // before its start; users can join
 	Open        Phase = "open"      // units are free
-	AllTaken    Phase = "all_taken" // no unit is free, but some are not paid yet and may return
+	AllTaken    Phase = "all_taken" // no unit is free; unpaid ones may return
 	SoldOut     Phase = "sold_out"  // every unit is paid
 	PhasePaused Phase = "paused"
 	PhaseEnded  Phase = "ended"
 )
 
-// PhaseAt is the phase of s at now when free units are free in its Inventory.
+// PhaseAt returns the phase of s at now, when free units are free.
 func (s *Sale) PhaseAt(now time.Time, free int64) Phase {
 	switch {
 	case s.State == Ended || !now.Before(s.EndsAt):

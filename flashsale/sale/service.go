@@ -6,56 +6,54 @@ import (
 	"time"
 )
 
-// A BuyerService is what buyers can do. Package shop implements it on an Inventory and a Ledger;
-// package web gives it to browsers. A refusal is a Reason in the answer, with the Layer that
-// refused; an error means that nothing was decided, or wraps ErrNotFound or ErrInvalid.
-// users are trusted: they come from verified sessions.
+// BuyerService provides the operations of buyers. Package shop implements it with an Inventory and a
+// Ledger; package web serves it over HTTP. A result with a Reason is a refusal by its Layer.
+// An error means that nothing was decided, or wraps ErrNotFound or ErrInvalid. Users are
+// trusted: the caller takes them from verified sessions.
 type BuyerService interface {
-	// Now is the time by which sales and orders are judged: the Inventory's, as far as a sale is
-	// live or was.
+	// Now returns the time by which sales and orders are judged: the inventory's clock, once it
+	// is known.
 	Now() time.Time
 
 	// List returns the sales that buyers see, the next to start first.
 	List(ctx context.Context) ([]View, error)
 
-	// View returns a sale as buyers see it: at most 200 ms old, from memory.
+	// View returns a sale from memory, at most 200 ms old.
 	View(ctx context.Context, sale string) (View, error)
 
-	// Join gives the user a ticket. place is what an earlier Turn of this user said, or
-	// empty: who had a place in the line before a recovery gets it back by it.
-	Join(ctx context.Context, user, sale, place string) (QueueStatus, error)
+	// Join gives the user a ticket. ticket is QueueStatus.Ticket of an earlier call, or empty:
+	// after a recovery it restores the user's position in the queue.
+	Join(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
-	// Turn tells the user where the ticket stands; of a user that an earlier epoch knew,
-	// place restores the ticket.
-	Status(ctx context.Context, user, sale, place string) (QueueStatus, error)
+	// Status returns the status of the user's ticket. After a recovery, ticket restores it.
+	Status(ctx context.Context, user, sale, ticket string) (QueueStatus, error)
 
 	// Buy reserves a unit with an admission token. key is the Idempotency-Key, 1 to 64
 	// printable characters, or empty.
 	Buy(ctx context.Context, user, sale, token, key string) (BuyResult, error)
 
-	// Saw notes from which network a user bought, for the merchant to look at. It returns at
-	// once: it is evidence and no decision, and is dropped and counted where it comes faster
-	// than it can be written.
+	// RecordNetwork records from which network a user bought, for the merchant. It returns at
+	// once. A record that cannot be queued is dropped and counted; nothing depends on it.
 	RecordNetwork(user, sale, network string)
 
-	// Order returns what became of a reservation of the user.
+	// Order returns the order of a receipt.
 	Order(ctx context.Context, user, receipt string) (Receipt, error)
 
 	// Orders returns the user's orders, the newest first.
 	Orders(ctx context.Context, user string) ([]Receipt, error)
 
-	// Cancel cancels an order that is pending.
+	// Cancel cancels a pending order.
 	Cancel(ctx context.Context, user, receipt string) (Receipt, error)
 
-	// SetContact notes who is to get what an order buys, while it is pending or paid. Of one
-	// that is not written yet it is ErrUnavailable.
+	// SetContact sets the contact of a pending or paid order. If the order is not written yet,
+	// it returns ErrUnavailable.
 	SetContact(ctx context.Context, user, receipt string, c Contact) (Receipt, error)
 
-	// Pay takes what a payment provider says about a receipt of any user.
+	// Pay applies a payment that a payment provider reports, for a receipt of any user.
 	Pay(ctx context.Context, receipt, payment string, amount int64) (PayResult, error)
 }
 
-// A MerchantService is what merchants can do with their sales. Errors wrap ErrNotFound,
+// MerchantService provides the operations of merchants on their sales. Errors wrap ErrNotFound,
 // ErrConflict, ErrInvalid or ErrUnavailable. A sale of another merchant is ErrNotFound.
 type MerchantService interface {
 	Create(ctx context.Context, merchant string, d Draft) (Sale, error)
@@ -63,11 +61,12 @@ type MerchantService interface {
 	Sales(ctx context.Context, merchant, after string) ([]Sale, error)
 	Sale(ctx context.Context, merchant, sale string) (Sale, error)
 
-	// Check says what is wrong with exposing a sale now, or nothing: dates in the past, a
-	// Inventory or a Ledger that does not answer, units that no admission limit can hold.
+	// Check returns the problems of exposing a sale now: dates in the past, an inventory or a
+	// ledger that is unavailable, more units than an admission limit can hold.
 	Check(ctx context.Context, merchant, sale string) ([]string, error)
 
-	// Warm prepares what the first buyers need: scripts, connections, caches; Check first.
+	// Warm prepares scripts, connections and caches for the first buyers. It fails if Check
+	// finds a problem.
 	Warm(ctx context.Context, merchant, sale string) error
 
 	Expose(ctx context.Context, merchant, sale string) (Sale, error)
@@ -75,67 +74,66 @@ type MerchantService interface {
 	Resume(ctx context.Context, merchant, sale string) (Sale, error)
 	AddStock(ctx context.Context, merchant, sale, key string, units int64) (Sale, error)
 
-	// End ends a sale; Kill is End that the board shows as the kill switch. Orders that are
-	// pending can be paid until their time is over.
+	// End ends a sale. With kill its StateReason is Killed. Pending orders can still be paid
+	// until they expire.
 	End(ctx context.Context, merchant, sale string, kill bool) (Sale, error)
 
-	// Board is the live board.
 	Dashboard(ctx context.Context, merchant, sale string) (Dashboard, error)
 
-	// Report writes the orders of a sale as CSV with a head line and a line of sums.
+	// Report writes the orders of a sale as CSV, with a header and a line of totals.
 	Report(ctx context.Context, merchant, sale string, w io.Writer) error
 
-	// Recent returns the orders of a sale, the newest first, up to 100 after that of
-	// reservation after (of the first page: empty).
+	// RecentOrders returns up to 100 orders of a sale, the newest first. Paging continues
+	// after the order of reservation after; the first page has an empty one.
 	RecentOrders(ctx context.Context, merchant, sale, after string) ([]Order, error)
 
-	// Networks returns those from which several users bought, the one of most users first, up
-	// to 100.
+	// SharedNetworks returns up to 100 networks from which several users bought, those of most
+	// users first.
 	SharedNetworks(ctx context.Context, merchant, sale string) ([]SharedNetwork, error)
 
-	// Reconcile compares Inventory and Ledger, mends the Inventory, and says what it changed.
+	// Reconcile compares inventory and ledger, repairs the inventory, and returns the changes.
 	Reconcile(ctx context.Context, merchant, sale string) (ReconcileResult, error)
 
 	AuditLog(ctx context.Context, merchant, sale string) ([]AuditEntry, error)
 }
 
-// A View of a sale, as buyers see it.
+// View is a sale as buyers see it.
 type View struct {
 	Sale    Sale
 	Phase   Phase
 	Now     time.Time // the server's clock
 	Free    int64
 	Waiting int64
-	Poll    time.Duration // when to ask again
+	Poll    time.Duration // when to poll again
 }
 
-// A Turn tells a buyer where the ticket stands.
+// QueueStatus is the status of a user's ticket as the user sees it.
 type QueueStatus struct {
-	Reason     Reason        // why there is no ticket, or none any more
-	Layer      Layer         // who refused
-	RetryAfter time.Duration // of a refusal: when to ask again, 0 for never
+	Reason     Reason        // why there is no ticket, or why it cannot be used
+	Layer      Layer         // the layer that refused
+	RetryAfter time.Duration // after a refusal: when to retry, 0 for never
 	View       View
 	State      TicketState
 	New        bool // of Join: this call made the ticket
 	Ahead      int64
-	ETA        time.Duration // Waiting: about when the turn comes; 0 if not known
-	Poll       time.Duration // when to ask again
-	Ticket     string        // signed: what to give as place
-	Token      string        // Admitted: what to buy with
-	Until      time.Time     // Admitted: until then
-	Reserved   []Receipt     // what the user has reserved in this sale and holds
+	ETA        time.Duration // Waiting: estimated time until admission; 0 if unknown
+	Poll       time.Duration // when to poll again
+	Ticket     string        // signed; an argument of Join and Status
+	Token      string        // Admitted: the admission token for Buy
+	Until      time.Time     // Admitted: when Token expires
+	Reserved   []Receipt     // the units of this sale that the user holds
 }
 
-// Bought is the answer to Buy.
+// BuyResult is the result of Buy.
 type BuyResult struct {
 	Reason     Reason
 	Layer      Layer
 	RetryAfter time.Duration
-	Repeated   bool
+	Repeated   bool // an earlier call made the reservation
 	Receipt    Receipt
 }
 
-// A Receipt is a reservation as its buyer sees it.
+// Receipt is a reservation as its buyer sees it.
 type Receipt struct {
 	Receipt string // signed; names the reservation, its sale, epoch and user
 	Sale    Sale   // of List and Orders: with ID, SKU, Title, Price and Currency at least
@@ -146,22 +144,22 @@ type Receipt struct {
 	Contact Contact // of Order, Orders and SetContact; zero if there is none
 }
 
-// A Board is what a merchant watches.
+// Dashboard is the live state of a sale for its merchant.
 type Dashboard struct {
 	View      View
 	Counts    Counts
 	Totals    OrderTotals
-	Layers    map[Layer]map[Reason]int64 // refused by this process since it began
-	Admitted  int64                      // batches' tickets admitted by this process
-	DrainRate float64                    // orders per second that the writers have shown
+	Layers    map[Layer]map[Reason]int64 // refusals of this process
+	Admitted  int64                      // tickets that this process admitted
+	DrainRate float64                    // orders per second that the order writers can write
 	Lag       time.Duration              // age of the oldest entry of the stream
 	Workers   int
 }
 
-// Reconciled is what Reconcile found.
+// ReconcileResult is the result of Reconcile.
 type ReconcileResult struct {
-	Free, FreeBefore int64 // of the Inventory
-	Returned         int   // units of orders that were over, given back now
-	Dropped          int   // reservations of the Inventory without an order, stream entry or time left
-	Changed          int   // how many rows changed in all; 0 says that both agree
+	Free, FreeBefore int64 // units that are free in the inventory
+	Returned         int   // units of expired and cancelled orders that were returned
+	Dropped          int   // reservations in the inventory that had no order and no stream entry
+	Changed          int   // all changes; 0 means that both sides agreed
 }

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a Draft.
+// Limits of a Draft.
 const (
-	MaxPrice  = 1_000_000_000_000 // × MaxStock is still far from the end of an int64
+	MaxPrice  = 1_000_000_000_000 // times MaxStock, it fits in an int64
 	MaxStock  = 1_000_000
 	MaxLength = 30 * 24 * time.Hour // of a sale
 )
 
-// MaxWork is the most bits of work that a ticket may cost: some sixteen million hashes.
+// MaxWork is the largest Draft.Work: about sixteen million hashes.
 const MaxWork = 24
 
-// WithDefaults returns d with its zero fields filled that have a default, and with its
-// times in UTC and in whole milliseconds, rounded down, as its durations.
+// WithDefaults returns d with defaults for its zero fields. It rounds times and durations down
+// to whole milliseconds, and converts times to UTC.
 func (d Draft) WithDefaults() Draft {
 	d.Currency = cmp.Or(d.Currency, "CNY")
 	d.PerUser = cmp.Or(d.PerUser, 1)
@@ -37,8 +37,8 @@ func (d Draft) WithDefaults() Draft {
 	return d
 }
 
-// Validate returns nil, or one error that wraps ErrInvalid and names every field that is not
-// accepted, its value and what was expected. Defaults are not filled here.
+// Validate returns an error with a FieldError for every field that is not accepted, in the order
+// of the fields. It does not set defaults.
 func (d Draft) Validate() error {
 	var f fieldErrors
 	f.check(isSKU(d.SKU), "sku", quote(d.SKU), "1 to 64 letters a-z A-Z, digits, . _ -")
@@ -80,7 +80,7 @@ func (f *fieldErrors) time(field string, t time.Time) bool {
 	case t.IsZero():
 		f.check(false, field, "none", "a time")
 	default:
-		// Within these years a time can be written in RFC 3339 in any zone.
+		// RFC 3339 can format these years in any time zone.
 		f.check(t.Year() >= 1971 && t.Year() <= 9998, field, t.Format(time.RFC3339Nano), "a time in the years 1971 to 9998")
 		f.check(t.Nanosecond()%int(time.Millisecond) == 0, field, t.Format(time.RFC3339Nano), "whole milliseconds")
 	}
@@ -95,7 +95,7 @@ func between[T int | int64 | time.Duration](f *fieldErrors, field string, v, low
 	f.check(v >= low && v <= high, field, fmt.Sprint(v), fmt.Sprintf("%v to %v", low, high))
 }
 
-// quote shows a text that anybody may have sent: no control character, and not all of it.
+// quote returns the beginning of untrusted text, with control characters escaped.
 func quote(s string) string {
 	const most = 80
 	if len(s) > most {
@@ -110,7 +110,7 @@ func isSKU(s string) bool {
 	})
 }
 
-// isWord: ASCII letters, digits and the hyphen.
+// isWord reports whether r is an ASCII letter, a digit or a hyphen.
 func isWord(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-'
 }
@@ -119,9 +119,9 @@ func isCurrency(s string) bool {
 	return len(s) == 3 && !strings.ContainsFunc(s, func(r rune) bool { return r < 'A' || r > 'Z' })
 }
 
-// textFault says what a text of 1 to most characters should be that is not accepted. It is
-// shown to others: nothing in it may hide, turn the text around it or cover the lines above
-// it.
+// textFault returns what a text of 1 to most characters must be, or an empty string if it is
+// accepted. Other users see the text, so it must not contain hidden characters, change the
+// direction of the text around it, or cover other lines.
 func textFault(s string, most int) string {
 	if !utf8.ValidString(s) {
 		return "valid UTF-8"
@@ -137,7 +137,7 @@ func textFault(s string, most int) string {
 		switch {
 		case unicode.IsControl(r), unicode.In(r, unicode.Zl, unicode.Zp):
 			return "no control characters"
-		case r == '\u200c', r == '\u200d': // scripts and emoji need these joiners
+		case r == '\u200c', r == '\u200d': // joiners that some scripts and emoji need
 		case unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs), r == utf8.RuneError, !unicode.IsPrint(r) && !unicode.IsSpace(r):
 			return "no characters that cannot be seen"
 		}
@@ -155,7 +155,7 @@ func textFault(s string, most int) string {
 	return ""
 }
 
-// isBlank: letters and symbols that show nothing.
+// isBlank reports whether r is a letter or symbol without a visible form.
 func isBlank(r rune) bool {
 	return r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0'
 }
