@@ -1,6 +1,7 @@
 package weirfile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/floodweir/weir/weirfile/internal/grammar"
@@ -14,6 +15,7 @@ type decoder struct {
 
 	expressions map[string]outcome // by what they are to be and their text
 	compiled    int                // bytes of them
+	notes       []string
 }
 
 // A place is where a value stands and what can stand there.
@@ -28,6 +30,11 @@ func (p place) there() bool { return p.node.There() }
 // failIn notes a fault at p.
 func (d *decoder) failIn(p place, value, want string, args ...any) {
 	d.Fail(p.node, p.field, value, want, args...)
+}
+
+// note adds a note about p to the file.
+func (d *decoder) note(p place, text string) {
+	d.notes = append(d.notes, fmt.Sprintf("%s:%d:%d: note: %s: %s", d.Name(), p.node.Line(), p.node.Column(), p.field, text))
 }
 
 // A mapping is the values of a map by key.

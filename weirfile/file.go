@@ -35,6 +35,10 @@ type File struct {
 	// Functions are what holds for functions, for [guard.Config]; nil if the file does
 	// not say.
 	Functions *guard.Functions
+
+	// Notes lists fields in an old form that should be replaced, as
+	// "file:line:column: note: field: what to use".
+	Notes []string
 }
 
 // HTTP is the door of questions.
@@ -156,6 +160,7 @@ func Parse(name string, data []byte) (*File, error) {
 	if errs := d.Errors(); len(errs) > 0 {
 		return nil, errs.Cut()
 	}
+	f.Notes = d.notes
 	return f, nil
 }
 

@@ -59,8 +59,11 @@ func TestLimitForms(t *testing.T) {
 		`{ rate: 10/s }`:            "10/s burst 10",
 		`{ rate: 10/s, burst: 20 }`: "10/s burst 20",
 		`{ rate: 1_000/s, burst: 2_000, algorithm: gcra }`:                                  "1000/s burst 2000",
-		`{ rate: 100/m, interval: true }`:                                                   "100/m burst 100 interval",
+		`{ rate: 100/m, refill: interval }`:                                                 "100/m burst 100 interval",
+		`{ rate: 100/m, refill: smooth }`:                                                   "100/m burst 100",
+		`{ rate: 100/m, refill: interval, anchor: epoch }`:                                  "100/m burst 100 interval anchor epoch",
 		`{ rate: 100/m, interval: true, anchor: epoch }`:                                    "100/m burst 100 interval anchor epoch",
+		`{ rate: 100/m, interval: false }`:                                                  "100/m burst 100",
 		`{ rate: 10/s, initial: 0 }`:                                                        "10/s burst 10 initial 0",
 		`{ rate: 50/s, warmup: 30s }`:                                                       "50/s burst 50 warmup 30s",
 		`{ rate: 10/s, algorithm: leaky_bucket, burst: 20, queue: true }`:                   "10/s leaky_bucket burst 20 queue",
@@ -264,5 +267,28 @@ func TestLoadNamesTheFile(t *testing.T) {
 	_, err := weirfile.Load(name)
 	if want := name + ":1:1: stor: unknown field, did you mean store?"; err == nil || err.Error() != want {
 		t.Errorf("Load = %v, want %s", err, want)
+	}
+}
+
+// TestNotes checks that the old form of a field is read with a note, and the new one
+// without.
+func TestNotes(t *testing.T) {
+	for limit, want := range map[string]string{
+		"{ rate: 5/m, interval: true }":   "[f.yaml:1:70: note: policies[0].limits[0].interval: interval is the old form of this field: use refill: interval]",
+		"{ rate: 5/m, refill: interval }": "[]",
+	} {
+		f := parse(t, "policies: [{ name: a, key: client.ip, limits: "+limit+" }]")
+		if got := fmt.Sprint(f.Notes); got != want {
+			t.Errorf("%s: notes %s, want %s", limit, got, want)
+		}
+	}
+	for limit, want := range map[string]string{
+		"{ rate: 5/m, refill: interval, interval: true }":         "interval: true: want refill or interval, not both",
+		"{ rate: 5/m, algorithm: sliding_log, refill: interval }": `limits[0].refill: "interval": sliding_log has none`,
+		"{ rate: 5/m, refill: hourly }":                           "limits[0].refill: ",
+	} {
+		if _, err := weirfile.Parse("weir.yaml", []byte("policies: [{ name: a, key: client.ip, limits: "+limit+" }]")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %s", limit, err, want)
+		}
 	}
 }

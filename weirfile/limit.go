@@ -46,6 +46,18 @@ func (d *decoder) limitMap(p place) weir.Limit {
 		v := m.at(f.Name)
 		switch {
 		case !v.there():
+		case f.Name == "refill":
+			if word, _ := d.word(v); word == "interval" {
+				words = append(words, "interval")
+			}
+			if old := m.at("interval"); old.there() {
+				d.failIn(old, old.node.String(), "want refill or interval, not both")
+			}
+		case f.Name == "interval":
+			d.note(v, "interval is the old form of this field: use refill: interval")
+			if d.boolean(v) && !m.at("refill").there() {
+				words = append(words, "interval")
+			}
 		case f.Shape.Kind == grammar.Boolean:
 			if d.boolean(v) {
 				words = append(words, f.Name)
@@ -72,8 +84,13 @@ func (d *decoder) limitMap(p place) weir.Limit {
 	if err != nil {
 		want := plainError(err, text)
 		name := "rate"
-		if about, rest, ok := strings.Cut(want, ": "); ok && m.Values[about].There() {
-			name, want = about, rest
+		if about, rest, ok := strings.Cut(want, ": "); ok {
+			if about == "interval" && !m.Values[about].There() {
+				about = "refill"
+			}
+			if m.Values[about].There() {
+				name, want = about, rest
+			}
 		}
 		want, _, _ = strings.Cut(want, ", got ") // the value stands before it
 		d.failIn(m.at(name), m.Values[name].String(), "%s", want)

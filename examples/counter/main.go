@@ -19,7 +19,7 @@ import (
 
 //go:generate go run github.com/floodweir/weir/cmd/weir generate
 
-//weir:limit limit=10 interval=10 fallback=busy
+//weir:limit limit=10 period=10 fallback=busy
 func testLimit(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }

@@ -15,7 +15,7 @@ import (
 	"net/http"
 )
 
-//weir:limit limit=10 interval=10 fallback=busy
+//weir:limit limit=10 period=10 fallback=busy
 func testLimit(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }

@@ -144,7 +144,10 @@ var limitFields = []Field{
 		"token_bucket", "gcra", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log", "concurrency",
 	}}},
 	{Name: "burst", Doc: "how many at once; the count of the rate if not said", Examples: []any{20}, Shape: scalar},
-	{Name: "interval", Doc: "give a token bucket its tokens at the end of each period instead of smoothly", Default: false, Shape: boolean},
+	{Name: "refill", Doc: "how a token bucket is refilled: smooth, or interval for all tokens at the end of each period", Default: "smooth", Shape: &Shape{
+		Kind: Word, Words: []string{"smooth", "interval"},
+	}},
+	{Name: "interval", Doc: "the old form of refill: interval", Deprecated: true, Shape: boolean},
 	{Name: "initial", Doc: "the tokens of a new key in a token bucket; a full bucket if not said", Shape: scalar},
 	{Name: "warmup", Doc: "how long a token bucket takes from a third of its rate to all of it", Examples: []any{"30s"}, Shape: word},
 	{Name: "queue", Doc: "hold back what a leaky bucket would refuse", Default: false, Shape: boolean},

@@ -132,6 +132,9 @@ func (g *generator) fields(s *Shape) object {
 		if f.Default != nil {
 			o = append(o, member{"default", f.Default})
 		}
+		if f.Deprecated {
+			o = append(o, member{"deprecated", true})
+		}
 		if f.Examples != nil {
 			o = append(o, member{"examples", f.Examples})
 		}

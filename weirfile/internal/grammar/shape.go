@@ -50,6 +50,8 @@ type Field struct {
 	Examples []any
 	Required bool
 	Shape    *Shape
+
+	Deprecated bool // it is read, and the file gets a note
 }
 
 // Names are the names of the fields of s.

@@ -34,6 +34,9 @@ func (w *app) check() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for _, n := range f.Notes {
+				fmt.Fprintln(w.stderr, n) // bare: editors jump to file:line:column
+			}
 			_, err = io.WriteString(w.stdout, summary(args[0], f))
 			return err
 		},

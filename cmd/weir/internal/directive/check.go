@@ -95,7 +95,7 @@ func list(v Value, name string, ok func(string) bool, want string) (parts []Valu
 	return parts, nil
 }
 
-// limits are what limit, interval and algorithm say; nil if they are absent.
+// limits returns the limits of limit, period and algorithm; nil if all are absent.
 func (d *Directive) limits() ([]weir.Limit, error) {
 	if count, err := strconv.ParseInt(d.Limit.Text, 10, 64); err == nil || !d.Limit.Set {
 		return d.counted(count)
@@ -103,9 +103,9 @@ func (d *Directive) limits() ([]weir.Limit, error) {
 	for _, f := range []struct {
 		name string
 		v    Value
-	}{{"interval", d.Interval}, {"algorithm", d.Algorithm}} {
+	}{{"period", d.Period}, {"algorithm", d.Algorithm}} {
 		if f.v.Set {
-			return nil, faulty(f.v, f.name, "want it with a limit that is a number; limit=%q says all itself", d.Limit.Text)
+			return nil, faulty(f.v, f.name, "want it only with a limit that is a number; limit=%q is a whole limit", d.Limit.Text)
 		}
 	}
 	var limits []weir.Limit
@@ -118,7 +118,7 @@ func (d *Directive) limits() ([]weir.Limit, error) {
 		}
 		for _, other := range limits {
 			if other.Equal(l) {
-				return nil, faulty(v, "limit", "is said twice: want it once")
+				return nil, faulty(v, "limit", "is given twice: want it once")
 			}
 		}
 		limits = append(limits, l)
@@ -130,9 +130,9 @@ func (d *Directive) limits() ([]weir.Limit, error) {
 // byDefault is the limit of a directive that has none.
 func byDefault() weir.Limit { return weir.MustLimit("100/60s fixed_window") }
 
-// counted is a count in an interval.
+// counted returns the limit of a count and a period.
 func (d *Directive) counted(count int64) ([]weir.Limit, error) {
-	if !d.Limit.Set && !d.Interval.Set && !d.Algorithm.Set {
+	if !d.Limit.Set && !d.Period.Set && !d.Algorithm.Set {
 		return nil, nil
 	}
 	usual := byDefault()
@@ -145,17 +145,17 @@ func (d *Directive) counted(count int64) ([]weir.Limit, error) {
 			return nil, faulty(d.Algorithm, "algorithm", "want token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_log or concurrency")
 		}
 	}
-	if d.Interval.Set {
+	if d.Period.Set {
 		var err error
-		if period, err = seconds(d.Interval.Text); err != nil || period <= 0 {
-			return nil, faulty(d.Interval, "interval", "want seconds such as 10, or a duration such as 1m30s")
+		if period, err = seconds(d.Period.Text); err != nil || period <= 0 {
+			return nil, faulty(d.Period, "period", "want seconds such as 10, or a duration such as 1m30s")
 		}
 	}
 	l, err := weir.NewLimit(config(algorithm, count, period))
 	if err != nil {
 		v, name := d.Limit, "limit"
 		if !v.Set {
-			v, name = d.Interval, "interval"
+			v, name = d.Period, "period"
 		}
 		return nil, faulty(v, name, "%s", reason(err))
 	}

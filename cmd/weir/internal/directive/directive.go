@@ -22,15 +22,16 @@ type Value struct {
 // A Directive is one //weir:limit line. What can be known without types is checked: Parse
 // returns no Directive otherwise.
 type Directive struct {
-	Name, Limit, Interval, Algorithm Value
-	Key, Cost                        Value
-	Wait, Message                    Value
-	Fallback, Degrade, OnError       Value
+	Name, Limit, Period, Algorithm Value
+	Key, Cost                      Value
+	Wait, Message                  Value
+	Fallback, Degrade, OnError     Value
 
-	Limits  []weir.Limit  // of limit, interval and algorithm; nil if all are absent
+	Limits  []weir.Limit  // of limit, period and algorithm; nil if all are absent
 	MaxWait time.Duration // of wait
 	Keys    []Value       // the expressions of key
 	Links   []Value       // the names of onerror
+	Notes   []Error       // forms that are read but should be replaced
 }
 
 // An Error is what is wrong with a directive.
@@ -51,8 +52,8 @@ func (d *Directive) field(name string) *Value {
 		return &d.Name
 	case "limit":
 		return &d.Limit
-	case "interval":
-		return &d.Interval
+	case "period", oldPeriod:
+		return &d.Period
 	case "algorithm":
 		return &d.Algorithm
 	case "key":
@@ -73,7 +74,10 @@ func (d *Directive) field(name string) *Value {
 	return nil
 }
 
-const fields = "name, key, limit, interval, algorithm, cost, wait, message, fallback, degrade or onerror"
+// oldPeriod is the former name of the field period. In a limit, interval is a refill mode.
+const oldPeriod = "interval"
+
+const fields = "name, key, limit, period, algorithm, cost, wait, message, fallback, degrade or onerror"
 
 // Parse reads the text that follows //weir:limit: fields as in limit=10, separated by
 // spaces, with values in double quotes where they have spaces. An error is an *Error.
@@ -93,9 +97,12 @@ func Parse(text string) (*Directive, error) {
 		case v == nil:
 			return nil, &Error{at, fmt.Sprintf("unknown field %q: want %s", name, fields)}
 		case v.Set:
-			return nil, &Error{at, fmt.Sprintf("%s is said twice: want it once", name)}
+			return nil, &Error{at, fmt.Sprintf("%s is given twice: want it once", name)}
 		case value.Text == "":
 			return nil, &Error{value.At, fmt.Sprintf("%s: want a value after the =", name)}
+		}
+		if name == oldPeriod {
+			d.Notes = append(d.Notes, Error{at, "interval is the old name of this field: use period=" + value.Text})
 		}
 		*v, at = value, next
 	}

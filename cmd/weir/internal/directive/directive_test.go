@@ -14,13 +14,13 @@ func TestParse(t *testing.T) {
 	for _, tc := range []struct{ text, limits, want string }{
 		{"", "", ""},
 		{"  \t", "", ""},
-		{" name=getId limit=10 interval=10 key=userID fallback=f", "10/10s fixed_window", "name=getId key=userID fallback=f"},
+		{" name=getId limit=10 period=10 key=userID fallback=f", "10/10s fixed_window", "name=getId key=userID fallback=f"},
 		{" limit=10", "10/m fixed_window", ""},
-		{" interval=10", "100/10s fixed_window", ""},
-		{" interval=1m30s limit=7", "7/90s fixed_window", ""},
+		{" period=10", "100/10s fixed_window", ""},
+		{" period=1m30s limit=7", "7/90s fixed_window", ""},
 		{" algorithm=sliding_log", "100/m sliding_log", ""},
 		{" limit=5 algorithm=gcra", "5/m burst 5", ""},
-		{" limit=5 algorithm=concurrency interval=30s", "5 concurrency lease 30s", ""},
+		{" limit=5 algorithm=concurrency period=30s", "5 concurrency lease 30s", ""},
 		{" limit=10/10s", "10/10s burst 10", ""},
 		{` limit="10/s burst 20"`, "10/s burst 20", ""},
 		{` limit="10/s burst 20, 1000/h"`, "10/s burst 20;1000/h burst 1000", ""},
@@ -50,6 +50,26 @@ func TestParse(t *testing.T) {
 			if !strings.Contains(have, strings.ReplaceAll(want, ",_", ", ")) {
 				t.Errorf("Parse(%q) = %s, want %s in it", tc.text, have, want)
 			}
+		}
+	}
+}
+
+// TestParseNotes checks that the former name of period is read with a note.
+func TestParseNotes(t *testing.T) {
+	for text, want := range map[string]string{
+		" limit=10 interval=10": "directive: column 11: interval is the old name of this field: use period=10",
+		" limit=10 period=10":   "",
+	} {
+		d, err := directive.Parse(text)
+		if err != nil || d.Limits[0].String() != "10/10s fixed_window" {
+			t.Fatalf("Parse(%q) = %+v, %v, want 10/10s", text, d, err)
+		}
+		got := ""
+		for _, n := range d.Notes {
+			got += n.Error()
+		}
+		if got != want {
+			t.Errorf("Parse(%q).Notes = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -88,8 +108,9 @@ func TestParseErrors(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{" limit", `column 2: "limit": want a field such as limit=10`},
 		{" =10", `column 2: "=10": want a field such as limit=10`},
-		{" limt=10", `column 2: unknown field "limt": want name, key, limit, interval, algorithm, cost, wait, message, fallback, degrade or onerror`},
-		{" limit=1 limit=2", "column 10: limit is said twice: want it once"},
+		{" limt=10", `column 2: unknown field "limt": want name, key, limit, period, algorithm, cost, wait, message, fallback, degrade or onerror`},
+		{" period=1 interval=2", "column 11: interval is given twice: want it once"},
+		{" limit=1 limit=2", "column 10: limit is given twice: want it once"},
 		{" name=", "column 7: name: want a value after the ="},
 		{` name=""`, "column 8: name: want a value after the ="},
 		{` message="no end`, `column 10: message: want a value that ends with a quote, with \" and \\ for what is none`},
@@ -99,13 +120,13 @@ func TestParseErrors(t *testing.T) {
 		{" name=system", `column 7: name "system": want another, as this is that of the rule for the whole program`},
 		{" limit=10/x", `column 8: limit "10/x": want a number, or limits such as "10/s burst 20": period: want a duration such as 1m30s, or s, minute, day, month and the like, got "x"`},
 		{` limit="10/s, ten"`, `column 15: limit "ten": want a number, or limits such as "10/s burst 20": count: want a whole number, got "ten"`},
-		{` limit="10/s, 10/1s"`, `column 15: limit "10/1s": is said twice: want it once`},
+		{` limit="10/s, 10/1s"`, `column 15: limit "10/1s": is given twice: want it once`},
 		{" limit=0", `column 8: limit "0": count 0: out of range: want 1 to 1099511627776`},
-		{" limit=10/s interval=3", `column 22: interval "3": want it with a limit that is a number; limit="10/s" says all itself`},
-		{" limit=10/s algorithm=gcra", `column 23: algorithm "gcra": want it with a limit that is a number; limit="10/s" says all itself`},
-		{" interval=0", `column 11: interval "0": want seconds such as 10, or a duration such as 1m30s`},
-		{" interval=-1s", `column 11: interval "-1s": want seconds such as 10, or a duration such as 1m30s`},
-		{" interval=99999999999999", `column 11: interval "99999999999999": want seconds such as 10, or a duration such as 1m30s`},
+		{" limit=10/s period=3", `column 20: period "3": want it only with a limit that is a number; limit="10/s" is a whole limit`},
+		{" limit=10/s algorithm=gcra", `column 23: algorithm "gcra": want it only with a limit that is a number; limit="10/s" is a whole limit`},
+		{" period=0", `column 9: period "0": want seconds such as 10, or a duration such as 1m30s`},
+		{" period=-1s", `column 9: period "-1s": want seconds such as 10, or a duration such as 1m30s`},
+		{" period=99999999999999", `column 9: period "99999999999999": want seconds such as 10, or a duration such as 1m30s`},
 		{" algorithm=magic", `column 12: algorithm "magic": want token_bucket, leaky_bucket, fixed_window, sliding_window, sliding_log or concurrency`},
 		{" key=a+b", `column 6: key "a+b": want a parameter such as userID, or a field of one such as req.UserID`},
 		{" key=a,", `column 8: key "": want a parameter such as userID, or a field of one such as req.UserID`},
@@ -127,7 +148,7 @@ func TestParseErrors(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"", " name=getId limit=10 interval=10 key=userID fallback=f", ` limit="10/s burst 20, 1000/h" wait=3s`,
+		"", " name=getId limit=10 period=10 key=userID fallback=f", ` limit="10/s burst 20, 1000/h" wait=3s`,
 		` message="a\"b" degrade=x onerror=a,b`, " key=a,b.c cost=n", " limit=5 algorithm=concurrency", ` key="a, b"`, " =", ` name="`,
 	} {
 		f.Add(s)
@@ -141,7 +162,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, v := range append(append(d.Keys, d.Links...), d.Name, d.Limit, d.Interval, d.Cost, d.Fallback, d.Message) {
+		for _, v := range append(append(d.Keys, d.Links...), d.Name, d.Limit, d.Period, d.Cost, d.Fallback, d.Message) {
 			if v.Set && (v.At < 0 || v.At > len(text)) {
 				t.Errorf("Parse(%q): %q at %d", text, v.Text, v.At)
 			}

@@ -1,7 +1,7 @@
 // Package directive reads //weir:limit lines of Go source: what they say, and what they
 // stand on.
 //
-//	//weir:limit name=getId limit=10 interval=10 key=userID fallback=getIDFallback
+//	//weir:limit name=getId limit=10 period=10 key=userID fallback=getIDFallback
 //	func GetID(ctx context.Context, userID string) (int, error) { … }
 //
 // [Parse] reads one line. [Find] reads those of a package whose types are known, and

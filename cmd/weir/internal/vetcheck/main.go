@@ -49,19 +49,26 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "weir: vetcheck: %v\n", err)
 		return 1
 	}
-	if asJSON || len(found) == 0 {
+	if asJSON {
 		return 0
 	}
+	code := 0
 	for _, f := range found {
+		if f.note {
+			fmt.Fprintf(stderr, "%s: note: %s\n", f.Posn, f.Message)
+			continue
+		}
 		fmt.Fprintf(stderr, "%s: %s\n", f.Posn, f.Message)
+		code = 1
 	}
-	return 1
+	return code
 }
 
 // A finding is in the form of go vet -json.
 type finding struct {
 	Posn    string `json:"posn"`
 	Message string `json:"message"`
+	note    bool   // it does not fail the check
 }
 
 // answer writes what the go command keeps, so that it does not ask again.

@@ -55,7 +55,7 @@ func (u *unit) check() ([]finding, error) {
 	}
 	var found []finding
 	for _, d := range examine(fset, files, pkg, info) {
-		found = append(found, finding{fset.Position(d.Pos).String(), d.Message})
+		found = append(found, finding{fset.Position(d.Pos).String(), d.Message, d.Category == note})
 	}
 	return found, nil
 }

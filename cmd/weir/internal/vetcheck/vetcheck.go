@@ -16,6 +16,9 @@ const mark = "//weir:woven"
 
 const name = "weirlimit"
 
+// note is the category of a diagnostic that does not fail the check.
+const note = "note"
+
 // Analyzer is the check for whoever runs analyzers.
 func Analyzer() *analysis.Analyzer {
 	return &analysis.Analyzer{
@@ -42,6 +45,16 @@ func examine(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *t
 		report(f.Pos, f.Message)
 	}
 	generatedIn(fset, files, pkg).check(sites, report)
+	noted := map[token.Pos]bool{} // the directive of an interface has a site for each method
+	for _, s := range sites {
+		for _, n := range s.Directive.Notes {
+			pos := s.Pos + token.Pos(len(directive.Prefix)+n.At)
+			if !noted[pos] {
+				noted[pos] = true
+				found = append(found, analysis.Diagnostic{Pos: pos, Category: note, Message: n.Message})
+			}
+		}
+	}
 	for _, f := range files {
 		for _, c := range marks(fset, f) {
 			report(c.Pos(), mark+" limits nothing: want "+directive.Prefix+"; the mark stands in woven copies alone")

@@ -53,6 +53,7 @@ func TestUnits(t *testing.T) {
 	file("broken.go", "package p\nvar x int = nothing //weir:")
 	file("syntax.go", "package p //weir:\nfunc")
 	file("on.go", "package p\n\n//weir:limit\nvar x int\n")
+	file("old.go", "package p\n\n//weir:limit limit=10 interval=10\nfunc F() {}\n")
 	check(t, filepath.Join(dir, "none.cfg"), "", 1, "", "no such file")
 	check(t, file("bad.cfg", "{"), "", 1, "", "unexpected end of JSON input")
 	check(t, unit(filepath.Join(dir, "plain.go")), "", 0, "", "")
@@ -60,6 +61,7 @@ func TestUnits(t *testing.T) {
 	check(t, unit(filepath.Join(dir, "syntax.go")), "", 1, "", "syntax.go:2:5: expected")
 	check(t, unit(filepath.Join(dir, "gone.go")), "", 1, "", "gone.go: no such file")
 	check(t, unit(filepath.Join(dir, "on.go")), "", 1, "", "on.go:3:1: //weir:limit: want it in the doc comment")
+	check(t, unit(filepath.Join(dir, "old.go")), "", 1, "", "old.go:3:23: note: interval is the old name of this field: use period=10")
 	check(t, unit(filepath.Join(dir, "on.go")), "-json", 0, `"message": "//weir:limit: want it`, "")
 }
 

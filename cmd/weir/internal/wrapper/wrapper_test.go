@@ -40,7 +40,7 @@ func Example() {
 
 import "context"
 
-//weir:limit limit=10 interval=10 key=userID
+//weir:limit limit=10 period=10 key=userID
 func GetID(ctx context.Context, userID string) (int, error) { return 0, nil }
 `)
 	if err != nil {
