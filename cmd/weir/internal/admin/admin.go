@@ -10,39 +10,40 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A Config describes a Door. Address is required; the zero value of every other field
-// works.
+// A Config is the configuration of a Handler. Only Address is required.
 type Config struct {
-	// Address is where the door listens, HOST:PORT. Off loopback it needs a Token.
+	// Address is the address on which the interface listens, HOST:PORT. Off loopback it
+	// requires a Token.
 	Address string
 
-	// Token is what a request has to show; none is asked for if empty. See [Check].
+	// Token is the token that requests have to send; none if empty. See [Check].
 	Token string
 
-	// Metrics answers at /metrics, Explain at /v1/explain and Ready at /readyz; a path
-	// does not exist if nil.
+	// Metrics serves /metrics, Explain /v1/explain and Ready /readyz; a path does not
+	// exist if nil.
 	Metrics, Explain, Ready http.Handler
 
-	// Policies is what /v1/policies says, as JSON; the path does not exist if nil.
+	// Policies returns the response of /v1/policies, for JSON; the path does not exist if
+	// nil.
 	Policies func() any
 
-	// Functions answers at /v1/functions; the path does not exist if nil.
+	// Functions serves /v1/functions; the path does not exist if nil.
 	Functions http.Handler
 
-	// Pprof opens /debug/pprof/.
+	// Pprof enables /debug/pprof/.
 	Pprof bool
 
-	// Log is where failed attempts are told; nowhere if nil.
+	// Log receives failed authentication attempts; nothing is logged if nil.
 	Log *slog.Logger
 }
 
-// A Door is an http.Handler, safe for concurrent use.
+// A Handler is an http.Handler, safe for concurrent use.
 type Handler struct {
 	handler http.Handler
 	index   string
 }
 
-// New makes a door. An error is that of [Check].
+// New returns a Handler, or the error of [Check].
 func New(c Config) (*Handler, error) {
 	if err := Check(c.Address, c.Token); err != nil {
 		return nil, err
@@ -58,19 +59,19 @@ func New(c Config) (*Handler, error) {
 		fmt.Fprintf(&index, "%-24s %s\n", path, what)
 	}
 	if c.Metrics != nil {
-		route("/metrics", "what is counted, for Prometheus", readOnly(c.Metrics))
+		route("/metrics", "metrics for Prometheus", readOnly(c.Metrics))
 	}
 	if c.Policies != nil {
-		route("/v1/policies", "the policies in use", readOnly(policies(c.Policies)))
+		route("/v1/policies", "the policies in force", readOnly(policies(c.Policies)))
 	}
 	if c.Functions != nil {
-		route("/v1/functions", "the functions that Go programs limit, which tell it in the store", readOnly(c.Functions))
+		route("/v1/functions", "the functions that Go programs limit, as published in the store", readOnly(c.Functions))
 	}
 	if c.Explain != nil {
-		route("/v1/explain", "what would become of a request, and why", c.Explain)
+		route("/v1/explain", "the decision that a request would get, and why", c.Explain)
 	}
 	if c.Ready != nil {
-		route("/readyz", "what has to work, and whether it does", readOnly(c.Ready))
+		route("/readyz", "readiness checks", readOnly(c.Ready))
 	}
 	if c.Pprof {
 		routeProfiles(route)
@@ -96,15 +97,15 @@ func (d *Handler) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "GET / lists what there is"})
+	problem.Write(w, problem.Problem{Status: http.StatusNotFound, Detail: "GET / lists the paths"})
 }
 
-// policies answers with what is loaded.
+// policies serves the policies in force.
 func policies(read func() any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b, err := json.MarshalIndent(read(), "", "  ")
 		if err != nil {
-			problem.Write(w, problem.Problem{Status: http.StatusInternalServerError, Detail: "the policies cannot be written as JSON"})
+			problem.Write(w, problem.Problem{Status: http.StatusInternalServerError, Detail: "policies not encoded as JSON"})
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -112,7 +113,7 @@ func policies(read func() any) http.Handler {
 	})
 }
 
-// readOnly lets nothing but GET and HEAD through.
+// readOnly accepts only GET and HEAD.
 func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -124,8 +125,7 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-// headers are those of every answer: nobody keeps it, guesses what it is, frames it or
-// runs anything in it.
+// headers sets header fields against caching, content sniffing, framing and scripts.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

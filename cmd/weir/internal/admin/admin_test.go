@@ -25,7 +25,7 @@ func says(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
 }
 
-// open is a door with everything in it.
+// open returns a handler with every path.
 func open(tb testing.TB, c admin.Config) *admin.Handler {
 	tb.Helper()
 	if c.Address == "" {
@@ -42,7 +42,8 @@ func open(tb testing.TB, c admin.Config) *admin.Handler {
 	return d
 }
 
-// ask sends a request to d; headers are pairs, and Host and RemoteAddr are among them.
+// ask sends a request to d. Headers are pairs of name and value, Host and RemoteAddr
+// included.
 func ask(d http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:9090/", nil)
 	r.URL.Path, r.URL.RawQuery, _ = strings.Cut(path, "?")
@@ -61,7 +62,7 @@ func ask(d http.Handler, method, path string, headers ...string) *httptest.Respo
 	return w
 }
 
-// paths are all that there is.
+// paths lists all paths.
 var paths = []string{
 	"/", "/metrics", "/v1/policies", "/v1/explain", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/allocs",
 	"/debug/pprof/goroutine?debug=1", "/debug/pprof/block", "/debug/pprof/mutex", "/debug/pprof/threadcreate", "/debug/pprof/symbol",
@@ -94,8 +95,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What was not given does not exist, nor does what other packages put into the default
-// ServeMux.
+// TestNotFound checks that paths without a handler do not exist, nor those that other
+// packages add to the default ServeMux.
 func TestNotFound(t *testing.T) {
 	bare, err := admin.New(admin.Config{Address: "[::1]:0"})
 	if err != nil {
@@ -117,8 +118,8 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// A path that climbs is cleaned before it means anything, and is asked for its token
-// before that.
+// TestTraversal checks that a path with dot segments is cleaned before it is routed, and
+// needs a token before that.
 func TestTraversal(t *testing.T) {
 	for name, d := range map[string]*admin.Handler{"open": open(t, admin.Config{}), "token": open(t, admin.Config{Token: token})} {
 		server := httptest.NewServer(d)
@@ -169,7 +170,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// Without the token nothing is answered, on loopback neither.
+// TestToken checks that no path responds without the token, also on loopback.
 func TestToken(t *testing.T) {
 	d := open(t, admin.Config{Token: token})
 	basic := func(user, password string) string {
@@ -217,7 +218,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Ten wrong tokens from one address, and then one every six seconds.
+// TestGuessing checks that an address may send ten wrong tokens, and then one every six
+// seconds.
 func TestGuessing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -271,7 +273,7 @@ func TestGuessing(t *testing.T) {
 	})
 }
 
-// Pages of others get nothing, whatever name they have for this machine.
+// TestPages checks that pages of other origins get nothing, by any name of this machine.
 func TestPages(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -351,7 +353,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s with a token: %v", address, err)
 		}
 		if _, err := admin.New(admin.Config{Address: address}); err == nil {
-			t.Errorf("a door at %s without a token", address)
+			t.Errorf("address %s accepted without a token", address)
 		}
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", 15), "correct horse battery", "correct-horse-battery\n", "correct-horse-battéry", "\x00" + token} {
@@ -366,8 +368,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What is loaded may be anything, and what cannot be said is an error of its own.
-func TestPoliciesThatCannotBeSaid(t *testing.T) {
+// TestPoliciesNotEncoded checks that any value is served, and that a value without JSON
+// encoding is an error.
+func TestPoliciesNotEncoded(t *testing.T) {
 	d := open(t, admin.Config{Policies: func() any { return func() {} }})
 	if w := ask(d, http.MethodGet, "/v1/policies"); w.Code != http.StatusInternalServerError || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("GET /v1/policies = %d %s", w.Code, w.Body)

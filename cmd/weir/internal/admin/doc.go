@@ -1,31 +1,30 @@
-// Package admin is the door for those who run the program: metrics, what is loaded, why
-// a request is decided as it is, and profiles.
+// Package admin serves the admin interface for operators: metrics, policies in force,
+// explanations of decisions, and profiles.
 //
 //	a, err := admin.New(admin.Config{Address: "127.0.0.1:9090", Metrics: m.Handler()})
 //	…
 //	http.ListenAndServe("127.0.0.1:9090", a)
 //
-// GET / lists what there is.
+// GET / lists the paths.
 //
 // # Guarantees
 //
-// A door that other machines can reach asks for a token, or is not made. A token is
-// asked for at every path, on loopback too if there is one, and compared in constant
-// time. Whoever guesses has ten tries a minute for each address; an IPv6 address stands
-// for its /64. While there are none left, the token itself is of no use from there.
+// An address that other machines can reach requires a token: without one, New returns an
+// error. If there is a token, every path requires it, also on loopback. It is compared in
+// constant time. Each address may send ten wrong tokens per minute; an IPv6 address counts
+// as its /64. Beyond that, the right token is refused too.
 //
-// A token comes as "Authorization: Bearer TOKEN", or as the password of Basic with any
-// user, which is what a browser can ask a person for.
+// A client sends the token as "Authorization: Bearer TOKEN", or as the password of Basic
+// authentication with any user, for browsers.
 //
-// A page in a browser cannot ask, wherever it comes from: nothing is answered to another
-// origin, there are no CORS fields, and without a token the door has to be called by
-// address or as localhost, which no name can be pointed at (DNS rebinding). Nothing here
-// changes anything, and everything but /v1/explain is GET or HEAD.
+// A web page of another origin gets no response and no CORS fields. Without a token,
+// requests must name an address or localhost as their host, which excludes DNS rebinding.
+// No path changes anything, and every path except /v1/explain accepts only GET and HEAD.
 //
-// Profiles last a minute at most. The command line, which may hold a password, is not
-// told.
+// A profile lasts at most a minute. The command line, which may contain a password, is not
+// served.
 //
 // # Errors
 //
-// Everything that is refused is a problem document (RFC 9457).
+// Every error is a problem document (RFC 9457).
 package admin

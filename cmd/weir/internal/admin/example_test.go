@@ -40,5 +40,5 @@ func ExampleCheck() {
 	fmt.Println(admin.Check("127.0.0.1:9090", "too-short"))
 	// Output:
 	// <nil>
-	// admin: token: invalid: want at least 16 bytes, got 9: openssl rand -hex 32 makes a good one
+	// admin: token: invalid: want at least 16 bytes, got 9: create one with openssl rand -hex 32
 }

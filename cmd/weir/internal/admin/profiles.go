@@ -10,29 +10,29 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// maxProfile is how long a profile may last, in seconds.
+// maxProfile is the maximum duration of a profile in seconds.
 const maxProfile = 60
 
-// routeProfiles names every profile: an unknown one is not found. Importing the package
-// of the handlers adds them to http.DefaultServeMux as well, which nobody serves.
+// routeProfiles adds a path for each profile. Importing net/http/pprof adds them to
+// http.DefaultServeMux as well, which is not served.
 func routeProfiles(route func(path, what string, h http.Handler)) {
 	const seconds = "?seconds=10, at most 60"
-	route("/debug/pprof/profile", "CPU for so many "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Profile))))
-	route("/debug/pprof/trace", "an execution trace of "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Trace))))
+	route("/debug/pprof/profile", "CPU profile; "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Profile))))
+	route("/debug/pprof/trace", "execution trace; "+seconds, readOnly(bounded(http.HandlerFunc(pprof.Trace))))
 	for _, p := range []struct{ name, what string }{
-		{"allocs", "memory that was allocated"},
-		{"block", "where goroutines wait"},
-		{"goroutine", "what goroutines do; ?debug=2 to read"},
-		{"heap", "memory that is in use"},
-		{"mutex", "where locks are waited for"},
-		{"threadcreate", "where threads came from"},
+		{"allocs", "allocated memory"},
+		{"block", "goroutines that wait"},
+		{"goroutine", "stacks of goroutines; ?debug=2 for text"},
+		{"heap", "memory in use"},
+		{"mutex", "contended locks"},
+		{"threadcreate", "creation of threads"},
 	} {
 		route("/debug/pprof/"+p.name, p.what, readOnly(bounded(pprof.Handler(p.name))))
 	}
 	route("/debug/pprof/symbol", "names of program counters", readOnly(http.HandlerFunc(pprof.Symbol)))
 }
 
-// bounded refuses a profile that would last too long, and parameters that say nothing.
+// bounded refuses a profile that would last too long, and unknown parameters.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
@@ -48,7 +48,7 @@ func bounded(next http.Handler) http.Handler {
 				err = errors.New("seconds, debug or gc")
 			}
 			if err != nil {
-				problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "this profile cannot be taken",
+				problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "invalid parameter",
 					Field: problem.Shorten(name), Value: problem.Shorten(fmt.Sprint(values)), Expected: err.Error()})
 				return
 			}

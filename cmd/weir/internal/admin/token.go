@@ -18,29 +18,29 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// MinToken is the shortest token, in bytes.
+// MinToken is the minimum length of a token in bytes.
 const MinToken = 16
 
-// Check reports why a door may not be opened at an address with a token, "" for none:
-// one that other machines can reach needs a token, and a token is no shorter than
-// MinToken and has no spaces. The text says how to set one. It wraps weir.ErrInvalid.
+// Check validates an address with a token, "" for none. An address that other machines
+// can reach requires a token, and a token has at least MinToken bytes and no spaces. The
+// error says how to set a token and wraps weir.ErrInvalid.
 func Check(address, token string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
 		return fmt.Errorf("admin: address %.80q: %w: want HOST:PORT such as 127.0.0.1:9090", address, weir.ErrInvalid)
 	case token == "" && !isLoopback(host):
-		return fmt.Errorf("admin: address %s: %w: other machines can reach it, so it needs a token: "+
+		return fmt.Errorf("admin: address %s: %w: other machines can reach it, so it requires a token: "+
 			"openssl rand -hex 32 >FILE and --admin-token-file FILE; or listen on 127.0.0.1", address, weir.ErrInvalid)
 	case token != "" && len(token) < MinToken:
-		return fmt.Errorf("admin: token: %w: want at least %d bytes, got %d: openssl rand -hex 32 makes a good one", weir.ErrInvalid, MinToken, len(token))
+		return fmt.Errorf("admin: token: %w: want at least %d bytes, got %d: create one with openssl rand -hex 32", weir.ErrInvalid, MinToken, len(token))
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return fmt.Errorf("admin: token: %w: want ASCII without spaces", weir.ErrInvalid)
 	}
 	return nil
 }
 
-// isLoopback reports whether a host is this machine alone.
+// isLoopback reports whether only this machine can reach host.
 func isLoopback(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback()
@@ -48,18 +48,19 @@ func isLoopback(host string) bool {
 	return problem.IsLocalhost(host)
 }
 
-// The tries that whoever guesses a token has: for one address, and in the log for all.
+// Limits on wrong tokens: attempts per address, and lines in the log.
 const (
 	maxAttempts = "10/m"
 	maxLogLines = "1/s burst 10"
-	// maxGuessers is how many addresses are told apart; further ones share their tries.
+	// maxAddresses is the maximum number of addresses with attempts of their own; further
+	// ones share one bucket.
 	maxAddresses = 1 << 16
 )
 
-// A guard asks for the token.
+// A tokenCheck requires the token.
 type tokenCheck struct {
 	token    [sha256.Size]byte
-	disabled bool // there is no token
+	disabled bool // no token is configured
 	attempts *weir.Limiter
 	logLines *weir.Limiter
 	logger   *slog.Logger
@@ -78,7 +79,7 @@ func newTokenCheck(token string, log *slog.Logger) (*tokenCheck, error) {
 	return g, err
 }
 
-// wrap is next for those who show the token.
+// wrap returns a handler that calls next for requests with the token.
 func (g *tokenCheck) wrap(next http.Handler) http.Handler {
 	if g.disabled {
 		return next
@@ -86,13 +87,13 @@ func (g *tokenCheck) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, some := credentials(r)
 		if !some {
-			g.refuse(w, "this needs a token: Authorization: Bearer TOKEN")
+			g.refuse(w, "token required: Authorization: Bearer TOKEN")
 			return
 		}
 		who := peer(r)
 		d, err := g.attempts.Peek(r.Context(), who, 1)
 		if err == nil && d.OK {
-			// Hashes have one length, so the time tells nothing about the token's.
+			// Hashes have the same length, so the time does not depend on the token's length.
 			hash := sha256.Sum256([]byte(shown))
 			if subtle.ConstantTimeCompare(hash[:], g.token[:]) == 1 {
 				next.ServeHTTP(w, r)
@@ -101,14 +102,14 @@ func (g *tokenCheck) wrap(next http.Handler) http.Handler {
 			d, err = g.attempts.Take(r.Context(), who, 1)
 		}
 		switch {
-		case err != nil: // which a store in memory that shares does not do
-			problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "the token could not be checked"})
+		case err != nil: // unreachable: a memory store with an overflow bucket returns no error
+			problem.Write(w, problem.Problem{Status: http.StatusServiceUnavailable, Detail: "token not checked"})
 		case !d.OK:
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((d.RetryAfter+time.Second-1)/time.Second), 10))
 			problem.Write(w, problem.Problem{Status: http.StatusTooManyRequests, Detail: "too many wrong tokens from this address"})
 		default:
 			g.log(r, who)
-			g.refuse(w, "the token is wrong")
+			g.refuse(w, "wrong token")
 		}
 	})
 }
@@ -119,15 +120,14 @@ func (g *tokenCheck) refuse(w http.ResponseWriter, why string) {
 	problem.Write(w, problem.Problem{Status: http.StatusUnauthorized, Detail: why})
 }
 
-// tell logs a wrong token, but not the token: it may be the right one of another
-// machine.
+// log logs that a token was wrong, without the token: it may be valid on another machine.
 func (g *tokenCheck) log(r *http.Request, who string) {
 	if d, err := g.logLines.Take(context.WithoutCancel(r.Context()), "lines", 1); err == nil && d.OK {
-		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token at the admin door", slog.String("from", who))
+		g.logger.LogAttrs(r.Context(), slog.LevelWarn, "wrong token on the admin interface", slog.String("from", who))
 	}
 }
 
-// credentials are what r shows as its token. Two of them are none.
+// credentials returns the token of r. Two Authorization fields count as none.
 func credentials(r *http.Request) (token string, some bool) {
 	values := r.Header["Authorization"]
 	if len(values) != 1 {
@@ -143,8 +143,8 @@ func credentials(r *http.Request) (token string, some bool) {
 	return strings.TrimSpace(token), true
 }
 
-// peer is the address that r comes from; of IPv6 the network, since who has one address
-// of it has all.
+// peer returns the address of the client; for IPv6 its /64, because one client usually
+// has all of it.
 func peer(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -154,6 +154,6 @@ func peer(r *http.Request) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	network, _ := addr.Prefix(64) // which every IPv6 address has
+	network, _ := addr.Prefix(64) // no error: every IPv6 address has a /64
 	return network.String()
 }

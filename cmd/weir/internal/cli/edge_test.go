@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )
 
-// TestEdgeExitCodes checks that what the scripts cannot tell apart. Nothing is printed where
-// something is wrong.
+// TestEdgeExitCodes checks that what the scripts cannot tell apart. Nothing is printed
+// where something is wrong.
 func TestEdgeExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -64,8 +64,8 @@ func TestEdgeExitCodes(t *testing.T) {
 	}
 }
 
-// TestEdgeLuaIsWhole checks that a file that cannot be replaced is an error, and leaves nothing
-// half written.
+// TestEdgeLuaIsWhole checks that a file that cannot be replaced is an error, and leaves
+// nothing half written.
 func TestEdgeLuaIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "weir.lua", "in the way"), 0o700); err != nil {
@@ -81,8 +81,8 @@ func TestEdgeLuaIsWhole(t *testing.T) {
 	}
 }
 
-// TestEdgeConfIsWhole checks that the configuration in a file is replaced if all is well, and else
-// stays what it was; it is for its owner alone.
+// TestEdgeConfIsWhole checks that the configuration in a file is replaced if all is well,
+// and else stays what it was; it is for its owner alone.
 func TestEdgeConfIsWhole(t *testing.T) {
 	dir := t.TempDir()
 	file, to := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "weir.conf")

@@ -46,8 +46,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Every setting can be given by its flag and by its variable; the flag wins, then
-// the variable, then the file.
+// TestPrecedence checks that every setting can be given by its flag and by its variable;
+// the flag wins, then the variable, then the file.
 func TestPrecedence(t *testing.T) {
 	path := file(t, "store: redis://file:1\nhttp: { listen: ':1' }\ngateway: { listen: ':2' }"+policies)
 	for _, test := range []struct {
@@ -116,7 +116,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// What contradicts something else is said with both names.
+// TestTogether checks that what contradicts something else is said with both names.
 func TestTogether(t *testing.T) {
 	for _, test := range []struct {
 		flags []string

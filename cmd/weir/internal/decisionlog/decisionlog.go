@@ -14,47 +14,47 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A Config describes a Log. Log is required; the zero value of every other field works.
+// A Config is the configuration of a Log. Only Log is required.
 type Config struct {
-	// Log is where lines go.
+	// Log receives the lines.
 	Log *slog.Logger
 
-	// Every logs one of so many requests that were not denied, chosen at random; none
+	// Every logs one of this many requests that were not denied, chosen at random; none
 	// if zero.
 	Every int
 
-	// Denied logs one of so many requests that were denied; none if zero.
+	// Denied logs one of this many denied requests; none if zero.
 	Denied int
 
-	// PerSecond is the most lines in a second; DefaultPerSecond if zero.
+	// PerSecond is the maximum number of lines per second; DefaultPerSecond if zero.
 	PerSecond int
 
-	// Keys says how a line names the key; Hash if empty.
+	// Keys selects how a line names the key; Hash if empty.
 	Keys Keys
 
-	// Salt makes the hashes of keys those of other processes with the same salt. If
-	// empty it is random: lines of this process can be compared with each other, and
-	// nobody can find the key by trying.
+	// Salt is the salt of hashed keys; random if empty. Processes with the same salt
+	// write the same hashes. With a random salt, hashes of one process can be compared,
+	// and a key cannot be found by trying.
 	Salt []byte
 }
 
-// DefaultPerSecond is the PerSecond of a Config that names none.
+// DefaultPerSecond is the default PerSecond of a Config.
 const DefaultPerSecond = 100
 
-// Keys says how a line names a key.
+// Keys selects how a line names a key.
 type Keys string
 
-// The ways to name a key.
+// Values of Keys.
 const (
-	// Hash tells which lines are about one key, and not which key.
+	// Hash shows which lines have the same key, without the key.
 	Hash Keys = "hash"
-	// Plain is the key. It holds what clients sent, such as their addresses.
+	// Plain shows the key. It contains data of clients, such as their addresses.
 	Plain Keys = "plain"
-	// Off leaves keys out.
+	// Off omits keys.
 	Off Keys = "off"
 )
 
-// A Log is a log of decisions.
+// A Log writes a sample of decisions.
 type Log struct {
 	c          Config
 	lines      *weir.Limiter
@@ -62,7 +62,7 @@ type Log struct {
 	problems   suppressor
 }
 
-// New makes a Log. An error wraps weir.ErrInvalid.
+// New returns a Log. An error wraps weir.ErrInvalid.
 func New(c Config) (*Log, error) {
 	switch {
 	case c.Log == nil:
@@ -86,7 +86,7 @@ func New(c Config) (*Log, error) {
 	}
 	if len(c.Salt) == 0 {
 		c.Salt = make([]byte, 32)
-		rand.Read(c.Salt) // which never fails
+		rand.Read(c.Salt) // never fails
 	}
 	limit, err := weir.NewLimit(weir.TokenBucket{Count: int64(c.PerSecond), Period: time.Second})
 	if err != nil {
@@ -101,16 +101,16 @@ func New(c Config) (*Log, error) {
 	return l, err
 }
 
-// Observe logs what became of a request under one policy, if it is chosen. The further
-// attributes say what the door knows of the request.
-func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ...slog.Attr) {
+// Observe logs the decision of one policy, if it is in the sample. more are attributes of
+// the request.
+func (l *Log) Observe(ctx context.Context, interfaceName string, e enforce.Event, more ...slog.Attr) {
 	if e.Policy == nil {
 		return
 	}
 	if e.Err != nil || e.Decision.Degraded != "" || e.Fault != nil {
-		l.observeProblems(ctx, door, &e)
+		l.observeProblems(ctx, interfaceName, &e)
 	}
-	if e.Outcome == enforce.Unsettled { // told beside the outcome
+	if e.Outcome == enforce.Unsettled { // reported in addition to the outcome
 		return
 	}
 	n := l.c.Every
@@ -124,7 +124,7 @@ func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ..
 		l.suppressed.Add(1)
 		return
 	}
-	attrs := l.attributes(door, &e)
+	attrs := l.attributes(interfaceName, &e)
 	if left := l.suppressed.Swap(0); left > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", left))
 	}
@@ -137,10 +137,10 @@ func (l *Log) Observe(ctx context.Context, door string, e enforce.Event, more ..
 	l.c.Log.LogAttrs(ctx, slog.LevelInfo, "decision", attrs...)
 }
 
-// attributes are what a line says.
-func (l *Log) attributes(door string, e *enforce.Event) []slog.Attr {
+// attributes returns the fields of a line.
+func (l *Log) attributes(interfaceName string, e *enforce.Event) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("interface", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
+	attrs = append(attrs, slog.String("interface", interfaceName), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome)))
 	if e.Shadow {
 		attrs = append(attrs, slog.Bool("shadow", true))
 	}
@@ -155,7 +155,7 @@ func (l *Log) attributes(door string, e *enforce.Event) []slog.Attr {
 		if d.Delay > 0 {
 			attrs = append(attrs, slog.String("delay", d.Delay.String()))
 		}
-		if !d.At.IsZero() { // by the store's clock, which the line's time is not
+		if !d.At.IsZero() { // by the store's clock, unlike the time of the line
 			attrs = append(attrs, slog.String("at", d.At.UTC().Format("2006-01-02T15:04:05.000000Z")))
 		}
 	}

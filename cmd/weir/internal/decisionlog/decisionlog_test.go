@@ -140,7 +140,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A key cannot end a line and begin another.
+// TestLineEnds checks that a key cannot end a line and begin another.
 func TestLineEnds(t *testing.T) {
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
@@ -158,7 +158,8 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// A long text is cut: a line has a size that nobody else chooses.
+// TestLongTexts checks that a long text is cut: a line has a size that nobody else
+// chooses.
 func TestLongTexts(t *testing.T) {
 	b := open(t, decisionlog.Config{Denied: 1, Keys: decisionlog.Plain})
 	long := strings.Repeat("é", 1<<20)
@@ -172,7 +173,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// One of so many, and of each kind by itself.
+// TestSample checks that one of so many, and of each kind by itself.
 func TestSample(t *testing.T) {
 	p := newPolicy(t, "api", policy.Enforce)
 	for _, test := range []struct {
@@ -201,7 +202,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A flood writes no more than its lines, and the next line says what is missing.
+// TestCap checks that a flood writes no more than its lines, and the next line says what
+// is missing.
 func TestCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{Denied: 1, PerSecond: 5, Keys: decisionlog.Off})
@@ -230,7 +232,8 @@ func TestCap(t *testing.T) {
 	})
 }
 
-// A store that is gone is told once a second for each policy, even if no decision is.
+// TestTrouble checks that a store that is gone is told once a second for each policy,
+// even if no decision is.
 func TestTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{})
@@ -259,9 +262,9 @@ func TestTrouble(t *testing.T) {
 		})
 		want(t, b.lines(t),
 			`{"degraded":"local","error":"redis: store unavailable","interface":"gateway","level":"WARN","msg":"decided without the store","outcome":"admitted","policy":"c"}`,
-			`{"error":"no such key: team","interface":"gateway","level":"WARN","msg":"an expression could not be evaluated","outcome":"admitted","policy":"c"}`)
+			`{"error":"no such key: team","interface":"gateway","level":"WARN","msg":"expression failed","outcome":"admitted","policy":"c"}`)
 		b.Observe(context.Background(), "gateway", enforce.Event{Policy: c, Outcome: enforce.Unsettled, Err: down})
-		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"the cost could not be settled","outcome":"unsettled","policy":"c"}`)
+		want(t, b.lines(t), `{"error":"redis: store unavailable","interface":"gateway","level":"ERROR","msg":"cost not settled","outcome":"unsettled","policy":"c"}`)
 
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -271,8 +274,8 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// Policies that come and go make no more noise, and take no more memory, than a
-// thousand of them.
+// TestTroublesAreBounded checks that policies that come and go make no more noise, and
+// take no more memory, than a thousand of them.
 func TestTroublesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{})
@@ -302,7 +305,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What is not logged costs nothing, and many may ask at once.
+// TestQuiet checks that what is not logged costs nothing, and many may ask at once.
 func TestQuiet(t *testing.T) {
 	ctx := context.Background()
 	e := enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Admitted}

@@ -4,23 +4,20 @@
 //	…
 //	d.Observe(ctx, "gateway", event)
 //
-// A line tells the door, the policy, what became of the request, the limit that
-// decided, what is left of it and when to come back. In shadow says what would have
-// become of it.
+// A line has the interface, the policy, the outcome, the limit that decided, the remaining
+// quota and the time to retry. A policy in shadow mode has the outcome that it would have.
 //
 // # Guarantees
 //
-// Whoever sends requests cannot fill the disk: there are at most Config.PerSecond lines
-// in a second, and a line says how many were left out since the one before. What it
-// says is quoted by the handler of the log, line ends too. Keys are hashed unless they
-// are asked for.
+// Clients cannot fill the disk: there are at most Config.PerSecond lines per second, and a
+// line has the number of lines suppressed since the last one. The handler of the log
+// quotes values, line ends included. Keys are hashed by default.
 //
-// What is wrong is told whatever is sampled, at most once a second for each policy: a
-// store that made no decision and a cost that could not be settled as errors, a decision
-// that was made without the store and an expression that could not be evaluated as
-// warnings.
+// Problems are logged regardless of the sample, at most once per second for each policy. A
+// request without a decision and a cost that was not settled are errors. A decision
+// without the store and an expression that failed are warnings.
 //
 // # Concurrency
 //
-// A Log is safe for concurrent use. One that has nothing to write allocates nothing.
+// A Log is safe for concurrent use. Observe allocates nothing if it writes nothing.
 package decisionlog

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// hash is a name for a key that does not tell the key: 64 bits of its HMAC.
+// hash returns 64 bits of the HMAC of a key, which do not reveal the key.
 func (l *Log) hash(key string) string {
 	h := hmac.New(sha256.New, l.c.Salt)
 	h.Write([]byte(key))
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// maxText is how much of a text is told, in bytes.
+// maxText is the maximum length of a text in a line, in bytes.
 const maxText = 256
 
-// cut is a text that others chose, up to the length that a line has room for.
+// cut shortens a text of a client to maxText.
 func cut(s string) string {
 	if len(s) <= maxText {
 		return s

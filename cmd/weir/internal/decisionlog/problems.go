@@ -11,63 +11,64 @@ import (
 )
 
 const (
-	// troubleEvery is how often one trouble of one policy is told.
+	// problemInterval is the minimum time between two lines about one problem of one policy.
 	problemInterval = time.Second
-	// maxTroubled is how many of them are told apart: all others are one.
+	// maxProblems is the maximum number of pairs with an interval of their own; others
+	// share one per problem.
 	maxProblems = 1000
 )
 
-// trouble tells what is wrong with a request that somebody who runs the program can do
-// something about. A client that left is no trouble.
-func (l *Log) observeProblems(ctx context.Context, door string, e *enforce.Event) {
-	gone := errors.Is(ctx.Err(), context.Canceled) || errors.Is(e.Err, context.Canceled)
+// observeProblems logs problems that an operator can act on. A client that disconnected
+// is not one.
+func (l *Log) observeProblems(ctx context.Context, interfaceName string, e *enforce.Event) {
+	canceled := errors.Is(ctx.Err(), context.Canceled) || errors.Is(e.Err, context.Canceled)
 	switch {
 	case e.Outcome == enforce.Unsettled:
-		l.logProblem(ctx, slog.LevelError, "the cost could not be settled", door, e, slog.Any("error", e.Err))
+		l.logProblem(ctx, slog.LevelError, "cost not settled", interfaceName, e, slog.Any("error", e.Err))
 	case e.Decision.Degraded != "":
 		attrs := []slog.Attr{slog.String("degraded", string(e.Decision.Degraded))}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("error", e.Err))
 		}
-		l.logProblem(ctx, slog.LevelWarn, "decided without the store", door, e, attrs...)
-	case e.Err != nil && !gone:
-		l.logProblem(ctx, slog.LevelError, "no decision", door, e, slog.Any("error", e.Err))
+		l.logProblem(ctx, slog.LevelWarn, "decided without the store", interfaceName, e, attrs...)
+	case e.Err != nil && !canceled:
+		l.logProblem(ctx, slog.LevelError, "no decision", interfaceName, e, slog.Any("error", e.Err))
 	}
 	if e.Fault != nil {
-		l.logProblem(ctx, slog.LevelWarn, "an expression could not be evaluated", door, e, slog.Any("error", e.Fault))
+		l.logProblem(ctx, slog.LevelWarn, "expression failed", interfaceName, e, slog.Any("error", e.Fault))
 	}
 }
 
-// tell tells one trouble of one policy, at most once a second.
-func (l *Log) logProblem(ctx context.Context, level slog.Level, what, door string, e *enforce.Event, more ...slog.Attr) {
-	speak, before := l.problems.allow(problem{what, e.Policy.Name()}, time.Now())
-	if !speak {
+// logProblem logs one problem of one policy, at most once per problemInterval.
+func (l *Log) logProblem(ctx context.Context, level slog.Level, what, interfaceName string, e *enforce.Event, more ...slog.Attr) {
+	due, before := l.problems.allow(problem{what, e.Policy.Name()}, time.Now())
+	if !due {
 		return
 	}
-	attrs := []slog.Attr{slog.String("interface", door), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
+	attrs := []slog.Attr{slog.String("interface", interfaceName), slog.String("policy", e.Policy.Name()), slog.String("outcome", string(e.Outcome))}
 	if before > 0 {
 		attrs = append(attrs, slog.Int64("suppressed", before))
 	}
 	l.c.Log.LogAttrs(ctx, level, what, append(attrs, more...)...)
 }
 
-// troubles remember what was told, and when.
+// A suppressor limits the lines about each problem.
 type suppressor struct {
 	mu    sync.Mutex
 	known map[problem]*suppressed
 }
 
-// about is one trouble of one policy.
+// A problem is one problem of one policy.
 type problem struct{ what, policy string }
 
 type suppressed struct {
-	next       time.Time // before which nothing is said
-	suppressed int64     // since the last time
+	next       time.Time // no line before
+	suppressed int64     // lines since the last one
 }
 
-// speak reports whether a trouble is to be told, and how often it was not since the
-// time before.
-func (t *suppressor) allow(of problem, now time.Time) (speak bool, before int64) {
+// allow reports whether to log a problem now, and the number of lines suppressed since
+// the last one.
+func (t *suppressor) allow(of problem, now time.Time) (due bool, before int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.known[of]

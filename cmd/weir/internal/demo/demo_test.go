@@ -27,7 +27,7 @@ func TestUpstream(t *testing.T) {
 	}
 }
 
-// The page needs nothing but itself.
+// TestPageStandsAlone checks that the page needs nothing but itself.
 func TestPageStandsAlone(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("Accept", "text/html")

@@ -1,6 +1,5 @@
-// Package forwardauth answers proxies that ask of every request, before they pass it
-// on, whether it may go through: nginx with auth_request, Traefik with ForwardAuth,
-// Caddy with forward_auth.
+// Package forwardauth decides the requests of proxies that ask before they forward one:
+// nginx with auth_request, Traefik with ForwardAuth, Caddy with forward_auth.
 //
 //	limit, err := httplimit.New(store, set, httplimit.Config{NoResponse: true})
 //	…
@@ -8,33 +7,37 @@
 //	…
 //	mux.Handle("/v1/auth", auth)
 //
-// The proxy says in header fields what its client asked for: the method in
-// X-Forwarded-Method or X-Original-Method, path and query in X-Forwarded-Uri,
-// X-Original-URI or (with scheme and host) X-Original-URL, the host in
-// X-Forwarded-Host, and the client's address in X-Forwarded-For or Forwarded. All
-// other fields are the client's own. From these the very request is made that a
-// gateway in the proxy's place would have read, so that both draw from one bucket.
+// The proxy describes its client's request in header fields:
 //
-// The answer to a request that may go through is 200, with the RateLimit fields. The
-// answer to one that may not is what the policy says, by default 429 with Retry-After;
-// a policy that denies with a status below 300 denies with 429 here. With ?denied=403
-// or ?denied=401 every refusal has that status, for nginx, which takes all others for
-// an error of its own; the field Weir-Status has the one that it stands for. It has no
-// body: nginx reads none, and closes a connection on which one is left.
+//   - the method in X-Forwarded-Method or X-Original-Method;
+//   - path and query in X-Forwarded-Uri or X-Original-URI, or with scheme and host in
+//     X-Original-URL;
+//   - the host in X-Forwarded-Host;
+//   - the client's address in X-Forwarded-For or Forwarded.
+//
+// All other fields are those of the client. From these the handler builds the request that
+// a gateway in place of the proxy would have read, so both use the same bucket.
+//
+// The status is 200 for an admitted request, with the RateLimit fields. For a denied one
+// it is the status of the policy, by default 429 with Retry-After; a status below 300
+// becomes 429.
+//
+// With ?denied=403 or ?denied=401 every denial has that status, because nginx treats all
+// others as errors. The field Weir-Status then holds the original status. The response has
+// no body, because nginx does not read it and would close the connection.
 //
 // # Guarantees
 //
-// What is not understood is never let through: no method or URI, ones that a server
-// would refuse, two fields that contradict each other, an address that is none. It is
-// answered with 400 and a problem that names the field, its value and what was
-// expected, whatever ?denied says.
+// An invalid request is never admitted: one without method or URI, with a method, URI or
+// address that a server would refuse, or with two fields that contradict each other. Its
+// status is 400, whatever ?denied says, with a problem document that names the field, its
+// value and the accepted values.
 //
-// Who is not trusted is refused, or its clients could say that they are others, and
-// all those behind a proxy that is not known would be limited as one. Without a
-// configuration, peers on the same machine are trusted, as they are the only ones that
-// reach a door on its default address; and the address they name last is the client,
-// be it even of this machine.
+// An untrusted peer is refused. Otherwise clients could claim any address, and all clients
+// of an unknown proxy would share one bucket. By default, peers on the same machine are
+// trusted, because only they can reach the default address. The client is the last address
+// that they name, even if it is on this machine.
 //
-// A slot of a concurrency limit ends with the answer here, not with the request: such
-// limits need a door that sees responses.
+// A slot of a concurrency limit is released with this response, not at the end of the
+// client's request. Use an interface that sees responses for such limits.
 package forwardauth

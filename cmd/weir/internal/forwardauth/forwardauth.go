@@ -12,18 +12,18 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// Config describes a Handler. Limit is required.
+// Config is the configuration of a Handler. Limit is required.
 type Config struct {
-	// Limit puts a handler behind the limits, as httplimit.Middleware.Wrap does. The
-	// requests that it judges come from the client: it has to take their RemoteAddr for
-	// the client's address, and not to read a header for it.
+	// Limit applies the policies to a handler, as httplimit.Middleware.Wrap does.
+	// RemoteAddr of its requests is the client's address; it must not read the address
+	// from a header field.
 	Limit func(http.Handler) http.Handler
 
-	// Client says who may ask, and in which header it names the client's address. If it
-	// trusts nobody, peers with an address of this machine (127.0.0.0/8, ::1) may.
+	// Client selects the trusted peers, and the header field with the client's address.
+	// If it trusts no peer, peers with a loopback address (127.0.0.0/8, ::1) are trusted.
 	Client httplimit.ClientAddress
 
-	// Log is told of what was refused before it was judged; nobody is if nil.
+	// Log receives refused requests; nothing is logged if nil.
 	Log *slog.Logger
 }
 
@@ -32,10 +32,10 @@ type Handler struct {
 	client  httplimit.ClientAddress
 	limited http.Handler
 	log     *slog.Logger
-	warned  atomic.Bool // of a peer that is not trusted
+	warned  atomic.Bool // about an untrusted peer
 }
 
-// New makes a handler.
+// New returns a Handler.
 func New(c Config) (*Handler, error) {
 	if c.Limit == nil {
 		return nil, errors.New("forwardauth: limit: want a middleware such as httplimit.Middleware.Wrap, got nil")
@@ -61,14 +61,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	v := &responseWriter{ResponseWriter: w, denied: denied}
 	h.limited.ServeHTTP(v, original.WithContext(context.WithValue(r.Context(), writerKey{}, v)))
-	if !v.written { // the client went away while the request was held back
+	if !v.written { // the client disconnected while the request waited
 		v.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
 
-// deniedStatus is the status that the proxy wants a refusal to have; 0 for its own. All
-// else in the query is not looked at: Caddy leaves that of its client where it was. So a
-// client may choose which refusal it gets, but not whether.
+// deniedStatus returns the status that the proxy requests for denials; 0 for that of the
+// policy. Other parameters are ignored: Caddy forwards its client's query, so a client
+// may choose the status of a denial, but cannot avoid the denial.
 func deniedStatus(r *http.Request) int {
 	for _, v := range r.URL.Query()["denied"] {
 		switch v {
@@ -81,9 +81,9 @@ func deniedStatus(r *http.Request) int {
 	return 0
 }
 
-// trusts reports whether a peer may say for whom it asks.
+// trusts reports whether a peer may name its client.
 func (h *Handler) trusts(peer string) bool {
-	var addr netip.Addr // of a Unix socket, none
+	var addr netip.Addr // invalid for a Unix socket
 	if ap, err := netip.ParseAddrPort(peer); err == nil {
 		addr = ap.Addr().Unmap().WithZone("")
 	}

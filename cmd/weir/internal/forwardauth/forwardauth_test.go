@@ -59,16 +59,16 @@ func handler(t testing.TB, c forwardauth.Config) *forwardauth.Handler {
 	return h
 }
 
-// perClient is a policy of so many requests a client.
+// perClient returns a policy with a limit per client.
 func perClient(limit string) policy.Config {
 	return policy.Config{
 		Name: "per-client", Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: []weir.Limit{weir.MustLimit(limit)},
 	}
 }
 
-// question is what a proxy on this machine asks; fields are names and values, of which
-// one of no value is removed.
-func question(target string, fields ...string) *http.Request {
+// proxyRequest returns the request of a proxy on this machine. Fields are pairs of name
+// and value; an empty value removes the field.
+func proxyRequest(target string, fields ...string) *http.Request {
 	r := httptest.NewRequest("GET", target, nil)
 	r.RemoteAddr = "127.0.0.1:4711"
 	r.Header = http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/a"}, "X-Forwarded-For": {"192.0.2.1"}}
@@ -89,7 +89,8 @@ func ask(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// A client has what its policy gives it, and the answers say how much.
+// TestAnswers checks that a client gets the limit of its policy, and that responses carry
+// the remaining quota.
 func TestAnswers(t *testing.T) {
 	h := handler(t, forwardauth.Config{Limit: middleware(t, memory(t), perClient("2/h")).Wrap})
 	for i, want := range []struct {
@@ -100,19 +101,19 @@ func TestAnswers(t *testing.T) {
 		{200, `"per-client";r=0;t=3600`, "", ""},
 		{429, `"per-client";r=0;t=1800`, "1800", `"violated-policies":["per-client"]`},
 	} {
-		w := ask(h, question("/v1/auth"))
+		w := ask(h, proxyRequest("/v1/auth"))
 		if w.Code != want.status || w.Header().Get("RateLimit") != want.left || w.Header().Get("Retry-After") != want.retry ||
 			!strings.Contains(w.Body.String(), want.body) || want.body == "" && w.Body.Len() != 0 || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("request %d = %d %v %s, want %v", i+1, w.Code, w.Header(), w.Body, want)
 		}
 	}
-	if w := ask(h, question("/v1/auth", "X-Forwarded-For", "192.0.2.2")); w.Code != 200 {
+	if w := ask(h, proxyRequest("/v1/auth", "X-Forwarded-For", "192.0.2.2")); w.Code != 200 {
 		t.Errorf("another client = %d, want 200", w.Code)
 	}
 }
 
-// A refusal is never a status that a proxy takes for a yes, and is what the proxy
-// understands if it says so.
+// TestDenied checks that a denial never has a status that admits the request, and has the
+// status that the proxy requests.
 func TestDenied(t *testing.T) {
 	gone := storeFunc(func(weir.Request) (weir.Decision, error) { return weir.Decision{}, weir.ErrUnavailable })
 	for _, test := range []struct {
@@ -145,8 +146,8 @@ func TestDenied(t *testing.T) {
 			test.store = memory(t)
 		}
 		h := handler(t, forwardauth.Config{Limit: middleware(t, test.store, c).Wrap})
-		ask(h, question("/v1/auth"))
-		w := ask(h, question("/v1/auth"+test.query))
+		ask(h, proxyRequest("/v1/auth"))
+		w := ask(h, proxyRequest("/v1/auth"+test.query))
 		if w.Code != test.status || w.Header().Get("Weir-Status") != test.stands || w.Header().Get("Location") != test.location {
 			t.Errorf("%s: %d %v, want %d, Weir-Status %q, Location %q", test.name, w.Code, w.Header(), test.status, test.stands, test.location)
 		}
@@ -163,7 +164,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// Who may ask, and whom it asks for.
+// TestTrust checks which peers are trusted, and which client they name.
 func TestTrust(t *testing.T) {
 	networks := func(texts ...string) httplimit.ClientAddress {
 		var c httplimit.ClientAddress
@@ -211,7 +212,7 @@ func TestTrust(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}})
-		r := question("/v1/auth", test.fields...)
+		r := proxyRequest("/v1/auth", test.fields...)
 		r.RemoteAddr = test.peer
 		w := ask(h, r)
 		if w.Code != 200 {
@@ -234,19 +235,19 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A proxy that is not trusted is told of once, and its question does not look like a
-// refusal to nginx.
-func TestStranger(t *testing.T) {
+// TestUntrustedProxy checks that an untrusted proxy is logged once, and that nginx does
+// not take the response for a denial.
+func TestUntrustedProxy(t *testing.T) {
 	var log strings.Builder
 	h := handler(t, forwardauth.Config{
 		Limit: middleware(t, memory(t), perClient("1/h")).Wrap,
 		Log:   slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	for range 3 {
-		r := question("/v1/auth?denied=403")
+		r := proxyRequest("/v1/auth?denied=403")
 		r.RemoteAddr = "198.51.100.1:1"
 		if w := ask(h, r); w.Code != 400 || !strings.Contains(w.Body.String(), "http.trusted_proxies") {
-			t.Errorf("a stranger = %d %s, want 400", w.Code, w.Body)
+			t.Errorf("untrusted proxy = %d %s, want 400", w.Code, w.Body)
 		}
 	}
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "198.51.100.1") {
@@ -254,7 +255,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-func TestBadQuestions(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	h := handler(t, forwardauth.Config{Limit: middleware(t, memory(t), perClient("1000/h")).Wrap})
 	for _, test := range []struct {
 		fields                 []string
@@ -283,7 +284,7 @@ func TestBadQuestions(t *testing.T) {
 		{[]string{"X-Forwarded-Host", "a/b"}, "X-Forwarded-Host", "a/b", "one host"},
 		{[]string{"X-Forwarded-Host", "a\r"}, "X-Forwarded-Host", `a\r`, "one host"},
 	} {
-		w := ask(h, question("/v1/auth", test.fields...))
+		w := ask(h, proxyRequest("/v1/auth", test.fields...))
 		var p struct{ Field, Value, Expected, Detail string }
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatalf("%s: %v", w.Body, err)
@@ -297,7 +298,7 @@ func TestBadQuestions(t *testing.T) {
 	}
 }
 
-// Fields that say the same are no contradiction.
+// TestAgreement checks that equal fields are no contradiction.
 func TestAgreement(t *testing.T) {
 	h := handler(t, forwardauth.Config{Limit: middleware(t, memory(t), perClient("1000/h")).Wrap})
 	for _, fields := range [][]string{
@@ -308,31 +309,32 @@ func TestAgreement(t *testing.T) {
 		{"X-Forwarded-Uri", "*", "X-Forwarded-Method", "OPTIONS"},
 		{"X-Forwarded-Uri", "x:443", "X-Forwarded-Method", "CONNECT"},
 	} {
-		if w := ask(h, question("/v1/auth", fields...)); w.Code != 200 {
+		if w := ask(h, proxyRequest("/v1/auth", fields...)); w.Code != 200 {
 			t.Errorf("%q = %d %s, want 200", fields, w.Code, w.Body)
 		}
 	}
 }
 
-// A client that leaves while it is held back was not let through.
-func TestGone(t *testing.T) {
+// TestDisconnected checks that a client that disconnects while its request waits is not
+// admitted.
+func TestDisconnected(t *testing.T) {
 	c := perClient("1/h leaky_bucket burst 5 queue")
 	h := handler(t, forwardauth.Config{Limit: middleware(t, memory(t), c).Wrap})
-	ask(h, question("/v1/auth"))
+	ask(h, proxyRequest("/v1/auth"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if w := ask(h, question("/v1/auth").WithContext(ctx)); w.Code < 300 {
+	if w := ask(h, proxyRequest("/v1/auth").WithContext(ctx)); w.Code < 300 {
 		t.Errorf("a client that left = %d, want no success", w.Code)
 	}
 	h = handler(t, forwardauth.Config{Limit: func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // as one whose client has left
 	}})
-	if w := ask(h, question("/v1/auth")); w.Code != 503 {
+	if w := ask(h, proxyRequest("/v1/auth")); w.Code != 503 {
 		t.Errorf("limits that say nothing = %d, want 503", w.Code)
 	}
 }
 
-// storeFunc is a store that decides by a function.
+// storeFunc implements weir.Store by a function.
 type storeFunc func(weir.Request) (weir.Decision, error)
 
 func (f storeFunc) Do(_ context.Context, r weir.Request) (weir.Decision, error) { return f(r) }

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// The fields in which proxies say what they were asked for, in canonical form.
+// Header fields that describe the client's request, in canonical form.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	originalMethod  = "X-Original-Method"
@@ -29,8 +29,8 @@ func invalid(field, value, expected string) *problem.FieldError {
 	return problem.Invalid(field, strings.Trim(strconv.QuoteToASCII(value), `"`), expected)
 }
 
-// original is the request that the proxy asks about, as a server in the proxy's place
-// would have read it from the client.
+// original returns the client's request, as a server in place of the proxy would have
+// read it.
 func (h *Handler) original(r *http.Request) (*http.Request, error) {
 	method, err := oneValue(r, "a method such as GET", forwardedMethod, originalMethod)
 	if err != nil {
@@ -69,18 +69,18 @@ func (h *Handler) original(r *http.Request) (*http.Request, error) {
 		}
 	}
 	if o == nil {
-		return nil, invalid(forwardedURI, "", "the path and query of the request, there or in X-Original-URI or X-Original-URL")
+		return nil, invalid(forwardedURI, "", "the path and query of the request, in this field, X-Original-URI or X-Original-URL")
 	}
 	addr := h.address(r)
 	if addr == "" {
 		name := h.header()
-		return nil, invalid(name, strings.Join(r.Header[name], ", "), "the client's address, the last of those it names")
+		return nil, invalid(name, strings.Join(r.Header[name], ", "), "the client's address as the last entry")
 	}
 	o.Header, o.RemoteAddr = r.Header, addr
 	return o, nil
 }
 
-// value is the value of a field; "" if there is none, or an empty one.
+// value returns the value of a field; "" if it is absent or empty.
 func value(r *http.Request, name, want string) (string, error) {
 	lines := r.Header[name]
 	if len(lines) == 0 {
@@ -94,7 +94,7 @@ func value(r *http.Request, name, want string) (string, error) {
 	return lines[0], nil
 }
 
-// agreed is the value of one of two fields, or of both if they agree.
+// oneValue returns the value of one of two fields, or of both if they are equal.
 func oneValue(r *http.Request, want, one, other string) (string, error) {
 	a, err := value(r, one, want)
 	if err != nil {
@@ -105,7 +105,7 @@ func oneValue(r *http.Request, want, one, other string) (string, error) {
 	case err != nil:
 		return "", err
 	case a == "" && b == "":
-		return "", invalid(one, "", want+", there or in "+other)
+		return "", invalid(one, "", want+", in this field or in "+other)
 	case a == "":
 		return b, nil
 	case b != "" && a != b:
@@ -114,7 +114,7 @@ func oneValue(r *http.Request, want, one, other string) (string, error) {
 	return a, nil
 }
 
-// read is a request as a server reads it from its first two lines.
+// read parses a request as a server parses its first two lines.
 func read(method, uri, host, otherwise string) (*http.Request, error) {
 	if host == "" {
 		host = otherwise
@@ -131,13 +131,13 @@ func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// isMethod reports whether a server takes s for a method.
+// isMethod reports whether a server accepts s as a method.
 func isMethod(s string) bool {
 	_, err := read(s, "/", "x", "")
 	return err == nil
 }
 
-// sameHost reports whether two hosts are one, whatever their case and ports.
+// sameHost reports whether two hosts are equal, ignoring case and ports.
 func sameHost(a, b string) bool { return strings.EqualFold(hostWithoutPort(a), hostWithoutPort(b)) }
 
 func hostWithoutPort(host string) string {
@@ -147,7 +147,7 @@ func hostWithoutPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// header is the field in which proxies name the client.
+// header returns the field in which proxies name the client.
 func (h *Handler) header() string {
 	if strings.EqualFold(h.client.Header, forwarded) {
 		return forwarded
@@ -155,8 +155,8 @@ func (h *Handler) header() string {
 	return forwardedFor
 }
 
-// address is the client that a trusted peer names, or "" if it names none: the search
-// begins at the last entry, which the peer itself has written.
+// address returns the client that a trusted peer names, or "". The search begins at the
+// last entry, which the peer itself has added.
 func (h *Handler) address(r *http.Request) string {
 	c := httplimit.ClientAddress{Trusted: h.client.Trusted, TrustUnix: true, Header: h.client.Header}
 	name := h.header()

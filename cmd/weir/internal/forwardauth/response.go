@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// StatusField is the response field with the status of a refusal that was sent with
-// another.
+// StatusField is the response field with the original status of a denial.
 const StatusField = "Weir-Status"
 
 type writerKey struct{}
 
-// A verdict is the answer to a proxy. It is a refusal unless admit was reached.
+// A responseWriter writes the response to a proxy. It is a denial unless admit was
+// called.
 type responseWriter struct {
 	http.ResponseWriter
-	denied            int // the status of a refusal; 0 for its own
+	denied            int // the status of denials; 0 for that of the policy
 	admitted, written bool
 }
 
-// admit is what stands behind the limits.
+// admit is the handler behind the limits.
 func admit(w http.ResponseWriter, r *http.Request) {
 	if v, ok := r.Context().Value(writerKey{}).(*responseWriter); ok {
 		v.admitted = true
@@ -39,7 +39,7 @@ func (v *responseWriter) WriteHeader(status int) {
 	case v.admitted:
 	case v.denied != 0:
 		sent = v.denied
-	case status < 300: // which every proxy takes for a yes
+	case status < 300: // every proxy would forward the request
 		sent = http.StatusTooManyRequests
 	}
 	if sent != status || v.denied != 0 && !v.admitted {
@@ -52,8 +52,8 @@ func (v *responseWriter) WriteHeader(status int) {
 	v.ResponseWriter.WriteHeader(sent)
 }
 
-// bare reports whether the answer has no body: a refusal for nginx, which reads none and
-// would close the connection for it.
+// withoutBody reports whether the response has no body: nginx does not read that of a
+// denial, and would close the connection.
 func (v *responseWriter) withoutBody() bool { return v.denied != 0 && !v.admitted }
 
 // Write implements [http.ResponseWriter].
@@ -65,5 +65,5 @@ func (v *responseWriter) Write(b []byte) (int, error) {
 	return v.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (v *responseWriter) Unwrap() http.ResponseWriter { return v.ResponseWriter }

@@ -19,7 +19,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A keys is a store that admits everything and remembers the keys.
+// A keys store admits everything and records the keys.
 type keys struct{ seen []string }
 
 func (s *keys) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -34,8 +34,8 @@ func (s *keys) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision)
 	return true, nil
 }
 
-// TestSpelling sends requests to a server behind the limits, and asks about the same
-// requests as proxies do: both draw from the same buckets, or neither is served.
+// TestSpelling sends requests to a server behind the limits, and the same requests as a
+// proxy describes them. Both use the same buckets, or both are refused.
 func TestSpelling(t *testing.T) {
 	part := func(s policy.Source, name string) policy.KeyPart { return policy.KeyPart{Source: s, Name: name} }
 	limit := []weir.Limit{weir.MustLimit("1/s")}
@@ -66,14 +66,14 @@ func TestSpelling(t *testing.T) {
 			fields := "X-User: ann\r\nCookie: c=1; d=2\r\n"
 			direct.seen, asked.seen, served = nil, nil, false
 			status := send(t, front.Listener.Addr().String(), line+" HTTP/1.1\r\nHost: "+host+"\r\n"+fields+"Connection: close\r\n\r\n")
-			r := question("/v1/auth", "X-Forwarded-Method", method, "X-Forwarded-Uri", uri, "X-Forwarded-Host", host,
+			r := proxyRequest("/v1/auth", "X-Forwarded-Method", method, "X-Forwarded-Uri", uri, "X-Forwarded-Host", host,
 				"X-Forwarded-For", "6.6.6.6, 127.0.0.1", "X-User", "ann", "Cookie", "c=1; d=2")
 			if strings.Contains(uri, "://") && !strings.Contains(uri, ":///") || method == "CONNECT" && uri[0] != '/' {
 				delete(r.Header, "X-Forwarded-Host") // of which a server reads nothing then
 			}
 			w := ask(h, r)
 			if (w.Code == 200) != served {
-				t.Errorf("%s of %s: the server answered %d, and the proxy was told %d %s", line, host, status, w.Code, w.Body)
+				t.Errorf("%s of %s: the server answered %d, and the proxy got %d %s", line, host, status, w.Code, w.Body)
 			}
 			if !slices.Equal(direct.seen, asked.seen) {
 				t.Errorf("%s of %s: the server asked about %q, the proxy about %q", line, host, direct.seen, asked.seen)
@@ -82,7 +82,7 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// send sends a request as it is and returns the status of the answer.
+// send sends a raw request and returns the status of the response.
 func send(t *testing.T, addr, text string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -101,8 +101,8 @@ func send(t *testing.T, addr, text string) int {
 	return res.StatusCode
 }
 
-// FuzzOriginal checks that whatever a client makes its proxy say, either the question is refused
-// with a problem, or it is asked about one client and the policy of all requests.
+// FuzzOriginal checks that any header fields are either refused with a problem document,
+// or decided for one client by the policy of all requests.
 func FuzzOriginal(f *testing.F) {
 	f.Add("GET", "/a?b", "", "", "example.com", "192.0.2.1", "")
 	f.Add("POST", "", "/a", "http://x/a", "x", "6.6.6.6, [2001:db8::1]:80", "denied=403")
@@ -115,7 +115,7 @@ func FuzzOriginal(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, method, uri, original, url, host, client, query string) {
 		store.seen = nil
-		r := question("/v1/auth")
+		r := proxyRequest("/v1/auth")
 		r.URL.RawQuery = query
 		for name, value := range map[string]string{
 			"X-Forwarded-Method": method, "X-Forwarded-Uri": uri, "X-Original-Uri": original, "X-Original-Url": url,

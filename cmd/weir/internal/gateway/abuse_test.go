@@ -38,8 +38,8 @@ func raw(t *testing.T, url, text string) (int, http.Header) {
 	return res.StatusCode, h
 }
 
-// TestNoTunnelForRequests checks that an Upgrade to what carries requests is not passed on, as
-// an upstream that knows it would answer them past the limit.
+// TestNoTunnelForRequests checks that an Upgrade to what carries requests is not passed
+// on, as an upstream that knows it would answer them past the limit.
 func TestNoTunnelForRequests(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t))})
 	for _, upgrade := range []string{"h2c", "H2C", "h2", "HTTP/2.0", "TLS/1.2, HTTP/1.1", "websocket, h2c", "websocket,\th2c"} {
@@ -53,8 +53,8 @@ func TestNoTunnelForRequests(t *testing.T) {
 	}
 }
 
-// TestConnectionNamesOurHeaders checks that a client cannot have removed, as belonging to its
-// connection, what the gateway says of it.
+// TestConnectionNamesOurHeaders checks that a client cannot have removed, as belonging to
+// its connection, what the gateway says of it.
 func TestConnectionNamesOurHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
 	_, h := raw(t, gw, "GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 6.6.6.6\r\nX-Mine: 1\r\n"+
@@ -67,8 +67,8 @@ func TestConnectionNamesOurHeaders(t *testing.T) {
 	}
 }
 
-// TestDisguisedHeaders checks that a server that turns headers into variables, as CGI and WSGI
-// do, reads an underscore and a hyphen alike.
+// TestDisguisedHeaders checks that a server that turns headers into variables, as CGI and
+// WSGI do, reads an underscore and a hyphen alike.
 func TestDisguisedHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
 	_, h := raw(t, gw, "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nx_real_ip: 6.6.6.6\r\n"+
@@ -86,8 +86,8 @@ func TestDisguisedHeaders(t *testing.T) {
 	}
 }
 
-// TestOddHosts checks that whatever stands in the place of a host, routing and the upstream see
-// the same one, and what is none is refused.
+// TestOddHosts checks that whatever stands in the place of a host, routing and the
+// upstream see the same one, and what is none is refused.
 func TestOddHosts(t *testing.T) {
 	named := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"Route": ["named"]}`) })
 	other := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"Route": ["other"]}`) })

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A sender gives each piece of an answer a time in which the client has to take it.
-// Between pieces there is none: a stream may be silent for as long as it likes.
+// A deadlineWriter gives the client a deadline to accept each piece of a response.
+// Between pieces there is none, so a stream may be silent for any time.
 type deadlineWriter struct {
 	http.ResponseWriter
 	conn    *http.ResponseController
@@ -16,16 +16,16 @@ type deadlineWriter struct {
 // Write implements [http.ResponseWriter].
 func (s *deadlineWriter) Write(p []byte) (int, error) {
 	s.conn.SetWriteDeadline(time.Now().Add(s.timeout))
-	defer s.conn.SetWriteDeadline(time.Time{}) // on HTTP/2 it would end a stream that is idle
+	defer s.conn.SetWriteDeadline(time.Time{}) // on HTTP/2 it would end an idle stream
 	return s.ResponseWriter.Write(p)
 }
 
-// FlushError serves [http.ResponseController].
+// FlushError supports [http.ResponseController].
 func (s *deadlineWriter) FlushError() error {
 	s.conn.SetWriteDeadline(time.Now().Add(s.timeout))
 	defer s.conn.SetWriteDeadline(time.Time{})
 	return s.conn.Flush()
 }
 
-// Unwrap serves [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (s *deadlineWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

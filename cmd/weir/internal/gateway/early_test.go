@@ -47,8 +47,8 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestRestOfABodyIsNoRequest checks that after an answer that came before the end of the body,
-// the connection ends: what follows in it is not read as a request.
+// TestRestOfABodyIsNoRequest checks that after an answer that came before the end of the
+// body, the connection ends: what follows in it is not read as a request.
 func TestRestOfABodyIsNoRequest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

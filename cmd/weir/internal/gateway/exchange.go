@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// errSilent is why a request was given up: its upstream said nothing.
-var errTimeout = errors.New("no answer within the timeout")
+// errTimeout is the cause of a canceled request whose upstream sent no response in time.
+var errTimeout = errors.New("no response within the timeout")
 
 type exchangeKey struct{}
 
-// An exchange watches one request until its answer begins. Its timer runs only
-// while the upstream is to move; while the client's body is awaited a read
-// deadline runs instead, so that each is blamed for its own silence.
+// An exchange holds the timeouts of one request until its response begins. The timer runs
+// only while the upstream has to act. While the client's body is awaited, a read deadline
+// runs instead. So each timeout is reported for the side that caused it.
 type exchange struct {
 	timeout       time.Duration
 	conn          *http.ResponseController
 	h2            bool
-	header        http.Header // of the answer
-	initialHeader http.Header // what was in header before the upstream was asked
+	header        http.Header // of the response
+	initialHeader http.Header // header before the request was forwarded
 
 	mu         sync.Mutex
 	timer      *time.Timer
-	done       bool  // the answer has begun, or never will
-	body       error // why the client's body ended early
-	bodyUnread bool  // some of the body is still to come
+	done       bool  // the response has begun, or never will
+	body       error // the error of reading the client's body
+	bodyUnread bool  // the body has not ended
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, timeout time.Duration) *exchange {
@@ -48,11 +48,11 @@ func (x *exchange) start(cancel context.CancelCauseFunc) {
 	defer x.mu.Unlock()
 	x.timer = time.AfterFunc(x.timeout, func() { cancel(errTimeout) })
 	if x.h2 {
-		x.conn.SetReadDeadline(time.Time{}) // from here on only a Read has a deadline
+		x.conn.SetReadDeadline(time.Time{}) // from here on only reads have a deadline
 	}
 }
 
-// stop ends the watch. From here on a stream may be silent as long as it likes.
+// stop ends the timeouts. From here on a stream may be silent for any time.
 func (x *exchange) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -63,17 +63,16 @@ func (x *exchange) stop() {
 	}
 }
 
-// watch is the body of the request, of which size bytes are announced, or -1.
+// watch wraps the body of the request. size is its announced length, or -1.
 func (x *exchange) watch(b io.ReadCloser, size int64) io.ReadCloser {
 	x.bodyUnread = true
 	return &body{ReadCloser: b, x: x, left: size}
 }
 
-// closeEarly ends a connection of HTTP/1 with an answer that begins before the end of
-// the body: what is left of the body must not be taken for the next request. On a
-// connection that goes on, the server would also take the rest for itself: the
-// upstream would get a part for the whole, or the transport, finding the body gone,
-// would cut the answer off.
+// closeEarly closes a connection of HTTP/1 whose response begins before the end of the
+// body. The rest of the body must not be parsed as the next request. If the connection
+// stayed open, the server would also read the rest for itself: the upstream would receive
+// an incomplete body, or the transport would abort the response.
 func (x *exchange) closeEarly() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,11 +81,11 @@ func (x *exchange) closeEarly() {
 	}
 }
 
-// awaitClient stops the clock of the upstream while the client is to move.
+// awaitClient stops the timer while the client has to act.
 //
-// On HTTP/1 the deadline stays on the connection until the body has ended: nobody
-// may wait for its rest for ever. A stream of HTTP/2 has no such rest, and a deadline
-// that passes there breaks the stream even if nobody is reading.
+// On HTTP/1 the deadline stays until the body has ended, so that reading the rest of it
+// is bounded. A stream of HTTP/2 has no such rest, and an expired deadline breaks the
+// stream even without a reader.
 func (x *exchange) awaitClient() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,8 +95,8 @@ func (x *exchange) awaitClient() {
 	}
 }
 
-// clientMoved starts the clock of the upstream afresh: it has something to do.
-// Whole says that the client has sent its body.
+// clientMoved restarts the timer, because the upstream has data to process. whole means
+// that the body has ended.
 func (x *exchange) clientMoved(err error, whole bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -108,7 +107,7 @@ func (x *exchange) clientMoved(err error, whole bool) {
 		x.body = err
 	}
 	if whole || x.h2 && !errors.Is(err, os.ErrDeadlineExceeded) {
-		x.conn.SetReadDeadline(time.Time{}) // or the server would take it for the client's end
+		x.conn.SetReadDeadline(time.Time{}) // or the server would treat it as the end of the client
 	}
 	if !x.done {
 		x.timer.Reset(x.timeout)
@@ -121,10 +120,10 @@ func (x *exchange) bodyError() error {
 	return x.body
 }
 
-// answered is called when the head of an answer is there, be it 101. What others
-// had put into the answer's header before, such as what the limits say, is put
-// back if an interim answer of the upstream made ReverseProxy clear it, and stands
-// in the place of what the upstream says under the same name.
+// beginResponse handles the header of a response, 101 included. It restores the fields
+// that were set before the request was forwarded, such as those of the limits:
+// ReverseProxy clears them after an interim response. They replace fields of the upstream
+// with the same name.
 func beginResponse(r *http.Response) error {
 	x := r.Request.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
@@ -136,16 +135,16 @@ func beginResponse(r *http.Response) error {
 	return nil
 }
 
-// A body is a request body that may not stop for longer than the timeout.
+// A body is a request body that may not pause for longer than the timeout.
 type body struct {
 	io.ReadCloser
 	x    *exchange
-	left int64 // of what was announced; negative if nothing was
+	left int64 // announced bytes to read; negative if the length is unknown
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.left == 0 {
-		return 0, io.EOF // the server may have closed a body that is whole
+		return 0, io.EOF // the server may have closed the body after its end
 	}
 	b.x.awaitClient()
 	n, err := b.ReadCloser.Read(p)
@@ -154,11 +153,11 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lingerBody is how long the rest of a body is read that nobody wants: a client that
-// reads no answer before it has sent everything may still get there.
+// lingerBody bounds the time in which the rest of an unwanted body is read: a client that
+// sends everything before it reads can then finish.
 const lingerBody = time.Second
 
-// Close ends a Read that waits: on HTTP/1 it would keep the answer from its end.
+// Close interrupts a waiting Read, which on HTTP/1 would delay the end of the response.
 func (b *body) Close() error {
 	b.x.mu.Lock()
 	if b.x.bodyUnread && !b.x.h2 {
@@ -168,10 +167,9 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// guardBody gives a request with a body a deadline for its first bytes, so that a
-// client that is refused does not hold its connection by sending none. A refused
-// stream of HTTP/2 ends without its body, and one that waits in a queue would be
-// broken by a deadline.
+// limitFirstByte gives a request with a body a deadline for its first bytes, so that a
+// refused client cannot hold its connection by sending none. A refused stream of HTTP/2
+// ends without its body, and a deadline would break one that waits in a queue.
 func limitFirstByte(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 && r.Body != nil && r.Body != http.NoBody {

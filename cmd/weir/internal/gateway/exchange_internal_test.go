@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A client that is refused and never sends its body does not hold a connection.
+// TestRefusedBodyThatNeverComes checks that a client that is refused and never sends its
+// body does not hold a connection.
 func TestRefusedBodyThatNeverComes(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429) })
 	s := httptest.NewServer(limitFirstByte(50*time.Millisecond, refuse))
@@ -32,8 +33,8 @@ func TestRefusedBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// A stream of HTTP/2 that waits in a queue for longer than a body may stop is whole
-// when its turn comes.
+// TestQueuedStreamKeepsItsBody checks that a stream of HTTP/2 that waits in a queue for
+// longer than a body may stop is whole when its turn comes.
 func TestQueuedStreamKeepsItsBody(t *testing.T) {
 	const patience = 50 * time.Millisecond
 	pr, pw := io.Pipe()

@@ -52,8 +52,9 @@ func wantProblem(t *testing.T, res *http.Response, body string, status int) {
 	}
 }
 
-// An upstream that is down: the client learns nothing of the inside, the log
-// everything, once a second; and the limit was asked once for each request.
+// TestUpstreamDown checks that an upstream that is down: the client learns nothing of the
+// inside, the log everything, once a second; and the limit was asked once for each
+// request.
 func TestUpstreamDown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,12 +94,13 @@ func TestSilentUpstream(t *testing.T) {
 		res, body := do(t, r)
 		wantProblem(t, res, body, 504)
 	}
-	if !strings.Contains(log.String(), "no answer within the timeout") {
+	if !strings.Contains(log.String(), "no response within the timeout") {
 		t.Errorf("log = %s", log.String())
 	}
 }
 
-// A client that stops in the middle of its body is blamed itself, and let go.
+// TestSlowBody checks that a client that stops in the middle of its body is blamed
+// itself, and let go.
 func TestSlowBody(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 50 * time.Millisecond}}})

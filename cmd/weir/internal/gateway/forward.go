@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// forward tells the upstream for whom it is asked. A trusted proxy is believed in
-// the one header that the configuration names, and what comes with it; the other
-// one may hold anything, since a proxy passes on what it does not know.
-// ReverseProxy has removed all of them from r.Out.
+// forward sets the header fields that describe the client to the upstream. From a trusted
+// proxy it keeps the one field that the configuration names, and the fields that belong
+// to it. The other field may hold anything, since proxies forward fields that they do not
+// know. ReverseProxy has removed all of them from r.Out.
 func (g *Gateway) forward(r *httputil.ProxyRequest) {
 	in, out := r.In.Header, r.Out.Header
 	maps.DeleteFunc(out, func(name string, _ []string) bool { return isUnderscoreSpelling(name) })
 	if id := in[requestIDHeader]; g.ids && id != nil {
-		out[requestIDHeader] = id // whatever the client's Connection names
+		out[requestIDHeader] = id // even if the client's Connection names it
 	}
 	trusted := g.fromTrustedProxy(r.In)
 	switch {
@@ -42,9 +42,9 @@ func (g *Gateway) forward(r *httputil.ProxyRequest) {
 	}
 }
 
-// disguised reports whether name is one of the fields by which proxies speak of a
-// client, spelled with underscores: servers that hand fields on as environment
-// variables do not tell the two apart.
+// isUnderscoreSpelling reports whether name is a forwarding field spelled with
+// underscores. Servers that pass fields on as environment variables do not distinguish
+// the two spellings.
 func isUnderscoreSpelling(name string) bool {
 	if !strings.Contains(name, "_") {
 		return false
@@ -57,7 +57,7 @@ func isUnderscoreSpelling(name string) bool {
 	}
 }
 
-// node is a peer as RFC 7239 writes it.
+// node formats a peer as in RFC 7239.
 func node(peer string) string {
 	p, err := netip.ParseAddrPort(peer)
 	switch {

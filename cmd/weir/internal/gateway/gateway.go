@@ -12,68 +12,63 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// Config describes a gateway. Routes are required; the zero value of every other
-// field works.
+// Config is the configuration of a Gateway. Only Routes are required.
 type Config struct {
-	// Routes say which upstream answers what. At least one.
+	// Routes map requests to upstreams. At least one is required.
 	Routes []Route
 
-	// Limit wraps the whole gateway, so that what it refuses reaches no upstream;
-	// nothing is limited if nil.
+	// Limit wraps the whole gateway, so a denied request reaches no upstream; nothing is
+	// limited if nil.
 	Limit func(http.Handler) http.Handler
 
-	// Client says which proxies are trusted, and which header of theirs: it is
-	// passed on and added to. That of everybody else is replaced.
+	// Client selects the trusted proxies, and their header field with the client's
+	// address, which is forwarded and extended. That field of other clients is replaced.
 	Client httplimit.ClientAddress
 
-	// SendTimeout is how long a client may take nothing of an answer that is there for
-	// it; a minute if zero. It bounds how long one that does not read keeps a slot.
+	// SendTimeout bounds the time in which a client has to accept a piece of a response;
+	// one minute if zero. It bounds how long a client that does not read holds a slot.
 	SendTimeout time.Duration
 
-	// RequestID gives every request an X-Request-Id, which the upstream and the
-	// client see. That of a trusted proxy is kept.
+	// RequestID adds an X-Request-Id to every request and its response. That of a trusted
+	// proxy is kept.
 	RequestID bool
 
-	// AccessLog logs one of so many requests at debug level; none if zero.
+	// AccessLog logs one of this many requests at level debug; none if zero.
 	AccessLog int
 
-	// Transport wraps the way to every upstream; nothing if nil.
+	// Transport wraps the transport to every upstream; no wrapper if nil.
 	Transport func(http.RoundTripper) http.RoundTripper
 
-	// Log is where upstreams that fail are named; nowhere if nil.
+	// Log receives errors of upstreams; nothing is logged if nil.
 	Log *slog.Logger
 }
 
-// A Route sends requests to an upstream. Upstream is required.
+// A Route forwards requests to an upstream. Upstream is required.
 type Route struct {
-	// Host and Path are what the route matches: a host in lower case without port,
-	// any host if empty; and a path that stands for itself and all below it, "/" if
-	// empty. A route that names the host wins over one that does not, and then the
-	// longest path.
+	// Host and Path match requests. Host is in lower case without port; "" matches every
+	// host. Path matches itself and all paths below it; "" means "/". A route with a
+	// matching host takes precedence over routes without host, then the longest path.
 	Host string
 	Path string
 
-	// Upstream is the origin that answers: http://, https:// (HTTP/2 if it offers
-	// that) or h2c:// (HTTP/2 without TLS), and an optional path to put in front.
+	// Upstream is the origin that responds: http://, https:// (HTTP/2 if offered) or
+	// h2c:// (HTTP/2 without TLS), with an optional path prefix.
 	Upstream string
 
-	// PassHost sends the client's Host header to the upstream, instead of the
-	// upstream's own name.
+	// PassHost forwards the client's Host header instead of the upstream's name.
 	PassHost bool
 
-	// Timeout is how long the upstream may be silent before its answer begins, and
-	// how long the client may stop in the middle of its body; 30 s if zero. A
-	// response that has begun may take as long as it likes.
+	// Timeout bounds the time until the response begins, and each pause in the client's
+	// body; 30 s if zero. A response that has begun has no time limit.
 	Timeout time.Duration
 
-	// DialTimeout is how long a connection to the upstream may take; 5 s if zero.
+	// DialTimeout bounds connecting to the upstream; 5 s if zero.
 	DialTimeout time.Duration
 
-	// RootCAs are those that an https upstream's certificate may come from; those of
-	// the system if nil.
+	// RootCAs verify the certificate of an https upstream; those of the system if nil.
 	RootCAs *x509.CertPool
 
-	// MaxBody is the largest request body in bytes; no limit if zero.
+	// MaxBody is the maximum size of a request body in bytes; unlimited if zero.
 	MaxBody int64
 }
 
@@ -83,7 +78,7 @@ const (
 	DefaultDialTimeout = 5 * time.Second
 )
 
-// DefaultSendTimeout is that of a Config.
+// DefaultSendTimeout is the default SendTimeout of a Config.
 const DefaultSendTimeout = time.Minute
 
 // A Gateway is a reverse proxy. It is an http.Handler, safe for concurrent use.
@@ -91,13 +86,13 @@ type Gateway struct {
 	handler   http.Handler
 	log       *slog.Logger
 	client    httplimit.ClientAddress
-	ids       bool // every request has an X-Request-Id
+	ids       bool // add X-Request-Id
 	send      time.Duration
 	upstreams map[string]*upstream
 	wrap      func(http.RoundTripper) http.RoundTripper
 }
 
-// New makes a gateway. An error names the route and what was expected.
+// New returns a Gateway. An error names the route and what was expected.
 func New(c Config) (*Gateway, error) {
 	if len(c.Routes) == 0 {
 		return nil, errors.New("gateway: routes: want at least one, got none")
@@ -148,15 +143,15 @@ func New(c Config) (*Gateway, error) {
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
-// Close closes the connections to upstreams that are idle. Those in use close
-// when their request ends.
+// Close closes idle connections to upstreams. Connections in use close when their request
+// ends.
 func (g *Gateway) Close() {
 	for _, u := range g.upstreams {
 		u.transport.CloseIdleConnections()
 	}
 }
 
-// trusts reports whether the peer of r is a proxy whose headers are believed.
+// fromTrustedProxy reports whether the peer of r is a trusted proxy.
 func (g *Gateway) fromTrustedProxy(r *http.Request) bool {
 	if len(g.client.Trusted) == 0 {
 		return false

@@ -81,8 +81,8 @@ func within(t *testing.T, what string, fact func() bool) {
 	}
 }
 
-// TestSlotOfATunnel checks that an upgraded connection holds its slot until it ends, whoever
-// ends it; a client that keeps its end open gains nothing by that.
+// TestSlotOfATunnel checks that an upgraded connection holds its slot until it ends,
+// whoever ends it; a client that keeps its end open gains nothing by that.
 func TestSlotOfATunnel(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -121,8 +121,8 @@ func TestSlotOfATunnel(t *testing.T) {
 	}
 }
 
-// TestSlotOfABrokenAnswer checks that an upstream that dies in the middle of its answer makes
-// ReverseProxy panic, and the slot comes free.
+// TestSlotOfABrokenAnswer checks that an upstream that dies in the middle of its answer
+// makes ReverseProxy panic, and the slot comes free.
 func TestSlotOfABrokenAnswer(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000")
@@ -146,8 +146,8 @@ func TestSlotOfABrokenAnswer(t *testing.T) {
 	}
 }
 
-// TestSlotOfAClientThatDoesNotRead checks that an answer that nobody takes is given up, over
-// HTTP/1.1 and HTTP/2; one that pauses by itself is not.
+// TestSlotOfAClientThatDoesNotRead checks that an answer that nobody takes is given up,
+// over HTTP/1.1 and HTTP/2; one that pauses by itself is not.
 func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -191,8 +191,8 @@ func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestClientsThatLeaveTheQueue checks that who is held back and goes away leaves nothing behind,
-// and keeps the place in the queue that was charged.
+// TestClientsThatLeaveTheQueue checks that who is held back and goes away leaves nothing
+// behind, and keeps the place in the queue that was charged.
 func TestClientsThatLeaveTheQueue(t *testing.T) {
 	var reached atomic.Int64
 	up := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
@@ -216,8 +216,8 @@ func TestClientsThatLeaveTheQueue(t *testing.T) {
 	}
 }
 
-// TestResetStreamsCount checks that of 500 streams on one connection, each reset as soon as it
-// is open, every one that reaches the limit is charged, and the upstream sees no
+// TestResetStreamsCount checks that of 500 streams on one connection, each reset as soon
+// as it is open, every one that reaches the limit is charged, and the upstream sees no
 // more than the limit admits.
 func TestResetStreamsCount(t *testing.T) {
 	var reached atomic.Int64

@@ -10,7 +10,7 @@ import (
 
 const requestIDHeader = "X-Request-Id"
 
-// maxRequestID is the longest id that is taken over from a trusted proxy.
+// maxRequestID is the maximum length of an ID from a trusted proxy.
 const maxRequestID = 128
 
 func (g *Gateway) requestID(next http.Handler) http.Handler {
@@ -25,7 +25,7 @@ func (g *Gateway) requestID(next http.Handler) http.Handler {
 	})
 }
 
-// accessLog logs one of every n requests, when it ends.
+// accessLog logs one of n requests when it ends.
 func (g *Gateway) accessLog(n int, next http.Handler) http.Handler {
 	var count atomic.Uint64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,8 +45,8 @@ func (g *Gateway) accessLog(n int, next http.Handler) http.Handler {
 	})
 }
 
-// A recorder remembers what was answered. Flush, Hijack and deadlines reach the
-// connection through Unwrap.
+// A recorder records the status and the size of a response. Flush, Hijack and deadlines
+// reach the connection through Unwrap.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -56,7 +56,7 @@ type recorder struct {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (r *recorder) WriteHeader(status int) {
-	if r.status < 200 { // an interim answer is not the answer, but 101 is
+	if r.status < 200 { // ignores interim responses except 101
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A proxy is one route in action.
+// A proxy forwards the requests of one route.
 type proxy struct {
 	gateway  *Gateway
 	upstream *upstream
@@ -23,7 +23,7 @@ type proxy struct {
 	reverse  httputil.ReverseProxy
 }
 
-// ServeHTTP passes r on. The limit has already let it through.
+// ServeHTTP forwards r, which the limits have admitted.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.route.MaxBody > 0 {
 		if r.ContentLength > p.route.MaxBody {
@@ -51,8 +51,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.reverse.ServeHTTP(w, out)
 }
 
-// rewrite addresses the request to the upstream. ReverseProxy has already
-// removed the hop-by-hop, Forwarded and X-Forwarded-* headers.
+// rewrite addresses the request to the upstream. ReverseProxy has already removed the
+// hop-by-hop, Forwarded and X-Forwarded-* fields.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.target)
 	if p.route.PassHost {
@@ -60,11 +60,11 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	}
 	p.gateway.forward(r)
 	if _, ok := r.Out.Header["User-Agent"]; !ok {
-		r.Out.Header.Set("User-Agent", "") // keeps Transport from inventing one
+		r.Out.Header.Set("User-Agent", "") // prevents the default of Transport
 	}
 }
 
-// failed answers for an upstream that did not.
+// failed writes the response for an upstream that failed.
 func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	x := r.Context().Value(exchangeKey{}).(*exchange)
 	x.stop()
@@ -76,23 +76,23 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 		tooLarge(w)
 		return
 	case errors.Is(client, os.ErrDeadlineExceeded):
-		problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "the request body stopped"})
+		problem.Write(w, problem.Problem{Status: http.StatusRequestTimeout, Detail: "request body incomplete: the client stopped sending"})
 		return
 	case client != nil:
-		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "the request body could not be read"})
+		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "request body not received"})
 		return
 	}
-	status, detail := http.StatusBadGateway, "the upstream cannot be reached"
+	status, detail := http.StatusBadGateway, "upstream unreachable"
 	var timeout net.Error
 	switch {
 	case errors.Is(context.Cause(r.Context()), errTimeout):
-		status, detail, err = http.StatusGatewayTimeout, "the upstream did not answer in time", errTimeout
+		status, detail, err = http.StatusGatewayTimeout, "upstream timed out", errTimeout
 	case r.Context().Err() != nil:
-		p.gateway.log.Debug("client left before its answer", "upstream", p.upstream.name)
-		w.WriteHeader(http.StatusBadGateway) // nobody is there to read it
+		p.gateway.log.Debug("client disconnected before its response", "upstream", p.upstream.name)
+		w.WriteHeader(http.StatusBadGateway) // for the access log
 		return
 	case errors.As(err, &timeout) && timeout.Timeout():
-		status, detail = http.StatusGatewayTimeout, "the upstream did not answer in time"
+		status, detail = http.StatusGatewayTimeout, "upstream timed out"
 	}
 	if ok, muted := p.upstream.failures.allow(time.Now()); ok {
 		p.gateway.log.LogAttrs(r.Context(), slog.LevelError, "upstream failed",
@@ -103,5 +103,5 @@ func (p *proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func tooLarge(w http.ResponseWriter) {
-	problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "the request body is too large"})
+	problem.Write(w, problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "request body too large"})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/problem"
 )
 
-// A router finds the route of a request: of the routes of its host, or else of
-// any host, the one with the longest path. It passes paths on as they are and
-// redirects nobody, so it is not an http.ServeMux.
+// A router finds the route of a request: among the routes of its host, or else among
+// those without host, the one with the longest path. It forwards paths unchanged; an
+// http.ServeMux would redirect the client to a cleaned path.
 type router struct {
-	hosts map[string][]entry // the routes without a host stand under ""
+	hosts map[string][]entry // "": routes without host
 }
 
 type entry struct {
-	path    string // "/", or a path without a slash at its end
+	path    string // "/", or a path without trailing slash
 	handler http.Handler
 }
 
@@ -50,11 +50,11 @@ func (t *router) add(host, path string, h http.Handler) error {
 func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
-		problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "this gateway is not a tunnel"})
+		problem.Write(w, problem.Problem{Status: http.StatusMethodNotAllowed, Detail: "CONNECT is not supported"})
 		return
 	case hasDotSegments(r.URL.Path):
-		// Upstreams differ in what they make of these, and one could be led out of the
-		// path that a route puts in front.
+		// Upstreams interpret these differently, and could leave the path prefix of the
+		// route.
 		problem.Write(w, problem.Problem{Status: http.StatusBadRequest, Detail: "the path has . or .. segments"})
 		return
 	}
@@ -83,8 +83,8 @@ func find(es []entry, path string) http.Handler {
 	return nil
 }
 
-// plainHost is a host as routes are named by it: in lower case, without port and
-// without the dot of the root.
+// normalizeHost returns a host in the form of routes: in lower case, without port and
+// without the trailing dot.
 func normalizeHost(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -92,8 +92,8 @@ func normalizeHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// dotted reports whether a segment of a decoded path is . or .., also for servers
-// that take a backslash for a slash, or cut a parameter off a segment first.
+// hasDotSegments reports whether a decoded path has a segment . or .., also for servers
+// that treat a backslash as a slash, or first remove a parameter from a segment.
 func hasDotSegments(path string) bool {
 	if !strings.Contains(path, "/.") && !strings.Contains(path, `\.`) {
 		return false

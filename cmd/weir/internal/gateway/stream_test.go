@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// The answer streams: the client has the first piece while the upstream still
-// waits to write the second.
+// TestStreamingDown checks that the answer streams: the client has the first piece while
+// the upstream still waits to write the second.
 func TestStreamingDown(t *testing.T) {
 	read := make(chan struct{})
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +48,8 @@ func TestStreamingDown(t *testing.T) {
 	}
 }
 
-// The request streams: the upstream has the first piece while the client still
-// waits to send the second.
+// TestStreamingUp checks that the request streams: the upstream has the first piece while
+// the client still waits to send the second.
 func TestStreamingUp(t *testing.T) {
 	got := make(chan string, 1)
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// What the limits say survives an interim answer of the upstream.
+// TestInterimAnswer checks that what the limits say survives an interim answer of the
+// upstream.
 func TestInterimAnswer(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>")
@@ -181,8 +182,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// The gateway asks for no encoding that the client did not ask for, and unpacks
-// nothing.
+// TestEncodingIsTheClients checks that the gateway asks for no encoding that the client
+// did not ask for, and unpacks nothing.
 func TestEncodingIsTheClients(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if got, ok := r.Header["Accept-Encoding"]; ok {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// switchable reports whether a connection may go over to what the lines of an Upgrade
-// name. A gateway judges requests, so it hands over to nothing that carries more of
-// them: HTTP/2 in such a tunnel would reach the upstream past every limit.
+// upgradeAllowed reports whether a connection may switch to the protocols of an Upgrade
+// field. The gateway limits requests, so it refuses protocols that carry more of them:
+// requests of HTTP/2 inside the connection would bypass the limits.
 func upgradeAllowed(upgrade []string) bool {
 	for _, line := range upgrade {
 		for protocol := range strings.SplitSeq(line, ",") {
@@ -24,8 +24,8 @@ func upgradeAllowed(upgrade []string) bool {
 	return len(upgrade) > 0
 }
 
-// A tunneler gives out connections that end some time after their upstream has.
-// Flush and deadlines reach the connection through Unwrap.
+// An upgradeWriter returns hijacked connections that end some time after their upstream
+// has ended. Flush and deadlines reach the connection through Unwrap.
 type upgradeWriter struct {
 	http.ResponseWriter
 	linger time.Duration
@@ -40,18 +40,17 @@ func (t *upgradeWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &upgradedConn{conn, t.linger}, rw, nil
 }
 
-// Unwrap serves [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (t *upgradeWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// A tunnel is the client's end of an upgraded connection.
+// An upgradedConn is the client's end of an upgraded connection.
 type upgradedConn struct {
 	net.Conn
 	linger time.Duration
 }
 
-// CloseWrite is called when the upstream has said its last. The client may finish
-// what it sends, but it does not hold the connection, and a slot of a limit with it,
-// by keeping still.
+// CloseWrite runs when the upstream has sent its last byte. The client may finish what it
+// sends, but a silent client cannot hold the connection, and with it a slot of a limit.
 func (t *upgradedConn) CloseWrite() error {
 	t.SetReadDeadline(time.Now().Add(t.linger))
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {

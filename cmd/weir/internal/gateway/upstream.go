@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// An upstream is an origin and the connections to it. Routes that name the same
-// origin with the same dial timeout and authorities share it.
+// An upstream is an origin and its connections. Routes with the same origin, dial timeout
+// and authorities share it.
 type upstream struct {
-	name      string // as in the configuration, without a password
+	name      string // its origin, without a password
 	origin    *url.URL
 	transport *http.Transport
-	failures  logLimiter // guards the log against one line per request
+	failures  logLimiter // limits the lines in the log
 }
 
-// buffers are shared by all responses: 32 KiB is what ReverseProxy would allocate
-// for each.
+// buffers is the pool of all responses. 32 KiB is the size that ReverseProxy would
+// allocate for each.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {
@@ -34,7 +34,7 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 
-// route makes the handler of one route.
+// route returns the handler of one route.
 func (g *Gateway) route(r Route) (http.Handler, error) {
 	if r.Timeout < 0 || r.DialTimeout < 0 || r.MaxBody < 0 {
 		return nil, fmt.Errorf("want a timeout, dial timeout and maximum body of 0 or more, got %v, %v, %d",
@@ -59,7 +59,7 @@ func (g *Gateway) route(r Route) (http.Handler, error) {
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      g.wrap(u.transport),
-		FlushInterval:  -1, // a gateway does not know what is a stream: pass on what comes
+		FlushInterval:  -1, // forward every piece at once: any response may be a stream
 		ModifyResponse: beginResponse,
 		ErrorHandler:   p.failed,
 		ErrorLog:       slog.NewLogLogger(g.log.With("upstream", u.name).Handler(), slog.LevelDebug),
@@ -85,7 +85,7 @@ func (g *Gateway) upstream(r Route) (*upstream, error) {
 	case origin.Hostname() == "":
 		return nil, fmt.Errorf("upstream %q: want a host", r.Upstream)
 	case origin.RawQuery != "" || origin.Fragment != "" || origin.User != nil:
-		return nil, fmt.Errorf("upstream %q: want a scheme, a host and a path alone", origin.Redacted())
+		return nil, fmt.Errorf("upstream %q: want only a scheme, a host and a path", origin.Redacted())
 	}
 	name := fmt.Sprintf("%s://%s", origin.Scheme, origin.Host)
 	id := fmt.Sprintf("%s %t %v %p", name, h2c, r.DialTimeout, r.RootCAs)
@@ -97,8 +97,8 @@ func (g *Gateway) upstream(r Route) (*upstream, error) {
 	return u, nil
 }
 
-// transport holds the connections to one upstream. It reads no proxy settings
-// from the environment and does not decompress: bytes pass as they are.
+// transport returns the transport of one upstream. It uses no proxy of the environment,
+// and does not decompress responses.
 func transport(h2c bool, r Route) *http.Transport {
 	p := new(http.Protocols)
 	if h2c {
@@ -119,14 +119,15 @@ func transport(h2c bool, r Route) *http.Transport {
 	}
 }
 
-// A throttle lets one event through per second and counts the others.
+// A logLimiter allows one line per second and counts the suppressed ones.
 type logLimiter struct {
 	mu         sync.Mutex
 	next       time.Time
 	suppressed int
 }
 
-// allow reports whether to speak now, and how many were muted since last time.
+// allow reports whether to log now, and the number of lines suppressed since the last
+// one.
 func (t *logLimiter) allow(now time.Time) (ok bool, muted int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

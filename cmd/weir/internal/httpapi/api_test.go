@@ -21,7 +21,7 @@ import (
 
 const second = int64(1_000_000)
 
-// frozen is a store whose clock stands until it is moved.
+// frozen returns a store and its clock, which stands still.
 func frozen(t testing.TB) (weir.Store, *int64) {
 	t.Helper()
 	now := 1_700_000_000 * second
@@ -46,7 +46,7 @@ func ask(a http.Handler, method, path, body string) *httptest.ResponseRecorder {
 	return askWith(a, method, path, body)
 }
 
-// askWith is ask with header fields, each a name and a value.
+// askWith sends a request with header fields, each a name and a value.
 func askWith(a http.Handler, method, path, body string, fields ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(fields); i += 2 {
@@ -57,7 +57,7 @@ func askWith(a http.Handler, method, path, body string, fields ...string) *httpt
 	return w
 }
 
-// A conversation, with the clock moved between the lines.
+// TestVerbs plays a sequence of requests, with the clock moved between the lines.
 func TestVerbs(t *testing.T) {
 	store, now := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -99,7 +99,8 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// Several limits are charged all or none, and each is reported.
+// TestSeveralLimits checks that several limits are charged all or nothing, and that each
+// one is reported.
 func TestSeveralLimits(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -130,7 +131,7 @@ func TestSeveralLimits(t *testing.T) {
 	}
 }
 
-// A policy by its name draws from the bucket that a gateway draws from.
+// TestPolicy checks that a policy by name uses the same bucket as the gateway.
 func TestPolicy(t *testing.T) {
 	store, _ := frozen(t)
 	per, err := policy.New(policy.Config{
@@ -183,7 +184,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func TestBadQuestions(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
 	long := strings.Repeat("k", 64<<10)
@@ -245,7 +246,7 @@ func TestBadQuestions(t *testing.T) {
 	}
 }
 
-// Keys that look like something else are keys like any other.
+// TestOddKeys checks that keys with special characters are ordinary keys.
 func TestOddKeys(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -274,8 +275,8 @@ func TestMethodsAndPaths(t *testing.T) {
 	}
 }
 
-// TestPages checks that a page in a browser cannot spend the limits of whoever looks at it, be
-// it by a name of its own that it points at this address.
+// TestPages checks that a web page cannot consume the limits of its reader, also by a
+// name that it points at this address.
 func TestPages(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -326,8 +327,9 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// A store that cannot decide: the client is told so, not why; the log is.
-func TestStoreGone(t *testing.T) {
+// TestStoreUnavailable checks that the log has the error of the store, and the client has
+// not.
+func TestStoreUnavailable(t *testing.T) {
 	var log strings.Builder
 	gone := storeFunc(func(weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("redis at 10.0.0.1: %w", weir.ErrUnavailable)
@@ -344,8 +346,9 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// However many questions the store cannot decide, the log is told once a second.
-func TestStoreGoneLog(t *testing.T) {
+// TestStoreUnavailableLog checks that the log has one line per second, however many
+// requests fail.
+func TestStoreUnavailableLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		gone := storeFunc(func(weir.Request) (weir.Decision, error) { return weir.Decision{}, weir.ErrUnavailable })
@@ -371,7 +374,7 @@ func (f storeFunc) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decisio
 	return d.OK, err
 }
 
-func FuzzQuestion(f *testing.F) {
+func FuzzRequest(f *testing.F) {
 	f.Add(`{"key":"k","limit":"10/s burst 20","n":3}`)
 	f.Add(`{"key":["a","b"],"policy":"p"}`)
 	f.Add(`{"key":"\ud800","limits":["1/s","5000/24h"],"n":-0}`)

@@ -11,7 +11,8 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// A batch is charged whole or not at all, each question seeing those before it.
+// TestBatch checks that a batch is charged all or nothing, and that each request sees the
+// charges of those before it.
 func TestBatch(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -50,7 +51,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A large batch is answered whole, and its header stays small.
+// TestLargeBatch checks that a large batch gets every decision, and its header stays
+// small.
 func TestLargeBatch(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})

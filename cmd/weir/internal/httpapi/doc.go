@@ -1,6 +1,6 @@
 // Package httpapi serves the HTTP API: one path per verb of package weir, such as
-// POST /v1/take, POST /v1/batch for several requests, /healthz, /readyz, and
-// /openapi.json with the description of the API.
+// POST /v1/take, and POST /v1/batch for several requests. It also serves /healthz and
+// /readyz, and /openapi.json with the description of the API.
 //
 // A request is a JSON object. The status of a decision is 200, admitted or denied:
 //
@@ -29,9 +29,14 @@
 //
 // # Errors
 //
-// An error is a problem document (RFC 9457). The status is 400 for an invalid request,
-// with field, value and expected; 413 for a body that is too large; 409 for a commit or a
-// cancel without reservation; 422 for an idempotency key of another request; 503 if the
-// store made no decision. Only a request with status 503 may have been charged: its
-// response may have been lost after the charge.
+// An error is a problem document (RFC 9457). The status is
+//
+//   - 400 for an invalid request, with field, value and expected;
+//   - 409 for a commit or a cancel without reservation;
+//   - 413 for a body that is too large;
+//   - 422 for an idempotency key of another request;
+//   - 503 if the store made no decision.
+//
+// Only a request with status 503 may have been charged: its response may have been lost
+// after the charge.
 package httpapi

@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Under one key a question is charged once, by whichever process; after a day the key
-// is new.
+// TestIdempotency checks that a request with a key is charged once, by any process, and
+// that the key is new after a day.
 func TestIdempotency(t *testing.T) {
 	store, now := frozen(t)
 	one, two := api(t, httpapi.Config{Store: store}), api(t, httpapi.Config{Store: store})
@@ -77,7 +77,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// However many ask at once under one key, one is charged.
+// TestIdempotencyAtOnce checks that concurrent requests with one key are charged once.
 func TestIdempotencyAtOnce(t *testing.T) {
 	store, _ := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -140,8 +140,8 @@ func TestBadIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// Without its store a denial says nothing about a key: neither that it is known nor
-// that it was used otherwise.
+// TestIdempotencyDegraded checks that a denial without the store is not taken for a known
+// key or for a reused key.
 func TestIdempotencyDegraded(t *testing.T) {
 	for _, mode := range []weir.FailMode{policy.Closed, policy.Local} {
 		a := api(t, httpapi.Config{Store: degraded{mode}})

@@ -18,7 +18,7 @@ import (
 
 // described is an API of a frozen clock with the policy of the examples, and its
 // document as it serves it.
-func described(t *testing.T) (*httpapi.API, serveOpenAPI) {
+func described(t *testing.T) (*httpapi.API, openAPIDocument) {
 	t.Helper()
 	store, _ := frozen(t)
 	login, err := policy.New(policy.Config{
@@ -36,14 +36,15 @@ func described(t *testing.T) (*httpapi.API, serveOpenAPI) {
 		Extra: map[string]http.Handler{"POST /json": http.NotFoundHandler(), "GET /healthcheck": http.NotFoundHandler()},
 	})
 	w := ask(a, "GET", "/openapi.json", "")
-	var d serveOpenAPI
+	var d openAPIDocument
 	if err := json.Unmarshal(w.Body.Bytes(), &d.root); err != nil || w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("/openapi.json = %d %s: %v", w.Code, w.Header(), err)
 	}
 	return a, d
 }
 
-// TestOpenAPIRoutes checks that the document has the routes that there are, and no others.
+// TestOpenAPIRoutes checks that the document has the routes that there are, and no
+// others.
 func TestOpenAPIRoutes(t *testing.T) {
 	a, d := described(t)
 	var described []string
@@ -109,7 +110,7 @@ func TestOpenAPIExamples(t *testing.T) {
 			w := ask(a, "POST", path, string(body))
 			media := w.Header().Get("Content-Type")
 			response, _ := d.resolve(responses[fmt.Sprint(w.Code)]).(map[string]any)
-			answers, _ := serveOpenAPI{response}.at("content", media).(map[string]any)
+			answers, _ := openAPIDocument{response}.at("content", media).(map[string]any)
 			if answers == nil {
 				t.Errorf("%s: %s = %d with %s, which the document does not have", path, name, w.Code, media)
 				continue
@@ -121,7 +122,7 @@ func TestOpenAPIExamples(t *testing.T) {
 			if wrong := d.check(name, answers["schema"], got); wrong != nil {
 				t.Errorf("%s: the answer to %s does not fit its schema: %s\n%s", path, name, strings.Join(wrong, "; "), w.Body)
 			}
-			if want := (serveOpenAPI{answers}).at("examples", name, "value"); !reflect.DeepEqual(got, want) {
+			if want := (openAPIDocument{answers}).at("examples", name, "value"); !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: the document does not have the answer to %s: %s", path, name, w.Body)
 			}
 		}
@@ -138,7 +139,8 @@ func inOrder(text, path string, examples map[string]any) []string {
 	return slices.SortedFunc(maps.Keys(examples), func(a, b string) int { return at(a) - at(b) })
 }
 
-// TestOpenAPIProblems checks that every answer but 200 is described as a problem, but for /readyz.
+// TestOpenAPIProblems checks that every answer but 200 is described as a problem, but for
+// /readyz.
 func TestOpenAPIProblems(t *testing.T) {
 	_, d := described(t)
 	schema := map[string]any{"$ref": "#/components/schemas/Problem"}
@@ -150,7 +152,7 @@ func TestOpenAPIProblems(t *testing.T) {
 					continue
 				}
 				n++
-				content := serveOpenAPI{d.resolve(r)}
+				content := openAPIDocument{d.resolve(r)}
 				if got := content.at("content", "application/problem+json", "schema"); !reflect.DeepEqual(got, schema) {
 					t.Errorf("%s %s: %s is described as %v, want a problem", method, path, status, got)
 				}

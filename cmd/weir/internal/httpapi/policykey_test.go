@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A plan is an expression: a header in capitals.
+// A plan is an expression with the value of a header in upper case.
 type plan struct{}
 
 func (plan) Eval(a policy.Attributes) (string, error) {
@@ -22,17 +22,17 @@ func (plan) Eval(a policy.Attributes) (string, error) {
 }
 func (plan) String() string { return "plan" }
 
-// never is a condition that holds for nobody.
+// never matches no request.
 type never struct{}
 
 func (never) Eval(policy.Attributes) (bool, error) { return false, nil }
 func (never) String() string                       { return "false" }
 
-// dear is a cost that depends on the request.
-type dear struct{}
+// expensive is a cost that depends on the request.
+type expensive struct{}
 
-func (dear) Eval(policy.Attributes) (int64, error) { return 1000, nil }
-func (dear) String() string                        { return "1000" }
+func (expensive) Eval(policy.Attributes) (int64, error) { return 1000, nil }
+func (expensive) String() string                        { return "1000" }
 
 func setOf(t *testing.T, configs ...policy.Config) *policy.Set {
 	t.Helper()
@@ -51,9 +51,9 @@ func setOf(t *testing.T, configs ...policy.Config) *policy.Set {
 	return set
 }
 
-// TestNamedKeys checks that whatever a key is made of, a question with the values of its parts is
-// about the very key that a gateway asks about, byte for byte, and with its limits.
-func TestNamedKeys(t *testing.T) {
+// TestPolicyKeys checks that a request with the parts of a key has the same key and
+// limits as the gateway, byte for byte.
+func TestPolicyKeys(t *testing.T) {
 	limits := []weir.Limit{weir.MustLimit("10/s"), weir.MustLimit("100/h")}
 	own := []weir.Limit{weir.MustLimit("77/s")}
 	part := func(s policy.Source, name string) policy.KeyPart { return policy.KeyPart{Source: s, Name: name} }
@@ -90,7 +90,7 @@ func TestNamedKeys(t *testing.T) {
 		"override in a zone":     {policy.Config{Zone: "z", Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.1"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},
 		"override of a network":  {policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, "")}, Overrides: []policy.Override{{Key: []string{"192.0.2.0/24"}, Limits: own}}}, nil, "/", []string{"192.0.2.1"}},
 		"everything else": {policy.Config{
-			Key: []policy.KeyPart{part(policy.ClientIP, "")}, Percent: 1, CostOf: dear{}, Count: policy.CountFailures,
+			Key: []policy.KeyPart{part(policy.ClientIP, "")}, Percent: 1, CostOf: expensive{}, Count: policy.CountFailures,
 			Settle: policy.Settle{Header: "X-Cost"}, Candidate: []weir.Limit{weir.MustLimit("1/s")}, OnStoreError: policy.Local,
 		}, nil, "/", []string{"192.0.2.1"}},
 	} {
@@ -123,9 +123,9 @@ func TestNamedKeys(t *testing.T) {
 	}
 }
 
-// TestNamedFollowing checks that after limits changed, a question carries over what the key owes,
-// as the gateway does.
-func TestNamedFollowing(t *testing.T) {
+// TestPolicyKeyCarryOver checks that after a change of limits a request carries over the
+// state of the key, as the gateway does.
+func TestPolicyKeyCarryOver(t *testing.T) {
 	store, _ := frozen(t)
 	config := func(limit, claim string) policy.Config {
 		return policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Claim, Name: claim}}, Limits: []weir.Limit{weir.MustLimit(limit)}}
@@ -147,8 +147,9 @@ func TestNamedFollowing(t *testing.T) {
 	take("remaining 45") // an API that follows none
 }
 
-// A policy without a value for its claim is not asked by name: a key has no empty part.
-func TestNamedEmpty(t *testing.T) {
+// TestPolicyKeyWithoutValue checks that a policy whose claim has no value cannot be
+// named: a key has no empty part.
+func TestPolicyKeyWithoutValue(t *testing.T) {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -81,9 +81,9 @@ func mount(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 }
 
 // fromPage reports whether a browser sent r for a page of another origin, which could
-// consume the limits of its reader. A POST with the name of this host as its own origin
-// counts too: nothing here is a page, so that name was pointed at this address after the
-// page was loaded (DNS rebinding).
+// consume the limits of its reader. A POST whose origin is a name of this host counts
+// too. Nothing here is a page, so the name was pointed at this address after its page was
+// loaded (DNS rebinding).
 func (a *API) fromPage(r *http.Request) bool {
 	if r.Method == http.MethodPost && (r.Header["Origin"] != nil || r.Header["Sec-Fetch-Site"] != nil) && !problem.IsAddress(r.Host) {
 		return true

@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// A document is an OpenAPI document, or a part of it, as JSON.
-type serveOpenAPI struct{ root any }
+// An openAPIDocument is an OpenAPI document, or a part of it, as JSON.
+type openAPIDocument struct{ root any }
 
-// at follows names from the root; nil if there is nothing.
-func (d serveOpenAPI) at(names ...string) any {
+// at follows names from the root. It returns nil if there is no such element.
+func (d openAPIDocument) at(names ...string) any {
 	v := d.root
 	for _, n := range names {
 		m, _ := v.(map[string]any)
@@ -25,7 +25,7 @@ func (d serveOpenAPI) at(names ...string) any {
 }
 
 // resolve follows a reference within the document.
-func (d serveOpenAPI) resolve(v any) any {
+func (d openAPIDocument) resolve(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return v
@@ -36,9 +36,9 @@ func (d serveOpenAPI) resolve(v any) any {
 	return v
 }
 
-// check is what is wrong with a value under a schema. It knows the words that the
-// document uses, and reports any other.
-func (d serveOpenAPI) check(path string, schema, value any) (wrong []string) {
+// check reports what violates a schema. It knows the keywords of the document, and
+// reports any other.
+func (d openAPIDocument) check(path string, schema, value any) (wrong []string) {
 	s, ok := d.resolve(schema).(map[string]any)
 	if !ok {
 		return []string{path + ": no schema"}
@@ -138,7 +138,7 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// TestSchemaCheck checks that the check finds what is wrong.
+// TestSchemaCheck checks that check finds violations.
 func TestSchemaCheck(t *testing.T) {
 	for _, test := range []struct{ schema, value, want string }{
 		{`{"type":"integer","minimum":0}`, `1`, ""},
@@ -164,7 +164,7 @@ func TestSchemaCheck(t *testing.T) {
 		if err := json.Unmarshal([]byte(test.value), &value); err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(serveOpenAPI{}.check("", schema, value), "; ")
+		got := strings.Join(openAPIDocument{}.check("", schema, value), "; ")
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
 			t.Errorf("check(%s, %s) = %q, want %q", test.schema, test.value, got, test.want)
 		}

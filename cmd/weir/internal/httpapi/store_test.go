@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A recorder is a store that admits everything and remembers what it was asked.
+// A recorder is a store that admits everything and records the requests.
 type recorder struct{ asked []weir.Request }
 
 func (s *recorder) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -21,7 +21,7 @@ func (s *recorder) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decis
 	return true, nil
 }
 
-// A degraded store denies everything.
+// A degraded is a store that denies everything in a degraded mode.
 type degraded struct{ mode weir.FailMode }
 
 func (s degraded) Do(_ context.Context, r weir.Request) (weir.Decision, error) {

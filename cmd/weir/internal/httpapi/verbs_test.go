@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// said is what the steps of a test look at in an answer.
+// said returns the fields of a response that the steps of a test compare.
 func said(t *testing.T, body []byte) string {
 	t.Helper()
 	var a struct {
@@ -39,7 +39,7 @@ func said(t *testing.T, body []byte) string {
 	return fmt.Sprintf("ok granted %d remaining %d reset %s", a.Granted, a.Remaining, a.ResetAfter)
 }
 
-// A conversation in verbs, with the clock moved between the lines.
+// TestMoreVerbs plays a sequence of verbs, with the clock moved between the lines.
 func TestMoreVerbs(t *testing.T) {
 	store, now := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -89,8 +89,8 @@ func TestMoreVerbs(t *testing.T) {
 	}
 }
 
-// A return that names an instant gives back what was charged then, and nothing of a
-// window that has passed.
+// TestReturnAt checks that a return with a time returns what was charged then, and
+// nothing of a window that has passed.
 func TestReturnAt(t *testing.T) {
 	store, now := frozen(t)
 	a := api(t, httpapi.Config{Store: store})
@@ -118,7 +118,7 @@ func TestReturnAt(t *testing.T) {
 	giveBack("2023-11-15T00:13:20.5+01:00", "ok granted 0 remaining 3 reset 3600") // another instant, in another zone
 }
 
-// A policy is asked by every verb, with its cost where none is said.
+// TestPolicyVerbs checks every verb with a policy, with the policy's cost by default.
 func TestPolicyVerbs(t *testing.T) {
 	store, _ := frozen(t)
 	p, err := policy.New(policy.Config{
@@ -198,7 +198,8 @@ func TestBadVerbs(t *testing.T) {
 	}
 }
 
-// Extra handlers are mounted beside the API, and cannot take its place.
+// TestExtra checks that extra handlers are mounted beside the API, and cannot replace its
+// paths.
 func TestExtra(t *testing.T) {
 	store, _ := frozen(t)
 	teapot := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(418) })

@@ -15,7 +15,7 @@ func event(tb testing.TB) enforce.Event {
 	return enforce.Event{Policy: newPolicy(tb, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: enforce.Denied}
 }
 
-// Counting what happens at every request allocates nothing.
+// TestAllocations checks that counting what happens at every request allocates nothing.
 func TestAllocations(t *testing.T) {
 	m, e := metrics.New(metrics.Config{}), event(t)
 	store := m.Interface("gateway", m.Store(decided{}))
@@ -67,7 +67,8 @@ func BenchmarkDescriptor(b *testing.B) {
 	}
 }
 
-// The difference between these is what a Store that counts costs.
+// BenchmarkStore checks that the difference between these is what a Store that counts
+// costs.
 func BenchmarkStore(b *testing.B) {
 	m := metrics.New(metrics.Config{})
 	memory, err := memstore.New(memstore.Config{})

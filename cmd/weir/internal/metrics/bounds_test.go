@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// What an outsider can make up, a million of each kind, makes a bounded number of
-// series.
+// TestSeriesAreBounded checks that what an outsider can make up, a million of each kind,
+// makes a bounded number of series.
 func TestSeriesAreBounded(t *testing.T) {
 	const most = 100
 	m := metrics.New(metrics.Config{MaxSeries: most})
@@ -95,7 +95,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// Labels are text, whatever bytes were sent; client_golang panics at others.
+// TestBadLabels checks that labels are text, whatever bytes were sent; client_golang
+// panics at others.
 func TestBadLabels(t *testing.T) {
 	m := metrics.New(metrics.Config{Version: "\xff"})
 	for _, s := range []string{"", "\xff\xfe", "a\nb", `a"b\`, strings.Repeat("é", 1000), strings.Repeat("\xc3", 1000), "x\x00y"} {
@@ -128,7 +129,7 @@ func FuzzDescriptor(f *testing.F) {
 	})
 }
 
-// Many at once, with reloads between.
+// TestTogether checks that many at once, with reloads between.
 func TestTogether(t *testing.T) {
 	m := metrics.New(metrics.Config{MaxSeries: 8})
 	const each, callers = 2000, 8

@@ -14,45 +14,46 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// maxDoors is how many doors have series of their own. A program has a handful.
+// maxInterfaces is the maximum number of interfaces with series of their own. A program
+// has a handful.
 const maxInterfaces = 16
 
-// A door knows the counters of the policies that it asked about, by the policy itself:
-// that is faster than by name, and a policy that is not in use any more is forgotten
-// with all others at a reload.
+// interfaceCounters holds the counters of an interface by policy. The policy itself is
+// the key, because that is faster than its name. A reload clears them, and with them the
+// policies that are no longer in force.
 type interfaceCounters struct {
 	label string
 	known sync.Map // *policy.Policy to *counters
 	n     atomic.Int64
 }
 
-// gone is the outcome of a request whose client left before it was decided: cutting
-// connections is not to look like a store that fails.
+// canceled is the outcome of a request whose client disconnected before the decision. It
+// is separate from failed_closed, so that disconnects do not look like a failing store.
 const canceled enforce.Outcome = "canceled"
 
-// The outcomes that are counted, in the order of a tally.
+// outcomes are counted in this order in a tally.
 var outcomes = [...]enforce.Outcome{
 	enforce.Admitted, enforce.Denied, enforce.Held, enforce.FailedOpen, enforce.FailedClosed, canceled,
 }
 
-// The modes of a decision without the store, in the order of counters.degraded.
+// modes are the degraded modes, in the order of counters.degraded.
 var modes = [...]weir.FailMode{policy.Open, policy.Closed, policy.Local}
 
-// A tally is the counters of the outcomes of one policy at one door.
+// A tally holds the counters of one policy on one interface by outcome.
 type tally [len(outcomes)]prometheus.Counter
 
-// counters are those of one policy at one door.
+// counters are the counters of one policy on one interface.
 type counters struct {
-	tallies      [2]atomic.Pointer[tally] // enforced and in shadow; nil until there is one
+	tallies      [2]atomic.Pointer[tally] // enforced and shadow; nil before the first event
 	make         func(shadow int) *tally
-	otherOutcome func(shadow int) prometheus.Counter // of an outcome that nobody knows
+	otherOutcome func(shadow int) prometheus.Counter // of an unknown outcome
 	degraded     [len(modes)]prometheus.Counter
 	expressions  prometheus.Counter
 	unsettled    prometheus.Counter
-	overflow     prometheus.Counter // nil for one that has series of its own
+	overflow     prometheus.Counter // nil for a policy with series of its own
 }
 
-// Observe counts what became of a request under one policy, at the door of that name.
+// Observe counts the decision of one policy on the named interface.
 func (m *Metrics) Observe(name string, e enforce.Event) {
 	if e.Policy == nil {
 		return
@@ -66,7 +67,7 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	}
 	outcome := e.Outcome
 	switch {
-	case outcome == enforce.Unsettled: // beside the outcome
+	case outcome == enforce.Unsettled: // in addition to the outcome
 		c.unsettled.Inc()
 		return
 	case outcome == enforce.FailedClosed && errors.Is(e.Err, context.Canceled):
@@ -91,7 +92,7 @@ func (m *Metrics) Observe(name string, e enforce.Event) {
 	}
 }
 
-// outcome is the counter of o.
+// outcome returns the counter of o.
 func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter {
 	shadow := 0
 	if inShadow {
@@ -110,7 +111,7 @@ func (c *counters) outcome(o enforce.Outcome, inShadow bool) prometheus.Counter 
 	return c.otherOutcome(shadow)
 }
 
-// door is the door of that name.
+// forInterface returns the counters of the named interface.
 func (m *Metrics) forInterface(name string) *interfaceCounters {
 	if d := (*m.interfaces.Load())[name]; d != nil {
 		return d
@@ -134,12 +135,12 @@ func (m *Metrics) forInterface(name string) *interfaceCounters {
 	return d
 }
 
-// counters are those of p.
+// counters returns the counters of p.
 func (d *interfaceCounters) counters(m *Metrics, p *policy.Policy) *counters {
 	if c, ok := d.known.Load(p); ok {
 		return c.(*counters)
 	}
-	if d.n.Add(1) > int64(2*m.policies.max) { // of policies that come and go without a reload
+	if d.n.Add(1) > int64(2*m.policies.max) { // policies changed without a reload
 		d.n.Store(0)
 		d.known.Clear()
 	}
@@ -148,17 +149,17 @@ func (d *interfaceCounters) counters(m *Metrics, p *policy.Policy) *counters {
 	return c
 }
 
-func (m *Metrics) newCounters(door string, p *policy.Policy) *counters {
+func (m *Metrics) newCounters(interfaceName string, p *policy.Policy) *counters {
 	name, own := m.policies.place(p.Name())
 	of := func(shadow int, o enforce.Outcome) prometheus.Counter {
 		if shadow == 1 {
-			return m.shadow.WithLabelValues(door, name, string(o))
+			return m.shadow.WithLabelValues(interfaceName, name, string(o))
 		}
-		return m.decisions.WithLabelValues(door, name, string(o))
+		return m.decisions.WithLabelValues(interfaceName, name, string(o))
 	}
 	c := &counters{
 		make: func(shadow int) *tally {
-			t := new(tally) // all of them, so that the first rise of each is seen
+			t := new(tally) // all of them, so that rate() sees the first event of each
 			for i, o := range outcomes {
 				t[i] = of(shadow, o)
 			}

@@ -16,20 +16,20 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A Config adjusts Metrics. Its zero value works.
+// A Config is the configuration of Metrics. Its zero value works.
 type Config struct {
-	// MaxSeries is how many policies, and how many pairs of a domain and a descriptor,
-	// have series of their own; DefaultMaxSeries if not positive.
+	// MaxSeries is the maximum number of policies, and of pairs of domain and descriptor,
+	// with series of their own; DefaultMaxSeries if not positive.
 	MaxSeries int
 
-	// Version is that of the program, for weir_build_info; "unknown" if empty.
+	// Version is the version of the program, for weir_build_info; "unknown" if empty.
 	Version string
 }
 
-// DefaultMaxSeries is the MaxSeries of a Config that names none.
+// DefaultMaxSeries is the default MaxSeries of a Config.
 const DefaultMaxSeries = 1000
 
-// Metrics are the instruments of one program.
+// Metrics holds the metrics of one program.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -48,7 +48,7 @@ type Metrics struct {
 	policyVersions *prometheus.GaugeVec
 
 	interfaces   atomic.Pointer[map[string]*interfaceCounters]
-	interfacesMu sync.Mutex // of those who add one
+	interfacesMu sync.Mutex // held to add an interface
 	policies     names
 	descriptors  descriptors
 	memory       atomic.Pointer[func() memstore.Stats]
@@ -56,11 +56,11 @@ type Metrics struct {
 	policyOverflow prometheus.Counter
 }
 
-// Times of a decision in seconds: in this process it takes a microsecond, in Redis a
-// millisecond, and after 50 of them the program stops waiting.
+// times are the bounds of durations in seconds. A decision takes about a microsecond in
+// this process and a millisecond in Redis. After 50 ms the program stops waiting.
 var times = []float64{1e-6, 1e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1}
 
-// New makes Metrics with nothing counted yet.
+// New returns Metrics.
 func New(c Config) *Metrics {
 	if c.MaxSeries <= 0 {
 		c.MaxSeries = DefaultMaxSeries
@@ -70,40 +70,40 @@ func New(c Config) *Metrics {
 	}
 	m := &Metrics{registry: prometheus.NewRegistry(), policies: names{max: c.MaxSeries}}
 	m.decisions = m.counters("weir_decisions_total",
-		"Requests that an enforced policy was asked about, by what became of them.", "interface", "policy", "outcome")
+		"Requests decided by an enforced policy, by outcome.", "interface", "policy", "outcome")
 	m.shadow = m.counters("weir_shadow_decisions_total",
-		"Requests that a policy in shadow was asked about, by what would have become of them.", "interface", "policy", "outcome")
+		"Requests evaluated by a policy in shadow mode, by the outcome they would have.", "interface", "policy", "outcome")
 	m.degraded = m.counters("weir_degraded_decisions_total",
-		"Requests that were decided without the store, by how.", "policy", "mode")
+		"Requests decided without the store, by mode.", "policy", "mode")
 	m.expressions = m.counters("weir_expression_errors_total",
-		"Expressions that could not be evaluated for a request.", "policy")
+		"Expressions that failed for a request.", "policy")
 	m.unsettled = m.counters("weir_unsettled_total",
-		"Requests whose cost, known only by their response, could not be charged or given back.", "policy")
+		"Requests whose cost, known from the response, was not settled.", "policy")
 	m.decisionTime = m.histograms("weir_decision_duration_seconds",
-		"How long a door waited for a decision.", "interface")
+		"Time from request to decision, in seconds, by interface.", "interface")
 	m.storeTime = m.histograms("weir_store_duration_seconds",
-		"How long the store took, by what it was asked; batch is several limits at once.", "op")
+		"Time of a call to the store in seconds, by operation; batch is several limits at once.", "op")
 	m.storeErrors = m.counters("weir_store_errors_total",
-		"Requests that the store did not decide, by what it was asked and why.", "op", "reason")
+		"Calls to the store without a decision, by operation and reason.", "op", "reason")
 	m.hits = m.counters("weir_ratelimit_hits_total",
-		"Hits of Envoy's rate limit service, by the limit that they met.", "domain", "descriptor", "result")
+		"Hits of the Envoy rate limit service, by domain, descriptor and result.", "domain", "descriptor", "result")
 	m.commands = m.counters("weir_resp_commands_total",
-		"Commands of the RESP door.", "command", "result")
+		"Commands on the RESP interface, by command and result.", "command", "result")
 	m.overflow = m.counters("weir_series_overflow_total",
-		"Events that were counted under \"other\" because there are too many names, by what they name.", "kind")
+		"Events counted under \"other\" because there are more than MaxSeries names, by kind of name.", "kind")
 	m.breakerOpen = m.gauge("weir_store_breaker_open",
-		"1 while the store is left alone because it does not answer, else 0.")
+		"1 while the circuit breaker of the store is open, else 0.")
 	m.reloads = m.counters("weir_policies_reload_total",
-		"Times that policies were read again, by result.", "result")
+		"Reloads of policies, by result.", "result")
 	m.reloadTime = m.gauge("weir_policies_reload_success_timestamp_seconds",
-		"When policies were last taken into use.")
+		"Unix time of the last successful reload, in seconds.")
 	m.lastReloadOK = m.gauge("weir_policies_last_reload_successful",
-		"1 if the policies that were last read are in use, 0 if they were refused.")
+		"1 if the last reload succeeded, 0 if it failed.")
 	m.policyVersions = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_policies_version", Help: "Always 1; the label is the version of the policies in use.",
+		Name: "weir_policies_version", Help: "Always 1; the label is the version of the policies in force.",
 	}, []string{"version"})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_build_info", Help: "Always 1; the labels are what this program was built from.",
+		Name: "weir_build_info", Help: "Always 1; the labels are the version of the program and of Go.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(label(c.Version), runtime.Version()).Set(1)
 	m.registry.MustRegister(m.policyVersions, build, memory{&m.memory},
@@ -133,8 +133,8 @@ func (m *Metrics) gauge(name, help string) prometheus.Gauge {
 	return g
 }
 
-// histograms have classic buckets for whoever reads text, and native ones, which are
-// finer and are limited in number, for whoever asks for them.
+// histograms registers a histogram with classic buckets for the text format, and native
+// buckets, which are finer and bounded in number.
 func (m *Metrics) histograms(name, help string, labels ...string) *prometheus.HistogramVec {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: times,
@@ -146,20 +146,20 @@ func (m *Metrics) histograms(name, help string, labels ...string) *prometheus.Hi
 	return v
 }
 
-// Gatherer reads all instruments.
+// Gatherer returns the gatherer of all metrics.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
-// Handler answers with all instruments in the formats that Prometheus reads.
+// Handler serves all metrics in the formats of Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorHandling:       promhttp.ContinueOnError, // what can be told is told
+		ErrorHandling:       promhttp.ContinueOnError, // serve the metrics that can be collected
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 4,
 	})
 }
 
-// BreakerOpen says whether the store is left alone at present. It fits the Observe of a
-// failover.Config.
+// BreakerOpen sets whether the circuit breaker of the store is open. It fits the Observe
+// of a failover.Config.
 func (m *Metrics) BreakerOpen(away bool) {
 	if away {
 		m.breakerOpen.Set(1)
@@ -168,7 +168,7 @@ func (m *Metrics) BreakerOpen(away bool) {
 	}
 }
 
-// Memory names the store in memory whose keys are to be told; nil for none.
+// Memory sets the source of the metrics of the memory store; nil for none.
 func (m *Metrics) Memory(stats func() memstore.Stats) {
 	if stats == nil {
 		m.memory.Store(nil)
@@ -177,14 +177,14 @@ func (m *Metrics) Memory(stats func() memstore.Stats) {
 	m.memory.Store(&stats)
 }
 
-// Store is next, with the time that it takes and what it does not decide counted. It
-// belongs around the store itself, below failover.
+// Store returns next with metrics of its duration and errors. It belongs around the store
+// itself, below failover.
 func (m *Metrics) Store(next weir.Store) weir.Store {
 	return &timed{next, (&storeCalls{m: m}).done}
 }
 
-// Door is next, with the time that a door waits for a decision counted. It belongs
-// around all that stands between the door and the store.
+// Interface returns next with a metric of the time that the named interface waits for a
+// decision. It belongs around everything between the interface and the store.
 func (m *Metrics) Interface(name string, next weir.Store) weir.Store {
 	took := m.decisionTime.WithLabelValues(m.forInterface(name).label)
 	return &timed{next, func(_ context.Context, _ int, start time.Time, _ error) { took.Observe(time.Since(start).Seconds()) }}

@@ -259,7 +259,7 @@ func everything(tb testing.TB) *metrics.Metrics {
 	return m
 }
 
-// Names and units are as Prometheus wants them.
+// TestLint checks that names and units are as Prometheus wants them.
 func TestLint(t *testing.T) {
 	w := httptest.NewRecorder()
 	everything(t).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -272,7 +272,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Histograms have buckets for whoever reads text, and finer ones for whoever asks.
+// TestHistograms checks that histograms have buckets for whoever reads text, and finer
+// ones for whoever asks.
 func TestHistograms(t *testing.T) {
 	families, err := everything(t).Gatherer().Gather()
 	if err != nil {
@@ -291,7 +292,7 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
-// Two Metrics are two.
+// TestNothingGlobal checks that two Metrics are two.
 func TestNothingGlobal(t *testing.T) {
 	a, b := everything(t), metrics.New(metrics.Config{})
 	if got := scrape(t, b); got["weir_decisions_total"] != nil {

@@ -5,19 +5,20 @@ import (
 	"sync"
 )
 
-// other is the label of all that has no place of its own.
+// other is the label of names without series of their own.
 const other = "other"
 
-// maxLabel is how much of a name that others choose is told, in bytes.
+// maxLabel is the maximum length of a label, in bytes.
 const maxLabel = 128
 
-// short is s up to the length of a label.
+// short cuts s at maxLabel.
 func short(s string) string { return s[:min(len(s), maxLabel)] }
 
-// label is s as the value of a label: short, and text. It keeps nothing else alive.
+// label returns s as a label: cut, valid UTF-8, and without a reference to the memory of
+// s.
 func label(s string) string { return strings.Clone(strings.ToValidUTF8(short(s), "\uFFFD")) }
 
-// names are those that have series of their own.
+// names are the names with series of their own.
 type names struct {
 	max int
 
@@ -25,7 +26,7 @@ type names struct {
 	known map[string]bool
 }
 
-// place is the label of a name: itself as long as there is room, and then other.
+// place returns the label of a name: itself, or other beyond max names.
 func (n *names) place(name string) (value string, own bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,15 +43,15 @@ func (n *names) place(name string) (value string, own bool) {
 	return name, true
 }
 
-// prune takes the place of every name that is not kept, and returns those names.
-func (n *names) prune(keep func(string) bool) (gone []string) {
+// prune removes the names that keep rejects, and returns them.
+func (n *names) prune(keep func(string) bool) (removed []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name := range n.known {
 		if !keep(name) {
-			gone = append(gone, name)
+			removed = append(removed, name)
 			delete(n.known, name)
 		}
 	}
-	return gone
+	return removed
 }

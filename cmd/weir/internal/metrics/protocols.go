@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The results of hits of Envoy's door, as envoyproxy/ratelimit names its statistics.
+// Results of hits of the gRPC interface, with the names of envoyproxy/ratelimit.
 const (
 	TotalHits   = "total_hits"
 	OverLimit   = "over_limit"
@@ -18,7 +18,7 @@ const (
 
 var hitResults = [...]string{TotalHits, OverLimit, NearLimit, WithinLimit, ShadowMode, other}
 
-// descriptors are the counters of hits.
+// descriptors holds the counters of hits by descriptor.
 type descriptors struct {
 	m        *Metrics
 	max      int
@@ -26,7 +26,7 @@ type descriptors struct {
 
 	mu     sync.RWMutex
 	known  map[descriptor]*[len(hitResults)]prometheus.Counter
-	others *[len(hitResults)]prometheus.Counter // of all that have no place
+	others *[len(hitResults)]prometheus.Counter // of descriptors beyond max
 }
 
 type descriptor struct{ domain, path string }
@@ -37,9 +37,9 @@ func (d *descriptors) init(m *Metrics, most int) {
 	d.known = map[descriptor]*[len(hitResults)]prometheus.Counter{}
 }
 
-// Descriptor counts hits of a limit of Envoy's door: the descriptor is its path in the
-// configuration, and the result one of [TotalHits] and those that follow it. Names may
-// come from requests: no more than Config.MaxSeries pairs of them have series.
+// Descriptor counts hits of a limit of the gRPC interface. descriptor is the path of the
+// limit in the configuration; result is [TotalHits] or another of these constants. Names
+// may come from requests: at most Config.MaxSeries pairs have series of their own.
 func (m *Metrics) Descriptor(domain, path, result string, hits uint64) {
 	at := len(hitResults) - 1
 	for i, r := range hitResults {
@@ -74,14 +74,13 @@ func (d *descriptors) of(key descriptor) (c *[len(hitResults)]prometheus.Counter
 		d.others = d.counters(descriptor{other, other})
 		return d.others, false
 	}
-	key = descriptor{strings.Clone(key.domain), strings.Clone(key.path)} // or it would keep a request alive
+	key = descriptor{strings.Clone(key.domain), strings.Clone(key.path)} // do not keep the memory of the request
 	c = d.counters(descriptor{label(key.domain), label(key.path)})
 	d.known[key] = c
 	return c, true
 }
 
-// ForgetDescriptors ends all series of Envoy's door. It is for a configuration that
-// takes the place of another.
+// ForgetDescriptors ends all series of descriptors, for a new configuration.
 func (m *Metrics) ForgetDescriptors() {
 	d := &m.descriptors
 	d.mu.Lock()
@@ -98,7 +97,7 @@ func (d *descriptors) counters(names descriptor) *[len(hitResults)]prometheus.Co
 	return c
 }
 
-// The results of commands of the RESP door.
+// Results of commands of the RESP interface.
 const (
 	CommandOK      = "ok"
 	CommandLimited = "limited"
@@ -109,12 +108,11 @@ var commandResults = [...]string{CommandOK, CommandLimited, CommandError}
 
 const results = len(commandResults)
 
-// throttle is the command that the RESP door is about.
+// throttle is the main command of the RESP interface.
 const throttle = "cl.throttle"
 
-// Command counts a command of the RESP door, in whatever case it was sent; one that
-// the door does not know is "other". The result is [CommandOK], [CommandLimited] or
-// [CommandError].
+// Command counts a command of the RESP interface, in upper or lower case; unknown
+// commands count as "other". result is [CommandOK], [CommandLimited] or [CommandError].
 func (m *Metrics) Command(name, result string) {
 	at := len(commandResults) - 1
 	for i, r := range commandResults {
@@ -129,7 +127,7 @@ func (m *Metrics) Command(name, result string) {
 	m.commands.WithLabelValues(commandName(name), commandResults[at]).Inc()
 }
 
-// commandName is the label of a command.
+// commandName returns the label of a command.
 func commandName(name string) string {
 	const longest = len("command")
 	if len(name) <= longest {

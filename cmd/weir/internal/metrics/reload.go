@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Reloaded counts that policies were read. If err is nil, set is in use from now on
-// under the name version, and the series of policies that it does not have end.
+// Reloaded counts a reload. If err is nil, set is in force from now on under the name
+// version, and series of policies that it does not contain end.
 func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	if err != nil {
 		m.reloads.WithLabelValues("failure").Inc()
@@ -26,11 +26,11 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	if set == nil {
 		return
 	}
-	gone := m.policies.prune(func(name string) bool {
-		name, _, _ = strings.Cut(name, "~") // a candidate lives with its policy
+	removed := m.policies.prune(func(name string) bool {
+		name, _, _ = strings.Cut(name, "~") // a candidate is kept with its policy
 		return set.Policy(name) != nil
 	})
-	for _, name := range gone {
+	for _, name := range removed {
 		l := prometheus.Labels{"policy": name}
 		for _, v := range []*prometheus.CounterVec{m.decisions, m.shadow, m.degraded, m.expressions, m.unsettled} {
 			v.DeletePartialMatch(l)
@@ -42,12 +42,12 @@ func (m *Metrics) Reloaded(version string, set *policy.Set, err error) {
 	}
 }
 
-// memory tells of a store in memory, if there is one.
+// memory collects the metrics of the memory store, if there is one.
 type memory struct {
 	stats *atomic.Pointer[func() memstore.Stats]
 }
 
-// A fact is one number of a memstore.Stats.
+// A memoryMetric is one metric of a memstore.Stats.
 type memoryMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
@@ -57,21 +57,21 @@ type memoryMetric struct {
 func memoryMetrics() []memoryMetric {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return []memoryMetric{
-		{desc("weir_keys", "Keys that the store in memory knows."),
+		{desc("weir_keys", "Keys in the memory store."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 { return float64(s.Keys) }},
-		{desc("weir_reservations", "Reservations that the store in memory remembers."),
+		{desc("weir_reservations", "Reservations in the memory store."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 { return float64(s.Reservations) }},
-		{desc("weir_keys_used", "How much of weir_keys_capacity is used."),
+		{desc("weir_keys_used", "Used part of weir_keys_capacity, in keys."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 { return float64(s.Used) }},
-		{desc("weir_keys_capacity", "The most keys that the store in memory knows at once."),
+		{desc("weir_keys_capacity", "Maximum number of keys in the memory store."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 { return float64(s.MaxKeys) }},
-		{desc("weir_keys_refused_total", "Requests that the store in memory did not decide because it was full."),
+		{desc("weir_keys_refused_total", "Requests that the memory store did not decide because it was at MaxKeys."),
 			prometheus.CounterValue, func(s memstore.Stats) float64 { return float64(s.Refused) }},
-		{desc("weir_keys_shared_total", "Requests that were decided by a state that strangers share because the store in memory was full."),
+		{desc("weir_keys_shared_total", "Requests charged to the overflow bucket because the memory store was at MaxKeys."),
 			prometheus.CounterValue, func(s memstore.Stats) float64 { return float64(s.Shared) }},
-		{desc("weir_snapshots_total", "Snapshots that the store in memory wrote."),
+		{desc("weir_snapshots_total", "Snapshots written by the memory store."),
 			prometheus.CounterValue, func(s memstore.Stats) float64 { return float64(s.Snapshots) }},
-		{desc("weir_snapshot_last_successful", "1 unless the latest snapshot could not be written."),
+		{desc("weir_snapshot_last_successful", "1 if the last snapshot was written or there was none, 0 if writing it failed."),
 			prometheus.GaugeValue, func(s memstore.Stats) float64 {
 				if s.SnapshotErr != nil {
 					return 0

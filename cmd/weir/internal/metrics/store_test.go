@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/storetest"
 )
 
-// A store whose time is counted keeps every rule of a store.
+// TestConformance checks that a store whose time is counted keeps every rule of a store.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
 		var now atomic.Int64

@@ -135,8 +135,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestFollower checks that every version that is current for long enough is told once, trouble is
-// told each time, and its end once.
+// TestFollower checks that every version that is current for long enough is told once,
+// trouble is told each time, and its end once.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redis{hash: map[string]string{}}
@@ -226,8 +226,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestKnown checks that what was read before by its number is not told again, and trouble that
-// lasts is told now and then.
+// TestKnown checks that what was read before by its number is not told again, and trouble
+// that lasts is told now and then.
 func TestKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redis{hash: map[string]string{}}

@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/respd"
 )
 
-// FuzzServer sends any bytes, at once and in two parts. The server neither panics nor hangs,
-// what it answers is RESP, and a cut makes no difference to how much it answers.
+// FuzzServer sends any bytes, at once and in two parts. The server neither panics nor
+// hangs, what it answers is RESP, and a cut makes no difference to how much it answers.
 func FuzzServer(f *testing.F) {
 	for _, seed := range []string{
 		"PING\r\n", "\r\n", "*1\r\n$4\r\nPING\r\n", "*0\r\n*-1\r\n", "*1\r\n$9223372036854775807\r\n", "*2147483647\r\n",

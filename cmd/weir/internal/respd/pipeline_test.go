@@ -147,8 +147,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestSharedWithOtherInterfaces checks that the key and the limit are the same as on other
-// interfaces.
+// TestSharedWithOtherInterfaces checks that the key and the limit are the same as on
+// other interfaces.
 func TestSharedWithOtherInterfaces(t *testing.T) {
 	store := memory(t, nil)
 	_, addr := start(t, respd.Config{Store: store})

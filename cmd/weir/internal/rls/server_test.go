@@ -95,7 +95,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Without a configuration nothing is decided; with one it is, from the next request on.
+// TestNoConfiguration checks that without a configuration nothing is decided; with one it
+// is, from the next request on.
 func TestNoConfiguration(t *testing.T) {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -170,7 +171,8 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// A decision of a store that falls back is an answer, and an event says how it came.
+// TestDegraded checks that a decision of a store that falls back is an answer, and an
+// event says how it came.
 func TestDegraded(t *testing.T) {
 	var events []rls.Event
 	s := newServer(t, rls.Config{
@@ -305,7 +307,8 @@ descriptors:
 	}
 }
 
-// A limit that requests bring and that is another every time is still one limit.
+// TestOverridesThatChange checks that a limit that requests bring and that is another
+// every time is still one limit.
 func TestOverridesThatChange(t *testing.T) {
 	s := newServer(t, rls.Config{})
 	admitted := 0
@@ -375,7 +378,8 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// A request that meets one key twice is charged twice, or not at all.
+// TestOneKeyTwice checks that a request that meets one key twice is charged twice, or not
+// at all.
 func TestOneKeyTwice(t *testing.T) {
 	s := newServer(t, rls.Config{})
 	ask := func(line string) string {
@@ -500,8 +504,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A configuration that is loaded again and again without a change takes no room from
-// those that were another.
+// TestReloadOfTheSame checks that a configuration that is loaded again and again without
+// a change takes no room from those that were another.
 func TestReloadOfTheSame(t *testing.T) {
 	config := func(n int) *ratelimit.Config {
 		return parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: %d}}]", n))

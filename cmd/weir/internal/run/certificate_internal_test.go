@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCertificateIsRenewed checks that new files are in use after a while, files that are broken
-// are not, and nobody looks at every handshake.
+// TestCertificateIsRenewed checks that new files come into use after a while, that
+// invalid files do not, and that a handshake does not read files.
 func TestCertificateIsRenewed(t *testing.T) {
 	dir := t.TempDir()
 	c := &keyPair{certFile: filepath.Join(dir, "cert.pem"), keyFile: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
@@ -60,9 +60,9 @@ func TestCertificateIsRenewed(t *testing.T) {
 	is("a broken one", 2*recheck, second)
 	third, _ := newCertificate(t)
 	write(third)
-	is("mended", 3*recheck, third)
+	is("fixed", 3*recheck, third)
 	if err := os.Remove(c.keyFile); err != nil {
 		t.Fatal(err)
 	}
-	is("gone", 4*recheck, third)
+	is("removed", 4*recheck, third)
 }

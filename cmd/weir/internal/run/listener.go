@@ -23,7 +23,7 @@ type listener struct {
 	// open means that the interface asks for no credentials.
 	open bool
 
-	// scheme is that of URLs to the interface; "" for a protocol that is not HTTP.
+	// scheme is the scheme of URLs to the interface; "" for a protocol other than HTTP.
 	scheme string
 
 	server interface {

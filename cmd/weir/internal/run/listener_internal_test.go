@@ -90,7 +90,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// A drain lets the request in flight end and admits no other.
+// TestDrain checks that a drain lets the request in flight end and admits no other.
 func TestDrain(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
@@ -144,8 +144,8 @@ func refused(t *testing.T, l *listener) {
 	t.Fatal("the listener still accepts connections")
 }
 
-// At the end of the drain what still runs is cut off: a request by its context,
-// an upgraded connection by being closed.
+// TestDrainEnds checks that at the end of the drain what still runs is cut off: a request
+// by its context, an upgraded connection by being closed.
 func TestDrainEnds(t *testing.T) {
 	arrived := make(chan struct{}, 2)
 	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,8 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// An upgraded connection is a request in flight: the drain waits for it.
+// TestDrainWaitsForUpgraded checks that an upgraded connection is a request in flight:
+// the drain waits for it.
 func TestDrainWaitsForUpgraded(t *testing.T) {
 	arrived, goOn := make(chan struct{}), make(chan struct{})
 	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) {
@@ -235,7 +236,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// A client that sends headers without end, or none, is let go.
+// TestHeadersThatNeverEnd checks that a client that sends headers without end, or none,
+// is let go.
 func TestHeadersThatNeverEnd(t *testing.T) {
 	l := startHTTP(t, http.NotFound, 0, nil)
 	conn, err := net.Dial("tcp", l.bound.String())
@@ -261,8 +263,8 @@ func TestHeadersThatNeverEnd(t *testing.T) {
 	}
 }
 
-// TestOptionsOfTheServer checks that a request about no path is handled, and so limited, as every
-// other is.
+// TestOptionsOfTheServer checks that a request about no path is handled, and so limited,
+// as every other is.
 func TestOptionsOfTheServer(t *testing.T) {
 	l := startHTTP(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, 0, nil)
 	conn, err := net.Dial("tcp", l.bound.String())
@@ -289,7 +291,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A body that never comes, and that no handler reads, does not keep a connection for ever.
+// TestBodyThatNeverComes checks that a body that never comes, and that no handler reads,
+// does not keep a connection for ever.
 func TestBodyThatNeverComes(t *testing.T) {
 	l := startHTTP(t, http.NotFound, 100*time.Millisecond, nil)
 	conn, err := net.Dial("tcp", l.bound.String())

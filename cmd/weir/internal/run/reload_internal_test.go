@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestWhatWaitsGoesByTheNewLimits checks that requests that wait at the gateway while its policies
-// change get no allowance of the old ones beside that of the new ones.
+// TestWhatWaitsGoesByTheNewLimits checks that requests that wait at the gateway while its
+// policies change get no allowance of the old ones beside that of the new ones.
 func TestWhatWaitsGoesByTheNewLimits(t *testing.T) {
 	var reached atomic.Int64
 	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))

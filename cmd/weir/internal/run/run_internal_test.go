@@ -24,8 +24,8 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// settings are those of a program with one policy in front of one upstream, on
-// ports that are free.
+// settings returns the configuration of a program with one policy in front of one
+// upstream, on free ports.
 func settings(t *testing.T, upstream string, p policy.Config) *config.Config {
 	t.Helper()
 	one, err := policy.New(p)
@@ -90,8 +90,8 @@ func status(t *testing.T, url string) int {
 	return res.StatusCode
 }
 
-// With the clock at a stand, exactly the burst goes through, however many ask at
-// once, and only that reaches the upstream.
+// TestExactBurst checks that with the clock at a stand, exactly the burst goes through,
+// however many ask at once, and only that reaches the upstream.
 func TestExactBurst(t *testing.T) {
 	const burst, requests, clients = 37, 400, 16
 	var reached atomic.Int64
@@ -118,7 +118,8 @@ func TestExactBurst(t *testing.T) {
 	}
 }
 
-// TestNotReadyBeforeAllListen checks that once /readyz succeeds, the gateway accepts connections.
+// TestNotReadyBeforeAllListen checks that once /readyz succeeds, the gateway accepts
+// connections.
 func TestNotReadyBeforeAllListen(t *testing.T) {
 	p := with(t, settings(t, "http://127.0.0.1:1", perClient("1/s")), gone{}, discard())
 	accepting := func() (detail string) {
@@ -138,7 +139,8 @@ func TestNotReadyBeforeAllListen(t *testing.T) {
 	}
 }
 
-// Stop makes /readyz fail while the listeners are still open, and then closes them.
+// TestStopFailsReadinessFirst checks that stop makes /readyz fail while the listeners are
+// still open, and then closes them.
 func TestStopFailsReadinessFirst(t *testing.T) {
 	c := settings(t, "http://127.0.0.1:1", perClient("1/s"))
 	c.DrainDelay = time.Second
@@ -191,8 +193,8 @@ func TestStartUndoesItself(t *testing.T) {
 	}
 }
 
-// A store that does not answer: ready says so, each request goes by its policy,
-// and the log names the policy once, not for every request.
+// TestStoreGone checks that a store that does not answer: ready says so, each request
+// goes by its policy, and the log names the policy once, not for every request.
 func TestStoreGone(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
@@ -235,7 +237,8 @@ func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error
 	return false, weir.ErrUnavailable
 }
 
-// A request at one interface that does not end takes no time from those at another.
+// TestStopDrainsInterfacesTogether checks that a request at one interface that does not
+// end takes no time from those at another.
 func TestStopDrainsInterfacesTogether(t *testing.T) {
 	forever := make(chan struct{})
 	defer close(forever)

@@ -10,9 +10,9 @@ import (
 	"github.com/floodweir/weir/enforce"
 )
 
-// Decision tells the span of ctx what became of its request under one policy, without
-// the key. If nothing records the span it does nothing and allocates nothing.
-func (t *Telemetry) Decision(ctx context.Context, door string, e enforce.Event) {
+// Decision adds an event with the decision of one policy, without the key, to the span of
+// ctx. If the span is not recorded, it does nothing and allocates nothing.
+func (t *Telemetry) Decision(ctx context.Context, interfaceName string, e enforce.Event) {
 	if t == nil || t.traces == nil || e.Policy == nil {
 		return
 	}
@@ -22,7 +22,7 @@ func (t *Telemetry) Decision(ctx context.Context, door string, e enforce.Event) 
 	}
 	attrs := make([]attribute.KeyValue, 0, 10)
 	attrs = append(attrs,
-		attribute.String("weir.interface", door),
+		attribute.String("weir.interface", interfaceName),
 		attribute.String("weir.policy", e.Policy.Name()),
 		attribute.String("weir.outcome", string(e.Outcome)))
 	if e.Shadow {

@@ -13,11 +13,11 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// reportEvery is how often a collector that does not take what is sent is told of.
+// reportEvery is the minimum time between two lines about a failing collector.
 const reportEvery = time.Minute
 
-// A report logs errors of one signal, and keeps them from the handler of errors that
-// all users of the SDK in a process share.
+// An errorLog logs the errors of one signal. They do not reach the error handler that all
+// users of the SDK in a process share.
 type errorLog struct {
 	logger *slog.Logger
 	signal string
@@ -37,19 +37,19 @@ func (r *errorLog) log(err error) {
 	}
 	now := time.Now()
 	r.mu.Lock()
-	speak, before := !now.Before(r.next), r.suppressed
-	if speak {
+	due, before := !now.Before(r.next), r.suppressed
+	if due {
 		r.next, r.suppressed = now.Add(reportEvery), 0
 	} else {
 		r.suppressed++
 	}
 	r.mu.Unlock()
-	if speak {
-		r.logger.Warn("telemetry was not taken", "signal", r.signal, "error", err, "suppressed", before)
+	if due {
+		r.logger.Warn("telemetry not exported", "signal", r.signal, "error", err, "suppressed", before)
 	}
 }
 
-// spans sends spans without what they are not to hold.
+// spans exports spans without private attributes.
 type spans struct {
 	sdktrace.SpanExporter
 	report *errorLog
@@ -65,8 +65,8 @@ func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) er
 	return nil
 }
 
-// A cleaned span does not tell who asked: what names a client is the key of a limit,
-// X-Forwarded-For is believed by the instrumentation whoever sent it, and queries hold
+// A cleaned span has no attributes that identify the client. Client addresses are keys of
+// limits, the instrumentation takes X-Forwarded-For from any client, and queries contain
 // secrets.
 type cleaned struct{ sdktrace.ReadOnlySpan }
 
@@ -87,7 +87,7 @@ func (c cleaned) Attributes() []attribute.KeyValue {
 	return kept
 }
 
-// points sends metrics.
+// points exports metrics.
 type points struct {
 	sdkmetric.Exporter
 	report *errorLog

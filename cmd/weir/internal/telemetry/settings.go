@@ -12,19 +12,20 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// settings are what the environment says.
+// settings holds the values of the environment.
 type settings struct {
-	traces, metrics string // URLs; "" to send none
+	traces, metrics string // URLs; "": not exported
 	sampler         sdktrace.Sampler
 	propagator      propagation.TextMapPropagator
 }
 
-// invalid is an error about the variable name, whose value it tells without a password.
+// invalidVariable returns an error about a variable, with its value but without a
+// password.
 func invalidVariable(name, value, format string, args ...any) error {
 	return fmt.Errorf("telemetry: %s %.80q: %w: %w", name, redacted(value), weir.ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// read reads the environment. If no endpoint is named it looks at nothing else.
+// read reads the environment. Without an endpoint, other variables are ignored.
 func read(getenv func(string) string) (*settings, error) {
 	env := func(name string) string { return strings.TrimSpace(getenv(name)) }
 	s := &settings{}
@@ -48,12 +49,12 @@ func read(getenv func(string) string) (*settings, error) {
 	return s, err
 }
 
-// target is where a signal is sent, "" for nowhere.
+// endpoint returns the URL to which a signal is exported; "" if it is not exported.
 func endpoint(env func(string) string, signal, path string) (string, error) {
 	name := "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"
 	value := env(name)
 	if value != "" {
-		path = "" // this one is taken as it is
+		path = "" // the URL of a signal is complete
 	} else {
 		name = "OTEL_EXPORTER_OTLP_ENDPOINT"
 		value = env(name)
@@ -74,21 +75,21 @@ func endpoint(env func(string) string, signal, path string) (string, error) {
 			continue
 		}
 		if protocol != "http/protobuf" {
-			return "", invalidVariable(name, protocol, "want http/protobuf, for which a collector listens on port 4318")
+			return "", invalidVariable(name, protocol, "want http/protobuf (port 4318 of a collector)")
 		}
-		break // that of the signal is the one that counts
+		break // the variable of the signal takes precedence
 	}
 	u, err := url.Parse(value)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", invalidVariable(name, value, "want http://HOST:PORT or https://HOST:PORT such as http://127.0.0.1:4318")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", invalidVariable(name, value, "want a URL without a user, a query and a fragment; OTEL_EXPORTER_OTLP_HEADERS has secrets")
+		return "", invalidVariable(name, value, "want a URL without a user, a query and a fragment; put secrets into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	return u.JoinPath(path).String(), nil
 }
 
-// redacted is a URL, or what should be one, without what may be a password.
+// redacted returns a URL without its user, password and query.
 func redacted(value string) string {
 	if at := strings.LastIndexByte(value, '@'); at >= 0 {
 		value = "xxxxx" + value[at:]
@@ -97,8 +98,7 @@ func redacted(value string) string {
 	return value
 }
 
-// sampler says which requests make spans: that of whoever began the trace decides, by
-// default.
+// sampler selects the requests that make spans; by default the parent span decides.
 func sampler(env func(string) string) (sdktrace.Sampler, error) {
 	const name = "OTEL_TRACES_SAMPLER"
 	value := strings.ToLower(env(name))
@@ -130,7 +130,7 @@ func sampler(env func(string) string) (sdktrace.Sampler, error) {
 	return s, nil
 }
 
-// propagator says how a trace is told from one program to the next.
+// propagator returns the formats in which a trace crosses processes.
 func propagator(env func(string) string) (propagation.TextMapPropagator, error) {
 	const name = "OTEL_PROPAGATORS"
 	value := env(name)

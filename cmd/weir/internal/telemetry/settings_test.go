@@ -13,7 +13,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/telemetry"
 )
 
-// Who began the trace decides whether it is recorded, unless the sampler says otherwise.
+// TestSampler checks that who began the trace decides whether it is recorded, unless the
+// sampler says otherwise.
 func TestSampler(t *testing.T) {
 	for _, test := range []struct {
 		sampler, arg string
@@ -80,7 +81,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An endpoint of one signal is taken as it is, and that of all has the signal's path.
+// TestPaths checks that an endpoint of one signal is taken as it is, and that of all has
+// the signal's path.
 func TestPaths(t *testing.T) {
 	for _, test := range []struct{ name, suffix, want string }{
 		{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "/v1/traces"},

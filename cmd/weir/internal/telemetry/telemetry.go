@@ -25,41 +25,42 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// A Config describes a Telemetry. Its zero value works.
+// A Config is the configuration of a Telemetry. Its zero value works.
 type Config struct {
-	// ServiceName and Version are what the program calls itself, unless OTEL_SERVICE_NAME
-	// or OTEL_RESOURCE_ATTRIBUTES do; "weir" and nothing if empty.
+	// ServiceName and Version identify the program, unless OTEL_SERVICE_NAME or
+	// OTEL_RESOURCE_ATTRIBUTES do; "weir" and no version if empty.
 	ServiceName, Version string
 
-	// Gatherer has the metrics that are sent; none are if nil.
+	// Gatherer holds the metrics to export; none if nil.
 	Gatherer prometheus.Gatherer
 
-	// Getenv reads what this package looks at itself: where to send, which protocol,
-	// what to sample and to propagate. It is os.Getenv if nil. The libraries read the
-	// other variables (headers, certificates, timeouts, intervals, attributes) from the
-	// environment of the process.
+	// Getenv reads the variables that this package uses itself: endpoints, protocol,
+	// sampler and propagators; os.Getenv if nil. The libraries read the other variables
+	// (headers, certificates, timeouts, intervals, attributes) from the environment of
+	// the process.
 	Getenv func(string) string
 
-	// Log is told of a collector that does not take what is sent; nobody is if nil.
+	// Log receives export errors; nothing is logged if nil.
 	Log *slog.Logger
 }
 
-// A Telemetry sends traces and metrics. Off, it does nothing.
+// A Telemetry exports traces and metrics. Without an endpoint it does nothing.
 type Telemetry struct {
-	traces     *sdktrace.TracerProvider // nil: none are sent
-	metrics    *sdkmetric.MeterProvider // nil: none are sent
+	traces     *sdktrace.TracerProvider // nil: not exported
+	metrics    *sdkmetric.MeterProvider // nil: not exported
 	propagator propagation.TextMapPropagator
 	once       sync.Once
 	err        error // of Shutdown
 }
 
-// maxText is the longest text of an attribute, in bytes.
+// maxText is the maximum length of a text attribute, in bytes.
 const maxText = 512
 
-// shutdown is the most that Shutdown takes.
+// shutdownTimeout bounds the time of Shutdown.
 const shutdownTimeout = 5 * time.Second
 
-// Start begins to send what the environment says. It does not wait for a collector.
+// Start begins to export as the environment configures it. It does not wait for a
+// collector.
 func Start(ctx context.Context, c Config) (*Telemetry, error) {
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
@@ -92,12 +93,11 @@ func Start(ctx context.Context, c Config) (*Telemetry, error) {
 			return nil, errors.Join(err, t.Shutdown(ctx))
 		}
 	}
-	c.Log.Info("telemetry is sent", "traces", redacted(s.traces), "metrics", redacted(s.metrics))
+	c.Log.Info("telemetry enabled", "traces", redacted(s.traces), "metrics", redacted(s.metrics))
 	return t, nil
 }
 
-// describe is what is said about this program with all that is sent. What comes later
-// in it wins.
+// newResource returns the attributes of the program. Later options override earlier ones.
 func newResource(ctx context.Context, c *Config) (*resource.Resource, error) {
 	about := []attribute.KeyValue{attribute.String("service.name", c.ServiceName)}
 	if c.Version != "" {
@@ -116,7 +116,7 @@ func (t *Telemetry) startTraces(ctx context.Context, s *settings, about *resourc
 		return err
 	}
 	limits := sdktrace.NewSpanLimits()
-	if limits.AttributeValueLengthLimit < 0 { // nobody said so: what clients send is not kept at any length
+	if limits.AttributeValueLengthLimit < 0 { // not configured: bound the length of client data
 		limits.AttributeValueLengthLimit = maxText
 	}
 	t.traces = sdktrace.NewTracerProvider(
@@ -141,8 +141,8 @@ func (t *Telemetry) startMetrics(ctx context.Context, s *settings, about *resour
 	return nil
 }
 
-// Handler is next with a span around each request, at the door of that name. It is next
-// itself if no traces are sent.
+// Handler returns next with a span around each request of the named interface, or next
+// itself if traces are not exported.
 func (t *Telemetry) Handler(name string, next http.Handler) http.Handler {
 	if t == nil || t.traces == nil {
 		return next
@@ -152,8 +152,8 @@ func (t *Telemetry) Handler(name string, next http.Handler) http.Handler {
 		otelhttp.WithSpanOptions(trace.WithAttributes(attribute.String("weir.interface", name))))
 }
 
-// Transport is next with a span around each request to an upstream, which is told the
-// trace. It is next itself if no traces are sent.
+// Transport returns next with a span around each request to an upstream and the trace in
+// its header, or next itself if traces are not exported.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil || t.traces == nil {
 		return next
@@ -162,7 +162,8 @@ func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
 		otelhttp.WithTracerProvider(t.traces), otelhttp.WithPropagators(t.propagator), otelhttp.WithMeterProvider(noop.NewMeterProvider()))
 }
 
-// GRPC makes a span of each call of a gRPC server; nil if no traces are sent.
+// GRPC returns a handler that makes a span of each call of a gRPC server; nil if traces
+// are not exported.
 func (t *Telemetry) GRPC() stats.Handler {
 	if t == nil || t.traces == nil {
 		return nil
@@ -171,8 +172,8 @@ func (t *Telemetry) GRPC() stats.Handler {
 		otelgrpc.WithTracerProvider(t.traces), otelgrpc.WithPropagators(t.propagator), otelgrpc.WithMeterProvider(noop.NewMeterProvider()))
 }
 
-// Shutdown sends what is left, for at most five seconds, and ends. Later calls do
-// nothing and return what the first one did.
+// Shutdown exports what is left and ends, within five seconds. Further calls return the
+// first result.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A collector that is away for an hour is told of sixty times.
+// TestReport checks that a collector that is away for an hour is told of sixty times.
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -21,7 +21,7 @@ func TestReport(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 60 || !strings.HasSuffix(lines[59], `level=WARN msg="telemetry was not taken" signal=traces error="connection refused" suppressed=59`) {
+		if len(lines) != 60 || !strings.HasSuffix(lines[59], `level=WARN msg="telemetry not exported" signal=traces error="connection refused" suppressed=59`) {
 			t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
 		}
 	})

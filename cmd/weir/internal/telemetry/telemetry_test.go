@@ -60,7 +60,7 @@ func newPolicy(tb testing.TB, mode policy.Mode) *policy.Policy {
 	return p
 }
 
-// Off, everything is as it was.
+// TestOff checks that off, everything is as it was.
 func TestOff(t *testing.T) {
 	m := metrics.New(metrics.Config{})
 	for name, getenv := range map[string]func(string) string{
@@ -100,8 +100,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A real collector gets the spans of a request through door and upstream, with what was
-// decided, and without who asked.
+// TestTraces checks that a real collector gets the spans of a request through door and
+// upstream, with what was decided, and without who asked.
 func TestTraces(t *testing.T) {
 	collector := newReceiver(t)
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,team=a%2Cb")
@@ -205,7 +205,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Metrics are those of the registry, under their names.
+// TestMetrics checks that metrics are those of the registry, under their names.
 func TestMetrics(t *testing.T) {
 	collector := newReceiver(t)
 	t.Setenv("OTEL_SERVICE_NAME", "edge")
@@ -270,7 +270,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// A collector that is away, or takes what it gets and never answers, costs no request.
+// TestUnreachable checks that a collector that is away, or takes what it gets and never
+// answers, costs no request.
 func TestUnreachable(t *testing.T) {
 	hold := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
@@ -307,7 +308,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// The writer can still do all that the server's can.
+// TestResponseWriter checks that the writer can still do all that the server's can.
 func TestResponseWriter(t *testing.T) {
 	collector := newReceiver(t)
 	c := start(t, telemetry.Config{Getenv: env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)})

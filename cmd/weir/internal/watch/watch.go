@@ -1,4 +1,4 @@
-// Package watch tells when files change: their content, however it was replaced.
+// Package watch reports changes of the content of files, however they are replaced.
 //
 //	w, err := watch.New(watch.Config{Paths: []string{"weir.yaml", "ratelimit/"}})
 //	…
@@ -7,9 +7,9 @@
 //		// read them again
 //	}
 //
-// A file that is written in place, renamed over, or reached through a link that now
-// leads elsewhere (as a mounted ConfigMap does) has changed if its bytes have. Where
-// the system does not tell of changes, a look every few seconds does.
+// A file counts as changed if its bytes have: written in place, renamed over, or behind a
+// link with a new target (as in a mounted ConfigMap). Where the system sends no events,
+// the files are polled every few seconds.
 package watch
 
 import (
@@ -28,34 +28,33 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// The defaults of a Config.
+// Defaults of a Config.
 const (
 	DefaultQuiet = 100 * time.Millisecond
-	DefaultLook  = 5 * time.Second
+	DefaultPoll  = 5 * time.Second
 )
 
-// Config describes a Watcher. Paths is required.
+// Config is the configuration of a Watcher. Paths is required.
 type Config struct {
-	// Paths are files and directories. Of a directory it is the files in it that
-	// count, not those below.
+	// Paths are files and directories. A directory stands for the files in it, without
+	// its subdirectories.
 	Paths []string
 
-	// Quiet is how long the files have to be left alone before a change is told, so
-	// that nobody reads half a file; DefaultQuiet if zero.
+	// Quiet is the time without events before a change is reported, so that a reader does
+	// not see half a file; DefaultQuiet if zero.
 	Quiet time.Duration
 
-	// Look is how often the files are looked at without being told; DefaultLook if
-	// zero.
-	Look time.Duration
+	// Poll is the interval of reading the files without an event; DefaultPoll if zero.
+	Poll time.Duration
 
-	// Log is where trouble with watching is told; nowhere if nil.
+	// Log receives errors of the system; nothing is logged if nil.
 	Log *slog.Logger
 }
 
 // A Watcher watches files. It is safe for concurrent use.
 type Watcher struct {
 	c       Config
-	notify  *fsnotify.Watcher // nil if the system has no more of them
+	notify  *fsnotify.Watcher // nil if the system provides none
 	changed chan struct{}
 	done    chan struct{}
 	stop    sync.Once
@@ -63,7 +62,7 @@ type Watcher struct {
 	last    [sha256.Size]byte
 }
 
-// New watches from now on. It fails if there is no path.
+// New begins to watch. It returns an error without a path.
 func New(c Config) (*Watcher, error) {
 	if len(c.Paths) == 0 {
 		return nil, errors.New("watch: paths: want at least one, got none")
@@ -71,8 +70,8 @@ func New(c Config) (*Watcher, error) {
 	if c.Quiet <= 0 {
 		c.Quiet = DefaultQuiet
 	}
-	if c.Look <= 0 {
-		c.Look = DefaultLook
+	if c.Poll <= 0 {
+		c.Poll = DefaultPoll
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -80,7 +79,7 @@ func New(c Config) (*Watcher, error) {
 	w := &Watcher{c: c, changed: make(chan struct{}, 1), done: make(chan struct{})}
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
-		c.Log.Warn("the system does not tell of changes: files are looked at now and then", "every", c.Look.String(), "error", err)
+		c.Log.Warn("no file events from the system: polling files", "every", c.Poll.String(), "error", err)
 	} else {
 		w.notify = notify
 		w.follow()
@@ -90,10 +89,10 @@ func New(c Config) (*Watcher, error) {
 	return w, nil
 }
 
-// Changed receives after the files changed. Changes that nobody received yet are one.
+// Changed receives after the files changed. Changes before the next receive count as one.
 func (w *Watcher) Changed() <-chan struct{} { return w.changed }
 
-// Close ends the watch. Closing twice changes nothing.
+// Close ends the watch. Further calls do nothing.
 func (w *Watcher) Close() {
 	w.stop.Do(func() { close(w.done) })
 	w.ended.Wait()
@@ -106,8 +105,8 @@ func (w *Watcher) run() {
 		defer w.notify.Close()
 		events, errs = w.notify.Events, w.notify.Errors
 	}
-	look := time.NewTicker(w.c.Look)
-	defer look.Stop()
+	poll := time.NewTicker(w.c.Poll)
+	defer poll.Stop()
 	quiet := time.NewTimer(w.c.Quiet)
 	quiet.Stop()
 	defer quiet.Stop()
@@ -118,8 +117,8 @@ func (w *Watcher) run() {
 		case <-events:
 			quiet.Reset(w.c.Quiet)
 		case err := <-errs:
-			w.c.Log.Warn("a change may be noticed late", "error", err)
-		case <-look.C:
+			w.c.Log.Warn("file events lost: a change may be reported late", "error", err)
+		case <-poll.C:
 			w.compare()
 		case <-quiet.C:
 			w.compare()
@@ -127,7 +126,7 @@ func (w *Watcher) run() {
 	}
 }
 
-// compare tells if the files are others than the last time.
+// compare reports a change if the content differs from the last time.
 func (w *Watcher) compare() {
 	w.follow()
 	sum := w.sum()
@@ -141,8 +140,8 @@ func (w *Watcher) compare() {
 	}
 }
 
-// follow asks to be told about the directories in which the files stand, and those to
-// which links lead: it is there that a file is replaced.
+// follow watches the directories of the files, and those that links lead to, because a
+// file is replaced in its directory.
 func (w *Watcher) follow() {
 	if w.notify == nil {
 		return
@@ -157,13 +156,13 @@ func (w *Watcher) follow() {
 		}
 		for _, dir := range dirs {
 			if !slices.Contains(w.notify.WatchList(), dir) {
-				_ = w.notify.Add(dir) // one that is not there yet is asked for at the next look
+				_ = w.notify.Add(dir) // a directory that does not exist yet is added at the next poll
 			}
 		}
 	}
 }
 
-// sum is a fingerprint of the files as they are.
+// sum returns a hash of the content of the files.
 func (w *Watcher) sum() (s [sha256.Size]byte) {
 	h := sha256.New()
 	for _, path := range w.c.Paths {
@@ -182,14 +181,14 @@ func (w *Watcher) sum() (s [sha256.Size]byte) {
 	return s
 }
 
-// most is how much of a file counts: more than a policy file may have.
+// most is the maximum part of a file that is hashed, in bytes; a policy file is smaller.
 const most = 64 << 20
 
 func add(h hash.Hash, path string) {
 	fmt.Fprintf(h, "%q ", path)
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return // a pipe would be read for ever
+		return // reading a pipe would not end
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -41,13 +41,13 @@ func changes(t *testing.T, w *watch.Watcher, what string) {
 	}
 }
 
-// TestChanges replaces a file in every way that people have. The look without being
-// told is too rare to help.
+// TestChanges replaces a file in every way that people have. The look without being told
+// is too rare to help.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")
 	write(t, file, "one")
-	w := watching(t, watch.Config{Paths: []string{file}, Look: time.Hour})
+	w := watching(t, watch.Config{Paths: []string{file}, Poll: time.Hour})
 
 	write(t, file, "two")
 	changes(t, w, "written in place")
@@ -86,7 +86,7 @@ func TestMountedLinks(t *testing.T) {
 	}
 	link("v1", "..data")
 	link(filepath.Join("..data", "weir.yaml"), "weir.yaml")
-	w := watching(t, watch.Config{Paths: []string{filepath.Join(dir, "weir.yaml")}, Look: time.Hour})
+	w := watching(t, watch.Config{Paths: []string{filepath.Join(dir, "weir.yaml")}, Poll: time.Hour})
 	link("v2", "..data")
 	changes(t, w, "the link leads elsewhere")
 	write(t, filepath.Join(dir, "v2", "weir.yaml"), "v2 again")
@@ -96,19 +96,20 @@ func TestMountedLinks(t *testing.T) {
 // TestDirectory watches all files of a directory.
 func TestDirectory(t *testing.T) {
 	dir := t.TempDir()
-	w := watching(t, watch.Config{Paths: []string{dir}, Look: time.Hour})
+	w := watching(t, watch.Config{Paths: []string{dir}, Poll: time.Hour})
 	write(t, filepath.Join(dir, "a.yaml"), "a")
 	changes(t, w, "a new file")
 	write(t, filepath.Join(dir, "a.yaml"), "b")
 	changes(t, w, "another content")
 }
 
-// TestSameContent checks that a file that is written anew with what it had has not changed.
+// TestSameContent checks that a file that is written anew with what it had has not
+// changed.
 func TestSameContent(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")
 	write(t, file, "one")
-	w := watching(t, watch.Config{Paths: []string{file}, Look: time.Hour})
+	w := watching(t, watch.Config{Paths: []string{file}, Poll: time.Hour})
 	write(t, file, "one")
 	write(t, filepath.Join(dir, "another"), "file")
 	select {
@@ -120,12 +121,11 @@ func TestSameContent(t *testing.T) {
 	changes(t, w, "after that")
 }
 
-// TestLook notices what nobody tells: the directory is not there when the watch
-// begins.
+// TestLook notices what nobody tells: the directory is not there when the watch begins.
 func TestLook(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "weir.yaml")
-	w := watching(t, watch.Config{Paths: []string{file}, Look: 20 * time.Millisecond})
+	w := watching(t, watch.Config{Paths: []string{file}, Poll: 20 * time.Millisecond})
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
