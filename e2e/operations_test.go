@@ -257,7 +257,7 @@ func TestOperationsTelemetry(t *testing.T) {
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("200 requests took %v", took)
 	}
-	if n := strings.Count(away.log.String(), "telemetry was not taken"); n > 2 {
+	if n := strings.Count(away.log.String(), "telemetry not exported"); n > 2 {
 		t.Errorf("%d log lines about the stopped collector", n)
 	}
 }

@@ -250,7 +250,7 @@ func TestBadConfig(t *testing.T) {
 		`"ftp://x": want http://`:     {Routes: to("ftp://x")},
 		`"http://": want a host`:      {Routes: to("http://")},
 		`"": want http://`:            {Routes: to("")},
-		"only a scheme":                       {Routes: to("http://u:p@x")},
+		"only a scheme":               {Routes: to("http://u:p@x")},
 		"two for \"/\"":               {Routes: []gateway.Route{ok, ok}},
 		"begins with a slash":         {Routes: []gateway.Route{{Path: "api", Upstream: ok.Upstream}}},
 		"does not end in one":         {Routes: []gateway.Route{{Path: "/api/", Upstream: ok.Upstream}}},
