@@ -34,8 +34,6 @@ var largeFor = map[string]string{
 	"flashsale/office.Office methods":            "not reduced yet",
 	"flashsale/redisinventory.Inventory methods": "not reduced yet",
 	"flashsale/verify/auditor lines":             "not reduced yet",
-	"flashsale/verify/ledgertest lines":          "not reduced yet",
-	"flashsale/verify/ledgertest/methods.go":     "not reduced yet",
 	"flashsale/verify/load lines":                "not reduced yet",
 	"internal/algo lines":                        "not reduced yet",
 	"memstore lines":                             "not reduced yet",

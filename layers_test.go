@@ -119,6 +119,7 @@ var layout = map[string]row{
 	"flashsale/verify/inventorytest":        {layer: 7}, // the conformance suite of Inventory
 	"flashsale/verify/inventorytest/random": {layer: 8}, // the same, by random commands against a model
 	"flashsale/verify/ledgertest":           {layer: 7}, // the conformance suite of Ledger
+	"flashsale/verify/ledgertest/random":    {layer: 8}, // the same, by random commands against a model
 	"flashsale/meminventory":                {layer: 7}, // an Inventory in memory
 	"flashsale/redisinventory":              {layer: 7, third: []string{"github.com/redis/rueidis"}},
 	"flashsale/ledger":                      {layer: 7, third: []string{"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/google/uuid", "github.com/pressly/goose/v3"}},

@@ -258,7 +258,7 @@ func TestPostgresGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close(context.WithoutCancel(t.Context())) }()
-	for _, q := range ledgertest.Breaches() {
+	for _, q := range ledgertest.InvalidStatements() {
 		_, err := c.Exec(t.Context(), q)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || !strings.HasPrefix(pg.Code, "23") {
 			t.Errorf("%s: %v, want a constraint", q, err)

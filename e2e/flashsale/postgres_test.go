@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest/random"
 )
 
 // openPostgres opens a ledger in a database.
@@ -115,5 +116,5 @@ func TestPostgresPayAndExpire(t *testing.T) {
 // TestPostgresRandom compares random commands with a small model.
 func TestPostgresRandom(t *testing.T) {
 	t.Parallel()
-	ledgertest.Random(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(1_000, 100_000))
+	random.Run(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(1_000, 100_000))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/ledger"
 	"github.com/floodweir/weir/flashsale/sale"
 	"github.com/floodweir/weir/flashsale/verify/ledgertest"
+	"github.com/floodweir/weir/flashsale/verify/ledgertest/random"
 )
 
 // open makes an empty ledger in a file.
@@ -55,7 +56,7 @@ func count(short, long int) int {
 
 // TestRandom compares random commands with a small model.
 func TestRandom(t *testing.T) {
-	ledgertest.Random(t, open(t, ledger.Config{}), count(20_000, 100_000))
+	random.Run(t, open(t, ledger.Config{}), count(20_000, 100_000))
 }
 
 // TestAddStockField adds more units than a sale may have: the error names the field units.

@@ -133,7 +133,7 @@ func TestGuards(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := openRaw(t, path)
-	for _, q := range ledgertest.Breaches() {
+	for _, q := range ledgertest.InvalidStatements() {
 		if _, err := db.Exec(q); err == nil || !strings.Contains(err.Error(), "constraint failed") {
 			t.Errorf("%s: %v, want a constraint", q, err)
 		}

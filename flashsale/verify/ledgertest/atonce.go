@@ -13,7 +13,7 @@ import (
 )
 
 // together runs f n times at once and waits for all.
-func together(n int, f func(i int)) {
+func concurrently(n int, f func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
@@ -27,7 +27,7 @@ func together(n int, f func(i int)) {
 }
 
 // placeAtOnce places the same batches by several at once, more than there are units.
-func placeAtOnce(t *testing.T, d *desk) {
+func placeAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(60, 1)
 	var batches [4][]sale.Reservation
 	for i := range batches {
@@ -36,9 +36,9 @@ func placeAtOnce(t *testing.T, d *desk) {
 	var news, rejects atomic.Int64
 	var mu sync.Mutex
 	states := map[string]sale.OrderState{}
-	together(12, func(i int) {
+	concurrently(12, func(i int) {
 		rs := batches[i%len(batches)]
-		got, err := d.CreateOrders(d.ctx, rs, t0)
+		got, err := d.CreateOrders(d.ctx, rs, Start())
 		if err != nil {
 			t.Errorf("Place: %v", err)
 			return
@@ -64,7 +64,7 @@ func placeAtOnce(t *testing.T, d *desk) {
 }
 
 // everythingAtOnce places, pays, cancels, expires, loses and returns the same reservations.
-func everythingAtOnce(t *testing.T, d *desk) {
+func everythingAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(40, 1)
 	rs := batch(s, 60)
 	late := rs[0].PayBy.Add(time.Second)
@@ -79,14 +79,14 @@ func everythingAtOnce(t *testing.T, d *desk) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	together(8, func(i int) {
+	concurrently(8, func(i int) {
 		r := rand.New(rand.NewPCG(uint64(i), 1))
 		for n := range 60 {
 			x := rs[r.IntN(len(rs))]
 			switch r.IntN(6) {
 			case 0:
 				from := r.IntN(len(rs) - 10)
-				_, err := d.CreateOrders(d.ctx, rs[from:from+10], t0)
+				_, err := d.CreateOrders(d.ctx, rs[from:from+10], Start())
 				fail("Place", err)
 			case 1, 2:
 				now := x.PayBy.Add(time.Duration(r.IntN(3)-1) * time.Millisecond)
@@ -98,14 +98,14 @@ func everythingAtOnce(t *testing.T, d *desk) {
 					paid.Add(1)
 				}
 			case 3:
-				_, err := d.Cancel(d.ctx, x.User, x.ID, t0)
+				_, err := d.Cancel(d.ctx, x.User, x.ID, Start())
 				fail("Cancel", err, sale.ErrNotFound, sale.ErrConflict)
 			case 4:
 				got, err := d.Expire(d.ctx, late, 3)
 				fail("Expire", err)
 				expired.Add(int64(len(got)))
 			case 5:
-				fail("Lose", d.MarkLost(d.ctx, x, t0), sale.ErrConflict)
+				fail("Lose", d.MarkLost(d.ctx, x, Start()), sale.ErrConflict)
 				got, err := d.Unreturned(d.ctx, 5)
 				fail("Unreturned", err)
 				for _, o := range got {
@@ -132,12 +132,12 @@ func everythingAtOnce(t *testing.T, d *desk) {
 	}
 }
 
-func epochAtOnce(t *testing.T, d *desk) {
+func epochAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
 	for epoch := int64(1); epoch <= 5; epoch++ {
 		var won atomic.Int64
-		together(8, func(int) {
-			switch _, err := d.NextEpoch(d.ctx, s.ID, epoch, t0); {
+		concurrently(8, func(int) {
+			switch _, err := d.NextEpoch(d.ctx, s.ID, epoch, Start()); {
 			case err == nil:
 				won.Add(1)
 			case !errors.Is(err, sale.ErrConflict):
@@ -151,14 +151,14 @@ func epochAtOnce(t *testing.T, d *desk) {
 }
 
 // loseAtOnce loses and places the same reservations: each is one or the other, for all.
-func loseAtOnce(t *testing.T, d *desk) {
+func loseAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
 	rs := batch(s, 20)
 	var lost, orders sync.Map
-	together(8, func(i int) {
+	concurrently(8, func(i int) {
 		for _, r := range rs {
 			if i%2 == 0 {
-				switch err := d.MarkLost(d.ctx, r, t0); {
+				switch err := d.MarkLost(d.ctx, r, Start()); {
 				case err == nil:
 					lost.Store(r.ID, true)
 				case !errors.Is(err, sale.ErrConflict):
@@ -166,7 +166,7 @@ func loseAtOnce(t *testing.T, d *desk) {
 				}
 				continue
 			}
-			got, err := d.CreateOrders(d.ctx, []sale.Reservation{r}, t0)
+			got, err := d.CreateOrders(d.ctx, []sale.Reservation{r}, Start())
 			if err != nil {
 				t.Errorf("Place: %v", err)
 			} else if got[0].State == sale.PendingPay {
@@ -187,11 +187,11 @@ func loseAtOnce(t *testing.T, d *desk) {
 }
 
 // payAtOnce tells of one payment, and of others, many times at once.
-func payAtOnce(t *testing.T, d *desk) {
+func payAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
-	r := d.one(s, "a")
+	r := d.pendingOrder(s, "a")
 	var first, paid atomic.Int64
-	together(12, func(i int) {
+	concurrently(12, func(i int) {
 		p, err := d.Pay(d.ctx, sale.Payment{ID: fmt.Sprint("p", i%3), Reservation: r.ID, Amount: 9900}, r.At)
 		if err != nil {
 			t.Errorf("Pay: %v", err)

@@ -10,12 +10,12 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-func someone(i int) sale.Contact {
+func Contact(i int) sale.Contact {
 	return sale.Contact{Name: fmt.Sprintf("王小明 %d", i), Phone: fmt.Sprintf("+86 (138) 0013-%04d", i)}
 }
 
 // contactOf is the contact of an order, wherever it is told.
-func (d *desk) contactOf(r sale.Reservation, want sale.Contact) {
+func (d *tester) contactOf(r sale.Reservation, want sale.Contact) {
 	d.t.Helper()
 	o, err := d.Order(d.ctx, r.ID)
 	d.must(err)
@@ -45,18 +45,18 @@ func (d *desk) contactOf(r sale.Reservation, want sale.Contact) {
 	}
 }
 
-func rule6(t *testing.T, d *desk) {
+func rule6(t *testing.T, d *tester) {
 	s := d.exposed(10, 1)
-	r := d.one(s, "a")
-	now := t0.Add(3 * time.Second)
+	r := d.pendingOrder(s, "a")
+	now := Start().Add(3 * time.Second)
 	d.contactOf(r, sale.Contact{})
 	for i := range 3 {
-		o, err := d.SetContact(d.ctx, "a", r.ID, someone(i), now)
+		o, err := d.SetContact(d.ctx, "a", r.ID, Contact(i), now)
 		d.must(err)
-		if o.Contact != someone(i) || o.Reservation != r || o.State != sale.PendingPay || !o.ChangedAt.Equal(t0.Add(2*time.Second)) {
+		if o.Contact != Contact(i) || o.Reservation != r || o.State != sale.PendingPay || !o.ChangedAt.Equal(Start().Add(2*time.Second)) {
 			t.Fatalf("SetContact = %+v", o)
 		}
-		d.contactOf(r, someone(i))
+		d.contactOf(r, Contact(i))
 	}
 	spaced := sale.Contact{Name: " O'Brien; DROP TABLE orders --\t", Phone: "\n12345 "}
 	_, err := d.SetContact(d.ctx, "a", r.ID, spaced, now)
@@ -67,51 +67,51 @@ func rule6(t *testing.T, d *desk) {
 	for _, c := range []sale.Contact{{}, {Name: "a"}, {Phone: "12345"}, {Name: "a\x00b", Phone: "12345"}, {Name: "\xff", Phone: "12345"},
 		{Name: strings.Repeat("x", 61), Phone: "12345"}, {Name: "a", Phone: "1234"}, {Name: "a", Phone: "12345\x00"}} {
 		_, err := d.SetContact(d.ctx, "a", r.ID, c, now)
-		d.wrong(fmt.Sprintf("%q %q", c.Name, c.Phone), err, sale.ErrInvalid)
+		d.wantError(fmt.Sprintf("%q %q", c.Name, c.Phone), err, sale.ErrInvalid)
 	}
 	for _, user := range []string{"b", "", "A", "a\x00", "\xff", "' OR 1=1 --"} {
-		_, err := d.SetContact(d.ctx, user, r.ID, someone(9), now)
-		d.wrong("another's", err, sale.ErrNotFound)
+		_, err := d.SetContact(d.ctx, user, r.ID, Contact(9), now)
+		d.wantError("another's", err, sale.ErrNotFound)
 	}
 	for _, id := range []string{id(), "", "\x00", "\xff", "' OR 1=1 --", "%"} {
-		_, err := d.SetContact(d.ctx, "a", id, someone(9), now)
-		d.wrong("of nothing", err, sale.ErrNotFound)
+		_, err := d.SetContact(d.ctx, "a", id, Contact(9), now)
+		d.wantError("of nothing", err, sale.ErrNotFound)
 	}
 	d.contactOf(r, spaced.Trimmed())
 
 	// It may be said of a paid order, too; of one that is over it stays what it was.
 	d.pay(r, "p", r.At)
 	d.contactOf(r, spaced.Trimmed())
-	_, err = d.SetContact(d.ctx, "a", r.ID, someone(4), now)
+	_, err = d.SetContact(d.ctx, "a", r.ID, Contact(4), now)
 	d.must(err)
 	d.place([]sale.Reservation{r}, sale.OrderResult{State: sale.Paid}) // delivered again
-	d.contactOf(r, someone(4))
-	over := d.one(s, "c")
-	_, err = d.SetContact(d.ctx, "c", over.ID, someone(5), now)
+	d.contactOf(r, Contact(4))
+	over := d.pendingOrder(s, "c")
+	_, err = d.SetContact(d.ctx, "c", over.ID, Contact(5), now)
 	d.must(err)
 	_, err = d.Cancel(d.ctx, "c", over.ID, now)
 	d.must(err)
-	due := d.one(s, "e")
+	due := d.pendingOrder(s, "e")
 	if _, err := d.Expire(d.ctx, due.PayBy.Add(time.Second), 10); err != nil {
 		t.Fatal(err)
 	}
-	lost := reservation(s, "f", 1)
-	d.must(d.MarkLost(d.ctx, lost, t0))
+	lost := Reservation(s, "f", 1)
+	d.must(d.MarkLost(d.ctx, lost, Start()))
 	for user, r := range map[string]sale.Reservation{"c": over, "e": due, "f": lost} {
-		_, err = d.SetContact(d.ctx, user, r.ID, someone(6), now)
-		d.wrong("of one that is over", err, sale.ErrConflict)
+		_, err = d.SetContact(d.ctx, user, r.ID, Contact(6), now)
+		d.wantError("of one that is over", err, sale.ErrConflict)
 	}
-	d.contactOf(over, someone(5))
+	d.contactOf(over, Contact(5))
 	d.contactOf(due, sale.Contact{})
 	d.check(s)
 }
 
-func recent(t *testing.T, d *desk) {
+func recent(t *testing.T, d *tester) {
 	s, other := d.exposed(210, 10), d.exposed(1, 1)
-	stranger := d.one(other, "x")
+	stranger := d.pendingOrder(other, "x")
 	var rs []sale.Reservation
 	for i := range 203 {
-		r := reservation(s, fmt.Sprint("u", i%50), i/50+1)
+		r := Reservation(s, fmt.Sprint("u", i%50), i/50+1)
 		r.At = r.At.Add(time.Duration(i/2) * time.Millisecond) // two at a time
 		rs = append(rs, r)
 	}
@@ -120,9 +120,9 @@ func recent(t *testing.T, d *desk) {
 		want[i] = fresh
 	}
 	d.place(rs, want...)
-	d.must(d.MarkLost(d.ctx, reservation(s, "lost", 1), t0)) // no order
+	d.must(d.MarkLost(d.ctx, Reservation(s, "lost", 1), Start())) // no order
 	seen := map[string]bool{}
-	after, last := "", t0.Add(time.Hour)
+	after, last := "", Start().Add(time.Hour)
 	for page, n := range []int{100, 100, 3, 0} {
 		got, err := d.RecentOrders(d.ctx, s.ID, after)
 		d.must(err)
@@ -139,23 +139,23 @@ func recent(t *testing.T, d *desk) {
 	}
 	for _, x := range []string{stranger.ID, id(), "\x00", "' --"} {
 		_, err := d.RecentOrders(d.ctx, s.ID, x)
-		d.wrong("Recent after", err, sale.ErrNotFound)
+		d.wantError("Recent after", err, sale.ErrNotFound)
 	}
 	for _, x := range []string{"", "nothing", "\x00"} {
 		_, err := d.RecentOrders(d.ctx, x, "")
-		d.wrong("Recent of nothing", err, sale.ErrNotFound)
+		d.wantError("Recent of nothing", err, sale.ErrNotFound)
 	}
 }
 
 // contactAtOnce has many say contacts while the order is paid: one of them stands there,
 // whole.
-func contactAtOnce(t *testing.T, d *desk) {
+func contactAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
-	r := d.one(s, "a")
+	r := d.pendingOrder(s, "a")
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			if _, err := d.SetContact(d.ctx, "a", r.ID, someone(i), t0); err != nil {
+			if _, err := d.SetContact(d.ctx, "a", r.ID, Contact(i), Start()); err != nil {
 				t.Errorf("SetContact: %v", err)
 			}
 		})
@@ -166,7 +166,7 @@ func contactAtOnce(t *testing.T, d *desk) {
 	d.must(err)
 	whole := false
 	for i := range 8 {
-		whole = whole || o.Contact == someone(i)
+		whole = whole || o.Contact == Contact(i)
 	}
 	if !whole || o.State != sale.Paid {
 		t.Fatalf("%s of %q %q, want it paid, and one contact whole", o.State, o.Contact.Name, o.Contact.Phone)

@@ -22,7 +22,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 	for _, c := range []struct {
 		name string
-		test func(*testing.T, *desk)
+		test func(*testing.T, *tester)
 	}{
 		{"rule 1: sold is between 0 and stock", rule1},
 		{"rule 2: movements add up", rule2},
@@ -30,25 +30,25 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"rule 4: states change once", rule4},
 		{"rule 5: a payment is taken once", rule5},
 		{"rule 6: the contact of an order", rule6},
-		{"Create and Edit", drafts},
-		{"hostile text", hostile},
+		{"Create and Edit", createAndEdit},
+		{"hostile text", invalidTexts},
 		{"Sales and Live", sales},
 		{"SetState", states},
 		{"AddStock", stock},
 		{"NextEpoch and Recovered", recovery},
 		{"Opening", opening},
 		{"Place, partly", placePartly},
-		{"Place, not placeable", placeDamaged},
+		{"Place, not placeable", placeInvalid},
 		{"Place, several sales", placeSeveral},
 		{"Order, Orders and Report", lists},
 		{"Recent", recent},
 		{"Cancel", cancel},
 		{"Expire", expire},
 		{"Unreturned and MarkReturned", returned},
-		{"Unreturned of several sales", returnedShared},
-		{"Saw and Networks", sightings},
-		{"Lose", lose},
-		{"Bury", bury},
+		{"Unreturned of several sales", unreturnedFairly},
+		{"Saw and Networks", networks},
+		{"Lose", lost},
+		{"Bury", deadLetters},
 		{"Log and merchants", logs},
 		{"at once: Place", placeAtOnce},
 		{"at once: everything", everythingAtOnce},
@@ -57,24 +57,24 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"at once: one payment", payAtOnce},
 		{"at once: contacts and payment", contactAtOnce},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, newDesk(t, open(t))) })
+		t.Run(c.name, func(t *testing.T) { c.test(t, newTester(t, open(t))) })
 	}
 }
 
-// T0 is the time at which the suite's sales start.
-var t0 = time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
+// Start returns the start of the suite's sales.
+func Start() time.Time { return time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC) }
 
 // A desk is a ledger, and what the suite asks of it.
-type desk struct {
+type tester struct {
 	sale.Ledger
 	t   *testing.T
 	ctx context.Context
 }
 
-func newDesk(t *testing.T, l sale.Ledger) *desk { return &desk{l, t, t.Context()} }
+func newTester(t *testing.T, l sale.Ledger) *tester { return &tester{l, t, t.Context()} }
 
 // must fails the test unless err is nil.
-func (d *desk) must(err error) {
+func (d *tester) must(err error) {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
@@ -82,7 +82,7 @@ func (d *desk) must(err error) {
 }
 
 // wrong fails the test unless err wraps want.
-func (d *desk) wrong(what string, err, want error) {
+func (d *tester) wantError(what string, err, want error) {
 	d.t.Helper()
 	if !errors.Is(err, want) {
 		d.t.Fatalf("%s: %v, want %v", what, err, want)
@@ -93,16 +93,16 @@ func (d *desk) wrong(what string, err, want error) {
 func Draft(stock int64, perUser int) sale.Draft {
 	return sale.Draft{
 		SKU: "tea", Title: "龙井", Price: 9900, Stock: stock, PerUser: perUser,
-		StartsAt: t0, EndsAt: t0.Add(time.Hour), PayWithin: time.Minute,
+		StartsAt: Start(), EndsAt: Start().Add(time.Hour), PayWithin: time.Minute,
 	}
 }
 
 // exposed makes a sale that is exposed.
-func (d *desk) exposed(stock int64, perUser int) sale.Sale {
+func (d *tester) exposed(stock int64, perUser int) sale.Sale {
 	d.t.Helper()
-	s, err := d.Create(d.ctx, "shop", Draft(stock, perUser), t0.Add(-time.Hour))
+	s, err := d.Create(d.ctx, "shop", Draft(stock, perUser), Start().Add(-time.Hour))
 	d.must(err)
-	s, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", t0.Add(-time.Hour), sale.Drafted)
+	s, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", Start().Add(-time.Hour), sale.Drafted)
 	d.must(err)
 	return s
 }
@@ -110,8 +110,8 @@ func (d *desk) exposed(stock int64, perUser int) sale.Sale {
 func id() string { return rand.Text() }
 
 // reservation is one of user's slot, with a ticket of its own.
-func reservation(s sale.Sale, user string, slot int) sale.Reservation {
-	at := t0.Add(time.Second)
+func Reservation(s sale.Sale, user string, slot int) sale.Reservation {
+	at := Start().Add(time.Second)
 	return sale.Reservation{
 		ID: id(), Sale: s.ID, Epoch: max(s.Epoch, 1), User: user, Slot: slot, Ticket: id(), Key: "k", At: at, PayBy: at.Add(s.PayWithin),
 	}
@@ -121,15 +121,15 @@ func reservation(s sale.Sale, user string, slot int) sale.Reservation {
 func batch(s sale.Sale, n int) []sale.Reservation {
 	rs := make([]sale.Reservation, n)
 	for i := range rs {
-		rs[i] = reservation(s, fmt.Sprintf("u%d-%s", i, id()), 1)
+		rs[i] = Reservation(s, fmt.Sprintf("u%d-%s", i, id()), 1)
 	}
 	return rs
 }
 
 // placed places, and fails the test unless their states are want.
-func (d *desk) place(rs []sale.Reservation, want ...sale.OrderResult) {
+func (d *tester) place(rs []sale.Reservation, want ...sale.OrderResult) {
 	d.t.Helper()
-	got, err := d.CreateOrders(d.ctx, rs, t0.Add(2*time.Second))
+	got, err := d.CreateOrders(d.ctx, rs, Start().Add(2*time.Second))
 	d.must(err)
 	if len(got) != len(want) {
 		d.t.Fatalf("Place: %d answers, want %d", len(got), len(want))
@@ -142,9 +142,9 @@ func (d *desk) place(rs []sale.Reservation, want ...sale.OrderResult) {
 }
 
 // one places one pending order.
-func (d *desk) one(s sale.Sale, user string) sale.Reservation {
+func (d *tester) pendingOrder(s sale.Sale, user string) sale.Reservation {
 	d.t.Helper()
-	r := reservation(s, user, 1)
+	r := Reservation(s, user, 1)
 	d.place([]sale.Reservation{r}, fresh)
 	return r
 }
@@ -156,7 +156,7 @@ var (
 	refused  = sale.OrderResult{State: sale.Rejected}
 )
 
-func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.PayResult {
+func (d *tester) pay(r sale.Reservation, payment string, now time.Time) sale.PayResult {
 	d.t.Helper()
 	p, err := d.Pay(d.ctx, sale.Payment{ID: payment, Reservation: r.ID, Amount: 9900}, now)
 	d.must(err)
@@ -165,7 +165,7 @@ func (d *desk) pay(r sale.Reservation, payment string, now time.Time) sale.PayRe
 
 // check fails the test unless the counts of a sale agree with one another (rules 1 and 2),
 // and returns them.
-func (d *desk) check(s sale.Sale) sale.OrderTotals {
+func (d *tester) check(s sale.Sale) sale.OrderTotals {
 	d.t.Helper()
 	t, err := d.Totals(d.ctx, s.ID)
 	d.must(err)

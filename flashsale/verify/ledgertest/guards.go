@@ -5,7 +5,7 @@ import "strings"
 // Breaches are statements that break the rules behind a ledger's back, in its tables (see
 // SCHEMA.md of package ledger), when one sale of three units has one order that is paid and
 // one that is pending. The database refuses each of them for a constraint.
-func Breaches() []string {
+func InvalidStatements() []string {
 	const columns = "reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed"
 	return []string{
 		"UPDATE sales SET sold = 4", "UPDATE sales SET sold = -1", "UPDATE sales SET stock = 1", "UPDATE sales SET paid = 3",

@@ -15,14 +15,14 @@ import (
 // pairs orders is paid or expired, never both, and money that came too late is a refund.
 // Half of the payments come late again by up to a second.
 func Race(t *testing.T, l sale.Ledger, pairs int) {
-	d := newDesk(t, l)
+	d := newTester(t, l)
 	s := d.exposed(int64(pairs), 1)
 	done := 0
 	var paid, late atomic.Int64
 	for done < pairs {
 		n := min(200, pairs-done)
 		rs := batch(s, n)
-		placed, err := d.CreateOrders(d.ctx, rs, t0)
+		placed, err := d.CreateOrders(d.ctx, rs, Start())
 		d.must(err)
 		for _, p := range placed {
 			if p != fresh {
@@ -30,7 +30,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 			}
 		}
 		base := rs[0].PayBy
-		together(10, func(i int) {
+		concurrently(10, func(i int) {
 			r := rand.New(rand.NewPCG(uint64(done), uint64(i)))
 			if i < 2 { // who expires: from before the end to after it
 				for step := -5; step <= 5; step++ {
@@ -72,7 +72,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 }
 
 // payOne pays at now, and fails unless only what was in time is accepted.
-func payOne(t *testing.T, d *desk, r sale.Reservation, now time.Time, paid, late *atomic.Int64) {
+func payOne(t *testing.T, d *tester, r sale.Reservation, now time.Time, paid, late *atomic.Int64) {
 	p, err := d.Pay(d.ctx, sale.Payment{ID: "pay-" + r.ID, Reservation: r.ID, Amount: 9900}, now)
 	switch {
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 )
 
 // recovery is a recovery with every word that a merchant can say meanwhile.
-func recovery(t *testing.T, d *desk) {
+func recovery(t *testing.T, d *tester) {
 	type step struct {
 		do    string
 		epoch int64 // asked for
@@ -69,15 +69,15 @@ func recovery(t *testing.T, d *desk) {
 			var err error
 			switch p.do {
 			case "next":
-				_, err = d.NextEpoch(d.ctx, s.ID, p.epoch, t0)
+				_, err = d.NextEpoch(d.ctx, s.ID, p.epoch, Start())
 			case "recovered":
-				_, err = d.MarkRecovered(d.ctx, s.ID, p.epoch, t0)
+				_, err = d.MarkRecovered(d.ctx, s.ID, p.epoch, Start())
 			case "pause":
-				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Paused, sale.ByMerchant, t0, sale.Exposed)
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Paused, sale.ByMerchant, Start(), sale.Exposed)
 			case "resume":
-				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", t0, sale.Paused)
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Exposed, "", Start(), sale.Paused)
 			case "kill":
-				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Ended, sale.Killed, t0, sale.Exposed, sale.Paused)
+				_, err = d.SetState(d.ctx, "shop", s.ID, sale.Ended, sale.Killed, Start(), sale.Exposed, sale.Paused)
 			}
 			if !errors.Is(err, p.fails) {
 				t.Fatalf("%s, step %d: %v, want %v", name, i, err, p.fails)
@@ -90,23 +90,23 @@ func recovery(t *testing.T, d *desk) {
 		}
 		d.check(s)
 	}
-	draft, err := d.Create(d.ctx, "shop", Draft(1, 1), t0)
+	draft, err := d.Create(d.ctx, "shop", Draft(1, 1), Start())
 	d.must(err)
-	_, err = d.NextEpoch(d.ctx, draft.ID, 0, t0)
-	d.wrong("NextEpoch of a draft", err, sale.ErrConflict)
+	_, err = d.NextEpoch(d.ctx, draft.ID, 0, Start())
+	d.wantError("NextEpoch of a draft", err, sale.ErrConflict)
 }
 
-func opening(t *testing.T, d *desk) {
+func opening(t *testing.T, d *tester) {
 	s := d.exposed(10, 1)
 	rs := batch(s, 5)
 	for i := range rs {
 		rs[i].At = rs[i].At.Add(time.Duration(i) * time.Millisecond)
 	}
 	d.place(rs, fresh, fresh, fresh, fresh, fresh)
-	d.pay(rs[0], "p", t0)
-	_, err := d.Cancel(d.ctx, rs[1].User, rs[1].ID, t0)
+	d.pay(rs[0], "p", Start())
+	_, err := d.Cancel(d.ctx, rs[1].User, rs[1].ID, Start())
 	d.must(err)
-	d.must(d.MarkLost(d.ctx, reservation(s, "lost", 1), t0))
+	d.must(d.MarkLost(d.ctx, Reservation(s, "lost", 1), Start()))
 	o, err := d.InitialState(d.ctx, s.ID)
 	d.must(err)
 	want := []sale.Reservation{rs[0], rs[2], rs[3], rs[4]}
@@ -116,7 +116,7 @@ func opening(t *testing.T, d *desk) {
 }
 
 // placePartly places more than there is: the first ones get it, in their order.
-func placePartly(t *testing.T, d *desk) {
+func placePartly(t *testing.T, d *tester) {
 	s := d.exposed(7, 2)
 	rs := batch(s, 5)
 	d.place(rs, fresh, fresh, fresh, fresh, fresh)
@@ -126,22 +126,22 @@ func placePartly(t *testing.T, d *desk) {
 	d.place(more, fresh, again, rejected, fresh, rejected, rejected)
 	d.place(more, again, again, refused, again, refused, refused)
 	// What was rejected stays so when there are units again.
-	_, err := d.AddStock(d.ctx, "shop", s.ID, "k", 5, t0)
+	_, err := d.AddStock(d.ctx, "shop", s.ID, "k", 5, Start())
 	d.must(err)
 	d.place(more, again, again, refused, again, refused, refused)
 	if got := d.check(s); got.Sale.Sold != 7 || got.Rejected != 3 {
 		t.Fatalf("%+v, want 7 sold and 3 rejected", got)
 	}
-	if got, err := d.CreateOrders(d.ctx, nil, t0); err != nil || len(got) != 0 {
+	if got, err := d.CreateOrders(d.ctx, nil, Start()); err != nil || len(got) != 0 {
 		t.Fatalf("Place of nothing = %v, %v", got, err)
 	}
-	_, err = d.CreateOrders(d.ctx, batch(s, 1001), t0)
-	d.wrong("1,001 at once", err, sale.ErrInvalid)
+	_, err = d.CreateOrders(d.ctx, batch(s, 1001), Start())
+	d.wantError("1,001 at once", err, sale.ErrInvalid)
 	big := d.exposed(2000, 1)
-	if got, err := d.CreateOrders(d.ctx, batch(big, 1000), t0); err != nil || slices.Contains(got, rejected) {
+	if got, err := d.CreateOrders(d.ctx, batch(big, 1000), Start()); err != nil || slices.Contains(got, rejected) {
 		t.Fatalf("1,000 at once: %v", err)
 	}
-	if _, err := d.CreateOrders(d.ctx, batch(big, 500), t0); err != nil {
+	if _, err := d.CreateOrders(d.ctx, batch(big, 500), Start()); err != nil {
 		t.Fatal(err)
 	}
 	d.check(big)
@@ -153,9 +153,9 @@ func placePartly(t *testing.T, d *desk) {
 }
 
 // placeDamaged puts one reservation that cannot be placed among others.
-func placeDamaged(t *testing.T, d *desk) {
+func placeInvalid(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
-	mine := d.one(s, "mine")
+	mine := d.pendingOrder(s, "mine")
 	for name, c := range map[string]struct {
 		edit func(*sale.Reservation)
 		want error
@@ -179,8 +179,8 @@ func placeDamaged(t *testing.T, d *desk) {
 		rs := batch(s, 3)
 		c.edit(&rs[1])
 		for i, want := range []sale.OrderResult{fresh, again} { // the second time as the first
-			got, err := d.CreateOrders(d.ctx, rs, t0)
-			d.wrong(name, err, c.want)
+			got, err := d.CreateOrders(d.ctx, rs, Start())
+			d.wantError(name, err, c.want)
 			if len(got) != 3 || got[0] != want || got[1] != (sale.OrderResult{}) || got[2] != want {
 				t.Fatalf("%s, time %d: %+v, want the others placed", name, i, got)
 			}
@@ -189,42 +189,42 @@ func placeDamaged(t *testing.T, d *desk) {
 	d.check(s)
 }
 
-func placeSeveral(t *testing.T, d *desk) {
+func placeSeveral(t *testing.T, d *tester) {
 	a, b := d.exposed(2, 1), d.exposed(1, 1)
-	d.place([]sale.Reservation{reservation(b, "x", 1), reservation(a, "x", 1), reservation(b, "y", 1), reservation(a, "y", 1), reservation(a, "z", 1)},
+	d.place([]sale.Reservation{Reservation(b, "x", 1), Reservation(a, "x", 1), Reservation(b, "y", 1), Reservation(a, "y", 1), Reservation(a, "z", 1)},
 		fresh, fresh, rejected, fresh, rejected)
 	if x, y := d.check(a), d.check(b); x.Pending != 2 || y.Pending != 1 || x.Rejected != 1 || y.Rejected != 1 {
 		t.Fatalf("%+v, %+v", x, y)
 	}
 }
 
-func lose(t *testing.T, d *desk) {
+func lost(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
-	r := d.one(s, "a")
-	d.wrong("Lose of an order", d.MarkLost(d.ctx, r, t0), sale.ErrConflict)
-	lost := reservation(s, "b", 1)
+	r := d.pendingOrder(s, "a")
+	d.wantError("Lose of an order", d.MarkLost(d.ctx, r, Start()), sale.ErrConflict)
+	lost := Reservation(s, "b", 1)
 	for range 2 {
-		d.must(d.MarkLost(d.ctx, lost, t0))
+		d.must(d.MarkLost(d.ctx, lost, Start()))
 	}
 	d.place([]sale.Reservation{lost, lost}, sale.OrderResult{State: sale.Lost}, sale.OrderResult{State: sale.Lost})
 	little := sale.Reservation{ID: id(), Sale: s.ID, Epoch: 1, User: "c"} // what a receipt says
-	d.must(d.MarkLost(d.ctx, little, t0))
+	d.must(d.MarkLost(d.ctx, little, Start()))
 	if o, err := d.Order(d.ctx, little.ID); err != nil || o.State != sale.Lost || o.User != "c" || !o.At.IsZero() {
 		t.Fatalf("Order = %+v, %v", o, err)
 	}
-	no := reservation(s, "d", 1)
+	no := Reservation(s, "d", 1)
 	d.place([]sale.Reservation{no}, rejected)
-	d.must(d.MarkLost(d.ctx, no, t0))
+	d.must(d.MarkLost(d.ctx, no, Start()))
 	d.place([]sale.Reservation{no}, refused)
-	if got := d.pay(lost, "p", t0); !got.RefundDue {
+	if got := d.pay(lost, "p", Start()); !got.RefundDue {
 		t.Fatalf("Pay of what is lost = %+v, want a refund", got)
 	}
-	_, err := d.Cancel(d.ctx, "b", lost.ID, t0)
-	d.wrong("Cancel of what is lost", err, sale.ErrConflict)
+	_, err := d.Cancel(d.ctx, "b", lost.ID, Start())
+	d.wantError("Cancel of what is lost", err, sale.ErrConflict)
 	nowhere := lost
 	nowhere.ID, nowhere.Sale = id(), "nothing"
-	d.wrong("Lose in no sale", d.MarkLost(d.ctx, nowhere, t0), sale.ErrNotFound)
-	d.wrong("Lose of nothing", d.MarkLost(d.ctx, sale.Reservation{Sale: s.ID}, t0), sale.ErrInvalid)
+	d.wantError("Lose in no sale", d.MarkLost(d.ctx, nowhere, Start()), sale.ErrNotFound)
+	d.wantError("Lose of nothing", d.MarkLost(d.ctx, sale.Reservation{Sale: s.ID}, Start()), sale.ErrInvalid)
 	if got := d.check(s); got.Lost != 2 || got.Rejected != 1 || got.Pending != 1 {
 		t.Fatalf("%+v, want 2 lost", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-func rule1(t *testing.T, d *desk) {
+func rule1(t *testing.T, d *tester) {
 	s := d.exposed(3, 1)
 	d.place(batch(s, 2), fresh, fresh)
 	d.check(s)
@@ -18,9 +18,9 @@ func rule1(t *testing.T, d *desk) {
 	}
 }
 
-func rule2(_ *testing.T, d *desk) {
+func rule2(_ *testing.T, d *tester) {
 	s := d.exposed(5, 1)
-	now := t0.Add(3 * time.Second)
+	now := Start().Add(3 * time.Second)
 	rs := batch(s, 4)
 	d.place(rs, fresh, fresh, fresh, fresh)
 	d.check(s)
@@ -39,35 +39,35 @@ func rule2(_ *testing.T, d *desk) {
 	}
 }
 
-func rule3(_ *testing.T, d *desk) {
+func rule3(_ *testing.T, d *tester) {
 	s := d.exposed(10, 2)
-	a := reservation(s, "u", 1)
+	a := Reservation(s, "u", 1)
 	d.place([]sale.Reservation{a}, fresh)
 	d.place([]sale.Reservation{a, a}, again, again) // delivered again
-	ticket := reservation(s, "u", 2)
+	ticket := Reservation(s, "u", 2)
 	ticket.Ticket = a.Ticket
 	d.place([]sale.Reservation{ticket}, rejected)
 	d.place([]sale.Reservation{ticket}, refused)
-	slot := reservation(s, "u", 1)
+	slot := Reservation(s, "u", 1)
 	d.place([]sale.Reservation{slot, slot}, rejected, refused)
-	none := reservation(s, "u", 3)
-	zero := reservation(s, "u", 0)
+	none := Reservation(s, "u", 3)
+	zero := Reservation(s, "u", 0)
 	d.place([]sale.Reservation{none, zero}, rejected, rejected)
-	b := reservation(s, "u", 2)
-	c := reservation(s, "u", 2)
-	c2 := reservation(s, "v", 1)
+	b := Reservation(s, "u", 2)
+	c := Reservation(s, "u", 2)
+	c2 := Reservation(s, "v", 1)
 	c2.Ticket = b.Ticket
 	d.place([]sale.Reservation{b, b, c, c2}, fresh, again, rejected, rejected) // in one batch
 	// A slot is free when its order is over, a ticket never.
-	_, err := d.Cancel(d.ctx, "u", a.ID, t0.Add(3*time.Second))
+	_, err := d.Cancel(d.ctx, "u", a.ID, Start().Add(3*time.Second))
 	d.must(err)
-	slot = reservation(s, "u", 1)
-	used := reservation(s, "v", 1)
+	slot = Reservation(s, "u", 1)
+	used := Reservation(s, "v", 1)
 	used.Ticket = a.Ticket
 	d.place([]sale.Reservation{slot, used, a}, fresh, rejected, sale.OrderResult{State: sale.Cancelled})
 	// The same ticket and slot in another sale are others.
 	other := d.exposed(1, 1)
-	x := reservation(other, "u", 1)
+	x := Reservation(other, "u", 1)
 	x.Ticket = b.Ticket
 	d.place([]sale.Reservation{x}, fresh)
 	d.check(s)
@@ -75,22 +75,22 @@ func rule3(_ *testing.T, d *desk) {
 }
 
 // rule4 tries every change from every state.
-func rule4(t *testing.T, d *desk) {
+func rule4(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
-	late := t0.Add(time.Hour)
+	late := Start().Add(time.Hour)
 	reach := map[sale.OrderState]func(r sale.Reservation){
 		sale.Paid:      func(r sale.Reservation) { d.pay(r, "p"+r.ID, r.PayBy) },
 		sale.Cancelled: func(r sale.Reservation) { _, err := d.Cancel(d.ctx, r.User, r.ID, r.At); d.must(err) },
 		sale.Expired:   func(sale.Reservation) { _, err := d.Expire(d.ctx, late, 100); d.must(err) },
 	}
 	for state, f := range reach {
-		r := d.one(s, "u"+string(state))
+		r := d.pendingOrder(s, "u"+string(state))
 		f(r)
 		_, err := d.Cancel(d.ctx, r.User, r.ID, r.At)
 		if state == sale.Cancelled {
 			d.must(err)
 		} else {
-			d.wrong("Cancel", err, sale.ErrConflict)
+			d.wantError("Cancel", err, sale.ErrConflict)
 		}
 		over, err := d.Expire(d.ctx, late, 100)
 		d.must(err)
@@ -113,9 +113,9 @@ func rule4(t *testing.T, d *desk) {
 }
 
 // allPaid looks at who is told that every unit is paid.
-func allPaid(t *testing.T, d *desk) {
+func wantSoldOut(t *testing.T, d *tester) {
 	s, other := d.exposed(2, 1), d.exposed(1, 1)
-	a, b, c := d.one(s, "a"), d.one(s, "b"), d.one(other, "c")
+	a, b, c := d.pendingOrder(s, "a"), d.pendingOrder(s, "b"), d.pendingOrder(other, "c")
 	for _, step := range []struct {
 		r       sale.Reservation
 		payment string
@@ -135,9 +135,9 @@ func allPaid(t *testing.T, d *desk) {
 	}
 }
 
-func rule5(t *testing.T, d *desk) {
+func rule5(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
-	a, b := d.one(s, "a"), d.one(s, "b")
+	a, b := d.pendingOrder(s, "a"), d.pendingOrder(s, "b")
 	first := d.pay(a, "p1", a.PayBy) // until then, inclusive
 	if first.RefundDue || first.Repeated || first.Order.State != sale.Paid || first.Order.Payment != "p1" || first.Order.Refunds != 0 {
 		t.Fatalf("Pay = %+v, want it paid", first)
@@ -154,9 +154,9 @@ func rule5(t *testing.T, d *desk) {
 		t.Fatalf("the same refund again = %+v", got)
 	}
 	_, err := d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: b.ID, Amount: 9900}, b.At)
-	d.wrong("the ID for another order", err, sale.ErrConflict)
+	d.wantError("the ID for another order", err, sale.ErrConflict)
 	_, err = d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: a.ID, Amount: 9901}, b.At)
-	d.wrong("the ID for another amount", err, sale.ErrConflict)
+	d.wantError("the ID for another amount", err, sale.ErrConflict)
 	for i, amount := range []int64{0, 9899, 9901, 1 << 62} {
 		got, err := d.Pay(d.ctx, sale.Payment{ID: fmt.Sprint("wrong", i), Reservation: b.ID, Amount: amount}, b.At)
 		d.must(err)
@@ -172,16 +172,16 @@ func rule5(t *testing.T, d *desk) {
 		{ID: "é", Reservation: b.ID}, {ID: "p", Reservation: b.ID, Amount: -1},
 	} {
 		_, err := d.Pay(d.ctx, p, b.At)
-		d.wrong(fmt.Sprintf("%+q", p.ID), err, sale.ErrInvalid)
+		d.wantError(fmt.Sprintf("%+q", p.ID), err, sale.ErrInvalid)
 	}
 	for _, r := range []string{id(), "", "\x00", "' OR 1=1 --", "\xff"} {
 		_, err := d.Pay(d.ctx, sale.Payment{ID: "nobody", Reservation: r, Amount: 9900}, b.At)
-		d.wrong("Pay of nothing", err, sale.ErrNotFound)
+		d.wantError("Pay of nothing", err, sale.ErrNotFound)
 	}
 	if got := d.pay(b, "nobody", b.At); got.RefundDue { // it had not been taken
 		t.Fatalf("%+v, want it paid", got)
 	}
-	allPaid(t, d)
+	wantSoldOut(t, d)
 	if got := d.check(s); got.RefundDue != 7 {
 		t.Fatalf("%d refunds, want 7", got.RefundDue)
 	}

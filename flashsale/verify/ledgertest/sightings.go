@@ -10,12 +10,12 @@ import (
 )
 
 // sightings: networks with several users, and how many orders these have.
-func sightings(t *testing.T, d *desk) {
+func networks(t *testing.T, d *tester) {
 	s, other := d.exposed(10, 2), d.exposed(10, 2)
 	saw := func(id, network string, users ...string) {
 		var all []sale.NetworkUse
 		for _, u := range users {
-			all = append(all, sale.NetworkUse{Sale: id, User: u, Network: network, At: t0})
+			all = append(all, sale.NetworkUse{Sale: id, User: u, Network: network, At: Start()})
 		}
 		d.must(d.RecordNetworks(d.ctx, all))
 	}
@@ -38,11 +38,11 @@ func sightings(t *testing.T, d *desk) {
 	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 2})
 
 	// Orders of these users, those that are over left out.
-	d.one(s, "ann")
-	bob := d.one(s, "bob")
-	d.one(other, "ann")
+	d.pendingOrder(s, "ann")
+	bob := d.pendingOrder(s, "bob")
+	d.pendingOrder(other, "ann")
 	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2, Orders: 2})
-	_, err := d.Cancel(d.ctx, "bob", bob.ID, t0.Add(2*time.Second))
+	_, err := d.Cancel(d.ctx, "bob", bob.ID, Start().Add(2*time.Second))
 	d.must(err)
 	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2, Orders: 1})
 
@@ -53,14 +53,14 @@ func sightings(t *testing.T, d *desk) {
 		{Sale: s.ID, User: "ann", Network: "\xff"}, {Sale: s.ID, User: "ann", Network: strings.Repeat("9", 65)},
 		{Sale: "'; DROP TABLE sightings; --", User: "ann", Network: "192.0.2.9"},
 	} {
-		d.must(d.RecordNetworks(d.ctx, []sale.NetworkUse{bad, {Sale: other.ID, User: "cat", Network: "192.0.2.2", At: t0}}))
+		d.must(d.RecordNetworks(d.ctx, []sale.NetworkUse{bad, {Sale: other.ID, User: "cat", Network: "192.0.2.2", At: Start()}}))
 	}
 	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 3, Orders: 1})
 	_, err = d.SharedNetworks(d.ctx, "nothing")
-	d.wrong("Networks of nothing", err, sale.ErrNotFound)
+	d.wantError("Networks of nothing", err, sale.ErrNotFound)
 	many := make([]sale.NetworkUse, 0, 2500)
 	for i := range cap(many) {
-		many = append(many, sale.NetworkUse{Sale: other.ID, User: "u" + strings.Repeat("x", i%50), Network: "10.0." + string(rune('0'+i/50%10)) + string(rune('0'+i/500)) + ".1", At: t0})
+		many = append(many, sale.NetworkUse{Sale: other.ID, User: "u" + strings.Repeat("x", i%50), Network: "10.0." + string(rune('0'+i/50%10)) + string(rune('0'+i/500)) + ".1", At: Start()})
 	}
 	d.must(d.RecordNetworks(d.ctx, many))
 	if got, err := d.SharedNetworks(d.ctx, other.ID); err != nil || len(got) != 51 || got[0].Users != 50 {

@@ -1,4 +1,4 @@
-package ledgertest
+package random
 
 import (
 	"time"
@@ -6,8 +6,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A model is what a Ledger should be, in maps: slow, of one goroutine, and short enough to
-// be read.
+// A model is a simple ledger in maps.
 type model struct {
 	sales    map[string]*modelSale
 	orders   map[string]*modelOrder
@@ -67,8 +66,8 @@ func (m *model) place(r sale.Reservation) sale.OrderResult {
 	return sale.OrderResult{State: o.state, New: true}
 }
 
-// lose says whether it can be lost.
-func (m *model) lose(r sale.Reservation) bool {
+// markLost reports whether the reservation can be lost.
+func (m *model) markLost(r sale.Reservation) bool {
 	if o, ok := m.orders[r.ID]; ok {
 		return !isOrder(o.state)
 	}
@@ -85,7 +84,7 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.PayResult, want er
 		if x.reservation != p.Reservation || x.amount != p.Amount {
 			return paid, sale.ErrConflict
 		}
-		return m.sold(o, sale.PayResult{RefundDue: x.refund, Repeated: true}), nil
+		return m.withSoldOut(o, sale.PayResult{RefundDue: x.refund, Repeated: true}), nil
 	}
 	refund := o.state != sale.PendingPay || now.After(o.r.PayBy) || p.Amount != 9900
 	m.payments[p.ID] = &modelPayment{p.Reservation, p.Amount, refund}
@@ -95,11 +94,11 @@ func (m *model) pay(p sale.Payment, now time.Time) (paid sale.PayResult, want er
 		o.state, o.payment = sale.Paid, p.ID
 		m.sales[o.r.Sale].paid++
 	}
-	return m.sold(o, sale.PayResult{RefundDue: refund}), nil
+	return m.withSoldOut(o, sale.PayResult{RefundDue: refund}), nil
 }
 
-// sold says of a payment that paid o whether all units of the sale are paid.
-func (m *model) sold(o *modelOrder, paid sale.PayResult) sale.PayResult {
+// withSoldOut sets SoldOut if a payment of o was the last of its sale.
+func (m *model) withSoldOut(o *modelOrder, paid sale.PayResult) sale.PayResult {
 	if s := m.sales[o.r.Sale]; !paid.RefundDue && s.paid >= s.stock {
 		paid.SoldOut = s.stock
 	}
@@ -135,7 +134,7 @@ func (m *model) setContact(user, reservation string, c sale.Contact) error {
 	return nil
 }
 
-// due counts the orders that can expire.
+// due returns the number of orders that can expire.
 func (m *model) due(now time.Time) (n int) {
 	for _, o := range m.orders {
 		if m.isDue(o, now) {
@@ -226,7 +225,7 @@ func (m *model) addStock(id, key string, units int64) error {
 	return nil
 }
 
-func (m *model) tally(id string) (t sale.OrderTotals) {
+func (m *model) totals(id string) (t sale.OrderTotals) {
 	for _, o := range m.orders {
 		if o.r.Sale != id {
 			continue
