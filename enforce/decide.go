@@ -10,18 +10,28 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// enforce decides about the enforced policies, which are asked together. delay is how
-// long an admitted request has to be held back.
+// enforce decides the enforced policies together. It returns the delay of an admitted
+// request in a queue.
 func (g *Enforcer) enforce(p *Admission) (delay time.Duration) {
-	asks := p.Charges()
-	g.prepare(p, asks, true)
-	if p.outcome, p.err = g.inTurn(p, asks); p.outcome == yielded {
+	charges := p.Charges()
+	g.prepare(p, charges, true)
+	switch {
+	case !g.c.KeepOnCancel && p.ctx.Err() != nil:
+		p.outcome, p.err = FailedClosed, context.Cause(p.ctx)
+	case g.next.Load() != nil:
+		p.outcome = replaced
+	case g.waits:
+		p.outcome, p.err = g.decideInOrder(p, charges)
+	default:
+		p.outcome, p.err = g.decide(p, charges)
+	}
+	if p.outcome == replaced {
 		return 0
 	}
-	g.observe(p, asks, p.outcome, p.err)
+	g.observe(p, charges, p.outcome, p.err)
 	switch {
 	case p.outcome == Denied && g.counts:
-		g.countDenied(p, asks, p.err != nil)
+		g.countDenied(p, charges, p.err != nil)
 	case p.outcome == Admitted:
 		for i := range p.ds[:p.requests] {
 			delay = max(delay, p.ds[i].Delay)
@@ -30,54 +40,53 @@ func (g *Enforcer) enforce(p *Admission) (delay time.Duration) {
 	return delay
 }
 
-// try asks a policy in shadow, which is asks alone, about a request that goes through
-// or not.
-func (g *Enforcer) try(p *Admission, asks []policy.Charge, admitted bool) {
-	g.prepare(p, asks, admitted)
-	outcome, err := g.decide(p, asks)
+// try decides one policy in shadow mode, which is the only one of charges.
+func (g *Enforcer) try(p *Admission, charges []policy.Charge, admitted bool) {
+	g.prepare(p, charges, admitted)
+	outcome, err := g.decide(p, charges)
 	if outcome == FailedClosed {
 		outcome = FailedOpen
 	}
-	g.observe(p, asks, outcome, err)
+	g.observe(p, charges, outcome, err)
 	if outcome == Denied && g.counts {
-		g.countDenied(p, asks, err != nil)
+		g.countDenied(p, charges, err != nil)
 	}
 }
 
-// decide asks the store about asks together, and does what their policies say where
-// it makes no decision; err is then why. Of Admitted and Denied, the decisions of asks
-// are in p.ds.
-func (g *Enforcer) decide(p *Admission, asks []policy.Charge) (outcome Outcome, err error) {
-	rs, ds := p.of(asks)
-	if len(p.locals) > 0 { // that may be what was decided before a wait
-		p.locals = slices.DeleteFunc(p.locals, func(i int) bool { return i >= asks[0].From && i < asks[len(asks)-1].To })
+// decide asks the store for charges together, and applies OnStoreError if it makes no
+// decision; err is then the reason. If the outcome is Admitted or Denied, the decisions are
+// in p.ds.
+func (g *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcome, err error) {
+	rs, ds := p.of(charges)
+	if len(p.locals) > 0 { // from before a wait
+		p.locals = slices.DeleteFunc(p.locals, func(i int) bool { return i >= charges[0].From && i < charges[len(charges)-1].To })
 	}
 	ctx, stop := p.ctx, func() {}
 	reserves := slices.ContainsFunc(rs, func(r weir.Request) bool { return r.Verb == weir.Reserve })
 	if reserves {
-		ctx, stop = patient(ctx)
+		ctx, stop = withGrace(ctx)
 	}
 	ok, err := do(ctx, g.store, rs, ds)
 	stop()
 	switch {
 	case err != nil:
-		p.doubt(g.store, asks)
-		return g.undecided(p, asks, err)
+		p.recordUncertain(g.store, charges)
+		return g.undecided(p, charges, err)
 	case !ok:
 		return Denied, nil
 	}
-	p.keep(g.store, asks)
-	if reserves && p.ctx.Err() != nil { // what it holds goes back at once
-		g.leave(p, asks)
+	p.record(g.store, charges)
+	if reserves && p.ctx.Err() != nil { // return its reservations at once
+		g.undo(p, charges)
 		return FailedClosed, context.Cause(p.ctx)
 	}
 	return Admitted, nil
 }
 
-// patient is a context that ends a second after ctx. Who asks to reserve waits for the
-// answer, though nobody waits for its own: a reservation that nobody knows of is lost
-// to all until the end of its life.
-func patient(ctx context.Context) (context.Context, func()) {
+// withGrace returns a context that ends a second after ctx. A request that reserves waits
+// for the reply after its context has ended: a reservation without a reply stays in the
+// store until its TTL.
+func withGrace(ctx context.Context) (context.Context, func()) {
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		t := time.NewTimer(time.Second)
@@ -104,17 +113,17 @@ func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Deci
 	return store.DoAll(ctx, rs, ds)
 }
 
-// undecided is decide after the store made no decision. In the decisions that Local
-// makes, asks that are let through undecided have one without a limit.
-func (g *Enforcer) undecided(p *Admission, asks []policy.Charge, err error) (Outcome, error) {
-	_, ds := p.of(asks)
+// undecided applies the OnStoreError of charges after the store made no decision. If Local
+// decides, charges that are open get a decision without a limit.
+func (g *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (Outcome, error) {
+	_, ds := p.of(charges)
 	clear(ds)
 	if p.ctx.Err() != nil {
-		return FailedClosed, context.Cause(p.ctx) // going away is no way past a slow store
+		return FailedClosed, context.Cause(p.ctx) // a canceled request does not fail open
 	}
 	var local []policy.Charge
 	var rs []weir.Request
-	for _, a := range asks {
+	for _, a := range charges {
 		switch a.Policy.Config().OnStoreError {
 		case policy.Closed:
 			return FailedClosed, err
@@ -144,16 +153,16 @@ func (g *Enforcer) undecided(p *Admission, asks []policy.Charge, err error) (Out
 	if !ok {
 		return Denied, err
 	}
-	p.keep(g.c.Local, local)
+	p.record(g.c.Local, local)
 	return Admitted, err
 }
 
-// observe tells what became of asks, which were decided together.
-func (g *Enforcer) observe(p *Admission, asks []policy.Charge, outcome Outcome, err error) {
+// observe reports the outcome of charges that were decided together.
+func (g *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcome, err error) {
 	if g.c.Observe == nil {
 		return
 	}
-	for _, a := range asks {
+	for _, a := range charges {
 		e := Event{Policy: a.Policy, Outcome: outcome, Shadow: p.shadow(&a), Key: a.Key, Cost: a.Cost, Err: err, Fault: a.Err}
 		if outcome == Admitted || outcome == Denied {
 			d := Combine(p.ds[a.From:a.To])
@@ -174,15 +183,15 @@ func (g *Enforcer) observe(p *Admission, asks []policy.Charge, outcome Outcome, 
 	}
 }
 
-// denier is the one of the enforced policies that holds a denied request back longest,
-// and for how long.
+// denier returns the enforced charge with the longest RetryAfter of a denied request, and
+// that time.
 func (p *Admission) denier() (by *policy.Charge, retry time.Duration) {
-	asks := p.Charges()
-	by, retry = &asks[0], -1
-	for i := range asks {
-		for _, d := range p.ds[asks[i].From:asks[i].To] {
+	charges := p.Charges()
+	by, retry = &charges[0], -1
+	for i := range charges {
+		for _, d := range p.ds[charges[i].From:charges[i].To] {
 			if !d.OK && d.RetryAfter > retry {
-				by, retry = &asks[i], d.RetryAfter
+				by, retry = &charges[i], d.RetryAfter
 			}
 		}
 	}

@@ -1,63 +1,64 @@
-// Package gate decides about what comes to a door by policies: it asks a store about
-// all policies together, holds back what may wait, tries out what is in shadow, does
-// what each policy says when the store makes no decision, and settles what is counted
-// by the outcome. It knows no protocol: HTTP, gRPC and Go functions stand behind it.
+// Package enforce decides requests by policies. An [Enforcer] asks a store for all policies of
+// a request together, queues requests that may wait, evaluates policies in shadow mode,
+// applies OnStoreError when the store makes no decision, and settles what is counted by the
+// result. It is independent of protocols: the interfaces for HTTP, gRPC and Go functions use
+// it.
 //
-//	g, err := gate.New(store, set, gate.Config{})
+//	e, err := enforce.New(store, set, enforce.Config{})
 //	…
-//	var p gate.Pass
-//	if g.Enter(ctx, attributes, &p).Passes() {
-//		// do it
-//		p.Exit(gate.Result{Status: 200})
+//	var a enforce.Admission
+//	if e.Enter(ctx, attributes, &a).Passes() {
+//		// handle the request
+//		a.Exit(enforce.Result{Status: 200})
 //	}
 //
 // # Waiting
 //
-// A policy with a wait holds a denied request back, and asks again when the store says
-// that it can be admitted. Requests that wait for one key in a Gate are served in the
-// order in which they came: only the first of them asks, and one that comes while others
-// wait queues behind them. What can no longer be admitted in time is denied then.
-// Config.MaxWaiters bounds how many wait; since one caller can fill that room, bound how
-// many requests a caller has at once too, by a concurrency limit in front.
+// A policy with an OnDenied.Wait holds a denied request back and asks again when the store
+// can admit it. Requests that wait for one key in an Enforcer are served in their order: only
+// the first of them asks, and a new request queues behind them. A request that cannot be
+// admitted in time is denied at once. Config.MaxWaiters bounds the waiting requests. One
+// client can fill that queue, so also bound the concurrent requests of a client by a
+// concurrency limit in front.
 //
-// The delay that a queue gives an admitted request is another wait: it has passed when
-// Enter returns.
+// The delay of an admitted request in a leaky bucket's queue has passed when Enter returns.
 //
-// # Counting by the outcome
+// # Counting by the result
 //
-// A policy that counts failures or successes, or finds the cost in the result,
-// reserves what is known before, and is settled by Pass.Exit. A slot of a concurrency
-// limit is renewed while the request runs and given back by Pass.Exit. If the process
-// dies, all of it comes free by itself. Requests that were let through undecided are not
-// charged afterwards.
+// A policy may count failures or successes, or read the cost from the result. Its tokens are
+// reserved, and Admission.Exit settles them. A slot of a concurrency limit is renewed while
+// the request runs, and Admission.Exit returns it. If the process ends, reservations and
+// slots expire. A request that was admitted without a decision is not charged later.
 //
 // # Guarantees
 //
-// What does not pass holds nothing when Enter returns. Who goes away before it passes has
-// taken nothing, as far as the store could be asked and its limits tell charges apart,
-// unless Config.ChargeGone says that leaving does not give back. Pass.Cancel gives back
-// what did pass.
+// A request that does not pass has no reservation when Enter returns. A request that is
+// canceled before it passes is not charged, as far as the store is available and its limits
+// can return charges, unless Config.KeepOnCancel is set. Admission.Cancel returns the charges
+// of a request that passed.
 //
-// What the store may have granted without an answer in time is given back at the end of
-// the request. After the decision the store is asked for at most a second at a time, also
-// for callers that have gone away.
+// A reservation without a reply in time may exist in the store; it is canceled at the end of
+// the request. After the decision, calls of the store take at most a second each, and run for
+// canceled requests too.
 //
 // # Errors
 //
-// A denial is an outcome. When the store makes no decision, the policies say what becomes
-// of the request. If one that it falls under is closed, it is refused. Otherwise those
-// that are local are decided by Config.Local, together, and a denial is one as ever; if
-// Local makes no decision either, the request is refused. The others let it through.
-// Pass.Err tells why there was no decision in each of these cases. A caller that goes
-// away before the answer is refused: leaving is no way past a store that is slow. Where
-// something is to be reserved, the store has another second to answer then, so that it
-// holds nothing that nobody gives back.
+// A denial is an outcome, not an error. If the store makes no decision, the policies decide:
+//
+//  1. If a policy of the request is closed, the request is refused.
+//  2. Otherwise Config.Local decides the policies that are local, together. If Local makes no
+//     decision either, the request is refused.
+//  3. Policies that are open admit the request.
+//
+// Admission.Err returns the error in each of these cases. A canceled request is refused, not
+// failed open. If the request reserves something, the store gets another second to reply, so
+// that the reservation can be canceled.
 //
 // # Concurrency
 //
-// A Gate is safe for concurrent use. A Pass is of one request; its Exit may be called on
-// another goroutine than its Enter, and of several calls of Exit and Cancel the first
-// counts. To change policies, make a new Gate, give it the next request, and let the
-// old one yield to it: what waits there would go on by the old policies, and a key have
-// what both of them give.
+// An Enforcer is safe for concurrent use. An Admission belongs to one request. Its Exit may
+// run on another goroutine than its Enter, and only the first call of Exit or Cancel counts.
+// To change policies, make a new Enforcer, use it for new requests, and call Replace on the
+// old one. Without Replace, waiting requests would be decided by the old policies, and a key
+// would get tokens from both.
 package enforce

@@ -5,60 +5,58 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// An Event says what became of a request under one policy.
+// An Event has the outcome of a request for one policy.
 type Event struct {
-	// Policy is the policy; of a candidate, one of the candidate's name.
+	// Policy is the policy, or the candidate of a policy.
 	Policy  *policy.Policy
 	Outcome Outcome
 
-	// Shadow is true if the policy was tried out on this request: the outcome is what
-	// would have become of it.
+	// Shadow is true if the policy is not enforced for this request.
 	Shadow bool
 
-	// Key is the key that was asked about. It holds what the client sent: quote it
-	// in logs, and do not make it a label of metrics.
+	// Key is the key of the request. Clients choose it: quote it in logs, and do not use it
+	// as a label of metrics.
 	Key string
 
-	// Cost is what the request took, or would have taken, of each limit of the policy;
-	// of a policy that counts by the result, what was reserved.
+	// Cost is the number of tokens charged to each limit of the policy, or in shadow mode
+	// the number that would be. For a policy that counts by the result it is the
+	// reservation.
 	Cost int64
 
-	// Decision is that of the policy's limit which decided; zero if none did.
+	// Decision is the decision of the limit that counts; zero if none was made.
 	Decision weir.Decision
 
-	// Err is why the store made no decision. With Decision.Degraded policy.Local,
-	// Config.Local made it instead. Of a caller that went away before a decision it is
-	// the cause of the end of the request's context.
+	// Err is the error because of which the store made no decision. If Decision.Degraded is
+	// local, Config.Local made it. For a canceled request it is the cause of its context.
 	Err error
 
-	// Fault is why an expression of the policy could not be evaluated. The request was
-	// decided all the same: see package policy.
+	// Fault is the error of an expression of the policy, or nil. Package policy describes
+	// the decision in that case.
 	Fault error
 }
 
-// An Outcome is what became of a request under one policy, or under all of them. Under
-// a policy in shadow it is what would have.
+// An Outcome is the result of a request for one policy, or for all of them. For a policy in
+// shadow mode it is the result that the policy would have had.
 type Outcome string
 
-// The outcomes. All but Unsettled are told before the request goes on.
+// The outcomes. All but Unsettled are reported before the request is handled.
 const (
-	// Admitted is a request that went through, or that left in a queue's delay after it
-	// was told so.
+	// Admitted requests passed, or were canceled during the delay of a queue.
 	Admitted Outcome = "admitted"
-	// Denied is a request that this policy denied, at once or after a wait.
+	// Denied requests were denied by this policy, at once or after a wait.
 	Denied Outcome = "denied"
-	// Held is a request that this policy would have admitted, or let through undecided,
-	// and another denied. It took nothing.
+	// Held requests were denied by another policy. This policy would have admitted them,
+	// and did not charge them.
 	Held Outcome = "held"
-	// FailedOpen is a request that went through undecided.
+	// FailedOpen requests were admitted without a decision.
 	FailedOpen Outcome = "failed_open"
-	// FailedClosed is a request that was refused undecided.
+	// FailedClosed requests were refused without a decision.
 	FailedClosed Outcome = "failed_closed"
-	// Unsettled is told beside the outcome of a request whose cost, known only after
-	// it was decided, could not be charged or given back; Err says why. What it had
-	// reserved goes back by itself.
+	// Unsettled is reported in addition to the outcome, for a request whose cost became
+	// known after the decision and could not be charged or returned; Err is the reason. Its
+	// reservation expires.
 	Unsettled Outcome = "unsettled"
 )
 
-// Passes reports whether a request of that outcome goes through.
+// Passes reports whether a request with the outcome is admitted.
 func (o Outcome) Passes() bool { return o == Admitted || o == FailedOpen }

@@ -1,7 +1,6 @@
 package enforce
 
 import (
-	"context"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -9,41 +8,31 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// yielded is the outcome of a request that the next gate is to decide about.
-const yielded Outcome = ""
+// replaced is the outcome of a request that the successor decides.
+const replaced Outcome = ""
 
-// inTurn decides as decide does, for requests that their policies may hold back. The
-// first of those that wait for one key asks the store, and the others queue behind it. A
-// request that is then denied for another key queues for that key, at the end. If the
-// client has disconnected, or g was replaced, nothing is asked.
-func (g *Enforcer) inTurn(p *Admission, asks []policy.Charge) (Outcome, error) {
-	if !g.c.KeepOnCancel && p.ctx.Err() != nil {
-		return FailedClosed, context.Cause(p.ctx)
-	}
-	if g.next.Load() != nil {
-		return yielded, nil
-	}
-	if !g.waits {
-		return g.decide(p, asks)
-	}
+// decideInOrder is decide for requests that may wait. The first request that waits for a key
+// asks the store, and the others queue behind it. A request that is then denied for another
+// key queues for that key, at the end. The store is not asked once g is replaced.
+func (g *Enforcer) decideInOrder(p *Admission, charges []policy.Charge) (Outcome, error) {
 	if p.since.IsZero() {
-		p.since = g.room.Now()
+		p.since = g.queue.Now()
 	}
 	var outcome Outcome
 	var storeErr error
-	by := g.awaited(asks)
-	asked, err := g.room.Retry(p.ctx, p.step(by), func() (waitqueue.Step, error) {
+	by := g.queuedCharge(charges)
+	asked, err := g.queue.Retry(p.ctx, p.step(by), func() (waitqueue.Step, error) {
 		if g.next.Load() != nil {
-			outcome = yielded
+			outcome = replaced
 			return waitqueue.Step{Done: true}, nil
 		}
-		if outcome, storeErr = g.decide(p, asks); outcome != Denied {
+		if outcome, storeErr = g.decide(p, charges); outcome != Denied {
 			return waitqueue.Step{Done: true}, nil
 		}
 		var retry time.Duration
 		by, retry = p.denier()
 		step := p.step(by)
-		left := step.Until.Sub(g.room.Now())
+		left := step.Until.Sub(g.queue.Now())
 		step.Done = left <= 0 || retry > left || retry <= 0 // 0: the time is unknown
 		step.After = retry
 		return step, nil
@@ -52,7 +41,7 @@ func (g *Enforcer) inTurn(p *Admission, asks []policy.Charge) (Outcome, error) {
 	case err != nil:
 		return FailedClosed, err
 	case !asked:
-		return g.pass(p, asks, by)
+		return g.denyQueued(p, charges, by)
 	}
 	return outcome, storeErr
 }
@@ -66,14 +55,14 @@ func (p *Admission) step(by *policy.Charge) waitqueue.Step {
 	return waitqueue.Step{Queue: by.Key, Until: p.since.Add(by.Policy.Config().OnDenied.Wait)}
 }
 
-// pass is the decision of a request that does not get its turn: by denies it, whatever
-// is left, since that is for those before it.
-func (g *Enforcer) pass(p *Admission, asks []policy.Charge, by *policy.Charge) (Outcome, error) {
-	rs, _ := p.of(asks)
+// denyQueued decides a request that was not first in the queue in time: by denies it,
+// although tokens may remain, because they are for requests before it.
+func (g *Enforcer) denyQueued(p *Admission, charges []policy.Charge, by *policy.Charge) (Outcome, error) {
+	rs, _ := p.of(charges)
 	for i := range rs {
 		rs[i].Verb, rs[i].ID = weir.Peek, ""
 	}
-	outcome, err := g.decide(p, asks)
+	outcome, err := g.decide(p, charges)
 	if outcome == Admitted {
 		outcome = Denied
 		for i := range p.ds[by.From:by.To] {
@@ -83,11 +72,11 @@ func (g *Enforcer) pass(p *Admission, asks []policy.Charge, by *policy.Charge) (
 	return outcome, err
 }
 
-// awaited is the first of asks for whose key somebody waits, or nil.
-func (g *Enforcer) awaited(asks []policy.Charge) *policy.Charge {
-	for i := range asks {
-		if g.room.HasWaiters(asks[i].Key) {
-			return &asks[i]
+// queuedCharge returns the first of charges whose key has waiters, or nil.
+func (g *Enforcer) queuedCharge(charges []policy.Charge) *policy.Charge {
+	for i := range charges {
+		if g.queue.HasWaiters(charges[i].Key) {
+			return &charges[i]
 		}
 	}
 	return nil

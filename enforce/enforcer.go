@@ -45,41 +45,41 @@ func (o *Options) Check() error {
 type Config struct {
 	Options
 
-	// NoResponse says that there are no results, as at a door that only answers whether a
-	// request may pass. What policies would count by the result is then counted when it
-	// is admitted, and a slot is free again at once.
+	// NoResponse declares that there are no results, as for an interface that only decides.
+	// Policies that count by the result then count admitted requests, and a slot is
+	// returned at once.
 	NoResponse bool
 
-	// ChargeGone says that what was taken for a request whose context ends before it
-	// passes stays taken, as at a door to strangers: who asks and leaves would otherwise
-	// ask for nothing. What was reserved goes back all the same.
+	// KeepOnCancel keeps the charges of a request whose context ends before it passes, so
+	// that disconnecting early does not avoid the charge. Reservations are returned
+	// nevertheless.
 	KeepOnCancel bool
 
-	// Observe, if not nil, is told what became of a request, once for each policy
-	// that it fell under; see [Unsettled] for the exception. It is called before Enter
-	// returns and has to be quick. It does not keep a.
+	// Observe, if not nil, is called with the outcome of a request for each of its policies,
+	// before Enter returns; see [Unsettled] for the exception. It must be quick and must
+	// not keep a.
 	Observe func(ctx context.Context, a policy.Attributes, e Event)
 }
 
-// The defaults of Options.
+// The default values of fields of Options.
 const (
 	DefaultMaxWaiters = 1024
 	DefaultSettleTTL  = 10 * time.Minute
 )
 
-// A Gate asks about the policies of a set. It is safe for concurrent use.
+// An Enforcer decides requests by the policies of a set. It is safe for concurrent use.
 type Enforcer struct {
 	store   weir.Store
 	set     *policy.Set
 	c       Config
-	room    waitqueue.Queue
+	queue   waitqueue.Queue
 	waits   bool // a policy holds denied requests back
 	settles bool // a policy counts by the result
 	counts  bool // a policy counts what is denied
 	next    atomic.Pointer[Enforcer]
 }
 
-// New makes a gate that asks store about the policies of set. An error wraps
+// New returns an Enforcer of the policies of set with their state in store. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	switch {
@@ -94,7 +94,7 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
 	g := &Enforcer{store: store, set: set, c: c}
-	g.room.Max, g.room.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
+	g.queue.Max, g.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {
@@ -107,51 +107,50 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	return g, nil
 }
 
-// Yield makes next, which has not yielded, the successor of g. What waits in g is asked
-// about by next when its time comes, and has waited already for as long as it has; so is
-// what comes to g from now on. What has passed stays with g.
+// Replace makes next, which is not replaced itself, the successor of g. Next decides the
+// requests that wait in g when it is their turn, with the time that they have waited, and
+// all later requests to g. Admissions of g stay with g.
 func (g *Enforcer) Replace(next *Enforcer) {
 	if next != nil && next != g {
 		g.next.Store(next)
 	}
 }
 
-// last is the gate that has not yielded.
-func (g *Enforcer) last() *Enforcer {
+// current returns the last successor of g, or g.
+func (g *Enforcer) current() *Enforcer {
 	for next := g; next != nil; next = g.next.Load() {
 		g = next
 	}
 	return g
 }
 
-// Enter asks about the request that a describes, and waits as the policies say. It
-// returns one of Admitted, Denied, FailedOpen and FailedClosed. A request under no
-// policy is Admitted. The caller that passes calls p.Exit once it is done, if
-// p.Holds. A queue's delay has passed when Enter returns. If ctx ends first, the
-// outcome is FailedClosed, p.Err is its cause, and nothing stays taken that its limits
-// can give back, unless Config.ChargeGone says otherwise. A request that does not pass
-// holds nothing.
+// Enter decides the request with attributes a, and waits as the policies require. It
+// returns Admitted, Denied, FailedOpen or FailedClosed. A request without a policy is
+// Admitted. The caller of a request that passes calls p.Exit at its end, if p.NeedsExit.
+// The delay of a queue has passed when Enter returns. If ctx ends first, the outcome is
+// FailedClosed and p.Err is the cause; charges are returned, unless Config.KeepOnCancel is
+// set. A request that does not pass has no reservations.
 //
-// p.Asks, p.Decisions and what they hold are good until p is used again.
+// p.Charges, p.Decisions and their elements are valid until p is used again.
 func (g *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission) Outcome {
 	p.begin(ctx, g, a)
 	entered := false
 	defer func() {
 		if !entered {
-			p.drop() // an Observe that panics keeps nothing
+			p.release() // Observe has panicked
 		}
 	}()
 	g.enter(p)
 	if p.outcome.Passes() {
 		p.open.Store(true)
 	} else {
-		p.drop()
+		p.release()
 	}
 	entered = true
 	return p.outcome
 }
 
-// enter is Enter, with the outcome in p.
+// enter decides the request of p and sets its outcome.
 func (g *Enforcer) enter(p *Admission) {
 	p.requests = g.set.Match(&p.q, p.a)
 	if n := len(p.q.Requests); cap(p.ds) < n {
@@ -167,9 +166,9 @@ func (g *Enforcer) enter(p *Admission) {
 	if p.enforced > 0 {
 		delay = g.enforce(p)
 	}
-	if p.outcome == yielded {
-		p.move(g.last())
-		p.gate.enter(p)
+	if p.outcome == replaced {
+		p.move(g.current())
+		p.enforcer.enter(p)
 		return
 	}
 	admitted, shadows := p.outcome.Passes(), p.q.Charges[p.enforced:]
@@ -179,18 +178,18 @@ func (g *Enforcer) enter(p *Admission) {
 		}
 	}
 	if admitted && delay > 0 {
-		if err := g.room.Sleep(p.ctx, delay); err != nil {
+		if err := g.queue.Sleep(p.ctx, delay); err != nil {
 			p.outcome, p.err = FailedClosed, err
 		}
 	}
 	switch {
 	case p.outcome == FailedClosed && p.ctx.Err() != nil:
-		g.leave(p, p.q.Charges)
-	case p.held == nil:
+		g.undo(p, p.q.Charges)
+	case p.reserved == nil:
 	case g.c.NoResponse && admitted:
-		p.held.cancel()
-		p.held = nil
-	case p.held.empty():
-		p.held = nil
+		p.reserved.cancel()
+		p.reserved = nil
+	case p.reserved.empty():
+		p.reserved = nil
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// afterwards is a context of what the store is asked after the decision about a
-// request of ctx. That is done for callers that have gone away too, and in bounded time.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+// settleContext returns a context for calls of the store after the decision on a request of
+// ctx. It lasts a second, even if ctx has ended.
+func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 }
 
-// countDenied charges a denied request to those of asks that count all, and says in
-// their decisions when it can be admitted after that. What Local denied, Local counts.
-func (g *Enforcer) countDenied(p *Admission, asks []policy.Charge, local bool) {
+// countDenied charges a denied request to the policies that count all requests, and updates
+// RetryAfter in their decisions. Config.Local charges what it denied.
+func (g *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool) {
 	var counting []policy.Charge
 	var rs []weir.Request
-	var at []int // of rs in p.q.Requests
-	for _, a := range asks {
+	var at []int // indexes of rs in p.q.Requests
+	for _, a := range charges {
 		c := a.Policy.Config()
 		if c.Count != policy.CountAll || local && c.OnStoreError != policy.Local {
 			continue
@@ -39,7 +39,7 @@ func (g *Enforcer) countDenied(p *Admission, asks []policy.Charge, local bool) {
 	if local {
 		store = g.c.Local
 	}
-	ctx, stop := afterwards(p.ctx)
+	ctx, stop := settleContext(p.ctx)
 	defer stop()
 	ds := make([]weir.Decision, len(rs))
 	if _, err := do(ctx, store, rs, ds); err != nil {
@@ -47,12 +47,12 @@ func (g *Enforcer) countDenied(p *Admission, asks []policy.Charge, local bool) {
 		return
 	}
 	for i := range rs {
-		charged := &p.q.Requests[at[i]] // as giveBack reads it
+		charged := &p.q.Requests[at[i]] // for giveBack
 		charged.Verb, charged.At = weir.Charge, ds[i].At
 		rs[i].Verb = weir.Peek
 	}
 	if _, err := do(ctx, store, rs, ds); err != nil {
-		return // the answer tells the time from before the charge
+		return // RetryAfter stays that from before the charge
 	}
 	for i, d := range ds {
 		if was := &p.ds[at[i]]; !d.OK {
@@ -62,27 +62,27 @@ func (g *Enforcer) countDenied(p *Admission, asks []policy.Charge, local bool) {
 	}
 }
 
-// leave is what becomes of asks when the context of their request has ended.
-func (g *Enforcer) leave(p *Admission, asks []policy.Charge) {
+// undo handles the end of the context of a request with the given charges.
+func (g *Enforcer) undo(p *Admission, charges []policy.Charge) {
 	if !g.c.KeepOnCancel {
-		g.giveBack(p, asks)
+		g.giveBack(p, charges)
 	}
-	_, ds := p.of(asks)
+	_, ds := p.of(charges)
 	clear(ds)
 }
 
-// giveBack returns what asks have taken for good; what they reserved is in p.held.
-// Nobody waits for an error.
-func (g *Enforcer) giveBack(p *Admission, asks []policy.Charge) {
-	ctx, stop := afterwards(p.ctx)
+// giveBack returns tokens that charges took. Reservations are in p.reserved. Errors are
+// ignored: no caller waits for them.
+func (g *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
+	ctx, stop := settleContext(p.ctx)
 	defer stop()
-	for i := range asks {
-		from, to := asks[i].From, asks[i].To
+	for i := range charges {
+		from, to := charges[i].From, charges[i].To
 		denied := slices.ContainsFunc(p.ds[from:to], func(d weir.Decision) bool { return !d.OK })
 		for j := from; j < to; j++ {
 			r := p.q.Requests[j]
 			switch {
-			case r.Verb == weir.Charge: // denied, and counted
+			case r.Verb == weir.Charge: // denied and charged
 			case r.Verb == weir.Take && !denied:
 				r.N, r.At = p.ds[j].Granted, p.ds[j].At
 			default:

@@ -1,0 +1,182 @@
+package enforce
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy"
+)
+
+// An Admission has the charges, the decisions and the reservations of one request. The zero
+// value is ready for Enter. An Admission can be used again after Exit, or if the request
+// did not pass; that saves allocations. Do not copy it.
+type Admission struct {
+	ctx      context.Context // nil once p has exited or did not pass
+	enforcer *Enforcer
+	a        policy.Attributes
+
+	q        policy.Matches
+	enforced int // number of q.Charges
+	requests int // number of q.Requests that are enforced
+	ds       []weir.Decision
+	locals   []int // indexes of q.Requests that Config.Local decided
+
+	outcome  Outcome
+	err      error
+	since    time.Time // the start of its wait; zero before
+	reserved *reservations
+	open     atomic.Bool // it passed and has not exited
+}
+
+// begin prepares p for a request.
+func (p *Admission) begin(ctx context.Context, g *Enforcer, a policy.Attributes) {
+	p.release()
+	p.ctx, p.enforcer, p.a = ctx, g, a
+	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
+	p.outcome, p.err, p.since = Admitted, nil, time.Time{}
+}
+
+// move makes p, which is not admitted, a request of g. It keeps the uncertain reservations.
+func (p *Admission) move(g *Enforcer) {
+	p.enforcer = g
+	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
+	p.outcome, p.err = Admitted, nil
+	if p.reserved != nil {
+		p.reserved.enforcer = g
+	}
+}
+
+// release cancels the reservations of p and drops its request. The decisions stay.
+func (p *Admission) release() {
+	h := p.reserved
+	p.open.Store(false)
+	p.reserved, p.ctx, p.a = nil, nil, nil
+	if h != nil {
+		h.cancel()
+	}
+}
+
+// Outcome returns the outcome of Enter.
+func (p *Admission) Outcome() Outcome { return p.outcome }
+
+// Err returns the error because of which the store made no decision, or nil. For a request
+// whose context ended before it passed, it is the cause of the context.
+func (p *Admission) Err() error { return p.err }
+
+// Charges returns the charges of the enforced policies.
+func (p *Admission) Charges() []policy.Charge { return p.q.Charges[:p.enforced] }
+
+// Decisions returns the decisions of one of Charges, one for each limit. A decision without
+// a Limit was not made: the request was admitted or refused by OnStoreError.
+func (p *Admission) Decisions(a *policy.Charge) []weir.Decision { return p.ds[a.From:a.To] }
+
+// Decision returns the decision that counts. For a denied request it has the longest
+// RetryAfter; otherwise it has the smallest remaining part. It has no Limit if no decision
+// was made.
+func (p *Admission) Decision() weir.Decision {
+	ds := p.ds[:p.requests]
+	for i := range ds {
+		if ds[i].Limit.IsZero() {
+			return Combine(decided(ds))
+		}
+	}
+	return Combine(ds)
+}
+
+// decided returns those of ds that have a Limit.
+func decided(ds []weir.Decision) []weir.Decision {
+	var some []weir.Decision
+	for _, d := range ds {
+		if !d.Limit.IsZero() {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
+// DeniedBy returns the policy that denied the request with the longest RetryAfter, or nil.
+func (p *Admission) DeniedBy() *policy.Policy {
+	if p.outcome != Denied {
+		return nil
+	}
+	by, _ := p.denier()
+	return by.Policy
+}
+
+// Settles returns the policies, also in shadow mode, that Exit settles by the result.
+func (p *Admission) Settles() iter.Seq[*policy.Policy] {
+	return func(yield func(*policy.Policy) bool) {
+		if p.reserved == nil {
+			return
+		}
+		var last *policy.Policy
+		for i := range p.reserved.tokens {
+			if one := p.reserved.tokens[i].policy; one != last && !yield(one) {
+				return
+			}
+			last = p.reserved.tokens[i].policy
+		}
+	}
+}
+
+// NeedsExit reports whether Exit has something to return or to settle.
+func (p *Admission) NeedsExit() bool { return p.reserved != nil }
+
+// Exit returns the slots and settles the reservations of the request. Only the first call
+// has an effect. After it p does not reference its context and attributes.
+func (p *Admission) Exit(r Result) {
+	if !p.open.CompareAndSwap(true, false) {
+		return
+	}
+	h := p.reserved
+	p.reserved, p.ctx, p.a = nil, nil, nil
+	if h != nil {
+		h.exit(&r)
+	}
+}
+
+// Cancel returns all charges and reservations of the request, as far as its limits can. It
+// has no effect after Exit, or if the request did not pass.
+func (p *Admission) Cancel() {
+	if !p.open.CompareAndSwap(true, false) {
+		return
+	}
+	p.enforcer.giveBack(p, p.q.Charges)
+	p.release()
+}
+
+// A Result describes the end of a request that passed.
+type Result struct {
+	// Status is the HTTP status, or the status that corresponds to the result of another
+	// protocol. Policies that count by the result use it. Zero is no failure.
+	Status int
+
+	// ClientGone is set if the client disconnected before the end. The request is then
+	// charged, whatever the policy counts.
+	ClientGone bool
+
+	// CostFromResponse, if not nil, returns the cost that the Settle of a policy selects. A
+	// cost below 0 or above 2^40 is ignored.
+	CostFromResponse func(policy.Settle) (int64, bool)
+}
+
+// of returns the requests and the decisions of consecutive charges.
+func (p *Admission) of(charges []policy.Charge) ([]weir.Request, []weir.Decision) {
+	from, to := charges[0].From, charges[len(charges)-1].To
+	return p.q.Requests[from:to], p.ds[from:to]
+}
+
+// shadow reports whether a is not enforced for this request.
+func (p *Admission) shadow(a *policy.Charge) bool { return a.From >= p.requests }
+
+// Combine returns the decision that counts, as weir.Decision.Combine does; the zero
+// Decision if there is none.
+func Combine(ds []weir.Decision) weir.Decision {
+	if len(ds) == 0 {
+		return weir.Decision{}
+	}
+	return ds[0].Combine(ds[1:]...)
+}
