@@ -24,7 +24,7 @@ func designs() map[Design]design {
 	}
 }
 
-// The keys of an unsplit stock are in one slot of a cluster.
+// stockKey returns the key of an unsplit stock. It and the keys below are in one cluster slot.
 func (r *run) stockKey() string { return "{" + r.name + "}:stock" }
 func (r *run) lockKey() string  { return "{" + r.name + "}:lock" }
 func (r *run) seenKey() string  { return "{" + r.name + "}:seen" } // the largest fence that the stock has seen

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// together runs f n times at once and waits for all.
+// concurrently runs f in n goroutines and waits for all of them.
 func concurrently(n int, f func(i int)) {
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -26,7 +26,8 @@ func concurrently(n int, f func(i int)) {
 	all.Wait()
 }
 
-// placeAtOnce places the same batches by several at once, more than there are units.
+// placeAtOnce creates the orders of the same batches concurrently, with more reservations than
+// units.
 func placeAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(60, 1)
 	var batches [4][]sale.Reservation
@@ -40,7 +41,7 @@ func placeAtOnce(t *testing.T, d *tester) {
 		rs := batches[i%len(batches)]
 		got, err := d.CreateOrders(d.ctx, rs, Start())
 		if err != nil {
-			t.Errorf("Place: %v", err)
+			t.Errorf("CreateOrders: %v", err)
 			return
 		}
 		mu.Lock()
@@ -53,7 +54,7 @@ func placeAtOnce(t *testing.T, d *tester) {
 				rejects.Add(1)
 			}
 			if was, ok := states[rs[j].ID]; ok && was != p.State {
-				t.Errorf("a reservation is %s for one and %s for another", was, p.State)
+				t.Errorf("one reservation is %s and %s", was, p.State)
 			}
 			states[rs[j].ID] = p.State
 		}
@@ -117,7 +118,7 @@ func everythingAtOnce(t *testing.T, d *tester) {
 	got := d.check(s)
 	cancelled.Store(got.Cancelled)
 	if got.Paid != paid.Load() || got.Expired != expired.Load() || got.RefundDue != refunds.Load() {
-		t.Fatalf("%+v, but %d were paid, %d expired, %d refunds", got, paid.Load(), expired.Load(), refunds.Load())
+		t.Fatalf("%+v, counted %d paid, %d expired, %d refunds", got, paid.Load(), expired.Load(), refunds.Load())
 	}
 	var orders int64
 	d.must(d.EachOrder(d.ctx, s.ID, func(o sale.Order) error {
@@ -128,7 +129,7 @@ func everythingAtOnce(t *testing.T, d *tester) {
 		return nil
 	}))
 	if orders != got.Pending+got.Paid+got.Expired+got.Cancelled {
-		t.Fatalf("Report tells of %d orders, want %+v", orders, got)
+		t.Fatalf("EachOrder returned %d orders, want %+v", orders, got)
 	}
 }
 
@@ -145,12 +146,12 @@ func epochAtOnce(t *testing.T, d *tester) {
 			}
 		})
 		if won.Load() != 1 {
-			t.Fatalf("%d got epoch %d, want 1", won.Load(), epoch+1)
+			t.Fatalf("%d goroutines got epoch %d, want 1", won.Load(), epoch+1)
 		}
 	}
 }
 
-// loseAtOnce loses and places the same reservations: each is one or the other, for all.
+// loseAtOnce marks as lost and places the same reservations: each has one of the two states.
 func loseAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
 	rs := batch(s, 20)
@@ -162,13 +163,13 @@ func loseAtOnce(t *testing.T, d *tester) {
 				case err == nil:
 					lost.Store(r.ID, true)
 				case !errors.Is(err, sale.ErrConflict):
-					t.Errorf("Lose: %v", err)
+					t.Errorf("MarkLost: %v", err)
 				}
 				continue
 			}
 			got, err := d.CreateOrders(d.ctx, []sale.Reservation{r}, Start())
 			if err != nil {
-				t.Errorf("Place: %v", err)
+				t.Errorf("CreateOrders: %v", err)
 			} else if got[0].State == sale.PendingPay {
 				orders.Store(r.ID, true)
 			}
@@ -178,7 +179,7 @@ func loseAtOnce(t *testing.T, d *tester) {
 		_, l := lost.Load(r.ID)
 		_, o := orders.Load(r.ID)
 		if l == o {
-			t.Fatalf("lost %v, an order %v, want one of both", l, o)
+			t.Fatalf("lost %v, an order %v, want one of the two", l, o)
 		}
 	}
 	if got := d.check(s); got.Lost+got.Pending != 20 {
@@ -186,7 +187,7 @@ func loseAtOnce(t *testing.T, d *tester) {
 	}
 }
 
-// payAtOnce tells of one payment, and of others, many times at once.
+// payAtOnce sends one payment and others many times concurrently.
 func payAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
 	r := d.pendingOrder(s, "a")
@@ -205,6 +206,6 @@ func payAtOnce(t *testing.T, d *tester) {
 		}
 	})
 	if got := d.check(s); first.Load() != 3 || paid.Load() != 1 || got.Paid != 1 || got.RefundDue != 2 {
-		t.Fatalf("%d taken, %d paid, %+v, want 3 taken and 1 paid", first.Load(), paid.Load(), got)
+		t.Fatalf("%d accepted, %d paid, %+v, want 3 accepted and 1 paid", first.Load(), paid.Load(), got)
 	}
 }

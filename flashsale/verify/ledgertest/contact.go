@@ -14,7 +14,7 @@ func Contact(i int) sale.Contact {
 	return sale.Contact{Name: fmt.Sprintf("王小明 %d", i), Phone: fmt.Sprintf("+86 (138) 0013-%04d", i)}
 }
 
-// contactOf is the contact of an order, wherever it is told.
+// contactOf checks the contact of an order in every method that returns it.
 func (d *tester) contactOf(r sale.Reservation, want sale.Contact) {
 	d.t.Helper()
 	o, err := d.Order(d.ctx, r.ID)
@@ -36,7 +36,7 @@ func (d *tester) contactOf(r sale.Reservation, want sale.Contact) {
 		return nil
 	}))
 	if len(all) != 4 {
-		d.t.Fatalf("the order is told %d times, want 4", len(all))
+		d.t.Fatalf("the order was returned %d times, want 4", len(all))
 	}
 	for _, c := range all {
 		if c != want {
@@ -63,7 +63,7 @@ func rule6(t *testing.T, d *tester) {
 	d.must(err)
 	d.contactOf(r, spaced.Trimmed())
 
-	// What is refused changes nothing, of whomever and whatever.
+	// A refused call changes nothing.
 	for _, c := range []sale.Contact{{}, {Name: "a"}, {Phone: "12345"}, {Name: "a\x00b", Phone: "12345"}, {Name: "\xff", Phone: "12345"},
 		{Name: strings.Repeat("x", 61), Phone: "12345"}, {Name: "a", Phone: "1234"}, {Name: "a", Phone: "12345\x00"}} {
 		_, err := d.SetContact(d.ctx, "a", r.ID, c, now)
@@ -71,15 +71,15 @@ func rule6(t *testing.T, d *tester) {
 	}
 	for _, user := range []string{"b", "", "A", "a\x00", "\xff", "' OR 1=1 --"} {
 		_, err := d.SetContact(d.ctx, user, r.ID, Contact(9), now)
-		d.wantError("another's", err, sale.ErrNotFound)
+		d.wantError("order of another user", err, sale.ErrNotFound)
 	}
 	for _, id := range []string{id(), "", "\x00", "\xff", "' OR 1=1 --", "%"} {
 		_, err := d.SetContact(d.ctx, "a", id, Contact(9), now)
-		d.wantError("of nothing", err, sale.ErrNotFound)
+		d.wantError("unknown order", err, sale.ErrNotFound)
 	}
 	d.contactOf(r, spaced.Trimmed())
 
-	// It may be said of a paid order, too; of one that is over it stays what it was.
+	// The contact of a paid order can change; that of an ended order cannot.
 	d.pay(r, "p", r.At)
 	d.contactOf(r, spaced.Trimmed())
 	_, err = d.SetContact(d.ctx, "a", r.ID, Contact(4), now)
@@ -99,7 +99,7 @@ func rule6(t *testing.T, d *tester) {
 	d.must(d.MarkLost(d.ctx, lost, Start()))
 	for user, r := range map[string]sale.Reservation{"c": over, "e": due, "f": lost} {
 		_, err = d.SetContact(d.ctx, user, r.ID, Contact(6), now)
-		d.wantError("of one that is over", err, sale.ErrConflict)
+		d.wantError("ended order", err, sale.ErrConflict)
 	}
 	d.contactOf(over, Contact(5))
 	d.contactOf(due, sale.Contact{})
@@ -112,7 +112,7 @@ func recent(t *testing.T, d *tester) {
 	var rs []sale.Reservation
 	for i := range 203 {
 		r := Reservation(s, fmt.Sprint("u", i%50), i/50+1)
-		r.At = r.At.Add(time.Duration(i/2) * time.Millisecond) // two at a time
+		r.At = r.At.Add(time.Duration(i/2) * time.Millisecond) // two with equal times
 		rs = append(rs, r)
 	}
 	want := make([]sale.OrderResult, len(rs))
@@ -131,7 +131,7 @@ func recent(t *testing.T, d *tester) {
 		}
 		for _, o := range got {
 			if seen[o.ID] || o.At.After(last) || o.Sale != s.ID {
-				t.Fatalf("page %d: %+v: twice, newer than the one before, or of another sale", page, o)
+				t.Fatalf("page %d: %+v: repeated, newer than the previous one, or of another sale", page, o)
 			}
 			seen[o.ID] = true
 			after, last = o.ID, o.At
@@ -139,16 +139,16 @@ func recent(t *testing.T, d *tester) {
 	}
 	for _, x := range []string{stranger.ID, id(), "\x00", "' --"} {
 		_, err := d.RecentOrders(d.ctx, s.ID, x)
-		d.wantError("Recent after", err, sale.ErrNotFound)
+		d.wantError("RecentOrders after an unknown order", err, sale.ErrNotFound)
 	}
 	for _, x := range []string{"", "nothing", "\x00"} {
 		_, err := d.RecentOrders(d.ctx, x, "")
-		d.wantError("Recent of nothing", err, sale.ErrNotFound)
+		d.wantError("RecentOrders of an unknown sale", err, sale.ErrNotFound)
 	}
 }
 
-// contactAtOnce has many say contacts while the order is paid: one of them stands there,
-// whole.
+// contactAtOnce sets contacts concurrently with the payment of the order: one contact is stored,
+// complete.
 func contactAtOnce(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
 	r := d.pendingOrder(s, "a")
@@ -169,7 +169,7 @@ func contactAtOnce(t *testing.T, d *tester) {
 		whole = whole || o.Contact == Contact(i)
 	}
 	if !whole || o.State != sale.Paid {
-		t.Fatalf("%s of %q %q, want it paid, and one contact whole", o.State, o.Contact.Name, o.Contact.Phone)
+		t.Fatalf("%s of %q %q, want it paid, with one of the contacts", o.State, o.Contact.Name, o.Contact.Phone)
 	}
 	d.check(s)
 }

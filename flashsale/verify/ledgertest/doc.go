@@ -1,6 +1,5 @@
-// Package ledgertest is the suite that every sale.Ledger runs: its rules by their numbers,
-// its methods, what happens when many do the same at once, and random commands compared
-// with a small model.
+// Package ledgertest is the conformance suite of sale.Ledger. It checks the numbered rules, the
+// methods, and concurrent calls. Package random compares with a model.
 //
 //	func TestLedger(t *testing.T) {
 //		ledgertest.Run(t, func(t *testing.T) sale.Ledger { … })
@@ -18,7 +17,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Run runs the suite but for Random and Race. open makes an empty ledger that ends with t.
+// Run runs the suite except Race. open returns an empty ledger that is closed when t ends.
 func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 	for _, c := range []struct {
 		name string
@@ -28,34 +27,34 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 		{"rule 2: movements add up", rule2},
 		{"rule 3: one order per reservation, ticket and slot", rule3},
 		{"rule 4: states change once", rule4},
-		{"rule 5: a payment is taken once", rule5},
+		{"rule 5: a payment is accepted once", rule5},
 		{"rule 6: the contact of an order", rule6},
 		{"Create and Edit", createAndEdit},
-		{"hostile text", invalidTexts},
+		{"invalid text", invalidTexts},
 		{"Sales and Live", sales},
 		{"SetState", states},
 		{"AddStock", stock},
-		{"NextEpoch and Recovered", recovery},
-		{"Opening", opening},
-		{"Place, partly", placePartly},
-		{"Place, not placeable", placeInvalid},
-		{"Place, several sales", placeSeveral},
-		{"Order, Orders and Report", lists},
-		{"Recent", recent},
+		{"NextEpoch and MarkRecovered", recovery},
+		{"InitialState", opening},
+		{"CreateOrders, partly rejected", placePartly},
+		{"CreateOrders, invalid", placeInvalid},
+		{"CreateOrders, several sales", placeSeveral},
+		{"Order, Orders and EachOrder", lists},
+		{"RecentOrders", recent},
 		{"Cancel", cancel},
 		{"Expire", expire},
 		{"Unreturned and MarkReturned", returned},
 		{"Unreturned of several sales", unreturnedFairly},
-		{"Saw and Networks", networks},
-		{"Lose", lost},
-		{"Bury", deadLetters},
-		{"Log and merchants", logs},
-		{"at once: Place", placeAtOnce},
-		{"at once: everything", everythingAtOnce},
-		{"at once: NextEpoch", epochAtOnce},
-		{"at once: Place and Lose", loseAtOnce},
-		{"at once: one payment", payAtOnce},
-		{"at once: contacts and payment", contactAtOnce},
+		{"RecordNetworks and Networks", networks},
+		{"MarkLost", lost},
+		{"AddDeadLetter", deadLetters},
+		{"audit log and merchants", logs},
+		{"concurrent: CreateOrders", placeAtOnce},
+		{"concurrent: everything", everythingAtOnce},
+		{"concurrent: NextEpoch", epochAtOnce},
+		{"concurrent: CreateOrders and MarkLost", loseAtOnce},
+		{"concurrent: one payment", payAtOnce},
+		{"concurrent: contacts and payment", contactAtOnce},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newTester(t, open(t))) })
 	}
@@ -64,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) sale.Ledger) {
 // Start returns the start of the suite's sales.
 func Start() time.Time { return time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC) }
 
-// A desk is a ledger, and what the suite asks of it.
+// A tester wraps a ledger under test.
 type tester struct {
 	sale.Ledger
 	t   *testing.T
@@ -81,7 +80,7 @@ func (d *tester) must(err error) {
 	}
 }
 
-// wrong fails the test unless err wraps want.
+// wantError fails the test unless err wraps want.
 func (d *tester) wantError(what string, err, want error) {
 	d.t.Helper()
 	if !errors.Is(err, want) {
@@ -89,7 +88,7 @@ func (d *tester) wantError(what string, err, want error) {
 	}
 }
 
-// Draft is a draft of a sale of stock units, perUser for each user.
+// Draft returns a draft of a sale of stock units, perUser for each user.
 func Draft(stock int64, perUser int) sale.Draft {
 	return sale.Draft{
 		SKU: "tea", Title: "龙井", Price: 9900, Stock: stock, PerUser: perUser,
@@ -97,7 +96,7 @@ func Draft(stock int64, perUser int) sale.Draft {
 	}
 }
 
-// exposed makes a sale that is exposed.
+// exposed creates a sale and exposes it.
 func (d *tester) exposed(stock int64, perUser int) sale.Sale {
 	d.t.Helper()
 	s, err := d.Create(d.ctx, "shop", Draft(stock, perUser), Start().Add(-time.Hour))
@@ -109,7 +108,7 @@ func (d *tester) exposed(stock int64, perUser int) sale.Sale {
 
 func id() string { return rand.Text() }
 
-// reservation is one of user's slot, with a ticket of its own.
+// Reservation returns a reservation of a user's slot, with a ticket of its own.
 func Reservation(s sale.Sale, user string, slot int) sale.Reservation {
 	at := Start().Add(time.Second)
 	return sale.Reservation{
@@ -117,7 +116,7 @@ func Reservation(s sale.Sale, user string, slot int) sale.Reservation {
 	}
 }
 
-// batch is reservations of n users, one each.
+// batch returns reservations of n users, one each.
 func batch(s sale.Sale, n int) []sale.Reservation {
 	rs := make([]sale.Reservation, n)
 	for i := range rs {
@@ -126,22 +125,22 @@ func batch(s sale.Sale, n int) []sale.Reservation {
 	return rs
 }
 
-// placed places, and fails the test unless their states are want.
+// place creates orders and fails the test unless the results are want.
 func (d *tester) place(rs []sale.Reservation, want ...sale.OrderResult) {
 	d.t.Helper()
 	got, err := d.CreateOrders(d.ctx, rs, Start().Add(2*time.Second))
 	d.must(err)
 	if len(got) != len(want) {
-		d.t.Fatalf("Place: %d answers, want %d", len(got), len(want))
+		d.t.Fatalf("CreateOrders: %d results, want %d", len(got), len(want))
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			d.t.Fatalf("Place: reservation %d: %+v, want %+v", i, got[i], want[i])
+			d.t.Fatalf("CreateOrders: reservation %d: %+v, want %+v", i, got[i], want[i])
 		}
 	}
 }
 
-// one places one pending order.
+// pendingOrder creates a pending order.
 func (d *tester) pendingOrder(s sale.Sale, user string) sale.Reservation {
 	d.t.Helper()
 	r := Reservation(s, user, 1)
@@ -163,8 +162,8 @@ func (d *tester) pay(r sale.Reservation, payment string, now time.Time) sale.Pay
 	return p
 }
 
-// check fails the test unless the counts of a sale agree with one another (rules 1 and 2),
-// and returns them.
+// check fails the test unless the totals of a sale are consistent (rules 1 and 2), and returns
+// them.
 func (d *tester) check(s sale.Sale) sale.OrderTotals {
 	d.t.Helper()
 	t, err := d.Totals(d.ctx, s.ID)
@@ -175,11 +174,11 @@ func (d *tester) check(s sale.Sale) sale.OrderTotals {
 	return t
 }
 
-// Agrees says which of rules 1 and 2 a tally breaks.
+// Agrees returns an error if totals break rule 1 or 2.
 func Agrees(t sale.OrderTotals) error {
 	s := t.Sale
 	if s.Sold != t.Pending+t.Paid || s.Paid != t.Paid || s.Sold < 0 || s.Sold > s.Stock || t.Movements != s.Stock-s.Sold {
-		return fmt.Errorf("stock %d, sold %d, paid %d, but %d orders pending, %d paid, %d units by movements",
+		return fmt.Errorf("got stock %d, sold %d, paid %d; %d orders are pending, %d paid, movements add up to %d",
 			s.Stock, s.Sold, s.Paid, t.Pending, t.Paid, t.Movements)
 	}
 	return nil

@@ -2,9 +2,9 @@ package ledgertest
 
 import "strings"
 
-// Breaches are statements that break the rules behind a ledger's back, in its tables (see
-// SCHEMA.md of package ledger), when one sale of three units has one order that is paid and
-// one that is pending. The database refuses each of them for a constraint.
+// InvalidStatements returns statements that break the rules in a ledger's tables (see SCHEMA.md
+// of package ledger). They assume a sale of three units with one paid and one pending order. A
+// constraint of the database refuses each of them.
 func InvalidStatements() []string {
 	const columns = "reservation, sale, epoch, usr, slot, ticket, key, at, pay_by, state, price, placed, changed"
 	return []string{

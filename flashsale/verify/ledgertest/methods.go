@@ -22,9 +22,9 @@ func createAndEdit(t *testing.T, d *tester) {
 		t.Fatalf("Sale = %+v, %v, want %+v", got, err, s)
 	}
 	_, err = d.Create(d.ctx, "shop", sale.Draft{}, Start())
-	d.wantError("Create of nothing", err, sale.ErrInvalid)
+	d.wantError("Create of an empty draft", err, sale.ErrInvalid)
 	_, err = d.Create(d.ctx, "", want, Start())
-	d.wantError("Create of nobody", err, sale.ErrInvalid)
+	d.wantError("Create without a merchant", err, sale.ErrInvalid)
 
 	want.Title, want.Stock, want.Queue, want.Lobby, want.Work = "碧螺春", 20, sale.Shuffled, time.Minute, sale.MaxWork
 	edited, err := d.Edit(d.ctx, "shop", s.ID, s.Version, want)
@@ -35,17 +35,17 @@ func createAndEdit(t *testing.T, d *tester) {
 	_, err = d.Edit(d.ctx, "shop", s.ID, s.Version, want)
 	d.wantError("Edit of an old version", err, sale.ErrConflict)
 	_, err = d.Edit(d.ctx, "other", s.ID, edited.Version, want)
-	d.wantError("Edit of another's", err, sale.ErrNotFound)
+	d.wantError("Edit of another merchant's sale", err, sale.ErrNotFound)
 	_, err = d.Edit(d.ctx, "shop", "nothing", 1, want)
-	d.wantError("Edit of nothing", err, sale.ErrNotFound)
+	d.wantError("Edit of an unknown sale", err, sale.ErrNotFound)
 	_, err = d.Edit(d.ctx, "shop", s.ID, edited.Version, sale.Draft{})
-	d.wantError("Edit to nothing", err, sale.ErrInvalid)
+	d.wantError("Edit to an empty draft", err, sale.ErrInvalid)
 	e := d.exposed(1, 1)
 	_, err = d.Edit(d.ctx, "shop", e.ID, e.Version, want)
 	d.wantError("Edit of an exposed sale", err, sale.ErrConflict)
 }
 
-// hostile asks for what no ledger can know, and gives it texts that break statements.
+// invalidTexts passes unknown IDs and texts that could break a statement.
 func invalidTexts(t *testing.T, d *tester) {
 	texts := []string{"", "\x00", "a\x00b", "\xff\xfe", "'; DROP TABLE orders; --", `\`, "%", "_", "$1", "{}", strings.Repeat("x", 1<<16), "\u202e"}
 	for _, x := range texts {
@@ -54,10 +54,10 @@ func invalidTexts(t *testing.T, d *tester) {
 		_, err = d.Order(d.ctx, x)
 		d.wantError("Order", err, sale.ErrNotFound)
 		_, err = d.Totals(d.ctx, x)
-		d.wantError("Tally", err, sale.ErrNotFound)
+		d.wantError("Totals", err, sale.ErrNotFound)
 		_, err = d.InitialState(d.ctx, x)
-		d.wantError("Opening", err, sale.ErrNotFound)
-		d.wantError("Report", d.EachOrder(d.ctx, x, func(sale.Order) error { return nil }), sale.ErrNotFound)
+		d.wantError("InitialState", err, sale.ErrNotFound)
+		d.wantError("EachOrder", d.EachOrder(d.ctx, x, func(sale.Order) error { return nil }), sale.ErrNotFound)
 		_, err = d.MerchantHash(d.ctx, x)
 		d.wantError("MerchantHash", err, sale.ErrNotFound)
 		_, err = d.Cancel(d.ctx, "u", x, Start())
@@ -76,21 +76,21 @@ func invalidTexts(t *testing.T, d *tester) {
 				t.Fatalf("Sales(%q) = %v, %v, want none", x, got, err)
 			}
 			_, err = d.Sales(d.ctx, "", x)
-			d.wantError("Sales after", err, sale.ErrNotFound)
+			d.wantError("Sales after an unknown sale", err, sale.ErrNotFound)
 		}
 		d.must(d.MarkReturned(d.ctx, x))
 		d.must(d.AppendAudit(d.ctx, x, x, x, Start()))
 		d.must(d.AddDeadLetter(d.ctx, x, 1, sale.Entry{ID: x, Corrupt: x}, x, Start()))
 	}
 	if got, err := d.AuditLog(d.ctx, ""); err != nil || len(got) != len(texts) {
-		t.Fatalf("Logged = %d lines, %v, want %d", len(got), err, len(texts))
+		t.Fatalf("AuditLog = %d entries, %v, want %d", len(got), err, len(texts))
 	}
 }
 
 func sales(t *testing.T, d *tester) {
 	var ids []string
 	for i := range 103 {
-		s, err := d.Create(d.ctx, "shop", Draft(1, 1), Start().Add(time.Duration(i/2)*time.Millisecond)) // two at a time
+		s, err := d.Create(d.ctx, "shop", Draft(1, 1), Start().Add(time.Duration(i/2)*time.Millisecond)) // two with equal times
 		d.must(err)
 		ids = append(ids, s.ID)
 	}
@@ -108,7 +108,7 @@ func sales(t *testing.T, d *tester) {
 	seen := map[string]bool{}
 	for i, s := range all {
 		if seen[s.ID] || i > 0 && s.CreatedAt.After(all[i-1].CreatedAt) {
-			t.Fatalf("sale %d: twice, or newer than the one before", i)
+			t.Fatalf("sale %d: repeated, or newer than the previous one", i)
 		}
 		seen[s.ID] = true
 	}
@@ -130,7 +130,7 @@ func sales(t *testing.T, d *tester) {
 	}
 }
 
-// states are steps of a merchant.
+// states runs the state changes of a merchant.
 func states(t *testing.T, d *tester) {
 	s, err := d.Create(d.ctx, "shop", Draft(5, 1), Start())
 	d.must(err)
@@ -177,8 +177,8 @@ func states(t *testing.T, d *tester) {
 	}
 	lines, err := d.AuditLog(d.ctx, s.ID)
 	d.must(err)
-	if len(lines) != 6 { // created, and five changes
-		t.Fatalf("the log has %d lines, want 6: %+v", len(lines), lines)
+	if len(lines) != 6 { // one creation and five changes
+		t.Fatalf("the log has %d entries, want 6: %+v", len(lines), lines)
 	}
 }
 
@@ -192,7 +192,7 @@ func stock(t *testing.T, d *tester) {
 		stock int64
 	}{
 		{"a", 3, nil, 8},
-		{"a", 3, nil, 8}, // asked again
+		{"a", 3, nil, 8}, // repeated
 		{"a", 4, sale.ErrConflict, 8},
 		{"b", 3, nil, 11},
 		{"c", 0, sale.ErrInvalid, 11},
@@ -202,7 +202,7 @@ func stock(t *testing.T, d *tester) {
 		{"", 1, sale.ErrInvalid, 11},
 		{"a\x00", 1, sale.ErrInvalid, 11},
 		{strings.Repeat("k", 129), 1, sale.ErrInvalid, 11},
-		{"expose", 1, nil, 12}, // no word of the ledger's own
+		{"expose", 1, nil, 12}, // a key is not reserved by the ledger
 	} {
 		_, err := d.AddStock(d.ctx, "shop", s.ID, step.key, step.units, now)
 		if !errors.Is(err, step.fails) {
@@ -220,7 +220,7 @@ func stock(t *testing.T, d *tester) {
 	d.must(err)
 	_, err = d.AddStock(d.ctx, "shop", s.ID, "late", 1, now)
 	d.wantError("AddStock after the end", err, sale.ErrConflict)
-	got, err := d.AddStock(d.ctx, "shop", s.ID, "a", 3, now) // what was done is still so
+	got, err := d.AddStock(d.ctx, "shop", s.ID, "a", 3, now) // a repeated call still returns its result
 	d.must(err)
 	if got.Stock != 12 {
 		t.Fatalf("stock %d, want 12", got.Stock)
@@ -230,27 +230,27 @@ func stock(t *testing.T, d *tester) {
 func deadLetters(t *testing.T, d *tester) {
 	s := d.exposed(10, 1)
 	for range 2 { // delivered again
-		d.must(d.AddDeadLetter(d.ctx, s.ID, 1, sale.Entry{ID: "1-1", Deliveries: 5, Corrupt: "\xff\x00no JSON"}, "cannot be read", Start()))
+		d.must(d.AddDeadLetter(d.ctx, s.ID, 1, sale.Entry{ID: "1-1", Deliveries: 5, Corrupt: "\xff\x00not JSON"}, "cannot be read", Start()))
 	}
 	d.must(d.AddDeadLetter(d.ctx, s.ID, 1, sale.Entry{ID: "1-2", Reservation: Reservation(s, "u", 1)}, strings.Repeat("x", 1<<20), Start()))
 	d.must(d.AddDeadLetter(d.ctx, s.ID, 2, sale.Entry{ID: "1-1"}, "", Start()))
 	if got := d.check(s); got.DeadLetters != 3 {
-		t.Fatalf("%d buried, want 3", got.DeadLetters)
+		t.Fatalf("%d dead letters, want 3", got.DeadLetters)
 	}
 }
 
 func logs(t *testing.T, d *tester) {
 	d.must(d.Ping(d.ctx))
 	for i := range 205 {
-		d.must(d.AppendAudit(d.ctx, "somebody", []string{"a", "b"}[i%2], fmt.Sprint(i), Start().Add(time.Duration(i)*time.Millisecond)))
+		d.must(d.AppendAudit(d.ctx, "alice", []string{"a", "b"}[i%2], fmt.Sprint(i), Start().Add(time.Duration(i)*time.Millisecond)))
 	}
 	all, err := d.AuditLog(d.ctx, "")
 	d.must(err)
-	if len(all) != 200 || all[0] != (sale.AuditEntry{At: Start().Add(204 * time.Millisecond), Actor: "somebody", Sale: "a", Event: "204"}) {
-		t.Fatalf("Logged = %d lines, %+v first", len(all), all[0])
+	if len(all) != 200 || all[0] != (sale.AuditEntry{At: Start().Add(204 * time.Millisecond), Actor: "alice", Sale: "a", Event: "204"}) {
+		t.Fatalf("AuditLog = %d entries, %+v first", len(all), all[0])
 	}
 	if b, err := d.AuditLog(d.ctx, "b"); err != nil || len(b) != 102 || b[0].Event != "203" {
-		t.Fatalf("Logged of one sale = %d, %v", len(b), err)
+		t.Fatalf("AuditLog of one sale = %d, %v", len(b), err)
 	}
 	d.must(d.AddMerchant(d.ctx, "tea house 茶", "hash 1"))
 	d.must(d.AddMerchant(d.ctx, "tea house 茶", "hash 2"))

@@ -21,14 +21,14 @@ func lists(t *testing.T, d *tester) {
 	over := Reservation(s, "u0", 10)
 	over.At = over.At.Add(time.Second)
 	over.Slot = 10
-	d.place([]sale.Reservation{over}, rejected) // the slot is taken, or no unit
+	d.place([]sale.Reservation{over}, rejected) // the slot is used, or no unit is left
 	lost := Reservation(s, "u0", 1)
 	d.must(d.MarkLost(d.ctx, lost, Start()))
 	for _, r := range rs {
 		o, err := d.Order(d.ctx, r.ID)
 		d.must(err)
 		if o.Reservation != r || o.State != sale.PendingPay || o.Price != 9900 || !o.CreatedAt.Equal(Start().Add(2*time.Second)) || !o.ChangedAt.Equal(o.CreatedAt) {
-			t.Fatalf("Order = %+v, want that of %+v", o, r)
+			t.Fatalf("Order = %+v, want the order of %+v", o, r)
 		}
 	}
 	for r, want := range map[string]sale.OrderState{over.ID: sale.Rejected, lost.ID: sale.Lost} {
@@ -41,27 +41,27 @@ func lists(t *testing.T, d *tester) {
 	if len(mine) != 12 || mine[0].ID != over.ID {
 		t.Fatalf("Orders = %d, want 12, the newest first", len(mine))
 	}
-	var told []sale.Order
-	d.must(d.EachOrder(d.ctx, s.ID, func(o sale.Order) error { told = append(told, o); return nil }))
-	if len(told) != 105 {
-		t.Fatalf("Report tells of %d orders, want 105", len(told))
+	var all []sale.Order
+	d.must(d.EachOrder(d.ctx, s.ID, func(o sale.Order) error { all = append(all, o); return nil }))
+	if len(all) != 105 {
+		t.Fatalf("EachOrder returned %d orders, want 105", len(all))
 	}
-	for i := range told[1:] {
-		if told[i+1].At.Before(told[i].At) {
-			t.Fatal("Report is not in order")
+	for i := range all[1:] {
+		if all[i+1].At.Before(all[i].At) {
+			t.Fatal("EachOrder is not in order")
 		}
 	}
 	stop := errors.New("stop")
-	d.wantError("Report", d.EachOrder(d.ctx, s.ID, func(sale.Order) error { return stop }), stop)
+	d.wantError("EachOrder", d.EachOrder(d.ctx, s.ID, func(sale.Order) error { return stop }), stop)
 }
 
 func cancel(t *testing.T, d *tester) {
 	s := d.exposed(2, 1)
 	r := d.pendingOrder(s, "a")
 	_, err := d.Cancel(d.ctx, "b", r.ID, Start())
-	d.wantError("Cancel of another's", err, sale.ErrNotFound)
+	d.wantError("Cancel of another user's order", err, sale.ErrNotFound)
 	_, err = d.Cancel(d.ctx, "a", id(), Start())
-	d.wantError("Cancel of nothing", err, sale.ErrNotFound)
+	d.wantError("Cancel of an unknown order", err, sale.ErrNotFound)
 	for range 2 {
 		o, err := d.Cancel(d.ctx, "a", r.ID, Start().Add(3*time.Second))
 		d.must(err)
@@ -116,7 +116,7 @@ func returned(t *testing.T, d *tester) {
 	got, err := d.Unreturned(d.ctx, 10)
 	d.must(err)
 	if len(got) != 3 || got[0].ID != rs[0].ID {
-		t.Fatalf("Unreturned = %+v, want the cancelled one and two that expired", got)
+		t.Fatalf("Unreturned = %+v, want the cancelled one and two expired ones", got)
 	}
 	if got, err := d.Unreturned(d.ctx, 2); err != nil || len(got) != 2 {
 		t.Fatalf("Unreturned(2) = %d, %v", len(got), err)
@@ -131,8 +131,8 @@ func returned(t *testing.T, d *tester) {
 	}
 }
 
-// returnedShared: sales share what Unreturned returns, so that one whose units stay with it
-// keeps no other waiting.
+// unreturnedFairly checks that Unreturned returns orders of all sales, so that one sale whose
+// units cannot be returned does not block the others.
 func unreturnedFairly(t *testing.T, d *tester) {
 	of := map[string]int{}
 	for i, n := range []int{30, 3, 1} {

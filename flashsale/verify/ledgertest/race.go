@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Race pays orders while others expire them, within 5 ms of the end of their time: each of
-// pairs orders is paid or expired, never both, and money that came too late is a refund.
-// Half of the payments come late again by up to a second.
+// Race pays orders while other goroutines expire them, within 5 ms of their deadlines. Each of
+// the pairs orders is paid or expired, never both, and a late payment is a refund. Half of the
+// payments are repeated up to a second later.
 func Race(t *testing.T, l sale.Ledger, pairs int) {
 	d := newTester(t, l)
 	s := d.exposed(int64(pairs), 1)
@@ -26,13 +26,13 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 		d.must(err)
 		for _, p := range placed {
 			if p != fresh {
-				t.Fatalf("Place = %+v", p)
+				t.Fatalf("CreateOrders = %+v", p)
 			}
 		}
 		base := rs[0].PayBy
 		concurrently(10, func(i int) {
 			r := rand.New(rand.NewPCG(uint64(done), uint64(i)))
-			if i < 2 { // who expires: from before the end to after it
+			if i < 2 { // these expire orders, from before the deadline to after it
 				for step := -5; step <= 5; step++ {
 					_, err := d.Expire(d.ctx, base.Add(time.Duration(step)*time.Millisecond), n/40+1)
 					if err != nil {
@@ -50,17 +50,17 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 			d.must(err)
 			more = len(got) > 0
 		}
-		for i := range rs[:n/2] { // told again, late: nothing changes
+		for i := range rs[:n/2] { // a repeated payment changes nothing
 			payOne(t, d, rs[i], base.Add(time.Second), new(atomic.Int64), new(atomic.Int64))
 		}
 		done += n
 	}
 	got := d.check(s)
 	if got.Paid != paid.Load() || got.RefundDue != late.Load() || got.Paid+got.Expired != int64(pairs) || got.Pending != 0 || got.Paid+got.RefundDue != int64(pairs) {
-		t.Fatalf("%+v, but %d were told that they paid and %d that it is a refund", got, paid.Load(), late.Load())
+		t.Fatalf("%+v, counted %d paid and %d refunds", got, paid.Load(), late.Load())
 	}
 	if got.Paid == 0 || got.Expired == 0 {
-		t.Fatalf("%+v: there was no race", got)
+		t.Fatalf("%+v: no concurrent payments and expiries", got)
 	}
 	d.must(d.EachOrder(context.WithoutCancel(d.ctx), s.ID, func(o sale.Order) error {
 		if o.State == sale.Paid && o.Refunds != 0 || o.State == sale.Expired && (o.Refunds != 1 || o.Payment != "") {
@@ -71,7 +71,7 @@ func Race(t *testing.T, l sale.Ledger, pairs int) {
 	t.Logf("%d pairs: %d paid, %d expired and refunds due", pairs, got.Paid, got.Expired)
 }
 
-// payOne pays at now, and fails unless only what was in time is accepted.
+// payOne pays at now, and fails unless only a payment in time is accepted.
 func payOne(t *testing.T, d *tester, r sale.Reservation, now time.Time, paid, late *atomic.Int64) {
 	p, err := d.Pay(d.ctx, sale.Payment{ID: "pay-" + r.ID, Reservation: r.ID, Amount: 9900}, now)
 	switch {

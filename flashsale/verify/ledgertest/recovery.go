@@ -9,15 +9,15 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// recovery is a recovery with every word that a merchant can say meanwhile.
+// recovery runs recoveries with every action of a merchant in between.
 func recovery(t *testing.T, d *tester) {
 	type step struct {
 		do    string
-		epoch int64 // asked for
+		epoch int64 // requested
 		fails error
 		state sale.State
 		why   string
-		at    int64 // the epoch then
+		at    int64 // the epoch afterwards
 	}
 	for name, steps := range map[string][]step{
 		"plain": {
@@ -28,7 +28,7 @@ func recovery(t *testing.T, d *tester) {
 			{"next", 1, sale.ErrConflict, sale.Paused, sale.Recovering, 2},
 			{"recovered", 1, sale.ErrConflict, sale.Paused, sale.Recovering, 2},
 			{"recovered", 2, nil, sale.Exposed, "", 2},
-			{"recovered", 2, nil, sale.Exposed, "", 2}, // said again
+			{"recovered", 2, nil, sale.Exposed, "", 2}, // repeated
 		},
 		"again before it has recovered": {
 			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
@@ -50,7 +50,7 @@ func recovery(t *testing.T, d *tester) {
 		},
 		"paused and resumed meanwhile": {
 			{"next", 1, nil, sale.Paused, sale.Recovering, 2},
-			{"resume", 0, nil, sale.Paused, sale.Recovering, 2}, // its gate is not there
+			{"resume", 0, nil, sale.Paused, sale.Recovering, 2}, // its inventory is not available
 			{"pause", 0, nil, sale.Paused, sale.ByMerchant, 2},
 			{"next", 2, nil, sale.Paused, sale.ByMerchant, 3},
 			{"resume", 0, nil, sale.Paused, sale.Recovering, 3},
@@ -111,21 +111,21 @@ func opening(t *testing.T, d *tester) {
 	d.must(err)
 	want := []sale.Reservation{rs[0], rs[2], rs[3], rs[4]}
 	if !slices.Equal(o.Reserved, want) || len(o.Pending) != 0 || o.Sale.Sold != 4 || o.Sale.Stock != 10 {
-		t.Fatalf("Opening = %+v, want the four that hold units", o)
+		t.Fatalf("InitialState = %+v, want the four with units", o)
 	}
 }
 
-// placePartly places more than there is: the first ones get it, in their order.
+// placePartly creates more orders than there are units: the first ones get them.
 func placePartly(t *testing.T, d *tester) {
 	s := d.exposed(7, 2)
 	rs := batch(s, 5)
 	d.place(rs, fresh, fresh, fresh, fresh, fresh)
 	more := batch(s, 6)
-	more[1] = rs[2] // delivered again: it takes nothing
+	more[1] = rs[2] // delivered again: it takes no unit
 	more[2].User, more[2].Slot = rs[0].User, 1
 	d.place(more, fresh, again, rejected, fresh, rejected, rejected)
 	d.place(more, again, again, refused, again, refused, refused)
-	// What was rejected stays so when there are units again.
+	// A rejected reservation stays rejected when units are added.
 	_, err := d.AddStock(d.ctx, "shop", s.ID, "k", 5, Start())
 	d.must(err)
 	d.place(more, again, again, refused, again, refused, refused)
@@ -133,26 +133,26 @@ func placePartly(t *testing.T, d *tester) {
 		t.Fatalf("%+v, want 7 sold and 3 rejected", got)
 	}
 	if got, err := d.CreateOrders(d.ctx, nil, Start()); err != nil || len(got) != 0 {
-		t.Fatalf("Place of nothing = %v, %v", got, err)
+		t.Fatalf("CreateOrders without reservations = %v, %v", got, err)
 	}
 	_, err = d.CreateOrders(d.ctx, batch(s, 1001), Start())
-	d.wantError("1,001 at once", err, sale.ErrInvalid)
+	d.wantError("1,001 reservations", err, sale.ErrInvalid)
 	big := d.exposed(2000, 1)
 	if got, err := d.CreateOrders(d.ctx, batch(big, 1000), Start()); err != nil || slices.Contains(got, rejected) {
-		t.Fatalf("1,000 at once: %v", err)
+		t.Fatalf("1,000 reservations: %v", err)
 	}
 	if _, err := d.CreateOrders(d.ctx, batch(big, 500), Start()); err != nil {
 		t.Fatal(err)
 	}
 	d.check(big)
-	told := map[string]bool{} // by Report, of many orders of one millisecond
-	d.must(d.EachOrder(d.ctx, big.ID, func(o sale.Order) error { told[o.ID] = true; return nil }))
-	if len(told) != 1500 {
-		t.Fatalf("Report tells of %d orders, want 1,500", len(told))
+	seen := map[string]bool{} // from EachOrder, many with equal times
+	d.must(d.EachOrder(d.ctx, big.ID, func(o sale.Order) error { seen[o.ID] = true; return nil }))
+	if len(seen) != 1500 {
+		t.Fatalf("EachOrder returned %d orders, want 1,500", len(seen))
 	}
 }
 
-// placeDamaged puts one reservation that cannot be placed among others.
+// placeInvalid mixes one invalid reservation with valid ones.
 func placeInvalid(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
 	mine := d.pendingOrder(s, "mine")
@@ -178,11 +178,11 @@ func placeInvalid(t *testing.T, d *tester) {
 	} {
 		rs := batch(s, 3)
 		c.edit(&rs[1])
-		for i, want := range []sale.OrderResult{fresh, again} { // the second time as the first
+		for i, want := range []sale.OrderResult{fresh, again} { // the second call returns the same
 			got, err := d.CreateOrders(d.ctx, rs, Start())
 			d.wantError(name, err, c.want)
 			if len(got) != 3 || got[0] != want || got[1] != (sale.OrderResult{}) || got[2] != want {
-				t.Fatalf("%s, time %d: %+v, want the others placed", name, i, got)
+				t.Fatalf("%s, call %d: %+v, want the others placed", name, i, got)
 			}
 		}
 	}
@@ -201,13 +201,13 @@ func placeSeveral(t *testing.T, d *tester) {
 func lost(t *testing.T, d *tester) {
 	s := d.exposed(1, 1)
 	r := d.pendingOrder(s, "a")
-	d.wantError("Lose of an order", d.MarkLost(d.ctx, r, Start()), sale.ErrConflict)
+	d.wantError("MarkLost of an order", d.MarkLost(d.ctx, r, Start()), sale.ErrConflict)
 	lost := Reservation(s, "b", 1)
 	for range 2 {
 		d.must(d.MarkLost(d.ctx, lost, Start()))
 	}
 	d.place([]sale.Reservation{lost, lost}, sale.OrderResult{State: sale.Lost}, sale.OrderResult{State: sale.Lost})
-	little := sale.Reservation{ID: id(), Sale: s.ID, Epoch: 1, User: "c"} // what a receipt says
+	little := sale.Reservation{ID: id(), Sale: s.ID, Epoch: 1, User: "c"} // the fields of a receipt
 	d.must(d.MarkLost(d.ctx, little, Start()))
 	if o, err := d.Order(d.ctx, little.ID); err != nil || o.State != sale.Lost || o.User != "c" || !o.At.IsZero() {
 		t.Fatalf("Order = %+v, %v", o, err)
@@ -217,14 +217,14 @@ func lost(t *testing.T, d *tester) {
 	d.must(d.MarkLost(d.ctx, no, Start()))
 	d.place([]sale.Reservation{no}, refused)
 	if got := d.pay(lost, "p", Start()); !got.RefundDue {
-		t.Fatalf("Pay of what is lost = %+v, want a refund", got)
+		t.Fatalf("Pay of a lost reservation = %+v, want a refund", got)
 	}
 	_, err := d.Cancel(d.ctx, "b", lost.ID, Start())
-	d.wantError("Cancel of what is lost", err, sale.ErrConflict)
+	d.wantError("Cancel of a lost reservation", err, sale.ErrConflict)
 	nowhere := lost
 	nowhere.ID, nowhere.Sale = id(), "nothing"
-	d.wantError("Lose in no sale", d.MarkLost(d.ctx, nowhere, Start()), sale.ErrNotFound)
-	d.wantError("Lose of nothing", d.MarkLost(d.ctx, sale.Reservation{Sale: s.ID}, Start()), sale.ErrInvalid)
+	d.wantError("MarkLost in an unknown sale", d.MarkLost(d.ctx, nowhere, Start()), sale.ErrNotFound)
+	d.wantError("MarkLost without an ID", d.MarkLost(d.ctx, sale.Reservation{Sale: s.ID}, Start()), sale.ErrInvalid)
 	if got := d.check(s); got.Lost != 2 || got.Rejected != 1 || got.Pending != 1 {
 		t.Fatalf("%+v, want 2 lost", got)
 	}

@@ -58,14 +58,14 @@ func rule3(_ *testing.T, d *tester) {
 	c2 := Reservation(s, "v", 1)
 	c2.Ticket = b.Ticket
 	d.place([]sale.Reservation{b, b, c, c2}, fresh, again, rejected, rejected) // in one batch
-	// A slot is free when its order is over, a ticket never.
+	// A slot is free again after its order ends, a ticket is not.
 	_, err := d.Cancel(d.ctx, "u", a.ID, Start().Add(3*time.Second))
 	d.must(err)
 	slot = Reservation(s, "u", 1)
 	used := Reservation(s, "v", 1)
 	used.Ticket = a.Ticket
 	d.place([]sale.Reservation{slot, used, a}, fresh, rejected, sale.OrderResult{State: sale.Cancelled})
-	// The same ticket and slot in another sale are others.
+	// The same ticket and slot can be used in another sale.
 	other := d.exposed(1, 1)
 	x := Reservation(other, "u", 1)
 	x.Ticket = b.Ticket
@@ -74,7 +74,7 @@ func rule3(_ *testing.T, d *tester) {
 	d.check(other)
 }
 
-// rule4 tries every change from every state.
+// rule4 tries every change in every state.
 func rule4(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
 	late := Start().Add(time.Hour)
@@ -112,7 +112,7 @@ func rule4(t *testing.T, d *tester) {
 	}
 }
 
-// allPaid looks at who is told that every unit is paid.
+// wantSoldOut checks which payments return that every unit is paid.
 func wantSoldOut(t *testing.T, d *tester) {
 	s, other := d.exposed(2, 1), d.exposed(1, 1)
 	a, b, c := d.pendingOrder(s, "a"), d.pendingOrder(s, "b"), d.pendingOrder(other, "c")
@@ -138,25 +138,25 @@ func wantSoldOut(t *testing.T, d *tester) {
 func rule5(t *testing.T, d *tester) {
 	s := d.exposed(100, 1)
 	a, b := d.pendingOrder(s, "a"), d.pendingOrder(s, "b")
-	first := d.pay(a, "p1", a.PayBy) // until then, inclusive
+	first := d.pay(a, "p1", a.PayBy) // at its deadline, inclusive
 	if first.RefundDue || first.Repeated || first.Order.State != sale.Paid || first.Order.Payment != "p1" || first.Order.Refunds != 0 {
-		t.Fatalf("Pay = %+v, want it paid", first)
+		t.Fatalf("Pay = %+v, want paid", first)
 	}
 	if got := d.pay(a, "p1", a.PayBy.Add(time.Hour)); got.RefundDue || !got.Repeated || got.Order != first.Order {
-		t.Fatalf("the same again = %+v, want what it got", got)
+		t.Fatalf("a repeated payment = %+v, want the first result", got)
 	}
-	for i := 2; i < 4; i++ { // twice the same order
+	for i := 2; i < 4; i++ { // two more payments of the same order
 		if got := d.pay(a, fmt.Sprint("p", i), a.At); !got.RefundDue || got.Repeated || got.Order.Refunds != i-1 || got.Order.Payment != "p1" {
 			t.Fatalf("another payment = %+v, want a refund", got)
 		}
 	}
 	if got := d.pay(a, "p3", a.At); !got.RefundDue || !got.Repeated {
-		t.Fatalf("the same refund again = %+v", got)
+		t.Fatalf("a repeated refund = %+v", got)
 	}
 	_, err := d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: b.ID, Amount: 9900}, b.At)
-	d.wantError("the ID for another order", err, sale.ErrConflict)
+	d.wantError("a used ID for another order", err, sale.ErrConflict)
 	_, err = d.Pay(d.ctx, sale.Payment{ID: "p1", Reservation: a.ID, Amount: 9901}, b.At)
-	d.wantError("the ID for another amount", err, sale.ErrConflict)
+	d.wantError("a used ID for another amount", err, sale.ErrConflict)
 	for i, amount := range []int64{0, 9899, 9901, 1 << 62} {
 		got, err := d.Pay(d.ctx, sale.Payment{ID: fmt.Sprint("wrong", i), Reservation: b.ID, Amount: amount}, b.At)
 		d.must(err)
@@ -175,11 +175,11 @@ func rule5(t *testing.T, d *tester) {
 		d.wantError(fmt.Sprintf("%+q", p.ID), err, sale.ErrInvalid)
 	}
 	for _, r := range []string{id(), "", "\x00", "' OR 1=1 --", "\xff"} {
-		_, err := d.Pay(d.ctx, sale.Payment{ID: "nobody", Reservation: r, Amount: 9900}, b.At)
-		d.wantError("Pay of nothing", err, sale.ErrNotFound)
+		_, err := d.Pay(d.ctx, sale.Payment{ID: "p-unused", Reservation: r, Amount: 9900}, b.At)
+		d.wantError("Pay of an unknown order", err, sale.ErrNotFound)
 	}
-	if got := d.pay(b, "nobody", b.At); got.RefundDue { // it had not been taken
-		t.Fatalf("%+v, want it paid", got)
+	if got := d.pay(b, "p-unused", b.At); got.RefundDue { // the failed calls did not use it
+		t.Fatalf("%+v, want paid", got)
 	}
 	wantSoldOut(t, d)
 	if got := d.check(s); got.RefundDue != 7 {

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// sightings: networks with several users, and how many orders these have.
+// networks checks the networks with several users, and their number of orders.
 func networks(t *testing.T, d *tester) {
 	s, other := d.exposed(10, 2), d.exposed(10, 2)
 	saw := func(id, network string, users ...string) {
@@ -30,14 +30,14 @@ func networks(t *testing.T, d *tester) {
 	d.must(d.RecordNetworks(d.ctx, nil))
 	networks(s.ID)
 	saw(s.ID, "192.0.2.1", "ann", "bob")
-	saw(s.ID, "192.0.2.1", "bob", "bob") // again: nothing new
+	saw(s.ID, "192.0.2.1", "bob", "bob") // repeated: nothing new
 	saw(s.ID, "2001:db8::/64", "eve", "fay", "gus", "ann")
-	saw(s.ID, "192.0.2.2", "dan") // alone
+	saw(s.ID, "192.0.2.2", "dan") // the only user
 	saw(other.ID, "192.0.2.2", "ann", "bob")
 	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2})
 	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 2})
 
-	// Orders of these users, those that are over left out.
+	// Ended orders do not count.
 	d.pendingOrder(s, "ann")
 	bob := d.pendingOrder(s, "bob")
 	d.pendingOrder(other, "ann")
@@ -46,7 +46,7 @@ func networks(t *testing.T, d *tester) {
 	d.must(err)
 	networks(s.ID, sale.SharedNetwork{Network: "2001:db8::/64", Users: 4, Orders: 1}, sale.SharedNetwork{Network: "192.0.2.1", Users: 2, Orders: 1})
 
-	// What cannot be kept is left out, and the rest is not.
+	// Invalid entries are ignored, the others are stored.
 	for _, bad := range []sale.NetworkUse{
 		{Sale: "nothing", User: "ann", Network: "192.0.2.9"}, {Sale: s.ID, User: "", Network: "192.0.2.9"},
 		{Sale: s.ID, User: "a\x00b", Network: "192.0.2.9"}, {Sale: s.ID, User: "ann", Network: ""},
@@ -57,13 +57,13 @@ func networks(t *testing.T, d *tester) {
 	}
 	networks(other.ID, sale.SharedNetwork{Network: "192.0.2.2", Users: 3, Orders: 1})
 	_, err = d.SharedNetworks(d.ctx, "nothing")
-	d.wantError("Networks of nothing", err, sale.ErrNotFound)
+	d.wantError("Networks of an unknown sale", err, sale.ErrNotFound)
 	many := make([]sale.NetworkUse, 0, 2500)
 	for i := range cap(many) {
 		many = append(many, sale.NetworkUse{Sale: other.ID, User: "u" + strings.Repeat("x", i%50), Network: "10.0." + string(rune('0'+i/50%10)) + string(rune('0'+i/500)) + ".1", At: Start()})
 	}
 	d.must(d.RecordNetworks(d.ctx, many))
 	if got, err := d.SharedNetworks(d.ctx, other.ID); err != nil || len(got) != 51 || got[0].Users != 50 {
-		t.Fatalf("Networks = %d of them, the first %+v, %v; want 51 with 50 users in the first", len(got), got[0], err)
+		t.Fatalf("got %d networks, the first %+v, %v; want 51 with 50 users in the first", len(got), got[0], err)
 	}
 }
