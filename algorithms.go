@@ -61,7 +61,7 @@ type LeakyBucket struct {
 	Count  int64
 	Period time.Duration
 
-	// Burst is how many requests above the rate are admitted, as in nginx.
+	// Burst is the number of requests above the rate that are admitted, as in nginx.
 	Burst int64
 
 	// Queue admits requests above the rate with a Delay instead of at once. The first

@@ -41,8 +41,9 @@ func TestCalendarWindow(t *testing.T) {
 	}
 }
 
-// Windows follow each other without a gap, contain their instant, and are never
-// longer than Longest, in every zone and through every change of its clock.
+// TestCalendarWindowsTile checks that windows follow each other without a gap, contain
+// their instant, and are never longer than Longest, in every zone and through every change
+// of its clock.
 func TestCalendarWindowsTile(t *testing.T) {
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/Santiago", "Pacific/Apia", "Asia/Gaza", "Africa/Casablanca", "Australia/Lord_Howe", "America/Sao_Paulo", "Atlantic/Azores"} {
 		zone, err := time.LoadLocation(name)

@@ -5,46 +5,45 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that no waiting can make fit, because
-// its cost is above the limit's capacity.
+// Never is the RetryAfter of a request whose cost exceeds the capacity of its limit:
+// no wait helps.
 const Never time.Duration = math.MaxInt64
 
-// NoWait and Unlimited are values of every MaxWait in this module: of the fields of that
-// name, where 0 is a default that the field documents, and of the argument of
-// [Limiter.WaitN], where 0 is NoWait.
+// NoWait and Unlimited are values of every MaxWait in this module. In a field of that
+// name 0 is a default that the field documents. In [Limiter.WaitN] 0 is NoWait.
 const (
-	// NoWait denies at once what would have to wait, as any negative duration does.
+	// NoWait denies at once instead of waiting, as any negative duration does.
 	NoWait time.Duration = -1
 	// Unlimited waits until the context ends.
 	Unlimited time.Duration = math.MaxInt64
 )
 
-// A Decision answers a Request. Its zero value is a denial by no limit.
+// A Decision is the result of a Request. The zero Decision is a denial by no limit.
 type Decision struct {
-	// OK reports that the request may go through. For Peek: that it could.
+	// OK reports whether the request is admitted; after a Peek, whether it would be.
 	OK bool
 
-	// Limit is the limit that decided. Of several limits judged together it is the
-	// one that holds the request back longest or, if all admit it, the one with the
-	// smallest share of its capacity remaining.
+	// Limit is the limit that decided. If several limits decided together, it is the
+	// one with the longest RetryAfter or, if all admit, the one with the smallest share
+	// of its capacity remaining.
 	Limit Limit
 
-	// Granted is the number of tokens consumed: n, less for TakeUpTo, 0 if denied.
+	// Granted is the number of tokens consumed: N, fewer for TakeUpTo, 0 if denied.
 	Granted int64
 
 	// Remaining is the number of tokens left after the decision, rounded down and
 	// never negative.
 	Remaining int64
 
-	// RetryAfter is the time after which the same request is admitted if nobody
-	// else comes, rounded up to the microsecond: 0 if OK, or Never.
+	// RetryAfter is the time after which the same request is admitted if no other
+	// request comes first, rounded up to the microsecond. It is 0 if OK, or Never.
 	RetryAfter time.Duration
 
 	// ResetAfter is the time after which the key is as if never used.
 	ResetAfter time.Duration
 
-	// Delay is how long the caller has to hold an admitted request back before
-	// letting it go on (a leaky bucket as a queue); 0 for other limits.
+	// Delay is the time that the caller has to hold an admitted request back. Only a
+	// LeakyBucket with Queue sets it.
 	Delay time.Duration
 
 	// At is the instant of the decision, by the store's clock.
@@ -55,9 +54,9 @@ type Decision struct {
 	Degraded FailMode
 }
 
-// A FailMode selects the outcome of a request that the store did not decide: "open"
-// admits it, "closed" denies it, and "local" decides by a share of the limit in this
-// process. Package policy has the constants.
+// A FailMode selects the outcome of a request that the store did not decide. "open"
+// admits it, "closed" denies it, and "local" decides by a share of the limit that this
+// process keeps. Package policy has the constants.
 type FailMode string
 
 // Capacity returns the most tokens that the deciding limit gives at once: its burst,
@@ -65,8 +64,8 @@ type FailMode string
 func (d Decision) Capacity() int64 { return d.Limit.Capacity() }
 
 // Combine returns the decision that counts among d and others, which were made
-// together: the denial with the longest RetryAfter or, if all admit, the admission with
-// the smallest share of its capacity remaining and the longest Delay of all.
+// together. It is the denial with the longest RetryAfter. If all admit, it is the one with
+// the smallest share of its capacity remaining, and its Delay is the longest of all.
 func (d Decision) Combine(others ...Decision) Decision {
 	delay := d.Delay
 	for _, o := range others {

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// A decision says a result in durations, whatever stood in it before: waits too
-// long to be said are long, and only Never is for ever.
+// TestDecisionOfAResult checks that a result becomes a decision in durations, which
+// replaces all fields. A wait too long for a Duration is just below Never.
 func TestDecisionOfAResult(t *testing.T) {
 	limit := weir.MustLimit("2/s")
 	longest := int64(math.MaxInt64 / 1000)

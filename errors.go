@@ -6,28 +6,29 @@ import (
 	"github.com/floodweir/weir/internal/fault"
 )
 
-// Errors on which callers branch. Every error of this package and of its stores
-// that has one of these causes wraps it.
+// Errors on which callers branch. Every error of this package and of its stores wraps
+// the one that is its cause.
 var (
-	// ErrInvalid is a limit, key, cost or configuration that cannot be accepted.
-	// The text names the field, the value and what was expected.
+	// ErrInvalid reports a limit, key, cost or configuration that cannot be accepted.
+	// The text names the field, the value and the accepted values.
 	ErrInvalid = fault.ErrInvalid
 
-	// ErrDenied is a denial, of functions that return no Decision, such as
+	// ErrDenied reports a denial by a function that returns no Decision, such as
 	// Limiter.Wait.
 	ErrDenied = errors.New("denied")
 
-	// ErrUnavailable is a store that could not be asked, or whose answer was lost.
-	// In the second case the request may have been charged.
+	// ErrUnavailable reports that the store could not be reached, or that its response
+	// was lost. In the second case the request may have been charged.
 	ErrUnavailable = errors.New("store unavailable")
 
-	// ErrFull is a store at its cap of keys, all of which owe.
+	// ErrFull reports that the store has as many keys as it may have, all with debt or
+	// in use.
 	ErrFull = errors.New("store full")
 
-	// ErrNoReservation is a Commit or Cancel of an id that is not reserved: it was
-	// never made, or its time ran out and its tokens went back.
+	// ErrNoReservation reports a Commit or Cancel of an id that is not reserved: it was
+	// never reserved, or its TTL passed and its tokens went back.
 	ErrNoReservation = errors.New("no such reservation")
 
-	// ErrClosed is a store or limiter that was closed.
+	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("closed")
 )

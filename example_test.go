@@ -114,7 +114,7 @@ func ExampleLimiter_WaitN() {
 	// Output: true <nil>
 }
 
-// The limit of each tenant comes from a table, and changes at run time.
+// ExampleLimitFunc takes the limit of each tenant from a table that changes at run time.
 func ExampleLimitFunc() {
 	ctx := context.Background()
 	plans := map[string]weir.Limit{"acme": weir.MustLimit("100/h")}

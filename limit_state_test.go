@@ -6,8 +6,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// TestLimitState: the state of a leaky bucket that is shared is that of its rate, that of
-// any other limit its own.
+// TestLimitState checks that shared leaky buckets of one rate have one state, and every
+// other limit has its own.
 func TestLimitState(t *testing.T) {
 	for text, want := range map[string]string{
 		"10/s":                                           "10/s burst 10",

@@ -90,7 +90,7 @@ func New(store Store, limit Limit, c Config) (*Limiter, error) {
 	case c.MaxWaiters < 0:
 		return nil, fmt.Errorf("weir: MaxWaiters: %w: want 0 or more, got %d", ErrInvalid, c.MaxWaiters)
 	case c.Carry > CarryReset:
-		return nil, fmt.Errorf("weir: Carry: %w: want one of the constants, got %d", ErrInvalid, c.Carry)
+		return nil, fmt.Errorf("weir: Carry: %w: want a constant of type Carry, got %d", ErrInvalid, c.Carry)
 	case len(c.Prefix) > bounds.MaxKey/2 || strings.IndexByte(c.Prefix, 0) >= 0:
 		return nil, fmt.Errorf("weir: Prefix: %w: want at most %d bytes without a zero byte, got %.40q", ErrInvalid, bounds.MaxKey/2, c.Prefix)
 	}
@@ -112,7 +112,7 @@ func (l *Limiter) Limit() Limit { return l.rules.Load().limit }
 
 // SetLimit puts another limit in force for every key. A key keeps what it owes:
 // at its next request its state under the former limit is carried over as carry
-// says. Of limits replaced before that, the last four are remembered. Processes that
+// says. A Limiter remembers the last four limits that it replaced. Processes that
 // share a store each need the change. It returns an error that wraps ErrInvalid for
 // the zero Limit.
 func (l *Limiter) SetLimit(limit Limit, carry Carry) error {

@@ -26,7 +26,7 @@ func TestNewRefuses(t *testing.T) {
 		store weir.Store
 		limit weir.Limit
 		c     weir.Config
-		says  string
+		want  string
 	}{
 		{nil, ten, weir.Config{}, "store"},
 		{store, weir.Limit{}, weir.Config{}, "zero Limit"},
@@ -34,8 +34,8 @@ func TestNewRefuses(t *testing.T) {
 		{store, ten, weir.Config{Prefix: "a\x00b"}, "zero byte"},
 		{store, ten, weir.Config{Prefix: strings.Repeat("p", bounds.MaxKey)}, "Prefix"},
 	} {
-		if _, err := weir.New(c.store, c.limit, c.c); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("New(%v, %v, %+.40v): %v; want ErrInvalid with %q", c.store, c.limit, c.c, err, c.says)
+		if _, err := weir.New(c.store, c.limit, c.c); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New(%v, %v, %+.40v): %v; want ErrInvalid with %q", c.store, c.limit, c.c, err, c.want)
 		}
 	}
 }
@@ -79,8 +79,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Two limiters of one store share a key only if they have the same prefix and
-// the same limit.
+// TestScope checks that two limiters of one store share a key only if they have the same
+// prefix and the same limit.
 func TestScope(t *testing.T) {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -135,7 +135,8 @@ func TestSetLimitCarriesOver(t *testing.T) {
 	}
 }
 
-// A key that was not asked about between two changes still carries over.
+// TestSetLimitTwice checks that a key that was not asked about between two changes still
+// carries over.
 func TestSetLimitTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "10/m", weir.Config{})
@@ -199,8 +200,8 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// Slots of a concurrency limit heal when their holder dies, and live as long as
-// their heartbeat.
+// TestReservationOfSlots checks that slots of a concurrency limit heal when their holder
+// dies, and live as long as their heartbeat.
 func TestReservationOfSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -332,7 +333,7 @@ func TestCombine(t *testing.T) {
 	}
 }
 
-// An error of the store is passed on, and is no decision.
+// TestStoreError checks that an error of the store is passed on, and is no decision.
 func TestStoreError(t *testing.T) {
 	l, err := weir.New(brokenStore{}, weir.MustLimit("1/s"), weir.Config{})
 	if err != nil {

@@ -48,8 +48,8 @@ func newPlans(t *testing.T, usual string, c weir.Config) (*plans, *weir.Limiter)
 	return &p, l
 }
 
-// A limit from code changes at run time, and a key keeps its state through every
-// change: to a limit of its own, to another one, and back to the usual limit.
+// TestLimitFuncKeepsState checks that a key keeps its state while its limit from code
+// changes: to a limit of its own, to another one, and back to the usual limit.
 func TestLimitFuncKeepsState(t *testing.T) {
 	p, l := newPlans(t, "10/h", weir.Config{Carry: weir.CarryAsIs})
 	for i, c := range []struct {
@@ -80,7 +80,8 @@ func TestLimitFuncKeepsState(t *testing.T) {
 	}
 }
 
-// SetLimit changes the limit of the keys without a limit of their own.
+// TestLimitFuncAndSetLimit checks that SetLimit changes the limit of the keys without a
+// limit of their own.
 func TestLimitFuncAndSetLimit(t *testing.T) {
 	p, l := newPlans(t, "10/h", weir.Config{})
 	p.set("own", "50/h")
@@ -116,7 +117,7 @@ func TestLimitFuncErrors(t *testing.T) {
 	}
 	ctx := t.Context()
 	for _, c := range []struct {
-		key, says string
+		key, want string
 		is        error
 	}{{"broken", "database down", down}, {"unknown", "zero Limit", weir.ErrInvalid}} {
 		_, _, reserve := l.Reserve(ctx, c.key, "id", 1, 1000)
@@ -126,8 +127,8 @@ func TestLimitFuncErrors(t *testing.T) {
 		for name, err := range map[string]error{
 			"Take": take, "WaitN": waitN, "WaitKey": l.WaitKey(ctx, c.key), "Reserve": reserve, "Reservation": handle,
 		} {
-			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) || errors.Is(err, weir.ErrDenied) {
-				t.Errorf("%s of %s: %v, want %q", name, c.key, err, c.says)
+			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || errors.Is(err, weir.ErrDenied) {
+				t.Errorf("%s of %s: %v, want %q", name, c.key, err, c.want)
 			}
 		}
 		if l.AllowKey(c.key) {
@@ -136,7 +137,8 @@ func TestLimitFuncErrors(t *testing.T) {
 	}
 }
 
-// The limits of many more keys than are remembered are decided, also at once.
+// TestLimitFuncIsBounded checks that the limits of many more keys than are remembered are
+// decided, also at once.
 func TestLimitFuncIsBounded(t *testing.T) {
 	p, l := newPlans(t, "10/h", weir.Config{})
 	p.set("k1", "20/h")
@@ -166,7 +168,8 @@ func TestLimitFuncIsBounded(t *testing.T) {
 	}
 }
 
-// A decision under a limit from code allocates nothing.
+// TestLimitFuncAllocatesNothing checks that a decision under a limit from code allocates
+// nothing.
 func TestLimitFuncAllocatesNothing(t *testing.T) {
 	p, l := newPlans(t, "1000000/s", weir.Config{})
 	p.set("own", "2000000/s")

@@ -16,9 +16,9 @@ import (
 //	100/1m30s interval                    all 100 back at the end of each 90 s
 //	10/s burst 10 initial 0               a new key starts empty
 //	50/s warmup 30s                       starts cold, at a third of the rate
-//	10/s leaky_bucket burst 20            refuse what is above
-//	10/s leaky_bucket burst 20 queue      delay what is above
-//	10/s leaky_bucket burst 20 delay 8    delay what is above 8
+//	10/s leaky_bucket burst 20            refuse requests above
+//	10/s leaky_bucket burst 20 queue      delay requests above
+//	10/s leaky_bucket burst 20 delay 8    delay requests above 8
 //	10/s leaky_bucket burst 20 nodelay nginx
 //	10/s leaky_bucket burst 20 shared     one state with others of 10/s
 //	100/m fixed_window anchor epoch
@@ -28,12 +28,11 @@ import (
 //	20 concurrency lease 30s              20 at a time
 //	20 concurrency shared                 one state with others, of any count and lease
 //
-// A period is a Go duration, or a unit: us, ms, s, m, h, d, w, second, minute,
-// hour, day (24 hours), week (7 days), year (365 days), or, as a calendar's
-// window, month. The word calendar with a time zone makes day, week, month and
-// year windows of the calendar; a plain month is one of UTC. A number may have
-// underscores, as in 1_000_000. An error wraps ErrInvalid and quotes the text and
-// the word at fault.
+// A period is a Go duration or a unit: us, ms, s, m, h, d, w, second, minute, hour,
+// day (24 hours), week (7 days) or year (365 days). With the word calendar and a time
+// zone, day, week, month and year are windows of the calendar. A month without a zone
+// is one of UTC. A number may have underscores, as in 1_000_000. An error wraps
+// ErrInvalid, and quotes the text and the invalid word.
 func ParseLimit(text string) (Limit, error) {
 	if len(text) > 256 {
 		return Limit{}, fmt.Errorf("weir: limit: %w: want at most 256 bytes, got %d", ErrInvalid, len(text))
@@ -50,8 +49,8 @@ func ParseLimit(text string) (Limit, error) {
 	return NewLimit(config)
 }
 
-// A parsed limit has the options of every algorithm, so that an option of another
-// algorithm can be named in the error.
+// A parsed is a limit with the options of every algorithm, so that an error can name
+// the option of another algorithm.
 type parsed struct {
 	algorithm string
 	count     int64
@@ -81,7 +80,7 @@ func (p *parser) errorf(format string, args ...any) error {
 	return fmt.Errorf("weir: limit %q: %w: %s", p.text, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// next takes the next word; it is "" at the end.
+// next removes and returns the next word; "" at the end.
 func (p *parser) next() string {
 	if len(p.words) == 0 {
 		return ""
@@ -113,7 +112,7 @@ func (p *parser) limit() (parsed, error) {
 		}
 	}
 	if c.period != 0 {
-		c.calendar = "" // the word calendar was not said: a day is 24 hours
+		c.calendar = "" // without the word calendar a day has 24 hours
 	}
 	if p.seen["lease"] && c.algorithm != concurrency {
 		return c, p.errorf("lease: want it with concurrency only")
@@ -142,7 +141,7 @@ var units = map[string]time.Duration{
 	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
 }
 
-// period reads what stands behind the slash.
+// period reads the text after the slash.
 func (p *parser) period(c *parsed, word string) error {
 	if word == month {
 		c.calendar = month
@@ -186,7 +185,7 @@ func (p *parser) duration(name, word string) (time.Duration, error) {
 func (p *parser) option(c *parsed) error {
 	word := p.next()
 	if p.seen[word] {
-		return p.errorf("%s is said twice", word)
+		return p.errorf("%s is given twice", word)
 	}
 	p.seen[word] = true
 	switch word {

@@ -71,7 +71,7 @@ func TestParseLimit(t *testing.T) {
 }
 
 func TestParseLimitRefuses(t *testing.T) {
-	for _, c := range []struct{ text, says string }{
+	for _, c := range []struct{ text, want string }{
 		{"", "got nothing"},
 		{"10", "count per period"},
 		{"/s", "count"},
@@ -122,8 +122,8 @@ func TestParseLimitRefuses(t *testing.T) {
 			t.Errorf("ParseLimit(%q) = %q, want an error", c.text, l)
 			continue
 		}
-		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Count(err.Error(), "invalid") != 1 {
-			t.Errorf("ParseLimit(%q): %v; want ErrInvalid said once, with %q", c.text, err, c.says)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Count(err.Error(), "invalid") != 1 {
+			t.Errorf("ParseLimit(%q): %v; want one ErrInvalid, with %q", c.text, err, c.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestNewLimitRefuses(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	for _, c := range []struct {
 		config weir.LimitConfig
-		says   string
+		want   string
 	}{
 		{nil, "nil"},
 		{weir.TokenBucket{}, "count 0"},
@@ -153,8 +153,8 @@ func TestNewLimitRefuses(t *testing.T) {
 		{weir.TokenBucket{Count: 1, Period: 100 * 365 * 24 * time.Hour, Burst: 2}, "burst 2"},
 	} {
 		l, err := weir.NewLimit(c.config)
-		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("NewLimit(%+v) = %q, %v; want ErrInvalid with %q", c.config, l, err, c.says)
+		if !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("NewLimit(%+v) = %q, %v; want ErrInvalid with %q", c.config, l, err, c.want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// A Verb is what a Request asks for.
+// A Verb names an operation on a key.
 type Verb uint8
 
 const (
@@ -15,20 +15,20 @@ const (
 	Take Verb = iota
 	// TakeUpTo consumes as many of N tokens as fit; it is denied when none does.
 	TakeUpTo
-	// Peek consumes nothing and says what Take would say.
+	// Peek consumes nothing, and returns what Take would return.
 	Peek
 	// Charge consumes N tokens whether they fit or not; what does not fit is debt.
 	Charge
-	// Return gives N tokens back, never beyond the capacity. If At is set, only
-	// tokens that were charged at that instant and still count are given back, as
-	// far as the limit tells charges apart; a bucket does not.
+	// Return gives N tokens back, never beyond the capacity. If At is set, it gives
+	// back only tokens that were charged at that instant and still count. A bucket does
+	// not distinguish charges, and ignores At.
 	Return
-	// Reset forgets the key: it is as if never used.
+	// Reset deletes the state of the key: it is as if never used.
 	Reset
-	// Reserve is a Take of N tokens under ID that goes back by itself after TTL
-	// unless it is settled by Commit or Cancel. Reserving an ID again answers as the
-	// first time and charges nothing. On a concurrency limit it takes, or keeps
-	// alive for another TTL, the slot named ID.
+	// Reserve is a Take of N tokens under ID. They go back after TTL unless Commit or
+	// Cancel settles them. Reserving an ID again returns the first result and charges
+	// nothing. On a concurrency limit it takes the slot named ID, or renews it for
+	// another TTL.
 	Reserve
 	// Commit settles the reservation ID at N tokens: fewer than reserved go back,
 	// more are charged, into debt if need be. Settling again changes nothing.
@@ -39,7 +39,7 @@ const (
 
 var verbs = [...]string{"take", "take_up_to", "peek", "charge", "return", "reset", "reserve", "commit", "cancel"}
 
-// String is the name of the verb, as in "take_up_to".
+// String returns the name of the verb, such as "take_up_to".
 func (v Verb) String() string {
 	if int(v) < len(verbs) {
 		return verbs[v]
@@ -47,9 +47,9 @@ func (v Verb) String() string {
 	return fmt.Sprintf("verb(%d)", uint8(v))
 }
 
-// A Request asks one thing of one key under one limit. The state it is about is
-// named by Key and the State of [Limit.Spec] together: two different limits share state if they are
-// leaky buckets of one rate that say so, and never otherwise.
+// A Request is one operation on one key under one limit. Key and Limit together name
+// the state that it uses. Two different limits of a key have separate states, unless
+// both are Shared.
 type Request struct {
 	Verb  Verb
 	Key   string // who is limited; not empty
@@ -61,17 +61,17 @@ type Request struct {
 
 	At time.Time // Return: the instant of the charge to give back; zero for the newest
 
-	// From are limits that used to govern this key, newest first. If the key has no
-	// state under Limit but has one under one of them, that state is carried over
-	// as Carry says, in the same step. That comes before the decision, in DoAll
-	// before the first one, and stays even if the request is denied, so that who is
-	// told to retry is refilled by Limit from then on; but not if it is an error, a
-	// Peek, or a Take of nothing. Commit and Cancel carry nothing over.
+	// From are former limits of this key, newest first. If the key has no state under
+	// Limit, its state under the newest former limit that has one is carried over, as
+	// Carry selects, in the same step. This precedes the decision, in DoAll the
+	// first one. It stays even if the request is denied, so that a denied key refills
+	// by Limit from then on. An error, a Peek, a Take of 0 tokens, Commit and Cancel
+	// carry nothing over.
 	From  []Limit
 	Carry Carry
 }
 
-// A Carry says what becomes of a key's tokens when its limit changes.
+// A Carry selects how many tokens a key has after its limit changed.
 type Carry uint8
 
 const (
@@ -79,7 +79,7 @@ const (
 	CarryProportional Carry = iota
 	// CarryAsIs keeps the number of tokens left, up to the new capacity.
 	CarryAsIs
-	// CarryAdditive adds to the tokens left what the capacity grew by.
+	// CarryAdditive adds the growth of the capacity to the tokens left.
 	CarryAdditive
 	// CarryReset starts the key afresh under the new limit.
 	CarryReset
@@ -87,8 +87,8 @@ const (
 
 var errEmptyKey = fmt.Errorf("weir: key: %w: want a key of at least 1 byte, got an empty one", ErrInvalid)
 
-// Validate reports the first thing that keeps r from being decided, as an error
-// that wraps ErrInvalid. Stores call it before they do anything.
+// Validate returns an error that wraps ErrInvalid if r cannot be decided. Stores call
+// it first.
 func (r *Request) Validate() error {
 	switch {
 	case r.Limit.IsZero():
@@ -100,9 +100,9 @@ func (r *Request) Validate() error {
 	case r.N < 0:
 		return fmt.Errorf("weir: cost: %w: want 0 or more tokens, got %d", ErrInvalid, r.N)
 	case int(r.Verb) >= len(verbs):
-		return fmt.Errorf("weir: verb: %w: want one of the verbs, got %d", ErrInvalid, r.Verb)
+		return fmt.Errorf("weir: verb: %w: want a constant of type Verb, got %d", ErrInvalid, r.Verb)
 	case r.Carry > CarryReset:
-		return fmt.Errorf("weir: carry: %w: want one of the carries, got %d", ErrInvalid, r.Carry)
+		return fmt.Errorf("weir: carry: %w: want a constant of type Carry, got %d", ErrInvalid, r.Carry)
 	case r.Verb >= Reserve:
 		return r.validateReservation()
 	}

@@ -66,8 +66,8 @@ func TestWaitShort(t *testing.T) {
 	})
 }
 
-// A fake clock ends the waits of its store, and measures them: while it stands still a
-// wait goes on, whatever the time of the machine.
+// TestWaitUsesTheClockOfTheStore checks that a fake clock ends the waits of its store, and
+// measures them: while it stands still a wait goes on, whatever the time of the machine.
 func TestWaitUsesTheClockOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now int64 = 1_767_225_600_000_000
@@ -125,7 +125,8 @@ func TestWaitUsesTheClockOfTheStore(t *testing.T) {
 	})
 }
 
-// A store that shows no clock is measured by the instants of its decisions.
+// TestWaitMeasuresByDecisions checks that a store that shows no clock is measured by the
+// instants of its decisions.
 func TestWaitMeasuresByDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &hurried{at: time.Unix(1_767_225_600, 0)}

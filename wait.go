@@ -11,7 +11,7 @@ import (
 // Wait takes 1 token of the key that Allow uses, as soon as there is one. An error
 // that wraps ErrDenied means that there will be none before the deadline of ctx, or
 // that MaxWaiters callers wait already. Any other error is the cause of the end of
-// ctx, or says why the store could not decide.
+// ctx, or of the store.
 func (l *Limiter) Wait(ctx context.Context) error { return l.WaitKey(ctx, allKeys) }
 
 // WaitKey is Wait for a key.
@@ -31,12 +31,11 @@ func (l *Limiter) WaitKey(ctx context.Context, key string) error {
 // back for its Delay. Callers that wait for one key in this Limiter are served in
 // the order in which they came. Take does not queue, and may overtake them.
 //
-// WaitN returns a decision that is not OK, and consumes nothing, as soon as it is
-// certain that the wait would exceed maxWait, that MaxWaiters callers wait already,
-// or that n exceeds the capacity. With a maxWait of NoWait or 0 it does not wait,
-// with Unlimited until ctx ends. The wait is measured by the store's clock. If ctx
-// ends first, the error is its cause, and nothing was consumed unless the store was
-// being asked at that moment.
+// WaitN returns a denial, and consumes nothing, as soon as it is certain that the wait
+// would exceed maxWait, or if MaxWaiters callers wait already. With a maxWait of NoWait or 0 it does not wait, with
+// Unlimited until ctx ends. The wait is measured by the store's clock. If ctx ends
+// first, the error is its cause. Nothing was consumed then, unless a request to the
+// store was in flight.
 //
 // WaitN asks again after RetryAfter. Under a Concurrency limit that is when the first
 // lease ends: a slot that is returned earlier wakes no waiter. The bulkhead of

@@ -28,8 +28,8 @@ func newLimiter(t *testing.T, limit string, c weir.Config) *weir.Limiter {
 	return l
 }
 
-// Waiters are served in the order in which they came, each at the first instant
-// at which its tokens fit.
+// TestWaitIsFirstComeFirstServed checks that waiters are served in the order in which they
+// came, each at the first instant at which its tokens fit.
 func TestWaitIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "1/s", weir.Config{})
@@ -54,7 +54,8 @@ func TestWaitIsFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// A large waiter in front is not starved by small ones behind it.
+// TestWaitKeepsALargeRequestInFront checks that a large waiter in front is not starved by
+// small ones behind it.
 func TestWaitKeepsALargeRequestInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "1/s burst 3", weir.Config{})
@@ -112,7 +113,7 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 	})
 }
 
-// 0 and NoWait deny at once, Unlimited waits for any time.
+// TestWaitBounds checks that 0 and NoWait deny at once, Unlimited waits for any time.
 func TestWaitBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "1/24h", weir.Config{})
@@ -128,7 +129,8 @@ func TestWaitBounds(t *testing.T) {
 	})
 }
 
-// A caller that gives up in the queue consumes nothing and lets the next one in.
+// TestWaitCancelled checks that a caller that gives up in the queue consumes nothing and
+// lets the next one in.
 func TestWaitCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "1/s", weir.Config{})
@@ -178,7 +180,8 @@ func TestWaitBoundsItsQueue(t *testing.T) {
 	})
 }
 
-// A waiter further behind is told no when its time is up, not when its turn comes.
+// TestWaitTimesOutInTheQueue checks that a waiter is denied when its time is up, even if
+// others precede it.
 func TestWaitTimesOutInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "1/10s", weir.Config{})
@@ -195,8 +198,8 @@ func TestWaitTimesOutInTheQueue(t *testing.T) {
 	})
 }
 
-// A leaky bucket as a queue holds admitted requests back, and gives back what
-// does not want to be held that long.
+// TestWaitHoldsBackItsDelay checks that a leaky bucket with queue holds admitted requests back,
+// and takes tokens back from a caller whose maxWait is shorter.
 func TestWaitHoldsBackItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, "10/s leaky_bucket burst 5 queue", weir.Config{})
