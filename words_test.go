@@ -62,7 +62,7 @@ var sharedTypeNames = map[string]string{
 
 // wordsPending lists directories whose language is not checked yet.
 var wordsPending = []string{
-	"cmd", "contrib", "docs", "e2e", "edge", "enforce", "examples", "flashsale", "guard", "httplimit",
+	"cmd", "contrib", "docs", "e2e", "edge", "examples", "flashsale", "guard", "httplimit",
 	"internal", "memstore", "policy", "rpclimit", "storetest", "transport", "weirfile", "*",
 }
 

@@ -28,7 +28,7 @@ func everyKind() []policy.Config {
 	return []policy.Config{about("plain", "9/24h", "99/24h"), queue, counted, all, about("slot", "9 concurrency lease 1h"), shadow, later, tried}
 }
 
-// holdings is what ada has taken under the policies of everyKind, by those that took.
+// holdings returns the tokens that are taken of each limit.
 func holdings(t *testing.T, store weir.Store) map[string]int64 {
 	t.Helper()
 	n := map[string]int64{}
@@ -45,7 +45,7 @@ func holdings(t *testing.T, store weir.Store) map[string]int64 {
 	return n
 }
 
-// TestDelay: Enter returns when a queue says that the request may go on.
+// TestDelay checks that Enter returns after the delay of a queue.
 func TestDelay(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		g := open(t, store, enforce.Config{}, everyKind()...)
@@ -60,9 +60,9 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestLeavingInTheDelay: who goes away before its turn in a queue has come gives back all
-// that it took, unless the gate charges who leaves.
-func TestLeavingInTheDelay(t *testing.T) {
+// TestCancelDuringDelay checks that a request that is canceled during the delay returns its
+// charges, also those of policies that count all requests.
+func TestCancelDuringDelay(t *testing.T) {
 	for _, charge := range []bool{false, true} {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
 			g := open(t, store, enforce.Config{KeepOnCancel: charge}, everyKind()...)
@@ -112,12 +112,12 @@ func TestLeavingInTheDelay(t *testing.T) {
 	}
 }
 
-// TestGoneBefore: who has gone already is not let through, takes nothing, and gives
-// nothing back that the request before it in a Pass took.
-func TestGoneBefore(t *testing.T) {
+// TestCanceledBefore checks that a request whose context has ended is not admitted and has
+// neither charges nor reservations.
+func TestCanceledBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var c enforce.Config
-		events := told(&c)
+		events := observed(&c)
 		g := open(t, store, c, everyKind()...)
 		var p enforce.Admission
 		enter(t, g, &p)
@@ -139,8 +139,8 @@ func TestGoneBefore(t *testing.T) {
 	})
 }
 
-// TestGoneBeforeAPlainLimit: nobody is asked.
-func TestGoneBeforeAPlainLimit(t *testing.T) {
+// TestCanceledBeforePlainLimit checks that the store is not asked.
+func TestCanceledBeforePlainLimit(t *testing.T) {
 	store := memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -148,7 +148,7 @@ func TestGoneBeforeAPlainLimit(t *testing.T) {
 		g := open(t, store, enforce.Config{KeepOnCancel: charge}, about("p", "9/24h"))
 		var p enforce.Admission
 		if got := g.Enter(ctx, by("ada", ""), &p); got.Passes() != charge {
-			t.Errorf("charge %t: %s, want admitted only if the gate charges who leaves", charge, got)
+			t.Errorf("charge %t: %s, want admitted only with KeepOnCancel", charge, got)
 		}
 		if got := taken(t, store, "p", "9/24h"); (got != 0) != charge {
 			t.Errorf("charge %t: %d are taken", charge, got)
@@ -156,8 +156,7 @@ func TestGoneBeforeAPlainLimit(t *testing.T) {
 	}
 }
 
-// TestCancel: everything goes back, once, also what was counted although a policy in
-// shadow denied it.
+// TestCancel checks that Cancel returns all charges once, also in shadow mode.
 func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		full := about("full", "1/24h")
@@ -179,7 +178,7 @@ func TestCancel(t *testing.T) {
 			}
 			d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
 			if err != nil || d.RetryAfter != 24*time.Hour {
-				t.Errorf("step %d: full may retry after %v, %v, want 24h, as if nobody had come", step, d.RetryAfter, err)
+				t.Errorf("step %d: full may retry after %v, %v, want 24h, as without the request", step, d.RetryAfter, err)
 			}
 		}
 		var p enforce.Admission
@@ -192,7 +191,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelOfDenied: what was denied has nothing to give back.
+// TestCancelOfDenied checks that a denied request has nothing to return.
 func TestCancelOfDenied(t *testing.T) {
 	store := memory(t)
 	g := open(t, store, enforce.Config{}, about("a", "9/24h"), about("b", "1/24h"))
@@ -208,7 +207,8 @@ func TestCancelOfDenied(t *testing.T) {
 	}
 }
 
-// TestCancelOfADeniedShadow: where one limit in shadow denied, the others took nothing.
+// TestCancelOfADeniedShadow checks that limits of a shadow policy that denied are not
+// returned: they were not charged.
 func TestCancelOfADeniedShadow(t *testing.T) {
 	store := memory(t)
 	shadow := about("p", "9/24h", "1/h")
@@ -224,7 +224,7 @@ func TestCancelOfADeniedShadow(t *testing.T) {
 	}
 }
 
-// TestCancelOfLocal: what Local granted goes back to it.
+// TestCancelOfLocal checks that charges of Local are returned to Local.
 func TestCancelOfLocal(t *testing.T) {
 	local := memory(t)
 	p := about("p", "1/24h")
@@ -239,8 +239,8 @@ func TestCancelOfLocal(t *testing.T) {
 	}
 }
 
-// TestCancelAfterLocal: what the store granted goes back to it, though Local had denied
-// the request before it waited.
+// TestCancelAfterLocal checks that charges of the store are returned to it, although Local
+// denied the request before.
 func TestCancelAfterLocal(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		local, err := memstore.New(memstore.Config{})
@@ -271,9 +271,9 @@ func TestCancelAfterLocal(t *testing.T) {
 	})
 }
 
-// TestGoneWhileReserving: who goes away while the store is asked holds nothing, even if
-// the store grants it later. A store that never answers is given up.
-func TestGoneWhileReserving(t *testing.T) {
+// TestCanceledWhileReserving checks that a request that is canceled during a Reserve has no
+// reservation, even if the store grants it later.
+func TestCanceledWhileReserving(t *testing.T) {
 	for _, takes := range []time.Duration{10 * time.Millisecond, time.Hour} {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
 			late := fakeStore{Store: store, before: func(ctx context.Context, r *weir.Request) error {

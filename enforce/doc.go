@@ -1,8 +1,8 @@
 // Package enforce decides requests by policies. An [Enforcer] asks a store for all policies of
-// a request together, queues requests that may wait, evaluates policies in shadow mode,
-// applies OnStoreError when the store makes no decision, and settles what is counted by the
-// result. It is independent of protocols: the interfaces for HTTP, gRPC and Go functions use
-// it.
+// a request together, queues requests that may wait, and evaluates policies in shadow mode.
+// It applies OnStoreError when the store makes no decision, and settles costs that the result
+// determines. It is independent of protocols: the interfaces for HTTP, gRPC and Go functions
+// use it.
 //
 //	e, err := enforce.New(store, set, enforce.Config{})
 //	…

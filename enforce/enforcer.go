@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Options configure how policies are enforced, in every interface.
+// Options has the settings that are the same for every interface.
 type Options struct {
 	// Local decides for policies whose OnStoreError is Local while the store makes no
 	// decision: see package failover. It is required if there is one.
@@ -23,7 +23,7 @@ type Options struct {
 	// time; one more is denied at once. DefaultMaxWaiters if zero.
 	MaxWaiters int
 
-	// SettleTTL is how long tokens stay reserved for a request that is charged by its
+	// SettleTTL bounds the reservation of tokens for a request that is charged by its
 	// result; DefaultSettleTTL if zero, 1s to bounds.MaxTTL. A request that runs longer is
 	// charged at its end; until then other requests can take what it had reserved.
 	SettleTTL time.Duration

@@ -13,7 +13,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestNewRefuses: an error names the field, its value and what was expected.
+// TestNewRefuses checks that errors of New have the field, its value and the accepted
+// values.
 func TestNewRefuses(t *testing.T) {
 	store, none := memory(t), set(t)
 	local := about("p", "1/s")
@@ -39,10 +40,10 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestOutcomes: all policies of a request are decided together, all or nothing.
+// TestOutcomes checks that all policies of a request are decided together, all or nothing.
 func TestOutcomes(t *testing.T) {
 	var c enforce.Config
-	events := told(&c)
+	events := observed(&c)
 	g := open(t, memory(t), c, about("a", "3/h"), about("b", "2/h", "9/h"))
 	var p enforce.Admission
 	for step, want := range []struct {
@@ -80,7 +81,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestNoPolicy: a request under no policy goes through.
+// TestNoPolicy checks that a request without a policy is admitted.
 func TestNoPolicy(t *testing.T) {
 	elsewhere := about("p", "1/s")
 	elsewhere.Match.Methods = []string{"POST"}
@@ -98,20 +99,21 @@ func TestNoPolicy(t *testing.T) {
 	}
 }
 
-// TestZeroPass: one that never entered tells nothing, and ends as often as one likes.
-func TestZeroPass(t *testing.T) {
+// TestZeroAdmission checks an Admission without Enter: it is empty, and Exit and Cancel
+// have no effect.
+func TestZeroAdmission(t *testing.T) {
 	var p enforce.Admission
 	p.Exit(enforce.Result{})
 	p.Cancel()
 	if p.NeedsExit() || p.DeniedBy() != nil || len(p.Charges()) != 0 || p.Err() != nil || p.Decision() != (weir.Decision{}) {
-		t.Error("the zero Pass tells of a request")
+		t.Error("the zero Admission has a request")
 	}
 	for range p.Settles() {
 		t.Error("the zero Pass settles")
 	}
 }
 
-// TestReuse: nothing of a request is left in a Pass for the next.
+// TestReuse checks that an Admission has nothing of its previous request.
 func TestReuse(t *testing.T) {
 	slot, tokens := about("slot", "1 concurrency"), about("tokens", "1/h")
 	slot.Match.Methods, tokens.Match.Methods = []string{"SLOT"}, []string{"TOKENS"}
@@ -145,8 +147,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// TestReuseWithoutExit: a Pass that is used again before it exited gives back what it
-// held: nothing is held for ever.
+// TestReuseWithoutExit checks that an Admission that is used again before Exit returns its
+// reservations.
 func TestReuseWithoutExit(t *testing.T) {
 	g := open(t, memory(t), enforce.Config{}, about("p", "1 concurrency"))
 	var p enforce.Admission
@@ -157,7 +159,7 @@ func TestReuseWithoutExit(t *testing.T) {
 	}
 }
 
-// TestAllocations: a Pass that is used again costs the key of a policy, and nothing else.
+// TestAllocations checks that a reused Admission allocates only the key of a policy.
 func TestAllocations(t *testing.T) {
 	g := open(t, memory(t), enforce.Config{}, about("p", "1000000/s"))
 	var p enforce.Admission
@@ -194,7 +196,7 @@ func BenchmarkEnter(b *testing.B) {
 	})
 }
 
-// TestObserveThatPanics: what was granted before it is given back.
+// TestObserveThatPanics checks that reservations are returned if Observe panics.
 func TestObserveThatPanics(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
 		first := true
@@ -222,7 +224,7 @@ func TestObserveThatPanics(t *testing.T) {
 	}
 }
 
-// TestFaultAndCost: events tell the key, the cost and why an expression failed.
+// TestFaultAndCost checks the key, the cost and the error of an expression in events.
 func TestFaultAndCost(t *testing.T) {
 	fault := errors.New("no number")
 	c := about("p", "9/h")

@@ -17,8 +17,7 @@ func failMode(name string, mode policy.FailMode, limit ...string) policy.Config 
 	return c
 }
 
-// TestStoreErrors: what the policies say becomes of a request that the store does not
-// decide.
+// TestStoreErrors checks OnStoreError for requests that the store does not decide.
 func TestStoreErrors(t *testing.T) {
 	down, alsoDown := errors.New("down"), errors.New("also down")
 	opened, closed, local := failMode("open", policy.Open, "9/h"), failMode("closed", policy.Closed, "9/h"), failMode("local", policy.Local, "1/h")
@@ -44,7 +43,7 @@ func TestStoreErrors(t *testing.T) {
 			[]string{"ada open failed_closed error", "ada local failed_closed error"}, "", ""},
 	} {
 		c := enforce.Config{Options: enforce.Options{Local: tc.local}}
-		events := told(&c)
+		events := observed(&c)
 		g := open(t, failing(down), c, tc.policies...)
 		var p enforce.Admission
 		for step, want := range tc.want {
@@ -67,12 +66,12 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestStoreErrorsOfShadows: what is only tried out keeps nobody out.
+// TestStoreErrorsOfShadows checks that policies in shadow mode refuse no request.
 func TestStoreErrorsOfShadows(t *testing.T) {
 	shadow := failMode("p", policy.Closed, "9/h")
 	shadow.Mode = policy.Shadow
 	var c enforce.Config
-	events := told(&c)
+	events := observed(&c)
 	var p enforce.Admission
 	if got := enter(t, open(t, failing(weir.ErrUnavailable), c, shadow), &p); got != enforce.Admitted || p.Err() != nil {
 		t.Errorf("%s, %v, want admitted: nothing that counts failed", got, p.Err())
@@ -80,7 +79,7 @@ func TestStoreErrorsOfShadows(t *testing.T) {
 	same(t, "events", events(), "ada p failed_open shadow error")
 }
 
-// TestErrorThenDecision: Local decides only as long as the store does not.
+// TestErrorThenDecision checks that Local decides only while the store does not.
 func TestErrorThenDecision(t *testing.T) {
 	local, store, down := memory(t), memory(t), true
 	flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
@@ -103,7 +102,7 @@ func TestErrorThenDecision(t *testing.T) {
 	}
 }
 
-// TestLocalReservations: what Local has reserved is settled with it.
+// TestLocalReservations checks that reservations of Local are settled with Local.
 func TestLocalReservations(t *testing.T) {
 	local := memory(t)
 	counted := failMode("counted", policy.Local, "9/24h")
@@ -121,12 +120,12 @@ func TestLocalReservations(t *testing.T) {
 	}
 }
 
-// TestLateGrants: what a store granted without an answer is given back at the end of the
-// request: at once, if it does not go through.
+// TestLateGrants checks that a reservation without a reply is canceled at the end of the
+// request.
 func TestLateGrants(t *testing.T) {
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed} {
 		memory := memory(t)
-		unheard := fakeStore{Store: memory, after: func(r weir.Request, _ weir.Decision) error {
+		noReply := fakeStore{Store: memory, after: func(r weir.Request, _ weir.Decision) error {
 			if r.Verb == weir.Reserve {
 				return weir.ErrUnavailable
 			}
@@ -134,7 +133,7 @@ func TestLateGrants(t *testing.T) {
 		}}
 		counted := failMode("counted", mode, "9/24h")
 		counted.Count = policy.CountFailures
-		g := open(t, unheard, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))
+		g := open(t, noReply, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))
 		var p enforce.Admission
 		got := enter(t, g, &p)
 		if p.NeedsExit() != got.Passes() || got.Passes() != (mode == policy.Open) {

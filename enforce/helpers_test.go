@@ -135,7 +135,7 @@ func set(t testing.TB, cs ...policy.Config) *policy.Set {
 	return s
 }
 
-// open is a gate.
+// open returns an Enforcer.
 func open(t testing.TB, store weir.Store, c enforce.Config, cs ...policy.Config) *enforce.Enforcer {
 	t.Helper()
 	g, err := enforce.New(store, set(t, cs...), c)
@@ -151,7 +151,7 @@ func enter(t testing.TB, g *enforce.Enforcer, p *enforce.Admission) enforce.Outc
 	return g.Enter(t.Context(), by("ada", ""), p)
 }
 
-// taken is how many tokens ada has taken of a limit of policy.
+// taken returns the tokens that are taken of a limit.
 func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
 	l := weir.MustLimit(limit)
@@ -162,8 +162,9 @@ func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
 	return l.Capacity() - d.Remaining
 }
 
-// told makes c note its events. It returns what tells those since it told last.
-func told(c *enforce.Config) (events func() []string) {
+// observed makes c record its events. The returned function returns those since its last
+// call.
+func observed(c *enforce.Config) (events func() []string) {
 	var mu sync.Mutex
 	var noted []string
 	c.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) {
@@ -184,9 +185,9 @@ func told(c *enforce.Config) (events func() []string) {
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
-		told := noted
+		got := noted
 		noted = nil
-		return told
+		return got
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// successor is a gate about what follows the policies of set.
+// successor returns an Enforcer of policies that follow those of set.
 func successor(t *testing.T, store *memstore.Store, c enforce.Config, old *policy.Set, cs ...policy.Config) (*enforce.Enforcer, *policy.Set) {
 	t.Helper()
 	var ps []*policy.Policy
@@ -37,9 +37,9 @@ func successor(t *testing.T, store *memstore.Store, c enforce.Config, old *polic
 	return g, set
 }
 
-// TestYield: what waits goes by the new limits from then on, and a key never has what the
-// old ones would give it beside them.
-func TestYield(t *testing.T) {
+// TestReplace checks that waiting requests are decided by the new limits, and that a key
+// never gets the tokens of both.
+func TestReplace(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		first, set := successor(t, store, enforce.Config{}, nil, waiting("p", time.Minute, "10/s burst 50"))
 		var passed atomic.Int64
@@ -84,9 +84,9 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// TestYieldOfAWait: the time that a request has waited counts, what it is told is told
-// once, and what its new policy says holds.
-func TestYieldOfAWait(t *testing.T) {
+// TestReplaceDuringWait checks that the time that a request has waited counts, and that its
+// decision is that of the successor.
+func TestReplaceDuringWait(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		for _, tc := range []struct {
 			next    policy.Config
@@ -100,7 +100,7 @@ func TestYieldOfAWait(t *testing.T) {
 			{about("q", "1/8s burst 1"), enforce.Admitted, 4 * time.Second, "ada q admitted"},
 		} {
 			var c enforce.Config
-			events := told(&c)
+			events := observed(&c)
 			first, set := successor(t, store, c, nil, waiting("p", time.Minute, "1/4s burst 1"))
 			second, _ := successor(t, store, c, set, tc.next)
 			var p enforce.Admission
@@ -122,9 +122,9 @@ func TestYieldOfAWait(t *testing.T) {
 	})
 }
 
-// TestYieldOfASlot: what passed before is given back, and what comes to a gate that has
-// yielded is asked about by the last.
-func TestYieldOfASlot(t *testing.T) {
+// TestReplaceWithSlot checks that slots of earlier requests are returned, and that requests
+// to a replaced Enforcer use the successor.
+func TestReplaceWithSlot(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		first, set := successor(t, store, enforce.Config{}, nil, about("p", "1 concurrency lease 1h"))
 		second, set := successor(t, store, enforce.Config{}, set, about("p", "1 concurrency lease 1h"))

@@ -14,9 +14,9 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCount: what a request costs by its outcome.
+// TestCount checks the cost of a request by its result.
 func TestCount(t *testing.T) {
-	tells := func(n int64, ok bool) func(policy.Settle) (int64, bool) {
+	costs := func(n int64, ok bool) func(policy.Settle) (int64, bool) {
 		return func(s policy.Settle) (int64, bool) { return n, ok && s.Header == "Cost" }
 	}
 	cost := policy.Settle{Header: "Cost"}
@@ -35,17 +35,17 @@ func TestCount(t *testing.T) {
 		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 200}, 3},
 		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 404}, 0},
 		{"successes", policy.CountSuccesses, policy.Settle{}, 3, enforce.Result{Status: 404, ClientGone: true}, 3},
-		{"told less", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(1, true)}, 1},
-		{"told nothing", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(0, true)}, 0},
-		{"told more", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(7, true)}, 7},
-		{"not told", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(7, false)}, 3},
-		{"nobody tells", policy.CountAdmitted, cost, 3, enforce.Result{}, 3},
-		{"told nonsense", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(-1, true)}, 3},
-		{"told too much", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: tells(1<<40+1, true)}, 3},
-		{"told and counts", policy.CountFailures, cost, 3, enforce.Result{Status: 500, CostFromResponse: tells(5, true)}, 5},
-		{"told and does not count", policy.CountFailures, cost, 3, enforce.Result{Status: 200, CostFromResponse: tells(5, true)}, 0},
-		{"told, but nobody asks", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: func(policy.Settle) (int64, bool) { return 7, true }}, 3},
-		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: tells(5, true)}, 3},
+		{"lower cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(1, true)}, 1},
+		{"cost 0", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(0, true)}, 0},
+		{"higher cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(7, true)}, 7},
+		{"cost missing", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(7, false)}, 3},
+		{"no function", policy.CountAdmitted, cost, 3, enforce.Result{}, 3},
+		{"negative cost", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(-1, true)}, 3},
+		{"cost too high", policy.CountAdmitted, cost, 3, enforce.Result{CostFromResponse: costs(1<<40+1, true)}, 3},
+		{"cost and counts", policy.CountFailures, cost, 3, enforce.Result{Status: 500, CostFromResponse: costs(5, true)}, 5},
+		{"cost and does not count", policy.CountFailures, cost, 3, enforce.Result{Status: 200, CostFromResponse: costs(5, true)}, 0},
+		{"cost that is not selected", policy.CountFailures, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: func(policy.Settle) (int64, bool) { return 7, true }}, 3},
+		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: costs(5, true)}, 3},
 	} {
 		for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
 			store := memory(t)
@@ -62,7 +62,7 @@ func TestCount(t *testing.T) {
 				t.Errorf("%s, %s: %d are taken while it runs, want 3", tc.name, mode, got)
 			}
 			p.Exit(tc.result)
-			p.Exit(enforce.Result{Status: 500, CostFromResponse: tells(9, true)}) // the first counts
+			p.Exit(enforce.Result{Status: 500, CostFromResponse: costs(9, true)}) // the first counts
 			if got := taken(t, store, "p", "9/24h"); got != tc.want {
 				t.Errorf("%s %+v, %s: costs %d, want %d", tc.name, tc.result, mode, got, tc.want)
 			}
@@ -70,7 +70,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestCountAll: who is denied and does not slow down stays out, and is told so.
+// TestCountAll checks that denied requests count too, so that clients that keep retrying
+// stay denied, and that RetryAfter includes it.
 func TestCountAll(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		c := about("p", "1/s burst 2")
@@ -93,20 +94,21 @@ func TestCountAll(t *testing.T) {
 	})
 }
 
-// TestSettles: Exit's result is for those that count by it, in shadow too, each once.
+// TestSettles checks that Settles returns each policy that counts by the result once, also
+// in shadow mode.
 func TestSettles(t *testing.T) {
-	failures, told, shadow := about("failures", "9/h", "99/24h"), about("told", "9/h"), about("shadow", "9/h")
+	failures, byCost, shadow := about("failures", "9/h", "99/24h"), about("byCost", "9/h"), about("shadow", "9/h")
 	failures.Count = policy.CountFailures
-	told.Settle = policy.Settle{JSON: "usage.tokens"}
+	byCost.Settle = policy.Settle{JSON: "usage.tokens"}
 	shadow.Mode, shadow.Count = policy.Shadow, policy.CountSuccesses
-	g := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), told, shadow)
+	g := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), byCost, shadow)
 	var p enforce.Admission
 	enter(t, g, &p)
 	var names []string
 	for one := range p.Settles() {
 		names = append(names, one.Name())
 	}
-	if want := []string{"failures", "told", "shadow"}; !slices.Equal(names, want) {
+	if want := []string{"failures", "byCost", "shadow"}; !slices.Equal(names, want) {
 		t.Errorf("settles %v, want %v", names, want)
 	}
 	for range p.Settles() {
@@ -118,7 +120,8 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// TestLongRequest: who runs longer than its tokens stay reserved is charged at its end.
+// TestLongRequest checks that a request that runs longer than its reservation is charged at
+// its end.
 func TestLongRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		c := about("p", "9/24h")
@@ -137,8 +140,7 @@ func TestLongRequest(t *testing.T) {
 	})
 }
 
-// TestUnsettled: what could not be settled is told, with the cost that it should have
-// had, of callers that have gone away too.
+// TestUnsettled checks the event of a cost that could not be charged.
 func TestUnsettled(t *testing.T) {
 	down := false
 	flaky := fakeStore{Store: memory(t), before: func(ctx context.Context, r *weir.Request) error {
@@ -154,7 +156,7 @@ func TestUnsettled(t *testing.T) {
 	c.Settle = policy.Settle{Header: "Cost"}
 	all.Count = policy.CountAll
 	var gc enforce.Config
-	events := told(&gc)
+	events := observed(&gc)
 	var cost int64
 	observe := gc.Observe
 	gc.Observe = func(ctx context.Context, a policy.Attributes, e enforce.Event) {
@@ -188,8 +190,8 @@ func TestUnsettled(t *testing.T) {
 	same(t, "events", events(), "ada all admitted", "ada all denied", "ada all unsettled error")
 }
 
-// TestNoResponse: where there is no result, what would count by it counts when it is admitted,
-// and nothing is held.
+// TestNoResponse checks that without results admitted requests count, and slots are
+// returned at once.
 func TestNoResponse(t *testing.T) {
 	store := memory(t)
 	g := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
@@ -212,7 +214,7 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// TestExitOnce: of many goroutines that end a request one does.
+// TestExitOnce checks that only one of concurrent calls of Exit and Cancel has an effect.
 func TestExitOnce(t *testing.T) {
 	store := memory(t)
 	c := about("p", "9/24h")

@@ -12,15 +12,15 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestShadow: what is tried out is asked by itself, keeps nobody out, and takes nothing
-// from the others. A candidate is asked whatever was decided.
+// TestShadow checks that a policy in shadow mode is asked separately, denies no request,
+// and takes nothing from the others.
 func TestShadow(t *testing.T) {
 	store := memory(t)
 	enforced, shadow := about("enforced", "2/24h"), about("shadow", "1/24h")
 	enforced.Candidate = []weir.Limit{weir.MustLimit("3/24h")}
 	shadow.Mode = policy.Shadow
 	var c enforce.Config
-	events := told(&c)
+	events := observed(&c)
 	g := open(t, store, c, shadow, enforced)
 	var p enforce.Admission
 	for step, want := range []struct {
@@ -43,8 +43,8 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestCandidateOfADenied: of a request that does not go through there is no result, so
-// that its candidate counts it as it is.
+// TestCandidateOfADenied checks that a denied request, which has no result, is counted by
+// its candidate as it is.
 func TestCandidateOfADenied(t *testing.T) {
 	store := memory(t)
 	c := about("p", "1/24h")
@@ -61,7 +61,7 @@ func TestCandidateOfADenied(t *testing.T) {
 	}
 }
 
-// TestShadowAlone: policies in shadow alone let everything through.
+// TestShadowAlone checks that a set with only shadow policies admits every request.
 func TestShadowAlone(t *testing.T) {
 	shadow := about("p", "1/24h")
 	shadow.Mode = policy.Shadow
@@ -74,7 +74,7 @@ func TestShadowAlone(t *testing.T) {
 	}
 }
 
-// TestPercent: a key is on one side or the other, and stays there.
+// TestPercent checks that a key stays enforced, or stays in shadow mode.
 func TestPercent(t *testing.T) {
 	some := about("p", "1/24h")
 	some.Percent = 30
@@ -101,7 +101,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestShadowDoesNotWait: nobody is held back by what is tried out.
+// TestShadowDoesNotWait checks that a policy in shadow mode delays no request.
 func TestShadowDoesNotWait(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		shadow, queue := waiting("p", time.Minute, "1/s"), about("queue", "1/s leaky_bucket burst 9 queue")

@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestSlots: a slot of a lease of a minute is held for hours while the request runs, and
-// free the moment it exits.
+// TestSlots checks that a slot is renewed for hours while the request runs, and returned at
+// its end.
 func TestSlots(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		g := open(t, store, enforce.Config{}, about("p", "2 concurrency lease 1m", "1000/s"))
@@ -39,8 +39,8 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestSlotsOfTheDead: if the process is gone, its slots come free by themselves.
-func TestSlotsOfTheDead(t *testing.T) {
+// TestSlotsExpire checks that the slots of a process that ended expire.
+func TestSlotsExpire(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var dead atomic.Bool
 		dying := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
@@ -62,8 +62,7 @@ func TestSlotsOfTheDead(t *testing.T) {
 	})
 }
 
-// TestSlotWhileRenewed: a request that ends while its slot is being renewed leaves it
-// free, and ends no renewal of the next request of its Pass.
+// TestSlotWhileRenewed checks that a request that ends during a renewal returns its slot.
 func TestSlotWhileRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		renewals := 0
@@ -93,8 +92,9 @@ func TestSlotWhileRenewed(t *testing.T) {
 	})
 }
 
-// TestNothingHeld: a request whose slot was denied in shadow holds nothing.
-func TestNothingHeld(t *testing.T) {
+// TestNoReservation checks that a request whose slot was denied in shadow mode has no
+// reservation.
+func TestNoReservation(t *testing.T) {
 	shadow := about("p", "1 concurrency lease 1m")
 	shadow.Mode = policy.Shadow
 	g := open(t, memory(t), enforce.Config{}, shadow)
@@ -106,8 +106,8 @@ func TestNothingHeld(t *testing.T) {
 	first.Exit(enforce.Result{})
 }
 
-// TestSlotOfShadows: a slot that is only tried out is held as well, and not by a
-// candidate of a request that was denied.
+// TestSlotOfShadows checks that a slot in shadow mode is taken too, but not by a request
+// that is denied.
 func TestSlotOfShadows(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		shadow, tried := about("shadow", "9 concurrency lease 1m"), about("tried", "1/24h")

@@ -23,12 +23,12 @@ func waiting(name string, d time.Duration, limit ...string) policy.Config {
 	return c
 }
 
-// TestWait: a denied request is asked again when it can be admitted, or denied at once
-// if its wait would not do.
+// TestWait checks that a denied request asks again when it can be admitted, and is denied
+// at once if that is too late.
 func TestWait(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var c enforce.Config
-		events := told(&c)
+		events := observed(&c)
 		daily := about("daily", "2/24h")
 		daily.Match.Methods = []string{"DAILY"}
 		g := open(t, store, c, waiting("slow", 3*time.Second, "1/s"), daily)
@@ -55,9 +55,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitIsFair: requests of one key are admitted in the order in which they came,
-// each at the first instant at which it can be, and one at a time asks the store.
-// Requests of other keys do not wait for them.
+// TestWaitIsFair checks that requests of one key are admitted in their order. A new request
+// queues behind waiting ones even if tokens are available.
 func TestWaitIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var asking atomic.Int64
@@ -92,7 +91,7 @@ func TestWaitIsFair(t *testing.T) {
 			})
 			<-time.After(10 * time.Microsecond)
 		}
-		<-time.After(time.Second + 50*time.Millisecond) // nobody else asks now
+		<-time.After(time.Second + 50*time.Millisecond) // no other request asks now
 		other := time.Now()
 		var p enforce.Admission
 		if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted || time.Since(other) > time.Millisecond {
@@ -105,8 +104,8 @@ func TestWaitIsFair(t *testing.T) {
 	})
 }
 
-// TestWaitIsBounded: with the room full a request is denied at once, and takes nothing
-// from those before it.
+// TestWaitIsBounded checks that a request beyond MaxWaiters is denied at once and takes no
+// tokens.
 func TestWaitIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		g := open(t, store, enforce.Config{Options: enforce.Options{MaxWaiters: 2}}, waiting("p", time.Minute, "1/s burst 1"))
@@ -139,9 +138,9 @@ func TestWaitIsBounded(t *testing.T) {
 	})
 }
 
-// TestNotYourTurn: a request whose time runs out in the queue, behind one for which the
-// store is slow, is denied whatever is left, and has taken nothing.
-func TestNotYourTurn(t *testing.T) {
+// TestTimeoutInQueue checks that a request whose time ends in the queue is denied, although
+// tokens remain: they are for requests before it.
+func TestTimeoutInQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var hangs atomic.Bool
 		slow := fakeStore{Store: store, before: func(_ context.Context, r *weir.Request) error {
@@ -170,13 +169,13 @@ func TestNotYourTurn(t *testing.T) {
 	})
 }
 
-// TestLeavingTheQueue: who goes away while it waits takes nothing, holds nobody up, and
-// is told so.
-func TestLeavingTheQueue(t *testing.T) {
+// TestCancelInQueue checks that a request that is canceled in the queue takes no tokens and
+// does not block the others.
+func TestCancelInQueue(t *testing.T) {
 	for _, charge := range []bool{false, true} {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
 			c := enforce.Config{KeepOnCancel: charge}
-			events := told(&c)
+			events := observed(&c)
 			g := open(t, store, c, waiting("p", time.Minute, "1/s burst 1"))
 			var p enforce.Admission
 			enter(t, g, &p)
