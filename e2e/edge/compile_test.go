@@ -16,11 +16,11 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// compileHostile is text that means something to nginx, to Lua, to JSON or to YAML.
+// compileHostile has special characters of nginx, Lua, JSON and YAML.
 const compileHostile = "'\"\\ \\' \\\" }{ }}}} {{{{ ]] [[ -- --[[ ]=] $host ${x} ; # '..os.exit()..' \x1b \t é 漢 \U0001F600 \u2028 \\065 </script> %s DIR ADDR USER\r\n' }) } http {\n"
 
-// compileServer runs nginx with a configuration that weir edge nginx printed, which it
-// includes from a file, with Lua in place of that of edge/nginx.
+// compileServer runs nginx with the output of weir edge nginx, included from a file, and with
+// a stub in place of the Lua of edge/nginx.
 func compileServer(t testing.TB, weir, stub string, args ...string) *nginxtest.Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,13 +38,13 @@ func compileServer(t testing.TB, weir, stub string, args ...string) *nginxtest.S
 		t.Fatal(err)
 	}
 	return nginxtest.Start(t, nginxtest.Config{HTTP: `
-  lua_package_path "/nowhere/?.lua;;"; # somebody else's
+  lua_package_path "/nowhere/?.lua;;"; # of another module
   include ` + file + `;
   server { listen ADDR; location / { content_by_lua_block { require("weir").content() } } }`})
 }
 
-// TestCompileReachesNginx: what stands in a policy file reaches the Lua in nginx byte
-// by byte, of a large file too.
+// TestCompileReachesNginx checks that texts in a policy file reach the Lua in nginx unchanged,
+// also from a large file.
 func TestCompileReachesNginx(t *testing.T) {
 	weir := programtest.Weir(t)
 	const stub = `
@@ -72,7 +72,7 @@ return M
 		if list != nil {
 			p["overrides"] = list
 		}
-		text, err := json.Marshal(m{"policies": []m{p}}) // which is YAML, too
+		text, err := json.Marshal(m{"policies": []m{p}}) // JSON is YAML too
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,8 @@ return M
 	}
 }
 
-// TestCompileLua: weir edge lua writes files that all may read, replaces its own alone,
-// and what it writes is what nginx runs.
+// TestCompileLua checks that weir edge lua writes readable files, replaces only its own, and
+// that nginx runs them.
 func TestCompileLua(t *testing.T) {
 	weir := programtest.Weir(t)
 	dir := filepath.Join(t.TempDir(), "deep", "lua")
@@ -159,8 +159,8 @@ func TestCompileLua(t *testing.T) {
 	}
 }
 
-// TestCompilePublished: weir apply puts the plan of a version beside it, under its
-// number; or why there is none, and publishes all the same. So does weir rollback.
+// TestCompilePublished checks that weir apply and weir rollback store the plan of a version
+// beside it, under its number, or the reason why there is none. They publish in both cases.
 func TestCompilePublished(t *testing.T) {
 	weir, redis := programtest.Weir(t), redistest.Start(t)
 	run := func(want int, said, text string, args ...string) {
@@ -200,7 +200,7 @@ func TestCompilePublished(t *testing.T) {
 	run(0, "", local, "apply", "-", "--local", "closed")
 	has(3, `"on_store_error":"closed"`, "")
 	run(2, `--local "maybe": want open or closed`, local, "apply", "-", "--local", "maybe")
-	run(2, `--edge-only "nobody": want the name of a policy of the file`, good, "apply", "-", "--edge-only", "nobody")
+	run(2, `--edge-only "unknown": want the name of a policy of the file`, good, "apply", "-", "--edge-only", "unknown")
 	run(0, "nginx that follows keeps what it has", beyond, "apply", "-", "--dry-run")
 	has(3, `"on_store_error":"closed"`, "")
 	run(0, "", beyond, "apply", "-", "--edge-only", "p")

@@ -17,7 +17,7 @@ import (
 
 const counterExample = "../../examples/nginx/"
 
-// startCounters runs the counters of the example on four workers.
+// startCounters runs the counters of the example with four workers.
 func startCounters(t *testing.T, redis *redistest.Server) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,8 +43,7 @@ func startCounters(t *testing.T, redis *redistest.Server) string {
 	return "http://" + nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: string(conf)}).Addr
 }
 
-// passed are the replies of requests that a counter let through, and refused the others,
-// by what they say.
+// passed returns how many requests a counter admitted, and the denied ones by their body.
 func passed(t *testing.T, all []reply) (through int, refused map[string]int) {
 	t.Helper()
 	refused = map[string]int{}
@@ -61,7 +60,7 @@ func passed(t *testing.T, all []reply) (through int, refused map[string]int) {
 	return through, refused
 }
 
-// inTurn are the replies to n requests, one after the other.
+// inTurn sends n requests one after the other.
 func inTurn(c *caller, n int, url string) []reply {
 	all := make([]reply, n)
 	for i := range all {
@@ -72,8 +71,8 @@ func inTurn(c *caller, n int, url string) []reply {
 
 var commandCalls = regexp.MustCompile(`cmdstat_([a-z|]+):calls=(\d+)`)
 
-// commands are those that Redis was sent since its statistics were reset, in which those
-// of scripts are left out.
+// commands returns the number of commands that Redis received since its statistics were reset,
+// without those inside of scripts.
 func commands(t *testing.T, redis *redistest.Server, scripts ...string) (n int) {
 	t.Helper()
 	for _, m := range commandCalls.FindAllStringSubmatch(redis.Do(t, "INFO", "commandstats").(string), -1) {
@@ -94,9 +93,9 @@ func commands(t *testing.T, redis *redistest.Server, scripts ...string) (n int) 
 
 const tooMany = `200 {"resp_code":-1,"resp_msg":"too many requests"}`
 
-// TestCounterFirst: INCR never answers nil, so the key has no end: whoever has made ten
-// requests is locked out for ever. What it says to them has status 200, and if Redis
-// takes no writes everybody passes.
+// TestCounterFirst shows the faults of the first counter. INCR never returns nil, so the key
+// has no TTL, and a client is blocked forever after ten requests. The denial has status 200.
+// When Redis takes no writes, all requests pass.
 func TestCounterFirst(t *testing.T) {
 	redis := redistest.Start(t)
 	base := startCounters(t, redis)
@@ -119,11 +118,12 @@ func TestCounterFirst(t *testing.T) {
 	t.Logf("first: of 15 requests 10 pass, and none ever after (TTL -1); 25 commands; of 30 requests %d pass while Redis is full; refused as %v", n, tooMany)
 }
 
-// TestCounterMended: between a look and a count others look too.
-func TestCounterMended(t *testing.T) {
+// TestCounterRepaired shows that other requests come between the read and the write of the
+// second counter.
+func TestCounterRepaired(t *testing.T) {
 	redis := redistest.Start(t)
 	base := startCounters(t, redis)
-	n, refused := passed(t, inTurn(callFrom(t, "127.0.0.7"), 15, base+"/mended"))
+	n, refused := passed(t, inTurn(callFrom(t, "127.0.0.7"), 15, base+"/repaired"))
 	if n != 10 || refused[tooMany] != 5 {
 		t.Errorf("of 15 requests in turn %d pass, %v, want 10", n, refused)
 	}
@@ -133,20 +133,20 @@ func TestCounterMended(t *testing.T) {
 	most := 0
 	for round := range 20 {
 		c := callFrom(t, fmt.Sprintf("127.0.1.%d", round+1))
-		n, _ := passed(t, c.atOnce(64, base, "/mended", "/"))
+		n, _ := passed(t, c.atOnce(64, base, "/repaired", "/"))
 		most = max(most, n)
 	}
 	if most <= 10 {
 		t.Errorf("of 64 requests at once at most %d pass in 20 rounds, want more than 10", most)
 	}
 	redis.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	if n, refused := passed(t, inTurn(callFrom(t, "127.0.0.8"), 30, base+"/mended")); n != 30 {
+	if n, refused := passed(t, inTurn(callFrom(t, "127.0.0.8"), 30, base+"/repaired")); n != 30 {
 		t.Errorf("of 30 requests %d pass while Redis takes no writes, %v, want all", n, refused)
 	}
-	t.Logf("mended: of 64 requests at once up to %d pass, of 10", most)
+	t.Logf("repaired: of 64 requests at once up to %d pass, of 10", most)
 }
 
-// TestCounterScript: the name of the script is right for as long as nobody forgets it.
+// TestCounterScript shows that the script's SHA works only until the script is flushed.
 func TestCounterScript(t *testing.T) {
 	redis := redistest.Start(t)
 	base := startCounters(t, redis)
@@ -187,8 +187,8 @@ func TestCounterScript(t *testing.T) {
 	t.Logf("script: after SCRIPT FLUSH %d of 20 pass, the others get %s", n, lost)
 }
 
-// TestCounterWeir: with the policy of the example, the same nginx and the same Redis, each
-// of these faults is gone.
+// TestCounterWeir checks that with the policy of the example, the same nginx and the same
+// Redis, none of these faults occurs.
 func TestCounterWeir(t *testing.T) {
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
@@ -202,7 +202,7 @@ func TestCounterWeir(t *testing.T) {
 	}
 	file := writePolicies(t, redis.Addr, strings.Replace(string(text), store, "", 1))
 	base := "http://" + startEdge(t, weir, file, 4).Addr
-	callFrom(t, "127.0.0.6").get(base + "/") // which brings the script along
+	callFrom(t, "127.0.0.6").get(base + "/") // loads the script
 
 	redis.Do(t, "CONFIG", "RESETSTAT")
 	c := callFrom(t, "127.0.0.7")
@@ -217,7 +217,7 @@ func TestCounterWeir(t *testing.T) {
 		}
 	}
 	slices.Sort(sent)
-	if want := []string{"evalsha 64", "get 64", "set 10", "time 64"}; !slices.Equal(sent, want) { // all but the first by the script itself
+	if want := []string{"evalsha 64", "get 64", "set 10", "time 64"}; !slices.Equal(sent, want) { // the script runs all but evalsha
 		t.Errorf("64 requests are the commands %v, want %v", sent, want)
 	}
 	keys := redis.Do(t, "KEYS", "*127.0.0.7*").([]any)
@@ -231,7 +231,7 @@ func TestCounterWeir(t *testing.T) {
 
 	denied := c.get(base + "/")
 	if seconds, err := strconv.Atoi(denied.header.Get("Retry-After")); denied.status != 429 || err != nil || seconds < 1 || seconds > 10 {
-		t.Errorf("who is denied gets %+v, want 429 with Retry-After", denied)
+		t.Errorf("a denial is %+v, want 429 with Retry-After", denied)
 	}
 	redis.Do(t, "SCRIPT", "FLUSH")
 	n, refused = passed(t, inTurn(callFrom(t, "127.0.0.8"), 20, base+"/"))

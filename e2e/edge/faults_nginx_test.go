@@ -17,8 +17,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestFaultReload: nginx that is reloaded again and again under load, with the policies as
-// they were and with others beside them, answers everybody, and admits none too many.
+// TestFaultReload reloads nginx again and again under load, with unchanged and with additional
+// policies. Every request gets a response, and no limit is exceeded.
 func TestFaultReload(t *testing.T) {
 	redis, weir := redistest.Start(t), programtest.Weir(t)
 	conf := func(more string) nginxtest.Config {
@@ -40,12 +40,12 @@ func TestFaultReload(t *testing.T) {
 	l.goOn(t, "/closed yes", 150)
 	l.end(t, 25, 5*time.Second)
 	if n := l.seen["/closed away"]; n != 0 {
-		t.Errorf("%d requests met no decision, want none", n)
+		t.Errorf("%d requests without a decision, want none", n)
 	}
 }
 
-// TestFaultWorkerDies: slots are kept for as long as a request runs, however long that is,
-// and those of a worker that died are free after their lease.
+// TestFaultWorkerDies checks that slots are kept while a request runs, however long, and that
+// those of a killed worker are free after their lease.
 func TestFaultWorkerDies(t *testing.T) {
 	var running atomic.Int64
 	release := make(chan struct{})
@@ -69,7 +69,7 @@ policies:
     access_by_lua_block { require("weir").access() }
     proxy_pass ` + upstream + `; } }`})
 	_, api := serveWeir(t, weir, file)
-	d := &doors{api: api}
+	d := &interfaces{api: api}
 	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
 	slow := func() { c.get(base+"/slow", "X-Pool", "db") }
 	for range 3 {
@@ -77,7 +77,7 @@ policies:
 	}
 	await(t, "three at the upstream", func() bool { return running.Load() == 3 })
 	began := time.Now()
-	await(t, "slots that are renewed", func() bool { // beyond their lease
+	await(t, "slots that are renewed", func() bool { // longer than their lease
 		r := c.get(base+"/slow", "X-Pool", "db")
 		if r.status != http.StatusTooManyRequests {
 			t.Fatalf("a fourth: %+v", r)
@@ -99,7 +99,8 @@ policies:
 	}
 }
 
-// TestFaultGone: clients that disconnect while the upstream works leave no slot behind.
+// TestFaultGone checks that clients that disconnect while the upstream works leave no slot in
+// use.
 func TestFaultGone(t *testing.T) {
 	var running atomic.Int64
 	upstream := upstreamOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -117,7 +118,7 @@ policies:
     access_by_lua_block { require("weir").access() }
     proxy_pass ` + upstream + `; } }`})
 	_, api := serveWeir(t, weir, file)
-	d := &doors{api: api}
+	d := &interfaces{api: api}
 	for round := range 3 {
 		var all []net.Conn
 		for range 12 {
@@ -142,8 +143,8 @@ policies:
 	}
 }
 
-// TestFaultApplyUnderLoad: while workers adopt a published limit one after the other, the
-// former limit is exhausted and the new one admits exactly what it says.
+// TestFaultApplyUnderLoad checks that while workers adopt a published limit one by one, the
+// old and the new limit together admit exactly their sum.
 func TestFaultApplyUnderLoad(t *testing.T) {
 	redis, weir := redistest.Start(t), programtest.Weir(t)
 	write := func(limit int) string {
@@ -159,7 +160,7 @@ func TestFaultApplyUnderLoad(t *testing.T) {
 	apply(file)
 	s := startEdge(t, weir, file, 4, "--policies", "store")
 	_, api := serveWeir(t, weir, file, "--policies", "store")
-	d := &doors{nginx: "http://" + s.Addr, api: api}
+	d := &interfaces{nginx: "http://" + s.Addr, api: api}
 	c := callFrom(t, "127.0.0.7")
 	counted := &tally{admitted: map[string]int{}}
 	stop := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// A durable is a Redis that keeps what it has acknowledged, and can be started again.
+// A durable is a Redis that keeps acknowledged writes and can be restarted.
 type durable struct {
 	addr, dir string
 	cmd       *exec.Cmd
@@ -63,7 +63,7 @@ func (r *durable) kill() {
 	}
 }
 
-// stall has the server stand still, or go on.
+// stall stops or resumes the server's process.
 func (r *durable) stall(still bool) {
 	s := syscall.SIGCONT
 	if still {
@@ -72,13 +72,13 @@ func (r *durable) stall(still bool) {
 	r.cmd.Process.Signal(s)
 }
 
-// A load is clients that ask one path each until they are told to stop, each under keys
-// of its own that follow each other, 40 requests a key, and remember what became of them.
+// A load is a set of clients that request one path each until stopped. Each uses its own keys
+// one after the other, 40 requests per key, and records the responses.
 type load struct {
 	stop    chan struct{}
 	done    sync.WaitGroup
 	mu      sync.Mutex
-	seen    map[string]int // by path and answer
+	seen    map[string]int // by path and outcome
 	keys    map[string]int // admissions by key
 	slowest time.Duration
 	wrong   []string
@@ -107,8 +107,8 @@ func startLoad(t *testing.T, base string, clients int, paths ...string) *load {
 	return l
 }
 
-// note keeps what became of a request. Only a yes, a no, and what a policy says about a
-// store that is away are answers.
+// note records a response: an admission, a denial, or the response of on_store_error. Any
+// other is an error.
 func (l *load) note(path, key string, r reply) {
 	l.steps.Add(1)
 	l.mu.Lock()
@@ -144,15 +144,14 @@ func (l *load) count(what string) int {
 	return l.seen[what]
 }
 
-// goOn waits until the clients have had so many more answers of a kind.
+// goOn waits until the clients have received so many more responses of a kind.
 func (l *load) goOn(t *testing.T, what string, more int) {
 	t.Helper()
 	from := l.count(what)
 	await(t, fmt.Sprintf("%d more of %q", more, what), func() bool { return l.count(what) >= from+more })
 }
 
-// end stops the clients and reports wrong answers, keys that got more than their limit,
-// and hangs.
+// end stops the clients and reports wrong responses, keys over their limit, and hangs.
 func (l *load) end(t *testing.T, limit int, hang time.Duration) {
 	t.Helper()
 	close(l.stop)
@@ -168,12 +167,12 @@ func (l *load) end(t *testing.T, limit int, hang time.Duration) {
 		}
 	}
 	if l.slowest > hang {
-		t.Errorf("the slowest answer took %v, want at most %v", l.slowest, hang)
+		t.Errorf("the slowest response took %v, want at most %v", l.slowest, hang)
 	}
 	t.Logf("%d requests under %d keys: %d admitted by Redis; answers %v; the slowest after %v", l.steps.Load(), len(l.keys), total, l.seen, l.slowest.Round(time.Millisecond))
 }
 
-// ticking does something at intervals until the function it returns is called.
+// ticking calls f at intervals until the returned function is called.
 func ticking(every time.Duration, f func()) (stop func() int) {
 	ended := make(chan struct{})
 	var done sync.WaitGroup
@@ -200,8 +199,7 @@ policies:
   - { name: open, match: /open/*, key: "header:X-User", limits: 25/h fixed_window, on_store_error: open }
 `
 
-// TestFaultFlush: scripts that are forgotten all the time lose no request and admit none
-// too many.
+// TestFaultFlush flushes the scripts all the time. No request fails and no limit is exceeded.
 func TestFaultFlush(t *testing.T) {
 	redis := redistest.Start(t)
 	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, faultPolicies), 4)
@@ -220,7 +218,7 @@ func TestFaultFlush(t *testing.T) {
 	n := flushes()
 	l.end(t, 25, 5*time.Second)
 	if got := l.seen["/closed away"]; got != 0 {
-		t.Errorf("%d requests met no decision, want none", got)
+		t.Errorf("%d requests without a decision, want none", got)
 	}
 	full := 0
 	for key, n := range l.keys {
@@ -233,7 +231,7 @@ func TestFaultFlush(t *testing.T) {
 	t.Logf("%d flushes, %d keys with 25 of %d requests each", n, full, perKey)
 }
 
-// last reports whether a key is the one that its client used when it was stopped.
+// last reports whether a client was using a key when it was stopped.
 func (l *load) last(key string) bool {
 	at := strings.LastIndex(key, "-")
 	var n int
@@ -242,9 +240,8 @@ func (l *load) last(key string) bool {
 	return !later
 }
 
-// TestFaultRestart: while Redis is away a closed policy refuses and an open one lets
-// through; then Redis decides again. Nobody gets more than the limit by Redis, and
-// nobody waits for long.
+// TestFaultRestart restarts Redis. Without it a closed policy denies and an open one admits;
+// afterwards Redis decides again. No key exceeds the limit, and no request waits long.
 func TestFaultRestart(t *testing.T) {
 	redis := startDurable(t)
 	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 200ms }\n"+faultPolicies), 4)
@@ -265,7 +262,7 @@ func TestFaultRestart(t *testing.T) {
 	l.goOn(t, "/closed yes", 200)
 	l.goOn(t, "/open yes", 200)
 	if now := l.count("/closed away") + l.count("/open away"); now != settled {
-		t.Errorf("%d requests without a decision after Redis was back for long", now-settled)
+		t.Errorf("%d requests without a decision long after Redis was back", now-settled)
 	}
 	l.end(t, 25, 3*time.Second)
 }
@@ -276,7 +273,8 @@ func (l *load) seenNow() string {
 	return fmt.Sprint(l.seen)
 }
 
-// TestFaultStall: a Redis that stands still costs a request its deadline and no more.
+// TestFaultStall checks that a stopped Redis process costs a request no more than its
+// deadline.
 func TestFaultStall(t *testing.T) {
 	redis := startDurable(t)
 	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.addr, "failover: { deadline: 100ms }\n"+faultPolicies), 2)
@@ -292,8 +290,8 @@ func TestFaultStall(t *testing.T) {
 	l.end(t, 25, 2*time.Second)
 }
 
-// TestFaultLostReply: a request whose answer was lost is not asked again: it is charged
-// once at most, and refused.
+// TestFaultLostReply checks that a request whose reply was lost is denied and charged at most
+// once.
 func TestFaultLostReply(t *testing.T) {
 	redis := redistest.Start(t)
 	proxy := redistest.StartProxy(t, redis.Addr)
@@ -301,7 +299,7 @@ func TestFaultLostReply(t *testing.T) {
 	policies := "failover: { deadline: 1s }\n" + faultPolicies
 	s := startEdge(t, weir, writePolicies(t, proxy.Addr, policies), 1)
 	_, api := serveWeir(t, weir, writePolicies(t, redis.Addr, policies))
-	d := &doors{api: api}
+	d := &interfaces{api: api}
 	c, base := callFrom(t, "127.0.0.7"), "http://"+s.Addr
 	if r := c.get(base+"/closed", "X-User", "ann"); r.status != http.StatusOK {
 		t.Fatalf("the first: %+v", r)
@@ -324,8 +322,7 @@ func TestFaultLostReply(t *testing.T) {
 	}
 }
 
-// TestFaultFull: a Redis that takes no writes makes no decisions, and lets through nobody
-// whom a policy does not.
+// TestFaultFull checks that with a full Redis, on_store_error decides.
 func TestFaultFull(t *testing.T) {
 	redis := redistest.Start(t)
 	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, faultPolicies), 1)
@@ -344,7 +341,8 @@ func TestFaultFull(t *testing.T) {
 	})
 }
 
-// TestFaultFailover: when the sentinels name another primary, requests go there.
+// TestFaultFailover checks that requests go to the new primary after a failover by the
+// sentinels.
 func TestFaultFailover(t *testing.T) {
 	primary := redistest.Start(t)
 	_, port, _ := net.SplitHostPort(primary.Addr)
@@ -375,27 +373,27 @@ func TestFaultFailover(t *testing.T) {
 		_, err = c.Do("SENTINEL", "FAILOVER", "mymaster")
 		return err
 	})
-	redistest.Await(t, "the other primary", func() error {
+	redistest.Await(t, "the new primary", func() error {
 		c, err := redistest.Dial(replica.Addr)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		role, err := c.Do("ROLE") // sentinel ends every connection of a server that it makes a primary
+		role, err := c.Do("ROLE") // sentinel closes all connections of a promoted server
 		if list, ok := role.([]any); ok && err == nil && list[0] != "master" {
-			err = fmt.Errorf("it is a %v", list[0])
+			err = fmt.Errorf("the role is %v", list[0])
 		}
 		return err
 	})
 	asked := scripts(t, replica)
-	redistest.Await(t, "questions to the other primary", func() error {
+	redistest.Await(t, "requests to the new primary", func() error {
 		if n := scripts(t, replica); n < asked+500 {
 			return fmt.Errorf("%d", n)
 		}
 		return nil
 	})
 	l.goOn(t, "/closed yes", 200)
-	l.end(t, 2*25, 3*time.Second) // of a key in use then, each primary may have admitted 25
+	l.end(t, 2*25, 3*time.Second) // each primary may have admitted 25 of a key in use at the failover
 	over := 0
 	for _, n := range l.keys {
 		if n > 25 {
@@ -407,7 +405,7 @@ func TestFaultFailover(t *testing.T) {
 	}
 }
 
-// scripts is how often a server was asked a script.
+// scripts returns how many scripts a server has run.
 func scripts(t *testing.T, s *redistest.Server) (n int) {
 	t.Helper()
 	for _, m := range commandCalls.FindAllStringSubmatch(s.Do(t, "INFO", "commandstats").(string), -1) {
@@ -420,7 +418,7 @@ func scripts(t *testing.T, s *redistest.Server) (n int) {
 	return n
 }
 
-// TestFaultApply: every worker uses published policies without a reload.
+// TestFaultApply checks that every worker uses published policies without a reload.
 func TestFaultApply(t *testing.T) {
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
@@ -448,7 +446,7 @@ func TestFaultApply(t *testing.T) {
 	other := callFrom(t, "127.0.0.8")
 	streak := 0
 	await(t, "the new policies at all workers", func() bool {
-		other.http.CloseIdleConnections() // and so perhaps another worker
+		other.http.CloseIdleConnections() // to reach another worker
 		r := other.get(base)
 		if strings.Contains(r.header.Get("RateLimit-Policy"), "q=50") {
 			streak++
@@ -465,7 +463,7 @@ func TestFaultApply(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if through != 50 { // a changed limit starts afresh
+	if through != 50 { // a changed limit has a new state
 		t.Errorf("%d of 60 pass under 50/h, want 50", through)
 	}
 	if strings.Contains(s.Log(), "reconfiguring") {

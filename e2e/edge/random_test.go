@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// Numbers that are drawn together are given out once each, in all of their range.
+// TestRandom checks that random IDs are unique and random numbers are within their range.
 func TestRandom(t *testing.T) {
 	got := nginxtest.Lua(t, `
 local random = require "weir.crypto"

@@ -16,8 +16,8 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// writePolicies writes a file of policies whose store is a Redis. Without a section
-// failover in it, a decision may take as long as a busy machine needs.
+// writePolicies writes a policy file whose store is a Redis. Without a failover section, the
+// deadline is long enough for a busy machine.
 func writePolicies(t testing.TB, redis, text string) string {
 	t.Helper()
 	if !strings.Contains(text, "failover:") {
@@ -30,7 +30,7 @@ func writePolicies(t testing.TB, redis, text string) string {
 	return file
 }
 
-// edgeConf is what weir edge nginx prints, to be read before the servers of nginx.
+// edgeConf returns the output of weir edge nginx, for the http block.
 func edgeConf(t testing.TB, weir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(weir, append([]string{"edge", "nginx", "--lua", nginxtest.Edge(t)}, args...)...)
@@ -43,14 +43,13 @@ func edgeConf(t testing.TB, weir string, args ...string) string {
 	return string(out)
 }
 
-// asks is a location that asks Weir in the access phase and answers by itself.
+// asks is a location that Weir limits and that responds by itself.
 const asks = `
     access_by_lua_block { require("weir").access() }
     content_by_lua_block { ngx.print("through\n") }
 `
 
-// startEdge runs nginx with Lua that decides by a file of policies, at every path but
-// /warm.
+// startEdge runs nginx with Lua and a policy file, limited at every path except /warm.
 func startEdge(t testing.TB, weir, file string, workers int, args ...string) *nginxtest.Server {
 	t.Helper()
 	conf := edgeConf(t, weir, append(args, file)...)
@@ -58,7 +57,7 @@ func startEdge(t testing.TB, weir, file string, workers int, args ...string) *ng
   server { listen ADDR reuseport; location = /warm { return 204; } location / {` + asks + `} }`})
 }
 
-// A reply is what a client got, or the error by which it got nothing.
+// A reply is a response, or the error without one.
 type reply struct {
 	status int
 	header http.Header
@@ -67,11 +66,10 @@ type reply struct {
 	took   time.Duration
 }
 
-// A caller asks from one address of the loopback interface, on connections that it
-// keeps.
+// A caller sends requests from one loopback address and keeps its connections.
 type caller struct{ http *http.Client }
 
-// callFrom makes a caller; its connections end with the test.
+// callFrom returns a caller whose connections are closed at the end of the test.
 func callFrom(t testing.TB, ip string) *caller {
 	t.Helper()
 	transport := &http.Transport{
@@ -83,7 +81,7 @@ func callFrom(t testing.TB, ip string) *caller {
 	return &caller{http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// get asks for a URL, with fields of the request in pairs.
+// get requests a URL, with headers in pairs.
 func (c *caller) get(url string, fields ...string) reply {
 	began := time.Now()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
@@ -102,8 +100,8 @@ func (c *caller) get(url string, fields ...string) reply {
 	return reply{status: res.StatusCode, header: res.Header, body: string(body), err: err, took: time.Since(began)}
 }
 
-// atOnce has n requests made by as many clients at the same moment, once all of them
-// have a connection, which they get at another path.
+// atOnce sends n requests from as many clients at the same moment, after each has opened a
+// connection with a request to another path.
 func (c *caller) atOnce(n int, base, path, warm string) []reply {
 	all := make([]reply, n)
 	var ready, done sync.WaitGroup

@@ -20,24 +20,24 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// doors are three ways to one bucket: nginx with Lua and several workers, the gateway
-// of one process of Weir, and the HTTP door of another.
-type doors struct {
+// interfaces are three ways to one bucket: nginx with Lua and several workers, the gateway of
+// one weir process, and the HTTP listener of another.
+type interfaces struct {
 	nginx, gateway, api string
 	server              *nginxtest.Server
 }
 
-// openDoors runs them all by one file of policies.
-func openDoors(t *testing.T, weir, redis, policies string) *doors {
+// startInterfaces starts all of them with one policy file.
+func startInterfaces(t *testing.T, weir, redis, policies string) *interfaces {
 	t.Helper()
 	upstream := upstreamOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "through\n") }))
-	return openDoorsBefore(t, weir, redis, policies, upstream, asks)
+	return startInterfacesBefore(t, weir, redis, policies, upstream, asks)
 }
 
-func openDoorsBefore(t *testing.T, weir, redis, policies, upstream, location string) *doors {
+func startInterfacesBefore(t *testing.T, weir, redis, policies, upstream, location string) *interfaces {
 	t.Helper()
 	file := writePolicies(t, redis, "gateway: { routes: [{ path: /, upstream: \""+upstream+"\" }] }\n"+policies)
-	d := &doors{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: edgeConf(t, weir, file) + `
+	d := &interfaces{server: nginxtest.Start(t, nginxtest.Config{Workers: 4, HTTP: edgeConf(t, weir, file) + `
   server { listen ADDR reuseport; location / {` + location + `} }`})}
 	d.nginx = "http://" + d.server.Addr
 	d.gateway, _ = serveWeir(t, weir, file)
@@ -57,8 +57,8 @@ func upstreamOf(t *testing.T, h http.Handler) string {
 	return "http://" + l.Addr().String()
 }
 
-// serveWeir runs the program until the test ends, and returns the URLs of its gateway
-// and its HTTP door.
+// serveWeir runs weir until the test ends and returns the URLs of its gateway and its HTTP
+// listener.
 func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api string) {
 	t.Helper()
 	for gateway == api {
@@ -75,7 +75,7 @@ func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api st
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
 		if t.Failed() {
-			t.Logf("weir said:\n%s", &log)
+			t.Logf("output of weir:\n%s", &log)
 		}
 	})
 	c := callFrom(t, "127.0.0.1")
@@ -89,18 +89,18 @@ func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api st
 	return "http://" + gateway, "http://" + api
 }
 
-// localAddress is one that was free a moment ago, and that no connection is made from
-// until a program listens there.
+// localAddress returns an unused address that the kernel does not use for outgoing
+// connections.
 func localAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 }
 
-// An asker is one client at one door.
+// An asker sends a request of one client to one interface.
 type asker func(path string) reply
 
-// askers are clients of one address at each door, n of them.
-func (d *doors) askers(t *testing.T, ip string, n int, fields ...string) map[string][]asker {
+// askers returns n clients with one address for each interface.
+func (d *interfaces) askers(t *testing.T, ip string, n int, fields ...string) map[string][]asker {
 	t.Helper()
 	out, local := callFrom(t, ip), callFrom(t, "127.0.0.1")
 	all := map[string][]asker{}
@@ -114,7 +114,7 @@ func (d *doors) askers(t *testing.T, ip string, n int, fields ...string) map[str
 	return all
 }
 
-// A tally is what became of requests, by door.
+// A tally counts the outcomes of requests, by interface.
 type tally struct {
 	mu       sync.Mutex
 	admitted map[string]int
@@ -122,16 +122,16 @@ type tally struct {
 	wrong    []string
 }
 
-func (c *tally) add(door string, r reply) {
+func (c *tally) add(name string, r reply) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case r.err == nil && r.status == http.StatusOK && r.header.Get("Weir-Degraded") == "":
-		c.admitted[door]++
+		c.admitted[name]++
 	case r.err == nil && r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "":
 		c.denied++
 	case len(c.wrong) < 10:
-		c.wrong = append(c.wrong, fmt.Sprintf("%s: %d %v %q %v", door, r.status, r.header, r.body, r.err))
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %d %v %q %v", name, r.status, r.header, r.body, r.err))
 	}
 }
 
@@ -142,15 +142,16 @@ func (c *tally) sum() (n int) {
 	return n
 }
 
-// hammer has all askers ask at once, each so many times, at paths in turn.
+// hammer sends requests from all askers concurrently, each so many times, to the paths in
+// order.
 func hammer(all map[string][]asker, each int, paths ...string) *tally {
 	c := &tally{admitted: map[string]int{}}
 	var wg sync.WaitGroup
-	for door, as := range all {
+	for name, as := range all {
 		for _, a := range as {
 			wg.Go(func() {
 				for i := range each {
-					c.add(door, a(paths[i%len(paths)]))
+					c.add(name, a(paths[i%len(paths)]))
 				}
 			})
 		}
@@ -159,8 +160,7 @@ func hammer(all map[string][]asker, each int, paths ...string) *tally {
 	return c
 }
 
-// check reports requests that got another answer than yes or no, and doors that stayed
-// without either.
+// check reports unexpected responses and missing ones.
 func (c *tally) check(t *testing.T, asked int) {
 	t.Helper()
 	for _, w := range c.wrong {
@@ -171,8 +171,8 @@ func (c *tally) check(t *testing.T, asked int) {
 	}
 }
 
-// peek is what remains of a policy for a key, as the HTTP door says.
-func (d *doors) peek(t *testing.T, policy string, key ...string) int64 {
+// peek returns the remaining tokens of a policy for a key, from the HTTP API.
+func (d *interfaces) peek(t *testing.T, policy string, key ...string) int64 {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"policy": policy, "key": key, "n": 0})
 	if err != nil {
@@ -190,8 +190,8 @@ func (d *doors) peek(t *testing.T, policy string, key ...string) int64 {
 	return *answer.Remaining
 }
 
-// TestSharedExactly: whatever the algorithm, three doors under load admit together
-// exactly what the limit says, and what remains is what all of them took.
+// TestSharedExactly checks for every algorithm that three interfaces under load together admit
+// exactly the limit, and that the remaining tokens match.
 func TestSharedExactly(t *testing.T) {
 	weir := programtest.Weir(t)
 	for _, c := range []struct {
@@ -206,7 +206,7 @@ func TestSharedExactly(t *testing.T) {
 		{"cost 7", "1000/h fixed_window", 7, 142},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := openDoors(t, weir, redistest.Start(t).Addr, fmt.Sprintf(`
+			d := startInterfaces(t, weir, redistest.Start(t).Addr, fmt.Sprintf(`
 policies:
   - name: shared
     match: /api/*
@@ -222,9 +222,9 @@ policies:
 			if got.sum() != c.want {
 				t.Errorf("%v: %d admitted, want %d", got.admitted, got.sum(), c.want)
 			}
-			for door := range all {
-				if got.admitted[door] == 0 {
-					t.Errorf("%s admitted none: it did not take part", door)
+			for name := range all {
+				if got.admitted[name] == 0 {
+					t.Errorf("%s admitted none, want some", name)
 				}
 			}
 			if left := d.peek(t, "shared", "127.0.0.7", "ann:1|é"); left != int64(1000-c.want*c.cost) {
@@ -235,9 +235,10 @@ policies:
 	}
 }
 
-// TestSharedKeys: clients of several addresses have each a bucket, at all doors.
+// TestSharedKeys checks that clients of several addresses each have one bucket, at all
+// interfaces.
 func TestSharedKeys(t *testing.T) {
-	d := openDoors(t, programtest.Weir(t), redistest.Start(t).Addr, `
+	d := startInterfaces(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: shared, key: client.ip, limits: 200/h fixed_window, on_store_error: closed }
 `)
@@ -255,16 +256,16 @@ policies:
 	wg.Wait()
 }
 
-// TestSharedFormula: a bucket that refills meanwhile admits by the clock of Redis: the
-// instant at which it would be full has moved by the price of every admission, and no
-// more were admitted than the burst and what the time gave.
+// TestSharedFormula checks a bucket that refills meanwhile, by the clock of Redis. Every
+// admission moves the time at which the bucket is full by its cost, and at most the burst plus
+// the refilled tokens are admitted.
 func TestSharedFormula(t *testing.T) {
 	redis := redistest.Start(t)
-	d := openDoors(t, programtest.Weir(t), redis.Addr, `
+	d := startInterfaces(t, programtest.Weir(t), redis.Addr, `
 policies:
   - { name: shared, key: client.ip, limits: 100/s burst 400, on_store_error: closed }
 `)
-	const price, spent = 10_000, 300 // µs; the first ones, which keep the bucket from being full again for seconds
+	const price, spent = 10_000, 300 // µs; spent first, so that the bucket does not become full during the test
 	start := redisTime(t, redis)
 	ask := d.askers(t, "127.0.0.7", 1)["nginx"][0]
 	for i := range spent {
@@ -278,7 +279,7 @@ policies:
 	after, now := fullAt(t, redis), redisTime(t, redis)
 	got.check(t, 3*clients*each)
 	if after-before != int64(got.sum())*price {
-		t.Errorf("%d admitted, and the bucket is full %d µs later, want %d", got.sum(), after-before, got.sum()*price)
+		t.Errorf("%d admitted, and the time of a full bucket moved by %d µs, want %d", got.sum(), after-before, got.sum()*price)
 	}
 	most := 400 + int((now-start)/price)
 	if n := spent + got.sum(); n > most {
@@ -287,7 +288,7 @@ policies:
 	t.Logf("%d requests in %d µs: %d admitted %v, of at most %d", spent+3*clients*each, now-start, spent+got.sum(), got.admitted, most)
 }
 
-// fullAt is the first number of the one state in Redis.
+// fullAt returns the first number of the only state in Redis.
 func fullAt(t *testing.T, redis *redistest.Server) int64 {
 	t.Helper()
 	keys := redis.Do(t, "KEYS", "weir:1:{*").([]any)
@@ -311,13 +312,13 @@ func redisTime(t *testing.T, redis *redistest.Server) int64 {
 	return s*1_000_000 + us
 }
 
-// TestSharedTogether: two policies are charged together or not at all, at every door:
-// what each has left is what was admitted, and not one request more.
+// TestSharedTogether checks that two policies are charged together or not at all, at every
+// interface. Each has lost exactly the admitted tokens.
 func TestSharedTogether(t *testing.T) {
-	d := openDoors(t, programtest.Weir(t), redistest.Start(t).Addr, `
+	d := startInterfaces(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: each, key: client.ip, limits: 400/h fixed_window, on_store_error: closed }
-  - { name: everybody, match: /api/*, key: "const:all", limits: [1000/h sliding_log, 900/h], on_store_error: closed }
+  - { name: all-clients, match: /api/*, key: "const:all", limits: [1000/h sliding_log, 900/h], on_store_error: closed }
 `)
 	const clients, each = 5, 60
 	began := time.Now()
@@ -335,14 +336,14 @@ policies:
 		})
 	}
 	wg.Wait()
-	most := 900 + int64(time.Since(began)/(4*time.Second)) // one comes every 4 s
+	most := 900 + int64(time.Since(began)/(4*time.Second)) // one token refills every 4 s
 	if n := sum.Load(); n < 900 || n > most {
 		t.Errorf("%d admitted, want 900 to %d", n, most)
 	}
 }
 
-// TestSharedSlots: of a limit on what runs at once nginx and the gateway use the same
-// slots, which are free again when the responses have ended.
+// TestSharedSlots checks that nginx and the gateway share the slots of a concurrency limit,
+// which are free after the responses have ended.
 func TestSharedSlots(t *testing.T) {
 	var running, most atomic.Int64
 	var mu sync.Mutex
@@ -358,7 +359,7 @@ func TestSharedSlots(t *testing.T) {
 		running.Add(-1)
 		io.WriteString(w, "through\n")
 	}))
-	d := openDoorsBefore(t, programtest.Weir(t), redistest.Start(t).Addr, `
+	d := startInterfacesBefore(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: shared, key: "header:X-Pool", limits: 20 concurrency lease 10s, on_store_error: closed }
 `, upstream, `
@@ -366,7 +367,7 @@ policies:
     proxy_pass `+upstream+`;`)
 	for round := range 3 {
 		all := d.askers(t, "127.0.0.7", 24, "X-Pool", "db")
-		delete(all, "http") // whose slots end with its answers
+		delete(all, "http") // its slots end with its responses
 		done := make(chan *tally, 1)
 		go func() { done <- hammer(all, 1, "/") }()
 		await(t, "20 requests at the upstream", func() bool { return running.Load() == 20 })
@@ -374,7 +375,7 @@ policies:
 		close(release)
 		release = make(chan struct{})
 		mu.Unlock()
-		// Late ones may have had a slot that was free again: let them go too.
+		// Late requests may have taken a slot that was free again: release them too.
 		var got *tally
 		for got == nil {
 			select {

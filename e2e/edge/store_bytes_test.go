@@ -18,10 +18,10 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A storeRecorder answers every request with a code, and keeps what it was sent.
+// A storeRecorder responds to every request with a code and records the commands.
 type storeRecorder struct {
 	code    func(command int) int64
-	release chan struct{} // nil: answers at once
+	release chan struct{} // nil: responds at once
 
 	mu   sync.Mutex
 	cmds []redisstore.Command
@@ -45,8 +45,8 @@ func (c *storeRecorder) Do(_ context.Context, cmds []redisstore.Command, replies
 	}
 }
 
-// A storeCase is what redisstore sent for requests: at first, if the script then wants
-// the hold keys declared, and for the same requests asked again after that.
+// A storeCase holds the commands of redisstore for requests: the first ones, those after the
+// script asked for the hold keys, and those of the same requests later.
 type storeCase struct {
 	Asks     []storeAsk  `json:"asks"`
 	All      bool        `json:"all"`
@@ -62,10 +62,10 @@ func hexes(texts []string) string {
 	return strings.Join(out, " ")
 }
 
-// storeVerbs are the verbs that the Lua sends, and Peek.
+// storeVerbs are the verbs that the Lua uses, and Peek.
 var storeVerbs = []weir.Verb{weir.Take, weir.Peek, weir.Charge, weir.Reserve, weir.Commit, weir.Cancel}
 
-// storeGenerator makes requests of any kind.
+// A storeGenerator makes random requests.
 type storeGenerator struct {
 	*rand.Rand
 	limits []weir.Limit
@@ -81,7 +81,7 @@ func (g storeGenerator) key() string {
 			b[i] = byte(g.Uint32())
 		}
 		return string(b)
-	case 1: // as long as is readable, and around that
+	case 1: // about the longest key that is not hashed
 		return strings.Repeat("k", 98+g.IntN(5))
 	case 2:
 		return strings.Repeat(g.pick("k", "|", "ü"), 30+g.IntN(5)) + g.pick("", "x", "xyz")
@@ -133,7 +133,7 @@ func storeLimits() (out []weir.Limit) {
 	return out
 }
 
-// record is what redisstore sends for one request, or for many together.
+// record returns the commands of redisstore for one request or for a batch.
 func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) storeCase {
 	t.Helper()
 	c := storeCase{Asks: plan.asks(rs), All: all, Holds: holds}
@@ -169,7 +169,7 @@ func record(t *testing.T, plan *storePlan, rs []weir.Request, all, holds bool) s
 	return c
 }
 
-// recordEach is what redisstore sends for requests that share a round trip.
+// recordEach returns the commands of redisstore for requests that share a round trip.
 func recordEach(t *testing.T, plan *storePlan, rs []weir.Request) (c storeCase) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,7 @@ func compareBytes(t *testing.T, plan *storePlan, cases []storeCase) {
 	}
 }
 
-// TestStoreBytes: call.lua sends what redisstore sends, byte for byte.
+// TestStoreBytes checks that call.lua sends the same bytes as redisstore.
 func TestStoreBytes(t *testing.T) {
 	g := storeGenerator{rand.New(rand.NewPCG(1, 2)), storeLimits()}
 	plan := newStorePlan(g.limits)
@@ -265,7 +265,8 @@ func TestStoreBytes(t *testing.T) {
 	t.Logf("%d cases, %d commands", len(cases), commands)
 }
 
-// TestStoreBytesEach: requests that share a call and belong to nobody else.
+// TestStoreBytesEach checks the same for requests that share a call but are decided
+// separately.
 func TestStoreBytesEach(t *testing.T) {
 	g := storeGenerator{rand.New(rand.NewPCG(3, 4)), storeLimits()}
 	plan := newStorePlan(g.limits)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A storeFake is a server that says what its function does. Close ends the connection
-// after it; an empty text says nothing.
+// A storeFake is a server that responds with the result of a function. With Close it closes
+// the connection after that. An empty text sends no response.
 type storeFake struct {
 	addr string
 
@@ -119,8 +119,8 @@ func (f *storeFake) set(answer func(command []string) (string, bool)) {
 	f.mu.Unlock()
 }
 
-// said is the commands so far.
-func (f *storeFake) said() []string {
+// commands returns the commands so far.
+func (f *storeFake) commands() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.asked...)
@@ -128,7 +128,7 @@ func (f *storeFake) said() []string {
 
 func silence([]string) (string, bool) { return "", false }
 
-// storeGrant is a reply that grants one request.
+// storeGrant is a reply that admits one request.
 var storeGrant = "*1\r\n$56\r\n\x01" + strings.Repeat("\x00", 55) + "\r\n"
 
 // untilStore waits for up to ten seconds until ok holds.

@@ -35,8 +35,8 @@ type storeFollowing struct {
 	Trouble string `json:"trouble"`
 }
 
-// TestStoreFollow: a worker takes over what is published when it changes, once, and
-// keeps what it has when that is not to be used or cannot be read.
+// TestStoreFollow checks that a worker applies published policies once when they change, and
+// keeps its own when they are invalid or cannot be read.
 func TestStoreFollow(t *testing.T) {
 	redis := redistest.Start(t)
 	proxy := redistest.StartProxy(t, redis.Addr)
@@ -65,7 +65,7 @@ func TestStoreFollow(t *testing.T) {
 		t.Helper()
 		defer func() {
 			if t.Failed() {
-				t.Logf("it is %+v", last)
+				t.Logf("last: %+v", last)
 			}
 		}()
 		untilStore(t, "adopted "+adopted+", trouble "+trouble, func() bool {
@@ -76,7 +76,7 @@ func TestStoreFollow(t *testing.T) {
 	looks := func() int {
 		return storeInfo(strings.Replace(redis.Do(t, "INFO", "commandstats").(string), "cmdstat_eval:calls=", "looks:", 1), "looks")
 	}
-	twice := func() { // two more looks
+	twice := func() { // two more polls
 		t.Helper()
 		from := looks()
 		untilStore(t, "two looks", func() bool { return looks() >= from+2 })
@@ -118,9 +118,9 @@ func TestStoreFollow(t *testing.T) {
 	proxy.Set(redistest.NoFault)
 	until("7 9 9 1 1 2", "")
 	if n := strings.Count(s.Log(), "cannot be compiled"); n != 1 {
-		t.Errorf("the log tells of version 8 %d times, want once", n)
+		t.Errorf("the log names version 8 %d times, want once", n)
 	}
-	// An error_log without a level has errors alone.
+	// An error_log without a level has only errors.
 	if n := strings.Count(s.Log(), "[error]"); n == 0 || n > 6 {
 		t.Errorf("%d errors; the log:\n%s", n, s.Log())
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// TestStoreLate: an answer that comes after the deadline is nobody's.
+// TestStoreLate checks that a reply after the deadline is not used for another request.
 func TestStoreLate(t *testing.T) {
 	s := startStoreOnce(t, "")
 	late := make(chan struct{})
@@ -34,9 +34,8 @@ func TestStoreLate(t *testing.T) {
 	}
 }
 
-// TestStoreEach: requests in one call that belong to nobody else are decided each for
-// itself, also where some have to be asked again with their hold keys, and one that
-// cannot be decided is no harm to the others.
+// TestStoreEach checks requests that share a call but are decided separately. Some have to be
+// sent again with their hold keys, and an error of one does not affect the others.
 func TestStoreEach(t *testing.T) {
 	one, ten := weir.MustLimit("1/h"), weir.MustLimit("10/h")
 	x := newStoreTwins(t, []weir.Limit{one, ten})
@@ -47,7 +46,7 @@ func TestStoreEach(t *testing.T) {
 	if r := x.lua.run(t, []weir.Request{reserve}, false); r.Err != "" || !r.OK {
 		t.Fatalf("reserve: %+v", r)
 	}
-	// The workers of nginx forget what Redis told: another one knows of no hold keys.
+	// A new worker does not know which limits have hold keys.
 	x.lua.Server.Stop()
 	x.lua = startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{x.redis.Addr}}, Deadline: 5e6}, x.lua.plan, "")
 	x.redis.Do(t, "SET", "weir:1:{odd}:10/h+burst+10", "nonsense")

@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestStoreLater: what is asked later is asked in order, many requests in one call, and
-// each hears of its own.
+// TestStoreLater checks that deferred requests are sent in order, many in one call, and that
+// each callback gets its own result.
 func TestStoreLater(t *testing.T) {
 	code := storeLua + `
 local defer = require "weir.defer"
@@ -34,12 +34,12 @@ function store.run(requests, all)
   return answers
 end
 local queue = defer.new(store)
-local heard = {}
-local function hear(name)
+local results = {}
+local function result(name)
   return function(answers, err)
     local text = err or ""
     for _, a in ipairs(answers or {}) do text = text .. a.key .. (a.ok and "+" or "-") end
-    heard[#heard + 1] = name .. "=" .. text
+    results[#results + 1] = name .. "=" .. text
   end
 end
 local function settle()
@@ -49,30 +49,30 @@ local function settle()
     ngx.sleep(0.001)
   end
   ngx.sleep(0.02)
-  ngx.say(table.concat(calls, " "), " | ", table.concat(heard, " "), " | ", queue.waiting(), " ", queue.dropped)
-  calls, heard, asleep = {}, {}, true
+  ngx.say(table.concat(calls, " "), " | ", table.concat(results, " "), " | ", queue.waiting(), " ", queue.dropped)
+  calls, results, asleep = {}, {}, true
 end
-queue.run({ take("a") }, hear("1"))
-queue.run({ take("b"), take("no") }, hear("2"))
-queue.run({ take("c"), take("d"), all = true }, hear("3"))
+queue.run({ take("a") }, result("1"))
+queue.run({ take("b"), take("no") }, result("2"))
+queue.run({ take("c"), take("d"), all = true }, result("3"))
 queue.run({ take("e") })
 queue.run({ take("f") }, function() error("a done that fails") end)
-queue.run({ take("g") }, hear("4"))
+queue.run({ take("g") }, result("4"))
 settle()
 broken = "away"
-queue.run({ take("a") }, hear("1"))
-queue.run({ take("b") }, hear("2"))
+queue.run({ take("a") }, result("1"))
+queue.run({ take("b") }, result("2"))
 settle()
 broken = "error"
-queue.run({ take("a") }, hear("1"))
+queue.run({ take("a") }, result("1"))
 settle()
 broken, odd = nil, { b = "BADSTATE" }
-queue.run({ take("a") }, hear("1"))
-queue.run({ take("b") }, hear("2"))
+queue.run({ take("a") }, result("1"))
+queue.run({ take("b") }, result("2"))
 settle()
 odd = {}
 for i = 1, 4096 do queue.run({ take("k") }) end
-queue.run({ take("late") }, hear("late"))
+queue.run({ take("late") }, result("late"))
 settle()
 for i = 1, 600 do queue.run({ take("k"), all = true }) end
 settle()
@@ -89,7 +89,7 @@ settle()
 			t.Fatalf("line %d: %q, want %q; all:\n%s", i+1, lines[min(i, len(lines)-1)], w, got)
 		}
 	}
-	together := strings.TrimSuffix(strings.Repeat("all:k ", 600), " ") // more than one timer asks
+	together := strings.TrimSuffix(strings.Repeat("all:k ", 600), " ") // more than one timer sends
 	if len(lines) < 6 || lines[5] != together+" |  | 0 1" || !strings.HasPrefix(lines[2], "each:a | 1=") || !strings.Contains(lines[2], "thrown | 0 0") ||
 		lines[3] != "each:a,b | 1=a+ 2=BADSTATE | 0 0" ||
 		lines[4] != many+" | late=weir: the queue of calls after the response is full: 4096 | 0 1" {
@@ -97,12 +97,12 @@ settle()
 	}
 }
 
-// TestStoreLaterEnds: what is still to be asked when a worker ends is asked.
+// TestStoreLaterEnds checks that a worker sends its deferred requests before it exits.
 func TestStoreLaterEnds(t *testing.T) {
 	redis := redistest.Start(t)
 	limit := weir.MustLimit("1000/h")
 	s := startStore(t, storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}, Deadline: 5e6}, newStorePlan([]weir.Limit{limit}), "")
-	// A worker that is told to end while it runs this asks when it has ended.
+	// A worker that is stopped while it runs this sends the request when it ends.
 	s.code(t, `
 local h = require "storetest"
 local queue = require("weir.defer").new(h.store)

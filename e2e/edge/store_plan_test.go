@@ -10,8 +10,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// storePlan is a plan of limits alone, as plan.lua would have read it but for the
-// policies.
+// storePlan is a plan of limits without policies, as plan.lua returns it.
 type storePlan struct {
 	Script string       `json:"script"`
 	Prefix string       `json:"prefix"`
@@ -37,7 +36,7 @@ func newStorePlan(limits []weir.Limit) *storePlan {
 	return p
 }
 
-// add puts a limit into the plan once and gives its place, from 1.
+// add adds a limit once and returns its index, from 1.
 func (p *storePlan) add(l weir.Limit) int {
 	if at := p.at[l.String()]; at > 0 {
 		return at
@@ -52,8 +51,7 @@ func (p *storePlan) add(l weir.Limit) int {
 	return len(p.Rules)
 }
 
-// storeAsk is a weir.Request as Lua takes it. Texts that may be any bytes are in
-// hexadecimal digits.
+// A storeAsk is a weir.Request for Lua. Texts of arbitrary bytes are in hexadecimal digits.
 type storeAsk struct {
 	Key  string `json:"key"`
 	Rule int    `json:"rule"`
@@ -83,7 +81,7 @@ func storeJSON(t testing.TB, v any) string {
 	return string(b)
 }
 
-// storeLua are functions that read what storeJSON wrote.
+// storeLua has functions that parse the output of storeJSON.
 const storeLua = `
 local cjson = require("cjson").new()
 -- cjson prints 14 digits at most.

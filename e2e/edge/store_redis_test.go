@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// storeOnce asks with settings of the call, in a store that is made for it unless one
-// of the same settings was made before and the call wants that one.
+// storeOnce decides requests with the settings of the call. It makes a new store, unless the
+// call wants one made earlier with the same settings.
 const storeOnce = `
 local h = require "storetest"
 local M = { stores = {} }
@@ -36,7 +36,7 @@ end
 return M
 `
 
-// A storeOnceServer asks with whatever settings a call has.
+// A storeOnceServer uses the settings of each call.
 type storeOnceServer struct{ *storeServer }
 
 func startStoreOnce(t *testing.T, more string) storeOnceServer {
@@ -64,9 +64,9 @@ func (s storeOnceServer) ask(t *testing.T, settings storeSettings, again bool, k
 	return got
 }
 
-// TestStoreSignsIn: with a name, a password and a database, on new connections alone,
-// and those of one user and database are not another's.
-func TestStoreSignsIn(t *testing.T) {
+// TestStoreAuth checks a user, a password and a database. They are sent on new connections
+// only, and connections are not shared between users or databases.
+func TestStoreAuth(t *testing.T) {
 	redis := redistest.Start(t, "user weir on >secret ~weir:1:* -@all +ping +evalsha +eval +time +get +set +del +select", "user odd on >pw ~weir:1:* +@all -set")
 	s := startStoreOnce(t, "")
 	at := func(user, password string, db int) storeSettings {
@@ -91,9 +91,9 @@ func TestStoreSignsIn(t *testing.T) {
 			t.Errorf("DBSIZE of %d = %v, %v, want 1", db, n, err)
 		}
 	}
-	// Six: three databases, and who dialed here to wait for the server and to look.
+	// Six: three databases, and the connections of this test.
 	if info := fmt.Sprint(redis.Do(t, "INFO", "stats")); storeInfo(info, "total_connections_received") > 7 {
-		t.Errorf("60 questions took so many connections: %.200s", info)
+		t.Errorf("60 requests took too many connections: %.200s", info)
 	}
 	if stats := redis.Do(t, "INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_auth:calls=2,") {
 		t.Errorf("AUTH of two databases' connections, once each: %s", stats)
@@ -109,7 +109,7 @@ func TestStoreSignsIn(t *testing.T) {
 		"127.0.0.1:65536":        {Redis: storeRedis{Hosts: []string{"127.0.0.1:65536"}}},
 	} {
 		if r := s.ask(t, settings, false, "k"); !strings.Contains(r.Err, want) {
-			t.Errorf("%+v: err %q, want one that says %q", settings, r.Err, want)
+			t.Errorf("%+v: err %q, want %q", settings, r.Err, want)
 		}
 	}
 }
@@ -120,9 +120,9 @@ func storeInfo(info, field string) (n int) {
 	return n
 }
 
-// TestStoreSaysWhy: what Redis refuses is an error that says so, charges nothing, and
-// is no reason to leave Redis alone.
-func TestStoreSaysWhy(t *testing.T) {
+// TestStoreErrors checks that an error reply of Redis is returned, charges nothing and does
+// not open the breaker.
+func TestStoreErrors(t *testing.T) {
 	s := startStoreOnce(t, "")
 	full := redistest.Start(t, "maxmemory 100kb")
 	reads := redistest.Start(t)
@@ -135,7 +135,7 @@ func TestStoreSaysWhy(t *testing.T) {
 	} {
 		for range 10 {
 			if r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{c.addr}}}, true, c.key); !strings.Contains(r.Err, c.want) {
-				t.Errorf("err %q, want one that says %s", r.Err, c.want)
+				t.Errorf("err %q, want %s", r.Err, c.want)
 			}
 		}
 	}
@@ -145,8 +145,7 @@ func TestStoreSaysWhy(t *testing.T) {
 	}
 }
 
-// TestStoreScript: a script that Redis has forgotten is brought along, and what was
-// asked is charged once.
+// TestStoreScript checks that a flushed script is loaded again and the request charged once.
 func TestStoreScript(t *testing.T) {
 	s, redis := startStoreOnce(t, ""), redistest.Start(t)
 	settings := storeSettings{Redis: storeRedis{Hosts: []string{redis.Addr}}}
@@ -160,8 +159,8 @@ func TestStoreScript(t *testing.T) {
 	}
 }
 
-// TestStoreHostile: whatever a server says, it is an answer or an error, once, and in
-// time.
+// TestStoreHostile checks that any bytes from a server are one reply or an error, within the
+// deadline.
 func TestStoreHostile(t *testing.T) {
 	s := startStoreOnce(t, "")
 	big := strings.Repeat("x", 100_000)
@@ -212,23 +211,23 @@ func TestStoreHostile(t *testing.T) {
 			if c.want == "hold keys" {
 				asked = 2
 			}
-			if n := len(fake.said()); n != asked {
-				t.Errorf("it was asked %d times, want %d", n, asked)
+			if n := len(fake.commands()); n != asked {
+				t.Errorf("%d commands, want %d", n, asked)
 			}
 			if c.want != "timeout" && r.Took > 250 {
-				t.Errorf("it took %d ms", r.Took)
+				t.Errorf("got a result after %d ms", r.Took)
 			}
 		})
 	}
 	t.Run("no script, for ever", func(t *testing.T) {
 		fake := startStoreFake(t, func([]string) (string, bool) { return "-NOSCRIPT No matching script.\r\n", false })
 		r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
-		if got := strings.Join(fake.said(), " "); !strings.Contains(r.Err, "NOSCRIPT") || got != "EVALSHA EVAL" {
+		if got := strings.Join(fake.commands(), " "); !strings.Contains(r.Err, "NOSCRIPT") || got != "EVALSHA EVAL" {
 			t.Errorf("err %q after %s", r.Err, got)
 		}
 	})
-	// What is left of one answer must not be read as the next: such a connection is of no
-	// more use.
+	// The rest of one reply must not be read as the next one, so the connection is
+	// closed.
 	for name, text := range map[string]string{
 		"more than was asked for": storeGrant + "+more\r\n",
 		"a text that goes on":     strings.Replace(storeGrant, "$56", "$54", 1),
@@ -241,7 +240,7 @@ func TestStoreHostile(t *testing.T) {
 			for range 3 {
 				r := s.ask(t, storeSettings{Redis: storeRedis{Hosts: []string{fake.addr}}}, false, "k")
 				if said = append(said, fmt.Sprint(r.OK, strings.ReplaceAll(r.Err, fake.addr, ""))); said[0] != said[len(said)-1] {
-					t.Errorf("the same answer is read as %q", said)
+					t.Errorf("the same reply is read as %q", said)
 				}
 			}
 			if fake.total != 3 {
@@ -251,8 +250,8 @@ func TestStoreHostile(t *testing.T) {
 	}
 }
 
-// TestStoreLarge: a reply that comes in many pieces is read whole, and one call takes as
-// many words as Lua can hand over.
+// TestStoreLarge checks a reply that arrives in many pieces, and a call with as many words as
+// Lua can pass.
 func TestStoreLarge(t *testing.T) {
 	redis := redistest.Start(t)
 	limits := []weir.Limit{weir.MustLimit("1000/h")}
@@ -295,8 +294,8 @@ if not again or again[1].remaining ~= 998 then ngx.say("after it: ", again and a
 	}
 }
 
-// TestStoreLibrary: OpenResty's name of the client library comes before Debian's, and
-// without either what keeps nginx from starting says which package is missing.
+// TestStoreLibrary checks that OpenResty's client library is preferred to Debian's, and that
+// without either the error names the missing package.
 func TestStoreLibrary(t *testing.T) {
 	const none = `package.preload["resty.redis"] = function() error("none") end
 `

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// storeSettings are edge.Settings.
+// storeSettings is edge.Settings.
 type storeSettings struct {
 	Redis    storeRedis `json:"redis"`
 	Deadline int64      `json:"deadline"`
@@ -27,7 +27,7 @@ type storeRedis struct {
 	ServerName       string   `json:"server_name,omitempty"`
 }
 
-// A storeAnswer is what Lua said of a request.
+// A storeAnswer is the result of a request in Lua.
 type storeAnswer struct {
 	OK        bool   `json:"ok"`
 	Granted   int64  `json:"granted,string"`
@@ -46,13 +46,13 @@ type storeReply struct {
 	Err     string        `json:"err"`
 }
 
-// A storeServer is an nginx that asks a Redis with the Lua of edge/nginx.
+// A storeServer is an nginx that uses a Redis with the Lua of edge/nginx.
 type storeServer struct {
 	*nginxtest.Server
 	plan *storePlan
 }
 
-// storeAt has content_by_lua_block at a location that answers a call {asks, all}.
+// storeAt is the content_by_lua_block of a location that runs a call {asks, all}.
 const storeAt = `
     client_max_body_size 64m; client_body_buffer_size 64m;
     content_by_lua_block {
@@ -78,8 +78,8 @@ end
 return M
 `
 
-// startStore runs an nginx whose location / asks Redis, and /code runs DIR/code.lua. More
-// is what else stands in the http block.
+// startStore runs an nginx whose location / uses Redis, and /code runs DIR/code.lua. more is
+// added to the http block.
 func startStore(t *testing.T, settings storeSettings, plan *storePlan, more string) *storeServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ func startStore(t *testing.T, settings storeSettings, plan *storePlan, more stri
     location /code { client_body_buffer_size 64m; content_by_lua_file DIR/code.lua; } }`})}
 }
 
-// run is store.run.
+// run calls store.run.
 func (s *storeServer) run(t *testing.T, rs []weir.Request, all bool) storeReply {
 	t.Helper()
 	text := storePost(t, s.Addr, storeJSON(t, map[string]any{"asks": s.plan.asks(rs), "all": all}))
@@ -102,7 +102,7 @@ func (s *storeServer) run(t *testing.T, rs []weir.Request, all bool) storeReply 
 	return r
 }
 
-// TestStoreTakes: a limit admits what it says, and a batch all or nothing.
+// TestStoreTakes checks that a limit admits its tokens and that a batch is all or nothing.
 func TestStoreTakes(t *testing.T) {
 	redis := redistest.Start(t)
 	two, one := weir.MustLimit("2/h"), weir.MustLimit("1/h")

@@ -18,8 +18,8 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// said is a decision in whole numbers.
-func said(d weir.Decision) string {
+// format formats a decision in whole numbers.
+func format(d weir.Decision) string {
 	retry := d.RetryAfter.Microseconds()
 	if d.RetryAfter == weir.Never {
 		retry = -1
@@ -27,12 +27,12 @@ func said(d weir.Decision) string {
 	return fmt.Sprint(d.OK, d.Granted, d.Remaining, retry, d.ResetAfter.Microseconds(), d.Delay.Microseconds(), d.At.UnixMicro())
 }
 
-func (a storeAnswer) said() string {
+func (a storeAnswer) format() string {
 	return fmt.Sprint(a.OK, a.Granted, a.Remaining, a.Retry, a.Reset, a.Delay, a.At)
 }
 
-// storeTwins are Redis asked by Lua and by Go, and a store in memory that is asked the
-// same at the instants at which Redis decided.
+// storeTwins holds a Redis used by Lua and by Go, and a memory store as the model, which
+// decides at the same instants.
 type storeTwins struct {
 	lua    *storeServer
 	redis  *redistest.Server
@@ -60,8 +60,8 @@ func newStoreTwins(t *testing.T, limits []weir.Limit) *storeTwins {
 	return x
 }
 
-// ask has requests decided by Redis, over Lua or over Go, and by the model at the same
-// instant, and says how they differ.
+// ask sends requests to Redis, from Lua or from Go, and to the model at the same instant, and
+// returns the difference.
 func (x *storeTwins) ask(t *testing.T, rs []weir.Request, all, overLua bool) (problem string) {
 	t.Helper()
 	var ok, unknown bool
@@ -74,7 +74,7 @@ func (x *storeTwins) ask(t *testing.T, rs []weir.Request, all, overLua bool) (pr
 		ok = r.OK
 		for _, a := range r.Answers {
 			unknown = unknown || a.Unknown
-			got = append(got, a.said())
+			got = append(got, a.format())
 			x.now.Store(max(x.now.Load(), a.At))
 		}
 	} else {
@@ -97,7 +97,7 @@ func (x *storeTwins) ask(t *testing.T, rs []weir.Request, all, overLua bool) (pr
 			return "Go: " + err.Error()
 		}
 		for _, d := range ds {
-			got = append(got, said(d))
+			got = append(got, format(d))
 			if !unknown {
 				x.now.Store(max(x.now.Load(), d.At.UnixMicro()))
 			}
@@ -121,8 +121,8 @@ func (x *storeTwins) ask(t *testing.T, rs []weir.Request, all, overLua bool) (pr
 		return ""
 	}
 	for i := range want {
-		if got[i] != said(want[i]) {
-			return fmt.Sprintf("request %d: %s, want %s", i, got[i], said(want[i]))
+		if got[i] != format(want[i]) {
+			return fmt.Sprintf("request %d: %s, want %s", i, got[i], format(want[i]))
 		}
 	}
 	if ok != wantOK {
@@ -136,8 +136,8 @@ func (x *storeTwins) key(g *rand.Rand) string {
 	return keys[g.IntN(len(keys))]
 }
 
-// TestStoreTwins: Go and Lua ask one Redis about the same keys in turn, and together
-// they get what one store in memory says that is asked the same.
+// TestStoreTwins sends requests about the same keys from Go and Lua in turn to one Redis.
+// Together they get the decisions of one memory store.
 func TestStoreTwins(t *testing.T) {
 	limits := storeLimits()
 	for _, text := range []string{"2000/s burst 5", "5/10ms fixed_window", "6/20ms sliding_window", "5/10ms sliding_log", "800/s leaky_bucket burst 6 queue", "4 concurrency lease 20ms", "2000/s burst 5 initial 1"} {

@@ -1,4 +1,4 @@
--- 10 requests of an address in 10 s, as the first try is mended: look first, and count
+-- 10 requests of an address in 10 s, a repair of the first try: look first, and count
 -- afterwards. Whoever looks between another's look and count sees the old number.
 
 local connect = require("connect")

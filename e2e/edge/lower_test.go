@@ -15,7 +15,7 @@ import (
 
 var updateLower = flag.Bool("update-lower", false, "write the table of edge/nginx/weir/lowercase.lua")
 
-// lowerRanges are the characters that have a lower case, as lowercase.lua lists them.
+// lowerRanges returns the characters that have a lower case, in the form of lowercase.lua.
 func lowerRanges() string {
 	type span struct{ from, to, step, delta rune }
 	var spans []span
@@ -48,8 +48,8 @@ func lowerRanges() string {
 	return b.String()
 }
 
-// TestQuestionsLowerTable: the table in lowercase.lua is what package unicode says.
-func TestQuestionsLowerTable(t *testing.T) {
+// TestLowerTable compares the table in lowercase.lua with package unicode.
+func TestLowerTable(t *testing.T) {
 	file := filepath.Join(nginxtest.Edge(t), "weir", "lowercase.lua")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -68,19 +68,18 @@ func TestQuestionsLowerTable(t *testing.T) {
 		return
 	}
 	if table != want {
-		t.Error("the table in lowercase.lua is not that of this Go: run go test -run QuestionsLowerTable -update-lower")
+		t.Error("the table in lowercase.lua is not that of this Go: run go test -run LowerTable -update-lower")
 	}
 }
 
-// TestQuestionsLower: every character, and bytes that are none, in lower case as Go has
-// them.
-func TestQuestionsLower(t *testing.T) {
+// TestLower compares the lower case of every character, and of invalid bytes, with Go.
+func TestLower(t *testing.T) {
 	var texts []string
 	for r := rune(0); r <= 0x1ffff; r++ {
 		texts = append(texts, string(r))
 	}
 	texts = append(texts, "\x80", "A\xff", "\xc3\x28É", "\xe2\x82", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80", "\xf8É", "É\xc3")
-	got := questionsLua[[][]byte](t, `
+	got := callLua[[][]byte](t, `
 		local lower = require("weir.lowercase").lower
 		return function(s) return lower(s) end`, texts)
 	for i, s := range texts {
@@ -90,9 +89,9 @@ func TestQuestionsLower(t *testing.T) {
 	}
 }
 
-// questionsLua calls the function that code returns with each text, in one nginx, and
-// gives what it says: a text, or "" for nil. Texts are of any bytes.
-func questionsLua[T ~[][]byte](t *testing.T, code string, texts []string) T {
+// callLua calls the function that code returns with each text, in one nginx. It returns the
+// results, with "" for nil. Texts may have any bytes.
+func callLua[T ~[][]byte](t *testing.T, code string, texts []string) T {
 	t.Helper()
 	in := make([][]byte, len(texts))
 	for i, s := range texts {

@@ -25,7 +25,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// wirePolicies show in their keys what they see of a request.
+// wirePolicies have keys that contain what they read of a request.
 const wirePolicies = `{"store": "redis://127.0.0.1:6379", "policies": [
   {"name": "all", "key": ["method", "client.ip"], "limits": ["1/s"], "cost": "size(request.path)"},
   {"name": "host", "key": ["method"], "limits": ["1/s"], "cost": "size(request.host)"},
@@ -41,7 +41,7 @@ const wirePolicies = `{"store": "redis://127.0.0.1:6379", "policies": [
   {"name": "writes", "match": {"methods": ["POST", "PURGE", "get"]}, "key": ["method"], "limits": ["1/s"]}
 ]}`
 
-// wireAttributes describe a request as package httplimit does.
+// wireAttributes implements policy.Attributes as package httplimit does.
 type wireAttributes struct{ r *http.Request }
 
 func (a wireAttributes) Method() string              { return a.r.Method }
@@ -72,7 +72,7 @@ func keysOf(set *policy.Set, r *http.Request) []string {
 	return keys
 }
 
-// wireServers are nginx and net/http, which answer with the keys of what they ask.
+// wireServers starts nginx and net/http, which respond with the keys of their charges.
 func wireServers(t *testing.T, plan, directives string) (nginx, goes string) {
 	t.Helper()
 	set := setOf(t, wirePolicies)
@@ -83,7 +83,7 @@ func wireServers(t *testing.T, plan, directives string) (nginx, goes string) {
 	return startWire(t, plan, directives, "").Addr, s.Listener.Addr().String()
 }
 
-// startWire is an nginx that answers with the keys of what it asks.
+// startWire starts an nginx that responds with the keys of its charges.
 func startWire(t *testing.T, plan, directives, listen string) *nginxtest.Server {
 	t.Helper()
 	return nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + directives + `
@@ -96,8 +96,8 @@ func startWire(t *testing.T, plan, directives, listen string) *nginxtest.Server 
   } } }`})
 }
 
-// luaText is a text in Lua, in the configuration of nginx: no token there is longer than
-// 4096 bytes.
+// luaText returns a text as Lua in the configuration of nginx, where a token has at most 4096
+// bytes.
 func luaText(s string) string {
 	var b strings.Builder
 	b.WriteString("table.concat{")
@@ -119,7 +119,7 @@ func keysIn64(keys []string) []string {
 	return out
 }
 
-// plain64 is what keysIn64 encoded.
+// plain64 decodes the output of keysIn64.
 func plain64(keys []string) []string {
 	out := []string{}
 	for _, k := range keys {
@@ -132,9 +132,9 @@ func plain64(keys []string) []string {
 	return out
 }
 
-// tell sends bytes to a server and returns its answer: its status and, if that is 200,
+// sendRaw sends bytes to a server and returns the status of its response and, if that is 200,
 // the keys.
-func tell(t *testing.T, addr, raw string) (status int, keys []string) {
+func sendRaw(t *testing.T, addr, raw string) (status int, keys []string) {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
 	if err != nil {
@@ -156,15 +156,15 @@ func tell(t *testing.T, addr, raw string) (status int, keys []string) {
 		return res.StatusCode, nil
 	}
 	if err := json.Unmarshal(body, &keys); err != nil {
-		t.Fatalf("%v in %q, the answer to %q", err, body, raw)
+		t.Fatalf("%v in %q, the response to %q", err, body, raw)
 	}
 	return res.StatusCode, keys
 }
 
-var questionsGood = strings.NewReplacer("%00", "%01", "%zz", "%7a", "%4/", "%44/", "%/", "%24/", "\x00", "")
+var validEscapes = strings.NewReplacer("%00", "%01", "%zz", "%7a", "%4/", "%44/", "%/", "%24/", "\x00", "")
 
-// wire is a request as a client may send it.
-func (d questionsDice) wire() string {
+// wire returns a random request as bytes.
+func (d dice) wire() string {
 	var b strings.Builder
 	target := d.path()
 	for strings.ContainsAny(target, " ") && !d.in(20) {
@@ -179,8 +179,8 @@ func (d questionsDice) wire() string {
 	if d.in(8) {
 		target = d.one("http://", "HTTP://", "https://", "x-y://", "http:/", "http:") + d.one("abs.example.com", "abs.Example.com:81", "[::1]:80", "[::1]", "u:p@b", "", "b.", "é", "b%41", "[fe80::1%25x]") + d.one(target, "", "?q=1")
 	}
-	if !d.in(5) { // what nobody takes
-		target = questionsGood.Replace(target)
+	if !d.in(5) { // no server accepts these
+		target = validEscapes.Replace(target)
 	}
 	b.WriteString(d.one("GET", "GET", "GET", "POST", "PURGE", "PROPFIND", "OPTIONS", d.one("get", "X-Y", "DELETE"), "HEADS") + " " + target + " " + d.one("HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0") + "\r\n")
 	if !d.in(20) {
@@ -205,36 +205,36 @@ func (d questionsDice) wire() string {
 	return b.String()
 }
 
-func (d questionsDice) wireValue() string {
+func (d dice) wireValue() string {
 	switch d.IntN(4) {
 	case 0:
 		return d.join(4, d.one("; ", ";", ";;", " ; "), "c=1", "c=1", "c=2", "C=1", "c", "c=", "=c", `c="q"`, `c="`, `c=""`, `c="a`, "c=a b", "c=a\"b", `c=a\b`, "c=é", " c = 1 ", "c =2", "x.y=1", "x y=1", "c=a,b", "c=%41", "c=a=b", "c=\x7f", "$c=1")
 	case 1:
-		return d.one("Bearer ", "bearer  ", "") + strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(questionsValues...))
+		return d.one("Bearer ", "bearer  ", "") + strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(diceValues...))
 	case 2:
 		return d.one("no-cache", "No-Cache", "no-cache ", "max-age=0", "trailers", "")
 	}
-	return strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(questionsValues...))
+	return strings.NewReplacer("\x00", "", "\r", "", "\n", "").Replace(d.one(diceValues...))
 }
 
-// TestQuestionsWire: what nginx makes of what comes on a connection.
-func TestQuestionsWire(t *testing.T) {
+// TestChargesWire compares what nginx and net/http read from a connection.
+func TestChargesWire(t *testing.T) {
 	plan := planOf(t, programtest.Weir(t), wirePolicies)
 	t.Run("HTTP/1", func(t *testing.T) { testWireHTTP1(t, plan) })
 	t.Run("HTTP/2", func(t *testing.T) { testWireHTTP2(t, plan) })
 	t.Run("dropped", func(t *testing.T) { testWireDropped(t, plan) })
 }
 
-// testWireHTTP1: of the same bytes on a connection nginx makes the same keys as net/http
-// and package httplimit.
+// testWireHTTP1 checks that nginx makes the same keys from the same bytes as net/http with
+// package httplimit.
 func testWireHTTP1(t *testing.T, plan string) {
 	nginx, goes := wireServers(t, plan, "large_client_header_buffers 4 32k; client_header_buffer_size 32k; underscores_in_headers on; ignore_invalid_headers off;")
-	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 1))}
+	d := dice{rand.New(rand.NewPCG(*chargesSeed, 1))}
 	var same, neither, onlyGo, onlyNginx int
-	for i := range *questionsWires {
+	for i := range *chargesWires {
 		raw := d.wire()
-		gs, want := tell(t, goes, raw)
-		ns, got := tell(t, nginx, raw)
+		gs, want := sendRaw(t, goes, raw)
+		ns, got := sendRaw(t, nginx, raw)
 		switch {
 		case gs != 200 && ns != 200:
 			neither++
@@ -243,18 +243,18 @@ func testWireHTTP1(t *testing.T, plan string) {
 		case ns != 200:
 			onlyGo++
 		case !reflect.DeepEqual(got, want):
-			t.Errorf("request %d %q:\nnginx asks %q\n  weir asks %q", i, raw, plain64(got), plain64(want))
+			t.Errorf("request %d %q:\nnginx charges %q\n  weir charges %q", i, raw, plain64(got), plain64(want))
 		default:
 			same++
 		}
 	}
-	t.Logf("%d requests: %d the same; refused by both %d, by nginx alone %d, by net/http alone %d", *questionsWires, same, neither, onlyGo, onlyNginx)
-	if same < *questionsWires/4 {
-		t.Errorf("%d of %d requests were compared, want a quarter", same, *questionsWires)
+	t.Logf("%d requests: %d the same; rejected by both %d, by nginx alone %d, by net/http alone %d", *chargesWires, same, neither, onlyGo, onlyNginx)
+	if same < *chargesWires/4 {
+		t.Errorf("%d of %d requests were compared, want a quarter", same, *chargesWires)
 	}
 }
 
-// testWireHTTP2: of a request on HTTP/2 nginx makes the same keys as net/http.
+// testWireHTTP2 checks that nginx makes the same keys from an HTTP/2 request as net/http.
 func testWireHTTP2(t *testing.T, plan string) {
 	set := setOf(t, wirePolicies)
 	goes := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -305,28 +305,28 @@ func testWireHTTP2(t *testing.T, plan string) {
 		}
 		got, want := ask(nginx.Addr), ask(goes.Listener.Addr().String())
 		if !strings.HasPrefix(want, "HTTP/2.0 ") {
-			t.Errorf("net/http answers %s", want)
+			t.Errorf("net/http responds %s", want)
 		}
 		if got != want {
-			t.Errorf("%s%s %v:\nnginx asks %s\n  weir asks %s", tc.host, tc.target, tc.header, got, want)
+			t.Errorf("%s%s %v:\nnginx charges %s\n  weir charges %s", tc.host, tc.target, tc.header, got, want)
 		}
 	}
 }
 
-// testWireDropped: a header that nginx drops is none for the policies, nor for the
-// upstream; a peer on a Unix socket has no address.
+// testWireDropped checks that a header that nginx drops is absent for the policies and the
+// upstream, and that a peer on a Unix socket has no address.
 func testWireDropped(t *testing.T, plan string) {
 	const raw = "GET /a HTTP/1.1\r\nHost: b\r\nX-A: a\r\nX_A: b\r\nX.A: c\r\nConnection: close\r\n\r\n"
 	values := func(s *nginxtest.Server) string {
-		_, keys := tell(t, s.Addr, raw)
+		_, keys := sendRaw(t, s.Addr, raw)
 		return strings.Join(plain64(keys), " ")
 	}
 	if got, want := values(startWire(t, plan, "", "")), "values|1:a|-|-|- "; !strings.Contains(got, want) {
-		t.Errorf("nginx asks %s, want %s", got, want)
+		t.Errorf("nginx charges %s, want %s", got, want)
 	}
 	s := startWire(t, plan, "", "")
 	var c net.Conn
-	redistest.Await(t, "the socket", func() (err error) { // nginx may listen there after all others
+	redistest.Await(t, "the socket", func() (err error) { // nginx may create it last
 		c, err = net.Dial("unix", filepath.Join(s.Dir, "socket"))
 		return err
 	})
@@ -334,6 +334,6 @@ func testWireDropped(t *testing.T, plan string) {
 	io.WriteString(c, raw)
 	body, _ := io.ReadAll(c)
 	if want := b64("all|3:GET|- 2"); !strings.Contains(string(body), want) {
-		t.Errorf("nginx answers %s, want %s in it", body, want)
+		t.Errorf("nginx responds %s, want %s in it", body, want)
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// TestDoorNoWayAround: what nginx takes for a path or a query value, the policies do too,
-// however it was spelled. nginx is asked, and Lua says beside it what the policies read.
-func TestDoorNoWayAround(t *testing.T) {
-	t.Run("as it comes", func(t *testing.T) { testDoorNoWayAround(t, "") })
-	t.Run("slashes", func(t *testing.T) { testDoorNoWayAround(t, "merge_slashes off;") })
+// TestSitePathSpellings checks that policies see the same path and query values as nginx,
+// however they are spelled. nginx responds with its own view, and Lua with that of the
+// policies.
+func TestSitePathSpellings(t *testing.T) {
+	t.Run("as it comes", func(t *testing.T) { testSitePathSpellings(t, "") })
+	t.Run("slashes", func(t *testing.T) { testSitePathSpellings(t, "merge_slashes off;") })
 }
 
-func testDoorNoWayAround(t *testing.T, directives string) {
+func testSitePathSpellings(t *testing.T, directives string) {
 	s := nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + directives + `
   server { listen ADDR; location / { content_by_lua_block {
     local request = require("weir.attributes").new()
@@ -70,7 +71,7 @@ func testDoorNoWayAround(t *testing.T, directives string) {
 			t.Errorf("%q is /p/login to nginx, and not to the policies", target)
 		}
 		if h.Get("X-Key") != h.Get("X-Arg") {
-			t.Errorf("%q: nginx finds k=%s, the policies %s", target, h.Get("X-Arg"), h.Get("X-Key"))
+			t.Errorf("%q: nginx has k=%s, the policies %s", target, h.Get("X-Arg"), h.Get("X-Key"))
 		}
 		return h.Get("X-Is") == "yes"
 	}
@@ -83,7 +84,7 @@ func testDoorNoWayAround(t *testing.T, directives string) {
 		}
 	}
 	for _, target := range []string{"/?k=1#2", "/#?k=1", "/?k=1%232", "/#x?k=1"} {
-		if target[1] == '#' { // to nginx it has no query, to others it has
+		if target[1] == '#' { // nginx sees no query here, others do
 			ask(target)
 			continue
 		}

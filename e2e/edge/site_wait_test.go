@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// testDoorQueue: an admitted request of a leaky bucket is held back for its delay.
-func testDoorQueue(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies:
+// testSiteQueue checks that an admitted request of a leaky bucket is delayed.
+func testSiteQueue(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies:
   - { name: files, match: /files, key: const:all, nginx: { rate: 5r/s, burst: 2 } }
   - { name: slow, match: /files, key: const:all, nginx: { rate: 2r/s, burst: 2 } }
 `, "")
 	began := time.Now()
-	type told struct {
+	type timed struct {
 		status int
 		took   time.Duration
 	}
-	answers := make(chan told, 4)
+	answers := make(chan timed, 4)
 	for range 4 {
-		go func() { answers <- told{d.get(t, "/files"), time.Since(began)} }()
+		go func() { answers <- timed{d.get(t, "/files"), time.Since(began)} }()
 	}
 	var took []time.Duration
 	refused := 0

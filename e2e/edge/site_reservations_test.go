@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// begin makes a request in a goroutine of its own; done gives its status.
-func (d *door) begin(t *testing.T, ctx context.Context, path string) (done func() int) {
+// begin sends a request in a goroutine; done returns its status.
+func (d *site) begin(t *testing.T, ctx context.Context, path string) (done func() int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.Addr+path, nil)
 	if err != nil {
@@ -35,8 +35,8 @@ func (d *door) begin(t *testing.T, ctx context.Context, path string) (done func(
 	return func() int { return <-status }
 }
 
-// becomes asks until the status is as wanted.
-func (d *door) becomes(t *testing.T, path string, want int) {
+// becomes sends requests until the status is as wanted.
+func (d *site) becomes(t *testing.T, path string, want int) {
 	t.Helper()
 	redistest.Await(t, "GET "+path, func() error {
 		if got := d.get(t, path); got != want {
@@ -46,8 +46,8 @@ func (d *door) becomes(t *testing.T, path string, want int) {
 	})
 }
 
-// stays asks for a while, and fails the test if the status is another.
-func (d *door) stays(t *testing.T, path string, want int, while time.Duration) {
+// stays sends requests for a while and fails the test if a status differs.
+func (d *site) stays(t *testing.T, path string, want int, while time.Duration) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -58,10 +58,10 @@ func (d *door) stays(t *testing.T, path string, want int, while time.Duration) {
 	}
 }
 
-// testDoorSlots: a slot is held while a request runs, for longer than its lease, and is
-// free again when the request ended, however it did.
-func testDoorSlots(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: slots, key: client.ip, limits: 1 concurrency lease 1s }]`, "")
+// testSiteSlots checks that a slot is held while a request runs, for longer than its lease,
+// and is free after the request has ended, for whatever reason.
+func testSiteSlots(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: slots, key: client.ip, limits: 1 concurrency lease 1s }]`, "")
 
 	done := d.begin(t, t.Context(), "/?hold=a")
 	d.upstream.arrived(t, "a", 1)
@@ -76,7 +76,7 @@ func testDoorSlots(t *testing.T, weir string) {
 		d.becomes(t, "/", 200)
 		redistest.Await(t, "a slot", func() error {
 			if d.keys(t, "*slots*") > 0 {
-				return fmt.Errorf("it is not free yet")
+				return fmt.Errorf("the slot is not free yet")
 			}
 			return nil
 		})
@@ -92,12 +92,12 @@ func testDoorSlots(t *testing.T, weir string) {
 		d.becomes(t, "/", 200)
 	})
 
-	t.Run("a client that goes away", func(t *testing.T) {
+	t.Run("a client that disconnects", func(t *testing.T) {
 		d.becomes(t, "/", 200)
 		ctx, leave := context.WithCancel(t.Context())
 		redistest.Await(t, "a slot", func() error {
 			if d.keys(t, "*slots*") > 0 {
-				return fmt.Errorf("it is not free yet")
+				return fmt.Errorf("the slot is not free yet")
 			}
 			return nil
 		})
@@ -111,13 +111,13 @@ func testDoorSlots(t *testing.T, weir string) {
 	t.Run("a worker that dies", func(t *testing.T) {
 		redistest.Await(t, "a slot", func() error {
 			if d.keys(t, "*slots*") > 0 {
-				return fmt.Errorf("it is not free yet")
+				return fmt.Errorf("the slot is not free yet")
 			}
 			return nil
 		})
 		done := d.begin(t, t.Context(), "/?hold=c")
 		d.upstream.arrived(t, "c", 1)
-		for _, pid := range doorWorkers(t, d.PID()) {
+		for _, pid := range workersOf(t, d.PID()) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		done()
@@ -135,8 +135,8 @@ func testDoorSlots(t *testing.T, weir string) {
 	})
 }
 
-// doorWorkers are the processes that a master of nginx has started.
-func doorWorkers(t *testing.T, master int) (pids []int) {
+// workersOf returns the processes that an nginx master has started.
+func workersOf(t *testing.T, master int) (pids []int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 	if err != nil {
@@ -152,11 +152,11 @@ func doorWorkers(t *testing.T, master int) (pids []int) {
 	return pids
 }
 
-// left is what remains of a limit as the fields tell it.
-func (a doorAnswer) left() string { return a.header.Get("X-Ratelimit-Remaining") }
+// left returns the remaining tokens from the header.
+func (a siteResponse) left() string { return a.header.Get("X-Ratelimit-Remaining") }
 
-// settled asks until so much is left before the request.
-func (d *door) settled(t *testing.T, path string, want int) {
+// settled sends requests until so many tokens remain.
+func (d *site) settled(t *testing.T, path string, want int) {
 	t.Helper()
 	redistest.Await(t, "what is left", func() error {
 		if got := d.ask(t, http.MethodGet, path).left(); got != strconv.Itoa(want) {
@@ -166,16 +166,16 @@ func (d *door) settled(t *testing.T, path string, want int) {
 	})
 }
 
-// testDoorSettle: policies that count by the status of the response.
-func testDoorSettle(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies:
+// testSiteSettle checks policies that count by the status of the response.
+func testSiteSettle(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies:
   - { name: login, match: /login, key: client.ip, limits: 10/d, count: failures, failures: [401, 5xx] }
   - { name: sale, match: /sale, key: client.ip, limits: 10/d, count: successes }
   - { name: gone, match: /gone, key: client.ip, limits: 10/d, count: successes }
   - { name: dear, match: /dear, key: client.ip, limits: 100/d, count: failures, cost: 30 }
 `, "")
 
-	// Every request has one token of its own reserved while it runs.
+	// Every request reserves one token while it runs.
 	d.get(t, "/login?status=200")
 	d.settled(t, "/login?status=200", 9)
 	d.get(t, "/login?status=401")
@@ -188,7 +188,7 @@ func testDoorSettle(t *testing.T, weir string) {
 	d.get(t, "/sale?status=200")
 	d.settled(t, "/sale?status=404", 8)
 
-	// A reservation that Redis has lost by the end of the request is charged then.
+	// A reservation that Redis has lost is charged at the end of the request.
 	late := d.begin(t, t.Context(), "/dear?hold=l&status=500")
 	d.upstream.arrived(t, "l", 1)
 	d.redis.Do(t, "FLUSHALL")
@@ -215,20 +215,20 @@ func testDoorSettle(t *testing.T, weir string) {
 	d.metric(t, `weir_unsettled_total{policy="dear"}`, 1)
 }
 
-// testDoorDoubts: what Redis has granted though nobody heard of it is given back.
-func testDoorDoubts(t *testing.T, weir string) {
+// testSiteDoubts checks that reservations whose reply was lost are canceled.
+func testSiteDoubts(t *testing.T, weir string) {
 	redis := redistest.Start(t)
 	proxy := redistest.StartProxy(t, redis.Addr)
-	d := startDoorAt(t, weir, redis, proxy.Addr, `policies: [{ name: slots, key: const:all, limits: 1 concurrency lease 5m, on_store_error: closed }]`, "")
+	d := startSiteAt(t, weir, redis, proxy.Addr, `policies: [{ name: slots, key: const:all, limits: 1 concurrency lease 5m, on_store_error: closed }]`, "")
 	d.want(t, "/", 200)
 	redistest.Await(t, "a question whose answer is lost", func() error {
 		redistest.Await(t, "the slot", func() error {
 			if d.keys(t, "*slots*") > 0 {
-				return fmt.Errorf("it is not free yet")
+				return fmt.Errorf("the slot is not free yet")
 			}
 			return nil
 		})
-		proxy.Set(redistest.CutReply) // which may be the reply to who gave the slot back
+		proxy.Set(redistest.CutReply) // which may be the reply to the return of the slot
 		if got := d.get(t, "/"); got != 503 {
 			return fmt.Errorf("status %d, want 503", got)
 		}
@@ -237,9 +237,10 @@ func testDoorDoubts(t *testing.T, weir string) {
 	d.becomes(t, "/", 200)
 }
 
-// testDoorFree: a limit is exact however many ask at once, and nothing stays held.
-func testDoorFree(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: slots, key: client.ip, limits: 5 concurrency lease 5m }]`, "")
+// testSiteFree checks that a limit is exact for concurrent requests, and that no reservation
+// remains.
+func testSiteFree(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: slots, key: client.ip, limits: 5 concurrency lease 5m }]`, "")
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	count := map[int]int{}
@@ -274,15 +275,15 @@ func testDoorFree(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorShadow: a reservation in shadow is settled by its own response, even if that was
-// sent before the store decided.
-func testDoorShadow(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies:
+// testSiteShadow checks that a reservation in shadow mode is settled by its own response, even
+// if the response was sent before the store decided.
+func testSiteShadow(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies:
   - { name: login, mode: shadow, key: client.ip, limits: 3/d, count: failures }
   - { name: slots, mode: shadow, key: client.ip, limits: 1 concurrency lease 5m }
 `, `location / { content_by_lua_block { ngx.status = tonumber(ngx.var.arg_status) or 200 ngx.print("x") } }`)
 	config := d.config
-	config.Workers = 1 // which keeps the order of the calls
+	config.Workers = 1 // to keep the order of the calls
 	d.Reload(t, config)
 	for i := range 4 {
 		d.get(t, "/?status=404")

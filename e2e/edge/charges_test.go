@@ -22,29 +22,29 @@ import (
 )
 
 var (
-	questionsSeed  = flag.Uint64("questions-seed", 1, "of what the tests of questions make up")
-	questionsWires = flag.Int("questions-wires", 4000, "requests on a connection that are made up")
-	questionsSets  = flag.Int("questions-sets", 24, "sets of policies that are made up")
+	chargesSeed  = flag.Uint64("charges-seed", 1, "seed of random policies and requests")
+	chargesWires = flag.Int("charges-wires", 4000, "number of random requests on a connection")
+	chargesSets  = flag.Int("charges-sets", 24, "number of random sets of policies")
 )
 
-// TestQuestions: the Lua makes the charges that package policy makes, byte for byte, for
+// TestCharges checks that the Lua makes the same charges as package policy, byte for byte, for
 // random policies and requests.
-func TestQuestions(t *testing.T) {
+func TestCharges(t *testing.T) {
 	weir := programtest.Weir(t)
-	d := questionsDice{rand.New(rand.NewPCG(*questionsSeed, 0))}
-	s := startQuestions(t)
+	d := dice{rand.New(rand.NewPCG(*chargesSeed, 0))}
+	s := startCharges(t)
 	var asked, faults, hashed, ruled, zoned int
-	for set := range *questionsSets {
+	for set := range *chargesSets {
 		file := d.file(t)
-		var requests []questionsRequest
+		var requests []plainRequest
 		for range 200 {
 			requests = append(requests, d.request())
 		}
 		got := s.ask(t, planOf(t, weir, file), requests)
-		want := questionsOfGo(setOf(t, file), requests)
+		want := chargesInGo(setOf(t, file), requests)
 		for i := range requests {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Fatalf("set %d, request %d %+q:\nnginx asks %+v\n  weir asks %+v\nof %s", set, i, requests[i], got[i], want[i], file)
+				t.Fatalf("set %d, request %d %+q:\nnginx charges %+v\n  weir charges %+v\nof %s", set, i, requests[i], got[i], want[i], file)
 			}
 			for _, a := range want[i].Asks {
 				asked++
@@ -63,15 +63,15 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d sets, %d requests: %d asks, of which %d with a fault, %d under a hash, %d by an override, %d of a zone",
-		*questionsSets, *questionsSets*200, asked, faults, hashed, ruled, zoned)
+	t.Logf("%d sets, %d requests: %d charges, of which %d with a fault, %d under a hash, %d by an override, %d of a zone",
+		*chargesSets, *chargesSets*200, asked, faults, hashed, ruled, zoned)
 	if faults == 0 || hashed == 0 || ruled == 0 || zoned == 0 {
 		t.Error("want some of each")
 	}
 }
 
 // file returns a file of random policies.
-func (d questionsDice) file(t *testing.T) string {
+func (d dice) file(t *testing.T) string {
 	t.Helper()
 	var policies []map[string]any
 	for n := 0; len(policies) < 12; n++ {
@@ -79,14 +79,14 @@ func (d questionsDice) file(t *testing.T) string {
 			t.Fatal("hardly any policy is valid")
 		}
 		p := d.policy(fmt.Sprintf("p%d", len(policies)))
-		if _, err := weirfile.Parse("random", questionsFile(append(policies, p)...)); err == nil {
+		if _, err := weirfile.Parse("random", chargesFile(append(policies, p)...)); err == nil {
 			policies = append(policies, p)
 		}
 	}
-	return string(questionsFile(policies...))
+	return string(chargesFile(policies...))
 }
 
-func questionsFile(policies ...map[string]any) []byte {
+func chargesFile(policies ...map[string]any) []byte {
 	text, err := json.Marshal(map[string]any{"store": "redis://127.0.0.1:6379", "policies": policies})
 	if err != nil {
 		panic(err)
@@ -114,9 +114,9 @@ func planOf(t *testing.T, weir, text string) string {
 	return planIn(t, edgeConf(t, weir, file))
 }
 
-var questionsEscape = regexp.MustCompile(`\\(\d{3})`)
+var diceEscape = regexp.MustCompile(`\\(\d{3})`)
 
-// planIn is the plan in a configuration.
+// planIn returns the plan in a configuration.
 func planIn(t *testing.T, conf string) string {
 	t.Helper()
 	_, text, _ := strings.Cut(conf, "}, table.concat{\n")
@@ -127,7 +127,7 @@ func planIn(t *testing.T, conf string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "'"), "',")
-		b.WriteString(questionsEscape.ReplaceAllStringFunc(line, func(s string) string {
+		b.WriteString(diceEscape.ReplaceAllStringFunc(line, func(s string) string {
 			n, _ := strconv.Atoi(s[1:])
 			return string([]byte{byte(n)})
 		}))
@@ -135,26 +135,26 @@ func planIn(t *testing.T, conf string) string {
 	return b.String()
 }
 
-// questionsAsked is what is asked of one request.
-type questionsAsked struct {
+// chargesOf holds the charges of one request.
+type chargesOf struct {
 	Enforced int
-	Asks     []questionsAsk
+	Asks     []chargeJSON
 }
 
-type questionsAsk struct {
+type chargeJSON struct {
 	Policy, Key, Cost     string
 	Shadow, Fault, Listed bool
 	Limits                []string
 }
 
-// questionsOfGo is what a set asks.
-func questionsOfGo(set *policy.Set, requests []questionsRequest) (out []questionsAsked) {
+// chargesInGo returns the charges of a policy set.
+func chargesInGo(set *policy.Set, requests []plainRequest) (out []chargesOf) {
 	var q policy.Matches
 	for i := range requests {
-		asked := questionsAsked{Asks: []questionsAsk{}}
-		enforced := set.Match(&q, &questionsAttributes{&requests[i]})
+		asked := chargesOf{Asks: []chargeJSON{}}
+		enforced := set.Match(&q, &plainAttributes{&requests[i]})
 		for _, a := range q.Charges {
-			x := questionsAsk{Policy: a.Policy.Name(), Key: a.Key, Cost: strconv.FormatInt(min(a.Cost, 1<<53), 10), Shadow: a.From >= enforced, Fault: a.Err != nil, Listed: true}
+			x := chargeJSON{Policy: a.Policy.Name(), Key: a.Key, Cost: strconv.FormatInt(min(a.Cost, 1<<53), 10), Shadow: a.From >= enforced, Fault: a.Err != nil, Listed: true}
 			if a.To <= enforced {
 				asked.Enforced++
 			}
@@ -169,26 +169,26 @@ func questionsOfGo(set *policy.Set, requests []questionsRequest) (out []question
 	return out
 }
 
-// questionsAttributes are those of a request of plain values.
-type questionsAttributes struct{ r *questionsRequest }
+// plainAttributes implements policy.Attributes for a plainRequest.
+type plainAttributes struct{ r *plainRequest }
 
-func (a *questionsAttributes) Method() string              { return a.r.Method }
-func (a *questionsAttributes) Host() string                { return a.r.Host }
-func (a *questionsAttributes) Path() string                { return a.r.Path }
-func (a *questionsAttributes) Header(name string) []string { return a.r.Headers[name] }
-func (a *questionsAttributes) Query(name string) []string  { return a.r.Queries[name] }
-func (a *questionsAttributes) Cookie(name string) []string { return a.r.Cookies[name] }
-func (a *questionsAttributes) ClientIP() (addr netip.Addr) {
+func (a *plainAttributes) Method() string              { return a.r.Method }
+func (a *plainAttributes) Host() string                { return a.r.Host }
+func (a *plainAttributes) Path() string                { return a.r.Path }
+func (a *plainAttributes) Header(name string) []string { return a.r.Headers[name] }
+func (a *plainAttributes) Query(name string) []string  { return a.r.Queries[name] }
+func (a *plainAttributes) Cookie(name string) []string { return a.r.Cookies[name] }
+func (a *plainAttributes) ClientIP() (addr netip.Addr) {
 	addr, _ = netip.ParseAddr(a.r.IP)
 	return addr
 }
 
-// asksInLua describes the charges of a request.
-const asksInLua = `
+// chargesInLua prints the charges of a request.
+const chargesInLua = `
 local cjson = require("cjson").new()
 local charges = require "weir.charges"
 local b64, unb64 = ngx.encode_base64, ngx.decode_base64
-local function told(p, a)
+local function result(p, a)
   local asks, enforced = charges.of(p, a)
   local out = { Enforced = enforced, Asks = {} }
   for i, ask in ipairs(asks) do
@@ -213,15 +213,15 @@ local function lower(t)
   for k, v in pairs(t) do out[k:lower()] = v end
   return out
 end
-return { told = told, raw = raw, lower = lower, cjson = cjson }
+return { result = result, raw = raw, lower = lower, cjson = cjson }
 `
 
-// A questionsServer asks.
-type questionsServer struct{ *nginxtest.Server }
+// A chargesServer is an nginx that computes charges.
+type chargesServer struct{ *nginxtest.Server }
 
-func startQuestions(t *testing.T) *questionsServer {
+func startCharges(t *testing.T) *chargesServer {
 	t.Helper()
-	return &questionsServer{nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + `
+	return &chargesServer{nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + `
   server { listen ADDR; location / {
     client_max_body_size 64m; client_body_buffer_size 64m;
     content_by_lua_file DIR/code.lua;
@@ -229,7 +229,7 @@ func startQuestions(t *testing.T) *questionsServer {
 }
 
 // ask returns the charges of each request under a plan.
-func (s *questionsServer) ask(t *testing.T, plan string, requests []questionsRequest) []questionsAsked {
+func (s *chargesServer) ask(t *testing.T, plan string, requests []plainRequest) []chargesOf {
 	t.Helper()
 	in := struct {
 		Plan     string
@@ -244,37 +244,37 @@ func (s *questionsServer) ask(t *testing.T, plan string, requests []questionsReq
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := s.Run(t, `local lib = (function() `+asksInLua+` end)()
+	out := s.Run(t, `local lib = (function() `+chargesInLua+` end)()
 local body = lib.cjson.decode(ngx.req.get_body_data())
 local p = assert(require("weir.plan").read(body.Plan))
 local out = {}
 for i, r in ipairs(body.Requests) do
   local t = lib.raw(r)
   t.headers = lib.lower(t.headers)
-  out[i] = lib.told(p, require("weir.attributes").of(t))
+  out[i] = lib.result(p, require("weir.attributes").of(t))
 end
 ngx.print(lib.cjson.encode(out))`, string(body))
-	return questionsTold(t, out)
+	return readCharges(t, out)
 }
 
-// questionsTold reads what asksInLua prints.
-func questionsTold(t *testing.T, text string) []questionsAsked {
+// readCharges parses the output of chargesInLua.
+func readCharges(t *testing.T, text string) []chargesOf {
 	t.Helper()
-	var told []questionsAsked
-	text = regexp.MustCompile(`"(Asks|Limits)":\{\}`).ReplaceAllString(text, `"$1":[]`) // an empty table is none of either
-	if err := json.Unmarshal([]byte(text), &told); err != nil {
+	var result []chargesOf
+	text = regexp.MustCompile(`"(Asks|Limits)":\{\}`).ReplaceAllString(text, `"$1":[]`) // an empty Lua table is neither list nor object
+	if err := json.Unmarshal([]byte(text), &result); err != nil {
 		t.Fatalf("%v in %.300s", err, text)
 	}
-	for i := range told {
-		for j := range told[i].Asks {
-			key, err := base64.StdEncoding.DecodeString(told[i].Asks[j].Key)
+	for i := range result {
+		for j := range result[i].Asks {
+			key, err := base64.StdEncoding.DecodeString(result[i].Asks[j].Key)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told[i].Asks[j].Key = string(key)
+			result[i].Asks[j].Key = string(key)
 		}
 	}
-	return told
+	return result
 }
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }

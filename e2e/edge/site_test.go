@@ -12,42 +12,42 @@ import (
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
-// TestDoor is what requests through nginx with Lua have to expect.
-func TestDoor(t *testing.T) {
+// TestSite checks requests through nginx with Lua.
+func TestSite(t *testing.T) {
 	weir := programtest.Weir(t)
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, string)
 	}{
-		{"same", testDoorSame},
-		{"slots", testDoorSlots},
-		{"settle", testDoorSettle},
-		{"shadow", testDoorShadow},
-		{"doubts", testDoorDoubts},
-		{"free", testDoorFree},
-		{"queue", testDoorQueue},
-		{"once", testDoorOnce},
-		{"streams", testDoorStreams},
-		{"upstream", testDoorUpstream},
-		{"satisfy", testDoorSatisfy},
-		{"jitter", testDoorJitter},
-		{"down", testDoorDown},
-		{"fault", testDoorFault},
-		{"metrics", testDoorMetrics},
-		{"reload", testDoorReload},
-		{"published", testDoorPublished},
-		{"init", testDoorInit},
-		{"bodies", testDoorBodies},
-		{"cache", testDoorCache},
-		{"contexts", testDoorContexts},
+		{"same", testSiteSame},
+		{"slots", testSiteSlots},
+		{"settle", testSiteSettle},
+		{"shadow", testSiteShadow},
+		{"doubts", testSiteDoubts},
+		{"free", testSiteFree},
+		{"queue", testSiteQueue},
+		{"once", testSiteOnce},
+		{"streams", testSiteStreams},
+		{"upstream", testSiteUpstream},
+		{"satisfy", testSiteSatisfy},
+		{"jitter", testSiteJitter},
+		{"down", testSiteDown},
+		{"fault", testSiteFault},
+		{"metrics", testSiteMetrics},
+		{"reload", testSiteReload},
+		{"published", testSitePublished},
+		{"init", testSiteInit},
+		{"bodies", testSiteBodies},
+		{"cache", testSiteCache},
+		{"contexts", testSiteContexts},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, weir) })
 	}
 }
 
-// testDoorOnce: a request is decided once, wherever nginx sends it on the way.
-func testDoorOnce(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies:
+// testSiteOnce checks that a request is decided once, whatever internal redirects follow.
+func testSiteOnce(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies:
   - { name: api, key: client.ip, limits: 100/d }
 `, `
     location / { proxy_pass http://UPSTREAM; proxy_intercept_errors on; error_page 404 = /sorry; error_page 500 = @named; }
@@ -82,9 +82,10 @@ func testDoorOnce(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorStreams: the requests of one connection of HTTP/2 are told apart.
-func testDoorStreams(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 20/d }]`,
+// testSiteStreams checks that concurrent requests of one HTTP/2 connection are decided
+// separately.
+func testSiteStreams(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, key: client.ip, limits: 20/d }]`,
 		`listen ADDR2 http2; location / { error_page 404 = /again; try_files /none =404; } location /again { proxy_pass http://UPSTREAM/; }`)
 	var p http.Protocols
 	p.SetUnencryptedHTTP2(true)
@@ -113,9 +114,10 @@ func testDoorStreams(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorUpstream: a response says one thing about limits, whatever an upstream says.
-func testDoorUpstream(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, match: /api, key: client.ip, limits: 5/d }]`, "")
+// testSiteUpstream checks that a response has one set of limit headers, whatever the upstream
+// sends.
+func testSiteUpstream(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, match: /api, key: client.ip, limits: 5/d }]`, "")
 	own := "?set=Ratelimit:x&set=RateLimit-Policy:y&set=x-ratelimit-limit:7&set=X-RateLimit-Remaining:8&set=X-RateLimit-Remaining:9"
 	a := d.ask(t, http.MethodGet, "/api"+own)
 	for name, want := range map[string]string{
@@ -128,14 +130,14 @@ func testDoorUpstream(t *testing.T, weir string) {
 	}
 	a = d.ask(t, http.MethodGet, "/other"+own)
 	if got := a.header.Values("X-Ratelimit-Remaining"); len(got) != 2 || got[0] != "8" {
-		t.Errorf("what falls under no policy: %q, want those of the upstream", got)
+		t.Errorf("without a policy: %q, want the headers of the upstream", got)
 	}
 	d.clean(t)
 }
 
-// testDoorSatisfy: passing a limit is no leave to enter.
-func testDoorSatisfy(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }, { name: any, match: { paths: [/any, /before] }, key: path, limits: 1/d }]`, `
+// testSiteSatisfy checks that an admitted request still needs authorization.
+func testSiteSatisfy(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, match: /limited, key: client.ip, limits: 1/d }, { name: any, match: { paths: [/any, /before] }, key: path, limits: 1/d }]`, `
     location /any { satisfy any; allow all; proxy_pass http://UPSTREAM; }
     location /before { rewrite_by_lua_block { require("weir").decide() } satisfy any; allow all; proxy_pass http://UPSTREAM; }
     location / { satisfy any; deny all; proxy_pass http://UPSTREAM; }
@@ -145,16 +147,17 @@ func testDoorSatisfy(t *testing.T, weir string) {
 	d.want(t, "/none", 403)
 	d.want(t, "/limited", 200, 429)
 	d.want(t, "/limited/deny", 403)
-	d.want(t, "/any", 200, 200, 200) // nginx asks nobody else, as the page says
+	d.want(t, "/any", 200, 200, 200) // nginx does not check further, as the page says
 	d.want(t, "/before", 200, 429)
 	if n := d.upstream.seen.Load(); n != 5 {
-		t.Errorf("the upstream saw %d requests, want 5", n)
+		t.Errorf("the upstream received %d requests, want 5", n)
 	}
 }
 
-// testDoorJitter: Retry-After is never earlier than the time at which a request may pass.
-func testDoorJitter(t *testing.T, weir string) {
-	d := startDoor(t, weir, "gateway: { retry_jitter: 30s }\npolicies: [{ name: api, key: client.ip, limits: 1/h }]", "")
+// testSiteJitter checks that Retry-After is never earlier than the time at which a request may
+// pass.
+func testSiteJitter(t *testing.T, weir string) {
+	d := startSite(t, weir, "gateway: { retry_jitter: 30s }\npolicies: [{ name: api, key: client.ip, limits: 1/h }]", "")
 	d.want(t, "/", 200)
 	seen := map[int]bool{}
 	for range 40 {
@@ -165,14 +168,14 @@ func testDoorJitter(t *testing.T, weir string) {
 		seen[after] = true
 	}
 	if len(seen) < 5 {
-		t.Errorf("40 denials were told %d times, want them spread over 30s", len(seen))
+		t.Errorf("40 denials have %d different values, want them spread over 30s", len(seen))
 	}
 	d.clean(t)
 }
 
-// testDoorMetrics: what became of requests is counted, by all workers together.
-func testDoorMetrics(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies:
+// testSiteMetrics checks that all workers together count the outcomes of requests.
+func testSiteMetrics(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies:
   - { name: api, match: /api, key: client.ip, limits: 3/d }
   - { name: all, match: /api, key: client.ip, limits: 100/d }
   - { name: try, match: /api, key: client.ip, limits: 2/d, mode: shadow }
@@ -197,10 +200,10 @@ func testDoorMetrics(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorBodies: a denial leaves the connection in order, whatever was sent with the
-// request.
-func testDoorBodies(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 1/d }]`, "")
+// testSiteBodies checks that the connection is usable after a denial, whatever body the
+// request had.
+func testSiteBodies(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, key: client.ip, limits: 1/d }]`, "")
 	d.want(t, "/", 200)
 	conn, err := net.Dial("tcp", d.Addr)
 	if err != nil {
@@ -224,19 +227,20 @@ func testDoorBodies(t *testing.T, weir string) {
 		if err != nil {
 			t.Fatalf("request %d: %v", i+1, err)
 		}
-		if a := readDoorAnswer(t, res); a.status != 429 || method != "HEAD" && !strings.Contains(a.body, "quota-exceeded") {
+		if a := readSiteResponse(t, res); a.status != 429 || method != "HEAD" && !strings.Contains(a.body, "quota-exceeded") {
 			t.Errorf("request %d: %d %q, want 429 with a problem", i+1, a.status, a.body)
 		}
 	}
 	if n := d.upstream.seen.Load(); n != 1 {
-		t.Errorf("the upstream saw %d requests, want 1", n)
+		t.Errorf("the upstream received %d requests, want 1", n)
 	}
 	d.clean(t)
 }
 
-// testDoorCache: what a cache of nginx answers has the fields of this request.
-func testDoorCache(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 3/d }]`, "")
+// testSiteCache checks that a response from nginx's cache has the limit headers of its own
+// request.
+func testSiteCache(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, key: client.ip, limits: 3/d }]`, "")
 	config := d.config
 	config.HTTP = "proxy_cache_path DIR/cache keys_zone=z:1m;\n" + strings.Replace(config.HTTP, "location / {",
 		"location / { proxy_cache z; proxy_cache_valid 200 1m; add_header X-Cache $upstream_cache_status;", 1)
@@ -251,13 +255,13 @@ func testDoorCache(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorContexts: what http says holds for servers and locations that say nothing else,
-// and an error_page is no answer to a denial.
-func testDoorContexts(t *testing.T, weir string) {
-	d := startDoor(t, weir, `policies: [{ name: api, key: client.ip, limits: 2/d, on_denied: { body: "enough" } }]`, "")
+// testSiteContexts checks that directives in the http block apply to servers and locations
+// without their own, and that an error_page does not replace a denial.
+func testSiteContexts(t *testing.T, weir string) {
+	d := startSite(t, weir, `policies: [{ name: api, key: client.ip, limits: 2/d, on_denied: { body: "enough" } }]`, "")
 	config := d.config
 	before, _, _ := strings.Cut(config.HTTP, "server { listen")
-	config.HTTP = before + doorPhases + `
+	config.HTTP = before + sitePhases + `
     server { listen ADDR; error_page 429 503 /sorry;
       location / { proxy_pass http://` + d.upstream.addr + `; }
       location /free { access_by_lua_block { return } proxy_pass http://` + d.upstream.addr + `; }
@@ -269,7 +273,7 @@ func testDoorContexts(t *testing.T, weir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := readDoorAnswer(t, res); a.status != 200 || a.left() != "0" {
+	if a := readSiteResponse(t, res); a.status != 200 || a.left() != "0" {
 		t.Errorf("another server: status %d, %s left, want 200 and 0", a.status, a.left())
 	}
 	if a := d.ask(t, http.MethodGet, "/"); a.status != 429 || a.body != "enough" {

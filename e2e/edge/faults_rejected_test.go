@@ -11,9 +11,9 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// TestFaultApplyRefused: policies that nginx cannot do are not taken over, and the metrics
-// and a log of errors alone say so.
-func TestFaultApplyRefused(t *testing.T) {
+// TestFaultApplyRejected checks that policies that nginx does not support are not applied, and
+// that the metrics and the error log report it.
+func TestFaultApplyRejected(t *testing.T) {
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
 	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, on_store_error: %s }\n"
@@ -51,5 +51,5 @@ func TestFaultApplyRefused(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the log does not say what was refused:\n%s", s.Log())
+	t.Errorf("the log does not name the rejected policy:\n%s", s.Log())
 }

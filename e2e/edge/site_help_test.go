@@ -19,43 +19,43 @@ import (
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
-// A door is a server of nginx that asks Weir, in front of an upstream.
-type door struct {
+// A site is an nginx server with Weir in front of an upstream.
+type site struct {
 	*nginxtest.Server
 	redis    *redistest.Server
-	upstream *doorUpstream
+	upstream *siteUpstream
 	config   nginxtest.Config
 	client   *http.Client
 }
 
-// doorPhases is what stands in a server whose requests Weir decides about.
-const doorPhases = `
+// sitePhases are the directives of a server that Weir limits.
+const sitePhases = `
     access_by_lua_block { require("weir").access() }
 `
 
-// doorPlaces are locations beside what is limited.
-const doorPlaces = `
+// siteLocations are locations beside the limited ones.
+const siteLocations = `
     location = /weir/metrics { access_by_lua_block { return } log_by_lua_block { return } content_by_lua_block { require("weir").metrics() } }
 `
 
-// startDoor runs nginx with policies, and what else stands in its server; UPSTREAM in
-// that is the address of the upstream, to which / goes if server is empty.
-func startDoor(t *testing.T, weir, policies, server string) *door {
+// startSite runs nginx with policies and a server block, in which it replaces UPSTREAM.
+// Without a server block, / goes to the upstream.
+func startSite(t *testing.T, weir, policies, server string) *site {
 	t.Helper()
 	redis := redistest.Start(t)
-	return startDoorAt(t, weir, redis, redis.Addr, policies, server)
+	return startSiteAt(t, weir, redis, redis.Addr, policies, server)
 }
 
-// startDoorAt is startDoor with a Redis that is at an address, perhaps not itself.
-func startDoorAt(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string) *door {
+// startSiteAt is startSite with the address of a Redis, or of a proxy in front of it.
+func startSiteAt(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string) *site {
 	t.Helper()
-	return startDoorOf(t, weir, redis, addr, policies, server)
+	return startSiteWith(t, weir, redis, addr, policies, server)
 }
 
-// startDoorOf is startDoorAt with arguments of weir edge nginx.
-func startDoorOf(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string, args ...string) *door {
+// startSiteWith is startSiteAt with arguments of weir edge nginx.
+func startSiteWith(t *testing.T, weir string, redis *redistest.Server, addr, policies, server string, args ...string) *site {
 	t.Helper()
-	d := &door{redis: redis, upstream: newDoorUpstream(t)}
+	d := &site{redis: redis, upstream: newSiteUpstream(t)}
 	d.config = d.configOf(t, weir, addr, policies, server, args...)
 	d.Server = nginxtest.Start(t, d.config)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
@@ -66,7 +66,7 @@ func startDoorOf(t *testing.T, weir string, redis *redistest.Server, addr, polic
 	return d
 }
 
-func (d *door) configOf(t *testing.T, weir, addr, policies, server string, args ...string) nginxtest.Config {
+func (d *site) configOf(t *testing.T, weir, addr, policies, server string, args ...string) nginxtest.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: redis://"+addr+"\nfailover: { deadline: 2s }\n"+policies), 0o600); err != nil {
@@ -77,18 +77,18 @@ func (d *door) configOf(t *testing.T, weir, addr, policies, server string, args 
 	}
 	server = strings.ReplaceAll(server, "UPSTREAM", d.upstream.addr)
 	return nginxtest.Config{Workers: 2, HTTP: edgeConf(t, weir, append(args, file)...) + `
-  server { listen ADDR reuseport; ` + doorPhases + doorPlaces + server + ` }`}
+  server { listen ADDR reuseport; ` + sitePhases + siteLocations + server + ` }`}
 }
 
-// An answer is what a client got.
-type doorAnswer struct {
+// A siteResponse is a response as its client received it.
+type siteResponse struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask makes one request; a header is "Name: value".
-func (d *door) ask(t *testing.T, method, path string, headers ...string) doorAnswer {
+// ask sends one request; a header is "Name: value".
+func (d *site) ask(t *testing.T, method, path string, headers ...string) siteResponse {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+d.Addr+path, nil)
 	if err != nil {
@@ -102,44 +102,44 @@ func (d *door) ask(t *testing.T, method, path string, headers ...string) doorAns
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", method, path, err, d.Log())
 	}
-	return readDoorAnswer(t, res)
+	return readSiteResponse(t, res)
 }
 
-func readDoorAnswer(t *testing.T, res *http.Response) doorAnswer {
+func readSiteResponse(t *testing.T, res *http.Response) siteResponse {
 	t.Helper()
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return doorAnswer{res.StatusCode, res.Header, string(body)}
+	return siteResponse{res.StatusCode, res.Header, string(body)}
 }
 
-// get is the status of a GET.
-func (d *door) get(t *testing.T, path string, headers ...string) int {
+// get returns the status of a GET.
+func (d *site) get(t *testing.T, path string, headers ...string) int {
 	t.Helper()
 	return d.ask(t, http.MethodGet, path, headers...).status
 }
 
-// want asks for statuses in turn.
-func (d *door) want(t *testing.T, path string, statuses ...int) {
+// want sends requests and checks their statuses in order.
+func (d *site) want(t *testing.T, path string, statuses ...int) {
 	t.Helper()
 	for i, want := range statuses {
 		if got := d.get(t, path); got != want {
-			t.Fatalf("GET %s, %d: status %d, want %d\n%s", path, i+1, got, want, doorErrors(d.Log()))
+			t.Fatalf("GET %s, %d: status %d, want %d\n%s", path, i+1, got, want, logErrors(d.Log()))
 		}
 	}
 }
 
-// keys are those in Redis that match.
-func (d *door) keys(t *testing.T, pattern string) int {
+// keys returns the number of keys in Redis that match a pattern.
+func (d *site) keys(t *testing.T, pattern string) int {
 	t.Helper()
 	n, _ := d.redis.Do(t, "EVAL", "return #redis.call('KEYS', ARGV[1])", 0, pattern).(int64)
 	return int(n)
 }
 
-// metric is the value of a series, or 0, once want fits; it waits for a while for that.
-func (d *door) metric(t *testing.T, series string, want float64) {
+// metric waits until a series has a value; 0 matches a missing series.
+func (d *site) metric(t *testing.T, series string, want float64) {
 	t.Helper()
 	redistest.Await(t, series, func() error {
 		for line := range strings.Lines(d.ask(t, "GET", "/weir/metrics").body) {
@@ -158,15 +158,15 @@ func (d *door) metric(t *testing.T, series string, want float64) {
 }
 
 // clean fails the test if nginx logged an error.
-func (d *door) clean(t *testing.T) {
+func (d *site) clean(t *testing.T) {
 	t.Helper()
-	if errs := doorErrors(d.Log()); errs != "" {
+	if errs := logErrors(d.Log()); errs != "" {
 		t.Errorf("the log of nginx:\n%s", errs)
 	}
 }
 
-// doorErrors are the lines of a log that tell of errors.
-func doorErrors(log string) string {
+// logErrors returns the lines of a log that report errors.
+func logErrors(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "[error]") || strings.Contains(line, "[alert]") || strings.Contains(line, "[emerg]") ||
@@ -177,9 +177,9 @@ func doorErrors(log string) string {
 	return b.String()
 }
 
-// A doorUpstream answers as the query of a request says: status, and a header as
-// "set=Name:value". A request with hold=NAME is answered when NAME is let go.
-type doorUpstream struct {
+// A siteUpstream responds as the query of a request says: with a status, and a header as
+// "set=Name:value". With hold=NAME it delays the response until NAME is released.
+type siteUpstream struct {
 	addr string
 	seen atomic.Int64
 
@@ -188,8 +188,8 @@ type doorUpstream struct {
 	came map[string]int
 }
 
-func newDoorUpstream(t *testing.T) *doorUpstream {
-	u := &doorUpstream{held: map[string]chan struct{}{}, came: map[string]int{}}
+func newSiteUpstream(t *testing.T) *siteUpstream {
+	u := &siteUpstream{held: map[string]chan struct{}{}, came: map[string]int{}}
 	s := httptest.NewServer(u)
 	t.Cleanup(func() {
 		u.mu.Lock()
@@ -203,14 +203,14 @@ func newDoorUpstream(t *testing.T) *doorUpstream {
 	return u
 }
 
-func (u *doorUpstream) gate(name string) chan struct{} {
+func (u *siteUpstream) gate(name string) chan struct{} {
 	if u.held[name] == nil {
 		u.held[name] = make(chan struct{})
 	}
 	return u.held[name]
 }
 
-func (u *doorUpstream) free(name string) {
+func (u *siteUpstream) free(name string) {
 	select {
 	case <-u.gate(name):
 	default:
@@ -218,15 +218,15 @@ func (u *doorUpstream) free(name string) {
 	}
 }
 
-// let lets the requests that are held under a name go.
-func (u *doorUpstream) let(name string) {
+// let releases the delayed requests of a name.
+func (u *siteUpstream) let(name string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.free(name)
 }
 
-// arrived waits until so many requests are held, or were, under a name.
-func (u *doorUpstream) arrived(t *testing.T, name string, n int) {
+// arrived waits until n requests with a name have arrived.
+func (u *siteUpstream) arrived(t *testing.T, name string, n int) {
 	t.Helper()
 	redistest.Await(t, "requests held under "+name, func() error {
 		u.mu.Lock()
@@ -238,7 +238,7 @@ func (u *doorUpstream) arrived(t *testing.T, name string, n int) {
 	})
 }
 
-func (u *doorUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (u *siteUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.seen.Add(1)
 	q := r.URL.Query()
 	io.Copy(io.Discard, r.Body)

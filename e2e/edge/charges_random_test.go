@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// A questionsDice makes policies and requests that nobody would write, and some that one
-// would.
-type questionsDice struct{ *rand.Rand }
+// dice makes random policies and requests, common ones and unusual ones.
+type dice struct{ *rand.Rand }
 
-func (d questionsDice) one(of ...string) string { return of[d.IntN(len(of))] }
+func (d dice) one(of ...string) string { return of[d.IntN(len(of))] }
 
-// in reports true once in n times.
-func (d questionsDice) in(n int) bool { return d.IntN(n) == 0 }
+// in returns true once in n times.
+func (d dice) in(n int) bool { return d.IntN(n) == 0 }
 
-// some are up to most of them, each once.
-func (d questionsDice) some(most int, of ...string) []string {
+// some returns up to most of the values, each once.
+func (d dice) some(most int, of ...string) []string {
 	list := []string{}
 	for _, i := range d.Perm(len(of))[:d.IntN(min(most, len(of))+1)] {
 		list = append(list, of[i])
@@ -24,9 +23,9 @@ func (d questionsDice) some(most int, of ...string) []string {
 	return list
 }
 
-func (d questionsDice) number(of ...int) int { return of[d.IntN(len(of))] }
+func (d dice) number(of ...int) int { return of[d.IntN(len(of))] }
 
-func (d questionsDice) join(most int, between string, of ...string) string {
+func (d dice) join(most int, between string, of ...string) string {
 	var list []string
 	for range d.IntN(most + 1) {
 		list = append(list, d.one(of...))
@@ -35,19 +34,19 @@ func (d questionsDice) join(most int, between string, of ...string) string {
 }
 
 var (
-	questionsLimits = []string{"10/s", "10/s burst 20", "5/m", "100/h", "7/m sliding_window", "7/m sliding_log", "9/m fixed_window", "3/m quota", "1000/24h", "50/s burst 51", "2/s", "11/m", "20 concurrency lease 30s", "10 concurrency", "3/s leaky_bucket burst 4 shared", "3/s leaky_bucket burst 9 shared"}
+	diceLimits = []string{"10/s", "10/s burst 20", "5/m", "100/h", "7/m sliding_window", "7/m sliding_log", "9/m fixed_window", "3/m quota", "1000/24h", "50/s burst 51", "2/s", "11/m", "20 concurrency lease 30s", "10 concurrency", "3/s leaky_bucket burst 4 shared", "3/s leaky_bucket burst 9 shared"}
 
-	questionsMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE", "PROPFIND", "get", "Post", "X-Y", "BREW"}
+	diceMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PURGE", "PROPFIND", "get", "Post", "X-Y", "BREW"}
 
-	questionsHosts = []string{"example.com", "*.example.com", "a.example.com", "127.0.0.1", "::1", "[2001:db8::]", "éxample.com", "xn--xample-9ua.com", "b"}
+	diceHosts = []string{"example.com", "*.example.com", "a.example.com", "127.0.0.1", "::1", "[2001:db8::]", "éxample.com", "xn--xample-9ua.com", "b"}
 
-	questionsPaths = []string{"/", "/*", "/api/*", "/api/users", "/api/users/{id}", "/users/{id}/orders", "/a/{x}/{y}", "/É/*", "/api/{rest...}", "/files/a.b", "/K/ß", "/x y/*", "/{a}/b", "/{$}"}
+	dicePaths = []string{"/", "/*", "/api/*", "/api/users", "/api/users/{id}", "/users/{id}/orders", "/a/{x}/{y}", "/É/*", "/api/{rest...}", "/files/a.b", "/K/ß", "/x y/*", "/{a}/b", "/{$}"}
 
-	questionsValues = []string{"", " ", "a", "b", "free", "trial", " free\t", "\u00a0free\u2003", "Basic  abc", "basic abc", "BASIC\tabc", "Bearer x", "é", "É", "\xff", "\xc3\xa0\xa0",
+	diceValues = []string{"", " ", "a", "b", "free", "trial", " free\t", "\u00a0free\u2003", "Basic  abc", "basic abc", "BASIC\tabc", "Bearer x", "é", "É", "\xff", "\xc3\xa0\xa0",
 		"\u0085x\u0085", "\xe2\x80", "x\xe2\x80\x80", "x\xe1\xe2\x80\x80", "\xa0x", "free-bob", "x-free", "axbxc", "a*b", "\U0001f600", "|5:abcde", "1", "1", "-1", "12", "-3", "+7", "007", "9007199254740993",
 		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1_0", " 5 ", "0x1", "10.0.0.1", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "10.0.0.01", "2001:db8::7", "K", "\u212a", "İ", "ǅ", "\x00", "a\x00b", "\v\fz\r\n"}
 
-	questionsWhere = []string{
+	diceWhere = []string{
 		`request.path.startsWith("/api/")`, `!(request.method in ["GET", "HEAD"])`, `request.headers["x-a"] == "a" || size(request.headers["x-b"]) > 3`, `size(request.headers["x-b"]) > 3 && request.headers["x-a"] == "a"`,
 		`size(request.headers["x-a"]) > 3`, `"x-a" in request.headers`, `!("q" in request.query)`, `"c" in request.cookies`,
 		`request.query["q"] == request.cookies["c"]`, `request.host.endsWith("example.com")`, `request.headers["x-a"].contains("X")`,
@@ -56,27 +55,27 @@ var (
 		`request.headers["authorization"] != ""`, `request.headers["x-a"] != request.headers["x-b"] || request.path.endsWith("s")`,
 	}
 
-	questionsCosts = []string{`size(request.headers["x-a"])`, `request.path.startsWith("/api") ? 3 : size(request.query["q"])`, `size(request.path) > 4 ? 0 : 1`, `request.headers["x-b"] == "1" ? -1 : 2`}
+	diceCosts = []string{`size(request.headers["x-a"])`, `request.path.startsWith("/api") ? 3 : size(request.query["q"])`, `size(request.path) > 4 ? 0 : 1`, `request.headers["x-b"] == "1" ? -1 : 2`}
 )
 
-// policy is a policy as a file has it. It may be none that weirfile accepts.
-func (d questionsDice) policy(name string) map[string]any {
-	p := map[string]any{"name": name, "limits": append(d.some(2, questionsLimits...), d.one(questionsLimits...))}
+// policy returns a policy in the form of a file. It may be invalid.
+func (d dice) policy(name string) map[string]any {
+	p := map[string]any{"name": name, "limits": append(d.some(2, diceLimits...), d.one(diceLimits...))}
 	match := map[string]any{}
 	if d.in(2) {
-		match["paths"] = append(d.some(3, questionsPaths...), d.one(questionsPaths...))
+		match["paths"] = append(d.some(3, dicePaths...), d.one(dicePaths...))
 	}
 	if d.in(4) {
-		match["methods"] = append(d.some(3, questionsMethods...), d.one(questionsMethods...))
+		match["methods"] = append(d.some(3, diceMethods...), d.one(diceMethods...))
 	}
 	if d.in(4) {
-		match["hosts"] = append(d.some(3, questionsHosts...), d.one(questionsHosts...))
+		match["hosts"] = append(d.some(3, diceHosts...), d.one(diceHosts...))
 	}
 	if d.in(4) {
 		match["headers"] = map[string]any{d.one("X-A", "x-b"): append(d.some(2, "free", "a", "é", "trial"), d.one("*", "b"))}
 	}
 	if d.in(2) {
-		match["where"] = d.one(questionsWhere...)
+		match["where"] = d.one(diceWhere...)
 	}
 	if len(match) > 0 {
 		p["match"] = match
@@ -84,7 +83,7 @@ func (d questionsDice) policy(name string) map[string]any {
 	parts := append(d.some(2, "client.ip/56", "client.ip/128", "client.ip/1", "client.ip/57", "header:X-A", "header:authorization", "query:q", "cookie:c", "method", "host", "path", "const:all"), d.one("client.ip", "header:x-b", "cookie:C", "query:é", "method", "path", "host", "header:Proxy-Authorization"))
 	p["key"] = parts
 	if d.in(3) {
-		p["cost"] = d.one(questionsCosts...)
+		p["cost"] = d.one(diceCosts...)
 	} else if d.in(4) {
 		p["cost"] = 2
 	}
@@ -106,7 +105,7 @@ func (d questionsDice) policy(name string) map[string]any {
 	return p
 }
 
-func (d questionsDice) overrides(parts []string) []any {
+func (d dice) overrides(parts []string) []any {
 	list, seen := []any{}, map[string]bool{}
 	for range 1 + d.IntN(5) {
 		key := make([]string, len(parts))
@@ -136,15 +135,14 @@ func (d questionsDice) overrides(parts []string) []any {
 	return list
 }
 
-// A questionsRequest is a request of plain values. Those of headers are under canonical
-// names.
-type questionsRequest struct {
+// A plainRequest is a request in plain values. Header names are canonical.
+type plainRequest struct {
 	Method, Host, Path, IP string
 	Headers, Queries       map[string][]string
 	Cookies                map[string][]string
 }
 
-func (d questionsDice) values() []string {
+func (d dice) values() []string {
 	list := []string{d.value()}
 	for d.in(4) {
 		if d.in(2) {
@@ -159,22 +157,22 @@ func (d questionsDice) values() []string {
 	return list
 }
 
-func (d questionsDice) value() string {
+func (d dice) value() string {
 	switch d.IntN(40) {
 	case 0:
 		return strings.Repeat("y", d.number(150, d.IntN(300)))
 	case 1:
-		if d.in(2) { // at the bounds of keys and of values that gaps fit
+		if d.in(2) { // at the bounds of keys and of values that wildcards match
 			return d.one("free-"+strings.Repeat("z", 8187+d.IntN(2)), strings.Repeat("y", 118+d.IntN(8)))
 		}
 		return d.one("a", "free-", "é") + strings.Repeat("z", 8180+d.IntN(20)) + d.one("", "c", "-free")
 	case 2, 3:
-		return d.join(4, "", questionsValues...)
+		return d.join(4, "", diceValues...)
 	}
-	return d.one(questionsValues...)
+	return d.one(diceValues...)
 }
 
-func (d questionsDice) host() string {
+func (d dice) host() string {
 	switch d.IntN(8) {
 	case 0:
 		return d.address()
@@ -185,7 +183,7 @@ func (d questionsDice) host() string {
 		"::ffff:1.2.3.4", "fe80::1%ETH0", "[fe80::1%25x]", "::ffff:1.2.3.4%x", "[", "[]", "[x", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8:9", "1::2::3", ":::", "::1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "1.2.3.4::", "::01.2.3.4", "::12345", "b.\xff", "B", "1:0:0:2:0:0:0:3", "0:0:0:0:0:0:0:0", "1:0:2:0:3:0:4:0", strings.Repeat("h", 255+d.IntN(4)))
 }
 
-func (d questionsDice) path() string {
+func (d dice) path() string {
 	if d.in(60) {
 		return "/" + strings.Repeat("p", 4090+d.IntN(10))
 	}
@@ -201,8 +199,8 @@ func (d questionsDice) path() string {
 	return path
 }
 
-// mutated is s with some of its bytes put out, changed or doubled.
-func (d questionsDice) mutated(s string) string {
+// mutated returns s with some of its bytes removed, changed or doubled.
+func (d dice) mutated(s string) string {
 	b := []byte(s)
 	for range 1 + d.IntN(4) {
 		i, n := d.IntN(len(b)+1), d.IntN(len(b)+1)
@@ -221,8 +219,8 @@ func (d questionsDice) mutated(s string) string {
 	return string(b[:min(len(b), 6000)])
 }
 
-// address is a text that looks like an IPv6 address.
-func (d questionsDice) address() string {
+// address returns a text like an IPv6 address.
+func (d dice) address() string {
 	groups := make([]string, 1+d.IntN(9))
 	for i := range groups {
 		groups[i] = d.one("0", "0", "0", "1", "ffff", "FFFF", "00ab", "", "12345", "g", "1.2.3.4", "0000")
@@ -242,9 +240,9 @@ func (d questionsDice) address() string {
 	return text
 }
 
-func (d questionsDice) request() questionsRequest {
-	r := questionsRequest{
-		Method: d.one(questionsMethods...), Host: d.host(), Path: d.path(), Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{},
+func (d dice) request() plainRequest {
+	r := plainRequest{
+		Method: d.one(diceMethods...), Host: d.host(), Path: d.path(), Headers: map[string][]string{}, Queries: map[string][]string{}, Cookies: map[string][]string{},
 		IP: d.one("", "10.0.0.1", "10.255.0.1", "11.0.0.1", "::1", "2001:db8::1", "2001:db8:1:2:3:4:5:6", "2001:dbf:ffff:ffff:ffff::", "::ffff:10.0.0.1", "255.255.255.255", "0.0.0.0", "::", "64:ff9b::1.2.3.4", "fe80::1%eth0", d.address(), fmt.Sprintf("%x:%x::%x:%x", d.IntN(65536), d.IntN(3), d.IntN(3), d.IntN(65536))),
 	}
 	for _, name := range []string{"X-A", "X-B", "Authorization", "Proxy-Authorization"} {

@@ -20,7 +20,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// atoi is -1 for what is no number.
+// atoi returns -1 for text that is not a number.
 func atoi(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -29,13 +29,13 @@ func atoi(s string) int {
 	return n
 }
 
-const doorBoth = `policies:
+const siteBoth = `policies:
   - { name: open, match: /open, key: client.ip, limits: 5/d }
   - { name: closed, match: /closed, key: client.ip, limits: 5/d, on_store_error: closed }
 `
 
-// failed checks the answers of policies without a store.
-func (d *door) failed(t *testing.T) {
+// failed checks the responses of policies without a store.
+func (d *site) failed(t *testing.T) {
 	t.Helper()
 	for range 12 {
 		a := d.ask(t, http.MethodGet, "/open")
@@ -51,9 +51,9 @@ func (d *door) failed(t *testing.T) {
 	}
 }
 
-// testDoorDown: without Redis, at the start or in the middle, policies say what happens.
-func testDoorDown(t *testing.T, weir string) {
-	d := startDoor(t, weir, doorBoth, "")
+// testSiteDown checks that without Redis, at the start or later, on_store_error decides.
+func testSiteDown(t *testing.T, weir string) {
+	d := startSite(t, weir, siteBoth, "")
 	d.want(t, "/open", 200)
 	d.want(t, "/closed", 200)
 	if got := d.ask(t, http.MethodGet, "/open").left(); got != "3" {
@@ -64,9 +64,9 @@ func testDoorDown(t *testing.T, weir string) {
 	d.metric(t, `weir_decisions_total{interface="nginx",policy="open",outcome="failed_open"}`, 12)
 	d.metric(t, `weir_degraded_decisions_total{policy="closed",mode="closed"}`, 12)
 
-	gone := startDoorAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), doorBoth, "")
+	gone := startSiteAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), siteBoth, "")
 	gone.failed(t)
-	for line := range strings.Lines(doorErrors(gone.Log())) {
+	for line := range strings.Lines(logErrors(gone.Log())) {
 		if !strings.Contains(line, "weir: no decision: redis: ") && !strings.Contains(line, "weir: circuit breaker open for 1s") {
 			t.Errorf("the log of nginx: %s", line)
 		}
@@ -76,8 +76,9 @@ func testDoorDown(t *testing.T, weir string) {
 	}
 }
 
-// testDoorFault: an error in Weir itself is no open door, and no 500.
-func testDoorFault(t *testing.T, weir string) {
+// testSiteFault checks that an error in the Lua itself follows on_store_error and is no status
+// 500.
+func testSiteFault(t *testing.T, weir string) {
 	broken := `
     location /broken { access_by_lua_block { require("weir.charges").of = function() error("broken") end require("weir").access() } proxy_pass http://UPSTREAM; }
     location / { proxy_pass http://UPSTREAM; }`
@@ -85,7 +86,7 @@ func testDoorFault(t *testing.T, weir string) {
 		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d }]`:                         200,
 		`policies: [{ name: a, match: /x, key: client.ip, limits: 5/d, on_store_error: closed }]`: 503,
 	} {
-		d := startDoor(t, weir, policies, broken)
+		d := startSite(t, weir, policies, broken)
 		for range 20 {
 			a := d.ask(t, http.MethodGet, "/broken")
 			if degraded := map[int]string{200: "open", 503: "closed"}[want]; a.status != want || a.header.Get("Weir-Degraded") != degraded {
@@ -99,13 +100,13 @@ func testDoorFault(t *testing.T, weir string) {
 	}
 }
 
-// testDoorReload: a reload keeps counters and the state of limits that did not change. A
-// changed limit starts afresh.
-func testDoorReload(t *testing.T, weir string) {
+// testSiteReload checks that a reload keeps counters and the state of unchanged limits. A
+// changed limit starts with a new state.
+func testSiteReload(t *testing.T, weir string) {
 	of := func(limit string) string {
 		return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }, { name: same, key: client.ip, limits: 100/d, on_denied: { body: x } }]`
 	}
-	d := startDoor(t, weir, of("10/d"), "")
+	d := startSite(t, weir, of("10/d"), "")
 	d.want(t, "/", 200, 200, 200, 200, 200)
 	d.metric(t, `weir_decisions_total{interface="nginx",policy="api",outcome="admitted"}`, 5)
 	d.Reload(t, d.configOf(t, weir, d.redis.Addr, of("20/d"), ""))
@@ -130,9 +131,9 @@ func testDoorReload(t *testing.T, weir string) {
 	d.clean(t)
 }
 
-// testDoorPublished: published policies replace those of the configuration. New workers use
-// them from their first request.
-func testDoorPublished(t *testing.T, weir string) {
+// testSitePublished checks that published policies replace those of the configuration. New
+// workers use them from their first request.
+func testSitePublished(t *testing.T, weir string) {
 	of := func(limit string) string { return `policies: [{ name: api, key: client.ip, limits: ` + limit + ` }]` }
 	redis := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "weir.yaml")
@@ -145,7 +146,7 @@ func testDoorPublished(t *testing.T, weir string) {
 			t.Fatalf("weir apply: %v\n%s", err, out)
 		}
 	}
-	d := startDoorOf(t, weir, redis, redis.Addr, of("10/d"), "", "--policies", "store")
+	d := startSiteWith(t, weir, redis, redis.Addr, of("10/d"), "", "--policies", "store")
 	d.want(t, "/", 200, 200, 200, 200, 200)
 	apply(of("400/d"))
 	limit := func(want string) {
@@ -161,7 +162,7 @@ func testDoorPublished(t *testing.T, weir string) {
 	}
 	limit("400")
 	d.metric(t, `weir_policies_version{version="1"}`, 1)
-	for _, pid := range doorWorkers(t, d.PID()) {
+	for _, pid := range workersOf(t, d.PID()) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	redistest.Await(t, "a worker", func() error {
@@ -169,7 +170,7 @@ func testDoorPublished(t *testing.T, weir string) {
 		if err != nil {
 			return err
 		}
-		if got := readDoorAnswer(t, res).header.Get("X-Ratelimit-Limit"); got != "400" {
+		if got := readSiteResponse(t, res).header.Get("X-Ratelimit-Limit"); got != "400" {
 			t.Errorf("the first request of a new worker: %s, want 400", got)
 		}
 		return nil
@@ -178,8 +179,8 @@ func testDoorPublished(t *testing.T, weir string) {
 	limit("2")
 }
 
-// testDoorInit: what is wrong with a configuration keeps nginx from starting.
-func testDoorInit(t *testing.T, weir string) {
+// testSiteInit checks that a wrong configuration keeps nginx from starting.
+func testSiteInit(t *testing.T, weir string) {
 	file := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(file, []byte("store: redis://127.0.0.1:1\npolicies: [{ name: a, key: client.ip, limits: 5/d }]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -204,15 +205,15 @@ func testDoorInit(t *testing.T, weir string) {
 		"an unknown operation": {initOf(`'{"format":1,"redis":{"hosts":["127.0.0.1:1"]},"fields":[]}', ` + luaText(strings.Replace(planIn(t, good), `"match":{}`, `"match":{"where":["moon"]}`, 1))), "unknown operation moon"},
 		"hosts that are not":   {initOf(`'{"format":1,"redis":{"hosts":[]},"fields":[]}', '{"format":1,"script":"x","prefix":"x","rules":[],"policies":[]}'`), "hosts: want at least one"},
 	} {
-		out, err := doorCheck(t, c.conf)
+		out, err := checkConf(t, c.conf)
 		if err == nil || !strings.Contains(out, "weir: ") && !strings.Contains(out, "redis") || !strings.Contains(out, c.want) {
 			t.Errorf("%s: %v, want an error with %q\n%s", name, err, c.want, out)
 		}
 	}
 }
 
-// doorCheck is what nginx says of a configuration that it does not start with.
-func doorCheck(t *testing.T, http string) (string, error) {
+// checkConf returns the error of nginx for a configuration with which it does not start.
+func checkConf(t *testing.T, http string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
@@ -226,7 +227,7 @@ func doorCheck(t *testing.T, http string) (string, error) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return string(out), nil // it runs
+		return string(out), nil // it starts
 	}
 	return string(out), err
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// doorSame are policies and requests; each request is "METHOD /path" or that n times.
-// Limits are slow, so that no second more or less is told.
-var doorSame = map[string]struct {
+// sameCases are policies and requests; each request is "METHOD /path", or the same n times.
+// The limits are slow, so that a delay of a second does not change a header.
+var sameCases = map[string]struct {
 	policies string
 	requests []string
 }{
@@ -50,9 +50,9 @@ var doorSame = map[string]struct {
 	"shadow":           {`policies: [{ name: try, mode: shadow, key: client.ip, limits: 1/h }, { name: api, key: client.ip, limits: 3/h }]`, []string{"GET / 4"}},
 }
 
-// doorGo is a server of net/http with the same policies, whose state is in another
+// startGoServer starts a net/http server with the same policies and its state in another
 // database of the same Redis.
-func doorGo(t *testing.T, d *door, policies string) *httptest.Server {
+func startGoServer(t *testing.T, d *site, policies string) *httptest.Server {
 	t.Helper()
 	f, err := weirfile.Parse("weir.yaml", []byte(policies))
 	if err != nil {
@@ -74,9 +74,9 @@ func doorGo(t *testing.T, d *door, policies string) *httptest.Server {
 	return s
 }
 
-// doorTrace is all that is told about requests in turn, but what servers say of
-// themselves.
-func doorTrace(t *testing.T, client *http.Client, base string, requests []string) []string {
+// responseTrace returns the responses to requests in order, without headers that identify the
+// server.
+func responseTrace(t *testing.T, client *http.Client, base string, requests []string) []string {
 	t.Helper()
 	var trace []string
 	for _, text := range requests {
@@ -95,7 +95,7 @@ func doorTrace(t *testing.T, client *http.Client, base string, requests []string
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := readDoorAnswer(t, res)
+			a := readSiteResponse(t, res)
 			maps.DeleteFunc(a.header, func(name string, _ []string) bool {
 				return name == "Date" || name == "Server" || name == "Connection"
 			})
@@ -105,21 +105,21 @@ func doorTrace(t *testing.T, client *http.Client, base string, requests []string
 	return trace
 }
 
-// testDoorSame: nginx answers as package httplimit does, byte for byte.
-func testDoorSame(t *testing.T, weir string) {
-	for name, c := range doorSame {
+// testSiteSame checks that nginx responds like package httplimit, byte for byte.
+func testSiteSame(t *testing.T, weir string) {
+	for name, c := range sameCases {
 		t.Run(name, func(t *testing.T) {
-			d := startDoor(t, weir, c.policies, "")
-			s := doorGo(t, d, c.policies)
+			d := startSite(t, weir, c.policies, "")
+			s := startGoServer(t, d, c.policies)
 			var got, want []string
 			for range 5 {
 				began := time.Now()
-				got = doorTrace(t, d.client, "http://"+d.Addr, c.requests)
-				want = doorTrace(t, d.client, s.URL, c.requests)
+				got = responseTrace(t, d.client, "http://"+d.Addr, c.requests)
+				want = responseTrace(t, d.client, s.URL, c.requests)
 				if time.Since(began) < 800*time.Millisecond {
 					break
 				}
-				d.redis.Do(t, "FLUSHALL") // a second more is told by then
+				d.redis.Do(t, "FLUSHALL") // the reset has changed by a second
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

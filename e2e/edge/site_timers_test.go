@@ -6,10 +6,10 @@ import (
 	"github.com/floodweir/weir/e2e/nginxtest"
 )
 
-// TestDoorTimersDropped: nginx drops timers beyond lua_max_running_timers, which other Lua
-// may have used up for a moment, and tells nobody but the log. After that, Redis is asked
-// again, what waits to be asked is, and slots are renewed.
-func TestDoorTimersDropped(t *testing.T) {
+// TestSiteTimersDropped checks recovery after nginx dropped timers. It drops those beyond
+// lua_max_running_timers, which other Lua code may exhaust, and only logs it. After that,
+// Redis is probed again, deferred calls are sent, and slots are renewed.
+func TestSiteTimersDropped(t *testing.T) {
 	s := nginxtest.Start(t, nginxtest.Config{HTTP: nginxtest.Path(t) + `
   lua_max_running_timers 2;
   lua_shared_dict weir 1m;
@@ -29,8 +29,8 @@ local store = { run = function(requests)
   return answers
 end }
 local queue = require("weir.defer").new(store)
-local told = 0
-local function ask() queue.run({ {} }, function() told = told + 1 end) end
+local done = 0
+local function ask() queue.run({ {} }, function() done = done + 1 end) end
 local renewed = 0
 local holds = require("weir.reservations")
 local pass = { queue = { run = function() renewed = renewed + 1 end } }
@@ -45,17 +45,17 @@ for _ = 1, 120 do
   b:enter()
   ngx.sleep(0.01)
 end
-ngx.say("before ", told, " ", renewed, " ", tostring(b.open))
+ngx.say("before ", done, " ", renewed, " ", tostring(b.open))
 
 release = true
 for _ = 1, 500 do
-  if told > 0 and renewed > 0 and not b.open then break end
+  if done > 0 and renewed > 0 and not b.open then break end
   b:enter()
-  if told == 0 then queue.wake() end
+  if done == 0 then queue.wake() end
   keep()
   ngx.sleep(0.01)
 end
-ngx.say("after ", told > 0 and "asked" or "lost", " ", renewed > 0 and "renewed" or "lost", " ", tostring(b.open))
+ngx.say("after ", done > 0 and "asked" or "lost", " ", renewed > 0 and "renewed" or "lost", " ", tostring(b.open))
 holds.finish(pass)
 `, "")
 	if want := "before 0 0 true\nafter asked renewed false\n"; got != want {
