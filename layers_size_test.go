@@ -42,7 +42,6 @@ var largeFor = map[string]string{
 	"policy lines":                               "not reduced yet",
 	"policy.Policy methods":                      "not reduced yet",
 	"weirfile.decoder methods":                   "not reduced yet",
-	"guard names":                                "not reduced yet",
 	"flashsale/shop lines":                       "the services and the workers of a sale share one snapshot of it; a split would export that",
 }
 

@@ -8,17 +8,17 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Policies see a call as a request with two query parameters: who calls, and how many
-// times its cost a call is.
+// A call is a request with two query parameters for its policies: the key of the caller, and a
+// factor of the cost.
 const (
 	argumentName = "argument"
 	timesName    = "times"
 )
 
-// A call is what a policy is told of a call.
+// A call describes a call to policies.
 type call struct {
 	argument [1]string
-	times    [1]string // "" is once
+	times    [1]string // "" means 1
 }
 
 func (c *call) set(key string, n int64) {
@@ -45,13 +45,13 @@ func (*call) Header(string) []string { return nil }
 func (*call) Cookie(string) []string { return nil }
 func (*call) ClientIP() netip.Addr   { return netip.Addr{} }
 
-// KeyPart is the part of a rule's key: what the caller of Enter names, once. An empty key
-// is the anonymous part, and space around a key is left out.
+// KeyPart returns the only part of a rule's key: the key that the caller passes to Enter. All
+// calls with an empty key share one bucket. Space around a key is cut off.
 func KeyPart() policy.KeyPart {
 	return policy.KeyPart{Source: policy.CEL, Of: argument{}}
 }
 
-// argument is what the caller of Enter names.
+// argument is the expression of KeyPart.
 type argument struct{}
 
 func (argument) String() string { return argumentName }
@@ -63,20 +63,20 @@ func (argument) Eval(a policy.Attributes) (string, error) {
 	return "", nil
 }
 
-// A price is what a call costs by its rule, times what the caller of EnterN says.
-type price struct {
+// A callCost is the cost of a call by its rule, times the n of EnterN.
+type callCost struct {
 	once int64
 	of   policy.Expression[int64] // instead of once, if not nil
 }
 
-func (p price) String() string {
+func (p callCost) String() string {
 	if p.of != nil {
 		return p.of.String()
 	}
 	return strconv.FormatInt(p.once, 10)
 }
 
-func (p price) Eval(a policy.Attributes) (int64, error) {
+func (p callCost) Eval(a policy.Attributes) (int64, error) {
 	once := p.once
 	if p.of != nil {
 		var err error
@@ -93,7 +93,7 @@ func (p price) Eval(a policy.Attributes) (int64, error) {
 		return 0, err
 	}
 	if once > math.MaxInt64/n {
-		return math.MaxInt64, nil // above every capacity all the same
+		return math.MaxInt64, nil // above every capacity
 	}
 	return once * n, nil
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/floodweir/weir/enforce"
 )
 
-// An Entry is one call that went through. A nil Entry exits as well.
+// An Entry is one admitted call. The methods of a nil Entry do nothing.
 type Entry struct {
-	guard    *Guard
-	ctx      context.Context
-	start    time.Duration // by Registry.clock
-	decision weir.Decision
-	visit    *visit // nil if it holds nothing
-	exits    []func(error)
-	done     atomic.Bool
+	guard      *Guard
+	ctx        context.Context
+	start      time.Duration // by Registry.clock
+	decision   weir.Decision
+	invocation *invocation // nil if it holds nothing
+	exits      []func(error)
+	done       atomic.Bool
 }
 
 // begin starts the call.
@@ -29,13 +29,12 @@ func (e *Entry) begin() *Entry {
 	return e
 }
 
-// Exit ends the call with what it returned: the outcome is counted, its duration noted,
-// what it held given back. Exiting again does nothing. In a defer statement the argument
-// is what it is at that moment, so defer a function that calls it, or use Done.
+// Exit ends the call with the error that it returned: it counts the outcome and the duration, and
+// gives back what the call held. Further calls do nothing. A defer statement evaluates the
+// argument at once, so defer a function that calls Exit, or use Done.
 //
-// A rule that counts failures counts an error, or none if it counts successes. A caller
-// that went away before the end, so that the error is that its context was canceled, is
-// charged either way.
+// A rule that counts failures counts an error; one that counts successes counts nil. If the
+// error is that the caller's context was canceled, the call is charged in either case.
 func (e *Entry) Exit(err error) {
 	if e == nil || e.done.Swap(true) {
 		return
@@ -50,17 +49,17 @@ func (e *Entry) Exit(err error) {
 		r.ClientGone = errors.Is(err, context.Canceled) && errors.Is(e.ctx.Err(), context.Canceled)
 	}
 	defer e.exit(err) // also if Config.Observe panics
-	if e.visit != nil {
-		e.guard.leave(e.visit, r)
-		e.visit = nil
+	if e.invocation != nil {
+		e.guard.leave(e.invocation, r)
+		e.invocation = nil
 	}
 }
 
-// exit tells the wards what the call returned, the last that was asked first.
+// exit passes the result of the call to the protections, in reverse order.
 func (e *Entry) exit(err error) {
 	defer func() {
 		if len(e.exits) > 0 {
-			e.exit(err) // of those before a Ward that panics
+			e.exit(err) // of the others, if one panics
 		}
 	}()
 	for i := len(e.exits) - 1; i >= 0; i-- {
@@ -70,20 +69,19 @@ func (e *Entry) exit(err error) {
 	}
 }
 
-// callOff ends a call that was not made: what it took goes back.
-func (e *Entry) callOff() {
+// cancel ends a call that was not made, and gives back what it took.
+func (e *Entry) cancel() {
 	defer e.exit(ErrCanceled)
-	if e.visit != nil {
-		e.visit.pass.Cancel()
-		e.guard.leave(e.visit, enforce.Result{})
-		e.visit = nil
+	if e.invocation != nil {
+		e.invocation.admission.Cancel()
+		e.guard.leave(e.invocation, enforce.Result{})
+		e.invocation = nil
 	}
 }
 
-// Done is Exit for a defer statement: with *err as it is at the end of the function, and
-// as failed if the function panics. It is deferred itself, not called by a function that
-// is: otherwise it does not see the panic. An err of nil is of a function that returns
-// no error.
+// Done calls Exit in a defer statement: with *err at the end of the function, and with an error
+// if the function panics. Defer it directly: a deferred function that calls it does not see the
+// panic. Pass nil if the function returns no error.
 func (e *Entry) Done(err *error) {
 	if e == nil {
 		return
@@ -99,8 +97,8 @@ func (e *Entry) Done(err *error) {
 	e.Exit(*err)
 }
 
-// Decision is how the call was let through: zero but for OK and Degraded if no limit
-// decided.
+// Decision returns the decision of the limits. If no limit decided, only OK and Degraded are
+// set.
 func (e *Entry) Decision() weir.Decision {
 	if e == nil {
 		return weir.Decision{}

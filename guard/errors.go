@@ -10,45 +10,45 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// ErrDenied is what every *Denied wraps.
+// ErrDenied is wrapped by every *Denied.
 var ErrDenied = errors.New("guard: denied")
 
-// Next is what a link of an error chain returns to pass on to the one after it.
+// Next is returned by an error handler in OnError to pass the error to the next one.
 //
-//lint:ignore ST1012 It is read as guard.Next: an instruction, and not a failure.
+//lint:ignore ST1012 It is used as guard.Next, an instruction.
 var Next = errors.New("guard: next")
 
-// ErrCalledOff ends a call with a Ward that let it through after another refused it. It
-// wraps ErrDenied, as what a function returns may do too: compare with this one.
-var ErrCanceled = fmt.Errorf("guard: refused by another ward: %w: %w", ErrDenied, context.Canceled)
+// ErrCanceled is passed to the exit function of a Protection that admitted a call that another
+// one refused. It wraps ErrDenied, as errors of functions may, so compare with this one.
+var ErrCanceled = fmt.Errorf("guard: refused by another protection: %w: %w", ErrDenied, context.Canceled)
 
-// errUnfinished ends a call that panicked, or whose goroutine did.
+// errUnfinished is the error of a call that panicked or ended its goroutine.
 var errUnfinished = errors.New("guard: the call did not return")
 
-// The messages of a Point that has none.
+// The messages of a Resource without one.
 const (
-	limited = "rate limit exceeded"
-	refused = "call refused" // by a Ward
+	messageLimited = "rate limit exceeded"
+	messageRefused = "call refused" // by a Protection
 )
 
-// Denied says that a call was refused. It wraps ErrDenied and Cause.
+// Denied reports a call that was refused. It wraps ErrDenied and Cause.
 type Denied struct {
 	Name     string        // of the guard
-	Message  string        // for whoever called
-	Decision weir.Decision // of the limit that denied; zero if a Ward did
-	Cause    error         // what the Ward said, or nil
+	Message  string        // for the caller
+	Decision weir.Decision // of the limit that denied; zero if a Protection did
+	Cause    error         // the error of the Protection, or nil
 }
 
-// Error is the message, and when to come again if that is known: "rate limit exceeded:
-// getId: retry after 3s". What is longer than a millisecond is rounded up to one. Of a
-// Ward it is the message and what the Ward said: "call refused: getId: breaker: open".
+// Error returns the message and the retry delay, if it is known: "rate limit exceeded: getId:
+// retry after 3s". A delay of more than a millisecond is rounded up to milliseconds. For a
+// Protection it returns its error: "call refused: getId: breaker: open".
 func (d *Denied) Error() string {
 	text := d.Message + ": " + d.Name
 	switch retry := d.Decision.RetryAfter; {
 	case d.Cause != nil:
 		return text + ": " + d.Cause.Error()
 	case retry == weir.Never:
-		return text + ": costs more than the limit ever has"
+		return text + ": cost above capacity"
 	case retry > time.Millisecond:
 		whole := retry.Truncate(time.Millisecond)
 		if whole < retry && whole <= weir.Never-time.Millisecond {
@@ -61,7 +61,7 @@ func (d *Denied) Error() string {
 	return text
 }
 
-// Unwrap is ErrDenied and Cause.
+// Unwrap returns ErrDenied and Cause.
 func (d *Denied) Unwrap() []error {
 	if d.Cause == nil {
 		return []error{ErrDenied}
@@ -69,41 +69,41 @@ func (d *Denied) Unwrap() []error {
 	return []error{ErrDenied, d.Cause}
 }
 
-// Undecided says that the store made no decision, or that the context of the call ended
-// before it did. It wraps Err. A guard whose Point.Answered is set returns it for calls
-// that its rule lets through, too, so that whoever answers instead of the store is asked
-// before: LetsThrough is then true, and the call may go on if nobody does.
+// StoreError reports that the store made no decision, or that the context of the call ended
+// first. It wraps Err. If Resource.HandlesStoreError is set, the guard returns it also for calls
+// that the rule admits, so that error handlers run first: FailsOpen is then true, and the call
+// may go on with Enter if no handler handles the error.
 type StoreError struct {
 	Name      string
 	FailsOpen bool
 	Err       error
 
-	guard *Guard // of one that lets through
+	guard *Guard // if FailsOpen
 	key   string
 }
 
-// Error is "guard: getId: no decision: …".
+// Error returns "guard: getId: no decision: …".
 func (u *StoreError) Error() string { return fmt.Sprintf("guard: %s: no decision: %v", u.Name, u.Err) }
 
-// Unwrap is Err.
+// Unwrap returns Err.
 func (u *StoreError) Unwrap() error { return u.Err }
 
-// Enter lets a call go on for which nobody else has answered. What has a say beside the
-// limits is asked: an error is u if u does not let the call through, or a *Denied of a
-// Ward. A call that goes on without Enter is neither counted nor asked about.
+// Enter admits a call whose error was not handled, after asking the protections. The error is u
+// if FailsOpen is false, or the *Denied of a Protection. A call that goes on without Enter is
+// not counted.
 func (u *StoreError) Enter(ctx context.Context) (*Entry, error) {
 	if !u.FailsOpen || u.guard == nil {
 		return nil, u
 	}
 	e := u.guard.newEntry(ctx)
 	e.decision.Degraded = policy.Open
-	if err := u.guard.askWards(e, u.guard.place.ruling.Load(), u.key); err != nil {
+	if err := u.guard.enterProtections(e, u.guard.group.resolved.Load(), u.key); err != nil {
 		return nil, err
 	}
 	return e.begin(), nil
 }
 
-// LetsThrough reports whether err is an *Undecided whose rule lets the call through.
+// FailsOpen reports whether err is a *StoreError whose rule admits the call.
 func FailsOpen(err error) bool {
 	var u *StoreError
 	return errors.As(err, &u) && u.FailsOpen

@@ -77,31 +77,6 @@ func ExampleFunc_onError() {
 	// 99 <nil>
 }
 
-func ExampleFunc0() {
-	limit := still().MustGuard(guard.Resource{Name: "refresh", Limits: []weir.Limit{weir.MustLimit("1/m")}})
-	stale := "stale"
-	refresh := guard.Func0(limit, func(context.Context) (string, error) { return "fresh", nil }, guard.Options0[string]{Value: &stale})
-	for range 2 {
-		fmt.Println(refresh(context.Background()))
-	}
-	// Output:
-	// fresh <nil>
-	// stale <nil>
-}
-
-func ExampleFunc2() {
-	limit := still().MustGuard(guard.Resource{Name: "claim", Limits: []weir.Limit{weir.MustLimit("1/m")}})
-	claim := guard.Func2(limit, func(_ context.Context, user, prize string) (string, error) { return user + " has " + prize, nil },
-		guard.Options2[string, string, string]{Key: func(user, prize string) string { return guard.Key(user, prize) }})
-	for _, prize := range []string{"a cup", "a cup", "a pen"} {
-		fmt.Println(claim(context.Background(), "bob", prize))
-	}
-	// Output:
-	// bob has a cup <nil>
-	//  rate limit exceeded: claim: retry after 1m0s
-	// bob has a pen <nil>
-}
-
 func ExampleAction() {
 	limit := still().MustGuard(guard.Resource{Name: "mail", Limits: []weir.Limit{weir.MustLimit("3/m")}, Message: "too much mail"})
 	send := guard.Action(limit, func(_ context.Context, text string) error {
@@ -119,35 +94,11 @@ func ExampleAction() {
 	// too much mail: mail: retry after 20s
 }
 
-func ExampleAction0() {
-	limit := still().MustGuard(guard.Resource{Name: "ping", Limits: []weir.Limit{weir.MustLimit("1/s")}})
-	ping := guard.Action0(limit, func(context.Context) error { return nil }, guard.ActionOptions0{})
-	fmt.Println(ping(context.Background()))
-	fmt.Println(ping(context.Background()))
-	// Output:
-	// <nil>
-	// rate limit exceeded: ping: retry after 1s
-}
-
-func ExampleAction2() {
-	limit := still().MustGuard(guard.Resource{Name: "pay", Limits: []weir.Limit{weir.MustLimit("100/24h")}})
-	pay := guard.Action2(limit, func(_ context.Context, from string, amount int64) error { return nil },
-		guard.ActionOptions2[string, int64]{
-			Key:  func(from string, _ int64) string { return from },
-			Cost: func(_ string, amount int64) int64 { return amount },
-		})
-	fmt.Println(pay(context.Background(), "alice", 90))
-	fmt.Println(pay(context.Background(), "alice", 20))
-	// Output:
-	// <nil>
-	// rate limit exceeded: pay: retry after 2h24m0s
-}
-
 func ExamplePlain() {
 	limit := still().MustGuard(guard.Resource{Name: "greet", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	_, err := guard.Plain(limit, strings.ToUpper, guard.PlainOptions[string, string]{})
 	fmt.Println(err)
-	// Output: guard: greet: invalid: a function without an error wants a Fallback or a Value, got neither
+	// Output: guard: greet: invalid: got neither Fallback nor Value, want one, because the function returns no error
 }
 
 func ExampleMustPlain() {
@@ -365,7 +316,7 @@ func ExampleKeyPart() {
 // the call through.
 func ExampleFailsOpen() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
-	limit := r.MustGuard(guard.Resource{Name: "price", Answered: true})
+	limit := r.MustGuard(guard.Resource{Name: "price", HandlesStoreError: true})
 	_, err := limit.Enter(context.Background(), "")
 	fmt.Println(err)
 	fmt.Println(guard.FailsOpen(err))
@@ -376,7 +327,7 @@ func ExampleFailsOpen() {
 
 func ExampleStoreError_Enter() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
-	limit := r.MustGuard(guard.Resource{Name: "price", Answered: true})
+	limit := r.MustGuard(guard.Resource{Name: "price", HandlesStoreError: true})
 	entry, err := limit.Enter(context.Background(), "")
 	var undecided *guard.StoreError
 	if errors.As(err, &undecided) { // and nobody has another answer

@@ -164,21 +164,13 @@ func TestShapes(t *testing.T) {
 	}
 	kept := func(s string) error { return fmt.Errorf("%s: %w", s, guard.ErrDenied) }
 	shapes := []shape{
-		{"Func0", func(g *guard.Guard) func(string) error {
-			f := guard.Func0(g, func(context.Context) (string, error) { return "called", nil }, guard.Options0[string]{
-				Key: func() string { return "k" }, Cost: func() int64 { return 2 },
-				Fallback: func(_ context.Context, err error) (string, error) { return "", kept("fallback") },
-				OnError:  []func(context.Context, error) (string, error){func(context.Context, error) (string, error) { return "", errors.New("link") }},
+		{"Func", func(g *guard.Guard) func(string) error {
+			f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{
+				Key: func(a string) string { return a }, Cost: func(string) int64 { return 2 },
+				Fallback: func(_ context.Context, _ string, err error) (string, error) { return "", kept("fallback") },
+				OnError:  []func(context.Context, string, error) (string, error){func(context.Context, string, error) (string, error) { return "", errors.New("link") }},
 			})
-			return func(string) error { return ok(f(bg)) }
-		}},
-		{"Func2", func(g *guard.Guard) func(string) error {
-			f := guard.Func2(g, func(_ context.Context, a string, b int) (string, error) { return "called", nil }, guard.Options2[string, int, string]{
-				Key: func(a string, b int) string { return guard.Key(a, b) }, Cost: func(_ string, b int) int64 { return int64(b) },
-				Fallback: func(_ context.Context, a string, b int, err error) (string, error) { return "", kept("fallback") },
-				OnError:  []func(context.Context, string, int, error) (string, error){func(context.Context, string, int, error) (string, error) { return "", errors.New("link") }},
-			})
-			return func(k string) error { return ok(f(bg, k, 2)) }
+			return func(k string) error { return ok(f(bg, k)) }
 		}},
 		{"Action", func(g *guard.Guard) func(string) error {
 			f := guard.Action(g, func(context.Context, string) error { return nil }, guard.ActionOptions[string]{
@@ -187,22 +179,6 @@ func TestShapes(t *testing.T) {
 				OnError:  []func(context.Context, string, error) error{func(context.Context, string, error) error { return errors.New("link") }},
 			})
 			return func(k string) error { return f(bg, k) }
-		}},
-		{"Action0", func(g *guard.Guard) func(string) error {
-			f := guard.Action0(g, func(context.Context) error { return nil }, guard.ActionOptions0{
-				Key: func() string { return "k" }, Cost: func() int64 { return 2 },
-				Fallback: func(_ context.Context, err error) error { return kept("fallback") },
-				OnError:  []func(context.Context, error) error{func(context.Context, error) error { return errors.New("link") }},
-			})
-			return func(string) error { return f(bg) }
-		}},
-		{"Action2", func(g *guard.Guard) func(string) error {
-			f := guard.Action2(g, func(context.Context, string, int) error { return nil }, guard.ActionOptions2[string, int]{
-				Key: func(a string, b int) string { return a }, Cost: func(_ string, b int) int64 { return int64(b) },
-				Fallback: func(_ context.Context, _ string, _ int, err error) error { return kept("fallback") },
-				OnError:  []func(context.Context, string, int, error) error{func(context.Context, string, int, error) error { return errors.New("link") }},
-			})
-			return func(k string) error { return f(bg, k, 2) }
 		}},
 		{"Plain", func(g *guard.Guard) func(string) error {
 			f := guard.MustPlain(g, func(string) string { return "called" }, guard.PlainOptions[string, string]{
@@ -258,7 +234,7 @@ func TestPlainOptions(t *testing.T) {
 	}{
 		{nil, f, good, "guard: invalid: want a guard of Registry.Guard, got nil"},
 		{g, nil, good, "guard: invalid: want a function to limit, got nil"},
-		{g, f, guard.PlainOptions[int, int]{}, "guard: f: invalid: a function without an error wants a Fallback or a Value, got neither"},
+		{g, f, guard.PlainOptions[int, int]{}, "guard: f: invalid: got neither Fallback nor Value, want one, because the function returns no error"},
 	} {
 		if _, err := guard.Plain(tc.g, tc.f, tc.o); fmt.Sprint(err) != tc.want || !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("Plain = %v, want %s", err, tc.want)
@@ -286,13 +262,9 @@ func TestNothingToLimit(t *testing.T) {
 	f := func(context.Context, int) (int, error) { return 1, nil }
 	_, noGuard := guard.Func(nil, f, guard.Options[int, int]{})(bg, 1)
 	_, noFunc := guard.Func(g, nil, guard.Options[int, int]{})(bg, 1)
-	_, noFunc0 := guard.Func0(g, nil, guard.Options0[int]{})(bg)
-	_, noFunc2 := guard.Func2(g, nil, guard.Options2[int, int, int]{})(bg, 1, 2)
 	noAction := guard.Action[int](g, nil, guard.ActionOptions[int]{})(bg, 1)
-	noAction0 := guard.Action0(g, nil, guard.ActionOptions0{})(bg)
-	noAction2 := guard.Action2[int, int](g, nil, guard.ActionOptions2[int, int]{})(bg, 1, 2)
 	_, negative := guard.Func(g, f, guard.Options[int, int]{Cost: func(int) int64 { return -1 }})(bg, 1)
-	for i, err := range []error{noGuard, noFunc, noFunc0, noFunc2, noAction, noAction0, noAction2, negative} {
+	for i, err := range []error{noGuard, noFunc, noAction, negative} {
 		if !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("%d: %v, want an error that wraps ErrInvalid", i, err)
 		}

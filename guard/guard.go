@@ -11,71 +11,71 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A Guard asks about one place. It is safe for concurrent use.
+// A Guard limits one place in a program. It is safe for concurrent use.
 type Guard struct {
 	registry *Registry
-	place    *place
-	point    *Resource
+	group    *group
+	resource *Resource
 	count    counters
 }
 
-// counters are how a guard does.
+// counters count the calls of a guard.
 type counters struct {
 	passed, denied, undecided, failed, running, busy atomic.Int64
 }
 
-// A visit is a call at a gate. It is used again.
-type visit struct {
-	call call
-	pass enforce.Admission
+// An invocation is a call at an enforcer. It is reused.
+type invocation struct {
+	call      call
+	admission enforce.Admission
 }
 
-// Enter asks whether a call may go through for key, and waits if the rule says so; an
-// empty key is one for all. An error is a *Denied or a *Undecided, or wraps
-// weir.ErrInvalid. Otherwise the caller exits the entry when the call is done.
+// Enter decides about a call for key, and waits if the rule says so. All calls with an empty key
+// share one bucket. An error is a *Denied or a *StoreError, or wraps weir.ErrInvalid. Otherwise
+// the caller must exit the entry at the end of the call.
 func (g *Guard) Enter(ctx context.Context, key string) (*Entry, error) {
 	return g.EnterN(ctx, key, 1)
 }
 
-// EnterN is Enter at a cost of n tokens of every limit, or of n times the cost that the
-// rule says. A cost of 0 asks and takes nothing.
+// EnterN decides about a call that costs n tokens of every limit, or n times the cost of the
+// rule. A cost of 0 takes nothing.
 func (g *Guard) EnterN(ctx context.Context, key string, n int64) (*Entry, error) {
 	if g == nil {
 		return nil, errNil
 	}
-	return g.enter(ctx, key, n, g.point.Answered)
+	return g.enter(ctx, key, n, g.resource.HandlesStoreError)
 }
 
 var errNil = fmt.Errorf("guard: %w: want a guard of Registry.Guard, got nil", weir.ErrInvalid)
 
 func (g *Guard) enter(ctx context.Context, key string, n int64, answered bool) (*Entry, error) {
 	if n < 0 {
-		return nil, invalid(g.point.Name, "want a cost of 0 or more tokens, got %d", n)
+		return nil, invalid(g.resource.Name, "want a cost of 0 or more tokens, got %d", n)
 	}
-	e, now := g.newEntry(ctx), g.place.ruling.Load()
-	if now.gate != nil {
-		if err := g.ask(e, now, key, n, answered); err != nil {
+	e, now := g.newEntry(ctx), g.group.resolved.Load()
+	if now.enforcer != nil {
+		if err := g.enterLimits(e, now, key, n, answered); err != nil {
 			return nil, err
 		}
 	}
-	if len(now.wards) > 0 {
-		if err := g.askWards(e, now, key); err != nil {
+	if len(now.asked) > 0 {
+		if err := g.enterProtections(e, now, key); err != nil {
 			return nil, err
 		}
 	}
 	return e.begin(), nil
 }
 
-// ask asks the limits about a call.
-func (g *Guard) ask(e *Entry, now *ruling, key string, n int64, answered bool) error {
-	v := g.registry.visits.Get().(*visit)
+// enterLimits asks the limits about a call.
+func (g *Guard) enterLimits(e *Entry, now *resolved, key string, n int64, answered bool) error {
+	v := g.registry.invocations.Get().(*invocation)
 	v.call.set(key, n)
-	outcome := now.gate.Enter(e.ctx, &v.call, &v.pass)
+	outcome := now.enforcer.Enter(e.ctx, &v.call, &v.admission)
 	if outcome.Passes() {
-		e.decision = v.pass.Decision()
-		e.decision.OK = true // also of a call under no limit
+		e.decision = v.admission.Decision()
+		e.decision.OK = true // also if there is no limit
 	}
-	err := v.pass.Err()
+	err := v.admission.Err()
 	if err != nil && (outcome == enforce.FailedOpen || outcome == enforce.FailedClosed) {
 		g.count.undecided.Add(1)
 	}
@@ -85,55 +85,55 @@ func (g *Guard) ask(e *Entry, now *ruling, key string, n int64, answered bool) e
 	case enforce.FailedOpen:
 		e.decision.Degraded = policy.Open
 		if err = g.undecided(err, answered, key); err != nil {
-			v.pass.Cancel()
+			v.admission.Cancel()
 		}
 	case enforce.Denied:
 		g.count.denied.Add(1)
-		err = &Denied{Name: g.point.Name, Message: g.message(limited), Decision: v.pass.Decision()}
+		err = &Denied{Name: g.resource.Name, Message: g.message(messageLimited), Decision: v.admission.Decision()}
 	default:
-		err = &StoreError{Name: g.point.Name, Err: err}
+		err = &StoreError{Name: g.resource.Name, Err: err}
 	}
-	if err == nil && (v.pass.NeedsExit() || len(now.wards) > 0) {
-		e.visit = v
+	if err == nil && (v.admission.NeedsExit() || len(now.asked) > 0) {
+		e.invocation = v
 		return nil
 	}
 	g.leave(v, enforce.Result{})
 	return err
 }
 
-// undecided is the error of a call that goes through undecided, or nil if nobody wants
-// to know.
+// undecided returns the error of a call that is admitted without a decision, or nil if the
+// caller does not handle it.
 func (g *Guard) undecided(err error, answered bool, key string) error {
 	if !answered {
 		return nil
 	}
-	return &StoreError{Name: g.point.Name, FailsOpen: true, Err: err, guard: g, key: key}
+	return &StoreError{Name: g.resource.Name, FailsOpen: true, Err: err, guard: g, key: key}
 }
 
-// leave ends a visit.
-func (g *Guard) leave(v *visit, r enforce.Result) {
-	v.pass.Exit(r)
+// leave ends an invocation.
+func (g *Guard) leave(v *invocation, r enforce.Result) {
+	v.admission.Exit(r)
 	v.call.set("", 1)
-	g.registry.visits.Put(v)
+	g.registry.invocations.Put(v)
 }
 
-// askWards asks what has a say beside limits. If one refuses, e is over.
-func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
+// enterProtections asks the protections. If one refuses, it ends e.
+func (g *Guard) enterProtections(e *Entry, now *resolved, key string) error {
 	entered := false
 	defer func() {
 		if !entered {
-			e.callOff() // also of a Ward that panics
+			e.cancel() // also if a Protection panics
 		}
 	}()
-	for _, w := range now.wards {
+	for _, w := range now.asked {
 		exit, err := w.Enter(e.ctx, key)
 		if err != nil {
 			if e.ctx.Err() != nil && (errors.Is(err, e.ctx.Err()) || errors.Is(err, context.Cause(e.ctx))) {
 				g.count.undecided.Add(1)
-				return &StoreError{Name: g.point.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
+				return &StoreError{Name: g.resource.Name, Err: fmt.Errorf("%s: %w", w.name, err)}
 			}
 			g.count.denied.Add(1)
-			return &Denied{Name: g.point.Name, Message: g.message(refused), Cause: fmt.Errorf("%s: %w", w.name, err)}
+			return &Denied{Name: g.resource.Name, Message: g.message(messageRefused), Cause: fmt.Errorf("%s: %w", w.name, err)}
 		}
 		if exit != nil {
 			e.exits = append(e.exits, exit)
@@ -143,17 +143,17 @@ func (g *Guard) askWards(e *Entry, now *ruling, key string) error {
 	return nil
 }
 
-// message is that of a Denied.
+// message returns the message of a Denied.
 func (g *Guard) message(otherwise string) string {
-	if g.point.Message != "" {
-		return g.point.Message
+	if g.resource.Message != "" {
+		return g.resource.Message
 	}
 	return otherwise
 }
 
-// Enter asks about a resource of the Default registry by name, with one key for all: code
-// that is not one function. What rules its name has are those of Config.Functions. A
-// resource without a rule limits nobody, and Live lists it.
+// Enter decides about a call of a resource by name, in the Default registry, with one key for
+// all calls. It is for code that is not one function. The rules are those of Config.Functions. A
+// resource without a rule has no limit; Live lists it.
 //
 //	e, err := guard.Enter(ctx, "resource")
 //	if err != nil {
@@ -164,10 +164,10 @@ func Enter(ctx context.Context, name string) (*Entry, error) {
 	return Default().Enter(ctx, name, "")
 }
 
-// Enter is as the function Enter, for this registry and for key. The name has the form of
-// policy.Config.Name; that of a guard is limited as the guard. Of names without a rule
-// 10,000 are remembered: further ones are under the rule of the system alone, and Live
-// lists them together as "…".
+// Enter decides about a call of a resource as the function Enter does, for key. The name has the
+// form of policy.Config.Name; the name of a guard shares its limits. At most 10,000 names without
+// a rule are kept: for further names only the system's rule applies, and Live lists them together
+// as "…".
 func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) {
 	g, err := r.resource(name)
 	if err != nil {
@@ -176,9 +176,9 @@ func (r *Registry) Enter(ctx context.Context, name, key string) (*Entry, error) 
 	return g.enter(ctx, key, 1, false)
 }
 
-// newEntry is an entry of a call that has not begun.
+// newEntry returns the entry of a call that has not begun.
 func (g *Guard) newEntry(ctx context.Context) *Entry {
-	if ctx == nil { // of a function that never looks at its own: a limit does not break it
+	if ctx == nil { // a function that ignores its context must not fail because of a limit
 		ctx = context.Background()
 	}
 	return &Entry{guard: g, ctx: ctx, decision: weir.Decision{OK: true}}

@@ -222,7 +222,7 @@ func TestStoreErrors(t *testing.T) {
 				local := memory(t)
 				r := registry(t, guard.Config{Store: &broken{down: errDown}, Options: enforce.Options{Local: local}, Functions: functions(
 					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
-				g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), Answered: tc.answered})
+				g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), HandlesStoreError: tc.answered})
 				e, err := g.Enter(context.Background(), "")
 				got := fmt.Sprint(err, " ", guard.FailsOpen(err))
 				if err == nil {
@@ -246,7 +246,7 @@ func TestStoreErrors(t *testing.T) {
 // TestGoesOn: a call that nobody answered for goes on as one that was let through.
 func TestGoesOn(t *testing.T) {
 	r := registry(t, guard.Config{Store: &broken{down: errDown}})
-	g := r.MustGuard(guard.Resource{Name: "f", Answered: true})
+	g := r.MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
 	_, err := g.Enter(context.Background(), "")
 	var u *guard.StoreError
 	if !errors.As(err, &u) || !guard.FailsOpen(fmt.Errorf("wrapped: %w", err)) {
@@ -274,7 +274,7 @@ func TestGoesOn(t *testing.T) {
 // TestStuck: a caller that does not wait for the store any longer is not let through.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", Answered: true})
+		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := g.Enter(ctx, "")
@@ -293,7 +293,7 @@ func TestMessages(t *testing.T) {
 		{&guard.Denied{Name: "getId", Message: "rate limit exceeded", Decision: weir.Decision{RetryAfter: 3 * time.Second}}, "rate limit exceeded: getId: retry after 3s"},
 		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: 1234567 * time.Microsecond}}, "slow down: getId: retry after 1.235s"},
 		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: 12 * time.Microsecond}}, "slow down: getId: retry after 12µs"},
-		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never}}, "slow down: getId: costs more than the limit ever has"},
+		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never}}, "slow down: getId: cost above capacity"},
 		{&guard.Denied{Name: "getId", Message: "slow down", Decision: weir.Decision{RetryAfter: weir.Never - 1}}, "slow down: getId: retry after 2562047h47m16.854s"},
 		{&guard.Denied{Name: "getId", Message: "slow down"}, "slow down: getId"},
 		{&guard.Denied{Name: "getId", Message: "call refused", Cause: errDown}, "call refused: getId: store down"},
@@ -360,7 +360,7 @@ func TestLostAnswer(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &lossy{Store: memory(t)}
-			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency"), Answered: answered})
+			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency"), HandlesStoreError: answered})
 			s.loses = true
 			e, err := g.Enter(context.Background(), "")
 			if guard.FailsOpen(err) != answered {
@@ -387,7 +387,7 @@ func TestAnsweredTakesNothing(t *testing.T) {
 				}
 			},
 		})
-		g := r.MustGuard(guard.Resource{Name: "f", Answered: true})
+		g := r.MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
 		for range 3 {
 			if _, err := g.Enter(context.Background(), ""); !guard.FailsOpen(err) {
 				t.Fatalf("Enter = %v, want undecided", err)

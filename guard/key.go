@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Key joins what names who is limited into one key. A single part is its text;
-// several are joined by commas, with a backslash before every comma and backslash in
-// them. The text of a part is what fmt.Sprint makes of it, but a []byte is text already.
-// Different lists of one length, of texts that differ in more than space around them,
-// make different keys. Without parts the key is empty: one for all.
+// Key joins parts into one key. A single part is used as it is; several are joined by commas,
+// with a backslash before every comma and backslash in them. A part is formatted by fmt.Sprint,
+// except that a []byte is text. Different lists of the same length have different keys, unless
+// their texts differ only in surrounding space. Without parts the key is empty.
 func Key(parts ...any) string {
 	switch len(parts) {
 	case 0:
@@ -30,7 +29,7 @@ func Key(parts ...any) string {
 	return b.String()
 }
 
-// text is the text of a part, without the help of reflection where it can be had.
+// text formats a part, without reflection for common types.
 func text(part any) string {
 	switch p := part.(type) {
 	case string:
@@ -59,18 +58,18 @@ func escape(b *strings.Builder, s string) {
 	}
 }
 
-// maxName is the longest name of a policy.
+// maxName is the length of the longest name of a policy.
 const maxName = 64
 
-// Name is the name of the guard of a function unless it has one: the import path, the
-// receiver's type and the function, joined by dots, in the form of policy.Config.Name:
-// Name("example.com/shop", "*Service", "GetID") is "example.com.shop.Service.GetID". The
-// slashes of the path are dots; the star, the parentheses and the type parameters of a
-// receiver are left out. What does not fit is cut at its beginning and told apart by a
-// hash, and so is what has other letters than names have, each of which is a '_'.
+// Name returns the default name of the guard of a function: the import path, the receiver's type
+// and the function, joined by dots, in the form of policy.Config.Name:
+// Name("example.com/shop", "*Service", "GetID") is "example.com.shop.Service.GetID". Slashes of
+// the path become dots; the star, parentheses and type parameters of a receiver are dropped.
+// Letters that names do not have become '_'. A name that is too long is cut at its beginning.
+// Both kinds get a hash, so that they stay different.
 //
 // A method order.Get in example.com/shop and a function Get in example.com/shop/order
-// have one name: give one of them another.
+// have the same name: set the name of one of them.
 func Name(path, receiver, function string) string {
 	receiver = strings.Trim(receiver, "()*")
 	receiver, _, _ = strings.Cut(receiver, "[")
@@ -96,7 +95,7 @@ func Name(path, receiver, function string) string {
 	return name + hash
 }
 
-// letter is r if names have it, or else a '_'.
+// letter returns r if names can contain it, or else '_'.
 func letter(r rune) rune {
 	if r < 0x80 && isLetter(byte(r)) || r == '.' || r == '_' || r == '-' {
 		return r

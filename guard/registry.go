@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/floodweir/weir"
@@ -10,73 +11,72 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A Registry knows guards. It is safe for concurrent use. It keeps every guard that it
-// made: make them once, not for each call.
+// A Registry makes guards and configures them. It is safe for concurrent use. It keeps every
+// guard: make each once, not for each call.
 type Registry struct {
-	memory func() (*memstore.Store, error) // made when it is first needed
-	visits sync.Pool                       // of *visit
-	born   time.Time
+	memory      func() (*memstore.Store, error) // made on first use
+	invocations sync.Pool                       // of *visit
+	born        time.Time
 
 	resources sync.Map // *Guard by name
 
-	mu     sync.Mutex // guards what follows, and the making of resources
-	law    *law
-	places map[string]*place
-	guards []*Guard // made by Guard, in their order
+	mu     sync.Mutex // guards the fields below, and the making of resources
+	rules  *ruleSet
+	groups map[string]*group
+	guards []*Guard // made by Guard, in order
 	known  int      // resources
 }
 
-// A place is what the guards and resources of one name have in common.
-type place struct {
-	name   string
-	ruling atomicRuling
+// A group is shared by the guards and resources of one name.
+type group struct {
+	name     string
+	resolved atomic.Pointer[resolved]
 
 	// Guarded by Registry.mu.
-	point *Resource // of the guards; nil if there are none
-	used  bool      // by a guard or a resource
+	resource *Resource // of the guards; nil if there are none
+	used     bool      // by a guard or a resource
 }
 
-// put puts a ruling into force. What waits under the one before comes under it.
-func (p *place) put(now *ruling) {
-	if old := p.ruling.Swap(now); old != nil && old.gate != nil {
-		old.gate.Replace(now.gate)
+// replace puts now into force. Calls that wait under the previous rules are decided by it.
+func (p *group) replace(now *resolved) {
+	if old := p.resolved.Swap(now); old != nil && old.enforcer != nil {
+		old.enforcer.Replace(now.enforcer)
 	}
 }
 
-// NewRegistry makes a registry. An error wraps weir.ErrInvalid.
+// NewRegistry returns a registry. An error wraps weir.ErrInvalid.
 func NewRegistry(c Config) (*Registry, error) {
-	r := &Registry{places: map[string]*place{}, born: time.Now()}
+	r := &Registry{groups: map[string]*group{}, born: time.Now()}
 	r.memory = sync.OnceValues(func() (*memstore.Store, error) { return memstore.New(memstore.Config{Full: memstore.Share}) })
-	r.visits.New = func() any { return new(visit) }
+	r.invocations.New = func() any { return new(invocation) }
 	if err := r.Configure(c); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// clock is a time by which calls are measured: reading it is half the price of time.Now.
+// clock returns a monotonic time to measure calls. It costs half as much as time.Now.
 func (r *Registry) clock() time.Duration { return time.Since(r.born) }
 
-// Default is the registry of the process: that of guards in generated code. It is made
-// when it is first asked for, with a memory store of its own.
+// Default returns the registry of the process, which generated code uses. It is made on first
+// use, with its own memory store.
 func Default() *Registry { return defaultRegistry() }
 
-// defaultRegistry is the one state of this package: see docs/decisions. Code that was
-// generated for a package has no other way to reach what the program configures.
+// defaultRegistry is the only state of this package: see docs/decisions. Generated code has no
+// other way to reach what the program configures.
 var defaultRegistry = sync.OnceValue(func() *Registry {
 	r, err := NewRegistry(Config{})
 	if err != nil {
-		panic(err) // the zero Config is good
+		panic(err) // the zero Config is valid
 	}
 	return r
 })
 
-// Configure puts another configuration into force for all guards, those that are made
-// later included. Calls that are under way go on. Those that wait are asked about by the
-// new limits when their time comes, and those that come later do not queue behind them
-// until then. A key keeps what it owes under limits that change, or that are off for a
-// while: see policy.Set.Following. An error wraps weir.ErrInvalid, and nothing has
-// changed.
+// Configure puts another configuration into force for all guards, also for later ones. Admitted
+// calls are not affected. Calls that wait are decided by the new limits when their wait ends;
+// until then later calls do not queue behind them. A key keeps its debt under limits that change
+// or are off for a while: see policy.Set.WithPrevious. An error wraps weir.ErrInvalid, and
+// nothing has changed.
 func (r *Registry) Configure(c Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,62 +87,61 @@ func (r *Registry) Configure(c Config) error {
 		}
 		c.Store = m
 	}
-	l, err := newLaw(c, r.law)
+	l, err := newRuleSet(c, r.rules)
 	if err != nil {
 		return err
 	}
-	next := map[*place]*ruling{}
-	for name, p := range r.places {
-		if p.used || l.rules[name] != nil {
-			if next[p], err = l.rule(name, p.point, p.ruling.Load()); err != nil {
+	next := map[*group]*resolved{}
+	for name, p := range r.groups {
+		if p.used || l.byName[name] != nil {
+			if next[p], err = l.resolve(name, p.resource, p.resolved.Load()); err != nil {
 				return err
 			}
 		}
 	}
-	for name := range l.rules {
-		if r.places[name] != nil {
+	for name := range l.byName {
+		if r.groups[name] != nil {
 			continue
 		}
-		p := &place{name: name}
-		if next[p], err = l.rule(name, nil, nil); err != nil {
+		p := &group{name: name}
+		if next[p], err = l.resolve(name, nil, nil); err != nil {
 			return err
 		}
 	}
-	r.law, r.places = l, make(map[string]*place, len(next))
+	r.rules, r.groups = l, make(map[string]*group, len(next))
 	for p, ruling := range next {
-		p.put(ruling)
-		r.places[p.name] = p
+		p.replace(ruling)
+		r.groups[p.name] = p
 	}
 	return nil
 }
 
-// place is that of a name that is used from now on, by a guard if point is not nil. It
-// requires mu.
-func (r *Registry) place(name string, point *Resource) (*place, error) {
-	p := r.places[name]
+// group returns the group of a name, used by a guard if resource is not nil. It requires mu.
+func (r *Registry) group(name string, point *Resource) (*group, error) {
+	p := r.groups[name]
 	if p == nil {
-		p = &place{name: name}
+		p = &group{name: name}
 	}
-	if p.ruling.Load() == nil || point != nil && p.point == nil {
-		now, err := r.law.rule(name, point, p.ruling.Load())
+	if p.resolved.Load() == nil || point != nil && p.resource == nil {
+		now, err := r.rules.resolve(name, point, p.resolved.Load())
 		if err != nil {
 			return nil, err
 		}
-		p.put(now)
+		p.replace(now)
 	}
-	if p.point == nil {
-		p.point = point
+	if p.resource == nil {
+		p.resource = point
 	}
 	p.used = true
-	r.places[name] = p
+	r.groups[name] = p
 	return p, nil
 }
 
-// Guard makes a guard of a place, or returns the one that was made of an equal Point. An
-// error wraps weir.ErrInvalid.
+// Guard returns a guard for p: a new one, or the one that was made for an equal Resource. An error
+// wraps weir.ErrInvalid.
 func (r *Registry) Guard(p Resource) (*Guard, error) { return r.guard(p, 1) }
 
-// MustGuard is Guard for limits that the program text holds: it panics on an error.
+// MustGuard calls Guard, and panics on an error.
 func (r *Registry) MustGuard(p Resource) *Guard {
 	g, err := r.guard(p, 1)
 	if err != nil {
@@ -158,39 +157,39 @@ func (r *Registry) guard(p Resource, skip int) (*Guard, error) {
 	}
 	p.Limits = append([]weir.Limit(nil), p.Limits...)
 	if p.Name == systemName {
-		return nil, fmt.Errorf("guard: %s: name %q: %w: want another name: this one is of the rule about every call", p.where(), p.Name, weir.ErrInvalid)
+		return nil, fmt.Errorf("guard: %s: name %q: %w: want another name: this one is reserved for the system rule", p.where(), p.Name, weir.ErrInvalid)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range r.guards {
-		if g.point.equal(&p) {
+		if g.resource.equal(&p) {
 			return g, nil
 		}
 	}
-	if first := r.places[p.Name]; first != nil && first.point != nil {
-		if why := first.point.differs(&p); why != "" {
+	if first := r.groups[p.Name]; first != nil && first.resource != nil {
+		if why := first.resource.differs(&p); why != "" {
 			return nil, fmt.Errorf("guard: %s: %w: %s: guards of one name share their buckets, want the same or another name", p.Name, weir.ErrInvalid, why)
 		}
 	}
-	if _, err := policyOf(&p, policy.Enforce); err != nil { // whatever a rule makes of it now
+	if _, err := policyOf(&p, policy.Enforce); err != nil { // also if a rule replaces it now
 		return nil, fmt.Errorf("guard: %s: %w", p.where(), err)
 	}
-	at, err := r.place(p.Name, &p)
+	at, err := r.group(p.Name, &p)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{registry: r, place: at, point: &p}
+	g := &Guard{registry: r, group: at, resource: &p}
 	r.guards = append(r.guards, g)
 	return g, nil
 }
 
-// maxResources is how many names of resources are remembered.
+// maxResources bounds the names of resources that are kept.
 const maxResources = 10_000
 
-// restName is where calls of more resources than that are counted.
+// restName is the name under which calls of further resources are counted.
 const restName = "…"
 
-// resource is the guard of a resource.
+// resource returns the guard of a resource.
 func (r *Registry) resource(name string) (*Guard, error) {
 	if g, ok := r.resources.Load(name); ok {
 		return g.(*Guard), nil
@@ -201,17 +200,17 @@ func (r *Registry) resource(name string) (*Guard, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.places[name]; r.known >= maxResources && (p == nil || p.point == nil && r.law.rules[name] == nil) {
+	if p := r.groups[name]; r.known >= maxResources && (p == nil || p.resource == nil && r.rules.byName[name] == nil) {
 		name = restName
 	}
 	if g, ok := r.resources.Load(name); ok {
 		return g.(*Guard), nil
 	}
-	at, err := r.place(name, nil)
+	at, err := r.group(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{registry: r, place: at, point: &Resource{Name: name}}
+	g := &Guard{registry: r, group: at, resource: &Resource{Name: name}}
 	r.resources.Store(name, g)
 	r.known++
 	return g, nil

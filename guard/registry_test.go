@@ -27,7 +27,7 @@ func TestBadPoints(t *testing.T) {
 	}{
 		{func(p *guard.Resource) { p.Name = "" }, `guard: shop.Get (shop.go:7): policy "": name: "": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
 		{func(p *guard.Resource) { p.Name = "a b" }, `guard: shop.Get (shop.go:7): policy "a b": name: "a b": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
-		{func(p *guard.Resource) { p.Name = "system" }, `guard: shop.Get (shop.go:7): name "system": invalid: want another name: this one is of the rule about every call`},
+		{func(p *guard.Resource) { p.Name = "system" }, `guard: shop.Get (shop.go:7): name "system": invalid: want another name: this one is reserved for the system rule`},
 		{func(p *guard.Resource) { p.Limits = []weir.Limit{{}} }, `guard: shop.Get (shop.go:7): policy "f": limits[0]: want a limit made by weir.NewLimit or weir.ParseLimit, got the zero Limit`},
 		{func(p *guard.Resource) { p.Limits = limits("1/s", "1/s") }, `guard: shop.Get (shop.go:7): policy "f": limits[1]: "1/s burst 1": want every limit once: it is limits[0] already`},
 		{func(p *guard.Resource) { p.Wait = 2 * time.Minute }, `guard: shop.Get (shop.go:7): policy "f": on_denied.wait: 2m0s: want 0 to 1m`},
@@ -81,15 +81,15 @@ func TestBadConfigs(t *testing.T) {
 		{guard.Config{Functions: functions(guard.Rule{Name: "g"})}, `guard: functions: rules[0]: "g": invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},
 		{guard.Config{Functions: functions(guard.Rule{Name: "g", Policy: rule(t, good).Policy})}, `guard: functions: rules[0]: invalid: want one name, got "g" and a policy "f"`},
 		{guard.Config{Functions: functions(rule(t, good), rule(t, good))}, `guard: functions: rules[1]: invalid: want every name once, got "f" again`},
-		{guard.Config{Functions: bad(func(c *policy.Config) { c.Name = "system" })}, `guard: functions: rules[0]: "system": invalid: want another name: this one is of the rule about every call`},
+		{guard.Config{Functions: bad(func(c *policy.Config) { c.Name = "system" })}, `guard: functions: rules[0]: "system": invalid: want another name: this one is reserved for the system rule`},
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Key = []policy.KeyPart{{Source: policy.ClientIP}} })}, `guard: functions: rules[0]: "f": invalid: key: want guard.KeyPart alone, got [client.ip]`},
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Key = []policy.KeyPart{guard.KeyPart(), {Source: policy.ClientIP}} })}, `guard: functions: rules[0]: "f": invalid: key: want guard.KeyPart alone, got [cel:argument client.ip]`},
-		{guard.Config{Functions: bad(func(c *policy.Config) { c.Match.Paths = []string{"/a"} })}, `guard: functions: rules[0]: "f": invalid: match: want none: a rule is about the calls of its name`},
+		{guard.Config{Functions: bad(func(c *policy.Config) { c.Match.Paths = []string{"/a"} })}, `guard: functions: rules[0]: "f": invalid: match: want none: a rule applies to the calls of its name`},
 		{guard.Config{Functions: bad(func(c *policy.Config) { c.Settle.Header = "X-Cost" })}, `guard: functions: rules[0]: "f": invalid: cost: want no header or json: a call has no response`},
-		{guard.Config{Functions: bad(func(c *policy.Config) { c.OnStoreError = policy.Local })}, `guard: functions: rules[0]: "f": invalid: on_store_error: local is decided by Config.Local: want a store, got nil`},
-		{guard.Config{Functions: system(rule(t, policy.Config{Name: "system", Limits: limits("5/h"), OnStoreError: policy.Local}))}, `guard: functions: system: invalid: on_store_error: local is decided by Config.Local: want a store, got nil`},
-		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker})}, `guard: functions: rules[0]: "f": invalid: asks for a breaker, adaptive or a bulkhead: want Config.Ward, got nil`},
-		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Ward: func(string, guard.Settings) ([]guard.Protection, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
+		{guard.Config{Functions: bad(func(c *policy.Config) { c.OnStoreError = policy.Local })}, `guard: functions: rules[0]: "f": invalid: on_store_error local: got nil Config.Local, want a store`},
+		{guard.Config{Functions: system(rule(t, policy.Config{Name: "system", Limits: limits("5/h"), OnStoreError: policy.Local}))}, `guard: functions: system: invalid: on_store_error local: got nil Config.Local, want a store`},
+		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker})}, `guard: functions: rules[0]: "f": invalid: has a breaker, adaptive or bulkhead: got nil Config.Protections, want a function`},
+		{guard.Config{Functions: functions(guard.Rule{Name: "f", Settings: breaker}), Protections: func(string, guard.Settings) ([]guard.Protection, error) { return nil, errDown }}, `guard: functions: rules[0]: "f": invalid: store down`},
 		{guard.Config{Functions: system(guard.Rule{})}, `guard: functions: system: invalid: want limits, a breaker, adaptive or a bulkhead, got none of them`},
 		{guard.Config{Functions: system(rule(t, good))}, `guard: functions: system: invalid: want one name, got "system" and a policy "f"`},
 		{guard.Config{Functions: system(crowd)}, `guard: policy "f": limits: 257 limits with those of the policies before it: want at most 256 in all enforced policies, which a store decides together`},
@@ -182,8 +182,8 @@ func TestLive(t *testing.T) {
 		r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		const want = `[` +
 			`{"name":"a","limits":[],"rule":false,"mode":"enforce","passed":1,"denied":0,"undecided":0,"failed":0,"running":1,"busy_seconds":0},` +
-			`{"name":"b","function":"shop.A","made":"woven","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":0,"denied":0,"undecided":0,"failed":0,"running":0,"busy_seconds":0},` +
-			`{"name":"b","function":"shop.B","file":"shop.go","line":3,"made":"generated","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":2,"denied":3,"undecided":0,"failed":1,"running":0,"busy_seconds":3},` +
+			`{"name":"b","function":"shop.A","built_by":"woven","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":0,"denied":0,"undecided":0,"failed":0,"running":0,"busy_seconds":0},` +
+			`{"name":"b","function":"shop.B","file":"shop.go","line":3,"built_by":"generated","limits":["2/h burst 2","9/24h burst 9"],"rule":true,"mode":"enforce","passed":2,"denied":3,"undecided":0,"failed":1,"running":0,"busy_seconds":3},` +
 			`{"name":"z","limits":["1/s burst 1"],"rule":true,"mode":"shadow","passed":0,"denied":0,"undecided":0,"failed":0,"running":0,"busy_seconds":0}]`
 		var got struct{ Functions []json.RawMessage }
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {

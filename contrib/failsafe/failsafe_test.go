@@ -177,7 +177,7 @@ func TestBreakerCalledOff(t *testing.T) {
 // breaker of the system again.
 func TestBreakerOfTheSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := guard.NewRegistry(guard.Config{Ward: failsafe.New, Functions: &guard.Functions{
+		r, err := guard.NewRegistry(guard.Config{Protections: failsafe.New, Functions: &guard.Functions{
 			System: &guard.Rule{Settings: guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second}}},
 			Rules:  []guard.Rule{{Name: "f", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 1}}}},
 		}})

@@ -17,7 +17,7 @@ func Example_sentinel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = guard.Default().Configure(guard.Config{Store: store, Functions: file.Functions, Ward: failsafe.New})
+	err = guard.Default().Configure(guard.Config{Store: store, Functions: file.Functions, Protections: failsafe.New})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func Example_hystrix() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = guard.Default().Configure(guard.Config{Store: store, Functions: file.Functions, Ward: failsafe.New})
+	err = guard.Default().Configure(guard.Config{Store: store, Functions: file.Functions, Protections: failsafe.New})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		r, err := guard.NewRegistry(guard.Config{Store: store, Functions: file.Functions, Ward: failsafe.New})
+		r, err := guard.NewRegistry(guard.Config{Store: store, Functions: file.Functions, Protections: failsafe.New})
 		if err != nil {
 			t.Fatal(err)
 		}

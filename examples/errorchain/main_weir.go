@@ -10,11 +10,11 @@ import (
 )
 
 var limitGetID = guard.Default().MustGuard(guard.Resource{
-	Name:     "getId",
-	Answered: true,
-	Function: "github.com/floodweir/weir/examples/errorchain.getID",
-	File:     "main.go",
-	BuiltBy:  guard.Generated,
+	Name:              "getId",
+	HandlesStoreError: true,
+	Function:          "github.com/floodweir/weir/examples/errorchain.getID",
+	File:              "main.go",
+	BuiltBy:           guard.Generated,
 })
 
 // limitedGetID is getID under the limit getId: 100/m fixed_window for each user. A call

@@ -38,7 +38,7 @@ func (l *Layers) adopt(f *weirfile.File) error {
 	if err != nil {
 		return err
 	}
-	err = l.registry.Configure(guard.Config{Store: l.store, Options: enforce.Options{Local: l.local}, Functions: f.Functions, Ward: failsafe.New})
+	err = l.registry.Configure(guard.Config{Store: l.store, Options: enforce.Options{Local: l.local}, Functions: f.Functions, Protections: failsafe.New})
 	if err != nil {
 		return fmt.Errorf("layers: functions: %w", err)
 	}

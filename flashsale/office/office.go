@@ -77,7 +77,7 @@ func New(c Config) (*Office, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	// Limits do not know when a place comes free, and would refuse who has to wait at once.
-	registry, err := guard.NewRegistry(guard.Config{Ward: failsafe.New, Functions: &guard.Functions{Rules: []guard.Rule{
+	registry, err := guard.NewRegistry(guard.Config{Protections: failsafe.New, Functions: &guard.Functions{Rules: []guard.Rule{
 		{Name: "password", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 64, Wait: 2 * time.Second}}},
 	}}})
 	if err != nil {

@@ -108,7 +108,7 @@ func (f *File) Guard(w Wrapper) string {
 		fmt.Fprintf(&b, "\tWait: %s,\n", f.duration(d))
 	}
 	if len(s.OnError) > 0 {
-		b.WriteString("\tAnswered: true,\n")
+		b.WriteString("\tHandlesStoreError: true,\n")
 	}
 	fmt.Fprintf(&b, "\tFunction: %q,\n", s.Function())
 	if w.File != "" {

@@ -1,13 +1,13 @@
-// Package roster tells in Redis which functions the processes of a fleet limit, so that
-// one look says which limits are live and where.
+// Package instances publishes in Redis which functions each process limits, so that one list
+// shows the live limits of all processes.
 //
-//	p := roster.Post{Conn: conn, Registry: guard.Default(), Service: "shop"}
+//	p := instances.Publisher{Conn: conn, Registry: guard.Default(), Service: "shop"}
 //	go p.Run(ctx)
 //
-// The admin door of weir lists them at /v1/functions, and [Read] does in a program.
+// The admin listener of weir lists them at /v1/functions, and [Read] returns them to a program.
 //
-// What is told is for operators: the names, numbers and counts of guards, and where in
-// the source they stand. A process that ends is forgotten after [TTL].
+// The list is for operators: it has the names, limits, counters and source positions of guards. A
+// process that ends is removed after [TTL].
 package instances
 
 import (
@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// TTL is how long a process is listed after it told of itself.
+	// TTL is the time that a process stays listed after its last update.
 	TTL = 30 * time.Second
 
-	// DefaultEvery is how often a process tells of itself.
+	// DefaultEvery is the default interval between updates.
 	DefaultEvery = 10 * time.Second
 
-	// MaxProcesses is how many are listed; one more is refused.
+	// MaxProcesses bounds the list; one more process is refused.
 	MaxProcesses = 1000
 
-	// MaxSize is the longest list of a process in JSON, in bytes.
+	// MaxSize is the largest JSON of a process, in bytes.
 	MaxSize = 1 << 20
 
 	// In a cluster the keys share a slot.
@@ -43,39 +43,39 @@ const (
 	prefix = index + ":"
 )
 
-// A Process is what one process told.
+// A Process describes one process.
 type Process struct {
 	Service string    `json:"service"`
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	Since   time.Time `json:"since"` // when it began to tell, by its clock
+	Since   time.Time `json:"since"` // its first update, by its clock
 
-	// Functions are its guards, as guard.Registry.ServeHTTP has them.
+	// Functions is its list of guards, in the form of guard.Registry.ServeHTTP.
 	Functions json.RawMessage `json:"functions"`
 }
 
-// A Post tells what a process limits. Conn, Registry and Service are required.
+// A Publisher publishes the guards of a process. Conn, Registry and Service are required.
 type Publisher struct {
 	Conn     redisstore.Conn
 	Registry *guard.Registry
 
-	// Service is what the program is called, 1 to 64 bytes.
+	// Service is the name of the program, 1 to 64 bytes.
 	Service string
 
-	// Every is how often to tell; DefaultEvery if zero, at most half of TTL.
+	// Every is the interval between updates; DefaultEvery if zero, at most half of TTL.
 	Every time.Duration
 
-	// Trouble, if not nil, is told why telling failed, once for each reason, and nil
-	// when it works again. Telling goes on.
+	// OnError, if not nil, is called with the error of a failed update, once for each
+	// different error, and with nil when an update succeeds again. Updates go on.
 	OnError func(error)
 }
 
-// tell keeps a process on the list.
+// update puts a process on the list, or keeps it there.
 //
-// KEYS[1] the index, by the second of the last word; KEYS[2] the word of the process.
-// ARGV[1] its id; ARGV[2] the word; ARGV[3] the life of a word in seconds; ARGV[4] how
-// many may be listed. Returns 1, or 0 if the list is full.
-const tell = `
+// KEYS[1] the index, by the second of the last update; KEYS[2] the record of the process.
+// ARGV[1] its id; ARGV[2] the record; ARGV[3] the TTL of a record in seconds; ARGV[4] the
+// maximum length of the list. Returns 1, or 0 if the list is full.
+const update = `
 local now = tonumber(redis.call('TIME')[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
 redis.call('ZREM', KEYS[1], ARGV[1])
@@ -88,8 +88,8 @@ redis.call('SET', KEYS[2], ARGV[2], 'EX', ARGV[3])
 return 1
 `
 
-// Run tells at once, and again and again until ctx is done; then it takes the process
-// off the list. It returns the cause of ctx's end, or what is wrong with p.
+// Run updates the list at once and at intervals until ctx is done. Then it removes the process
+// from the list. It returns the cause of ctx's end, or an error about an invalid field of p.
 func (p *Publisher) Run(ctx context.Context) error {
 	every := p.Every
 	if every == 0 {
@@ -97,11 +97,11 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 	switch {
 	case p.Conn == nil || p.Registry == nil:
-		return fmt.Errorf("roster: %w: want Conn and Registry", weir.ErrInvalid)
+		return fmt.Errorf("instances: %w: got nil Conn or Registry, want both", weir.ErrInvalid)
 	case p.Service == "" || len(p.Service) > 64:
-		return fmt.Errorf("roster: service %.80q: %w: want 1 to 64 bytes", p.Service, weir.ErrInvalid)
+		return fmt.Errorf("instances: service %.80q: %w: want 1 to 64 bytes", p.Service, weir.ErrInvalid)
 	case every < 0 || every > TTL/2:
-		return fmt.Errorf("roster: every %v: %w: want at most %v", every, weir.ErrInvalid, TTL/2)
+		return fmt.Errorf("instances: every %v: %w: want at most %v", every, weir.ErrInvalid, TTL/2)
 	}
 	host, _ := os.Hostname()
 	me := Process{Service: p.Service, Host: host, PID: os.Getpid(), Since: time.Now().UTC().Truncate(time.Second)}
@@ -109,7 +109,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		err := p.tell(ctx, id, me)
+		err := p.update(ctx, id, me)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -127,35 +127,35 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Publisher) tell(ctx context.Context, id string, me Process) error {
+func (p *Publisher) update(ctx context.Context, id string, me Process) error {
 	live, err := json.Marshal(p.Registry.Live())
 	if err != nil {
-		return fmt.Errorf("roster: %w", err)
+		return fmt.Errorf("instances: %w", err)
 	}
 	me.Functions = live
-	word, err := json.Marshal(me)
+	record, err := json.Marshal(me)
 	if err != nil {
-		return fmt.Errorf("roster: %w", err)
+		return fmt.Errorf("instances: %w", err)
 	}
-	if len(word) > MaxSize {
-		return fmt.Errorf("roster: %d bytes: %w: want at most %d", len(word), weir.ErrInvalid, MaxSize)
+	if len(record) > MaxSize {
+		return fmt.Errorf("instances: %d bytes: %w: want at most %d", len(record), weir.ErrInvalid, MaxSize)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	items, err := ask(ctx, p.Conn, redisstore.Command{
-		Head: []string{"EVAL", tell, "2"}, Keys: []string{index, prefix + id},
-		Args: []string{id, string(word), strconv.Itoa(int(TTL / time.Second)), strconv.Itoa(MaxProcesses)},
+		Head: []string{"EVAL", update, "2"}, Keys: []string{index, prefix + id},
+		Args: []string{id, string(record), strconv.Itoa(int(TTL / time.Second)), strconv.Itoa(MaxProcesses)},
 	})
 	if err != nil {
 		return err
 	}
 	if len(items) != 1 || items[0] != "1" {
-		return fmt.Errorf("roster: %d processes are listed already: want at most that many", MaxProcesses)
+		return fmt.Errorf("instances: list full: got %d processes already", MaxProcesses)
 	}
 	return nil
 }
 
-// leave takes the process off the list. If that fails, it is forgotten after TTL.
+// leave removes the process from the list. If that fails, it is removed after TTL.
 func (p *Publisher) leave(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -166,8 +166,8 @@ func (p *Publisher) leave(ctx context.Context, id string) {
 	p.Conn.Do(ctx, cmds, make([]redisstore.Reply, len(cmds)))
 }
 
-// Read is the processes that are listed, in the order in which they last told. What
-// cannot be read of one is left out.
+// Read returns the listed processes, in the order of their last updates. Unreadable records are
+// left out.
 func Read(ctx context.Context, conn redisstore.Conn) ([]Process, error) {
 	ids, err := ask(ctx, conn, redisstore.Command{Head: []string{"ZRANGE"}, Keys: []string{index}, Args: []string{"0", strconv.Itoa(MaxProcesses - 1)}})
 	if err != nil {
@@ -196,7 +196,7 @@ func ask(ctx context.Context, conn redisstore.Conn, cmd redisstore.Command) ([]s
 		if !errors.As(err, &answered) {
 			err = fmt.Errorf("%w: %w", weir.ErrUnavailable, err)
 		}
-		return nil, fmt.Errorf("roster: %w", err)
+		return nil, fmt.Errorf("instances: %w", err)
 	}
 	return replies[0].Items, nil
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A law is a Config that was found to be good. It is immutable.
-type law struct {
+// A ruleSet is a validated Config. It is immutable.
+type ruleSet struct {
 	c      Config
 	mode   policy.Mode
-	rules  map[string]*statute
-	system *statute // nil if there is none
+	byName map[string]*rule
+	system *rule // nil if there is none
 
-	// past is a set of the system's policy alone, with what it followed: where the
-	// history of a new place begins. It is nil if there never was one.
-	past *policy.Set
+	// previous is a set of the system's policy alone with its predecessors: the start of
+	// the history of a new group. It is nil if there never was one.
+	previous *policy.Set
 }
 
-// A statute is a Rule.
-type statute struct {
-	name   string
-	config *policy.Config // nil without limits
-	mode   policy.Mode    // in force
-	wards  []Protection
-	kept   Settings // what wards were made of
+// A rule is a compiled Rule.
+type rule struct {
+	name        string
+	config      *policy.Config // nil without limits
+	mode        policy.Mode    // in force
+	protections []Protection
+	settings    Settings // that protections were made from
 }
 
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("guard: %s: %w: %s", field, weir.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// newLaw makes a law, which keeps the wards and the history of old, if it is not nil.
-func newLaw(c Config, old *law) (*law, error) {
-	l := &law{c: c, mode: policy.Enforce, rules: map[string]*statute{}}
+// newRuleSet validates c. It keeps the protections and the history of old, which may be nil.
+func newRuleSet(c Config, old *ruleSet) (*ruleSet, error) {
+	l := &ruleSet{c: c, mode: policy.Enforce, byName: map[string]*rule{}}
 	if err := c.Options.Check(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
@@ -53,33 +53,33 @@ func newLaw(c Config, old *law) (*law, error) {
 		return nil, invalid("functions: mode", "want enforce, shadow or off, got %.40q", f.Mode)
 	}
 	if old == nil {
-		old = &law{}
+		old = &ruleSet{}
 	}
 	for i := range f.Rules {
-		s, err := l.newStatute(&f.Rules[i], fmt.Sprintf("functions: rules[%d]", i), old.rules)
+		s, err := l.newRule(&f.Rules[i], fmt.Sprintf("functions: rules[%d]", i), old.byName)
 		if err != nil {
 			return nil, err
 		}
-		if l.rules[s.name] != nil {
+		if l.byName[s.name] != nil {
 			return nil, invalid(fmt.Sprintf("functions: rules[%d]", i), "want every name once, got %q again", s.name)
 		}
-		l.rules[s.name] = s
+		l.byName[s.name] = s
 	}
 	if f.System != nil {
 		var err error
-		if l.system, err = l.newStatute(f.System, "functions: system", map[string]*statute{systemName: old.system}); err != nil {
+		if l.system, err = l.newRule(f.System, "functions: system", map[string]*rule{systemName: old.system}); err != nil {
 			return nil, err
 		}
 	}
 	var err error
-	l.past, err = l.join(l.system, nil, old.past)
+	l.previous, err = l.join(l.system, nil, old.previous)
 	return l, err
 }
 
-// newStatute makes a statute, with the wards that the one of its name in old has, if
-// what they were made of is the same.
-func (l *law) newStatute(r *Rule, field string, old map[string]*statute) (*statute, error) {
-	s := &statute{name: r.Name, mode: l.mode, kept: r.Settings}
+// newRule compiles r. It keeps the protections of the rule of the same name in old if their
+// settings are equal.
+func (l *ruleSet) newRule(r *Rule, field string, old map[string]*rule) (*rule, error) {
+	s := &rule{name: r.Name, mode: l.mode, settings: r.Settings}
 	system := field == "functions: system"
 	if system {
 		s.name = systemName
@@ -97,33 +97,33 @@ func (l *law) newStatute(r *Rule, field string, old map[string]*statute) (*statu
 	case !isName(s.name):
 		return nil, invalid(field, "want a name of 1 to %d letters a to z, digits, '.', '_' and '-', with a letter or digit first", maxName)
 	case s.name == systemName && !system:
-		return nil, invalid(field, "want another name: this one is of the rule about every call")
+		return nil, invalid(field, "want another name: this one is reserved for the system rule")
 	case r.Policy == nil && r.Settings == Settings{}:
 		return nil, invalid(field, "want limits, a breaker, adaptive or a bulkhead, got none of them")
 	}
 	if r.Policy != nil {
 		c := r.Policy.Config()
-		if err := amend(&c, field, system); err != nil {
+		if err := validatePolicy(&c, field, system); err != nil {
 			return nil, err
 		}
 		if c.OnStoreError == policy.Local && l.c.Local == nil {
-			return nil, invalid(field, "on_store_error: local is decided by Config.Local: want a store, got nil")
+			return nil, invalid(field, "on_store_error local: got nil Config.Local, want a store")
 		}
 		s.config, s.mode = &c, stricter(c.Mode, l.mode)
 	}
-	return s, l.ward(s, field, old[s.name])
+	return s, l.protect(s, field, old[s.name])
 }
 
-// ward makes the wards of s, or takes them from its predecessor.
-func (l *law) ward(s *statute, field string, old *statute) (err error) {
+// protect makes the protections of s, or keeps those of old.
+func (l *ruleSet) protect(s *rule, field string, old *rule) (err error) {
 	switch {
-	case s.kept == Settings{}:
-	case l.c.Ward == nil:
-		return invalid(field, "asks for a breaker, adaptive or a bulkhead: want Config.Ward, got nil")
-	case old != nil && reflect.DeepEqual(old.kept, s.kept):
-		s.wards = old.wards
+	case s.settings == Settings{}:
+	case l.c.Protections == nil:
+		return invalid(field, "has a breaker, adaptive or bulkhead: got nil Config.Protections, want a function")
+	case old != nil && reflect.DeepEqual(old.settings, s.settings):
+		s.protections = old.protections
 	default:
-		if s.wards, err = l.c.Ward(s.name, s.kept); err != nil && !errors.Is(err, weir.ErrInvalid) {
+		if s.protections, err = l.c.Protections(s.name, s.settings); err != nil && !errors.Is(err, weir.ErrInvalid) {
 			err = fmt.Errorf("%w: %w", weir.ErrInvalid, err)
 		}
 		if err != nil {
@@ -133,7 +133,7 @@ func (l *law) ward(s *statute, field string, old *statute) (err error) {
 	return nil
 }
 
-// stricter is the mode of a rule where all rules have a mode.
+// stricter returns the mode in force of a rule in a set with a mode.
 func stricter(rule, all policy.Mode) policy.Mode {
 	switch {
 	case rule == policy.Off || all == policy.Off:
@@ -144,8 +144,8 @@ func stricter(rule, all policy.Mode) policy.Mode {
 	return policy.Enforce
 }
 
-// amend makes a rule's policy one that is asked about calls, or says what is wrong.
-func amend(c *policy.Config, field string, system bool) error {
+// validatePolicy checks a rule's policy, and adapts it to calls.
+func validatePolicy(c *policy.Config, field string, system bool) error {
 	constant := system && len(c.Key) == 1 && c.Key[0].Source == policy.Constant
 	whole := len(c.Key) == 1 && c.Key[0].String() == KeyPart().String()
 	m := c.Match
@@ -155,24 +155,24 @@ func amend(c *policy.Config, field string, system bool) error {
 	case !constant && !whole:
 		return invalid(field, "key: want guard.KeyPart alone, got %v", c.Key)
 	case len(m.Methods) > 0 || len(m.Hosts) > 0 || len(m.Paths) > 0 || len(m.Headers) > 0 || m.Where != nil:
-		return invalid(field, "match: want none: a rule is about the calls of its name")
+		return invalid(field, "match: want none: a rule applies to the calls of its name")
 	case c.Settle != policy.Settle{}:
 		return invalid(field, "cost: want no header or json: a call has no response")
 	}
-	c.CostOf = price{c.Cost, c.CostOf}
+	c.CostOf = callCost{c.Cost, c.CostOf}
 	return nil
 }
 
-// policyOf is the policy of a guard without a rule.
+// policyOf returns the policy of a guard without a rule.
 func policyOf(p *Resource, mode policy.Mode) (*policy.Policy, error) {
 	return policy.New(policy.Config{
 		Name: p.Name, Key: []policy.KeyPart{KeyPart()}, Limits: p.Limits,
-		CostOf: price{once: 1}, OnDenied: policy.OnDenied{Wait: p.Wait}, Mode: mode,
+		CostOf: callCost{once: 1}, OnDenied: policy.OnDenied{Wait: p.Wait}, Mode: mode,
 	})
 }
 
-// policy is that of s in force.
-func (s *statute) policy(wait *Resource) (*policy.Policy, error) {
+// policy returns the policy of s in force.
+func (s *rule) policy(wait *Resource) (*policy.Policy, error) {
 	c := *s.config
 	if c.Mode = s.mode; c.Mode != policy.Enforce {
 		c.Percent = 0
@@ -183,8 +183,8 @@ func (s *statute) policy(wait *Resource) (*policy.Policy, error) {
 	return policy.New(c)
 }
 
-// join makes the set that is asked about a name, which follows old.
-func (l *law) join(system *statute, own *policy.Policy, old *policy.Set) (*policy.Set, error) {
+// join returns the set of policies of a name, with old as its predecessor.
+func (l *ruleSet) join(system *rule, own *policy.Policy, old *policy.Set) (*policy.Set, error) {
 	var ps []*policy.Policy
 	if system != nil && system.config != nil {
 		p, err := system.policy(nil)
@@ -196,16 +196,16 @@ func (l *law) join(system *statute, own *policy.Policy, old *policy.Set) (*polic
 	if own != nil {
 		ps = append(ps, own)
 	}
-	set, err := policy.NewSet(append(ps, gone(old, ps)...)...)
+	set, err := policy.NewSet(append(ps, removedPolicies(old, ps)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
 	return set.WithPrevious(old), nil
 }
 
-// gone are the policies of old that ps has not, asking nothing: what keys owe under them
-// is known if they come back.
-func gone(old *policy.Set, ps []*policy.Policy) (off []*policy.Policy) {
+// removedPolicies returns the policies of old that ps lacks, in mode off, so that keys keep their
+// debt under them if they return.
+func removedPolicies(old *policy.Set, ps []*policy.Policy) (off []*policy.Policy) {
 	if old == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ next:
 			}
 		}
 		c := p.Config()
-		c.Mode, c.Percent, c.OnStoreError = policy.Off, 0, policy.Open // so that a gate wants no Local for it
+		c.Mode, c.Percent, c.OnStoreError = policy.Off, 0, policy.Open // Open needs no Options.Local
 		if p, err := policy.New(c); err == nil {
 			off = append(off, p)
 		}
@@ -225,19 +225,19 @@ next:
 	return off
 }
 
-// rule makes what is asked about a name, after old, which may be nil.
-func (l *law) rule(name string, point *Resource, old *ruling) (*ruling, error) {
-	r := &ruling{mode: l.mode}
-	past := l.past
+// resolve returns the rules in force of a name; old, which may be nil, are those before.
+func (l *ruleSet) resolve(name string, point *Resource, old *resolved) (*resolved, error) {
+	r := &resolved{mode: l.mode}
+	past := l.previous
 	if old != nil {
 		past = old.set
 	}
 	var own *policy.Policy
 	var err error
-	s := l.rules[name]
+	s := l.byName[name]
 	switch {
 	case s != nil && s.config != nil:
-		r.rule, r.mode, r.limits = true, s.mode, s.config.Limits
+		r.fromRule, r.mode, r.limits = true, s.mode, s.config.Limits
 		own, err = s.policy(point)
 	case point != nil:
 		r.limits = point.Limits
@@ -255,7 +255,7 @@ func (l *law) rule(name string, point *Resource, old *ruling) (*ruling, error) {
 		if p.Config().Mode == policy.Off {
 			continue
 		}
-		if r.gate, err = enforce.New(l.c.Store, r.set, l.gateConfig(name)); err != nil {
+		if r.enforcer, err = enforce.New(l.c.Store, r.set, l.enforcerConfig(name)); err != nil {
 			return nil, fmt.Errorf("guard: %s: %w", name, err)
 		}
 		break
@@ -263,16 +263,16 @@ func (l *law) rule(name string, point *Resource, old *ruling) (*ruling, error) {
 	return r, nil
 }
 
-// add puts the wards of s, which may be nil.
-func (r *ruling) add(s *statute, prefix string) {
+// add adds the protections of s, which may be nil.
+func (r *resolved) add(s *rule, prefix string) {
 	if s == nil {
 		return
 	}
-	for _, w := range s.wards {
-		one := named{w, prefix + w.Name()}
-		r.told = append(r.told, one)
+	for _, w := range s.protections {
+		one := namedProtection{w, prefix + w.Name()}
+		r.reported = append(r.reported, one)
 		if s.mode == policy.Enforce {
-			r.wards = append(r.wards, one)
+			r.asked = append(r.asked, one)
 		}
 	}
 }

@@ -9,54 +9,54 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A Point describes a guard: a place in a program where a limit is asked about. Name is
-// required.
+// A Resource describes a guard: a place in a program that has a limit. Name is required.
 type Resource struct {
-	// Name is what rules and keys know the guard by, in the form of policy.Config.Name,
-	// but not "system". Guards of one name share their buckets and have to have the same
-	// Limits and Wait.
+	// Name identifies the guard in rules and keys, in the form of policy.Config.Name. It is
+	// not "system". Guards of one name share their buckets, and must have the same Limits
+	// and Wait.
 	Name string
 
-	// Limits are those unless a rule says otherwise; DefaultLimit if none.
+	// Limits apply unless a rule has others; DefaultLimit if empty.
 	Limits []weir.Limit
 
-	// Message is that of Denied; if empty, "rate limit exceeded", or "call refused" if it
-	// was a Ward.
+	// Message is the message of Denied; if empty, "rate limit exceeded", or "call refused"
+	// if a Protection refused the call.
 	Message string
 
-	// Wait holds a denied call back for at most so long, up to a minute; none if zero. A
-	// rule says otherwise if it has a wait of its own.
+	// Wait is the longest time that a denied call waits, up to a minute; none if zero. The
+	// wait of a rule replaces it.
 	Wait time.Duration
 
-	// Answered says that somebody answers for the store when it makes no decision: see
-	// Undecided.
-	Answered bool
+	// HandlesStoreError means that the caller handles a *StoreError itself, also if the rule
+	// admits the call: see StoreError.
+	HandlesStoreError bool
 
-	// Where the guard stands, for people. If all of them are zero, it is where the guard
-	// was made.
+	// The position of the guard, for operators. If all fields are zero, it is the caller of
+	// Registry.Guard.
 	Function string // such as "example.com/shop.(*Service).GetID"
 	File     string
 	Line     int
 	BuiltBy  BuiltBy
 }
 
-// DefaultLimit is the limit of a Point that has none: 100 in 60 seconds, counted from
+// DefaultLimit returns the limit of a Resource without Limits: 100 in 60 seconds, counted from
 // the first call.
 func DefaultLimit() weir.Limit { return weir.MustLimit("100/60s fixed_window") }
 
-// Made says how a guard came to be.
+// BuiltBy says how the code of a guard was written.
 type BuiltBy string
 
+// The values of BuiltBy.
 const (
-	// ByHand is a guard that the program makes itself.
+	// ByHand means code in the program.
 	ByHand BuiltBy = ""
-	// Generated is one in code that weir generate wrote.
+	// Generated means code that weir generate wrote.
 	Generated BuiltBy = "generated"
-	// Woven is one in code that weir go wove in.
+	// Woven means code that weir go wove in.
 	Woven BuiltBy = "woven"
 )
 
-// locate fills in where the guard stands, skip frames above the caller.
+// locate sets the position of the guard, skip frames above the caller.
 func (p *Resource) locate(skip int) {
 	if p.Function != "" || p.File != "" || p.Line != 0 {
 		return
@@ -69,7 +69,7 @@ func (p *Resource) locate(skip int) {
 	p.Function, p.File, p.Line = f.Function, f.File, f.Line
 }
 
-// where says where p stands, for an error.
+// where returns the position of p for an error.
 func (p *Resource) where() string {
 	switch {
 	case p.Function == "":
@@ -83,11 +83,11 @@ func (p *Resource) where() string {
 // equal reports whether p and q describe one guard.
 func (p *Resource) equal(q *Resource) bool {
 	return slices.EqualFunc(p.Limits, q.Limits, weir.Limit.Equal) &&
-		p.Name == q.Name && p.Message == q.Message && p.Wait == q.Wait && p.Answered == q.Answered &&
+		p.Name == q.Name && p.Message == q.Message && p.Wait == q.Wait && p.HandlesStoreError == q.HandlesStoreError &&
 		p.Function == q.Function && p.File == q.File && p.Line == q.Line && p.BuiltBy == q.BuiltBy
 }
 
-// differs is why p and q, which have one name, cannot share buckets, or "".
+// differs returns why p and q, which have one name, cannot share buckets, or "".
 func (p *Resource) differs(q *Resource) string {
 	switch {
 	case !slices.EqualFunc(p.Limits, q.Limits, weir.Limit.Equal):

@@ -67,8 +67,8 @@ var breaker = guard.Settings{Breaker: &guard.Breaker{Failures: 3}}
 // warded is a guard f with a limit and wards, and its registry.
 func warded(t *testing.T, limit string, ws ...*ward) (*guard.Guard, *guard.Registry) {
 	r := registry(t, guard.Config{
-		Ward:      wards{"f": ws}.make,
-		Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
+		Protections: wards{"f": ws}.make,
+		Functions:   functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
 	return r.MustGuard(guard.Resource{Name: "f", Limits: limits(limit)}), r
 }
@@ -204,8 +204,8 @@ func TestWardModes(t *testing.T) {
 		one := rule(t, policy.Config{Name: "f", Limits: limits("10/h"), Mode: tc.own})
 		one.Settings = breaker
 		c := guard.Config{
-			Ward:      wards{"f": {{name: "breaker", refuse: errDown}}}.make,
-			Functions: &guard.Functions{Mode: tc.whole, Rules: []guard.Rule{one}},
+			Protections: wards{"f": {{name: "breaker", refuse: errDown}}}.make,
+			Functions:   &guard.Functions{Mode: tc.whole, Rules: []guard.Rule{one}},
 		}
 		r := registry(t, c)
 		_, err := r.Enter(context.Background(), "f", "")
@@ -228,7 +228,7 @@ func TestWardsAreKept(t *testing.T) {
 		f.Settings = guard.Settings{Breaker: &guard.Breaker{Failures: failures}}
 		return guard.Config{
 			Functions: &guard.Functions{Rules: []guard.Rule{f}, System: &guard.Rule{Settings: guard.Settings{Adaptive: &guard.Adaptive{Max: 9}}}},
-			Ward: func(name string, s guard.Settings) ([]guard.Protection, error) {
+			Protections: func(name string, s guard.Settings) ([]guard.Protection, error) {
 				made[name]++
 				if s.Adaptive != nil {
 					return []guard.Protection{system}, nil
@@ -258,7 +258,7 @@ func TestWardsAreKept(t *testing.T) {
 func TestWardsWhenStoreIsDown(t *testing.T) {
 	w := &ward{name: "breaker", refuse: errors.New("open")}
 	r := registry(t, guard.Config{
-		Store: &broken{down: errDown}, Ward: wards{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
+		Store: &broken{down: errDown}, Protections: wards{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
 	g := r.MustGuard(guard.Resource{Name: "f"})
 	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.Options[int, int]{
