@@ -74,7 +74,7 @@ func TestRollbackToNothing(t *testing.T) {
 			t.Errorf("rollback = %v: %s, want %q", err, out, want)
 		}
 	}
-	fails("nothing was published yet")
+	fails("no policies published yet")
 	cmd := exec.Command(binary, "apply", "-", "--store", "redis://"+redis.Addr)
 	cmd.Stdin = strings.NewReader("policies: [{ name: p, key: client.ip, limits: 1/h }]\n")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,18 +1,18 @@
-// Command weir limits rates: it serves a gateway and an HTTP API, checks policy
-// files and asks about limits from a shell. `weir help` says more.
+// Command weir is the Weir rate limiter: it serves a gateway and an HTTP API, checks policy
+// files, and requests tokens from a shell. `weir help` lists the commands.
 package main
 
 import (
 	"context"
 	"os"
-	_ "time/tzdata" // calendars need their zones where the machine has none
+	_ "time/tzdata" // calendars work on machines without time zones
 
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 	"github.com/floodweir/weir/cmd/weir/internal/vetcheck"
 )
 
 func main() {
-	if vetcheck.Asked(os.Args[1:]) { // by go vet -vettool, which knows no subcommands
+	if vetcheck.Asked(os.Args[1:]) { // go vet -vettool passes no subcommand
 		os.Exit(vetcheck.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))

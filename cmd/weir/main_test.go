@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 
 // TestScript runs testdata/*.txtar against the program. Beside the commands of testscript
 // they have `get STATUS URL FILE`, which asks until it gets that status and puts the body
-// into FILE. The addresses $GATEWAY, $API, $GRPC, $RESP, $ADMIN and $NOBODY are free, and
+// into FILE. The addresses $GATEWAY, $API, $GRPC, $RESP, $ADMIN and $UNUSED are free, and
 // that of $TAKEN is not. Doors that a script does not name open on a port that is free.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"GATEWAY", "API", "GRPC", "RESP", "ADMIN", "NOBODY", "TAKEN"} {
+			for _, name := range []string{"GATEWAY", "API", "GRPC", "RESP", "ADMIN", "UNUSED", "TAKEN"} {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					return err

@@ -18,16 +18,16 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// maxFile is how much of a file is read: more than a policy file may have.
+// maxFile is the maximum number of bytes read from a file; a policy file is smaller.
 const maxFile = 16 << 20
 
 func (w *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say whether a policy file is good, or all that is wrong with it",
-		Long: "Read the policy file FILE (- is standard input) and say what it means, or everything that is wrong\n" +
-			"with it as file:line:column.\n\n" +
-			"Exit codes: 0 good, 1 not good, 2 wrong usage or a file that cannot be read.",
+		Short: "Check a policy file and report every error",
+		Long: "Read the policy file FILE (- is standard input) and print a summary, or every error\n" +
+			"as file:line:column.\n\n" +
+			"Exit codes: 0 valid, 1 invalid, 2 wrong usage or unreadable file.",
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, _, err := w.readPolicies(args[0])
@@ -35,7 +35,7 @@ func (w *app) check() *cobra.Command {
 				return err
 			}
 			for _, n := range f.Notes {
-				fmt.Fprintln(w.stderr, n) // bare: editors jump to file:line:column
+				fmt.Fprintln(w.stderr, n) // no prefix: editors parse file:line:column
 			}
 			_, err = io.WriteString(w.stdout, summary(args[0], f))
 			return err
@@ -43,7 +43,7 @@ func (w *app) check() *cobra.Command {
 	}
 }
 
-// complete reports what weir serve would still find wrong with a good file.
+// complete reports the errors that weir serve would find in a valid file.
 func complete(f *weirfile.File) error {
 	c, err := config.Complete(f, config.Source{File: f.Name, Env: func(string) string { return "" }})
 	if err == nil {
@@ -55,8 +55,7 @@ func complete(f *weirfile.File) error {
 	return nil
 }
 
-// good reads a policy file and its text. Of one that is not good it says all that is
-// wrong.
+// readPolicies reads a policy file and its text. It prints every error of an invalid one.
 func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 	data, err := w.read(name)
 	if err != nil {
@@ -71,14 +70,14 @@ func (w *app) readPolicies(name string) (*weirfile.File, string, error) {
 	}
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line:column
+			fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // no prefix: editors parse file:line:column
 		}
 		return nil, "", &exit{code: exitFailed}
 	}
 	return f, string(data), nil
 }
 
-// read is the bytes of a file, or of standard input for "-".
+// read returns the bytes of a file, or of standard input for "-".
 func (w *app) read(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(w.stdin, maxFile))
@@ -121,7 +120,7 @@ func summary(name string, f *weirfile.File) string {
 	return b.String()
 }
 
-// functions tells of the rules for functions.
+// functions prints the rules for functions.
 func functions(b *strings.Builder, f *guard.Functions) {
 	if f.Mode != "" && f.Mode != policy.Enforce {
 		fmt.Fprintf(b, "functions: all %s\n", f.Mode)
@@ -150,7 +149,7 @@ func functions(b *strings.Builder, f *guard.Functions) {
 	}
 }
 
-// about is which requests a policy is about, in words; "" for all.
+// matchText describes which requests match; "" for all.
 func matchText(m policy.Match) string {
 	var b strings.Builder
 	say := func(before string, list []string) {
@@ -170,7 +169,7 @@ func matchText(m policy.Match) string {
 	return b.String()
 }
 
-// beside is what differs from the defaults.
+// nonDefaults describes the fields that differ from their default.
 func nonDefaults(c policy.Config) (more []string) {
 	say := func(ok bool, format string, args ...any) {
 		if ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes of every command. Take has meanings of its own for two of them.
+// Exit codes of the commands. take and explain have meanings of their own for 1 and 2.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -20,8 +20,7 @@ const (
 	exitError  = 2 // take
 )
 
-// An exit is an error that says how the process ends. One without an err says
-// nothing on its way out.
+// An exit is an error with an exit code. Without err it prints nothing.
 type exit struct {
 	code int
 	err  error
@@ -36,22 +35,21 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// world is what a command may touch.
+// app holds the inputs and outputs of a command.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
 }
 
-// Run runs the command line args, without the program's name, and returns the
-// exit code. It reads nothing that is not in its arguments, but files.
+// Run runs the command line args, without the program's name, and returns the exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
 	w := &app{stdin, stdout, stderr, getenv}
 	root := &cobra.Command{
 		Use:   "weir",
-		Short: "Weir limits rates, exactly: may this go through now, and if not, when?",
-		Long: "Weir limits rates, exactly: may this go through now, and if not, when?\n\n" +
-			"Start with `weir serve`: without a file it is a demonstration that needs nothing.",
+		Short: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.",
+		Long: "Weir is an exact rate limiter: it says whether a request may pass now, and if not, when.\n\n" +
+			"Start with `weir serve`: without a file it runs a demo that needs nothing else.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usage(cobra.NoArgs),
@@ -86,7 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return e.code
 }
 
-// usage makes what an argument check finds an error of usage.
+// usage turns the error of an argument check into an exit with the code for wrong usage.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {

@@ -38,7 +38,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"serve", bad}, 1},
 		{[]string{"serve", "--drain", "soon"}, 1},
 		{[]string{"serve", "one", "two"}, 2},
-		{[]string{"serve", ""}, 2}, // a variable that is not set is no wish for the demonstration
+		{[]string{"serve", ""}, 2}, // an empty argument, such as from an unset variable, does not start the demo
 		{[]string{"take", "k", "--store", "memory", "--limit", "1/s"}, 0},
 		{[]string{"take", "k", "--store", "memory", "--limit", "1/s", "-n", "2"}, 1},
 		{[]string{"take", "k", "--store", "memory", "--limit", "1/s", "-n", "0"}, 0},

@@ -1,2 +1,2 @@
-// Package cli is the command line: serve, check, take and version.
+// Package cli implements the commands of weir, one file per command.
 package cli

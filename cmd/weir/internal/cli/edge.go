@@ -20,9 +20,9 @@ import (
 func (w *app) edge() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edge",
-		Short: "Have nginx decide by the policies of a file, without Weir in the path",
-		Long: "Make what nginx, with its module for Lua, or OpenResty decides by: the same policies, in the same Redis.\n\n" +
-			"docs/edge.md is the reference, docs/nginx.md says when to do this and when not.",
+		Short: "Enforce the policies of a file in nginx, without a Weir process",
+		Long: "Write the files with which nginx (with the Lua module) or OpenResty enforces the same policies in the same Redis.\n\n" +
+			"docs/edge.md is the reference; docs/nginx.md compares this with the other ways.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -30,7 +30,7 @@ func (w *app) edge() *cobra.Command {
 	return c
 }
 
-const localUsage = "what nginx does for on_store_error: local, which it cannot: `open` or closed"
+const localUsage = "`open` or closed: replaces on_store_error: local, which nginx does not support"
 
 func (w *app) edgeNginx() *cobra.Command {
 	var lua, local, init, initWorker, to string
@@ -38,27 +38,27 @@ func (w *app) edgeNginx() *cobra.Command {
 	flags := map[string]*string{"store": new(string), "policies": new(string)}
 	c := &cobra.Command{
 		Use:   "nginx FILE",
-		Short: "Print a configuration of nginx with the policies of a file",
-		Long: "Print a configuration for the http block of nginx that has the policies of FILE (- is standard input) in\n" +
-			"it. Its first lines say what else to do. All that nginx cannot do as Weir does is an error.\n\n" +
-			"With -o FILE it is written there, for its owner alone as it may have a password in it, and only if all is\n" +
-			"well: until then FILE stays what it was.\n\n" +
-			"The store is --store, else WEIR_STORE, else that of the file.\n\n" +
-			"Exit codes: 0 done, 1 a file that is not good or that nginx cannot do, 2 wrong usage or a file that cannot be read.",
+		Short: "Print an nginx configuration with the policies of a file",
+		Long: "Print a configuration for the http block of nginx with the policies of FILE (- is standard input). Its\n" +
+			"first lines describe the other steps. A policy that nginx does not support is an error.\n\n" +
+			"-o FILE replaces FILE atomically if there is no error. Only its owner can read it, because it may contain a\n" +
+			"password.\n\n" +
+			"The store is --store, else WEIR_STORE, else the one in the file.\n\n" +
+			"Exit codes: 0 done, 1 invalid or unsupported file, 2 wrong usage or unreadable file.",
 		Example: "  weir edge nginx weir.yaml -o /etc/nginx/conf.d/weir.conf",
 		Args:    usage(cobra.ExactArgs(1)),
 	}
-	c.Flags().StringVar(&lua, "lua", edge.DefaultLua, "`DIR` to which weir edge lua writes")
+	c.Flags().StringVar(&lua, "lua", edge.DefaultLua, "`DIR` of the files of weir edge lua")
 	c.Flags().StringVar(flags["store"], "store", "", "the Redis at `URL`, such as redis://127.0.0.1:6379")
-	c.Flags().StringVar(flags["policies"], "policies", "", "`file`, or store for those that weir apply published there, and the file's until then")
+	c.Flags().StringVar(flags["policies"], "policies", "", "`file`, or store for the policies published with weir apply; those of the file until then")
 	c.Flags().StringVar(&local, "local", "", localUsage)
-	c.Flags().StringArrayVar(&only, "only", nil, "compile the policy `NAME` alone; may be repeated")
-	c.Flags().StringVar(&init, "init", "", "run the Lua in `FILE` in init_by_lua, too, of which nginx takes one")
-	c.Flags().StringVar(&initWorker, "init-worker", "", "run the Lua in `FILE` in init_worker_by_lua, too")
+	c.Flags().StringArrayVar(&only, "only", nil, "compile only the policy `NAME`; may be repeated")
+	c.Flags().StringVar(&init, "init", "", "also run the Lua in `FILE` in init_by_lua, which nginx allows once")
+	c.Flags().StringVar(&initWorker, "init-worker", "", "also run the Lua in `FILE` in init_worker_by_lua")
 	c.Flags().StringVarP(&to, "output", "o", "", "write the configuration to `FILE`")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.Flags().Changed("output") && to == "" {
-			return &exit{exitUsage, errors.New(`--output "": want the name of a file`)}
+			return &exit{exitUsage, errors.New(`--output "": want a file name`)}
 		}
 		if err := checkLocal(local); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (w *app) edgeNginx() *cobra.Command {
 	return c
 }
 
-// checkLocal reports what is wrong with a --local.
+// checkLocal validates --local.
 func checkLocal(v string) error {
 	if v != "" && v != string(policy.Open) && v != string(policy.Closed) {
 		return &exit{exitUsage, fmt.Errorf("--local %q: want open or closed", v)}
@@ -104,7 +104,7 @@ func checkLocal(v string) error {
 	return nil
 }
 
-// edgeEnv is the environment as far as it is about what nginx decides by.
+// edgeEnv returns getenv restricted to the variables that concern nginx.
 func edgeEnv(getenv func(string) string) func(string) string {
 	return func(name string) string {
 		if slices.Contains([]string{"WEIR_STORE", "WEIR_POLICIES", "WEIR_DEADLINE"}, name) {
@@ -117,9 +117,9 @@ func edgeEnv(getenv func(string) string) func(string) string {
 func (w *app) edgeLua() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lua DIR",
-		Short: "Write the Lua that nginx decides with",
-		Long: "Write the Lua that the configuration of `weir edge nginx` wants into DIR, which is made if it is not there.\n" +
-			"What an older weir wrote there is replaced, each file at once; nginx takes the new ones when it is reloaded.\n\n" +
+		Short: "Write the Lua files that nginx runs",
+		Long: "Write the Lua files for a configuration of `weir edge nginx` to DIR, which is created if necessary.\n" +
+			"Files of an earlier version are replaced atomically, one by one; nginx uses them after a reload.\n\n" +
 			"Exit codes: 0 done, 1 not done, 2 wrong usage.",
 		Example: "  weir edge lua /etc/nginx/weir",
 		Args:    usage(cobra.ExactArgs(1)),
@@ -134,10 +134,10 @@ func (w *app) edgeLua() *cobra.Command {
 	}
 }
 
-// writeLua writes the files of package nginx to a directory, and says how many.
+// writeLua writes the files of package nginx to a directory and returns their number.
 func writeLua(dir string) (n int, err error) {
 	if dir == "" {
-		return 0, errors.New(`DIR "": want the name of a directory`)
+		return 0, errors.New(`DIR "": want a directory name`)
 	}
 	_, there := os.Stat(dir)
 	err = fs.WalkDir(nginx.Files, ".", func(name string, d fs.DirEntry, err error) error {
@@ -149,26 +149,25 @@ func writeLua(dir string) (n int, err error) {
 			if err := os.MkdirAll(to, 0o755); err != nil || name == "." && there == nil {
 				return err
 			}
-			return os.Chmod(to, 0o755) // whatever the umask
+			return os.Chmod(to, 0o755) // regardless of the umask
 		}
 		text, err := nginx.Files.ReadFile(name)
 		if err != nil {
 			return err
 		}
 		n++
-		return replace(to, text, 0o644) // all may read it, as workers have to
+		return replace(to, text, 0o644) // nginx workers run as another user
 	})
 	return n, err
 }
 
-// replace makes a file what text is: at every moment it is there whole, as it was or as
-// it becomes.
+// replace writes a file atomically: readers see the old content or the new one.
 func replace(name string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".weir-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone by then if all went well
+	defer os.Remove(f.Name()) // fails after a successful rename
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Chmod(mode)

@@ -15,10 +15,10 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// defaultAdmin is the admin door that `weir explain` asks.
+// defaultAdmin is the default admin interface of `weir explain`.
 const defaultAdmin = "http://127.0.0.1:9090"
 
-// explaining is what `weir explain` was asked.
+// explainOptions are the flags of `weir explain`.
 type explainOptions struct {
 	q                explain.Question
 	headers          []string
@@ -30,25 +30,25 @@ func (w *app) explain() *cobra.Command {
 	var e explainOptions
 	c := &cobra.Command{
 		Use:   "explain [FILE] --url URL",
-		Short: "Say what would become of a request, and why, without taking anything",
-		Long: "Say which policies a request falls under, or why not, whose bucket it draws from, which limit\n" +
-			"decides, and when it would pass. Nothing is taken.\n\n" +
-			"A running program is asked at its admin door (--admin, else WEIR_ADMIN, else " + defaultAdmin + "). With\n" +
-			"FILE nobody is asked: the policies are those of FILE (- is standard input), and every bucket is full.\n\n" +
-			"Exit codes: 0 would go through, 1 would be denied, 2 nothing can be said or wrong usage.",
+		Short: "Explain the decision that a request would get, without consuming tokens",
+		Long: "Print the policies that a request matches and why others do not, the buckets it uses, the limit that\n" +
+			"decides, and when it would be admitted. No tokens are consumed.\n\n" +
+			"It calls the admin interface of a running program (--admin, else WEIR_ADMIN, else " + defaultAdmin + ").\n" +
+			"With FILE (- is standard input) it uses the policies of FILE and full buckets instead.\n\n" +
+			"Exit codes: 0 would be admitted, 1 would be denied, 2 no decision or wrong usage.",
 		Example: "  weir explain --url /api/users --ip 203.0.113.7\n" +
 			"  weir explain weir.yaml --url https://shop.example/login --method POST -H 'X-Plan: free'",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
 	f := c.Flags()
 	f.StringVar(&e.q.URL, "url", "", "the `URL` of the request, or its path and query")
-	f.StringVarP(&e.q.Method, "method", "X", "", "the `METHOD` of the request; GET if not said")
-	f.StringVar(&e.q.Host, "host", "", "the `HOST` that the request is for, if --url is a path")
-	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; repeat it for several")
+	f.StringVarP(&e.q.Method, "method", "X", "", "the `METHOD` of the request; default GET")
+	f.StringVar(&e.q.Host, "host", "", "the `HOST` of the request, if --url is a path")
+	f.StringArrayVarP(&e.headers, "header", "H", nil, "a header field of the request, `NAME:VALUE`; may be repeated")
 	f.StringVar(&e.q.ClientIP, "ip", "", "the `ADDRESS` of the client")
-	f.StringVar(&e.admin, "admin", "", "ask the admin door at `URL`")
-	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin door; else WEIR_ADMIN_TOKEN_FILE")
-	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the answer: text or json")
+	f.StringVar(&e.admin, "admin", "", "`URL` of the admin interface")
+	f.StringVar(&e.tokenFile, "token-file", "", "`FILE` with the token of the admin interface; else WEIR_ADMIN_TOKEN_FILE")
+	f.StringVarP(&e.output, "output", "o", "text", "`FORMAT` of the output: text or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		answer, err := w.explanation(c.Context(), &e, args)
 		var x *exit
@@ -63,7 +63,7 @@ func (w *app) explain() *cobra.Command {
 	return c
 }
 
-// explanation is the answer, be it that of a program or our own.
+// explanation returns the answer of a running program, or with FILE that of this one.
 func (w *app) explanation(ctx context.Context, e *explainOptions, args []string) (*explain.Answer, error) {
 	switch {
 	case e.q.URL == "":
@@ -84,7 +84,7 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	}
 	file, _, err := w.readPolicies(args[0])
 	if err != nil {
-		return nil, &exit{code: exitError, err: errors.Unwrap(err)} // what is wrong is said already
+		return nil, &exit{code: exitError, err: errors.Unwrap(err)} // the errors are already printed
 	}
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *app) explanation(ctx context.Context, e *explainOptions, args []string)
 	return explain.Explain(ctx, store, file.Policies, e.q)
 }
 
-// askAdmin asks a running program.
+// askAdmin calls the admin interface of a running program.
 func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer, error) {
 	admin, err := adminURL(e.admin, w.getenv)
 	if err != nil {
@@ -106,19 +106,19 @@ func (w *app) askAdmin(ctx context.Context, e *explainOptions) (*explain.Answer,
 	}
 	data, err := request{
 		command: "explain", to: admin, path: []string{"v1", "explain"}, token: token, maxBytes: 16 << 20, body: e.q,
-		unreachable: "Choose another with --admin, or name a FILE", notWeir: "admin door of a Weir",
+		unreachable: "Set another URL with --admin, or name a FILE", notWeir: "admin interface of Weir",
 	}.post(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var a explain.Answer
 	if err := json.Unmarshal(data, &a); err != nil || a.Verdict == "" {
-		return nil, fmt.Errorf("explain: %s: the answer is not that of a Weir", admin.Redacted())
+		return nil, fmt.Errorf("explain: %s: the response is not from Weir", admin.Redacted())
 	}
 	return &a, nil
 }
 
-// adminURL is the admin door to ask: that of a flag, else WEIR_ADMIN, else
+// adminURL returns the admin interface of the flag, else of WEIR_ADMIN, else
 // defaultAdmin.
 func adminURL(flag string, env func(string) string) (*url.URL, error) {
 	where, value := "--admin", flag
@@ -135,7 +135,7 @@ func adminURL(flag string, env func(string) string) (*url.URL, error) {
 	return u, nil
 }
 
-// adminToken is the token in a file; "" for no file.
+// adminToken returns the token in a file; "" for no file.
 func adminToken(file string, getenv func(string) string) (string, error) {
 	where := "--token-file"
 	if file == "" {
@@ -150,12 +150,12 @@ func adminToken(file string, getenv func(string) string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fmt.Errorf("explain: %s %q: want a file with one line, the token", where, file)
+		return "", fmt.Errorf("explain: %s %q: want a file with one line that is the token", where, file)
 	}
 	return token, nil
 }
 
-// tell prints an explanation and ends the process as it says.
+// printExplanation prints an explanation and returns its exit code.
 func (w *app) printExplanation(output string, a *explain.Answer) error {
 	var err error
 	if output == "json" {

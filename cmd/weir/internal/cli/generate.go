@@ -12,13 +12,13 @@ func (w *app) generate() *cobra.Command {
 	var check bool
 	c := &cobra.Command{
 		Use:   "generate [PACKAGES]",
-		Short: "Write the Go code that //weir:limit directives stand for",
-		Long: "Write the code that the //weir:limit directives of Go packages stand for into one file of each,\n" +
-			"NAME_weir.go. PACKAGES are as those of the go command; the one in the current directory if there are\n" +
-			"none. It is meant to be called by a line in one of the files:\n\n" +
+		Short: "Generate Go wrappers for functions with //weir:limit directives",
+		Long: "Generate wrappers for the //weir:limit directives of Go packages, in one file per package,\n" +
+			"NAME_weir.go. PACKAGES are patterns of the go command; default: the package in the current\n" +
+			"directory. Call it from a line in one of the files:\n\n" +
 			"\t//go:generate weir generate\n\n" +
-			"A package without directives loses the file if it has one.\n\n" +
-			"Exit codes: 0 done, 1 directives that cannot be followed, or with --check a file that would change,\n" +
+			"The file of a package without directives is removed.\n\n" +
+			"Exit codes: 0 done, 1 invalid directives, or with --check a file that would change,\n" +
 			"2 wrong usage.",
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := generate.Generate(c.Context(), generate.Config{Patterns: args})
@@ -28,11 +28,11 @@ func (w *app) generate() *cobra.Command {
 			return w.generated(r, check)
 		},
 	}
-	c.Flags().BoolVar(&check, "check", false, "write nothing, and fail if a file would change")
+	c.Flags().BoolVar(&check, "check", false, "fail if a file would change, without writing")
 	return c
 }
 
-// generated writes what was made, or says what is wrong.
+// generated writes the files, or prints the errors of the directives.
 func (w *app) generated(r *generate.Result, check bool) error {
 	for _, f := range r.Faults {
 		fmt.Fprintln(w.stderr, f) // bare: editors jump to file:line:column
@@ -41,13 +41,13 @@ func (w *app) generated(r *generate.Result, check bool) error {
 		return &exit{code: exitFailed}
 	}
 	if len(r.Files) == 0 {
-		fmt.Fprintln(w.stderr, "weir: generate: no //weir:limit in these packages, so nothing to write")
+		fmt.Fprintln(w.stderr, "weir: generate: no //weir:limit in these packages")
 	}
 	changes := r.Changes()
 	for _, f := range changes {
 		switch {
 		case check:
-			fmt.Fprintf(w.stderr, "%s: is not what weir generate writes: run it\n", f.Path)
+			fmt.Fprintf(w.stderr, "%s: out of date: run weir generate\n", f.Path)
 		case f.Text == "":
 			fmt.Fprintf(w.stdout, "%s: removed\n", f.Path)
 		default:

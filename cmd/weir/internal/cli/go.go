@@ -12,11 +12,11 @@ import (
 func (w *app) golang() *cobra.Command {
 	return &cobra.Command{
 		Use:   "go COMMAND [ARGUMENTS]",
-		Short: "Run the go command, with functions limited as their //weir:limit directives say",
-		Long: "Run go COMMAND with the same arguments. If it is build, install, list, run, test or vet, every function\n" +
-			"and method of the main module that has a //weir:limit directive is limited for all that call it, and no\n" +
-			"file is changed. `weir go vet` also fails for every directive that limits nothing.\n\n" +
-			"Exit codes: those of go; 1 if something is wrong with a directive, which is said as file:line:column.",
+		Short: "Run the go command with the limits of //weir:limit directives compiled in",
+		Long: "Run go COMMAND with the same arguments. For build, install, list, run, test and vet, every function\n" +
+			"and method of the main module with a //weir:limit directive is limited for all callers. No source file\n" +
+			"changes. `weir go vet` also reports directives without effect.\n\n" +
+			"Exit codes: those of go; 1 for an invalid directive, reported as file:line:column.",
 		Example: "  weir go build ./cmd/shop\n" +
 			"  weir go test ./...\n" +
 			"  weir go run .\n" +

@@ -13,17 +13,17 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/importer"
 )
 
-// exitListed is an import that left something out.
+// exitListed is the exit code of an import that left something out.
 const exitListed = 3
 
 func (w *app) importer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Make a policy file of what another program is configured with",
-		Long: "Make a policy file of an nginx.conf, a configuration of envoyproxy/ratelimit, or Sentinel's flow rules.\n\n" +
-			"The file goes to standard output, or to -o FILE. Where it does not mean the same, a comment says so.\n" +
-			"What cannot be expressed is at the end of the file, and on standard error with its place.\n\n" +
-			"Exit codes: 0 all is expressed, 3 something is listed, 1 broken input, 2 wrong usage or a file that cannot be read.",
+		Short: "Convert the configuration of another program to a policy file",
+		Long: "Convert an nginx.conf, a configuration of envoyproxy/ratelimit, or Sentinel flow rules to a policy file.\n\n" +
+			"The file is written to standard output, or to -o FILE. A comment marks each policy with another meaning.\n" +
+			"What a policy file cannot express is listed at the end of the file, and on standard error with its position.\n\n" +
+			"Exit codes: 0 all converted, 3 something is listed, 1 invalid input, 2 wrong usage or unreadable file.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -41,13 +41,13 @@ func (w *app) importer() *cobra.Command {
 			},
 		})
 	}
-	add("nginx NGINX.CONF", "Of limit_req and limit_conn of an nginx.conf and what it includes", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+	add("nginx NGINX.CONF", "Convert limit_req and limit_conn of an nginx.conf and its includes", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Nginx(args[0], importer.Files{})
 	})
-	add("envoy PATH...", "Of files, or directories, of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
+	add("envoy PATH...", "Convert files or directories of envoyproxy/ratelimit", cobra.MinimumNArgs(1), func(args []string) (*importer.Result, error) {
 		return importer.Envoy(args...)
 	})
-	add("sentinel RULES.JSON", "Of Sentinel's flow rules; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
+	add("sentinel RULES.JSON", "Convert Sentinel flow rules; - is standard input", cobra.ExactArgs(1), func(args []string) (*importer.Result, error) {
 		data, err := w.read(args[0])
 		if err != nil {
 			return nil, err
@@ -61,19 +61,19 @@ func (w *app) importer() *cobra.Command {
 	return c
 }
 
-// broken ends a command whose input cannot be imported.
+// broken prints the errors of an input that cannot be imported.
 func (w *app) broken(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return &exit{exitUsage, fmt.Errorf("import: %w", err)}
 	}
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // bare: editors jump to file:line
+		fmt.Fprintln(w.stderr, strings.TrimSuffix(line, "\n")) // no prefix: editors parse file:line
 	}
 	return &exit{code: exitFailed}
 }
 
-// imported writes what was made, and says what was not.
+// imported writes the policy file and prints what it does not express.
 func (w *app) imported(r *importer.Result, to string) error {
 	var err error
 	if to == "" {

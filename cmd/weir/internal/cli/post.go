@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// A question is what a command asks a running program.
+// A request is a request to a running program.
 type request struct {
-	command     string // who asks, for errors: "take"
+	command     string // for errors: "take"
 	to          *url.URL
 	path        []string
-	token       string // "" for none
+	token       string // "": none
 	body        any
-	maxBytes    int64  // bytes of the answer that are read
-	unreachable string // what to do if nobody is there
-	notWeir     string // what somebody else who answers is not
+	maxBytes    int64  // maximum size of the response
+	unreachable string // what to do without a server
+	notWeir     string // the expected server
 }
 
-// post asks, and returns the answer if its status is 200. Any other is an error with
-// what the problem document says.
+// post sends the request and returns the body of a response with status 200. Any other
+// status is an error with the text of its problem document.
 func (q request) post(ctx context.Context) ([]byte, error) {
 	body, err := json.Marshal(q.body)
 	if err != nil {
@@ -41,7 +41,7 @@ func (q request) post(ctx context.Context) ([]byte, error) {
 	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot ask %s: %w: is `weir serve` running there? %s", q.command, q.to.Redacted(), cause(err), q.unreachable)
+		return nil, fmt.Errorf("%s: cannot connect to %s: %w: is `weir serve` running there? %s", q.command, q.to.Redacted(), cause(err), q.unreachable)
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, q.maxBytes))
@@ -51,14 +51,14 @@ func (q request) post(ctx context.Context) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		var p struct{ Title, Detail string }
 		if json.Unmarshal(data, &p) != nil || p.Title == "" {
-			return nil, fmt.Errorf("%s: %s answers %s: this is no %s", q.command, q.to.Redacted(), res.Status, q.notWeir)
+			return nil, fmt.Errorf("%s: %s: got status %s, want the response of the %s", q.command, q.to.Redacted(), res.Status, q.notWeir)
 		}
 		return nil, fmt.Errorf("%s: %s: %s: %s", q.command, q.to.Redacted(), p.Title, strings.TrimPrefix(p.Detail, q.command+": "))
 	}
 	return data, nil
 }
 
-// cause is err without the method and URL that url.Error repeats.
+// cause returns err without the method and URL that url.Error repeats.
 func cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -10,8 +10,8 @@ func (w *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the policy file, for editors",
-		Long: "Print the JSON Schema of the policy file. An editor that knows YAML completes and checks a file with it:\n" +
-			"put `# yaml-language-server: $schema=weir.schema.json` into its first line.",
+		Long: "Print the JSON Schema of the policy file, with which editors complete and check it:\n" +
+			"make `# yaml-language-server: $schema=weir.schema.json` the first line of the file.",
 		Args: usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := w.stdout.Write(weirfile.Schema())

@@ -16,12 +16,12 @@ import (
 func (w *app) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [FILE]",
-		Short: "Run the gateway and the other doors",
-		Long: "Run the gateway and the other doors with the policies of FILE, or a demonstration without one.\n\n" +
-			"Every flag can be said in the environment too: --listen-http is WEIR_LISTEN_HTTP. A flag wins over\n" +
-			"the environment, that over the file. SIGINT or SIGTERM ends the program in order; a second one at once.\n" +
-			"The policies and routes of FILE are read again when it changes or SIGHUP comes; one that is broken changes nothing.\n\n" +
-			"Exit codes: 0 stopped by a signal, 1 could not start or go on, 2 wrong usage.",
+		Short: "Run the gateway and the other interfaces",
+		Long: "Run the gateway and the other interfaces with the policies of FILE, or a demo without FILE.\n\n" +
+			"Every flag has an environment variable: --listen-http is WEIR_LISTEN_HTTP. A flag takes precedence over\n" +
+			"the environment, and the environment over the file. SIGINT or SIGTERM stops the program; a second signal\n" +
+			"kills it. The policies and routes of FILE are reloaded when it changes and on SIGHUP; an invalid file is ignored.\n\n" +
+			"Exit codes: 0 stopped by a signal, 1 an error at the start or while running, 2 wrong usage.",
 		Args: usage(cobra.MaximumNArgs(1)),
 	}
 	for _, s := range config.Settings() {
@@ -31,7 +31,7 @@ func (w *app) serve() *cobra.Command {
 		source := config.Source{Flags: map[string]string{}, Env: w.getenv}
 		if len(args) == 1 {
 			if source.File = args[0]; source.File == "" {
-				return &exit{exitUsage, errors.New(`serve: FILE "": want the name of a policy file, or no argument for the demonstration`)}
+				return &exit{exitUsage, errors.New(`serve: FILE "": want the name of a policy file, or no argument for the demo`)}
 			}
 		}
 		for _, s := range config.Settings() {
@@ -45,7 +45,7 @@ func (w *app) serve() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		context.AfterFunc(ctx, stop) // the next signal ends the process
+		context.AfterFunc(ctx, stop) // the next signal kills the process
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)

@@ -17,10 +17,10 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/run"
 )
 
-// askTimeout is how long `weir take` waits for an answer.
+// askTimeout bounds the time of a call to a server or a store.
 const askTimeout = 5 * time.Second
 
-// taking is what `weir take` was asked.
+// takeOptions are the flags of `weir take`.
 type takeOptions struct {
 	key           string
 	limits        []string
@@ -34,10 +34,10 @@ func (w *app) take() *cobra.Command {
 	var t takeOptions
 	c := &cobra.Command{
 		Use:   "take KEY --limit LIMIT",
-		Short: "Ask for tokens, from a shell",
-		Long: "Take N tokens of KEY under a limit, or several limits all or nothing, and say whether they were there.\n\n" +
-			"The server (--server, else WEIR_SERVER, else " + config.DefaultServer + ") is asked, or with --store a Redis itself.\n" +
-			"Whoever asks about the same key and limit shares the tokens.\n\n" +
+		Short: "Request tokens from a shell",
+		Long: "Take N tokens of KEY under a limit, or under several limits all or nothing, and print the decision.\n\n" +
+			"It calls the server (--server, else WEIR_SERVER, else " + config.DefaultServer + "), or with --store a Redis directly.\n" +
+			"All callers with the same key and limit share one bucket.\n\n" +
 			"Exit codes: 0 admitted, 1 denied, 2 no decision or wrong usage.",
 		Example: "  weir take user:42 --limit '10/s burst 20'\n" +
 			"  weir take backup --limit 1/24h --store redis://127.0.0.1:6379 && run-the-backup\n" +
@@ -45,12 +45,12 @@ func (w *app) take() *cobra.Command {
 		Args: usage(cobra.ExactArgs(1)),
 	}
 	f := c.Flags()
-	f.StringArrayVar(&t.limits, "limit", nil, "the `LIMIT`, such as '10/s burst 20'; repeat it for several")
-	f.Int64VarP(&t.n, "n", "n", 1, "take `N` tokens; 0 only looks")
-	f.BoolVar(&t.peek, "peek", false, "say what the answer would be, and take nothing")
-	f.StringVar(&t.store, "store", "", "ask the Redis at `URL` itself, such as redis://127.0.0.1:6379")
-	f.StringVar(&t.server, "server", "", "ask the server at `URL`")
-	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the answer: text or json")
+	f.StringArrayVar(&t.limits, "limit", nil, "the `LIMIT`, such as '10/s burst 20'; may be repeated")
+	f.Int64VarP(&t.n, "n", "n", 1, "take `N` tokens; 0 takes none")
+	f.BoolVar(&t.peek, "peek", false, "print the decision without taking tokens")
+	f.StringVar(&t.store, "store", "", "use the Redis at `URL` directly, such as redis://127.0.0.1:6379")
+	f.StringVar(&t.server, "server", "", "call the server at `URL`")
+	f.StringVarP(&t.output, "output", "o", "text", "`FORMAT` of the output: text or json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.key = args[0]
 		answer, err := w.ask(c.Context(), t)
@@ -62,7 +62,7 @@ func (w *app) take() *cobra.Command {
 	return c
 }
 
-// ask is the answer in JSON, be it the server's or our own.
+// ask returns the decision in JSON, from the server or from the store.
 func (w *app) ask(ctx context.Context, t takeOptions) ([]byte, error) {
 	switch {
 	case len(t.limits) == 0:
@@ -120,11 +120,11 @@ func askServer(ctx context.Context, server *url.URL, t takeOptions) ([]byte, err
 	return request{
 		command: "take", to: server, path: []string{"v1", verb}, maxBytes: 1 << 20,
 		body:        map[string]any{"key": t.key, "limits": t.limits, "n": t.n},
-		unreachable: "Choose another with --server, or a Redis with --store", notWeir: "Weir",
+		unreachable: "Set another URL with --server, or a Redis with --store", notWeir: "HTTP API of Weir",
 	}.post(ctx)
 }
 
-// say prints the answer and ends the process as it says.
+// printDecision prints the decision and returns its exit code.
 func (w *app) printDecision(t takeOptions, data []byte) error {
 	var a struct {
 		OK         *bool       `json:"ok"`
@@ -136,7 +136,7 @@ func (w *app) printDecision(t takeOptions, data []byte) error {
 		Delay      json.Number `json:"delay"`
 	}
 	if err := json.Unmarshal(data, &a); err != nil || a.OK == nil {
-		return &exit{exitError, errors.New("take: the answer is not that of a Weir")}
+		return &exit{exitError, errors.New("take: the response is not from Weir")}
 	}
 	var text string
 	switch {
@@ -145,12 +145,12 @@ func (w *app) printDecision(t takeOptions, data []byte) error {
 	case *a.OK:
 		text = fmt.Sprintf("admitted: %d of %d left (%s)", a.Remaining, a.Capacity, a.Limit)
 		if a.Delay != "" {
-			text += fmt.Sprintf("; go on in %s s", a.Delay)
+			text += fmt.Sprintf("; wait %s s", a.Delay)
 		}
 	case a.Never:
-		text = fmt.Sprintf("denied: %d is never possible, at most %d are (%s)", t.n, a.Capacity, a.Limit)
+		text = fmt.Sprintf("denied: %d tokens are never admitted, want at most %d (%s)", t.n, a.Capacity, a.Limit)
 	default:
-		text = fmt.Sprintf("denied: try again in %s s (%s)", a.RetryAfter, a.Limit)
+		text = fmt.Sprintf("denied: retry after %s s (%s)", a.RetryAfter, a.Limit)
 	}
 	if _, err := fmt.Fprintln(w.stdout, text); err != nil {
 		return &exit{exitError, err}

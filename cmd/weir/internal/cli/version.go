@@ -11,7 +11,7 @@ import (
 func (w *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Print the version",
 		Args:  usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(w.stdout, "weir %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -20,8 +20,7 @@ func (w *app) version() *cobra.Command {
 	}
 }
 
-// version is the version that the module was installed at, or the revision that
-// it was built from.
+// version returns the version of the module, or the revision that it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -15,17 +15,16 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// Config is everything that `weir serve` needs to know, complete and checked.
+// Config is the complete and validated configuration of `weir serve`.
 type Config struct {
-	// File is the name of the policy file; "" for the demonstration.
+	// File is the name of the policy file; "" for the demo.
 	File string
 
-	// Store is "memory" or the URL of a Redis. It may hold a password: see
-	// [Redacted].
+	// Store is "memory" or the URL of a Redis. It may contain a password: see [Redacted].
 	Store string
 
-	// Snapshot is the file in which a store in memory outlives the process; none if
-	// empty.
+	// Snapshot is the file that keeps the state of a memory store across restarts; none
+	// if empty.
 	Snapshot string
 
 	Gateway  Gateway
@@ -35,75 +34,76 @@ type Config struct {
 	Admin    Admin
 	Policies *policy.Set
 
-	// Published takes the policies from the store instead, as soon as there are some.
+	// Published takes the policies from the store, once any are published there.
 	Published bool
 
-	// Watch reads the file again when it changes.
+	// Watch reloads the file when it changes.
 	Watch bool
 
-	// Deadline is how long a decision of a Redis may take, and Nodes among how many
-	// processes a limit is divided where it is made without.
+	// Deadline bounds the time of a decision in Redis. Nodes is the number of processes
+	// among which limits are divided for on_store_error: local.
 	Deadline time.Duration
 	Nodes    int
 
 	Log       Log
 	Decisions Decisions
 
-	// DrainDelay is how long the doors stay open after a signal to stop, while
-	// /readyz already fails; Drain is how long requests may take to end after that.
+	// DrainDelay is the time between the failure of /readyz and the drain after a signal
+	// to stop. Drain bounds the time in which requests in flight end.
 	DrainDelay, Drain time.Duration
 }
 
-// Gateway is the reverse proxy. Listen may be Off.
+// Gateway configures the reverse proxy. Listen may be Off.
 type Gateway struct {
 	Listen            string
-	CertFile, KeyFile string // both or none
+	CertFile, KeyFile string // both or neither
 	Routes            []weirfile.Route
 	Client            httplimit.ClientAddress
 	Fields            httplimit.Fields
 	RetryJitter       time.Duration
 	RequestID         bool
-	AccessLog         int // one of so many requests; 0 for none
+	AccessLog         int // logs one of this many requests; 0: none
 }
 
-// HTTP is the door of questions. Listen may be Off.
+// HTTP configures the HTTP API. Listen may be Off.
 type HTTP struct {
 	Listen string
-	Client httplimit.ClientAddress // of those who ask at /v1/auth
+	Client httplimit.ClientAddress // of the clients of /v1/auth
 }
 
-// GRPC is the door of Envoy's protocol. Listen may be Off.
+// GRPC configures the interface for Envoy. Listen may be Off.
 type GRPC struct {
 	Listen            string
-	Config            string // a directory or a file; "" for none
-	CertFile, KeyFile string // both or none
+	Config            string // a directory or a file; "": none
+	CertFile, KeyFile string // both or neither
 	ClientCAFile      string
-	OnStoreError      policy.FailMode // "" for an error
+	OnStoreError      policy.FailMode // "": the request gets an error
 	ResponseHeaders   bool
 	DynamicMetadata   bool
 	Shadow, Quota     bool
-	MergeDomains      bool // several files may have one domain
+	MergeDomains      bool // several files may define one domain
 }
 
-// RESP is the door of CL.THROTTLE. Listen may be Off.
+// RESP configures the interface for redis-cell clients. Listen may be Off.
 type RESP struct{ Listen, Password string }
 
-// Admin is the door of those who run the program. Listen may be Off.
+// Admin configures the interface for operators. Listen may be Off.
 type Admin struct{ Listen, Token string }
 
-// Decisions say how many decisions are logged: one of so many, or none if zero.
+// Decisions configures the decision log: it logs one of this many decisions, or none if
+// zero.
 type Decisions struct {
 	Admitted, Denied int
 	Keys             string // "hash", "plain" or "off"
 }
 
-// Demo reports whether this is the demonstration: no file was named.
+// Demo reports whether the program runs the demo, because no file was named.
 func (c *Config) Demo() bool { return c.File == "" }
 
-// A Source is where settings come from.
+// A Source holds the inputs of Load.
 type Source struct {
-	File  string            // the policy file; "" for the demonstration
-	Flags map[string]string // the flags that were given, by name
+	File  string            // the policy file; "": the demo
+	Flags map[string]string // the given flags, by name
 	Env   func(string) string
 }
 
@@ -113,12 +113,12 @@ var demo []byte
 //go:embed demo-ratelimit.yaml
 var demoRateLimits []byte
 
-// DemoRateLimits is what the door of gRPC serves in the demonstration, in the format of
-// envoyproxy/ratelimit.
+// DemoRateLimits returns the configuration of the gRPC interface in the demo, in the
+// format of envoyproxy/ratelimit.
 func DemoRateLimits() []byte { return demoRateLimits }
 
-// Load reads everything. An error names every value at fault, where it stands and
-// what was expected.
+// Load reads the configuration. An error lists every invalid value with its source and
+// the expected values.
 func Load(s Source) (*Config, error) {
 	file, err := read(s.File)
 	if err != nil {
@@ -127,7 +127,7 @@ func Load(s Source) (*Config, error) {
 	return Complete(file, s)
 }
 
-// Complete is Load of a file that was read.
+// Complete is like Load for a file that is already read.
 func Complete(file *weirfile.File, s Source) (*Config, error) {
 	c := &Config{File: s.File, Policies: file.Policies}
 	c.Gateway.Routes = file.Gateway.Routes
@@ -155,18 +155,18 @@ func Complete(file *weirfile.File, s Source) (*Config, error) {
 	if n := file.Failover.Nodes; n != 0 {
 		inFile["nodes"] = strconv.Itoa(n)
 	}
-	var faults []error
+	var errs []error
 	for _, setting := range Settings() {
 		where, value := s.value(setting, inFile)
 		if err := setting.set(c, value); err != nil {
-			faults = append(faults, fmt.Errorf("%s %q: %w", where, Redacted(value), err))
+			errs = append(errs, fmt.Errorf("%s %q: %w", where, Redacted(value), err))
 		}
 	}
-	faults = append(faults, c.check()...)
-	return c, errors.Join(faults...)
+	errs = append(errs, c.check()...)
+	return c, errors.Join(errs...)
 }
 
-// find is where a setting's value stands, and the value.
+// value returns the value of a setting and its source.
 func (s Source) value(t Setting, inFile map[string]string) (where, value string) {
 	if v, ok := s.Flags[t.Name]; ok {
 		return "--" + t.Name, v
@@ -187,54 +187,55 @@ func read(name string) (*weirfile.File, error) {
 	return weirfile.Load(name)
 }
 
-// check looks at the settings together.
-func (c *Config) check() (faults []error) {
+// check validates the settings together.
+func (c *Config) check() (errs []error) {
 	if c.Snapshot != "" && c.Store != "memory" {
-		faults = append(faults, fmt.Errorf("--snapshot %q: want --store memory with it; a Redis keeps its own", c.Snapshot))
+		errs = append(errs, fmt.Errorf("--snapshot %q: want --store memory; Redis has its own persistence", c.Snapshot))
 	}
 	if c.Published && c.Store == "memory" {
-		faults = append(faults, errors.New("--policies store: want the --store of a Redis with it, where they are published"))
+		errs = append(errs, errors.New("--policies store: want the --store of a Redis, where policies are published"))
 	}
 	if (c.Gateway.CertFile == "") != (c.Gateway.KeyFile == "") {
-		faults = append(faults, errors.New("--tls-cert and --tls-key: want both or none"))
+		errs = append(errs, errors.New("--tls-cert and --tls-key: want both or neither"))
 	}
 	if (c.GRPC.CertFile == "") != (c.GRPC.KeyFile == "") {
-		faults = append(faults, errors.New("--grpc-tls-cert and --grpc-tls-key: want both or none"))
+		errs = append(errs, errors.New("--grpc-tls-cert and --grpc-tls-key: want both or neither"))
 	}
 	if c.GRPC.ClientCAFile != "" && c.GRPC.CertFile == "" {
-		faults = append(faults, errors.New("--grpc-client-ca: want --grpc-tls-cert and --grpc-tls-key with it"))
+		errs = append(errs, errors.New("--grpc-client-ca: want --grpc-tls-cert and --grpc-tls-key too"))
 	}
-	return append(faults, c.checkListeners()...)
+	return append(errs, c.checkListeners()...)
 }
 
-// checkDoors looks for doors in one place.
-func (c *Config) checkListeners() (faults []error) {
-	doors := []struct{ flag, listen string }{
+// checkListeners validates that the addresses differ and that at least one interface of
+// clients is on.
+func (c *Config) checkListeners() (errs []error) {
+	listeners := []struct{ flag, listen string }{
 		{"--listen-gateway", c.Gateway.Listen}, {"--listen-http", c.HTTP.Listen}, {"--listen-grpc", c.GRPC.Listen},
 		{"--listen-resp", c.RESP.Listen}, {"--listen-admin", c.Admin.Listen},
 	}
 	var open int
-	for i, d := range doors {
+	for i, d := range listeners {
 		if d.listen == Off {
 			continue
 		}
-		if d.flag != "--listen-admin" { // which answers no question about a limit
+		if d.flag != "--listen-admin" { // which decides no requests
 			open++
 		}
-		for _, e := range doors[:i] {
+		for _, e := range listeners[:i] {
 			if _, port, _ := net.SplitHostPort(d.listen); d.listen == e.listen && port != "0" {
-				faults = append(faults, fmt.Errorf("%s and %s: both are %s, want two addresses", e.flag, d.flag, d.listen))
+				errs = append(errs, fmt.Errorf("%s and %s: both are %s, want two addresses", e.flag, d.flag, d.listen))
 			}
 		}
 	}
 	if open == 0 {
-		faults = append(faults, errors.New("--listen-gateway, --listen-http, --listen-grpc and --listen-resp: all are off, want at least one door"))
+		errs = append(errs, errors.New("--listen-gateway, --listen-http, --listen-grpc and --listen-resp: all are off, want at least one interface"))
 	}
-	return faults
+	return errs
 }
 
-// Redacted is a store's URL without what may be secret: its password, and its
-// parameters, one of which may be another.
+// Redacted returns a store's URL without its password and its parameters, which may
+// contain another one.
 func Redacted(store string) string {
 	scheme, rest, ok := strings.Cut(store, "://")
 	if !ok {
@@ -251,11 +252,10 @@ func Redacted(store string) string {
 	return scheme + "://" + rest
 }
 
-// DefaultServer is the server that the commands of a shell ask.
+// DefaultServer is the default server of the commands.
 const DefaultServer = "http://127.0.0.1:8080"
 
-// Server is the server to ask: that of a flag, else WEIR_SERVER, else
-// DefaultServer.
+// Server returns the server of the flag, else of WEIR_SERVER, else DefaultServer.
 func Server(flag string, env func(string) string) (*url.URL, error) {
 	where, value := "--server", flag
 	if value == "" {

@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("defaults = %+v", c)
 	}
 	if n := len(c.Policies.Policies()); n != 3 {
-		t.Errorf("the demonstration has %d policies, want 3", n)
+		t.Errorf("the demo has %d policies, want 3", n)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestTogether(t *testing.T) {
 		want  string
 	}{
 		{[]string{"policies", "store"}, "--policies store: want the --store of a Redis"},
-		{[]string{"grpc-tls-cert", "c"}, "--grpc-tls-cert and --grpc-tls-key: want both or none"},
+		{[]string{"grpc-tls-cert", "c"}, "--grpc-tls-cert and --grpc-tls-key: want both or neither"},
 		{[]string{"grpc-client-ca", "c"}, "--grpc-client-ca: want --grpc-tls-cert"},
 		{[]string{"listen-admin", "127.0.0.1:8080"}, "--listen-http and --listen-admin: both are 127.0.0.1:8080"},
 		{[]string{"listen-gateway", "off", "listen-http", "off", "listen-grpc", "off", "listen-resp", "off"}, "all are off"},

@@ -1,4 +1,3 @@
-// Package config is the one place where the program reads its settings: from
-// flags, else the environment, else the policy file, else defaults, in this
-// order. Every default stands in this package.
+// Package config reads the settings of the program: from flags, else the environment,
+// else the policy file, else defaults. It holds every default.
 package config

@@ -14,76 +14,75 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A Setting is one value that a flag or the environment can give.
+// A Setting is one value of a flag or an environment variable.
 type Setting struct {
-	// Name is that of the flag, such as "listen-http". The variable is WEIR_ and the
-	// name in capitals: WEIR_LISTEN_HTTP.
+	// Name is the name of the flag, such as "listen-http". The variable is WEIR_ and the
+	// name in upper case: WEIR_LISTEN_HTTP.
 	Name string
 
-	// Default is what holds if nothing else is said; in the form of the flag.
+	// Default is the default value, in the form of the flag.
 	Default string
 
-	// Usage is what the setting does, in one line, with what the value is in back
-	// quotes.
+	// Usage describes the setting in one line, with the kind of value in back quotes.
 	Usage string
 
 	set func(c *Config, value string) error
 }
 
-// Env is the name of the environment variable.
+// Env returns the name of the environment variable.
 func (s Setting) Env() string {
 	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
 }
 
-// Off as the address of a door keeps it shut.
+// Off as an address disables the interface.
 const Off = "off"
 
-// Settings are all settings, with their defaults.
+// Settings returns all settings with their defaults.
 func Settings() []Setting {
 	return []Setting{
 		{
 			"store", "memory",
-			"where state lives: memory, or the `URL` of a Redis: redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT",
+			"store of the state: memory, or the `URL` of a Redis: redis://, rediss://, redis+sentinel:// or redis+cluster://HOST:PORT,HOST:PORT",
 			func(c *Config, v string) error { c.Store = v; return CheckStore(v) },
 		},
 		{
-			"snapshot", "", "`FILE` in which --store memory outlives a restart",
+			"snapshot", "", "`FILE` that keeps the state of --store memory across restarts",
 			func(c *Config, v string) error { c.Snapshot = v; return nil },
 		},
 		{
-			"listen-gateway", "127.0.0.1:8000", "`ADDRESS` on which the gateway listens, or off",
+			"listen-gateway", "127.0.0.1:8000", "`ADDRESS` of the gateway, or off",
 			func(c *Config, v string) error { c.Gateway.Listen = v; return checkAddress(v) },
 		},
 		{
-			"listen-http", "127.0.0.1:8080", "`ADDRESS` on which the HTTP API listens, or off",
+			"listen-http", "127.0.0.1:8080", "`ADDRESS` of the HTTP API, or off",
 			func(c *Config, v string) error { c.HTTP.Listen = v; return checkAddress(v) },
 		},
 		{
-			"listen-grpc", "127.0.0.1:8081", "`ADDRESS` on which Envoy's rate limit protocol is spoken, or off",
+			"listen-grpc", "127.0.0.1:8081", "`ADDRESS` of the gRPC interface for Envoy, or off",
 			func(c *Config, v string) error { c.GRPC.Listen = v; return checkAddress(v) },
 		},
 		{
-			"listen-resp", "127.0.0.1:6380", "`ADDRESS` on which CL.THROTTLE is answered to clients of Redis, or off",
+			"listen-resp", "127.0.0.1:6380", "`ADDRESS` of the RESP interface with CL.THROTTLE, or off",
 			func(c *Config, v string) error { c.RESP.Listen = v; return checkAddress(v) },
 		},
 		{
-			"listen-admin", "127.0.0.1:9090", "`ADDRESS` of metrics, explanations and profiles, or off",
+			"listen-admin", "127.0.0.1:9090", "`ADDRESS` of the admin interface (metrics, explain, profiles), or off",
 			func(c *Config, v string) error { c.Admin.Listen = v; return checkAddress(v) },
 		},
 		{
-			"policies", "file", "where policies come from: `file`, or store for those that weir apply published there",
+			"policies", "file", "source of the policies: `file`, or store for those published with weir apply",
 			func(c *Config, v string) error { c.Published = v == "store"; return oneOf(v, "file", "store") },
 		},
 		{
-			"watch", "true", "`true` to read the file again when it changes; SIGHUP does in any case",
+			"watch", "true", "`true` to reload the file when it changes; SIGHUP always reloads it",
 			func(c *Config, v string) (err error) { c.Watch, err = parseBool(v); return err },
 		},
 		{
-			"deadline", failover.DefaultDeadline.String(), "`TIME` after which a decision of a Redis is made without it, by the policy's on_store_error",
+			"deadline", failover.DefaultDeadline.String(), "`TIME` limit of a decision in Redis; after it, the policy's on_store_error decides",
 			func(c *Config, v string) (err error) { c.Deadline, err = parsePositive(v); return err },
 		},
 		{
-			"nodes", "1", "among how many processes, `N`, a limit is divided for on_store_error: local",
+			"nodes", "1", "divide limits among `N` processes for on_store_error: local",
 			func(c *Config, v string) (err error) {
 				if c.Nodes, err = parseCount(v); err == nil && (c.Nodes == 0 || c.Nodes > maxNodes) {
 					err = fmt.Errorf("want 1 to %d", maxNodes)
@@ -92,11 +91,11 @@ func Settings() []Setting {
 			},
 		},
 		{
-			"grpc-config", "", "`PATH` of a directory or file in the format of envoyproxy/ratelimit, which --listen-grpc serves",
+			"grpc-config", "", "`PATH` of a directory or file in the format of envoyproxy/ratelimit, for --listen-grpc",
 			func(c *Config, v string) error { c.GRPC.Config = v; return nil },
 		},
 		{
-			"grpc-tls-cert", "", "`FILE` with the certificate chain of --listen-grpc in PEM; with --grpc-tls-key it speaks TLS",
+			"grpc-tls-cert", "", "`FILE` with the certificate chain of --listen-grpc in PEM; enables TLS together with --grpc-tls-key",
 			func(c *Config, v string) error { c.GRPC.CertFile = v; return nil },
 		},
 		{
@@ -104,31 +103,31 @@ func Settings() []Setting {
 			func(c *Config, v string) error { c.GRPC.KeyFile = v; return nil },
 		},
 		{
-			"grpc-client-ca", "", "`FILE` with the authorities in PEM one of which must have signed a client's certificate",
+			"grpc-client-ca", "", "`FILE` with the authorities of client certificates in PEM; clients then need a certificate",
 			func(c *Config, v string) error { c.GRPC.ClientCAFile = v; return nil },
 		},
 		{
-			"resp-password-file", "", "`FILE` with the password that clients of --listen-resp give with AUTH",
+			"resp-password-file", "", "`FILE` with the password of --listen-resp, which clients send with AUTH",
 			func(c *Config, v string) (err error) { c.RESP.Password, err = secret(v); return err },
 		},
 		{
-			"admin-token-file", "", "`FILE` with the token that --listen-admin asks for; it needs one where other machines can reach it",
+			"admin-token-file", "", "`FILE` with the token of --listen-admin; required on an address that other machines can reach",
 			func(c *Config, v string) (err error) { c.Admin.Token, err = secret(v); return err },
 		},
 		{
-			"log-decisions", "0", "log one of `N` decisions that admit; 0 for none",
+			"log-decisions", "0", "log one of `N` admitting decisions; 0: none",
 			func(c *Config, v string) (err error) { c.Decisions.Admitted, err = parseCount(v); return err },
 		},
 		{
-			"log-denials", "0", "log one of `N` decisions that deny; 0 for none",
+			"log-denials", "0", "log one of `N` denials; 0: none",
 			func(c *Config, v string) (err error) { c.Decisions.Denied, err = parseCount(v); return err },
 		},
 		{
-			"log-keys", "hash", "how a decision in the log names its key: `hash`, plain or off",
+			"log-keys", "hash", "form of keys in the decision log: `hash`, plain or off",
 			func(c *Config, v string) error { c.Decisions.Keys = v; return oneOf(v, "hash", "plain", "off") },
 		},
 		{
-			"tls-cert", "", "`FILE` with the certificate chain of the gateway in PEM; with --tls-key it speaks TLS",
+			"tls-cert", "", "`FILE` with the certificate chain of the gateway in PEM; enables TLS together with --tls-key",
 			func(c *Config, v string) error { c.Gateway.CertFile = v; return nil },
 		},
 		{
@@ -136,19 +135,19 @@ func Settings() []Setting {
 			func(c *Config, v string) error { c.Gateway.KeyFile = v; return nil },
 		},
 		{
-			"request-id", "false", "`true` to give every request through the gateway an X-Request-Id",
+			"request-id", "false", "`true` to add an X-Request-Id to every request through the gateway",
 			func(c *Config, v string) (err error) { c.Gateway.RequestID, err = parseBool(v); return err },
 		},
 		{
-			"access-log", "0", "log one of `N` requests through the gateway at level debug; 0 for none",
+			"access-log", "0", "log one of `N` requests through the gateway at level debug; 0: none",
 			func(c *Config, v string) (err error) { c.Gateway.AccessLog, err = parseCount(v); return err },
 		},
 		{
-			"drain", "10s", "`TIME` that requests may take to end after a signal to stop",
+			"drain", "10s", "`TIME` limit for requests in flight after a signal to stop",
 			func(c *Config, v string) (err error) { c.Drain, err = parseDuration(v); return err },
 		},
 		{
-			"drain-delay", "0s", "`TIME` to go on as before once /readyz has begun to fail",
+			"drain-delay", "0s", "`TIME` between the failure of /readyz and the drain",
 			func(c *Config, v string) (err error) { c.DrainDelay, err = parseDuration(v); return err },
 		},
 		{
@@ -156,7 +155,7 @@ func Settings() []Setting {
 			func(c *Config, v string) error { c.Log.Format = v; return oneOf(v, "text", "json") },
 		},
 		{
-			"log-level", "info", "least `LEVEL` of the log: debug, info, warn or error",
+			"log-level", "info", "minimum `LEVEL` of the log: debug, info, warn or error",
 			func(c *Config, v string) error {
 				if err := oneOf(v, "debug", "info", "warn", "error"); err != nil {
 					return err
@@ -167,13 +166,13 @@ func Settings() []Setting {
 	}
 }
 
-// Log says how to log.
+// Log configures the log.
 type Log struct {
 	Format string // "text" or "json"
 	Level  slog.Level
 }
 
-// CheckStore reports what is wrong with the name of a store.
+// CheckStore validates the name of a store.
 func CheckStore(v string) error {
 	if v == "memory" {
 		return nil
@@ -219,7 +218,7 @@ func parseCount(v string) (int, error) {
 	return int(n), nil
 }
 
-// maxNodes is more processes than anybody runs.
+// maxNodes bounds Config.Nodes.
 const maxNodes = 100_000
 
 func parsePositive(v string) (time.Duration, error) {
@@ -230,21 +229,21 @@ func parsePositive(v string) (time.Duration, error) {
 	return d, nil
 }
 
-// secret is what a file says, without the line end; "" for no file.
+// secret returns the content of a file without the line end; "" for no file.
 func secret(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("want a file that can be read: %w", err)
+		return "", fmt.Errorf("want a readable file: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	s := strings.TrimRight(string(text), "\r\n")
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("want a file that can be read: %w", err)
+		return "", fmt.Errorf("want a readable file: %w", err)
 	case s == "" || len(text) > maxSecret || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return "", fmt.Errorf("want a file with one line of 1 to %d bytes without spaces", maxSecret)
 	}

@@ -1,5 +1,5 @@
-// Package demo is what the demonstration puts behind the gateway: an upstream
-// with a few paths, and a first page on which to try the limits.
+// Package demo is the upstream of the demo: a few paths, and a page on which to try the
+// limits.
 package demo
 
 import (
@@ -12,8 +12,8 @@ import (
 //go:embed page.html
 var page []byte
 
-// Upstream answers every path: / with the first page for a browser, and
-// everything else, and everybody else, with what it was asked.
+// Upstream serves every path: / with the page for a browser, everything else with a
+// description of the request.
 func Upstream() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", first)
