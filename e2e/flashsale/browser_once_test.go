@@ -16,7 +16,7 @@ import (
 
 // TestBrowserAsksAgain: a purchase whose answers are lost is asked for again under the same
 // key, also after a reload, and clicks meanwhile are no purchases of their own.
-func TestBrowserAsksAgain(t *testing.T) {
+func TestBrowserRetries(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
 	p := b.Page(t, "again", browsertest.Device{Width: 375, Height: 740})
@@ -61,7 +61,7 @@ func TestBrowserAsksAgain(t *testing.T) {
 // TestBrowserUnderTheLimits: with the limits that a shop has if nobody says otherwise, three
 // browsers of one address come at once, wait, buy by double clicks and beside a second tab,
 // and pay, and no limit of an address or a user keeps them from it.
-func TestBrowserUnderTheLimits(t *testing.T) {
+func TestBrowserWithDefaultLimits(t *testing.T) {
 	t.Parallel()
 	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0"})
 	if err != nil {
@@ -167,7 +167,7 @@ func TestBrowserZoomed(t *testing.T) {
 	p.Open(s.system.ShopURL + "/orders")
 	p.Await(`document.querySelector('[name="phone"]')`)
 	check(p, "the orders")
-	quiet(t, s.office, p)
+	wantNoErrors(t, s.office, p)
 }
 
 // TestBrowserOldAnswers: what a page was told last of an order stands, when an older answer

@@ -16,7 +16,7 @@ const (
 )
 
 // quiet checks that a page has complained about nothing.
-func quiet(t *testing.T, pages ...*browsertest.Page) {
+func wantNoErrors(t *testing.T, pages ...*browsertest.Page) {
 	t.Helper()
 	for _, p := range pages {
 		if e := p.Errors(); len(e) > 0 {
@@ -96,7 +96,7 @@ func TestBrowserStates(t *testing.T) {
 					t.Errorf("%s: the picture: %v %v", state.name, file, err)
 				}
 			}
-			quiet(t, p)
+			wantNoErrors(t, p)
 		})
 	}
 }

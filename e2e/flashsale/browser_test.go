@@ -80,7 +80,7 @@ func (s *story) picture(p *browsertest.Page, name string) {
 }
 
 // same reloads a page, goes away and comes back, and sees the same text each time.
-func (s *story) same(p *browsertest.Page, selector, text string) {
+func (s *story) wantSame(p *browsertest.Page, selector, text string) {
 	s.t.Helper()
 	p.WaitText(selector, text)
 	p.Reload()
@@ -201,12 +201,12 @@ func TestBrowserStory(t *testing.T) {
 	alice.TabTo("#join")
 	alice.Key("Enter")
 	stage(alice, "turn")
-	s.same(alice, "#action h2", "It is your turn")
+	s.wantSame(alice, "#action h2", "It is your turn")
 	s.picture(alice, "07-turn")
 	alice.TabTo("#buy")
 	alice.Key("Space")
 	alice.WaitText(".receipt h2", "It is yours if you pay in time")
-	s.same(alice, ".receipt h2", "It is yours if you pay in time")
+	s.wantSame(alice, ".receipt h2", "It is yours if you pay in time")
 	s.picture(alice, "08-pay")
 	alice.TabTo(`[data-do="pay"]`)
 	alice.Key("Enter")
@@ -221,7 +221,7 @@ func TestBrowserStory(t *testing.T) {
 	alice.Key("Enter")
 	alice.WaitText(".receipt h2", "Paid. It is yours")
 	alice.WaitText("[data-who]", "For Alice <b>Wang</b>, +86 (138) 0013-8000")
-	s.same(alice, ".receipt h2", "Paid. It is yours")
+	s.wantSame(alice, ".receipt h2", "Paid. It is yours")
 	s.picture(alice, "09-paid")
 
 	// Bob has the second unit, and lets it expire. Two wait for it.
@@ -237,12 +237,12 @@ func TestBrowserStory(t *testing.T) {
 		stage(p, "all_taken")
 		p.Click("#join")
 		stage(p, "line")
-		s.same(p, "#action h2", "You are in line")
+		s.wantSame(p, "#action h2", "You are in line")
 	}
 	s.picture(dave, "11-line-375")
 	s.jump(s.now().Add(15*time.Minute), bob, carol, dave)
 	bob.WaitText(".receipt h2", "超时未付款")
-	s.same(bob, ".receipt h2", "超时未付款")
+	s.wantSame(bob, ".receipt h2", "超时未付款")
 	s.picture(bob, "12-expired-375-zh")
 
 	// Both have a turn, and one unit is there: one of them gets it.
@@ -267,7 +267,7 @@ func TestBrowserStory(t *testing.T) {
 	winner.Click(`[data-do="pay"]`)
 	winner.WaitText(".receipt h2", "Paid. It is yours")
 	stage(loser, "sold_out")
-	s.same(loser, "#action h2", "Sold out")
+	s.wantSame(loser, "#action h2", "Sold out")
 	stage(bob, "sold_out")
 	s.picture(bob, "14-sold-out-375-zh")
 	bob.Click("#switch")
@@ -285,8 +285,8 @@ func TestBrowserStory(t *testing.T) {
 	s.office.WaitText("#orders tbody", "Alice <b>Wang</b>")
 	s.office.WaitText("#orders tbody", "13800138000")
 	s.picture(s.office, "17-office-orders")
-	quiet(t, s.office, alice, bob, carol, dave)
-	s.kept()
+	wantNoErrors(t, s.office, alice, bob, carol, dave)
+	s.checkPictures()
 }
 
 // TestBrowserStops is what a merchant can do to a sale that runs, as buyers see it: pause,
@@ -311,7 +311,7 @@ func TestBrowserStops(t *testing.T) {
 	s.press("pause", true)
 	s.office.WaitText("#state", "Paused")
 	erin.WaitText(`[data-banner="paused"]`, "The sale is paused.")
-	s.same(erin, `[data-banner="paused"]`, "The sale is paused.")
+	s.wantSame(erin, `[data-banner="paused"]`, "The sale is paused.")
 	s.picture(erin, "20-paused-375")
 	s.picture(s.office, "21-office-paused")
 	s.press("resume", true)
@@ -326,7 +326,7 @@ func TestBrowserStops(t *testing.T) {
 	erin.Click(`[data-do="cancel"]`)
 	erin.Click("#sure-yes")
 	erin.WaitText(".receipt h2", "Cancelled")
-	s.same(erin, ".receipt h2", "Cancelled")
+	s.wantSame(erin, ".receipt h2", "Cancelled")
 	s.picture(erin, "22-cancelled-375")
 
 	// Paid too late, it is to be refunded.
@@ -339,7 +339,7 @@ func TestBrowserStops(t *testing.T) {
 	erin.Click(`[data-do="late"]`)
 	erin.WaitText(".receipt h2", "Not paid in time")
 	erin.WaitText("[data-refund]", "Refund due")
-	s.same(erin, "[data-refund]", "Refund due")
+	s.wantSame(erin, "[data-refund]", "Refund due")
 	s.picture(erin, "23-refund-375")
 
 	s.office.Fill("#f-units", "3")
@@ -356,7 +356,7 @@ func TestBrowserStops(t *testing.T) {
 	for _, p := range []*browsertest.Page{erin, frank} {
 		stage(p, "ended")
 	}
-	s.same(frank, "#action h2", "活动已结束")
+	s.wantSame(frank, "#action h2", "活动已结束")
 	s.picture(frank, "24-killed-zh")
 	csv := s.office.Text(`fetch(document.querySelector("#csv").href).then((r) => r.text())`)
 	if !strings.Contains(csv, "cancelled") || !strings.Contains(csv, "expired") {
@@ -364,12 +364,12 @@ func TestBrowserStops(t *testing.T) {
 	}
 	s.office.Click("#logout")
 	s.office.WaitText("h1", "Log in")
-	quiet(t, s.office, erin, frank)
-	s.kept()
+	wantNoErrors(t, s.office, erin, frank)
+	s.checkPictures()
 }
 
 // kept checks that every picture is there.
-func (s *story) kept() {
+func (s *story) checkPictures() {
 	s.t.Helper()
 	for _, name := range s.taken {
 		if file, err := os.Stat(s.shot(name)); err != nil || file.Size() < 5_000 {

@@ -31,7 +31,7 @@ const asks = `performance.getEntriesByType("resource").filter((e) => e.name.ends
 
 // TestBrowserWorks: the work that a ticket costs is done while the buyer waits for the start,
 // and is done once.
-func TestBrowserWorks(t *testing.T) {
+func TestBrowserProofOfWork(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	starts := s.now().Add(time.Hour).Truncate(time.Second)
@@ -58,12 +58,12 @@ func TestBrowserWorks(t *testing.T) {
 	}
 	p.Click("#buy")
 	p.WaitText(".receipt h2", "请在时限内付款")
-	quiet(t, p)
+	wantNoErrors(t, p)
 }
 
 // TestBrowserWorksStill: while much work is under way the page says so and can be used; a
 // ticket that is asked for without the work is refused with what is missing.
-func TestBrowserWorksStill(t *testing.T) {
+func TestBrowserDuringProofOfWork(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	url := s.costly(sale.MaxWork, s.now().Add(100*time.Millisecond).Truncate(time.Millisecond))
@@ -84,11 +84,11 @@ func TestBrowserWorksStill(t *testing.T) {
 			t.Errorf("without work the answer is %s, want %s in it", said, want)
 		}
 	}
-	quiet(t, p)
+	wantNoErrors(t, p)
 }
 
 // TestBrowserCannotWork: a buyer whose browser gets nowhere is told why there is no ticket.
-func TestBrowserCannotWork(t *testing.T) {
+func TestBrowserWithoutProofOfWork(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
 	p := b.Page(t, "cannot", browsertest.Device{Width: 375, Height: 740})

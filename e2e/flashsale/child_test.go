@@ -23,11 +23,11 @@ type shopProcess struct {
 	in         io.WriteCloser
 	out        *json.Decoder
 	mu         sync.Mutex    // one command at a time
-	Ended      chan struct{} // closed when the process has
+	Ended      chan struct{} // closed when the process has ended
 }
 
-// startChild starts a child and waits until it is ready, or returns why it is not: one
-// that was killed before it was ready is errKilled.
+// startChild starts a shop and waits until it is ready. The error is errKilled if it was killed
+// before.
 func startChild(t *testing.T, o child.Order) (*shopProcess, error) {
 	t.Helper()
 	order, err := json.Marshal(o)
@@ -64,13 +64,13 @@ func startChild(t *testing.T, o child.Order) (*shopProcess, error) {
 
 var errKilled = errors.New("child was killed before it was ready")
 
-// killed reports whether the process has ended by SIGKILL.
+// killed reports whether SIGKILL ended the process.
 func (c *shopProcess) killed() bool {
 	s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && s.Signaled() && s.Signal() == syscall.SIGKILL
 }
 
-// Kill kills the process at once and waits until it is gone.
+// Kill kills the process and waits for its end.
 func (c *shopProcess) Kill() {
 	select {
 	case <-c.Ended:
@@ -80,13 +80,13 @@ func (c *shopProcess) Kill() {
 	}
 }
 
-// Stop lets the process end in order.
+// Stop stops the process in order.
 func (c *shopProcess) Stop() error {
 	c.in.Close()
 	return c.ends()
 }
 
-// Terminate lets the process end in order by SIGTERM.
+// Terminate stops the process by SIGTERM.
 func (c *shopProcess) Terminate() error {
 	c.cmd.Process.Signal(syscall.SIGTERM)
 	return c.ends()
@@ -105,7 +105,7 @@ func (c *shopProcess) ends() error {
 	return nil
 }
 
-// Do lets the child do a command.
+// Do runs a command in the process.
 func (c *shopProcess) Do(command string) (child.Line, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,29 +2,29 @@ package flashsale_test
 
 import "github.com/floodweir/weir/flashsale/crashpoint"
 
-// A crashPoint is where a process is killed.
+// A crashPoint is a point at which a process is killed.
 type crashPoint struct {
 	point string
-	late  bool // reached by a process that starts after a kill, once: its only sale is recovered once
+	late  bool // reached only in a recovery, once: by a process that starts after a kill
 	stock bool // reached when units are added
 
-	embedded bool // there is no such point over Redis
+	embedded bool // absent over Redis
 }
 
-// inTurn reports whether customers of an end have to come one after the other for this point
-// to be passed once for each of them: those who are there at once may pass it together. Of the
-// other points that are passed together, a sale of 4 units to 10 customers passes each 3 times.
+// inTurn reports whether customers must come one after the other to reach this point once each.
+// Customers who come at once may reach it together. A sale of 4 units to 10 customers reaches
+// each other shared point 3 times.
 func (p crashPoint) inTurn(e end) bool {
 	switch p.point {
 	case crashpoint.ExpireMarked, crashpoint.ExpireCounted, crashpoint.ExpireCommitted, crashpoint.ReturnGiven, crashpoint.ReturnMarked:
-		return e == lapses
+		return e == expires
 	case crashpoint.PayTaken, crashpoint.PayMarked, crashpoint.PayCommitted, crashpoint.AdmitTaken, crashpoint.AdmitDone:
 		return e == pays
 	}
 	return false
 }
 
-// crashPoints are all points of a buyer's way.
+// crashPoints returns all points.
 func crashPoints() []crashPoint {
 	var all []crashPoint
 	for _, p := range []string{

@@ -24,24 +24,24 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// resumeWithin is how long buyers may be without an answer after a kill.
+// resumeWithin is the maximum time without a response after a kill.
 const resumeWithin = 10 * time.Second
 
-// TestCrash kills the process at every point between a buyer's click and a returned unit,
-// starts another, and lets buyers and the auditor say what became of it: in the embedded
-// mode, and over Redis and PostgreSQL, where another process serves on.
+// TestCrash kills the process at every crash point between a purchase and a returned unit,
+// starts another one, and audits the sale. It runs in the embedded mode, and over Redis and
+// PostgreSQL.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	rounds := 1
 	if long() {
 		rounds = 10
 	}
-	var sum crashSum
+	var sum crashTotals
 	points := crashPoints()
 	round := func(name string, visit int64, p crashPoint, config func(t *testing.T) (c run.Config, forget func())) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sum.begins()
+			sum.begin()
 			with, forget := config(t)
 			c := newCrash(t, with, p, visit)
 			if p.late {
@@ -52,7 +52,7 @@ func TestCrash(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() { // after the parallel rounds
-		t.Logf("%d kills in %d rounds at %d points: %d checks of the auditor; buyers were without an answer for at most %v",
+		t.Logf("%d kills in %d rounds at %d points: %d checks of the auditor; at most %v without a response",
 			sum.kills, sum.rounds, len(points), sum.checks, sum.slowest.Round(time.Millisecond))
 		if sum.kills < sum.rounds {
 			t.Errorf("%d kills, want at least %d: some points were not reached", sum.kills, sum.rounds)
@@ -78,7 +78,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// sharedConfig is a configuration over servers.
+// sharedConfig returns a configuration over servers.
 func sharedConfig(t *testing.T, dsn, redis string) run.Config {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
@@ -87,21 +87,21 @@ func sharedConfig(t *testing.T, dsn, redis string) run.Config {
 	return run.Config{Database: dsn, Redis: redis, Secret: secret}
 }
 
-// crashSum is what came of all rounds.
-type crashSum struct {
+// crashTotals adds up all rounds.
+type crashTotals struct {
 	mu            sync.Mutex
 	rounds, kills int64
 	checks        int64
 	slowest       time.Duration
 }
 
-func (s *crashSum) begins() {
+func (s *crashTotals) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rounds++
 }
 
-func (s *crashSum) add(c *crash) {
+func (s *crashTotals) add(c *crash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills += c.kills
@@ -109,19 +109,19 @@ func (s *crashSum) add(c *crash) {
 	s.slowest = max(s.slowest, c.slowest)
 }
 
-// A crash is one sale through one kill.
+// A crash is one sale with one kill, or with several at a late point.
 type crash struct {
 	t      *testing.T
 	config run.Config
 	point  crashPoint
-	visit  int64 // at which a process is killed; or so many processes are, each at its first one, if the point is late
+	visit  int64 // the visit at which a process is killed; at a late point, the number of processes that are killed, each at its first visit
 	stock  int64
-	forget func() // makes Redis forget all when the first process is killed, so that there is something to build again; nil if it need not
+	forget func() // empties Redis when the first process is killed, so that the sale is recovered; nil to keep its state
 
-	base   atomic.Pointer[string]
-	seen   bytes.Buffer
-	log    *auditor.Log
-	answer atomic.Int64 // when the shop answered last, in ns
+	base         atomic.Pointer[string]
+	seen         bytes.Buffer
+	log          *auditor.Log
+	lastResponse atomic.Int64 // in ns
 
 	mu      sync.Mutex
 	now     *shopProcess
@@ -134,14 +134,14 @@ type crash struct {
 func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
 	c.Shop, c.Office = ownAddress(t), "127.0.0.1:0"
 	c.TrustedProxies = []string{"127.0.0.1"}
-	c.Layers = impatientFile(t)
+	c.Layers = lenientLayersFile(t)
 	k := &crash{t: t, config: c, point: p, visit: visit, stock: 4}
 	k.log = auditor.NewLog(&k.seen)
 	return k
 }
 
-// ownAddress is a loopback address that nobody else listens on, also while the process that
-// does is dead and before it starts again: not that of all the other servers.
+// ownAddress returns a loopback address of its own. No other server takes it between the death
+// of a process and the start of the next.
 func ownAddress(t *testing.T) string {
 	return fmt.Sprintf("127.%d.%d.%d:%d", 1+mathrand.IntN(254), mathrand.IntN(256), 1+mathrand.IntN(254), redistest.FreePort(t))
 }
@@ -164,14 +164,14 @@ func (k *crash) run() {
 	k.sale = first.Sale
 	k.base.Store(&first.Shop)
 	k.now = first
-	k.answer.Store(time.Now().UnixNano())
+	k.lastResponse.Store(time.Now().UnixNano())
 
 	watched := make(chan struct{})
-	go func() { defer close(watched); k.revive(ctx) }()
+	go func() { defer close(watched); k.restart(ctx) }()
 	var wg sync.WaitGroup
-	ends := make([]string, 3*int(k.stock)) // a third of them pays
+	ends := make([]string, 3*int(k.stock)) // a third of them pay
 	var had [3]atomic.Int64
-	over := make([]chan struct{}, len(ends)) // closed when a customer has gone
+	over := make([]chan struct{}, len(ends)) // closed when a customer has ended
 	for i := range over {
 		over[i] = make(chan struct{})
 	}
@@ -181,16 +181,16 @@ func (k *crash) run() {
 		wg.Go(func() {
 			defer close(over[i])
 			does := end(i % 3)
-			if does == pays { // the others come first, so that they have a unit to give back
+			if does == pays { // the others start first, so that they have a unit to return
 				<-gave.Done()
 			}
 			if k.visit > 1 && k.point.inTurn(does) && i >= 3 {
 				<-over[i-3]
 			}
-			c := &customer{Base: &k.base, Sale: k.sale, Ends: does, Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.answered}
+			c := &customer{Base: &k.base, Sale: k.sale, Ends: does, Log: k.log, From: fmt.Sprintf("198.51.100.%d", i+1), Answer: k.responded}
 			c.Has = func() {
 				had[does].Add(1)
-				if had[cancels].Load() >= k.visit && had[lapses].Load() >= k.visit {
+				if had[cancels].Load() >= k.visit && had[expires].Load() >= k.visit {
 					given()
 				}
 			}
@@ -209,7 +209,7 @@ func (k *crash) run() {
 	}
 	wg.Wait()
 	k.reached(ctx)
-	k.judge(ctx, ends)
+	k.check(ctx, ends)
 	cancel()
 	<-watched
 	k.mu.Lock()
@@ -219,9 +219,9 @@ func (k *crash) run() {
 	}
 }
 
-// answered notes that the shop has answered, and how long it had not.
-func (k *crash) answered(at time.Time) {
-	before := k.answer.Swap(at.UnixNano())
+// responded records a response, and the time since the previous one.
+func (k *crash) responded(at time.Time) {
+	before := k.lastResponse.Swap(at.UnixNano())
 	if gap := time.Duration(at.UnixNano() - before); before > 0 {
 		k.mu.Lock()
 		k.slowest = max(k.slowest, gap)
@@ -229,7 +229,7 @@ func (k *crash) answered(at time.Time) {
 	}
 }
 
-// wanted is how many processes are to be killed at the point.
+// wanted returns the number of processes to kill at the point.
 func (k *crash) wanted() int64 {
 	if k.point.late {
 		return k.visit
@@ -237,8 +237,8 @@ func (k *crash) wanted() int64 {
 	return 1
 }
 
-// reached waits a while until the processes were killed that are to be, and another serves:
-// the last customer may have gone before the last unit has come back.
+// reached waits until the processes are killed and another one serves: the last customer may end
+// before the last unit is returned.
 func (k *crash) reached(ctx context.Context) {
 	kills := func() int64 {
 		k.mu.Lock()
@@ -247,16 +247,15 @@ func (k *crash) reached(ctx context.Context) {
 	}
 	for deadline := time.Now().Add(resumeWithin); kills() < k.wanted(); {
 		if time.Now().After(deadline) || !until(ctx, time.Now().Add(20*time.Millisecond)) {
-			k.t.Errorf("%d processes were killed, want %d: %s was not reached for the %d. time", kills(), k.wanted(), k.point.point, k.visit)
+			k.t.Errorf("%d processes were killed, want %d: %s was not reached %d times", kills(), k.wanted(), k.point.point, k.visit)
 			return
 		}
 	}
 }
 
-// revive starts another process whenever one was killed: the first of them are to be killed
-// at a point that is only reached then, if that is wanted. With such a point it is this
-// function that kills the first process, in the middle of the sale.
-func (k *crash) revive(ctx context.Context) {
+// restart starts another process after each kill. With a late point it kills the first process
+// itself in the middle of the sale, and the next ones are killed at the point.
+func (k *crash) restart(ctx context.Context) {
 	late := int64(0)
 	if k.point.late {
 		late = k.visit
@@ -275,7 +274,7 @@ func (k *crash) revive(ctx context.Context) {
 		case <-k.now.Ended:
 		}
 		if !k.now.killed() {
-			k.t.Errorf("the process ended by itself: %v", k.now.cmd.ProcessState)
+			k.t.Errorf("the process ended without a kill: %v", k.now.cmd.ProcessState)
 			return
 		}
 		order := child.Order{Config: k.config}
@@ -289,14 +288,14 @@ func (k *crash) revive(ctx context.Context) {
 		}
 		k.mu.Lock()
 		k.now = next
-		if !k.point.late || n > 0 { // the first one was killed by this function
+		if !k.point.late || n > 0 { // this function killed the first one
 			k.kills++
 		}
 		k.mu.Unlock()
 	}
 }
 
-// addStock adds two units for each visit, and asks again until that is done.
+// addStock adds two units for each visit, and retries until it succeeds.
 func (k *crash) addStock(ctx context.Context) {
 	for n := int64(1); n <= k.visit; {
 		k.mu.Lock()
@@ -306,7 +305,7 @@ func (k *crash) addStock(ctx context.Context) {
 		if _, err := c.Do(fmt.Sprintf("stock %s more-%d 2", k.sale, n)); err == nil {
 			k.stock += 2
 			n++
-			wait = 500 * time.Millisecond // the next ones, in the middle of the sale
+			wait = 500 * time.Millisecond // the next ones in the middle of the sale
 		}
 		if n <= k.visit && !until(ctx, time.Now().Add(wait)) {
 			k.t.Error("units could not be added")
@@ -315,22 +314,22 @@ func (k *crash) addStock(ctx context.Context) {
 	}
 }
 
-// judge looks at what buyers were told, and asks the auditor.
-func (k *crash) judge(ctx context.Context, ends []string) {
+// check checks the responses of the buyers, and runs the auditor.
+func (k *crash) check(ctx context.Context, ends []string) {
 	paid := int64(0)
 	for i, e := range ends {
 		switch {
 		case e == "paid":
 			paid++
 		case (e == "lost" || e == "rejected") && k.forget == nil:
-			k.t.Errorf("customer %d: its reservation is %s, and nothing that was acknowledged may be", i, e)
+			k.t.Errorf("customer %d: its acknowledged reservation is %s", i, e)
 		}
 	}
 	if paid == 0 || paid > k.stock {
-		k.t.Errorf("%d customers have paid, of %d units: %q", paid, k.stock, ends)
+		k.t.Errorf("%d customers paid %d units: %q", paid, k.stock, ends)
 	}
 	if k.slowest > resumeWithin {
-		k.t.Errorf("buyers were without an answer for %v, want at most %v", k.slowest, resumeWithin)
+		k.t.Errorf("buyers had no response for %v, want at most %v", k.slowest, resumeWithin)
 	}
 	if err := k.log.Flush(); err != nil {
 		k.t.Fatal(err)
@@ -365,7 +364,7 @@ func (k *crash) judge(ctx context.Context, ends []string) {
 	}
 }
 
-// summary counts observations by what was asked and answered.
+// summary counts observations by call and response.
 func summary(seen []auditor.Observation) string {
 	counts := map[string]int{}
 	for _, o := range seen {

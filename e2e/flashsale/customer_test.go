@@ -16,37 +16,37 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// An end is what a customer does with a unit.
+// An end is the way in which a customer ends its order.
 type end int
 
 const (
 	pays end = iota
 	cancels
-	lapses // lets it expire
+	expires // lets it expire
 )
 
-// A customer buys through the HTTP interface, notes what it sees, and goes on through
-// whatever happens to the shop.
+// A customer buys through the HTTP API, records observations, and continues through faults of
+// the shop.
 type customer struct {
-	User   string
-	Base   *atomic.Pointer[string] // of the shop, wherever it is now
-	Sale   string
-	Ends   end
-	From   string // its address, which the shop believes
-	Log    *auditor.Log
-	Holds  *held           // its payment back; nil if nothing does
-	Has    func()          // called when it has a unit
-	Answer func(time.Time) // called when the shop has answered
-	Away   func(error)     // called when it has not
+	User        string
+	Base        *atomic.Pointer[string] // the current URL of the shop
+	Sale        string
+	Ends        end
+	From        string // its client address, which the shop trusts
+	Log         *auditor.Log
+	Held        *heldPayment    // holds its payment back; nil to pay at once
+	Has         func()          // called when it has a unit
+	Answer      func(time.Time) // called after a response
+	Unavailable func(error)     // called after a call without a response
 
 	client *http.Client
 	place  string
-	layer  string // which refused the last call, by its field
-	after  string // when the last call may be made again, by its field
-	ticket int    // counts its tickets
+	layer  string // that refused the last call
+	after  string // Retry-After of the last call
+	ticket int    // number of its tickets
 }
 
-// The parts of API.md that a customer reads.
+// The fields of API.md that a customer reads.
 type (
 	turnBody struct {
 		State  string        `json:"state"`
@@ -71,7 +71,7 @@ type (
 	}
 )
 
-// enter gets a session.
+// enter requests a session.
 func (c *customer) enter(ctx context.Context) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *customer) enter(ctx context.Context) error {
 	}
 }
 
-// call makes a call. Status 0 with no error is a shop that does not answer.
+// call makes a call. It returns status 0 and no error if the shop does not respond.
 func (c *customer) call(ctx context.Context, method, path string, header http.Header, body, into any) (int, []byte, error) {
 	var text []byte
 	if body != nil {
@@ -117,8 +117,8 @@ func (c *customer) call(ctx context.Context, method, path string, header http.He
 		text, err = io.ReadAll(res.Body)
 	}
 	if err != nil {
-		if c.Away != nil {
-			c.Away(err)
+		if c.Unavailable != nil {
+			c.Unavailable(err)
 		}
 		return 0, nil, ctx.Err()
 	}
@@ -144,9 +144,9 @@ func (c *customer) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// shop goes on until the customer has a unit paid, has given one up, or was told that
-// there is none. Who wants to pay and could not in time stands in line again. It returns
-// the last state of the unit, or "" without one.
+// shop runs until the customer has paid a unit, has given one up, or has received a final
+// refusal. A customer that pays too late queues again. shop returns the last state of the unit,
+// or "" without one.
 func (c *customer) shop(ctx context.Context) (string, error) {
 	if err := c.enter(ctx); err != nil {
 		return "", err
@@ -193,7 +193,7 @@ func (c *customer) shop(ctx context.Context) (string, error) {
 	}
 }
 
-// buy uses a token until it is answered for good.
+// buy repeats a purchase until its response is final.
 func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, error) {
 	c.ticket++
 	key := fmt.Sprintf("%s-%d", c.User, c.ticket)
@@ -212,7 +212,7 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 		case status == http.StatusAccepted:
 			return r, true, nil
 		case status != 0 && status < 500 && status != http.StatusTooManyRequests:
-			return r, false, nil // refused: stand in line again
+			return r, false, nil // refused: queue again
 		}
 		if err := c.pause(ctx, time.Duration(r.Retry)*time.Millisecond); err != nil {
 			return r, false, err
@@ -220,7 +220,7 @@ func (c *customer) buy(ctx context.Context, token string) (receiptBody, bool, er
 	}
 }
 
-// settle does with a unit what the customer came for, and waits until that is so.
+// settle pays, cancels or abandons the order, and waits for its final state.
 func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 	if c.Has != nil {
 		c.Has()
@@ -229,8 +229,8 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 	asked := false
 	for {
 		var now receiptBody
-		if c.Holds != nil && r.State == "pending_pay" {
-			if err := c.Holds.wait(ctx); err != nil {
+		if c.Held != nil && r.State == "pending_pay" {
+			if err := c.Held.wait(ctx); err != nil {
 				return "", err
 			}
 		}
@@ -238,9 +238,9 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 		action, method, call, payment := auditor.Look, http.MethodGet, path, ""
 		var body any
 		switch {
-		case asked || c.Ends == lapses || r.State != "pending_pay":
+		case asked || c.Ends == expires || r.State != "pending_pay":
 		case c.Ends == pays:
-			id := fmt.Sprintf("p-%s-%d", c.User, c.ticket) // another for each order
+			id := fmt.Sprintf("p-%s-%d", c.User, c.ticket) // another one for each order
 			payment = "mock-" + id
 			action, method, call, body = auditor.Pay, http.MethodPost, path+"/pay", map[string]any{"payment": id}
 		case c.Ends == cancels:
@@ -252,8 +252,8 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 		}
 		c.Log.Record(auditor.Observation{Sent: sent, At: time.Now(), User: c.User, Sale: c.Sale, Action: action, Status: status,
 			Layer: c.layer, Reason: now.Reason, State: now.State, Receipt: r.Receipt, Payment: payment, Body: auditor.Digest(text)})
-		if c.Holds != nil && action == auditor.Pay {
-			c.Holds.answers = append(c.Holds.answers, payAnswer{at: time.Now(), status: status, again: status != 0 && c.after != "", state: now.State})
+		if c.Held != nil && action == auditor.Pay {
+			c.Held.answers = append(c.Held.answers, payAnswer{at: time.Now(), status: status, again: status != 0 && c.after != "", state: now.State})
 		}
 		if status != 0 && status < 500 && status != http.StatusTooManyRequests {
 			asked = action != auditor.Look
@@ -271,7 +271,7 @@ func (c *customer) settle(ctx context.Context, r receiptBody) (string, error) {
 	}
 }
 
-// last is the state of the customer's newest order.
+// last returns the state of the customer's newest order.
 func (c *customer) last(ctx context.Context) (string, error) {
 	for {
 		var mine struct{ Orders []receiptBody }

@@ -17,12 +17,12 @@ import (
 // A brokenDatabase is a PostgreSQL to which something happens.
 type brokenDatabase struct {
 	*pgtest.Server
-	t      *testing.T
-	db     string
-	resize func(megabytes int) // its disk; nil if that cannot be
-	away   time.Duration       // it is for about this long
-	bites  func()              // called when it is
-	mended time.Time           // just before it was
+	t        *testing.T
+	db       string
+	resize   func(megabytes int) // its disk; nil if that cannot be
+	away     time.Duration       // it is for about this long
+	onBroken func()              // called when it is
+	repaired time.Time           // just before it was
 }
 
 // A databaseFault breaks a database and mends it. It returns an instant until which the
@@ -37,33 +37,33 @@ func databaseFaults() []databaseFault {
 	return []databaseFault{
 		{"stopped", false, func(ctx context.Context, d *brokenDatabase) time.Time {
 			d.Kill()
-			d.bites()
+			d.onBroken()
 			until(ctx, time.Now().Add(d.away))
-			d.mended = time.Now()
+			d.repaired = time.Now()
 			d.Start(d.t)
-			return d.mended
+			return d.repaired
 		}},
 		{"slow", true, func(ctx context.Context, d *brokenDatabase) (nothing time.Time) {
 			for end := time.Now().Add(2 * d.away); time.Now().Before(end); {
 				d.Pause()
 				if nothing.IsZero() {
-					d.bites()
+					d.onBroken()
 				}
 				until(ctx, time.Now().Add(2*time.Second))
 				if nothing.IsZero() {
 					nothing = time.Now()
 				}
 				d.Cont()
-				d.mended = time.Now()
-				until(ctx, d.mended.Add(50*time.Millisecond))
+				d.repaired = time.Now()
+				until(ctx, d.repaired.Add(50*time.Millisecond))
 			}
 			return nothing
 		}},
 		{"full", false, func(ctx context.Context, d *brokenDatabase) time.Time {
 			fill(d.t, d.Server, d.db, d.resize != nil)
-			d.bites()
+			d.onBroken()
 			until(ctx, time.Now().Add(d.away))
-			d.mended = time.Now()
+			d.repaired = time.Now()
 			if d.resize != nil {
 				d.resize(64)
 			} else {
@@ -97,12 +97,12 @@ func TestFaultsOfDatabase(t *testing.T) {
 			}
 			y := newTrial(t, sharedConfig(t, pg.DSN(d.db), "redis://"+redis.Addr), "redis://"+redis.Addr)
 			y.pay = 3*d.away + 10*time.Second
-			y.late = y.people - int(y.units)/2 // half of the units are there when it begins
-			y.holds = []*held{newHeld(), newHeld(), newHeld()}
+			y.late = y.customers - int(y.units)/2 // half of the units are there when it begins
+			y.holds = []*heldPayment{newHeldPayment(), newHeldPayment(), newHeldPayment()}
 			during, after := y.holds[:2], y.holds[2]
-			d.bites = func() {
+			d.onBroken = func() {
 				for _, h := range during {
-					close(h.told)
+					close(h.release)
 				}
 				close(y.begun)
 			}
@@ -110,36 +110,36 @@ func TestFaultsOfDatabase(t *testing.T) {
 			y.serve(0)
 			var s streamWatch
 			var broken, nothing, whole time.Time
-			v := y.sells(func(ctx context.Context) {
+			v := y.run(func(ctx context.Context) {
 				stop := s.watch(ctx, y)
 				for _, h := range y.holds {
 					if err := closed(ctx, h.written); err != nil {
 						t.Errorf("an order is not written: %v", err)
 					}
 				}
-				y.pays()
+				y.awaitPayment()
 				broken = time.Now()
 				nothing = f.breaks(ctx, d)
 				whole = time.Now()
-				close(after.told)
+				close(after.release)
 				until(ctx, whole.Add(time.Second))
 				stop()
 			})
 			if s.longest > y.units {
 				t.Errorf("%d entries in the stream, and %d units", s.longest, y.units)
 			}
-			if n := s.before(d.mended); !f.silent && n == 0 {
+			if n := s.before(d.repaired); !f.silent && n == 0 {
 				t.Error("all orders were written before it was over")
 			}
 			for i, h := range y.holds {
 				if v.ends[i] != "paid" {
 					t.Errorf("customer %d: its order is %s", i, v.ends[i])
 				}
-				h.judge(t, nothing, f.silent)
+				h.check(t, nothing, f.silent)
 			}
 			if f.name == "stopped" {
 				for i, h := range during {
-					if h.refused() == 0 {
+					if h.unavailable() == 0 {
 						t.Errorf("customer %d: no payment was answered 503: %v", i, h.answers)
 					}
 				}
@@ -152,8 +152,8 @@ func TestFaultsOfDatabase(t *testing.T) {
 				t.Error("nobody has paid after it was over")
 			}
 			t.Logf("away for %v: the longest stream %d of %d units, %d payments told to come again, of those of two who held an order %d and %d, the first payment %v after, %d checks of the auditor",
-				whole.Sub(broken).Round(time.Millisecond), s.longest, y.units, v.unpaid, during[0].refused(), during[1].refused(), paid.Round(time.Millisecond), v.checks)
-			y.ends()
+				whole.Sub(broken).Round(time.Millisecond), s.longest, y.units, v.unpaid, during[0].unavailable(), during[1].unavailable(), paid.Round(time.Millisecond), v.checks)
+			y.stop()
 		})
 	}
 }
@@ -161,7 +161,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 // judge looks at the answers to a payment: it is taken once, by the last of them, and not
 // while the database does nothing. Until then each says when to come again; if the database
 // may be silent, there may be none.
-func (h *held) judge(t *testing.T, nothing time.Time, silent bool) {
+func (h *heldPayment) check(t *testing.T, nothing time.Time, silent bool) {
 	t.Helper()
 	for i, a := range h.answers {
 		last := i == len(h.answers)-1
@@ -176,7 +176,7 @@ func (h *held) judge(t *testing.T, nothing time.Time, silent bool) {
 }
 
 // refused is how often a payment was told to come again.
-func (h *held) refused() (n int) {
+func (h *heldPayment) unavailable() (n int) {
 	for _, a := range h.answers {
 		if a.status == http.StatusServiceUnavailable {
 			n++
@@ -219,7 +219,7 @@ func (s *streamWatch) before(at time.Time) int64 {
 }
 
 // firstPaid is how long after an instant the first payment was taken.
-func firstPaid(v *verdict, after time.Time) (time.Duration, bool) {
+func firstPaid(v *trialResult, after time.Time) (time.Duration, bool) {
 	first := time.Time{}
 	for _, o := range v.seen {
 		if o.Action == auditor.Pay && o.Status == http.StatusOK && o.At.After(after) && (first.IsZero() || o.At.Before(first)) {

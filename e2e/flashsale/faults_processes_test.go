@@ -27,14 +27,14 @@ func TestFaultsOfProcesses(t *testing.T) {
 	t.Parallel()
 	y := sharedTrial(t)
 	first := y.serve(0)
-	v := y.sells(func(ctx context.Context) {
+	v := y.run(func(ctx context.Context) {
 		second := y.serve(0)
 		y.serve(0)
 		until(ctx, time.Now().Add(500*time.Millisecond))
-		y.leave(first)
+		y.remove(first)
 		first.Kill()
 		until(ctx, time.Now().Add(300*time.Millisecond))
-		y.leave(second)
+		y.remove(second)
 		if err := second.Terminate(); err != nil {
 			t.Errorf("a process that was told to end: %v", err)
 		}
@@ -44,8 +44,8 @@ func TestFaultsOfProcesses(t *testing.T) {
 	if n := v.tally.Lost + v.tally.Rejected; n > 0 || v.tally.Sale.Epoch != 1 {
 		t.Errorf("%d of what was granted are lost or rejected, and the sale is at epoch %d", n, v.tally.Sale.Epoch)
 	}
-	t.Logf("%d paid of %d, %d calls 503, %d checks of the auditor", v.tally.Paid, y.units, v.away, v.checks)
-	y.ends()
+	t.Logf("%d paid of %d, %d calls 503, %d checks of the auditor", v.tally.Paid, y.units, v.unavailable, v.checks)
+	y.stop()
 }
 
 // TestFaultsOfClocks lets the clocks of two processes be a minute apart, and steps one back by
@@ -61,7 +61,7 @@ func TestFaultsOfClocks(t *testing.T) {
 			}
 			other := y.serve(ahead[0])
 			y.serve(ahead[1])
-			v := y.sells(func(context.Context) {
+			v := y.run(func(context.Context) {
 				if name == "steps back" {
 					if _, err := other.Do("clock -60s"); err != nil {
 						t.Error(err)
@@ -74,7 +74,7 @@ func TestFaultsOfClocks(t *testing.T) {
 				}
 			}
 			t.Logf("%d paid, %d expired, %d refunds due, %d checks of the auditor", v.tally.Paid, v.tally.Expired, v.tally.RefundDue, v.checks)
-			y.ends()
+			y.stop()
 		})
 	}
 }
@@ -114,7 +114,7 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *shopProce
 // limits, and kills the sale: two processes follow within a second.
 func TestSwitches(t *testing.T) {
 	y := sharedTrial(t)
-	y.come, y.people, y.units, y.killed = 6*time.Second, 240, 90, true
+	y.arrival, y.customers, y.units, y.killed = 6*time.Second, 240, 90, true
 	a, b := y.serve(0), y.serve(0)
 	do := func(c *shopProcess, command string) {
 		if _, err := c.Do(command); err != nil {
@@ -141,7 +141,7 @@ func TestSwitches(t *testing.T) {
 	type interval struct{ from, to time.Time }
 	var closed []interval
 	var killed time.Time
-	v := y.sells(func(ctx context.Context) {
+	v := y.run(func(ctx context.Context) {
 		for _, c := range []*shopProcess{a, b} {
 			do(c, "pause "+y.sale)
 			from := time.Now()
@@ -180,7 +180,7 @@ func TestSwitches(t *testing.T) {
 			}
 			return fmt.Errorf("100 requests were let in")
 		})
-		write(string(impatient()))
+		write(string(lenientLayers()))
 		until(ctx, time.Now().Add(time.Second))
 		do(a, "kill "+y.sale)
 		killed = time.Now()
@@ -197,5 +197,5 @@ func TestSwitches(t *testing.T) {
 		}
 	}
 	t.Logf("%d paid of %d, %d checks of the auditor", v.tally.Paid, y.units, v.checks)
-	y.ends()
+	y.stop()
 }

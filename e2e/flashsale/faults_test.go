@@ -102,14 +102,14 @@ func holdOrders(t *testing.T, dsn string) (release func()) {
 }
 
 // A faultSum is what came of the rounds of one fault.
-type faultSum struct {
+type faultTotals struct {
 	mu                     sync.Mutex
 	rounds                 int
 	lost, rejected, checks int64
 	slowest                time.Duration
 }
 
-func (s *faultSum) add(v *verdict, reopened time.Duration) {
+func (s *faultTotals) add(v *trialResult, reopened time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rounds++
@@ -119,7 +119,7 @@ func (s *faultSum) add(v *verdict, reopened time.Duration) {
 	s.slowest = max(s.slowest, reopened)
 }
 
-func (s *faultSum) String() string {
+func (s *faultTotals) String() string {
 	return fmt.Sprintf("%d rounds, lost and told %d, rejected and told %d, oversold 0, the first unit after at most %v, %d checks of the auditor",
 		s.rounds, s.lost, s.rejected, s.slowest.Round(time.Millisecond), s.checks)
 }
@@ -137,7 +137,7 @@ func TestFaultsOfRedis(t *testing.T) {
 		if !f.few && !long() {
 			continue
 		}
-		sum := &faultSum{}
+		sum := &faultTotals{}
 		t.Cleanup(func() { t.Logf("%s: %s", f.name, sum) })
 		for n := range rounds {
 			t.Run(fmt.Sprintf("%s/%d", f.name, n+1), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFaultsOfRedis(t *testing.T) {
 				y.serve(0)
 				y.serve(0)
 				var broken time.Time
-				v := y.sells(func(ctx context.Context) {
+				v := y.run(func(ctx context.Context) {
 					release := holdOrders(t, y.config.Database)
 					until(ctx, time.Now().Add(time.Second))
 					broken = breaks(y.sale)
@@ -164,7 +164,7 @@ func TestFaultsOfRedis(t *testing.T) {
 				if f.lasts && v.tally.Lost+v.tally.Rejected > 0 {
 					t.Errorf("%d reservations are lost", v.tally.Lost+v.tally.Rejected)
 				}
-				y.ends()
+				y.stop()
 				sum.add(v, reopened)
 			})
 		}

@@ -27,7 +27,7 @@ import (
 var frontKinds = []string{"gateway", "asking", "lua"}
 
 // A standing is a front that runs.
-type standing struct {
+type runningFront struct {
 	Kind string
 	URL  string
 
@@ -41,9 +41,9 @@ type standing struct {
 }
 
 // startFront starts a front of a kind before the shop at address.
-func startFront(t testing.TB, weir, kind, shop string, c front.Config) *standing {
+func startFront(t testing.TB, weir, kind, shop string, c front.Config) *runningFront {
 	t.Helper()
-	f := &standing{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
+	f := &runningFront{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
 	f.config.Shop = shop
 	f.config.Listen = "127.0.0.1:1" // nginxtest says where
 	f.config.Weir = freeAddress(t)
@@ -75,7 +75,7 @@ func startFront(t testing.TB, weir, kind, shop string, c front.Config) *standing
 }
 
 // write writes the file of weir, and returns what nginx is to read.
-func (f *standing) write(c front.Config) nginxtest.Config {
+func (f *runningFront) write(c front.Config) nginxtest.Config {
 	f.t.Helper()
 	nginx, text, err := "", "", error(nil)
 	switch f.Kind {
@@ -107,7 +107,7 @@ func (f *standing) write(c front.Config) nginxtest.Config {
 }
 
 // writeWeir replaces the file of weir, as editors do: at once.
-func (f *standing) writeWeir(text string) {
+func (f *runningFront) writeWeir(text string) {
 	f.t.Helper()
 	to := filepath.Join(f.dir, "weir.yaml")
 	if err := os.WriteFile(to+".new", []byte(text), 0o600); err != nil {
@@ -118,7 +118,7 @@ func (f *standing) writeWeir(text string) {
 	}
 }
 
-func (f *standing) run(args ...string) string {
+func (f *runningFront) run(args ...string) string {
 	f.t.Helper()
 	var said bytes.Buffer
 	cmd := exec.Command(f.weir, args...)
@@ -131,7 +131,7 @@ func (f *standing) run(args ...string) string {
 }
 
 // change puts another configuration in force, as far as a command does that.
-func (f *standing) change(change func(*front.Config)) {
+func (f *runningFront) change(change func(*front.Config)) {
 	f.t.Helper()
 	c := f.config
 	c.Sales = append([]front.Sale(nil), c.Sales...)

@@ -23,7 +23,7 @@ import (
 )
 
 // eachFront runs a test before a back end that counts.
-func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T, f *standing, b *backEnd)) {
+func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T, f *runningFront, b *backEnd)) {
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {
 			b := startBackEnd(t)
@@ -40,12 +40,12 @@ func TestFront(t *testing.T) {
 		name string
 		run  func(*testing.T, string)
 	}{
-		{"keeps the crowd out", frontKeepsTheCrowdOut},
-		{"early callers use nothing up", frontEarlyCallersUseNothingUp},
-		{"refuses as the shop", frontRefusesAsTheShop},
-		{"tricks", frontTricks},
+		{"keeps the crowd out", frontLimitsArrivals},
+		{"early callers use nothing up", frontEarlyCalls},
+		{"refuses as the shop", frontRefusals},
+		{"tricks", frontBypasses},
 		{"addresses", frontAddresses},
-		{"return trap", frontReturnTrap},
+		{"return trap", frontNginxReturn},
 		{"contract", frontContract},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,13 +57,13 @@ func TestFront(t *testing.T) {
 
 // Of a crowd that comes at once, the shop sees as many as it may give tickets to, and not
 // one in twenty more; all others get the refusal of the front.
-func frontKeepsTheCrowdOut(t *testing.T, weir string) {
+func frontLimitsArrivals(t *testing.T, weir string) {
 	users, tokens := 5000, 300
 	if long() {
 		users, tokens = 100_000, 3000
 	}
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{{ID: "s1", Tokens: int64(tokens), Period: 15 * time.Minute}}}
-	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
 		r, err := load.Run(t.Context(), load.Config{URL: f.URL, Sale: "s1", Users: users, Connections: 200, Addresses: users, Claim: true, Patience: 1,
 			Session: func(user string) string { return "session-of-" + user }, Mode: f.Kind, Processes: f.PIDs,
 			Backlog: nil, Duration: 5 * time.Minute})
@@ -90,10 +90,10 @@ func frontKeepsTheCrowdOut(t *testing.T, weir string) {
 
 // Who calls before the start is told so by the shop, and leaves all tickets to those who
 // come after it.
-func frontEarlyCallersUseNothingUp(t *testing.T, weir string) {
+func frontEarlyCalls(t *testing.T, weir string) {
 	starts := time.Now().Add(8 * time.Second)
 	c := front.Config{Address: "off", Sales: []front.Sale{{ID: "s1", Tokens: 20, Period: time.Hour, StartsAt: starts}}}
-	fronts, backs := map[string]*standing{}, map[string]*backEnd{}
+	fronts, backs := map[string]*runningFront{}, map[string]*backEnd{}
 	for _, kind := range frontKinds {
 		b := startBackEnd(t)
 		b.setEarly(true)
@@ -129,12 +129,12 @@ func frontEarlyCallersUseNothingUp(t *testing.T, weir string) {
 }
 
 // A front refuses with the words of the shop.
-func frontRefusesAsTheShop(t *testing.T, weir string) {
+func frontRefusals(t *testing.T, weir string) {
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{
 		{ID: "s1", Tokens: 1, Period: time.Hour}, {ID: "checked", Tokens: 10, Period: time.Hour, Check: true}, {ID: "dead", Tokens: 10, Period: time.Hour, Killed: true}}}
 	good := front.Sale{ID: "checked"}.TokenPrefix() + strings.Repeat("x", 60)
 	bodies := map[string]map[string]string{}
-	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
 		bodies[f.Kind] = map[string]string{}
 		n := 0
 		ask := func(path string, header ...string) (*http.Response, string) {
@@ -213,9 +213,9 @@ func plain(t *testing.T, body string) string {
 
 // No spelling of a path, and no header, is a way round the front: with the kill switch on,
 // nothing comes to the shop that it would take for a purchase.
-func frontTricks(t *testing.T, weir string) {
+func frontBypasses(t *testing.T, weir string) {
 	c := front.Config{Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 10, Period: time.Hour, Killed: true, StartsAt: time.Now().Add(-time.Hour)}}}
-	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
 		for _, target := range []string{
 			"/api/sales/s1/ticket", "/api/sales/s1/ticket/", "//api/sales/s1/ticket", "/api//sales/s1///ticket", "/api/./sales/s1/ticket", "/api/x/../sales/s1/ticket",
 			"/api/sales/s1/%74icket", "/api/sales/%731/ticket", "/%61pi/sales/s1/ticket", "/API/sales/s1/ticket", "/api/sales/S1/Ticket", "/api/sales/s1/ticket;x=1", "/api/sales;v=1/s1/ticket",
@@ -287,7 +287,7 @@ func frontAddresses(t *testing.T, weir string) {
 
 // An nginx that answers with return does so before every limit. That this is so is shown
 // with one; and that no path of ours is answered so.
-func frontReturnTrap(t *testing.T, weir string) {
+func frontNginxReturn(t *testing.T, weir string) {
 	trap := nginxtest.Start(t, nginxtest.Config{HTTP: `
   limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
   limit_req_status 429;
@@ -308,7 +308,7 @@ func frontReturnTrap(t *testing.T, weir string) {
 			t.Errorf("%s: %d of 20 refused, want limited %v", path, refused, limited)
 		}
 	}
-	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}, Pages: "20/s burst 40"}, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}, Pages: "20/s burst 40"}, func(t *testing.T, f *runningFront, b *backEnd) {
 		for i, path := range []string{"/", "/api/time", "/api/sales", "/sales/s1", "/static/app.js", "/nothing", "/flashsale-weir", "/favicon.ico", "/api/sales/s1/ticket?"} {
 			if path == "/flashsale-weir" { // which is nobody's but nginx's own
 				continue
@@ -331,7 +331,7 @@ func TestFrontChanges(t *testing.T) {
 	// Not beside others: it measures how long that takes.
 	weir := programtest.Weir(t)
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 50, Period: time.Hour}}}
-	eachFront(t, weir, c, func(t *testing.T, f *standing, b *backEnd) {
+	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
 		done := make(chan load.Result)
 		crowd, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -391,7 +391,7 @@ func TestFrontChanges(t *testing.T) {
 }
 
 // breakFile gives the front a file that is wrong, and waits until it was noticed.
-func (f *standing) breakFile(t *testing.T) {
+func (f *runningFront) breakFile(t *testing.T) {
 	t.Helper()
 	var noticed string
 	var signal func()

@@ -16,10 +16,10 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// long reports whether the full counts are wanted.
+// long reports whether the tests run at full counts.
 func long() bool { return os.Getenv("FLASHSALE_LONG") == "1" }
 
-// count is how often something is done: a few times, or the full count.
+// count returns few, or full at full counts.
 func count(few, full int) int {
 	if long() {
 		return full
@@ -27,7 +27,7 @@ func count(few, full int) int {
 	return few
 }
 
-// until waits until an instant, and reports whether that came.
+// until waits until an instant, and reports whether it was reached.
 func until(ctx context.Context, at time.Time) bool {
 	wait := time.NewTimer(time.Until(at))
 	defer wait.Stop()
@@ -39,7 +39,7 @@ func until(ctx context.Context, at time.Time) bool {
 	}
 }
 
-// expose makes a sale and exposes it.
+// expose creates a sale and exposes it.
 func expose(t *testing.T, m sale.MerchantService, merchant string, d sale.Draft) sale.Sale {
 	t.Helper()
 	s, err := m.Create(t.Context(), merchant, d)
@@ -52,28 +52,28 @@ func expose(t *testing.T, m sale.MerchantService, merchant string, d sale.Draft)
 	return s
 }
 
-// freeAddress is an address at which nobody listens.
+// freeAddress returns an address without a listener.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 }
 
-// impatient is the policy file of the shop, but for customers who may ask often.
-func impatient() []byte {
+// lenientLayers returns the default policy file with high limits.
+func lenientLayers() []byte {
 	return []byte(strings.NewReplacer("20/s burst 40", "10000/s", "2/s burst 5", "1000/s").Replace(string(layers.Default())))
 }
 
-// impatientFile is a file with it.
-func impatientFile(t *testing.T) string {
+// lenientLayersFile writes the file of lenientLayers.
+func lenientLayersFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "layers.yaml")
-	if err := os.WriteFile(file, impatient(), 0o600); err != nil {
+	if err := os.WriteFile(file, lenientLayers(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// database is where the ledger of a configuration is.
+// database returns the database of a configuration.
 func database(c run.Config) string {
 	if c.Embedded() {
 		return filepath.Join(c.Data, "flashsale.db")
@@ -81,7 +81,7 @@ func database(c run.Config) string {
 	return c.Database
 }
 
-// table is what an auditor found, in words.
+// table returns an auditor's report as text.
 func table(r *auditor.Report) string {
 	var text strings.Builder
 	r.WriteTo(&text)

@@ -22,7 +22,7 @@ import (
 // a Redis that has 200 ms to answer. How many questions are under way at a time is bounded in
 // front of Redis, so that it answers in time and the limit holds: at full counts also
 // under policies that let everybody through when it does not.
-func TestLayersUnderACrowd(t *testing.T) {
+func TestLayersUnderLoad(t *testing.T) {
 	conns, lasting := 1000, 2*time.Second
 	if long() {
 		conns, lasting = 3000, 10*time.Second
@@ -61,7 +61,7 @@ func TestLayersUnderACrowd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			saw := crowd(t, l, conns, lasting)
+			saw := flood(t, l, conns, lasting)
 			requests, admitted, refused := l.Totals()
 			t.Logf("%d connections, %v: the clients saw %v; %d requests = %d admitted + %d refused", conns, lasting, saw, requests, admitted, refused)
 			if requests != admitted+refused {
@@ -78,7 +78,7 @@ func TestLayersUnderACrowd(t *testing.T) {
 }
 
 // crowd asks over many connections at once, and counts the answers by status and layer.
-func crowd(t *testing.T, l *layers.Layers, conns int, lasting time.Duration) map[string]int {
+func flood(t *testing.T, l *layers.Layers, conns int, lasting time.Duration) map[string]int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

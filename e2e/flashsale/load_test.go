@@ -25,7 +25,7 @@ import (
 
 // A coming is one row of the load table: who comes to which sale, and what has to hold
 // whatever the machine. How fast it went is in the table, and no test of it.
-type coming struct {
+type loadCase struct {
 	name  string
 	draft sale.Draft // StartsAt is how long after now, of year 1
 	lobby bool       // it does not begin while the crowd is there
@@ -38,7 +38,7 @@ type coming struct {
 const connections = 128
 
 // crowds are those of the table, or small ones of the same kinds.
-func crowds() []coming {
+func loadCases() []loadCase {
 	users, units, orders, storm := 2000, int64(100), 500, time.Second
 	bound := time.Minute
 	if long() {
@@ -52,7 +52,7 @@ func crowds() []coming {
 			return nil
 		}
 	}
-	return []coming{
+	return []loadCase{
 		{name: "open", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Pay: 100, Duration: bound}, holds: sells(int(units))},
 		// 15,000 new ones a second, as far as this machine serves them.
 		{name: "arriving", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, holds: sells(int(units))},
@@ -76,17 +76,17 @@ func crowds() []coming {
 
 // TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
 func TestLoadEmbedded(t *testing.T) {
-	unlessMeasured(t)
-	loaded(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
+	parallelUnlessMeasured(t)
+	runLoadCases(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		data := t.TempDir()
 		return run.Config{Data: data}, auditor.Config{Database: data + "/flashsale.db"}, nil
 	})
 }
 
 func TestLoadReal(t *testing.T) {
-	unlessMeasured(t)
+	parallelUnlessMeasured(t)
 	pg := pgtest.Start(t)
-	loaded(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
+	runLoadCases(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		redis := redistest.Start(t)
 		dsn := pg.DSN(pg.NewDB(t))
 		secret := t.TempDir() + "/secret"
@@ -100,27 +100,27 @@ func TestLoadReal(t *testing.T) {
 }
 
 // unlessMeasured lets a test run beside others: at full counts, a crowd has the machine to itself.
-func unlessMeasured(t *testing.T) {
+func parallelUnlessMeasured(t *testing.T) {
 	if !long() {
 		t.Parallel()
 	}
 }
 
-func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config, map[string]int)) {
+func runLoadCases(t *testing.T, mode, work string, config func(*testing.T) (run.Config, auditor.Config, map[string]int)) {
 	times := 1
 	if long() {
 		times = 3
 	}
-	for _, c := range crowds() {
+	for _, c := range loadCases() {
 		t.Run(c.name, func(t *testing.T) {
-			unlessMeasured(t)
+			parallelUnlessMeasured(t)
 			var rs []load.Result
 			for i := range times {
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 					rc, ac, servers := config(t)
 					c := c
 					c.load.Mode, c.load.Work, c.load.Processes = mode, work, servers
-					rs = append(rs, come(t, c, rc, ac))
+					rs = append(rs, runLoad(t, c, rc, ac))
 				})
 			}
 			if len(rs) == times {
@@ -131,7 +131,7 @@ func loaded(t *testing.T, mode, work string, config func(*testing.T) (run.Config
 }
 
 // come lets a crowd come to a sale of its own.
-func come(t *testing.T, c coming, rc run.Config, ac auditor.Config) load.Result {
+func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Result {
 	t.Helper()
 	d := c.draft
 	d.SKU, d.Title, d.Price, d.PerUser, d.Headroom = "load", "load", 100, 1, 3
@@ -248,7 +248,7 @@ func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffe
 // when all is sold. The shop has no line, so that all who are not admitted are refused, by the
 // front.
 func TestLoadFronted(t *testing.T) {
-	unlessMeasured(t)
+	parallelUnlessMeasured(t)
 	times := 1
 	if long() {
 		times = 3
@@ -258,7 +258,7 @@ func TestLoadFronted(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			var opens, storms []load.Result
 			for range times {
-				o, s := comeToFront(t, weir, kind)
+				o, s := runFrontLoad(t, weir, kind)
 				opens, storms = append(opens, o), append(storms, s)
 			}
 			tabulate(t, "fronted by "+kind, "open", opens)
@@ -268,7 +268,7 @@ func TestLoadFronted(t *testing.T) {
 }
 
 // comeToFront lets a crowd come to a front, and when all is sold, as fast as it can.
-func comeToFront(t *testing.T, weir, kind string) (open, storm load.Result) {
+func runFrontLoad(t *testing.T, weir, kind string) (open, storm load.Result) {
 	t.Helper()
 	users, units, lasts := 2000, int64(100), time.Second
 	if long() {

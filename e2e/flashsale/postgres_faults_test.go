@@ -49,7 +49,7 @@ func someReservations(s sale.Sale, n int) []sale.Reservation {
 }
 
 // agrees fails the test unless the counts of a sale agree with one another.
-func agrees(t testing.TB, l sale.Ledger, s sale.Sale) sale.OrderTotals {
+func checkTotals(t testing.TB, l sale.Ledger, s sale.Sale) sale.OrderTotals {
 	t.Helper()
 	got, err := l.Totals(t.Context(), s.ID)
 	if err == nil {
@@ -73,7 +73,7 @@ func TestPostgresKilled(t *testing.T) {
 		programs[i] = openPostgres(t, server.DSN(db), ledger.Config{Timeout: time.Second})
 	}
 	s := stockedLedger(t, programs[0], 5_000)
-	work := &killedWork{t: t, s: s, ctx: t.Context(), known: map[string]sale.OrderState{}}
+	work := &killedLoad{t: t, s: s, ctx: t.Context(), known: map[string]sale.OrderState{}}
 	over, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 6 {
@@ -84,52 +84,52 @@ func TestPostgresKilled(t *testing.T) {
 		})
 	}
 	for i := range count(3, 20) {
-		work.progress(100)
+		work.awaitProgress(100)
 		switch i % 3 {
 		case 0:
 			server.Kill()
 			server.Start(t)
 		case 1:
 			server.Pause()
-			work.refusals()
+			work.awaitUnavailable()
 			server.Cont()
 		case 2:
 			server.Stop()
-			work.refusals()
+			work.awaitUnavailable()
 			server.Start(t)
 		}
 	}
-	work.progress(100)
+	work.awaitProgress(100)
 	stop()
 	all.Wait()
-	got := agrees(t, programs[0], s)
+	got := checkTotals(t, programs[0], s)
 	for id, want := range work.known {
 		o, err := programs[1].Order(t.Context(), id)
 		if err != nil || o.State != want {
 			t.Errorf("order %s is %s, %v; it was answered that it is %s", id, o.State, err, want)
 		}
 	}
-	if got.Sale.Sold > 5_000 || work.away.Load() == 0 {
-		t.Errorf("%+v, %d calls unavailable", got, work.away.Load())
+	if got.Sale.Sold > 5_000 || work.unavailable.Load() == 0 {
+		t.Errorf("%+v, %d calls unavailable", got, work.unavailable.Load())
 	}
-	t.Logf("%d orders known, %d calls answered, %d unavailable; %+v", len(work.known), work.done.Load(), work.away.Load(), got)
+	t.Logf("%d orders known, %d calls answered, %d unavailable; %+v", len(work.known), work.done.Load(), work.unavailable.Load(), got)
 	if log := server.Log(); strings.Contains(log, "deadlock detected") {
 		t.Error("there was a deadlock")
 	}
 }
 
 // killedWork is what programs do while their server is killed, and what they were told.
-type killedWork struct {
-	t          *testing.T
-	s          sale.Sale
-	ctx        context.Context
-	done, away atomic.Int64
-	mu         sync.Mutex
-	known      map[string]sale.OrderState // what every order must be in the end
+type killedLoad struct {
+	t                 *testing.T
+	s                 sale.Sale
+	ctx               context.Context
+	done, unavailable atomic.Int64
+	mu                sync.Mutex
+	known             map[string]sale.OrderState // what every order must be in the end
 }
 
 // try asks until there is an answer; it may have been done before.
-func (w *killedWork) try(what string, f func() error) {
+func (w *killedLoad) retry(what string, f func() error) {
 	for tries := 0; ; tries++ {
 		err := f()
 		switch {
@@ -143,17 +143,17 @@ func (w *killedWork) try(what string, f func() error) {
 			w.t.Errorf("%s: %v", what, err)
 			return
 		}
-		w.away.Add(1)
+		w.unavailable.Add(1)
 		until(w.ctx, time.Now().Add(20*time.Millisecond))
 	}
 }
 
 // round places a batch, and pays, cancels and leaves a third each. (What is left shall not
 // expire: its state is known.)
-func (w *killedWork) round(l *ledger.Ledger, who, n int) {
+func (w *killedLoad) round(l *ledger.Ledger, who, n int) {
 	rs := someReservations(w.s, 9)
 	var placed []sale.OrderResult
-	w.try("Place", func() (err error) { placed, err = l.CreateOrders(w.ctx, rs, postgresStart); return err })
+	w.retry("Place", func() (err error) { placed, err = l.CreateOrders(w.ctx, rs, postgresStart); return err })
 	for i, r := range rs {
 		if i >= len(placed) {
 			return
@@ -162,7 +162,7 @@ func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 		if state == sale.PendingPay {
 			switch i % 3 {
 			case 0:
-				w.try("Pay", func() error {
+				w.retry("Pay", func() error {
 					p, err := l.Pay(w.ctx, sale.Payment{ID: fmt.Sprintf("p-%d-%d-%d", who, n, i), Reservation: r.ID, Amount: 9900}, postgresStart)
 					if err == nil && p.RefundDue {
 						return fmt.Errorf("a refund: %+v", p)
@@ -171,7 +171,7 @@ func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 				})
 				state = sale.Paid
 			case 1:
-				w.try("Cancel", func() error { _, err := l.Cancel(w.ctx, r.User, r.ID, postgresStart); return err })
+				w.retry("Cancel", func() error { _, err := l.Cancel(w.ctx, r.User, r.ID, postgresStart); return err })
 				state = sale.Cancelled
 			}
 		}
@@ -182,7 +182,7 @@ func (w *killedWork) round(l *ledger.Ledger, who, n int) {
 }
 
 // progress waits until so many more calls were answered.
-func (w *killedWork) progress(n int64) {
+func (w *killedLoad) awaitProgress(n int64) {
 	from := w.done.Load()
 	redistest.Await(w.t, "the programs go on", func() error {
 		if now := w.done.Load(); now < from+n {
@@ -193,10 +193,10 @@ func (w *killedWork) progress(n int64) {
 }
 
 // refusals waits until calls were answered as unavailable.
-func (w *killedWork) refusals() {
-	from := w.away.Load()
+func (w *killedLoad) awaitUnavailable() {
+	from := w.unavailable.Load()
 	redistest.Await(w.t, "calls are unavailable", func() error {
-		if w.away.Load() == from {
+		if w.unavailable.Load() == from {
 			return errors.New("none was")
 		}
 		return nil
@@ -264,7 +264,7 @@ func TestPostgresGuards(t *testing.T) {
 			t.Errorf("%s: %v, want a constraint", q, err)
 		}
 	}
-	agrees(t, l, s)
+	checkTotals(t, l, s)
 }
 
 // TestPostgresSlow asks a server that is held up, read-only, or has no connection left.
@@ -310,7 +310,7 @@ func TestPostgresSlow(t *testing.T) {
 	if _, err := readOnly.CreateOrders(t.Context(), rs, postgresStart); !errors.Is(err, sale.ErrUnavailable) {
 		t.Fatalf("read-only: %v, want unavailable", err)
 	}
-	if got := agrees(t, readOnly, s); got.Pending != 20 {
+	if got := checkTotals(t, readOnly, s); got.Pending != 20 {
 		t.Fatalf("%d orders, want 20", got.Pending)
 	}
 }
@@ -332,7 +332,7 @@ func TestPostgresOtherEnds(t *testing.T) {
 			return err
 		})
 	}
-	agrees(t, l, s)
+	checkTotals(t, l, s)
 }
 
 func BenchmarkPostgresPlace(b *testing.B) {

@@ -54,14 +54,14 @@ func TestPostgresFull(t *testing.T) {
 	if pg, ok := errors.AsType[*pgconn.PgError](full); !ok || pg.Code != "53100" || !errors.Is(full, sale.ErrUnavailable) {
 		t.Fatalf("a full disk: %v, want 53100 and unavailable", full)
 	}
-	if got := agrees(t, l, s); got.Pending != int64(placed) {
+	if got := checkTotals(t, l, s); got.Pending != int64(placed) {
 		t.Fatalf("%d orders, want %d", got.Pending, placed)
 	}
 	more(48)
 	if err := place(500); err != nil {
 		t.Fatalf("when there is space again: %v", err)
 	}
-	if got := agrees(t, l, s); got.Pending != int64(placed) {
+	if got := checkTotals(t, l, s); got.Pending != int64(placed) {
 		t.Fatalf("%d orders, want %d", got.Pending, placed)
 	}
 	if strings.Contains(server.Log(), "PANIC") {

@@ -74,7 +74,7 @@ func TestPostgresPrograms(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := agrees(t, programs[0], s); got.Pending != 800 || got.Rejected != 200 || news.Load() != 800 {
+	if got := checkTotals(t, programs[0], s); got.Pending != 800 || got.Rejected != 200 || news.Load() != 800 {
 		t.Fatalf("%+v, %d new, want 800 orders", got, news.Load())
 	}
 	var once sync.Map
@@ -99,7 +99,7 @@ func TestPostgresPrograms(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := agrees(t, programs[1], s); got.Expired != 800 || over.Load() != 800 || got.Movements != 800 {
+	if got := checkTotals(t, programs[1], s); got.Expired != 800 || over.Load() != 800 || got.Movements != 800 {
 		t.Fatalf("%+v, %d expired, want 800", got, over.Load())
 	}
 	if strings.Contains(server.Log(), "deadlock detected") {

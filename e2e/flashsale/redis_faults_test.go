@@ -75,11 +75,11 @@ func TestRedisKill(t *testing.T) {
 			var tally redisTally
 			for range count(2, 50) {
 				p := startRedisProcess(t, fsync)
-				g := redisGate(t, redisClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
+				g := redisInventory(t, redisClient(t, "redis://127.0.0.1:"+p.port), redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 					s.backlog(5)
 					p.kill()
-					s.clerks.Unlock()
+					s.writers.Unlock()
 					p.start()
 				})
 				tally.add(lost, reopened, s)
@@ -111,11 +111,11 @@ func TestRedisCommands(t *testing.T) {
 			var tally redisTally
 			for range count(1, 50) {
 				server.Do(t, "FLUSHALL")
-				g := redisGate(t, client, redisFaultConfig)
+				g := redisInventory(t, client, redisFaultConfig)
 				lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 					s.backlog(5)
 					server.Do(t, command...)
-					s.clerks.Unlock()
+					s.writers.Unlock()
 				})
 				tally.add(lost, reopened, s)
 				if recovered := s.recoveries.Load() > 0; recovered != (name != "script flush") {
@@ -138,12 +138,12 @@ func TestRedisSentinelFailover(t *testing.T) {
 	var tally redisTally
 	for range count(2, 50) {
 		f := redistest.StartFailover(t, "shop")
-		g := redisGate(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
+		g := redisInventory(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
 		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 			f.Cut()
 			s.backlog(5) // the replica will not have them
 			f.Primary.Stop()
-			s.clerks.Unlock()
+			s.writers.Unlock()
 		})
 		tally.add(lost, reopened, s)
 		if s.recoveries.Load() == 0 {
@@ -175,7 +175,7 @@ func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64
 func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	g := redisInventory(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
 	pairs := [2][3]*redistest.Server{c.Replicas, c.Primaries}
 	turn := map[int]int{}
@@ -205,7 +205,7 @@ func TestRedisClusterFailover(t *testing.T) {
 func TestRedisReshard(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	g := redisGate(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
+	g := redisInventory(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
 	for round := range count(2, 20) {
 		id := "m" + strconv.Itoa(round)

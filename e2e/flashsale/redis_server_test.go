@@ -67,7 +67,7 @@ func TestRedisOtherServer(t *testing.T) {
 	epoch := int64(0)
 	for name, call := range calls {
 		epoch++
-		g, other := redisGate(t, client, unwatched), redisGate(t, client, unwatched)
+		g, other := redisInventory(t, client, unwatched), redisInventory(t, client, unwatched)
 		ask := redisAdmitted(t, g, "s", epoch)
 		if _, err := other.Status(ctx, "s", epoch, "u"); err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestRedisWatch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t, "enable-debug-command yes")
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{Watch: 20 * time.Millisecond})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{Watch: 20 * time.Millisecond})
 	redisAdmitted(t, g, "s", 1)
 	server.Do(t, "DEBUG", "CHANGE-REPL-ID")
 	redistest.Await(t, "the state is closed", func() error {
@@ -113,7 +113,7 @@ func TestRedisLostReply(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	g := redisGate(t, redisClient(t, "redis://"+proxy.Addr), redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
+	g := redisInventory(t, redisClient(t, "redis://"+proxy.Addr), redisinventory.Config{Watch: time.Hour, Deadline: 500 * time.Millisecond})
 	ask := redisAdmitted(t, g, "s", 1)
 	early := ask
 	early.Ticket = redisID("ticket", 2)
@@ -147,10 +147,10 @@ func TestRedisLostReply(t *testing.T) {
 
 // TestRedisRoom fills a sale that has room for three users and three reservations. A user who
 // comes again and again takes the room of nobody.
-func TestRedisRoom(t *testing.T) {
+func TestRedisMaxTickets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	g := redisGate(t, redisClient(t, "redis://"+redistest.Start(t).Addr), redisinventory.Config{MaxTickets: 3})
+	g := redisInventory(t, redisClient(t, "redis://"+redistest.Start(t).Addr), redisinventory.Config{MaxTickets: 3})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestRedisAccess(t *testing.T) {
 		rules = append(rules, "+"+c)
 	}
 	server.Do(t, rules...)
-	g := redisGate(t, redisClient(t, "redis://shop:word@"+server.Addr), redisinventory.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
+	g := redisInventory(t, redisClient(t, "redis://shop:word@"+server.Addr), redisinventory.Config{Redeliver: 10 * time.Millisecond, Watch: 10 * time.Millisecond})
 	o := redisOpening("s", 1, 10)
 	o.Pending = []sale.Reservation{{ID: redisID("unit", 5), Sale: "s", Epoch: 1, User: "v", Slot: 1, Ticket: redisID("ticket", 5), At: o.Sale.StartsAt, PayBy: o.Sale.EndsAt}}
 	if err := g.Open(ctx, o); err != nil {
@@ -250,7 +250,7 @@ func TestRedisAccess(t *testing.T) {
 func BenchmarkRedis(b *testing.B) {
 	ctx := context.Background()
 	server := redistest.Start(b)
-	g := redisGate(b, redisClient(b, "redis://"+server.Addr), redisinventory.Config{Deadline: 10 * time.Second})
+	g := redisInventory(b, redisClient(b, "redis://"+server.Addr), redisinventory.Config{Deadline: 10 * time.Second})
 	epoch := int64(0)
 	open := func(b *testing.B, stock int64) {
 		epoch++

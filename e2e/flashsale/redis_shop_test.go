@@ -63,7 +63,7 @@ func (l *redisLedger) epoch() int64 {
 	return l.o.Sale.Epoch
 }
 
-func (l *redisLedger) goesOn(epoch int64) {
+func (l *redisLedger) reopened(epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.o.Sale.Epoch = epoch
@@ -100,12 +100,12 @@ type redisShop struct {
 	tryAgain   atomic.Int64 // calls that could not be answered
 	recovering sync.Mutex
 	reopened   time.Time    // guarded by recovering
-	clerks     sync.RWMutex // whoever holds it keeps the clerks from the stream
+	writers    sync.RWMutex // whoever holds it keeps the clerks from the stream
 }
 
 // note sorts an error: whether the state is stale. An error that should never be fails the
 // test.
-func (s *redisShop) note(err error) (stale bool) {
+func (s *redisShop) isStale(err error) (stale bool) {
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "CROSSSLOT"):
@@ -129,11 +129,11 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 		return
 	}
 	for next := epoch + 1; ctx.Err() == nil; {
-		s.readOut(ctx, next-1)
+		s.drainEpoch(ctx, next-1)
 		err := s.gate.Open(ctx, s.ledger.opening(next))
 		switch {
 		case err == nil:
-			s.ledger.goesOn(next)
+			s.ledger.reopened(next)
 			s.recoveries.Add(1)
 			s.reopened = time.Now()
 			return
@@ -141,18 +141,18 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 		case errors.Is(err, sale.ErrStale): // it was open, and is lost again
 			next++
 		default:
-			s.note(err)
+			s.isStale(err)
 		}
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
 
 // readOut closes an epoch and reads its stream to its end.
-func (s *redisShop) readOut(ctx context.Context, epoch int64) {
+func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
-	for ctx.Err() == nil && !s.clerk(ctx, epoch, "warden", 0) {
+	for ctx.Err() == nil && !s.writeOrders(ctx, epoch, "warden", 0) {
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
@@ -160,7 +160,7 @@ func (s *redisShop) readOut(ctx context.Context, epoch int64) {
 // backlog keeps the clerks from the stream until s.clerks is unlocked, and waits until at
 // least n reservations are in it.
 func (s *redisShop) backlog(n int64) {
-	s.clerks.Lock()
+	s.writers.Lock()
 	redistest.Await(s.t, "reservations are in the stream", func() error {
 		c, err := s.gate.Counts(context.Background(), s.id, s.ledger.epoch())
 		if err == nil && c.Backlog < n {
@@ -171,9 +171,9 @@ func (s *redisShop) backlog(n int64) {
 }
 
 // clerk makes orders of what is in the stream, and says whether the stream is at its end.
-func (s *redisShop) clerk(ctx context.Context, epoch int64, worker string, wait time.Duration) (end bool) {
+func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string, wait time.Duration) (end bool) {
 	es, err := s.gate.Next(ctx, s.id, epoch, worker, 200, wait)
-	if s.note(err) {
+	if s.isStale(err) {
 		return true
 	}
 	var ids []string
@@ -184,12 +184,12 @@ func (s *redisShop) clerk(ctx context.Context, epoch int64, worker string, wait 
 		}
 		if !s.ledger.place(e.Reservation) {
 			_, err := s.gate.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID)
-			s.note(err)
+			s.isStale(err)
 		}
 		ids = append(ids, e.ID)
 	}
 	if len(ids) > 0 {
-		s.note(s.gate.Ack(ctx, s.id, epoch, ids...))
+		s.isStale(s.gate.Ack(ctx, s.id, epoch, ids...))
 	}
 	return false
 }
@@ -215,7 +215,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			mine = ""
 		}
 		st, err := s.gate.Join(ctx, sale.JoinRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
-		if s.note(err) {
+		if s.isStale(err) {
 			s.recover(ctx, epoch)
 			continue
 		}
@@ -229,7 +229,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 		}
 		if err == nil && st.State == sale.Admitted {
 			out, err := s.gate.Reserve(ctx, sale.ReserveRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
-			if s.note(err) {
+			if s.isStale(err) {
 				s.recover(ctx, epoch)
 				continue
 			}
@@ -270,7 +270,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 		for work.Err() == nil {
 			_, err := g.Admit(work, id, s.ledger.epoch(), "batch", 10, time.Now().Add(2*time.Second))
 			if work.Err() == nil {
-				s.note(err)
+				s.isStale(err)
 			}
 			until(work, time.Now().Add(10*time.Millisecond))
 		}
@@ -279,9 +279,9 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 		workers.Go(func() {
 			for work.Err() == nil {
 				epoch := s.ledger.epoch()
-				s.clerks.RLock()
-				end := s.clerk(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond)
-				s.clerks.RUnlock()
+				s.writers.RLock()
+				end := s.writeOrders(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond)
+				s.writers.RUnlock()
 				if end && work.Err() == nil {
 					s.recover(work, epoch)
 				}
@@ -332,12 +332,12 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 // drained reads the stream of the last epoch to its end.
 func (s *redisShop) drained(ctx context.Context) bool {
 	epoch := s.ledger.epoch()
-	if s.clerk(ctx, epoch, "last", 0) {
+	if s.writeOrders(ctx, epoch, "last", 0) {
 		s.recover(ctx, epoch)
 		return false
 	}
 	c, err := s.gate.Counts(ctx, s.id, epoch)
-	if s.note(err) {
+	if s.isStale(err) {
 		s.recover(ctx, epoch)
 	}
 	if err != nil || c.Backlog > 0 {

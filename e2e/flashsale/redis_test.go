@@ -45,7 +45,7 @@ func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.C
 }
 
 // redisGate makes an Inventory until the test ends.
-func redisGate(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Inventory {
+func redisInventory(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Inventory {
 	t.Helper()
 	g, err := redisinventory.New(client, cfg)
 	if err != nil {
@@ -56,7 +56,7 @@ func redisGate(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *
 }
 
 // redisPlaces are the URLs of a server alone, of one behind a sentinel, and of a cluster.
-func redisPlaces(t *testing.T, do func(t *testing.T, url string)) {
+func redisTopologies(t *testing.T, do func(t *testing.T, url string)) {
 	t.Run("standalone", func(t *testing.T) {
 		do(t, "redis://"+redistest.Start(t).Addr)
 	})
@@ -77,7 +77,7 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytes
 	client := redisClientWithin(t, url, patient)
 	var n atomic.Int64
 	return func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
-		return redisGate(t, client, redisinventory.Config{
+		return redisInventory(t, client, redisinventory.Config{
 			Prefix: "g" + strconv.FormatInt(n.Add(1), 10) + ":", Redeliver: redeliver, Clock: clock.Now,
 			Deadline: patient,
 		})
@@ -87,7 +87,7 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytes
 // TestRedisRules runs the rules of an Inventory.
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
-	redisPlaces(t, func(t *testing.T, url string) {
+	redisTopologies(t, func(t *testing.T, url string) {
 		inventorytest.Run(t, redisOpener(t, url, inventorytest.Redeliver))
 	})
 }
@@ -95,7 +95,7 @@ func TestRedisRules(t *testing.T) {
 // TestRedisRandom compares the Inventory with the model.
 func TestRedisRandom(t *testing.T) {
 	t.Parallel()
-	redisPlaces(t, func(t *testing.T, url string) {
+	redisTopologies(t, func(t *testing.T, url string) {
 		random.Run(t, redisOpener(t, url, time.Hour), 1, count(5000, 100_000))
 	})
 }
@@ -103,7 +103,7 @@ func TestRedisRandom(t *testing.T) {
 // TestRedisRace lets many buyers race for few units.
 func TestRedisRace(t *testing.T) {
 	t.Parallel()
-	redisPlaces(t, func(t *testing.T, url string) {
+	redisTopologies(t, func(t *testing.T, url string) {
 		inventorytest.Race(t, redisOpener(t, url, time.Hour), count(2, 200))
 	})
 }
@@ -138,7 +138,7 @@ func TestRedisHolds(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	n := count(20_000, 100_000)
 	o := redisOpening("big", 3, int64(n)+10)
 	for i := range n {
@@ -190,7 +190,7 @@ func TestRedisDamage(t *testing.T) {
 		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
 			epoch++
 			// Each method finds the damage by itself, as the first one of its process.
-			open := redisGate(t, client, redisinventory.Config{Watch: time.Hour})
+			open := redisInventory(t, client, redisinventory.Config{Watch: time.Hour})
 			if err := open.Open(ctx, redisOpening("s", epoch, 10)); err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +231,7 @@ func TestRedisDamage(t *testing.T) {
 				if how == "SET" && part != "state" && part != "users" {
 					continue
 				}
-				if err := call(redisGate(t, client, redisinventory.Config{Watch: time.Hour})); !errors.Is(err, sale.ErrStale) && !(how == "SET" && part == "users" && name == "Count") {
+				if err := call(redisInventory(t, client, redisinventory.Config{Watch: time.Hour})); !errors.Is(err, sale.ErrStale) && !(how == "SET" && part == "users" && name == "Count") {
 					t.Errorf("%s after %s of %s = %v, want ErrStale", name, how, part, err)
 				}
 			}
@@ -254,7 +254,7 @@ func TestRedisStreamDamage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestRedisStreamDamage(t *testing.T) {
 func TestRedisEvicts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "maxmemory 50mb", "maxmemory-policy volatile-lru")
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	if err := g.Open(context.Background(), redisOpening("s", 1, 10)); !errors.Is(err, redisinventory.ErrEvicts) {
 		t.Errorf("Open = %v, want ErrEvicts", err)
 	}
@@ -319,7 +319,7 @@ func TestRedisOOM(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := redistest.Start(t)
-	g := redisGate(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
+	g := redisInventory(t, redisClient(t, "redis://"+server.Addr), redisinventory.Config{})
 	if err := g.Open(ctx, redisOpening("s", 1, 10)); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // A soakWorld is processes that serve one sale after the other.
-type soakWorld struct {
+type soakProcesses struct {
 	name   string
 	config run.Config
 	redis  rueidis.Client
@@ -33,7 +33,7 @@ type soakFault struct {
 	name   string
 	loses  bool // an inventory may lose what it has acknowledged
 	kills  int
-	breaks func(ctx context.Context, w *soakWorld, y *trial)
+	breaks func(ctx context.Context, w *soakProcesses, y *trial)
 }
 
 // A usage is what a process has of its machine.
@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 			t.Fatalf("FLASHSALE_SOAK_EVERY: %v", err)
 		}
 	}
-	worlds := []*soakWorld{embeddedWorld(t), sharedWorld(t)}
+	worlds := []*soakProcesses{embeddedWorld(t), sharedWorld(t)}
 	var sales, clean, kills int
 	var lost, rejected, checks, paid int64
 	began := time.Now()
@@ -135,7 +135,7 @@ func flat(t *testing.T, name string, us []usage) {
 }
 
 // sell holds one sale, and ends it.
-func (w *soakWorld) sell(t *testing.T, f soakFault) *verdict {
+func (w *soakProcesses) sell(t *testing.T, f soakFault) *trialResult {
 	y := newTrial(t, w.config, "")
 	y.redis, y.shops, y.failed = w.redis, w.shops, f.loses
 	draft, err := json.Marshal(y.draft())
@@ -147,7 +147,7 @@ func (w *soakWorld) sell(t *testing.T, f soakFault) *verdict {
 		t.Fatal(err)
 	}
 	y.sale = made.Sale
-	v := y.sells(func(ctx context.Context) { f.breaks(ctx, w, y) })
+	v := y.run(func(ctx context.Context) { f.breaks(ctx, w, y) })
 	w.shops = y.all()
 	if _, err := y.shop(0).Do("kill " + y.sale); err != nil {
 		t.Error(err)
@@ -156,11 +156,11 @@ func (w *soakWorld) sell(t *testing.T, f soakFault) *verdict {
 }
 
 // again ends the last process of a world, and starts another in its place.
-func again(ends func(c *shopProcess) error) func(context.Context, *soakWorld, *trial) {
-	return func(_ context.Context, w *soakWorld, y *trial) {
+func restartLast(ends func(c *shopProcess) error) func(context.Context, *soakProcesses, *trial) {
+	return func(_ context.Context, w *soakProcesses, y *trial) {
 		all := y.all()
 		c := all[len(all)-1]
-		y.leave(c)
+		y.remove(c)
 		if err := ends(c); err != nil {
 			y.t.Error(err)
 		}
@@ -176,10 +176,10 @@ func switches() []soakFault {
 		}
 	}
 	return []soakFault{
-		{name: "none", breaks: func(context.Context, *soakWorld, *trial) {}},
-		{name: "a process killed", kills: 1, breaks: again(func(c *shopProcess) error { c.Kill(); return nil })},
-		{name: "a process ended", breaks: again((*shopProcess).Terminate)},
-		{name: "paused, and more units", breaks: func(ctx context.Context, _ *soakWorld, y *trial) {
+		{name: "none", breaks: func(context.Context, *soakProcesses, *trial) {}},
+		{name: "a process killed", kills: 1, breaks: restartLast(func(c *shopProcess) error { c.Kill(); return nil })},
+		{name: "a process ended", breaks: restartLast((*shopProcess).Terminate)},
+		{name: "paused, and more units", breaks: func(ctx context.Context, _ *soakProcesses, y *trial) {
 			do(y, "pause "+y.sale)
 			until(ctx, time.Now().Add(500*time.Millisecond))
 			do(y, "resume "+y.sale)
@@ -189,19 +189,19 @@ func switches() []soakFault {
 	}
 }
 
-func embeddedWorld(t *testing.T) *soakWorld {
-	w := &soakWorld{name: "embedded", faults: switches(), used: map[string][]usage{}}
+func embeddedWorld(t *testing.T) *soakProcesses {
+	w := &soakProcesses{name: "embedded", faults: switches(), used: map[string][]usage{}}
 	w.start(t, run.Config{Data: t.TempDir()}, 1)
 	return w
 }
 
-func sharedWorld(t *testing.T) *soakWorld {
+func sharedWorld(t *testing.T) *soakProcesses {
 	pg, redis := pgtest.Start(t, "max_connections=200"), startRedisProcess(t, "everysec")
 	addr := "127.0.0.1:" + redis.port
-	w := &soakWorld{name: "shared", used: map[string][]usage{}, redis: redisClient(t, "redis://"+addr)}
+	w := &soakProcesses{name: "shared", used: map[string][]usage{}, redis: redisClient(t, "redis://"+addr)}
 	w.start(t, sharedConfig(t, pg.DSN(pg.NewDB(t)), "redis://"+addr), 2)
-	command := func(words ...any) func(context.Context, *soakWorld, *trial) {
-		return func(_ context.Context, _ *soakWorld, y *trial) {
+	command := func(words ...any) func(context.Context, *soakProcesses, *trial) {
+		return func(_ context.Context, _ *soakProcesses, y *trial) {
 			c, err := redistest.Dial(addr)
 			if err != nil {
 				t.Fatal(err)
@@ -217,17 +217,17 @@ func sharedWorld(t *testing.T) *soakWorld {
 		}
 	}
 	w.faults = append(switches(),
-		soakFault{name: "redis killed", loses: true, kills: 1, breaks: func(context.Context, *soakWorld, *trial) { redis.kill(); redis.start() }},
+		soakFault{name: "redis killed", loses: true, kills: 1, breaks: func(context.Context, *soakProcesses, *trial) { redis.kill(); redis.start() }},
 		soakFault{name: "script flush", breaks: command("SCRIPT", "FLUSH")},
 		soakFault{name: "flushall", loses: true, breaks: command("FLUSHALL")},
 		soakFault{name: "state evicted", loses: true, breaks: command("DEL", "state")},
 		soakFault{name: "stream evicted", loses: true, breaks: command("DEL", "stream")},
-		soakFault{name: "postgres killed", kills: 1, breaks: func(ctx context.Context, _ *soakWorld, _ *trial) {
+		soakFault{name: "postgres killed", kills: 1, breaks: func(ctx context.Context, _ *soakProcesses, _ *trial) {
 			pg.Kill()
 			until(ctx, time.Now().Add(time.Second))
 			pg.Start(t)
 		}},
-		soakFault{name: "postgres stopped for 2 s", breaks: func(ctx context.Context, _ *soakWorld, _ *trial) {
+		soakFault{name: "postgres stopped for 2 s", breaks: func(ctx context.Context, _ *soakProcesses, _ *trial) {
 			pg.Pause()
 			until(ctx, time.Now().Add(2*time.Second))
 			pg.Cont()
@@ -238,7 +238,7 @@ func sharedWorld(t *testing.T) *soakWorld {
 }
 
 // start starts the processes of a world.
-func (w *soakWorld) start(t *testing.T, c run.Config, n int) {
+func (w *soakProcesses) start(t *testing.T, c run.Config, n int) {
 	y := newTrial(t, c, "")
 	y.sale = "none yet"
 	for range n {

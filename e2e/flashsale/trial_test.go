@@ -22,41 +22,41 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A trial is one sale of several processes, to which something happens in the middle of it.
-// Customers come one after the other, to all of the processes, and go to another one when
-// theirs does not answer. The auditor watches, and judges at the end.
+// A trial is one sale of several processes with a fault in its middle. Customers arrive over
+// time at all processes, and switch to another process when theirs does not respond. The auditor
+// watches, and checks at the end.
 type trial struct {
-	t      *testing.T
-	config run.Config
-	redis  rueidis.Client // of the auditor; nil in the embedded mode
-	units  int64
-	come   time.Duration // customers come within this time after the start …
-	people int           // … so many
-	pay    time.Duration // they have to pay
-	failed bool          // an inventory may have lost what it had acknowledged
-	killed bool          // the merchant ends the sale, whatever is wanted
-	late   int           // so many of the customers come when the trouble has begun, not before
-	holds  []*held       // of the first customers, who pay
+	t         *testing.T
+	config    run.Config
+	redis     rueidis.Client // of the auditor; nil in the embedded mode
+	units     int64
+	arrival   time.Duration  // customers arrive within this time after the start
+	customers int            // number of customers
+	pay       time.Duration  // time to pay
+	failed    bool           // an inventory may have lost acknowledged writes
+	killed    bool           // the merchant ends the sale, whatever the demand
+	late      int            // number of customers that arrive only after the fault has begun
+	holds     []*heldPayment // of the first customers, who pay
 
 	sale  string
 	start time.Time
-	begun chan struct{} // closed when the trouble has
+	begun chan struct{} // closed when the fault has begun
 	log   *auditor.Log
 	seen  bytes.Buffer
-	cut   atomic.Int64 // answers that broke off
+	cut   atomic.Int64 // responses that broke off
 
 	mu    sync.Mutex
-	shops []*shopProcess // that serve
+	shops []*shopProcess // running processes
 }
 
-// newTrial is a trial of so many units and three times as many customers, with default times.
+// newTrial returns a trial with default times and three times as many customers as units.
 func newTrial(t *testing.T, c run.Config, redis string) *trial {
 	c.Shop, c.Office = "127.0.0.1:0", "127.0.0.1:0"
 	c.TrustedProxies = []string{"127.0.0.1"}
 	if c.Layers == "" {
-		c.Layers = impatientFile(t)
+		c.Layers = lenientLayersFile(t)
 	}
-	y := &trial{t: t, config: c, units: 70, people: 150, come: 3 * time.Second, pay: 2 * time.Second, begun: make(chan struct{})}
+	y := &trial{t: t, config: c, units: 70, customers: 150, arrival: 3 * time.Second, pay: 2 * time.Second, begun: make(chan struct{})}
 	if redis != "" {
 		y.redis = redisClient(t, redis)
 	}
@@ -70,8 +70,8 @@ func (y *trial) draft() sale.Draft {
 		EndsAt: y.start.Add(time.Hour), Queue: sale.Fifo, PayWithin: y.pay, TokenFor: time.Second}
 }
 
-// serve starts another process, and the first of a trial makes the sale. One that is not
-// ready within a minute is a fault.
+// serve starts another process. The first process of a trial creates the sale. A process that is
+// not ready within a minute is an error.
 func (y *trial) serve(ahead time.Duration) *shopProcess {
 	o := child.Order{Config: y.config, Ahead: ahead}
 	if y.sale == "" {
@@ -91,14 +91,14 @@ func (y *trial) serve(ahead time.Duration) *shopProcess {
 	return c
 }
 
-// leave takes a process out of those to which customers come.
-func (y *trial) leave(c *shopProcess) {
+// remove takes a process out of the ones that customers use.
+func (y *trial) remove(c *shopProcess) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.shops = slices.DeleteFunc(y.shops, func(s *shopProcess) bool { return s == c })
 }
 
-// shop is one of the processes that serve.
+// shop returns one of the running processes.
 func (y *trial) shop(i int) *shopProcess {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -108,27 +108,28 @@ func (y *trial) shop(i int) *shopProcess {
 	return y.shops[i%len(y.shops)]
 }
 
-// all are the processes that serve.
+// all returns the running processes.
 func (y *trial) all() []*shopProcess {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	return slices.Clone(y.shops)
 }
 
-// endOf is what a customer does with a unit: of eight, one cancels and one lets it lapse, if
-// it need not wait long for that.
+// endOf returns how a customer ends its order. One of eight cancels, and one lets it expire if
+// that is soon.
 func (y *trial) endOf(i int) end {
 	switch {
 	case i%8 == 3:
 		return cancels
 	case i%8 == 6 && y.pay <= 2*time.Second:
-		return lapses
+		return expires
 	}
 	return pays
 }
 
-// visit is a customer, until all is over. Who has lost a place comes again as another.
-func (y *trial) visit(ctx context.Context, i int) (string, error) {
+// customer runs one customer to its end. A customer whose reservation is lost continues as
+// another one.
+func (y *trial) customer(ctx context.Context, i int) (string, error) {
 	var base atomic.Pointer[string]
 	nowhere := "http://127.0.0.1:1" // while no process serves
 	base.Store(&nowhere)
@@ -142,14 +143,14 @@ func (y *trial) visit(ctx context.Context, i int) (string, error) {
 	move()
 	for {
 		c := &customer{Base: &base, Sale: y.sale, Ends: y.endOf(i), Log: y.log, From: fmt.Sprintf("198.51.%d.%d", i/250, i%250+1),
-			Away: func(err error) {
+			Unavailable: func(err error) {
 				if errors.Is(err, io.ErrUnexpectedEOF) {
 					y.cut.Add(1)
 				}
 				move()
 			}}
 		if i < len(y.holds) {
-			c.Holds = y.holds[i]
+			c.Held = y.holds[i]
 		}
 		state, err := c.shop(ctx)
 		if err != nil || state != "lost" && state != "rejected" {
@@ -158,22 +159,22 @@ func (y *trial) visit(ctx context.Context, i int) (string, error) {
 	}
 }
 
-// trialWithin is how long a trial may take.
+// trialWithin is the maximum duration of a trial.
 const trialWithin = 2 * time.Minute
 
-// A verdict is what came of a trial.
-type verdict struct {
-	ends         []string
-	seen         []auditor.Observation
-	tally        sale.OrderTotals
-	told         map[string]bool // receipts whose customers were told that they are lost or rejected
-	checks       int64
-	unpaid, away int // calls to pay, and all calls, that were answered 503
+// A trialResult holds what a trial measured.
+type trialResult struct {
+	ends                []string
+	seen                []auditor.Observation
+	tally               sale.OrderTotals
+	lostReceipts        map[string]bool // receipts whose customers received that they are lost or rejected
+	checks              int64
+	unpaid, unavailable int // calls to pay, and all calls, with status 503
 }
 
-// sells lets customers come, does something to the sale a second after its start, and waits
-// until all customers have what they came for, or have heard that it is gone.
-func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
+// run starts the customers, calls fault a second after the start of the sale, and waits until
+// every customer has a final response.
+func (y *trial) run(fault func(ctx context.Context)) *trialResult {
 	t := y.t
 	ctx, cancel := context.WithTimeout(context.Background(), trialWithin)
 	defer cancel()
@@ -185,7 +186,7 @@ func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 	watching, stop := context.WithCancel(ctx)
 	var beside, crowd sync.WaitGroup
 	beside.Go(func() { watch.Watch(watching) })
-	v := &verdict{ends: make([]string, y.people), told: map[string]bool{}}
+	v := &trialResult{ends: make([]string, y.customers), lostReceipts: map[string]bool{}}
 	for i := range v.ends {
 		crowd.Go(func() {
 			if i >= len(v.ends)-y.late {
@@ -194,30 +195,30 @@ func (y *trial) sells(trouble func(ctx context.Context)) *verdict {
 				case <-ctx.Done():
 				}
 			}
-			if !until(ctx, y.start.Add(time.Duration(i)*y.come/time.Duration(y.people)-50*time.Millisecond)) {
+			if !until(ctx, y.start.Add(time.Duration(i)*y.arrival/time.Duration(y.customers)-50*time.Millisecond)) {
 				return
 			}
 			var err error
-			if v.ends[i], err = y.visit(ctx, i); err != nil {
+			if v.ends[i], err = y.customer(ctx, i); err != nil {
 				t.Errorf("customer %d: %v", i, err)
 			}
 		})
 	}
 	until(ctx, y.start.Add(700*time.Millisecond))
-	trouble(ctx)
+	fault(ctx)
 	crowd.Wait()
 	stop()
 	beside.Wait()
 	if r := watch.Report(); r.Violations() > 0 {
-		t.Errorf("while it was watched:\n%s", table(r))
+		t.Errorf("violations during the sale:\n%s", table(r))
 	}
 	v.checks = watch.Report().Checks()
-	y.judge(ctx, v)
+	y.check(ctx, v)
 	return v
 }
 
-// pays waits until somebody has paid.
-func (y *trial) pays() {
+// awaitPayment waits for the first payment.
+func (y *trial) awaitPayment() {
 	y.t.Helper()
 	l, err := run.OpenLedger(y.t.Context(), y.config)
 	if err != nil {
@@ -227,7 +228,7 @@ func (y *trial) pays() {
 	redistest.Await(y.t, "somebody has paid", func() error {
 		n, err := l.Totals(y.t.Context(), y.sale)
 		if err == nil && n.Paid == 0 {
-			err = fmt.Errorf("nobody has: %+v", n)
+			err = fmt.Errorf("no payment: %+v", n)
 		}
 		return err
 	})
@@ -237,8 +238,8 @@ func (y *trial) auditor() auditor.Config {
 	return auditor.Config{Database: database(y.config), Redis: y.redis, Sales: []string{y.sale}, StableWithin: 15 * time.Second}
 }
 
-// judge asks the auditor, and compares what customers were told with what the ledger has.
-func (y *trial) judge(ctx context.Context, v *verdict) {
+// check runs the auditor, and compares the responses with the ledger.
+func (y *trial) check(ctx context.Context, v *trialResult) {
 	t := y.t
 	if err := y.log.Flush(); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func (y *trial) judge(ctx context.Context, v *verdict) {
 	}
 	defer a.Close()
 	if ctx.Err() != nil {
-		t.Fatalf("not over after %v:\n%s", trialWithin, summary(v.seen))
+		t.Fatalf("not finished after %v:\n%s", trialWithin, summary(v.seen))
 	}
 	report, err := a.Final(ctx, auditor.Facts{Observations: v.seen, Settled: true, Failed: y.failed, Demand: map[string]int64{y.sale: wanted},
 		Reconcile: func(ctx context.Context, id string) (int, error) {
@@ -274,13 +275,13 @@ func (y *trial) judge(ctx context.Context, v *verdict) {
 		t.Errorf("%s%s", table(report), summary(v.seen))
 	}
 	if y.cut.Load() > 0 {
-		t.Errorf("%d answers broke off", y.cut.Load())
+		t.Errorf("%d responses broke off", y.cut.Load())
 	}
 	v.count(y)
 }
 
-// count reads the ledger, and what customers were told.
-func (v *verdict) count(y *trial) {
+// count reads the totals of the ledger and the states that customers received.
+func (v *trialResult) count(y *trial) {
 	t := y.t
 	l, err := run.OpenLedger(t.Context(), y.config)
 	if err != nil {
@@ -292,25 +293,25 @@ func (v *verdict) count(y *trial) {
 	}
 	for _, o := range v.seen {
 		if o.Status == http.StatusServiceUnavailable {
-			v.away++
+			v.unavailable++
 			if o.Action == auditor.Pay {
 				v.unpaid++
 			}
 		}
 		if o.State == "lost" || o.State == "rejected" {
-			v.told[o.Receipt] = true
+			v.lostReceipts[o.Receipt] = true
 		}
 	}
-	if n := v.tally.Lost + v.tally.Rejected; int64(len(v.told)) > n {
-		t.Errorf("%d customers were told that their place is lost, and the ledger has %d", len(v.told), n)
+	if n := v.tally.Lost + v.tally.Rejected; int64(len(v.lostReceipts)) > n {
+		t.Errorf("%d customers received a lost or rejected reservation, the ledger has %d", len(v.lostReceipts), n)
 	}
 	if v.tally.DeadLetters > 0 {
-		t.Errorf("%d entries were buried", v.tally.DeadLetters)
+		t.Errorf("%d dead letters", v.tally.DeadLetters)
 	}
 }
 
-// reopened is how long after an instant the first unit was granted and answered.
-func (v *verdict) reopened(after time.Time) (time.Duration, bool) {
+// reopened returns how long after an instant the first unit was granted.
+func (v *trialResult) reopened(after time.Time) (time.Duration, bool) {
 	var first time.Time
 	for _, o := range v.seen {
 		if o.Action == auditor.Buy && o.Status == http.StatusAccepted && o.Granted.After(after) && (first.IsZero() || o.At.Before(first)) {
@@ -320,17 +321,17 @@ func (v *verdict) reopened(after time.Time) (time.Duration, bool) {
 	return first.Sub(after), !first.IsZero()
 }
 
-// ends lets every process end in order.
-func (y *trial) ends() {
+// stop stops all processes in order.
+func (y *trial) stop() {
 	for _, c := range y.all() {
 		if err := c.Stop(); err != nil {
 			y.t.Error(err)
 		}
-		y.leave(c)
+		y.remove(c)
 	}
 }
 
-// view asks one process for the sale.
+// view returns the sale as one process shows it.
 func (y *trial) view(c *shopProcess) (v struct {
 	Phase string
 	Stock int64

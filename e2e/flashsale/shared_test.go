@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A common is what several tests use at a time: the first of them makes it, and it ends with
-// the last.
-type common[T any] struct {
+// A shared value is used by several tests: the first one creates it, and the last one closes it.
+type shared[T any] struct {
 	mu    sync.Mutex
 	users int
 	it    T
@@ -21,13 +20,13 @@ type common[T any] struct {
 	ends  func()
 }
 
-// use is it, until the test ends.
-func (c *common[T]) use(t testing.TB) T {
+// use returns the value until the test ends.
+func (c *shared[T]) use(t testing.TB) T {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.users == 0 {
-		l := &lasting{TB: t}
+		l := &longLived{TB: t}
 		ready := false
 		defer func() {
 			if !ready { // the test has failed
@@ -48,15 +47,15 @@ func (c *common[T]) use(t testing.TB) T {
 	return c.it
 }
 
-// A lasting is a test whose files and servers outlive it.
-type lasting struct {
+// A longLived is a test whose files and servers outlive it.
+type longLived struct {
 	testing.TB
 	cleanups []func()
 }
 
-func (l *lasting) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+func (l *longLived) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
 
-func (l *lasting) TempDir() string {
+func (l *longLived) TempDir() string {
 	dir, err := os.MkdirTemp("", "flashsale")
 	if err != nil {
 		l.Fatal(err)
@@ -65,18 +64,18 @@ func (l *lasting) TempDir() string {
 	return dir
 }
 
-func (l *lasting) end() {
+func (l *longLived) end() {
 	for i := len(l.cleanups) - 1; i >= 0; i-- {
 		l.cleanups[i]()
 	}
 }
 
-// What is common: a server for databases that nobody stops or fills, one for those of ledgers
-// without a shop, and a browser.
+// The shared values: a PostgreSQL that no test stops or fills, one for ledgers without a shop,
+// and a browser.
 var (
-	postgres = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
-	ledgers  = common[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}
-	chromium = common[*browsertest.Browser]{made: func(t testing.TB) *browsertest.Browser { return browsertest.Start(t) }}
+	postgres = shared[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t, "max_connections=500") }}
+	ledgers  = shared[*pgtest.Server]{made: func(t testing.TB) *pgtest.Server { return pgtest.Start(t) }}
+	chromium = shared[*browsertest.Browser]{made: func(t testing.TB) *browsertest.Browser { return browsertest.Start(t) }}
 )
 
 // execute runs a statement in a database.
@@ -92,12 +91,12 @@ func execute(t testing.TB, dsn, statement string) {
 	}
 }
 
-// newDatabase is an empty database of a common server that goes with the test: those of many
-// rounds together would fill a disk.
-func newDatabase(t testing.TB, of *common[*pgtest.Server]) (dsn string) {
+// newDatabase returns an empty database of a shared server, which is dropped when the test ends:
+// the databases of many rounds would fill a disk.
+func newDatabase(t testing.TB, of *shared[*pgtest.Server]) (dsn string) {
 	t.Helper()
 	s := of.use(t)
-	of.mu.Lock() // the server is for one at a time
+	of.mu.Lock() // the server is not safe for concurrent use
 	defer of.mu.Unlock()
 	name := s.NewDB(t)
 	t.Cleanup(func() {

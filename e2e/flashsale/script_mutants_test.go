@@ -23,10 +23,10 @@ return -1`
 
 // TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the inventory,
 // which breaks for none.
-func TestMuseumCluster(t *testing.T) {
+func TestMethodAsKey(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
-	gate := redisGate(t, client, redisinventory.Config{})
+	gate := redisInventory(t, client, redisinventory.Config{})
 	broken := 0
 	for i := range 8 {
 		id := fmt.Sprint("sale", i)
@@ -53,14 +53,14 @@ func TestMuseumCluster(t *testing.T) {
 
 // TestMuseumLua: a script that takes the answer of SISMEMBER for a truth value refuses
 // everybody, since 0 is true in Lua.
-func TestMuseumLua(t *testing.T) {
+func TestZeroIsTrue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	const mutant = `if redis.call('SISMEMBER', KEYS[1], ARGV[1]) then return 'per_user' end redis.call('SADD', KEYS[1], ARGV[1]) return ''`
 	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {
 		t.Errorf("the first buyer = %q, want refused: not found out", got)
 	}
-	gate := redisGate(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
+	gate := redisInventory(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
 	if err := gate.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
