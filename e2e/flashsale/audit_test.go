@@ -21,9 +21,8 @@ func TestAuditEmbedded(t *testing.T) {
 	audited(t, c, auditor.Config{Database: database(c)}, nil)
 }
 
-// TestAuditReal audits a sale over Redis and PostgreSQL, whose Redis is emptied under the
-// crowd. Then, with no shop there that would notice, the inventory is changed, and the auditor
-// must see it.
+// TestAuditReal audits a sale over Redis and PostgreSQL whose Redis is flushed under load. Then
+// it changes the inventory while no shop runs, and the auditor must report it.
 func TestAuditReal(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -43,13 +42,13 @@ func TestAuditReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := r.Findings[auditor.InventoryMatchesLedger]; f.Violations == 0 && len(r.Errors) == 0 {
-		t.Errorf("a unit that was put into the gate was not seen in %d checks: %q", f.Checks, f.Examples)
+		t.Errorf("a unit added to the inventory was not reported in %d checks: %q", f.Checks, f.Examples)
 	}
 }
 
-// audited runs a sale under a crowd that does all that browsers and their users get wrong,
-// pauses it, and adds units; then a second crowd takes what the first did not pay. In the
-// middle of it, fails, if there is one, lets the inventory lose what it knows. It returns the sale.
+// audited runs a sale with all misuse of the load generator, pauses it and adds units. A second
+// group of users buys what the first did not pay. In the middle, fails makes the inventory lose
+// its state, if it is set. audited returns the sale.
 func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string {
 	t.Helper()
 	ctx := t.Context()
@@ -83,11 +82,11 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 			t.Fatal(err)
 		}
 		if len(r.Faults) > 0 {
-			t.Errorf("answers that are never right: %v", r.Faults)
+			t.Errorf("incorrect responses: %v", r.Faults)
 		}
-		t.Logf("%s %d users: %d requests, bought %d, paid %d, told %d, gave up %d, standing %d, %d lost; %s", profile, users, r.Requests, r.Bought, r.Paid, r.SoldOut, r.GaveUp, r.Active, r.Lost, r.Took.Round(time.Millisecond))
+		t.Logf("%s %d users: %d requests, bought %d, paid %d, sold out %d, gave up %d, active %d, %d lost; %s", profile, users, r.Requests, r.Bought, r.Paid, r.SoldOut, r.GaveUp, r.Active, r.Lost, r.Took.Round(time.Millisecond))
 		if r.Active > 0 {
-			t.Errorf("%d users of %q heard no end", r.Active, prefix)
+			t.Errorf("%d users of %q have no final response", r.Active, prefix)
 		}
 	}
 	beside.Go(func() {
@@ -108,9 +107,9 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	crowd("a", load.Mixed, 200, 90)
 	crowd("b", load.Open, 200, 100)
 	if s, err = sys.Merchants.Sale(ctx, "m", s.ID); err != nil || fails != nil && s.Epoch < 2 {
-		t.Errorf("the sale is at epoch %d, %v; want it to have been recovered", s.Epoch, err)
+		t.Errorf("the sale is at epoch %d, %v; want a recovery", s.Epoch, err)
 	}
-	// What a buyer of the first crowd left unpaid may be free for the last of the second.
+	// A unit that a buyer of the first group left unpaid may be free for the last of the second.
 	until(ctx, time.Now().Add(s.PayWithin+2*time.Second))
 	stop()
 	beside.Wait()

@@ -14,22 +14,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A brokenDatabase is a PostgreSQL to which something happens.
+// A brokenDatabase is a PostgreSQL with a fault.
 type brokenDatabase struct {
 	*pgtest.Server
 	t        *testing.T
 	db       string
-	resize   func(megabytes int) // its disk; nil if that cannot be
-	away     time.Duration       // it is for about this long
-	onBroken func()              // called when it is
-	repaired time.Time           // just before it was
+	resize   func(megabytes int) // of its disk; nil if that is not possible
+	away     time.Duration       // approximate duration of the fault
+	onBroken func()              // called when the fault begins
+	repaired time.Time           // just before the repair
 }
 
-// A databaseFault breaks a database and mends it. It returns an instant until which the
-// database did nothing since it bit; zero if it did.
+// A databaseFault breaks a database and repairs it. It returns the time until which the database
+// did nothing, or zero.
 type databaseFault struct {
 	name   string
-	silent bool // a transaction may take longer than a customer waits for an answer
+	silent bool // a transaction may take longer than a customer waits for a response
 	breaks func(ctx context.Context, d *brokenDatabase) (nothing time.Time)
 }
 
@@ -74,10 +74,10 @@ func databaseFaults() []databaseFault {
 	}
 }
 
-// TestFaultsOfDatabase stops, slows down and fills the PostgreSQL of two processes in the
-// middle of a sale. Whoever was granted a unit gets an order of it, the stream is no longer
-// than there are units, and payments are told to be said again, which customers do: three of
-// them hold a written order when it begins, two pay as soon as it has, and one when it is over.
+// TestFaultsOfDatabase stops, slows down and fills the PostgreSQL of two processes in the middle
+// of a sale. Every granted unit becomes an order, the stream has at most one entry per unit, and
+// refused payments have Retry-After. Three customers hold a written order when the fault begins:
+// two pay during it, one after it.
 func TestFaultsOfDatabase(t *testing.T) {
 	t.Parallel()
 	for _, f := range databaseFaults() {
@@ -97,7 +97,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 			}
 			y := newTrial(t, sharedConfig(t, pg.DSN(d.db), "redis://"+redis.Addr), "redis://"+redis.Addr)
 			y.pay = 3*d.away + 10*time.Second
-			y.late = y.customers - int(y.units)/2 // half of the units are there when it begins
+			y.late = y.customers - int(y.units)/2 // half of the units are left when the fault begins
 			y.holds = []*heldPayment{newHeldPayment(), newHeldPayment(), newHeldPayment()}
 			during, after := y.holds[:2], y.holds[2]
 			d.onBroken = func() {
@@ -114,7 +114,7 @@ func TestFaultsOfDatabase(t *testing.T) {
 				stop := s.watch(ctx, y)
 				for _, h := range y.holds {
 					if err := closed(ctx, h.written); err != nil {
-						t.Errorf("an order is not written: %v", err)
+						t.Errorf("an order was not written: %v", err)
 					}
 				}
 				y.awaitPayment()
@@ -126,10 +126,10 @@ func TestFaultsOfDatabase(t *testing.T) {
 				stop()
 			})
 			if s.longest > y.units {
-				t.Errorf("%d entries in the stream, and %d units", s.longest, y.units)
+				t.Errorf("%d entries in the stream, want at most %d", s.longest, y.units)
 			}
 			if n := s.before(d.repaired); !f.silent && n == 0 {
-				t.Error("all orders were written before it was over")
+				t.Error("all orders were written before the repair")
 			}
 			for i, h := range y.holds {
 				if v.ends[i] != "paid" {
@@ -140,27 +140,26 @@ func TestFaultsOfDatabase(t *testing.T) {
 			if f.name == "stopped" {
 				for i, h := range during {
 					if h.unavailable() == 0 {
-						t.Errorf("customer %d: no payment was answered 503: %v", i, h.answers)
+						t.Errorf("customer %d: no payment returned 503: %v", i, h.answers)
 					}
 				}
 			}
 			if n := v.tally.Lost + v.tally.Rejected; n > 0 {
-				t.Errorf("%d of what was granted are lost or rejected", n)
+				t.Errorf("%d granted reservations are lost or rejected", n)
 			}
 			paid, any := firstPaid(v, whole)
 			if !any {
-				t.Error("nobody has paid after it was over")
+				t.Error("no payment after the repair")
 			}
-			t.Logf("away for %v: the longest stream %d of %d units, %d payments told to come again, of those of two who held an order %d and %d, the first payment %v after, %d checks of the auditor",
+			t.Logf("broken for %v: the longest stream %d of %d units, %d payments refused, %d and %d of two held orders, the first payment %v after the repair, %d checks of the auditor",
 				whole.Sub(broken).Round(time.Millisecond), s.longest, y.units, v.unpaid, during[0].unavailable(), during[1].unavailable(), paid.Round(time.Millisecond), v.checks)
 			y.stop()
 		})
 	}
 }
 
-// judge looks at the answers to a payment: it is taken once, by the last of them, and not
-// while the database does nothing. Until then each says when to come again; if the database
-// may be silent, there may be none.
+// check checks the responses to a payment: only the last one accepts it, after the database
+// works again. The earlier ones have Retry-After; they may be missing if the database is silent.
 func (h *heldPayment) check(t *testing.T, nothing time.Time, silent bool) {
 	t.Helper()
 	for i, a := range h.answers {
@@ -170,12 +169,12 @@ func (h *heldPayment) check(t *testing.T, nothing time.Time, silent bool) {
 		case a.status == http.StatusServiceUnavailable && a.again && !last:
 		case a.status == 0 && silent && !last:
 		default:
-			t.Errorf("the %d. of %d answers to a payment is %v; the database did nothing until %s", i+1, len(h.answers), a, nothing.Format(time.StampMilli))
+			t.Errorf("response %d of %d to a payment is %v; the database did nothing until %s", i+1, len(h.answers), a, nothing.Format(time.StampMilli))
 		}
 	}
 }
 
-// refused is how often a payment was told to come again.
+// unavailable returns the number of refused payments.
 func (h *heldPayment) unavailable() (n int) {
 	for _, a := range h.answers {
 		if a.status == http.StatusServiceUnavailable {
@@ -185,14 +184,14 @@ func (h *heldPayment) unavailable() (n int) {
 	return n
 }
 
-// A streamWatch is how long a sale's stream was.
+// A streamWatch records the length of a sale's stream.
 type streamWatch struct {
 	longest int64
 	at      []time.Time
 	n       []int64
 }
 
-// watch looks until it is told to stop.
+// watch polls until stop is called.
 func (s *streamWatch) watch(ctx context.Context, y *trial) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -208,7 +207,7 @@ func (s *streamWatch) watch(ctx context.Context, y *trial) (stop func()) {
 	return func() { cancel(); beside.Wait() }
 }
 
-// before is how long the stream was just before an instant.
+// before returns the length of the stream just before an instant.
 func (s *streamWatch) before(at time.Time) int64 {
 	for i := len(s.at) - 1; i >= 0; i-- {
 		if s.at[i].Before(at) {
@@ -218,7 +217,7 @@ func (s *streamWatch) before(at time.Time) int64 {
 	return 0
 }
 
-// firstPaid is how long after an instant the first payment was taken.
+// firstPaid returns how long after an instant the first payment was accepted.
 func firstPaid(v *trialResult, after time.Time) (time.Duration, bool) {
 	first := time.Time{}
 	for _, o := range v.seen {
@@ -229,7 +228,7 @@ func firstPaid(v *trialResult, after time.Time) (time.Duration, bool) {
 	return first.Sub(after), !first.IsZero()
 }
 
-// fill fills the disk of a database, or has it answer as if its disk were full.
+// fill fills the disk of a database, or makes it respond as if its disk were full.
 func fill(t *testing.T, pg *pgtest.Server, db string, real bool) {
 	t.Helper()
 	if !real {
@@ -247,7 +246,7 @@ func fill(t *testing.T, pg *pgtest.Server, db string, real bool) {
 		t.Fatal(err)
 	}
 	for n := 1000; n > 0; {
-		// In smaller and smaller steps, to the last page.
+		// In decreasing steps, to the last page.
 		if _, err := c.Exec(t.Context(), fmt.Sprintf("INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, %d)", n)); err != nil {
 			n /= 8
 		}

@@ -15,14 +15,14 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/auditor"
 )
 
-// sharedTrial is a trial over a database and a Redis.
+// sharedTrial returns a trial over a database and a Redis.
 func sharedTrial(t *testing.T) *trial {
 	url := "redis://" + redistest.Start(t).Addr
 	return newTrial(t, sharedConfig(t, newDatabase(t, &postgres), url), url)
 }
 
-// TestFaultsOfProcesses lets one process become three, and three one: one is killed, and one
-// stops in order. Both cost nothing but time.
+// TestFaultsOfProcesses adds two processes to one, then kills one and stops another. No
+// reservation is lost.
 func TestFaultsOfProcesses(t *testing.T) {
 	t.Parallel()
 	y := sharedTrial(t)
@@ -36,20 +36,20 @@ func TestFaultsOfProcesses(t *testing.T) {
 		until(ctx, time.Now().Add(300*time.Millisecond))
 		y.remove(second)
 		if err := second.Terminate(); err != nil {
-			t.Errorf("a process that was told to end: %v", err)
+			t.Errorf("a process after SIGTERM: %v", err)
 		}
 		until(ctx, time.Now().Add(300*time.Millisecond))
 		y.serve(0)
 	})
 	if n := v.tally.Lost + v.tally.Rejected; n > 0 || v.tally.Sale.Epoch != 1 {
-		t.Errorf("%d of what was granted are lost or rejected, and the sale is at epoch %d", n, v.tally.Sale.Epoch)
+		t.Errorf("%d granted reservations are lost or rejected, the sale is at epoch %d", n, v.tally.Sale.Epoch)
 	}
 	t.Logf("%d paid of %d, %d calls 503, %d checks of the auditor", v.tally.Paid, y.units, v.unavailable, v.checks)
 	y.stop()
 }
 
-// TestFaultsOfClocks lets the clocks of two processes be a minute apart, and steps one back by
-// a minute in the middle of the sale.
+// TestFaultsOfClocks runs two processes with clocks a minute apart, and sets one clock back by a
+// minute in the middle of the sale.
 func TestFaultsOfClocks(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string][2]time.Duration{"ahead": {time.Minute, time.Nanosecond}, "behind": {-time.Minute, time.Nanosecond}, "steps back": {time.Nanosecond, time.Nanosecond}} {
@@ -57,7 +57,7 @@ func TestFaultsOfClocks(t *testing.T) {
 			t.Parallel()
 			y := sharedTrial(t)
 			if name == "ahead" {
-				y.pay = 90 * time.Second // by that clock a minute of it is over at once
+				y.pay = 90 * time.Second // by that clock one minute has already passed
 			}
 			other := y.serve(ahead[0])
 			y.serve(ahead[1])
@@ -79,8 +79,8 @@ func TestFaultsOfClocks(t *testing.T) {
 	}
 }
 
-// within polls each process until it shows what it should, and returns the longest time that
-// one took.
+// within polls each process until it shows the change, and returns the longest time that one
+// took.
 func (y *trial) within(ctx context.Context, what string, shows func(c *shopProcess) error) time.Duration {
 	began := time.Now()
 	var mu sync.Mutex
@@ -104,14 +104,14 @@ func (y *trial) within(ctx context.Context, what string, shows func(c *shopProce
 	}
 	all.Wait()
 	if slowest > time.Second {
-		y.t.Errorf("%s: effective in all processes after %v, want 1s at most", what, slowest)
+		y.t.Errorf("%s: effective in all processes after %v, want at most 1s", what, slowest)
 	}
 	y.t.Logf("%s: effective in both after %v", what, slowest.Round(time.Millisecond))
 	return slowest
 }
 
-// TestSwitches pauses and resumes a sale under load, adds units, gives wrong and strict
-// limits, and kills the sale: two processes follow within a second.
+// TestSwitches pauses and resumes a sale under load, adds units, loads invalid and strict
+// limits, and kills the sale. Two processes follow within a second.
 func TestSwitches(t *testing.T) {
 	y := sharedTrial(t)
 	y.arrival, y.customers, y.units, y.killed = 6*time.Second, 240, 90, true
@@ -160,11 +160,11 @@ func TestSwitches(t *testing.T) {
 			}
 			return err
 		})
-		// Wrong limits change nothing.
+		// Invalid limits change nothing.
 		write("policies: [{name: address, key: nonsense}]")
 		until(ctx, time.Now().Add(600*time.Millisecond))
 		if v, err := y.view(a); err != nil || v.Phase == "" {
-			t.Errorf("with a wrong file: %+v, %v", v, err)
+			t.Errorf("with an invalid file: %+v, %v", v, err)
 		}
 		write(string(layers.Default()))
 		y.within(ctx, "strict limits", func(c *shopProcess) error {
@@ -178,7 +178,7 @@ func TestSwitches(t *testing.T) {
 					return nil
 				}
 			}
-			return fmt.Errorf("100 requests were let in")
+			return fmt.Errorf("100 requests were admitted")
 		})
 		write(string(lenientLayers()))
 		until(ctx, time.Now().Add(time.Second))
@@ -192,7 +192,7 @@ func TestSwitches(t *testing.T) {
 		}
 		for _, c := range append(closed, interval{killed, killed.Add(time.Hour)}) {
 			if o.Granted.After(c.from) && o.Granted.Before(c.to) {
-				t.Errorf("%s got a unit at %v, and the sale was closed from %v to %v", o.User, o.Granted, c.from, c.to)
+				t.Errorf("%s got a unit at %v, the sale was closed from %v to %v", o.User, o.Granted, c.from, c.to)
 			}
 		}
 	}

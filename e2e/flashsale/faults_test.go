@@ -11,19 +11,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// reopenWithin is how long a sale may be closed after its gate has lost its state.
+// reopenWithin is the maximum time for which a sale is closed after its inventory lost its
+// state.
 const reopenWithin = 15 * time.Second
 
-// A redisFault is what happens to a Redis. Its server returns where the processes find it,
-// and what breaks it, which returns when.
+// A redisFault breaks a Redis. server starts it and returns its URL and a function that breaks
+// it, which returns the time of the fault.
 type redisFault struct {
 	name   string
-	few    bool // among those of a short run
-	lasts  bool // the state outlives it
+	few    bool // whether it is part of a short run
+	lasts  bool // the inventory's state survives
 	server func(t *testing.T) (url string, breaks func(sale string) time.Time)
 }
 
-// redisFaults are all of them.
+// redisFaults returns all faults.
 func redisFaults() []redisFault {
 	killed := func(fsync string) func(*testing.T) (string, func(string) time.Time) {
 		return func(t *testing.T) (string, func(string) time.Time) {
@@ -50,9 +51,9 @@ func redisFaults() []redisFault {
 		}
 	}
 	return []redisFault{
-		{name: "killed, log always", server: killed("always")},
-		{name: "killed, log every second", few: true, server: killed("everysec")},
-		{name: "killed, nothing kept", few: true, server: killed("")},
+		{name: "killed, appendfsync always", server: killed("always")},
+		{name: "killed, appendfsync everysec", few: true, server: killed("everysec")},
+		{name: "killed, no log", few: true, server: killed("")},
 		{name: "script flush", lasts: true, server: command("SCRIPT", "FLUSH")},
 		{name: "flushall", few: true, server: command("FLUSHALL")},
 		{name: "a key evicted: state", server: command("DEL", "state")},
@@ -63,7 +64,7 @@ func redisFaults() []redisFault {
 	}
 }
 
-// sentinelFault kills a primary whose replica has not got the last writes.
+// sentinelFault stops a primary whose replica lacks the last writes.
 func sentinelFault(t *testing.T) (string, func(string) time.Time) {
 	f := redistest.StartFailover(t, "shop")
 	return "redis+sentinel://" + f.Sentinel.Addr + "/shop", func(string) time.Time {
@@ -74,7 +75,7 @@ func sentinelFault(t *testing.T) (string, func(string) time.Time) {
 	}
 }
 
-// clusterFault makes the replica of a sale's primary the primary, without asking that one.
+// clusterFault promotes the replica of a sale's primary without the primary's consent.
 func clusterFault(t *testing.T) (string, func(string) time.Time) {
 	c := redistest.StartCluster(t)
 	return "redis+cluster://" + c.Addrs(), func(id string) time.Time {
@@ -84,7 +85,7 @@ func clusterFault(t *testing.T) (string, func(string) time.Time) {
 	}
 }
 
-// holdOrders keeps everybody from writing orders, until it is released.
+// holdOrders blocks the order writers until it is released.
 func holdOrders(t *testing.T, dsn string) (release func()) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), dsn)
@@ -101,7 +102,7 @@ func holdOrders(t *testing.T, dsn string) (release func()) {
 	}
 }
 
-// A faultSum is what came of the rounds of one fault.
+// faultTotals adds up the rounds of one fault.
 type faultTotals struct {
 	mu                     sync.Mutex
 	rounds                 int
@@ -120,13 +121,13 @@ func (s *faultTotals) add(v *trialResult, reopened time.Duration) {
 }
 
 func (s *faultTotals) String() string {
-	return fmt.Sprintf("%d rounds, lost and told %d, rejected and told %d, oversold 0, the first unit after at most %v, %d checks of the auditor",
+	return fmt.Sprintf("%d rounds, %d lost and %d rejected reservations, all reported, oversold 0, the first unit after at most %v, %d checks of the auditor",
 		s.rounds, s.lost, s.rejected, s.slowest.Round(time.Millisecond), s.checks)
 }
 
-// TestFaultsOfRedis breaks the Redis of two processes in the middle of a sale, while orders
-// are held up, so that its stream is full. What it had acknowledged and has lost is told and
-// counted, nothing is sold twice, and the sale goes on.
+// TestFaultsOfRedis breaks the Redis of two processes in the middle of a sale, while orders are
+// held up and its stream is long. Lost acknowledged reservations are reported to their buyers
+// and counted, no unit is sold twice, and the sale continues.
 func TestFaultsOfRedis(t *testing.T) {
 	t.Parallel()
 	rounds := 1

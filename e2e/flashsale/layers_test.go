@@ -18,10 +18,9 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// TestLayersUnderACrowd opens many connections at once that all ask without a pause, before
-// a Redis that has 200 ms to answer. How many questions are under way at a time is bounded in
-// front of Redis, so that it answers in time and the limit holds: at full counts also
-// under policies that let everybody through when it does not.
+// TestLayersUnderLoad opens many connections that send requests without a pause, over a Redis
+// with a timeout of 200 ms. A bulkhead limits the calls in flight, so Redis replies in time and
+// the limit holds. At full counts this also holds with fail-open policies.
 func TestLayersUnderLoad(t *testing.T) {
 	conns, lasting := 1000, 2*time.Second
 	if long() {
@@ -36,21 +35,21 @@ func TestLayersUnderLoad(t *testing.T) {
 	file := string(layers.Default())
 	const bound = "bulkhead: { max: 64, max_waiting: 4096, wait: 1s }\n      adaptive: { min: 32, max: 64, initial: 64 }"
 	if !strings.Contains(file, bound) {
-		t.Fatal("the default file has another bound")
+		t.Fatal("the default file has another bulkhead")
 	}
 	open := strings.NewReplacer("on_store_error: local", "on_store_error: open", "20/s burst 40", "1/h burst 10").Replace(file)
 	for _, c := range []struct {
 		name, file string
-		most       int // admitted; -1 if that is shown and not judged
+		most       int // admitted; -1: not checked
 		always     bool
 	}{
-		// In this process the limit holds once more when Redis was slow for a moment.
+		// The local fallback applies the limit once more if Redis was slow for a moment.
 		{"local", file, 2 * (40 + 20*int(lasting/time.Second+2)), true},
 		{"open", open, 600, false},
-		{"open and not bounded", strings.Replace(open, bound, "bulkhead: { max: 100000, max_waiting: 1, wait: 1ms }", 1), -1, false},
+		{"open without a bulkhead", strings.Replace(open, bound, "bulkhead: { max: 100000, max_waiting: 1, wait: 1ms }", 1), -1, false},
 	} {
 		if !c.always && !long() {
-			continue // a machine that is busy with other things lets Redis be slow for a second
+			continue // on a busy machine Redis may be slow for a second
 		}
 		t.Run(c.name, func(t *testing.T) {
 			store, err := redisstore.New(conn, redisstore.Config{Prefix: fmt.Sprint("crowd", c.most)})
@@ -63,7 +62,7 @@ func TestLayersUnderLoad(t *testing.T) {
 			}
 			saw := flood(t, l, conns, lasting)
 			requests, admitted, refused := l.Totals()
-			t.Logf("%d connections, %v: the clients saw %v; %d requests = %d admitted + %d refused", conns, lasting, saw, requests, admitted, refused)
+			t.Logf("%d connections, %v: the clients received %v; %d requests = %d admitted + %d refused", conns, lasting, saw, requests, admitted, refused)
 			if requests != admitted+refused {
 				t.Errorf("%d requests, %d admitted, %d refused", requests, admitted, refused)
 			}
@@ -71,13 +70,13 @@ func TestLayersUnderLoad(t *testing.T) {
 				t.Errorf("%d of %d requests admitted, want at most %d", admitted, requests, c.most)
 			}
 			if saw["429 L1"] == 0 {
-				t.Error("nobody was refused by L1")
+				t.Error("L1 refused no request")
 			}
 		})
 	}
 }
 
-// crowd asks over many connections at once, and counts the answers by status and layer.
+// flood sends requests over many connections, and counts the responses by status and layer.
 func flood(t *testing.T, l *layers.Layers, conns int, lasting time.Duration) map[string]int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -23,21 +23,21 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
-// A coming is one row of the load table: who comes to which sale, and what has to hold
-// whatever the machine. How fast it went is in the table, and no test of it.
+// A loadCase is one row of the load table: the sale, the users, and what must hold on every
+// machine. The table has the speed; no test checks it.
 type loadCase struct {
 	name  string
-	draft sale.Draft // StartsAt is how long after now, of year 1
-	lobby bool       // it does not begin while the crowd is there
-	held  bool       // orders are written when all is reserved, and that is what is timed
+	draft sale.Draft // StartsAt is relative to now, in year 1
+	lobby bool       // the sale does not start during the run
+	held  bool       // orders are written after all units are reserved, and their rate is measured
 	load  load.Config
 	holds func(load.Result) error
 }
 
-// connections are over how many a crowd comes: as many as a front keeps to a shop.
+// connections is the number of connections of a run: as many as a proxy opens to a shop.
 const connections = 128
 
-// crowds are those of the table, or small ones of the same kinds.
+// loadCases returns the cases of the table, or small ones of the same kinds.
 func loadCases() []loadCase {
 	users, units, orders, storm := 2000, int64(100), 500, time.Second
 	bound := time.Minute
@@ -47,14 +47,14 @@ func loadCases() []loadCase {
 	sells := func(want int) func(load.Result) error {
 		return func(r load.Result) error {
 			if r.Bought != want || r.Drained == 0 || r.Active > 0 || r.Bound {
-				return fmt.Errorf("%d bought, %d still ask, drained after %s, want %d bought and an end", r.Bought, r.Active, r.Drained, want)
+				return fmt.Errorf("%d bought, %d active, drained after %s, want %d bought and 0 active", r.Bought, r.Active, r.Drained, want)
 			}
 			return nil
 		}
 	}
 	return []loadCase{
 		{name: "open", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Pay: 100, Duration: bound}, holds: sells(int(units))},
-		// 15,000 new ones a second, as far as this machine serves them.
+		// 15,000 new users per second, as far as this machine serves them.
 		{name: "arriving", draft: sale.Draft{Stock: units}, load: load.Config{Connections: connections, Profile: load.Open, Users: users, Over: time.Duration(users) * time.Second / 15_000, Pay: 100, Duration: bound}, holds: sells(int(units))},
 		{name: "drain", draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Connections: connections, Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
 		{name: "writers", held: true, draft: sale.Draft{Stock: int64(orders)}, load: load.Config{Connections: connections, Profile: load.Drain, Users: orders, Duration: bound}, holds: sells(orders)},
@@ -66,7 +66,7 @@ func loadCases() []loadCase {
 		}},
 		{name: "waiting", lobby: true, draft: sale.Draft{Stock: units, Queue: sale.Shuffled, Lobby: time.Hour}, load: load.Config{Connections: connections, Profile: load.Waiting, Users: users, Duration: storm + 15*storm/10}, holds: func(r load.Result) error {
 			if r.Active != r.Users || r.Bought != 0 {
-				return fmt.Errorf("%d of %d wait", r.Active, r.Users)
+				return fmt.Errorf("%d of %d users wait", r.Active, r.Users)
 			}
 			return nil
 		}},
@@ -74,7 +74,7 @@ func loadCases() []loadCase {
 	}
 }
 
-// TestLoadEmbedded and TestLoadReal run the crowds, and let the auditor look at each.
+// TestLoadEmbedded and TestLoadReal run the cases and audit each one.
 func TestLoadEmbedded(t *testing.T) {
 	parallelUnlessMeasured(t)
 	runLoadCases(t, "embedded", "no server but its own; every order durable in SQLite (synchronous=FULL)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
@@ -99,7 +99,7 @@ func TestLoadReal(t *testing.T) {
 	})
 }
 
-// unlessMeasured lets a test run beside others: at full counts, a crowd has the machine to itself.
+// parallelUnlessMeasured runs a test in parallel, except at full counts, when it measures.
 func parallelUnlessMeasured(t *testing.T) {
 	if !long() {
 		t.Parallel()
@@ -130,7 +130,7 @@ func runLoadCases(t *testing.T, mode, work string, config func(*testing.T) (run.
 	}
 }
 
-// come lets a crowd come to a sale of its own.
+// runLoad runs one case on a sale of its own.
 func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Result {
 	t.Helper()
 	d := c.draft
@@ -164,12 +164,12 @@ func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Re
 	if !c.lobby {
 		l.At = start
 	}
-	var written time.Time // from when orders are written
+	var written time.Time // when the writing of orders began
 	if c.held {
 		var asked time.Time
 		backlog := -1
 		l.Backlog = func(context.Context) (int64, error) {
-			if time.Since(asked) < 100*time.Millisecond && backlog != 0 { // the board is work too
+			if time.Since(asked) < 100*time.Millisecond && backlog != 0 { // the dashboard adds load too
 				return int64(backlog), nil
 			}
 			line, err := shop.Do("backlog " + shop.Sale)
@@ -187,7 +187,7 @@ func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Re
 		if r, err := load.Run(t.Context(), first); err != nil || r.Paid != 1 {
 			t.Fatalf("the only unit was not sold: %v\n%s", err, r.Text())
 		}
-		redistest.Await(t, "sold out", func() error { // every process hears of it within moments
+		redistest.Await(t, "sold out", func() error { // every process follows within moments
 			if _, body := visit(t, "GET", shop.Shop+"/api/sales/"+shop.Sale, ""); !strings.Contains(body, `"phase":"sold_out"`) {
 				return fmt.Errorf("the sale is %s", body)
 			}
@@ -216,7 +216,7 @@ func runLoad(t *testing.T, c loadCase, rc run.Config, ac auditor.Config) load.Re
 	return r
 }
 
-// audit lets the auditor look at a sale that nobody buys in any more.
+// audit audits a sale after all users have stopped.
 func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffer) {
 	t.Helper()
 	observations, err := auditor.Read(seen)
@@ -240,13 +240,12 @@ func audit(t *testing.T, ac auditor.Config, shop *shopProcess, seen *bytes.Buffe
 	report.WriteTo(&text)
 	t.Logf("\n%s", text.String())
 	if report.Violations() > 0 || report.Checks() == 0 {
-		t.Errorf("the auditor found %d violations in %d checks", report.Violations(), report.Checks())
+		t.Errorf("%d violations in %d checks", report.Violations(), report.Checks())
 	}
 }
 
-// TestLoadFronted is the first row of the table behind each front, and the storm that comes
-// when all is sold. The shop has no line, so that all who are not admitted are refused, by the
-// front.
+// TestLoadFronted runs the first row of the table behind each front, and then the load after all
+// units are sold. The sale has no queue, so the front refuses all users who are not admitted.
 func TestLoadFronted(t *testing.T) {
 	parallelUnlessMeasured(t)
 	times := 1
@@ -267,7 +266,7 @@ func TestLoadFronted(t *testing.T) {
 	}
 }
 
-// comeToFront lets a crowd come to a front, and when all is sold, as fast as it can.
+// runFrontLoad runs users against a front, and after the sale is sold out a flood.
 func runFrontLoad(t *testing.T, weir, kind string) (open, storm load.Result) {
 	t.Helper()
 	users, units, lasts := 2000, int64(100), time.Second
@@ -277,7 +276,7 @@ func runFrontLoad(t *testing.T, weir, kind string) (open, storm load.Result) {
 	data := t.TempDir()
 	start := time.Now().Add(4 * time.Second).Truncate(time.Millisecond)
 	d := sale.Draft{SKU: "load", Title: "load", Price: 100, Stock: units, PerUser: 1, Headroom: 3, Queue: sale.Direct,
-		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: time.Minute} // longer than the crowd stays: no ticket comes back
+		StartsAt: start, EndsAt: start.Add(time.Hour), PayWithin: 15 * time.Minute, TokenFor: time.Minute} // longer than the run: no ticket expires
 	shop, err := startChild(t, child.Order{Config: run.Config{Data: data, Shop: "127.0.0.1:0", Office: "127.0.0.1:0", TrustedProxies: []string{"127.0.0.1"}}, Create: &d})
 	if err != nil {
 		t.Fatal(err)
@@ -302,9 +301,9 @@ func runFrontLoad(t *testing.T, weir, kind string) (open, storm load.Result) {
 	if open.Bought != int(units) || len(open.Faults) > 0 || len(open.Errors) > 0 {
 		t.Errorf("%d bought, want %d; faults %v, errors %v", open.Bought, units, open.Faults, open.Errors)
 	}
-	// A ticket is refused for want of an admission by the front alone.
+	// Only the front refuses a ticket without an admission.
 	if passed := open.Calls["join"].Count - open.Reasons["no_admission"]; passed > 3*units*105/100 {
-		t.Errorf("the front let %d through, want at most 3 for each of %d units, and a twentieth", passed, units)
+		t.Errorf("the front admitted %d, want at most 3 for each of %d units, plus 5 %%", passed, units)
 	}
 	audit(t, auditor.Config{Database: data + "/flashsale.db"}, shop, seen)
 	l.Profile, l.Prefix, l.Duration, l.At, l.Observations = load.SoldOut, "late", lasts, time.Time{}, nil
@@ -321,8 +320,8 @@ func runFrontLoad(t *testing.T, weir, kind string) (open, storm load.Result) {
 	return open, storm
 }
 
-// tabulate writes a row with the medians of runs, to the log and to the file that
-// FLASHSALE_TABLE names.
+// tabulate writes a row with the medians of runs to the log and to the file that FLASHSALE_TABLE
+// names.
 func tabulate(t *testing.T, mode, name string, rs []load.Result) {
 	t.Helper()
 	median := func(of func(load.Result) float64) float64 {
@@ -343,7 +342,7 @@ func tabulate(t *testing.T, mode, name string, rs []load.Result) {
 		ms(func(r load.Result) time.Duration { return r.Latency.P99 }),
 		ms(func(r load.Result) time.Duration { return r.Reserved }), ms(func(r load.Result) time.Duration { return r.Drained }),
 		median(func(r load.Result) float64 { return r.Drain }), median(rss), 100*median(func(r load.Result) float64 { return r.Share }))
-	t.Logf("\n| server | crowd | users | runs | requests/s | refusals/s | p99 ms | reserved ms | drained ms | orders/s | MiB | generator |\n%s", row)
+	t.Logf("\n| server | load | users | runs | requests/s | refusals/s | p99 ms | reserved ms | drained ms | orders/s | MiB | generator |\n%s", row)
 	if path := os.Getenv("FLASHSALE_TABLE"); path != "" {
 		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {

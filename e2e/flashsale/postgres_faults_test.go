@@ -22,7 +22,7 @@ import (
 
 var postgresStart = time.Date(2031, 5, 1, 10, 0, 0, 0, time.UTC)
 
-// stockedLedger makes an exposed sale.
+// stockedLedger creates an exposed sale.
 func stockedLedger(t testing.TB, l sale.Ledger, units int64) sale.Sale {
 	t.Helper()
 	s, err := l.Create(t.Context(), "shop", sale.Draft{
@@ -48,7 +48,7 @@ func someReservations(s sale.Sale, n int) []sale.Reservation {
 	return rs
 }
 
-// agrees fails the test unless the counts of a sale agree with one another.
+// checkTotals fails the test unless the totals of a sale are consistent.
 func checkTotals(t testing.TB, l sale.Ledger, s sale.Sale) sale.OrderTotals {
 	t.Helper()
 	got, err := l.Totals(t.Context(), s.ID)
@@ -61,9 +61,9 @@ func checkTotals(t testing.TB, l sale.Ledger, s sale.Sale) sale.OrderTotals {
 	return got
 }
 
-// TestPostgresKilled kills the server under the load of two programs, starts it again, and
-// stops it for a while: every call is answered as it was done or as unavailable, what was
-// answered stands, and there is no order too many.
+// TestPostgresKilled kills the server under the load of two programs, restarts it, and stops it
+// for a while. Every call returns a result or ErrUnavailable, results are never lost, and no
+// order is created twice.
 func TestPostgresKilled(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -106,29 +106,29 @@ func TestPostgresKilled(t *testing.T) {
 	for id, want := range work.known {
 		o, err := programs[1].Order(t.Context(), id)
 		if err != nil || o.State != want {
-			t.Errorf("order %s is %s, %v; it was answered that it is %s", id, o.State, err, want)
+			t.Errorf("order %s is %s, %v; the call returned %s", id, o.State, err, want)
 		}
 	}
 	if got.Sale.Sold > 5_000 || work.unavailable.Load() == 0 {
-		t.Errorf("%+v, %d calls unavailable", got, work.unavailable.Load())
+		t.Errorf("%+v, %d calls returned ErrUnavailable", got, work.unavailable.Load())
 	}
-	t.Logf("%d orders known, %d calls answered, %d unavailable; %+v", len(work.known), work.done.Load(), work.unavailable.Load(), got)
+	t.Logf("%d orders, %d results, %d calls unavailable; %+v", len(work.known), work.done.Load(), work.unavailable.Load(), got)
 	if log := server.Log(); strings.Contains(log, "deadlock detected") {
 		t.Error("there was a deadlock")
 	}
 }
 
-// killedWork is what programs do while their server is killed, and what they were told.
+// A killedLoad makes calls while their server is killed, and records the results.
 type killedLoad struct {
 	t                 *testing.T
 	s                 sale.Sale
 	ctx               context.Context
 	done, unavailable atomic.Int64
 	mu                sync.Mutex
-	known             map[string]sale.OrderState // what every order must be in the end
+	known             map[string]sale.OrderState // the final state of each order
 }
 
-// try asks until there is an answer; it may have been done before.
+// retry repeats a call until it returns a result.
 func (w *killedLoad) retry(what string, f func() error) {
 	for tries := 0; ; tries++ {
 		err := f()
@@ -137,7 +137,7 @@ func (w *killedLoad) retry(what string, f func() error) {
 			w.done.Add(1)
 			return
 		case !errors.Is(err, sale.ErrUnavailable):
-			w.t.Errorf("%s: %v, want unavailable at most", what, err)
+			w.t.Errorf("%s: %v, want nil or ErrUnavailable", what, err)
 			return
 		case w.ctx.Err() != nil, tries > 2000:
 			w.t.Errorf("%s: %v", what, err)
@@ -148,8 +148,8 @@ func (w *killedLoad) retry(what string, f func() error) {
 	}
 }
 
-// round places a batch, and pays, cancels and leaves a third each. (What is left shall not
-// expire: its state is known.)
+// round creates a batch of orders, pays a third and cancels a third. The others must not expire,
+// so that their state is known.
 func (w *killedLoad) round(l *ledger.Ledger, who, n int) {
 	rs := someReservations(w.s, 9)
 	var placed []sale.OrderResult
@@ -181,18 +181,18 @@ func (w *killedLoad) round(l *ledger.Ledger, who, n int) {
 	}
 }
 
-// progress waits until so many more calls were answered.
+// awaitProgress waits for n more results.
 func (w *killedLoad) awaitProgress(n int64) {
 	from := w.done.Load()
 	redistest.Await(w.t, "the programs go on", func() error {
 		if now := w.done.Load(); now < from+n {
-			return fmt.Errorf("%d more calls, want %d", now-from, n)
+			return fmt.Errorf("%d more results, want %d", now-from, n)
 		}
 		return nil
 	})
 }
 
-// refusals waits until calls were answered as unavailable.
+// awaitUnavailable waits until calls return ErrUnavailable.
 func (w *killedLoad) awaitUnavailable() {
 	from := w.unavailable.Load()
 	redistest.Await(w.t, "calls are unavailable", func() error {
@@ -203,7 +203,7 @@ func (w *killedLoad) awaitUnavailable() {
 	})
 }
 
-// TestPostgresMigrate opens a database by several programs at once, and one that is newer.
+// TestPostgresMigrate opens a database by several programs at once, and a newer database.
 func TestPostgresMigrate(t *testing.T) {
 	t.Parallel()
 	dsn := newDatabase(t, &ledgers)
@@ -224,7 +224,7 @@ func TestPostgresMigrate(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// A database of a program before goose, which kept its versions in another table.
+	// A database from before goose, with its versions in another table.
 	for _, q := range []string{
 		"CREATE TABLE migrations (version int PRIMARY KEY, at bigint NOT NULL)",
 		"INSERT INTO migrations SELECT version_id, 0 FROM goose_db_version WHERE version_id > 0",
@@ -233,14 +233,14 @@ func TestPostgresMigrate(t *testing.T) {
 		execute(t, dsn, q)
 	}
 	stockedLedger(t, openPostgres(t, dsn, ledger.Config{}), 3)
-	execute(t, dsn, "SELECT 1 / (1 - count(*)) FROM pg_tables WHERE tablename = 'migrations'") // fails if it is there
+	execute(t, dsn, "SELECT 1 / (1 - count(*)) FROM pg_tables WHERE tablename = 'migrations'") // fails if the table exists
 	execute(t, dsn, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, TRUE)")
 	if _, err := ledger.Open(t.Context(), dsn, ledger.Config{}); err == nil || !strings.Contains(err.Error(), "use a newer program") {
 		t.Fatalf("a newer database: %v", err)
 	}
 }
 
-// TestPostgresGuards breaks every rule behind the program's back: the database refuses.
+// TestPostgresGuards runs statements that break the rules: a constraint refuses each.
 func TestPostgresGuards(t *testing.T) {
 	t.Parallel()
 	dsn := newDatabase(t, &ledgers)
@@ -267,7 +267,7 @@ func TestPostgresGuards(t *testing.T) {
 	checkTotals(t, l, s)
 }
 
-// TestPostgresSlow asks a server that is held up, read-only, or has no connection left.
+// TestPostgresSlow calls a server that is slow, read-only, or has no connection left.
 func TestPostgresSlow(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t, "max_connections=12", "superuser_reserved_connections=2")
@@ -315,8 +315,8 @@ func TestPostgresSlow(t *testing.T) {
 	}
 }
 
-// TestPostgresOtherEnds ends every connection of a program, as an operator would: calls are
-// answered again at once.
+// TestPostgresOtherEnds ends every connection of a program, as an operator would: calls succeed
+// again at once.
 func TestPostgresOtherEnds(t *testing.T) {
 	t.Parallel()
 	dsn := newDatabase(t, &ledgers)

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestPostgresFull fills the disk of a database: what cannot be kept is unavailable, what
-// was kept stands and is read, and when there is space again it goes on. Where the test may
-// mount no small disk, the server is told to answer as if its disk were full.
+// TestPostgresFull fills the disk of a database: writes return ErrUnavailable, existing rows can
+// be read, and writes succeed again when there is space. If the test cannot mount a small disk,
+// the server simulates a full one.
 func TestPostgresFull(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
@@ -47,7 +47,7 @@ func TestPostgresFull(t *testing.T) {
 	var full error
 	for full == nil {
 		if placed > 200_000 {
-			t.Fatal("it is never full")
+			t.Fatal("the disk is never full")
 		}
 		full = place(500)
 	}
@@ -59,7 +59,7 @@ func TestPostgresFull(t *testing.T) {
 	}
 	more(48)
 	if err := place(500); err != nil {
-		t.Fatalf("when there is space again: %v", err)
+		t.Fatalf("with space again: %v", err)
 	}
 	if got := checkTotals(t, l, s); got.Pending != int64(placed) {
 		t.Fatalf("%d orders, want %d", got.Pending, placed)

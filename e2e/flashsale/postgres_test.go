@@ -17,7 +17,7 @@ import (
 // openPostgres opens a ledger in a database.
 func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	t.Helper()
-	if c.Timeout > 0 { // it is not for making the tables
+	if c.Timeout > 0 { // it does not apply to migrations
 		l, err := ledger.Open(t.Context(), dsn, ledger.Config{})
 		if err == nil {
 			err = l.Close()
@@ -38,18 +38,18 @@ func openPostgres(t testing.TB, dsn string, c ledger.Config) *ledger.Ledger {
 	return l
 }
 
-// TestPostgresLedger runs the suite of ledgers on a real server.
+// TestPostgresLedger runs the conformance suite on a real server.
 func TestPostgresLedger(t *testing.T) {
 	t.Parallel()
 	s := ledgers.use(t)
 	ledgertest.Run(t, func(t *testing.T) sale.Ledger { return openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}) })
 	if strings.Contains(s.Log(), "deadlock detected") {
-		t.Error("there was a deadlock") // it is tried again, but costs a second
+		t.Error("there was a deadlock") // it is retried, but costs a second
 	}
 }
 
-// TestPostgresPrograms has two programs place the same batches, and expire the orders: each
-// is one order, and expires once.
+// TestPostgresPrograms runs two programs that place the same batches and expire the orders: each
+// becomes one order and expires once.
 func TestPostgresPrograms(t *testing.T) {
 	t.Parallel()
 	server, dsn := ledgers.use(t), newDatabase(t, &ledgers)
@@ -107,13 +107,13 @@ func TestPostgresPrograms(t *testing.T) {
 	}
 }
 
-// TestPostgresPayAndExpire pays and expires orders within 5 ms of the end of their time.
+// TestPostgresPayAndExpire pays and expires orders within 5 ms of their deadlines.
 func TestPostgresPayAndExpire(t *testing.T) {
 	t.Parallel()
 	ledgertest.Race(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(300, 10_000))
 }
 
-// TestPostgresRandom compares random commands with a small model.
+// TestPostgresRandom compares random commands with a model.
 func TestPostgresRandom(t *testing.T) {
 	t.Parallel()
 	random.Run(t, openPostgres(t, newDatabase(t, &ledgers), ledger.Config{}), count(1_000, 100_000))

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// methodAsKey is a script as shops have published it: the first key is the name of a
-// method, and the keys that it uses are made of its arguments.
+// methodAsKey is a published script of real shops: its first key is the name of a method, and it
+// builds other keys from its arguments.
 const methodAsKey = `
 if KEYS[1] == 'setToken' then
   local stock = tonumber(redis.call('GET', 'seckill:' .. ARGV[1]) or '0')
@@ -21,8 +21,8 @@ if KEYS[1] == 'setToken' then
 end
 return -1`
 
-// TestMuseumCluster runs it in a Cluster, where it breaks for most sales, and the inventory,
-// which breaks for none.
+// TestMethodAsKey runs the script in a Cluster, where it fails for most sales, and the
+// inventory, which fails for none.
 func TestMethodAsKey(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
@@ -39,26 +39,26 @@ func TestMethodAsKey(t *testing.T) {
 			broken++
 		}
 		if err := gate.Open(ctx, redisOpening(id, 1, 10)); err != nil {
-			t.Errorf("gate: Open of %s: %v", id, err)
+			t.Errorf("Open of %s: %v", id, err)
 		}
 		if _, err := gate.Join(ctx, sale.JoinRequest{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
-			t.Errorf("gate: Join of %s: %v", id, err)
+			t.Errorf("Join of %s: %v", id, err)
 		}
 	}
-	t.Logf("the method as a key: broken for %d of 8 sales", broken)
+	t.Logf("the method as a key: fails for %d of 8 sales", broken)
 	if broken == 0 {
-		t.Error("keys made of arguments were not found out")
+		t.Error("the script failed for no sale, want some")
 	}
 }
 
-// TestMuseumLua: a script that takes the answer of SISMEMBER for a truth value refuses
-// everybody, since 0 is true in Lua.
+// TestZeroIsTrue runs a script that uses the reply of SISMEMBER as a condition. It refuses every
+// user, since 0 is true in Lua.
 func TestZeroIsTrue(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	const mutant = `if redis.call('SISMEMBER', KEYS[1], ARGV[1]) then return 'per_user' end redis.call('SADD', KEYS[1], ARGV[1]) return ''`
 	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {
-		t.Errorf("the first buyer = %q, want refused: not found out", got)
+		t.Errorf("the first buyer = %q, want refused", got)
 	}
 	gate := redisInventory(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
 	if err := gate.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
@@ -66,6 +66,6 @@ func TestZeroIsTrue(t *testing.T) {
 	}
 	a := redisAdmitted(t, gate, "lua", 1)
 	if o, err := gate.Reserve(t.Context(), a); err != nil || o.Reason != sale.OK {
-		t.Errorf("the first buyer at the gate: %+v, %v", o, err)
+		t.Errorf("the first buyer with the inventory: %+v, %v", o, err)
 	}
 }

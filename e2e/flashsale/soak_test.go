@@ -17,26 +17,26 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A soakWorld is processes that serve one sale after the other.
+// soakProcesses are processes that serve one sale after the other.
 type soakProcesses struct {
 	name   string
 	config run.Config
 	redis  rueidis.Client
 	shops  []*shopProcess
 	faults []soakFault
-	used   map[string][]usage // of each process, after each sale
+	used   map[string][]usage // by process, after each sale
 	fault  int
 }
 
-// A soakFault is what happens in the middle of a sale.
+// A soakFault is a fault in the middle of a sale.
 type soakFault struct {
 	name   string
-	loses  bool // an inventory may lose what it has acknowledged
+	loses  bool // an inventory may lose acknowledged writes
 	kills  int
 	breaks func(ctx context.Context, w *soakProcesses, y *trial)
 }
 
-// A usage is what a process has of its machine.
+// A usage holds the resources of a process.
 type usage struct {
 	rss int64 // bytes
 	fds int
@@ -54,9 +54,9 @@ func usageOf(c *shopProcess) (u usage) {
 	return u
 }
 
-// TestSoak holds one sale after the other, with a fault in each, in the embedded mode and over
-// Redis and PostgreSQL in turns, for as long as FLASHSALE_SOAK says, one every
-// FLASHSALE_SOAK_EVERY or every two minutes. Every sale is audited, and what processes use
+// TestSoak runs one sale after the other, with a fault in each, for the duration of
+// FLASHSALE_SOAK. It alternates between the embedded mode and Redis with PostgreSQL, one sale
+// every FLASHSALE_SOAK_EVERY or two minutes. It audits every sale, and the processes' memory
 // must not grow.
 func TestSoak(t *testing.T) {
 	text := os.Getenv("FLASHSALE_SOAK")
@@ -110,7 +110,7 @@ func TestSoak(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d sales with all invariants, in %v: %d paid, %d lost and told, %d rejected and told, %d kills, %d checks of the auditor",
+	t.Logf("%d of %d sales without a violation in %v: %d paid, %d lost, %d rejected, %d kills, %d checks of the auditor",
 		clean, sales, time.Since(began).Round(time.Second), paid, lost, rejected, kills, checks)
 }
 
@@ -130,11 +130,11 @@ func flat(t *testing.T, name string, us []usage) {
 	rss1, fds1 := mean(us[len(us)-n:])
 	t.Logf("%s: %.1f MiB and %.0f fds in the first third, %.1f MiB and %.0f fds in the last", name, rss0/(1<<20), fds0, rss1/(1<<20), fds1)
 	if rss1 > 1.2*rss0+20<<20 || fds1 > 1.2*fds0+20 {
-		t.Errorf("%s grows", name)
+		t.Errorf("%s: memory or descriptors grow", name)
 	}
 }
 
-// sell holds one sale, and ends it.
+// sell runs one sale to its end.
 func (w *soakProcesses) sell(t *testing.T, f soakFault) *trialResult {
 	y := newTrial(t, w.config, "")
 	y.redis, y.shops, y.failed = w.redis, w.shops, f.loses
@@ -155,7 +155,7 @@ func (w *soakProcesses) sell(t *testing.T, f soakFault) *trialResult {
 	return v
 }
 
-// again ends the last process of a world, and starts another in its place.
+// restartLast ends the last process and starts another in its place.
 func restartLast(ends func(c *shopProcess) error) func(context.Context, *soakProcesses, *trial) {
 	return func(_ context.Context, w *soakProcesses, y *trial) {
 		all := y.all()
@@ -168,7 +168,7 @@ func restartLast(ends func(c *shopProcess) error) func(context.Context, *soakPro
 	}
 }
 
-// switches are faults of every world.
+// switches are the faults of every mode.
 func switches() []soakFault {
 	do := func(y *trial, command string) {
 		if _, err := y.shop(0).Do(command); err != nil {
@@ -237,7 +237,7 @@ func sharedWorld(t *testing.T) *soakProcesses {
 	return w
 }
 
-// start starts the processes of a world.
+// start starts the processes.
 func (w *soakProcesses) start(t *testing.T, c run.Config, n int) {
 	y := newTrial(t, c, "")
 	y.sale = "none yet"
