@@ -53,6 +53,8 @@ const maxSentence = 30 // words
 // Any other exported type name of the library modules has one package.
 var sharedTypeNames = map[string]string{
 	"Config": "the configuration of the package's main type",
+	"Error":  "one invalid value (internal/fault)",
+	"Errors": "the invalid values of one configuration (internal/fault)",
 	"Store":  "an implementation of weir.Store",
 	"Event":  "the argument of an Observe callback",
 	"Denied": "the error of a client-side denial",
@@ -63,7 +65,7 @@ var sharedTypeNames = map[string]string{
 // wordsPending lists directories whose language is not checked yet.
 var wordsPending = []string{
 	"cmd", "contrib", "docs", "e2e", "edge", "examples", "flashsale", "guard", "httplimit",
-	"internal", "memstore", "policy", "rpclimit", "storetest", "transport", "weirfile", "*",
+	"internal", "memstore", "policy", "rpclimit", "storetest", "transport", "*",
 }
 
 // TestWords checks the language of every source file and page against docs/glossary.md.

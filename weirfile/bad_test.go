@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestBadFiles compares everything that is said of the files in testdata/bad with
-// the .golden file beside each.
+// TestBadFiles compares the errors of the files in testdata/bad with the .golden file
+// of each.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 20 {
@@ -34,14 +34,14 @@ func TestBadFiles(t *testing.T) {
 		}
 		checkErrors(t, filepath.Base(name), data, err)
 		if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: an error tells a password:\n%v", name, err)
+			t.Errorf("%s: an error contains a password:\n%v", name, err)
 		}
 		golden(t, strings.TrimSuffix(name, ".yaml")+".golden", err.Error()+"\n")
 	}
 }
 
-// TestPlacesInExpressions: a fault of an expression stands where the file has it,
-// however the text is quoted.
+// TestPlacesInExpressions checks the position of a fault in an expression for every way
+// of quoting.
 func TestPlacesInExpressions(t *testing.T) {
 	data, err := os.ReadFile("testdata/bad/expressions.yaml")
 	if err != nil {
@@ -88,7 +88,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// checkErrors is what holds of the errors of any file.
+// checkErrors checks the properties of the errors of every file.
 func checkErrors(t *testing.T, name string, data []byte, err error) {
 	t.Helper()
 	var errs weirfile.Errors
@@ -109,7 +109,7 @@ func checkErrors(t *testing.T, name string, data []byte, err error) {
 		case len(text) > 1000:
 			t.Errorf("%s: error of %d bytes: %.100s…", name, len(text), text)
 		case seen[text]:
-			t.Errorf("%s: error %s is told twice", name, text)
+			t.Errorf("%s: error %s is reported twice", name, text)
 		default:
 			seen[text], last = true, e.Line
 		}
@@ -141,7 +141,7 @@ func TestManyFaultsAreCounted(t *testing.T) {
 	}
 }
 
-// TestBombs: files that are small and mean much end soon.
+// TestBombs checks that small files with many aliases are refused quickly.
 func TestBombs(t *testing.T) {
 	aliases := func(depth, width int) string {
 		var b strings.Builder
@@ -182,8 +182,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestManyExpressions: a text that aliases repeat is compiled once, and all of a file
-// are not many.
+// TestManyExpressions checks that a repeated expression is compiled once, and that the
+// total size of expressions is bounded.
 func TestManyExpressions(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("policies:\n  - { name: p, key: client.ip, limits: 1/s, match: &m 'request.path == \"/a\"" + strings.Repeat(" || request.path == \"/b\"", 100) + "' }\n")
@@ -219,8 +219,8 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes Parse panic or hang, and what it refuses it refuses with
-// a place and a reason.
+// FuzzParse checks that no input makes Parse panic or hang, and that every error has a
+// position and a reason.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/bad/*.yaml")
 	for _, name := range append(files, "../weir.example.yaml") {

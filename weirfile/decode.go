@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// A decoder reads what the grammar says from a document, and goes on after a fault to
-// find the next.
+// A decoder reads a document by the grammar. After a fault it continues, to find the
+// next.
 type decoder struct {
 	*strict.Document
 
@@ -18,7 +18,7 @@ type decoder struct {
 	notes       []string
 }
 
-// A place is where a value stands and what can stand there.
+// A place is a value with its position and the shape that the grammar gives it.
 type place struct {
 	node  strict.Node
 	field string // such as policies[2].limits
@@ -27,7 +27,7 @@ type place struct {
 
 func (p place) there() bool { return p.node.There() }
 
-// failIn notes a fault at p.
+// failIn reports a fault at p.
 func (d *decoder) failIn(p place, value, want string, args ...any) {
 	d.Fail(p.node, p.field, value, want, args...)
 }
@@ -37,13 +37,13 @@ func (d *decoder) note(p place, text string) {
 	d.notes = append(d.notes, fmt.Sprintf("%s:%d:%d: note: %s: %s", d.Name(), p.node.Line(), p.node.Column(), p.field, text))
 }
 
-// A mapping is the values of a map by key.
+// A mapping holds the values of a map by key.
 type mapping struct {
 	place
 	strict.Fields
 }
 
-// at is where a field of the map stands.
+// at returns the place of a field of the map.
 func (m mapping) at(name string) place {
 	shape := m.shape.Of // of a map of any names
 	if m.shape.Kind == grammar.Map {
@@ -52,7 +52,7 @@ func (m mapping) at(name string) place {
 	return place{m.Values[name], strict.Join(m.field, name), shape}
 }
 
-// mapping reads a map: the fields of its shape, or any.
+// mapping reads a map with the fields of its shape, or with any.
 func (d *decoder) mapping(p place) mapping {
 	fields, ok := d.Map(p.node, p.field, p.shape.Names())
 	m := mapping{p, fields}
@@ -62,7 +62,7 @@ func (d *decoder) mapping(p place) mapping {
 	return m
 }
 
-// complete notes what is missing in a map that was read.
+// complete reports the missing fields of a map.
 func (d *decoder) complete(m mapping) {
 	there := func(name string) bool { return m.Names[name].There() }
 	for _, f := range m.shape.Fields {
@@ -78,8 +78,8 @@ func (d *decoder) complete(m mapping) {
 	}
 }
 
-// elements are the elements of a list that is not empty, or the value itself as the
-// only one where that is allowed.
+// elements returns the elements of a list, which must not be empty. A single value
+// counts as a list of one where the shape allows that.
 func (d *decoder) elements(p place) []place {
 	if !p.there() {
 		return nil

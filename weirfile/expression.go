@@ -10,18 +10,18 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// maxExpressions is how many bytes the expressions of a file may have, those that are
-// alike counted once: to compile one takes longer than to read it.
+// maxExpressions is the maximum size of all expressions of a file in bytes, equal ones
+// counted once. Compiling one takes longer than reading it.
 const maxExpressions = 256 << 10
 
-// An outcome is what became of the text of an expression.
+// An outcome is the result of compiling the text of an expression.
 type outcome struct {
 	expression any
 	err        error
 }
 
-// compiled is an expression. Its text stands at p, after a prefix. Aliases may repeat a
-// text many times, and it is compiled once.
+// compiled returns a compiled expression. Its text is at p, after a prefix. A text that
+// aliases repeat is compiled once.
 func compiled[T fmt.Stringer](d *decoder, p place, text, prefix string, compile func(string) (T, error)) (c T) {
 	kind := fmt.Sprintf("%T %s", &c, text)
 	o, known := d.expressions[kind]
@@ -43,8 +43,7 @@ func compiled[T fmt.Stringer](d *decoder, p place, text, prefix string, compile 
 	return o.expression.(T)
 }
 
-// failExpression notes what is wrong with an expression, each fault where it stands
-// in the file.
+// failExpression reports the faults of an expression, each at its position in the file.
 func (d *decoder) failExpression(p place, text, prefix string, err error) {
 	var errs expr.Errors
 	if !errors.As(err, &errs) {
@@ -57,7 +56,7 @@ func (d *decoder) failExpression(p place, text, prefix string, err error) {
 	}
 }
 
-// offset is how many characters stand before a place in a text.
+// offset returns the number of characters before a position in a text.
 func offset(text string, line, column int) int {
 	all := 0
 	for i, s := range strings.Split(text, "\n") {

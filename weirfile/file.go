@@ -11,29 +11,28 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// A File is what a policy file says. What the file does not mention is zero: the
-// defaults are those of the program.
+// A File holds the values of a policy file. A field that the file omits is zero; the
+// program fills in the defaults.
 type File struct {
-	// Name is the name that the file was read under.
+	// Name is the name of the file.
 	Name string
 
-	// Store is where state lives: "memory", or a URL of the scheme redis, rediss,
-	// redis+sentinel or redis+cluster; "" if not said. It may hold a password.
+	// Store is "memory", or a URL with the scheme redis, rediss, redis+sentinel or
+	// redis+cluster; "" if omitted. It may contain a password.
 	Store string
 
 	Gateway Gateway
 	HTTP    HTTP
 	GRPC    GRPC
-	RESP    Door
-	Admin   Door
+	RESP    Listener
+	Admin   Listener
 
 	Failover Failover
 
-	// Policies are the policies in the order of the file; none if it has none.
+	// Policies holds the policies in the order of the file.
 	Policies *policy.Set
 
-	// Functions are what holds for functions, for [guard.Config]; nil if the file does
-	// not say.
+	// Functions configures limits on functions, for [guard.Config]; nil if omitted.
 	Functions *guard.Functions
 
 	// Notes lists fields in an old form that should be replaced, as
@@ -41,103 +40,102 @@ type File struct {
 	Notes []string
 }
 
-// HTTP is the door of questions.
+// HTTP configures the HTTP API.
 type HTTP struct {
-	Door
+	Listener
 
-	// Client says which proxies are trusted to tell about the requests that they ask
-	// about at /v1/auth: http.trusted_proxies and http.client_header.
+	// Client configures which proxies are trusted for the requests described to
+	// /v1/auth: http.trusted_proxies and http.client_header.
 	Client httplimit.ClientAddress
 }
 
-// GRPC is the door of Envoy's rate limit protocol.
+// GRPC configures the interface for Envoy's rate limit protocol.
 type GRPC struct {
-	Door
+	Listener
 
-	// Config is the directory, or the file, of the configuration that the door serves,
-	// in the format of envoyproxy/ratelimit; "" if not said. What the file says is
-	// relative to its own directory.
+	// Config is a directory or file in the format of envoyproxy/ratelimit; "" if
+	// omitted. In the file it is relative to the file's directory.
 	Config string
 
-	// OnStoreError says what the door answers when the store does not: policy.Open,
-	// policy.Closed, policy.Local, or "" for an error, which leaves it to Envoy's
-	// failure_mode_deny.
+	// OnStoreError is the response when the store is unavailable: policy.Open,
+	// policy.Closed, policy.Local, or "" for an error, which leaves the decision to
+	// Envoy's failure_mode_deny.
 	OnStoreError policy.FailMode
 
-	// ResponseHeaders adds RateLimit fields to the answers: response_headers.
+	// ResponseHeaders adds RateLimit fields to responses: response_headers.
 	ResponseHeaders bool
 
-	// DynamicMetadata adds the request, and the metadata of the limits that admitted it,
-	// to the answers: dynamic_metadata.
+	// DynamicMetadata adds the request, and the metadata of the limits that admitted
+	// it, to responses: dynamic_metadata.
 	DynamicMetadata bool
 
-	// Shadow lets everything through: shadow_mode.
+	// Shadow admits every request: shadow_mode.
 	Shadow bool
 
 	// Quota denies a request only if all of its limits do: quota_mode.
 	Quota bool
 
-	// MergeDomains lets several files have one domain: merge_domains.
+	// MergeDomains allows several files for one domain: merge_domains.
 	MergeDomains bool
 }
 
-// Failover says what happens when the store is slow or gone.
+// Failover configures what happens when the store is slow or unavailable.
 type Failover struct {
-	// Deadline is how long a decision may take; zero if not said.
+	// Deadline limits the time of a decision; zero if omitted.
 	Deadline time.Duration
 
-	// Nodes is among how many processes a limit is divided for on_store_error: local;
-	// zero if not said.
+	// Nodes is the number of processes among which on_store_error: local divides a
+	// limit; zero if omitted.
 	Nodes int
 }
 
-// A Door is where one protocol is spoken.
-type Door struct {
-	// Listen is host:port, with the host possibly empty, or "off"; "" if not said.
+// A Listener configures the socket of one protocol.
+type Listener struct {
+	// Listen is host:port, where the host may be empty, or "off"; "" if omitted.
 	Listen string
 }
 
-// A Gateway is the reverse proxy.
+// A Gateway configures the reverse proxy.
 type Gateway struct {
-	// Listen is host:port, with the host possibly empty, or "off"; "" if not said.
+	// Listen is host:port, where the host may be empty, or "off"; "" if omitted.
 	Listen string
 
-	// Routes are in the order of the file. No two have the same Host and Path.
+	// Routes are in the order of the file. Each pair of Host and Path occurs once.
 	Routes []Route
 
-	// Client says how a client's address is found: trusted_proxies and
+	// Client configures how the client's address is found: trusted_proxies and
 	// client_header.
 	Client httplimit.ClientAddress
 
-	// Fields are the response fields to send; zero if not said.
+	// Fields selects the response fields; zero if omitted.
 	Fields httplimit.Fields
 
-	// RetryJitter is the most to add to Retry-After; zero if not said.
+	// RetryJitter is the maximum added to Retry-After; zero if omitted.
 	RetryJitter time.Duration
 }
 
-// A Route leads to one upstream.
+// A Route forwards requests to one upstream.
 type Route struct {
 	// Host is a host name in lower case without port, or "" for any.
 	Host string
 
-	// Path begins with a slash and does not end in one but for "/" itself. It stands
-	// for itself and all below it.
+	// Path begins with a slash and, except for "/", does not end in one. It matches
+	// itself and every path below it.
 	Path string
 
-	// Upstream is an http, https or h2c URL with a host, without user, query and
+	// Upstream is an http, https or h2c URL with a host and without user, query and
 	// fragment.
 	Upstream *url.URL
 
-	// Timeout is how long to wait for the headers of the upstream's response; zero if
-	// not said.
+	// Timeout limits the wait for the headers of the upstream's response; zero if
+	// omitted.
 	Timeout time.Duration
 }
 
-// MaxSize is the largest file, in bytes.
+// MaxSize is the maximum size of a file, in bytes.
 const MaxSize = 4 << 20
 
-// Load reads the file at path. It fails as Parse does, or with an error of package
+// Load reads the file at path. It returns the errors of Parse, or an error of package
 // os if the file cannot be read.
 func Load(path string) (*File, error) {
 	data, err := read(path)
@@ -147,8 +145,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, data)
 }
 
-// Parse reads data, which was found under name. An error is Errors, which wrap
-// weir.ErrInvalid: every fault, in the order of the file.
+// Parse reads data, the content of the file name. It returns Errors, which wrap
+// weir.ErrInvalid, with every fault in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
 	d := &decoder{Document: strict.Parse(name, data, strict.Config{
 		MaxSize: MaxSize, Empty: "want policies, store, gateway or another section, got an empty file",
@@ -171,8 +169,8 @@ func (d *decoder) file(root strict.Node, f *File) {
 	d.gateway(m.at("gateway"), &f.Gateway)
 	d.http(m.at("http"), &f.HTTP)
 	d.grpc(m.at("grpc"), &f.GRPC)
-	d.door(m.at("resp"), &f.RESP)
-	d.door(m.at("admin"), &f.Admin)
+	d.listener(m.at("resp"), &f.RESP)
+	d.listener(m.at("admin"), &f.Admin)
 	f.Policies = new(policy.Set)
 	if set := d.policies(m.at("policies")); set != nil {
 		f.Policies = set

@@ -24,8 +24,8 @@ func parse(t *testing.T, text string) *weirfile.File {
 	return f
 }
 
-// TestExampleFile: the file that the documentation shows is good, and says what its
-// comments say.
+// TestExampleFile checks that the example file of the documentation is valid and that
+// its comments are true.
 func TestExampleFile(t *testing.T) {
 	f, err := weirfile.Load("../weir.example.yaml")
 	if err != nil {
@@ -133,7 +133,7 @@ func TestCostForms(t *testing.T) {
 	}
 }
 
-// TestPolicyForms: what else a policy can say.
+// TestPolicyForms checks the other forms of a policy.
 func TestPolicyForms(t *testing.T) {
 	f := parse(t, `
 policies:
@@ -174,7 +174,7 @@ policies:
 	}
 }
 
-func TestDoorForms(t *testing.T) {
+func TestListenerForms(t *testing.T) {
 	const text = `
 failover: { deadline: 20ms, nodes: 3 }
 http: { listen: ":8080", trusted_proxies: [10.0.0.0/8, unix], client_header: X-FORWARDED-FOR }
@@ -192,7 +192,7 @@ admin: { listen: off }
 	if h := f.HTTP; h.Listen != ":8080" || fmt.Sprint(h.Client.Trusted) != "[10.0.0.0/8]" || !h.Client.TrustUnix || h.Client.Header != "X-Forwarded-For" {
 		t.Errorf("http = %+v", h)
 	}
-	want := weirfile.GRPC{Door: weirfile.Door{Listen: "127.0.0.1:8081"}, Config: "/etc/weir/limits/config", OnStoreError: policy.Closed, ResponseHeaders: true, Shadow: true}
+	want := weirfile.GRPC{Listener: weirfile.Listener{Listen: "127.0.0.1:8081"}, Config: "/etc/weir/limits/config", OnStoreError: policy.Closed, ResponseHeaders: true, Shadow: true}
 	if f.GRPC != want {
 		t.Errorf("grpc = %+v, want %+v", f.GRPC, want)
 	}
@@ -241,7 +241,7 @@ store: rediss://user:secret@host:6379/0
 	}
 }
 
-// TestAliases: what stands in a file twice can be written once.
+// TestAliases checks that aliases repeat values.
 func TestAliases(t *testing.T) {
 	f := parse(t, `
 policies:

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// DefaultEvery is how often Follow looks at a file.
+// DefaultEvery is the default of Follower.Every.
 const DefaultEvery = time.Second
 
-// A Follower keeps a program at what a file says. Path and Adopt are required.
+// A Follower adopts a file whenever it changes. Path and Adopt are required.
 type Follower struct {
 	Path string
 
-	// Every is how often the file is looked at; DefaultEvery if zero.
+	// Every is the polling interval; DefaultEvery if zero.
 	Every time.Duration
 
-	// Adopt takes what a file says into use, as guard.Registry.Configure does. It may
-	// refuse it.
+	// Adopt puts the values of a file into use, as guard.Registry.Configure does. An
+	// error keeps the values in use.
 	Adopt func(*File) error
 
-	// Trouble, if not nil, is told why the file is not followed at the moment, once for
-	// each reason, and nil when it is followed again.
+	// Trouble, if not nil, is called with the reason when the file cannot be followed,
+	// once for each reason, and with nil when it can be followed again.
 	Trouble func(error)
 }
 
-// Run adopts the file, and again whenever its bytes have changed, until ctx is done. A
-// file that cannot be read, is not good or is refused leaves the one before in use, and
-// is tried again when it changes. It returns the cause of ctx's end.
+// Run adopts the file, and again whenever its content changes, until ctx is done. If a
+// file cannot be read, is invalid or is refused, the one before stays in use until the
+// next change. It returns the cause of ctx.
 //
-// A file that is written in place may be read while half of it is there: that is refused
-// as any broken file is, if it is one. To be safe, write another and rename it.
+// A file that is written in place may be read while it is incomplete. Write another
+// file and rename it to avoid this.
 func (f *Follower) Run(ctx context.Context) error {
 	if f.Path == "" || f.Adopt == nil {
 		return errors.New("weirfile: follow: want Path and Adopt")
@@ -53,10 +53,10 @@ func (f *Follower) Run(ctx context.Context) error {
 		if err == nil && (!known || sum != last) {
 			known, last = true, sum
 			err = f.adopt(data)
-			f.tell(err, &trouble)
+			f.report(err, &trouble)
 		} else if err != nil {
 			known = false // what is there again is read again
-			f.tell(err, &trouble)
+			f.report(err, &trouble)
 		}
 		select {
 		case <-ctx.Done():
@@ -74,8 +74,8 @@ func (f *Follower) adopt(data []byte) error {
 	return f.Adopt(file)
 }
 
-// tell tells of trouble, or of its end, if that is news.
-func (f *Follower) tell(err error, last *string) {
+// report calls Trouble if err differs from the last one.
+func (f *Follower) report(err error, last *string) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -89,7 +89,7 @@ func (f *Follower) tell(err error, last *string) {
 	}
 }
 
-// read reads a file up to one byte more than a good one has.
+// read reads a file up to one byte more than a valid one has.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -28,11 +28,11 @@ func TestFollow(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []string
+		var said []string
 		tell := func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, text)
+			said = append(said, text)
 		}
 		f := weirfile.Follower{
 			Path: path, Every: time.Second,
@@ -69,11 +69,11 @@ func TestFollow(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			mu.Lock()
-			got := strings.Join(told, "; ")
-			told = nil
+			got := strings.Join(said, "; ")
+			said = nil
 			mu.Unlock()
 			if got != step.want && !(strings.HasPrefix(step.want, "trouble: "+path) && strings.HasPrefix(got, step.want)) {
-				t.Errorf("told %q, want %q", got, step.want)
+				t.Errorf("Trouble got %q, want %q", got, step.want)
 			}
 		}
 		why := errors.New("enough")

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// functions reads what holds for functions.
+// functions reads the limits on functions.
 func (d *decoder) functions(p place) *guard.Functions {
 	if !p.there() {
 		return nil
@@ -38,7 +38,7 @@ func (d *decoder) functions(p place) *guard.Functions {
 	return f
 }
 
-// rule reads one rule, and the node of its name, if it has one there.
+// rule reads one rule and returns the node of its name, if any.
 func (d *decoder) rule(p place, name string, key policy.KeyPart) (guard.Rule, strict.Node) {
 	before := len(d.Faults())
 	m := d.mapping(p)
@@ -138,12 +138,12 @@ func (d *decoder) bulkhead(p place) *guard.Bulkhead {
 	b := &guard.Bulkhead{Max: d.calls(m.at("max"), 0), Wait: d.duration(m.at("wait"))}
 	b.MaxWaiters = d.calls(m.at("max_waiting"), b.Max)
 	if m.at("max_waiting").there() && b.Wait == 0 {
-		d.failIn(m.at("max_waiting"), m.Values["max_waiting"].String(), "want wait with it: nobody waits without")
+		d.failIn(m.at("max_waiting"), m.Values["max_waiting"].String(), "want wait too: without it no call waits")
 	}
 	return b
 }
 
-// calls is a number of calls, or another one if the file does not say.
+// calls reads a number of calls, with a default.
 func (d *decoder) calls(p place, otherwise int) int {
 	if !p.there() {
 		return otherwise

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// limits reads a list of limits. One that has a fault is the zero Limit, so that the
-// others keep their places.
+// limits reads a list of limits. A limit with a fault becomes the zero Limit, so that
+// the others keep their positions.
 func (d *decoder) limits(p place, places map[string]strict.Node) []weir.Limit {
 	var limits []weir.Limit
 	for _, e := range d.elements(p) {
@@ -36,8 +36,8 @@ func (d *decoder) limit(p place) weir.Limit {
 	return l
 }
 
-// limitMap reads a limit as a map. It is read as the text of the same words, in the
-// order of its fields.
+// limitMap reads a limit as a map. It builds the text form from the fields, in their
+// order, and parses that.
 func (d *decoder) limitMap(p place) weir.Limit {
 	before := len(d.Faults())
 	m := d.mapping(p)
@@ -98,8 +98,8 @@ func (d *decoder) limitMap(p place) weir.Limit {
 	return l
 }
 
-// plainError is an error about a limit without what the place of the fault already
-// says.
+// plainError returns the text of an error about a limit, without what its position in
+// the file already says.
 func plainError(err error, text string) string {
 	s := err.Error()
 	for _, prefix := range []string{fmt.Sprintf("weir: limit %q: ", text), "weir: limit: ", weir.ErrInvalid.Error() + ": "} {

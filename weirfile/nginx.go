@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// nginx reads limit_req in the words of nginx, after all other fields of the policy.
+// nginx reads limit_req in nginx's terms, after all other fields of the policy.
 func (r *policyReader) nginx(p place, c *policy.Config) {
 	if !p.there() {
 		return
@@ -18,11 +18,11 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 	before := len(r.Faults())
 	m := r.mapping(p)
 	if p.node.Kind() != strict.Map {
-		c.Limits = unfaulty()
+		c.Limits = validLimit()
 		return
 	}
 	for _, name := range m.Order {
-		r.note(m.at(name))
+		r.record(m.at(name))
 	}
 	said := func(field string) bool { return r.places[field].There() }
 	if said("limits") {
@@ -52,7 +52,7 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 		r.places[field] = p.node
 	}
 	if len(r.Faults()) > before {
-		c.Limits = unfaulty()
+		c.Limits = validLimit()
 		return
 	}
 	limit, err := weir.NewLimit(l)
@@ -63,14 +63,15 @@ func (r *policyReader) nginx(p place, c *policy.Config) {
 		}
 		_, want, _ = strings.Cut(want, ": ") // the value stands before it
 		r.failIn(m.at(name), m.Values[name].String(), "%s", want)
-		c.Limits = unfaulty()
+		c.Limits = validLimit()
 		return
 	}
 	c.Limits = []weir.Limit{limit}
 }
 
-// unfaulty stands for limits that have a fault, so that package policy finds the others.
-func unfaulty() []weir.Limit { return []weir.Limit{weir.MustLimit("1099511627776/s")} }
+// validLimit replaces limits that have a fault, so that package policy finds other
+// faults.
+func validLimit() []weir.Limit { return []weir.Limit{weir.MustLimit("1099511627776/s")} }
 
 // nginxRate reads 10r/s or 6r/m.
 func (r *policyReader) nginxRate(p place) (count int64, period time.Duration) {
@@ -91,7 +92,8 @@ func (r *policyReader) nginxRate(p place) (count int64, period time.Duration) {
 	return count, period
 }
 
-// nginxDelay reads nodelay and delay. Without either what piles up is delayed.
+// nginxDelay reads nodelay and delay. Without either, requests within the burst are
+// delayed.
 func (r *policyReader) nginxDelay(m mapping, l *weir.LeakyBucket) {
 	nodelay, delay := m.at("nodelay"), m.at("delay")
 	at := nodelay.there() && r.boolean(nodelay)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNginxForm: what limit_req says in the words of nginx.
+// TestNginxForm checks limit_req in nginx's terms.
 func TestNginxForm(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`nginx: { rate: 10r/s }`:                                               `10/s leaky_bucket burst 0 nginx, enforce, 503`,

@@ -42,7 +42,7 @@ func (d *decoder) policies(p place) *policy.Set {
 	return set
 }
 
-// policy reads one policy and the node of its name, if it has one.
+// policy reads one policy and returns the node of its name, if any.
 func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
 	before := len(d.Faults())
 	m := d.mapping(p)
@@ -61,7 +61,7 @@ func (d *decoder) policy(p place) (*policy.Policy, strict.Node) {
 	return made, m.Values["name"]
 }
 
-// A policyReader reads one policy and remembers where its fields stand.
+// A policyReader reads one policy and records the positions of its fields.
 type policyReader struct {
 	*decoder
 	field  string
@@ -70,15 +70,15 @@ type policyReader struct {
 
 func (r *policyReader) at(field string) string { return strict.Join(r.field, field) }
 
-// note remembers where a field of the policy stands.
-func (r *policyReader) note(p place) place {
+// record stores the position of a field of the policy.
+func (r *policyReader) record(p place) place {
 	r.places[strings.TrimPrefix(p.field, r.field+".")] = p.node
 	return p
 }
 
-// report notes what package policy refuses, at the place of the field or of the
-// closest one around it. What has a fault already has no second one, and nothing is
-// missing where something could not be read.
+// report adds the errors of package policy, each at its field or the closest enclosing
+// one. It adds no second error for a field, and no missing field if something could not
+// be read.
 func (r *policyReader) report(errs fault.Errors, known Errors) {
 	faulty, around := map[string]bool{}, map[string]bool{}
 	for _, e := range known {
@@ -109,7 +109,7 @@ next:
 	}
 }
 
-// outer is the fields around a field, from within outwards.
+// outer returns the enclosing fields of a field, from the innermost.
 func outer(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := len(field) - 1; i > 0; i-- {

@@ -45,7 +45,7 @@ func (r *policyReader) limits(p place) []weir.Limit {
 	places := map[string]strict.Node{}
 	limits := r.decoder.limits(p, places)
 	for field, n := range places {
-		r.note(place{n, field, nil})
+		r.record(place{n, field, nil})
 	}
 	return limits
 }
@@ -81,11 +81,11 @@ func (r *policyReader) match(p place, m *policy.Match) {
 		}
 	}
 	if s, ok := r.text(fields.at("where")); ok {
-		m.Where = compiled(r.decoder, r.note(fields.at("where")), s, "", expr.Condition)
+		m.Where = compiled(r.decoder, r.record(fields.at("where")), s, "", expr.Condition)
 	}
 }
 
-// isName reports whether s has only what stands in names and paths.
+// isName reports whether s has only characters of names and paths.
 func isName(s string) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("_-/*{}", c) {
@@ -95,22 +95,22 @@ func isName(s string) bool {
 	return s != "true" && s != "false"
 }
 
-// texts reads a list of texts, or one. A fault leaves "" in the place of a text.
+// texts reads a list of texts, or one. A fault leaves "" in place of a text.
 func (r *policyReader) texts(p place) []string {
 	var texts []string
 	for _, e := range r.elements(p) {
-		s, _ := r.text(r.note(e))
+		s, _ := r.text(r.record(e))
 		texts = append(texts, s)
 	}
 	if p.there() {
-		r.note(p)
+		r.record(p)
 	}
 	return texts
 }
 
 func (r *policyReader) key(p place, c *policy.Config) {
 	for _, e := range r.elements(p) {
-		s, ok := r.text(r.note(e))
+		s, ok := r.text(r.record(e))
 		if text, found := strings.CutPrefix(s, "cel:"); found {
 			part := policy.KeyPart{Source: policy.CEL}
 			part.Of = compiled(r.decoder, e, text, "cel:", expr.Text)
@@ -140,7 +140,7 @@ func (r *policyReader) cost(p place, c *policy.Config) {
 	p.shape = p.shape.As(grammar.Map)
 	m := r.mapping(p)
 	for _, name := range m.Order {
-		r.note(m.at(name))
+		r.record(m.at(name))
 	}
 	if p := m.at("estimate"); p.there() {
 		r.tokens(p, c)
@@ -149,7 +149,7 @@ func (r *policyReader) cost(p place, c *policy.Config) {
 	c.Settle.JSON, _ = r.text(m.at("json"))
 }
 
-// tokens reads a number of tokens, or an expression that is one.
+// tokens reads a number of tokens, or an expression for one.
 func (r *policyReader) tokens(p place, c *policy.Config) {
 	if p.node.Kind() == strict.Text {
 		switch s, ok := r.text(p); {
@@ -171,7 +171,7 @@ func (r *policyReader) tokens(p place, c *policy.Config) {
 
 func (r *policyReader) failures(p place, c *policy.Config) {
 	for _, e := range r.elements(p) {
-		r.note(e)
+		r.record(e)
 		s, ok := r.scalar(e, e.shape.Want)
 		status, good := statuses(s)
 		if ok && (!good || e.node.Kind() != strict.Text && e.node.Kind() != strict.Integer) {
@@ -203,7 +203,7 @@ func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
 	}
 	m := r.mapping(p)
 	for _, name := range m.Order {
-		r.note(m.at(name))
+		r.record(m.at(name))
 	}
 	o.Status = int(r.integer(m.at("status")))
 	o.Body, _ = r.text(m.at("body"))
@@ -214,31 +214,30 @@ func (r *policyReader) onDenied(p place, o *policy.OnDenied) {
 		o.Headers = map[string]string{}
 		headers := r.mapping(p)
 		for _, name := range headers.Order {
-			o.Headers[name], _ = r.text(r.note(headers.at(name)))
+			o.Headers[name], _ = r.text(r.record(headers.at(name)))
 		}
 	}
 }
 
 func (r *policyReader) overrides(p place, c *policy.Config) {
 	for _, e := range r.elements(p) {
-		m := r.mapping(r.note(e))
+		m := r.mapping(r.record(e))
 		var o policy.Override
 		if p := m.at("key"); p.there() {
-			o.Key = r.overrideKey(r.note(p))
+			o.Key = r.overrideKey(r.record(p))
 		}
 		if p := m.at("limits"); p.there() {
-			o.Limits = r.limits(r.note(p))
+			o.Limits = r.limits(r.record(p))
 		}
 		c.Overrides = append(c.Overrides, o)
 	}
 }
 
-// overrideKey reads the values of a key, which may be empty: "" is the anonymous
-// part.
+// overrideKey reads the values of a key. "" matches requests without that part.
 func (r *policyReader) overrideKey(p place) []string {
 	var key []string
 	for _, e := range r.elements(p) {
-		s, ok := r.scalar(r.note(e), e.shape.Want)
+		s, ok := r.scalar(r.record(e), e.shape.Want)
 		if ok && e.node.Kind() != strict.Text {
 			r.failIn(e, e.node.String(), "%s: put it in quotes", e.shape.Want)
 		}

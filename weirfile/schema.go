@@ -11,6 +11,6 @@ import (
 var schema []byte
 
 // Schema is the JSON Schema (2020-12) of policy files, for editors and other programs.
-// It accepts every file that Parse accepts. Parse refuses more: it knows what belongs
-// together, and compiles expressions.
+// It accepts every file that Parse accepts. Parse also checks combinations of fields
+// and compiles expressions.
 func Schema() []byte { return slices.Clone(schema) }

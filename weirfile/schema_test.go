@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/weirfile/internal/grammar"
 )
 
-// TestSchemaIsCurrent: the schema that is published is the one that the grammar makes.
+// TestSchemaIsCurrent checks that the published schema is that of the grammar.
 func TestSchemaIsCurrent(t *testing.T) {
 	want, err := grammar.Schema()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	}
 }
 
-// shapes are all maps of the grammar, once each.
+// shapes returns every map of the grammar once.
 func shapes() []*grammar.Shape {
 	var all []*grammar.Shape
 	seen := map[*grammar.Shape]bool{}
@@ -58,8 +58,8 @@ func shapes() []*grammar.Shape {
 	return all
 }
 
-// TestGrammar: every field has a line of explanation and its patterns compile, and
-// what is missing or wrong can be said.
+// TestGrammar checks that every field has documentation, that patterns compile, and
+// that every required field has an error text.
 func TestGrammar(t *testing.T) {
 	fields := 0
 	var check func(where string, s *grammar.Shape)
@@ -99,7 +99,7 @@ func TestGrammar(t *testing.T) {
 	}
 }
 
-// TestReferenceHasEveryField: what can be said is explained.
+// TestReferenceHasEveryField checks that the documentation explains every field.
 func TestReferenceHasEveryField(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // What reads a value takes its place, and gives nothing for one that is not there or
 // has a fault.
 
-// scalar is the text of a value of any type but nothing.
+// scalar returns the text of a value of any scalar type.
 func (d *decoder) scalar(p place, want string) (string, bool) {
 	if !p.there() {
 		return "", false
@@ -25,7 +25,7 @@ func (d *decoder) scalar(p place, want string) (string, bool) {
 	return p.node.Text(), d.Plain(p.node, p.field)
 }
 
-// text is a text that is not empty.
+// text returns a text that is not empty.
 func (d *decoder) text(p place) (string, bool) {
 	s, ok := d.anyText(p)
 	if ok && s == "" {
@@ -35,7 +35,7 @@ func (d *decoder) text(p place) (string, bool) {
 	return s, ok
 }
 
-// anyText is a text, which may be empty.
+// anyText returns a text, which may be empty.
 func (d *decoder) anyText(p place) (string, bool) {
 	s, ok := d.scalar(p, p.shape.Want)
 	if ok && p.node.Kind() != strict.Text {
@@ -45,7 +45,7 @@ func (d *decoder) anyText(p place) (string, bool) {
 	return s, ok
 }
 
-// word is one of the words of its shape.
+// word returns one of the words of the shape.
 func (d *decoder) word(p place) (string, bool) {
 	want := p.shape.Want
 	if want == "" {
@@ -63,7 +63,7 @@ func (d *decoder) word(p place) (string, bool) {
 	return p.shape.Words[i], true
 }
 
-// integer is a whole number.
+// integer returns an integer.
 func (d *decoder) integer(p place) int64 {
 	want := p.shape.Want
 	if want == "" {
@@ -81,7 +81,7 @@ func (d *decoder) integer(p place) int64 {
 	return i
 }
 
-// boolean is true or false.
+// boolean returns true or false.
 func (d *decoder) boolean(p place) bool {
 	const want = "want true or false"
 	s, ok := d.scalar(p, want)
@@ -91,7 +91,7 @@ func (d *decoder) boolean(p place) bool {
 	return s == "true"
 }
 
-// duration is a time.
+// duration returns a duration.
 func (d *decoder) duration(p place) time.Duration {
 	if !p.there() {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/weirfile/expr"
 )
 
-// TestBadTexts: what is wrong with a text is said with its place.
+// TestBadTexts checks that faults of a text are reported with their positions.
 func TestBadTexts(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{``, "1:1: want an expression that is true or false, got an empty text"},
@@ -86,8 +86,8 @@ func TestBadTexts(t *testing.T) {
 	}
 }
 
-// FuzzCompile: no text makes the compiler panic or hang, and what it accepts no
-// request makes panic.
+// FuzzCompile checks that no text makes the compiler panic or hang, and that no request
+// makes an accepted expression panic.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{
 		`request.path.startsWith("/api/") && request.headers["x-plan"] in ["gold", "free"]`,
@@ -118,7 +118,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// faults is what holds of the errors of any text.
+// faults checks the properties of the errors of every text.
 func faults(t *testing.T, text string, err error) {
 	t.Helper()
 	var errs expr.Errors

@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/weirfile/expr"
 )
 
-// BenchmarkEval compares conditions with the list of paths that says the same as
-// the first of them.
+// BenchmarkEval compares conditions with the list of paths that is equal to the first
+// of them.
 func BenchmarkEval(b *testing.B) {
 	r := &plain{request: sample()}
 	b.Run("list", func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// plain is a request that takes no notes.
+// plain is a request that records nothing.
 type plain struct{ *request }
 
 func (p *plain) Method() string              { return p.method }

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/internal/fault"
 )
 
-// A checker refuses what CEL allows and a request could make slow or meaningless.
+// A checker refuses CEL that a request could make slow, or that has no meaning.
 type checker struct {
 	info     *ast.SourceInfo
 	errs     Errors
@@ -33,7 +33,7 @@ func (c *checker) fail(e ast.Expr, want string, args ...any) {
 	}
 }
 
-// check looks at every part of an expression.
+// check visits every part of an expression.
 func (c *checker) check(root ast.NavigableExpr) {
 	c.constant = true
 	for _, e := range ast.MatchDescendants(root, ast.AllMatcher()) {
@@ -52,8 +52,8 @@ func (c *checker) check(root ast.NavigableExpr) {
 	}
 }
 
-// lookup allows request.headers["x"], request.headers.x and "x" in request.headers,
-// as a request tells its values by name alone.
+// lookup accepts request.headers["x"], request.headers.x and "x" in request.headers,
+// since a request returns values only by name.
 func (c *checker) lookup(e ast.NavigableExpr, name string) {
 	parent, ok := e.Parent()
 	switch {
@@ -111,7 +111,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// spelling refuses a comparison with what a path or host never is.
+// spelling refuses a comparison with a text that a path or host never equals.
 func (c *checker) spelling(subject, with ast.Expr, whole bool) {
 	text, ok := literal(with)
 	if !ok || subject.Kind() != ast.IdentKind {
@@ -129,7 +129,7 @@ func (c *checker) spelling(subject, with ast.Expr, whole bool) {
 	}
 }
 
-// call allows patterns and formats only where they stand in the text.
+// call requires patterns and formats to be constants.
 func (c *checker) call(e ast.NavigableExpr) {
 	call := e.AsCall()
 	args := call.Args()
@@ -175,7 +175,7 @@ func literal(e ast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// cost is the most that an expression can cost. It refuses one that is too much.
+// cost returns the maximum cost of an expression. It refuses one above MaxCost.
 func (c *checker) cost(env *cel.Env, checked *cel.Ast, text string) (most uint64, err error) {
 	line, column := start(text)
 	estimate, err := env.EstimateCost(checked, estimator{c.patterns})
@@ -190,7 +190,7 @@ func (c *checker) cost(env *cel.Env, checked *cel.Ast, text string) (most uint64
 	return estimate.Max, nil
 }
 
-// An estimator knows how long the values of a request can be, and what patterns cost.
+// An estimator bounds the length of the values of a request and the cost of patterns.
 type estimator struct{ patterns map[string]uint64 }
 
 // EstimateSize implements cost.Estimator.
@@ -241,5 +241,5 @@ func (est estimator) EstimateCallCost(_, overload string, target *cost.AstNode, 
 	return nil
 }
 
-// costOfStep is what it costs to compare a character with a step of a pattern.
+// costOfStep is the cost of comparing a character with a step of a pattern.
 const costOfStep = 0.25

@@ -15,30 +15,31 @@ import (
 )
 
 const (
-	// MaxText is the longest text of an expression, in bytes.
+	// MaxText is the maximum length of an expression, in bytes.
 	MaxText = 4096
 
-	// MaxCost is the most that an expression may cost for any request, in CEL's units
-	// of cost, each of which takes some twenty nanoseconds.
+	// MaxCost is the maximum cost of an expression for any request, in CEL's units. One
+	// unit takes about twenty nanoseconds.
 	MaxCost = 100_000
 
-	// watched is the cost up to which an expression is not watched as it runs, which
-	// takes longer than running it. It has no loop over what a request brings then.
+	// watched is the cost up to which an expression runs without a cost limit, which
+	// takes longer than running it. Such an expression has no loop over values of a
+	// request.
 	watched = 10_000
 
-	// maxNodes is the largest number of values, names and calls in a text, after its
-	// macros are expanded. A text of MaxText has no more unless it is made to.
+	// maxNodes is the maximum number of values, names and calls after macro expansion.
+	// Only an artificial text of MaxText has more.
 	maxNodes = 10_000
 
-	// maxNested is how many loops may stand in one another.
+	// maxNested is the maximum nesting depth of loops.
 	maxNested = 2
 
-	// maxDepth is how deep parentheses and calls may stand in one another. The time to
-	// check types grows with more than its square.
+	// maxDepth is the maximum nesting depth of parentheses and calls. The time to check
+	// types grows with more than its square.
 	maxDepth = 40
 )
 
-// environment is the language of expressions. Nothing of it changes.
+// environment returns the CEL environment, which is immutable.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	byName := cel.MapType(cel.StringType, cel.StringType)
 	return cel.NewEnv(
@@ -51,8 +52,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// compile makes a program of a text. An error is Errors, or that CEL cannot be set
-// up, which no text is to blame for.
+// compile compiles a text. It returns Errors, or an error of CEL's setup.
 func compile(text string, k kind) (*program, error) {
 	env, err := environment()
 	if err != nil {
@@ -99,8 +99,7 @@ func compile(text string, k kind) (*program, error) {
 	return &program{text: text, run: run, checked: checked, names: c.names}, nil
 }
 
-// fold computes what does not depend on the request, and refuses an expression that
-// does not at all.
+// fold evaluates constant parts. It refuses an expression that is constant as a whole.
 func fold(env *cel.Env, checked *cel.Ast, constant bool, text string, k kind) (*cel.Ast, error) {
 	line, column := start(text)
 	if constant {
@@ -132,7 +131,7 @@ func fold(env *cel.Env, checked *cel.Ast, constant bool, text string, k kind) (*
 	return folded, nil
 }
 
-// start is the place of the first character of a text that is no space.
+// start returns the position of the first character that is not white space.
 func start(text string) (line, column int) {
 	before := text[:len(text)-len(strings.TrimLeft(text, " \t\r\n"))]
 	return 1 + strings.Count(before, "\n"), 1 + len(before) - (1 + strings.LastIndexByte(before, '\n'))

@@ -17,14 +17,14 @@ type Error = fault.Error
 // Errors lists the faults of an expression, by position.
 type Errors = fault.Errors
 
-// maxErrors is how many faults of one text are told.
+// maxErrors is the number of faults reported for one text.
 const maxErrors = 8
 
 func faultAt(line, column int, want string, args ...any) Errors {
 	return Errors{{File: "expr", Line: max(1, line), Column: max(1, column), Want: fmt.Sprintf(want, args...)}}
 }
 
-// issues are the faults that CEL finds in a text.
+// issues converts the faults that CEL reports.
 func issues(text string, iss *cel.Issues) Errors {
 	lines := strings.Split(text, "\n")
 	var errs Errors
@@ -43,8 +43,8 @@ func issues(text string, iss *cel.Issues) Errors {
 	return errs
 }
 
-// named is the column at which the name begins that a message is about. CEL says
-// where it ends, or where its last dot is.
+// named returns the column at which the name in a message begins. CEL reports its end,
+// or its last dot.
 func named(said string, line []rune, column int) int {
 	m := regexp.MustCompile(`^undeclared reference to '([^']+)'`).FindStringSubmatch(said)
 	if m == nil {
@@ -59,7 +59,7 @@ func named(said string, line []rune, column int) int {
 	return column
 }
 
-// plain is a message of CEL in one line, without what only its grammar's author reads.
+// plain returns a message of CEL on one line, without details of its grammar.
 func plain(said string) string {
 	said, _, _ = strings.Cut(said, " expecting {")
 	said = strings.NewReplacer(

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Condition compiles a text that is true or false.
+// Condition compiles an expression with a boolean result.
 func Condition(text string) (policy.Expression[bool], error) {
 	p, err := compile(text, kind{cel.BoolType, "want an expression that is true or false", func(v ref.Val) string {
 		if v == types.False {
@@ -26,7 +26,7 @@ func Condition(text string) (policy.Expression[bool], error) {
 	return condition{p}, nil
 }
 
-// Measure compiles a text that is a whole number.
+// Measure compiles an expression with an integer result.
 func Measure(text string) (policy.Expression[int64], error) {
 	p, err := compile(text, kind{cel.IntType, "want an expression that is a whole number", func(v ref.Val) string {
 		if n, _ := v.(types.Int); n < 1 {
@@ -40,7 +40,7 @@ func Measure(text string) (policy.Expression[int64], error) {
 	return measure{p}, nil
 }
 
-// Text compiles a text that is a text.
+// Text compiles an expression with a text result.
 func Text(text string) (policy.Expression[string], error) {
 	p, err := compile(text, kind{cel.StringType, "want an expression that is a text", func(v ref.Val) string {
 		return fmt.Sprintf("is always %s: want const:TEXT for a key that all share", fault.Quote(fmt.Sprint(v.Value())))
@@ -51,14 +51,14 @@ func Text(text string) (policy.Expression[string], error) {
 	return value{p}, nil
 }
 
-// A kind is what an expression has to be.
+// A kind is the required type of an expression.
 type kind struct {
 	of       *cel.Type
 	want     string
 	constant func(ref.Val) string // what is wrong with one that is always the same
 }
 
-// A program is a compiled text.
+// A program is a compiled expression.
 type program struct {
 	text    string
 	run     cel.Program
@@ -66,10 +66,10 @@ type program struct {
 	names   map[string]string // see vars
 }
 
-// String is the text.
+// String returns the source of the expression.
 func (p *program) String() string { return p.text }
 
-// value is the value for a request.
+// value evaluates the expression for a request.
 func (p *program) value(a policy.Attributes) (ref.Val, error) {
 	v := pool.Get().(*vars)
 	v.a, v.names = a, p.names

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/weirfile/expr"
 )
 
-// A request is what expressions are asked about. It notes what it is asked.
+// A request is the input of expressions. It records which values are read.
 type request struct {
 	method, host, path, ip  string
 	headers, query, cookies map[string][]string
@@ -129,7 +129,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFaultsOfARequest: what cannot be evaluated says why, in one line.
+// TestFaultsOfARequest checks the errors of evaluation.
 func TestFaultsOfARequest(t *testing.T) {
 	for text, want := range map[string]string{
 		`request.headers["x-two"] == "a"`:          `request.headers has different values for "x-two"`,
@@ -166,8 +166,8 @@ func TestFaultsOfARequest(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsMentionedIsRead: a request is not asked for what an expression does
-// not need.
+// TestOnlyWhatIsMentionedIsRead checks that an expression reads only the values that it
+// mentions.
 func TestOnlyWhatIsMentionedIsRead(t *testing.T) {
 	for text, want := range map[string][]string{
 		`request.method == "POST"`:                                       {"method"},
@@ -209,7 +209,8 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// TestPanicsOfARequest: a door that fails does not take the process with it.
+// TestPanicsOfARequest checks that a panic of the request's attributes becomes an
+// error.
 func TestPanicsOfARequest(t *testing.T) {
 	c, err := expr.Condition(`request.path == "/a"`)
 	if err != nil {
@@ -223,7 +224,8 @@ func TestPanicsOfARequest(t *testing.T) {
 	}
 }
 
-// TestWorstRequests: what is accepted stays within its cost for the longest values.
+// TestWorstRequests checks that accepted expressions stay within their cost for the
+// longest values.
 func TestWorstRequests(t *testing.T) {
 	for _, text := range []string{
 		`request.path.split("/").exists(s, s == "admin")`,

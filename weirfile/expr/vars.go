@@ -29,27 +29,27 @@ const (
 	maxPath   = 4096
 	maxIP     = 45
 
-	// MaxValue is the longest value of a header, query parameter or cookie that an
-	// expression reads, in bytes. A path is at most half as long. A longer one is an
+	// MaxValue is the maximum length of a header, query parameter or cookie that an
+	// expression reads, in bytes. A path may have half of that. A longer value is an
 	// error of the evaluation.
 	MaxValue = 8192
 )
 
-// vars are the values of one request, read when they are asked for.
+// vars holds the values of one request, which are read on first use.
 type vars struct {
 	a                       policy.Attributes
 	names                   map[string]string // canonical header names, by what the text calls them
 	headers, query, cookies lookup
 }
 
-// pool saves the allocation of vars for each evaluation.
+// pool avoids an allocation of vars for each evaluation.
 var pool = sync.Pool{New: func() any {
 	v := new(vars)
 	v.headers, v.query, v.cookies = lookup{v, headers}, lookup{v, query}, lookup{v, cookies}
 	return v
 }}
 
-// Parent implements cel.Activation: there is none.
+// Parent implements cel.Activation.
 func (v *vars) Parent() cel.Activation { return nil }
 
 // ResolveName implements cel.Activation.
@@ -77,7 +77,7 @@ func (v *vars) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// text is a value of a request, or the error that it is too long.
+// text returns a value of a request, or an error if it is too long.
 func text(name, value string, most int) ref.Val {
 	if len(value) > most {
 		return types.NewErr("%s has %d bytes, more than the %d that are read", name, len(value), most)
@@ -85,8 +85,8 @@ func text(name, value string, most int) ref.Val {
 	return types.String(value)
 }
 
-// A lookup is the values of a request by name. It is a map to CEL, but nobody can
-// list it: check refuses all that would.
+// A lookup holds the values of a request by name. It is a map to CEL that cannot be
+// listed: check refuses every expression that would.
 type lookup struct {
 	vars *vars
 	kind string
@@ -107,8 +107,8 @@ func (l *lookup) values(name string) []string {
 	}
 }
 
-// Find is the one value under a name, "" if there is none. Several that differ are
-// an error: whoever reads the request next may take any of them.
+// Find returns the one value of a name, "" if there is none. Different values are an
+// error, since the upstream may use any of them.
 func (l *lookup) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -136,7 +136,7 @@ func (l *lookup) Get(key ref.Val) ref.Val {
 	return v
 }
 
-// Contains reports whether there is a value under a name.
+// Contains reports whether a name has a value.
 func (l *lookup) Contains(key ref.Val) ref.Val {
 	name, ok := key.(types.String)
 	if !ok {
@@ -145,23 +145,23 @@ func (l *lookup) Contains(key ref.Val) ref.Val {
 	return types.Bool(len(l.values(string(name))) > 0)
 }
 
-// Iterator implements traits.Iterable, for nobody.
+// Iterator implements traits.Iterable. It is never called.
 func (l *lookup) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, nil).Iterator()
 }
 
-// Size implements traits.Sizer, for those who reckon the cost.
+// Size implements traits.Sizer, for cost estimates.
 func (l *lookup) Size() ref.Val { return types.IntOne }
 
-// ConvertToNative implements ref.Val, for nobody.
+// ConvertToNative implements ref.Val. It is never called.
 func (l *lookup) ConvertToNative(reflect.Type) (any, error) {
 	return nil, fmt.Errorf("%s is no value", l.kind)
 }
 
-// ConvertToType implements ref.Val, for nobody.
+// ConvertToType implements ref.Val. It is never called.
 func (l *lookup) ConvertToType(ref.Type) ref.Val { return types.NewErr("%s is no value", l.kind) }
 
-// Equal implements ref.Val, for nobody.
+// Equal implements ref.Val. It is never called.
 func (l *lookup) Equal(other ref.Val) ref.Val { return types.Bool(l == other) }
 
 // Type implements ref.Val.

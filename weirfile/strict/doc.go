@@ -1,5 +1,5 @@
-// Package strict reads YAML strictly: every fault of a file at once, each with its
-// place.
+// Package strict reads YAML strictly: it reports every fault of a file at once, each
+// with its position.
 //
 //	d := strict.Parse("colours.yaml", data, strict.Config{})
 //	if root := d.Root(); root.There() {
@@ -12,21 +12,19 @@
 //		return errs.Cut()
 //	}
 //
-// A caller goes through the values of a [Document], notes what it does not accept with
-// [Document.Fail], and goes on. What is wrong in any file is noted here: text that is no
-// YAML, fields that are not known or stand twice, tags, and aliases that make a small
-// file a large one.
+// A caller reads the values of a [Document], reports what it does not accept with
+// [Document.Fail], and continues. The package itself reports invalid YAML, unknown and
+// repeated fields, tags, and aliases that make a small file large.
 //
 // # Guarantees
 //
-// The work is bounded by the size of the file: aliases add at most 100,000 values, and
-// after 2,000 faults no more are looked for, if the caller asks [Document.Spent] in the
-// loops of its own. It goes no deeper into a file than it has a meaning for: a map can
-// stand in itself.
+// The work is bounded by the size of the file. Aliases add at most 100,000 values.
+// After 2,000 faults reading stops, if the caller checks [Document.Spent] in its loops.
+// A map can contain itself, so a caller must not read deeper than its fields do.
 //
 // # Errors
 //
-// A fault is an [Error], which wraps weir.ErrInvalid. Those of a file are [Errors].
+// A fault is an [Error], which wraps weir.ErrInvalid. [Errors] lists those of a file.
 //
 // # Concurrency
 //

@@ -6,27 +6,26 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxAliased is how many values aliases may add to a file, so that aliases of aliases
-// of lists do not make a small file a large one.
+// maxAliased is the number of values that aliases may add to a file, so that aliases of
+// aliases of lists do not make a small file a large one.
 const maxAliased = 100_000
 
-// A Config says what a file may be. The zero Config is one of at most 4 MiB, read as
-// strictly as can be.
+// A Config sets what a file may contain. The zero Config accepts files of at most 4 MiB
+// and is as strict as possible.
 type Config struct {
-	// MaxSize is the size of the largest file in bytes; 4 MiB if zero.
+	// MaxSize is the maximum size of the file in bytes; 4 MiB if zero.
 	MaxSize int
 
-	// Empty is what is told of a file in which nothing stands; some words if "".
+	// Empty is the error of an empty file; a general text if "".
 	Empty string
 
-	// Loose accepts what a program takes that decodes YAML into a struct: merge keys
-	// (<<), which add the fields that a map does not have itself; a field that is
-	// nothing, as one that is not there; tags; and numbers and the like as the names
-	// of a map of any names.
+	// Loose accepts what a program accepts that decodes YAML into a struct. Merge keys
+	// (<<) add the fields that a map does not have itself. A null field counts as
+	// absent. Tags are allowed, and names of a map of any names may be numbers.
 	Loose bool
 }
 
-// A Document is a file that is read, and the faults that were found in it so far.
+// A Document is a file and the faults that were found in it so far.
 type Document struct {
 	config Config
 	name   string
@@ -38,7 +37,7 @@ type Document struct {
 	bomb   *Error // that it ran out
 }
 
-// Parse reads data, which was found under name.
+// Parse reads data, the content of the file name.
 func Parse(name string, data []byte, c Config) *Document {
 	if c.MaxSize == 0 {
 		c.MaxSize = 4 << 20
@@ -51,7 +50,7 @@ func Parse(name string, data []byte, c Config) *Document {
 	return d
 }
 
-// parse is the root of the one document of the file, or none if it has faults.
+// parse returns the root of the one document of the file, or none if it has faults.
 func (d *Document) parse() Node {
 	if most := d.config.MaxSize; len(d.data) > most {
 		d.FailAt(1, 1, "", fmt.Sprintf("more than %d bytes", most), fmt.Sprintf("want a file of at most %d bytes", most))
@@ -80,7 +79,7 @@ func (d *Document) parse() Node {
 	return root
 }
 
-// size is the number of values in the file as it stands.
+// size returns the number of values in the file without aliases.
 func size(n *yaml.Node) int {
 	all := 1
 	for _, c := range n.Content {
@@ -89,7 +88,7 @@ func size(n *yaml.Node) int {
 	return all
 }
 
-// follow is what n stands for: itself, or what it is an alias of.
+// follow resolves n if it is an alias.
 func (d *Document) follow(n *yaml.Node) Node {
 	if d.budget--; d.budget == 0 {
 		d.bomb = &Error{
@@ -102,35 +101,34 @@ func (d *Document) follow(n *yaml.Node) Node {
 	return Node{n, n, n}
 }
 
-// Name is the name that the file was found under.
+// Name returns the name of the file.
 func (d *Document) Name() string { return d.name }
 
-// Root is the value of the whole file. There is none if the file could not be read.
+// Root returns the value of the whole file, or none if the file could not be read.
 func (d *Document) Root() Node { return d.root }
 
-// Fail notes a fault at n: what stands there, and what was expected, which is a format
-// for args.
+// Fail reports a fault at n: the value found, and the values that are accepted, which
+// is a format for args.
 func (d *Document) Fail(n Node, field, value, want string, args ...any) {
 	d.FailAt(n.Line(), n.Column(), field, value, fmt.Sprintf(want, args...))
 }
 
-// FailAt notes a fault at a line and column.
+// FailAt reports a fault at a line and column.
 func (d *Document) FailAt(line, column int, field, value, want string) {
 	d.errs = append(d.errs, &Error{
 		File: d.name, Line: max(1, line), Column: max(1, column), Field: field, Value: value, Want: want,
 	})
 }
 
-// Spent reports that the rest of the file is to be left alone: there are faults enough,
-// or more aliases than are followed.
+// Spent reports whether to stop reading: there are enough faults, or too many aliases.
 func (d *Document) Spent() bool { return d.budget <= 0 || len(d.errs) >= enough }
 
-// Faults are the faults that were found so far, in the order in which they were. The
-// caller does not change them.
+// Faults returns the faults found so far, in the order of their discovery. The caller
+// must not change them.
 func (d *Document) Faults() Errors { return d.errs }
 
-// Errors are the faults of the file, in its order. If aliases made it too large that is
-// the only one: the others are of a file cut short.
+// Errors returns the faults of the file, in its order. If there are too many aliases,
+// that is the only fault, since the rest of the file was not read.
 func (d *Document) Errors() Errors {
 	if d.bomb != nil {
 		return Errors{d.bomb}

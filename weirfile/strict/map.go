@@ -7,18 +7,18 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Fields are what stands in a map, by name.
+// Fields holds the content of a map, by name.
 type Fields struct {
-	// Values are the values of the fields that may stand there.
+	// Values holds the values of the known fields.
 	Values map[string]Node
-	// Names are where the names stand, those of fields that are not known too.
+	// Names holds the positions of all names, unknown ones too.
 	Names map[string]Node
-	// Order is the names of Values in the order of the file.
+	// Order lists the names of Values in the order of the file.
 	Order []string
 }
 
-// Map reads n, a map with the known fields, or with any if none are known. It is not ok,
-// and faults are noted, if n is no map or has names that cannot be read.
+// Map reads n, a map with the known fields, or with any if none are known. It reports
+// faults and returns ok false if n is not a map or has names that cannot be read.
 func (d *Document) Map(n Node, field string, known []string) (m Fields, ok bool) {
 	m = Fields{Values: map[string]Node{}, Names: map[string]Node{}}
 	if n.Kind() != Map {
@@ -78,7 +78,7 @@ func (d *Document) unknown(at Node, field, name string, known []string) {
 	d.Fail(at, field, "", "unknown field, want %s", OneOf(known))
 }
 
-// merge adds to m what from has, a map or a list of them, and m does not.
+// merge adds to m the fields of from, a map or a list of maps, that m does not have.
 func (d *Document) merge(from Node, field string, known []string, m *Fields, own map[string]bool) {
 	if d.Spent() {
 		return
@@ -104,8 +104,8 @@ func (d *Document) merge(from Node, field string, known []string, m *Fields, own
 	}
 }
 
-// List is the elements of n with their numbers, from 0; none if n is no list. It ends
-// early if the document is [Document.Spent].
+// List returns the elements of n with their indexes, or none if n is not a list. It
+// ends early if the document is [Document.Spent].
 func (d *Document) List(n Node) iter.Seq2[int, Node] {
 	return func(yield func(int, Node) bool) {
 		if n.Kind() != List {
@@ -120,7 +120,7 @@ func (d *Document) List(n Node) iter.Seq2[int, Node] {
 }
 
 // Plain refuses a tag such as !!binary, unless the file is read loosely. It reports
-// whether n may stand as it is.
+// whether n is accepted.
 func (d *Document) Plain(n Node, field string) bool {
 	if d.config.Loose || n.value.Style&yaml.TaggedStyle == 0 {
 		return true

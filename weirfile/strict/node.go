@@ -2,14 +2,14 @@ package strict
 
 import "go.yaml.in/yaml/v4"
 
-// A Node is a value of a file. Its methods but There are for values that are there.
+// A Node is a value of a file. The methods other than There require that it exists.
 type Node struct {
 	value *yaml.Node
 	place *yaml.Node // whose line and column are those of the Node
 	here  *yaml.Node // value, or the alias that stands for it
 }
 
-// A Kind is what a value is.
+// A Kind classifies the values of a file.
 type Kind uint8
 
 // The kinds.
@@ -24,10 +24,10 @@ const (
 	Null                // nothing: a field without a value, or null
 )
 
-// There reports whether there is a value: the zero Node is none.
+// There reports whether the value exists. The zero Node does not.
 func (n Node) There() bool { return n.value != nil }
 
-// Kind is what n is.
+// Kind returns the kind of n.
 func (n Node) Kind() Kind {
 	switch n.value.Kind {
 	case yaml.MappingNode:
@@ -50,23 +50,23 @@ func (n Node) Kind() Kind {
 	return Other
 }
 
-// Scalar reports that n is a value by itself: no map, no list and not nothing.
+// Scalar reports whether n is neither a map, nor a list, nor null.
 func (n Node) Scalar() bool { return n.Kind() != Map && n.Kind() != List && n.Kind() != Null }
 
-// Line is where n begins, from 1.
+// Line returns the line on which n begins, from 1.
 func (n Node) Line() int { return n.place.Line }
 
-// Column is where n begins, from 1.
+// Column returns the column at which n begins, from 1.
 func (n Node) Column() int { return n.place.Column }
 
-// Here is n where it was asked for: if the file has an alias there, the place is that
-// of the alias, and not that of what it stands for.
+// Here returns n with the position of its use: that of the alias, if n was reached by
+// one.
 func (n Node) Here() Node { return Node{n.value, n.here, n.here} }
 
-// Text is what a scalar says, as it is written but for quotes; "" for a map or a list.
+// Text returns the text of a scalar without quotes; "" for a map or a list.
 func (n Node) Text() string { return n.value.Value }
 
-// Len is the number of elements of a list.
+// Len returns the number of elements of a list.
 func (n Node) Len() int {
 	if n.Kind() != List {
 		return 0
@@ -74,12 +74,12 @@ func (n Node) Len() int {
 	return len(n.value.Content)
 }
 
-// InQuotes reports whether a scalar is written in quotes.
+// InQuotes reports whether a scalar is in quotes.
 func (n Node) InQuotes() bool {
 	return n.value.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
 }
 
-// Float is the number that n is, whole or not, if it is one.
+// Float returns the number that n is, integer or not, if it is one.
 func (n Node) Float() (f float64, ok bool) {
 	if k := n.Kind(); k != Integer && k != Float {
 		return 0, false
@@ -87,7 +87,7 @@ func (n Node) Float() (f float64, ok bool) {
 	return f, n.value.Decode(&f) == nil
 }
 
-// String is what stands at n, for an error.
+// String returns the source of n for an error.
 func (n Node) String() string {
 	switch n.Kind() {
 	case Map:

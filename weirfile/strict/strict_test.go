@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// outline goes through all of n and tells it in one line, with the place of every
-// scalar. It goes no deeper than a field is long, as a map may stand in itself.
+// outline describes n in one line, with the position of every scalar. Its depth is
+// bounded, since a map can contain itself.
 func outline(d *strict.Document, n strict.Node, field string) string {
 	var parts []string
 	if len(field) > 200 {
@@ -80,8 +80,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A map with known fields says which, and a field that is nothing is there for those
-// who are strict alone.
+// TestKnownFields checks that unknown fields are faults, and that a null field exists
+// only for strict readers.
 func TestKnownFields(t *testing.T) {
 	known := []string{"listen", "trusted_proxies"}
 	for text, want := range map[string]string{
@@ -108,7 +108,8 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// Names that are no text are read only where any name is.
+// TestKnownNamesAreText checks that names other than texts are accepted only where any
+// name is.
 func TestKnownNamesAreText(t *testing.T) {
 	d := strict.Parse("f", []byte("- &l listen\n- {*l : 1, 1: 2}"), strict.Config{Loose: true})
 	for i, n := range d.List(d.Root()) {
@@ -124,7 +125,7 @@ func TestKnownNamesAreText(t *testing.T) {
 	}
 }
 
-// The place of an alias and of what it stands for are both known.
+// TestHere checks the positions of an alias and of its value.
 func TestHere(t *testing.T) {
 	d := strict.Parse("f", []byte("- &a x\n- *a\n"), strict.Config{})
 	var at []string
@@ -151,7 +152,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestWithin: every character of a text is found where the file has it.
+// TestWithin checks the position of every character of a text.
 func TestWithin(t *testing.T) {
 	for _, text := range []string{
 		"a: one two", `a: "one two"`, "a: 'one two'", `a: "\x6fne two"`, "a: 'it''s one two'", "a: &x one two", "a: |\n  one\n  two",
@@ -216,7 +217,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Errors are told in the order of the file, each once.
+// TestOrder checks that errors are in the order of the file, each once.
 func TestOrder(t *testing.T) {
 	d := strict.Parse("f", []byte("a"), strict.Config{})
 	d.FailAt(2, 1, "b", "", "second")
@@ -247,8 +248,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes a reader panic or hang, and every fault has a place in the
-// file.
+// FuzzParse checks that no input makes a reader panic or hang, and that every fault has
+// a position in the file.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"a: 1", "a: &x {b: *x}", "<<: [{a: 1}, {b: ~}]", "a: |2\n  b", "- 'it''s'\n- \"\\x41\"", "a: \xe9", "a:\n\tb", "!!set {a}", "---\n---"} {
 		f.Add([]byte(text), false)

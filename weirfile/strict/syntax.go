@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// foreign is the first place that is no text, and what stands there.
+// foreign returns the position of the first bytes that are not text, and a description
+// of them.
 func foreign(data []byte) (at int, what string) {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
@@ -25,13 +26,13 @@ func foreign(data []byte) (at int, what string) {
 	return 0, ""
 }
 
-// lineOf is the line and column of the byte i.
+// lineOf returns the line and column of the byte i.
 func lineOf(data []byte, i int) (line, column int) {
 	before := string(data[:i])
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 
-// syntax notes the fault of a file that is no YAML.
+// syntax reports the fault of invalid YAML.
 func (d *Document) syntax(err error) {
 	var one *yaml.LoadError
 	if many := (*yaml.LoadErrors)(nil); errors.As(err, &many) && len(many.Errors) > 0 {
@@ -62,7 +63,7 @@ func (d *Document) syntax(err error) {
 	}
 }
 
-// tabbed reports whether a line begins with space that has a tab in it.
+// tabbed reports whether the white space at the beginning of a line contains a tab.
 func tabbed(data []byte, line int) bool {
 	for i, text := range strings.Split(string(data), "\n") {
 		if i+1 == line {

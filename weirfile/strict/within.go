@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Within is where the i-th character of the text n stands in the file, from 0. Where
-// YAML folds a text in a way that is not followed here, it is where the text begins.
+// Within returns the position in the file of the i-th character of the text n, from 0.
+// For folded texts that it cannot follow it returns the beginning of the text.
 func (d *Document) Within(n Node, i int) (line, column int) {
 	if d.lines == nil {
 		d.lines = strings.Split(strings.ReplaceAll(strings.TrimPrefix(string(d.data), "\ufeff"), "\r\n", "\n"), "\n")
@@ -26,7 +26,7 @@ func (d *Document) Within(n Node, i int) (line, column int) {
 	return w.line + 1, w.column + 1
 }
 
-// A walk goes through the source of a text beside its value. Lines and columns are
+// A walk follows the source of a text along with its value. Lines and columns count
 // from 0.
 type walk struct {
 	lines        []string
@@ -37,7 +37,7 @@ type walk struct {
 
 func (w *walk) block() bool { return w.style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 }
 
-// rest is what is left of the line.
+// rest returns the rest of the line.
 func (w *walk) rest() []rune {
 	if w.line < 0 || w.line >= len(w.lines) {
 		return nil
@@ -46,7 +46,7 @@ func (w *walk) rest() []rune {
 	return r[min(max(0, w.column), len(r)):]
 }
 
-// start goes to the first character of the value.
+// start moves to the first character of the value.
 func (w *walk) start() bool {
 	if w.line < 0 || w.line >= len(w.lines) {
 		return false
@@ -76,7 +76,7 @@ func (w *walk) start() bool {
 	return true
 }
 
-// content goes to the first line of a block, and sees how far it is indented.
+// content moves to the first line of a block and determines its indentation.
 func (w *walk) content() bool {
 	for w.line++; w.line < len(w.lines); w.line++ {
 		if s := w.lines[w.line]; strings.TrimSpace(s) != "" {
@@ -91,7 +91,7 @@ func (w *walk) content() bool {
 	return false
 }
 
-// space goes past spaces and tabs.
+// space skips spaces and tabs.
 func (w *walk) space() {
 	for _, r := range w.rest() {
 		if r != ' ' && r != '\t' {
@@ -101,7 +101,7 @@ func (w *walk) space() {
 	}
 }
 
-// next goes to the next line.
+// next moves to the next line.
 func (w *walk) next() bool {
 	w.line++
 	w.column = w.indent
@@ -112,7 +112,7 @@ func (w *walk) next() bool {
 	return w.line < len(w.lines)
 }
 
-// ended reports that nothing of the value is left in the line.
+// ended reports whether the line has nothing more of the value.
 func (w *walk) ended() bool {
 	if w.block() {
 		return len(w.rest()) == 0
@@ -120,7 +120,8 @@ func (w *walk) ended() bool {
 	return strings.TrimSpace(string(w.rest())) == ""
 }
 
-// step goes past one character of the value, and reports whether it stood there.
+// step moves past one character of the value. It reports whether the source has it
+// there.
 func (w *walk) step(r rune) bool {
 	if w.ended() {
 		if w.style&yaml.LiteralStyle != 0 {

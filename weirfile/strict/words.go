@@ -14,7 +14,7 @@ func Printable(text string) string { return fault.Printable(text) }
 // Quoted returns s in quotes, shortened to fit a line.
 func Quoted(s string) string { return fault.Quote(s) }
 
-// OneOf is names in words: "a, b or c". There is at least one.
+// OneOf joins names as "a, b or c". There is at least one.
 func OneOf(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -22,7 +22,7 @@ func OneOf(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// Join is the field name of the map field, which is "" for the whole file.
+// Join returns the name of a field in the map field, which is "" for the whole file.
 func Join(field, name string) string {
 	if field == "" {
 		return name
@@ -30,10 +30,10 @@ func Join(field, name string) string {
 	return field + "." + name
 }
 
-// Index is the i-th element of the list field, from 0.
+// Index returns the name of the i-th element of the list field, from 0.
 func Index(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
-// meant is what a misspelled name was probably meant to be, or "".
+// meant returns the known name that a misspelled name is closest to, or "".
 func meant(name string, known []string) string {
 	best, least := "", 1+max(1, len(name)/3)
 	for _, k := range known {
@@ -51,8 +51,8 @@ func meant(name string, known []string) string {
 	return best
 }
 
-// edits is the number of insertions, deletions, changes and swaps of neighbours that
-// make a into b, or any number from most on if it is at least that.
+// edits returns the number of insertions, deletions, changes and swaps of neighbours
+// that turn a into b, or any number from most on if it is at least that.
 func edits(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

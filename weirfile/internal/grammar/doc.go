@@ -1,10 +1,10 @@
-// Package grammar says what can stand in a policy file: every field with its kind,
-// its bounds, its default and a line of explanation. The reader of files and the JSON
-// Schema are both made from it, so neither knows a field that the other does not.
+// Package grammar defines the fields of a policy file: kind, bounds, default and a line
+// of documentation for each. The reader of files and the JSON Schema both use it, so
+// they agree on the fields.
 //
 //	for _, f := range grammar.File.Fields {
 //		fmt.Println(f.Name, "-", f.Doc)
 //	}
 //
-// It knows neither YAML nor what becomes of a value.
+// It does not depend on YAML, nor on how values are used.
 package grammar

@@ -2,20 +2,20 @@ package grammar
 
 import "time"
 
-// File is a whole file.
+// File is the shape of a whole file.
 var File = &Shape{Kind: Map, Def: "file", Fields: []Field{
-	{Name: "store", Doc: "where the counts live: memory, or the URL of a Redis or Valkey that several processes share", Default: "memory",
+	{Name: "store", Doc: "where state is stored: memory, or the URL of a Redis or Valkey that several processes share", Default: "memory",
 		Examples: []any{"redis://127.0.0.1:6379/0", "redis+sentinel://a:26379,b:26379/main", "redis+cluster://a:7000,b:7000"}, Shape: store},
-	{Name: "failover", Doc: "what happens when the store is slow or gone", Shape: failover},
-	{Name: "gateway", Doc: "the reverse proxy: every request through it falls under the policies", Shape: gateway},
-	{Name: "http", Doc: "the door of programs that ask, and of auth_request, ForwardAuth and forward_auth", Shape: http},
-	{Name: "grpc", Doc: "the door of Envoy's rate limit protocol", Shape: grpc},
-	{Name: "resp", Doc: "the door of CL.THROTTLE, for Redis clients", Shape: door},
-	{Name: "admin", Doc: "the door of those who run the program", Shape: door},
-	{Name: "policies", Doc: "who is limited, how, and what happens then", Shape: &Shape{
+	{Name: "failover", Doc: "what happens when the store is slow or unavailable", Shape: failover},
+	{Name: "gateway", Doc: "the reverse proxy, which applies the policies to every request", Shape: gateway},
+	{Name: "http", Doc: "the HTTP API, also for auth_request, ForwardAuth and forward_auth", Shape: http},
+	{Name: "grpc", Doc: "the interface for Envoy's rate limit protocol", Shape: grpc},
+	{Name: "resp", Doc: "the interface for Redis clients, with CL.THROTTLE", Shape: listener},
+	{Name: "admin", Doc: "the console and the metrics, for operators", Shape: listener},
+	{Name: "policies", Doc: "which requests are limited, how, and what happens to denied ones", Shape: &Shape{
 		Kind: List, Of: policies, Want: "want a list of policies, each with name, key and limits",
 	}},
-	{Name: "functions", Doc: "limits of functions in Go programs that read this file, by name", Shape: functions},
+	{Name: "functions", Doc: "limits on functions of Go programs that read this file, by name", Shape: functions},
 }}
 
 var store = &Shape{
@@ -24,45 +24,45 @@ var store = &Shape{
 }
 
 var failover = &Shape{Kind: Map, Def: "failover", Fields: []Field{
-	{Name: "deadline", Doc: "how long a decision of the store may take; after it the policy's on_store_error decides", Default: "50ms",
+	{Name: "deadline", Doc: "the maximum time of a decision by the store; then the policy's on_store_error decides", Default: "50ms",
 		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: time.Minute}},
-	{Name: "nodes", Doc: "among how many processes a limit is divided for on_store_error: local", Default: 1,
+	{Name: "nodes", Doc: "the number of processes among which on_store_error: local divides a limit", Default: 1,
 		Shape: &Shape{Kind: Integer, Least: 1, Most: 100_000}},
 }}
 
 var gateway = &Shape{Kind: Map, Def: "gateway", Fields: []Field{
 	{Name: "listen", Doc: "where the gateway listens, or off", Default: "127.0.0.1:8000", Shape: listen},
-	{Name: "routes", Doc: "where requests go; the longest path wins, one with a host first", Shape: &Shape{
+	{Name: "routes", Doc: "upstreams by path; the longest path wins, and a route with a host before one without", Shape: &Shape{
 		Kind: List, Of: route, Want: "want a list of routes such as { path: /, upstream: http://127.0.0.1:3000 }",
 	}},
-	{Name: "trusted_proxies", Doc: "who is believed about the client's address: addresses, prefixes, unix; nobody if not said", Shape: trusted},
-	{Name: "client_header", Doc: "the one header in which the trusted proxies tell the client's address", Default: "x-forwarded-for", Shape: clientHeader},
-	{Name: "headers", Doc: "how answers tell what is left: off, or legacy (X-RateLimit-*) and one draft of the RateLimit fields",
+	{Name: "trusted_proxies", Doc: "proxies trusted for the client's address: addresses, prefixes, unix; none if omitted", Shape: trusted},
+	{Name: "client_header", Doc: "the header in which trusted proxies send the client's address", Default: "x-forwarded-for", Shape: clientHeader},
+	{Name: "headers", Doc: "response fields: off, or legacy (X-RateLimit-*) and one draft of the RateLimit fields",
 		Default: []string{"draft-08", "legacy"}, Shape: fields},
-	{Name: "retry_jitter", Doc: "the most that is added to Retry-After at random, so that clients do not all return at once", Default: "0s",
+	{Name: "retry_jitter", Doc: "the maximum random time added to Retry-After, so that clients do not all retry at once", Default: "0s",
 		Shape: &Shape{Kind: Duration, Longest: time.Hour}},
 }}
 
 var http = &Shape{Kind: Map, Def: "http", Fields: []Field{
 	{Name: "listen", Doc: "where the HTTP API listens, or off", Default: "127.0.0.1:8080", Shape: listen},
-	{Name: "trusted_proxies", Doc: "who is believed about the request it asks about at /v1/auth: addresses, prefixes, unix; nobody if not said", Shape: trusted},
-	{Name: "client_header", Doc: "the one header in which they tell the client's address", Default: "x-forwarded-for", Shape: clientHeader},
+	{Name: "trusted_proxies", Doc: "proxies trusted for the requests that they describe to /v1/auth: addresses, prefixes, unix; none if omitted", Shape: trusted},
+	{Name: "client_header", Doc: "the header in which they send the client's address", Default: "x-forwarded-for", Shape: clientHeader},
 }}
 
 var grpc = &Shape{Kind: Map, Def: "grpc", Fields: []Field{
-	{Name: "listen", Doc: "where the gRPC door listens, or off", Default: "127.0.0.1:8081", Shape: listen},
-	{Name: "config", Doc: "a directory, or a file, of envoyproxy/ratelimit YAML to serve as it is; relative to this file", Examples: []any{"./ratelimit/config"},
+	{Name: "listen", Doc: "where the gRPC interface listens, or off", Default: "127.0.0.1:8081", Shape: listen},
+	{Name: "config", Doc: "a directory, or a file, of envoyproxy/ratelimit YAML to serve; relative to this file", Examples: []any{"./ratelimit/config"},
 		Shape: &Shape{Kind: Text, Want: "want the path of a directory or file of envoyproxy/ratelimit configuration"}},
-	{Name: "on_store_error", Doc: "the answer when the store gives none; an error if not said, which leaves it to Envoy's failure_mode_deny", Shape: failMode},
-	{Name: "response_headers", Doc: "add RateLimit fields to the answers", Default: false, Shape: boolean},
-	{Name: "dynamic_metadata", Doc: "add the request, and the metadata of the limits that admitted it, to the answers", Default: false, Shape: boolean},
-	{Name: "shadow_mode", Doc: "decide and count, and let everything through", Default: false, Shape: boolean},
+	{Name: "on_store_error", Doc: "the response when the store is unavailable; an error if omitted, which leaves the decision to Envoy's failure_mode_deny", Shape: failMode},
+	{Name: "response_headers", Doc: "add RateLimit fields to responses", Default: false, Shape: boolean},
+	{Name: "dynamic_metadata", Doc: "add the request, and the metadata of the limits that admitted it, to responses", Default: false, Shape: boolean},
+	{Name: "shadow_mode", Doc: "decide and count, but admit every request", Default: false, Shape: boolean},
 	{Name: "quota_mode", Doc: "deny a request only if all of its limits do", Default: false, Shape: boolean},
-	{Name: "merge_domains", Doc: "let several files of config have one domain", Default: false, Shape: boolean},
+	{Name: "merge_domains", Doc: "allow several files of config for one domain", Default: false, Shape: boolean},
 }}
 
-var door = &Shape{Kind: Map, Def: "door", Fields: []Field{
-	{Name: "listen", Doc: "where the door listens: HOST:PORT, or off", Shape: listen},
+var listener = &Shape{Kind: Map, Def: "listener", Fields: []Field{
+	{Name: "listen", Doc: "where the interface listens: HOST:PORT, or off", Shape: listen},
 }}
 
 var boolean = &Shape{Kind: Boolean}
@@ -72,17 +72,17 @@ var listen = &Shape{
 }
 
 var route = &Shape{Kind: Map, Def: "route", Fields: []Field{
-	{Name: "path", Doc: "this path and all below it", Default: "/", Shape: &Shape{
-		Kind: Text, Pattern: `^/`, Want: "want a path such as /api, which stands for all below it too",
+	{Name: "path", Doc: "this path and every path below it", Default: "/", Shape: &Shape{
+		Kind: Text, Pattern: `^/`, Want: "want a path such as /api, which matches every path below it too",
 	}},
-	{Name: "host", Doc: "requests for this host only", Examples: []any{"api.example.com"}, Shape: &Shape{
+	{Name: "host", Doc: "match only requests for this host", Examples: []any{"api.example.com"}, Shape: &Shape{
 		Kind: Text, Want: "want a host name such as api.example.com, without a port",
 	}},
-	{Name: "upstream", Doc: "the URL that requests go to", Required: true, Examples: []any{"http://127.0.0.1:3000"}, Shape: &Shape{
+	{Name: "upstream", Doc: "the URL to forward requests to", Required: true, Examples: []any{"http://127.0.0.1:3000"}, Shape: &Shape{
 		Kind: Text, Pattern: `^([Hh][Tt][Tt][Pp][Ss]?|[Hh]2[Cc])://`,
 		Want: "want a URL such as http://127.0.0.1:3000, of the scheme http, https or h2c, without user, query and fragment",
 	}},
-	{Name: "timeout", Doc: "how long the upstream's answer may take to begin; as long as it takes if not said",
+	{Name: "timeout", Doc: "the maximum time until the upstream's response begins; unlimited if omitted",
 		Shape: &Shape{Kind: Duration, Shortest: time.Millisecond, Longest: 24 * time.Hour}},
 }}
 

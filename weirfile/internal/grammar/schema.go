@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// SchemaID names the schema, and is where it is found.
+// SchemaID identifies the schema and is its URL.
 const SchemaID = "https://raw.githubusercontent.com/floodweir/weir/main/weirfile/weir.schema.json"
 
-// Schema is the JSON Schema (2020-12) of a File. It is a little wider than the reader
-// of files, who also knows what belongs together, and never narrower.
+// Schema returns the JSON Schema (2020-12) of a File. It accepts every file that the
+// reader accepts. The reader also checks combinations of fields.
 func Schema() ([]byte, error) {
 	var g generator
 	root := object{
@@ -61,11 +61,10 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A generator writes shapes, and remembers those that are named.
+// A generator writes shapes and records the named ones.
 type generator struct{ defs object }
 
-// shape is the schema of s: a reference if it is named, unless it is to be written
-// out.
+// shape returns the schema of s: a reference if s is named, unless out is set.
 func (g *generator) shape(s *Shape, out bool) object {
 	if s.Def != "" && !out {
 		g.define(s)
@@ -112,7 +111,7 @@ func (g *generator) shape(s *Shape, out bool) object {
 	}
 }
 
-// define puts s among the named shapes, once.
+// define adds s to the named shapes, once.
 func (g *generator) define(s *Shape) {
 	for _, m := range g.defs {
 		if m.name == s.Def {
@@ -160,7 +159,7 @@ func (g *generator) fields(s *Shape) object {
 	return append(o, member{"properties", properties})
 }
 
-// anyCase is a pattern that matches words in any case.
+// anyCase returns a pattern that matches words in any case.
 func anyCase(words []string) string {
 	var b strings.Builder
 	for i, w := range words {

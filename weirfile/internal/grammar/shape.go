@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Kind is what a value is.
+// A Kind classifies the values of a Shape.
 type Kind uint8
 
 // The kinds.
@@ -24,7 +24,7 @@ const (
 	Choice                // a value that is one of Any
 )
 
-// A Shape is what can stand somewhere.
+// A Shape describes the values that a field accepts.
 type Shape struct {
 	Kind Kind
 	Def  string // the name of the shape in the schema, if it stands there by itself
@@ -42,7 +42,7 @@ type Shape struct {
 	Any               []*Shape
 }
 
-// A Field is a value in a Map.
+// A Field is a named value in a Map.
 type Field struct {
 	Name     string
 	Doc      string // what it means, in one line
@@ -54,7 +54,7 @@ type Field struct {
 	Deprecated bool // it is read, and the file gets a note
 }
 
-// Names are the names of the fields of s.
+// Names returns the names of the fields of s.
 func (s *Shape) Names() []string {
 	names := make([]string, len(s.Fields))
 	for i, f := range s.Fields {
@@ -63,7 +63,7 @@ func (s *Shape) Names() []string {
 	return names
 }
 
-// Field is the shape of a field of s, or nil.
+// Field returns the shape of a field of s, or nil.
 func (s *Shape) Field(name string) *Shape {
 	i := slices.IndexFunc(s.Fields, func(f Field) bool { return f.Name == name })
 	if i < 0 {
@@ -72,7 +72,7 @@ func (s *Shape) Field(name string) *Shape {
 	return s.Fields[i].Shape
 }
 
-// As is the shape of a kind among those that s is a choice of, or s.
+// As returns the shape of a kind among the choices of s, or s.
 func (s *Shape) As(k Kind) *Shape {
 	for _, a := range s.Any {
 		if a.Kind == k {

@@ -13,14 +13,14 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// store reads where state lives. A URL may hold a password, so errors do not quote
-// one with an @ or its parameters.
+// store reads the store. Errors do not quote a URL that contains an @, nor its
+// parameters, since it may contain a password.
 func (d *decoder) store(p place) string {
 	s, ok := d.text(p)
 	if !ok || s == "memory" {
 		return s
 	}
-	// Its parameters may name files of certificates, which nobody opens here.
+	// Its parameters may name certificate files, which are not opened here.
 	address, _, _ := strings.Cut(s, "?")
 	if _, err := redisstore.ParseURL(address); err == nil && !strings.ContainsAny(s, " \t\n\r") {
 		return s
@@ -76,13 +76,13 @@ func (d *decoder) grpc(p place, g *GRPC) {
 	g.MergeDomains = d.boolean(m.at("merge_domains"))
 }
 
-func (d *decoder) door(p place, door *Door) {
+func (d *decoder) listener(p place, l *Listener) {
 	if p.there() {
-		door.Listen = d.listen(d.mapping(p).at("listen"))
+		l.Listen = d.listen(d.mapping(p).at("listen"))
 	}
 }
 
-// listen reads where a door listens.
+// listen reads the address of a listener.
 func (d *decoder) listen(p place) string {
 	s, ok := d.text(p)
 	if !ok || s == "off" {
@@ -97,14 +97,14 @@ func (d *decoder) listen(p place) string {
 	return s
 }
 
-// client reads who is believed about the client's address, and in which header.
+// client reads the proxies that are trusted for the client's address, and their header.
 func (d *decoder) client(m mapping, c *httplimit.ClientAddress) {
 	d.trusted(m.at("trusted_proxies"), c)
 	p := m.at("client_header")
 	switch word, ok := d.word(p); {
 	case !ok:
 	case !m.at("trusted_proxies").there():
-		d.failIn(p, strict.Quoted(p.node.Text()), "want %s with it: the header of anybody else is not read", strict.Join(m.field, "trusted_proxies"))
+		d.failIn(p, strict.Quoted(p.node.Text()), "want %s too: the header is read only from trusted proxies", strict.Join(m.field, "trusted_proxies"))
 	case word == "forwarded":
 		c.Header = "Forwarded"
 	default:
