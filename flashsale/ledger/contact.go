@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// SetContact notes who is to get what an order of the user buys, while it is pending or
-// paid. The time of its last change stays that of its state.
+// SetContact implements sale.Ledger. It does not change the time at which the order's state
+// changed.
 func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sale.Contact, _ time.Time) (sale.Order, error) {
 	c = c.Trimmed()
 	if err := c.Validate(); err != nil {
@@ -18,7 +18,7 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 	var o sale.Order
 	err := l.write(ctx, "contact", "", func(x *tx) error {
 		n, err := x.exec("UPDATE orders SET name = $3, phone = $4 WHERE reservation = $1 AND usr = $2 AND state IN ('pending_pay', 'paid')",
-			known(reservation), known(user), c.Name, c.Phone)
+			storable(reservation), storable(user), c.Name, c.Phone)
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 		}
 		switch {
 		case o.User != user:
-			return fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 		case n == 0:
 			return fmt.Errorf("%w: order %s is %s, want pending_pay or paid", sale.ErrConflict, o.ID, o.State)
 		}
@@ -39,8 +39,7 @@ func (l *Ledger) SetContact(ctx context.Context, user, reservation string, c sal
 	return o, nil
 }
 
-// Recent returns the orders of a sale, the newest first, up to 100 after that of reservation
-// after.
+// RecentOrders implements sale.Ledger.
 func (l *Ledger) RecentOrders(ctx context.Context, id, after string) ([]sale.Order, error) {
 	var all []sale.Order
 	err := l.read(ctx, "recent", func(x *tx) error {
@@ -52,13 +51,13 @@ func (l *Ledger) RecentOrders(ctx context.Context, id, after string) ([]sale.Ord
 		if after != "" {
 			o, err := order(x, after, "")
 			if err == nil && o.Sale != k.ID {
-				err = fmt.Errorf("reservation %s: %w", show(after), sale.ErrNotFound)
+				err = fmt.Errorf("reservation %s: %w", quote(after), sale.ErrNotFound)
 			}
 			if err != nil {
 				return err
 			}
 			where += " AND (orders.at, orders.reservation) < ($2, $3)"
-			args = append(args, milli(o.At), o.ID)
+			args = append(args, millis(o.At), o.ID)
 		}
 		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE "+where+
 			" AND orders.state IN ('pending_pay', 'paid', 'expired', 'cancelled') ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", args...)

@@ -12,7 +12,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// A dialect is where the SQL of two databases differs.
+// dialect holds the differences between the SQL of the two databases.
 type dialect struct {
 	name     string
 	postgres bool
@@ -24,24 +24,24 @@ var (
 	sqlite   = dialect{name: "sqlite", goose: database.DialectSQLite3}
 )
 
-// files are the migrations, numbered by their names.
+// files returns the migrations, numbered by their names.
 func (d dialect) files() fs.FS {
 	f, err := fs.Sub(migrations, "migrations/"+d.name)
 	if err != nil {
-		panic(err) // the name is one of ours
+		panic(err) // the name is a constant
 	}
 	return f
 }
 
-// sql makes a statement of a text in which
+// sql replaces these placeholders in a statement:
 //
-//	{lock}           keeps the rows that are read from being changed
-//	{lock:TABLE}     those of one table
-//	{skip}           and leaves out rows that others keep
-//	{among:N}        is true of a text that is one of those that argument N holds (see among)
-//	{rows:A text, …} is a table r made of the JSON array $1, one object a row, with a column pos
+//	{lock}           locks the rows that are read
+//	{lock:TABLE}     locks those of one table
+//	{skip}           skips rows that other transactions have locked
+//	{among:N}        is true for a text that is in argument N (see among)
+//	{rows:A text, …} is a table r with a row for each object of the JSON array $1
 //
-// stand for what the dialect has for it. SQLite needs no lock: only one transaction writes.
+// SQLite needs no lock, because only one transaction writes.
 func (d dialect) sql(text string) string {
 	for {
 		before, rest, ok := strings.Cut(text, "{")
@@ -72,15 +72,15 @@ func (d dialect) piece(name, arg string) string {
 	return "SKIP LOCKED"
 }
 
-// among is an argument that holds texts: in PostgreSQL an array, whose length the planner
-// knows; it takes any other table for one of 100 rows.
+// among returns an argument with several texts. In PostgreSQL it is an array, whose length the
+// planner knows; for other tables it assumes 100 rows.
 func (l *Ledger) among(all []string) any {
 	if l.d.postgres {
 		return all
 	}
 	doc, err := json.Marshal(all)
 	if err != nil {
-		panic(err) // texts are JSON always
+		panic(err) // strings always marshal
 	}
 	return string(doc)
 }

@@ -1,37 +1,38 @@
-// Package ledger keeps the truth about flash sales in a database: PostgreSQL, for several
-// processes, or SQLite in a file, for one.
+// Package ledger implements sale.Ledger in a database: PostgreSQL for several processes, or
+// SQLite in a file for one.
 //
 //	l, err := ledger.Open(ctx, "sqlite:sale.db", ledger.Config{})
 //	l, err := ledger.Open(ctx, "postgres://shop@db/shop", ledger.Config{})
 //
-// It implements sale.Ledger; on SQLite it also keeps the journal of an inventory in the process
-// (Journal). SCHEMA.md describes the tables.
+// On SQLite it also stores the journal of an inventory in the same process (Journal). SCHEMA.md
+// describes the tables.
 //
 // # Guarantees
 //
-// What a method changes is durable when it returns: SQLite writes with synchronous=FULL,
-// PostgreSQL is asked for synchronous_commit=on. The rules of sale.Ledger stand as
-// constraints in the database, so that a fault of this program is an error there and never
-// an order too many.
+// A change is durable when the method returns: SQLite writes with synchronous=FULL, PostgreSQL
+// commits with synchronous_commit=on. The rules of sale.Ledger are constraints of the
+// database, so that a bug in this program causes an error and not an extra order.
 //
-// Whoever places orders, expires or cancels them holds the row of their sale; orders of one
-// sale are therefore placed one batch after the other, and Place is told how many units are
-// left. Paying, cancelling and expiring an order are each one compare and set of its state.
-// Payments of a process that come while others are made durable are taken together, and looks
-// at orders are answered together; each statement of SQLite is prepared once per connection.
+// A transaction that creates, expires or cancels orders locks the row of their sale. Batches of
+// one sale are therefore written one after the other, and CreateOrders knows how many units
+// are left. Paying, cancelling and expiring an order are each one compare and set of its
+// state. Concurrent payments of a process share a transaction, and concurrent reads of orders
+// share a statement. SQLite statements are prepared once per connection.
 //
-// # Recovery and what merchants do meanwhile
+// # Recovery and changes by merchants
 //
-// NextEpoch of an exposed sale pauses it with the reason sale.Recovering, and Recovered
-// exposes it again. A sale that its merchant has paused stays paused for that reason; that
-// it recovers is noted beside. Meanwhile SetState treats a sale that is paused for recovery
-// as what it was, exposed: it can be paused by its merchant, and then stays so when it has
-// recovered; it can be ended, and stays ended; resumed while its gate is not there yet, it
-// is paused for recovery, and reopens by itself.
+// NextEpoch pauses an exposed sale with the reason sale.Recovering, and MarkRecovered exposes
+// it again. A sale that its merchant has paused keeps that reason; the recovery is recorded in
+// another column. During a recovery SetState treats a sale that is paused for it as exposed:
+//
+//   - paused by its merchant, it stays paused after the recovery;
+//   - ended, it stays ended;
+//   - resumed before the recovery is complete, it is paused for the recovery, and reopens
+//     after it.
 //
 // # Errors
 //
-// A database that cannot be reached, is shutting down, read-only, out of space or too slow
-// is an error that wraps sale.ErrUnavailable, with its cause. Deadlocks and serialization
-// failures are tried again a few times before.
+// A database that is unreachable, shutting down, read-only, out of space or too slow causes an
+// error that wraps sale.ErrUnavailable and the cause. Deadlocks and serialization failures are
+// retried a few times before.
 package ledger

@@ -15,17 +15,17 @@ import (
 	sqlitelib "modernc.org/sqlite"
 )
 
-// A kind of failure of a database.
+// kind is a kind of database error.
 type kind int
 
 const (
-	other kind = iota // a fault of this program or of the database: it is not hidden
-	away              // it cannot be asked now
-	busy              // it has to be asked again: a deadlock
-	data              // what it was given is not accepted
+	other       kind = iota // a bug or a fault of the database; returned as it is
+	unavailable             // the database is unavailable
+	retry                   // a deadlock or a serialization failure
+	data                    // the data is not accepted
 )
 
-// fail wraps an error once, with what was done.
+// fail wraps an error with the operation.
 func (l *Ledger) fail(what string, err error) error {
 	if err == nil {
 		return nil
@@ -35,13 +35,13 @@ func (l *Ledger) fail(what string, err error) error {
 			return fmt.Errorf("ledger: %s: %w", what, err)
 		}
 	}
-	if k := kindOf(err); k == away || k == busy {
+	if k := kindOf(err); k == unavailable || k == retry {
 		return fmt.Errorf("ledger: %s: %w: %w", what, sale.ErrUnavailable, err)
 	}
 	return fmt.Errorf("ledger: %s: %w", what, err)
 }
 
-func again(err error) bool { return err != nil && kindOf(err) == busy }
+func again(err error) bool { return err != nil && kindOf(err) == retry }
 
 func kindOf(err error) kind {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -55,26 +55,26 @@ func kindOf(err error) kind {
 		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe,
 	} {
 		if errors.Is(err, gone) {
-			return away
+			return unavailable
 		}
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
-		return away
+		return unavailable
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return away
+		return unavailable
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
-		return away
+		return unavailable
 	}
-	if pgconn.SafeToRetry(err) { // a connection that was closed meanwhile
-		return away
+	if pgconn.SafeToRetry(err) { // the connection was closed before the statement was sent
+		return unavailable
 	}
 	return other
 }
 
-// isThere reports whether what was to be added is there already, by a unique index.
-func isThere(err error) bool {
+// isDuplicate reports whether err is a violation of a unique index.
+func isDuplicate(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code == "23505"
 	}
@@ -82,28 +82,28 @@ func isThere(err error) bool {
 	return ok && (lite.Code() == 2067 || lite.Code() == 1555) // unique, primary key
 }
 
-// kindOfPostgres judges an SQLSTATE.
+// kindOfPostgres returns the kind of an SQLSTATE.
 func kindOfPostgres(code string) kind {
 	switch code {
 	case "40001", "40P01": // serialization failure, deadlock
-		return busy
+		return retry
 	case "25006", "55P03", "57014", "25P03", "25P04": // read-only, a lock or a statement or an idle transaction took too long
-		return away
+		return unavailable
 	}
 	switch code[:min(2, len(code))] {
 	case "08", "53", "57", "58": // connection, resources (a full disk: 53100), an operator, the system
-		return away
+		return unavailable
 	case "22", "23": // data, constraints
 		return data
 	}
 	return other
 }
 
-// kindOfSQLite judges a result code by its lowest byte.
+// kindOfSQLite returns the kind of a result code, by its lowest byte.
 func kindOfSQLite(code int) kind {
 	switch code & 0xff {
 	case 5, 6, 7, 8, 9, 10, 13, 14, 15: // busy, locked, no memory, read-only, interrupt, I/O, full, cannot open, protocol
-		return away
+		return unavailable
 	case 18, 19, 20: // too big, constraint, mismatch
 		return data
 	}

@@ -9,24 +9,21 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Journal keeps the streams of an inventory in this process, in the table stream of a Ledger on
-// SQLite. It is safe for concurrent use.
+// Journal implements meminventory.Journal in the table stream of a Ledger on SQLite. It is safe
+// for concurrent use.
 type Journal struct {
 	l *Ledger
 }
 
-// Journal returns the journal that l keeps, or an error if l is not on SQLite.
+// Journal returns the journal in l, or an error if l is not on SQLite.
 func (l *Ledger) Journal() (*Journal, error) {
 	if l.d.postgres {
-		return nil, errors.New("ledger: only SQLite keeps the journal of an inventory in the process")
+		return nil, errors.New("ledger: journal: got PostgreSQL, want SQLite")
 	}
 	return &Journal{l: l}, nil
 }
 
-// Append adds reservations to the stream of a sale at an epoch, in this order, behind what
-// is there. It is durable when it returns nil; on an error either nothing was added or all
-// of it. A reservation that is in the journal already, by its ID, moves to this epoch and to
-// the end.
+// Append implements meminventory.Journal.
 func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.Reservation) error {
 	type entry struct {
 		ID          string           `json:"id"`
@@ -40,15 +37,14 @@ func (j *Journal) Append(ctx context.Context, id string, epoch int64, rs []sale.
 	if err != nil {
 		return j.l.fail("append", fmt.Errorf("%w: %w", sale.ErrInvalid, err))
 	}
-	return j.l.do(ctx, "append", "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
+	return j.l.execute(ctx, "append", "INSERT OR REPLACE INTO stream (sale, epoch, entry, reservation) SELECT $2, $3, id, reservation FROM {rows:id text, reservation text} WHERE true",
 		string(doc), id, epoch)
 }
 
-// Pending returns the stream of a sale at an epoch, the oldest first. What cannot be read
-// has Damaged set.
+// Pending implements meminventory.Journal.
 func (j *Journal) Pending(ctx context.Context, id string, epoch int64) ([]sale.Entry, error) {
 	var all []sale.Entry
-	err := j.l.ask(ctx, "pending", func(x *tx) (err error) {
+	err := j.l.readOne(ctx, "pending", func(x *tx) (err error) {
 		all, err = list(x, scanEntry, "SELECT entry, reservation FROM stream WHERE sale = $1 AND epoch = $2 ORDER BY id", id, epoch)
 		return err
 	})
@@ -64,21 +60,20 @@ func scanEntry(scan func(...any) error) (sale.Entry, error) {
 	var r sale.Reservation
 	switch err := json.Unmarshal([]byte(text), &r); {
 	case err != nil:
-		e.Corrupt = fmt.Sprintf("%v: %s", err, show(text))
+		e.Corrupt = fmt.Sprintf("%v: %s", err, quote(text))
 	case r.ID != e.ID:
-		e.Corrupt = fmt.Sprintf("reservation %s in entry %s: %s", show(r.ID), show(e.ID), show(text))
+		e.Corrupt = fmt.Sprintf("reservation %s in entry %s: %s", quote(r.ID), quote(e.ID), quote(text))
 	default:
 		e.Reservation = r
 	}
 	return e, nil
 }
 
-// Remove removes entries from a sale's streams by their IDs. Those that are not there are no
-// error.
+// Remove implements meminventory.Journal.
 func (j *Journal) Remove(ctx context.Context, id string, entries ...string) error {
 	doc, err := ids(entries)
 	if err != nil {
 		return j.l.fail("remove", err)
 	}
-	return j.l.do(ctx, "remove", "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
+	return j.l.execute(ctx, "remove", "DELETE FROM stream WHERE sale = $2 AND entry IN (SELECT id FROM {rows:id text})", doc, id)
 }

@@ -18,46 +18,45 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Config says how a Ledger uses its database. Its zero value works.
+// Config configures a Ledger. The zero value works.
 type Config struct {
 	// Crash is called at the crash points of the ledger.
 	Crash crashpoint.Hook
 
-	// NoMigrate refuses a database whose schema is older than this program instead of
-	// bringing it up to date.
+	// NoMigrate makes Open refuse a database with an older schema. Otherwise Open migrates it.
 	NoMigrate bool
 
-	// Conns is how many connections there are at most: 8 if 0. With SQLite these read;
-	// one more writes.
+	// Conns is the maximum number of connections: 8 if 0. With SQLite these read, and one more
+	// writes.
 	Conns int
 
-	// Timeout bounds every transaction: 10 s if 0. One that takes longer is undone, and
-	// its error wraps sale.ErrUnavailable.
+	// Timeout bounds every transaction: 10 s if 0. A longer one is rolled back, and its error
+	// wraps sale.ErrUnavailable.
 	Timeout time.Duration
 }
 
-// A Ledger keeps sales and orders in a database. It is safe for concurrent use.
+// Ledger implements sale.Ledger in a database. It is safe for concurrent use.
 type Ledger struct {
-	w, r    *sql.DB // the same in PostgreSQL
-	d       dialect
-	crash   crashpoint.Hook
-	timeout time.Duration
-	texts   sync.Map // statements in the dialect, by their texts
-	looks   gather[string, sale.Order]
-	till    gather[charge, sale.PayResult]
+	w, r       *sql.DB // the same in PostgreSQL
+	d          dialect
+	crash      crashpoint.Hook
+	timeout    time.Duration
+	statements sync.Map // statements in the dialect, by text
+	orderReads coalescer[string, sale.Order]
+	payments   coalescer[charge, sale.PayResult]
 }
 
 var _ sale.Ledger = (*Ledger)(nil)
 
-// Open opens the ledger that dsn names, and brings its schema up to date:
-// "postgres://…" (or "postgresql://…"), or "sqlite:PATH", whose file is made if it is not
-// there, for its owner alone. "sqlite::memory:" is lost when it is closed.
+// Open opens the ledger at dsn and migrates its schema. dsn is "postgres://…" (or
+// "postgresql://…"), or "sqlite:PATH", whose file is created for its owner alone. The data of
+// "sqlite::memory:" is lost on Close.
 func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 	if c.Conns < 0 || c.Conns > 1000 {
-		return nil, fmt.Errorf("ledger: Conns = %d, want 0 to 1000", c.Conns)
+		return nil, fmt.Errorf("ledger: Conns: got %d, want 0 to 1000", c.Conns)
 	}
 	if c.Timeout < 0 {
-		return nil, fmt.Errorf("ledger: Timeout = %v, want 0 or more", c.Timeout)
+		return nil, fmt.Errorf("ledger: Timeout: got %v, want 0 or more", c.Timeout)
 	}
 	if c.Conns == 0 {
 		c.Conns = 8
@@ -66,8 +65,8 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 		c.Timeout = 10 * time.Second
 	}
 	l := &Ledger{crash: c.Crash, timeout: c.Timeout}
-	l.looks = gather[string, sale.Order]{atOnce: lookers, most: maxLooks, do: l.lookAt}
-	l.till = gather[charge, sale.PayResult]{atOnce: 1, most: maxCharges, keys: charge.keys, do: l.take}
+	l.orderReads = coalescer[string, sale.Order]{maxCalls: maxOrderReads, maxBatch: maxOrderBatch, run: l.readOrders}
+	l.payments = coalescer[charge, sale.PayResult]{maxCalls: 1, maxBatch: maxPayBatch, keys: charge.keys, run: l.payBatch}
 	scheme, rest, _ := strings.Cut(dsn, ":")
 	var err error
 	switch scheme {
@@ -75,8 +74,8 @@ func Open(ctx context.Context, dsn string, c Config) (*Ledger, error) {
 		err = l.openPostgres(dsn, c)
 	case "sqlite":
 		err = l.openSQLite(rest, c)
-	default: // the name may hold a password: it is not shown
-		err = errors.New("ledger: a data source name of an unknown kind, want postgres://… or sqlite:PATH")
+	default: // dsn may contain a password
+		err = errors.New("ledger: dsn: unknown scheme, want postgres://… or sqlite:PATH")
 	}
 	if err != nil {
 		return nil, err
@@ -101,9 +100,9 @@ func (l *Ledger) openPostgres(dsn string, c Config) error {
 		"synchronous_commit":            "on",
 		"default_transaction_isolation": "read committed",
 		"statement_timeout":             ms,
-		// Who is stopped while it holds the row of a sale shall not hold it for ever.
+		// A client that stops in a transaction must not lock the row of a sale for ever.
 		"idle_in_transaction_session_timeout": ms,
-		// A plan that was made when a table was empty is bad for a full one.
+		// A plan for an empty table is slow when the table is full.
 		"plan_cache_mode":  "force_custom_plan",
 		"application_name": "flashsale",
 	} {
@@ -116,7 +115,7 @@ func (l *Ledger) openPostgres(dsn string, c Config) error {
 	db.SetMaxIdleConns(c.Conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	l.w, l.r, l.d = db, db, postgres
-	l.till.atOnce = min(3, c.Conns)
+	l.payments.maxCalls = min(3, c.Conns)
 	return nil
 }
 
@@ -126,8 +125,8 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 	}
 	memory := path == ":memory:"
 	if !memory {
-		// SQLite would let everybody read what buyers and merchants have told. A file that is
-		// there is not opened here: closing it would end the locks that SQLite has on it.
+		// SQLite would create a file that other users can read. An existing file is not opened
+		// here, because closing it would release the locks that SQLite has on it.
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			err = f.Close()
@@ -141,20 +140,20 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 	if memory {
 		name = "file::memory:?_pragma=foreign_keys(1)&_txlock="
 	}
-	// Orders change pages all over the file. The log is written into it when it has 32 MB:
-	// after the usual 4 MB that would be after every batch, and every page once for each.
-	wc, err := newPreparer(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)")
+	// Orders change pages all over the file. The log is checkpointed at 32 MB; at the default of
+	// 4 MB that would happen after every batch.
+	wc, err := newSQLiteConnector(name + "immediate&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(8000)")
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	w := sql.OpenDB(wc)
-	w.SetMaxOpenConns(1) // one writes, so that writers wait in Go and not in the file's lock
+	w.SetMaxOpenConns(1) // writers wait in Go instead of for the file lock
 	w.SetMaxIdleConns(1)
 	l.w, l.r, l.d = w, w, sqlite
 	if memory {
 		return nil
 	}
-	rc, err := newPreparer(name + "deferred&_pragma=query_only(1)")
+	rc, err := newSQLiteConnector(name + "deferred&_pragma=query_only(1)")
 	if err != nil {
 		_ = w.Close()
 		return fmt.Errorf("ledger: %w", err)
@@ -166,15 +165,15 @@ func (l *Ledger) openSQLite(path string, c Config) error {
 	return nil
 }
 
-// Ping says whether the database answers.
+// Ping implements sale.Ledger.
 func (l *Ledger) Ping(ctx context.Context) error {
-	return l.ask(ctx, "ping", func(tx *tx) error {
+	return l.readOne(ctx, "ping", func(tx *tx) error {
 		var one int
 		return tx.row("SELECT 1").Scan(&one)
 	})
 }
 
-// Close closes the connections. What is under way is waited for.
+// Close closes the connections, after the statements in progress.
 func (l *Ledger) Close() error {
 	err := l.w.Close()
 	if l.r != l.w {

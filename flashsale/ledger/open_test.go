@@ -24,15 +24,15 @@ func TestOpenRefuses(t *testing.T) {
 		config ledger.Config
 		want   string
 	}{
-		{"", ledger.Config{}, "unknown kind"},
+		{"", ledger.Config{}, "unknown scheme"},
 		{"mysql://u:secret@h/db", ledger.Config{}, "want postgres://… or sqlite:PATH"},
 		{"sqlite", ledger.Config{}, "want the path"},
 		{"sqlite:", ledger.Config{}, "want the path"},
 		{"sqlite:a\x00b", ledger.Config{}, "want the path"},
 		{"postgres://u:secret@h:port/db", ledger.Config{}, "ledger: "},
-		{"sqlite:x", ledger.Config{Conns: -1}, "Conns = -1, want"},
-		{"sqlite:x", ledger.Config{Conns: 1001}, "Conns = 1001, want"},
-		{"sqlite:x", ledger.Config{Timeout: -1}, "Timeout = -1ns, want"},
+		{"sqlite:x", ledger.Config{Conns: -1}, "Conns: got -1, want"},
+		{"sqlite:x", ledger.Config{Conns: 1001}, "Conns: got 1001, want"},
+		{"sqlite:x", ledger.Config{Timeout: -1}, "Timeout: got -1ns, want"},
 	} {
 		_, err := ledger.Open(t.Context(), c.dsn, c.config)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {

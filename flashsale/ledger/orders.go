@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// orderColumns are of the table orders.
+// orderColumns lists the columns of the table orders that scanOrder reads.
 const orderColumns = `orders.reservation, orders.sale, orders.epoch, orders.usr, orders.slot, orders.ticket, orders.key, orders.at, orders.pay_by, orders.state, orders.price, orders.placed, orders.changed,
 	coalesce(orders.payment, ''), (SELECT count(*) FROM payments p WHERE p.reservation = orders.reservation AND p.state = 'refund_due'), orders.name, orders.phone`
 
@@ -25,18 +25,16 @@ func scanOrder(scan func(...any) error) (sale.Order, error) {
 }
 
 func order(x *tx, reservation, lock string) (sale.Order, error) {
-	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, known(reservation)).Scan)
+	o, err := scanOrder(x.row("SELECT "+orderColumns+" FROM orders WHERE orders.reservation = $1 "+lock, storable(reservation)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+		err = fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 	}
 	return o, err
 }
 
-// Order returns what became of a reservation: its order, or that it is rejected or lost.
-//
-// Looks that come while others are under way are made together, by one statement.
+// Order implements sale.Ledger. Concurrent reads share one statement.
 func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, error) {
-	o, err := l.looks.ask(ctx, reservation)
+	o, err := l.orderReads.submit(ctx, reservation)
 	if err != nil {
 		return sale.Order{}, l.fail("order", err)
 	}
@@ -44,26 +42,26 @@ func (l *Ledger) Order(ctx context.Context, reservation string) (sale.Order, err
 }
 
 const (
-	lookers  = 4   // statements for looks under way at a time
-	maxLooks = 200 // looks made by one
+	maxOrderReads = 4   // statements in progress at once
+	maxOrderBatch = 200 // orders that one statement reads
 )
 
-// lookAt answers looks at orders.
-func (l *Ledger) lookAt(batch []*asked[string, sale.Order]) {
+// readOrders reads the orders of a batch.
+func (l *Ledger) readOrders(batch []*request[string, sale.Order]) {
 	if len(batch) == 1 {
 		q := batch[0]
-		q.err = l.glance(context.Background(), func(x *tx) (err error) {
-			q.b, err = order(x, q.a, "")
+		q.err = l.readOneRaw(context.Background(), func(x *tx) (err error) {
+			q.result, err = order(x, q.arg, "")
 			return err
 		})
 		return
 	}
 	all := make([]string, len(batch))
 	for i, q := range batch {
-		all[i] = known(q.a)
+		all[i] = storable(q.arg)
 	}
 	byID := make(map[string]sale.Order, len(batch))
-	err := l.glance(context.Background(), func(x *tx) error {
+	err := l.readOneRaw(context.Background(), func(x *tx) error {
 		orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1}", l.among(all))
 		for _, o := range orders {
 			byID[o.ID] = o
@@ -71,29 +69,29 @@ func (l *Ledger) lookAt(batch []*asked[string, sale.Order]) {
 		return err
 	})
 	for _, q := range batch {
-		o, ok := byID[q.a]
-		q.b, q.err = o, err
+		o, ok := byID[q.arg]
+		q.result, q.err = o, err
 		if err == nil && !ok {
-			q.err = fmt.Errorf("reservation %s: %w", show(q.a), sale.ErrNotFound)
+			q.err = fmt.Errorf("reservation %s: %w", quote(q.arg), sale.ErrNotFound)
 		}
 	}
 }
 
-// Orders returns what became of the reservations of a user, the newest first, up to 100.
+// Orders implements sale.Ledger.
 func (l *Ledger) Orders(ctx context.Context, user string) ([]sale.Order, error) {
-	return l.orders(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", known(user))
+	return l.orders(ctx, "orders", "WHERE orders.usr = $1 ORDER BY orders.at DESC, orders.reservation DESC LIMIT 100", storable(user))
 }
 
-// Unreturned returns up to max orders that expired or were cancelled and whose units have
-// not been returned to the Inventory yet, the oldest of each sale first. Sales share what is
-// returned: one whose units cannot be returned does not keep others waiting.
+// Unreturned implements sale.Ledger. It returns the oldest orders of each sale first, and
+// divides max among the sales, so that a sale whose units cannot be returned does not block
+// others.
 func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) {
 	const over = "orders.state IN ('expired', 'cancelled') AND orders.returned = 0"
 	max = bound(max)
 	var all []sale.Order
 	err := l.read(ctx, "unreturned", func(x *tx) error {
 		all = nil
-		// From each sale that has one to the next, by the index.
+		// Step through the sales with such orders, by the index.
 		sales, err := list(x, scanText, `WITH RECURSIVE of (sale) AS (
 			SELECT min(sale) FROM orders WHERE `+over+`
 			UNION ALL SELECT (SELECT min(orders.sale) FROM orders WHERE `+over+` AND orders.sale > of.sale) FROM of WHERE of.sale IS NOT NULL)
@@ -113,7 +111,7 @@ func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 			}
 			left -= len(parts[i])
 		}
-		for i := range sales { // what others leave
+		for i := range sales { // sales with few orders leave the rest to the others
 			if n := len(parts[i]); n == share && left > 0 {
 				if err := part(i, n+left); err != nil {
 					return err
@@ -129,26 +127,25 @@ func (l *Ledger) Unreturned(ctx context.Context, max int) ([]sale.Order, error) 
 
 func (l *Ledger) orders(ctx context.Context, what, where string, args ...any) ([]sale.Order, error) {
 	var all []sale.Order
-	err := l.ask(ctx, what, func(x *tx) (err error) {
+	err := l.readOne(ctx, what, func(x *tx) (err error) {
 		all, err = list(x, scanOrder, "SELECT "+orderColumns+" FROM orders "+where, args...)
 		return err
 	})
 	return all, err
 }
 
-// bound bounds what is asked for at once.
+// bound limits max to the size of one call.
 func bound(n int) int { return min(max(n, 0), 1000) }
 
-// MarkReturned notes that the Inventory has the units of these orders back. What is no expired
-// or cancelled order is left as it is.
+// MarkReturned implements sale.Ledger. It ignores orders that are neither expired nor cancelled.
 func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error {
 	for part := range slices.Chunk(reservations, 1000) {
 		all := make([]string, len(part))
 		for i, id := range part {
-			all[i] = known(id)
+			all[i] = storable(id)
 		}
-		// They are held in one order, as by Pay, so that two do not wait for each other.
-		if err := l.do(ctx, "mark returned", `WITH these AS (SELECT reservation FROM orders WHERE reservation {among:1}
+		// Rows are locked in the same order as in Pay, so that two transactions cannot deadlock.
+		if err := l.execute(ctx, "mark returned", `WITH these AS (SELECT reservation FROM orders WHERE reservation {among:1}
 				AND returned = 0 AND state IN ('expired', 'cancelled') ORDER BY reservation {lock})
 			UPDATE orders SET returned = 1 WHERE returned = 0 AND state IN ('expired', 'cancelled')
 			AND reservation IN (SELECT reservation FROM these)`, l.among(all)); err != nil {
@@ -158,13 +155,13 @@ func (l *Ledger) MarkReturned(ctx context.Context, reservations ...string) error
 	return nil
 }
 
-// Cancel cancels a pending order of the user. One that is cancelled already is no error.
+// Cancel implements sale.Ledger.
 func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.Time) (sale.Order, error) {
 	var o sale.Order
 	changed := false
 	err := l.write(ctx, "cancel", "", func(x *tx) (err error) {
 		n, err := x.exec("UPDATE orders SET state = 'cancelled', changed = $3 WHERE reservation = $1 AND usr = $2 AND state = 'pending_pay'",
-			known(reservation), known(user), milli(now))
+			storable(reservation), storable(user), millis(now))
 		if err != nil {
 			return err
 		}
@@ -173,14 +170,14 @@ func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.
 		}
 		switch changed = n == 1; {
 		case o.User != user:
-			return fmt.Errorf("reservation %s: %w", show(reservation), sale.ErrNotFound)
+			return fmt.Errorf("reservation %s: %w", quote(reservation), sale.ErrNotFound)
 		case o.State != sale.Cancelled:
 			return fmt.Errorf("%w: order %s is %s, want pending_pay", sale.ErrConflict, o.ID, o.State)
 		case !changed:
 			return nil
 		}
 		l.crash.At(crashpoint.CancelMarked)
-		return giveBack(x, []sale.Order{o}, now)
+		return returnUnits(x, []sale.Order{o}, now)
 	})
 	if err != nil {
 		return sale.Order{}, err
@@ -191,14 +188,13 @@ func (l *Ledger) Cancel(ctx context.Context, user, reservation string, now time.
 	return o, nil
 }
 
-// Expire expires up to max pending orders whose time is over, and returns them. Several
-// processes that expire at once share the orders.
+// Expire implements sale.Ledger. Processes that call it at once get different orders.
 func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Order, error) {
 	var due []sale.Order
-	// Most of the time nothing is due: then nobody has to wait for it.
+	// Most calls find nothing to expire; those take no lock.
 	any := 0
-	err := l.ask(ctx, "expire", func(x *tx) error {
-		return x.row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", milliUp(now)).Scan(&any)
+	err := l.readOne(ctx, "expire", func(x *tx) error {
+		return x.row("SELECT count(*) FROM (SELECT 1 FROM orders WHERE state = 'pending_pay' AND pay_by < $1 LIMIT 1) AS due", millisUp(now)).Scan(&any)
 	})
 	if err != nil || any == 0 {
 		return nil, err
@@ -208,12 +204,12 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 				SELECT reservation FROM orders WHERE state = 'pending_pay' AND pay_by < $1 ORDER BY pay_by LIMIT $3 {lock} {skip})
 			UPDATE orders SET state = 'expired', changed = $2
 			WHERE orders.state = 'pending_pay' AND orders.reservation IN (SELECT reservation FROM due)
-			RETURNING `+orderColumns, milliUp(now), milliUp(now), bound(max))
+			RETURNING `+orderColumns, millisUp(now), millisUp(now), bound(max))
 		if err != nil || len(due) == 0 {
 			return err
 		}
 		l.crash.At(crashpoint.ExpireMarked)
-		if err := giveBack(x, due, now); err != nil {
+		if err := returnUnits(x, due, now); err != nil {
 			return err
 		}
 		l.crash.At(crashpoint.ExpireCounted)
@@ -228,21 +224,21 @@ func (l *Ledger) Expire(ctx context.Context, now time.Time, max int) ([]sale.Ord
 	return due, nil
 }
 
-// giveBack moves the units of orders that are over back to their sales.
-func giveBack(x *tx, orders []sale.Order, now time.Time) error {
+// returnUnits adds the units of expired or cancelled orders to their sales.
+func returnUnits(x *tx, orders []sale.Order, now time.Time) error {
 	doc, err := idsOf(orders)
 	if err != nil {
 		return err
 	}
 	if _, err := x.exec(`INSERT INTO movements (sale, kind, units, reservation, at)
-		SELECT o.sale, 'returned', 1, o.reservation, $2 FROM {rows:id text} JOIN orders o ON o.reservation = r.id`, doc, milli(now)); err != nil {
+		SELECT o.sale, 'returned', 1, o.reservation, $2 FROM {rows:id text} JOIN orders o ON o.reservation = r.id`, doc, millis(now)); err != nil {
 		return err
 	}
 	units := map[string]int64{}
 	for _, o := range orders {
 		units[o.Sale]++
 	}
-	for _, id := range sorted(units) { // in one order, so that two who do it do not wait for each other
+	for _, id := range sorted(units) { // the same order in all transactions avoids deadlocks
 		if _, err := x.exec("UPDATE sales SET sold = sold - $2 WHERE id = $1", id, units[id]); err != nil {
 			return err
 		}
@@ -250,8 +246,8 @@ func giveBack(x *tx, orders []sale.Order, now time.Time) error {
 	return nil
 }
 
-// Report writes what became of every order of a sale, oldest first, to row. It reads page by
-// page and holds nothing meanwhile: an order that changes is told as it is when it is read.
+// EachOrder implements sale.Ledger. It reads in pages and takes no lock: an order that changes
+// meanwhile is passed as it is when it is read.
 func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) error) error {
 	const page = 1000
 	if _, err := l.Sale(ctx, id); err != nil {
@@ -268,7 +264,7 @@ func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) 
 			if err := row(o); err != nil {
 				return err
 			}
-			at, after = milli(o.At), o.ID
+			at, after = millis(o.At), o.ID
 		}
 		if len(orders) < page {
 			return nil
@@ -276,7 +272,7 @@ func (l *Ledger) EachOrder(ctx context.Context, id string, row func(sale.Order) 
 	}
 }
 
-// Tally counts the orders of a sale, in one snapshot.
+// Totals implements sale.Ledger. It reads one snapshot.
 func (l *Ledger) Totals(ctx context.Context, id string) (sale.OrderTotals, error) {
 	var t sale.OrderTotals
 	err := l.read(ctx, "tally", func(x *tx) error {

@@ -13,24 +13,24 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// maxCharges is how many payments one transaction takes at most.
-const maxCharges = 200
+// maxPayBatch bounds the payments of one transaction.
+const maxPayBatch = 200
 
-// A charge is a payment and when it came.
+// charge is a payment and the time of its call.
 type charge struct {
 	sale.Payment
 	now time.Time
 }
 
-// keys keep two payments apart of which the one is decided by the other.
+// keys returns the keys of payments whose results depend on each other.
 func (c charge) keys() []string { return []string{"order " + c.Reservation, "payment " + c.ID} }
 
-// buys reports whether a payment pays an order.
+// buys reports whether the payment pays an order.
 func (c charge) buys(o *sale.Order) bool {
-	return o.State == sale.PendingPay && milliUp(c.now) <= milli(o.PayBy) && c.Amount == o.Price
+	return o.State == sale.PendingPay && millisUp(c.now) <= millis(o.PayBy) && c.Amount == o.Price
 }
 
-// A receipt is a charge as the database is told of it.
+// receipt is a charge as the statements read it.
 type receipt struct {
 	Payment string `json:"payment"`
 	ID      string `json:"id"` // of the reservation
@@ -41,47 +41,45 @@ type receipt struct {
 
 const receiptRows = "{rows:payment text, id text, amount bigint, state text, at bigint}"
 
-// Pay takes a payment: it pays a pending order before its time is over (until PayBy,
-// inclusive), and is REFUND_DUE otherwise. The same payment again returns what it got; one
-// of the same ID for another reservation or amount is sale.ErrConflict. A reservation that
-// the Ledger has not been told of yet is sale.ErrNotFound, and the payment is not taken.
+// Pay implements sale.Ledger. A payment with a known ID for another reservation or amount is
+// sale.ErrConflict.
 //
-// Payments that come while others are being taken are taken together, in one transaction:
-// each changes the row of its sale, so that one by one they would wait for the disk in turn.
+// Concurrent payments share a transaction. Each changes the row of its sale, so in separate
+// transactions each would wait for the disk sync of the one before.
 func (l *Ledger) Pay(ctx context.Context, p sale.Payment, now time.Time) (sale.PayResult, error) {
-	err := word("payment", p.ID, 1, 64)
+	err := validateID("payment", p.ID, 1, 64)
 	if p.Amount < 0 {
-		err = errors.Join(err, fmt.Errorf("%w: amount = %d, want 0 or more", sale.ErrInvalid, p.Amount))
+		err = errors.Join(err, fmt.Errorf("%w: amount: got %d, want 0 or more", sale.ErrInvalid, p.Amount))
 	}
 	if err != nil {
 		return sale.PayResult{}, l.fail("pay", err)
 	}
-	paid, err := l.till.ask(ctx, charge{p, now})
+	paid, err := l.payments.submit(ctx, charge{p, now})
 	if err != nil {
 		return sale.PayResult{}, l.fail("pay", err)
 	}
 	return paid, nil
 }
 
-// take takes the payments of a batch, of different orders and with different IDs.
-func (l *Ledger) take(batch []*asked[charge, sale.PayResult]) {
+// payBatch applies a batch of payments, which have different orders and IDs.
+func (l *Ledger) payBatch(batch []*request[charge, sale.PayResult]) {
 	err := l.takeAll(batch)
-	if err != nil && len(batch) > 1 && kindOf(err) == data { // which of them it is, is not said
+	if err != nil && len(batch) > 1 && kindOf(err) == data { // the error does not name the payment
 		for i := range batch {
 			if err := l.takeAll(batch[i : i+1]); err != nil {
-				batch[i].b, batch[i].err = sale.PayResult{}, err
+				batch[i].result, batch[i].err = sale.PayResult{}, err
 			}
 		}
 		return
 	}
 	if err != nil {
 		for _, q := range batch {
-			q.b, q.err = sale.PayResult{}, err
+			q.result, q.err = sale.PayResult{}, err
 		}
 	}
 }
 
-func (l *Ledger) takeAll(batch []*asked[charge, sale.PayResult]) error {
+func (l *Ledger) takeAll(batch []*request[charge, sale.PayResult]) error {
 	var all []taken
 	fresh := false
 	err := l.change(context.Background(), func(x *tx) (err error) {
@@ -95,28 +93,28 @@ func (l *Ledger) takeAll(batch []*asked[charge, sale.PayResult]) error {
 		l.crash.At(crashpoint.PayCommitted)
 	}
 	for i, q := range batch {
-		q.b, q.err = all[i].paid, all[i].err
+		q.result, q.err = all[i].paid, all[i].err
 	}
 	return nil
 }
 
-// taken is what became of a payment, if the transaction is committed.
+// taken is the result of a payment, valid once the transaction is committed.
 type taken struct {
 	paid sale.PayResult
 	err  error
 }
 
-// takeIn takes a batch of payments, and returns what became of each, and whether any is new.
-// Whatever else it meets is the answer of the one that met it.
-func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken, bool, error) {
+// takeIn applies a batch of payments in a transaction. It returns the result of each, and
+// whether any is new. An error of one payment is in its result.
+func (l *Ledger) takeIn(x *tx, batch []*request[charge, sale.PayResult]) ([]taken, bool, error) {
 	all := make([]taken, len(batch))
 	ids := make([]string, len(batch))
 	for i, q := range batch {
-		ids[i] = known(q.a.Reservation)
+		ids[i] = storable(q.arg.Reservation)
 	}
 	slices.Sort(ids)
-	// Whoever pays, cancels or expires one of these orders waits here for the other. They
-	// are held in one order, so that two who hold several do not wait for each other.
+	// This locks the orders against other payments, cancellations and expiry. The same order
+	// in all transactions avoids deadlocks.
 	orders, err := list(x, scanOrder, "SELECT "+orderColumns+" FROM orders WHERE orders.reservation {among:1} ORDER BY orders.reservation {lock:orders}", x.l.among(ids))
 	if err != nil {
 		return nil, false, err
@@ -127,13 +125,13 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken,
 	}
 	var receipts []receipt
 	for i, q := range batch {
-		o := byID[q.a.Reservation]
+		o := byID[q.arg.Reservation]
 		if o == nil {
-			all[i].err = fmt.Errorf("reservation %s: %w", show(q.a.Reservation), sale.ErrNotFound)
+			all[i].err = fmt.Errorf("reservation %s: %w", quote(q.arg.Reservation), sale.ErrNotFound)
 			continue
 		}
-		r := receipt{Payment: q.a.ID, ID: o.ID, Amount: q.a.Amount, State: "refund_due", At: milli(q.a.now)}
-		if q.a.buys(o) {
+		r := receipt{Payment: q.arg.ID, ID: o.ID, Amount: q.arg.Amount, State: "refund_due", At: millis(q.arg.now)}
+		if q.arg.buys(o) {
 			r.State = "accepted"
 		}
 		receipts = append(receipts, r)
@@ -141,7 +139,7 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken,
 	if len(receipts) == 0 {
 		return all, false, nil
 	}
-	fresh, err := keep(x, receipts)
+	fresh, err := insertPayments(x, receipts)
 	if err != nil {
 		return nil, false, err
 	}
@@ -157,36 +155,36 @@ func (l *Ledger) takeIn(x *tx, batch []*asked[charge, sale.PayResult]) ([]taken,
 			accepted = append(accepted, r)
 		}
 	}
-	soldOut := map[string]int64{} // the units of sales of which all are paid
+	soldOut := map[string]int64{} // the stock of sales whose units are all paid
 	if len(accepted) > 0 {
-		if err := mark(x, accepted, byID, soldOut); err != nil {
+		if err := markPaid(x, accepted, byID, soldOut); err != nil {
 			return nil, false, err
 		}
 		l.crash.At(crashpoint.PayMarked)
 	}
-	kept, err := keptOf(x, before)
+	kept, err := earlierPayments(x, before)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(before) > 0 { // of sales that nothing was marked of, it is not known yet
+	if len(before) > 0 { // for sales of which markPaid marked no order
 		if err := allPaid(x, before, byID, soldOut); err != nil {
 			return nil, false, err
 		}
 	}
 	for i, q := range batch {
-		o, t := byID[q.a.Reservation], &all[i]
+		o, t := byID[q.arg.Reservation], &all[i]
 		if o == nil {
 			continue
 		}
-		if t.paid, t.err = paidOf(q.a, o, fresh[q.a.ID], kept); t.err == nil && !t.paid.RefundDue {
+		if t.paid, t.err = resultOf(q.arg, o, fresh[q.arg.ID], kept); t.err == nil && !t.paid.RefundDue {
 			t.paid.SoldOut = soldOut[o.Sale]
 		}
 	}
 	return all, len(fresh) > 0, nil
 }
 
-// keep keeps payments, and returns the IDs of those that were not kept before.
-func keep(x *tx, receipts []receipt) (map[string]bool, error) {
+// insertPayments inserts payments and returns the IDs of the new ones.
+func insertPayments(x *tx, receipts []receipt) (map[string]bool, error) {
 	slices.SortFunc(receipts, func(a, b receipt) int { return cmp.Compare(a.Payment, b.Payment) })
 	doc, err := json.Marshal(receipts)
 	if err != nil {
@@ -207,9 +205,9 @@ func scanText(scan func(...any) error) (string, error) {
 	return s, err
 }
 
-// mark makes pending orders, whose rows are held, paid ones, and notes in soldOut the units
-// of the sales of which all are paid then.
-func mark(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
+// markPaid sets pending orders, whose rows are locked, to paid. It adds the stock of sales
+// whose units are all paid then to soldOut.
+func markPaid(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
 	doc, err := json.Marshal(accepted)
 	if err != nil {
 		return err
@@ -218,12 +216,12 @@ func mark(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[st
 	for i, r := range accepted {
 		ids[i] = r.ID
 	}
-	// The state is not compared plainly: of a table that was never analyzed, PostgreSQL takes
-	// the pending orders for a few, and reads all of them.
+	// The state is not compared directly: on a table without statistics, PostgreSQL assumes few
+	// pending orders and would read all of them.
 	n, err := x.exec(`UPDATE orders SET state = 'paid', payment = r.payment, changed = r.at FROM `+receiptRows+`
 		WHERE orders.reservation {among:2} AND orders.reservation = r.id AND coalesce(orders.state, '') = 'pending_pay'`, string(doc), x.l.among(ids))
 	if err == nil && n != int64(len(accepted)) {
-		err = fmt.Errorf("%d of %d orders changed while they were held", int64(len(accepted))-n, len(accepted))
+		err = fmt.Errorf("%d of %d locked orders have changed", int64(len(accepted))-n, len(accepted))
 	}
 	if err != nil {
 		return err
@@ -245,7 +243,7 @@ func mark(x *tx, accepted []receipt, byID map[string]*sale.Order, soldOut map[st
 	return nil
 }
 
-// allPaid notes in soldOut the units of those sales of some payments of which all are paid.
+// allPaid adds the stock of sales whose units are all paid to soldOut.
 func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[string]int64) error {
 	ids := make([]string, len(of))
 	for i, r := range of {
@@ -266,8 +264,8 @@ func allPaid(x *tx, of []receipt, byID map[string]*sale.Order, soldOut map[strin
 	return err
 }
 
-// keptOf is what is kept of payments that were taken before.
-func keptOf(x *tx, before []receipt) (map[string]receipt, error) {
+// earlierPayments returns the stored payments with these IDs.
+func earlierPayments(x *tx, before []receipt) (map[string]receipt, error) {
 	if len(before) == 0 {
 		return nil, nil
 	}
@@ -287,22 +285,22 @@ func keptOf(x *tx, before []receipt) (map[string]receipt, error) {
 	return kept, err
 }
 
-// paidOf is what a payment got: what it changed of its order, or what it got before.
-func paidOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sale.PayResult, error) {
+// resultOf returns the result of a payment: the change of its order, or the earlier result.
+func resultOf(c charge, o *sale.Order, fresh bool, kept map[string]receipt) (sale.PayResult, error) {
 	if !fresh {
 		r, ok := kept[c.ID]
 		switch {
 		case !ok:
-			return sale.PayResult{}, fmt.Errorf("%w: payment %s is being taken", sale.ErrUnavailable, c.ID)
+			return sale.PayResult{}, fmt.Errorf("%w: payment %s is in progress", sale.ErrUnavailable, c.ID)
 		case r.ID != c.Reservation || r.Amount != c.Amount:
-			return sale.PayResult{}, fmt.Errorf("%w: payment %s was taken for another reservation or amount", sale.ErrConflict, c.ID)
+			return sale.PayResult{}, fmt.Errorf("%w: payment %s was applied to another reservation or amount", sale.ErrConflict, c.ID)
 		}
 		return sale.PayResult{Order: *o, RefundDue: r.State == "refund_due", Repeated: true}, nil
 	}
 	after := *o
 	accept := c.buys(o)
 	if accept {
-		after.State, after.Payment, after.ChangedAt = sale.Paid, c.ID, timeOf(milli(c.now))
+		after.State, after.Payment, after.ChangedAt = sale.Paid, c.ID, timeOf(millis(c.now))
 	} else {
 		after.Refunds++
 	}

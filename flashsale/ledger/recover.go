@@ -8,9 +8,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// NextEpoch gives a sale that is at epoch the next one, and says that it recovers.
+// NextEpoch implements sale.Ledger.
 func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.changeSale(ctx, "next epoch", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "next epoch", id, func(x *tx, k saleRow) error {
 		if k.State != sale.Exposed && k.State != sale.Paused {
 			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
 		}
@@ -25,15 +25,14 @@ func (l *Ledger) NextEpoch(ctx context.Context, id string, epoch int64, now time
 			k.ID, why); err != nil {
 			return err
 		}
-		return note(x, "flashsale", k.ID, fmt.Sprintf("recovers, epoch %d", epoch+1), now)
+		return appendAudit(x, "flashsale", k.ID, fmt.Sprintf("recovers, epoch %d", epoch+1), now)
 	})
 }
 
-// Recovered says that the Inventory of a sale has its state at epoch: a sale that was paused for
-// its recovery alone is exposed again. Said again it changes nothing; of a sale that ended
-// meanwhile neither.
+// MarkRecovered implements sale.Ledger. It exposes a sale that was paused for its recovery
+// alone. It changes nothing if it was called before, or if the sale has ended.
 func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now time.Time) (sale.Sale, error) {
-	return l.changeSale(ctx, "recovered", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "recovered", id, func(x *tx, k saleRow) error {
 		if k.Epoch != epoch {
 			return fmt.Errorf("%w: sale %s is at epoch %d, not %d", sale.ErrConflict, k.ID, k.Epoch, epoch)
 		}
@@ -47,12 +46,12 @@ func (l *Ledger) MarkRecovered(ctx context.Context, id string, epoch int64, now 
 		if _, err := x.exec("UPDATE sales SET state = $2, why = $3, recovering = 0, version = version + 1 WHERE id = $1", k.ID, string(state), why); err != nil {
 			return err
 		}
-		return note(x, "flashsale", k.ID, fmt.Sprintf("recovered, epoch %d", epoch), now)
+		return appendAudit(x, "flashsale", k.ID, fmt.Sprintf("recovered, epoch %d", epoch), now)
 	})
 }
 
-// InitialState returns what the Inventory's state is built from: the sale, and the units that its
-// pending and paid orders hold. Before is empty: a stream is read to its end by Place.
+// InitialState implements sale.Ledger. Pending is empty, because a recovery drains the stream of
+// the earlier epoch.
 func (l *Ledger) InitialState(ctx context.Context, id string) (sale.InitialState, error) {
 	var o sale.InitialState
 	err := l.read(ctx, "opening", func(x *tx) error {

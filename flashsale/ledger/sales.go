@@ -17,14 +17,14 @@ import (
 const saleColumns = `id, merchant, sku, title, price, currency, stock, per_user, starts_at, ends_at, headroom, queue,
 	lobby_ms, pay_within_ms, token_for_ms, work, sold, paid, state, why, recovering, epoch, version, created`
 
-// A kept is a sale and what is noted beside it.
-type kept struct {
+// saleRow is a row of the table sales.
+type saleRow struct {
 	sale.Sale
 	recovering bool
 }
 
-func scanSale(scan func(...any) error) (kept, error) {
-	var k kept
+func scanSale(scan func(...any) error) (saleRow, error) {
+	var k saleRow
 	s := &k.Sale
 	var starts, ends, lobby, pay, token, created int64
 	var recovering int
@@ -38,37 +38,37 @@ func scanSale(scan func(...any) error) (kept, error) {
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// load reads a sale; with lock, nobody else changes it until x ends.
-func load(x *tx, id string, lock bool) (kept, error) {
+// load reads a sale. With lock it locks the row until x ends.
+func load(x *tx, id string, lock bool) (saleRow, error) {
 	text := "SELECT " + saleColumns + " FROM sales WHERE id = $1"
 	if lock {
 		text += " {lock}"
 	}
-	k, err := scanSale(x.row(text, known(id)).Scan)
+	k, err := scanSale(x.row(text, storable(id)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fmt.Errorf("sale %s: %w", show(id), sale.ErrNotFound)
+		err = fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
 	}
 	return k, err
 }
 
-// Create makes a draft.
+// Create implements sale.Ledger.
 func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now time.Time) (sale.Sale, error) {
 	d = d.WithDefaults()
-	if err := errors.Join(name("merchant", merchant), d.Validate()); err != nil {
+	if err := errors.Join(validateName("merchant", merchant), d.Validate()); err != nil {
 		return sale.Sale{}, l.fail("create", err)
 	}
 	s := sale.Sale{
 		ID: strings.ToLower(rand.Text()[:16]), Merchant: merchant, Draft: d,
-		State: sale.Drafted, Version: 1, CreatedAt: timeOf(milli(now)),
+		State: sale.Drafted, Version: 1, CreatedAt: timeOf(millis(now)),
 	}
 	err := l.write(ctx, "create", "", func(x *tx) error {
-		args := append([]any{s.ID, s.Merchant, milli(s.CreatedAt)}, draftArgs(d)...)
+		args := append([]any{s.ID, s.Merchant, millis(s.CreatedAt)}, draftArgs(d)...)
 		if _, err := x.exec(`INSERT INTO sales (id, merchant, created, sku, title, price, currency, stock, per_user,
 			starts_at, ends_at, headroom, queue, lobby_ms, pay_within_ms, token_for_ms, work)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, args...); err != nil {
 			return err
 		}
-		return note(x, merchant, s.ID, "created", now)
+		return appendAudit(x, merchant, s.ID, "created", now)
 	})
 	if err != nil {
 		return sale.Sale{}, err
@@ -78,23 +78,23 @@ func (l *Ledger) Create(ctx context.Context, merchant string, d sale.Draft, now 
 
 func draftArgs(d sale.Draft) []any {
 	return []any{
-		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, milli(d.StartsAt), milli(d.EndsAt), d.Headroom, string(d.Queue),
+		d.SKU, d.Title, d.Price, d.Currency, d.Stock, d.PerUser, millis(d.StartsAt), millis(d.EndsAt), d.Headroom, string(d.Queue),
 		d.Lobby.Milliseconds(), d.PayWithin.Milliseconds(), d.TokenFor.Milliseconds(), d.Work,
 	}
 }
 
-// Edit replaces the draft of a sale that is at version and not exposed yet.
+// Edit implements sale.Ledger.
 func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d sale.Draft) (sale.Sale, error) {
 	d = d.WithDefaults()
 	if err := d.Validate(); err != nil {
 		return sale.Sale{}, l.fail("edit", err)
 	}
-	return l.changeSale(ctx, "edit", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "edit", id, func(x *tx, k saleRow) error {
 		switch {
 		case k.Merchant != merchant:
-			return fmt.Errorf("sale %s: %w", show(id), sale.ErrNotFound)
+			return fmt.Errorf("sale %s: %w", quote(id), sale.ErrNotFound)
 		case k.State != sale.Drafted:
-			return fmt.Errorf("%w: sale %s is %s, want a draft", sale.ErrConflict, k.ID, k.State)
+			return fmt.Errorf("%w: sale %s: got state %s, want draft", sale.ErrConflict, k.ID, k.State)
 		case k.Version != version:
 			return fmt.Errorf("%w: sale %s has version %d, not %d", sale.ErrConflict, k.ID, k.Version, version)
 		}
@@ -105,9 +105,9 @@ func (l *Ledger) Edit(ctx context.Context, merchant, id string, version int64, d
 	})
 }
 
-// changeSale holds the row of a sale while f changes it, and returns what it is then.
-func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, kept) error) (sale.Sale, error) {
-	var k kept
+// changeSale locks the row of a sale, calls f and returns the changed sale.
+func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, saleRow) error) (sale.Sale, error) {
+	var k saleRow
 	err := l.write(ctx, what, "", func(x *tx) error {
 		was, err := load(x, id, true)
 		if err != nil {
@@ -125,22 +125,21 @@ func (l *Ledger) changeSale(ctx context.Context, what, id string, f func(*tx, ke
 	return k.Sale, nil
 }
 
-// Sale returns a sale.
+// Sale implements sale.Ledger.
 func (l *Ledger) Sale(ctx context.Context, id string) (sale.Sale, error) {
-	var k kept
-	err := l.ask(ctx, "sale", func(x *tx) (err error) {
+	var k saleRow
+	err := l.readOne(ctx, "sale", func(x *tx) (err error) {
 		k, err = load(x, id, false)
 		return err
 	})
 	return k.Sale, err
 }
 
-// Sales returns the sales of a merchant, or of all that buyers see if it is empty, the
-// newest first, up to 100 after the sale of ID after.
+// Sales implements sale.Ledger.
 func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale, error) {
 	where, args := "state <> 'draft'", []any(nil)
 	if merchant != "" {
-		where, args = "merchant = $1", []any{known(merchant)}
+		where, args = "merchant = $1", []any{storable(merchant)}
 	}
 	var all []sale.Sale
 	err := l.read(ctx, "sales", func(x *tx) (err error) {
@@ -151,7 +150,7 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 			}
 			n := len(args)
 			where += fmt.Sprintf(" AND (created, id) < ($%d, $%d)", n+1, n+2)
-			args = append(args, milli(k.CreatedAt), k.ID)
+			args = append(args, millis(k.CreatedAt), k.ID)
 		}
 		all, err = salesOf(x, where+" ORDER BY created DESC, id DESC LIMIT 100", args...)
 		return err
@@ -159,10 +158,10 @@ func (l *Ledger) Sales(ctx context.Context, merchant, after string) ([]sale.Sale
 	return all, err
 }
 
-// Live returns the sales that are exposed or paused.
+// LiveSales implements sale.Ledger.
 func (l *Ledger) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	var all []sale.Sale
-	err := l.ask(ctx, "live", func(x *tx) (err error) {
+	err := l.readOne(ctx, "live", func(x *tx) (err error) {
 		all, err = salesOf(x, "state IN ('exposed', 'paused') ORDER BY created, id")
 		return err
 	})
@@ -186,27 +185,27 @@ func unitsError(units, max int64) error {
 	return &sale.FieldError{Field: "units", Value: strconv.FormatInt(units, 10), Want: want}
 }
 
-// AddStock adds units to a sale that is exposed or paused, once for each key of it.
+// AddStock implements sale.Ledger.
 func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int64, now time.Time) (sale.Sale, error) {
-	err := errors.Join(name("actor", actor), name("key", key))
+	err := errors.Join(validateName("actor", actor), validateName("key", key))
 	if units < 1 || units > sale.MaxStock {
 		err = errors.Join(err, unitsError(units, sale.MaxStock))
 	}
 	if err != nil {
 		return sale.Sale{}, l.fail("add stock", err)
 	}
-	return l.changeSale(ctx, "add stock", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "add stock", id, func(x *tx, k saleRow) error {
 		var before int64
 		switch err := x.row("SELECT units FROM movements WHERE sale = $1 AND key = $2", k.ID, "add:"+key).Scan(&before); {
 		case err == nil && before == units:
-			return nil // done before
+			return nil // repeated call
 		case err == nil:
-			return fmt.Errorf("%w: key %s has added %d units, not %d", sale.ErrConflict, show(key), before, units)
+			return fmt.Errorf("%w: key %s has added %d units, not %d", sale.ErrConflict, quote(key), before, units)
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
 		if k.State != sale.Exposed && k.State != sale.Paused {
-			return fmt.Errorf("%w: sale %s is %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
+			return fmt.Errorf("%w: sale %s: got state %s, want exposed or paused", sale.ErrConflict, k.ID, k.State)
 		}
 		if k.Stock+units > sale.MaxStock {
 			return unitsError(units, sale.MaxStock-k.Stock)
@@ -217,34 +216,34 @@ func (l *Ledger) AddStock(ctx context.Context, actor, id, key string, units int6
 		if _, err := x.exec("UPDATE sales SET stock = stock + $2, version = version + 1 WHERE id = $1", k.ID, units); err != nil {
 			return err
 		}
-		return note(x, actor, k.ID, fmt.Sprintf("added %d units", units), now)
+		return appendAudit(x, actor, k.ID, fmt.Sprintf("added %d units", units), now)
 	})
 }
 
 func moveStock(x *tx, id, key string, units int64, now time.Time) error {
-	_, err := x.exec("INSERT INTO movements (sale, kind, units, key, at) VALUES ($1, 'stock', $2, $3, $4)", id, units, key, milli(now))
+	_, err := x.exec("INSERT INTO movements (sale, kind, units, key, at) VALUES ($1, 'stock', $2, $3, $4)", id, units, key, millis(now))
 	return err
 }
 
-// SetState changes the state of a sale that is in one of from. What it does during a
-// recovery is in the package's documentation.
+// SetState implements sale.Ledger. The package documentation describes its effect during a
+// recovery.
 func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, why string, now time.Time, from ...sale.State) (sale.Sale, error) {
-	if err := errors.Join(name("actor", actor), stateWanted(to, why)); err != nil {
+	if err := errors.Join(validateName("actor", actor), validateState(to, why)); err != nil {
 		return sale.Sale{}, l.fail("set state", err)
 	}
-	return l.changeSale(ctx, "set state", id, func(x *tx, k kept) error {
+	return l.changeSale(ctx, "set state", id, func(x *tx, k saleRow) error {
 		was := k.State
 		if was == sale.Paused && k.StateReason == sale.Recovering && !slices.Contains(from, was) {
-			was = sale.Exposed // what it is but for its recovery
+			was = sale.Exposed // its state without the recovery
 		}
-		if !slices.Contains(from, was) || !follows(was, to) {
-			return fmt.Errorf("%w: sale %s is %s (%s), and cannot become %s", sale.ErrConflict, k.ID, k.State, k.StateReason, to)
+		if !slices.Contains(from, was) || !canFollow(was, to) {
+			return fmt.Errorf("%w: sale %s is %s (%s) and cannot become %s", sale.ErrConflict, k.ID, k.State, k.StateReason, to)
 		}
 		state, reason, recovering := to, why, k.recovering
 		switch to {
 		case sale.Exposed:
 			reason = ""
-			if k.recovering { // it reopens by itself
+			if k.recovering { // it reopens after the recovery
 				state, reason = sale.Paused, sale.Recovering
 			}
 		case sale.Ended:
@@ -262,12 +261,12 @@ func (l *Ledger) SetState(ctx context.Context, actor, id string, to sale.State, 
 				return err
 			}
 		}
-		return note(x, actor, k.ID, fmt.Sprintf("%s (%s) became %s (%s)", k.State, k.StateReason, state, reason), now)
+		return appendAudit(x, actor, k.ID, fmt.Sprintf("%s (%s) became %s (%s)", k.State, k.StateReason, state, reason), now)
 	})
 }
 
-// stateWanted says what is wrong with a state to be set.
-func stateWanted(to sale.State, why string) error {
+// validateState returns an error if SetState cannot set this state.
+func validateState(to sale.State, why string) error {
 	ok := false
 	switch to {
 	case sale.Exposed:
@@ -278,14 +277,14 @@ func stateWanted(to sale.State, why string) error {
 		ok = why == sale.ByMerchant || why == sale.Killed
 	}
 	if !ok {
-		return fmt.Errorf("%w: state %s, why %s: want exposed, paused (%s) or ended (%s or %s)",
-			sale.ErrInvalid, show(string(to)), show(why), sale.ByMerchant, sale.ByMerchant, sale.Killed)
+		return fmt.Errorf("%w: state: got %s (%s), want exposed, paused (%s) or ended (%s or %s)",
+			sale.ErrInvalid, quote(string(to)), quote(why), sale.ByMerchant, sale.ByMerchant, sale.Killed)
 	}
 	return nil
 }
 
-// follows says which state can follow which.
-func follows(was, to sale.State) bool {
+// canFollow lists the states that can follow a state.
+func canFollow(was, to sale.State) bool {
 	switch was {
 	case sale.Drafted:
 		return to == sale.Exposed

@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Saw notes from where users bought, each user at each network of a sale once. One of a sale
-// that is not known, or that is no text of a network, is left out.
+// RecordNetworks implements sale.Ledger. It ignores records of an unknown sale and invalid
+// networks.
 func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) error {
 	type row struct {
 		Sale    string `json:"sale"`
@@ -20,15 +20,15 @@ func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) err
 	for part := range slices.Chunk(seen, 1000) {
 		rows := make([]row, 0, len(part))
 		for _, s := range part {
-			if network := known(s.Network); network != "" && len(network) <= 64 && name("user", s.User) == nil {
-				rows = append(rows, row{known(s.Sale), network, s.User, milli(s.At)})
+			if network := storable(s.Network); network != "" && len(network) <= 64 && validateName("user", s.User) == nil {
+				rows = append(rows, row{storable(s.Sale), network, s.User, millis(s.At)})
 			}
 		}
 		doc, err := json.Marshal(rows)
 		if err != nil {
 			return l.fail("saw", err)
 		}
-		if err := l.do(ctx, "saw", `INSERT INTO sightings (sale, network, usr, at)
+		if err := l.execute(ctx, "saw", `INSERT INTO sightings (sale, network, usr, at)
 			SELECT r.sale, r.network, r.usr, r.at FROM {rows:sale text, network text, usr text, at bigint}
 			WHERE r.sale IN (SELECT id FROM sales) ORDER BY r.sale, r.network, r.usr ON CONFLICT DO NOTHING`, string(doc)); err != nil {
 			return err
@@ -37,8 +37,7 @@ func (l *Ledger) RecordNetworks(ctx context.Context, seen []sale.NetworkUse) err
 	return nil
 }
 
-// Networks returns those from which several users bought at a sale, the one of most users
-// first, up to 100.
+// SharedNetworks implements sale.Ledger.
 func (l *Ledger) SharedNetworks(ctx context.Context, id string) ([]sale.SharedNetwork, error) {
 	var all []sale.SharedNetwork
 	err := l.read(ctx, "networks", func(x *tx) error {

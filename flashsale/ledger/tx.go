@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A tx is a transaction under way, or a database of which one statement is asked.
+// tx is an open transaction, or a database for one statement.
 type tx struct {
 	ctx context.Context
 	q   querier
@@ -28,7 +28,7 @@ func (x *tx) rows(text string, args ...any) (*sql.Rows, error) {
 	return x.q.QueryContext(x.ctx, x.l.text(text), args...)
 }
 
-// exec returns how many rows changed.
+// exec executes a statement and returns how many rows it changed.
 func (x *tx) exec(text string, args ...any) (int64, error) {
 	res, err := x.q.ExecContext(x.ctx, x.l.text(text), args...)
 	if err != nil {
@@ -37,17 +37,17 @@ func (x *tx) exec(text string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// text is the statement of a text in the ledger's dialect. There are few texts.
+// text returns a statement in the ledger's dialect, and caches it. There are few statements.
 func (l *Ledger) text(text string) string {
-	if s, ok := l.texts.Load(text); ok {
+	if s, ok := l.statements.Load(text); ok {
 		return s.(string)
 	}
 	s := l.d.sql(text)
-	l.texts.Store(text, s)
+	l.statements.Store(text, s)
 	return s
 }
 
-// attempts is how often a transaction that met a deadlock is tried.
+// attempts bounds how often a transaction is tried after deadlocks.
 const attempts = 5
 
 // write runs f in a transaction that changes something, and calls the fault point after
@@ -62,20 +62,20 @@ func (l *Ledger) write(ctx context.Context, what, committed string, f func(*tx) 
 	return nil
 }
 
-// change runs f in a transaction that changes something. Its error is as it comes.
+// change runs f in a read-write transaction and returns its error unwrapped.
 func (l *Ledger) change(ctx context.Context, f func(*tx) error) error {
 	return l.run(ctx, func(ctx context.Context) error { return l.once(ctx, l.w, &sql.TxOptions{}, f) })
 }
 
-// do changes something by one statement, which is a transaction by itself.
-func (l *Ledger) do(ctx context.Context, what, text string, args ...any) error {
+// execute executes one statement that changes data, without an explicit transaction.
+func (l *Ledger) execute(ctx context.Context, what, text string, args ...any) error {
 	return l.fail(what, l.run(ctx, func(ctx context.Context) error {
 		_, err := (&tx{ctx: ctx, q: l.w, l: l}).exec(text, args...)
 		return err
 	}))
 }
 
-// read runs f in a transaction with one snapshot.
+// read runs f in a read-only transaction with one snapshot.
 func (l *Ledger) read(ctx context.Context, what string, f func(*tx) error) error {
 	opts := &sql.TxOptions{}
 	if l.d.postgres {
@@ -84,13 +84,13 @@ func (l *Ledger) read(ctx context.Context, what string, f func(*tx) error) error
 	return l.fail(what, l.run(ctx, func(ctx context.Context) error { return l.once(ctx, l.r, opts, f) }))
 }
 
-// ask runs f, which reads by one statement: it has one snapshot without a transaction.
-func (l *Ledger) ask(ctx context.Context, what string, f func(*tx) error) error {
-	return l.fail(what, l.glance(ctx, f))
+// readOne runs f, which reads with one statement and needs no transaction for a snapshot.
+func (l *Ledger) readOne(ctx context.Context, what string, f func(*tx) error) error {
+	return l.fail(what, l.readOneRaw(ctx, f))
 }
 
-// glance is ask, and its error is as it comes.
-func (l *Ledger) glance(ctx context.Context, f func(*tx) error) error {
+// readOneRaw is readOne with an unwrapped error.
+func (l *Ledger) readOneRaw(ctx context.Context, f func(*tx) error) error {
 	return l.run(ctx, func(ctx context.Context) error { return f(&tx{ctx: ctx, q: l.r, l: l}) })
 }
 
@@ -117,7 +117,7 @@ func (l *Ledger) once(ctx context.Context, db *sql.DB, opts *sql.TxOptions, f fu
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	defer func() { _ = t.Rollback() }() // after a commit it does nothing
+	defer func() { _ = t.Rollback() }() // no effect after Commit
 	if err := f(&tx{ctx: ctx, q: t, l: l}); err != nil {
 		return err
 	}
@@ -127,13 +127,13 @@ func (l *Ledger) once(ctx context.Context, db *sql.DB, opts *sql.TxOptions, f fu
 	return nil
 }
 
-// list reads every row of a query.
+// list returns all rows of a query.
 func list[T any](x *tx, scan func(func(...any) error) (T, error), text string, args ...any) ([]T, error) {
 	rows, err := x.rows(text, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // its error is in rows.Err
+	defer func() { _ = rows.Close() }() // rows.Err has its error
 	var all []T
 	for rows.Next() {
 		v, err := scan(rows.Scan)
@@ -145,12 +145,12 @@ func list[T any](x *tx, scan func(func(...any) error) (T, error), text string, a
 	return all, rows.Err()
 }
 
-// milli is t in whole milliseconds, rounded down.
-func milli(t time.Time) int64 { return t.UnixMilli() }
+// millis returns t in milliseconds, rounded down.
+func millis(t time.Time) int64 { return t.UnixMilli() }
 
-// milliUp is t in whole milliseconds, rounded up: it is after a time in whole milliseconds
-// exactly if t is.
-func milliUp(t time.Time) int64 {
+// millisUp returns t in milliseconds, rounded up. The result is after a time in whole
+// milliseconds exactly if t is.
+func millisUp(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if time.UnixMilli(ms).Before(t) {
 		ms++

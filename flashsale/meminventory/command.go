@@ -7,15 +7,15 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A command asks the goroutine of a sale for one thing.
+// command is one call to the goroutine of a sale.
 type command struct {
 	op    op
 	epoch int64
 
-	// What is asked: the fields that its op needs.
+	// Arguments: the fields that op needs.
 	join    sale.JoinRequest
-	ask     sale.ReserveRequest
-	opening *sale.InitialState
+	reserve sale.ReserveRequest
+	initial *sale.InitialState
 	entries []sale.Entry
 	user    string
 	id      string // of a reservation, or a batch
@@ -24,17 +24,17 @@ type command struct {
 	flag    bool
 	until   time.Time
 
-	// What is answered.
-	standing sale.TicketStatus
-	outcome  sale.ReserveResult
+	// Results.
+	status   sale.TicketStatus
+	result   sale.ReserveResult
 	counts   sale.Counts
 	out      []sale.Entry
-	number   int
-	yes      bool
+	admitted int
+	returned bool
 	wake     <-chan struct{}
 	err      error
 
-	done chan struct{} // gets one when it is answered
+	done chan struct{} // receives one value when the command is complete
 }
 
 type op uint8
@@ -46,20 +46,20 @@ const (
 	opStock
 	opPaid
 	opJoin
-	opLook
+	opStatus
 	opAdmit
 	opReserve
 	opReturn
-	opCount
-	opAdopt // gives the entries of an earlier process's stream
+	opCounts
+	opRestore // sets the entries of an earlier process's stream
 	opNext
-	opHas // says whether there is a stream
-	opDone
-	opDrop
+	opHasStream // checks that there is a stream
+	opAck
+	opDelete
 )
 
-// commands keeps commands that were answered. One whose caller went away before the answer
-// is not put back.
+// commands reuses completed commands. A command whose caller has returned before completion is
+// not reused.
 type commands struct{ pool sync.Pool }
 
 func (cs *commands) get(op op, epoch int64) *command {

@@ -6,23 +6,23 @@ import (
 	"github.com/floodweir/weir/flashsale/crashpoint"
 )
 
-// Config of an Inventory. Its zero value works.
+// Config configures an Inventory. The zero value works.
 type Config struct {
-	// Journal keeps the streams. NewMemoryJournal() if nil: then a process that dies takes
-	// with it what was acknowledged and is no order yet.
+	// Journal stores the streams. If nil, it is NewMemoryJournal(), and acknowledged
+	// reservations without an order are lost when the process ends.
 	Journal Journal
 
-	// Clock is the time. If nil, it is the wall clock at New plus the monotonic time since
-	// then. The Inventory never goes back behind what it has seen of it.
+	// Clock returns the time. If nil, it is the wall clock at New plus the monotonic time since
+	// then. The Inventory ignores steps back.
 	Clock func() time.Time
 
-	// Redeliver is how long a worker may be busy with an entry before another gets it: 10 s
-	// if 0, and not negative.
+	// Redeliver is the time after which an unacknowledged entry is delivered again: 10 s if 0,
+	// and not negative.
 	Redeliver time.Duration
 
-	// MaxTickets is how many users of one sale may have a ticket or a unit in one epoch, and
-	// how many reservations all of them may get before Join is sale.QueueFull. It bounds the
-	// memory of a sale. 2,000,000 if 0, and not negative.
+	// MaxTickets bounds the memory of a sale in one epoch: the users with a ticket or a unit,
+	// and the reservations. Above it Join refuses with sale.QueueFull. 2,000,000 if 0, and not
+	// negative.
 	MaxTickets int
 
 	// Crash is called at crashpoint.ReserveDecided and crashpoint.ReserveJournaled.

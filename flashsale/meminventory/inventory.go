@@ -11,30 +11,29 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// An Inventory is a sale.Inventory in this process. It is safe for concurrent use. Make it with New.
+// Inventory implements sale.Inventory. It is safe for concurrent use. New makes one.
 type Inventory struct {
-	cfg   Config
-	cmds  commands
-	clock atomic.Int64 // the latest that was seen of it, in microseconds
+	cfg      Config
+	commands commands
+	clock    atomic.Int64 // the latest reading, in microseconds
 
 	ctx  context.Context // ends with Stop
 	stop context.CancelFunc
 	runs sync.WaitGroup
 
-	mu    sync.RWMutex
-	lanes map[string]*lane // guarded by mu; nil after Stop
+	mu     sync.RWMutex
+	shards map[string]*shard // guarded by mu; nil after Stop
 }
 
 var _ sale.Inventory = (*Inventory)(nil)
 
-// New returns an Inventory without any state. An error names the field that is wrong. Stop it
-// when it is not needed any more.
+// New returns an Inventory without any state. Stop releases its goroutines.
 func New(cfg Config) (*Inventory, error) {
 	if cfg.Redeliver < 0 {
-		return nil, fmt.Errorf("meminventory: Config.Redeliver is %v, want 0 or more", cfg.Redeliver)
+		return nil, fmt.Errorf("meminventory: Config.Redeliver: got %v, want 0 or more", cfg.Redeliver)
 	}
 	if cfg.MaxTickets < 0 {
-		return nil, fmt.Errorf("meminventory: Config.MaxTickets is %d, want 0 or more", cfg.MaxTickets)
+		return nil, fmt.Errorf("meminventory: Config.MaxTickets: got %d, want 0 or more", cfg.MaxTickets)
 	}
 	if cfg.Redeliver == 0 {
 		cfg.Redeliver = 10 * time.Second
@@ -49,74 +48,74 @@ func New(cfg Config) (*Inventory, error) {
 		begun := time.Now()
 		cfg.Clock = func() time.Time { return begun.Round(0).Add(time.Since(begun)) }
 	}
-	e := &Inventory{cfg: cfg, lanes: make(map[string]*lane)}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	return e, nil
+	i := &Inventory{cfg: cfg, shards: make(map[string]*shard)}
+	i.ctx, i.stop = context.WithCancel(context.Background())
+	return i, nil
 }
 
-// Stop ends the Inventory and its goroutines. What is on its way to the Journal arrives before
-// that and is acknowledged. From then on every method is an error that wraps
-// sale.ErrUnavailable. It may be called again.
-func (e *Inventory) Stop() {
-	e.mu.Lock()
-	e.lanes = nil
-	e.mu.Unlock()
-	e.stop()
-	e.runs.Wait()
+// Stop ends the goroutines of the Inventory. Reservations that are being appended to the Journal
+// are completed and acknowledged. Afterwards every method returns an error that wraps
+// sale.ErrUnavailable. Stop may be called again.
+func (i *Inventory) Stop() {
+	i.mu.Lock()
+	i.shards = nil
+	i.mu.Unlock()
+	i.stop()
+	i.runs.Wait()
 }
 
-// now is the time in microseconds. It never runs back.
-func (e *Inventory) now() int64 {
-	now := e.cfg.Clock().UnixMicro()
+// now returns the time in microseconds. It never goes back.
+func (i *Inventory) now() int64 {
+	now := i.cfg.Clock().UnixMicro()
 	for {
-		seen := e.clock.Load()
+		seen := i.clock.Load()
 		if now <= seen {
 			return seen
 		}
-		if e.clock.CompareAndSwap(seen, now) {
+		if i.clock.CompareAndSwap(seen, now) {
 			return now
 		}
 	}
 }
 
-// lane returns the lane of a sale, or nil if there is none and none is to be made.
-func (e *Inventory) lane(id string, create bool) (*lane, error) {
-	e.mu.RLock()
-	l, stopped := e.lanes[id], e.lanes == nil
-	e.mu.RUnlock()
+// shard returns the shard of a sale. Without create it returns nil if there is none.
+func (i *Inventory) shard(id string, create bool) (*shard, error) {
+	i.mu.RLock()
+	l, stopped := i.shards[id], i.shards == nil
+	i.mu.RUnlock()
 	if stopped {
 		return nil, errStopped
 	}
 	if l != nil || !create {
 		return l, nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.lanes == nil {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.shards == nil {
 		return nil, errStopped
 	}
-	if l = e.lanes[id]; l == nil {
-		l = newLane(e, id)
-		e.lanes[id] = l
-		e.runs.Go(l.run)
+	if l = i.shards[id]; l == nil {
+		l = newShard(i, id)
+		i.shards[id] = l
+		i.runs.Go(l.run)
 	}
 	return l, nil
 }
 
-// forget is called by a lane whose goroutine ends.
-func (e *Inventory) forget(l *lane) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.lanes[l.sale] == l {
-		delete(e.lanes, l.sale)
+// remove removes a shard whose goroutine ends.
+func (i *Inventory) remove(l *shard) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.shards[l.sale] == l {
+		delete(i.shards, l.sale)
 	}
 }
 
-// send gives a command to the lane of a sale and waits for its answer, which is also in
-// c.err. If it returns false there was no answer: c belongs to the lane then.
-func (e *Inventory) send(ctx context.Context, id string, c *command) (bool, error) {
+// send sends a command to the shard of a sale and waits for its result, whose error is also in
+// c.err. If it returns false, the command is not complete and c belongs to the shard.
+func (i *Inventory) send(ctx context.Context, id string, c *command) (bool, error) {
 	for {
-		l, err := e.lane(id, c.op == opOpen || c.op == opAdopt)
+		l, err := i.shard(id, c.op == opOpen || c.op == opRestore)
 		if err != nil {
 			return true, err
 		}
@@ -124,13 +123,13 @@ func (e *Inventory) send(ctx context.Context, id string, c *command) (bool, erro
 			return true, errStale(id, c.epoch)
 		}
 		select {
-		case l.mail <- c:
+		case l.inbox <- c:
 		default:
 			select {
-			case l.mail <- c:
+			case l.inbox <- c:
 			case <-ctx.Done():
 				return true, unavailable("waiting for", id, context.Cause(ctx))
-			case <-l.gone:
+			case <-l.ended:
 				continue
 			}
 		}
@@ -139,9 +138,9 @@ func (e *Inventory) send(ctx context.Context, id string, c *command) (bool, erro
 			return true, c.err
 		case <-ctx.Done():
 			return false, unavailable("waiting for", id, context.Cause(ctx))
-		case <-l.gone:
+		case <-l.ended:
 		}
-		// The lane has ended: it answered just before, or never saw the command.
+		// The goroutine has ended. It may have completed the command just before.
 		select {
 		case <-c.done:
 			return true, c.err
@@ -161,8 +160,8 @@ func unavailable(what, id string, cause error) error {
 }
 
 func invalid(field string, value any, want string) error {
-	return fmt.Errorf("meminventory: %s is %v, want %s: %w", field, value, want, sale.ErrInvalid)
+	return fmt.Errorf("meminventory: %s: got %v, want %s: %w", field, value, want, sale.ErrInvalid)
 }
 
-// isStale says whether err is for want of a state.
+// isStale reports whether err wraps sale.ErrStale.
 func isStale(err error) bool { return errors.Is(err, sale.ErrStale) }

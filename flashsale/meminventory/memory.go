@@ -8,13 +8,13 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A MemoryJournal is a Journal without a disk, for tests and for who can lose what was
-// reserved and is no order yet. It is safe for concurrent use, and can be given to a new
-// Inventory, as if a process had ended.
+// MemoryJournal implements Journal in memory, for tests and for programs that may lose
+// reservations without an order. It is safe for concurrent use. A test can pass it to another
+// Inventory to simulate a restart.
 type MemoryJournal struct {
 	mu      sync.Mutex
 	streams map[memoryKey]*memoryStream
-	epochs  map[[2]string]int64 // by sale and entry ID: where it is
+	epochs  map[[2]string]int64 // by sale and entry ID
 }
 
 type memoryKey struct {

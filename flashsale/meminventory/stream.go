@@ -6,21 +6,21 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A stream of a sale at one epoch: what is in the journal. One goroutine uses it.
+// stream is the stream of a sale at one epoch, as it is in the journal. One goroutine uses it.
 type stream struct {
-	entries map[string]*entry // those that are not done
-	fresh   []*entry          // never delivered, the oldest first; some may be done
-	busy    []*entry          // delivered, the longest ago first; some may be done
-	due     []*entry          // to be delivered again, the oldest first; some may be done
+	entries map[string]*entry // unacknowledged entries by ID
+	fresh   []*entry          // never delivered, the oldest first; some may be acknowledged
+	busy    []*entry          // delivered, the earliest delivery first; some may be acknowledged
+	due     []*entry          // to deliver again, the oldest first; some may be acknowledged
 	seq     int64
-	reload  bool          // the journal may have more
-	wake    chan struct{} // closed when there is something new
+	reload  bool          // read the journal before the next delivery
+	wake    chan struct{} // closed by notify
 }
 
 type entry struct {
 	sale.Entry
 	seq   int64
-	since int64 // microseconds: when it was delivered last
+	since int64 // time of the last delivery, in microseconds
 	done  bool
 }
 
@@ -28,7 +28,7 @@ func newStream() *stream {
 	return &stream{entries: make(map[string]*entry), wake: make(chan struct{})}
 }
 
-// add appends what is not in the stream yet.
+// add appends an entry, unless the stream has it already.
 func (s *stream) add(e sale.Entry) {
 	if s.entries[e.ID] != nil {
 		return
@@ -40,17 +40,17 @@ func (s *stream) add(e sale.Entry) {
 	s.fresh = append(s.fresh, n)
 }
 
-// rouse wakes those who wait.
-func (s *stream) rouse() {
+// notify wakes the waiting workers.
+func (s *stream) notify() {
 	close(s.wake)
 	s.wake = make(chan struct{})
 }
 
-// next delivers up to max entries: those whose worker has been busy for patience, then those
-// that are new. Entries are delivered in their order, so the former are older.
-func (s *stream) next(max int, now, patience int64) []sale.Entry {
+// next delivers up to max entries: first those that a worker has had for redeliver, then new
+// ones. Entries are delivered in order, so the former are older.
+func (s *stream) next(max int, now, redeliver int64) []sale.Entry {
 	n := len(s.due)
-	for len(s.busy) > 0 && (s.busy[0].done || now-s.busy[0].since >= patience) {
+	for len(s.busy) > 0 && (s.busy[0].done || now-s.busy[0].since >= redeliver) {
 		s.due = append(s.due, s.busy[0])
 		s.busy[0] = nil
 		s.busy = s.busy[1:]
@@ -81,16 +81,16 @@ func (s *stream) next(max int, now, patience int64) []sale.Entry {
 	return es
 }
 
-// done takes entries out.
-func (s *stream) done(ids []string) {
+// ack removes entries.
+func (s *stream) ack(ids []string) {
 	for _, id := range ids {
 		if e := s.entries[id]; e != nil {
 			e.done = true
 			delete(s.entries, id)
 		}
 	}
-	// What is done is dropped at the front only, so a slow worker's entry could keep all
-	// that came after it.
+	// next drops acknowledged entries at the front only, so that one slow worker could keep
+	// all later entries in busy.
 	if len(s.busy) > 2*len(s.entries)+64 {
 		s.busy = slices.DeleteFunc(s.busy, func(e *entry) bool { return e.done })
 	}

@@ -2,8 +2,8 @@ package meminventory
 
 import "container/heap"
 
-// tokens counts the tickets that are admitted, not used, and valid still, in groups of those
-// that are over at the same time.
+// tokens counts the tickets whose admission is valid and unused, in groups that expire at the
+// same time.
 type tokens struct {
 	n      int64
 	groups map[int64]*group // by until
@@ -15,7 +15,7 @@ type group struct {
 	n     int64
 }
 
-// add counts a ticket that is valid until until, and returns its group.
+// add counts a ticket that expires at until, and returns its group.
 func (t *tokens) add(until int64) *group {
 	g := t.groups[until]
 	if g == nil {
@@ -31,13 +31,13 @@ func (t *tokens) add(until int64) *group {
 	return g
 }
 
-// use takes out a ticket that is valid at the time of the last expire.
+// use removes a ticket that was valid at the last call of expire.
 func (t *tokens) use(g *group) {
 	g.n--
 	t.n--
 }
 
-// expire takes out what is over at now.
+// expire removes the groups that have expired at now.
 func (t *tokens) expire(now int64) {
 	for len(t.order) > 0 && t.order[0].until <= now {
 		g := heap.Pop(&t.order).(*group)

@@ -6,10 +6,10 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// read does what is about a stream, whether its state is open or closed.
-func (l *lane) read(c *command) {
-	if c.op == opAdopt {
-		l.adopt(c)
+// executeStream executes a command about a stream, whose state may be closed.
+func (l *shard) executeStream(c *command) {
+	if c.op == opRestore {
+		l.restore(c)
 		return
 	}
 	st := l.streams[c.epoch]
@@ -20,16 +20,16 @@ func (l *lane) read(c *command) {
 	switch c.op {
 	case opNext:
 		l.deliver(st, c)
-	case opDone:
-		st.done(c.ids)
-		l.tidy(st, c.epoch)
-	case opDrop:
-		l.drop(st, c)
+	case opAck:
+		st.ack(c.ids)
+		l.removeDrained(st, c.epoch)
+	case opDelete:
+		l.remove(st, c)
 	}
 }
 
-// deliver answers opNext.
-func (l *lane) deliver(st *stream, c *command) {
+// deliver executes opNext.
+func (l *shard) deliver(st *stream, c *command) {
 	if st.reload {
 		es, err := l.e.cfg.Journal.Pending(l.e.ctx, l.sale, c.epoch)
 		if err != nil {
@@ -41,7 +41,7 @@ func (l *lane) deliver(st *stream, c *command) {
 		}
 		st.reload = false
 	}
-	if l.tidy(st, c.epoch) {
+	if l.removeDrained(st, c.epoch) {
 		c.err = errStale(l.sale, c.epoch)
 		return
 	}
@@ -49,8 +49,8 @@ func (l *lane) deliver(st *stream, c *command) {
 	c.wake = st.wake
 }
 
-// adopt takes over what an earlier process left of the stream of an epoch that is not open.
-func (l *lane) adopt(c *command) {
+// restore adds the entries that an earlier process left, if the epoch is not open.
+func (l *shard) restore(c *command) {
 	if l.isOpen(c.epoch) {
 		return
 	}
@@ -64,45 +64,45 @@ func (l *lane) adopt(c *command) {
 	}
 }
 
-// isOpen says whether the state that writes to the stream of epoch is open.
-func (l *lane) isOpen(epoch int64) bool {
+// isOpen reports whether the state at epoch is open.
+func (l *shard) isOpen(epoch int64) bool {
 	return l.state != nil && l.state.epoch == epoch && !l.state.closed
 }
 
-// tidy says whether a stream is read to its end for ever; then it forgets it, and wakes who
-// waits for more of it.
-func (l *lane) tidy(st *stream, epoch int64) bool {
+// removeDrained removes a stream that has no entries and gets none, and wakes its waiting
+// workers. It reports whether it did.
+func (l *shard) removeDrained(st *stream, epoch int64) bool {
 	if l.isOpen(epoch) || st.reload || len(st.entries) > 0 {
 		return false
 	}
 	if l.state != nil && l.state.epoch == epoch {
-		st.rouse()
-		return true // its state remembers that this epoch is over
+		st.notify()
+		return true // the state records that the epoch is closed
 	}
 	delete(l.streams, epoch)
-	st.rouse()
+	st.notify()
 	l.end = l.empty()
 	return true
 }
 
-// drop answers opDrop.
-func (l *lane) drop(st *stream, c *command) {
+// remove executes opDelete.
+func (l *shard) remove(st *stream, c *command) {
 	n := len(st.entries)
 	if l.isOpen(c.epoch) {
-		for _, f := range []*flight{l.flying, l.next} {
+		for _, f := range []*journalBatch{l.inFlight, l.pending} {
 			if f != nil {
-				n += len(f.holds)
+				n += len(f.reservations)
 			}
 		}
 	}
 	if n > 0 || st.reload {
-		c.err = fmt.Errorf("meminventory: the stream of %s at epoch %d has %d entries that are not done: %w", l.sale, c.epoch, n, sale.ErrConflict)
+		c.err = fmt.Errorf("meminventory: delete: sale %s at epoch %d: got %d unacknowledged entries, want none: %w", l.sale, c.epoch, n, sale.ErrConflict)
 		return
 	}
 	delete(l.streams, c.epoch)
 	if l.state != nil && l.state.epoch == c.epoch {
 		l.state = nil
 	}
-	st.rouse()
+	st.notify()
 	l.end = l.empty()
 }

@@ -9,19 +9,19 @@ import (
 	sqlitelib "modernc.org/sqlite"
 )
 
-// A preparer opens connections to SQLite that prepare a statement once: the driver would
-// parse it every time. (pgx keeps what it has prepared by itself.)
-type preparer struct {
+// sqliteConnector opens SQLite connections that prepare each statement once; the driver alone
+// parses it every time. pgx caches prepared statements itself.
+type sqliteConnector struct {
 	driver.Connector
 }
 
-func newPreparer(dsn string) (driver.Connector, error) {
+func newSQLiteConnector(dsn string) (driver.Connector, error) {
 	c, err := sqlitelib.NewConnector(dsn)
-	return preparer{c}, err
+	return sqliteConnector{c}, err
 }
 
-// A liteConn is what the driver's connections can do.
-type liteConn interface {
+// sqliteConn lists the methods of the driver's connections.
+type sqliteConn interface {
 	driver.Conn
 	driver.ConnPrepareContext
 	driver.ConnBeginTx
@@ -39,30 +39,30 @@ type liteStmt interface {
 }
 
 // Connect implements driver.Connector.
-func (p preparer) Connect(ctx context.Context) (driver.Conn, error) {
+func (p sqliteConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := p.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lite, ok := c.(liteConn)
+	lite, ok := c.(sqliteConn)
 	if !ok {
 		_ = c.Close()
 		return nil, fmt.Errorf("a connection to SQLite of type %T", c)
 	}
-	return &preparedConn{liteConn: lite, stmts: map[string]liteStmt{}}, nil
+	return &preparedConn{sqliteConn: lite, stmts: map[string]liteStmt{}}, nil
 }
 
-// maxPrepared bounds what a connection keeps; a ledger has fewer statements.
+// maxPrepared bounds the statements of a connection; a ledger has fewer.
 const maxPrepared = 200
 
-// A preparedConn keeps its statements by their text. One that is under way is read to its
-// end before it is asked again.
+// preparedConn caches prepared statements by text. A statement is read to its end before it is
+// used again.
 type preparedConn struct {
-	liteConn
+	sqliteConn
 	stmts map[string]liteStmt
 }
 
-// statement is the prepared statement of a text, or nil if it is not to be kept.
+// statement returns the prepared statement of a text, or nil if it is not cached.
 func (c *preparedConn) statement(ctx context.Context, text string) (liteStmt, error) {
 	if s, ok := c.stmts[text]; ok {
 		return s, nil
@@ -70,7 +70,7 @@ func (c *preparedConn) statement(ctx context.Context, text string) (liteStmt, er
 	if len(c.stmts) >= maxPrepared || strings.Contains(text, ";") { // several statements
 		return nil, nil
 	}
-	s, err := c.liteConn.PrepareContext(ctx, text)
+	s, err := c.sqliteConn.PrepareContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *preparedConn) ExecContext(ctx context.Context, text string, args []driv
 	case err != nil:
 		return nil, err
 	case s == nil:
-		return c.liteConn.ExecContext(ctx, text, args)
+		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
 	return s.ExecContext(ctx, args)
 }
@@ -101,7 +101,7 @@ func (c *preparedConn) QueryContext(ctx context.Context, text string, args []dri
 	case err != nil:
 		return nil, err
 	case s == nil:
-		return c.liteConn.QueryContext(ctx, text, args)
+		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
 	return s.QueryContext(ctx, args)
 }
@@ -109,8 +109,8 @@ func (c *preparedConn) QueryContext(ctx context.Context, text string, args []dri
 // Close implements driver.Conn.
 func (c *preparedConn) Close() error {
 	for _, s := range c.stmts {
-		_ = s.Close() // the connection is closed with it
+		_ = s.Close() // the connection closes too
 	}
 	clear(c.stmts)
-	return c.liteConn.Close()
+	return c.sqliteConn.Close()
 }
