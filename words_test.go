@@ -282,7 +282,8 @@ func (c *wordCheck) fields(name string, line func(token.Pos) int, s *ast.TypeSpe
 	}
 }
 
-// doc checks that a doc comment states a fact: its name, then a verb.
+// doc checks that a doc comment states a fact: its name, then a verb. Comments in tests
+// need no name.
 func (c *wordCheck) doc(name string, line int, ident string, g *ast.CommentGroup) {
 	if g == nil || strings.TrimSpace(g.Text()) == "" {
 		return
@@ -295,6 +296,7 @@ func (c *wordCheck) doc(name string, line int, ident string, g *ast.CommentGroup
 	}
 	trim := func(w string) string { return strings.Trim(w, ".,:;()[]") }
 	switch {
+	case strings.HasSuffix(name, "_test.go"): // go doc does not show it
 	case strings.HasPrefix(words[0], "Deprecated"):
 	case trim(words[0]) != ident:
 		c.report(name, line, "the doc comment of %s starts with %q: want its name and a verb", ident, words[0])
