@@ -66,7 +66,10 @@ func (g *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	if reserves {
 		ctx, stop = withGrace(ctx)
 	}
-	ok, err := do(ctx, g.store, rs, ds)
+	ok, err := false, g.setLimits(p, charges)
+	if err == nil {
+		ok, err = do(ctx, g.store, rs, ds)
+	}
 	stop()
 	switch {
 	case err != nil:

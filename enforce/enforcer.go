@@ -27,6 +27,12 @@ type Options struct {
 	// result; DefaultSettleTTL if zero, 1s to bounds.MaxTTL. A request that runs longer is
 	// charged at its end; until then other requests can take what it had reserved.
 	SettleTTL time.Duration
+
+	// LimitFunc, if not nil, returns the limit of each key instead of the policies: each has
+	// one key part, a KeyFunc, and one limit, which is not used. LimitFunc gets the text of
+	// the key, which may be empty. If it returns an error or the zero Limit, no decision is
+	// made, and OnStoreError applies: return a default for unknown keys.
+	LimitFunc weir.LimitFunc
 }
 
 // Check returns an error, which wraps weir.ErrInvalid, if a field is invalid. It does not know
@@ -69,14 +75,15 @@ const (
 
 // An Enforcer decides requests by the policies of a set. It is safe for concurrent use.
 type Enforcer struct {
-	store   weir.Store
-	set     *policy.Set
-	c       Config
-	queue   waitqueue.Queue
-	waits   bool // a policy holds denied requests back
-	settles bool // a policy counts by the result
-	counts  bool // a policy counts what is denied
-	next    atomic.Pointer[Enforcer]
+	store    weir.Store
+	set      *policy.Set
+	c        Config
+	queue    waitqueue.Queue
+	waits    bool // a policy holds denied requests back
+	settles  bool // a policy counts by the result
+	counts   bool // a policy counts what is denied
+	next     atomic.Pointer[Enforcer]
+	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
 }
 
 // New returns an Enforcer of the policies of set with their state in store. An error wraps
@@ -103,6 +110,12 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 		g.waits = g.waits || pc.OnDenied.Wait > 0
 		g.counts = g.counts || pc.Count == policy.CountAll
 		g.settles = g.settles || !c.NoResponse && byResult(&pc)
+	}
+	if c.LimitFunc != nil {
+		var err error
+		if g.limiters, err = keyLimiters(store, set, c.LimitFunc); err != nil {
+			return nil, err
+		}
 	}
 	return g, nil
 }

@@ -21,9 +21,26 @@ func Limit(store weir.Store, limit string, key func(*http.Request) string) func(
 	return MustKeyed(store, limit, KeyFunc(key)).Wrap
 }
 
-// MustKeyed returns the Middleware of Limit for any part of a key. Adapters use it.
+// LimitFunc returns a middleware like that of Limit, with a limit for each key from code, such
+// as the limit of a tenant from a database. It may change at any time; keys keep their state.
+// Return a default limit for unknown keys and for the empty key: requests without a limit, and
+// with an error, are admitted with the field Weir-Degraded.
+func LimitFunc(store weir.Store, limit weir.LimitFunc, key func(*http.Request) string) func(http.Handler) http.Handler {
+	return MustKeyedFunc(store, limit, KeyFunc(key)).Wrap
+}
+
+// MustKeyed returns the Middleware of Limit for a part of a key. Adapters use it.
 func MustKeyed(store weir.Store, limit string, key policy.KeyPart) *Middleware {
-	m, err := New(store, enforce.OneLimit(limit, key), Config{})
+	return mustNew(store, enforce.OneLimit(limit, key), Config{})
+}
+
+// MustKeyedFunc returns the Middleware of LimitFunc for a part of a key. Adapters use it.
+func MustKeyedFunc(store weir.Store, limit weir.LimitFunc, key policy.KeyPart) *Middleware {
+	return mustNew(store, enforce.OneLimit("1/s", key), Config{Options: enforce.Options{LimitFunc: limit}})
+}
+
+func mustNew(store weir.Store, set *policy.Set, c Config) *Middleware {
+	m, err := New(store, set, c)
 	if err != nil {
 		panic(err)
 	}

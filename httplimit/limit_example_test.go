@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/memstore"
 )
@@ -62,4 +63,34 @@ func signIn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sessionKey{}, session{"alice"})))
 	})
+}
+
+// ExampleLimitFunc limits each tenant by its plan.
+func ExampleLimitFunc() {
+	store, err := memstore.New(memstore.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+
+	plans := map[string]weir.Limit{"large": weir.MustLimit("1000/h")}
+	limit := httplimit.LimitFunc(store, func(_ context.Context, tenant string) (weir.Limit, error) {
+		if l, ok := plans[tenant]; ok {
+			return l, nil
+		}
+		return weir.MustLimit("10/h"), nil
+	}, func(r *http.Request) string { return r.Header.Get("X-Tenant") })
+	handler := limit(http.NotFoundHandler())
+
+	for _, tenant := range []string{"large", "small"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Tenant", tenant)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(tenant, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// large 999
+	// small 9
 }

@@ -2,12 +2,16 @@ package httplimit_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/httplimit/limittest"
 	"github.com/floodweir/weir/policy"
@@ -80,6 +84,71 @@ func TestKeyFunc(t *testing.T) {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != c.status {
 			t.Errorf("step %d: status %d, want %d", i, w.Code, c.status)
+		}
+	}
+}
+
+// TestLimitFunc checks a limit for each key that changes at run time, and what an error does.
+func TestLimitFunc(t *testing.T) {
+	store, advance := limittest.Store(t)
+	limits := map[string]string{"alice": "2/m", "bob": "1/m", "": "1/m"}
+	h := authenticate(httplimit.LimitFunc(store, func(_ context.Context, key string) (weir.Limit, error) {
+		if limits[key] == "" {
+			return weir.Limit{}, errors.New("no such tenant")
+		}
+		return weir.ParseLimit(limits[key])
+	}, user)(http.NotFoundHandler()))
+	long := strings.Repeat("x", 200) // longer than keys of policies, which are then hashes
+	limits[long] = "1/m"
+	for i, c := range []struct {
+		user, remaining string
+		status          int
+	}{
+		{"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429}, {"bob", "0", 404}, {"bob", "0", 429},
+		{"", "0", 404}, {"", "0", 429}, {long, "0", 404}, {long, "0", 429}, {"mallory", "", 404},
+		{"raise", "", 0}, {"alice", "1", 404}, {"alice", "0", 404}, {"alice", "0", 429},
+		{"slots", "", 0}, {"alice", "", 404},
+	} {
+		switch c.user {
+		case "raise":
+			limits["alice"] = "4/m"
+			advance(30 * time.Second)
+			continue
+		case "slots":
+			limits["alice"] = "1 concurrency"
+			continue
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-User", c.user)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		degraded := w.Header().Get(httplimit.DegradedField) != ""
+		if got := w.Header().Get("X-Ratelimit-Remaining"); w.Code != c.status || got != c.remaining || degraded != (c.remaining == "") {
+			t.Errorf("step %d: status %d, remaining %q, degraded %v, want %d and %q", i, w.Code, got, degraded, c.status, c.remaining)
+		}
+	}
+}
+
+// TestLimitFuncRefuses checks the policies that a LimitFunc cannot replace the limits of.
+func TestLimitFuncRefuses(t *testing.T) {
+	store, _ := limittest.Store(t)
+	f := func(context.Context, string) (weir.Limit, error) { return weir.MustLimit("1/s"), nil }
+	for _, c := range []policy.Config{
+		{Key: []policy.KeyPart{{Source: policy.ClientIP}}, Limits: limittest.Limits("1/s")},
+		{Key: []policy.KeyPart{httplimit.KeyFunc(user), {Source: policy.ClientIP}}, Limits: limittest.Limits("1/s")},
+		{Key: []policy.KeyPart{httplimit.KeyFunc(user)}, Limits: limittest.Limits("1/s", "2/m")},
+	} {
+		c.Name = "p"
+		p, err := policy.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := policy.NewSet(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := httplimit.New(store, set, httplimit.Config{Options: enforce.Options{LimitFunc: f}}); !errors.Is(err, weir.ErrInvalid) || !strings.Contains(err.Error(), "enforce: LimitFunc: policy p: ") {
+			t.Errorf("New with key %v: error = %v, want an invalid LimitFunc", c.Key, err)
 		}
 	}
 }

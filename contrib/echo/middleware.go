@@ -63,6 +63,11 @@ func Limit(store weir.Store, limit string, key func(*echo.Context) string) echo.
 	return Middleware(httplimit.MustKeyed(store, limit, KeyFunc(key)))
 }
 
+// LimitFunc returns a middleware with a limit for each key from code: see [httplimit.LimitFunc].
+func LimitFunc(store weir.Store, limit weir.LimitFunc, key func(*echo.Context) string) echo.MiddlewareFunc {
+	return Middleware(httplimit.MustKeyedFunc(store, limit, KeyFunc(key)))
+}
+
 // KeyFunc returns a part of a policy's key that key computes, for example from the user that a
 // middleware in front has set. See [httplimit.KeyFunc].
 func KeyFunc(key func(*echo.Context) string) policy.KeyPart {

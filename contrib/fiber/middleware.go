@@ -96,6 +96,11 @@ func Limit(store weir.Store, limit string, key func(fiber.Ctx) string) fiber.Han
 	return Middleware(httplimit.MustKeyed(store, limit, KeyFunc(key)))
 }
 
+// LimitFunc returns a middleware with a limit for each key from code: see [httplimit.LimitFunc].
+func LimitFunc(store weir.Store, limit weir.LimitFunc, key func(fiber.Ctx) string) fiber.Handler {
+	return Middleware(httplimit.MustKeyedFunc(store, limit, KeyFunc(key)))
+}
+
 // KeyFunc returns a part of a policy's key that key computes, for example from the user that a
 // middleware in front has set. See [httplimit.KeyFunc].
 func KeyFunc(key func(fiber.Ctx) string) policy.KeyPart {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 )
 
@@ -35,6 +36,19 @@ func TestLimit(t *testing.T) {
 	}{{"alice", 0}, {"alice", 0}, {"alice", codes.ResourceExhausted}, {"bob", 0}, {"", 0}, {"", 0}, {"", codes.ResourceExhausted}} {
 		if err := say(metadata.AppendToOutgoingContext(t.Context(), "x-user", c.user), cc); status.Code(err) != c.want {
 			t.Errorf("call %d: %v, want %v", i, err, c.want)
+		}
+	}
+}
+
+// TestLimitFunc checks a limit for each key from code.
+func TestLimitFunc(t *testing.T) {
+	l := weirgrpc.LimitFunc(still(t), func(_ context.Context, key string) (weir.Limit, error) {
+		return weir.MustLimit(map[string]string{"alice": "2/h"}[key]), nil
+	}, func(context.Context, string) string { return "alice" })
+	cc := serve(t, l, echo{})
+	for i, want := range []codes.Code{0, 0, codes.ResourceExhausted} {
+		if err := say(t.Context(), cc); status.Code(err) != want {
+			t.Errorf("call %d: %v, want %v", i, err, want)
 		}
 	}
 }

@@ -53,7 +53,18 @@ func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 // an empty key share one bucket. It is short for New with one policy, called "limit", and the
 // default Config. It panics if store is nil or the limit is invalid.
 func Limit(store weir.Store, limit string, key func(ctx context.Context, method string) string) *Server {
-	s, err := New(store, enforce.OneLimit(limit, KeyFunc(key)), Config{})
+	return mustNew(store, enforce.OneLimit(limit, KeyFunc(key)), Config{})
+}
+
+// LimitFunc returns a Server with a limit for each key from code, such as the limit of a tenant
+// from a database. It may change at any time; keys keep their state. Return a default limit for
+// unknown keys: calls without a limit, and with an error, are admitted.
+func LimitFunc(store weir.Store, limit weir.LimitFunc, key func(ctx context.Context, method string) string) *Server {
+	return mustNew(store, enforce.OneLimit("1/s", KeyFunc(key)), Config{Options: enforce.Options{LimitFunc: limit}})
+}
+
+func mustNew(store weir.Store, set *policy.Set, c Config) *Server {
+	s, err := New(store, set, c)
 	if err != nil {
 		panic(err)
 	}
