@@ -1,21 +1,24 @@
-// Package published keeps policies in Redis, so that every node has the same ones.
+// Package published keeps policies in Redis, so that every node uses the same ones.
 //
 //	v, err := published.Publish(ctx, conn, published.Draft{Text: yaml})
 //	…
 //	f := &published.Follower{…}
-//	f.Run(ctx) // calls back within a second of every new version
+//	f.Run(ctx, 0) // calls back within a second of every new version
 //
-// What is published is the text of a policy file, of which nodes take the policies. A
-// version is never changed; going back to one publishes its text once more, under a
-// new number. The last versions are kept.
+// The text of a policy file is published; nodes use its policies. A version never changes.
+// A rollback publishes the text of an earlier version under a new number. The last
+// versions are kept.
 //
 // # In Redis
 //
-// One hash, weir:1:policies: its field version is the number of the current version, id
-// a text that is another for every one that became current, and a field such as v:7
-// holds a version in JSON. The field edge holds the current version as nginx decides by
-// it (see edge/nginx), with its number. The key has no time to live: it is
-// the one key of Weir that has none. It begins as the keys of limits do, so that the
-// same user of Redis may read and write it, and is never one of them, whose names go
-// on with a brace.
+// One hash, weir:1:policies, has these fields:
+//
+//   - version: the number of the current version;
+//   - id: a random text per published version;
+//   - v:7 and so on: a version in JSON;
+//   - edge: the current version for nginx (see edge/nginx), with its number.
+//
+// It is the only key of Weir without expiry. It has the prefix of the keys of limits, so
+// the same Redis user may access it. It is never one of them, because their names continue
+// with a brace.
 package published

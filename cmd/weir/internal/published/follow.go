@@ -8,28 +8,28 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// DefaultEvery is the Every of a Follower.
+// DefaultEvery is the default Every of a Follower.
 const DefaultEvery = 400 * time.Millisecond
 
-// A Follower tells of every new version.
+// A Follower reports every new version.
 type Follower struct {
-	// Conn is the connection to ask over, or nil while there is none.
+	// Conn returns the connection to Redis, or nil while there is none.
 	Conn func() redisstore.Conn
 
-	// Every is how often to ask; DefaultEvery if zero. An answer may take as long
-	// again.
+	// Every is the interval between two reads; DefaultEvery if zero. A read may take as
+	// long again.
 	Every time.Duration
 
-	// Adopt is told of a version that was not the current one before. Versions that
-	// followed each other faster than Every are skipped but for the last.
+	// Adopt receives each version that becomes current. If versions follow each other
+	// faster than Every, only the last is reported.
 	Adopt func(Version)
 
-	// Trouble is told when the store cannot say, every half a minute as long as it
-	// cannot, and with nil when it can again.
+	// Observe receives the error while the store is unavailable, every 30 seconds, and
+	// nil when it is available again.
 	Observe func(error)
 }
 
-// Run asks until ctx is done. The version from is known already; 0 for none.
+// Run reads until ctx ends. The version from is already known; 0: none.
 func (f *Follower) Run(ctx context.Context, from int64) {
 	every := f.Every
 	if every <= 0 {
@@ -38,20 +38,20 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	known := position{number: from}
-	var told time.Time // when trouble was; zero without any
+	var reported time.Time // last error; zero: none
 	for {
 		v, current, err := f.poll(ctx, every, known)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			if time.Since(told) >= reportInterval {
-				told = time.Now()
+			if time.Since(reported) >= reportInterval {
+				reported = time.Now()
 				f.Observe(err)
 			}
 		default:
-			if !told.IsZero() {
-				told = time.Time{}
+			if !reported.IsZero() {
+				reported = time.Time{}
 				f.Observe(nil)
 			}
 			known = current
@@ -67,14 +67,14 @@ func (f *Follower) Run(ctx context.Context, from int64) {
 	}
 }
 
-// remind is how often trouble that goes on is told.
+// reportInterval is the interval of reports about a lasting error.
 const reportInterval = 30 * time.Second
 
-var errNotConnected = errors.New("published: the store does not answer yet")
+var errNotConnected = errors.New("published: store unavailable")
 
-// next is what is current and, if it is not what is known, that Version. A number that
-// went back, or an id that changed, is that of another Redis, or of one that lost what
-// it knew; one that was lost altogether is no news.
+// poll returns the current position and, if it differs from known, its Version. A lower
+// number or another ID means another Redis, or one that lost its data. A Redis that lost
+// everything reports no version.
 func (f *Follower) poll(ctx context.Context, within time.Duration, known position) (v Version, current position, err error) {
 	conn := f.Conn()
 	if conn == nil {
@@ -86,11 +86,11 @@ func (f *Follower) poll(ctx context.Context, within time.Duration, known positio
 	case err != nil || current == known || current.number == 0:
 		return v, current, err
 	case current.number == known.number && known.id == "":
-		return v, current, nil // it was read by its number before
+		return v, current, nil // already read by number
 	}
 	v, err = Get(ctx, conn, current.number)
 	if errors.Is(err, ErrNone) {
-		return Version{}, known, nil // many followed since: the next time
+		return Version{}, known, nil // replaced by newer versions: read at the next poll
 	}
 	return v, current, err
 }

@@ -17,57 +17,57 @@ import (
 const (
 	key = "weir:1:policies"
 
-	// Keep is how many versions are kept.
+	// Keep is the number of versions that are kept.
 	Keep = 20
 
-	// MaxSize is the largest text, in bytes.
+	// MaxSize is the maximum size of a text, in bytes.
 	MaxSize = 4 << 20
 
 	maxNote = 1024
 )
 
-// A Version is what was published once.
+// A Version is one published policy file.
 type Version struct {
 	Number int64     `json:"version"`
-	At     time.Time `json:"at"`             // by the clock of who published it
-	By     string    `json:"by,omitempty"`   // who published it, as they say
-	Note   string    `json:"note,omitempty"` // why, as they say
+	At     time.Time `json:"at"`             // by the clock of the publisher
+	By     string    `json:"by,omitempty"`   // the publisher, as stated
+	Note   string    `json:"note,omitempty"` // the reason, as stated
 	Text   string    `json:"text,omitempty"` // the policy file
 }
 
-// A Draft is what is to be published.
+// A Draft is a version to publish.
 type Draft struct {
 	Text string
 	By   string
 	Note string
 
-	// After is the version that has to be the current one; any if nil. It is 0 where
-	// nothing was published yet.
+	// After is the version that must be current; any if nil. It is 0 before the first
+	// version.
 	After *int64
 
-	// Edge is what nginx decides by, an object in JSON without a version and with
-	// something in it: the plan or, as "error", why there is none. "" is an edge that
-	// was not thought of.
+	// Edge is the plan for nginx, a JSON object that is not empty and has no version; or
+	// an object with "error" that says why there is no plan. "" publishes nothing for
+	// nginx.
 	Edge string
 }
 
-// ErrNone is the error where nothing was published, or not that version.
-var ErrNone = errors.New("published: there is no such version")
+// ErrNone reports that no version, or not the requested one, is published.
+var ErrNone = errors.New("published: version not found")
 
-// A Conflict is the error of a Draft whose After is not the current version.
+// A Conflict reports that a Draft's After is not the current version.
 type Conflict struct{ Current int64 }
 
 // Error implements error.
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("published: the current version is %d by now", c.Current)
+	return fmt.Sprintf("published: the current version is %d", c.Current)
 }
 
-// publish numbers a version and makes it the current one, in one step.
+// publish adds a version and makes it the current one, atomically.
 //
-// KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] how many
-// to keep; ARGV[3] the version that has to be current, or ""; ARGV[4] the id; ARGV[5] the
-// Edge, in which the number comes first. Returns the new number, or its negative
-// predecessor, less one, if ARGV[3] is another.
+// KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] the number of
+// versions to keep; ARGV[3] the version that must be current, or ""; ARGV[4] the ID;
+// ARGV[5] the Edge, in which the number is inserted first. Returns the new number, or
+// minus the current number minus one, if ARGV[3] is another.
 const publish = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= current then
@@ -85,8 +85,8 @@ redis.call('HDEL', KEYS[1], 'v:' .. string.format('%.0f', number - tonumber(ARGV
 return number
 `
 
-// Publish makes d the current version and returns it. The error is a *Conflict if
-// another came first. The text is not checked.
+// Publish makes d the current version and returns it. The error is a *Conflict if d.After
+// is not the current version. The text is not validated.
 func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error) {
 	v := Version{At: time.Now().UTC().Truncate(time.Second), By: d.By, Note: d.Note, Text: d.Text}
 	switch {
@@ -95,7 +95,7 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 	case len(d.Note) > maxNote || len(d.By) > maxNote:
 		return v, fmt.Errorf("published: note: %w: want at most %d bytes, got %d", weir.ErrInvalid, maxNote, max(len(d.Note), len(d.By)))
 	case d.Edge != "" && (len(d.Edge) > MaxSize+1024 || !strings.HasPrefix(d.Edge, `{"`) || !json.Valid([]byte(d.Edge))):
-		return v, fmt.Errorf("published: edge: %w: want an object in JSON with something in it, of at most %d bytes, got %d", weir.ErrInvalid, MaxSize+1024, len(d.Edge))
+		return v, fmt.Errorf("published: edge: %w: want a JSON object that is not empty, of at most %d bytes, got %d", weir.ErrInvalid, MaxSize+1024, len(d.Edge))
 	}
 	doc, err := json.Marshal(v)
 	if err != nil {
@@ -114,14 +114,14 @@ func Publish(ctx context.Context, conn redisstore.Conn, d Draft) (Version, error
 	v.Number, err = strconv.ParseInt(reply, 10, 64)
 	switch {
 	case err != nil:
-		return v, fmt.Errorf("published: the store answered %.40q", reply)
+		return v, fmt.Errorf("published: unexpected reply %.40q", reply)
 	case v.Number < 0:
 		return v, &Conflict{-v.Number - 1}
 	}
 	return v, nil
 }
 
-// Current is the number of the current version, or 0 if nothing was published.
+// Current returns the number of the current version, or 0 if there is none.
 func Current(ctx context.Context, conn redisstore.Conn) (int64, error) {
 	reply, err := do(ctx, conn, get("version"))
 	if errors.Is(err, ErrNone) {
@@ -141,14 +141,15 @@ func numbered(reply string) (int64, error) {
 	return n, nil
 }
 
-// A stamp is what is current: a number and the id of having become so. Two versions of
-// one number differ in it, as those of before and after a Redis lost what it knew do.
+// A position identifies the current version: its number, and an ID that changes with
+// every version. The ID distinguishes versions with the same number, before and after a
+// Redis lost its data.
 type position struct {
-	number int64 // 0: nothing was published
+	number int64 // 0: none
 	id     string
 }
 
-// now is what is current. It is asked for often: the text is not read for it.
+// readPosition reads the current position. It runs often, so it does not read the text.
 func readPosition(ctx context.Context, conn redisstore.Conn) (s position, err error) {
 	reply, err := do(ctx, conn, get("version", "id"))
 	if errors.Is(err, ErrNone) {
@@ -163,7 +164,7 @@ func readPosition(ctx context.Context, conn redisstore.Conn) (s position, err er
 	return s, err
 }
 
-// Get is the version of the given number, or ErrNone.
+// Get returns the version with the given number, or ErrNone.
 func Get(ctx context.Context, conn redisstore.Conn, number int64) (Version, error) {
 	reply, err := do(ctx, conn, get("v:"+strconv.FormatInt(number, 10)))
 	if err != nil {
@@ -177,7 +178,7 @@ func Get(ctx context.Context, conn redisstore.Conn, number int64) (Version, erro
 	return v, nil
 }
 
-// List is the versions that are kept, the current one first.
+// List returns the versions that are kept, the current one first.
 func List(ctx context.Context, conn redisstore.Conn) ([]Version, error) {
 	n, err := Current(ctx, conn)
 	var vs []Version
@@ -194,9 +195,9 @@ func List(ctx context.Context, conn redisstore.Conn) ([]Version, error) {
 	return vs, err
 }
 
-// read is the field ARGV[1] of the hash KEYS[1] and, after a space each, the others that
-// are there; or "" without the first: an answer of nothing is an error in one client and
-// a value in another.
+// read returns the field ARGV[1] of the hash KEYS[1], followed by a space and each
+// further field that exists. It returns "" if the first field does not exist, because
+// clients differ in how they report a nil reply.
 const read = `
 local text = redis.call('HGET', KEYS[1], ARGV[1])
 for i = 2, text and #ARGV or 0 do
@@ -209,15 +210,15 @@ func get(fields ...string) redisstore.Command {
 	return redisstore.Command{Head: []string{"EVAL", read, "1"}, Keys: []string{key}, Args: fields}
 }
 
-// ask sends one command and returns the one text that answers it; ErrNone if there is
-// none.
+// do sends one command and returns its reply, which is one string; ErrNone if it is
+// empty.
 func do(ctx context.Context, conn redisstore.Conn, c redisstore.Command) (string, error) {
 	var replies [1]redisstore.Reply
 	conn.Do(ctx, []redisstore.Command{c}, replies[:])
 	r := replies[0]
 	switch {
 	case r.Err != nil && strings.HasPrefix(r.Err.Error(), "NOPERM"):
-		return "", fmt.Errorf("published: the user of the store may not use %s: %w", key, r.Err)
+		return "", fmt.Errorf("published: the Redis user has no permission for %s: %w", key, r.Err)
 	case r.Err != nil:
 		return "", fmt.Errorf("published: %w", r.Err)
 	case len(r.Items) == 0 || r.Items[0] == "":

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// answer is the response to a request that was decided.
+// answer returns the response for a decision.
 func (s *Server) answer(r *pb.RateLimitRequest, d *decision) *pb.RateLimitResponse {
 	response := &pb.RateLimitResponse{
 		OverallCode: code(d.admitted || s.c.Shadow),
@@ -40,7 +40,7 @@ func code(ok bool) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 
-// describe is the status of one descriptor.
+// describe returns the status of one descriptor.
 func describe(a *check, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
 	switch {
 	case a.limit == nil:
@@ -56,7 +56,7 @@ func describe(a *check, now time.Time) *pb.RateLimitResponse_DescriptorStatus {
 	}
 }
 
-// units are the units, longest first.
+// units lists the units, longest first.
 var units = []struct {
 	length time.Duration
 	unit   pb.RateLimitResponse_RateLimit_Unit
@@ -70,8 +70,8 @@ var units = []struct {
 	{time.Second, pb.RateLimitResponse_RateLimit_SECOND},
 }
 
-// current describes a limit. A window that is no unit is a multiple of one; one that is
-// no multiple of a second has none.
+// current describes a limit. A window that is not a unit becomes a multiple of one; one
+// that is not a multiple of a second has no unit.
 func current(l *ratelimit.Limit) *pb.RateLimitResponse_RateLimit {
 	c := &pb.RateLimitResponse_RateLimit{Name: l.Name, RequestsPerUnit: l.RequestsPerUnit}
 	for _, u := range units {
@@ -87,9 +87,9 @@ func current(l *ratelimit.Limit) *pb.RateLimitResponse_RateLimit {
 	return c
 }
 
-// reset is the time until the limit of a is whole again: of a fixed window until it
-// ends, of another that denies until the request would be admitted, and else until
-// nothing is used.
+// reset returns the time until the limit of a is complete again. A fixed window is
+// complete at its end, another limit that denies when the request would be admitted, and
+// every other when nothing is used.
 func reset(a *check, now time.Time) time.Duration {
 	d := &a.decision
 	if !d.At.IsZero() {
@@ -108,7 +108,7 @@ func reset(a *check, now time.Time) time.Duration {
 	return d.ResetAfter
 }
 
-// seconds is d in whole seconds, rounded up.
+// seconds returns d in whole seconds, rounded up.
 func seconds(d time.Duration) *durationpb.Duration {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -117,8 +117,8 @@ func seconds(d time.Duration) *durationpb.Duration {
 	return &durationpb.Duration{Seconds: s}
 }
 
-// headers describe the limit that is nearest to its end: of those that deny the last,
-// else the one with the least remaining.
+// headers returns the fields for the limit that is nearest to its end: the last of those
+// that deny, else the one with the least remaining.
 func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
 	var nearest *pb.RateLimitResponse_DescriptorStatus
 	least := uint32(math.MaxUint32)
@@ -146,7 +146,7 @@ func headers(d *decision, statuses []*pb.RateLimitResponse_DescriptorStatus) []*
 	}
 }
 
-// metadata is the request, and what the limits that admitted it say about themselves.
+// metadata returns the request, and the metadata of the limits that admitted it.
 func metadata(r *pb.RateLimitRequest, d *decision) *structpb.Struct {
 	all := map[string]any{"domain": r.GetDomain()}
 	var descriptors []any
@@ -180,19 +180,19 @@ func metadata(r *pb.RateLimitRequest, d *decision) *structpb.Struct {
 	}
 	made, err := structpb.NewStruct(all)
 	if err != nil {
-		return nil // text that is not UTF-8, which neither protocol lets in
+		return nil // invalid UTF-8, which neither protocol accepts
 	}
 	return made
 }
 
-// merge adds to into what from has and it has not, maps within maps too.
+// merge adds the entries of from that into does not have, also within maps.
 func merge(into, from map[string]any) {
 	for k, v := range from {
 		there, known := into[k]
 		if !known {
 			if m, ok := v.(map[string]any); ok {
 				own := map[string]any{}
-				merge(own, m) // what is configured is not changed
+				merge(own, m) // do not modify the configuration
 				v = own
 			}
 			into[k] = v

@@ -12,52 +12,53 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// MaxDescriptors is the largest number of descriptors of a request, which a store
-// decides together.
+// MaxDescriptors is the maximum number of descriptors of a request. A store decides them
+// together.
 const MaxDescriptors = bounds.MaxBatch
 
-// maxHits is more hits than any limit gives at once.
+// maxHits exceeds the capacity of every limit.
 const maxHits = 1 << 41
 
-// A role says what a limit's denial means for the request.
+// A role is the effect of a limit's denial on the request.
 type role uint8
 
 const (
-	enforced role = iota // the request is denied
-	quota                // it is, if all of this role deny
-	shadow               // nothing
+	enforced role = iota // denies the request
+	quota                // denies the request if all limits with this role deny
+	shadow               // no effect
 )
 
-// A counts says which hits count of those that do not go through.
+// An overLimit says which hits over the limit are counted.
 type overLimit uint8
 
 const (
 	countNone      overLimit = iota
-	countRemaining           // as many as are left
-	countAll                 // all, into debt
+	countRemaining           // as many as remain
+	countAll                 // all, as debt
 )
 
-// An ask is what one descriptor has to ask, and what it got.
+// A check is the check of one descriptor: its limit, the request to the store and the
+// result.
 type check struct {
-	limit     *ratelimit.Limit // nil: there is none
+	limit     *ratelimit.Limit // nil: none
 	match     ratelimit.Match
-	override  *override // the limit that came with the request; nil if it did not
+	override  *override // the limit in the request; nil: none
 	role      role
-	quota     bool // in quota mode, also if it is a shadow
-	deciding  bool // the store is asked before the request is decided: not of a refund
+	quota     bool // quota mode, also for a shadow limit
+	deciding  bool // takes part in the decision; false for a refund
 	overLimit overLimit
 
-	hits    uint64 // as in the request; 0 only looks
+	hits    uint64 // as in the request; 0: peek
 	refund  bool
 	request weir.Request
 
-	ok       bool // what the limit itself says
-	peeked   bool // the store was asked without a charge
+	ok       bool // the decision of this limit
+	peeked   bool // decided without a charge
 	charged  bool
 	decision weir.Decision
 }
 
-// A decision is a request and what became of it.
+// A decision is a request and its result.
 type decision struct {
 	domain   *ratelimit.Domain // nil: unknown
 	checks   []check
@@ -79,7 +80,7 @@ func (s *Server) read(gens *generations, r *pb.RateLimitRequest) (*decision, err
 	case n == 0:
 		return nil, errDescriptors
 	case n > MaxDescriptors:
-		return nil, fmt.Errorf("rls: descriptors: want at most %d, which are decided together, got %d", MaxDescriptors, n)
+		return nil, fmt.Errorf("rls: descriptors: got %[2]d, want at most %[1]d", MaxDescriptors, n)
 	}
 	d := &decision{domain: gens.now.Domain(r.GetDomain()), checks: make([]check, len(descriptors))}
 	if d.domain == nil {
@@ -143,32 +144,32 @@ func entries(d *common.RateLimitDescriptor, into []ratelimit.Entry) []ratelimit.
 	return into
 }
 
-// replace takes the limits away that others of the request replace, also if those are
-// replaced themselves. One that is unlimited stays.
+// dropReplaced removes limits that another limit of the request replaces, even if that
+// one is replaced too. Unlimited ones stay.
 func dropReplaced(asks []check) {
-	var gone map[string]bool
+	var replaced map[string]bool
 	for i := range asks {
 		if asks[i].limit == nil {
 			continue
 		}
 		for _, name := range asks[i].limit.Replaces {
-			if gone == nil {
-				gone = map[string]bool{}
+			if replaced == nil {
+				replaced = map[string]bool{}
 			}
-			gone[name] = true
+			replaced[name] = true
 		}
 	}
-	if gone == nil {
+	if replaced == nil {
 		return
 	}
 	for i := range asks {
-		if l := asks[i].limit; l != nil && l.Name != "" && gone[l.Name] && !l.Unlimited {
+		if l := asks[i].limit; l != nil && l.Name != "" && replaced[l.Name] && !l.Unlimited {
 			asks[i].match, asks[i].limit = ratelimit.Match{}, nil
 		}
 	}
 }
 
-// prepare makes the request of a for the store.
+// prepare builds the request of a to the store.
 func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, from *common.RateLimitDescriptor, few []ratelimit.Entry) {
 	if a.limit == nil {
 		a.quota = s.c.Quota
@@ -190,7 +191,7 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, 
 	a.request = weir.Request{Key: a.match.Key, Limit: a.limit.Limit, N: int64(min(a.hits, maxHits))}
 	switch {
 	case a.hits == 0:
-		// Is there anything left? One hit has to fit.
+		// A check for remaining quota: one hit has to fit.
 		a.request.Verb, a.request.N, a.deciding = weir.Peek, 1, true
 		s.budgets.note(domain, a)
 	case a.refund:
@@ -209,7 +210,8 @@ func (s *Server) prepare(gens *generations, domain *ratelimit.Domain, a *check, 
 	}
 }
 
-// before are the limits that a descriptor had under former configurations, newest first.
+// previousLimits returns the limits of a descriptor in previous configurations, newest
+// first.
 func (g *generations) previousLimits(domain string, a *check, es []ratelimit.Entry, now time.Time) []weir.Limit {
 	var from []weir.Limit
 	for _, f := range g.previous {

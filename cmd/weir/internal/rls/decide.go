@@ -7,11 +7,11 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// decide asks the store for all of d, and says whether the request is admitted.
+// decide decides all checks of d, and with them the request.
 //
-// All that the request meets is decided in one call, all or nothing. If only limits in
-// quota or shadow mode deny, they drop out and the rest is asked again, so that in the
-// end exactly what lets the request through is charged.
+// Everything is decided in one call, all or nothing. If only limits in quota or shadow
+// mode deny, they are left out and the others are decided again. In the end exactly the
+// limits that admit the request are charged.
 func (s *Server) decide(ctx context.Context, d *decision) error {
 	var live []int
 	for i := range d.checks {
@@ -22,7 +22,7 @@ func (s *Server) decide(ctx context.Context, d *decision) error {
 	d.admitted = admitted(d.checks)
 	for len(live) > 0 {
 		asked := asIs
-		if !d.admitted { // a limit of 0 denies already
+		if !d.admitted { // denied by a limit of 0
 			asked = peek
 			for _, i := range live {
 				d.checks[i].peeked = true
@@ -48,14 +48,14 @@ func (s *Server) decide(ctx context.Context, d *decision) error {
 			break
 		}
 		if len(rest) == len(live) {
-			return fmt.Errorf("%w: it denied all limits together and none alone", weir.ErrUnavailable)
+			return fmt.Errorf("%w: denied all limits together, but none of them", weir.ErrUnavailable)
 		}
 		live = rest
 	}
 	return s.settle(ctx, d)
 }
 
-// admitted reports whether what is known so far lets the request through.
+// admitted reports whether the decisions so far admit the request.
 func admitted(asks []check) bool {
 	quotas, over := 0, 0
 	for i := range asks {
@@ -73,8 +73,8 @@ func admitted(asks []check) bool {
 	return quotas == 0 || over < quotas
 }
 
-// settle does what is done whatever was decided: hits that count although they did not
-// go through, and refunds.
+// settle sends what does not depend on the decision: hits over the limit that are
+// counted, and refunds.
 func (s *Server) settle(ctx context.Context, d *decision) error {
 	var charges, refunds []int
 	for i := range d.checks {
@@ -90,7 +90,7 @@ func (s *Server) settle(ctx context.Context, d *decision) error {
 			}
 			charges = append(charges, i)
 		case a.ok && !a.peeked:
-			// It was asked as if it were charged.
+			// Remaining was computed as if the request were charged.
 			a.decision.Remaining = min(a.decision.Remaining+a.request.N, a.limit.Limit.Capacity())
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Server) settle(ctx context.Context, d *decision) error {
 	return nil
 }
 
-// act puts requests to the store that it does not deny.
+// apply sends requests that the store cannot deny.
 func (s *Server) apply(ctx context.Context, d *decision, places []int, f mode) error {
 	if len(places) == 0 {
 		return nil
@@ -122,16 +122,16 @@ func (s *Server) apply(ctx context.Context, d *decision, places []int, f mode) e
 	return err
 }
 
-// A form is what is asked for a descriptor.
+// A mode selects the requests that are sent for a check.
 type mode uint8
 
 const (
-	asIs   mode = iota // the request as it is
-	peek               // the same without a charge
-	charge             // the same whether it fits or not
+	asIs   mode = iota // the request itself
+	peek               // without a charge
+	charge             // also over the limit
 )
 
-// requests appends what a asks.
+// requests appends the requests of a.
 func (a *check) requests(rs []weir.Request, f mode) []weir.Request {
 	r := a.request
 	if a.override != nil && f != charge && r.Verb != weir.Return {
@@ -151,7 +151,7 @@ func (a *check) requests(rs []weir.Request, f mode) []weir.Request {
 	return append(rs, r)
 }
 
-// answered makes ds, of what a asked, its decision.
+// setDecision sets the decision of a from the decisions of its requests.
 func (a *check) setDecision(ds []weir.Decision) {
 	a.decision = ds[len(ds)-1]
 	if len(ds) > 1 && !ds[0].OK {
@@ -164,7 +164,7 @@ func (a *check) setDecision(ds []weir.Decision) {
 	}
 }
 
-// ask puts the requests at the given places to the store.
+// doAll sends the requests of the checks with the given indexes to the store.
 func (s *Server) doAll(ctx context.Context, d *decision, places []int, f mode) (bool, error) {
 	rs := make([]weir.Request, 0, len(places)+4)
 	ends := make([]int, len(places))

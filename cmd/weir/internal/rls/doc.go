@@ -1,5 +1,5 @@
-// Package rls speaks Envoy's rate limit protocol: envoy.service.ratelimit.v3 over gRPC,
-// and POST /json with the same messages as JSON.
+// Package rls implements Envoy's rate limit protocol: envoy.service.ratelimit.v3 over
+// gRPC, and POST /json with the same messages as JSON.
 //
 //	limits, err := ratelimit.Load("/etc/ratelimit/config")
 //	…
@@ -9,30 +9,30 @@
 //	s.Register(g)
 //	go g.Serve(listener)
 //
-// What it answers is what envoyproxy/ratelimit answers for the same configuration, but
-// for what docs/envoy.md lists.
+// Responses equal those of envoyproxy/ratelimit with the same configuration, with the
+// exceptions in docs/envoy.md.
 //
 // # Guarantees
 //
-// All limits of a request are decided together: each is charged or none is. Limits in
-// quota mode and in shadow mode that deny drop out, and the rest is decided again, so
-// that what they would have refused is not charged to them. A shadow limit is charged
-// only with requests that go through.
+// All limits of a request are decided together, all or nothing. Limits in quota mode and
+// in shadow mode that deny are left out, and the others are decided again, so a request
+// that they would refuse is not charged to them. A shadow limit is charged only for
+// requests that are admitted.
 //
-// When a configuration is replaced, descriptors keep what they used, also if their
-// limit changed. When a request brings a limit of its own that changes from request to
-// request, so does its descriptor.
+// When a configuration is replaced, descriptors keep their state, also if their limit
+// changed. So does a descriptor whose limit comes with the request and changes from
+// request to request.
 //
-// What a client can grow is bounded: the descriptors of a request, the size of a
-// message, the length of keys, and the labels of events.
+// The cost of a client is bounded: the descriptors of a request, the size of a message,
+// the length of keys, and the labels of events.
 //
 // # Errors
 //
-// A request that is not understood gets codes.InvalidArgument, or status 400. When the
-// store makes no decision, it is codes.Unavailable, or status 500; then the hits may
-// have been counted. A Store that falls back answers instead.
+// An invalid request gets codes.InvalidArgument, or status 400. If the store makes no
+// decision, the error is codes.Unavailable, or status 500; the hits may have been counted.
+// A Store with a fallback decides instead.
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use, and so is replacing its configuration.
+// A Server is safe for concurrent use, also while its configuration is replaced.
 package rls

@@ -9,52 +9,56 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 )
 
-// An Event is what one limit did with one descriptor, or that a request was not
-// decided. Of total_hits, over_limit, near_limit, within_limit and shadow_mode, as
-// envoyproxy/ratelimit has them, it is: Hits; Hits if not OK; Near; Hits if OK; Hits if
-// not OK and Shadow.
+// An Event is the decision of one limit about one descriptor, or a request without a
+// decision. It gives the statistics of envoyproxy/ratelimit:
+//
+//   - total_hits: Hits
+//   - over_limit: Hits if not OK
+//   - near_limit: Near
+//   - within_limit: Hits if OK
+//   - shadow_mode: Hits if not OK and Shadow
 type Event struct {
-	// Domain is the domain, as configured; "" if it is not.
+	// Domain is the configured domain; "" if it is unknown.
 	Domain string
 
-	// Path names the limit, as in "message_type_marketing.to_number": there are as many
-	// as the configuration has descriptors. A limit that came with a request is that of
-	// the descriptor that it replaced, or "(override)". It is "" of a request whose domain
-	// is not known, or that was not decided.
+	// Path names the limit, as in "message_type_marketing.to_number"; it has as many
+	// values as the configuration has descriptors. For a limit in a request it is the
+	// path of the descriptor that it replaced, or "(override)". It is "" for an unknown
+	// domain and for a request without a decision.
 	Path string
 
-	// Label is Path, or what detailed_metric and value_to_metric make of it: at most
-	// MaxLabels different ones of all domains, and then Path.
+	// Label is Path, or the label that detailed_metric and value_to_metric derive from
+	// it. Beyond MaxLabels labels of all domains it is Path.
 	Label string
 
-	// Key is whose state was asked; as many as there are clients. "" if there is none.
+	// Key is the key of the bucket; it has as many values as there are clients. "": none.
 	Key string
 
-	OK       bool // what the limit itself says
-	Admitted bool // whether the request goes through
-	Charged  bool // whether the hits were counted
-	Shadow   bool // the limit's denial means nothing
+	OK       bool // the decision of this limit
+	Admitted bool // the decision of the request
+	Charged  bool // the hits were counted
+	Shadow   bool // a denial of the limit has no effect
 	Quota    bool // the limit is in quota mode
-	Override bool // the limit came with the request
+	Override bool // the limit was in the request
 
-	Hits     uint64 // 0 of a check; at most MaxHits
-	Near     uint64 // of Hits, those above 80 % of the limit's capacity
-	Refunded uint64 // hits that were given back; at most MaxHits
+	Hits     uint64 // 0 for a check; at most MaxHits
+	Near     uint64 // the part of Hits above 80 % of the limit's capacity
+	Refunded uint64 // returned hits; at most MaxHits
 
 	Decision weir.Decision
 
-	// Err is why there is no decision.
+	// Err is the error of a request without a decision.
 	Err error
 }
 
-// MaxLabels is how many different labels events have.
+// MaxLabels is the maximum number of different labels of events.
 const MaxLabels = 1000
 
-// MaxHits is how many hits of a descriptor an event tells of, which is more than a limit
-// has: a client that says 2^64−1 would end whatever adds them up.
+// MaxHits is the maximum number of hits in an event. A client may send 2^64−1, which
+// would overflow sums.
 const MaxHits = 1 << 32
 
-// tell reports the events of a request.
+// observe reports the events of a request.
 func (s *Server) observe(d *decision) {
 	if s.c.Observe == nil {
 		return
@@ -94,17 +98,17 @@ func path(a *check) string {
 	return a.match.Path
 }
 
-// near is how many of the hits of a are above 80 % of its limit.
+// near returns the number of hits of a above 80 % of its limit.
 func near(a *check) uint64 {
 	capacity := a.limit.Limit.Capacity()
 	after, hits := capacity-a.decision.Remaining, min(int64(a.hits), capacity)
 	return uint64(min(hits, max(0, after-capacity*4/5)))
 }
 
-// failed reports a request that was not decided.
+// failed reports a request without a decision.
 func (s *Server) failed(ctx context.Context, d *decision, err error) {
 	if ctx.Err() != nil {
-		return // who asked is gone
+		return // the client disconnected
 	}
 	domain := ""
 	if d.domain != nil {
@@ -119,13 +123,13 @@ func (s *Server) failed(ctx context.Context, d *decision, err error) {
 	}
 }
 
-// labels are those with values of requests, as far as there is room.
+// labels is a bounded set of labels with values from requests.
 type labels struct {
 	mu    sync.Mutex
 	known map[[2]string]struct{}
 }
 
-// bounded is the label of m, or its path if there are too many labels.
+// bounded returns the label of m, or its path beyond MaxLabels.
 func (l *labels) bounded(domain string, m ratelimit.Match) string {
 	at := [2]string{domain, m.Label}
 	l.mu.Lock()
@@ -143,12 +147,12 @@ func (l *labels) bounded(domain string, m ratelimit.Match) string {
 	return m.Label
 }
 
-// maxBudgets is how many limits are known as budgets.
+// maxBudgets is the maximum number of known budgets.
 const maxBudgets = 1 << 16
 
-// budgets are the limits that were asked whether anything is left, by their names. Who
-// asks that charges later, when it is too late to deny. Hits that do not fit then have
-// to count as far as something is left, or the answer would be yes for ever.
+// budgets are the names of limits that clients check for remaining quota before they
+// charge. At the charge it is too late to deny. So hits that do not fit are counted as
+// far as quota remains; otherwise every check would succeed.
 type budgets struct {
 	mu    sync.RWMutex
 	known map[[2]string]struct{}
@@ -172,12 +176,12 @@ func (b *budgets) note(domain *ratelimit.Domain, a *check) {
 	}
 }
 
-// counts says which hits of a count that do not go through.
+// counts returns which hits of a over the limit are counted.
 func (b *budgets) counts(domain *ratelimit.Domain, a *check) overLimit {
 	switch {
 	case a.limit.Count == ratelimit.CountAll:
 		return countAll
-	case a.limit.Count == ratelimit.CountAdmitted || a.hits == 1: // if one does not fit, nothing is left
+	case a.limit.Count == ratelimit.CountAdmitted || a.hits == 1: // if one hit does not fit, nothing remains
 		return countNone
 	}
 	b.mu.RLock()

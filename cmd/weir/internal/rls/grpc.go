@@ -19,31 +19,30 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ServerConfig describes a gRPC server. Its zero value works.
+// ServerConfig is the configuration of a gRPC server. Its zero value works.
 type ServerConfig struct {
-	// GetCertificate is asked for the certificate of every connection; plain text if
-	// nil.
+	// GetCertificate returns the certificate of a connection; plain text if nil.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-	// ClientCAs are the authorities one of which must have signed the certificate of a
-	// client; clients need none if nil. It needs GetCertificate.
+	// ClientCAs are the authorities of client certificates; clients need none if nil. It
+	// requires GetCertificate.
 	ClientCAs *x509.CertPool
 
-	// MaxRecv is the largest message in bytes; MaxMessage if zero.
+	// MaxRecv is the maximum size of a message in bytes; MaxMessage if zero.
 	MaxRecv int
 
-	// MaxStreams is how many requests a connection may have at a time; DefaultMaxStreams
-	// if zero.
+	// MaxStreams is the maximum number of concurrent requests of a connection;
+	// DefaultMaxStreams if zero.
 	MaxStreams uint32
 
-	// MaxConnectionAge is after how long a client is asked to connect anew, so that it
+	// MaxConnectionAge is the time after which a client is asked to reconnect, so that it
 	// finds new servers; never if zero.
 	MaxConnectionAge time.Duration
 
-	// StatsHandler is told of every call, if not nil.
+	// StatsHandler receives every call, if not nil.
 	StatsHandler stats.Handler
 
-	// Log is where a panic is reported; nowhere if nil.
+	// Log receives panics; nothing is logged if nil.
 	Log *slog.Logger
 }
 
@@ -51,27 +50,27 @@ type ServerConfig struct {
 const (
 	DefaultMaxStreams = 1000
 
-	handshake  = 10 * time.Second // for TLS and HTTP/2
-	idlePing   = time.Minute      // without traffic, after which a client is asked whether it lives
+	handshake  = 10 * time.Second // of TLS and HTTP/2
+	idlePing   = time.Minute      // time without traffic before a keepalive ping
 	pingAnswer = 20 * time.Second
-	leastPing  = 10 * time.Second // between a client's questions whether the server lives
+	leastPing  = 10 * time.Second // minimum time between two pings of a client
 	maxHeader  = 64 << 10         // bytes
 )
 
-// A GRPCServer is a gRPC server with health and reflection.
+// A GRPCServer is a gRPC server with health and reflection services.
 type GRPCServer struct {
 	*grpc.Server
 	health *health.Server
-	drain  context.CancelFunc // ends the streams that only watch
+	drain  context.CancelFunc // ends health watches
 }
 
-// services are the names under which a client may ask for the health of the door. The
-// second is the one that envoyproxy/ratelimit has.
+// services returns the service names of health checks. The second one is that of
+// envoyproxy/ratelimit.
 func services() []string {
 	return []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName}
 }
 
-// NewServer makes a gRPC server for [Server.Register]. It says that it is healthy.
+// NewServer returns a gRPC server for [Server.Register], with status SERVING.
 func NewServer(c ServerConfig) *GRPCServer {
 	if c.MaxRecv == 0 {
 		c.MaxRecv = MaxMessage
@@ -113,7 +112,7 @@ func NewServer(c ServerConfig) *GRPCServer {
 	return g
 }
 
-// SetServing says to who asks for the health of the server whether it is to be used.
+// SetServing sets the status of health checks.
 func (g *GRPCServer) SetServing(yes bool) {
 	to := healthpb.HealthCheckResponse_NOT_SERVING
 	if yes {
@@ -124,8 +123,8 @@ func (g *GRPCServer) SetServing(yes bool) {
 	}
 }
 
-// Shutdown says that the server is not to be used, accepts nothing more, and waits for
-// the calls under way until ctx ends, when it cuts them off. It may be called twice.
+// Shutdown sets the status NOT_SERVING, stops accepting connections and waits for calls
+// in flight. When ctx ends, it cancels them and returns an error. It may be called twice.
 func (g *GRPCServer) Shutdown(ctx context.Context) error {
 	g.health.Shutdown()
 	g.drain()
@@ -144,12 +143,12 @@ func (g *GRPCServer) Shutdown(ctx context.Context) error {
 	}
 }
 
-// recovering makes a panic an error of its call, as net/http does.
+// recovering turns a panic into an error of its call, as net/http does.
 func recovering(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.LogAttrs(ctx, slog.LevelError, "a call panicked", slog.String("method", info.FullMethod), slog.Any("panic", p))
+				log.LogAttrs(ctx, slog.LevelError, "panic in a call", slog.String("method", info.FullMethod), slog.Any("panic", p))
 				answer, err = nil, status.Error(codes.Internal, "rls: internal error")
 			}
 		}()
@@ -157,8 +156,8 @@ func recovering(log *slog.Logger) grpc.UnaryServerInterceptor {
 	}
 }
 
-// until ends streams when ctx ends. What watches the health would otherwise go on for
-// ever, and a graceful stop with it.
+// endStreams cancels streams when ctx ends. A health watch would otherwise never end, and
+// neither would a graceful stop.
 func endStreams(ctx context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		its, cancel := context.WithCancel(stream.Context())
@@ -168,7 +167,7 @@ func endStreams(ctx context.Context) grpc.StreamServerInterceptor {
 	}
 }
 
-// An ending stream has another context.
+// An ending stream has a context of its own.
 type ending struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -13,12 +13,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// MaxMessage is the largest request, in bytes.
+// MaxMessage is the maximum size of a request in bytes.
 const MaxMessage = 1 << 20
 
-// JSON serves POST /json: a RateLimitRequest in, a RateLimitResponse out, both in the
-// JSON of protocol buffers. The status is 200, or 429 if the request is over a limit.
-// A request that is not understood gets 400, one that the store did not decide 500.
+// JSON serves POST /json: a RateLimitRequest as request and a RateLimitResponse as
+// response, both in the JSON of protocol buffers. The status is 200, or 429 if the
+// request is over a limit, 400 for an invalid request, and 500 if the store made no
+// decision.
 func (s *Server) JSON() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -32,7 +33,7 @@ func (s *Server) JSON() http.Handler {
 			return
 		}
 		if err != nil {
-			http.Error(w, "the body did not arrive", http.StatusBadRequest)
+			http.Error(w, "request body not received", http.StatusBadRequest)
 			return
 		}
 		var request pb.RateLimitRequest
@@ -53,10 +54,10 @@ func (s *Server) JSON() http.Handler {
 		text, err := protojson.Marshal(response)
 		var answer bytes.Buffer
 		if err == nil {
-			err = json.Compact(&answer, text) // protojson puts spaces in at random
+			err = json.Compact(&answer, text) // protojson adds random spaces
 		}
 		if err != nil {
-			http.Error(w, "the answer has no JSON: "+err.Error(), http.StatusInternalServerError)
+			http.Error(w, "response not encoded as JSON: "+err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -64,6 +65,6 @@ func (s *Server) JSON() http.Handler {
 		if response.GetOverallCode() == pb.RateLimitResponse_OVER_LIMIT {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-		_, _ = w.Write(answer.Bytes()) // who asked may be gone
+		_, _ = w.Write(answer.Bytes()) // fails only if the client disconnected
 	})
 }

@@ -12,38 +12,38 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/ratelimit"
 )
 
-// Limits are part of the name of a state. A limit that comes with a request may be
-// another with every request, and would then never be reached. So the hits of such a
-// descriptor are counted under the largest limit there is, one for each unit, and a
-// limit of c is that of the largest with all but c tokens put aside: n hits fit if those
-// and n fit together. That is asked in the same step, before they are taken.
+// The limit is part of the name of a state. A limit in a request may differ with every
+// request, and would then never be reached. So the hits of such a descriptor are counted
+// under the largest limit of each unit. A limit of c equals the largest limit with all
+// but c tokens reserved: n hits fit if the reserved tokens and n fit together. A peek
+// checks that in the same step, before the hits are taken.
 const largest = math.MaxUint32
 
-// maxMade is how many limits that requests brought are kept made.
+// maxOverrides is the size of the cache of limits in requests.
 const maxOverrides = 4096
 
-// overrides are the limits that come with requests.
+// overrides caches the limits in requests.
 type overrides struct {
 	mu    sync.Mutex
 	cache map[overrideKey]*override
 }
 
-// A brought limit is what a request says.
+// An overrideKey is a limit as in a request.
 type overrideKey struct {
 	count uint32
 	unit  typepb.RateLimitUnit
 }
 
-// An override is such a limit, and the one under which its hits are counted.
+// An override is a limit in a request, and the limit under which its hits are counted.
 type override struct {
 	limit   ratelimit.Limit
 	counted weir.Limit
 }
 
-// aside is how many tokens are put aside.
+// reserved returns the number of reserved tokens.
 func (o *override) reserved() int64 { return largest - int64(o.limit.RequestsPerUnit) }
 
-// of is the limit that a request brings.
+// of returns the limit of a request.
 func (o *overrides) of(from *common.RateLimitDescriptor_RateLimitOverride) (*override, error) {
 	b := overrideKey{from.GetRequestsPerUnit(), from.GetUnit()}
 	o.mu.Lock()
@@ -69,7 +69,7 @@ func (o *overrides) of(from *common.RateLimitDescriptor_RateLimitOverride) (*ove
 	return l, nil
 }
 
-// window is the length of a unit; 0 if there is no such unit.
+// window returns the length of a unit; 0 if it is unknown.
 func window(u typepb.RateLimitUnit) time.Duration {
 	const day = 24 * time.Hour
 	switch u {

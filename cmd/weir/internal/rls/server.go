@@ -17,54 +17,53 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Config describes a Server. Store is required.
+// Config is the configuration of a Server. Store is required.
 type Config struct {
-	// Store decides.
+	// Store decides the requests.
 	Store weir.Store
 
-	// Limits is the configuration. Until there is one, requests get an error.
+	// Limits is the configuration. Requests get an error while there is none.
 	Limits *ratelimit.Config
 
-	// Shadow answers OK to every request, and decides and counts as ever. The codes of
-	// descriptors say what was decided.
+	// Shadow admits every request, but still decides and counts. The codes of the
+	// descriptors show the decisions.
 	Shadow bool
 
 	// Quota puts every limit into quota mode.
 	Quota bool
 
 	// ResponseHeaders adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of
-	// the limit that is nearest to its end to every answer.
+	// the limit nearest to its end to every response.
 	ResponseHeaders bool
 
 	// DynamicMetadata adds the request, and the metadata of the limits that admitted it,
-	// to every answer.
+	// to every response.
 	DynamicMetadata bool
 
-	// Log is where it is said that the store made no decision, at most once a second;
-	// nowhere if nil.
+	// Log receives errors of the store, at most one per second; nothing is logged if nil.
 	Log *slog.Logger
 
-	// Observe is told what every limit did, if not nil. It has to be quick.
+	// Observe receives the decision of every limit, if not nil. It must be fast.
 	Observe func(Event)
 
-	// Now is the time where no store says it; time.Now if nil.
+	// Now returns the time if the store does not; time.Now if nil.
 	Now func() time.Time
 }
 
-// A Server answers Envoy.
+// A Server implements Envoy's rate limit service.
 type Server struct {
 	pb.UnimplementedRateLimitServiceServer
 
 	c          Config
 	limits     atomic.Pointer[generations]
-	swap       sync.Mutex // for Use
+	swap       sync.Mutex // held by Use
 	overrides  overrides
 	budgets    budgets
 	labels     labels
-	lastLogged atomic.Int64 // when the log was last told of an error, in s
+	lastLogged atomic.Int64 // Unix time of the last store error in the log, in s
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(c Config) (*Server, error) {
 	if c.Store == nil {
 		return nil, errors.New("rls: store: want a store, got nil")
@@ -80,13 +79,13 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Register makes g answer for s.
+// Register adds the service to g.
 func (s *Server) Register(g grpc.ServiceRegistrar) { pb.RegisterRateLimitServiceServer(g, s) }
 
-// maxFormer is how many configurations are remembered behind the one in force.
+// maxPrevious is the maximum number of previous configurations that are kept.
 const maxPrevious = 4
 
-// generations are the configuration in force and those before it, newest first.
+// generations holds the configuration in force and the previous ones, newest first.
 type generations struct {
 	now      *ratelimit.Config
 	previous []previous
@@ -94,19 +93,19 @@ type generations struct {
 
 type previous struct {
 	limits        *ratelimit.Config
-	relevantUntil time.Time // when nothing counts any more that was counted under it
+	relevantUntil time.Time // end of the longest period of its limits
 }
 
-// Use puts another configuration into force for every request that begins from now on.
-// A descriptor whose limit changed keeps what it used: of a limit that grew what is left
-// grows by as much, of one that shrank the share stays that was left. Limits of the last
-// four configurations are remembered, each for as long as it counted.
+// Use puts another configuration into force for every request that begins from now on. A
+// descriptor whose limit changed keeps its state. If the limit grew, the remaining quota
+// grows by as much; if it shrank, the remaining fraction stays. Limits of the last four
+// configurations are kept, each for its longest period.
 func (s *Server) Use(limits *ratelimit.Config) {
 	s.swap.Lock()
 	defer s.swap.Unlock()
 	old := s.limits.Load()
 	if old.now != nil && old.now.Equal(limits) {
-		return // it is no other configuration
+		return // unchanged
 	}
 	next := &generations{now: limits}
 	now := s.c.Now()
@@ -121,7 +120,7 @@ func (s *Server) Use(limits *ratelimit.Config) {
 	s.limits.Store(next)
 }
 
-// longest is the longest time that a limit of c counts what it admitted.
+// longest returns the longest period of the limits of c.
 func longest(c *ratelimit.Config) time.Duration {
 	var most time.Duration
 	var walk func([]*ratelimit.Descriptor)
@@ -159,7 +158,7 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*
 	return answer, nil
 }
 
-// failure is the error of a request that was not decided.
+// failure returns the error of a request without a decision.
 func failure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
