@@ -130,7 +130,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	r.err = redisstore.ServerError("NOPERM this user has no permissions")
-	if _, err := published.Current(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the user of the store has no permission weir:1:policies") {
+	if _, err := published.Current(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the Redis user has no permission for weir:1:policies") {
 		t.Errorf("Current without permission = %v", err)
 	}
 }
