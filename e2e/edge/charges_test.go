@@ -30,6 +30,7 @@ var (
 // TestCharges checks that the Lua makes the same charges as package policy, byte for byte, for
 // random policies and requests.
 func TestCharges(t *testing.T) {
+	t.Parallel()
 	weir := programtest.Weir(t)
 	d := dice{rand.New(rand.NewPCG(*chargesSeed, 0))}
 	s := startCharges(t)

@@ -219,6 +219,7 @@ func (d dice) wireValue() string {
 
 // TestChargesWire compares what nginx and net/http read from a connection.
 func TestChargesWire(t *testing.T) {
+	t.Parallel()
 	plan := planOf(t, programtest.Weir(t), wirePolicies)
 	t.Run("HTTP/1", func(t *testing.T) { testWireHTTP1(t, plan) })
 	t.Run("HTTP/2", func(t *testing.T) { testWireHTTP2(t, plan) })

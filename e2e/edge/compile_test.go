@@ -46,6 +46,7 @@ func compileServer(t testing.TB, weir, stub string, args ...string) *nginxtest.S
 // TestCompileReachesNginx checks that texts in a policy file reach the Lua in nginx unchanged,
 // also from a large file.
 func TestCompileReachesNginx(t *testing.T) {
+	t.Parallel()
 	weir := programtest.Weir(t)
 	const stub = `
 local M, settings, plan, started = {}, nil, nil, false
@@ -109,6 +110,7 @@ return M
 // TestCompileLua checks that weir edge lua writes readable files, replaces only its own, and
 // that nginx runs them.
 func TestCompileLua(t *testing.T) {
+	t.Parallel()
 	weir := programtest.Weir(t)
 	dir := filepath.Join(t.TempDir(), "deep", "lua")
 	run := func() {
@@ -162,6 +164,7 @@ func TestCompileLua(t *testing.T) {
 // TestCompilePublished checks that weir apply and weir rollback store the plan of a version
 // beside it, under its number, or the reason why there is none. They publish in both cases.
 func TestCompilePublished(t *testing.T) {
+	t.Parallel()
 	weir, redis := programtest.Weir(t), redistest.Start(t)
 	run := func(want int, said, text string, args ...string) {
 		t.Helper()

@@ -190,6 +190,7 @@ func TestCounterScript(t *testing.T) {
 // TestCounterWeir checks that with the policy of the example, the same nginx and the same
 // Redis, none of these faults occurs.
 func TestCounterWeir(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
 	text, err := os.ReadFile(counterExample + "weir.yaml")

@@ -20,6 +20,7 @@ import (
 // TestFaultReload reloads nginx again and again under load, with unchanged and with additional
 // policies. Every request gets a response, and no limit is exceeded.
 func TestFaultReload(t *testing.T) {
+	t.Parallel()
 	redis, weir := redistest.Start(t), programtest.Weir(t)
 	conf := func(more string) nginxtest.Config {
 		file := writePolicies(t, redis.Addr, faultPolicies+more)
@@ -47,6 +48,7 @@ func TestFaultReload(t *testing.T) {
 // TestFaultWorkerDies checks that slots are kept while a request runs, however long, and that
 // those of a killed worker are free after their lease.
 func TestFaultWorkerDies(t *testing.T) {
+	t.Parallel()
 	var running atomic.Int64
 	release := make(chan struct{})
 	upstream := upstreamOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,6 +14,7 @@ import (
 // TestFaultApplyRejected checks that policies that nginx does not support are not applied, and
 // that the metrics and the error log report it.
 func TestFaultApplyRejected(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	weir := programtest.Weir(t)
 	const policies = "policies:\n  - { name: api, key: client.ip, limits: 100/h, on_store_error: %s }\n"

@@ -201,6 +201,7 @@ policies:
 
 // TestFaultFlush flushes the scripts all the time. No request fails and no limit is exceeded.
 func TestFaultFlush(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	s := startEdge(t, programtest.Weir(t), writePolicies(t, redis.Addr, faultPolicies), 4)
 	c, err := redistest.Dial(redis.Addr)
@@ -344,6 +345,7 @@ func TestFaultFull(t *testing.T) {
 // TestFaultFailover checks that requests go to the new primary after a failover by the
 // sentinels.
 func TestFaultFailover(t *testing.T) {
+	t.Parallel()
 	primary := redistest.Start(t)
 	_, port, _ := net.SplitHostPort(primary.Addr)
 	replica := redistest.Start(t, "replicaof 127.0.0.1 "+port)

@@ -50,6 +50,7 @@ func lowerRanges() string {
 
 // TestLowerTable compares the table in lowercase.lua with package unicode.
 func TestLowerTable(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(nginxtest.Edge(t), "weir", "lowercase.lua")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -74,6 +75,7 @@ func TestLowerTable(t *testing.T) {
 
 // TestLower compares the lower case of every character, and of invalid bytes, with Go.
 func TestLower(t *testing.T) {
+	t.Parallel()
 	var texts []string
 	for r := rune(0); r <= 0x1ffff; r++ {
 		texts = append(texts, string(r))

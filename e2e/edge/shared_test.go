@@ -193,6 +193,7 @@ func (d *interfaces) peek(t *testing.T, policy string, key ...string) int64 {
 // TestSharedExactly checks for every algorithm that three interfaces under load together admit
 // exactly the limit, and that the remaining tokens match.
 func TestSharedExactly(t *testing.T) {
+	t.Parallel()
 	weir := programtest.Weir(t)
 	for _, c := range []struct {
 		name, limit string
@@ -238,6 +239,7 @@ policies:
 // TestSharedKeys checks that clients of several addresses each have one bucket, at all
 // interfaces.
 func TestSharedKeys(t *testing.T) {
+	t.Parallel()
 	d := startInterfaces(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: shared, key: client.ip, limits: 200/h fixed_window, on_store_error: closed }
@@ -315,6 +317,7 @@ func redisTime(t *testing.T, redis *redistest.Server) int64 {
 // TestSharedTogether checks that two policies are charged together or not at all, at every
 // interface. Each has lost exactly the admitted tokens.
 func TestSharedTogether(t *testing.T) {
+	t.Parallel()
 	d := startInterfaces(t, programtest.Weir(t), redistest.Start(t).Addr, `
 policies:
   - { name: each, key: client.ip, limits: 400/h fixed_window, on_store_error: closed }

@@ -18,6 +18,7 @@ import (
 // however they are spelled. nginx responds with its own view, and Lua with that of the
 // policies.
 func TestSitePathSpellings(t *testing.T) {
+	t.Parallel()
 	t.Run("as it comes", func(t *testing.T) { testSitePathSpellings(t, "") })
 	t.Run("slashes", func(t *testing.T) { testSitePathSpellings(t, "merge_slashes off;") })
 }

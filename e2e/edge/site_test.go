@@ -16,32 +16,38 @@ import (
 func TestSite(t *testing.T) {
 	weir := programtest.Weir(t)
 	for _, c := range []struct {
-		name string
-		test func(*testing.T, string)
+		name  string
+		test  func(*testing.T, string)
+		alone bool // measures times or rates
 	}{
-		{"same", testSiteSame},
-		{"slots", testSiteSlots},
-		{"settle", testSiteSettle},
-		{"shadow", testSiteShadow},
-		{"doubts", testSiteDoubts},
-		{"free", testSiteFree},
-		{"queue", testSiteQueue},
-		{"once", testSiteOnce},
-		{"streams", testSiteStreams},
-		{"upstream", testSiteUpstream},
-		{"satisfy", testSiteSatisfy},
-		{"jitter", testSiteJitter},
-		{"down", testSiteDown},
-		{"fault", testSiteFault},
-		{"metrics", testSiteMetrics},
-		{"reload", testSiteReload},
-		{"published", testSitePublished},
-		{"init", testSiteInit},
-		{"bodies", testSiteBodies},
-		{"cache", testSiteCache},
-		{"contexts", testSiteContexts},
+		{"same", testSiteSame, false},
+		{"slots", testSiteSlots, true},
+		{"settle", testSiteSettle, false},
+		{"shadow", testSiteShadow, false},
+		{"doubts", testSiteDoubts, true},
+		{"free", testSiteFree, true},
+		{"queue", testSiteQueue, true},
+		{"once", testSiteOnce, false},
+		{"streams", testSiteStreams, false},
+		{"upstream", testSiteUpstream, false},
+		{"satisfy", testSiteSatisfy, false},
+		{"jitter", testSiteJitter, false},
+		{"down", testSiteDown, false},
+		{"fault", testSiteFault, true},
+		{"metrics", testSiteMetrics, false},
+		{"reload", testSiteReload, false},
+		{"published", testSitePublished, false},
+		{"init", testSiteInit, false},
+		{"bodies", testSiteBodies, false},
+		{"cache", testSiteCache, false},
+		{"contexts", testSiteContexts, false},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, weir) })
+		t.Run(c.name, func(t *testing.T) {
+			if !c.alone {
+				t.Parallel()
+			}
+			c.test(t, weir)
+		})
 	}
 }
 

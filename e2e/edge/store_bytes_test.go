@@ -241,6 +241,7 @@ func compareBytes(t *testing.T, plan *storePlan, cases []storeCase) {
 
 // TestStoreBytes checks that call.lua sends the same bytes as redisstore.
 func TestStoreBytes(t *testing.T) {
+	t.Parallel()
 	g := storeGenerator{rand.New(rand.NewPCG(1, 2)), storeLimits()}
 	plan := newStorePlan(g.limits)
 	var cases []storeCase
@@ -268,6 +269,7 @@ func TestStoreBytes(t *testing.T) {
 // TestStoreBytesEach checks the same for requests that share a call but are decided
 // separately.
 func TestStoreBytesEach(t *testing.T) {
+	t.Parallel()
 	g := storeGenerator{rand.New(rand.NewPCG(3, 4)), storeLimits()}
 	plan := newStorePlan(g.limits)
 	var cases []storeCase

@@ -226,6 +226,7 @@ func TestStoreBreaker(t *testing.T) {
 // TestStoreSentinel checks that the primary is looked up at the sentinels, and again when it
 // is no longer the primary.
 func TestStoreSentinel(t *testing.T) {
+	t.Parallel()
 	one, two := redistest.Start(t, "repl-diskless-sync-delay 0"), redistest.Start(t)
 	host, port, _ := net.SplitHostPort(one.Addr)
 	two.Do(t, "REPLICAOF", host, port)

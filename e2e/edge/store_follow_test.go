@@ -38,6 +38,7 @@ type storeFollowing struct {
 // TestStoreFollow checks that a worker applies published policies once when they change, and
 // keeps its own when they are invalid or cannot be read.
 func TestStoreFollow(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	proxy := redistest.StartProxy(t, redis.Addr)
 	dir := t.TempDir()

@@ -139,6 +139,7 @@ func (x *storeTwins) key(g *rand.Rand) string {
 // TestStoreTwins sends requests about the same keys from Go and Lua in turn to one Redis.
 // Together they get the decisions of one memory store.
 func TestStoreTwins(t *testing.T) {
+	t.Parallel()
 	limits := storeLimits()
 	for _, text := range []string{"2000/s burst 5", "5/10ms fixed_window", "6/20ms sliding_window", "5/10ms sliding_log", "800/s leaky_bucket burst 6 queue", "4 concurrency lease 20ms", "2000/s burst 5 initial 1"} {
 		limits = append(limits, weir.MustLimit(text))
