@@ -167,6 +167,7 @@ func TestEnvoyExactly(t *testing.T) {
 
 // TestEnvoyStores sends requests with every verb of the protocol, over memory and over Redis.
 func TestEnvoyStores(t *testing.T) {
+	t.Parallel()
 	binary := programtest.Weir(t)
 	for _, store := range []string{"memory", "redis://" + redistest.Start(t).Addr} {
 		t.Run(name(store), func(t *testing.T) {

@@ -181,6 +181,7 @@ func TestExampleErrorchain(t *testing.T) {
 
 // TestExampleErrorchainRefuses checks that the program refuses flags that cannot work.
 func TestExampleErrorchainRefuses(t *testing.T) {
+	t.Parallel()
 	binary := programtest.Build(t, "./examples/errorchain")
 	closed := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	for _, c := range []struct {

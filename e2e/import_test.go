@@ -65,6 +65,7 @@ var limitReq = regexp.MustCompile(`(?m)^\s*limit_req\s+zone=(\w+)[^;]*;`)
 // the policy file imported from its configuration. nginx reports them in a header that is set
 // beside every limit_req and is inherited like it.
 func TestImportAgreesWithNginx(t *testing.T) {
+	t.Parallel()
 	port := strconv.Itoa(redistest.FreePort(t))
 	other := strconv.Itoa(redistest.FreePort(t))
 	dir := copyShop(t, func(text string) string {

@@ -65,6 +65,7 @@ func TestPublishedInTrouble(t *testing.T) {
 
 // TestRollbackToNothing checks the error when there is no earlier version.
 func TestRollbackToNothing(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	binary := programtest.Weir(t)
 	fails := func(want string) {

@@ -14,6 +14,7 @@ import (
 
 // TestRedisNewStore makes stores from clients that the program already has.
 func TestRedisNewStore(t *testing.T) {
+	t.Parallel()
 	addr := redistest.Start(t).Addr
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {

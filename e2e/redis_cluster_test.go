@@ -21,6 +21,7 @@ import (
 // TestRedisClientWithRetries uses clients that are configured to send commands again that may
 // have run. A Conn does not do that.
 func TestRedisClientWithRetries(t *testing.T) {
+	t.Parallel()
 	limit := weir.MustLimit("1000/24h")
 	lose := func(t *testing.T, proxy *redistest.Proxy, conn redisstore.Conn, key string) {
 		store := newRedisStore(t, conn, redisstore.Config{Timeout: 2 * time.Second})
@@ -89,6 +90,7 @@ func keyOf(t testing.TB, c *redistest.ClusterServers, i int) string {
 // TestRedisClusterReshard moves slots between nodes under load, with keys and with
 // reservations in three keys of one slot. It costs no error and no token.
 func TestRedisClusterReshard(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	limit := weir.MustLimit("1000000/8760h")
 	for client := range redisConns {
@@ -139,6 +141,7 @@ func TestRedisClusterReshard(t *testing.T) {
 // TestRedisShared checks that two stores on one Redis, as two processes have, share a limit
 // exactly.
 func TestRedisShared(t *testing.T) {
+	t.Parallel()
 	eachClient(t, func(t *testing.T, client string, s *redistest.Server) {
 		limit := weir.MustLimit("500/8760h")
 		var admitted atomic.Int64
@@ -167,6 +170,7 @@ func TestRedisShared(t *testing.T) {
 // TestRedisClusterKeys checks that user keys cannot choose their slot or collide with another
 // key's name.
 func TestRedisClusterKeys(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	limit := weir.MustLimit("10/24h")
 	conn := openConn(t, "rueidis", "redis+cluster://"+c.Addrs())

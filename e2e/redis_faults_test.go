@@ -234,6 +234,7 @@ func TestRedisOutOfMemory(t *testing.T) {
 
 // TestRedisTTL checks that every key has a TTL and does not outlive its information.
 func TestRedisTTL(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	store := newRedisStore(t, openConn(t, "rueidis", "redis://"+s.Addr), redisstore.Config{})
 	longest := map[string]time.Duration{}

@@ -16,6 +16,7 @@ import (
 // TestRedisSharedSlots compares concurrency slots shared by limits of different counts and
 // leases, in Redis and in memory, with a list of their expiry times.
 func TestRedisSharedSlots(t *testing.T) {
+	t.Parallel()
 	limits := []weir.Limit{
 		weir.MustLimit("4 concurrency lease 10s shared"),
 		weir.MustLimit("6 concurrency lease 10s shared"),

@@ -23,6 +23,7 @@ import (
 // TestRoster checks that the admin listener shows the limited functions of Go programs while
 // they run.
 func TestRoster(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	node := serve(t, programtest.Weir(t), "policies: [{ name: p, key: client.ip, limits: 1/h }]\n", "--store", "redis://"+redis.Addr)
 	conn, err := rueidis.Open("redis://" + redis.Addr)
