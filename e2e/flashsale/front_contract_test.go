@@ -28,7 +28,7 @@ func frontContract(t *testing.T, weir string) {
 			}
 			fc := front.Config{Trusted: []string{"127.0.0.1"}}
 			if kind != "gateway" && !long() {
-				fc.User = "100/s burst 1000" // to wait for what that limit gives back is the same everywhere
+				fc.User = "100/s burst 1000" // this limit is not under test
 			}
 			f := startFront(t, weir, kind, strings.TrimPrefix(shop.Shop, "http://"), fc)
 			webtest.Contract(t, webtest.Target{Shop: f.URL, Office: shop.Office, Name: "front", Password: "a long password of it",

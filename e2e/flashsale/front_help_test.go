@@ -26,13 +26,13 @@ import (
 // The kinds of front.
 var frontKinds = []string{"gateway", "asking", "lua"}
 
-// A standing is a front that runs.
+// A runningFront is a front in operation.
 type runningFront struct {
 	Kind string
 	URL  string
 
 	t       testing.TB
-	weir    string // the program
+	weir    string // path of the program
 	dir     string
 	config  front.Config
 	nginx   *nginxtest.Server
@@ -40,12 +40,12 @@ type runningFront struct {
 	PIDs    map[string]int
 }
 
-// startFront starts a front of a kind before the shop at address.
+// startFront starts a front of a kind before the shop at an address.
 func startFront(t testing.TB, weir, kind, shop string, c front.Config) *runningFront {
 	t.Helper()
 	f := &runningFront{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
 	f.config.Shop = shop
-	f.config.Listen = "127.0.0.1:1" // nginxtest says where
+	f.config.Listen = "127.0.0.1:1" // nginxtest sets the address
 	f.config.Weir = freeAddress(t)
 	switch kind {
 	case "gateway":
@@ -74,7 +74,7 @@ func startFront(t testing.TB, weir, kind, shop string, c front.Config) *runningF
 	return f
 }
 
-// write writes the file of weir, and returns what nginx is to read.
+// write writes the file of weir, and returns the configuration of nginx.
 func (f *runningFront) write(c front.Config) nginxtest.Config {
 	f.t.Helper()
 	nginx, text, err := "", "", error(nil)
@@ -91,10 +91,10 @@ func (f *runningFront) write(c front.Config) nginxtest.Config {
 	}
 	if f.Kind == "lua" {
 		// With the deadline of 1s, a machine that stalls for longer makes the front fail open
-		// (on_store_error), and these tests count what it lets through.
+		// (on_store_error), and these tests count the requests that it admits.
 		const usual = "failover: { deadline: 1s }"
 		if strings.Count(text, usual) != 1 {
-			f.t.Fatalf("the file has no line %q", usual)
+			f.t.Fatalf("the file lacks %q", usual)
 		}
 		text = strings.Replace(text, usual, "failover: { deadline: 30s }", 1)
 	}
@@ -106,7 +106,7 @@ func (f *runningFront) write(c front.Config) nginxtest.Config {
 	return nginxtest.Config{Workers: runtime.NumCPU(), HTTP: strings.Replace(nginx, "listen 127.0.0.1:1;", "listen ADDR;", 1)}
 }
 
-// writeWeir replaces the file of weir, as editors do: at once.
+// writeWeir replaces the file of weir atomically, as editors do.
 func (f *runningFront) writeWeir(text string) {
 	f.t.Helper()
 	to := filepath.Join(f.dir, "weir.yaml")
@@ -130,7 +130,7 @@ func (f *runningFront) run(args ...string) string {
 	return string(out)
 }
 
-// change puts another configuration in force, as far as a command does that.
+// change applies another configuration, as far as a command does.
 func (f *runningFront) change(change func(*front.Config)) {
 	f.t.Helper()
 	c := f.config
@@ -142,7 +142,7 @@ func (f *runningFront) change(change func(*front.Config)) {
 	}
 }
 
-// A process is a running program and what it says.
+// A process is a running program with its output.
 type process struct {
 	cmd *exec.Cmd
 	mu  sync.Mutex
@@ -175,13 +175,13 @@ func startWeir(t testing.TB, binary, file string) *process {
 		p.cmd.Wait()
 		late.Stop()
 		if t.Failed() {
-			t.Logf("weir said:\n%s", p.Log())
+			t.Logf("output of weir:\n%s", p.Log())
 		}
 	})
 	return p
 }
 
-// awaitPort waits until somebody listens.
+// awaitPort waits until an address has a listener.
 func awaitPort(t testing.TB, addr string) {
 	t.Helper()
 	redistest.Await(t, addr, func() error {
@@ -193,15 +193,14 @@ func awaitPort(t testing.TB, addr string) {
 	})
 }
 
-// A backEnd stands for the shop, and counts what comes to it. It admits everybody to
-// everything.
+// A backEnd stands for the shop, counts its requests and admits all of them.
 type backEnd struct {
 	Addr string
 
 	mu     sync.Mutex
-	early  bool           // says that the sale has not begun
-	seen   map[string]int // by method and path, as a server reads it
-	claims map[string]int // what X-Forwarded-For says
+	early  bool           // refuses because the sale has not started
+	seen   map[string]int // by method and path, as received
+	claims map[string]int // values of X-Forwarded-For
 }
 
 func startBackEnd(t testing.TB) *backEnd {
@@ -241,7 +240,7 @@ func (b *backEnd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Seen is how often a method and path came.
+// Seen returns the number of requests with a method and path.
 func (b *backEnd) Seen(what string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -254,7 +253,7 @@ func (b *backEnd) setEarly(early bool) {
 	b.early = early
 }
 
-// visit makes one request and returns the answer and its body.
+// visit makes one request and returns the response and its body.
 func visit(t testing.TB, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

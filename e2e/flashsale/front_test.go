@@ -22,7 +22,7 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/load"
 )
 
-// eachFront runs a test before a back end that counts.
+// eachFront runs a test with each front before a counting back end.
 func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T, f *runningFront, b *backEnd)) {
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -32,7 +32,7 @@ func eachFront(t *testing.T, weir string, c front.Config, test func(t *testing.T
 	}
 }
 
-// Everything that holds for whatever stands before the shop, with real programs.
+// TestFront runs all tests of fronts with real programs.
 func TestFront(t *testing.T) {
 	t.Parallel()
 	weir := programtest.Weir(t)
@@ -55,8 +55,8 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// Of a crowd that comes at once, the shop sees as many as it may give tickets to, and not
-// one in twenty more; all others get the refusal of the front.
+// frontLimitsArrivals sends many users at once. The shop receives as many as it may admit, and
+// at most 5 % more; the front refuses the others.
 func frontLimitsArrivals(t *testing.T, weir string) {
 	users, tokens := 5000, 300
 	if long() {
@@ -72,15 +72,14 @@ func frontLimitsArrivals(t *testing.T, weir string) {
 		}
 		t.Logf("\n%s", r.Text())
 		tickets, orders := b.Seen("POST /api/sales/s1/ticket"), b.Seen("POST /api/sales/s1/orders")
-		t.Logf("of %d users the shop saw %d, and %d orders; %.0f refusals/s in front", users, tickets, orders, float64(r.Refused)/r.Busy.Seconds())
+		t.Logf("of %d users the shop received %d, and %d orders; %.0f refusals/s by the front", users, tickets, orders, float64(r.Refused)/r.Busy.Seconds())
 		if tickets < tokens || tickets > tokens+tokens/20 || orders > tickets {
-			t.Errorf("the shop saw %d tickets and %d orders, want %d to %d", tickets, orders, tokens, tokens+tokens/20)
+			t.Errorf("the shop received %d tickets and %d orders, want %d to %d", tickets, orders, tokens, tokens+tokens/20)
 		}
-		// On a machine that is busy with other things a Redis may not answer in time for a
-		// moment. Then nobody is let through.
+		// On a busy machine Redis may time out for a moment. Then no request is admitted.
 		away := int(r.Status[503])
 		if n := int(r.Layers["L3"]); n+away < users-tickets || n > users-tickets || int(r.Reasons["no_admission"]) != n || f.Kind != "lua" && away > 0 {
-			t.Errorf("refused: %v, and %d for want of an answer; want %d at L3", r.Layers, away, users-tickets)
+			t.Errorf("refused: %v, and %d because of a timeout; want %d at L3", r.Layers, away, users-tickets)
 		}
 		if len(r.Faults) > 0 || len(r.Errors) > 0 || r.Status[200]+r.Status[201]+r.Status[202]+r.Status[429]+r.Status[503] != r.Requests {
 			t.Errorf("statuses %v, faults %v, errors %v", r.Status, r.Faults, r.Errors)
@@ -88,8 +87,8 @@ func frontLimitsArrivals(t *testing.T, weir string) {
 	})
 }
 
-// Who calls before the start is told so by the shop, and leaves all tickets to those who
-// come after it.
+// frontEarlyCalls calls before the start: the shop refuses the calls, and they use no tokens of
+// later users.
 func frontEarlyCalls(t *testing.T, weir string) {
 	starts := time.Now().Add(8 * time.Second)
 	c := front.Config{Address: "off", Sales: []front.Sale{{ID: "s1", Tokens: 20, Period: time.Hour, StartsAt: starts}}}
@@ -128,7 +127,7 @@ func frontEarlyCalls(t *testing.T, weir string) {
 	}
 }
 
-// A front refuses with the words of the shop.
+// frontRefusals compares a front's refusals with those of the shop.
 func frontRefusals(t *testing.T, weir string) {
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Sales: []front.Sale{
 		{ID: "s1", Tokens: 1, Period: time.Hour}, {ID: "checked", Tokens: 10, Period: time.Hour, Check: true}, {ID: "dead", Tokens: 10, Period: time.Hour, Killed: true}}}
@@ -163,17 +162,17 @@ func frontRefusals(t *testing.T, weir string) {
 			same(what, res, body, 403, layers.Refusal{Layer: sale.L3, Reason: sale.BadToken})
 		}
 		if res, body := ask("/api/sales/checked/orders", "Flashsale-Token", good); res.StatusCode != 202 {
-			t.Errorf("an order with what may be a token: %s %s", res.Status, body)
+			t.Errorf("an order with a possible token: %s %s", res.Status, body)
 		}
 		res, body = ask("/api/sales/dead/ticket")
 		same("a sale that was killed", res, body, 410, layers.Refusal{Layer: sale.L0, Reason: sale.HasEnded})
 		if res, _ := visit(t, "GET", f.URL+"/api/sales/dead", ""); res.StatusCode != 200 {
-			t.Errorf("a look at a sale that was killed: %s", res.Status)
+			t.Errorf("a view of a killed sale: %s", res.Status)
 		}
 		if b.Seen("POST /api/sales/checked/orders") != 1 || b.Seen("POST /api/sales/dead/ticket") != 0 {
-			t.Errorf("the shop saw %v", b.seen)
+			t.Errorf("the shop received %v", b.seen)
 		}
-		// One user too often, and one address.
+		// One user above its limit, and one address.
 		for what, header := range map[string][]string{"L2": {"Cookie", "fs_session=same"}, "L1": {"X-Forwarded-For", "10.9.9.9"}} {
 			var refused *http.Response
 			for range 500 {
@@ -185,7 +184,7 @@ func frontRefusals(t *testing.T, weir string) {
 			}
 			if refused == nil || refused.StatusCode != 429 || refused.Header.Get("Flashsale-Layer") != what || refused.Header.Get("Retry-After") == "" ||
 				refused.Header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s was not refused as it should: %+v", what, refused)
+				t.Errorf("%s: wrong refusal: %+v", what, refused)
 			}
 		}
 	})
@@ -198,7 +197,7 @@ func frontRefusals(t *testing.T, weir string) {
 	}
 }
 
-// plain is a problem without what depends on the moment.
+// plain returns a problem without its time-dependent members.
 func plain(t *testing.T, body string) string {
 	t.Helper()
 	var m map[string]any
@@ -211,8 +210,8 @@ func plain(t *testing.T, body string) string {
 	return string(text)
 }
 
-// No spelling of a path, and no header, is a way round the front: with the kill switch on,
-// nothing comes to the shop that it would take for a purchase.
+// frontBypasses sends other spellings of a path and other headers: with the kill switch on, no
+// purchase reaches the shop.
 func frontBypasses(t *testing.T, weir string) {
 	c := front.Config{Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 10, Period: time.Hour, Killed: true, StartsAt: time.Now().Add(-time.Hour)}}}
 	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
@@ -227,20 +226,20 @@ func frontBypasses(t *testing.T, weir string) {
 				if status >= 200 && status < 300 {
 					for seen := range b.seen {
 						if seen == "POST /api/sales/s1/ticket" || seen == "POST /api/sales/s1/orders" {
-							t.Fatalf("POST %s with %q came through: %s", target, header, seen)
+							t.Fatalf("POST %s with %q reached the shop: %s", target, header, seen)
 						}
 					}
 				}
 			}
 		}
 		if n := b.Seen("POST /api/sales/s1/ticket") + b.Seen("POST /api/sales/s1/orders"); n != 0 {
-			t.Errorf("%d purchases came to the shop", n)
+			t.Errorf("%d purchases reached the shop", n)
 		}
 	})
 }
 
-// An address is who connects, unless somebody trusted says otherwise; and then the last of
-// the list, not what a client put before it.
+// frontAddresses checks the client address: the peer of the connection, or the last one that a
+// trusted proxy added, never one that a client claims.
 func frontAddresses(t *testing.T, weir string) {
 	for _, kind := range frontKinds {
 		for _, trusted := range []bool{false, true} {
@@ -271,10 +270,10 @@ func frontAddresses(t *testing.T, weir string) {
 				}
 				for claim := range b.claims {
 					if list := strings.Split(claim, ", "); list[len(list)-1] != want && (len(list) < 2 || list[len(list)-2] != want) {
-						t.Errorf("the shop is told %q, want the last to be %s", claim, want)
+						t.Errorf("the shop received %q, want the last to be %s", claim, want)
 					}
 				}
-				// Other addresses are others.
+				// Other addresses have limits of their own.
 				if trusted {
 					if res, _ := visit(t, "GET", f.URL+"/api/time", "", "X-Forwarded-For", "10.8.8.8"); res.StatusCode != 200 {
 						t.Errorf("another address: %s", res.Status)
@@ -285,8 +284,8 @@ func frontAddresses(t *testing.T, weir string) {
 	}
 }
 
-// An nginx that answers with return does so before every limit. That this is so is shown
-// with one; and that no path of ours is answered so.
+// frontNginxReturn shows that nginx's return bypasses every limit, and checks that no path of a
+// front uses it.
 func frontNginxReturn(t *testing.T, weir string) {
 	trap := nginxtest.Start(t, nginxtest.Config{HTTP: `
   limit_req_zone $binary_remote_addr zone=z:1m rate=1r/s;
@@ -310,7 +309,7 @@ func frontNginxReturn(t *testing.T, weir string) {
 	}
 	eachFront(t, weir, front.Config{Trusted: []string{"127.0.0.1"}, Pages: "20/s burst 40"}, func(t *testing.T, f *runningFront, b *backEnd) {
 		for i, path := range []string{"/", "/api/time", "/api/sales", "/sales/s1", "/static/app.js", "/nothing", "/flashsale-weir", "/favicon.ico", "/api/sales/s1/ticket?"} {
-			if path == "/flashsale-weir" { // which is nobody's but nginx's own
+			if path == "/flashsale-weir" { // internal to nginx
 				continue
 			}
 			limited := false
@@ -325,10 +324,10 @@ func frontNginxReturn(t *testing.T, weir string) {
 	})
 }
 
-// TestFrontChanges: a kill switch is in force within a second, a file that is wrong leaves what was, and no
-// request is lost meanwhile.
+// TestFrontChanges checks that a kill switch takes effect within a second, an invalid file
+// changes nothing, and no request is lost.
 func TestFrontChanges(t *testing.T) {
-	// Not beside others: it measures how long that takes.
+	// Not parallel: it measures a duration.
 	weir := programtest.Weir(t)
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 50, Period: time.Hour}}}
 	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
@@ -343,7 +342,7 @@ func TestFrontChanges(t *testing.T) {
 			}
 			done <- r
 		}()
-		// Over a connection of its own: nginx closes those that are idle when it changes.
+		// Over a new connection: nginx closes idle ones when it reloads.
 		status := func() int { return raw(t, f.URL, "POST /api/sales/s1/ticket HTTP/1.1", "") }
 		redistest.Await(t, "all tickets gone", func() error {
 			if s := status(); s != 429 {
@@ -372,15 +371,15 @@ func TestFrontChanges(t *testing.T) {
 		f.breakFile(t)
 		for range 20 {
 			if s := status(); s != 429 {
-				t.Errorf("after a wrong file: status %d", s)
+				t.Errorf("after an invalid file: status %d", s)
 			}
 		}
 		flip(true, 410)
 		leave()
 		r := <-done
 		t.Logf("\n%s", r.Text())
-		// A worker of nginx that makes room for the next closes connections that are idle, and
-		// who asks at that moment has no answer.
+		// A worker of nginx that is replaced closes idle connections, and a request at that
+		// moment has no response.
 		if n := r.Errors["connection closed"]; f.Kind == "lua" && n <= 16*4 {
 			delete(r.Errors, "connection closed")
 		}
@@ -390,7 +389,7 @@ func TestFrontChanges(t *testing.T) {
 	})
 }
 
-// breakFile gives the front a file that is wrong, and waits until it was noticed.
+// breakFile writes an invalid file, and waits until it is detected.
 func (f *runningFront) breakFile(t *testing.T) {
 	t.Helper()
 	var noticed string
@@ -415,13 +414,13 @@ func (f *runningFront) breakFile(t *testing.T) {
 	signal()
 	redistest.Await(t, "a complaint", func() error {
 		if !strings.Contains(log(), noticed) {
-			return fmt.Errorf("it said %q", log())
+			return fmt.Errorf("log: %q", log())
 		}
 		return nil
 	})
 }
 
-// raw sends a request as it stands, and returns the status of the answer: 0 for none.
+// raw sends a request unchanged, and returns the status, or 0 without a response.
 func raw(t *testing.T, url, first, header string) int {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))

@@ -16,10 +16,10 @@ import (
 
 const redisUnits = 240
 
-// redisFaultConfig notices quickly.
+// redisFaultConfig detects faults quickly.
 var redisFaultConfig = redisinventory.Config{Redeliver: time.Second, Deadline: time.Second, Watch: 200 * time.Millisecond}
 
-// A redisProcess is a redis-server that can be killed and started again on its data.
+// A redisProcess is a redis-server that can be killed and restarted on its data.
 type redisProcess struct {
 	t    *testing.T
 	port string
@@ -65,12 +65,12 @@ func (p *redisProcess) kill() {
 	}
 }
 
-// TestRedisKill kills the server in the middle of a sale and starts it again: with a log that
-// is on the disk before the reply nothing is lost, with one that is there a second later
-// perhaps something, and without one what was not an order yet.
+// TestRedisKill kills the server in the middle of a sale and restarts it. With appendfsync
+// always nothing is lost, with everysec perhaps something, and without a log all reservations
+// that are not orders.
 func TestRedisKill(t *testing.T) {
 	t.Parallel()
-	for name, fsync := range map[string]string{"always": "always", "everysec": "everysec", "nothing kept": ""} {
+	for name, fsync := range map[string]string{"always": "always", "everysec": "everysec", "no log": ""} {
 		t.Run(name, func(t *testing.T) {
 			var tally redisTally
 			for range count(2, 50) {
@@ -84,10 +84,10 @@ func TestRedisKill(t *testing.T) {
 				})
 				tally.add(lost, reopened, s)
 				if s.recoveries.Load() == 0 {
-					t.Error("the sale went on without being opened again")
+					t.Error("the sale continued without a recovery")
 				}
 				if lost > 0 && fsync == "always" || lost == 0 && fsync == "" {
-					t.Errorf("%d were lost with the log written %q", lost, fsync)
+					t.Errorf("%d were lost with appendfsync %q", lost, fsync)
 				}
 				g.Stop()
 				p.kill()
@@ -97,7 +97,7 @@ func TestRedisKill(t *testing.T) {
 	}
 }
 
-// TestRedisCommands does what an operator does by mistake, and what eviction does.
+// TestRedisCommands runs mistakes of operators, and evictions.
 func TestRedisCommands(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -131,8 +131,8 @@ func TestRedisCommands(t *testing.T) {
 	}
 }
 
-// TestRedisSentinelFailover kills a primary whose replica has not got the last writes. The
-// replica has the epoch of the sale all the same.
+// TestRedisSentinelFailover stops a primary whose replica lacks the last writes. The replica has
+// the epoch of the sale.
 func TestRedisSentinelFailover(t *testing.T) {
 	t.Parallel()
 	var tally redisTally
@@ -141,16 +141,16 @@ func TestRedisSentinelFailover(t *testing.T) {
 		g := redisInventory(t, redisClient(t, "redis+sentinel://"+f.Sentinel.Addr+"/shop"), redisFaultConfig)
 		lost, reopened, s := redisSell(t, g, "s", 1, redisUnits, func(s *redisShop) {
 			f.Cut()
-			s.backlog(5) // the replica will not have them
+			s.backlog(5) // the replica lacks these
 			f.Primary.Stop()
 			s.writers.Unlock()
 		})
 		tally.add(lost, reopened, s)
 		if s.recoveries.Load() == 0 {
-			t.Error("the sale went on without being opened again")
+			t.Error("the sale continued without a recovery")
 		}
 		if lost == 0 {
-			t.Error("nothing was lost, want what the replica had not got")
+			t.Error("no reservation was lost, want those that the replica lacks")
 		}
 		g.Stop()
 		f.Stop()
@@ -158,7 +158,7 @@ func TestRedisSentinelFailover(t *testing.T) {
 	t.Log(&tally)
 }
 
-// redisSlot is the slot of a sale's keys and the index of the primary that has it.
+// redisSlot returns the slot of a sale's keys and the index of the primary that serves it.
 func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64, owner int) {
 	slot = c.Primaries[0].Do(t, "CLUSTER", "KEYSLOT", "fs:{"+id+"}:state").(int64)
 	for i := range c.Primaries {
@@ -170,8 +170,8 @@ func redisSlot(t *testing.T, c *redistest.ClusterServers, id string) (slot int64
 	return 0, 0
 }
 
-// TestRedisClusterFailover makes the replica of a sale's primary the primary, without asking
-// that one.
+// TestRedisClusterFailover promotes the replica of a sale's primary without the primary's
+// consent.
 func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -194,13 +194,13 @@ func TestRedisClusterFailover(t *testing.T) {
 		lost, reopened, s := redisSell(t, g, id, 1, redisUnits, func(*redisShop) { next.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER") })
 		tally.add(lost, reopened, s)
 		if s.recoveries.Load() == 0 {
-			t.Error("the sale went on without being opened again")
+			t.Error("the sale continued without a recovery")
 		}
 	}
 	t.Log(&tally)
 }
 
-// TestRedisReshard moves the slot of a sale to another node while it sells, and on to the
+// TestRedisReshard moves the slot of a sale to another node while it sells, and then to the
 // third.
 func TestRedisReshard(t *testing.T) {
 	t.Parallel()
@@ -219,7 +219,7 @@ func TestRedisReshard(t *testing.T) {
 			t.Errorf("%d were lost and %d rejected, want none: the keys moved with the slot", lost, len(s.ledger.rejected))
 		}
 		if s.recoveries.Load() == 0 {
-			t.Error("the sale went on without being opened again")
+			t.Error("the sale continued without a recovery")
 		}
 		if err := g.Delete(t.Context(), id, s.ledger.epoch()); err != nil {
 			t.Error(err)

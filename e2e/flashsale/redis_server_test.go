@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// redisAdmitted opens a sale of 10 units and brings a user to where one may reserve.
+// redisAdmitted opens a sale of 10 units and admits a user.
 func redisAdmitted(t *testing.T, g *redisinventory.Inventory, id string, epoch int64) sale.ReserveRequest {
 	t.Helper()
 	ctx := context.Background()
@@ -29,8 +29,8 @@ func redisAdmitted(t *testing.T, g *redisinventory.Inventory, id string, epoch i
 	return sale.ReserveRequest{Sale: id, Epoch: epoch, User: "u", Ticket: redisID("ticket", 1), Reservation: redisID("unit", 1)}
 }
 
-// TestRedisOtherServer gives the server another replication ID, as a promotion does: the very
-// next unit is refused, other processes see it, and a new epoch mends it.
+// TestRedisOtherServer gives the server another replication ID, as a promotion does. The next
+// reservation is refused, other processes detect it, and a new epoch repairs it.
 func TestRedisOtherServer(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -77,17 +77,17 @@ func TestRedisOtherServer(t *testing.T) {
 			t.Errorf("%s on another server = %v, want ErrStale", name, err)
 		}
 		if _, err := other.Status(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
-			t.Errorf("Look of another process after %s = %v, want ErrStale", name, err)
+			t.Errorf("Status in another process after %s = %v, want ErrStale", name, err)
 		}
-		// A state as before, as on a primary that was away and comes back, is not believed.
+		// A previous state, as on a primary that returns, is still stale.
 		server.Do(t, "HSET", "fs:{s}:state", "closed", "0")
 		if _, err := g.Status(ctx, "s", epoch, "u"); !errors.Is(err, sale.ErrStale) {
-			t.Errorf("Look after %s when the state is as before = %v, want ErrStale", name, err)
+			t.Errorf("Status after %s with the previous state = %v, want ErrStale", name, err)
 		}
 	}
 }
 
-// TestRedisWatch notices another server without being asked.
+// TestRedisWatch detects another server without a call.
 func TestRedisWatch(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -102,12 +102,12 @@ func TestRedisWatch(t *testing.T) {
 		return nil
 	})
 	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrStale) {
-		t.Errorf("Look = %v, want ErrStale", err)
+		t.Errorf("Status = %v, want ErrStale", err)
 	}
 }
 
-// TestRedisLostReply loses the reply to a reservation: who asks again with the ticket gets it,
-// and one unit is gone.
+// TestRedisLostReply loses the reply to a reservation: a repeated call with the ticket returns
+// it, and only one unit is taken.
 func TestRedisLostReply(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -117,12 +117,12 @@ func TestRedisLostReply(t *testing.T) {
 	ask := redisAdmitted(t, g, "s", 1)
 	early := ask
 	early.Ticket = redisID("ticket", 2)
-	if out, err := g.Reserve(ctx, early); err != nil || out.Reason != sale.NotAdmitted { // now the server has the script
+	if out, err := g.Reserve(ctx, early); err != nil || out.Reason != sale.NotAdmitted { // loads the script
 		t.Fatal(out, err)
 	}
 	proxy.Set(redistest.CutReply)
 	if out, err := g.Reserve(ctx, ask); !errors.Is(err, sale.ErrUnavailable) {
-		t.Fatalf("Reserve whose reply is lost = %+v, %v, want ErrUnavailable", out, err)
+		t.Fatalf("Reserve with a lost reply = %+v, %v, want ErrUnavailable", out, err)
 	}
 	again := ask
 	again.Reservation = redisID("unit", 2)
@@ -135,18 +135,18 @@ func TestRedisLostReply(t *testing.T) {
 		t.Errorf("Reserve again = %+v, want the first reservation", out)
 	}
 	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Free != 9 || c.Backlog != 1 {
-		t.Errorf("Count = %+v, %v, want 9 free and one entry", c, err)
+		t.Errorf("Counts = %+v, %v, want 9 free and one entry", c, err)
 	}
-	// A server that says nothing costs the deadline and no more.
+	// A silent server costs only the deadline.
 	proxy.Set(redistest.DropReplies)
 	began := time.Now()
 	if _, err := g.Status(ctx, "s", 1, "u"); !errors.Is(err, sale.ErrUnavailable) || time.Since(began) > 5*time.Second {
-		t.Errorf("Look without a reply = %v after %v, want ErrUnavailable after half a second", err, time.Since(began))
+		t.Errorf("Status without a reply = %v after %v, want ErrUnavailable after half a second", err, time.Since(began))
 	}
 }
 
-// TestRedisRoom fills a sale that has room for three users and three reservations. A user who
-// comes again and again takes the room of nobody.
+// TestRedisMaxTickets fills a sale with a maximum of three users and three reservations. A user
+// who joins repeatedly counts once.
 func TestRedisMaxTickets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -186,10 +186,10 @@ func TestRedisMaxTickets(t *testing.T) {
 	join("fay", sale.QueueFull)
 	again := sale.ReserveRequest{Sale: "s", Epoch: 1, User: "bob", Ticket: join("bob", sale.OK), Reservation: first}
 	if o, err := g.Reserve(ctx, again); !errors.Is(err, sale.ErrInvalid) {
-		t.Fatalf("Reserve under an ID that is taken = %+v, %v, want ErrInvalid", o, err)
+		t.Fatalf("Reserve with a used ID = %+v, %v, want ErrInvalid", o, err)
 	}
 	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Free != 10 || c.Outstanding != 1 {
-		t.Fatalf("Count = %+v, %v, want 10 free and a token out", c, err)
+		t.Fatalf("Counts = %+v, %v, want 10 free and one token", c, err)
 	}
 	again.Reservation = redisID("unit", n)
 	if o, err := g.Reserve(ctx, again); err != nil || o.Reason != sale.OK {
@@ -202,7 +202,7 @@ func TestRedisMaxTickets(t *testing.T) {
 	join("bob", sale.QueueFull)
 }
 
-// TestRedisAccess runs everything with the commands that the package's documentation names.
+// TestRedisAccess runs all methods with the commands that the package documents.
 func TestRedisAccess(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -243,8 +243,8 @@ func TestRedisAccess(t *testing.T) {
 	}
 }
 
-// BenchmarkRedis measures calls of 64 goroutines at a server on this machine, and the time
-// that the server itself spends on each.
+// BenchmarkRedis measures calls of 64 goroutines to a local server, and the server's own time per
+// call.
 //
 //	go test -run '^$' -bench Redis ./flashsale
 func BenchmarkRedis(b *testing.B) {

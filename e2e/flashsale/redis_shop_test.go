@@ -16,15 +16,15 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A redisLedger is the least that a Ledger is: it never has more orders than units, one order
-// for each reservation, and one for each user.
+// A redisLedger is a minimal ledger: it never has more orders than units, and one order per
+// reservation and per user.
 type redisLedger struct {
 	mu       sync.Mutex
 	o        sale.InitialState
-	built    int64 // the epoch that was built last, open or not
+	built    int64 // the last epoch that was built, open or not
 	orders   map[string]sale.Reservation
 	users    map[string]bool
-	acked    map[string]bool // what buyers were told they have
+	acked    map[string]bool // reservations that buyers received
 	lost     map[string]bool
 	rejected map[string]bool
 }
@@ -34,7 +34,7 @@ func newRedisLedger(id string, epoch, stock int64) *redisLedger {
 		users: map[string]bool{}, acked: map[string]bool{}, lost: map[string]bool{}, rejected: map[string]bool{}}
 }
 
-// place makes an order of a reservation, or says that it cannot be one.
+// place creates an order of a reservation, or reports that it cannot.
 func (l *redisLedger) place(r sale.Reservation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *redisLedger) sold() int64 {
 	return int64(len(l.orders))
 }
 
-// epoch is that at which the sale was opened last.
+// epoch returns the epoch of the last opening.
 func (l *redisLedger) epoch() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *redisLedger) reopened(epoch int64) {
 	l.o.Sale.Epoch = epoch
 }
 
-// opening is what the state at an epoch is built from. What was acknowledged before and is no
+// opening returns the initial state of an epoch. An acknowledged reservation that is not an
 // order by now is lost.
 func (l *redisLedger) opening(epoch int64) sale.InitialState {
 	l.mu.Lock()
@@ -88,7 +88,7 @@ func (l *redisLedger) opening(epoch int64) sale.InitialState {
 	return o
 }
 
-// A redisShop sells on an Inventory: buyers, one who admits, a clerk, and a warden.
+// A redisShop sells on an Inventory: buyers, an admitter, order writers and recovery.
 type redisShop struct {
 	t      *testing.T
 	gate   *redisinventory.Inventory
@@ -97,13 +97,13 @@ type redisShop struct {
 
 	ids        atomic.Int64
 	recoveries atomic.Int64
-	tryAgain   atomic.Int64 // calls that could not be answered
+	tryAgain   atomic.Int64 // calls that returned ErrUnavailable
 	recovering sync.Mutex
 	reopened   time.Time    // guarded by recovering
-	writers    sync.RWMutex // whoever holds it keeps the clerks from the stream
+	writers    sync.RWMutex // a holder keeps the order writers from the stream
 }
 
-// note sorts an error: whether the state is stale. An error that should never be fails the
+// isStale reports whether an error says that the state is stale. An unexpected error fails the
 // test.
 func (s *redisShop) isStale(err error) (stale bool) {
 	switch {
@@ -120,8 +120,8 @@ func (s *redisShop) isStale(err error) (stale bool) {
 	return false
 }
 
-// recover opens the sale at the epoch after one that is stale, unless somebody did. Nobody
-// asks at an epoch before it is open: it would look stale, and be opened again.
+// recover opens the sale at the epoch after a stale one, unless another goroutine did. No call
+// uses an epoch before it is open: it would look stale and be recovered again.
 func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	s.recovering.Lock()
 	defer s.recovering.Unlock()
@@ -137,8 +137,8 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 			s.recoveries.Add(1)
 			s.reopened = time.Now()
 			return
-		case errors.Is(err, sale.ErrConflict): // a server took over that does not know what is done
-		case errors.Is(err, sale.ErrStale): // it was open, and is lost again
+		case errors.Is(err, sale.ErrConflict): // a server without the acknowledgements was promoted
+		case errors.Is(err, sale.ErrStale): // it was open and is lost again
 			next++
 		default:
 			s.isStale(err)
@@ -147,7 +147,7 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	}
 }
 
-// readOut closes an epoch and reads its stream to its end.
+// drainEpoch closes an epoch and drains its stream.
 func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
 		until(ctx, time.Now().Add(10*time.Millisecond))
@@ -157,8 +157,8 @@ func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 	}
 }
 
-// backlog keeps the clerks from the stream until s.clerks is unlocked, and waits until at
-// least n reservations are in it.
+// backlog keeps the order writers from the stream until s.writers is unlocked, and waits until
+// the stream has at least n reservations.
 func (s *redisShop) backlog(n int64) {
 	s.writers.Lock()
 	redistest.Await(s.t, "reservations are in the stream", func() error {
@@ -170,7 +170,7 @@ func (s *redisShop) backlog(n int64) {
 	})
 }
 
-// clerk makes orders of what is in the stream, and says whether the stream is at its end.
+// writeOrders creates orders of the entries in the stream, and reports whether it is drained.
 func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string, wait time.Duration) (end bool) {
 	es, err := s.gate.Next(ctx, s.id, epoch, worker, 200, wait)
 	if s.isStale(err) {
@@ -194,7 +194,7 @@ func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string,
 	return false
 }
 
-// buyer tries until there is nothing to be had any more, or the user has a unit.
+// buyer retries until the user has a unit or a final refusal.
 func (s *redisShop) buyer(ctx context.Context, n int) {
 	user := "user " + strconv.Itoa(n)
 	var ticket string
@@ -220,7 +220,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			continue
 		}
 		if err == nil && len(st.Reserved) > 0 {
-			mine = st.Reserved[0].ID // a reply that was lost had it
+			mine = st.Reserved[0].ID // from a lost reply
 			s.ack(mine, epoch)
 			continue
 		}
@@ -243,8 +243,8 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 	}
 }
 
-// ack tells a buyer of a unit that was granted at an epoch. What comes so late that the next
-// epoch is open already is lost unless it is an order.
+// ack records that a buyer received a unit of an epoch. If the next epoch is already open, the
+// unit is lost unless it is an order.
 func (s *redisShop) ack(id string, epoch int64) {
 	l := s.ledger
 	l.mu.Lock()
@@ -255,8 +255,8 @@ func (s *redisShop) ack(id string, epoch int64) {
 	}
 }
 
-// redisSell runs a sale to its end with a fault in its middle, and checks what has to hold.
-// It returns how many reservations were lost, and in what time the sale was open again.
+// redisSell runs a sale with a fault in its middle, and checks the result. It returns the number
+// of lost reservations, and the time until the sale was open again.
 func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -266,7 +266,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 	}
 	work, stop := context.WithCancel(ctx)
 	var workers, buyers sync.WaitGroup
-	workers.Go(func() { // admits a little at a time, so that the sale takes about a second
+	workers.Go(func() { // admits slowly, so that the sale takes about a second
 		for work.Err() == nil {
 			_, err := g.Admit(work, id, s.ledger.epoch(), "batch", 10, time.Now().Add(2*time.Second))
 			if work.Err() == nil {
@@ -305,7 +305,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 	if ctx.Err() != nil {
 		t.Fatalf("sold %d of %d in 60s, at epoch %d after %d recoveries", s.ledger.sold(), stock, s.ledger.epoch(), s.recoveries.Load())
 	}
-	// What is in the stream still is delivered to somebody.
+	// The remaining entries are delivered to one of the workers.
 	for !s.drained(ctx) && ctx.Err() == nil {
 		until(ctx, time.Now().Add(20*time.Millisecond))
 	}
@@ -323,13 +323,13 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 	if s.recoveries.Load() > 0 {
 		reopened = s.reopened.Sub(hit)
 		if reopened > 15*time.Second {
-			t.Errorf("open again after %v, want 15s at most", reopened)
+			t.Errorf("open again after %v, want at most 15s", reopened)
 		}
 	}
 	return len(l.lost), reopened, s
 }
 
-// drained reads the stream of the last epoch to its end.
+// drained drains the stream of the last epoch.
 func (s *redisShop) drained(ctx context.Context) bool {
 	epoch := s.ledger.epoch()
 	if s.writeOrders(ctx, epoch, "last", 0) {
@@ -344,12 +344,12 @@ func (s *redisShop) drained(ctx context.Context) bool {
 		return false
 	}
 	if want := c.Stock; c.Free+c.Reserved != want || c.Free < 0 {
-		s.t.Errorf("Count = %+v, want %d units", c, want)
+		s.t.Errorf("Counts = %+v, want %d units", c, want)
 	}
 	return true
 }
 
-// redisTally sums up rounds of one fault.
+// redisTally adds up the rounds of one fault.
 type redisTally struct {
 	rounds, recovered, lost, rejected int
 	tries                             int64

@@ -20,8 +20,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// redisClient connects to a URL until the test ends. It notices within a second that a server
-// does not answer.
+// redisClient connects to a URL until the test ends. It detects a silent server within a second.
 func redisClient(t testing.TB, url string) rueidis.Client {
 	t.Helper()
 	return redisClientWithin(t, url, time.Second)
@@ -44,7 +43,7 @@ func redisClientWithin(t testing.TB, url string, within time.Duration) rueidis.C
 	return client
 }
 
-// redisGate makes an Inventory until the test ends.
+// redisInventory opens an Inventory until the test ends.
 func redisInventory(t testing.TB, client rueidis.Client, cfg redisinventory.Config) *redisinventory.Inventory {
 	t.Helper()
 	g, err := redisinventory.New(client, cfg)
@@ -55,7 +54,8 @@ func redisInventory(t testing.TB, client rueidis.Client, cfg redisinventory.Conf
 	return g
 }
 
-// redisPlaces are the URLs of a server alone, of one behind a sentinel, and of a cluster.
+// redisTopologies runs do with the URLs of a single server, of one with Sentinel, and of a
+// cluster.
 func redisTopologies(t *testing.T, do func(t *testing.T, url string)) {
 	t.Run("standalone", func(t *testing.T) {
 		do(t, "redis://"+redistest.Start(t).Addr)
@@ -70,10 +70,10 @@ func redisTopologies(t *testing.T, do func(t *testing.T, url string)) {
 	})
 }
 
-// redisOpener opens Inventories that know nothing of each other on the same servers.
+// redisOpener opens Inventories with independent state on the same servers.
 func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytest.Open {
 	t.Helper()
-	const patient = 10 * time.Second // on a machine that is busy
+	const patient = 10 * time.Second // for a busy machine
 	client := redisClientWithin(t, url, patient)
 	var n atomic.Int64
 	return func(t *testing.T, clock *inventorytest.Clock) sale.Inventory {
@@ -84,7 +84,7 @@ func redisOpener(t *testing.T, url string, redeliver time.Duration) inventorytes
 	}
 }
 
-// TestRedisRules runs the rules of an Inventory.
+// TestRedisRules runs the conformance suite of Inventory.
 func TestRedisRules(t *testing.T) {
 	t.Parallel()
 	redisTopologies(t, func(t *testing.T, url string) {
@@ -100,7 +100,7 @@ func TestRedisRandom(t *testing.T) {
 	})
 }
 
-// TestRedisRace lets many buyers race for few units.
+// TestRedisRace runs many concurrent buyers of few units.
 func TestRedisRace(t *testing.T) {
 	t.Parallel()
 	redisTopologies(t, func(t *testing.T, url string) {
@@ -108,10 +108,10 @@ func TestRedisRace(t *testing.T) {
 	})
 }
 
-// redisID is an ID of a ticket or a reservation.
+// redisID returns an ID of a ticket or a reservation.
 func redisID(kind string, n int) string { return fmt.Sprintf("%s-0000000000-%d", kind, n) }
 
-// redisOpening is a sale that is open now, for an hour.
+// redisOpening returns the initial state of a sale that is open for an hour.
 func redisOpening(id string, epoch, stock int64) sale.InitialState {
 	now := time.Now().Truncate(time.Millisecond)
 	return sale.InitialState{Sale: sale.Sale{ID: id, Epoch: epoch, State: sale.Exposed, Draft: sale.Draft{
@@ -120,7 +120,7 @@ func redisOpening(id string, epoch, stock int64) sale.InitialState {
 	}}}
 }
 
-// redisBuy takes a user through the line to a reservation.
+// redisBuy lets a user join, be admitted and reserve.
 func redisBuy(g *redisinventory.Inventory, id string, epoch int64, n int) (sale.ReserveResult, error) {
 	ctx := context.Background()
 	user, ticket := "user "+strconv.Itoa(n), redisID("ticket", n)
@@ -157,10 +157,10 @@ func TestRedisHolds(t *testing.T) {
 	t.Logf("opened with %d reservations in %v", n, time.Since(began))
 	c, err := g.Counts(ctx, "big", 3)
 	if err != nil || c.Free != 10 || c.Reserved != int64(n) || c.Backlog != 7 {
-		t.Fatalf("Count = %+v, %v, want 10 free, %d reserved and 7 in the stream", c, err, n)
+		t.Fatalf("Counts = %+v, %v, want 10 free, %d reserved and 7 in the stream", c, err, n)
 	}
 	if got := server.Do(t, "DBSIZE"); got != int64(7) {
-		t.Errorf("%v keys, want the seven of the sale", got)
+		t.Errorf("%v keys, want the 7 of the sale", got)
 	}
 	for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
 		ttl, _ := server.Do(t, "PTTL", "fs:{big}:"+part).(int64)
@@ -170,16 +170,16 @@ func TestRedisHolds(t *testing.T) {
 	}
 	es, err := g.Next(ctx, "big", 3, "clerk", 100, 0)
 	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Pending[0].ID {
-		t.Fatalf("Next = %v, %v, want the seven, as they were", es, err)
+		t.Fatalf("Next = %v, %v, want the 7, unchanged", es, err)
 	}
 	out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "big", Epoch: 3, User: "user 5", Ticket: redisID("other", 5), Key: "key", Reservation: redisID("new", 5)})
 	if err != nil || !out.Repeated || out.Reservation.ID != redisID("unit", 5) {
-		t.Errorf("Reserve with the key of before = %+v, %v, want what it had got", out, err)
+		t.Errorf("Reserve with the previous key = %+v, %v, want its reservation", out, err)
 	}
 }
 
-// TestRedisDamage makes each key of a state disappear, or become something else: the state
-// is stale, and never taken for an empty one. It can be opened again.
+// TestRedisDamage deletes or replaces each key of a state: the state is stale, never empty, and
+// can be opened again.
 func TestRedisDamage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -189,7 +189,7 @@ func TestRedisDamage(t *testing.T) {
 	for _, how := range []string{"DEL", "SET"} {
 		for _, part := range []string{"state", "users", "line", "out", "res", "done", "stream"} {
 			epoch++
-			// Each method finds the damage by itself, as the first one of its process.
+			// Each method detects the damage in its first call in a process.
 			open := redisInventory(t, client, redisinventory.Config{Watch: time.Hour})
 			if err := open.Open(ctx, redisOpening("s", epoch, 10)); err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestRedisDamage(t *testing.T) {
 				"SetPaused": func(g *redisinventory.Inventory) error { return g.SetPaused(ctx, "s", epoch, true) },
 			} {
 				if how == "SET" && (name != "Count" && name != "Look") {
-					continue // a key of another type is found where it is used
+					continue // a key of another type is detected where it is used
 				}
 				if how == "SET" && part != "state" && part != "users" {
 					continue
@@ -243,13 +243,13 @@ func TestRedisDamage(t *testing.T) {
 			} else if err != nil || len(es) != 1 {
 				t.Errorf("Next after %s of %s = %v, %v, want the reservation", how, part, es, err)
 			} else if err := open.Ack(ctx, "s", epoch, es[0].ID); err != nil {
-				t.Errorf("Done after %s of %s = %v", how, part, err)
+				t.Errorf("Ack after %s of %s = %v", how, part, err)
 			}
 		}
 	}
 }
 
-// TestRedisStreamDamage puts what is no reservation into the stream.
+// TestRedisStreamDamage adds entries to the stream that are not reservations.
 func TestRedisStreamDamage(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -282,7 +282,7 @@ func TestRedisStreamDamage(t *testing.T) {
 		}
 	}
 	if last := es[len(bad)]; last.Corrupt != "" || last.Reservation.ID != id || last.Reservation.User != "user" {
-		t.Errorf("the good entry is %+v", last)
+		t.Errorf("the valid entry is %+v", last)
 	}
 	var ids []string
 	for _, e := range es {
@@ -291,12 +291,12 @@ func TestRedisStreamDamage(t *testing.T) {
 	if err := g.Ack(ctx, "s", 1, ids...); err != nil {
 		t.Fatal(err)
 	}
-	// What is no entry's ID is in no stream.
+	// An invalid entry ID is in no stream.
 	if err := g.Ack(ctx, "s", 1, "", "-", "1", "1-", "-1", "1-1-1", "*", "$", "+1-1", "x-y", "0-0 0-0", "99999999999999999999-1"); err != nil {
 		t.Error(err)
 	}
 	if c, err := g.Counts(ctx, "s", 1); err != nil || c.Backlog != 0 {
-		t.Errorf("Count = %+v, %v, want no backlog", c, err)
+		t.Errorf("Counts = %+v, %v, want no backlog", c, err)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestRedisEvicts(t *testing.T) {
 	}
 }
 
-// TestRedisOOM fills the memory: calls fail whole, with ErrUnavailable, and go on later.
+// TestRedisOOM fills the memory: calls fail completely with ErrUnavailable, and succeed later.
 func TestRedisOOM(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -347,7 +347,7 @@ func TestRedisOOM(t *testing.T) {
 	now, err := g.Counts(ctx, "s", 1)
 	was.Now, now.Now = time.Time{}, time.Time{}
 	if err != nil || now != was {
-		t.Errorf("Count = %+v, %v, want %+v as before", now, err, was)
+		t.Errorf("Counts = %+v, %v, want %+v as before", now, err, was)
 	}
 	if out, err := g.Reserve(ctx, sale.ReserveRequest{Sale: "s", Epoch: 1, User: "user 2", Ticket: redisID("ticket", 2), Reservation: redisID("unit", 2)}); err != nil || out.Reason != "" {
 		t.Errorf("Reserve with memory again = %+v, %v", out, err)
