@@ -2,29 +2,28 @@ package policy
 
 import "net/netip"
 
-// Attributes describe a request to a policy, in no protocol's terms. A door
-// implements them.
+// Attributes has the properties of a request, independent of protocols. Interfaces implement
+// it.
 type Attributes interface {
-	// Method is the method as sent, such as "GET".
+	// Method returns the method as sent, such as "GET".
 	Method() string
 
-	// Host is the host as sent, with or without a port.
+	// Host returns the host as sent, with or without a port.
 	Host() string
 
-	// Path is the path as sent, with its escapes. From a '?' on it is ignored.
+	// Path returns the path as sent, with escapes. Text from a '?' on is ignored.
 	Path() string
 
-	// Header is the values of every line of the header with the given name, in
-	// canonical form (as http.CanonicalHeaderKey makes it). The caller does not
-	// change them.
+	// Header returns the values of every line of a header. The name is in canonical form
+	// (see http.CanonicalHeaderKey). The caller must not modify the values.
 	Header(name string) []string
 
-	// Query is the values of a query parameter.
+	// Query returns the values of a query parameter.
 	Query(name string) []string
 
-	// Cookie is the values of a cookie.
+	// Cookie returns the values of a cookie.
 	Cookie(name string) []string
 
-	// ClientIP is the address of the client, or the zero Addr if it has none.
+	// ClientIP returns the address of the client, or the zero Addr if it is unknown.
 	ClientIP() netip.Addr
 }

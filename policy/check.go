@@ -7,20 +7,21 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // seesResponses reports whether c counts by the status of the response.
 func (c Count) seesResponses() bool { return c == CountFailures || c == CountSuccesses }
 
-// checkCount reports the faults of Count, Failures and Settle.
+// checkCount adds the errors of Count, Failures and Settle.
 func (p *Policy) checkCount(f *faults) {
 	c := &p.config
 	const none = "want no concurrency limit with it, such as %s: a slot is given back, it does not count"
 	slots := p.slots()
-	if c.Settle.Header != "" && !isToken(c.Settle.Header) {
+	if c.Settle.Header != "" && !spelling.IsToken(c.Settle.Header) {
 		f.Add("cost.header", fault.Quote(c.Settle.Header), "want the name of a response header, such as X-Cost")
 	}
-	if c.Settle.JSON != "" && (!isText(c.Settle.JSON) || slices.Contains(strings.Split(c.Settle.JSON, "."), "")) {
+	if c.Settle.JSON != "" && (!spelling.IsText(c.Settle.JSON) || slices.Contains(strings.Split(c.Settle.JSON, "."), "")) {
 		f.Add("cost.json", fault.Quote(c.Settle.JSON), "want names of members joined by dots, such as usage.total_tokens")
 	}
 	switch {
@@ -49,7 +50,7 @@ func (p *Policy) checkCount(f *faults) {
 	}
 }
 
-// slots is the field of a concurrency limit, or "".
+// slots returns the field of a concurrency limit, or "".
 func (p *Policy) slots() string {
 	in := func(field string, limits []weir.Limit) string {
 		if i := slices.IndexFunc(limits, isConcurrency); i >= 0 {
@@ -71,7 +72,7 @@ func (p *Policy) slots() string {
 	return ""
 }
 
-// checkMode reports the faults of Mode, Percent and Candidate.
+// checkMode adds the errors of Mode, Percent and Candidate.
 func (p *Policy) checkMode(f *faults) {
 	c := &p.config
 	switch c.Mode {

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// compile checks p.config field by field and fills in what is derived from it.
+// compile checks p.config field by field and sets the derived fields.
 func (p *Policy) compile(f *faults) {
 	p.compileName(f)
 	p.compileMatch(f)
@@ -63,7 +63,7 @@ func isName(name string) bool {
 func (p *Policy) compileMatch(f *faults) {
 	m := &p.config.Match
 	for i, method := range m.Methods {
-		if !isToken(method) {
+		if !spelling.IsToken(method) {
 			f.Add(fmt.Sprintf("match.methods[%d]", i), fault.Quote(method), "want a method such as GET")
 		}
 		p.methods = append(p.methods, strings.ToUpper(method))
@@ -85,7 +85,7 @@ func (p *Policy) compileMatch(f *faults) {
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
 		field, values := "match.headers."+name, m.Headers[name]
 		switch {
-		case !isToken(name):
+		case !spelling.IsToken(name):
 			f.Add(field, "", "want header names as HTTP has them, such as X-Plan")
 		case strings.EqualFold(name, "Host"):
 			f.Add(field, "", "want match.hosts, which knows case and ports")
@@ -109,7 +109,7 @@ func (p *Policy) compileMatch(f *faults) {
 func (p *Policy) compileKey(f *faults) {
 	c := &p.config
 	if len(c.Key) == 0 {
-		f.Add("key", "", "want who shares a bucket, such as client.ip; const:all is one bucket for everybody")
+		f.Add("key", "", "want the parts of the key, such as client.ip; const:all is one bucket for all requests")
 	}
 	if len(c.Key) > 16 {
 		f.Add("key", count(len(c.Key), "part"), "want at most 16 parts")

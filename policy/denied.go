@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,29 +11,29 @@ import (
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// An OnDenied describes the answer to a denied request. Its zero value is status
-// 429 with a problem+json body.
+// OnDenied describes the response to a denied request. The zero value is status 429 with a
+// problem+json body.
 type OnDenied struct {
-	// Status is 429 if zero; 200 to 599, without 204, 205 and 304, which have no body.
+	// Status is 200 to 599, except 204, 205 and 304, which have no body; 429 if zero.
 	Status int
 
 	// Body is "problem+json", the default, or a text that is sent unchanged.
 	Body string
 
-	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It has to
-	// be empty for a problem.
+	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It must be empty
+	// for a problem.
 	ContentType string
 
-	// Headers are added to the answer. Fields that the door sets itself, such as
-	// Retry-After, and those of the connection are refused.
+	// Headers are added to the response. Headers that the interface sets, such as
+	// Retry-After, and those of the connection are invalid.
 	Headers map[string]string
 
-	// Redirect is a URL or a path to send the client to. Status is then 303 if zero, or
-	// one of 302, 303, 307 and 308, and Body is empty.
+	// Redirect is a URL or a path for the Location header. Status is then 302, 303, 307 or
+	// 308; 303 if zero. Body must be empty.
 	Redirect string
 
-	// Wait, up to a minute, holds a denied request back for at most so long, until it
-	// can be admitted; it is denied at once if it could not be. None if zero.
+	// Wait, up to a minute, bounds the time for which a denied request is held back until it
+	// can be admitted. A request that needs longer is denied at once. Not used if zero.
 	Wait time.Duration
 }
 
@@ -45,7 +44,7 @@ const problemJSON = "problem+json"
 // policies, as the RateLimit draft describes it.
 func (d *OnDenied) IsProblem() bool { return d.Body == problemJSON }
 
-// maxBody is the longest text of a body, in bytes.
+// maxBody is the largest body in bytes.
 const maxBody = 64 << 10
 
 func (d *OnDenied) setDefaults() {
@@ -66,7 +65,7 @@ func (d *OnDenied) setDefaults() {
 	}
 }
 
-// check reports the faults of d after its defaults are filled in.
+// check adds the errors of d, which has its defaults.
 func (d *OnDenied) check(f *faults) {
 	if d.Wait < 0 || d.Wait > time.Minute {
 		f.Add("on_denied.wait", d.Wait.String(), "want 0 to 1m")
@@ -88,14 +87,14 @@ func (d *OnDenied) check(f *faults) {
 	if d.IsProblem() && d.ContentType != "" {
 		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want none with a problem+json body, which has its own")
 	}
-	if d.ContentType != "" && (!isFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {
+	if d.ContentType != "" && (!spelling.IsFieldValue(d.ContentType) || !strings.Contains(d.ContentType, "/")) {
 		f.Add("on_denied.content_type", fault.Quote(d.ContentType), "want a media type such as text/html; charset=utf-8")
 	}
 }
 
-// checkRedirect reports the faults of a d that redirects.
+// checkRedirect adds the errors of a d that redirects.
 func (d *OnDenied) checkRedirect(f *faults) {
-	if !isTarget(d.Redirect) {
+	if !spelling.IsTarget(d.Redirect) {
 		f.Add("on_denied.redirect", fault.Quote(d.Redirect), "want an http or https URL or a path that begins with one slash, with what is special in URLs escaped")
 	}
 	if d.Status != 302 && d.Status != 303 && d.Status != 307 && d.Status != 308 {
@@ -109,51 +108,18 @@ func (d *OnDenied) checkRedirect(f *faults) {
 	}
 }
 
-// isTarget reports whether s can be sent as a Location. A browser takes "//host" and
-// "/\host" for other hosts.
-func isTarget(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '\\' || s[i] == '"' || s[i] == '<' || s[i] == '>' {
-			return false
-		}
-	}
-	u, err := url.Parse(s)
-	if err != nil || len(s) > maxText {
-		return false
-	}
-	if s[0] == '/' {
-		return !strings.HasPrefix(s, "//")
-	}
-	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
-}
-
 func (d *OnDenied) checkHeaders(f *faults) {
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		field := "on_denied.headers." + name
 		switch value := d.Headers[name]; {
-		case !isToken(name):
+		case !spelling.IsToken(name):
 			f.Add(field, "", "want header names as HTTP has them, such as Location")
-		case isReserved(canonical(name)):
-			f.Add(field, "", "want no field that the door sets itself or that belongs to the connection")
+		case spelling.IsReserved(canonical(name)):
+			f.Add(field, "", "want no header that the interface sets or that belongs to the connection")
 		case d.Redirect != "" && canonical(name) == "Location":
 			f.Add(field, "", "want on_denied.redirect alone, which is the Location")
-		case !isFieldValue(value):
+		case !spelling.IsFieldValue(value):
 			f.Add(field, fault.Quote(value), "want a value without line breaks and other control characters")
 		}
 	}
-}
-
-// isReserved reports whether a denial's header is not the user's to set.
-func isReserved(name string) bool {
-	switch name {
-	case "Connection", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Retry-After",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return strings.HasPrefix(name, "Proxy-") || strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit")
-}
-
-// isFieldValue reports whether s can be the value of a header.
-func isFieldValue(s string) bool {
-	return len(s) <= maxText && s == strings.TrimSpace(s) && !spelling.HasControl(strings.ReplaceAll(s, "\t", " "))
 }

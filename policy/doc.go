@@ -1,6 +1,5 @@
-// Package policy turns a request into the questions that limits have to answer:
-// which policies it falls under, whose bucket it draws from, and what happens if
-// the answer is no.
+// Package policy finds the policies of a request, the keys and costs of their limits, and the
+// response to a denial.
 //
 //	p, err := policy.New(policy.Config{
 //		Name:   "api-per-client",
@@ -11,40 +10,38 @@
 //	…
 //	set, err := policy.NewSet(p)
 //	…
-//	var q policy.Questions
-//	set.Ask(&q, attributes)
-//	ok, err := store.DoAll(ctx, q.Requests, decisions)
+//	var m policy.Matches
+//	set.Match(&m, attributes)
+//	ok, err := store.DoAll(ctx, m.Requests, decisions)
 //
-// The package knows no protocol: a door describes a request as [Attributes], and
-// HTTP, gRPC and Envoy doors share every rule of matching and of naming keys.
+// The package is independent of protocols. An interface describes a request as [Attributes],
+// so HTTP, gRPC and Envoy share the rules of matching and of keys.
 //
-// A policy may be tried out before it is enforced: for nobody (Shadow), for a share of
-// its keys (Config.Percent), or with other limits beside those in force
-// (Config.Candidate). Policies that replace others while requests come follow them
-// ([Set.Following]), so that a change of a limit is no fresh start.
+// A policy can be tried out before it is enforced: in shadow mode, for a percentage of its
+// keys (Config.Percent), or with a candidate beside the enforced limits (Config.Candidate). A
+// set that replaces another carries over the state of changed limits ([Set.WithPrevious]).
 //
 // # Guarantees
 //
-// Another spelling of a request is no way around a policy and no way to a fresh
-// bucket. Paths are compared after decoding, without case, empty and dot segments,
-// path parameters and a trailing slash; hosts without case, port and trailing dot.
-// Where servers differ (an encoded slash), a path matches if either reading does.
-// The key holds the pattern that matched, never the path itself.
+// Other spellings of a request neither bypass a policy nor get another bucket. Paths are
+// compared after decoding, without case, empty and dot segments, path parameters and a
+// trailing slash. Hosts are compared without case, port and trailing dot. Servers normalize
+// some paths in different ways, such as an encoded slash; then every variant is compared. The
+// key has the pattern that matched, never the path itself.
 //
-// Different values never share a key by accident: every part of a key carries its
-// length. A part that is missing, empty or ambiguous (a header sent twice with
-// different values) is the anonymous part, one bucket for all who have none. It is
-// never a way out of the limit. Neither is an expression that cannot be evaluated: as a
-// condition it holds, as a cost it is Config.Cost, as a part it is the anonymous one,
-// and [Ask].Err says why.
+// Different values never have the same key, because the key has the length of every part.
+// Requests without a part, or with an empty or ambiguous one such as a header with two
+// values, share one bucket. So omitting the part does not bypass the limit. If an expression
+// fails, a condition matches, a cost is Config.Cost, and a part is that shared bucket;
+// [Charge].Err has the error.
 //
-// A [Claim] is only as good as what verified the token: this package reads tokens and
-// verifies none.
+// A [Claim] is trustworthy only if another component has verified the token: this package
+// reads tokens and verifies none.
 //
-// What a client can send costs little: tokens and values are read up to a length, and
-// a '*' in an override takes no longer than its value is.
+// The work for a request is bounded: tokens and values are read up to a length, and a '*' in
+// an override takes time in proportion to the value.
 //
 // # Concurrency
 //
-// A Policy and a Set are immutable and safe for concurrent use. Questions are not.
+// A Policy and a Set are immutable and safe for concurrent use. Matches is not.
 package policy

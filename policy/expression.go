@@ -38,7 +38,7 @@ func (v *view) Path() string { return v.path }
 // Unwrap returns the attributes that the caller of Match passed.
 func (v *view) Unwrap() Attributes { return v.Attributes }
 
-// view is the request with the i-th reading of its path.
+// view returns the request with the i-th variant of its path.
 func (s *source) view(i int) Attributes {
 	*s.seen = view{s.a, s.host, s.paths.At(i)}
 	if s.seen.path == "" {
@@ -47,34 +47,35 @@ func (s *source) view(i int) Attributes {
 	return s.seen
 }
 
-// fault notes that an expression could not be evaluated.
+// fault records the error of an expression.
 func (s *source) fault(p *Policy, field string, err error) {
 	if s.err == nil {
 		s.err = fmt.Errorf("policy %s: %s: %w", fault.Quote(p.config.Name), field, err)
 	}
 }
 
-// holds reports whether Where holds for a reading of the path, and keeps which.
-func (p *Policy) holds(s *source) bool {
+// matchWhere reports whether Where is true for a variant of the path, and records the
+// variant.
+func (p *Policy) matchWhere(s *source) bool {
 	for i := range s.paths.N {
 		ok, err := p.config.Match.Where.Eval(s.view(i))
 		if err != nil {
 			s.fault(p, "match.where", err)
 		}
 		if ok || err != nil {
-			s.reading = i
+			s.variant = i
 			return true
 		}
 	}
 	return false
 }
 
-// cost is what a request takes.
+// cost returns the cost of a request.
 func (p *Policy) cost(s *source) int64 {
 	if p.config.CostOf == nil {
 		return p.config.Cost
 	}
-	n, err := p.config.CostOf.Eval(s.view(s.reading))
+	n, err := p.config.CostOf.Eval(s.view(s.variant))
 	if err == nil && n < 0 {
 		err = fmt.Errorf("want 0 or more tokens, got %d", n)
 	}

@@ -3,39 +3,37 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/floodweir/weir/policy/internal/jwt"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// A key is the [Policy.Bucket] of its policy, which is its name if it is in no zone, and
-// then, for each part,
+// maxKey is the longest key in bytes. A key is the [Policy.Bucket] and then, for each part,
 //
 //	|LENGTH:VALUE    a value and its length in bytes
 //	|-               no value: the anonymous part
 //
-// as in "api-per-client|11:203.0.113.7". A bucket has no '|', and a length
-// says where its value ends, so different lists of values make different keys. A key
-// that would be longer than maxKey is "BUCKET|#" and the SHA-256 of all that follows
-// the bucket, which no part begins with.
+// as in "api-per-client|11:203.0.113.7". A bucket has no '|', and the length delimits the
+// value, so different lists of values make different keys. A longer key is "BUCKET|#" and the
+// SHA-256 of the text after the bucket. No part begins with '#'.
 const maxKey = 128
 
-// A source is a request: where the parts of a key come from.
+// A source has a request and its normalized parts.
 type source struct {
 	a     Attributes
-	host  string // as spelling.HostName gives it
-	paths spelling.Readings
-	seen  *view // what expressions see
+	host  string // from spelling.HostName
+	paths spelling.PathVariants
+	seen  *view // the request for expressions
 
-	// What the policy that was matched last found.
-	pattern string // the path pattern that matched
-	reading int    // the reading of the path that did
-	err     error  // the first that an expression had
+	// Results of the last policy that matched.
+	pattern string // the pattern that matched
+	variant int    // the variant of the path that matched
+	err     error  // the first error of an expression
 }
 
-// appendKey appends the key of a request, however long it is.
+// appendKey appends the key of a request, of any length.
 func (p *Policy) appendKey(b []byte, s *source) []byte {
 	b = append(b, p.bucket...)
 	for i := range p.parts {
@@ -44,8 +42,8 @@ func (p *Policy) appendKey(b []byte, s *source) []byte {
 	return b
 }
 
-// key is the key that a store is asked about: what follows the bucket is replaced by
-// its hash in one that would be too long.
+// key returns the key for the store. In a long key a hash replaces the text after the
+// bucket.
 func (p *Policy) key(whole []byte) string {
 	if len(whole) <= maxKey {
 		return string(whole)
@@ -56,8 +54,8 @@ func (p *Policy) key(whole []byte) string {
 	return p.bucket + "|#" + string(text[:])
 }
 
-func appendValue(b []byte, value string) []byte {
-	if value == "" {
+func appendValue[T string | []byte](b []byte, value T) []byte {
+	if len(value) == 0 {
 		return append(b, "|-"...)
 	}
 	b = append(b, '|')
@@ -66,37 +64,30 @@ func appendValue(b []byte, value string) []byte {
 	return append(b, value...)
 }
 
-// nextValue is the first value of what appendValue appended, and what follows it.
+// nextValue returns the first value of the output of appendValue, and the rest.
 func nextValue(parts []byte) (value, rest []byte) {
 	n, i := 0, 1
 	for ; i < len(parts) && parts[i] >= '0' && parts[i] <= '9'; i++ {
 		n = 10*n + int(parts[i]-'0')
 	}
-	return parts[i+1 : i+1+n], parts[i+1+n:] // after a ':' or, of no value, a '-'
+	return parts[i+1 : i+1+n], parts[i+1+n:] // after ':', or after '-' if there is no value
 }
 
 // A part is a compiled KeyPart.
 type part struct {
 	KeyPart
 	field string // such as "key[0]"
-	v6    int    // bits of an IPv6 address
-	claim claim
+	v6    int    // bits of an IPv6 address that are kept
+	claim jwt.Claim
 }
 
 func (k *part) append(b []byte, p *Policy, s *source) []byte {
 	switch k.Source {
 	case ClientIP:
 		var text [64]byte
-		value := appendAddr(text[:0], s.a.ClientIP(), k.v6)
-		if len(value) == 0 {
-			return append(b, "|-"...)
-		}
-		b = append(b, '|')
-		b = strconv.AppendInt(b, int64(len(value)), 10)
-		b = append(b, ':')
-		return append(b, value...)
+		return appendValue(b, spelling.AppendAddr(text[:0], s.a.ClientIP(), k.v6))
 	case Header:
-		return appendValue(b, k.credentials(single(s.a.Header(k.Name))))
+		return appendValue(b, spelling.Credentials(k.Name, single(s.a.Header(k.Name))))
 	case Query:
 		return appendValue(b, single(s.a.Query(k.Name)))
 	case Cookie:
@@ -108,9 +99,9 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 	case Host:
 		return appendValue(b, s.host)
 	case Claim:
-		return appendValue(b, k.claim.read(single(s.a.Header(k.claim.header))))
+		return appendValue(b, k.claim.Read(single(s.a.Header(k.claim.Header))))
 	case CEL:
-		text, err := k.Of.Eval(s.view(s.reading))
+		text, err := k.Of.Eval(s.view(s.variant))
 		if err != nil {
 			s.fault(p, k.field, err)
 			text = ""
@@ -121,9 +112,8 @@ func (k *part) append(b []byte, p *Policy, s *source) []byte {
 	}
 }
 
-// single is the one value that values agree on. Two different values are none:
-// whoever reads the request next may take either, so a client could choose one for
-// the key and the other for itself.
+// single returns the value if all values are equal, and otherwise "". A server may use any
+// of several values, so a client could choose one for the key and another for the server.
 func single(values []string) string {
 	if len(values) == 0 {
 		return ""
@@ -137,42 +127,11 @@ func single(values []string) string {
 	return value
 }
 
-// credentials is the one spelling of a value of Authorization, whose scheme has no case
-// and ends at any space (RFC 9110, section 11.4): or a client would have a bucket for
-// each of "Bearer", "bearer" and "BEARER". Values of other headers are as they are.
-func (k *part) credentials(value string) string {
-	if !isCredentials(k.Name) {
-		return value
-	}
-	i := strings.IndexAny(value, " \t")
-	if i < 0 {
-		return value
-	}
-	return strings.ToLower(value[:i]) + " " + strings.TrimLeft(value[i:], " \t")
-}
-
-// isCredentials reports whether the value of a header begins with a scheme.
-func isCredentials(header string) bool {
-	return header == "Authorization" || header == "Proxy-Authorization"
-}
-
-// appendAddr appends the bucket of an address: an IPv4 address itself, in whatever
-// form it came, and the network of an IPv6 address. It appends nothing for the zero
-// Addr.
-func appendAddr(b []byte, a netip.Addr, v6 int) []byte {
-	a = a.Unmap().WithZone("")
-	if !a.IsValid() || a.Is4() || v6 == 128 {
-		return a.AppendTo(b)
-	}
-	p, _ := a.Prefix(v6) // v6 is from 1 to 128
-	return p.AppendTo(b)
-}
-
-// standardMethods are the methods that HTTP defines.
+// standardMethods has the methods that HTTP defines.
 const standardMethods = "GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE"
 
-// method is the method of a key. Methods that nobody listed are one, or each that a
-// client makes up would be a bucket.
+// method returns the method for the key. Methods that neither HTTP nor Match.Methods lists
+// are one, so that clients cannot choose a bucket.
 func (p *Policy) method(m string) string {
 	m = strings.ToUpper(m)
 	switch m { // those of standardMethods

@@ -204,7 +204,7 @@ func TestParseKeyPart(t *testing.T) {
 
 func TestParseKeyPartReadsNoExpression(t *testing.T) {
 	_, err := policy.ParseKeyPart("cel:request.path")
-	if err == nil || !strings.Contains(err.Error(), `"cel:request.path"`) || !strings.Contains(err.Error(), "an expression needs a compiler") {
-		t.Errorf("ParseKeyPart of an expression = %v, want an error that says what is needed", err)
+	if err == nil || !strings.Contains(err.Error(), `"cel:request.path"`) || !strings.Contains(err.Error(), "got an expression, which needs a compiler") {
+		t.Errorf("ParseKeyPart of an expression = %v, want an error that names the compiler", err)
 	}
 }

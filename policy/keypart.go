@@ -4,27 +4,26 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/fault"
+	"github.com/floodweir/weir/policy/internal/jwt"
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
 // maxText is the longest name, pattern or value in a policy, in bytes.
 const maxText = spelling.MaxText
 
-// A Source says where a part of a key comes from.
+// A Source selects the source of a part of a key.
 type Source string
 
 // The sources.
 const (
-	// ClientIP is the client's address: an IPv4 address whole, an IPv6 address cut to
-	// its first 64 bits. Name may be the number of bits to keep of an IPv6 address
-	// instead, from 1 to 128.
+	// ClientIP is the address of the client: an IPv4 address, or the first 64 bits of an IPv6
+	// address. Name may be the number of bits to keep of an IPv6 address, from 1 to 128.
 	ClientIP Source = "client.ip"
-	// Header is the header Name. What a client chooses freely limits nobody: use a
-	// header that something in front of the door has verified.
+	// Header is the header Name. Use a header that another component has verified: a client
+	// can otherwise choose its bucket.
 	Header Source = "header"
 	// Query is the query parameter Name.
 	Query Source = "query"
@@ -32,21 +31,19 @@ const (
 	Cookie Source = "cookie"
 	// Path is the pattern of Match.Paths that matched.
 	Path Source = "path"
-	// Method is the method. Methods that neither HTTP defines nor Match.Methods lists
-	// are one.
+	// Method is the method. Methods that neither HTTP nor Match.Methods lists are one.
 	Method Source = "method"
-	// Host is the host name, without case, port and trailing dot. It needs Match.Hosts.
+	// Host is the host name, without case, port and trailing dot. It requires Match.Hosts.
 	Host Source = "host"
-	// Claim is the claim Name of a JSON Web Token that something in front of the door
-	// HAS VERIFIED: sub or, if no claim is called so, a path of members joined by dots
-	// as address.country. The token is the Bearer of Authorization or, after the last @
-	// in Name, another header's value: a whole token, or its payload alone.
+	// Claim is the claim Name of a JSON Web Token that another component HAS VERIFIED: sub
+	// or, if no claim has that name, a path of members joined by dots such as
+	// address.country. The token is the Bearer of Authorization or, after the last @ in Name,
+	// the value of another header: a whole token, or its payload alone.
 	//
-	// The token is read here, not verified: where nothing in front refuses forged
-	// tokens and removes the header that clients send themselves, a client has a bucket
-	// for every claim that it makes up, and any other client's. A claim that is not
-	// text, a number or a boolean is the anonymous part, and so is one of a token that
-	// is malformed or above 16 KiB. A number is its value, however it is written.
+	// This package does not verify the token. Without a component that rejects forged tokens
+	// and removes the header that clients send, a client can choose any bucket. A claim that
+	// is not text, a number or a boolean is the anonymous part. So is a claim of a token that
+	// is malformed or above 16 KiB. A number is its value, in any form.
 	Claim Source = "claim"
 	// CEL is the text that Of returns, without space around it. Name is empty.
 	CEL Source = "cel"
@@ -54,17 +51,16 @@ const (
 	Constant Source = "const"
 )
 
-// A KeyPart is one part of what names a bucket.
+// A KeyPart is one part of a key.
 type KeyPart struct {
 	Source Source
 	Name   string             // see the sources; empty for those that do not mention it
 	Of     Expression[string] // of CEL
 }
 
-// ParseKeyPart reads a part from text: client.ip, client.ip/56, header:NAME,
-// query:NAME, cookie:NAME, claim:NAME, claim:NAME@HEADER, path, method, host or
-// const:TEXT. It reads no expression, which needs a compiler. An error wraps
-// weir.ErrInvalid.
+// ParseKeyPart parses client.ip, client.ip/56, header:NAME, query:NAME, cookie:NAME,
+// claim:NAME, claim:NAME@HEADER, path, method, host or const:TEXT. Expressions need a
+// compiler: package weirfile has one. An error wraps weir.ErrInvalid.
 func ParseKeyPart(text string) (KeyPart, error) {
 	source, name, named := strings.Cut(text, ":")
 	if !named {
@@ -72,11 +68,11 @@ func ParseKeyPart(text string) (KeyPart, error) {
 			source, name, named = string(ClientIP), bits, true
 		}
 	} else if source == string(ClientIP) {
-		named, source = false, text // its bits stand after a slash
+		named, source = false, text // its bits follow a slash
 	}
 	k := KeyPart{Source: Source(source), Name: name}
 	if k.Source == CEL {
-		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: an expression needs a compiler, as package weirfile has one", fault.Quote(text), weir.ErrInvalid)
+		return KeyPart{}, fmt.Errorf("policy: key part %s: %w: got an expression, which needs a compiler such as that of package weirfile", fault.Quote(text), weir.ErrInvalid)
 	}
 	if want := k.fault(); want != "" || named && name == "" {
 		if want == "" {
@@ -87,7 +83,7 @@ func ParseKeyPart(text string) (KeyPart, error) {
 	return k, nil
 }
 
-// String is k in the grammar of ParseKeyPart, or cel: and the text of an expression.
+// String returns k in the grammar of ParseKeyPart, or cel: and the text of an expression.
 func (k KeyPart) String() string {
 	switch {
 	case k.Source == CEL && k.Of != nil:
@@ -102,7 +98,7 @@ func (k KeyPart) String() string {
 
 const wantKeyPart = "want client.ip, client.ip/BITS, header:NAME, query:NAME, cookie:NAME, claim:NAME, path, method, host or const:TEXT"
 
-// fault is what k should have been, or "".
+// fault returns the accepted values if k is invalid, and otherwise "".
 func (k KeyPart) fault() string {
 	if k.Of != nil && k.Source != CEL {
 		return fmt.Sprintf("want no expression with %s", k.Source)
@@ -117,18 +113,18 @@ func (k KeyPart) fault() string {
 			return fmt.Sprintf("want %s alone, without a name", k.Source)
 		}
 	case Header, Cookie:
-		if !isToken(k.Name) {
+		if !spelling.IsToken(k.Name) {
 			return fmt.Sprintf("want %s:NAME with a name as HTTP has them: letters, digits and !#$%%&'*+-.^_`|~", k.Source)
 		}
 		if k.Source == Header && strings.EqualFold(k.Name, "Host") {
 			return "want host, which knows case and ports"
 		}
 	case Query, Constant:
-		if !isText(k.Name) {
+		if !spelling.IsText(k.Name) {
 			return fmt.Sprintf("want %s:TEXT with 1 to %d bytes of text without control characters", k.Source, maxText)
 		}
 	case Claim:
-		if c := k.claim(); !isText(c.name) || !isToken(c.header) {
+		if c := k.claim(); !spelling.IsText(c.Name) || !spelling.IsToken(c.Header) {
 			return "want claim:NAME or claim:NAME@HEADER, such as claim:sub or claim:sub@X-Jwt-Payload"
 		}
 	case CEL:
@@ -141,7 +137,7 @@ func (k KeyPart) fault() string {
 	return ""
 }
 
-// bits is how much of an IPv6 address is kept.
+// bits returns the bits of an IPv6 address that are kept.
 func (k KeyPart) bits() (int, bool) {
 	if k.Name == "" {
 		return 64, true
@@ -150,18 +146,11 @@ func (k KeyPart) bits() (int, bool) {
 	return n, err == nil && n >= 1 && n <= 128 && strconv.Itoa(n) == k.Name
 }
 
-// isToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
+// claim returns the claim of a part of Source Claim.
+func (k KeyPart) claim() jwt.Claim {
+	name, header := k.Name, "Authorization"
+	if i := strings.LastIndexByte(name, '@'); i >= 0 {
+		name, header = name[:i], canonical(name[i+1:])
 	}
-	return s != "" && len(s) <= maxText
-}
-
-// isText reports whether s can be a name or a constant.
-func isText(s string) bool {
-	return s != "" && len(s) <= maxText && utf8.ValidString(s) && !spelling.HasControl(s)
+	return jwt.Claim{Name: name, Header: header, Bearer: spelling.IsCredentials(header)}
 }

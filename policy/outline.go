@@ -34,7 +34,7 @@ func (p *Policy) Outline() outline.Policy {
 	for _, w := range p.wildcards {
 		x := outline.Wildcard{Override: w.override}
 		for _, f := range w.fit {
-			x.Fit = append(x.Fit, outline.Fit{Any: f.any, Network: f.network, Text: f.text})
+			x.Fit = append(x.Fit, outline.Fit(f))
 		}
 		o.Wildcards = append(o.Wildcards, x)
 	}
@@ -47,7 +47,7 @@ func (k *part) outline(p *Policy) outline.Part {
 	case ClientIP:
 		o.Name, o.Bits = "", k.v6
 	case Claim:
-		o.Name, o.Header, o.Bearer = k.claim.name, k.claim.header, k.claim.bearer
+		o.Name, o.Header, o.Bearer = k.claim.Name, k.claim.Header, k.claim.Bearer
 	case Method:
 		o.Methods = sortedSet(append(strings.Fields(standardMethods), p.methods...))
 	}

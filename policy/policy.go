@@ -8,8 +8,7 @@ import (
 	"github.com/floodweir/weir/policy/internal/spelling"
 )
 
-// A Policy is a Config that was found to be good. It is immutable and safe for
-// concurrent use.
+// A Policy is a validated Config. It is immutable and safe for concurrent use.
 type Policy struct {
 	config    Config
 	bucket    string
@@ -19,8 +18,8 @@ type Policy struct {
 	headers   []headerMatch
 	parts     []part
 	overrides map[string]int // indexes of config.Overrides, by key
-	wildcards []wildcard     // in their order
-	most      int            // the largest number of limits of a key
+	wildcards []wildcard     // in order
+	most      int            // largest number of limits of a key
 	candidate *Policy        // nil if there is none
 }
 
@@ -30,12 +29,12 @@ type headerMatch struct {
 	values []string
 }
 
-// New makes a policy. An error wraps one *Error for each invalid field.
+// New returns a policy. An error wraps one *Error for each invalid field.
 func New(c Config) (*Policy, error) {
 	p := &Policy{config: c}
 	p.config.setDefaults()
 	if p.bucket = c.Name; c.Zone != "" {
-		p.bucket = c.Zone + "~zone" // no policy has that name
+		p.bucket = c.Zone + "~zone" // no policy can have this name
 	}
 	f := &faults{Policy: c.Name}
 	p.compile(f)
@@ -48,8 +47,8 @@ func New(c Config) (*Policy, error) {
 	return p, nil
 }
 
-// newCandidate is the policy that tries p's Candidate out. No policy that New makes
-// has its name, so that it shares no key with one.
+// newCandidate returns the policy of the Candidate of p. Policies of New cannot have its
+// name, so it shares no key with them.
 func (p *Policy) newCandidate() *Policy {
 	c := *p
 	c.overrides, c.wildcards, c.most = nil, nil, len(p.config.Candidate)
@@ -82,19 +81,18 @@ func (c *Config) setDefaults() {
 	c.OnDenied.setDefaults()
 }
 
-// Name is the name of the policy.
+// Name returns the name of the policy.
 func (p *Policy) Name() string { return p.config.Name }
 
-// Bucket is what the keys of p begin with: its name or, of a policy in a zone, the name
-// of the zone and "~zone".
+// Bucket returns the first part of the keys of p: its name or, in a zone, the name of the
+// zone and "~zone".
 func (p *Policy) Bucket() string { return p.bucket }
 
-// Config describes p with every default filled in. The caller does not change what
-// it holds.
+// Config returns the configuration of p with all defaults. The caller must not modify it.
 func (p *Policy) Config() Config { return p.config }
 
-// A miss is why a policy is not about a request. From missedHeaders on, it is the
-// index of a header.
+// A miss is the reason why a policy does not match. From missedHeaders on, it is the index
+// of a header.
 type miss int
 
 const (
@@ -107,7 +105,7 @@ const (
 	missedHeaders
 )
 
-// why is the field that a request did not fit, or "".
+// why returns the field that does not match, or "".
 func (p *Policy) why(m miss) string {
 	if m >= missedHeaders {
 		return "match.headers." + p.headers[m-missedHeaders].field
@@ -115,7 +113,7 @@ func (p *Policy) why(m miss) string {
 	return [...]string{"", "match.methods", "match.hosts", "match.paths", "match.where", "nginx.zone"}[m]
 }
 
-// match says whether p is about a request, and fills s in as far as the key needs it.
+// match reports whether p matches a request. It sets the fields of s that the key needs.
 func (p *Policy) match(s *source) miss {
 	if len(p.methods) > 0 && !p.matchMethod(s.a.Method()) {
 		return missedMethods
@@ -123,7 +121,7 @@ func (p *Policy) match(s *source) miss {
 	if len(p.hosts) > 0 && !p.matchHost(s.host) {
 		return missedHosts
 	}
-	s.pattern, s.reading, s.err = "", 0, nil
+	s.pattern, s.variant, s.err = "", 0, nil
 	if len(p.routes) > 0 && !p.matchPath(s) {
 		return missedPaths
 	}
@@ -132,7 +130,7 @@ func (p *Policy) match(s *source) miss {
 			return missedHeaders + miss(i)
 		}
 	}
-	if p.config.Match.Where != nil && !p.holds(s) {
+	if p.config.Match.Where != nil && !p.matchWhere(s) {
 		return missedWhere
 	}
 	return matched
@@ -156,12 +154,12 @@ func (p *Policy) matchHost(host string) bool {
 	return false
 }
 
-// matchPath keeps the first pattern that matches any reading of the path, and which.
+// matchPath records the first pattern that matches a variant of the path, and the variant.
 func (p *Policy) matchPath(s *source) bool {
 	for i := range p.routes {
 		for j := range s.paths.N {
 			if p.routes[i].Matches(s.paths.At(j)) {
-				s.pattern, s.reading = p.routes[i].Pattern, j
+				s.pattern, s.variant = p.routes[i].Pattern, j
 				return true
 			}
 		}
@@ -181,9 +179,9 @@ func (h *headerMatch) matches(lines []string) bool {
 	return false
 }
 
-// limits are the limits of a key, and whether an override gives them. parts are its
-// values, which a long key does not show.
-func (p *Policy) limits(key string, parts []byte, s *source) (limits []weir.Limit, ruled bool) {
+// limits returns the limits of a key, and whether an override gives them. parts are the
+// values of the key, which a hashed key does not contain.
+func (p *Policy) limits(key string, parts []byte, s *source) (limits []weir.Limit, overridden bool) {
 	if len(p.overrides) > 0 {
 		if i, ok := p.overrides[key]; ok {
 			return p.config.Overrides[i].Limits, true

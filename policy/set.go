@@ -7,26 +7,26 @@ import (
 	"github.com/floodweir/weir/internal/fault"
 )
 
-// A Set is policies in order, under unique names. It is immutable and safe for
-// concurrent use. The zero Set has no policies.
+// A Set has policies in order, with unique names. It is immutable and safe for concurrent
+// use. The zero Set has no policies.
 type Set struct {
 	policies []*Policy
 	members  []*member
-	active   []*member          // those that are not Off
-	byName   map[string]*member // candidates too
+	active   []*member          // policies that are not Off
+	byName   map[string]*member // with candidates
 }
 
 // A member is a policy in a set.
 type member struct {
 	*Policy
 	candidate *member // nil if the policy has none
-	zoned     bool    // one before it is in its zone
-	past
+	zoned     bool    // an earlier policy has the same zone
+	history
 }
 
-// NewSet makes a set. An error wraps an *Error for each name that
-// two policies have, policies of one zone that cannot have a state in common, or more
-// limits than a store decides together (bounds.MaxBatch).
+// NewSet returns a set. An error wraps an *Error for each duplicate name, each policy that
+// cannot share the state of its zone, and each policy that exceeds the limits that a store
+// decides together (bounds.MaxBatch).
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs fault.Errors
@@ -57,13 +57,13 @@ func NewSet(policies ...*Policy) (*Set, error) {
 	return s, nil
 }
 
-// join makes the members of s, which follow those of old, if it is not nil.
+// join creates the members of s as successors of those of old, which may be nil.
 func (s *Set) join(old *Set) {
 	s.byName = map[string]*member{}
 	add := func(p *Policy) *member {
 		m := &member{Policy: p}
 		if old != nil {
-			m.follow(old.byName[p.Name()])
+			m.inherit(old.byName[p.Name()])
 		}
 		s.byName[p.Name()] = m
 		return m
@@ -86,11 +86,11 @@ func (s *Set) join(old *Set) {
 	}
 }
 
-// Policies are the policies of s in order, without candidates. The caller does not
-// change the slice.
+// Policies returns the policies of s in order, without candidates. The caller must not
+// modify the slice.
 func (s *Set) Policies() []*Policy { return s.policies }
 
-// Policy is the policy or candidate of the given name, or nil.
+// Policy returns the policy or candidate with a name, or nil.
 func (s *Set) Policy(name string) *Policy {
 	if m := s.byName[name]; m != nil {
 		return m.Policy

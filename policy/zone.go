@@ -9,16 +9,16 @@ import (
 	"github.com/floodweir/weir/internal/fault"
 )
 
-// checkZone reports why p cannot be in the zone of others, which stand before it.
+// checkZone adds the errors of p in a zone after the policies others.
 func (p *Policy) checkZone(f *faults, others []*Policy) {
 	if len(others) == 0 {
 		return
 	}
 	zone, first := fault.Quote(p.config.Zone), others[0]
-	if mine, its := p.keyText(), first.keyText(); mine != its {
+	if mine, its := keyText(p), keyText(first); mine != its {
 		f.Add("nginx.zone", zone, "want one key in a zone: here it is %s, in policy %s it is %s", fault.Printable(mine), fault.Quote(first.Name()), fault.Printable(its))
 	}
-	if mine, its := p.states(), first.states(); mine != its {
+	if mine, its := states(p), states(first); mine != its {
 		f.Add("nginx.zone", zone, "want one rate in a zone: here it is %s, in policy %s it is %s", mine, fault.Quote(first.Name()), its)
 	}
 	if !p.sameStates(first) {
@@ -36,8 +36,8 @@ func (p *Policy) checkZone(f *faults, others []*Policy) {
 	}
 }
 
-// keyText is the parts of the key as they are written.
-func (p *Policy) keyText() string {
+// keyText returns the key of p as text.
+func keyText(p *Policy) string {
 	var texts []string
 	for _, part := range p.parts {
 		texts = append(texts, part.String())
@@ -45,8 +45,8 @@ func (p *Policy) keyText() string {
 	return strings.Join(texts, ", ")
 }
 
-// states names what the limits have for each key.
-func (p *Policy) states() string {
+// states returns the states of the limits of p as text.
+func states(p *Policy) string {
 	var texts []string
 	for _, l := range p.config.Limits {
 		texts = append(texts, l.Spec().State)
@@ -54,7 +54,7 @@ func (p *Policy) states() string {
 	return strings.Join(texts, ", ")
 }
 
-// sameStates reports whether the overrides of p and o give every key limits of the same
+// sameStates reports whether the overrides of p and o give every key limits with the same
 // states.
 func (p *Policy) sameStates(o *Policy) bool {
 	return p.sameOverrides(o, func(a, b []weir.Limit) bool {
@@ -62,8 +62,8 @@ func (p *Policy) sameStates(o *Policy) bool {
 	})
 }
 
-// covers reports whether it is plain that m is about every request that o is about: it
-// asks for nothing, or for the same.
+// covers reports whether m matches every request that o matches. It compares lists and
+// texts, so it may return false for a match that covers.
 func (m *Match) covers(o *Match) bool {
 	in := func(mine, its []string) bool { return len(mine) == 0 || slices.Equal(mine, its) }
 	where := m.Where == nil || o.Where != nil && m.Where.String() == o.Where.String()

@@ -1,5 +1,5 @@
-// Package spelling reads paths and hosts as servers do: however a client spells one, it
-// says the same. A pattern that matches one spelling matches all.
+// Package spelling normalizes paths and hosts like servers do, so that a pattern matches every
+// spelling of a path or host. It also checks texts of HTTP.
 package spelling
 
 import "strings"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// HostName is a host as sent without port, trailing dot and case. An address has one
+// HostName returns a host as sent without port, trailing dot and case. An address has one
 // spelling.
 func HostName(s string) string {
 	if rest, ok := strings.CutPrefix(s, "["); ok {
@@ -25,10 +25,10 @@ func HostName(s string) string {
 // A Host is a compiled pattern of hosts.
 type Host struct {
 	Name  string
-	Below bool // the names below it, not itself
+	Below bool // matches the names below Name only
 }
 
-// ParseHost reads a pattern, or says what was expected instead.
+// ParseHost parses a pattern, or returns the accepted values.
 func ParseHost(text string) (Host, string) {
 	const want = "want a host name such as example.com, *.example.com for all below it, or an address, without a port"
 	name, below := strings.CutPrefix(text, "*.")
@@ -50,11 +50,22 @@ func ParseHost(text string) (Host, string) {
 	return h, ""
 }
 
-// Matches reports whether h stands for a host as HostName gives it.
+// Matches reports whether h matches a host that HostName returned.
 func (h *Host) Matches(host string) bool {
 	if !h.Below {
 		return host == h.Name
 	}
 	name, ok := strings.CutSuffix(host, h.Name)
 	return ok && len(name) > 1 && name[len(name)-1] == '.'
+}
+
+// AppendAddr appends the bucket of an address: an IPv4 address, also in its IPv6 form, or the
+// network of an IPv6 address. It appends nothing for the zero Addr.
+func AppendAddr(b []byte, a netip.Addr, v6 int) []byte {
+	a = a.Unmap().WithZone("")
+	if !a.IsValid() || a.Is4() || v6 == 128 {
+		return a.AppendTo(b)
+	}
+	p, _ := a.Prefix(v6) // v6 is from 1 to 128
+	return p.AppendTo(b)
 }

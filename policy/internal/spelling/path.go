@@ -16,11 +16,11 @@ type Path struct {
 	rest     bool     // anything may follow
 }
 
-// Segments are what r compares with the segments of a path, "" with any one, and
-// whether anything may follow. The caller does not change them.
+// Segments returns the segments that r compares, "" for any one segment, and whether
+// further segments may follow. The caller must not modify them.
 func (r *Path) Segments() (segments []string, rest bool) { return r.segments, r.rest }
 
-// ParsePath reads a pattern, or says what was expected instead.
+// ParsePath parses a pattern, or returns the accepted values.
 func ParsePath(pattern string) (Path, string) {
 	r := Path{Pattern: pattern}
 	if !strings.HasPrefix(pattern, "/") {
@@ -69,7 +69,7 @@ func ParsePath(pattern string) (Path, string) {
 	return r, ""
 }
 
-// braced is what stands between the braces of a segment.
+// braced returns the text between the braces of a segment.
 func braced(segment string) (string, bool) {
 	if len(segment) < 3 || segment[0] != '{' || segment[len(segment)-1] != '}' {
 		return "", false
@@ -86,7 +86,7 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// Matches reports whether r matches a reading of a path.
+// Matches reports whether r matches a variant of a path.
 func (r *Path) Matches(path string) bool {
 	for _, want := range r.segments {
 		if path == "" {
@@ -104,27 +104,27 @@ func (r *Path) Matches(path string) bool {
 	return r.rest || path == ""
 }
 
-// Readings are what servers may take a path for, in lower case, without empty
-// segments and without a slash at the end ("" is the root). Servers differ about
-// escaped slashes, backslashes, dot and empty segments, path parameters and fragments,
-// and a way around a policy is a path that the policy reads in one way and the server
-// behind it in another: so a policy reads it in all.
-type Readings struct {
+// PathVariants has the forms to which servers may normalize a path: in lower case, without
+// empty segments and without a trailing slash ("" is the root). Servers treat escaped
+// slashes, backslashes, dot and empty segments, path parameters and fragments in different
+// ways. If a policy used only one form, a client could bypass it with a path that the
+// server normalizes differently. So a policy compares all.
+type PathVariants struct {
 	N int // how many there are, at least one
 
 	first string
 	more  []string
 }
 
-// At is the i-th reading.
-func (r *Readings) At(i int) string {
+// At returns the i-th variant.
+func (r *PathVariants) At(i int) string {
 	if i == 0 {
 		return r.first
 	}
 	return r.more[i-1]
 }
 
-func (r *Readings) add(s string) {
+func (r *PathVariants) add(s string) {
 	if r.N == 0 {
 		r.first, r.N = s, 1
 		return
@@ -136,9 +136,9 @@ func (r *Readings) add(s string) {
 	r.N++
 }
 
-// Read makes r, which is zero, the readings of a path as it was sent. It allocates for
-// unusual paths only.
-func (r *Readings) Read(path string) {
+// Read sets r, which is zero, to the variants of a path as sent. It allocates for unusual
+// paths only.
+func (r *PathVariants) Read(path string) {
 	if isPlain(path) {
 		if path == "/" {
 			path = ""
@@ -148,7 +148,7 @@ func (r *Readings) Read(path string) {
 	}
 	path, _, _ = strings.Cut(path, "?")
 	r.addAll(path)
-	// No target has a fragment, but nginx ends a path there, and net/url escapes its sign.
+	// Request targets have no fragment, but nginx cuts a path at #, and net/url escapes it.
 	i := strings.IndexByte(path, '#')
 	if j := strings.Index(path, "%23"); j >= 0 && (i < 0 || j < i) {
 		i = j
@@ -158,7 +158,7 @@ func (r *Readings) Read(path string) {
 	}
 }
 
-// isPlain reports that a path has one reading, which is itself but for the root.
+// isPlain reports whether the path is its only variant.
 func isPlain(path string) bool {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
@@ -174,9 +174,9 @@ func isPlain(path string) bool {
 	return true
 }
 
-// addAll adds the readings of a path by servers that do, in any combination, what
-// separate and normalize say.
-func (r *Readings) addAll(path string) {
+// addAll adds the variants of a path by servers that combine the options of separate and
+// normalize in any way.
+func (r *PathVariants) addAll(path string) {
 	first, second := separate(path, true, true), separate(path, true, false)
 	third, fourth := separate(path, false, true), separate(path, false, false)
 	r.addText(first)
@@ -191,8 +191,8 @@ func (r *Readings) addAll(path string) {
 	}
 }
 
-// addText adds the readings of what separate gives.
-func (r *Readings) addText(text string) {
+// addText adds the variants of a result of separate.
+func (r *PathVariants) addText(text string) {
 	if strings.HasPrefix(text, ".") || strings.Contains(text, "/.") {
 		semicolon := strings.Contains(text, ";")
 		r.add(normalize(text, true, true, true))
@@ -220,9 +220,9 @@ func separate(path string, escapes, backslashes bool) string {
 	return path
 }
 
-// normalize is one reading of what separate gives. With dots, dot segments are followed;
-// then, with parameters, a path parameter ends before they are looked for, and with
-// merges, empty segments are gone before.
+// normalize returns one variant of a result of separate. With dots, dot segments are
+// resolved. Before that, parameters removes path parameters, and merges removes empty
+// segments.
 func normalize(text string, dots, parameters, merges bool) string {
 	out := make([]byte, 0, len(text)+1)
 	for segment := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
@@ -239,7 +239,7 @@ func normalize(text string, dots, parameters, merges bool) string {
 			out = append(out, bare...)
 		}
 	}
-	// What was empty, or is without its parameter, is no segment of the reading.
+	// Empty segments are not part of the variant.
 	n := 0
 	for i, c := range out {
 		if c != '/' || i+1 < len(out) && out[i+1] != '/' {
@@ -250,7 +250,7 @@ func normalize(text string, dots, parameters, merges bool) string {
 	return strings.ToLower(string(out[:n]))
 }
 
-// unescape decodes each escape once. What is no escape stays as it is.
+// unescape decodes each escape once. Invalid escapes are unchanged.
 func unescape(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -269,7 +269,7 @@ func unescape(s string) string {
 	return string(out)
 }
 
-// unhex is the value of a hexadecimal digit, or 16.
+// unhex returns the value of a hexadecimal digit, or 16.
 func unhex(c byte) byte {
 	switch {
 	case c >= '0' && c <= '9':

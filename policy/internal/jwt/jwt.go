@@ -1,4 +1,5 @@
-package policy
+// Package jwt reads claims of JSON Web Tokens (RFC 7519). It does not verify tokens.
+package jwt
 
 import (
 	"encoding/base64"
@@ -8,29 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// maxToken is the longest token that is read, in bytes.
+// maxToken is the largest token in bytes.
 const maxToken = 16 << 10
 
-// A claim is where a value stands in a JSON Web Token (RFC 7519).
-type claim struct {
-	name   string
-	header string // canonical
-	bearer bool   // the header has a scheme before the token
+// A Claim locates a value in a token.
+type Claim struct {
+	Name   string // a claim or, if there is none of that name, a path of members joined by dots
+	Header string // the header of the token, canonical
+	Bearer bool   // a scheme precedes the token in the header
 }
 
-// claim is the claim that k names.
-func (k KeyPart) claim() claim {
-	name, header := k.Name, "Authorization"
-	if i := strings.LastIndexByte(name, '@'); i >= 0 {
-		name, header = name[:i], canonical(name[i+1:])
-	}
-	return claim{name, header, isCredentials(header)}
-}
-
-// read is the text of the claim in a header's value, or "" if there is none or
-// anything about the token is wrong.
-func (c *claim) read(value string) string {
-	if c.bearer {
+// Read returns the text of the claim in the value of a header. It returns "" if there is no
+// such claim or the token is malformed.
+func (c *Claim) Read(value string) string {
+	if c.Bearer {
 		scheme, token, ok := strings.Cut(strings.ReplaceAll(value, "\t", " "), " ")
 		if !ok || !strings.EqualFold(scheme, "Bearer") {
 			return ""
@@ -45,10 +37,10 @@ func (c *claim) read(value string) string {
 	if !ok {
 		return ""
 	}
-	if raw, ok := claims[c.name]; ok {
+	if raw, ok := claims[c.Name]; ok {
 		return scalar(raw)
 	}
-	path := strings.Split(c.name, ".")
+	path := strings.Split(c.Name, ".")
 	for _, name := range path[:len(path)-1] {
 		if claims, ok = object(claims[name]); !ok {
 			return ""
@@ -57,9 +49,9 @@ func (c *claim) read(value string) string {
 	return scalar(claims[path[len(path)-1]])
 }
 
-// payload is the JSON in a token: what stands between its two dots, or all of a
-// payload alone. Padding, which the standard has not, is what some proxies add.
-func (c *claim) payload(token string) ([]byte, bool) {
+// payload returns the JSON of a token, which is between its two dots, or of a payload alone.
+// It accepts padding, which some proxies add although the standard has none.
+func (c *Claim) payload(token string) ([]byte, bool) {
 	foreign := func(r rune) bool { return r != '.' && r != '=' && !isBase64(r) }
 	if len(token) > maxToken || strings.ContainsFunc(token, foreign) {
 		return nil, false
@@ -70,7 +62,7 @@ func (c *claim) payload(token string) ([]byte, bool) {
 			return nil, false
 		}
 		token = payload
-	} else if c.bearer {
+	} else if c.Bearer {
 		return nil, false
 	}
 	token = strings.TrimSuffix(strings.TrimSuffix(token, "="), "=")
@@ -78,18 +70,18 @@ func (c *claim) payload(token string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// isBase64 reports whether r is of the alphabet that is safe in URLs.
+// isBase64 reports whether r is in the base64 alphabet for URLs.
 func isBase64(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 }
 
-// object is the members of a JSON object.
+// object returns the members of a JSON object.
 func object(raw []byte) (members map[string]json.RawMessage, ok bool) {
 	err := json.Unmarshal(raw, &members)
 	return members, err == nil && members != nil
 }
 
-// scalar is the text of a JSON text, number or boolean, or "" for all else.
+// scalar returns the text of a JSON string, number or boolean, and "" for other values.
 func scalar(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
@@ -98,7 +90,7 @@ func scalar(raw json.RawMessage) string {
 	case c == '"':
 		var s string
 		if json.Unmarshal(raw, &s) != nil || strings.ContainsRune(s, utf8.RuneError) {
-			return "" // half of a surrogate pair is no text, and all of them look alike
+			return "" // all halves of surrogate pairs decode to the same character
 		}
 		return s
 	case c == 't' || c == 'f':
@@ -109,8 +101,8 @@ func scalar(raw json.RawMessage) string {
 	return ""
 }
 
-// number is the one spelling of a JSON number: as a decimal, or with an exponent if
-// that would be much longer.
+// number returns the canonical form of a JSON number: decimal, or with an exponent if that
+// is much shorter.
 func number(text string) string {
 	digits, negative := strings.CutPrefix(text, "-")
 	exponent := 0

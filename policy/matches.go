@@ -1,0 +1,192 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/policy/internal/spelling"
+)
+
+// Matches has the requests of all policies that match one request: first those of enforced
+// policies. Charges assigns them to policies. The zero value is ready for use; reusing a
+// Matches saves allocations.
+type Matches struct {
+	Requests []weir.Request
+	Charges  []Charge
+
+	later pending // charges in shadow mode
+	key   []byte  // from appendKey
+	seen  view
+}
+
+// A Charge is the part of one policy: Requests[From:To] of its Matches, one for each limit in
+// the policy's order, all for Key. Their verb is weir.Take.
+type Charge struct {
+	Policy   *Policy
+	Key      string
+	From, To int
+
+	// Cost is the cost of each of the requests.
+	Cost int64
+
+	// Always is true for a candidate, which is decided for denied requests too.
+	Always bool
+
+	// Err is the error of an expression of the policy that could not be evaluated, or nil.
+	Err error
+
+	// Missed is set by Explain for a policy that does not match: the field, such as
+	// "match.methods"; "mode" for a policy that is Off; "nginx.zone" for a policy after
+	// the one of its zone that is charged.
+	Missed string
+}
+
+// Match fills q with one Charge for each policy that matches a request and is not Off; of the
+// policies of a zone only the first is charged. It returns the number of q.Requests that are
+// enforced.
+//
+// Enforced policies are first. The caller decides them together, all or nothing, with one call
+// of weir.Store.DoAll. Policies in shadow mode follow: shadow policies, policies that are not
+// enforced for their key (see Config.Percent), and candidates. The caller decides each of
+// them separately, so that it takes nothing from the others, if the request is admitted or
+// the Charge is Always.
+func (s *Set) Match(q *Matches, a Attributes) (enforced int) {
+	q.Requests, q.Charges = q.Requests[:0], q.Charges[:0]
+	if len(s.active) == 0 {
+		return 0
+	}
+	now := q.begin()
+	var src source
+	src.fill(q, a)
+	for _, m := range s.active {
+		if m.match(&src) == matched && !(m.zoned && q.zoneCharged(&now, m)) {
+			q.add(m, &src, &now)
+		}
+	}
+	return q.end(now)
+}
+
+// Explain is Match, and returns a Charge for every policy of the set in its order, with
+// each candidate after its policy. A Charge of a policy that does not match has a Missed
+// and no key and requests.
+func (s *Set) Explain(q *Matches, a Attributes) []Charge {
+	now := q.begin()
+	var src source
+	src.fill(q, a)
+	var all []Charge
+	for _, m := range s.members {
+		c := Charge{Policy: m.Policy, Missed: "mode"}
+		if m.config.Mode != Off {
+			missed := m.match(&src)
+			if missed == matched && m.zoned && q.zoneCharged(&now, m) {
+				missed = missedZone
+			}
+			if c.Missed = m.why(missed); missed == matched {
+				q.add(m, &src, &now)
+			}
+		}
+		all = append(all, c)
+		if m.candidate != nil {
+			c.Policy = m.candidate.Policy
+			all = append(all, c)
+		}
+	}
+	q.end(now)
+	for _, c := range q.Charges {
+		all[slices.IndexFunc(all, func(o Charge) bool { return o.Policy == c.Policy })] = c
+	}
+	return all
+}
+
+// A pending collects charges.
+type pending struct {
+	requests []weir.Request
+	charges  []Charge
+}
+
+// zoneCharged reports whether a policy of the zone of m is charged already.
+func (q *Matches) zoneCharged(now *pending, m *member) bool {
+	of := func(a Charge) bool { return a.Policy.bucket == m.bucket }
+	return slices.ContainsFunc(now.charges, of) || slices.ContainsFunc(q.later.charges, of)
+}
+
+// begin empties q and returns the collector of enforced charges.
+func (q *Matches) begin() pending {
+	q.later.requests, q.later.charges = q.later.requests[:0], q.later.charges[:0]
+	return pending{q.Requests[:0], q.Charges[:0]}
+}
+
+// fill normalizes the request.
+func (s *source) fill(q *Matches, a Attributes) {
+	s.a, s.host, s.seen = a, spelling.HostName(a.Host()), &q.seen
+	s.paths.Read(a.Path())
+}
+
+// maxKeep is the largest buffer that a Matches keeps for the next request.
+const maxKeep = 16 << 10
+
+// end joins enforced charges and those in shadow mode. It returns the number of enforced
+// requests.
+func (q *Matches) end(now pending) int {
+	enforced := len(now.requests)
+	q.Requests = append(now.requests, q.later.requests...)
+	q.Charges = now.charges
+	for _, a := range q.later.charges {
+		a.From, a.To = a.From+enforced, a.To+enforced
+		q.Charges = append(q.Charges, a)
+	}
+	if q.seen.Attributes != nil {
+		q.seen = view{}
+	}
+	if cap(q.key) > maxKeep {
+		q.key = nil
+	}
+	return enforced
+}
+
+// add adds the charge of a policy that matches, and that of its candidate.
+func (q *Matches) add(m *member, s *source, now *pending) {
+	q.key = m.appendKey(q.key[:0], s)
+	parts := q.key[len(m.bucket):]
+	charge := Charge{Policy: m.Policy, Key: m.key(q.key), Cost: m.cost(s), Err: s.err}
+	to := now
+	if m.config.Mode == Shadow || m.config.Percent < 100 && share(charge.Key) >= m.config.Percent {
+		to = &q.later
+	}
+	to.add(m, &charge, parts, s)
+	if c := m.candidate; c != nil {
+		whole := append(append(q.key, c.bucket...), parts...)
+		charge.Policy, charge.Key, charge.Always = c.Policy, c.key(whole[len(q.key):]), true
+		q.key = whole[:len(q.key)]
+		q.later.add(c, &charge, parts, s)
+	}
+}
+
+func (to *pending) add(m *member, charge *Charge, parts []byte, s *source) {
+	limits, overridden := m.limits(charge.Key, parts, s)
+	var from [][]weir.Limit
+	if len(m.previous) > 0 {
+		from = m.history.from(limits, overridden, charge.Key, parts, s)
+	}
+	charge.From = len(to.requests)
+	for i, l := range limits {
+		to.requests = append(to.requests, weir.Request{Verb: weir.Take, Key: charge.Key, Limit: l, N: charge.Cost})
+		if from != nil && from[i] != nil {
+			r := &to.requests[len(to.requests)-1]
+			r.From, r.Carry = from[i], m.config.Carry
+		}
+	}
+	charge.To = len(to.requests)
+	to.charges = append(to.charges, *charge)
+}
+
+// share returns the hash of a key, from 0 to 99 (see Config.Percent).
+func share(key string) int {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(key); i++ {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd // the low bits of FNV-1a alone are not even
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return int((h ^ h>>33) % 100)
+}

@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/floodweir/weir"
+)
+
+// maxPrevious is the number of previous versions of a policy that are kept.
+const maxPrevious = 4
+
+// WithPrevious returns s as the successor of old, which may be nil. A policy of both sets is one
+// with the same name, zone and key parts. Its keys carry over the debt of limits that changed,
+// as Config.Carry selects (see weir.Request.From). Limits with the same state are paired
+// first, the others in order. Up to four previous sets count; sets that have the same limits
+// for the policy count as one. Concurrency limits are not carried over: their slots end by
+// themselves.
+func (s *Set) WithPrevious(old *Set) *Set {
+	t := &Set{policies: s.policies}
+	t.join(old)
+	return t
+}
+
+// A history has the previous limits of a policy.
+type history struct {
+	previous []*Policy      // newest first, with different limits
+	chains   [][]weir.Limit // for each limit of the policy, the limits that it follows
+}
+
+// inherit makes m the successor of old, which may be nil.
+func (m *member) inherit(old *member) {
+	c := &m.config
+	if old == nil || m.bucket != old.bucket || c.Carry == weir.CarryReset || !slices.EqualFunc(m.parts, old.parts, sameBucket) {
+		return
+	}
+	for _, p := range append([]*Policy{old.Policy}, old.previous...) {
+		same := func(q *Policy) bool { return q.sameLimits(p) }
+		if len(m.previous) < maxPrevious && !same(m.Policy) && !slices.ContainsFunc(m.previous, same) {
+			m.previous = append(m.previous, p)
+		}
+	}
+	if len(m.previous) > 0 {
+		m.chains = chains(c.Limits, func(i int) []weir.Limit { return m.previous[i].config.Limits }, len(m.previous))
+	}
+}
+
+// sameBucket reports whether two parts give a request the same value.
+func sameBucket(a, b part) bool {
+	return a.Source == b.Source && a.v6 == b.v6 && (a.Source == ClientIP || a.String() == b.String())
+}
+
+// sameLimits reports whether p and o have the same limits for every key.
+func (p *Policy) sameLimits(o *Policy) bool {
+	same := func(a, b []weir.Limit) bool { return slices.EqualFunc(a, b, weir.Limit.Equal) }
+	return p == o || same(p.config.Limits, o.config.Limits) && p.sameOverrides(o, same)
+}
+
+// from returns, for each limit of a key, the limits that it follows, or nil if none follows
+// any. If overridden is set, limits are those of an override.
+func (h *history) from(limits []weir.Limit, overridden bool, key string, parts []byte, s *source) [][]weir.Limit {
+	var previous [maxPrevious][]weir.Limit
+	changed := false
+	for i, p := range h.previous {
+		l, r := p.limits(key, parts, s)
+		previous[i], overridden = l, overridden || r
+		changed = changed || !slices.EqualFunc(l, limits, weir.Limit.Equal)
+	}
+	switch {
+	case !overridden:
+		return h.chains
+	case !changed:
+		return nil
+	}
+	return chains(limits, func(i int) []weir.Limit { return previous[i] }, len(h.previous))
+}
+
+// chains returns, for each of limits, the limits that it follows, newest first; nil if none
+// follows any. previous(0) has the last limits of the key, previous(1) those before, up to
+// n. A current limit is not followed, and no limit is followed twice.
+func chains(limits []weir.Limit, previous func(int) []weir.Limit, n int) [][]weir.Limit {
+	var chains [][]weir.Limit
+	at := make([]int, len(limits)) // the position in the chain of each limit
+	for i := range at {
+		at[i] = i
+	}
+	seen, newer := limits, limits
+	for i := range n {
+		older := previous(i)
+		to := pair(newer, older)
+		for j := range at {
+			if at[j] >= 0 {
+				at[j] = to[at[j]]
+			}
+			if at[j] < 0 || has(seen, older[at[j]]) {
+				continue
+			}
+			if chains == nil {
+				chains = make([][]weir.Limit, len(limits))
+			}
+			chains[j] = append(chains[j], older[at[j]])
+			seen = append(seen[:len(seen):len(seen)], older[at[j]])
+		}
+		newer = older
+	}
+	return chains
+}
+
+// pair returns, for each of newer, the index of the limit of older that it follows, or -1:
+// the limit with the same state or else, in order, the next one whose state no limit of
+// newer has.
+func pair(newer, older []weir.Limit) []int {
+	to, next := make([]int, len(newer)), 0
+	for i, l := range newer {
+		to[i] = ofState(older, l)
+	}
+	for i, l := range newer {
+		if to[i] >= 0 || isConcurrency(l) {
+			continue
+		}
+		for next < len(older) && (isConcurrency(older[next]) || has(newer, older[next])) {
+			next++
+		}
+		if next == len(older) {
+			break
+		}
+		to[i] = next
+		next++
+	}
+	return to
+}
+
+// ofState returns the index of the first of limits with the same state as l, or -1.
+func ofState(limits []weir.Limit, l weir.Limit) int {
+	return slices.IndexFunc(limits, func(o weir.Limit) bool { return o.Spec().State == l.Spec().State })
+}
+
+func has(limits []weir.Limit, l weir.Limit) bool { return ofState(limits, l) >= 0 }
+
+func isConcurrency(l weir.Limit) bool { return l.IsConcurrency() }
