@@ -34,7 +34,8 @@ func do(tb testing.TB, s weir.Store, r weir.Request) weir.Decision {
 	return d
 }
 
-// A decision on a known key allocates nothing, allowed or denied.
+// TestNoAllocations checks that a decision on a known key allocates nothing, allowed or
+// denied.
 func TestNoAllocations(t *testing.T) {
 	for _, tt := range []struct{ name, limit string }{
 		{"token bucket", "1000000/h burst %"},
@@ -83,7 +84,8 @@ func replace(text, room string) string {
 	return text
 }
 
-// A decision of several requests together allocates nothing, allowed or denied.
+// TestNoAllocationsTogether checks that a decision of several requests together allocates
+// nothing, allowed or denied.
 func TestNoAllocationsTogether(t *testing.T) {
 	s := newStore(t, memstore.Config{})
 	keys := keysOf(8)

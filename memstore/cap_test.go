@@ -17,8 +17,9 @@ import (
 
 var bothPaths = []string{"1/h", "1/h fixed_window"}
 
-// A million new keys against a full store: no debtor is forgotten, memory stays
-// where it was, and every one of them gets the same clear error.
+// TestFloodForgetsNoDebtor checks that a million new keys against a full store: no debtor
+// is forgotten, memory stays where it was, and every one of them gets the same clear
+// error.
 func TestFloodForgetsNoDebtor(t *testing.T) {
 	const most = 10_000
 	flood := 1_000_000
@@ -53,8 +54,8 @@ func TestFloodForgetsNoDebtor(t *testing.T) {
 	}
 }
 
-// Keys that come and go for ever need no more room than those that owe at one
-// time.
+// TestFloodOfShortLives checks that keys that come and go for ever need no more room than
+// those that owe at one time.
 func TestFloodOfShortLives(t *testing.T) {
 	flood := 1_000_000
 	if racing {
@@ -75,7 +76,8 @@ func TestFloodOfShortLives(t *testing.T) {
 	}
 }
 
-// In a full store a key that is as never used makes way, however few they are.
+// TestFullStoreMakesRoom checks that in a full store a key that is as never used makes
+// way, however few they are.
 func TestFullStoreMakesRoom(t *testing.T) {
 	for _, most := range []int{1, 2, 64, 65, 300} {
 		for _, text := range bothPaths {
@@ -96,7 +98,8 @@ func TestFullStoreMakesRoom(t *testing.T) {
 	}
 }
 
-// What needs no room is decided in a full store too.
+// TestFullStoreAnswersQuestions checks that what needs no room is decided in a full store
+// too.
 func TestFullStoreAnswersQuestions(t *testing.T) {
 	for _, text := range bothPaths {
 		limit := weir.MustLimit(text)
@@ -120,8 +123,8 @@ func TestFullStoreAnswersQuestions(t *testing.T) {
 	}
 }
 
-// With Share, keys for which there is no room share one state for each limit,
-// and those that are known keep their own.
+// TestShare checks that with Share, keys for which there is no room share one state for
+// each limit, and those that are known keep their own.
 func TestShare(t *testing.T) {
 	for _, text := range []string{"3/h", "3/h fixed_window", "3/h sliding_log"} {
 		limit, other := weir.MustLimit(text), weir.MustLimit("3/24h")
@@ -157,8 +160,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// However many limits strangers come with, the states that they share are
-// bounded too.
+// TestShareIsBounded checks that however many limits strangers come with, the states that
+// they share are bounded too.
 func TestShareIsBounded(t *testing.T) {
 	s := newStore(t, memstore.Config{MaxKeys: 1, Full: memstore.Share, Clock: clockAt(begin).Load})
 	take(t, s, "known", weir.MustLimit("1/24h"), 1)
@@ -173,7 +176,8 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// Reservations are part of the cap, and leave it when they run out.
+// TestReservationsAreBounded checks that reservations are part of the cap, and leave it
+// when they run out.
 func TestReservationsAreBounded(t *testing.T) {
 	limit := weir.MustLimit("1000/1000h") // owes for longer than a reservation lasts
 	now := clockAt(begin)
@@ -203,7 +207,8 @@ func TestReservationsAreBounded(t *testing.T) {
 	}
 }
 
-// A reservation for which room has to be made is made once, and charged.
+// TestReservationMakesRoom checks that a reservation for which room has to be made is made
+// once, and charged.
 func TestReservationMakesRoom(t *testing.T) {
 	for _, text := range []string{"10/h", "10/h fixed_window"} {
 		limit := weir.MustLimit(text)
@@ -225,7 +230,8 @@ func TestReservationMakesRoom(t *testing.T) {
 	}
 }
 
-// A long state counts as the many keys whose room it takes.
+// TestLongStatesAreBounded checks that a long state counts as the many keys whose room it
+// takes.
 func TestLongStatesAreBounded(t *testing.T) {
 	limit := weir.MustLimit("10000/h sliding_log")
 	now := clockAt(begin)
@@ -249,8 +255,8 @@ func TestLongStatesAreBounded(t *testing.T) {
 	}
 }
 
-// Whatever happens, what the store says it uses is what it uses: when everything
-// has been forgotten, nothing.
+// TestAccounts checks that whatever happens, what the store says it uses is what it uses:
+// when everything has been forgotten, nothing.
 func TestAccounts(t *testing.T) {
 	limits := []weir.Limit{}
 	for _, text := range []string{"5/s", "5/s fixed_window", "50/s sliding_log", "50 concurrency lease 1s", "1000003/s burst 3"} {

@@ -38,7 +38,7 @@ func (c *clock) now() int64 {
 	}
 }
 
-// pollPeriod is how often Sleep reads the clock of Config.Clock.
+// pollPeriod is the time between two readings of Config.Clock in Sleep.
 const pollPeriod = time.Millisecond
 
 // Now returns the instant of the store's clock.

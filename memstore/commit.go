@@ -4,8 +4,8 @@ import (
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
-// commit writes the copies of t back, or reports that there is no room for them
-// and by how much. It unpins what was pinned, in any case.
+// commit writes the copies of t back, or returns how many keys of room are lacking. It
+// unpins what was pinned in both cases.
 func (t *txn) commit() (lacking int64) {
 	need, shared := t.need()
 	most := int64(t.s.config.MaxKeys)
@@ -13,15 +13,15 @@ func (t *txn) commit() (lacking int64) {
 		t.abandon()
 		return need
 	}
-	if !t.s.acquire(shared, most+overflowRoom) {
+	if !t.s.acquire(shared, most+overflowStates) {
 		t.s.used.Add(-need)
 		t.abandon()
 		return shared
 	}
-	// First the reservations, which say what is pinned from now on; then the known
-	// states; then the others, which may move all of them to another table.
-	for i := range t.news {
-		t.publish(&t.news[i])
+	// Reservations come first, because they decide what stays pinned. New states come
+	// last, because they may move all states to another table.
+	for i := range t.pending {
+		t.applyReservation(&t.pending[i])
 	}
 	for i := range t.cells {
 		if c := &t.cells[i]; c.known {
@@ -35,7 +35,7 @@ func (t *txn) commit() (lacking int64) {
 	}
 	for i := range t.cells {
 		if c := &t.cells[i]; c.returned {
-			t.s.sooner()
+			t.s.wakeSweeper()
 		}
 	}
 	return 0
@@ -50,8 +50,8 @@ func (t *txn) abandon() {
 	}
 }
 
-// need is by how much the commit makes the store fuller: its keys, and the states
-// that strangers share.
+// need returns how many keys the commit adds to the store, and how many of overflow
+// buckets.
 func (t *txn) need() (keys, shared int64) {
 	for i := range t.cells {
 		c := &t.cells[i]
@@ -60,10 +60,10 @@ func (t *txn) need() (keys, shared int64) {
 		}
 		n := int64(0)
 		if c.known {
-			n -= t.priceWas(c)
+			n -= t.weightBefore(c)
 		}
 		if t.kept(c) {
-			n += t.price(c)
+			n += t.weightAfter(c)
 		}
 		if c.shared {
 			shared += n
@@ -71,17 +71,17 @@ func (t *txn) need() (keys, shared int64) {
 			keys += n
 		}
 	}
-	for i := range t.news {
-		if t.news[i].kind == added {
+	for i := range t.pending {
+		if t.pending[i].kind == added {
 			keys++
 		}
 	}
 	return keys, shared
 }
 
-// strangers reports whether there are requests about keys of which nothing is
-// known or becomes known.
-func (t *txn) strangers() bool {
+// hasUnknown reports whether a request is about a key that has no state, before and
+// after t.
+func (t *txn) hasUnknown() bool {
 	for _, hash := range t.hashes {
 		if c := t.cell(hash); !c.known && !c.changed {
 			return true
@@ -90,30 +90,30 @@ func (t *txn) strangers() bool {
 	return false
 }
 
-// kept reports whether the store knows c after the commit. A state that is as
-// never used stays where it is until somebody needs the room, unless it was
-// forgotten.
+// kept reports whether the store has a state for c after the commit. A state that is as
+// if never used stays until its room is needed, unless it was deleted.
 func (t *txn) kept(c *cell) bool { return t.live(c) || c.known && !c.forgot }
 
-// priceWas and price are how many keys c counts as, before and after the commit.
-func (t *txn) priceWas(c *cell) int64 {
+// weightBefore returns how many keys c counts as before the commit.
+func (t *txn) weightBefore(c *cell) int64 {
 	if c.step != nil {
 		return 1
 	}
-	return price(slab.Ref(c.was).Size())
+	return weight(slab.Ref(c.was).Size())
 }
 
-func (t *txn) price(c *cell) int64 {
+// weightAfter returns how many keys c counts as after the commit.
+func (t *txn) weightAfter(c *cell) int64 {
 	switch {
 	case c.step != nil:
 		return 1
 	case c.known:
-		return price(fit(slab.Ref(c.was), len(c.words)))
+		return weight(fit(slab.Ref(c.was), len(c.words)))
 	}
-	return price(slab.SizeOf(len(c.words)))
+	return weight(slab.SizeOf(len(c.words)))
 }
 
-// write puts a state back that was known.
+// write writes a state back that the store had.
 func (t *txn) write(c *cell) {
 	kept := t.kept(c)
 	switch {
@@ -122,9 +122,9 @@ func (t *txn) write(c *cell) {
 			c.sh.wide.drop(slab.Ref(c.was))
 		}
 		t.s.keys.Add(-1)
-		c.entry.Word.Store(gone)
+		c.entry.Word.Store(dropped)
 	case c.step != nil && c.changed:
-		c.entry.Word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pins(c.hash))
+		c.entry.Word.Store(packed(c.words[0], c.words[1], t.now) | c.sh.pinFor(c.hash))
 	case c.step != nil:
 		c.entry.Word.Store(c.was)
 	case c.changed:
@@ -132,7 +132,7 @@ func (t *txn) write(c *cell) {
 	}
 }
 
-// insert keeps a state that was not known.
+// insert adds a state that the store did not have.
 func (t *txn) insert(c *cell) {
 	if c.step != nil {
 		t.s.addNarrow(c.sh, c.entry, c.hash, packed(c.words[0], c.words[1], t.now))
@@ -141,19 +141,19 @@ func (t *txn) insert(c *cell) {
 	t.s.addWide(c.sh, c.entry, c.hash, c.sh.wide.keep(c.limit, c.words))
 }
 
-// publish does to the reservations what t found.
-func (t *txn) publish(n *news) {
+// applyReservation makes a pending write to a reservation.
+func (t *txn) applyReservation(n *pendingWrite) {
 	sh := t.s.shard(n.State)
 	switch n.kind {
 	case added:
-		h := n.Hold
-		h.Limit = sh.wide.limits.hold(n.limit)
-		sh.holds.Add(h)
-		t.s.holds.Add(1)
+		h := n.Record
+		h.Limit = sh.wide.limits.retain(n.limit)
+		sh.reservations.Add(h)
+		t.s.reservations.Add(1)
 	case settled:
-		h := sh.holds.Find(n.Name)
+		h := sh.reservations.Find(n.Name)
 		h.Settled, h.Actual = true, n.Actual
 	case forgotten:
-		sh.holds.Forget(n.State)
+		sh.reservations.Forget(n.State)
 	}
 }

@@ -11,39 +11,38 @@ import (
 
 // A Config adjusts a Store. Its zero value works.
 type Config struct {
-	// MaxKeys is the most keys that the store knows at once, over all limits;
-	// DefaultMaxKeys if zero, at most 2^30. A reservation counts as a key, and a
-	// state longer than 32 words as one key for each 32 words of its room.
+	// MaxKeys is the largest number of keys, over all limits; DefaultMaxKeys if zero, at
+	// most 2^30. A reservation counts as a key, and a state longer than 32 words as one
+	// key for each 32 words of its record.
 	MaxKeys int
 
-	// Full is what a new key meets when MaxKeys keys are known and owe; Refuse by
-	// default.
+	// Full selects the result of a request for a new key while MaxKeys keys have debt or
+	// are in use; Refuse by default.
 	Full Full
 
-	// Clock is the store's clock, in µs since the epoch, from 1 on. It may be read
-	// by many goroutines at once; if it goes back, the store stays at the largest
-	// instant that it read. If nil, the store begins at the wall clock's time and
-	// goes on by the monotonic clock: it doesn't see the wall clock being set.
+	// Clock returns the time in µs since the epoch, from 1 on; it is for tests and
+	// simulations. Many goroutines call it at once. If it goes back, the store stays at
+	// the largest instant that it read. If nil, the store starts at the wall clock and
+	// continues by the monotonic clock, so setting the wall clock has no effect.
 	Clock func() int64
 
-	// Snapshot is the file in which the store is kept while it doesn't run; none if
-	// empty. It is read by New if it exists, and written by Close and every
-	// SnapshotEvery.
+	// Snapshot is the file that keeps the store between two runs; none if empty. New
+	// reads it if it exists, and the store writes it at Close and every SnapshotEvery.
 	Snapshot string
 
-	// SnapshotEvery is the time between two snapshots: what is charged in it is
-	// forgotten if the process dies. One minute if zero.
+	// SnapshotEvery is the time between two snapshots; one minute if zero. If the
+	// process dies, the charges since the last snapshot are lost.
 	SnapshotEvery time.Duration
 }
 
-// Full says what happens to a new key when the store is full of keys that owe.
+// Full selects the result of a request for a new key in a full store.
 type Full uint8
 
 const (
-	// Refuse decides nothing: an error wraps weir.ErrFull.
+	// Refuse returns an error that wraps weir.ErrFull.
 	Refuse Full = iota
-	// Share decides all such keys of one limit by one state, as if they were one
-	// key. Of them Reserve is refused.
+	// Share charges all such keys of one limit to one overflow bucket, as if they were
+	// one key. Reserve is refused for them.
 	Share
 )
 
@@ -54,18 +53,18 @@ const (
 )
 
 const (
-	mostKeys = 1 << 30
+	maxMaxKeys = 1 << 30
 
-	// keysPerShard is how many keys a shard is meant for: moving so many into a
-	// new table takes well below a millisecond.
+	// keysPerShard is the intended number of keys of a shard: moving so many into a new
+	// table takes well below a millisecond.
 	keysPerShard = 4096
-	// fewKeys is up to how many one shard is enough.
-	fewKeys    = 64
-	shardBits  = 6 // at least, above fewKeys
-	mostShards = 1 << 14
+	// fewKeys is the largest number of keys for one shard.
+	fewKeys   = 64
+	shardBits = 6 // at least, above fewKeys
+	maxShards = 1 << 14
 )
 
-// withDefaults is c with its defaults filled in, or what is wrong with it.
+// withDefaults returns c with its defaults, or an error.
 func (c Config) withDefaults() (Config, error) {
 	if c.MaxKeys == 0 {
 		c.MaxKeys = DefaultMaxKeys
@@ -74,8 +73,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.SnapshotEvery = DefaultSnapshotEvery
 	}
 	switch {
-	case c.MaxKeys < 1 || c.MaxKeys > mostKeys:
-		return c, fmt.Errorf("memstore: MaxKeys: %w: want 1 to %d, got %d", weir.ErrInvalid, mostKeys, c.MaxKeys)
+	case c.MaxKeys < 1 || c.MaxKeys > maxMaxKeys:
+		return c, fmt.Errorf("memstore: MaxKeys: %w: want 1 to %d, got %d", weir.ErrInvalid, maxMaxKeys, c.MaxKeys)
 	case c.Full > Share:
 		return c, fmt.Errorf("memstore: Full: %w: want Refuse or Share, got %d", weir.ErrInvalid, c.Full)
 	case c.SnapshotEvery < 0:
@@ -84,18 +83,17 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// bitsOf is how many bits of a hash choose a shard of a store for so many keys.
+// bitsOf returns the number of bits of a hash that select a shard, for so many keys.
 func bitsOf(keys int) int {
 	if keys <= fewKeys {
 		return 0
 	}
-	return min(max(shardBits, bits.Len(uint(keys-1)/keysPerShard)), bits.Len(mostShards)-1)
+	return min(max(shardBits, bits.Len(uint(keys-1)/keysPerShard)), bits.Len(maxShards)-1)
 }
 
-// New makes a store. With a snapshot file that exists, it knows what the file
-// says; a file that is damaged, or of another version, is an error, as is one
-// with more keys than MaxKeys. Otherwise it writes the first one. Errors of c, and
-// of what is in the file, wrap weir.ErrInvalid.
+// New makes a store. It reads the snapshot file if it exists, and otherwise writes the
+// first one. A file that is damaged, of another version, or has more keys than MaxKeys
+// is an error. Errors of c and of the content of the file wrap weir.ErrInvalid.
 func New(c Config) (*Store, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -103,7 +101,7 @@ func New(c Config) (*Store, error) {
 	}
 	s := &Store{config: c, hash: newHasher(), bits: bitsOf(c.MaxKeys)}
 	s.clock.begin(c.Clock)
-	s.full = fmt.Errorf("memstore: %w: MaxKeys is %d, and no key was found that owes nothing", weir.ErrFull, c.MaxKeys)
+	s.full = fmt.Errorf("memstore: %w: MaxKeys is %d, and no key without debt was found", weir.ErrFull, c.MaxKeys)
 	s.shards = make([]shard, 1<<s.bits)
 	s.txns.New = func() any { return new(txn) }
 	for i := range s.shards {
@@ -119,9 +117,8 @@ func New(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the store: it writes the snapshot, if there is one to write, and
-// every later request gets an error that wraps weir.ErrClosed. Closing again does
-// nothing.
+// Close writes the snapshot, if there is one to write. Every later request returns an
+// error that wraps weir.ErrClosed. Closing again does nothing.
 func (s *Store) Close() error {
 	if s.closing.Swap(true) {
 		return nil

@@ -6,22 +6,22 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
-	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/reservation"
 )
 
-// precede does what comes before the decision of request i and stays even if
-// that is a denial: what the key owes under a former limit is carried over, and
-// a key of a primed limit has been seen.
-func (t *txn) precede(i int) {
+// applyCarryOver makes the changes that precede the decision of request i and stay even
+// if it is denied. The state under a former limit is carried over, and a key under a
+// limit with initial tokens is no longer new.
+func (t *txn) applyCarryOver(i int) {
 	r := &t.rs[i]
 	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
 		return
 	}
 	c := t.cell(t.hashes[i]).under(r.Limit)
-	if len(r.From) > 0 && !asksOnly(r) {
+	if len(r.From) > 0 && !readOnly(r) {
 		t.carry(c, r)
 	}
-	if t.overflow && t.stranger(c, r) {
+	if t.overflow && t.isUnknown(c, r) {
 		t.hashes[i] = stateHash(t.s.hash.sum(""), r.Limit)
 		t.shared++
 		c = t.cell(t.hashes[i]).under(r.Limit)
@@ -31,36 +31,36 @@ func (t *txn) precede(i int) {
 	}
 }
 
-// preceded notes how the states are before the decisions.
-func (t *txn) preceded() {
-	t.newsBefore = len(t.news)
+// saveUndo saves the states before the decisions, for rollBack.
+func (t *txn) saveUndo() {
+	t.pendingBefore = len(t.pending)
 	for i := range t.cells {
 		if c := &t.cells[i]; c.changed {
-			c.before = append(t.cut(0, len(c.words)), c.words...)
-			c.preceded, c.forgotBefore = true, c.forgot
+			c.savedWords = append(t.alloc(0, len(c.words)), c.words...)
+			c.savedChanged, c.savedForgot = true, c.forgot
 		}
 	}
 }
 
-// deny takes the decisions back, but not what preceded them. It reports whether
-// there was anything.
-func (t *txn) deny() (some bool) {
-	t.news = t.news[:t.newsBefore]
+// rollBack undoes the decisions, but not the changes that preceded them. It reports
+// whether there were any of those.
+func (t *txn) rollBack() (some bool) {
+	t.pending = t.pending[:t.pendingBefore]
 	for i := range t.cells {
 		c := &t.cells[i]
-		if c.changed = c.preceded; c.changed {
-			c.words, c.forgot, some = c.before, c.forgotBefore, true
+		if c.changed = c.savedChanged; c.changed {
+			c.words, c.forgot, some = c.savedWords, c.savedForgot, true
 		}
 	}
 	return some
 }
 
-// stranger reports whether nothing is known of the key of r, whose state is c.
-func (t *txn) stranger(c *cell, r *weir.Request) bool {
+// isUnknown reports whether the store has no state for the key of r, whose cell is c.
+func (t *txn) isUnknown(c *cell, r *weir.Request) bool {
 	return !c.known && !t.live(c) && !t.reserved(c) && t.former(c, r) == nil
 }
 
-// decide answers the request i on the copies of t.
+// decide answers request i on the copies of t.
 func (t *txn) decide(i int, d *weir.Decision) error {
 	r := &t.rs[i]
 	c := t.cell(t.hashes[i]).under(r.Limit)
@@ -68,13 +68,13 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 		return t.s.full
 	}
 	var from *cell
-	if asksOnly(r) {
+	if readOnly(r) {
 		from = t.former(c, r)
 	}
 	if from != nil {
-		// What is only asked about is carried over for the answer, and then back.
-		was, fromWas, news := *c, *from, len(t.news)
-		defer func() { *c, *from, t.news = was, fromWas, t.news[:news] }()
+		// A Peek carries the state over for its answer, and then back.
+		was, fromWas, news := *c, *from, len(t.pending)
+		defer func() { *c, *from, t.pending = was, fromWas, t.pending[:news] }()
 		t.carry(c, r)
 	}
 	if err := t.answer(c, r); err != nil {
@@ -85,12 +85,12 @@ func (t *txn) decide(i int, d *weir.Decision) error {
 	return nil
 }
 
-// asksOnly reports whether a request can change nothing.
-func asksOnly(r *weir.Request) bool {
+// readOnly reports whether a request can change nothing.
+func readOnly(r *weir.Request) bool {
 	return r.Verb == weir.Peek || r.N == 0 && (r.Verb == weir.Take || r.Verb == weir.TakeUpTo)
 }
 
-// answer leaves in t.res what the answer to r is.
+// answer sets t.res to the result of r.
 func (t *txn) answer(c *cell, r *weir.Request) error {
 	switch r.Verb {
 	case weir.Reset:
@@ -109,7 +109,7 @@ func (t *txn) answer(c *cell, r *weir.Request) error {
 	return nil
 }
 
-// at is the instant of the charge that a request gives back; 0 if it names none.
+// at returns the instant of the charge that a request gives back; 0 if it names none.
 func at(r *weir.Request) int64 {
 	if r.Verb != weir.Return || r.At.IsZero() {
 		return 0
@@ -117,7 +117,7 @@ func at(r *weir.Request) int64 {
 	return max(1, r.At.UnixMicro())
 }
 
-// do asks the rule, on the copy of c, and leaves what it says in t.res.
+// do applies the rule to the copy of c, and sets t.res to its result.
 func (t *txn) do(c *cell, a *algo.Ask) {
 	a.Now = t.now
 	c.words, t.res = c.rule.Do(c.words, *a)
@@ -127,9 +127,9 @@ func (t *txn) do(c *cell, a *algo.Ask) {
 	}
 }
 
-// reserve takes tokens under an id. Asked again it only answers.
+// reserve takes tokens under an id. A second request with the id changes nothing.
 func (t *txn) reserve(c *cell, r *weir.Request) {
-	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
+	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
 	ttl := (r.TTL + time.Microsecond - 1).Microseconds()
 	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Take, N: r.N, ID: id.ID, TTL: ttl})
@@ -142,15 +142,15 @@ func (t *txn) reserve(c *cell, r *weir.Request) {
 	}
 	t.do(c, &algo.Ask{Op: algo.Take, N: r.N})
 	if t.res.OK {
-		h := hold.Hold{Name: id, N: r.N, At: t.now, Deadline: t.now + ttl}
-		t.news = append(t.news, news{kind: added, Hold: h, limit: c.limit})
+		h := reservation.Record{Name: id, N: r.N, At: t.now, Deadline: t.now + ttl}
+		t.pending = append(t.pending, pendingWrite{kind: added, Record: h, limit: c.limit})
 	}
 }
 
-// settle settles a reservation at actual tokens, the first time it is asked to.
-// What it grants is what the reservation came to.
+// settle settles a reservation at actual tokens, the first time. It grants what the
+// reservation was settled at.
 func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
-	id := hold.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
+	id := reservation.Name{State: c.hash, ID: t.s.hash.reservation(r.ID)}
 	if r.Limit.IsConcurrency() {
 		t.do(c, &algo.Ask{Op: algo.Return, ID: id.ID})
 		if t.res.Granted == 0 {
@@ -167,7 +167,7 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	switch {
 	case h.Settled:
 		actual = h.Actual
-	case actual < h.N && t.live(c): // as never used, it has all already
+	case actual < h.N && t.live(c): // a state as if never used has them already
 		a = algo.Ask{Op: algo.Return, N: h.N - actual, At: h.At}
 	case actual > h.N:
 		a = algo.Ask{Op: algo.Charge, N: actual - h.N}
@@ -176,7 +176,7 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	t.res.Granted = actual
 	if !h.Settled {
 		h.Settled, h.Actual = true, actual
-		t.news = append(t.news, news{kind: settled, Hold: h, limit: c.limit})
+		t.pending = append(t.pending, pendingWrite{kind: settled, Record: h, limit: c.limit})
 	}
 	return nil
 }
@@ -185,8 +185,8 @@ func errNoReservation(r *weir.Request) error {
 	return fmt.Errorf("memstore: %s %.40q: %w", r.Verb, r.ID, weir.ErrNoReservation)
 }
 
-// former is the state of the key under the first of its former limits under
-// which it has one, if it has none under the limit in force.
+// former returns the state of the key under its newest former limit that has one, if it
+// has none under its limit.
 func (t *txn) former(c *cell, r *weir.Request) *cell {
 	if len(r.From) == 0 || t.live(c) || t.reserved(c) {
 		return nil
@@ -203,14 +203,14 @@ func (t *txn) former(c *cell, r *weir.Request) *cell {
 	return nil
 }
 
-// carry moves what the key owes under a former limit over to c.
+// carry carries the state under a former limit over to c.
 func (t *txn) carry(c *cell, r *weir.Request) {
 	from := t.former(c, r)
 	if from == nil {
 		return
 	}
 	n := c.rule.Words()
-	c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.cut(n, n+room(c.rule)), t.now)
+	c.words = algo.Carry(algo.CarryMode(r.Carry), from.rule, from.words, c.rule, t.alloc(n, n+growth(c.rule)), t.now)
 	c.changed = true
 	t.forget(from)
 }

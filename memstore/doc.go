@@ -1,6 +1,10 @@
 // Package memstore keeps the state of keys in this process.
 //
-//	store, err := memstore.New(memstore.Config{})
+//	lim := memstore.MustLimiter("10/s burst 20")
+//
+// A store for several limiters, with a configuration:
+//
+//	store, err := memstore.New(memstore.Config{MaxKeys: 1 << 16})
 //	if err != nil {
 //		return err
 //	}
@@ -9,44 +13,49 @@
 //
 // # Guarantees
 //
-// A decision on a known key allocates nothing, unless its state grows longer. On
-// a token bucket or leaky bucket it takes no lock either, unless the key has
-// reservations, and a denial writes nothing; other limits take the lock of one
-// shard for as long as the decision lasts. States hold no pointers, so the garbage collector doesn't look at them,
-// however many they are.
+// A decision on an existing key allocates nothing, unless its state becomes longer.
+// Under a token bucket or leaky bucket it takes no lock, unless the key has
+// reservations, and a denial writes nothing. Other limits take the lock of one shard
+// during the decision. States contain no pointers, so the garbage collector does not
+// scan them.
 //
-// The number of keys is bounded by Config.MaxKeys. A key whose state is as if
-// never used makes way for a new one; a key that owes never does. When all owe,
-// Config.Full says what a new key meets. Nothing sweeps in the background: room
-// is made by those who need it, in steps of bounded work. So where many thousand
-// keys are known and nearly all of them owe, a new key may be refused a few times
-// before the one that can be dropped is found.
+// Config.MaxKeys bounds the number of keys. A key whose state is as if never used is
+// dropped for a new one; a key with debt is never dropped. If all keys have debt,
+// Config.Full selects the result. There is no background sweep: a request for a new
+// key makes room, in steps of bounded work. So in a store with many thousand keys,
+// almost all with debt, a new key may be refused a few times before a sweep finds the
+// one to drop.
 //
 // # Keys
 //
-// The store doesn't keep keys, but a hash of 64 bits of the key and the limit,
-// seeded at random. Two of n states share one by accident with a chance of
-// about n²/2^65: of a million states, 1 in 37 million. They would then be limited
-// together. As the seed is secret, nobody can bring that about; with a snapshot it
-// is in the file, which only its owner can read. A reservation is known by the
-// hash of its state and another of 64 bits of its id.
+// The store does not keep keys, but a hash of 64 bits of the key and the limit, seeded
+// at random. Two of n states have the same hash with a chance of about n²/2^65: for a
+// million states, 1 in 37 million. They are then limited together. The seed is secret,
+// so a client cannot cause this. With a snapshot the seed is in the file, which only
+// its owner can read. A reservation is identified by the hash of its state and a hash
+// of 64 bits of its id.
 //
 // # Memory
 //
-// A key takes 21 to 32 bytes under a token bucket or leaky bucket, as long as
-// the rate is such that count/gcd(count, period in µs) is at most 1024, which
-// nearly all are. Under another limit it takes 30 to 50 bytes and its state: 16
-// bytes of a fixed window or other token bucket, 8 for each segment of a sliding
-// window, 16 for each admission that a sliding log remembers, 24 for each slot in
-// use. A reservation takes about 130 bytes.
+// A key takes 21 to 32 bytes under a token bucket or leaky bucket, if
+// count/gcd(count, period in µs) is at most 1024, as for nearly all rates. Under
+// another limit it takes 30 to 50 bytes and its state, in bytes:
+//
+//	fixed window, other token bucket    16
+//	sliding window                       8 per segment
+//	sliding log                         16 per stored admission
+//	concurrency                         24 per slot in use
+//
+// A reservation takes about 130 bytes.
 //
 // # Time
 //
-// The store's clock never goes back. If none is configured, it is the wall clock
-// as it was at New, and from then on the monotonic clock.
+// The store's clock never goes back. Without Config.Clock it starts at the wall clock
+// in New and continues by the monotonic clock. Limiters wait by the store's clock, so
+// a test that advances Config.Clock ends their waits.
 //
 // # Concurrency
 //
-// All methods are safe for concurrent use. Each decision is linearizable, also
+// All methods are safe for concurrent use. Each decision is linearizable, including
 // one of many requests together.
 package memstore

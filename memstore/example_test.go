@@ -48,7 +48,8 @@ func ExampleNew() {
 	// false 0
 }
 
-// A store that is full of keys that owe has no room for another one.
+// ExampleConfig_full shows that a store that is full of keys that owe has no room for
+// another one.
 func ExampleConfig_full() {
 	for _, full := range []memstore.Full{memstore.Refuse, memstore.Share} {
 		store, _ := memstore.New(memstore.Config{MaxKeys: 1, Full: full})
@@ -68,7 +69,7 @@ func ExampleConfig_full() {
 	// third false false
 }
 
-// A daily quota survives a restart.
+// ExampleConfig_snapshot shows that a daily quota survives a restart.
 func ExampleConfig_snapshot() {
 	dir, _ := os.MkdirTemp("", "weir")
 	defer os.RemoveAll(dir)

@@ -8,12 +8,11 @@ import (
 	"github.com/floodweir/weir/memstore/internal/siphash"
 )
 
-// A hasher names states and reservations by hashes that nobody outside can
-// predict, so that nobody can aim at a collision.
+// A hasher names states and reservations by hashes that a client cannot predict, so a
+// client cannot cause a collision.
 //
-// In a store without a snapshot it is the runtime's hash, which is the fastest
-// there is. Its seed can't be written down, so that a store with a snapshot uses
-// SipHash-1-3 under a key of its own, which the snapshot keeps.
+// Without a snapshot it uses the hash of the Go runtime, which is the fastest. Its seed
+// cannot be stored. With a snapshot it uses SipHash-1-3, whose key the snapshot keeps.
 type hasher struct {
 	stable bool
 	seed   maphash.Seed
@@ -25,14 +24,14 @@ func newHasher() hasher { return hasher{seed: maphash.MakeSeed(), id: maphash.Ma
 
 func stableHasher(key siphash.Key) hasher { return hasher{stable: true, key: key} }
 
-// stateHash names the state of the key with hash sum under a limit. The fingerprint of
-// [weir.Limit.Spec] is mixed in by exclusive or: sum is already as good as random, so
-// that two names are the same with a chance of 2^-64. It is never 0.
+// stateHash names the state of the key with hash sum under a limit. It is the exclusive
+// or of sum, which is as good as random, and the StateID of the limit: two names are
+// equal with a chance of 2^-64. It is never 0.
 func stateHash(sum uint64, limit weir.Limit) uint64 {
 	return max(1, sum^limit.Spec().StateID)
 }
 
-// sum is the hash of a key.
+// sum returns the hash of a key.
 func (h *hasher) sum(s string) uint64 {
 	if h.stable {
 		return h.key.Sum(s)
@@ -40,8 +39,8 @@ func (h *hasher) sum(s string) uint64 {
 	return maphash.String(h.seed, s)
 }
 
-// reservation names a reservation among those of one state: 64 bits beside the
-// 64 of the state. It is never 0.
+// reservation names a reservation of a state, by 64 bits beside the 64 of the state. It
+// is never 0.
 func (h *hasher) reservation(id string) uint64 {
 	if h.stable {
 		return max(1, siphash.Key{K0: ^h.key.K0, K1: bits.Reverse64(h.key.K1)}.Sum(id))

@@ -110,8 +110,8 @@ func (p *plan) disturb(s weir.Store) {
 	}
 }
 
-// Whatever some goroutines ask at the same time is answered as if they had come
-// one after the other.
+// TestLinearizable checks that whatever some goroutines ask at the same time is answered
+// as if they had come one after the other.
 func TestLinearizable(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	each := 1500

@@ -7,14 +7,13 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
-	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/reservation"
 	"github.com/floodweir/weir/memstore/internal/siphash"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/snapfile"
 )
 
-// load makes s, which is new, know what a snapshot says. After an error s must
-// not be used.
+// load reads a snapshot into s, which is new. After an error s must not be used.
 func (s *Store) load(file []byte) error {
 	r, err := snapfile.NewReader(file)
 	if err != nil {
@@ -26,13 +25,13 @@ func (s *Store) load(file []byte) error {
 	return l.sections()
 }
 
-// A loader puts what is read into a store.
+// A loader puts the records of a snapshot into a store.
 type loader struct {
 	*snapfile.Reader
 	store  *Store
 	limits []weir.Limit
 	now    int64
-	ahead  int64 // how far the clock of the snapshot was ahead of ours
+	ahead  int64 // by how much the clock of the snapshot was ahead of this one
 }
 
 func (l *loader) sections() error {
@@ -68,9 +67,9 @@ func (l *loader) section(kind byte) error {
 		l.limits = append(l.limits, limit)
 		return nil
 	}
-	record := map[byte]func() error{sectionNarrow: l.narrow, sectionWide: l.wide, sectionHold: l.hold}[kind]
+	record := map[byte]func() error{sectionNarrow: l.narrow, sectionWide: l.wide, sectionReservation: l.reservation}[kind]
 	if record == nil {
-		return fmt.Errorf("%w: section %q is not known", snapfile.ErrDamaged, kind)
+		return fmt.Errorf("%w: unknown section %q", snapfile.ErrDamaged, kind)
 	}
 	for range n {
 		if err := record(); err != nil {
@@ -87,13 +86,13 @@ func (l *loader) narrow() error {
 	hash, w := l.Word(), l.Word()
 	us, rem := unpack(w)
 	if l.Err != nil || hash == 0 || us > lastInstant+algo.MaxSpan {
-		return l.wrong("narrow state")
+		return l.damaged("narrow state")
 	}
 	us = max(1, us-l.ahead)
 	if w = pack(us, rem); w <= pack(l.now, 0) {
 		return nil
 	}
-	if err := l.room(1); err != nil {
+	if err := l.acquire(1); err != nil {
 		return err
 	}
 	l.store.addNarrow(l.store.shard(hash), nil, hash, w)
@@ -109,7 +108,7 @@ func (l *loader) wide() error {
 	rule := limit.Spec().Rule
 	words := make([]int64, len(raw)/8)
 	if n := rule.Words(); hash == 0 || len(words)%n != 0 || len(words) != n && !rule.Variable() {
-		return l.wrong("wide state")
+		return l.damaged("wide state")
 	}
 	for i := range words {
 		words[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
@@ -120,7 +119,7 @@ func (l *loader) wide() error {
 	if rule.Until(words) <= l.now {
 		return nil
 	}
-	if err := l.room(price(slab.SizeOf(len(words)))); err != nil {
+	if err := l.acquire(weight(slab.SizeOf(len(words)))); err != nil {
 		return err
 	}
 	sh := l.store.shard(hash)
@@ -128,22 +127,22 @@ func (l *loader) wide() error {
 	return nil
 }
 
-func (l *loader) hold() error {
-	h := hold.Hold{Name: hold.Name{State: l.Word(), ID: l.Word()}}
+func (l *loader) reservation() error {
+	h := reservation.Record{Name: reservation.Name{State: l.Word(), ID: l.Word()}}
 	limit := l.limit()
 	h.Settled = l.Int() != 0
 	h.N, h.Actual, h.At, h.Deadline = l.Int(), l.Int(), l.Int(), l.Int()
 	sh := l.store.shard(h.State)
-	if l.Err != nil || h.State == 0 || h.ID == 0 || sh.holds.Find(h.Name) != nil {
-		return l.wrong("reservation")
+	if l.Err != nil || h.State == 0 || h.ID == 0 || sh.reservations.Find(h.Name) != nil {
+		return l.damaged("reservation")
 	}
-	if err := l.room(1); err != nil {
+	if err := l.acquire(1); err != nil {
 		return err
 	}
 	h.At, h.Deadline = max(1, h.At-l.ahead), max(1, h.Deadline-l.ahead)
-	h.Limit = sh.wide.limits.hold(limit)
-	sh.holds.Add(h) // one that has run out is settled when the shard is next asked
-	l.store.holds.Add(1)
+	h.Limit = sh.wide.limits.retain(limit)
+	sh.reservations.Add(h) // an expired one is applied with the next request to the shard
+	l.store.reservations.Add(1)
 	if e := sh.narrow.Load().Find(h.State); e != nil {
 		e.Word.Or(pin)
 	}
@@ -162,19 +161,19 @@ func (l *loader) limit() weir.Limit {
 	return l.limits[i]
 }
 
-// wrong is what is wrong with a record: that it could not be read, or that no
-// store wrote it.
-func (l *loader) wrong(record string) error {
+// damaged returns the error of a record that could not be read, or has impossible
+// values.
+func (l *loader) damaged(record string) error {
 	if l.Err != nil {
 		return l.Err
 	}
-	return fmt.Errorf("%w: %s that no store wrote", snapfile.ErrDamaged, record)
+	return fmt.Errorf("%w: invalid %s", snapfile.ErrDamaged, record)
 }
 
-// room takes n of MaxKeys.
-func (l *loader) room(n int64) error {
+// acquire takes n keys of MaxKeys.
+func (l *loader) acquire(n int64) error {
 	if most := l.store.config.MaxKeys; !l.store.acquire(n, int64(most)) {
-		return fmt.Errorf("more keys owe than MaxKeys, %d: a debtor is not forgotten, so raise MaxKeys or remove the file", most)
+		return fmt.Errorf("got more active keys than MaxKeys (%d): raise MaxKeys or delete the snapshot", most)
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// However many come at once to keys while their shards grow, each key admits
-// exactly what its limit says.
+// TestGrowthLosesNothing checks that however many come at once to keys while their shards
+// grow, each key admits exactly what its limit says.
 func TestGrowthLosesNothing(t *testing.T) {
 	const askers, known, each = 8, 64, 100
 	s := newStore(t, memstore.Config{Clock: func() int64 { return 1_000_000 }})
@@ -54,8 +54,8 @@ func TestGrowthLosesNothing(t *testing.T) {
 	}
 }
 
-// No charge is lost while the only table of a small store moves again and again,
-// as keys come and go.
+// TestMovingLosesNothing checks that no charge is lost while the only table of a small
+// store moves again and again, as keys come and go.
 func TestMovingLosesNothing(t *testing.T) {
 	fleeting, limit := weir.MustLimit("1000000/s"), weir.MustLimit("1000000/1000h")
 	now := clockAt(begin)
@@ -84,9 +84,9 @@ func TestMovingLosesNothing(t *testing.T) {
 	}
 }
 
-// Two keys that are always charged together are seen together: whoever looks at
-// both finds them equal, and whoever looks at one after the other never finds
-// the second one behind. Meanwhile tables grow.
+// TestTogetherIsSeenTogether checks that two keys that are always charged together are
+// seen together: whoever looks at both finds them equal, and whoever looks at one after
+// the other never finds the second one behind. Meanwhile tables grow.
 func TestTogetherIsSeenTogether(t *testing.T) {
 	const rounds = 2000
 	for _, texts := range [][2]string{
@@ -142,8 +142,8 @@ func TestTogetherIsSeenTogether(t *testing.T) {
 	}
 }
 
-// No charge is lost where batches, which hold a lock, meet single requests, which
-// need none.
+// TestBatchesMeetSingles checks that no charge is lost where batches, which hold a lock,
+// meet single requests, which need none.
 func TestBatchesMeetSingles(t *testing.T) {
 	const rounds = 3000
 	limit := weir.MustLimit("1000000/h")
@@ -175,8 +175,8 @@ func TestBatchesMeetSingles(t *testing.T) {
 	}
 }
 
-// Reservations that run out while many come are given back once each, and nobody
-// is denied who comes after that.
+// TestReservationsRunOutUnderLoad checks that reservations that run out while many come
+// are given back once each, and nobody is denied who comes after that.
 func TestReservationsRunOutUnderLoad(t *testing.T) {
 	for _, text := range []string{"100/1000h", "100/1000h fixed_window"} {
 		limit := weir.MustLimit(text)

@@ -64,9 +64,9 @@ func (k *loneKey) forget(t *testing.T) {
 	}
 }
 
-// Who read the clock, and was overtaken by others who found the key as never used
-// and dropped it, is not decided at the instant that he read: it would be refilled
-// for a time that has been counted already.
+// TestOvertakenByDrop checks that who read the clock, and was overtaken by others who
+// found the key as never used and dropped it, is not decided at the instant that he read:
+// it would be refilled for a time that has been counted already.
 func TestOvertakenByDrop(t *testing.T) {
 	k := newLoneKey(t, "")
 	k.do(t, weir.Take, 0)
@@ -82,8 +82,8 @@ func TestOvertakenByDrop(t *testing.T) {
 	}
 }
 
-// A reservation that outlives what it charged is not given back to those who come
-// when its key has been dropped.
+// TestHoldOutlivesState checks that a reservation that outlives what it charged is not
+// given back to those who come when its key has been dropped.
 func TestHoldOutlivesState(t *testing.T) {
 	k := newLoneKey(t, "")
 	k.do(t, weir.Reserve, 15*time.Second)
@@ -97,8 +97,8 @@ func TestHoldOutlivesState(t *testing.T) {
 	}
 }
 
-// A sweeper that finds a key as never used, and is overtaken by someone who takes
-// of it, does not drop it: the charge would be lost.
+// TestSweeperOvertaken checks that a sweeper that finds a key as never used, and is
+// overtaken by someone who takes of it, does not drop it: the charge would be lost.
 func TestSweeperOvertaken(t *testing.T) {
 	k := newLoneKey(t, "")
 	k.do(t, weir.Take, 0)
@@ -116,14 +116,14 @@ func TestSweeperOvertaken(t *testing.T) {
 	}
 }
 
-// A key is pinned as long as it has reservations, and no longer; also one that
-// comes from a snapshot, and one that has been dropped meanwhile.
+// TestPinned checks that a key is pinned as long as it has reservations, and no longer;
+// also one that comes from a snapshot, and one that has been dropped meanwhile.
 func TestPinned(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	k := newLoneKey(t, path)
 	pinned := func(when string, want bool) {
 		t.Helper()
-		if w := k.entry().Word.Load(); w == gone || w&pin != 0 != want {
+		if w := k.entry().Word.Load(); w == dropped || w&pin != 0 != want {
 			t.Errorf("%s: the word is %x, want it pinned: %t", when, w, want)
 		}
 	}
@@ -155,8 +155,8 @@ func TestPinned(t *testing.T) {
 	pinned("after that", false)
 }
 
-// Who was let in before Close, and is overtaken by it, is not told of a charge
-// that the snapshot doesn't know.
+// TestOvertakenByClose checks that who was let in before Close, and is overtaken by it, is
+// not told of a charge that the snapshot doesn't know.
 func TestOvertakenByClose(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		k := newLoneKey(t, filepath.Join(t.TempDir(), "weir.snapshot"))

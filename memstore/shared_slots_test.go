@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// TestSharedSlots: concurrency limits that are shared count the same slots, also while the
-// number of them changes and some still ask with the former one.
+// TestSharedSlots checks that concurrency limits that are shared count the same slots,
+// also while the number of them changes and some still ask with the former one.
 func TestSharedSlots(t *testing.T) {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

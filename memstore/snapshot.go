@@ -11,33 +11,32 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/reservation"
 	"github.com/floodweir/weir/memstore/internal/siphash"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/snapfile"
 )
 
-// A snapshot is everything that a store knows of keys that owe, in a file of
+// A snapshot holds the state of all keys that are not as if never used, in a file of
 // package snapfile:
 //
 //	the two words of the key of the store's hash
 //	the instant at which it was written
-//	sections, each begun by one byte:
-//	  limit   the length of its text and the text; limits are counted from 0
-//	  narrow  their number; of each, hash and word
-//	  wide    their number; of each, hash, limit, number of words, words
-//	  hold    their number; of each, state, id, limit, flags, n, actual, at, deadline
+//	sections, each of which starts with one byte:
+//	  limit        the length of its text and the text; limits are counted from 0
+//	  narrow       their number; for each, hash and word
+//	  wide         their number; for each, hash, limit, number of words, words
+//	  reservation  their number; for each, state, id, limit, flags, n, actual, at, deadline
 //	  end
 //
-// A hash is all that the store knows of a key, and it is good for the next process
-// only under the same key of the hash: so that is in the file too, and the file is
-// readable by its owner only.
+// The store keeps only the hash of a key. The next process needs the same key of the
+// hash function, so the file contains it, and only its owner can read the file.
 const (
-	sectionLimit  = 'L'
-	sectionNarrow = 'N'
-	sectionWide   = 'W'
-	sectionHold   = 'H'
-	sectionEnd    = 'E'
+	sectionLimit       = 'L'
+	sectionNarrow      = 'N'
+	sectionWide        = 'W'
+	sectionReservation = 'H'
+	sectionEnd         = 'E'
 )
 
 // A saver writes snapshots at intervals.
@@ -48,7 +47,7 @@ type saver struct {
 	done int64 // snapshots written
 }
 
-// resume makes s know what its snapshot says, and begins to write new ones.
+// resume loads the snapshot, and starts to write new ones.
 func (s *Store) resume() error {
 	file, err := os.ReadFile(s.config.Snapshot)
 	switch {
@@ -56,7 +55,7 @@ func (s *Store) resume() error {
 		var key [16]byte
 		rand.Read(key[:]) // never fails
 		s.hash = stableHasher(siphash.Key{K0: binary.LittleEndian.Uint64(key[:]), K1: binary.LittleEndian.Uint64(key[8:])})
-		if err := s.save(false); err != nil { // better now than at the end
+		if err := s.save(false); err != nil { // an error is better now than at the end
 			return err
 		}
 	case err != nil:
@@ -80,15 +79,15 @@ func (s *Store) resume() error {
 			case <-stop:
 				return
 			case <-tick.C:
-				_ = s.save(false) // Stats say so
+				_ = s.save(false) // Stats reports the error
 			}
 		}
 	}()
 	return nil
 }
 
-// save writes the snapshot; one at a time. To seal it is to leave nothing behind
-// in the store: no decision is made that the snapshot doesn't know.
+// save writes the snapshot; one at a time. With seal it leaves no state in the store, so
+// no decision is made that the snapshot lacks.
 func (s *Store) save(seal bool) error {
 	err := snapfile.Replace(s.config.Snapshot, func(w *snapfile.Writer) { s.write(w, seal) })
 	if err != nil {
@@ -102,8 +101,7 @@ func (s *Store) save(seal bool) error {
 	return err
 }
 
-// write writes a snapshot, shard by shard: what one shard says is of one instant,
-// and shards are read one after the other.
+// write writes a snapshot shard by shard. The state of one shard is of one instant.
 func (s *Store) write(w *snapfile.Writer, seal bool) {
 	e := encoder{Writer: w, limits: map[string]int64{}}
 	e.Word(s.hash.key.K0)
@@ -122,7 +120,7 @@ type encoder struct {
 	limits map[string]int64 // by text, their numbers in the file
 }
 
-// limit writes a limit, unless it is in the file already.
+// limit writes a limit, unless the file has it already.
 func (e *encoder) limit(l weir.Limit) {
 	text := l.String()
 	if _, ok := e.limits[text]; ok {
@@ -134,11 +132,11 @@ func (e *encoder) limit(l weir.Limit) {
 	e.Text(text)
 }
 
-// writeShard writes what a shard knows of keys that owe.
+// writeShard writes the states of a shard that are not as if never used.
 func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := s.open(sh, s.clock.now())
+	now := s.beginAt(sh, s.clock.now())
 	for _, l := range sh.wide.limits.list {
 		if l.n > 0 {
 			e.limit(l.limit)
@@ -151,9 +149,9 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 		x := &t.Entries[i]
 		w := x.Word.Load()
 		if seal {
-			w = x.Word.Swap(gone)
+			w = x.Word.Swap(dropped)
 		}
-		if w != gone && w&^pin > pack(now, 0) {
+		if w != dropped && w&^pin > pack(now, 0) {
 			e.Word(x.Hash.Load())
 			e.Word(w &^ pin)
 			n++
@@ -165,7 +163,7 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 	for i := range sh.wide.Entries {
 		x := &sh.wide.Entries[i]
 		w := x.Word.Load()
-		if x.Hash.Load() == 0 || w == gone {
+		if x.Hash.Load() == 0 || w == dropped {
 			continue
 		}
 		words, limit := sh.wide.state(slab.Ref(w))
@@ -181,16 +179,16 @@ func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
 		n++
 	}
 	done(n)
-	e.Byte(sectionHold)
+	e.Byte(sectionReservation)
 	n, done = 0, e.Count()
-	for h := range sh.holds.All() {
-		e.hold(h, sh.wide.limits.list[h.Limit].limit)
+	for h := range sh.reservations.All() {
+		e.reservation(h, sh.wide.limits.list[h.Limit].limit)
 		n++
 	}
 	done(n)
 }
 
-func (e *encoder) hold(h *hold.Hold, l weir.Limit) {
+func (e *encoder) reservation(h *reservation.Record, l weir.Limit) {
 	e.Word(h.State)
 	e.Word(h.ID)
 	e.Int(e.limits[l.String()])

@@ -41,7 +41,7 @@ func closeStore(tb testing.TB, s *memstore.Store) {
 	}
 }
 
-// What is left of every limit is the same after a restart.
+// TestSnapshot checks that what is left of every limit is the same after a restart.
 func TestSnapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -94,7 +94,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A daily quota is not given twice by a restart, whatever the limit.
+// TestDailyQuotaSurvivesRestart checks that a daily quota is not given twice by a restart,
+// whatever the limit.
 func TestDailyQuotaSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -115,7 +116,8 @@ func TestDailyQuotaSurvivesRestart(t *testing.T) {
 	}
 }
 
-// A reservation outlives a restart: it can be settled, and it runs out.
+// TestReservationsSurviveRestart checks that a reservation outlives a restart: it can be
+// settled, and it runs out.
 func TestReservationsSurviveRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -157,8 +159,8 @@ func TestReservationsSurviveRestart(t *testing.T) {
 	}
 }
 
-// A clock that starts again before the snapshot keeps nobody out longer than
-// what was owed.
+// TestSnapshotOfLaterClock checks that a clock that starts again before the snapshot keeps
+// nobody out longer than what was owed.
 func TestSnapshotOfLaterClock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -183,8 +185,8 @@ func TestSnapshotOfLaterClock(t *testing.T) {
 	}
 }
 
-// Every single byte of a snapshot counts: with any of them changed, or with some
-// cut off or added, it is refused.
+// TestDamagedSnapshot checks that every single byte of a snapshot counts: with any of them
+// changed, or with some cut off or added, it is refused.
 func TestDamagedSnapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -234,8 +236,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot with more debtors than there is room for is refused: none of them
-// may be forgotten.
+// TestSnapshotAboveCap checks that a snapshot with more debtors than there is room for is
+// refused: none of them may be forgotten.
 func TestSnapshotAboveCap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -256,7 +258,8 @@ func TestSnapshotAboveCap(t *testing.T) {
 	s.Close()
 }
 
-// Snapshots are written at intervals, so that a process that dies loses little.
+// TestSnapshotInterval checks that snapshots are written at intervals, so that a process
+// that dies loses little.
 func TestSnapshotInterval(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +291,7 @@ func TestSnapshotInterval(t *testing.T) {
 	})
 }
 
-// A closed store decides nothing.
+// TestClose checks that a closed store decides nothing.
 func TestClose(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "weir.snapshot")} {
 		s := newStore(t, memstore.Config{Snapshot: path})

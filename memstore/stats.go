@@ -1,32 +1,31 @@
 package memstore
 
-// Stats say how full a store is, and what that has led to.
+// Stats reports how full a store is, and the effects of that.
 type Stats struct {
-	// Keys is the number of keys that the store knows, reservations not counted.
-	// Some of them may be as never used: they make way when room is needed.
+	// Keys is the number of keys with a state, without reservations. It includes keys
+	// that are as if never used, which are dropped when room is needed.
 	Keys int
-	// Reservations is the number of reservations that it remembers.
+	// Reservations is the number of reservations, settled or not.
 	Reservations int
-	// Used is how much of MaxKeys is used. It may be above it by the states that
-	// keys share with Share.
+	// Used is the used part of MaxKeys. Overflow buckets may raise it above MaxKeys.
 	Used, MaxKeys int
-	// Refused counts requests that met weir.ErrFull.
+	// Refused counts requests that returned weir.ErrFull.
 	Refused int64
-	// Shared counts requests that were decided by a shared state.
+	// Shared counts requests that were charged to an overflow bucket.
 	Shared int64
-	// Snapshots counts the snapshots written, and SnapshotErr is what kept the
-	// latest one from being written.
+	// Snapshots counts the snapshots written. SnapshotErr is the error of the latest
+	// one.
 	Snapshots   int64
 	SnapshotErr error
 }
 
-// Stats reads a few counters; it is cheap, and changes nothing.
+// Stats returns a few counters. It is cheap.
 func (s *Store) Stats() Stats {
 	s.saver.mu.Lock()
 	defer s.saver.mu.Unlock()
 	return Stats{
 		Keys:         int(s.keys.Load()),
-		Reservations: int(s.holds.Load()),
+		Reservations: int(s.reservations.Load()),
 		Used:         int(s.used.Load()),
 		MaxKeys:      s.config.MaxKeys,
 		Refused:      s.refused.Load(),
@@ -36,5 +35,5 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Len is the number of keys that the store knows; see Stats.
+// Len returns the number of keys with a state; see Stats.
 func (s *Store) Len() int { return int(s.keys.Load()) }

@@ -11,26 +11,26 @@ import (
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
-// A Store keeps the state of keys in this process. It is made by New, and is safe
-// for concurrent use.
+// A Store keeps the state of keys in this process. New makes it. It is safe for
+// concurrent use.
 type Store struct {
 	config  Config
 	clock   clock
 	hash    hasher
-	bits    int // of a hash, that choose its shard
+	bits    int // the number of bits of a hash that select its shard
 	shards  []shard
-	full    error // what a new key meets when there is no room
+	full    error // the result of a new key without room
 	closing atomic.Bool
 
-	_ [64]byte // what follows is written more often
+	_ [64]byte // the fields below are written more often
 
 	txns sync.Pool
 
-	used  atomic.Int64 // of MaxKeys
-	keys  atomic.Int64
-	holds atomic.Int64
+	used         atomic.Int64 // of MaxKeys
+	keys         atomic.Int64
+	reservations atomic.Int64
 
-	shared  atomic.Int64 // requests decided by a shared state
+	shared  atomic.Int64 // requests charged to an overflow bucket
 	refused atomic.Int64
 
 	sweeper sweeper
@@ -41,8 +41,8 @@ var _ weir.Store = (*Store)(nil)
 
 func (s *Store) shard(hash uint64) *shard { return &s.shards[hash>>(64-s.bits)] }
 
-// Do decides one request, as [weir.Store] says. It doesn't look at the context,
-// since it never waits for anything.
+// Do decides one request, as [weir.Store] defines. It ignores the context, because it
+// never waits.
 func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err error) {
 	if err := r.Validate(); err != nil {
 		return d, err
@@ -65,9 +65,8 @@ func (s *Store) Do(_ context.Context, r weir.Request) (d weir.Decision, err erro
 	return s.single(r, now)
 }
 
-// narrow decides without a lock on a state that fits a word. It reports false,
-// having changed nothing, if the state is not known or pinned, or if there may be
-// something to carry over.
+// narrow decides without a lock on a state that fits a word. It returns false, without a
+// change, if the state does not exist or is pinned, or may have to be carried over.
 func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	e := s.shard(hash).narrow.Load().Find(hash)
 	if e == nil {
@@ -85,16 +84,15 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 			continue
 		}
 		if r.Verb == weir.Return {
-			s.sooner()
+			s.wakeSweeper()
 		}
 		r.Limit.Spec().Fill(d, &res, now)
 		return true
 	}
 }
 
-// locked decides as narrow does, with the lock: on a state that is not known, or
-// has reservations. It reports false, having changed nothing, where only a txn can
-// decide.
+// locked decides as narrow does, with the lock: on a state that does not exist or has
+// reservations. It returns false, without a change, if only a txn can decide.
 func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -102,20 +100,20 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 	if len(r.From) > 0 || s.closing.Load() {
 		return false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.beginAt(sh, now), N: r.N}
 	for e := sh.narrow.Load().Find(hash); ; {
-		w, us, rem := uint64(gone), int64(0), int64(0)
+		w, us, rem := uint64(dropped), int64(0), int64(0)
 		if e != nil {
 			w = e.Word.Load()
 		}
-		if w != gone {
+		if w != dropped {
 			us, rem = unpack(w)
 		}
 		us, rem, res := b.Step(us, rem, a)
 		switch {
-		case w != gone:
+		case w != dropped:
 			if !e.Word.CompareAndSwap(w, packed(us, rem, a.Now)|w&pin) {
-				continue // it isn't pinned any more
+				continue // no longer pinned
 			}
 		case us == 0 || !s.acquire(1, int64(s.config.MaxKeys)):
 			return false
@@ -123,15 +121,15 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 			s.addNarrow(sh, e, hash, pack(us, rem))
 		}
 		if r.Verb == weir.Return {
-			s.sooner()
+			s.wakeSweeper()
 		}
 		r.Limit.Spec().Fill(d, &res, a.Now)
 		return true
 	}
 }
 
-// wide decides on a state that is known and does not fit a word, in its place. It
-// reports false, having changed nothing, where that can't be done.
+// wide decides in place on an existing state that does not fit a word. It returns false,
+// without a change, if only a txn can decide.
 func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d *weir.Decision) bool {
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -139,31 +137,31 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 	if s.closing.Load() {
 		return false
 	}
-	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.open(sh, now), N: r.N, At: at(r)}
+	a := algo.Ask{Op: algo.Op(r.Verb), Now: s.beginAt(sh, now), N: r.N, At: at(r)}
 	e := sh.wide.Find(hash)
-	if e == nil || e.Word.Load() == gone {
+	if e == nil || e.Word.Load() == dropped {
 		return false
 	}
-	lies := slab.Ref(e.Word.Load())
-	words, limit := sh.wide.state(lies)
+	ref := slab.Ref(e.Word.Load())
+	words, limit := sh.wide.state(ref)
 	if limit != r.Limit && limit.Spec().StateID != r.Limit.Spec().StateID || len(r.From) > 0 && rule.Until(words) <= a.Now {
 		return false
 	}
-	if rule.Variable() && len(words)+room(rule) > slab.CapOf(lies.Size()) {
-		return false // it may grow out of its place, for which there may be no room
+	if rule.Variable() && len(words)+growth(rule) > slab.CapOf(ref.Size()) {
+		return false // it may need a larger record, for which there may be no room
 	}
 	words, res := rule.Do(words, a)
 	if rule.Variable() && res.OK && a.Op != algo.Peek {
 		s.putWide(sh, e, words)
 	}
 	if a.Op == algo.Return {
-		s.sooner()
+		s.wakeSweeper()
 	}
 	r.Limit.Spec().Fill(d, &res, a.Now)
 	return true
 }
 
-// DoAll decides requests together, as [weir.Store] says.
+// DoAll decides requests together, as [weir.Store] defines.
 func (s *Store) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 	if err := bounds.Check("memstore", weir.ErrInvalid, rs, len(ds)); err != nil {
 		return false, err
@@ -194,7 +192,7 @@ func (s *Store) done(t *txn) {
 	s.txns.Put(t)
 }
 
-// run decides t, and makes room for it if need be.
+// run decides t, and makes room for it if needed.
 func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
 	t.s = s
 	for swept := 0; ; swept++ {
@@ -207,7 +205,7 @@ func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
 			s.shared.Add(int64(t.shared))
 			return ok, err
 		case swept < maxSweeps && s.sweep(t.now) >= lacking:
-			// As there is room now, try again, if others were not faster.
+			// There was room for a moment: try again.
 		case s.config.Full == Share && !t.overflow:
 			t.overflow = true
 		default:
@@ -217,13 +215,13 @@ func (s *Store) run(t *txn, ds []weir.Decision, now int64) (bool, error) {
 	}
 }
 
-// maxSweeps bounds how often a request makes room that others take away.
+// maxSweeps bounds how often a request makes room that other requests then take.
 const maxSweeps = 4
 
-// try decides all requests of t. It reports whether all were OK and, if there was
-// no room to keep that, how many keys are lacking.
+// try decides all requests of t. It reports whether all were OK and, if there was no
+// room for the result, how many keys of room are lacking.
 func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err error) {
-	t.news, t.words, t.shared = t.news[:0], t.words[:0], 0 // of the try before
+	t.pending, t.words, t.shared = t.pending[:0], t.words[:0], 0 // of the last try
 	t.gather()
 	t.lock(now)
 	defer t.unlock()
@@ -232,9 +230,9 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 	}
 	t.load()
 	for i := range t.rs {
-		t.precede(i)
+		t.applyCarryOver(i)
 	}
-	t.preceded()
+	t.saveUndo()
 	ok = true
 	for i := range t.rs {
 		if err = t.decide(i, &ds[i]); err != nil {
@@ -243,11 +241,11 @@ func (t *txn) try(ds []weir.Decision, now int64) (ok bool, lacking int64, err er
 		}
 		ok = ok && ds[i].OK
 	}
-	if s := t.s; s.config.Full == Share && !t.overflow && s.used.Load() >= int64(s.config.MaxKeys) && t.strangers() {
+	if s := t.s; s.config.Full == Share && !t.overflow && s.used.Load() >= int64(s.config.MaxKeys) && t.hasUnknown() {
 		t.abandon()
-		return false, 1, nil // one that needs no room is told of the state that strangers share
+		return false, 1, nil // a request that needs no room uses the overflow bucket too
 	}
-	if !ok && !t.deny() {
+	if !ok && !t.rollBack() {
 		t.abandon()
 		return false, 0, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
-// A word holds every instant and every remainder, in the order of time, and none
-// is gone.
+// TestWords checks that a word holds every instant and every remainder, in the order of
+// time, and none is gone.
 func TestWords(t *testing.T) {
 	var before uint64
 	for _, us := range []int64{0, 1, 2, 1 << 40, lastInstant, lastInstant + 36525*24*3600*1_000_000} {
@@ -19,7 +19,7 @@ func TestWords(t *testing.T) {
 			if u, r := unpack(w); u != us || r != rem {
 				t.Errorf("%d and %d come back as %d and %d", us, rem, u, r)
 			}
-			if w < before || w&pin != 0 || w|pin == gone {
+			if w < before || w&pin != 0 || w|pin == dropped {
 				t.Errorf("%d and %d are the word %x after %x", us, rem, w, before)
 			}
 			before = w
@@ -27,8 +27,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Slabs keep what is put into them, whatever comes and goes beside it, and keep
-// no memory for what has gone.
+// TestSlabs checks that slabs keep what is put into them, whatever comes and goes beside
+// it, and keep no memory for what has gone.
 func TestSlabs(t *testing.T) {
 	limits := []weir.Limit{weir.MustLimit("1/s fixed_window"), weir.MustLimit("2/s fixed_window")}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A Config that can't be is refused, by field and value.
+// TestConfig checks that a Config that can't be is refused, by field and value.
 func TestConfig(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -38,8 +38,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The zero Config works, in real time: what is said to be free at an instant is
-// free then, and not a microsecond before.
+// TestRealClock checks that the zero Config works, in real time: what is said to be free
+// at an instant is free then, and not a microsecond before.
 func TestRealClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, memstore.Config{})
@@ -68,7 +68,8 @@ func TestRealClock(t *testing.T) {
 	})
 }
 
-// A clock that goes back is held, and one out of all bounds overflows nothing.
+// TestClock checks that a clock that goes back is held, and one out of all bounds
+// overflows nothing.
 func TestClock(t *testing.T) {
 	now := clockAt(begin)
 	s := newStore(t, memstore.Config{Clock: now.Load})
@@ -92,7 +93,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A batch of a wrong shape, or with a request that can't be, changes nothing.
+// TestBadBatch checks that a batch of a wrong shape, or with a request that can't be,
+// changes nothing.
 func TestBadBatch(t *testing.T) {
 	s := newStore(t, memstore.Config{Clock: clockAt(begin).Load})
 	l := weir.MustLimit("5/h")
@@ -131,7 +133,8 @@ func TestBadBatch(t *testing.T) {
 	}
 }
 
-// A large batch over many keys and shards is decided as a small one.
+// TestLargeBatch checks that a large batch over many keys and shards is decided as a small
+// one.
 func TestLargeBatch(t *testing.T) {
 	s := newStore(t, memstore.Config{Clock: clockAt(begin).Load})
 	var rs []weir.Request

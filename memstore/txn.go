@@ -6,36 +6,36 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/internal/algo"
-	"github.com/floodweir/weir/memstore/internal/hold"
+	"github.com/floodweir/weir/memstore/internal/reservation"
 	"github.com/floodweir/weir/memstore/internal/slab"
 	"github.com/floodweir/weir/memstore/internal/table"
 )
 
-// A txn decides requests together, at one instant, all or nothing: it locks the
-// shards of every state that they may touch, pins the narrow states, works on
-// copies, and writes back only if all were OK. So it is atomic to the world: who
-// needs a lock waits for it, and who needs none meets a pin, or a key that is not
-// known, and then waits too.
+// A txn decides requests together, at one instant, all or nothing. It locks the shards
+// of every state that they may use, pins the narrow states, and works on copies, which
+// it writes back only if all requests were OK.
 //
-// Shards are locked in the order of their numbers, and pins are taken by those
-// who hold the locks only, so that no two can wait for each other.
+// So it is atomic to other goroutines. Those that need a lock wait for it. Those that
+// need none find a pin or no state, and then take the lock. Shards are locked in the
+// order of their numbers, and only the holder of a lock sets pins, so there is no
+// deadlock.
 type txn struct {
 	s        *Store
 	now      int64
-	overflow bool // strangers, keys not known, share one state per limit
+	overflow bool // keys without a state use the overflow bucket of their limit
 	shared   int  // requests that did so
 	rs       []weir.Request
 	oneR     [1]weir.Request
 	oneD     [1]weir.Decision
 	hashes   []uint64 // of the requests
 	names    []name
-	cells    []cell  // by hash, each once
-	news     []news  // of reservations, in order
-	words    []int64 // what cells' words are cut from
+	cells    []cell         // by hash, each once
+	pending  []pendingWrite // of reservations, in order
+	words    []int64        // the words of the cells are parts of it
 
-	newsBefore int // how much news there was before the decisions
+	pendingBefore int // the length of pending before the decisions
 
-	res algo.Result // of the latest question
+	res algo.Result // of the latest request
 }
 
 // A cell is a state in a txn.
@@ -47,59 +47,59 @@ type cell struct {
 	step  stepper // nil if the state is wide
 
 	entry *table.Entry // nil if the hash has none
-	known bool         // the entry knows something
-	was   uint64       // then, its word
+	known bool         // the entry has a state
+	was   uint64       // its word then
 
 	words    []int64 // the state, as decided so far
 	changed  bool
-	returned bool // tokens, perhaps
-	forgot   bool // by Reset, or by being carried over
-	shared   bool // by strangers, beyond the cap
+	returned bool // tokens may have been returned
+	forgot   bool // deleted by Reset, or carried over
+	shared   bool // the overflow bucket of a limit
 
-	preceded     bool // changed before the decisions, and so even if they are denials
-	forgotBefore bool
-	before       []int64
+	savedChanged bool // changed before the decisions: stays even if they are denials
+	savedForgot  bool
+	savedWords   []int64
 }
 
-// news is what a txn does to a reservation.
-type news struct {
-	hold.Hold // as it is then
-	kind      newsKind
-	limit     weir.Limit
+// A pendingWrite is a change of a reservation that a txn makes when it commits.
+type pendingWrite struct {
+	reservation.Record // after the write
+	kind               writeKind
+	limit              weir.Limit
 }
 
-type newsKind uint8
+type writeKind uint8
 
 const (
-	added newsKind = iota
+	added writeKind = iota
 	settled
-	forgotten // and all others of its state
+	forgotten // with all others of its state
 )
 
-// reset lets go of what t points to, and keeps its memory.
+// reset drops the references of t, and keeps its memory for the next use.
 func (t *txn) reset() {
 	clear(t.cells)
-	clear(t.news)
+	clear(t.pending)
 	clear(t.names)
 	t.s, t.rs, t.overflow = nil, nil, false
 	t.oneR[0], t.oneD[0] = weir.Request{}, weir.Decision{}
-	t.cells, t.news, t.names = t.cells[:0], t.news[:0], t.names[:0]
-	if cap(t.words) > mostWords {
-		t.words = nil // it was a large one
+	t.cells, t.pending, t.names = t.cells[:0], t.pending[:0], t.names[:0]
+	if cap(t.words) > maxWords {
+		t.words = nil // unusually large
 	}
 }
 
-// mostWords is how many words a txn keeps room for.
-const mostWords = 1 << 14
+// maxWords is the number of words that a txn keeps for its next use.
+const maxWords = 1 << 14
 
-// A name is that of a state that the requests may touch.
+// A name identifies a state that the requests may use.
 type name struct {
 	hash   uint64
 	limit  weir.Limit
 	shared bool
 }
 
-// gather names the states that the requests may touch, and makes a cell of each.
+// gather makes a cell of each state that the requests may use.
 func (t *txn) gather() {
 	t.names, t.hashes = t.names[:0], t.hashes[:0]
 	for i := range t.rs {
@@ -136,7 +136,7 @@ func (t *txn) gather() {
 	}
 }
 
-// cell is the one of a hash, which must be there.
+// cell returns the cell of a hash, which must exist.
 func (t *txn) cell(hash uint64) *cell {
 	if len(t.cells) <= 8 {
 		for i := range t.cells {
@@ -149,7 +149,7 @@ func (t *txn) cell(hash uint64) *cell {
 	return &t.cells[i]
 }
 
-// lock locks the shards and finds the instant at which all of them decide.
+// lock locks the shards, and sets the instant at which all of them decide.
 func (t *txn) lock(now int64) {
 	for i := range t.cells {
 		if sh := t.cells[i].sh; i == 0 || sh != t.cells[i-1].sh {
@@ -160,7 +160,7 @@ func (t *txn) lock(now int64) {
 	t.now = now
 	for i := range t.cells {
 		if sh := t.cells[i].sh; i == 0 || sh != t.cells[i-1].sh {
-			t.s.open(sh, now)
+			t.s.beginAt(sh, now)
 		}
 	}
 }
@@ -186,13 +186,13 @@ func (t *txn) load() {
 }
 
 func (t *txn) loadNarrow(c *cell) {
-	c.words = t.cut(2, 2)
+	c.words = t.alloc(2, 2)
 	if c.entry = c.sh.narrow.Load().Find(c.hash); c.entry == nil {
 		return
 	}
 	for {
 		w := c.entry.Word.Load()
-		if w == gone {
+		if w == dropped {
 			return
 		}
 		if c.entry.Word.CompareAndSwap(w, w|pin) {
@@ -205,31 +205,31 @@ func (t *txn) loadNarrow(c *cell) {
 
 func (t *txn) loadWide(c *cell) {
 	if c.entry = c.sh.wide.Find(c.hash); c.entry != nil {
-		if w := c.entry.Word.Load(); w != gone {
+		if w := c.entry.Word.Load(); w != dropped {
 			words, limit := c.sh.wide.state(slab.Ref(w))
 			if limit.Spec().StateID == c.limit.Spec().StateID {
 				c.known, c.was = true, w
-				c.words = t.cut(len(words), len(words)+room(c.rule))
+				c.words = t.alloc(len(words), len(words)+growth(c.rule))
 				copy(c.words, words)
 				return
 			}
-			t.s.forget(c.sh, c.entry) // an accident of the hash
+			t.s.forget(c.sh, c.entry) // two states with one hash
 		}
 	}
-	c.words = t.cut(c.rule.Words(), c.rule.Words()+room(c.rule))
+	c.words = t.alloc(c.rule.Words(), c.rule.Words()+growth(c.rule))
 }
 
-// room is how much longer a state may become in one decision: by an admission or
-// a slot.
-func room(rule algo.Rule) int {
+// growth returns how many words one decision may add to a state: those of an admission
+// or a slot.
+func growth(rule algo.Rule) int {
 	if rule.Variable() {
 		return 8
 	}
 	return 0
 }
 
-// cut is n words, zero, with room for most.
-func (t *txn) cut(n, most int) []int64 {
+// alloc returns n zero words with room for most.
+func (t *txn) alloc(n, most int) []int64 {
 	at := len(t.words)
 	if at+most > cap(t.words) {
 		t.words = make([]int64, 0, max(512, 2*most))
@@ -241,11 +241,10 @@ func (t *txn) cut(n, most int) []int64 {
 	return w
 }
 
-// live reports whether the state of c is other than never used.
+// live reports whether the state of c differs from one that was never used.
 func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
 
-// under makes l the limit by which c is judged from now on: one of several that have
-// its state in common.
+// under makes l the limit of c: one of several limits that have one state.
 func (c *cell) under(l weir.Limit) *cell {
 	if c.limit != l {
 		c.limit, c.rule = l, l.Spec().Rule
@@ -253,37 +252,37 @@ func (c *cell) under(l weir.Limit) *cell {
 	return c
 }
 
-// find is the reservation of an id as it stands in the txn.
-func (t *txn) find(c *cell, id hold.Name) (hold.Hold, bool) {
-	for i := len(t.news) - 1; i >= 0; i-- {
-		switch n := &t.news[i]; {
+// find returns the reservation of an id, with the pending writes of t.
+func (t *txn) find(c *cell, id reservation.Name) (reservation.Record, bool) {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		switch n := &t.pending[i]; {
 		case n.kind == forgotten && n.State == id.State:
-			return hold.Hold{}, false
+			return reservation.Record{}, false
 		case n.kind != forgotten && n.Name == id:
-			return n.Hold, true
+			return n.Record, true
 		}
 	}
-	if h := c.sh.holds.Find(id); h != nil {
+	if h := c.sh.reservations.Find(id); h != nil {
 		return *h, true
 	}
-	return hold.Hold{}, false
+	return reservation.Record{}, false
 }
 
 // reserved reports whether the state of c has reservations, settled or not.
 func (t *txn) reserved(c *cell) bool {
-	for i := len(t.news) - 1; i >= 0; i-- {
-		if n := &t.news[i]; n.State == c.hash && n.kind != settled {
+	for i := len(t.pending) - 1; i >= 0; i-- {
+		if n := &t.pending[i]; n.State == c.hash && n.kind != settled {
 			return n.kind == added
 		}
 	}
-	return c.sh.holds.Any(c.hash)
+	return c.sh.reservations.Any(c.hash)
 }
 
-// forget makes the state of c as never used, and its reservations with it.
+// forget deletes the state of c and its reservations.
 func (t *txn) forget(c *cell) {
-	c.words = t.cut(len(c.words), cap(c.words))
+	c.words = t.alloc(len(c.words), cap(c.words))
 	c.changed, c.forgot = true, true
 	if t.reserved(c) {
-		t.news = append(t.news, news{kind: forgotten, Hold: hold.Hold{Name: hold.Name{State: c.hash}}, limit: c.limit})
+		t.pending = append(t.pending, pendingWrite{kind: forgotten, Record: reservation.Record{Name: reservation.Name{State: c.hash}}, limit: c.limit})
 	}
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/floodweir/weir/memstore/internal/table"
 )
 
-// wide are a shard's wide states. The word of an entry is the ref of a record, whose header
-// says which limit the state is of and how long it is. Everything here requires
-// the shard's mu.
+// A wide is the wide states of a shard. The word of an entry is the ref of a record,
+// whose header holds the limit and the length of the state. Everything here requires the
+// shard's mu.
 type wide struct {
 	*table.Table
 	slabs  slab.Slabs
 	limits limits
 }
 
-// state is the words at a ref, with the room behind them, and their limit.
+// state returns the words at a ref, with the capacity of the record, and their limit.
 func (w *wide) state(r slab.Ref) ([]int64, weir.Limit) {
 	rec := w.slabs.Record(r)
 	return rec[1 : 1+rec[0]&(1<<32-1)], w.limits.list[rec[0]>>32].limit
 }
 
-// put keeps words in the record r, or in another one if they don't fit it well,
-// and returns where. The words may be those of the record itself. It does not
-// change the limit.
+// put writes words to the record r, or to another one if its size does not fit, and
+// returns which. The words may be those of the record itself. It does not change the
+// limit.
 func (w *wide) put(r slab.Ref, words []int64) slab.Ref {
 	rec := w.slabs.Record(r)
 	index := rec[0] >> 32
@@ -40,8 +40,8 @@ func (w *wide) put(r slab.Ref, words []int64) slab.Ref {
 	return r
 }
 
-// fit is the size of the record to which n words go from r. They stay where they
-// are unless they need more room, or less than half of it.
+// fit returns the size of the record for n words that are in r. They stay unless they
+// need more room, or less than half of it.
 func fit(r slab.Ref, n int) int {
 	if size := slab.SizeOf(n); size > r.Size() || size < r.Size()-2 {
 		return size
@@ -53,24 +53,24 @@ func fit(r slab.Ref, n int) int {
 func (w *wide) keep(limit weir.Limit, words []int64) slab.Ref {
 	r := w.slabs.Alloc(slab.SizeOf(len(words)))
 	rec := w.slabs.Record(r)
-	rec[0] = int64(w.limits.hold(limit))<<32 | int64(len(words))
+	rec[0] = int64(w.limits.retain(limit))<<32 | int64(len(words))
 	copy(rec[1:], words)
 	return r
 }
 
-// drop gives a record back.
+// drop frees a record.
 func (w *wide) drop(r slab.Ref) {
 	w.limits.release(uint32(w.slabs.Record(r)[0] >> 32))
 	w.slabs.Release(r)
 }
 
-// price is how many keys of the cap a record of a size counts as.
-func price(size int) int64 { return max(1, int64(slab.CapOf(size)/wordsPerKey)) }
+// weight returns how many keys of MaxKeys a record of a size counts as.
+func weight(size int) int64 { return max(1, int64(slab.CapOf(size)/wordsPerKey)) }
 
-// wordsPerKey is the length above which a state counts as more than one key.
+// wordsPerKey is the length of a state above which it counts as more than one key.
 const wordsPerKey = 32
 
-// limits are those that a shard's records are of, each counted.
+// A limits is the limits of a shard's records, with the number of records of each.
 type limits struct {
 	list  []counted
 	byID  map[uint64]uint32
@@ -82,8 +82,8 @@ type counted struct {
 	n     int
 }
 
-// hold is the index of a limit, for one more user.
-func (l *limits) hold(limit weir.Limit) uint32 {
+// retain returns the index of a limit, for one more record.
+func (l *limits) retain(limit weir.Limit) uint32 {
 	id := limit.Spec().ID
 	i, ok := l.byID[id]
 	if !ok {
@@ -102,7 +102,7 @@ func (l *limits) hold(limit weir.Limit) uint32 {
 	return i
 }
 
-// release is for a user who needs the limit no more.
+// release ends one use of a limit.
 func (l *limits) release(i uint32) {
 	if l.list[i].n--; l.list[i].n > 0 {
 		return

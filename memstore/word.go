@@ -11,14 +11,14 @@ import (
 //
 //	us<<11 | rem<<1 | pin
 //
-// us, below 2^53, and rem, below 2^10, are the instant at which the bucket is
-// full. A full bucket is packed as the instant at which it was found full, not as
-// zero: a decision that read the clock earlier then can't find it full too early.
-// As words compare like instants, a key is as never used when its word is at most
+// us, below 2^53, and rem, below 2^10, are the instant at which the bucket is full. A
+// bucket that a decision finds full is packed as the instant of that decision, not as
+// zero, so that a decision with an earlier instant does not find it full too early.
+// Words compare like instants: a key is as if never used when its word is at most
 // that of now.
 const (
 	pin      = 1
-	gone     = table.Gone // pinned, and at an instant that the clock never reaches
+	dropped  = table.Dropped // pinned, at an instant that the clock never reaches
 	remBits  = 10
 	maxUnits = 1 << remBits
 )
@@ -29,7 +29,7 @@ func unpack(w uint64) (us, rem int64) {
 	return int64(w >> (remBits + 1)), int64(w >> 1 & (maxUnits - 1))
 }
 
-// packed is the word of a state that a rule's Step left at now: zeros are full.
+// packed returns the word of the state that Step left at now: zeros are a full bucket.
 func packed(us, rem, now int64) uint64 {
 	if us == 0 {
 		us, rem = now, 0
@@ -37,13 +37,13 @@ func packed(us, rem, now int64) uint64 {
 	return pack(us, rem)
 }
 
-// A stepper is a rule whose state is one instant: a token bucket, or a leaky one.
+// A stepper is a rule whose state is one instant: of a token bucket or a leaky bucket.
 type stepper interface {
 	Units() int64
 	Step(us, rem int64, a algo.Ask) (int64, int64, algo.Result)
 }
 
-// narrow is rule as one whose states fit a word, or nil.
+// narrow returns rule as a stepper if its states fit a word, or nil.
 func narrow(rule algo.Rule) stepper {
 	switch b := rule.(type) {
 	case *algo.TokenBucket:
@@ -58,8 +58,8 @@ func narrow(rule algo.Rule) stepper {
 	return nil
 }
 
-// Instants that the clock is kept within: a state a hundred years ahead of the
-// last one still packs, and is not gone.
+// The clock stays between these instants. A state a hundred years after the last one
+// still fits a word, and is not dropped.
 const (
 	firstInstant = 1
 	lastInstant  = algo.MaxInstant - algo.MaxSpan - 1

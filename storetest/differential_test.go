@@ -45,7 +45,7 @@ func TestDiffAlgo(t *testing.T) {
 	DiffAlgo(t, DiffConfig{Seed: *seed, Decisions: *decisions})
 }
 
-// TestDifferentialModel: the Model differs from no other Model.
+// TestDifferentialModel checks that the Model differs from no other Model.
 func TestDifferentialModel(t *testing.T) {
 	Differential(t, OpenModel, DiffConfig{Seed: *seed, Decisions: 20_000})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/floodweir/weir/storetest"
 )
 
-// A Model is a store like any other, with a clock that stands where it is put.
+// ExampleNewModel shows that a Model is a store like any other, with a clock that stands
+// where it is put.
 func ExampleNewModel() {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	m := storetest.NewModel(now.UnixMicro())

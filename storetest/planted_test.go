@@ -375,7 +375,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingPlantedNothingFound: the recorder does not see failures where none
+// TestNothingPlantedNothingFound checks that the recorder does not see failures where none
 // are.
 func TestNothingPlantedNothingFound(t *testing.T) {
 	for _, c := range checks(t) {

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// Every parameter out of its range is refused with one error that names it, its
-// value, and what would be accepted.
+// TestBucketsRefuse checks that every parameter out of its range is refused with one error
+// that names it, its value, and what would be accepted.
 func TestBucketsRefuse(t *testing.T) {
 	token := func(count, period, burst int64) error {
 		_, err := algo.NewTokenBucket(count, period, burst)
@@ -85,7 +85,7 @@ func TestBucketsRefuse(t *testing.T) {
 	}
 }
 
-// What the errors name as the largest is accepted.
+// TestBucketsAcceptTheLargest checks that what the errors name as the largest is accepted.
 func TestBucketsAcceptTheLargest(t *testing.T) {
 	queue := algo.Queueing{Queue: true, Free: 3}
 	for _, r := range []algo.Rule{

@@ -48,7 +48,8 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// A state that is as if never used carries nothing over, in any mode.
+// TestCarryOfNothing checks that a state that is as if never used carries nothing over, in
+// any mode.
 func TestCarryOfNothing(t *testing.T) {
 	from, to := must(algo.NewTokenBucket(1, second, 5)), must(algo.NewTokenBucket(1, second, 10))
 	s, _ := on(from, nil, take(start, 5))
@@ -61,8 +62,9 @@ func TestCarryOfNothing(t *testing.T) {
 	}
 }
 
-// From any rule to any other, what is left is what the mode says: no more than
-// that, and less only where a rule's tokens do not come one by one.
+// TestCarryBetweenRules checks that from any rule to any other, what is left is what the
+// mode says: no more than that, and less only where a rule's tokens do not come one by
+// one.
 func TestCarryBetweenRules(t *testing.T) {
 	all := rules()
 	for i, f := range all {
@@ -93,7 +95,8 @@ func TestCarryBetweenRules(t *testing.T) {
 	}
 }
 
-// A key whose limit became a primed one is not new, whatever it had left.
+// TestCarryToPrimed checks that a key whose limit became a primed one is not new, whatever
+// it had left.
 func TestCarryToPrimed(t *testing.T) {
 	from := must(algo.NewTokenBucket(1, second, 10))
 	to := primed(must(algo.NewTokenBucket(1, second, 5)), 0)

@@ -67,7 +67,8 @@ func TestConcurrencyNamed(t *testing.T) {
 	})
 }
 
-// A slot whose holder is alive is kept for as long as it renews it.
+// TestConcurrencyHeartbeat checks that a slot whose holder is alive is kept for as long as
+// it renews it.
 func TestConcurrencyHeartbeat(t *testing.T) {
 	c := must(algo.NewConcurrency(1, 100))
 	var s []int64
@@ -82,7 +83,8 @@ func TestConcurrencyHeartbeat(t *testing.T) {
 	}
 }
 
-// Slots are bounded, however many are charged; the debt is kept.
+// TestConcurrencyIsBounded checks that slots are bounded, however many are charged; the
+// debt is kept.
 func TestConcurrencyIsBounded(t *testing.T) {
 	const most = 20_000
 	c := must(algo.NewConcurrency(2, 1_000_000))

@@ -84,7 +84,8 @@ func TestFixedWindowParams(t *testing.T) {
 	}
 }
 
-// The bound of 2·count in one period is reached: it is no smaller.
+// TestFixedWindowReachesItsBound checks that the bound of 2·count in one period is
+// reached: it is no smaller.
 func TestFixedWindowReachesItsBound(t *testing.T) {
 	tell(t, must(algo.NewFixedWindow(3, 100, true)), []step{
 		{take(1099, 3), "ok 3, 0 left, reset 1"},
@@ -98,7 +99,8 @@ func TestFixedWindowReachesItsBound(t *testing.T) {
 	})
 }
 
-// However much is charged, the debt saturates and the window ends on time.
+// TestFixedWindowDebtSaturates checks that however much is charged, the debt saturates and
+// the window ends on time.
 func TestFixedWindowDebtSaturates(t *testing.T) {
 	w := must(algo.NewFixedWindow(3, 100, false))
 	s, r := w.Do(nil, charge(1000, algo.Never))

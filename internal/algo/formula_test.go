@@ -21,8 +21,8 @@ func within(past []charged, from, to int64) int64 {
 	return sum
 }
 
-// Of a past that is kept in full, the balance is what each formula says, in the
-// plainest terms and in fractions.
+// TestBalanceIsTheFormula checks that of a past that is kept in full, the balance is what
+// each formula says, in the plainest terms and in fractions.
 func TestBalanceIsTheFormula(t *testing.T) {
 	const count, period = 12, 1000
 	weighted := func(segments int64) func([]charged, int64) int64 {

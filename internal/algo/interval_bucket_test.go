@@ -55,7 +55,8 @@ func TestIntervalBucketAtTheExtremes(t *testing.T) {
 	})
 }
 
-// Refilling in one step is refilling period by period.
+// TestIntervalBucketIsPeriodByPeriod checks that refilling in one step is refilling period
+// by period.
 func TestIntervalBucketIsPeriodByPeriod(t *testing.T) {
 	const count, period, burst = 3, 7, 11
 	rule := must(algo.NewIntervalBucket(count, period, burst, false))

@@ -42,7 +42,8 @@ func TestLeakyBucketAsQueue(t *testing.T) {
 	})
 }
 
-// Requests held back as told leave at least T apart.
+// TestLeakyBucketLeavesEvenly checks that requests held back as told leave at least T
+// apart.
 func TestLeakyBucketLeavesEvenly(t *testing.T) {
 	const count = 7
 	b := must(algo.NewLeakyBucket(count, second, 5, algo.Queueing{Queue: true}))
@@ -67,7 +68,8 @@ func TestLeakyBucketLeavesEvenly(t *testing.T) {
 	}
 }
 
-// As a meter it is the token bucket with room for one more, word for word.
+// TestLeakyBucketIsATokenBucket checks that as a meter it is the token bucket with room
+// for one more, word for word.
 func TestLeakyBucketIsATokenBucket(t *testing.T) {
 	leaky, token := must(algo.NewLeakyBucket(7, second, 4, algo.Queueing{})), must(algo.NewTokenBucket(7, second, 5))
 	walks(t, leaky, func(w *walk) {

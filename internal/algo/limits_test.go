@@ -17,8 +17,8 @@ func (l length) Window(now int64) (int64, int64) {
 }
 func (l length) Longest() int64 { return int64(l) }
 
-// Every argument that a constructor refuses is named, with its value and with
-// what would be accepted.
+// TestCountingRulesRefuse checks that every argument that a constructor refuses is named,
+// with its value and with what would be accepted.
 func TestCountingRulesRefuse(t *testing.T) {
 	type err = error
 	fixed := func(count, period int64) err { _, e := algo.NewFixedWindow(count, period, false); return e }

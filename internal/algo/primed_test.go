@@ -23,8 +23,8 @@ func TestPrimed(t *testing.T) {
 	})
 }
 
-// The first sight is kept though its request is denied: initial 0 does not deny
-// for ever.
+// TestPrimedKeepsTheFirstSight checks that the first sight is kept though its request is
+// denied: initial 0 does not deny for ever.
 func TestPrimedKeepsTheFirstSight(t *testing.T) {
 	b := must(algo.NewTokenBucket(1, second, 5))
 	tell(t, primed(b, 0), []step{
@@ -55,7 +55,8 @@ func TestPrimedKeepsTheFirstSight(t *testing.T) {
 	})
 }
 
-// A key that is primed is never better off than one that is not.
+// TestPrimedAdmitsNoMoreThanItsRule checks that a key that is primed is never better off
+// than one that is not.
 func TestPrimedAdmitsNoMoreThanItsRule(t *testing.T) {
 	inner := must(algo.NewTokenBucket(7, second, 9))
 	for initial := range int64(10) {
@@ -97,9 +98,9 @@ func (l *smoothBursty) tryAcquire(now int64) bool {
 	return true
 }
 
-// Guava's SmoothBursty gives single permits as a bucket of one more than it can
-// store, with one of them at first. It never forgets, and so no key here idles
-// until it is new again.
+// TestPrimedAgreesWithSmoothBursty checks that guava's SmoothBursty gives single permits
+// as a bucket of one more than it can store, with one of them at first. It never forgets,
+// and so no key here idles until it is new again.
 func TestPrimedAgreesWithSmoothBursty(t *testing.T) {
 	for _, c := range []struct{ rate, seconds int64 }{{1, 1}, {2, 1}, {5, 3}, {8, 10}, {1000, 1}} {
 		interval := second / c.rate

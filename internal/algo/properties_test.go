@@ -118,8 +118,8 @@ func TestRetryIsTight(t *testing.T) {
 	})
 }
 
-// What a Peek says is what Take does, the balance is what can be taken, and
-// TakeUpTo takes that.
+// TestBalanceIsWhatFits checks that what a Peek says is what Take does, the balance is
+// what can be taken, and TakeUpTo takes that.
 func TestBalanceIsWhatFits(t *testing.T) {
 	forEachRule(t, func(t *testing.T, r namedRule) {
 		walks(t, r.rule, func(w *walk) {
@@ -221,8 +221,8 @@ func TestReturnNeverLiftsAboveCapacity(t *testing.T) {
 	})
 }
 
-// From Until on a state answers as none does, and a microsecond before it does
-// not. Reset is the time until then.
+// TestUntilIsAsNeverUsed checks that from Until on a state answers as none does, and a
+// microsecond before it does not. Reset is the time until then.
 func TestUntilIsAsNeverUsed(t *testing.T) {
 	forEachRule(t, func(t *testing.T, r namedRule) {
 		walks(t, r.rule, func(w *walk) {
@@ -251,7 +251,8 @@ func TestUntilIsAsNeverUsed(t *testing.T) {
 	})
 }
 
-// A state without debt is as if never used after the Horizon.
+// TestHorizonIsLongEnough checks that a state without debt is as if never used after the
+// Horizon.
 func TestHorizonIsLongEnough(t *testing.T) {
 	forEachRule(t, func(t *testing.T, r namedRule) {
 		w := newWalk(r.rule, 1)
@@ -292,7 +293,8 @@ func TestShiftKeepsAnswers(t *testing.T) {
 	})
 }
 
-// In any span of r.span µs at most r.most tokens are admitted.
+// TestBoundInAnySpan checks that in any span of r.span µs at most r.most tokens are
+// admitted.
 func TestBoundInAnySpan(t *testing.T) {
 	forEachRule(t, func(t *testing.T, r namedRule) {
 		type admission struct{ at, n int64 }
@@ -326,8 +328,8 @@ func TestBoundInAnySpan(t *testing.T) {
 	})
 }
 
-// A copy of a state decides as the state itself does: nothing hides elsewhere,
-// and zeros stand for a state that was never used.
+// TestStateIsItsWords checks that a copy of a state decides as the state itself does:
+// nothing hides elsewhere, and zeros stand for a state that was never used.
 func TestStateIsItsWords(t *testing.T) {
 	forEachRule(t, func(t *testing.T, r namedRule) {
 		walks(t, r.rule, func(w *walk) {

@@ -59,7 +59,8 @@ func TestSlidingLogReturn(t *testing.T) {
 	})
 }
 
-// What was admitted at an instant behind the newest counts from the newest.
+// TestSlidingLogBehind checks that what was admitted at an instant behind the newest
+// counts from the newest.
 func TestSlidingLogBehind(t *testing.T) {
 	tell(t, must(algo.NewSlidingLog(3, 100)), []step{
 		{take(1000, 1), "ok 1, 2 left, reset 100"},
@@ -70,8 +71,8 @@ func TestSlidingLogBehind(t *testing.T) {
 	})
 }
 
-// A log is never longer than twice its entries of the last period, and never
-// longer than twice 10,000 entries.
+// TestSlidingLogIsBounded checks that a log is never longer than twice its entries of the
+// last period, and never longer than twice 10,000 entries.
 func TestSlidingLogIsBounded(t *testing.T) {
 	const most = 2 * 10_000
 	l := must(algo.NewSlidingLog(10_000, 1_000_000_000))
@@ -100,7 +101,8 @@ func TestSlidingLogIsBounded(t *testing.T) {
 	}
 }
 
-// The log admits exactly what keeps within the bound: as a plain list does.
+// TestSlidingLogIsExact checks that the log admits exactly what keeps within the bound: as
+// a plain list does.
 func TestSlidingLogIsExact(t *testing.T) {
 	l := must(algo.NewSlidingLog(20, 1000))
 	w := newWalk(l, 7)

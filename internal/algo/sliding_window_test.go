@@ -107,7 +107,8 @@ func TestSlidingWindowParams(t *testing.T) {
 	}
 }
 
-// The bounds in one period are reached: they are no smaller.
+// TestSlidingWindowReachesItsBound checks that the bounds in one period are reached: they
+// are no smaller.
 func TestSlidingWindowReachesItsBound(t *testing.T) {
 	tell(t, must(algo.NewSlidingWindow(8, 100, 4, false)), []step{
 		{take(1024, 8), "ok 8, 0 left, reset 76"},
@@ -120,8 +121,9 @@ func TestSlidingWindowReachesItsBound(t *testing.T) {
 	})
 }
 
-// What came evenly is estimated at most one token too high: a caller at an even
-// rate that is one token below the limit is never denied.
+// TestSlidingWindowWeightedIsRightWhenEven checks that what came evenly is estimated at
+// most one token too high: a caller at an even rate that is one token below the limit is
+// never denied.
 func TestSlidingWindowWeightedIsRightWhenEven(t *testing.T) {
 	for _, segments := range []int{1, 5} {
 		w := must(algo.NewSlidingWindow(101, 1000, segments, true))
@@ -135,7 +137,8 @@ func TestSlidingWindowWeightedIsRightWhenEven(t *testing.T) {
 	}
 }
 
-// A shift by part of a segment leaves no token less counted.
+// TestSlidingWindowShiftCountsOn checks that a shift by part of a segment leaves no token
+// less counted.
 func TestSlidingWindowShiftCountsOn(t *testing.T) {
 	w := must(algo.NewSlidingWindow(8, 100, 4, true))
 	for d := range int64(60) {

@@ -256,7 +256,8 @@ func (l *rateLimiter) allow(now, n int64) (ok bool, tokens float64) {
 	return ok, tokens
 }
 
-// At multiples of 1/64 s a float64 is exact, and both must agree.
+// TestTokenBucketAgreesWithRate checks that at multiples of 1/64 s a float64 is exact, and
+// both must agree.
 func TestTokenBucketAgreesWithRate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct{ limit, burst int64 }{{1, 1}, {3, 7}, {10, 20}, {1000, 64}, {64, 1000}} {

@@ -46,8 +46,8 @@ func TestWarmupBucket(t *testing.T) {
 	})
 }
 
-// With demand that never ceases the time W gives the colder half of what is
-// stored, W/2 the other half, and from then on one comes every T.
+// TestWarmupBucketWarmsUp checks that with demand that never ceases the time W gives the
+// colder half of what is stored, W/2 the other half, and from then on one comes every T.
 func TestWarmupBucketWarmsUp(t *testing.T) {
 	const warmup = 10 * second
 	b := must(algo.NewWarmupBucket(100, second, warmup, 1))
@@ -113,8 +113,8 @@ func (l *smoothWarmingUp) wait(n float64) (us int64) {
 	return us + int64(l.interval*n)
 }
 
-// One acquire after the other: the waits are Guava's up to the rounding of each,
-// Guava's down and three times over, ours up.
+// TestWarmupBucketAgreesWithGuava checks that one acquire after the other: the waits are
+// Guava's up to the rounding of each, Guava's down and three times over, ours up.
 func TestWarmupBucketAgreesWithGuava(t *testing.T) {
 	for _, c := range []struct{ count, period, warmup, burst int64 }{
 		{10, second, 4 * second, 20}, {3, second, 10 * second, 5}, {7, 3600 * second, 24 * 3600 * second, 7},

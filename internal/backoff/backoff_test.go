@@ -23,8 +23,8 @@ func (b *budget) Do(context.Context, weir.Verb) (weir.Decision, error) {
 
 func (b *budget) Return(context.Context, time.Time) { b.returned++ }
 
-// A pause of one scope does not hold back the requests of another scope that wait behind it
-// for the same key.
+// TestPauseOfOneScope checks that a pause of one scope does not hold back the requests of
+// another scope that wait behind it for the same key.
 func TestPauseOfOneScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -51,7 +51,8 @@ func TestPauseOfOneScope(t *testing.T) {
 	})
 }
 
-// A token is returned if a pause begins while it is taken, and lasts too long.
+// TestPauseAfterTake checks that a token is returned if a pause begins while it is taken,
+// and lasts too long.
 func TestPauseAfterTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &backoff.Pacer{}

@@ -1,4 +1,5 @@
-// Package siphash is SipHash-1-3, a hash that nobody can predict without its key.
+// Package siphash computes SipHash-1-3, a hash that cannot be predicted without its
+// key.
 package siphash
 
 import (
@@ -9,9 +10,9 @@ import (
 // A Key is a secret of 128 bits.
 type Key struct{ K0, K1 uint64 }
 
-// Sum is SipHash-1-3 of s: one round a word and three at the end, as in the hash
-// tables of Rust and of Python. Source: Aumasson and Bernstein, SipHash: a fast
-// short-input PRF, 2012, with those numbers of rounds.
+// Sum returns SipHash-1-3 of s: one round per word and three at the end, as in the hash
+// tables of Rust and Python. Source: Aumasson and Bernstein, SipHash: a fast short-input
+// PRF, 2012, with those numbers of rounds.
 func (k Key) Sum(s string) uint64 {
 	v0, v1 := k.K0^0x736f6d6570736575, k.K1^0x646f72616e646f6d
 	v2, v3 := k.K0^0x6c7967656e657261, k.K1^0x7465646279746573
@@ -49,7 +50,7 @@ func sipRound(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
 	return v0, v1, v2, v3
 }
 
-// le64 is the first eight bytes of s, little endian.
+// le64 returns the first eight bytes of s, little endian.
 func le64(s string) uint64 {
 	_ = s[7]
 	return binary.LittleEndian.Uint64([]byte{s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]})

@@ -6,8 +6,8 @@ import (
 	"github.com/floodweir/weir/memstore/internal/siphash"
 )
 
-// SipHash-1-3 under the key 00 01 … 0f, of messages 00 01 … of so many bytes, as
-// in the tests of Rust's standard library.
+// TestSipHash checks that SipHash-1-3 under the key 00 01 … 0f, of messages 00 01 … of so
+// many bytes, as in the tests of Rust's standard library.
 func TestSipHash(t *testing.T) {
 	key := siphash.Key{K0: 0x0706050403020100, K1: 0x0f0e0d0c0b0a0908}
 	const message = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f"

@@ -1,23 +1,22 @@
-// Package slab keeps records of words without pointers: per size a list of chunks,
-// each cut into records of that size. A record is a header word and room for as
-// many words as its size says.
+// Package slab keeps records of words without pointers. For each size it has a list of
+// chunks, each divided into records of that size. A record is a header word and room
+// for as many words as its size has.
 //
-// Records that were given back are used again before new ones are cut. A chunk
-// of one large record is given back with it, and all chunks of a size with its
-// last record.
+// Freed records are used again before new ones are made. The chunk of a single large
+// record is freed with it, and all chunks of a size with the last record.
 package slab
 
-// Slabs keep records. The zero value is empty. It is not safe for concurrent use.
+// Slabs holds records. The zero value is empty. It is not safe for concurrent use.
 type Slabs [sizes]*slab // nil if it has no records
 
 type slab struct {
 	chunks [][]int64
 	live   int      // records in use
-	cut    int      // records cut from the chunks so far
-	holes  []uint32 // of those, the ones not in use
+	cut    int      // records made of the chunks so far
+	holes  []uint32 // the freed ones of those
 }
 
-// A Ref is where a record lies: its size above, its index below.
+// A Ref locates a record: its size in the upper bits, its index in the lower ones.
 type Ref uint64
 
 const (
@@ -30,19 +29,19 @@ const (
 	sizes = 48
 )
 
-// Size is the size of the record.
+// Size returns the size of the record.
 func (r Ref) Size() int { return int(r >> refBits) }
 
-// index is where the record is among those of its size, and how many lie in a
-// chunk.
+// index returns the index of the record among those of its size, and the number of
+// records per chunk.
 func (r Ref) index() (i, per int) {
 	return int(r & (1<<refBits - 1)), perChunk(r.Size())
 }
 
-// CapOf is the number of words that a record of a size has room for.
+// CapOf returns the number of words of a record of a size.
 func CapOf(size int) int { return (2 + size&1) << (size / 2) }
 
-// SizeOf is the smallest size with room for n words.
+// SizeOf returns the smallest size with room for n words.
 func SizeOf(n int) (size int) {
 	for CapOf(size) < n {
 		size++
@@ -52,7 +51,7 @@ func SizeOf(n int) (size int) {
 
 func perChunk(size int) int { return max(1, chunkWords/(CapOf(size)+1)) }
 
-// Record is the header and the words at r.
+// Record returns the header and the words at r.
 func (s *Slabs) Record(r Ref) []int64 {
 	i, per := r.index()
 	n := CapOf(r.Size()) + 1
@@ -60,7 +59,7 @@ func (s *Slabs) Record(r Ref) []int64 {
 	return s[r.Size()].chunks[i/per][at : at+n : at+n]
 }
 
-// Alloc is a record of a size. Its content is undefined.
+// Alloc returns a record of a size. Its content is undefined.
 func (s *Slabs) Alloc(size int) Ref {
 	if s[size] == nil {
 		s[size] = new(slab)
@@ -83,7 +82,7 @@ func (s *Slabs) Alloc(size int) Ref {
 	return Ref(size)<<refBits | Ref(i)
 }
 
-// Release gives the record at r back.
+// Release frees the record at r.
 func (s *Slabs) Release(r Ref) {
 	b := s[r.Size()]
 	if b.live--; b.live == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/memstore/internal/slab"
 )
 
-// A size has room for what asked for it, at most half as much again is wasted but
-// for the shortest, and no record lies upon another.
+// TestRecords checks that a size has room for what asked for it, at most half as much
+// again is wasted but for the shortest, and no record lies upon another.
 func TestRecords(t *testing.T) {
 	for n := range 10_000 {
 		if c := slab.CapOf(slab.SizeOf(n)); c < n || n > 2 && 2*c >= 3*n+3 {

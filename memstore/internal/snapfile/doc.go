@@ -1,9 +1,9 @@
-// Package snapfile is a file of numbers that is replaced in one step and checked
-// when it is read: after a crash there is the old one or the new one, and one
-// that was damaged is refused.
+// Package snapfile has a file of numbers that is replaced in one step and verified
+// when it is read. After a crash the old or the new file exists, and a damaged file is
+// refused.
 //
 //	"weirmem", the version as one byte
-//	what its owner writes: bytes, and numbers of 8 bytes each, little endian
+//	the content: bytes, and numbers of 8 bytes each, little endian
 //	the CRC-64 (ECMA) of all that
 package snapfile
 
@@ -16,13 +16,12 @@ const (
 	magic   = "weirmem"
 	version = 1
 
-	// HeaderLen and SumLen are how many bytes stand before and behind what the
-	// file's owner writes.
+	// HeaderLen and SumLen are the numbers of bytes before and after the content.
 	HeaderLen = len(magic) + 1
 	SumLen    = 8
 )
 
 var table = crc64.MakeTable(crc64.ECMA)
 
-// ErrDamaged is a file that nobody wrote so.
+// ErrDamaged reports a file that is not as it was written.
 var ErrDamaged = errors.New("damaged")

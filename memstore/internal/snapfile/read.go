@@ -7,14 +7,14 @@ import (
 	"hash/crc64"
 )
 
-// A Reader reads what a Writer wrote, from memory. What is wrong with it is kept
-// in Err, the first time; from then on there is nothing to read.
+// A Reader reads what a Writer wrote, from memory. Err is its first error, after which
+// it returns zeros.
 type Reader struct {
 	Err  error
 	rest []byte
 }
 
-// NewReader reads a file, of which it checks the header and the sum.
+// NewReader verifies the header and the sum of a file, and returns its reader.
 func NewReader(file []byte) (*Reader, error) {
 	switch {
 	case len(file) < HeaderLen || string(file[:len(magic)]) != magic:
@@ -31,7 +31,7 @@ func NewReader(file []byte) (*Reader, error) {
 	return &Reader{rest: body[HeaderLen:]}, nil
 }
 
-// Len is how many bytes there are left.
+// Len returns the number of bytes left.
 func (r *Reader) Len() int { return len(r.rest) }
 
 // Bytes reads n bytes, or none.
@@ -48,7 +48,7 @@ func (r *Reader) Bytes(n int64) []byte {
 	return b
 }
 
-// Word reads a number; 0 if there is none.
+// Word reads a number; 0 after an error.
 func (r *Reader) Word() uint64 {
 	if b := r.Bytes(8); b != nil {
 		return binary.LittleEndian.Uint64(b)

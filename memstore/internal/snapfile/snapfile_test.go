@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/memstore/internal/snapfile"
 )
 
-// What was written is read, and nothing behind it.
+// TestFile checks that what was written is read, and nothing behind it.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	for _, text := range []string{"first", "second", strings.Repeat("large", 1<<19)} {

@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// A Writer writes what stands in a file. What goes wrong is told by Replace.
+// A Writer writes the content of a file. Replace returns its error.
 type Writer struct {
 	file *os.File
 	buf  bytes.Buffer
@@ -18,8 +18,8 @@ type Writer struct {
 	err  error
 }
 
-// Replace replaces the file at path by what write writes. The file is its owner's
-// alone to read.
+// Replace replaces the file at path by the content that write writes. Only its owner can
+// read the file.
 func Replace(path string, write func(*Writer)) error {
 	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -45,7 +45,7 @@ func Replace(path string, write func(*Writer)) error {
 	return err
 }
 
-// syncDir makes a rename in dir last, where a directory can be synced.
+// syncDir makes a rename in dir durable, if directories can be synced.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -65,8 +65,8 @@ func (w *Writer) flush() {
 	w.buf.Reset()
 }
 
-// Flush writes what has gathered, if it is much. The numbers that Count began are
-// done then.
+// Flush writes the buffer to the file if it is large. The numbers that Count began must
+// be done.
 func (w *Writer) Flush() {
 	if w.buf.Len() > 1<<20 {
 		w.flush()
@@ -87,7 +87,7 @@ func (w *Writer) Word(u uint64) {
 // Int writes a number.
 func (w *Writer) Int(i int64) { w.Word(uint64(i)) }
 
-// Count writes a number that is not known before done is called with it.
+// Count writes a number that the caller sets later, by done.
 func (w *Writer) Count() (done func(n int)) {
 	at := w.buf.Len()
 	w.Int(0)

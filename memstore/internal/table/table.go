@@ -1,25 +1,24 @@
-// Package table finds what is known of a hash, without a lock.
+// Package table finds the state of a hash without a lock.
 //
-// A Table is open addressing with linear probing, 16 bytes an entry and no
-// pointers, so that the garbage collector has nothing to look at. Entries are
-// added under a mutex of the table's owner, called mu here.
+// A Table uses open addressing with linear probing, 16 bytes per entry and no
+// pointers, so the garbage collector does not scan it. Entries are added under a mutex
+// of the table's owner, called mu here.
 //
-// Two rules make it safe to read without a lock.
+// Two rules allow reads without a lock.
 //
-// First, the hash of an entry is written once. An entry never changes hands:
-// what is known of a hash can be dropped, by the word Gone, and known again, but
-// an entry is reclaimed only together with its table, by the garbage collector.
-// So a reader that found its hash in a table may use the entry for as long as it
-// likes, and a compare-and-swap on its word can't hit the state of another key.
+// First, the hash of an entry is written once, and an entry never gets another hash.
+// The state of a hash can be dropped, with the word Dropped, and added again. The
+// garbage collector frees entries together with their table. So a reader may use the
+// entry of its hash for any time, and its compare-and-swap cannot change the state of
+// another key.
 //
-// Second, only the holder of mu adds entries, and it writes the word before the
-// hash. So a reader that doesn't find its hash was right at the moment when it
-// loaded the table: nothing was known of it.
+// Second, only the holder of mu adds entries, and it writes the word before the hash.
+// So if a reader does not find its hash, the hash had no state when the reader loaded
+// the table.
 //
-// A rebuild swaps every word for Gone and puts what it found there into a new
-// table. A swap takes exactly the value after which no compare-and-swap
-// succeeds any more, so no charge is lost; a reader that meets Gone takes the
-// mutex, and with it waits until the new table is in place.
+// A rebuild swaps every word for Dropped and copies the old word into a new table.
+// After the swap no compare-and-swap on the old word succeeds, so no charge is lost. A
+// reader that finds Dropped takes the mutex, and so waits for the new table.
 package table
 
 import (
@@ -27,41 +26,41 @@ import (
 	"sync/atomic"
 )
 
-// A Table finds what is known of a hash. It is made by New or Moved.
+// A Table finds the entry of a hash. New and Moved make it.
 type Table struct {
 	Entries []Entry
-	Cursor  int // where its owner's sweep is; guarded by mu
+	Cursor  int // the position of its owner's sweep; guarded by mu
 
-	bits int // of a hash, that are the same for all in the table
+	bits int // the number of leading bits that all hashes have in common
 	used int // entries with a hash; guarded by mu
 }
 
-// An Entry says what is known of a hash.
+// An Entry holds the state of a hash.
 type Entry struct {
 	Hash atomic.Uint64 // 0 until the entry is used
-	Word atomic.Uint64 // Gone if nothing is known any more
+	Word atomic.Uint64 // Dropped if there is no state
 }
 
 const (
-	// Gone is the word of an entry of which nothing is known, or which has moved to
-	// another table. No state may look like it.
-	Gone = 1<<64 - 1
+	// Dropped is the word of an entry without a state, or whose state has moved to
+	// another table. No state has this word.
+	Dropped = 1<<64 - 1
 
-	least = 8
+	minSize = 8
 )
 
-// New is an empty table for hashes whose first bits, so many, are the same.
-func New(bits int) *Table { return sized(bits, least) }
+// New returns an empty table for hashes whose leading bits are the same.
+func New(bits int) *Table { return sized(bits, minSize) }
 
 func sized(bits, size int) *Table { return &Table{bits: bits, Entries: make([]Entry, size)} }
 
-// home is where the probe for a hash begins.
+// home returns the index at which the probe for a hash begins.
 func (t *Table) home(hash uint64) int {
 	hi, _ := bits.Mul64(hash<<t.bits, uint64(len(t.Entries)))
 	return int(hi)
 }
 
-// Find is the entry of a hash, or nil. It needs no lock.
+// Find returns the entry of a hash, or nil. It needs no lock.
 func (t *Table) Find(hash uint64) *Entry {
 	for i := t.home(hash); ; {
 		e := &t.Entries[i]
@@ -77,12 +76,12 @@ func (t *Table) Find(hash uint64) *Entry {
 	}
 }
 
-// Full reports whether one more entry makes the table too full, which leaves at
-// least a quarter of it free: a probe always ends. It requires mu.
+// Full reports whether the table has no room for another entry. At least a quarter of it
+// stays free, so a probe always ends. It requires mu.
 func (t *Table) Full() bool { return (t.used+1)*4 > len(t.Entries)*3 }
 
-// Add adds a hash that is not in the table. It requires mu, and that the table is
-// not full.
+// Add adds a hash that is not in the table. It requires mu, and that the table is not
+// full.
 func (t *Table) Add(hash, word uint64) {
 	i := t.home(hash)
 	for t.Entries[i].Hash.Load() != 0 {
@@ -96,35 +95,34 @@ func (t *Table) Add(hash, word uint64) {
 	t.used++
 }
 
-// live counts the entries of which something is known. It requires mu.
+// live counts the entries with a state. It requires mu.
 func (t *Table) live() (n int) {
 	for i := range t.Entries {
-		if e := &t.Entries[i]; e.Hash.Load() != 0 && e.Word.Load() != Gone {
+		if e := &t.Entries[i]; e.Hash.Load() != 0 && e.Word.Load() != Dropped {
 			n++
 		}
 	}
 	return n
 }
 
-// Moved is a table with everything that is known, and room for half as much
-// again. Nothing is known to t after that. It requires mu, and that nobody relies
-// on a word that he has read.
+// Moved returns a table with all states of t, and room for half as many more. Then t has
+// none. It requires mu, and that no caller uses a word that it read before.
 func (t *Table) Moved() *Table {
-	to := sized(t.bits, max(least, 2*(t.live()+1)))
+	to := sized(t.bits, max(minSize, 2*(t.live()+1)))
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		hash := e.Hash.Load()
 		if hash == 0 {
 			continue
 		}
-		if w := e.Word.Swap(Gone); w != Gone {
+		if w := e.Word.Swap(Dropped); w != Dropped {
 			to.Add(hash, w)
 		}
 	}
 	return to
 }
 
-// Len is how many entries there are to look at: none if all are unused. It requires mu.
+// Len returns the number of entries to visit: 0 if all are unused. It requires mu.
 func (t *Table) Len() int {
 	if t.used == 0 {
 		return 0

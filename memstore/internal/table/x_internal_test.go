@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A table finds what was added to it, before and after it has moved, and knows
-// nothing else.
+// TestTable checks that a table finds what was added to it, before and after it has moved,
+// and knows nothing else.
 func TestTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, bits := range []int{0, 8} {
@@ -18,7 +18,7 @@ func TestTable(t *testing.T) {
 				old := tab
 				tab = tab.Moved()
 				for h := range known {
-					if e := old.Find(h); e != nil && e.Word.Load() != Gone {
+					if e := old.Find(h); e != nil && e.Word.Load() != Dropped {
 						t.Fatal("the old table still knows a hash")
 					}
 				}
@@ -27,7 +27,7 @@ func TestTable(t *testing.T) {
 			known[hash] = hash >> 7
 			if r.IntN(3) == 0 { // forget one
 				for h := range known {
-					tab.Find(h).Word.Store(Gone)
+					tab.Find(h).Word.Store(Dropped)
 					delete(known, h)
 					break
 				}

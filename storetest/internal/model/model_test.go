@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// TestCalendarByHand: the windows that the steps of a day find, against dates
+// TestCalendarByHand checks that the windows that the steps of a day find, against dates
 // that were looked up.
 func TestCalendarByHand(t *testing.T) {
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestCalendarByHand(t *testing.T) {
 	}
 }
 
-// TestDoAllPutsEverythingBack: a denied batch leaves a Model as it was, down to
+// TestDoAllPutsEverythingBack checks that a denied batch leaves a Model as it was, down to
 // the last word of what it prints.
 func TestDoAllPutsEverythingBack(t *testing.T) {
 	m := New(1_767_225_600_000_000)

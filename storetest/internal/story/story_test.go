@@ -116,7 +116,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestPlayFindsWhatIsWrong: each part of an answer counts.
+// TestPlayFindsWhatIsWrong checks that each part of an answer counts.
 func TestPlayFindsWhatIsWrong(t *testing.T) {
 	const before = "limit a: 2/s\nat 0s take u 2 -> ok reset 1s\n"
 	for _, c := range []struct {
@@ -149,7 +149,7 @@ func TestPlayFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestRewrite: it changes answers and nothing else, and then nothing.
+// TestRewrite checks that it changes answers and nothing else, and then nothing.
 func TestRewrite(t *testing.T) {
 	const text = "# -> not an arrow\nlimit a: 2/s\n\nat 0s   take \"x -> y\" 1   -> denied  \n+0 all\n| take u 3 # here\n"
 	text2 := strings.Replace(text, " # here", "", 1)
@@ -176,7 +176,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes the parser panic, and a story that was read is told
+// FuzzParse checks that no text makes the parser panic, and a story that was read is told
 // so that it reads the same.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../../trace/*.txt")

@@ -1,20 +1,20 @@
-// Package hold keeps reservations until their deadlines, found by name and by
+// Package reservation keeps reservations until their deadlines, found by name and by
 // state, without pointers.
-package hold
+package reservation
 
 import (
 	"iter"
 	"math"
 )
 
-// A Hold is a reservation: n tokens charged at an instant, to be settled before
-// its deadline. Settled or not it stays until then, so that asking again changes
+// A Record is a reservation: n tokens charged at an instant, to be settled before its
+// deadline. Settled or not it stays until then, so that a repeated request changes
 // nothing.
-type Hold struct {
+type Record struct {
 	Name
-	Limit    uint32 // a number that its owner gave its limit
+	Limit    uint32 // the number of its limit, chosen by the owner
 	Settled  bool
-	Void     bool // its key was forgotten: it only waits to be dropped
+	Void     bool // its state was deleted: it stays until its deadline, unused
 	N        int64
 	Actual   int64 // what it was settled at
 	At       int64
@@ -23,31 +23,31 @@ type Hold struct {
 	prev, next uint32 // of the same state, as indexes plus one
 }
 
-// A Name names a reservation: by the hash of its state and that of its id.
+// A Name identifies a reservation, by the hash of its state and of its id.
 type Name struct{ State, ID uint64 }
 
-// A Queue orders holds by deadline, which is the only way they leave. Its zero
-// value is empty. It is not safe for concurrent use.
+// A Queue orders reservations by deadline, at which they leave it. The zero Queue is
+// empty. It is not safe for concurrent use.
 type Queue struct {
-	list  []Hold
+	list  []Record
 	empty []uint32          // unused places in list
 	heap  []uint32          // by deadline
 	byID  map[Name]uint32   // those that are not void
 	first map[uint64]uint32 // of each state, as an index plus one
 }
 
-// Find is the hold of an id, or nil.
-func (q *Queue) Find(id Name) *Hold {
+// Find returns the reservation of a name, or nil.
+func (q *Queue) Find(id Name) *Record {
 	if i, ok := q.byID[id]; ok {
 		return &q.list[i]
 	}
 	return nil
 }
 
-// Any reports whether a state has holds, settled or not.
+// Any reports whether a state has reservations, settled or not.
 func (q *Queue) Any(state uint64) bool { return len(q.first) > 0 && q.first[state] != 0 }
 
-// Due is the first deadline, or never.
+// Due returns the earliest deadline, or the largest integer.
 func (q *Queue) Due() int64 {
 	if len(q.heap) == 0 {
 		return math.MaxInt64
@@ -55,9 +55,9 @@ func (q *Queue) Due() int64 {
 	return q.list[q.heap[0]].Deadline
 }
 
-// All are the holds that are not void, in no order.
-func (q *Queue) All() iter.Seq[*Hold] {
-	return func(yield func(*Hold) bool) {
+// All returns the reservations that are not void, in any order.
+func (q *Queue) All() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
 		for _, i := range q.heap {
 			if h := &q.list[i]; !h.Void && !yield(h) {
 				return
@@ -66,8 +66,8 @@ func (q *Queue) All() iter.Seq[*Hold] {
 	}
 }
 
-// Add keeps a hold whose id is not known.
-func (q *Queue) Add(x Hold) {
+// Add adds a reservation whose name is not in the queue.
+func (q *Queue) Add(x Record) {
 	if q.byID == nil {
 		q.byID, q.first = map[Name]uint32{}, map[uint64]uint32{}
 	}
@@ -76,7 +76,7 @@ func (q *Queue) Add(x Hold) {
 		i, q.empty = q.empty[last], q.empty[:last]
 	} else {
 		i = uint32(len(q.list))
-		q.list = append(q.list, Hold{})
+		q.list = append(q.list, Record{})
 	}
 	x.prev, x.next = 0, q.first[x.State]
 	if x.next != 0 {
@@ -86,7 +86,7 @@ func (q *Queue) Add(x Hold) {
 	q.push(i)
 }
 
-// Forget makes the holds of a state void.
+// Forget makes the reservations of a state void.
 func (q *Queue) Forget(state uint64) {
 	for at := q.first[state]; at != 0; {
 		x := &q.list[at-1]
@@ -97,8 +97,8 @@ func (q *Queue) Forget(state uint64) {
 	delete(q.first, state)
 }
 
-// Pop drops the hold with the first deadline, and returns it.
-func (q *Queue) Pop() Hold {
+// Pop removes the reservation with the earliest deadline, and returns it.
+func (q *Queue) Pop() Record {
 	i := q.heap[0]
 	last := len(q.heap) - 1
 	q.heap[0] = q.heap[last]
@@ -116,8 +116,8 @@ func (q *Queue) Pop() Hold {
 	return x
 }
 
-// unlink takes x out of the list of its state.
-func (q *Queue) unlink(x *Hold) {
+// unlink removes x from the list of its state.
+func (q *Queue) unlink(x *Record) {
 	switch {
 	case x.prev != 0:
 		q.list[x.prev-1].next = x.next

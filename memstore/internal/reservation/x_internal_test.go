@@ -1,11 +1,12 @@
-package hold
+package reservation
 
 import (
 	"math/rand/v2"
 	"testing"
 )
 
-// Holds leave by deadline, and are found until then by their id and their state.
+// TestHolds checks that holds leave by deadline, and are found until then by their id and
+// their state.
 func TestHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var h Queue
@@ -26,7 +27,7 @@ func TestHolds(t *testing.T) {
 			id := Name{state(), r.Uint64N(1000)}
 			if _, ok := known[id]; !ok {
 				known[id] = last + r.Int64N(1000)
-				h.Add(Hold{Name: id, Deadline: known[id]})
+				h.Add(Record{Name: id, Deadline: known[id]})
 			}
 		case k == 6 && r.IntN(50) == 0:
 			s := state()
