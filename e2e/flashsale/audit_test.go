@@ -75,7 +75,7 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 	beside.Go(func() { a.Watch(sampling) })
 
 	var seen bytes.Buffer
-	crowd := func(prefix string, profile load.Profile, users, pay int) {
+	runUsers := func(prefix string, profile load.Profile, users, pay int) {
 		r, err := load.Run(ctx, load.Config{URL: sys.ShopURL, Sale: s.ID, Profile: profile, Users: users, Prefix: prefix, Connections: 32, At: s.StartsAt,
 			Pay: pay, AllTaken: true, MaxPoll: 200 * time.Millisecond, Addresses: users, Duration: 30 * time.Second, Lossy: fails != nil, Observations: &seen})
 		if err != nil {
@@ -104,8 +104,8 @@ func audited(t *testing.T, c run.Config, ac auditor.Config, fails func()) string
 			meddle(900*time.Millisecond, "fail", func() error { fails(); return nil })
 		}
 	})
-	crowd("a", load.Mixed, 200, 90)
-	crowd("b", load.Open, 200, 100)
+	runUsers("a", load.Mixed, 200, 90)
+	runUsers("b", load.Open, 200, 100)
 	if s, err = sys.Merchants.Sale(ctx, "m", s.ID); err != nil || fails != nil && s.Epoch < 2 {
 		t.Errorf("the sale is at epoch %d, %v; want a recovery", s.Epoch, err)
 	}

@@ -16,21 +16,21 @@ import (
 	"github.com/floodweir/weir/flashsale/pages"
 )
 
-// A scriptedShop answers the pages of a buyer as a test tells it to, so that states can be
-// seen that a shop which works comes to rarely. It has one sale, of the ID "one".
+// A scriptedShop gives a buyer's pages the responses that a test sets, to show states that a
+// real shop rarely has. It has one sale with the ID "one".
 type scriptedShop struct {
 	URL string
 
 	mu      sync.Mutex
-	ahead   time.Duration // its clock before the machine's
+	ahead   time.Duration // how far its clock is ahead of the machine's
 	view    map[string]any
 	turn    map[string]any
 	orders  []map[string]any
 	refuse  map[string][]refusal // by method and path; each is used once
-	asked   []string             // method and path, of everything below /api/
-	keys    []string             // of purchases
+	asked   []string             // method and path of every call below /api/
+	keys    []string             // Idempotency-Keys of purchases
 	onOrder func(*scriptedShop)
-	behind  bool // its turns know of no order what became of it
+	behind  bool // whether its queue status lacks the state of an order
 }
 
 type refusal struct {
@@ -57,29 +57,29 @@ func newScriptedShop(t *testing.T) *scriptedShop {
 	return s
 }
 
-// at writes a time as the interface does.
+// at formats a time as the API does.
 func at(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func (s *scriptedShop) now() time.Time { return time.Now().Add(s.ahead) }
 
-// set changes what it answers from now on.
+// set changes the responses.
 func (s *scriptedShop) set(change func(s *scriptedShop)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
 }
 
-// wait makes the turn one of the line.
+// wait sets the queue status to waiting.
 func (s *scriptedShop) wait(ahead int, eta time.Duration) {
 	s.turn["state"], s.turn["ahead"], s.turn["eta_ms"], s.turn["place"] = "waiting", ahead, eta.Milliseconds(), "place-1"
 }
 
-// admit makes it the buyer's turn.
+// admit sets the queue status to admitted.
 func (s *scriptedShop) admit(token string, for_ time.Duration) {
 	s.turn["state"], s.turn["ahead"], s.turn["token"], s.turn["until"] = "admitted", 0, token, at(s.now().Add(for_))
 }
 
-// order makes an order in a state.
+// order adds an order in a state.
 func (s *scriptedShop) order(name, state string, payWithin time.Duration) map[string]any {
 	o := map[string]any{
 		"receipt": name, "sale": "one", "title": s.view["title"], "price": 9900, "currency": "CNY", "state": state,
@@ -152,7 +152,7 @@ func (s *scriptedShop) act(w http.ResponseWriter, o map[string]any, action strin
 	s.json(w, 200, o)
 }
 
-// whole is the turn with the view and what is held.
+// whole returns the queue status with the view and the reservations.
 func (s *scriptedShop) whole() map[string]any {
 	turn := maps.Clone(s.turn)
 	held := []any{}
@@ -186,7 +186,7 @@ func (s *scriptedShop) problem(w http.ResponseWriter, r refusal) {
 	})
 }
 
-// shots returns the directory for the pictures: FLASHSALE_SHOTS, or one of the test.
+// shots returns the directory for the pictures: FLASHSALE_SHOTS, or a temporary one.
 func shots(t *testing.T) func(name string) string {
 	dir := os.Getenv("FLASHSALE_SHOTS")
 	if dir == "" {

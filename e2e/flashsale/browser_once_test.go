@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestBrowserAsksAgain: a purchase whose answers are lost is asked for again under the same
-// key, also after a reload, and clicks meanwhile are no purchases of their own.
+// TestBrowserRetries loses the responses of a purchase: the page repeats it under the same key,
+// also after a reload, and clicks in between make no other purchase.
 func TestBrowserRetries(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
@@ -34,10 +34,10 @@ func TestBrowserRetries(t *testing.T) {
 	keys, orders := slices.Clone(s.keys), len(s.orders)
 	s.mu.Unlock()
 	if len(keys) != 4 || orders != 1 || slices.ContainsFunc(keys, func(k string) bool { return k != keys[0] }) {
-		t.Errorf("%d orders by the keys %q, want one order by one key, asked 4 times", orders, keys)
+		t.Errorf("%d orders by the keys %q, want one order by one key in 4 calls", orders, keys)
 	}
 
-	// Reloaded while no answer has come, it goes on with the same key.
+	// Reloaded without a response, it continues with the same key.
 	s = newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
 		s.admit("token-2", 10*time.Minute)
@@ -58,9 +58,8 @@ func TestBrowserRetries(t *testing.T) {
 	}
 }
 
-// TestBrowserUnderTheLimits: with the limits that a shop has if nobody says otherwise, three
-// browsers of one address come at once, wait, buy by double clicks and beside a second tab,
-// and pay, and no limit of an address or a user keeps them from it.
+// TestBrowserWithDefaultLimits runs three browsers of one address with the default limits. They
+// wait, buy with double clicks and a second tab, and pay, and no limit refuses them.
 func TestBrowserWithDefaultLimits(t *testing.T) {
 	t.Parallel()
 	system, err := run.Start(t.Context(), run.Config{Data: t.TempDir(), Shop: "127.0.0.1:0", Office: "127.0.0.1:0"})
@@ -92,7 +91,7 @@ func TestBrowserWithDefaultLimits(t *testing.T) {
 		p.Do(`document.querySelector("#join").click(); document.querySelector("#join").click()`)
 		stage(p, "turn")
 		click := `document.querySelector("#buy").click(); document.querySelector("#buy").click();`
-		if i == 0 { // a second tab of the same buyer has the same turn, and buys by a key of its own
+		if i == 0 { // a second tab of the same buyer has the same status, and buys with its own key
 			p.Do(fmt.Sprintf(`fetch("/api/sales/%s/ticket").then((r) => r.json()).then((turn) => { window.turn = turn; })`, made.ID))
 			click = fmt.Sprintf(`fetch("/api/sales/%s/orders", { method: "POST", body: JSON.stringify({ token: turn.token }),
 				headers: { "Content-Type": "application/json", "Flashsale-Request": "1", "Flashsale-Token": turn.token, "Idempotency-Key": "tab-2" } })
@@ -108,15 +107,15 @@ func TestBrowserWithDefaultLimits(t *testing.T) {
 		p.Click(`[data-do="pay"]`)
 		p.WaitText(".receipt h2", "Paid. It is yours")
 	}
-	// What is remembered is for the next order of the same browser.
+	// The stored contact is for the next order of the same browser.
 	if got := pages[0].Text(`localStorage.getItem("fs.contact")`); got != `{"name":"Li","phone":"12345"}` {
-		t.Errorf("the browser remembers %s", got)
+		t.Errorf("the browser stored %s", got)
 	}
 	for _, p := range pages {
 		stage(p, "sold_out")
 	}
 	if tab := pages[0].Number(`window.tab ?? 0`); tab != http.StatusAccepted && tab != http.StatusTooManyRequests { // one order at a time
-		t.Errorf("the second tab was answered %v", tab)
+		t.Errorf("the second tab received %v", tab)
 	}
 	board, err := system.Merchants.Dashboard(t.Context(), "mei", made.ID)
 	if err != nil || board.Totals.Paid != 3 || board.Totals.Pending+board.Totals.Cancelled+board.Totals.Expired != 0 {
@@ -129,13 +128,13 @@ func TestBrowserWithDefaultLimits(t *testing.T) {
 	for _, each := range board.Layers[sale.L2] {
 		n += each
 	}
-	if n > 6 { // nobody clicks as fast as a test: two for each buyer, and the page asks again
+	if n > 6 { // two for each buyer, and the page retries; no user clicks as fast as a test
 		t.Errorf("L2 refused %v", board.Layers[sale.L2])
 	}
 }
 
-// TestBrowserZoomed: at 200 %, which halves the room that a page has, nothing scrolls
-// sideways, in the office and in the list of orders too.
+// TestBrowserZoomed checks at 200 %, which halves the width of a page, that no page of the
+// office or the shop scrolls sideways.
 func TestBrowserZoomed(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -170,8 +169,8 @@ func TestBrowserZoomed(t *testing.T) {
 	wantNoErrors(t, s.office, p)
 }
 
-// TestBrowserOldAnswers: what a page was told last of an order stands, when an older answer
-// comes, or one of a line that does not know the order yet.
+// TestBrowserOldAnswers checks that a page keeps the newest state of an order when an older
+// response arrives, or a queue status that lacks the order.
 func TestBrowserOldAnswers(t *testing.T) {
 	t.Parallel()
 	p := chromium.use(t).Page(t, "old", browsertest.Device{Width: 375, Height: 740})
@@ -197,11 +196,11 @@ func TestBrowserOldAnswers(t *testing.T) {
 	before := turns()
 	redistest.Await(t, "the page asks for the turn", func() error {
 		if n := turns() - before; n < 3 {
-			return fmt.Errorf("%d times", n)
+			return fmt.Errorf("%d calls", n)
 		}
 		return nil
 	})
 	if p.Text("window.went") != "false" {
-		t.Error("an order to be paid went back to one that is being written")
+		t.Error("a pending order went back to reserved")
 	}
 }

@@ -15,18 +15,18 @@ const (
 	stageIs  = `document.querySelector("#action")?.dataset.stage === "%s"`
 )
 
-// quiet checks that a page has complained about nothing.
+// wantNoErrors checks that a page has logged no error.
 func wantNoErrors(t *testing.T, pages ...*browsertest.Page) {
 	t.Helper()
 	for _, p := range pages {
 		if e := p.Errors(); len(e) > 0 {
-			t.Errorf("a page complained: %s", strings.Join(e, "\n"))
+			t.Errorf("errors of a page: %s", strings.Join(e, "\n"))
 		}
 	}
 }
 
-// TestBrowserStates shows every state that a buyer can be told of, at both widths, in both
-// languages and schemes, and after a reload: it is the same one.
+// TestBrowserStates shows every state of a buyer at both widths, in both languages and color
+// schemes, and wants the same after a reload.
 func TestBrowserStates(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
@@ -93,7 +93,7 @@ func TestBrowserStates(t *testing.T) {
 					p.Await(fmt.Sprintf(`document.querySelector("main").innerText.replaceAll(/[\d:]+/g, "") === %q`, before))
 				}
 				if file, err := os.Stat(picture); err != nil || file.Size() < 5_000 {
-					t.Errorf("%s: the picture: %v %v", state.name, file, err)
+					t.Errorf("%s: picture: %v %v", state.name, file, err)
 				}
 			}
 			wantNoErrors(t, p)

@@ -21,13 +21,13 @@ type story struct {
 	shot   func(name string) string
 	office *browsertest.Page
 	taken  []string
-	ahead  *atomic.Int64 // the clock of the shop before the machine's
+	ahead  *atomic.Int64 // how far the shop's clock is ahead of the machine's
 }
 
 func (s *story) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 
-// jump sets the clock of the shop forward, so that nobody has to wait, and lets pages see it
-// as they do when somebody comes back to them.
+// jump sets the shop's clock forward instead of waiting, and lets pages notice it as they do
+// when a user returns to the tab.
 func (s *story) jump(to time.Time, pages ...*browsertest.Page) {
 	s.ahead.Store(int64(time.Until(to)))
 	for _, p := range pages {
@@ -55,8 +55,8 @@ func newStory(t *testing.T) *story {
 	return s
 }
 
-// oneAddress returns the limits of the shop with more for an address: all the browsers of a
-// test have the same one, and each loads the pages anew.
+// oneAddress returns the default limits with more for an address: all browsers of a test have
+// one address, and each loads the pages again.
 func oneAddress(t *testing.T) string {
 	text, err := os.ReadFile("../../flashsale/layers/layers.yaml")
 	if err != nil {
@@ -64,7 +64,7 @@ func oneAddress(t *testing.T) string {
 	}
 	const usual = "limits: 20/s burst 40"
 	if strings.Count(string(text), usual) != 1 {
-		t.Fatalf("the limits have no line %q", usual)
+		t.Fatalf("the default limits lack %q", usual)
 	}
 	file := t.TempDir() + "/layers.yaml"
 	if err := os.WriteFile(file, []byte(strings.Replace(string(text), usual, "limits: 500/s burst 1000", 1)), 0o600); err != nil {
@@ -79,7 +79,7 @@ func (s *story) picture(p *browsertest.Page, name string) {
 	s.taken = append(s.taken, name)
 }
 
-// same reloads a page, goes away and comes back, and sees the same text each time.
+// wantSame reloads a page, leaves it and returns, and wants the same text each time.
 func (s *story) wantSame(p *browsertest.Page, selector, text string) {
 	s.t.Helper()
 	p.WaitText(selector, text)
@@ -90,14 +90,14 @@ func (s *story) wantSame(p *browsertest.Page, selector, text string) {
 	p.WaitText("h1", "")
 	p.Back()
 	if now := p.Text("location.href"); now != here {
-		s.t.Errorf("back came to %s, want %s", now, here)
+		s.t.Errorf("back led to %s, want %s", now, here)
 	}
 	p.WaitText(selector, text)
 }
 
 func stage(p *browsertest.Page, name string) { p.Await(fmt.Sprintf(stageIs, name)) }
 
-// press clicks an action of the merchant, and agrees if it is asked.
+// press clicks an action of the merchant, and confirms it if asked.
 func (s *story) press(name string, asked bool) {
 	s.t.Helper()
 	s.office.Click("#do-" + name)
@@ -106,7 +106,7 @@ func (s *story) press(name string, asked bool) {
 	}
 }
 
-// login logs the merchant in with the keyboard alone, after a mistake.
+// login logs the merchant in with the keyboard only, after a wrong password.
 func (s *story) login() {
 	p := s.office
 	p.Open(s.system.OfficeURL + "/")
@@ -122,7 +122,7 @@ func (s *story) login() {
 	s.picture(p, "01-office-empty")
 }
 
-// create makes a sale in the form, with a mistake first, corrects it, and exposes it.
+// create fills the form of a sale with a mistake, corrects it, and exposes the sale.
 func (s *story) create(starts time.Time) (id string) {
 	p := s.office
 	p.Click("#new")
@@ -153,9 +153,9 @@ func (s *story) create(starts time.Time) (id string) {
 	return p.Text(`location.pathname.split("/").at(-1)`)
 }
 
-// TestBrowserStory is the whole story in browsers: a merchant makes a sale and exposes it;
-// one buyer counts down, has a turn, buys and pays, with the keyboard alone; the second lets
-// the order expire; two race for the unit that comes back; then it is sold out.
+// TestBrowserStory runs a sale in browsers. A merchant creates and exposes it. One buyer waits
+// for the start, is admitted, buys and pays with the keyboard only. The second lets the order
+// expire, and two others compete for its unit. Then the sale is sold out.
 func TestBrowserStory(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -190,11 +190,11 @@ func TestBrowserStory(t *testing.T) {
 	s.picture(alice, "05-countdown-1280")
 	s.picture(bob, "06-countdown-375-zh")
 
-	// At the start, and not before, the button comes alive.
+	// The button is enabled at the start, not before.
 	s.jump(starts.Add(-2*time.Second), alice, bob)
 	alice.Await(`!document.querySelector("#join").disabled`)
 	if early := starts.Sub(s.now()); early > 150*time.Millisecond {
-		t.Errorf("the button came alive %s early", early)
+		t.Errorf("the button was enabled %s early", early)
 	}
 	stage(alice, "open")
 	alice.Await(`document.activeElement !== null`)
@@ -224,7 +224,7 @@ func TestBrowserStory(t *testing.T) {
 	s.wantSame(alice, ".receipt h2", "Paid. It is yours")
 	s.picture(alice, "09-paid")
 
-	// Bob has the second unit, and lets it expire. Two wait for it.
+	// Bob has the second unit, and lets it expire. Two users wait for it.
 	bob.Click("#join")
 	bob.Click("#buy")
 	bob.WaitText(".receipt h2", "请在时限内付款")
@@ -245,7 +245,7 @@ func TestBrowserStory(t *testing.T) {
 	s.wantSame(bob, ".receipt h2", "超时未付款")
 	s.picture(bob, "12-expired-375-zh")
 
-	// Both have a turn, and one unit is there: one of them gets it.
+	// Both are admitted, and one unit is left: one of them gets it.
 	stage(carol, "turn")
 	stage(dave, "turn")
 	carol.Do(`document.querySelector("#buy").click()`)
@@ -259,7 +259,7 @@ func TestBrowserStory(t *testing.T) {
 		winner, loser = dave, carol
 	}
 	if winner.Text("Boolean("+yours+")") != "true" || loser.Text("Boolean("+yours+")") != "false" {
-		t.Fatalf("carol has it: %s, dave has it: %s, want one of them", carol.Text("Boolean("+yours+")"), dave.Text("Boolean("+yours+")"))
+		t.Fatalf("carol has the unit: %s, dave has it: %s, want one of them", carol.Text("Boolean("+yours+")"), dave.Text("Boolean("+yours+")"))
 	}
 	s.picture(loser, "13-race-lost")
 	winner.Fill(`[name="name"]`, "王小明")
@@ -289,9 +289,8 @@ func TestBrowserStory(t *testing.T) {
 	s.checkPictures()
 }
 
-// TestBrowserStops is what a merchant can do to a sale that runs, as buyers see it: pause,
-// resume, more stock, and the kill switch; and what buyers can do but pay: cancel, and pay
-// too late.
+// TestBrowserStops runs the actions of a merchant on a running sale: pause, resume, more stock,
+// and the kill switch. Buyers cancel, and pay too late.
 func TestBrowserStops(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -317,10 +316,10 @@ func TestBrowserStops(t *testing.T) {
 	s.press("resume", true)
 	stage(erin, "open")
 	if erin.Text(`document.querySelector("[data-banner]") === null`) != "true" {
-		t.Error("the banner stays when the sale goes on")
+		t.Error("the banner stays after the sale is resumed")
 	}
 
-	// Cancelled, a unit is free for the next turn.
+	// A cancelled unit is free for the next user.
 	erin.Click("#join")
 	erin.Click("#buy")
 	erin.Click(`[data-do="cancel"]`)
@@ -329,10 +328,10 @@ func TestBrowserStops(t *testing.T) {
 	s.wantSame(erin, ".receipt h2", "Cancelled")
 	s.picture(erin, "22-cancelled-375")
 
-	// Paid too late, it is to be refunded.
+	// A late payment is to be refunded.
 	erin.Click("#join")
 	erin.Click("#buy")
-	erin.Await(`document.querySelector('[data-do="late"]')?.disabled`) // the test provider takes 10 minutes at most
+	erin.Await(`document.querySelector('[data-do="late"]')?.disabled`) // the test provider's maximum is 10 minutes
 	s.jump(s.now().Add(15*time.Minute-12*time.Second), erin)
 	erin.Await(`!document.querySelector('[data-do="late"]').disabled`)
 	erin.Click("summary")
@@ -368,7 +367,7 @@ func TestBrowserStops(t *testing.T) {
 	s.checkPictures()
 }
 
-// kept checks that every picture is there.
+// checkPictures checks that every picture exists.
 func (s *story) checkPictures() {
 	s.t.Helper()
 	for _, name := range s.taken {

@@ -10,7 +10,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// costly is a sale whose tickets cost so many bits of work, and where its page is.
+// costly creates a sale whose tickets cost bits of proof of work, and returns the URL of its
+// page.
 func (s *story) costly(bits int, starts time.Time) (url string) {
 	s.t.Helper()
 	made, err := s.system.Merchants.Create(s.t.Context(), "mei", sale.Draft{
@@ -26,11 +27,11 @@ func (s *story) costly(bits int, starts time.Time) (url string) {
 	return s.system.ShopURL + "/sales/" + made.ID
 }
 
-// asks counts how often a page has asked for a ticket, and what it was answered.
+// asks counts the requests of a page for a ticket, and the responses.
 const asks = `performance.getEntriesByType("resource").filter((e) => e.name.endsWith("/ticket") && e.responseStatus === %d).length`
 
-// TestBrowserWorks: the work that a ticket costs is done while the buyer waits for the start,
-// and is done once.
+// TestBrowserProofOfWork checks that a page solves the proof of work once, while the buyer waits
+// for the start.
 func TestBrowserProofOfWork(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -41,28 +42,28 @@ func TestBrowserProofOfWork(t *testing.T) {
 	stage(p, "upcoming")
 	p.WaitText("#work", "浏览器已完成所需的计算")
 	if p.Text(`document.querySelector(".work progress").hidden`) != "true" || p.Text(noScroll) != "true" {
-		t.Error("work that is done shows how far it is, or the page scrolls sideways")
+		t.Error("finished work still shows progress, or the page scrolls sideways")
 	}
 	nonce := p.Text(`JSON.parse(Object.entries(localStorage).find(([k]) => k.startsWith("fs.work."))[1]).nonce`)
 	p.Reload()
 	p.WaitText("#work", "浏览器已完成所需的计算")
 	if again := p.Text(`JSON.parse(Object.entries(localStorage).find(([k]) => k.startsWith("fs.work."))[1]).nonce`); again != nonce {
-		t.Errorf("the work was done again after a reload: %s, want %s", again, nonce)
+		t.Errorf("the work was solved again after a reload: %s, want %s", again, nonce)
 	}
 	s.jump(starts.Add(-time.Second), p)
 	p.Await(`!document.querySelector("#join").disabled`)
 	p.Click("#join")
 	stage(p, "turn")
 	if n := p.Number(fmt.Sprintf(asks, 403)); n != 0 {
-		t.Errorf("a ticket was refused %g times before", n)
+		t.Errorf("a ticket was refused %g times", n)
 	}
 	p.Click("#buy")
 	p.WaitText(".receipt h2", "请在时限内付款")
 	wantNoErrors(t, p)
 }
 
-// TestBrowserWorksStill: while much work is under way the page says so and can be used; a
-// ticket that is asked for without the work is refused with what is missing.
+// TestBrowserDuringProofOfWork checks that a page shows the progress and stays usable. A request
+// without the solution is refused with the challenge.
 func TestBrowserDuringProofOfWork(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -75,19 +76,20 @@ func TestBrowserDuringProofOfWork(t *testing.T) {
 	p.Click("#join")
 	p.Await(`document.querySelector("#join").getAttribute("aria-disabled") === "true"`)
 	if p.Text(`document.querySelector("#work").getAttribute("aria-live")`) != "polite" || p.Text(noScroll) != "true" {
-		t.Error("the work is not said politely, or the page scrolls sideways")
+		t.Error("the progress is not a polite live region, or the page scrolls sideways")
 	}
 	s.picture(p, "26-work-375")
 	said := p.Text(`fetch("/api" + location.pathname + "/ticket", { method: "POST", headers: { "Flashsale-Request": "1", "Content-Type": "application/json" }, body: "{}" }).then(async (r) => r.status + " " + await r.text())`)
 	for _, want := range []string{"403 ", `"layer":"L3"`, `"reason":"work_due"`, `"field":"work"`, `"challenge":"`, `"bits":24`, "work: got none, want a nonce"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("without work the answer is %s, want %s in it", said, want)
+			t.Errorf("without work the response is %s, want %s in it", said, want)
 		}
 	}
 	wantNoErrors(t, p)
 }
 
-// TestBrowserCannotWork: a buyer whose browser gets nowhere is told why there is no ticket.
+// TestBrowserWithoutProofOfWork checks that a page explains why there is no ticket if it cannot
+// solve the proof of work.
 func TestBrowserWithoutProofOfWork(t *testing.T) {
 	t.Parallel()
 	b := chromium.use(t)
@@ -97,7 +99,7 @@ func TestBrowserWithoutProofOfWork(t *testing.T) {
 		s.view["work"] = 12
 		s.refuse["POST /api/sales/one/ticket"] = []refusal{{403, "work_due", 0}}
 	})
-	p.Open(s.URL + "/sales/one") // it has no challenge to give
+	p.Open(s.URL + "/sales/one") // it has no challenge
 	stage(p, "open")
 	p.Click("#join")
 	p.WaitText("#note", "has not done the work")

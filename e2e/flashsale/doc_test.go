@@ -1,3 +1,3 @@
-// Package flashsale_test runs the flash sale with real servers: Redis alone, behind Sentinel
-// and as a Cluster, PostgreSQL, nginx with Lua, the gateway, and a browser; and kills it.
+// Package flashsale_test runs the flash sale with real servers and faults: Redis (single,
+// Sentinel, Cluster), PostgreSQL, nginx with Lua, the gateway, and a browser.
 package flashsale_test

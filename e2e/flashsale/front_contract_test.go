@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/flashsale/verify/webtest"
 )
 
-// frontContract runs the suite of the HTTP interface through every front, before a whole
-// shop that keeps its own limits off: what it answers is what it answers without one.
+// frontContract runs the conformance suite of the HTTP API through every front, before a shop
+// without limits of its own. The responses must be the same as without a front.
 func frontContract(t *testing.T, weir string) {
 	for _, kind := range frontKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -40,10 +40,10 @@ func TestFront(t *testing.T) {
 		name string
 		run  func(*testing.T, string)
 	}{
-		{"keeps the crowd out", frontLimitsArrivals},
-		{"early callers use nothing up", frontEarlyCalls},
-		{"refuses as the shop", frontRefusals},
-		{"tricks", frontBypasses},
+		{"limits arrivals", frontLimitsArrivals},
+		{"early calls use no tokens", frontEarlyCalls},
+		{"refusals are the shop's", frontRefusals},
+		{"bypasses", frontBypasses},
 		{"addresses", frontAddresses},
 		{"return trap", frontNginxReturn},
 		{"contract", frontContract},
@@ -332,12 +332,12 @@ func TestFrontChanges(t *testing.T) {
 	c := front.Config{Trusted: []string{"127.0.0.1"}, Address: "off", User: "off", Sales: []front.Sale{{ID: "s1", Tokens: 50, Period: time.Hour}}}
 	eachFront(t, weir, c, func(t *testing.T, f *runningFront, b *backEnd) {
 		done := make(chan load.Result)
-		crowd, leave := context.WithCancel(t.Context())
-		defer leave()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		go func() {
-			r, err := load.Run(crowd, load.Config{URL: f.URL, Sale: "s1", Profile: load.SoldOut, Users: 500, Connections: 16, Duration: time.Minute,
+			r, err := load.Run(ctx, load.Config{URL: f.URL, Sale: "s1", Profile: load.SoldOut, Users: 500, Connections: 16, Duration: time.Minute,
 				Session: func(user string) string { return "s-" + user }})
-			if err != nil && crowd.Err() == nil {
+			if err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			done <- r
@@ -375,7 +375,7 @@ func TestFrontChanges(t *testing.T) {
 			}
 		}
 		flip(true, 410)
-		leave()
+		cancel()
 		r := <-done
 		t.Logf("\n%s", r.Text())
 		// A worker of nginx that is replaced closes idle connections, and a request at that

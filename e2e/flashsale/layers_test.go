@@ -52,7 +52,7 @@ func TestLayersUnderLoad(t *testing.T) {
 			continue // on a busy machine Redis may be slow for a second
 		}
 		t.Run(c.name, func(t *testing.T) {
-			store, err := redisstore.New(conn, redisstore.Config{Prefix: fmt.Sprint("crowd", c.most)})
+			store, err := redisstore.New(conn, redisstore.Config{Prefix: fmt.Sprint("flood", c.most)})
 			if err != nil {
 				t.Fatal(err)
 			}

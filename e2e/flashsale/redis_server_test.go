@@ -225,7 +225,7 @@ func TestRedisAccess(t *testing.T) {
 	}
 	var es []sale.Entry
 	redistest.Await(t, "entries are delivered again", func() (err error) {
-		if es, err = g.Next(ctx, "s", 1, "clerk", 10, 20*time.Millisecond); err == nil && (len(es) != 2 || es[0].Deliveries < 2) {
+		if es, err = g.Next(ctx, "s", 1, "worker", 10, 20*time.Millisecond); err == nil && (len(es) != 2 || es[0].Deliveries < 2) {
 			err = fmt.Errorf("entries %v", es)
 		}
 		return err

@@ -152,7 +152,7 @@ func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
-	for ctx.Err() == nil && !s.writeOrders(ctx, epoch, "warden", 0) {
+	for ctx.Err() == nil && !s.writeOrders(ctx, epoch, "recovery", 0) {
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 }
@@ -280,7 +280,7 @@ func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stoc
 			for work.Err() == nil {
 				epoch := s.ledger.epoch()
 				s.writers.RLock()
-				end := s.writeOrders(work, epoch, "clerk-"+strconv.Itoa(i), 50*time.Millisecond)
+				end := s.writeOrders(work, epoch, "writer-"+strconv.Itoa(i), 50*time.Millisecond)
 				s.writers.RUnlock()
 				if end && work.Err() == nil {
 					s.recover(work, epoch)

@@ -168,7 +168,7 @@ func TestRedisHolds(t *testing.T) {
 			t.Errorf("%s expires in %v ms, want some days", part, ttl)
 		}
 	}
-	es, err := g.Next(ctx, "big", 3, "clerk", 100, 0)
+	es, err := g.Next(ctx, "big", 3, "worker", 100, 0)
 	if err != nil || len(es) != 7 || es[0].Reservation.Epoch != 2 || es[0].Reservation.ID != o.Pending[0].ID {
 		t.Fatalf("Next = %v, %v, want the 7, unchanged", es, err)
 	}
@@ -235,7 +235,7 @@ func TestRedisDamage(t *testing.T) {
 					t.Errorf("%s after %s of %s = %v, want ErrStale", name, how, part, err)
 				}
 			}
-			es, err := open.Next(ctx, "s", epoch, "clerk", 10, 0)
+			es, err := open.Next(ctx, "s", epoch, "worker", 10, 0)
 			if part == "stream" {
 				if !errors.Is(err, sale.ErrStale) {
 					t.Errorf("Next after %s of stream = %v, %v, want ErrStale", how, es, err)
@@ -272,7 +272,7 @@ func TestRedisStreamDamage(t *testing.T) {
 		server.Do(t, append([]any{"XADD", "fs:{s}:stream", "*"}, fields...)...)
 	}
 	server.Do(t, "XADD", "fs:{s}:stream", "*", "r", good)
-	es, err := g.Next(ctx, "s", 1, "clerk", 100, 0)
+	es, err := g.Next(ctx, "s", 1, "worker", 100, 0)
 	if err != nil || len(es) != len(bad)+1 {
 		t.Fatalf("Next = %d entries, %v, want %d", len(es), err, len(bad)+1)
 	}

@@ -184,11 +184,11 @@ func (y *trial) run(fault func(ctx context.Context)) *trialResult {
 	}
 	defer watch.Close()
 	watching, stop := context.WithCancel(ctx)
-	var beside, crowd sync.WaitGroup
+	var beside, customers sync.WaitGroup
 	beside.Go(func() { watch.Watch(watching) })
 	v := &trialResult{ends: make([]string, y.customers), lostReceipts: map[string]bool{}}
 	for i := range v.ends {
-		crowd.Go(func() {
+		customers.Go(func() {
 			if i >= len(v.ends)-y.late {
 				select {
 				case <-y.begun:
@@ -206,7 +206,7 @@ func (y *trial) run(fault func(ctx context.Context)) *trialResult {
 	}
 	until(ctx, y.start.Add(700*time.Millisecond))
 	fault(ctx)
-	crowd.Wait()
+	customers.Wait()
 	stop()
 	beside.Wait()
 	if r := watch.Report(); r.Violations() > 0 {
@@ -225,7 +225,7 @@ func (y *trial) awaitPayment() {
 		y.t.Fatal(err)
 	}
 	defer l.Close()
-	redistest.Await(y.t, "somebody has paid", func() error {
+	redistest.Await(y.t, "a payment", func() error {
 		n, err := l.Totals(y.t.Context(), y.sale)
 		if err == nil && n.Paid == 0 {
 			err = fmt.Errorf("no payment: %+v", n)
