@@ -10,7 +10,7 @@ import (
 )
 
 // TestGo runs testdata/go/*.txtar: what weir go and go vet make of modules that require
-// this tree, at $ROOT. They share the build cache of whoever tests, and fetch nothing.
+// this tree, at $ROOT. They share the build cache of the test, and fetch nothing.
 func TestGo(t *testing.T) {
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/*.txtar against the program. Beside the commands of testscript
 // they have `get STATUS URL FILE`, which asks until it gets that status and puts the body
 // into FILE. The addresses $GATEWAY, $API, $GRPC, $RESP, $ADMIN and $UNUSED are free, and
-// that of $TAKEN is not. Doors that a script does not name open on a port that is free.
+// that of $TAKEN is not. Other interfaces listen on free ports.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",

@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )
 
-// TestExitCodes checks that what the scripts in testdata cannot tell apart.
+// TestExitCodes checks exit codes, which the scripts in testdata do not distinguish.
 func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -10,8 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )
 
-// TestEdgeExitCodes checks that what the scripts cannot tell apart. Nothing is printed
-// where something is wrong.
+// TestEdgeExitCodes checks exit codes, and that nothing is printed after an error.
 func TestEdgeExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

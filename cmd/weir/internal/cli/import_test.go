@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/cli"
 )
 
-// TestImportExitCodes checks that what the scripts cannot tell apart.
+// TestImportExitCodes checks exit codes, which the scripts do not distinguish.
 func TestImportExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -32,7 +32,7 @@ func newPolicy(tb testing.TB, name string, mode policy.Mode) *policy.Policy {
 	return p
 }
 
-// A book is a log that can be read.
+// A book is a Log whose lines the test can read.
 type book struct {
 	*decisionlog.Log
 	out *bytes.Buffer
@@ -51,7 +51,7 @@ func open(tb testing.TB, c decisionlog.Config) book {
 	return b
 }
 
-// lines are what was written since they were last read.
+// lines returns the lines written since the last call.
 func (b book) lines(tb testing.TB) (all []map[string]any) {
 	tb.Helper()
 	for line := range strings.Lines(b.out.String()) {
@@ -158,8 +158,7 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// TestLongTexts checks that a long text is cut: a line has a size that nobody else
-// chooses.
+// TestLongTexts checks that long texts are cut, so the size of a line is bounded.
 func TestLongTexts(t *testing.T) {
 	b := open(t, decisionlog.Config{Denied: 1, Keys: decisionlog.Plain})
 	long := strings.Repeat("é", 1<<20)
@@ -173,7 +172,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// TestSample checks that one of so many, and of each kind by itself.
+// TestSample checks the rates of admitted and denied requests.
 func TestSample(t *testing.T) {
 	p := newPolicy(t, "api", policy.Enforce)
 	for _, test := range []struct {
@@ -202,8 +201,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestCap checks that a flood writes no more than its lines, and the next line says what
-// is missing.
+// TestCap checks that the lines per second are bounded, and that the next line has the
+// number of suppressed ones.
 func TestCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{Denied: 1, PerSecond: 5, Keys: decisionlog.Off})
@@ -232,9 +231,9 @@ func TestCap(t *testing.T) {
 	})
 }
 
-// TestTrouble checks that a store that is gone is told once a second for each policy,
-// even if no decision is.
-func TestTrouble(t *testing.T) {
+// TestProblems checks that an unavailable store is logged once per second for each
+// policy, even without a sample.
+func TestProblems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{})
 		down := fmt.Errorf("redis: %w", weir.ErrUnavailable)
@@ -274,9 +273,9 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// TestTroublesAreBounded checks that policies that come and go make no more noise, and
-// take no more memory, than a thousand of them.
-func TestTroublesAreBounded(t *testing.T) {
+// TestProblemsAreBounded checks that a changing set of policies is bounded in lines and
+// memory by a thousand.
+func TestProblemsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, decisionlog.Config{})
 		for i := range 5000 {
@@ -305,7 +304,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that what is not logged costs nothing, and many may ask at once.
+// TestQuiet checks that an event that is not logged allocates nothing, also in parallel.
 func TestQuiet(t *testing.T) {
 	ctx := context.Background()
 	e := enforce.Event{Policy: newPolicy(t, "api", policy.Enforce), Outcome: enforce.Admitted}
@@ -315,7 +314,7 @@ func TestQuiet(t *testing.T) {
 	}
 	errorsOnly := open(t, decisionlog.Config{Every: 1, Log: slog.New(slog.NewTextHandler(new(bytes.Buffer), &slog.HandlerOptions{Level: slog.LevelError}))})
 	if n := testing.AllocsPerRun(100, func() { errorsOnly.Observe(ctx, "http", e) }); n != 0 {
-		t.Errorf("%v allocations at a level that nobody reads", n)
+		t.Errorf("%v allocations at a disabled level", n)
 	}
 	busy := open(t, decisionlog.Config{Every: 1, PerSecond: 10})
 	var all sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A keys store admits everything and records the keys.
+// A keys value is a store that admits everything and records the keys.
 type keys struct{ seen []string }
 
 func (s *keys) Do(_ context.Context, r weir.Request) (weir.Decision, error) {

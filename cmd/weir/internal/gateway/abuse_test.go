@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// mirror is an upstream that tells the headers that it got.
+// mirror starts an upstream that returns the header fields it received.
 func mirror(t *testing.T) string {
 	return upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("Host", r.Host)
@@ -19,8 +19,8 @@ func mirror(t *testing.T) string {
 	})
 }
 
-// raw sends the text of a request, and returns the status of the answer and the
-// headers that a mirror got.
+// raw sends a raw request and returns the status and the header fields that a mirror
+// received.
 func raw(t *testing.T, url, text string) (int, http.Header) {
 	t.Helper()
 	conn := dial(t, url)
@@ -38,8 +38,8 @@ func raw(t *testing.T, url, text string) (int, http.Header) {
 	return res.StatusCode, h
 }
 
-// TestNoTunnelForRequests checks that an Upgrade to what carries requests is not passed
-// on, as an upstream that knows it would answer them past the limit.
+// TestNoTunnelForRequests checks that an Upgrade to a protocol that carries requests is
+// not forwarded.
 func TestNoTunnelForRequests(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t))})
 	for _, upgrade := range []string{"h2c", "H2C", "h2", "HTTP/2.0", "TLS/1.2, HTTP/1.1", "websocket, h2c", "websocket,\th2c"} {
@@ -53,8 +53,8 @@ func TestNoTunnelForRequests(t *testing.T) {
 	}
 }
 
-// TestConnectionNamesOurHeaders checks that a client cannot have removed, as belonging to
-// its connection, what the gateway says of it.
+// TestConnectionNamesOurHeaders checks that a client cannot remove fields of the gateway
+// by naming them in Connection.
 func TestConnectionNamesOurHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
 	_, h := raw(t, gw, "GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 6.6.6.6\r\nX-Mine: 1\r\n"+
@@ -67,9 +67,9 @@ func TestConnectionNamesOurHeaders(t *testing.T) {
 	}
 }
 
-// TestDisguisedHeaders checks that a server that turns headers into variables, as CGI and
-// WSGI do, reads an underscore and a hyphen alike.
-func TestDisguisedHeaders(t *testing.T) {
+// TestUnderscoreHeaders checks that forwarding fields with underscores are removed: CGI
+// and WSGI servers read an underscore and a hyphen alike.
+func TestUnderscoreHeaders(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: to(mirror(t)), RequestID: true})
 	_, h := raw(t, gw, "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nx_real_ip: 6.6.6.6\r\n"+
 		"X_request_Id: 6\r\nX_Forwarded_Anything: 6\r\nMy_Own: 1\r\n\r\n")
@@ -86,8 +86,8 @@ func TestDisguisedHeaders(t *testing.T) {
 	}
 }
 
-// TestOddHosts checks that whatever stands in the place of a host, routing and the
-// upstream see the same one, and what is none is refused.
+// TestOddHosts checks that routing and the upstream see the same host, and that an
+// invalid host is refused.
 func TestOddHosts(t *testing.T) {
 	named := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"Route": ["named"]}`) })
 	other := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"Route": ["other"]}`) })
@@ -124,7 +124,7 @@ func TestOddHosts(t *testing.T) {
 	}
 }
 
-// TestDotSegments checks that what some server takes for a way up is refused.
+// TestDotSegments checks that segments that a server may treat as .. are refused.
 func TestDotSegments(t *testing.T) {
 	gw := start(t, gateway.Config{Routes: []gateway.Route{{Path: "/api", Upstream: mirror(t)}}})
 	for path, want := range map[string]int{

@@ -15,9 +15,9 @@
 //
 // # Errors
 //
-// The status is 502 for an upstream that cannot be reached, 504 for one that sends no
-// response within its timeout, 408 for a body that pauses for as long, and 413 for a body
-// that is too large. The problem document has no internal details. A client that accepts
+// The status is 502 for an upstream that cannot be reached, and 504 for one that sends no
+// response within its timeout. It is 408 for a body that pauses for as long, and 413 for a
+// body that is too large. The problem document has no internal details. A client that accepts
 // nothing of its response for a minute is disconnected. The log names the route and the
 // upstream, at most once per second for each.
 package gateway

@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// TestBothWays checks that an upstream that answers while it is still being told gets
-// everything that it is told, over HTTP/1.1 too.
+// TestBothWays checks that an upstream that responds before the end of the body receives
+// the whole body, over HTTP/1.1 too.
 func TestBothWays(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex()
@@ -47,8 +47,8 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestRestOfABodyIsNoRequest checks that after an answer that came before the end of the
-// body, the connection ends: what follows in it is not read as a request.
+// TestRestOfABodyIsNoRequest checks that the connection ends after a response before the
+// end of the body, so the rest is not parsed as a request.
 func TestRestOfABodyIsNoRequest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestRefusedBodyThatNeverComes checks that a client that is refused and never sends its
-// body does not hold a connection.
+// TestRefusedBodyThatNeverComes checks that a refused client that never sends its body
+// does not hold a connection.
 func TestRefusedBodyThatNeverComes(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429) })
 	s := httptest.NewServer(limitFirstByte(50*time.Millisecond, refuse))
@@ -33,8 +33,8 @@ func TestRefusedBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// TestQueuedStreamKeepsItsBody checks that a stream of HTTP/2 that waits in a queue for
-// longer than a body may stop is whole when its turn comes.
+// TestQueuedStreamKeepsItsBody checks that a stream of HTTP/2 keeps its body when it
+// waits in a queue for longer than a body may pause.
 func TestQueuedStreamKeepsItsBody(t *testing.T) {
 	const patience = 50 * time.Millisecond
 	pr, pw := io.Pipe()

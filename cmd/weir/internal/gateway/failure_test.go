@@ -20,7 +20,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// lines is a log to look at.
+// lines is a log that the test can read.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -52,9 +52,8 @@ func wantProblem(t *testing.T, res *http.Response, body string, status int) {
 	}
 }
 
-// TestUpstreamDown checks that an upstream that is down: the client learns nothing of the
-// inside, the log everything, once a second; and the limit was asked once for each
-// request.
+// TestUpstreamDown checks an upstream that is down: the response has no internal details,
+// the log has them once per second, and each request is charged once.
 func TestUpstreamDown(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +71,7 @@ func TestUpstreamDown(t *testing.T) {
 		res, body := get(t, gw)
 		wantProblem(t, res, body, 502)
 		if strings.Contains(body, address) {
-			t.Errorf("the client is told of %s: %s", address, body)
+			t.Errorf("the response contains %s: %s", address, body)
 		}
 	}
 	if n := asked.Load(); n != 5 {
@@ -99,8 +98,8 @@ func TestSilentUpstream(t *testing.T) {
 	}
 }
 
-// TestSlowBody checks that a client that stops in the middle of its body is blamed
-// itself, and let go.
+// TestSlowBody checks that a client that pauses in its body gets an error of its own, and
+// is disconnected.
 func TestSlowBody(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	gw := start(t, gateway.Config{Routes: []gateway.Route{{Upstream: up, Timeout: 50 * time.Millisecond}}})
@@ -154,7 +153,7 @@ func TestClientLeaves(t *testing.T) {
 	select {
 	case <-left:
 	case <-time.After(patient):
-		t.Error("the upstream was not told that the client left")
+		t.Error("the request to the upstream was not canceled")
 	}
 	if log.String() != "" {
 		t.Errorf("log = %s, want nothing: no fault of the upstream", log.String())

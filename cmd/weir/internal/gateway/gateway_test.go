@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// patient is a time within which everything in a test happens, or has failed.
+// patient bounds the time of everything in a test.
 const patient = 10 * time.Second
 
 // start serves a gateway with h2c and returns its URL.
@@ -105,7 +105,7 @@ func TestForwardedHeaders(t *testing.T) {
 		client httplimit.ClientAddress
 		want   map[string]string
 	}{
-		{"stranger", httplimit.ClientAddress{}, map[string]string{
+		{"untrusted", httplimit.ClientAddress{}, map[string]string{
 			"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "GATEWAY",
 			"Forwarded": "", "X-Real-Ip": "", "X-Secret": "", "Keep-Alive": "", "Te": "", "User-Agent": "",
 		}},

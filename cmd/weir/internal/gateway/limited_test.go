@@ -17,7 +17,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// limited is a limit for everybody together, and what went on in front of it.
+// limited applies one limit to all clients, and records the requests in front of it.
 type limited struct {
 	store          *memstore.Store
 	limit          weir.Limit
@@ -57,7 +57,7 @@ func everybody(t *testing.T, limit string) *limited {
 	return l
 }
 
-// taken is how much of the limit is gone.
+// taken returns the used part of the limit.
 func (l *limited) taken(t *testing.T) int64 {
 	t.Helper()
 	d, err := l.store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: "p|3:all", Limit: l.limit})
@@ -67,7 +67,7 @@ func (l *limited) taken(t *testing.T) int64 {
 	return l.limit.Capacity() - d.Remaining
 }
 
-// within waits until a fact holds.
+// within waits until a condition holds.
 func within(t *testing.T, what string, fact func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -81,8 +81,8 @@ func within(t *testing.T, what string, fact func() bool) {
 	}
 }
 
-// TestSlotOfATunnel checks that an upgraded connection holds its slot until it ends,
-// whoever ends it; a client that keeps its end open gains nothing by that.
+// TestSlotOfATunnel checks that an upgraded connection holds its slot until either side
+// ends it, and that a client cannot hold it longer.
 func TestSlotOfATunnel(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -121,8 +121,8 @@ func TestSlotOfATunnel(t *testing.T) {
 	}
 }
 
-// TestSlotOfABrokenAnswer checks that an upstream that dies in the middle of its answer
-// makes ReverseProxy panic, and the slot comes free.
+// TestSlotOfABrokenAnswer checks that the slot is released when ReverseProxy panics
+// because its upstream died during the response.
 func TestSlotOfABrokenAnswer(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000")
@@ -146,8 +146,8 @@ func TestSlotOfABrokenAnswer(t *testing.T) {
 	}
 }
 
-// TestSlotOfAClientThatDoesNotRead checks that an answer that nobody takes is given up,
-// over HTTP/1.1 and HTTP/2; one that pauses by itself is not.
+// TestSlotOfAClientThatDoesNotRead checks that a response is aborted if the client does
+// not read it, over HTTP/1.1 and HTTP/2. A response that pauses by itself is not.
 func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 	const patience = 100 * time.Millisecond
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -186,13 +186,13 @@ func TestSlotOfAClientThatDoesNotRead(t *testing.T) {
 		if res, err = client.Get(gw + "/endless"); err != nil {
 			t.Fatal(err)
 		}
-		within(t, "the answer that nobody reads is given up", func() bool { return l.active.Load() == 0 && l.taken(t) == 0 })
+		within(t, "the unread response is aborted", func() bool { return l.active.Load() == 0 && l.taken(t) == 0 })
 		res.Body.Close()
 	}
 }
 
-// TestClientsThatLeaveTheQueue checks that who is held back and goes away leaves nothing
-// behind, and keeps the place in the queue that was charged.
+// TestClientsThatLeaveTheQueue checks that a client that disconnects from the queue
+// leaves nothing behind, and stays charged.
 func TestClientsThatLeaveTheQueue(t *testing.T) {
 	var reached atomic.Int64
 	up := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
@@ -210,15 +210,15 @@ func TestClientsThatLeaveTheQueue(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	within(t, "nobody waits", func() bool { return l.active.Load() == 0 })
+	within(t, "no request waits", func() bool { return l.active.Load() == 0 })
 	if reached.Load() != 1 || l.taken(t) < clients {
 		t.Errorf("the upstream saw %d requests and %d were charged, want 1 and %d", reached.Load(), l.taken(t), clients)
 	}
 }
 
-// TestResetStreamsCount checks that of 500 streams on one connection, each reset as soon
-// as it is open, every one that reaches the limit is charged, and the upstream sees no
-// more than the limit admits.
+// TestResetStreamsCount resets 500 streams on one connection as soon as they are open.
+// Every stream that reaches the limit is charged, and the upstream sees at most the
+// limit.
 func TestResetStreamsCount(t *testing.T) {
 	var reached atomic.Int64
 	up := upstream(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })

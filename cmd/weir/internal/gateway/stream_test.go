@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/gateway"
 )
 
-// TestStreamingDown checks that the answer streams: the client has the first piece while
-// the upstream still waits to write the second.
+// TestStreamingDown checks that a response is streamed: the client has the first piece
+// before the upstream writes the second.
 func TestStreamingDown(t *testing.T) {
 	read := make(chan struct{})
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +48,8 @@ func TestStreamingDown(t *testing.T) {
 	}
 }
 
-// TestStreamingUp checks that the request streams: the upstream has the first piece while
-// the client still waits to send the second.
+// TestStreamingUp checks that a request is streamed: the upstream has the first piece
+// before the client sends the second.
 func TestStreamingUp(t *testing.T) {
 	got := make(chan string, 1)
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +86,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestInterimAnswer checks that what the limits say survives an interim answer of the
-// upstream.
+// TestInterimAnswer checks that the fields of the limits survive an interim response of
+// the upstream.
 func TestInterimAnswer(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</style.css>")
@@ -182,8 +182,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestEncodingIsTheClients checks that the gateway asks for no encoding that the client
-// did not ask for, and unpacks nothing.
+// TestEncodingIsTheClients checks that the gateway neither requests an encoding nor
+// decompresses a response.
 func TestEncodingIsTheClients(t *testing.T) {
 	up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if got, ok := r.Header["Accept-Encoding"]; ok {

@@ -144,7 +144,7 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	tenants, err := policy.New(policy.Config{
-		Name: "per-tenant", Match: policy.Match{Hosts: []string{"*.shop.example"}, Headers: map[string][]string{"X-User": {"nobody"}}},
+		Name: "per-tenant", Match: policy.Match{Hosts: []string{"*.shop.example"}, Headers: map[string][]string{"X-User": {"none"}}},
 		Key: []policy.KeyPart{{Source: policy.Host}}, Limits: []weir.Limit{weir.MustLimit("1/h")},
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ func event(tb testing.TB) enforce.Event {
 	return enforce.Event{Policy: newPolicy(tb, "api", policy.Enforce), Key: "api|11:203.0.113.7", Outcome: enforce.Denied}
 }
 
-// TestAllocations checks that counting what happens at every request allocates nothing.
+// TestAllocations checks that counting a request allocates nothing.
 func TestAllocations(t *testing.T) {
 	m, e := metrics.New(metrics.Config{}), event(t)
 	store := m.Interface("gateway", m.Store(decided{}))
@@ -32,7 +32,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// decided is a store that takes no time.
+// decided is a store that returns at once.
 type decided struct{}
 
 func (decided) Do(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, nil }
@@ -67,8 +67,8 @@ func BenchmarkDescriptor(b *testing.B) {
 	}
 }
 
-// BenchmarkStore checks that the difference between these is what a Store that counts
-// costs.
+// BenchmarkStore measures the cost of a Store with metrics, as the difference between its
+// cases.
 func BenchmarkStore(b *testing.B) {
 	m := metrics.New(metrics.Config{})
 	memory, err := memstore.New(memstore.Config{})

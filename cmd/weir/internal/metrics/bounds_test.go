@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestSeriesAreBounded checks that what an outsider can make up, a million of each kind,
-// makes a bounded number of series.
+// TestSeriesAreBounded checks that a million names of each kind from clients make a
+// bounded number of series.
 func TestSeriesAreBounded(t *testing.T) {
 	const most = 100
 	m := metrics.New(metrics.Config{MaxSeries: most})
@@ -42,7 +42,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range policies {
 		p := newPolicy(t, fmt.Sprint("policy-", i), policy.Enforce)
 		for _, shadow := range []bool{false, true} {
-			m.Observe(fmt.Sprint("door", i%100), enforce.Event{Policy: p, Shadow: shadow, Outcome: enforce.Denied, Fault: weir.ErrInvalid})
+			m.Observe(fmt.Sprint("interface", i%100), enforce.Event{Policy: p, Shadow: shadow, Outcome: enforce.Denied, Fault: weir.ErrInvalid})
 		}
 		m.Reloaded(strings.Repeat(p.Name(), 100), nil, nil)
 	}
@@ -95,8 +95,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBadLabels checks that labels are text, whatever bytes were sent; client_golang
-// panics at others.
+// TestBadLabels checks that labels are valid UTF-8 for any bytes; client_golang panics
+// otherwise.
 func TestBadLabels(t *testing.T) {
 	m := metrics.New(metrics.Config{Version: "\xff"})
 	for _, s := range []string{"", "\xff\xfe", "a\nb", `a"b\`, strings.Repeat("é", 1000), strings.Repeat("\xc3", 1000), "x\x00y"} {
@@ -129,7 +129,7 @@ func FuzzDescriptor(f *testing.F) {
 	})
 }
 
-// TestTogether checks that many at once, with reloads between.
+// TestTogether checks concurrent use, with reloads.
 func TestTogether(t *testing.T) {
 	m := metrics.New(metrics.Config{MaxSeries: 8})
 	const each, callers = 2000, 8

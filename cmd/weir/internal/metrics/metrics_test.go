@@ -47,7 +47,7 @@ func newSet(tb testing.TB, ps ...*policy.Policy) *policy.Set {
 	return s
 }
 
-// scrape asks m as Prometheus does, and reads the answer as Prometheus does.
+// scrape reads the metrics of m as Prometheus does.
 func scrape(tb testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	tb.Helper()
 	w := httptest.NewRecorder()
@@ -63,8 +63,8 @@ func scrape(tb testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value is that of the one series of a family with the given labels, in order; NaN if
-// there is none.
+// value returns the value of the series with the given labels, in order; NaN if there is
+// none.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		if fmt.Sprint(values(m)) != fmt.Sprint(labels) {
@@ -82,7 +82,7 @@ func value(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return math.NaN()
 }
 
-// values are the labels of m without their names, in the order of the names.
+// values returns the labels of m without their names, in the order of the names.
 func values(m *dto.Metric) []string {
 	all := []string{}
 	for _, l := range m.GetLabel() {
@@ -235,7 +235,7 @@ func TestDescriptorAndCommand(t *testing.T) {
 	}
 }
 
-// everything is m with every instrument used.
+// everything returns Metrics in which every metric has a value.
 func everything(tb testing.TB) *metrics.Metrics {
 	m := metrics.New(metrics.Config{})
 	store, err := memstore.New(memstore.Config{})
@@ -259,7 +259,7 @@ func everything(tb testing.TB) *metrics.Metrics {
 	return m
 }
 
-// TestLint checks that names and units are as Prometheus wants them.
+// TestLint checks names and units by the rules of Prometheus.
 func TestLint(t *testing.T) {
 	w := httptest.NewRecorder()
 	everything(t).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -272,8 +272,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestHistograms checks that histograms have buckets for whoever reads text, and finer
-// ones for whoever asks.
+// TestHistograms checks that histograms have classic buckets and native ones.
 func TestHistograms(t *testing.T) {
 	families, err := everything(t).Gatherer().Gather()
 	if err != nil {
@@ -292,7 +291,7 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
-// TestNothingGlobal checks that two Metrics are two.
+// TestNothingGlobal checks that two Metrics share nothing.
 func TestNothingGlobal(t *testing.T) {
 	a, b := everything(t), metrics.New(metrics.Config{})
 	if got := scrape(t, b); got["weir_decisions_total"] != nil {
@@ -303,7 +302,7 @@ func TestNothingGlobal(t *testing.T) {
 	}
 }
 
-// TestPage compares the table of docs/operations.md with what there is.
+// TestPage compares the table of docs/operations.md with the metrics.
 func TestPage(t *testing.T) {
 	const file = "../../../../docs/operations.md"
 	page, err := os.ReadFile(file)

@@ -2,5 +2,5 @@
 
 package metrics_test
 
-// million is how many names an outsider makes up.
+// million counts the names that clients send.
 const million = 1_000_000

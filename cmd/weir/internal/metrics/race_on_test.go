@@ -2,5 +2,5 @@
 
 package metrics_test
 
-// million is smaller where every step takes ten times as long.
+// million is smaller with the race detector, which is ten times slower.
 const million = 100_000

@@ -14,7 +14,8 @@ import (
 // batch is the op of DoAll, after the ops that are verbs.
 const batch = int(weir.Cancel) + 1
 
-// A timed store reports each call of next: its op, when it began and its error.
+// A timed value is a store that reports each call of next: its op, when it began and its
+// error.
 type timed struct {
 	next weir.Store
 	done func(ctx context.Context, op int, start time.Time, err error)

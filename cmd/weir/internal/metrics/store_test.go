@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/storetest"
 )
 
-// TestConformance checks that a store whose time is counted keeps every rule of a store.
+// TestConformance checks that a timed store keeps the rules of weir.Store.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {
 		var now atomic.Int64
@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// failing is a store that decides nothing.
+// failing is a store that returns an error.
 type failing struct{ err error }
 
 func (f failing) Do(context.Context, weir.Request) (weir.Decision, error) {
@@ -39,7 +39,7 @@ func (f failing) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, 
 
 func TestStoreErrors(t *testing.T) {
 	m := metrics.New(metrics.Config{})
-	gone, cancel := context.WithCancel(context.Background())
+	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, test := range []struct {
 		ctx context.Context
@@ -52,8 +52,8 @@ func TestStoreErrors(t *testing.T) {
 		{context.Background(), weir.ErrClosed},
 		{context.Background(), weir.ErrNoReservation},
 		{context.Background(), errors.New("something else")},
-		{context.Background(), weir.ErrInvalid}, // the fault of who asks
-		{gone, context.Canceled},                // nobody waits for it
+		{context.Background(), weir.ErrInvalid}, // the caller's error
+		{canceled, context.Canceled},            // the caller has canceled
 	} {
 		s := m.Store(failing{test.err})
 		if _, err := s.Do(test.ctx, weir.Request{Verb: weir.Peek}); err != test.err {

@@ -64,10 +64,15 @@ func (c *Conflict) Error() string {
 
 // publish adds a version and makes it the current one, atomically.
 //
-// KEYS[1] the hash; ARGV[1] the version in JSON without its number; ARGV[2] the number of
-// versions to keep; ARGV[3] the version that must be current, or ""; ARGV[4] the ID;
-// ARGV[5] the Edge, in which the number is inserted first. Returns the new number, or
-// minus the current number minus one, if ARGV[3] is another.
+//	KEYS[1] the hash
+//	ARGV[1] the version in JSON without its number
+//	ARGV[2] the number of versions to keep
+//	ARGV[3] the version that must be current, or ""
+//	ARGV[4] the ID
+//	ARGV[5] the Edge, in which the number is inserted first
+//
+// It returns the new number, or minus the current number minus one, if ARGV[3] is
+// another.
 const publish = `
 local current = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
 if ARGV[3] ~= '' and tonumber(ARGV[3]) ~= current then

@@ -16,8 +16,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// A redis is a Conn that does in Go what the scripts of this package do in Redis.
-// (That Redis does the same is shown by tests with a real one.)
+// A redis is a Conn that runs the scripts of this package in Go.
 type redis struct {
 	mu   sync.Mutex
 	hash map[string]string
@@ -65,7 +64,7 @@ func (r *redis) publish(args []string) string {
 	return number
 }
 
-// forget is what a Redis does that is flushed, or comes back empty.
+// forget removes everything, as a flush or a restart without persistence does.
 func (r *redis) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +134,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestFollower checks that every version that is current for long enough is told once,
-// trouble is told each time, and its end once.
+// TestFollower checks that every version that stays current is reported once, that each
+// error is reported, and its end once.
 func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redis{hash: map[string]string{}}
@@ -226,8 +225,8 @@ func TestFollower(t *testing.T) {
 	})
 }
 
-// TestKnown checks that what was read before by its number is not told again, and trouble
-// that lasts is told now and then.
+// TestKnown checks that a version that was read by its number is not reported again, and
+// that a lasting error is repeated.
 func TestKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redis{hash: map[string]string{}}

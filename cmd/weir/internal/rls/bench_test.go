@@ -7,13 +7,13 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// BenchmarkShouldRateLimit is a request without its way over the network.
+// BenchmarkShouldRateLimit measures a request without the network.
 func BenchmarkShouldRateLimit(b *testing.B) {
 	const limits = "domain: d\ndescriptors:\n" +
 		"  - {key: user, rate_limit: {unit: day, requests_per_unit: 4294967295}}\n" +
 		"  - {key: a, descriptors: [{key: b, value: \"x*\", rate_limit: {unit: day, requests_per_unit: 4294967295}}]}\n" +
 		"  - {key: over, rate_limit: {unit: day, requests_per_unit: 1}}\n"
-	for _, line := range []string{"user=a", "user=a + a=1 b=xyz", "over=1", "user=a @limit=1000000/DAY", "nobody=a"} {
+	for _, line := range []string{"user=a", "user=a + a=1 b=xyz", "over=1", "user=a @limit=1000000/DAY", "unknown=a"} {
 		b.Run(line, func(b *testing.B) {
 			store, err := memstore.New(memstore.Config{})
 			if err != nil {

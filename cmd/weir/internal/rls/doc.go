@@ -15,8 +15,8 @@
 // # Guarantees
 //
 // All limits of a request are decided together, all or nothing. Limits in quota mode and
-// in shadow mode that deny are left out, and the others are decided again, so a request
-// that they would refuse is not charged to them. A shadow limit is charged only for
+// in shadow mode that deny are left out, and the others are decided again. So they are not
+// charged for requests that they would deny. A shadow limit is charged only for
 // requests that are admitted.
 //
 // When a configuration is replaced, descriptors keep their state, also if their limit

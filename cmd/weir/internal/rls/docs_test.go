@@ -17,8 +17,8 @@ import (
 
 const examples = "../../../../docs/examples/"
 
-// TestExamples reads the examples of the documentation: the configuration of Envoy as
-// Envoy does, field by field, and that of limits, which has the domain that it asks for.
+// TestExamples reads the examples of the documentation: the configuration of Envoy field
+// by field, as Envoy does, and the limits, which contain its domain.
 func TestExamples(t *testing.T) {
 	limits, err := ratelimit.Load(examples + "ratelimit")
 	if err != nil {

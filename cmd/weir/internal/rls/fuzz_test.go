@@ -27,8 +27,8 @@ descriptors:
   - {key: best, value_to_metric: true, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 3, algorithm: sliding_window, replaces: [{name: user}]}}]}
 `
 
-// FuzzRequest sends any message: the answer has a status for each descriptor, and no
-// limit admits more than it has.
+// FuzzRequest sends any message: the response has a status per descriptor, and no limit
+// is exceeded.
 func FuzzRequest(f *testing.F) {
 	for _, line := range []string{
 		"user=a", "user=a hits=5 + block=a + free=a", "shadow=a hits=9 + quota=a + wild=abc", "best=x user=y + user=y",
@@ -69,7 +69,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzJSON sends any body: the status is one of those that are documented.
+// FuzzJSON sends any body: the status is a documented one.
 func FuzzJSON(f *testing.F) {
 	f.Add(`{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "a"}], "hitsAddend": "3"}]}`)
 	f.Add(`{"domain": "d", "descriptors": [{"entries": [{"key": "x"}], "limit": {"unit": 3}}]}`)

@@ -167,7 +167,7 @@ func endStreams(ctx context.Context) grpc.StreamServerInterceptor {
 	}
 }
 
-// An ending stream has a context of its own.
+// ending is a stream with a context of its own.
 type ending struct {
 	grpc.ServerStream
 	ctx context.Context

@@ -76,8 +76,8 @@ func (a authority) sign(t *testing.T, usage x509.ExtKeyUsage) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestTLS dials a server of TLS, and one that wants certificates of its clients, with
-// what they accept and with what they refuse.
+// TestTLS connects to a server with TLS, and to one that requires client certificates,
+// with valid and invalid certificates.
 func TestTLS(t *testing.T) {
 	servers, clients, others := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "others")
 	cert := servers.sign(t, x509.ExtKeyUsageServerAuth)
@@ -121,8 +121,8 @@ func cmpPool(a, b *x509.CertPool) *x509.CertPool {
 	return b
 }
 
-// TestHealth asks as a load balancer does, and follows the server to its end: a watch
-// does not hold it up, and the goroutines are gone.
+// TestHealth checks health as a load balancer does until the server ends: a watch does
+// not delay Shutdown, and no goroutine is left.
 func TestHealth(t *testing.T) {
 	g, addr := serve(t, newServer(t, rls.Config{}), rls.ServerConfig{})
 	client := healthpb.NewHealthClient(dial(t, addr))
@@ -169,7 +169,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestReflection asks what a client without the messages asks.
+// TestReflection sends the requests of a client without the message types.
 func TestReflection(t *testing.T) {
 	_, addr := serve(t, newServer(t, rls.Config{}), rls.ServerConfig{})
 	stream, err := reflectionpb.NewServerReflectionClient(dial(t, addr)).ServerReflectionInfo(t.Context())
@@ -208,7 +208,7 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// A counting stats.Handler.
+// A counting value is a stats.Handler that reports calls.
 type counting struct {
 	stats.Handler
 	calls chan string
@@ -231,7 +231,7 @@ func TestMessageBounds(t *testing.T) {
 		t.Errorf("a message of more than 1 MiB: %v, want ResourceExhausted", err)
 	}
 	if got := <-h.calls; got != pb.RateLimitService_ShouldRateLimit_FullMethodName {
-		t.Errorf("the stats handler was told of %s", got)
+		t.Errorf("the stats handler got %s", got)
 	}
 	if _, err := client.ShouldRateLimit(t.Context(), parseRequest(t, "d", "user=a")); err != nil {
 		t.Errorf("the connection is gone: %v", err)

@@ -90,11 +90,10 @@ func difference(want, got string) string {
 	return "there is more:\n" + got
 }
 
-// A caller asks a server.
+// A caller sends requests to a server.
 type caller func(*pb.RateLimitRequest) (*pb.RateLimitResponse, error)
 
-// play plays a story, and returns it with the answers that it got, and how many there
-// were.
+// play plays a story. It returns the story with the actual responses, and their number.
 func play(t *testing.T, text string, open func(*testing.T, *rls.Server) caller) (string, int) {
 	var now atomic.Int64
 	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
@@ -196,7 +195,7 @@ func set(t *testing.T, now *atomic.Int64, arg string) {
 
 var words = regexp.MustCompile(`(?:[^\s"]|"[^"]*")+`)
 
-// parseRequest reads a line of a story.
+// parseRequest parses a line of a story.
 func parseRequest(t *testing.T, domain, line string) *pb.RateLimitRequest {
 	r := &pb.RateLimitRequest{Domain: domain, Descriptors: []*common.RateLimitDescriptor{{}}}
 	number := func(text string) uint64 {
@@ -238,7 +237,7 @@ func parseRequest(t *testing.T, domain, line string) *pb.RateLimitRequest {
 	return r
 }
 
-// render is an answer as a story has it.
+// render formats a response as in a story.
 func render(r *pb.RateLimitResponse, err error) string {
 	var b strings.Builder
 	if err != nil {

@@ -55,10 +55,10 @@ func parse(t testing.TB, text string) *ratelimit.Config {
 	return c
 }
 
-// midday is a clock that stands, so that no window ends in a test.
+// midday is a clock that stands still, so no window ends in a test.
 func midday() int64 { return time.Date(2026, 1, 1, 12, 30, 0, 0, time.UTC).UnixMicro() }
 
-// newServer makes a server of plain over a memory store, but for what c says.
+// newServer returns a server of plain over a memory store, modified by c.
 func newServer(t testing.TB, c rls.Config) *rls.Server {
 	t.Helper()
 	if c.Store == nil {
@@ -79,7 +79,7 @@ func newServer(t testing.TB, c rls.Config) *rls.Server {
 	return s
 }
 
-// A fake store is a memory store that does otherwise where it is told to.
+// A fake is a memory store with replaceable functions.
 type fake struct {
 	weir.Store
 	doAll func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error)
@@ -95,8 +95,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestNoConfiguration checks that without a configuration nothing is decided; with one it
-// is, from the next request on.
+// TestNoConfiguration checks that requests get an error until there is a configuration.
 func TestNoConfiguration(t *testing.T) {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -117,7 +116,7 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestStoreErrors says what a caller gets when the store makes no decision.
+// TestStoreErrors checks the errors of requests without a decision of the store.
 func TestStoreErrors(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -163,7 +162,7 @@ func TestStoreErrors(t *testing.T) {
 			}
 		}
 		if told != 3*test.told {
-			t.Errorf("%s: told %d times, want %d", test.name, told, 3*test.told)
+			t.Errorf("%s: %d events, want %d", test.name, told, 3*test.told)
 		}
 		if n := strings.Count(log.String(), "no decision"); n < test.told || n > 2*test.told {
 			t.Errorf("%s: logged %d times in one second", test.name, n)
@@ -171,8 +170,8 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestDegraded checks that a decision of a store that falls back is an answer, and an
-// event says how it came.
+// TestDegraded checks that a decision of a fallback is a response, and that the event
+// reports the mode.
 func TestDegraded(t *testing.T) {
 	var events []rls.Event
 	s := newServer(t, rls.Config{
@@ -193,8 +192,8 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// TestExactly has 64 callers ask at once, over gRPC, for more than there is: exactly the
-// limit is admitted, by every limit that is met, and nothing is charged twice.
+// TestExactly sends more requests than the limit from 64 clients over gRPC: every limit
+// admits exactly its quota, and nothing is charged twice.
 func TestExactly(t *testing.T) {
 	_, addr := serve(t, newServer(t, rls.Config{}), rls.ServerConfig{})
 	client := pb.NewRateLimitServiceClient(dial(t, addr))
@@ -251,8 +250,8 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// TestReloadUnderLoad replaces the configuration all the time: no request fails, and no
-// window is forgotten, although the limit changes back and forth.
+// TestReloadUnderLoad replaces the configuration under load: no request fails, and no
+// window is lost, although the limit changes back and forth.
 func TestReloadUnderLoad(t *testing.T) {
 	configs := make([]*ratelimit.Config, 4)
 	for i := range configs {
@@ -307,8 +306,8 @@ descriptors:
 	}
 }
 
-// TestOverridesThatChange checks that a limit that requests bring and that is another
-// every time is still one limit.
+// TestOverridesThatChange checks that a limit in requests that changes every time uses
+// one state.
 func TestOverridesThatChange(t *testing.T) {
 	s := newServer(t, rls.Config{})
 	admitted := 0
@@ -331,7 +330,7 @@ func TestOverridesThatChange(t *testing.T) {
 	}
 }
 
-// TestTooMuch asks with what no client has a reason to ask with.
+// TestTooMuch sends requests beyond every bound.
 func TestTooMuch(t *testing.T) {
 	s := newServer(t, rls.Config{ResponseHeaders: true, DynamicMetadata: true})
 	_, addr := serve(t, s, rls.ServerConfig{})
@@ -359,7 +358,7 @@ func TestTooMuch(t *testing.T) {
 		{"256 descriptors", descriptors(256, "user=b"), codes.OK},
 		{"256 limits of their own", descriptors(256, "user=c @limit=1/DAY"), codes.InvalidArgument},
 		{"128 limits of their own", descriptors(128, "user=c @limit=1/DAY"), codes.OK},
-		{"256 descriptors that match nothing", descriptors(256, "nobody=b"), codes.OK},
+		{"256 descriptors that match nothing", descriptors(256, "unknown=b"), codes.OK},
 		{"256 quotas", descriptors(256, "quota=b"), codes.OK},
 		{"256 shadows", descriptors(256, "shadow=b"), codes.OK},
 		{"256 refunds", descriptors(256, "user=b @refund"), codes.OK},
@@ -378,8 +377,8 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestOneKeyTwice checks that a request that meets one key twice is charged twice, or not
-// at all.
+// TestOneKeyTwice checks that a request with one key twice is charged twice or not at
+// all.
 func TestOneKeyTwice(t *testing.T) {
 	s := newServer(t, rls.Config{})
 	ask := func(line string) string {
@@ -401,7 +400,7 @@ func TestOneKeyTwice(t *testing.T) {
 	}
 }
 
-// TestEvents looks at what an operator counts.
+// TestEvents checks the statistics of operators.
 func TestEvents(t *testing.T) {
 	var events []rls.Event
 	s := newServer(t, rls.Config{Observe: func(e rls.Event) { events = append(events, e) }})
@@ -428,8 +427,8 @@ func TestEvents(t *testing.T) {
 		{"quota=a", "d/quota ok=true admitted=true charged=true hits=1 near=0 refunded=0 shadow=false quota=true override=false"},
 		{"free=a", "d/free ok=true admitted=true charged=false hits=1 near=0 refunded=0 shadow=false quota=false override=false"},
 		{"user=x @limit=5/DAY", "d/user ok=true admitted=true charged=true hits=1 near=0 refunded=0 shadow=false quota=false override=true"},
-		{"nobody=x @limit=5/DAY", "d/(override) ok=true admitted=true charged=true hits=1 near=0 refunded=0 shadow=false quota=false override=true"},
-		{"nobody=x", ""},
+		{"unknown=x @limit=5/DAY", "d/(override) ok=true admitted=true charged=true hits=1 near=0 refunded=0 shadow=false quota=false override=true"},
+		{"unknown=x", ""},
 		{"domain=none user=x", "/ ok=true admitted=true charged=false hits=0 near=0 refunded=0 shadow=false quota=false override=false"},
 	} {
 		got := ""
@@ -504,8 +503,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestReloadOfTheSame checks that a configuration that is loaded again and again without
-// a change takes no room from those that were another.
+// TestReloadOfTheSame checks that reloading an unchanged configuration does not evict
+// previous ones.
 func TestReloadOfTheSame(t *testing.T) {
 	config := func(n int) *ratelimit.Config {
 		return parse(t, fmt.Sprintf("domain: d\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: %d}}]", n))

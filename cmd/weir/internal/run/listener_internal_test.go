@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// patient is a time within which everything in a test happens, or has failed.
+// patient bounds the time of everything in a test.
 const patient = 10 * time.Second
 
 // startHTTP starts an HTTP interface on a free port.

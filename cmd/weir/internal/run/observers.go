@@ -19,7 +19,7 @@ import (
 // flushTimeout bounds the time to send the last traces.
 const flushTimeout = 3 * time.Second
 
-// An observers value counts, traces and logs the decisions of all interfaces.
+// observers counts, traces and logs the decisions of all interfaces.
 type observers struct {
 	metrics   *metrics.Metrics
 	telemetry *telemetry.Telemetry

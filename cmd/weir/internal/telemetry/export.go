@@ -65,9 +65,9 @@ func (s *spans) ExportSpans(ctx context.Context, all []sdktrace.ReadOnlySpan) er
 	return nil
 }
 
-// A cleaned span has no attributes that identify the client. Client addresses are keys of
-// limits, the instrumentation takes X-Forwarded-For from any client, and queries contain
-// secrets.
+// cleaned is a span without attributes that identify the client. Client addresses are
+// keys of limits, the instrumentation takes X-Forwarded-For from any client, and queries
+// contain secrets.
 type cleaned struct{ sdktrace.ReadOnlySpan }
 
 // Attributes implements [sdktrace.ReadOnlySpan].

@@ -58,7 +58,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// take reads a message by its name, which whoever sends it has linked in.
+// take parses a message by its name, which the sender has linked in.
 func (r *receiver) take(body []byte, name protoreflect.FullName) error {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *receiver) take(body []byte, name protoreflect.FullName) error {
 	return nil
 }
 
-// attributes are those of a span, an event or a resource, as texts.
+// attributes returns the attributes of a span, an event or a resource, as strings.
 func attributes(list any) map[string]string {
 	all := map[string]string{}
 	items, _ := list.([]any)

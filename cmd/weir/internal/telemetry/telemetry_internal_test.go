@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestReport checks that a collector that is away for an hour is told of sixty times.
-func TestReport(t *testing.T) {
+// TestErrorLog checks that an error that lasts for an hour is logged sixty times.
+func TestErrorLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		r := newErrorLog(slog.New(slog.NewTextHandler(&log, nil)), "traces")

@@ -100,8 +100,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestTraces checks that a real collector gets the spans of a request through door and
-// upstream, with what was decided, and without who asked.
+// TestTraces checks that a real collector gets the spans of a request at the interface
+// and at the upstream, with the decision and without the client.
 func TestTraces(t *testing.T) {
 	collector := newReceiver(t)
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,team=a%2Cb")
@@ -168,7 +168,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("the spans are not of one trace: %v, %v", server, up)
 	}
 	if !strings.HasPrefix(told, "00-0af7651916cd43dd8448eb211c80319c-") {
-		t.Errorf("the upstream was told %q", told)
+		t.Errorf("the upstream got %q", told)
 	}
 	got := attributes(server["attributes"])
 	if got["weir.interface"] != "gateway" || got["weir.denied_by"] != "api" || got["http.response.status_code"] != "200" || len(got["url.path"]) != 512 {
@@ -177,7 +177,7 @@ func TestTraces(t *testing.T) {
 	all := fmt.Sprint(collector.spans)
 	for _, never := range []string{"secret-in-a-query", "203.0.113.7", "client.address", "network.peer"} {
 		if strings.Contains(all, never) {
-			t.Errorf("the spans tell %s: %s", never, all)
+			t.Errorf("the spans contain %s: %s", never, all)
 		}
 	}
 	var events []string
@@ -213,7 +213,7 @@ func TestMetrics(t *testing.T) {
 	m := metrics.New(metrics.Config{})
 	c := start(t, telemetry.Config{Gatherer: m.Gatherer(), Getenv: env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", collector.url+"/otel/v1/metrics")})
 	if c.GRPC() != nil {
-		t.Error("traces, though nobody takes them")
+		t.Error("got traces without an endpoint")
 	}
 	m.Observe("gateway", enforce.Event{Policy: newPolicy(t, policy.Enforce), Outcome: enforce.Admitted})
 	if _, err := m.Interface("gateway", empty{}).Do(context.Background(), weir.Request{}); err != nil {

@@ -37,12 +37,12 @@ func changes(t *testing.T, w *watch.Watcher, what string) {
 	select {
 	case <-w.Changed():
 	case <-time.After(patient):
-		t.Fatalf("%s: nothing was told", what)
+		t.Fatalf("%s: no change reported", what)
 	}
 }
 
-// TestChanges replaces a file in every way that people have. The look without being told
-// is too rare to help.
+// TestChanges replaces a file in every usual way. The polling interval is too long to
+// detect the change.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "weir.yaml")
@@ -114,15 +114,16 @@ func TestSameContent(t *testing.T) {
 	write(t, filepath.Join(dir, "another"), "file")
 	select {
 	case <-w.Changed():
-		t.Error("a change was told of a file that has none")
+		t.Error("change reported for an unchanged file")
 	case <-time.After(200 * time.Millisecond):
 	}
 	write(t, file, "two")
 	changes(t, w, "after that")
 }
 
-// TestLook notices what nobody tells: the directory is not there when the watch begins.
-func TestLook(t *testing.T) {
+// TestPoll checks that a change without an event is detected: the directory does not
+// exist when the watch begins.
+func TestPoll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	file := filepath.Join(dir, "weir.yaml")
 	w := watching(t, watch.Config{Paths: []string{file}, Poll: 20 * time.Millisecond})
