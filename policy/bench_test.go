@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// BenchmarkAsk is what the policies cost a request, before any store is asked.
-func BenchmarkAsk(b *testing.B) {
+// BenchmarkMatch measures the cost of policies for a request, without a store.
+func BenchmarkMatch(b *testing.B) {
 	var many []*policy.Policy
 	for i := range 50 {
 		c := policy.Config{Name: fmt.Sprint("p", i), Match: policy.Match{Paths: []string{fmt.Sprintf("/svc%d/*", i)}}}

@@ -13,7 +13,7 @@ import (
 
 func encoded(json string) string { return base64.RawURLEncoding.EncodeToString([]byte(json)) }
 
-// token is an unsigned token, as good as any other to a reader that verifies none.
+// token returns an unsigned token; the package does not verify signatures.
 func token(payload string) string {
 	return encoded(`{"alg":"HS256"}`) + "." + encoded(payload) + ".c2lnbmF0dXJl"
 }
@@ -75,7 +75,7 @@ func TestClaimNumbers(t *testing.T) {
 	}
 }
 
-// TestClaimFaults: whatever is wrong with a token, its bearer is anonymous and limited.
+// TestClaimFaults checks that the claim of a malformed token is the anonymous part.
 func TestClaimFaults(t *testing.T) {
 	good := token(`{"sub":"bob"}`)
 	authorization := func(values ...string) request { return request{header: map[string][]string{"Authorization": values}} }
@@ -105,7 +105,7 @@ func TestClaimFaults(t *testing.T) {
 	}
 }
 
-// TestClaimOfAnotherHeader: a token, or its payload alone.
+// TestClaimOfAnotherHeader checks a header with a token, and with its payload alone.
 func TestClaimOfAnotherHeader(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: byClaim("sub@x-jwt-payload")})
 	payload := `{"sub":"bob?"}`
@@ -119,8 +119,8 @@ func TestClaimOfAnotherHeader(t *testing.T) {
 	}
 }
 
-// FuzzClaim: no token makes the reader panic, a claim that is read is what
-// encoding/json reads, and the key is never long.
+// FuzzClaim checks that no token makes the reader panic, that a claim equals the value that
+// encoding/json reads, and that keys are short.
 func FuzzClaim(f *testing.F) {
 	for _, s := range []string{"Bearer " + token(`{"sub":"bob"}`), "Bearer x.e30.y", "bearer a.b.c", token(`{"sub":1e5}`), "Bearer ..", ""} {
 		f.Add(s, "sub")
@@ -152,7 +152,7 @@ func FuzzClaim(f *testing.F) {
 	})
 }
 
-// TestClaimKeysDiffer: different claims and different texts of expressions have
+// TestClaimKeysDiffer checks that different claims and different texts of expressions have
 // different keys.
 func TestClaimKeysDiffer(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: []policy.KeyPart{

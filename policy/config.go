@@ -5,7 +5,7 @@ import "github.com/floodweir/weir"
 // A Config describes a policy. Name, Key and Limits are required. The zero value of every
 // other field is its default.
 type Config struct {
-	// Name identifies the policy in keys, response fields, logs and metrics: 1 to 64 of the
+	// Name identifies the policy in keys, response fields, logs and metrics. It has 1 to 64
 	// letters a to z and A to Z, digits, '.', '_' and '-', with a letter or digit first.
 	Name string
 
@@ -141,7 +141,7 @@ type Override struct {
 	// Constant may have a star itself. A '*' alone matches any value and none, also for
 	// ClientIP. A '*' in a longer value requires a value of at most 8 KiB.
 	//
-	// An override that names a key exactly precedes all others. Of the others, the first
+	// An override that names a key exactly precedes all others. Otherwise the first override
 	// that matches applies.
 	Key []string
 

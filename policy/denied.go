@@ -20,8 +20,8 @@ type OnDenied struct {
 	// Body is "problem+json", the default, or a text that is sent unchanged.
 	Body string
 
-	// ContentType is that of a text; "text/plain; charset=utf-8" if empty. It must be empty
-	// for a problem.
+	// ContentType is the media type of a text; "text/plain; charset=utf-8" if empty. It must
+	// be empty for a problem.
 	ContentType string
 
 	// Headers are added to the response. Headers that the interface sets, such as

@@ -56,7 +56,7 @@ all~candidate [2:3]
 			t.Errorf("Explain finds:\n%swant:\n%s", got, want)
 		}
 		if n := s.Match(&plain, r); n != 1 || !slices.EqualFunc(plain.Charges, q.Charges, func(a, b policy.Charge) bool { return a == b }) {
-			t.Errorf("Ask = %d and %+v, Explain fills in %+v", n, plain.Charges, q.Charges)
+			t.Errorf("Match = %d and %+v, Explain fills in %+v", n, plain.Charges, q.Charges)
 		}
 	}
 	if len(asked) != 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// An expression computes text; condition and cost convert it.
+// An expression returns text; condition and cost convert it.
 type expression struct {
 	text string
 	do   func(policy.Attributes) (string, error)
@@ -49,7 +49,7 @@ func ofHeader(name string) expression {
 	return expression{"header " + name, func(a policy.Attributes) (string, error) { return strings.Join(a.Header(name), ","), nil }}
 }
 
-// where notes the paths that it is asked about, and holds for one of them.
+// where records the paths of its evaluations, and is true for one of them.
 func where(path string, asked *[]string) expression {
 	return expression{"path == " + path, func(a policy.Attributes) (string, error) {
 		*asked = append(*asked, a.Host()+a.Path())
@@ -57,8 +57,8 @@ func where(path string, asked *[]string) expression {
 	}}
 }
 
-// askOf is what the only policy of a set asks about r.
-func askOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Charge, []weir.Request) {
+// chargeOf returns the charge and the requests of a set with one policy.
+func chargeOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Charge, []weir.Request) {
 	t.Helper()
 	var q policy.Matches
 	mustSet(t, p).Match(&q, r)
@@ -68,8 +68,8 @@ func askOf(t testing.TB, p *policy.Policy, r policy.Attributes) (policy.Charge, 
 	return q.Charges[0], q.Requests[q.Charges[0].From:q.Charges[0].To]
 }
 
-// TestWhere: a condition is asked about every reading of the path until it holds, with
-// the plain name of the host, after the lists.
+// TestWhere checks that a condition is evaluated for each variant of the path until it is
+// true, with the normalized host, after the lists.
 func TestWhere(t *testing.T) {
 	for _, tc := range []struct {
 		path, holds string
@@ -86,20 +86,20 @@ func TestWhere(t *testing.T) {
 	} {
 		var asked []string
 		p := mustNew(t, policy.Config{Match: policy.Match{Where: condition{where(tc.holds, &asked)}, Methods: []string{"GET"}}})
-		ask, _ := askOf(t, p, request{method: "GET", host: "A.Example.:8080", path: tc.path})
+		ask, _ := chargeOf(t, p, request{method: "GET", host: "A.Example.:8080", path: tc.path})
 		if (ask.Policy != nil) != tc.matches || strings.Join(asked, " ") != tc.asked || ask.Err != nil {
 			t.Errorf("%s where path == %s: matches %v, asked %q, error %v, want %v, %q, none", tc.path, tc.holds, ask.Policy != nil, asked, ask.Err, tc.matches, tc.asked)
 		}
 		asked = nil
-		if ask, _ := askOf(t, p, request{method: "PUT", path: tc.path}); ask.Policy != nil || asked != nil {
+		if ask, _ := chargeOf(t, p, request{method: "PUT", path: tc.path}); ask.Policy != nil || asked != nil {
 			t.Errorf("%s of another method: matches %v, asked %q, want neither", tc.path, ask.Policy != nil, asked)
 		}
 	}
 }
 
-// TestFaultsAreNoWayAround: an expression that cannot be evaluated leaves a request
-// within the limits, and the error in its Ask.
-func TestFaultsAreNoWayAround(t *testing.T) {
+// TestFaultsDoNotBypass checks that a request with an expression that fails is limited, and
+// that its Charge has the error.
+func TestFaultsDoNotBypass(t *testing.T) {
 	byText := func(e expression) []policy.KeyPart { return []policy.KeyPart{{Source: policy.CEL, Of: e}} }
 	for _, tc := range []struct {
 		name     string
@@ -145,15 +145,16 @@ func TestFaultsAreNoWayAround(t *testing.T) {
 
 func TestCostOf(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "1": 1, "10": 10, "1000000": 1_000_000, "9223372036854775807": 1<<63 - 1} {
-		ask, rs := askOf(t, mustNew(t, policy.Config{CostOf: cost{says(text)}}), request{})
+		ask, rs := chargeOf(t, mustNew(t, policy.Config{CostOf: cost{says(text)}}), request{})
 		if ask.Err != nil || ask.Cost != want || rs[0].N != want || rs[0].Validate() != nil {
 			t.Errorf("cost of %s: ask %d (%v), request %d (%v), want %d", text, ask.Cost, ask.Err, rs[0].N, rs[0].Validate(), want)
 		}
 	}
 }
 
-// TestExpressionsSeeTheReadingThatMatched, be it a pattern that did or a condition.
-func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
+// TestExpressionsSeeTheVariantThatMatched checks expressions after a pattern and after a
+// condition.
+func TestExpressionsSeeTheVariantThatMatched(t *testing.T) {
 	var asked []string
 	note := where("", &asked)
 	key := []policy.KeyPart{{Source: policy.CEL, Of: note}}
@@ -165,7 +166,7 @@ func TestExpressionsSeeTheReadingThatMatched(t *testing.T) {
 	} {
 		asked = nil
 		p := mustNew(t, policy.Config{Match: m, Key: key, CostOf: cost{note}})
-		askOf(t, p, request{host: "h", path: "/API/x/..%2f../Other"})
+		chargeOf(t, p, request{host: "h", path: "/API/x/..%2f../Other"})
 		if want := []string{"h/api/x/../../other", "h/api/x/../../other"}; !slices.Equal(asked, want) {
 			t.Errorf("match %v: key and cost see %q, want %q", m, asked, want)
 		}
@@ -184,13 +185,13 @@ func TestExpressionKey(t *testing.T) {
 	}
 }
 
-// uncomparable is an expression that == panics about.
+// An uncomparable is an expression for which == panics.
 type uncomparable struct {
 	expression
 	_ []int
 }
 
-// TestKeyPartIsComparable, and two expressions of one text are one part.
+// TestKeyPartIsComparable checks that key parts are compared by their text.
 func TestKeyPartIsComparable(t *testing.T) {
 	if a, b := part(policy.Header, "a"), part(policy.Header, "a"); a != b {
 		t.Error("equal parts differ")

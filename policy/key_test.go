@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestClientIP is the buckets of addresses (S3, S4).
+// TestClientIP checks the buckets of addresses (S3, S4).
 func TestClientIP(t *testing.T) {
 	key := func(bits, ip string) string {
 		k, _ := keyOf(t, mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.ClientIP, bits)}}), request{ip: ip})
@@ -50,7 +50,7 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// TestAnonymous: what has no value shares one bucket and is never unlimited (S8).
+// TestAnonymous checks that requests without a value share one bucket (S8).
 func TestAnonymous(t *testing.T) {
 	for _, tc := range []struct {
 		source policy.Source
@@ -76,8 +76,8 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// TestCredentials: spelling the scheme of Authorization otherwise is no way to another
-// bucket (S7); the credentials themselves keep their case.
+// TestCredentials checks that the case of the scheme of Authorization does not select
+// another bucket (S7), and that credentials keep their case.
 func TestCredentials(t *testing.T) {
 	strict := weir.MustLimit("1/h")
 	p := mustNew(t, policy.Config{
@@ -116,8 +116,8 @@ func TestMethodKey(t *testing.T) {
 	}
 }
 
-// TestKeysDiffer: different values have different keys, whatever they hold, and no
-// key is longer than 128 bytes (S6).
+// TestKeysDiffer checks that different values have different keys of at most 128 bytes
+// (S6).
 func TestKeysDiffer(t *testing.T) {
 	p := mustNew(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "A"), part(policy.Header, "B")}})
 	s := mustSet(t, p)

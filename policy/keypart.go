@@ -35,10 +35,10 @@ const (
 	Method Source = "method"
 	// Host is the host name, without case, port and trailing dot. It requires Match.Hosts.
 	Host Source = "host"
-	// Claim is the claim Name of a JSON Web Token that another component HAS VERIFIED: sub
-	// or, if no claim has that name, a path of members joined by dots such as
-	// address.country. The token is the Bearer of Authorization or, after the last @ in Name,
-	// the value of another header: a whole token, or its payload alone.
+	// Claim is the claim Name of a JSON Web Token that another component HAS VERIFIED, such as
+	// sub. If no claim has the name, it is a path of members joined by dots, such as
+	// address.country. The token is the Bearer of Authorization. After the last @ in Name, the
+	// name of another header may follow, which has a whole token or its payload alone.
 	//
 	// This package does not verify the token. Without a component that rejects forged tokens
 	// and removes the header that clients send, a client can choose any bucket. A claim that

@@ -75,7 +75,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestSpelling: whatever a request is spelled like, it is the same bucket (S5).
+// TestSpelling checks that all spellings of a request have the same bucket (S5).
 func TestSpelling(t *testing.T) {
 	p := mustNew(t, policy.Config{
 		Match: policy.Match{Paths: []string{"/api/users/{id}", "/api/*"}, Hosts: []string{"api.example"}},
@@ -99,9 +99,9 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// TestNoWayAround: a path that some server behind the door would take for one under
-// /api matches, though another server would not.
-func TestNoWayAround(t *testing.T) {
+// TestNoBypass checks that a path matches if some server would normalize it to one under
+// /api.
+func TestNoBypass(t *testing.T) {
 	p := mustNew(t, policy.Config{Match: policy.Match{Paths: []string{"/api/*"}}})
 	for _, path := range []string{
 		"/api/x/../../other", "/api/..;/admin", "/other/..;/api/x", "/other/../api/x", "/other/..%2fapi/x", "/api/..%2f..%2fother", "/api%2f..%2fother",
@@ -121,8 +121,8 @@ func TestNoWayAround(t *testing.T) {
 	}
 }
 
-// FuzzSpelling: escaping any letters of a path and repeating slashes changes neither
-// whether it matches nor its key.
+// FuzzSpelling checks that escaped letters and repeated slashes in a path change neither
+// the match nor the key.
 func FuzzSpelling(f *testing.F) {
 	for _, s := range []string{"/api/users/1", "/api", "/", "*", "/a/../b;c/%2f", "/%zz/\xff", "//", "/api/{id}/.."} {
 		f.Add(s, uint64(1))

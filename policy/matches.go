@@ -35,9 +35,9 @@ type Charge struct {
 	// Err is the error of an expression of the policy that could not be evaluated, or nil.
 	Err error
 
-	// Missed is set by Explain for a policy that does not match: the field, such as
-	// "match.methods"; "mode" for a policy that is Off; "nginx.zone" for a policy after
-	// the one of its zone that is charged.
+	// Missed is set by Explain if the policy does not match. It is the field, such as
+	// "match.methods", or "mode" for a policy that is Off. It is "nginx.zone" if another
+	// policy of the zone is charged.
 	Missed string
 }
 

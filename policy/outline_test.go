@@ -55,7 +55,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// TestOutlineMethods: the methods of an outline are those that a key tells apart.
+// TestOutlineMethods checks that the methods of an outline are those with keys of their
+// own.
 func TestOutlineMethods(t *testing.T) {
 	p := mustNew(t, policy.Config{Match: policy.Match{Methods: []string{"GET", "purge"}}, Key: []policy.KeyPart{part(policy.Method, "")}})
 	set, err := policy.NewSet(p)

@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// limited is a policy by key whose i-th override gives i+1 per hour, and whose other
-// keys have 1000.
+// limited returns a policy by key whose i-th override has i+1 per hour; other keys have
+// 1000.
 func limited(t testing.TB, c policy.Config, keys ...[]string) *policy.Policy {
 	t.Helper()
 	c.Limits = []weir.Limit{weir.MustLimit("1000/h")}
@@ -22,10 +22,10 @@ func limited(t testing.TB, c policy.Config, keys ...[]string) *policy.Policy {
 	return mustNew(t, c)
 }
 
-// ruled is the override that rules r, from 1, or 1000.
-func ruled(t testing.TB, p *policy.Policy, r request) int64 {
+// overrideOf returns the number of the override for r, from 1, or 1000.
+func overrideOf(t testing.TB, p *policy.Policy, r request) int64 {
 	t.Helper()
-	_, rs := askOf(t, p, r)
+	_, rs := chargeOf(t, p, r)
 	return rs[0].Limit.Capacity()
 }
 
@@ -37,13 +37,13 @@ func TestWildcardsOfText(t *testing.T) {
 		"": 5, "x": 6, "axb": 6, "abxcb": 6, "é": 7, "\xc3": 8, "FREE-y": 8, "a*b": 8, "free-" + strings.Repeat("y", 200): 1,
 		strings.Repeat("y", 8<<10-5) + "-free": 2, strings.Repeat("y", 8<<10) + "-free": 8,
 	} {
-		if got := ruled(t, p, request{header: map[string][]string{"X-A": {value}}}); got != want {
-			t.Errorf("%.20q is ruled by override %d, want %d", value, got, want)
+		if got := overrideOf(t, p, request{header: map[string][]string{"X-A": {value}}}); got != want {
+			t.Errorf("%.20q is overrideOf by override %d, want %d", value, got, want)
 		}
 	}
 	p = limited(t, policy.Config{Key: []policy.KeyPart{part(policy.Header, "X-A")}}, []string{"*a"}, []string{"*"})
-	if got := ruled(t, p, request{}); got != 2 {
-		t.Errorf("none is ruled by override %d, want 2: * alone is any value and none", got)
+	if got := overrideOf(t, p, request{}); got != 2 {
+		t.Errorf("none is overrideOf by override %d, want 2: * alone is any value and none", got)
 	}
 }
 
@@ -55,8 +55,8 @@ func TestWildcardsOfAddresses(t *testing.T) {
 		"10.1.2.3": 1, "::ffff:10.1.2.3": 1, "10.1.2.4": 2, "10.1.3.4": 3, "10.2.0.1": 7, "::ffff:10.1.3.4": 3, "2001:db8:0:1ff::1": 5, "2001:db8:0:0::1%eth0": 4,
 		"2001:db8:1::1": 4, "2001:db9::1": 8, "255.255.255.255": 7, "::": 8, "": 9,
 	} {
-		if got := ruled(t, p, request{ip: ip}); got != want {
-			t.Errorf("%s is ruled by override %d, want %d", ip, got, want)
+		if got := overrideOf(t, p, request{ip: ip}); got != want {
+			t.Errorf("%s is overrideOf by override %d, want %d", ip, got, want)
 		}
 	}
 }
@@ -90,8 +90,8 @@ func TestWildcardsOfOtherParts(t *testing.T) {
 		{"GET", "example.com", "/a/7", "Bearer " + token(`{"sub":"eve"}`), "", 1000},
 	} {
 		r := request{method: tc.method, host: tc.host, path: tc.path, header: map[string][]string{"Authorization": {tc.authorization}, "X-A": {tc.a}}}
-		if got := ruled(t, p, r); got != tc.want {
-			t.Errorf("%+v is ruled by override %d, want %d", tc, got, tc.want)
+		if got := overrideOf(t, p, r); got != tc.want {
+			t.Errorf("%+v is overrideOf by override %d, want %d", tc, got, tc.want)
 		}
 	}
 }
@@ -145,9 +145,9 @@ func TestOverrideErrors(t *testing.T) {
 	}
 }
 
-// TestWildcardsTakeNoTime: a value that is made to almost fit costs no more than to
-// look at it.
-func TestWildcardsTakeNoTime(t *testing.T) {
+// TestWildcardTime checks that a value that almost matches takes no more time than reading
+// it.
+func TestWildcardTime(t *testing.T) {
 	var keys [][]string
 	for i := range 1000 {
 		keys = append(keys, []string{strings.Repeat("*a", 500) + fmt.Sprintf("*b%d*c", i)})
@@ -162,11 +162,11 @@ func TestWildcardsTakeNoTime(t *testing.T) {
 		t.Errorf("1000 patterns of 500 stars against 8 KiB take %v, want milliseconds", took)
 	}
 	if got := q.Requests[0].Limit.Capacity(); got != 1000 {
-		t.Errorf("ruled by override %d, want none", got)
+		t.Errorf("overrideOf by override %d, want none", got)
 	}
 }
 
-// fits is the slow model of a pattern: what is left of it fits what is left of the text.
+// fits is a slow model of patterns.
 func fits(pattern, text string) bool {
 	row := make([]bool, len(text)+1)
 	row[0] = true
@@ -197,7 +197,7 @@ func checkFits(t *testing.T, pattern, text string) {
 	if len(text) > 8<<10 {
 		return
 	}
-	if got := ruled(t, p, request{header: map[string][]string{"X-A": {text}}}) == 1; got != want {
+	if got := overrideOf(t, p, request{header: map[string][]string{"X-A": {text}}}) == 1; got != want {
 		t.Errorf("%q fits %q: %v, want %v", text, pattern, got, want)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// request is Attributes for tests.
+// A request has the Attributes of a test.
 type request struct {
 	method, host, path     string
 	header, query, cookies map[string][]string
@@ -77,7 +77,7 @@ func mustSet(t testing.TB, ps ...*policy.Policy) *policy.Set {
 	return s
 }
 
-// keyOf is the key of r under p, and whether p is about it.
+// keyOf returns the key of r under p, and whether p matches.
 func keyOf(t testing.TB, p *policy.Policy, r request) (string, bool) {
 	t.Helper()
 	var q policy.Matches
@@ -99,7 +99,7 @@ func TestNewFillsDefaultsIn(t *testing.T) {
 	}
 }
 
-// TestNewErrors compares every refusal with testdata/errors.golden.
+// TestNewErrors compares all errors with testdata/errors.golden.
 func TestNewErrors(t *testing.T) {
 	good := func() policy.Config { return policy.Config{Name: "p", Key: byIP, Limits: ten} }
 	cases := []struct {
@@ -130,7 +130,7 @@ func TestNewErrors(t *testing.T) {
 				part(policy.Constant, ""), part(policy.Cookie, "a;b"), part(policy.Header, "x-a"), part(policy.Header, "X-A"), part(policy.Constant, "a\n"),
 			}
 		}},
-		{"a host that anybody sends", func(c *policy.Config) { c.Key = []policy.KeyPart{part(policy.Host, "")} }},
+		{"a host that clients choose", func(c *policy.Config) { c.Key = []policy.KeyPart{part(policy.Host, "")} }},
 		{"too many keys", func(c *policy.Config) {
 			c.Key = nil
 			for i := range 17 {

@@ -105,9 +105,9 @@ func chains(limits []weir.Limit, previous func(int) []weir.Limit, n int) [][]wei
 	return chains
 }
 
-// pair returns, for each of newer, the index of the limit of older that it follows, or -1:
-// the limit with the same state or else, in order, the next one whose state no limit of
-// newer has.
+// pair returns, for each of newer, the index of the limit of older that it follows, or -1.
+// That is the limit with the same state. For the others it is the next one, in order, whose
+// state no limit of newer has.
 func pair(newer, older []weir.Limit) []int {
 	to, next := make([]int, len(newer)), 0
 	for i, l := range newer {

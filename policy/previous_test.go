@@ -23,7 +23,7 @@ func limits(texts ...string) (ls []weir.Limit) {
 	return ls
 }
 
-// follows is what the requests of a set about r follow: a text as "5/s: 7/s 9/s, 1/h:".
+// follows returns the limits that the requests of r follow, such as "5/s: 7/s 9/s, 1/h:".
 func follows(s *policy.Set, r policy.Attributes) string {
 	var q policy.Matches
 	s.Match(&q, r)
@@ -39,8 +39,8 @@ func follows(s *policy.Set, r policy.Attributes) string {
 	return strings.Join(lines, ", ")
 }
 
-// TestFollowing is stories of sets of one policy, each of which follows the one before.
-func TestFollowing(t *testing.T) {
+// TestWithPrevious checks sequences of sets with one policy.
+func TestWithPrevious(t *testing.T) {
 	p := func(texts ...string) policy.Config { return policy.Config{Limits: limits(texts...)} }
 	with := func(c policy.Config, change func(*policy.Config)) policy.Config { change(&c); return c }
 	gone := policy.Config{Name: "other"}
@@ -106,8 +106,8 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestFollowingOthers: what follows is a set of its own.
-func TestFollowingOthers(t *testing.T) {
+// TestWithPreviousIsASetOfItsOwn checks that WithPrevious does not change its receiver.
+func TestWithPreviousIsASetOfItsOwn(t *testing.T) {
 	old := mustSet(t, mustNew(t, policy.Config{Limits: limits("1/s")}))
 	s := mustSet(t, mustNew(t, policy.Config{Limits: limits("2/s"), Carry: weir.CarryAsIs, Candidate: limits("3/s")}), mustNew(t, policy.Config{Name: "b"}))
 	after := s.WithPrevious(old)
@@ -135,9 +135,9 @@ func TestFollowingOthers(t *testing.T) {
 	}
 }
 
-// TestFollowingAtRandom compares long stories with a model that remembers everything,
-// and checks what has to hold of all requests.
-func TestFollowingAtRandom(t *testing.T) {
+// TestWithPreviousAtRandom compares long sequences with a model that keeps all sets, and
+// checks invariants of all requests.
+func TestWithPreviousAtRandom(t *testing.T) {
 	pool := limits("1/s", "2/s", "3/s", "4/s", "5/s", "6/s", "7/s", "8/s", "5 concurrency", "6 concurrency")
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -206,8 +206,8 @@ func TestFollowingAtRandom(t *testing.T) {
 	}
 }
 
-// TestFollowingForgets: thousands of sets leave no more behind than a few.
-func TestFollowingForgets(t *testing.T) {
+// TestWithPreviousIsBounded checks that thousands of sets do not accumulate.
+func TestWithPreviousIsBounded(t *testing.T) {
 	overrides := make([]policy.Override, 1000)
 	heap := func() uint64 {
 		runtime.GC()
@@ -232,9 +232,9 @@ func TestFollowingForgets(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// TestAsksAcrossAChange: questions that began before a change go by the limits that they
-// began with, each of them for one token at most, and what they take is nobody else's.
-func TestAsksAcrossAChange(t *testing.T) {
+// TestMatchesAcrossAChange checks that requests in flight at a change are decided by their
+// own limits, for one token each, and that other requests are not charged for them.
+func TestMatchesAcrossAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Config{})
 		if err != nil {
@@ -281,7 +281,8 @@ func TestAsksAcrossAChange(t *testing.T) {
 	})
 }
 
-// TestCarriesOver: who has used a limit up has used up what follows it, in a store.
+// TestCarriesOver checks in a store that a key that has used a limit has used its
+// successor.
 func TestCarriesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memstore.New(memstore.Config{})

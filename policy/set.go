@@ -24,9 +24,9 @@ type member struct {
 	history
 }
 
-// NewSet returns a set. An error wraps an *Error for each duplicate name, each policy that
-// cannot share the state of its zone, and each policy that exceeds the limits that a store
-// decides together (bounds.MaxBatch).
+// NewSet returns a set. An error wraps an *Error for each duplicate name and each policy
+// that cannot share the state of its zone. It also wraps one if the enforced policies have
+// more limits than a store decides together (bounds.MaxBatch).
 func NewSet(policies ...*Policy) (*Set, error) {
 	s := &Set{policies: append([]*Policy(nil), policies...)}
 	var errs fault.Errors

@@ -22,7 +22,7 @@ func TestSetAsks(t *testing.T) {
 	var q policy.Matches
 	for step := range 3 { // used again and again
 		if got := s.Match(&q, request{path: "/", ip: "192.0.2.1"}); got != 3 {
-			t.Fatalf("step %d: Ask = %d enforced requests, want 3", step, got)
+			t.Fatalf("step %d: Match = %d enforced requests, want 3", step, got)
 		}
 		var names []string
 		for _, a := range q.Charges {
@@ -71,7 +71,7 @@ func TestAskAllocates(t *testing.T) {
 	var a policy.Attributes = request{method: "GET", host: "a.example:80", path: "/api/7/x", ip: "203.0.113.7"}
 	var q policy.Matches
 	if got := testing.AllocsPerRun(1000, func() { s.Match(&q, a) }); got > 2 {
-		t.Errorf("Ask allocates %v times, want at most 2: the key and the test's address", got)
+		t.Errorf("Match allocates %v times, want at most 2: the key and the test's address", got)
 	}
 	if len(q.Charges) != 1 {
 		t.Fatal("the policy does not match")

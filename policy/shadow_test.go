@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// enforcedOf says for which of n keys a policy is enforced.
+// enforcedOf returns for each of n keys whether a policy is enforced.
 func enforcedOf(t testing.TB, name string, percent, n int) (keys []bool, share float64) {
 	t.Helper()
 	s := mustSet(t, mustNew(t, policy.Config{Name: name, Percent: percent, Key: []policy.KeyPart{part(policy.Header, "X-A")}}))
@@ -32,8 +32,8 @@ func enforcedOf(t testing.TB, name string, percent, n int) (keys []bool, share f
 	return keys, 100 * float64(count) / float64(n)
 }
 
-// TestPercent: of 100,000 keys about so many are enforced, each stays enforced as the
-// percentage grows, and another policy picks others.
+// TestPercent checks that about the percentage of 100,000 keys is enforced. Each key stays
+// enforced when the percentage grows, and other policies select other keys.
 func TestPercent(t *testing.T) {
 	const n = 100_000
 	var before []bool
@@ -66,7 +66,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestPercentOfShortKeys: addresses beside each other are spread too.
+// TestPercentOfShortKeys checks that neighboring addresses are spread.
 func TestPercentOfShortKeys(t *testing.T) {
 	s := mustSet(t, mustNew(t, policy.Config{Percent: 50}))
 	var q policy.Matches
@@ -79,8 +79,8 @@ func TestPercentOfShortKeys(t *testing.T) {
 	}
 }
 
-// TestPercentIsStable: which keys are enforced is what Config.Percent says, and the
-// same in every release: an upgrade denies nobody who was in shadow.
+// TestPercentIsStable checks that the hash is the one of Config.Percent, so that an upgrade
+// denies no key that was in shadow mode.
 func TestPercentIsStable(t *testing.T) {
 	keys, _ := enforcedOf(t, "p", 50, 1000)
 	text := ""
@@ -162,8 +162,9 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestAskKeepsItsBuffers: what the next request reuses is not what this one keeps.
-func TestAskKeepsItsBuffers(t *testing.T) {
+// TestMatchesKeepsItsBuffers checks that reuse of a Matches does not change earlier
+// results.
+func TestMatchesKeepsItsBuffers(t *testing.T) {
 	s := mustSet(t, mustNew(t, policy.Config{Percent: 50, Candidate: []weir.Limit{weir.MustLimit("5/s")}, Match: policy.Match{Where: condition{says("true")}}, CostOf: cost{says("1")}}))
 	var q policy.Matches
 	var a policy.Attributes = request{ip: "203.0.113.7", path: "/a"}
@@ -174,11 +175,11 @@ func TestAskKeepsItsBuffers(t *testing.T) {
 		t.Errorf("keys became %q", keys)
 	}
 	if got := testing.AllocsPerRun(1000, func() { s.Match(&q, a) }); got > 5 {
-		t.Errorf("Ask allocates %v times, want at most 5: two keys, and what the test's expressions do", got)
+		t.Errorf("Match allocates %v times, want at most 5: two keys, and what the test's expressions do", got)
 	}
 }
 
-// TestConfigRoundTrips: a policy made of a policy's Config is the same.
+// TestConfigRoundTrips checks that a policy of the Config of a policy is equal to it.
 func TestConfigRoundTrips(t *testing.T) {
 	for _, c := range []policy.Config{
 		{},

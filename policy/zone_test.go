@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// zoned is a policy of the zone perip at a path.
+// zoned returns a policy of the zone perip for a path.
 func zoned(tb testing.TB, name, path, limit string, change func(*policy.Config)) *policy.Policy {
 	tb.Helper()
 	c := policy.Config{
@@ -26,7 +26,8 @@ func zoned(tb testing.TB, name, path, limit string, change func(*policy.Config))
 	return p
 }
 
-// TestZone: the policies of a zone ask about one key, and a request once in each zone.
+// TestZone checks that the policies of a zone have one key, and that a request is charged
+// once in each zone.
 func TestZone(t *testing.T) {
 	const nginx = "10/s leaky_bucket nginx shared"
 	a := zoned(t, "a", "/a/*", nginx, func(c *policy.Config) { c.Candidate = []weir.Limit{weir.MustLimit("1/s")} })
@@ -67,7 +68,7 @@ func TestZone(t *testing.T) {
 	}
 }
 
-// TestZoneOverride: an override names a key of the zone.
+// TestZoneOverride checks that an override has a key of the zone.
 func TestZoneOverride(t *testing.T) {
 	p := zoned(t, "a", "/*", "10/s leaky_bucket nginx", func(c *policy.Config) {
 		c.Overrides = []policy.Override{{Key: []string{"gold"}, Limits: []weir.Limit{weir.MustLimit("100/s")}}}
@@ -83,7 +84,7 @@ func TestZoneOverride(t *testing.T) {
 	}
 }
 
-// TestZoneRefused: what cannot have a state in common is in no zone together.
+// TestZoneRefused checks policies that cannot share the state of a zone.
 func TestZoneRefused(t *testing.T) {
 	a := zoned(t, "a", "/*", "10/s leaky_bucket nginx shared", nil)
 	for limit, want := range map[string]string{
@@ -146,8 +147,9 @@ func TestZoneRefused(t *testing.T) {
 	}
 }
 
-// TestZoneFollowing: a policy that goes to a zone carries nothing over from its own keys.
-func TestZoneFollowing(t *testing.T) {
+// TestZoneWithPrevious checks that a policy that enters a zone does not carry over its own
+// keys.
+func TestZoneWithPrevious(t *testing.T) {
 	old, err := policy.NewSet(zoned(t, "a", "/*", "5/s leaky_bucket nginx", func(c *policy.Config) { c.Zone = "" }))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +167,7 @@ func TestZoneFollowing(t *testing.T) {
 	}
 }
 
-// TestZonePairs: what has a state already is followed by it alone, wherever it stands.
+// TestZonePairs checks that a limit with the same state is the successor, at any position.
 func TestZonePairs(t *testing.T) {
 	set := func(limits ...string) *policy.Set {
 		set, err := policy.NewSet(zoned(t, "a", "/*", limits[0], func(c *policy.Config) {
