@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// The reasons of refusals that package sale has no word for, as it needs none.
+// The reasons of refusals that only the HTTP interfaces need.
 const (
 	Invalid     sale.Reason = "invalid"
 	NoSession   sale.Reason = "no_session"
@@ -19,21 +19,20 @@ const (
 	TooMany     sale.Reason = "too_many"
 	Unavailable sale.Reason = "unavailable"
 
-	other sale.Reason = "other" // in the account: none that is known
+	other sale.Reason = "other" // counted for any unknown reason
 )
 
-// A cause is why a request was refused, and by whom.
+// cause is the layer and the reason of a refusal.
 type cause struct {
 	layer  sale.Layer
 	reason sale.Reason
 }
 
-// counts is the account of requests. What it is asked about is made with it, so that it
-// cannot grow.
+// counts holds the counters of requests. Its series are fixed when it is made.
 type counts struct {
 	requests, admitted atomic.Int64
 	refused            map[cause]*atomic.Int64
-	broken             atomic.Bool // the policy file is not followed
+	broken             atomic.Bool // the policy file is broken
 
 	descRequests, descAdmitted, descRefused, descBroken *prometheus.Desc
 }
@@ -42,9 +41,9 @@ func newCounts() *counts {
 	c := &counts{
 		refused:      map[cause]*atomic.Int64{},
 		descRequests: prometheus.NewDesc("flashsale_requests_total", "Requests to the shop.", nil, nil),
-		descAdmitted: prometheus.NewDesc("flashsale_admitted_total", "Requests that no layer refused, whatever they were answered.", nil, nil),
+		descAdmitted: prometheus.NewDesc("flashsale_admitted_total", "Requests that no layer refused, whatever their status.", nil, nil),
 		descRefused:  prometheus.NewDesc("flashsale_refused_total", "Requests that a layer refused.", []string{"layer", "reason"}, nil),
-		descBroken:   prometheus.NewDesc("flashsale_layers_broken", "1 while the policy file is broken and the one before is in force.", nil, nil),
+		descBroken:   prometheus.NewDesc("flashsale_layers_broken", "1 while the policy file is invalid and the previous one is in force, else 0.", nil, nil),
 	}
 	for _, l := range []sale.Layer{sale.L0, sale.L1, sale.L2, sale.L3, sale.L4, sale.LS, sale.Layer(other)} {
 		for _, r := range []sale.Reason{
@@ -58,7 +57,7 @@ func newCounts() *counts {
 	return c
 }
 
-// refuse counts one that is refused.
+// refuse counts a refusal.
 func (c *counts) refuse(layer sale.Layer, reason sale.Reason) {
 	n := c.refused[cause{layer, reason}]
 	if n == nil {

@@ -1,27 +1,26 @@
-// Package layers is the limits before a flash sale, built of Weir's public packages alone,
-// and the account of what every layer refused.
+// Package layers applies the limits in front of a flash sale, with Weir's public packages only,
+// and counts what every layer refuses.
 //
 //	l, err := layers.New(layers.Config{Store: store})
 //	…
 //	l.Serve(w, r, func(w http.ResponseWriter, r *http.Request) { … })
 //
-// L0 is what the caller refuses itself, before it asks: see [Refusal] and Refuse. L4 bounds how
-// many requests are under way and how many wait for that, in this process; it stands before
-// what asks a store, so that a crowd cannot make the store slow. L1 for each address and L2
-// for each user are policies of a file; those that a request falls under are asked together,
-// in one round trip. L3 is the admission of the shop.
+// The caller is layer L0: it refuses requests from memory with [Layers.Refuse]. L4 bounds the
+// requests in progress and those that wait, per process. It comes before the layers that call
+// a store, so that many requests cannot slow the store down. L1 (per address) and L2 (per
+// user) are policies of a file; all that match a request are decided in one round trip. L3
+// is the admission by the shop.
 //
-// # The account
+// # Counters
 //
-// Every request is counted once: as refused, by layer and reason, or as admitted, which is
-// any that no layer refused, whatever it was answered.
+// Every request is counted once: as refused, by layer and reason, or as admitted, whatever its
+// status.
 //
 // # The policy file
 //
-// [Default] is the file that is used if there is no other. The policies of a file are those
-// of the address and of the user: each names its layer by the field Flashsale-Layer of its
-// on_denied. Under functions it has to have the rule "shop" with a bulkhead, which is L4, and
-// may have "login" (a name at an address), "login-address" and "login-name", which count
-// failures. [Layers.Follow] keeps to
-// a file that changes; one that is broken leaves the one before in force.
+// [Default] is the built-in file. Each policy of a file limits an address or a user, and names
+// its layer in the header Flashsale-Layer of its on_denied. Under functions, the rule "shop"
+// with a bulkhead is required; it is L4. The rules "login" (a name at an address),
+// "login-address" and "login-name" are optional and count failed logins. [Layers.Watch]
+// reloads a file that changes; an invalid file leaves the previous one in force.
 package layers

@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{layers.Refusal{Reason: layers.Invalid, Detail: "a\"\\<\x01\u2028é", Field: "sku"}, 400, "", `{"type":"about:blank","title":"Bad Request","status":400,"detail":"a\"\\\u003c\u0001\u2028é","reason":"invalid","field":"sku"}`},
 		{layers.Refusal{Layer: sale.L0, Reason: sale.IsSoldOut}, 410, "", `{"type":"about:blank","title":"Gone","status":410,"detail":"sold out","layer":"L0","reason":"sold_out"}`},
-		{layers.Refusal{Layer: sale.LS, Reason: sale.PerUserLimit}, 409, "", `{"type":"about:blank","title":"Conflict","status":409,"detail":"you hold as many units as one may","layer":"stock","reason":"per_user"}`},
+		{layers.Refusal{Layer: sale.LS, Reason: sale.PerUserLimit}, 409, "", `{"type":"about:blank","title":"Conflict","status":409,"detail":"you hold the maximum number of units","layer":"stock","reason":"per_user"}`},
 		{layers.Refusal{Reason: "new", RetryAfter: time.Millisecond}, 503, "1", ""},
 	} {
 		w := httptest.NewRecorder()

@@ -17,17 +17,17 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// shopRule is the rule of L4 in a policy file.
+// shopRule is the name of the rule for L4 in a policy file.
 const shopRule = "shop"
 
-// A generation is what one policy file says.
+// generation holds the handlers of one policy file.
 type generation struct {
 	policies *policy.Set
 	limits   *httplimit.Middleware
-	handler  http.Handler // limits, and then what the record of the request says
+	handler  http.Handler // applies the limits, and then calls the next handler of the request's record
 }
 
-// adopt is Reload of a file that was read.
+// adopt puts a parsed file into force.
 func (l *Layers) adopt(f *weirfile.File) error {
 	l.reload.Lock()
 	defer l.reload.Unlock()
@@ -72,8 +72,7 @@ func (l *Layers) generation(f *weirfile.File) (*generation, error) {
 	return &generation{set, m, m.Wrap(http.HandlerFunc(admitted))}, nil
 }
 
-// checkFile refuses a file that leaves out what must not be without a bound, and a policy
-// whose refusals would belong to no layer.
+// checkFile refuses a file without the bulkhead of L4, and a policy that names no layer.
 func checkFile(f *weirfile.File) error {
 	if f.Policies == nil || len(f.Policies.Policies()) == 0 {
 		return fmt.Errorf("layers: policies: %w: want those of L1 and L2, got none; mode: off turns one off", weir.ErrInvalid)

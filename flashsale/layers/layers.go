@@ -24,53 +24,51 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// UserHeader is the request field by which policies know the user. Who calls Serve sets it
-// to the user of a verified session, and removes what a client sent under this name.
+// UserHeader is the request header by which policies know the user. The caller of Serve sets it
+// to the user of a verified session and removes what a client sent.
 const UserHeader = "Flashsale-User"
 
-// LayerHeader is the response field that names the layer which refused.
+// LayerHeader is the response header that names the layer which refused.
 const LayerHeader = "Flashsale-Layer"
 
-// localKeys bounds what is kept of users and addresses while the store does not answer.
+// localKeys bounds the keys that are kept in memory while the store is unavailable.
 const localKeys = 200_000
 
 //go:embed layers.yaml
 var embedded string
 
-// Default is the policy file that is used if there is no other.
+// Default returns the built-in policy file.
 func Default() []byte { return []byte(embedded) }
 
-// A Config says where limits keep their state and what they are. Store is required.
+// Config configures Layers. Store is required.
 type Config struct {
-	// Store keeps the state of L1, L2 and the limits of the login.
+	// Store holds the state of L1, L2 and the login limits.
 	Store weir.Store
 
-	// Deadline is how long Store may take to decide, for one that is not in this process:
-	// see package failover. Zero asks Store as it is, for one that is.
+	// Deadline is the timeout of Store; see package failover. Zero is for a store in this
+	// process, which is called without a timeout.
 	Deadline time.Duration
 
-	// Nodes is among how many processes a limit is divided while Store does not answer; 1
-	// if zero.
+	// Nodes is the number of processes among which a limit is divided while Store is
+	// unavailable; 1 if zero.
 	Nodes int
 
 	// Policies is a policy file; Default if nil.
 	Policies []byte
 
-	// Registry gets the metrics; none if nil.
+	// Registry receives the metrics; none if nil.
 	Registry prometheus.Registerer
 
-	// TrustedProxies are the proxies in front, whose X-Forwarded-For says who the client is
-	// and whose X-Forwarded-Proto how it came.
+	// TrustedProxies are the proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 	TrustedProxies []netip.Prefix
 
-	// Front says that L1 and L2 are kept in front of this process: they are off here.
+	// Front disables L1 and L2, which a proxy in front applies.
 	Front bool
 
-	Log *slog.Logger // nothing is logged if nil
+	Log *slog.Logger // discards if nil
 }
 
-// Layers are the limits that a request passes on its way to the shop. They are safe for
-// concurrent use.
+// Layers applies the limits on the way to the shop. It is safe for concurrent use.
 type Layers struct {
 	c        Config
 	client   httplimit.ClientAddress
@@ -85,7 +83,7 @@ type Layers struct {
 	now    atomic.Pointer[generation]
 }
 
-// New makes layers. An error wraps weir.ErrInvalid.
+// New returns Layers. An error wraps weir.ErrInvalid.
 func New(c Config) (*Layers, error) {
 	if c.Store == nil {
 		return nil, fmt.Errorf("layers: store: %w: want one, got nil", weir.ErrInvalid)
@@ -126,17 +124,17 @@ func New(c Config) (*Layers, error) {
 	return l, nil
 }
 
-// Counts are the requests that were refused since l was made, by layer and reason.
+// Counts returns the refused requests by layer and reason.
 func (l *Layers) Counts() map[sale.Layer]map[sale.Reason]int64 { return l.counts.refusals() }
 
-// Totals are the requests that came since l was made, those that were admitted, and those
-// that were refused. Those under way are in requests alone.
+// Totals returns the numbers of all, admitted and refused requests. Requests in progress are in
+// the first alone.
 func (l *Layers) Totals() (requests, admitted, refused int64) { return l.counts.totals() }
 
-// Follow keeps to the policy file at path until ctx is done, whose cause it returns. A file
-// that is broken, or says what Reload refuses, leaves the one before in force; what is
-// wrong is logged, and told to trouble if that is not nil, and nil when it is well again.
-func (l *Layers) Watch(ctx context.Context, path string, trouble func(error)) error {
+// Watch reloads the policy file at path until ctx ends, and returns the cause. An invalid file
+// leaves the previous one in force. Watch logs each error and passes it to report, if that is
+// not nil; after a repair it passes nil.
+func (l *Layers) Watch(ctx context.Context, path string, report func(error)) error {
 	f := weirfile.Follower{Path: path, Every: 250 * time.Millisecond, Adopt: l.adopt, Trouble: func(err error) {
 		if err != nil {
 			l.c.Log.Error("the policy file is not followed: the one before stays in force", "file", path, "error", err)
@@ -144,15 +142,15 @@ func (l *Layers) Watch(ctx context.Context, path string, trouble func(error)) er
 			l.c.Log.Info("the policy file is followed", "file", path)
 		}
 		l.counts.broken.Store(err != nil)
-		if trouble != nil {
-			trouble(err)
+		if report != nil {
+			report(err)
 		}
 	}}
 	return f.Run(ctx)
 }
 
-// Reload puts the policies of a file into force for every request that begins from now on.
-// After an error, which wraps weir.ErrInvalid, nothing has changed.
+// Reload puts the policies of a file into force for later requests. After an error, which wraps
+// weir.ErrInvalid, nothing has changed.
 func (l *Layers) Reload(name string, data []byte) error {
 	f, err := weirfile.Parse(name, data)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 
 var errFailed = errors.New("layers: login failed")
 
-// logins are what a failed login counts against: the name at an address first, so that who
-// guesses a name keeps nobody but himself from it; the address, whatever the names; and the
-// name, with so much room that to use it up takes twenty addresses.
+// logins lists the keys that a failed login is charged to. The name at one address comes first,
+// so that guessing a name affects that address alone. Then come the address with any name, and
+// the name with a limit that takes twenty addresses to exhaust.
 const logins = 3
 
-// makeLogins makes the guards of the login. Their limits hold if the file says nothing of
-// them; they count every attempt then, and not failures alone.
+// makeLogins makes the guards of the login. If the file has no such rule, a default limit
+// counts every attempt and not only failures.
 func (l *Layers) makeLogins() (err error) {
 	for i, p := range [logins]guard.Resource{
 		{Name: "login", Limits: []weir.Limit{weir.MustLimit("10/15m burst 5")}},
@@ -35,8 +35,8 @@ func (l *Layers) makeLogins() (err error) {
 	return nil
 }
 
-// Login asks whether a login of a name from the client of r may be tried. If not, it says
-// when to ask again. Otherwise done is called once, with whether it failed.
+// Login asks whether the client of r may try to log in as name. If not, it returns when to
+// retry. Otherwise the caller calls done once, with whether the login failed.
 func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done func(failed bool), retry time.Duration, ok bool) {
 	var entries [logins]*guard.Entry
 	name, from := strings.ToLower(name), network(l.client.Addr(r))
@@ -44,7 +44,7 @@ func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done 
 		e, err := l.logins[i].Enter(ctx, key)
 		if err != nil && !guard.FailsOpen(err) {
 			for _, before := range entries[:i] {
-				before.Exit(nil) // nothing failed: what counts failures gets its token back
+				before.Exit(nil) // nothing failed: return the token
 			}
 			retry = time.Second
 			if d, denied := errors.AsType[*guard.Denied](err); denied && d.Decision.RetryAfter > retry && d.Decision.RetryAfter != weir.Never {
@@ -65,10 +65,10 @@ func (l *Layers) Login(ctx context.Context, r *http.Request, name string) (done 
 	}, 0, true
 }
 
-// Network is where the client of r comes from: its address, of IPv6 the first 64 bits.
+// Network returns the address of r's client, or the first 64 bits of an IPv6 address.
 func (l *Layers) Network(r *http.Request) string { return network(l.client.Addr(r)) }
 
-// network is whose an address is: of IPv6, its first 64 bits.
+// network returns an address, or the first 64 bits of an IPv6 address.
 func network(a netip.Addr) string {
 	if a.Is6() {
 		p, _ := a.Prefix(64)
@@ -77,8 +77,8 @@ func network(a netip.Addr) string {
 	return a.String()
 }
 
-// TLS reports whether the client of r came by TLS, by this connection or by the word of a
-// trusted proxy.
+// TLS reports whether the client of r uses TLS, on this connection or as a trusted proxy
+// reports.
 func (l *Layers) TLS(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

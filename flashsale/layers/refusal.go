@@ -10,33 +10,32 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Refusal is an answer that says no: a problem (RFC 9457).
+// Refusal is a response that refuses a request: a problem (RFC 9457).
 type Refusal struct {
 	Layer  sale.Layer // empty if no layer refused
 	Reason sale.Reason
 
-	// Status is that of Reason if zero.
+	// Status defaults to that of Reason.
 	Status int
 
-	// Detail is for people; that of Reason if empty. Field is the JSON name of the field
+	// Detail is for people and defaults to that of Reason. Field is the JSON name of the field
 	// that is not accepted.
 	Detail, Field string
 
-	// Challenge is what has to be worked on, with the Bits that are to be found; none if
-	// empty.
+	// Challenge is the challenge of a required proof of work of Bits bits; empty for none.
 	Challenge string
 	Bits      int
 
-	// RetryAfter is when to ask again, before jitter; if zero, one second for a Reason that
-	// passes by itself, and never for any other.
+	// RetryAfter is when to retry, before jitter. If zero, it is one second for a temporary
+	// Reason, and never for any other.
 	RetryAfter time.Duration
 }
 
-// A word is what goes with a reason.
+// word holds the defaults of a reason.
 type word struct {
 	status int
 	detail string
-	again  bool // it passes by itself
+	again  bool // the reason is temporary
 }
 
 func meaning(r sale.Reason) word {
@@ -46,23 +45,23 @@ func meaning(r sale.Reason) word {
 	case NoSession:
 		return word{http.StatusUnauthorized, "no valid session", false}
 	case CSRF:
-		return word{http.StatusForbidden, "a change needs proof that it was asked for on a page of this site", false}
+		return word{http.StatusForbidden, "a change must come from a page of this site", false}
 	case sale.BadToken:
-		return word{http.StatusForbidden, "forged, damaged, or another user's", false}
+		return word{http.StatusForbidden, "the token is forged, damaged, or another user's", false}
 	case sale.AdmissionExpired:
-		return word{http.StatusForbidden, "the turn has passed", false}
+		return word{http.StatusForbidden, "the admission has expired", false}
 	case sale.WorkRequired:
-		return word{http.StatusForbidden, "a ticket of this sale costs work that is not done", false}
+		return word{http.StatusForbidden, "a ticket of this sale requires a proof of work", false}
 	case sale.NotAdmitted:
 		return word{http.StatusForbidden, "not admitted yet", false}
 	case NotFound:
 		return word{http.StatusNotFound, "not found", false}
 	case sale.PerUserLimit:
-		return word{http.StatusConflict, "you hold as many units as one may", false}
+		return word{http.StatusConflict, "you hold the maximum number of units", false}
 	case Conflict:
-		return word{http.StatusConflict, "it has changed meanwhile, or is in no state for this", false}
+		return word{http.StatusConflict, "it has changed meanwhile, or its state does not allow this", false}
 	case RefundDue:
-		return word{http.StatusConflict, "the payment bought nothing and is to be refunded", false}
+		return word{http.StatusConflict, "the payment was not accepted and will be refunded", false}
 	case sale.IsAllTaken:
 		return word{http.StatusConflict, "no unit is free now; some may return", true}
 	case sale.IsSoldOut:
@@ -74,18 +73,18 @@ func meaning(r sale.Reason) word {
 	case TooMany:
 		return word{http.StatusTooManyRequests, "too many requests", true}
 	case sale.NoAdmission:
-		return word{http.StatusTooManyRequests, "all admission tokens are out", true}
+		return word{http.StatusTooManyRequests, "all admission tokens are in use", true}
 	case sale.QueueFull:
-		return word{http.StatusTooManyRequests, "the line is full", true}
+		return word{http.StatusTooManyRequests, "the queue is full", true}
 	case sale.Overloaded:
 		return word{http.StatusTooManyRequests, "the system is busy", true}
 	case sale.IsPaused:
 		return word{http.StatusServiceUnavailable, "the sale is paused", true}
 	}
-	return word{http.StatusServiceUnavailable, "this cannot be answered now", true}
+	return word{http.StatusServiceUnavailable, "temporarily unavailable", true}
 }
 
-// The fields that are the same for all, so that they cost no allocation.
+// Header values that all responses share, so that they need no allocation.
 var (
 	problemType = []string{"application/problem+json"}
 	noStore     = []string{"no-store"}
@@ -96,7 +95,7 @@ var (
 	seconds = [...][]string{1: {"1"}, 2: {"2"}, 3: {"3"}, 4: {"4"}, 5: {"5"}}
 )
 
-// Write answers with f, and notes it for the account.
+// Write writes f as a response and records it for the counters.
 func (f Refusal) Write(w http.ResponseWriter) {
 	m := meaning(f.Reason)
 	if f.Status != 0 {
@@ -132,10 +131,10 @@ func (f Refusal) Write(w http.ResponseWriter) {
 	note(w, f.Layer, f.Reason)
 	w.WriteHeader(m.status)
 	var room [384]byte
-	_, _ = w.Write(f.body(room[:0], m, wait)) // a client that went away needs no answer
+	_, _ = w.Write(f.body(room[:0], m, wait)) // the client may have disconnected
 }
 
-// body appends the problem.
+// body appends the JSON of the problem.
 func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	b = append(b, `{"type":"about:blank","title":"`...)
 	b = append(b, http.StatusText(m.status)...)
@@ -166,7 +165,7 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	return append(b, "}\n"...)
 }
 
-// AppendText appends s as a JSON string that is safe within HTML, too.
+// AppendText appends s as a JSON string that is also safe in HTML.
 func AppendText(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

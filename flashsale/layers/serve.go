@@ -8,10 +8,10 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// errRefused ends a call of L4 that L1 or L2 refused: how long it took says nothing.
+// errRefused ends a call of L4 that L1 or L2 refused. Its duration is not measured.
 var errRefused = errors.New("layers: refused")
 
-// A record is the account of one request, on its way with the ResponseWriter.
+// record holds what is counted about one request. It wraps the ResponseWriter.
 type record struct {
 	http.ResponseWriter
 	next   func(http.ResponseWriter, *http.Request)
@@ -21,10 +21,10 @@ type record struct {
 	wrote  bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (c *record) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// WriteHeader notes who refused what did not pass.
+// WriteHeader records the layer of a refusal by the policies.
 func (c *record) WriteHeader(status int) {
 	if status >= http.StatusOK && !c.wrote {
 		c.wrote = true
@@ -35,7 +35,7 @@ func (c *record) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// blame names the layer of an answer of the policies.
+// blame sets the layer of a refusal by the policies.
 func (c *record) blame(status int) {
 	h := c.ResponseWriter.Header()
 	c.layer, c.reason = sale.Layer(h.Get(LayerHeader)), TooMany
@@ -48,8 +48,8 @@ func (c *record) blame(status int) {
 	}
 }
 
-// Serve is next behind L4, L1 and L2, in this order, and counts what becomes of r. next
-// gets w in a wrapper.
+// Serve applies L4, L1 and L2 in this order, calls next if they admit r, and counts the
+// outcome. next receives w in a wrapper.
 func (l *Layers) Serve(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	l.counts.requests.Add(1)
 	c := l.spare.Get().(*record)
@@ -78,12 +78,12 @@ func (l *Layers) Serve(w http.ResponseWriter, r *http.Request, next func(http.Re
 	l.now.Load().handler.ServeHTTP(c, r)
 }
 
-// Wrap is Serve as a handler.
+// Wrap returns a handler that calls Serve with next.
 func (l *Layers) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.Serve(w, r, next.ServeHTTP) })
 }
 
-// Refuse answers a request that came no further than L0, and counts it.
+// Refuse writes a refusal of L0 and counts it.
 func (l *Layers) Refuse(w http.ResponseWriter, f Refusal) {
 	f.Layer = sale.L0
 	l.counts.requests.Add(1)
@@ -91,14 +91,14 @@ func (l *Layers) Refuse(w http.ResponseWriter, f Refusal) {
 	f.Write(w)
 }
 
-// admitted is what the policies let a request through to.
+// admitted calls the next handler of a request that the policies admitted.
 func admitted(w http.ResponseWriter, r *http.Request) {
 	c := recordOf(w)
 	c.passed = true
 	c.next(w, r)
 }
 
-// recordOf finds the record below what wraps it; nil if there is none.
+// recordOf returns the record that w wraps, or nil.
 func recordOf(w http.ResponseWriter) *record {
 	for {
 		switch v := w.(type) {
@@ -112,7 +112,7 @@ func recordOf(w http.ResponseWriter) *record {
 	}
 }
 
-// note tells the record of w, if there is one, who refused.
+// note records the layer and the reason of a refusal in the record of w, if there is one.
 func note(w http.ResponseWriter, layer sale.Layer, reason sale.Reason) {
 	if c := recordOf(w); c != nil && !c.wrote {
 		c.layer, c.reason = layer, reason

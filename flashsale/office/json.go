@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// send answers with JSON, or with an error of the desk.
+// send writes JSON, or an error of the service.
 func (o *Office) send(v *visit, status int, body any, err error) {
 	if err != nil {
 		o.fail(v.w, v.r, err)
@@ -29,7 +29,7 @@ func (o *Office) sendSale(v *visit, status int, s sale.Sale, err error) {
 	o.send(v, status, saleOf(&s), err)
 }
 
-// moment spells an instant in milliseconds.
+// moment formats a time with milliseconds.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -39,7 +39,7 @@ func moment(t time.Time) string {
 
 func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
-// A saleJSON is a sale as its merchant sees it.
+// saleJSON is a sale as its merchant sees it.
 type saleJSON struct {
 	ID        string `json:"id"`
 	SKU       string `json:"sku"`
@@ -71,7 +71,7 @@ func saleOf(s *sale.Sale) saleJSON {
 	}
 }
 
-// An orderJSON is an order as the merchant of its sale sees it.
+// orderJSON is an order as the merchant of its sale sees it.
 type orderJSON struct {
 	Reservation string       `json:"reservation"`
 	User        string       `json:"user"`
@@ -101,7 +101,7 @@ func orderOf(o *sale.Order) orderJSON {
 	return j
 }
 
-// readDraft reads a draft, and with edit the version that it is to replace.
+// readDraft decodes a draft and, with edit, the version that it replaces.
 func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.RequestError) {
 	var starts, ends, queue string
 	var perUser, headroom, lobby, payWithin, tokenFor, work int64
@@ -151,7 +151,7 @@ func readDraft(body []byte, edit bool) (d sale.Draft, version int64, f *wire.Req
 	return d, version, nil
 }
 
-// instant reads a time.
+// instant parses a time.
 func instant(name, text string) (time.Time, *wire.RequestError) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.Nanosecond()%int(time.Millisecond) != 0 || t.Year() < 1970 || t.Year() > 9999 {

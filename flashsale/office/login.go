@@ -15,8 +15,8 @@ import (
 
 const cookieName = "fs_office"
 
-// login signs a merchant in. That a name is unknown and that a password is wrong are the
-// same answer, after the same work.
+// login logs a merchant in. An unknown name and a wrong password have the same response, after
+// the same work.
 func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 	if wire.CrossOrigin(r) {
 		wire.RefuseReason(w, layers.CSRF)
@@ -59,12 +59,12 @@ func (o *Office) login(w http.ResponseWriter, r *http.Request) {
 	o.who(w, name, text)
 }
 
-// errBusy says that too many passwords are being hashed.
+// errBusy means that too many passwords are being hashed.
 var errBusy = errors.New("office: too many logins at a time")
 
-// verify reports whether the password is that of the name, and its hash.
+// verify reports whether the password belongs to the name, and returns its hash.
 func (o *Office) verify(r *http.Request, name, password string) (hash string, right bool, err error) {
-	known := nobody()
+	known := noPassword()
 	hash, err = o.c.Merchants.MerchantHash(r.Context(), name)
 	switch {
 	case errors.Is(err, sale.ErrNotFound):
@@ -83,14 +83,14 @@ func (o *Office) verify(r *http.Request, name, password string) (hash string, ri
 	return hash, known.is(password) && err == nil, nil
 }
 
-// bind is a session that is good for as long as the merchant has the password of this hash.
+// bind binds a session to the hash of the merchant's password.
 func (o *Office) bind(session, hash string) string {
 	return session + "." + o.c.Keys.Password(session, hash)
 }
 
-// session is the merchant whose session r carries, and its text; without a name if there is
-// no good one. The password is asked for each time, so that a change of it is the end of all
-// sessions from before.
+// session returns the merchant of r's session and its text, or an empty name without a valid
+// session. It reads the password hash each time, so that a new password ends all earlier
+// sessions.
 func (o *Office) session(r *http.Request) (name, text string, err error) {
 	text = wire.Cookie(r.Header, cookieName)
 	signed, mark, _ := strings.Cut(text, ".")
@@ -117,8 +117,7 @@ func (o *Office) cookie(r *http.Request, text string, age int) *http.Cookie {
 	}
 }
 
-// who answers with who is signed in, and with what proves that a change is asked for on a
-// page of the office.
+// who writes the name of the merchant and the CSRF value.
 func (o *Office) who(w http.ResponseWriter, name, session string) {
 	b := wire.AppendString([]byte{'{'}, "name", name)
 	b = wire.AppendString(b, "csrf", o.c.Keys.CSRF(session))

@@ -19,64 +19,64 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// A Config says what the office answers with. Desk, Merchants, Keys and Layers are
-// required.
+// Config configures an Office. Service, Merchants, Keys and Layers are required.
 type Config struct {
 	Service   sale.MerchantService
 	Merchants Merchants
 	Keys      *pass.Keys
 	Layers    *layers.Layers
 
-	// Pages answers whatever is not below /api/; 404 if nil.
+	// Pages serves every path outside /api/; 404 if nil.
 	Pages http.Handler
 
-	// Metrics answers /metrics; 404 if nil. With MetricsToken it asks for that as a bearer
-	// token.
+	// Metrics serves /metrics; 404 if nil. If MetricsToken is set, /metrics requires it as a
+	// bearer token.
 	Metrics      http.Handler
 	MetricsToken string
 
-	// Ready says why the process cannot serve now, for /readyz; nil is always ready.
+	// Ready returns why the process cannot serve now, for /readyz; nil is always ready.
 	Ready func(ctx context.Context) error
 
-	// SessionFor is how long a merchant's session is valid; 12 hours if zero. To sign out
-	// makes the browser forget the session, which is kept nowhere else; to change the
-	// password ends all of them.
+	// SessionFor is the lifetime of a merchant's session; 12 hours if zero. Logging out removes
+	// the session from the browser; it is stored nowhere else. A new password ends all
+	// sessions.
 	SessionFor time.Duration
 
-	// Secure says that browsers come by TLS, so that cookies are sent by TLS alone.
+	// Secure sets the Secure attribute of cookies on every response.
 	Secure bool
 
-	Clock func() time.Time // the machine's if nil
-	Log   *slog.Logger     // nothing is logged if nil
+	Clock func() time.Time // time.Now if nil
+	Log   *slog.Logger     // discards if nil
 }
 
-// Merchants knows the merchants' passwords: a sale.Ledger does.
+// Merchants returns the password hashes of merchants. A sale.Ledger implements it.
 type Merchants interface {
 	MerchantHash(ctx context.Context, name string) (string, error)
 }
 
-// An Office is the HTTP interface of merchants. It is safe for concurrent use.
+// Office is the HTTP interface for merchants. It is safe for concurrent use.
 type Office struct {
 	c      Config
 	bodies wire.Bodies
 	mux    *http.ServeMux
-	hashes *guard.Guard // how many passwords are hashed at a time
+	hashes *guard.Guard // bounds how many passwords are hashed at once
 }
 
-// New makes an office.
+// New returns an Office.
 func New(c Config) (*Office, error) {
 	if c.Service == nil || c.Merchants == nil || c.Keys == nil || c.Layers == nil {
-		return nil, errors.New("office: want Desk, Merchants, Keys and Layers")
+		return nil, errors.New("office: want Service, Merchants, Keys and Layers")
 	}
 	c.SessionFor = cmp.Or(c.SessionFor, 12*time.Hour)
 	if c.SessionFor < time.Minute {
-		return nil, errors.New("office: session for " + c.SessionFor.String() + ": want a minute at least")
+		return nil, errors.New("office: SessionFor: got " + c.SessionFor.String() + ", want at least 1m")
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	// Limits do not know when a place comes free, and would refuse who has to wait at once.
+	// A limit does not know when a slot comes free, and would refuse at once instead of
+	// waiting.
 	registry, err := guard.NewRegistry(guard.Config{Protections: failsafe.New, Functions: &guard.Functions{Rules: []guard.Rule{
 		{Name: "password", Settings: guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 64, Wait: 2 * time.Second}}},
 	}}})
@@ -89,7 +89,7 @@ func New(c Config) (*Office, error) {
 	return o, nil
 }
 
-// A desk call is one request of a merchant.
+// visit is one request of a merchant.
 type visit struct {
 	w        http.ResponseWriter
 	r        *http.Request
@@ -150,7 +150,8 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unknown answers what no pattern fits: h is the mux' own answer, which knows the methods.
+// unknown handles a request that no pattern matches. h is the response of the mux, which knows
+// the allowed methods.
 func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	asked := &verdict{header: http.Header{}}
 	h.ServeHTTP(asked, r)
@@ -161,7 +162,7 @@ func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler)
 	wire.RefuseReason(w, layers.NotFound)
 }
 
-// A verdict is a ResponseWriter that keeps the status and the fields alone.
+// verdict is a ResponseWriter that records the status and the header.
 type verdict struct {
 	header http.Header
 	status int
@@ -193,14 +194,14 @@ func (o *Office) metrics(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(o.c.MetricsToken)) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			layers.Refusal{Reason: layers.NoSession, Detail: "want the token of the metrics"}.Write(w)
+			layers.Refusal{Reason: layers.NoSession, Detail: "want the metrics token"}.Write(w)
 			return
 		}
 	}
 	o.c.Metrics.ServeHTTP(w, r)
 }
 
-// signedIn lets merchants alone through, and what changes something with proof alone.
+// signedIn returns a handler for requests of merchants. Changes need the CSRF value.
 func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		merchant, text, err := o.session(r)
@@ -232,11 +233,11 @@ func (o *Office) signedIn(f func(*visit)) http.HandlerFunc {
 	}
 }
 
-// fail answers with an error of the desk.
+// fail writes an error of the service.
 func (o *Office) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f, known := wire.Failure(err)
 	if !known || f.Reason == layers.Unavailable {
-		o.c.Log.Error("a merchant's request was not answered", "path", r.URL.Path, "error", err)
+		o.c.Log.Error("request failed", "path", r.URL.Path, "error", err)
 	}
 	f.Write(w)
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The bounds of a name and a password, in bytes, and what a hash costs: 19 MiB, twice through.
+// Limits of a name and a password, in bytes, and the cost of a hash: 19 MiB, two passes.
 const (
 	maxName     = 128 // of a merchant, as in the ledger
 	minPassword = 8
@@ -24,8 +24,8 @@ const (
 	saltSize   = 16
 )
 
-// HashPassword is the argon2id hash of a password in the PHC form, for
-// sale.Ledger.AddMerchant. A password has 8 to 256 bytes of UTF-8: no login can say another.
+// HashPassword returns the argon2id hash of a password in the PHC format, for
+// sale.Ledger.AddMerchant. A password has 8 to 256 bytes of UTF-8.
 func HashPassword(password string) (string, error) {
 	if len(password) < minPassword || len(password) > maxPassword {
 		return "", fmt.Errorf("office: password: %d bytes: want %d to %d", len(password), minPassword, maxPassword)
@@ -40,14 +40,14 @@ func HashPassword(password string) (string, error) {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
 }
 
-// A phc is a hash of a password, taken apart.
+// phc is a parsed password hash.
 type phc struct {
 	memory, time uint32
 	threads      uint8
 	salt, sum    []byte
 }
 
-// parsePHC reads a hash. What would cost more than 256 MiB or 16 rounds is refused.
+// parsePHC parses a hash. It refuses one that would cost more than 256 MiB or 16 passes.
 func parsePHC(text string) (phc, error) {
 	bad := fmt.Errorf("office: password hash: want $argon2id$v=19$m=…,t=…,p=…$salt$sum")
 	parts := strings.Split(text, "$")
@@ -68,14 +68,13 @@ func parsePHC(text string) (phc, error) {
 	return p, nil
 }
 
-// is reports whether p is the hash of the password, in a time that does not tell how much of
-// it is right.
+// is reports whether p is the hash of the password, in constant time.
 func (p phc) is(password string) bool {
 	sum := argon2.IDKey([]byte(password), p.salt, p.time, p.memory, p.threads, uint32(len(p.sum)))
 	return subtle.ConstantTimeCompare(sum, p.sum) == 1
 }
 
-// nobody is a hash that costs what others do and is that of no password.
-func nobody() phc {
+// noPassword returns a hash with the usual cost that matches no password.
+func noPassword() phc {
 	return phc{memory: hashMemory, time: hashTime, threads: 1, salt: make([]byte, saltSize), sum: make([]byte, hashSize)}
 }

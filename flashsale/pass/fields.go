@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A writer collects the fields of a message; ok turns false for one that is too long.
+// writer appends the fields of a message. ok is false after a field that is too long.
 type writer struct {
 	b  []byte
 	ok bool
@@ -34,7 +34,7 @@ func (w *writer) num(ns ...int64) *writer {
 	return w
 }
 
-// at writes an instant in whole milliseconds, rounded down.
+// at appends a time in whole milliseconds, rounded down.
 func (w *writer) at(ts ...time.Time) *writer {
 	for _, t := range ts {
 		w.num(t.UnixMilli())
@@ -42,8 +42,8 @@ func (w *writer) at(ts ...time.Time) *writer {
 	return w
 }
 
-// fields are what is left of a message. Nil stands for one that did not fit: all that is
-// read from it then is empty, and done says so.
+// fields is the unread rest of a message. It is nil after a field that did not fit; further
+// fields are then empty, and done returns false.
 type fields []byte
 
 func (f *fields) take(n int) []byte {
@@ -75,8 +75,8 @@ func (f *fields) num() int64 {
 
 func (f *fields) at() time.Time { return time.UnixMilli(f.num()).UTC() }
 
-// done reports whether every field was there, and nothing else.
+// done reports whether every field was read and nothing is left.
 func (f *fields) done() bool { return *f != nil && len(*f) == 0 }
 
-// fits reports whether a string of the message can be opened.
+// fits reports whether the signed message is short enough to be opened.
 func (w *writer) fits() bool { return w.ok && (len(w.b)+sha256.Size)*4/3 < MaxText }

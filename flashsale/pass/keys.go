@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// SecretSize is how many bytes a secret has at least.
+	// SecretSize is the minimum length of a secret, in bytes.
 	SecretSize = 32
 
-	// MaxText is the longest signed string that is looked at.
+	// MaxText is the maximum length of a signed string.
 	MaxText = 1024
 
-	// MaxField is the longest text in a signed string, in bytes.
+	// MaxField is the maximum length of a text in a signed string, in bytes.
 	MaxField = 128
 
 	version = 1
 )
 
 var (
-	// ErrBad is a string that is no signed one of its kind: forged, damaged or misspelled.
+	// ErrBad means that a string is not a signed string of its kind: it is forged, damaged or
+	// misspelled.
 	ErrBad = errors.New("pass: not signed here")
 
-	// ErrExpired is a string that is signed, but whose time is over.
+	// ErrExpired means that a string is signed and has expired.
 	ErrExpired = errors.New("pass: expired")
 )
 
-// A kind names what is signed; its subkey is HMAC-SHA-256 of its label under the secret.
+// kind is a kind of signed string. Its subkey is the HMAC-SHA-256 of its label with the secret.
 type kind int
 
 const (
@@ -54,17 +55,17 @@ func (k kind) label() string {
 	return "flashsale v1 " + [kinds]string{"session", "office", "ticket", "token", "receipt", "callback", "csrf", "password", "work"}[k]
 }
 
-// Keys sign with one secret and accept the signatures of it and of an older one.
+// Keys signs with one secret, and accepts signatures of it and of an older one.
 type Keys struct {
 	current [kinds]subkey
 	older   *[kinds]subkey
 }
 
-// A subkey keeps states of its HMAC, whose setup costs as much as a signature.
+// subkey caches HMAC states, whose setup costs as much as a signature.
 type subkey struct{ states *sync.Pool }
 
-// NewKeys makes keys from a secret of at least 32 bytes, and for the time of a change of secrets
-// the older one, whose signatures are still accepted; an empty one is none.
+// NewKeys returns Keys for a secret of at least 32 bytes. While a secret is replaced,
+// signatures of the older one are still accepted; an empty older secret is ignored.
 func NewKeys(secret []byte, older ...[]byte) (*Keys, error) {
 	older = slices.DeleteFunc(slices.Clone(older), func(s []byte) bool { return len(s) == 0 })
 	if len(older) > 1 {
@@ -102,7 +103,8 @@ func (s subkey) sum(to, message []byte) []byte {
 	return to
 }
 
-// seal signs the message and spells both. A message that could not be opened is "".
+// seal signs a message and encodes both. It returns an empty string if the message is too long
+// to be opened.
 func (k *Keys) seal(kd kind, message []byte, ok bool) string {
 	if !ok {
 		return ""
@@ -111,9 +113,9 @@ func (k *Keys) seal(kd kind, message []byte, ok bool) string {
 	return base64.RawURLEncoding.EncodeToString(signed)
 }
 
-// open returns the message that text spells, if it is signed for the kind.
+// open returns the message of text, if it is signed for the kind.
 func (k *Keys) open(kd kind, text string) (fields, error) {
-	// The decoder would skip line breaks, and there would be two spellings.
+	// The decoder ignores line breaks, so a string would have several spellings.
 	if len(text) > MaxText || strings.ContainsAny(text, "\r\n") {
 		return nil, ErrBad
 	}
@@ -136,8 +138,7 @@ func (k *Keys) signed(kd kind, message, mac []byte) bool {
 	return k.older != nil && hmac.Equal(k.older[kd].sum(sum[:0], message), mac)
 }
 
-// Callback is the signature of a payment provider's callback with this body, in lower-case
-// hex.
+// Callback returns the signature of a payment callback with this body, in lower-case hex.
 func (k *Keys) Callback(body []byte) string {
 	return hex.EncodeToString(k.current[callback].sum(nil, body))
 }
@@ -147,8 +148,8 @@ func (k *Keys) CallbackOK(body []byte, signature string) bool {
 	return k.proves(callback, body, signature)
 }
 
-// CSRF is the value that proves that a request comes from a page that was given to the
-// session. session is the cookie's text.
+// CSRF returns the value that proves that a request comes from a page of the session. session
+// is the text of the cookie.
 func (k *Keys) CSRF(session string) string {
 	return hex.EncodeToString(k.current[csrf].sum(nil, []byte(session)))
 }
@@ -158,8 +159,8 @@ func (k *Keys) CSRFOK(session, value string) bool {
 	return k.proves(csrf, []byte(session), value)
 }
 
-// Password is the value that binds a merchant's session to a password. session is what
-// [Keys.Office] signed, and hash that of the password.
+// Password returns the value that binds a merchant's session to a password. session is the text
+// that [Keys.Office] returned, and hash the hash of the password.
 func (k *Keys) Password(session, hash string) string {
 	return hex.EncodeToString(k.current[password].sum(nil, bound(session, hash)))
 }
@@ -169,7 +170,7 @@ func (k *Keys) PasswordOK(session, hash, value string) bool {
 	return k.proves(password, bound(session, hash), value)
 }
 
-// bound is both in one text. A signed string has no line break.
+// bound joins both. A signed string has no line break.
 func bound(session, hash string) []byte { return []byte(session + "\n" + hash) }
 
 func (k *Keys) proves(kd kind, message []byte, signature string) bool {

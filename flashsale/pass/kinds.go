@@ -6,10 +6,10 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Instants are kept in whole milliseconds, rounded down, and are read in UTC. Of a value
-// with a text above MaxField every method that signs returns "", which opens as nothing.
+// Times are stored in whole milliseconds, rounded down, and returned in UTC. For a value with a
+// text above MaxField, every method that signs returns an empty string, which no method opens.
 
-// A Session says who a browser is until Expires.
+// Session identifies a user until Expires.
 type Session struct {
 	User    string
 	Expires time.Time
@@ -18,15 +18,15 @@ type Session struct {
 // Session signs a buyer's session.
 func (k *Keys) Session(s Session) string { return k.sealSession(session, s) }
 
-// OpenSession reads a buyer's session that is not over at now.
+// OpenSession opens a buyer's session that is valid at now.
 func (k *Keys) OpenSession(text string, now time.Time) (Session, error) {
 	return k.openSession(session, text, now)
 }
 
-// Office signs a merchant's session. It is no buyer's session, whatever the names.
+// Office signs a merchant's session. It is not valid as a buyer's session.
 func (k *Keys) Office(s Session) string { return k.sealSession(office, s) }
 
-// OpenOffice reads a merchant's session that is not over at now.
+// OpenOffice opens a merchant's session that is valid at now.
 func (k *Keys) OpenOffice(text string, now time.Time) (Session, error) {
 	return k.openSession(office, text, now)
 }
@@ -51,7 +51,7 @@ func (k *Keys) openSession(kd kind, text string, now time.Time) (Session, error)
 	return s, nil
 }
 
-// A Ticket says which place in the line of a sale a user has.
+// Ticket is a user's ticket with its position in the queue of a sale.
 type Ticket struct {
 	Sale   string
 	Epoch  int64
@@ -60,13 +60,13 @@ type Ticket struct {
 	Rank   int64
 }
 
-// Ticket signs a place in the line.
+// Ticket signs a ticket.
 func (k *Keys) Ticket(t Ticket) string {
 	w := write().text(t.Sale).num(t.Epoch).text(t.User, t.Ticket).num(t.Rank)
 	return k.seal(ticket, w.b, w.fits())
 }
 
-// OpenTicket reads a place in the line.
+// OpenTicket opens a ticket.
 func (k *Keys) OpenTicket(text string) (Ticket, error) {
 	f, err := k.open(ticket, text)
 	if err != nil {
@@ -79,8 +79,8 @@ func (k *Keys) OpenTicket(text string) (Ticket, error) {
 	return t, nil
 }
 
-// A Token admits a user to a sale with a ticket, until Until. Whether its time is over is
-// for the Inventory to say, by its clock.
+// Token is an admission token: it admits a user to a sale with a ticket, until Until. The
+// inventory decides by its clock whether it has expired.
 type Token struct {
 	Sale   string
 	Epoch  int64
@@ -96,7 +96,7 @@ func (k *Keys) Token(t Token) string {
 	return k.seal(token, w.b, w.fits())
 }
 
-// OpenToken reads an admission token.
+// OpenToken opens an admission token.
 func (k *Keys) OpenToken(text string) (Token, error) {
 	f, err := k.open(token, text)
 	if err != nil {
@@ -109,13 +109,13 @@ func (k *Keys) OpenToken(text string) (Token, error) {
 	return t, nil
 }
 
-// Receipt signs a reservation, but for its Key.
+// Receipt signs a reservation without its Key.
 func (k *Keys) Receipt(r sale.Reservation) string {
 	w := write().text(r.ID, r.Sale).num(r.Epoch).text(r.User).num(int64(r.Slot)).text(r.Ticket).at(r.At, r.PayBy)
 	return k.seal(receipt, w.b, w.fits())
 }
 
-// OpenReceipt reads a reservation.
+// OpenReceipt opens a receipt.
 func (k *Keys) OpenReceipt(text string) (sale.Reservation, error) {
 	f, err := k.open(receipt, text)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"strconv"
 )
 
-// MaxNonce is the longest nonce that is looked at.
+// MaxNonce is the maximum length of a nonce.
 const MaxNonce = 16
 
-// Work is what a user has to work on for a ticket of a sale: to find a nonce with which the
-// SHA-256 of challenge:nonce begins with enough zero bits. It is nobody else's and no other
-// sale's, always the same, and kept nowhere. Of an ID above MaxField it is "".
+// Work returns the challenge of a user for a ticket of a sale. The proof of work is a nonce for
+// which the SHA-256 of challenge:nonce begins with enough zero bits. A challenge is valid for
+// this user and this sale only, is always the same, and is not stored. For an ID above MaxField
+// it is empty.
 func (k *Keys) Work(sale, user string) (challenge string) {
 	w := write().text(sale, user)
 	if !w.fits() {
@@ -24,9 +25,9 @@ func (k *Keys) Work(sale, user string) (challenge string) {
 	return spelled(k.current[work].sum(nil, w.b))
 }
 
-// WorkDone is how many zero bits the user's nonce for the sale has found; 0 if it is none
-// (see [IsNonce]). It takes the same time whatever the nonce. During a change of secrets
-// work on the older challenge counts, too.
+// WorkDone returns how many zero bits the user's nonce for the sale has; 0 if it is not a nonce
+// (see [IsNonce]). It takes the same time for every nonce. While a secret is replaced, work on
+// the older challenge counts too.
 func (k *Keys) WorkDone(sale, user, nonce string) int {
 	w := write().text(sale, user)
 	if !w.fits() || !IsNonce(nonce) {
@@ -53,8 +54,8 @@ func IsNonce(s string) bool {
 	return true
 }
 
-// Solve does the work: it finds a nonce with bits zero bits, 2^bits hashes on the average.
-// It fails only when ctx is done.
+// Solve finds a nonce with bits zero bits, with 2^bits hashes on average. It fails only if ctx
+// ends.
 func Solve(ctx context.Context, challenge string, bits int) (nonce string, err error) {
 	var room [MaxNonce]byte
 	for i := uint64(0); ; i++ {
@@ -70,7 +71,8 @@ func Solve(ctx context.Context, challenge string, bits int) (nonce string, err e
 
 func spelled(mac []byte) string { return base64.RawURLEncoding.EncodeToString(mac) }
 
-// zeros is how many zero bits the hash of challenge:nonce begins with, up to 64.
+// zeros returns the number of zero bits at the beginning of the hash of challenge:nonce, up to
+// 64.
 func zeros[T string | []byte](challenge string, nonce T) int {
 	var room [64]byte
 	sum := sha256.Sum256(append(append(append(room[:0], challenge...), ':'), nonce...))

@@ -17,12 +17,12 @@ import (
 //go:embed lua/*.lua
 var files embed.FS
 
-// A script is a text and the hash by which a server knows it.
+// script is the text of a Lua script and its hash.
 type script struct {
 	name, text, sha string
 }
 
-// scripts are the texts of this package by name. Those that work on a whole state begin with
+// scripts holds the scripts of this package by name. Scripts that use a whole state begin with
 // common.lua.
 type scripts struct {
 	begin, build, open, close, drop, pause, stock, paid, look, join, admit, reserve, giveBack, count, next, done script
@@ -83,8 +83,7 @@ var (
 	errDamaged = errors.New("the state is damaged")
 )
 
-// failed says what an error means: that the state is not what scripts keep there, or that
-// the server cannot be asked now.
+// failed converts an error: the content of the state is corrupt, or the server is unavailable.
 func (g *Inventory) failed(doing string, err error) error {
 	e, ok := rueidis.IsRedisErr(err)
 	if !ok || temporary(e.Error()) {
@@ -94,16 +93,16 @@ func (g *Inventory) failed(doing string, err error) error {
 		}
 		return fmt.Errorf("redisinventory: %s: %w: %w", doing, sale.ErrUnavailable, err)
 	}
-	// Scripts fail where a key has another type than they gave it, or a record cannot be read.
+	// A script fails if a key has another type or if a record cannot be parsed.
 	if text := e.Error(); strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "attempt to ") {
 		return fmt.Errorf("redisinventory: %s: %w: %w: %w", doing, sale.ErrStale, errDamaged, err)
 	}
 	return fmt.Errorf("redisinventory: %s: %w", doing, err)
 }
 
-// temporary says whether an error reply is about the server and not about what was asked.
+// temporary reports whether an error reply is about the server and not about the request.
 func temporary(text string) bool {
-	// What a command within a script answered can have words of the script before it.
+	// The error of a command in a script can follow the text of the script.
 	for _, code := range []string{
 		"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM", "BUSY", "MISCONF",
 		"NOREPLICAS", "MOVED", "ASK", "NOAUTH", "WRONGPASS", "NOPERM", "UNBLOCKED", "UNKILLABLE",
@@ -115,14 +114,13 @@ func temporary(text string) bool {
 	return strings.Contains(text, "max number of clients") || strings.Contains(text, "out of memory")
 }
 
-// parts are the names of the keys of a state, in the order in which scripts take them.
+// parts returns the names of the keys of a state, in the order in which scripts take them.
 func (g *Inventory) parts(id string) []string {
 	at := g.cfg.Prefix + "{" + escape(id) + "}:"
 	return []string{at + "state", at + "users", at + "line", at + "out", at + "res", at + "done", at + "stream"}
 }
 
-// on runs a script on the state of a sale at an epoch, and returns what it says after the
-// time.
+// on runs a script on the state of a sale at an epoch, and returns the reply after the time.
 func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, args ...string) ([]string, int64, error) {
 	if !possible(id, epoch) {
 		return nil, 0, g.staleError(s.name, id, epoch, "none")
@@ -152,12 +150,12 @@ func (g *Inventory) on(ctx context.Context, s *script, id string, epoch int64, a
 	return words[2:], now, nil
 }
 
-// possible says whether there can be a state of this name at all.
+// possible reports whether a state with this ID and epoch can exist.
 func possible(id string, epoch int64) bool {
 	return id != "" && len(id) <= 64 && epoch > 0
 }
 
-// clock is the time that tests give, or nothing. It never runs back.
+// clock returns the time of Config.Clock, or an empty string without one. It never goes back.
 func (g *Inventory) clock() string {
 	if g.cfg.Clock == nil {
 		return ""
@@ -176,7 +174,7 @@ func flag(b bool) string {
 	return "0"
 }
 
-// numbers reads words that scripts wrote.
+// numbers parses numbers in a reply.
 func numbers(words ...string) ([]int64, error) {
 	out := make([]int64, len(words))
 	for i, w := range words {

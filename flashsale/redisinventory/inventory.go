@@ -13,36 +13,37 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Config is how an Inventory works. The zero value is good.
+// Config configures an Inventory. The zero value works.
 type Config struct {
 	// Prefix begins every key: "fs:" if empty. At most 32 letters, digits and . _ : -
 	Prefix string
 
-	// Deadline is how long a call may take, beside what Next waits: 2 s if 0, at least 10 ms.
+	// Deadline is the timeout of a call, in addition to the wait of Next: 2 s if 0, at least 10
+	// ms.
 	Deadline time.Duration
 
-	// Redeliver is how long an entry of the stream is with who took it before another may
-	// take it: 5 s if 0, at least 10 ms.
+	// Redeliver is the time after which an unacknowledged entry is delivered again: 5 s if 0,
+	// at least 10 ms.
 	Redeliver time.Duration
 
-	// Watch is how often the server's identity is compared, for each sale that was asked
-	// about within the last ten minutes: 1 s if 0, at least 10 ms.
+	// Watch is the period at which the identity of the server is checked, for each sale with a
+	// call in the last ten minutes: 1 s if 0, at least 10 ms.
 	Watch time.Duration
 
-	// MaxTickets is how many users of one sale may have a ticket or a unit in one epoch, and
-	// how many reservations all of them may get before Join is sale.QueueFull. It bounds the
-	// memory of a sale. 5,000,000 if 0, and not negative.
+	// MaxTickets bounds the memory of a sale in one epoch: the users with a ticket or a unit,
+	// and the reservations. Above it Join refuses with sale.QueueFull. 5,000,000 if 0, and not
+	// negative.
 	MaxTickets int64
 
-	// Clock is asked for the time instead of the server, for tests.
+	// Clock replaces the time of the server, for tests.
 	Clock func() time.Time
 
-	// Log is told which sales were found stale, and why; nothing is logged if nil.
+	// Log receives which states were found stale, and why; discards if nil.
 	Log *slog.Logger
 }
 
-// An Inventory is a sale.Inventory whose state is in Redis. It is safe for concurrent use, and any number
-// of processes may use the same state.
+// Inventory implements sale.Inventory with its state in Redis. It is safe for concurrent use,
+// and any number of processes can use one state.
 type Inventory struct {
 	client rueidis.Client
 	cfg    Config
@@ -51,21 +52,21 @@ type Inventory struct {
 
 	mu     sync.Mutex
 	known  map[string]*known // by sale
-	latest int64             // the largest that Config.Clock has said, in µs
+	latest int64             // the latest time of Config.Clock, in µs
 
-	kick chan struct{} // a call failed: compare now
+	kick chan struct{} // a call failed: check the server now
 	stop context.CancelFunc
 	done chan struct{}
 }
 
 var _ sale.Inventory = (*Inventory)(nil)
 
-// ErrConfig is wrapped by what New answers to a field that it does not accept.
+// ErrConfig is wrapped by errors of New about a Config.
 var ErrConfig = errors.New("redisinventory: configuration")
 
-// New makes an Inventory of a client, which stays the caller's to close after Stop. The client's
-// own retries (rueidis.ClientOption.DisableRetry) do not matter: no script is marked as one
-// that may be sent again. Its ConnWriteTimeout should be about Config.Deadline.
+// New returns an Inventory on a client. The caller closes the client after Stop. The client's
+// own retries (rueidis.ClientOption.DisableRetry) have no effect, because no script is marked
+// as retryable. Its ConnWriteTimeout should be about Config.Deadline.
 func New(client rueidis.Client, cfg Config) (*Inventory, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: client is nil, want a client", ErrConfig)
@@ -111,7 +112,7 @@ func New(client rueidis.Client, cfg Config) (*Inventory, error) {
 	return g, nil
 }
 
-// Stop ends the watch. Stopping again does nothing. It leaves the client open.
+// Stop ends the checks of the server. It may be called again. It leaves the client open.
 func (g *Inventory) Stop() {
 	g.stop()
 	<-g.done

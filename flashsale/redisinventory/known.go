@@ -11,20 +11,20 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// known is what this process remembers of a sale whose state it has seen.
+// known holds what this process has learned about the state of a sale.
 type known struct {
 	keys  []string
 	epoch int64
-	stale bool      // at this epoch, for good
-	seen  int64     // the largest time, in µs
-	asked time.Time // by the wall clock
+	stale bool      // the state at this epoch is gone
+	seen  int64     // the latest time, in µs
+	asked time.Time // time of the last call, by the wall clock
 }
 
-// kept is for how long a sale is watched after the last call that asked about it.
+// kept is how long a sale is checked after the last call about it.
 const kept = 10 * time.Minute
 
-// recall returns the keys of a sale and the largest time that was seen of it, or ErrStale if
-// this process knows already that there is no such state.
+// recall returns the keys of a sale and its latest known time, or ErrStale if this process
+// knows that the state is gone.
 func (g *Inventory) recall(doing, id string, epoch int64) ([]string, int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -38,7 +38,7 @@ func (g *Inventory) recall(doing, id string, epoch int64) ([]string, int64, erro
 	return k.keys, k.seen, nil
 }
 
-// remember notes that a state answered.
+// remember records a reply of a state.
 func (g *Inventory) remember(id string, epoch int64, keys []string, now int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,7 +54,7 @@ func (g *Inventory) remember(id string, epoch int64, keys []string, now int64) {
 	k.asked = time.Now()
 }
 
-// opened notes that the state at an epoch was opened by this process, or found open.
+// opened records that this process has opened the state at an epoch, or found it open.
 func (g *Inventory) opened(id string, epoch, now int64) {
 	g.mu.Lock()
 	if k := g.known[id]; k != nil && k.epoch != epoch {
@@ -64,14 +64,14 @@ func (g *Inventory) opened(id string, epoch, now int64) {
 	g.remember(id, epoch, g.parts(id), now)
 }
 
-// forget forgets a sale that was dropped.
+// forget removes a sale that was deleted.
 func (g *Inventory) forget(id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.known, id)
 }
 
-// stale notes that a state is gone, if this process had seen it, and returns the error.
+// stale records that a state is gone, if this process knew it, and returns the error.
 func (g *Inventory) stale(doing, id string, epoch int64, why string) error {
 	g.mu.Lock()
 	k := g.known[id]
@@ -106,20 +106,20 @@ func reasons(why string) string {
 	return why
 }
 
-// damaged says that a record cannot be read, and closes the state that has it.
+// damaged closes a state with a corrupt record and returns the error.
 func (g *Inventory) damaged(ctx context.Context, doing, id string, epoch int64, err error) error {
 	g.forsake(ctx, id, epoch)
 	return fmt.Errorf("redisinventory: %s: sale %.64q, epoch %d: %w: %w: %w", doing, id, epoch, sale.ErrStale, errDamaged, err)
 }
 
-// forsake closes a state that cannot be read.
+// forsake closes a state that cannot be parsed.
 func (g *Inventory) forsake(ctx context.Context, id string, epoch int64) {
 	g.stale("check", id, epoch, "damaged")
-	// Where this fails, who asks next finds the same damage.
+	// If this fails, the next call finds the same corruption.
 	_ = g.Close(context.WithoutCancel(ctx), id, epoch)
 }
 
-// watch compares, for each sale that was asked about, the server with the one on which it
+// watch checks, for each sale with recent calls, that the server is the one on which the state
 // was opened.
 func (g *Inventory) watch(ctx context.Context) {
 	defer close(g.done)
@@ -133,7 +133,7 @@ func (g *Inventory) watch(ctx context.Context) {
 		case <-tick.C:
 		case <-g.kick:
 			if time.Since(last) < g.cfg.Watch/10 {
-				continue // the next tick is near, and calls fail in swarms
+				continue // the next tick is near, and calls fail in groups
 			}
 		}
 		last = time.Now()
@@ -150,7 +150,7 @@ func (g *Inventory) watch(ctx context.Context) {
 	}
 }
 
-// watched returns the sales to compare, and forgets those that nobody asks about.
+// watched returns the sales to check, and removes those without recent calls.
 func (g *Inventory) watched() map[string]int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,7 +166,7 @@ func (g *Inventory) watched() map[string]int64 {
 	return sales
 }
 
-// compare asks the server, without counting as somebody who asks about the sale.
+// compare checks the server of a sale. It does not count as a call about the sale.
 func (g *Inventory) compare(ctx context.Context, id string, epoch int64) {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
 	defer cancel()

@@ -27,7 +27,7 @@ func (g *Inventory) Join(ctx context.Context, j sale.JoinRequest) (sale.TicketSt
 	return g.standing(ctx, "join", j.Sale, j.Epoch, words)
 }
 
-// Look implements sale.Inventory.
+// Status implements sale.Inventory.
 func (g *Inventory) Status(ctx context.Context, id string, epoch int64, user string) (sale.TicketStatus, error) {
 	if user == "" || len(user) > 128 {
 		return sale.TicketStatus{}, fmt.Errorf("redisinventory: look: user is %.140q, want 1 to 128 bytes: %w", user, sale.ErrInvalid)
@@ -51,7 +51,7 @@ func (g *Inventory) Admit(ctx context.Context, id string, epoch int64, batch str
 	return g.one("admit", words)
 }
 
-// one reads a reply of one number.
+// one parses a reply of one number.
 func (g *Inventory) one(doing string, words []string) (int, error) {
 	ns, err := numbers(words...)
 	if err != nil || len(ns) != 1 {
@@ -64,8 +64,8 @@ var places = map[string]sale.TicketState{
 	"-": sale.NoTicket, "w": sale.Waiting, "a": sale.Admitted, "s": sale.Spent, "p": sale.TicketExpired,
 }
 
-// standing reads: reason, place, ticket, rank, ahead, batch, until, last's ID and record,
-// and of each that is held ID and record.
+// standing parses a status: reason, state, ticket, rank, ahead, batch, until, ID and record of
+// the last reservation, then ID and record of each reserved unit.
 func (g *Inventory) standing(ctx context.Context, doing, id string, epoch int64, words []string) (st sale.TicketStatus, err error) {
 	if len(words) < 9 || len(words)%2 != 1 || places[words[1]] == "" {
 		return st, g.failed(doing, errReply)

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	chunk    = 200                // reservations that one call adds to a state that is built
-	building = 10 * time.Minute   // how long what was never finished is kept
-	keeping  = 7 * 24 * time.Hour // how long a state is kept after the end of its sale
+	chunk    = 200                // reservations that one call adds while a state is built
+	building = 10 * time.Minute   // lifetime of a state that was not completed
+	keeping  = 7 * 24 * time.Hour // lifetime of a state after the end of its sale
 )
 
-// ErrEvicts is wrapped by what Open answers on a server that may evict keys: a sale could
-// lose its state at any moment. It wraps nothing of package sale, as no retry mends it.
+// ErrEvicts is wrapped by the error of Open for a server that may evict keys, and so could lose
+// the state of a sale at any time. It wraps no error of package sale, because a retry does not
+// help.
 var ErrEvicts = errors.New("redisinventory: the server may evict keys")
 
-// Open implements sale.Inventory. It builds a large state in steps; nobody sees it before the
-// last one. A server that changes meanwhile is sale.ErrUnavailable: Open again.
+// Open implements sale.Inventory. It builds a large state in steps, which is visible after the
+// last one. If the server changes meanwhile, it returns sale.ErrUnavailable: call Open again.
 func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (g *Inventory) Open(ctx context.Context, o sale.InitialState) error {
 	return g.finished(id, epoch, words)
 }
 
-// finished notes that there is a state.
+// finished records that there is a state.
 func (g *Inventory) finished(id string, epoch int64, words []string) error {
 	if len(words) != 2 {
 		return g.failed("open", errReply)
@@ -125,7 +126,7 @@ func (g *Inventory) build(ctx context.Context, o *sale.InitialState, server stri
 	return nil
 }
 
-// seen is the largest time that this process has seen of a sale.
+// seen returns the latest time that this process knows of a sale.
 func (g *Inventory) seen(id string) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -147,7 +148,7 @@ func (g *Inventory) Close(ctx context.Context, id string, epoch int64) error {
 	return err
 }
 
-// Drop implements sale.Inventory.
+// Delete implements sale.Inventory.
 func (g *Inventory) Delete(ctx context.Context, id string, epoch int64) error {
 	if !possible(id, epoch) {
 		return g.staleError("drop", id, epoch, "none")

@@ -13,10 +13,10 @@ const wordChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 const digits = "0123456789ABCDEF"
 
-// special says whether a byte would end a field of a record, or a key's tag.
+// special reports whether a byte would end a field of a record or the hash tag of a key.
 func special(c byte) bool { return c <= ' ' || c == 0x7f || c == '%' || c == '{' || c == '}' }
 
-// escape makes a field of s: without spaces, control characters and braces.
+// escape encodes s as a field without spaces, control characters and braces.
 func escape(s string) string {
 	plain := true
 	for i := range len(s) {
@@ -41,7 +41,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape is the way back.
+// unescape decodes a field of escape.
 func unescape(s string) (string, error) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, nil
@@ -65,17 +65,18 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// record is a reservation as it is kept under its ID: "held slot at payby epoch user ticket
-// key".
+// record encodes a reservation as it is stored under its ID: "held slot at payby epoch user
+// ticket key".
 func record(r *sale.Reservation) string {
 	return fmt.Sprintf("h %d %d %d %d %s %s %s",
 		r.Slot, r.At.UnixMilli(), r.PayBy.UnixMilli(), r.Epoch, escape(r.User), r.Ticket, escape(r.Key))
 }
 
-// maxRecord bounds what is read of a record: more than the longest that is written.
+// maxRecord bounds the length of a record that is parsed. It is above the longest record that
+// is written.
 const maxRecord = 1024
 
-// parse reads a record.
+// parse decodes a record.
 func parse(id, saleID, text string) (r sale.Reservation, err error) {
 	if len(text) > maxRecord {
 		return r, fmt.Errorf("a record of %d bytes, want at most %d", len(text), maxRecord)
@@ -116,7 +117,7 @@ func parse(id, saleID, text string) (r sale.Reservation, err error) {
 	}, nil
 }
 
-// entry reads an entry of the stream: "ID record".
+// entry decodes an entry of the stream: "ID record".
 func entry(id string, deliveries int, saleID, kind, text string) sale.Entry {
 	e := sale.Entry{ID: id, Deliveries: deliveries}
 	if kind != "r" {

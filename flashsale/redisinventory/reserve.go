@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// Reserve implements sale.Inventory. It is sent once; after an error it may be called again with
-// the same ticket, and answers with the reservation if the first call got one.
+// Reserve implements sale.Inventory. It is sent once. After an error it may be called again
+// with the same ticket, and returns the reservation if the first call made one.
 func (g *Inventory) Reserve(ctx context.Context, a sale.ReserveRequest) (sale.ReserveResult, error) {
 	if err := a.Validate(); err != nil {
 		return sale.ReserveResult{}, err
@@ -74,7 +74,7 @@ func (g *Inventory) SetPaused(ctx context.Context, id string, epoch int64, pause
 	return err
 }
 
-// Count implements sale.Inventory.
+// Counts implements sale.Inventory.
 func (g *Inventory) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, error) {
 	words, now, err := g.on(ctx, &g.scripts.count, id, epoch)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// group is the consumer group of a stream. Its name has the epoch, so that who reads on at an
-// epoch that is over gets nothing of the next.
+// group returns the name of the consumer group of a stream. It contains the epoch, so that a
+// worker of an earlier epoch gets no entries of the next.
 func group(epoch int64) string { return "clerks:" + itoa(epoch) }
 
-// look is how long a read waits at the server before it looks whether entries of others have
-// become idle, or the state has been closed.
+// look is how long a read blocks at the server before it checks for idle entries of other
+// workers and for a closed state.
 const look = 250 * time.Millisecond
 
-// Next implements sale.Inventory. It reads also a stream whose other keys are gone.
+// Next implements sale.Inventory. It also reads a stream whose other keys are missing.
 func (g *Inventory) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
 	if !sale.IsWorkerName(worker) || max < 1 || max > 1000 || wait < 0 {
 		return nil, fmt.Errorf("redisinventory: next: worker is %.70q, max is %d and wait is %v, want 1 to 64 letters, digits, . _ -, 1 to 1,000, and 0 or more: %w", worker, max, wait, sale.ErrInvalid)
@@ -48,11 +48,11 @@ func (g *Inventory) Next(ctx context.Context, id string, epoch int64, worker str
 	}
 }
 
-// maxScans bounds how often take looks on for idle entries: each time the server looks at ten
-// times as many as are asked for.
+// maxScans bounds how often take scans for idle entries. In each scan the server checks ten
+// times as many entries as requested.
 const maxScans = 20
 
-// take takes what is there, without waiting.
+// take reads the entries that are available, without waiting.
 func (g *Inventory) take(ctx context.Context, id string, epoch int64, keys []string, worker string, max int) ([]sale.Entry, error) {
 	from := "0-0"
 	for scans := 0; ; scans++ {
@@ -106,9 +106,9 @@ func (g *Inventory) block(ctx context.Context, id string, epoch int64, stream, w
 	return entries, nil
 }
 
-// Done implements sale.Inventory.
+// Ack implements sale.Inventory.
 func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...string) error {
-	// What is no ID of an entry is not in the stream.
+	// An ID with another format is not in the stream.
 	ids = slices.DeleteFunc(slices.Clone(ids), func(e string) bool { return !isEntry(e) })
 	if !possible(id, epoch) {
 		return g.staleError("done", id, epoch, "none")
@@ -128,7 +128,7 @@ func (g *Inventory) Ack(ctx context.Context, id string, epoch int64, ids ...stri
 	return nil
 }
 
-// isEntry says whether s is the ID of an entry: two numbers.
+// isEntry reports whether s is the ID of an entry: two numbers.
 func isEntry(s string) bool {
 	a, b, ok := strings.Cut(s, "-")
 	_, err1 := strconv.ParseUint(a, 10, 64)

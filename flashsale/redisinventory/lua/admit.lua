@@ -1,4 +1,4 @@
--- Admits the first of the line.
+-- Admits the first tickets of the queue.
 --
 -- ARGV: 4 batch, 5 how many, 6 until, in ms
 -- Returns: {'ok', now, how many}.
@@ -21,7 +21,7 @@ end
 redis.call('HSET', STATE, 'clock', s.clock)
 redis.call('HSET', USERS, unpack(users))
 redis.call('ZREMRANGEBYRANK', LINE, 0, #names - 1)
--- More go than come, so those whose time is over do not pile up.
+-- Removes more expired admissions than it adds, so that they do not pile up.
 local over = redis.call('ZRANGEBYSCORE', OUT, '-inf', num(s.now), 'LIMIT', 0, 2 * #names + 100)
 if #over > 0 then redis.call('ZREM', OUT, unpack(over)) end
 redis.call('ZADD', OUT, unpack(out))

@@ -1,9 +1,9 @@
--- Says whether a state can be built: the first step of Open.
+-- Checks whether a state can be built: the first step of Open.
 --
 -- Returns: 'here' if there is one of this epoch; else {'ok', now, the server's ID, what it
 -- does when its memory is full, its limit of memory in bytes}.
 
--- What is no hash, or has no number there, is not a state and can be replaced.
+-- A key of another type, or a hash without that number, is not a state and can be replaced.
 local epoch = redis.pcall('HGET', STATE, 'epoch')
 if type(epoch) ~= 'string' then epoch = '0' end
 if epoch == ARGV[1] then

@@ -1,4 +1,4 @@
--- What every script begins with.
+-- The beginning of every script that uses a whole state.
 --
 -- KEYS: 1 state, 2 users, 3 line, 4 out, 5 res, 6 done, 7 stream: of one sale, in one slot.
 -- ARGV: 1 epoch
@@ -20,19 +20,19 @@
 
 local STATE, USERS, LINE, OUT, RES, DONE, STREAM = unpack(KEYS)
 
--- num writes a whole number up to 2^53, which tostring would round.
+-- num formats a whole number up to 2^53, which tostring would round.
 local function num(n)
   return string.format('%d', n)
 end
 
--- server is the replication ID of this server.
+-- server returns the replication ID of this server.
 local function server()
   local info = redis.call('INFO', 'replication')
   local _, before = string.find(info, 'master_replid:', 1, true)
   return string.match(info, '^%x+', before + 1)
 end
 
--- clock is the time in µs, which is never before what was seen of it.
+-- clock returns the time in µs, which never goes back.
 local function clock(seen)
   local us = tonumber(ARGV[2])
   if not us then
@@ -42,15 +42,15 @@ local function clock(seen)
   return math.max(us, tonumber(ARGV[3]), seen)
 end
 
--- shut closes the state, for all who ask.
+-- shut closes the state for all processes.
 local function shut(why)
   redis.call('HSET', STATE, 'closed', '1', 'why', why)
   return nil, why
 end
 
--- load is the state at the epoch, with the time in µs (us, and clock, the same as text) and in
--- ms (now) and the fields that are named; or nil and why there is none. "fixed" is what never
--- changes.
+-- load returns the state at the epoch, with the time in µs (us, and clock as text) and in ms
+-- (now), and the named fields. Without a state it returns nil and the reason. The field "fixed"
+-- holds what never changes.
 local function load(...)
   local v = redis.call('HMGET', STATE, 'epoch', 'closed', 'clock', ...)
   if v[1] ~= ARGV[1] then return nil, 'none' end
@@ -80,13 +80,13 @@ local function load(...)
   return s
 end
 
--- here is s, a state that was loaded with its server, if it was opened on this one.
+-- here returns s, a loaded state, if it was opened on this server.
 local function here(s, why)
   if s and s.server ~= server() then return shut('server') end
   return s, why
 end
 
--- user reads a user, whose numbers stay texts. Of one who is not known, new is set.
+-- user parses a user, whose numbers stay strings. For an unknown user new is set.
 local function user(name)
   local r = redis.call('HGET', USERS, name)
   if not r then
@@ -100,18 +100,18 @@ local function user(name)
     held = held, batch = batch}
 end
 
--- keep writes a user.
+-- keep stores a user.
 local function keep(name, u)
   redis.call('HSET', USERS, name, table.concat(
     {u.place, u.ticket, u.rank, u.till, u.last, u.got, u.held, u.batch}, ' '))
 end
 
--- over says whether a user was admitted and the time for it is over.
+-- over reports whether the admission of a user has expired.
 local function over(s, u)
   return u.place == 'a' and tonumber(u.till) <= s.now
 end
 
--- holding is the IDs of what a user holds.
+-- holding returns the IDs of the reservations that a user holds.
 local function holding(u)
   local ids = {}
   if u.held ~= '-' then

@@ -1,4 +1,4 @@
--- Counts, and compares the server with the one on which the sale was opened.
+-- Returns the counts, after checking that this is the server on which the sale was opened.
 --
 -- Returns: {'ok', now, stock, free, waiting, outstanding, reserved, backlog, paused, paid}.
 

@@ -1,4 +1,4 @@
--- Takes entries out of the stream.
+-- Removes entries from the stream.
 --
 -- KEYS: 1 stream
 -- ARGV: 1 the group of the stream, then the IDs of entries

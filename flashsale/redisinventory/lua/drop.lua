@@ -1,4 +1,4 @@
--- Forgets the state, open or closed, unless entries are in its stream.
+-- Deletes the state, open or closed, unless its stream has entries.
 --
 -- Returns: {'ok', '0', how many entries are in the stream: if there are any, nothing changed}.
 

@@ -1,4 +1,4 @@
--- Gives a user a ticket, or tells where the user stands.
+-- Gives a user a ticket, or returns the status of the ticket that the user has.
 --
 -- ARGV: 4 user, 5 the new ticket's ID, 6 rank or 0, 7 lot or 0
 --       8 refuse if so many wait, or 0
@@ -9,7 +9,7 @@
 
 local LAST = 9007199254740992 -- 2^53: beyond it a score is not exact
 
--- unused is the first rank from this one on that nobody in the line has, or nil.
+-- unused returns the first free rank from the given one on, or nil.
 local function unused(rank)
   while true do
     local taken = redis.call('ZRANGEBYSCORE', LINE, num(rank), '(+inf', 'WITHSCORES', 'LIMIT', 0, 100)

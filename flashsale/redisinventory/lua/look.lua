@@ -1,4 +1,4 @@
--- Tells where a user stands.
+-- Returns the status of a user.
 --
 -- ARGV: 4 user
 -- Returns: a standing.

@@ -1,4 +1,5 @@
--- Takes entries of the stream: those that a worker has had for too long, then new ones.
+-- Delivers entries of the stream: first those that a worker has had for too long, then new
+-- ones.
 --
 -- KEYS: 1 state, 2 stream
 -- ARGV: 1 epoch, 2 the group of the stream, which says its epoch too, 3 worker, 4 how many

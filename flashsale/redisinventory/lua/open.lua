@@ -1,4 +1,4 @@
--- Gives a state that was built its place: the last step of Open.
+-- Renames the keys of a state that was built: the last step of Open.
 --
 -- KEYS: 8 to 14: as 1 to 7, of the new state.
 -- ARGV: 4 the ID of the server on which it was built
@@ -19,7 +19,7 @@ if epoch == ARGV[1] then
   return {'here', num(clock(0))}
 end
 if (tonumber(epoch) or 0) > tonumber(ARGV[1]) then return {'stale', 'none'} end
--- What is in its stream was acknowledged.
+-- The entries of its stream were acknowledged to buyers.
 if epoch ~= '0' and not redis.pcall('XPENDING', STREAM, 'clerks:' .. epoch).err then
   local left = redis.call('XLEN', STREAM)
   if left > 0 then return {'unread', num(left)} end
@@ -30,7 +30,7 @@ if server() ~= ARGV[4] or redis.call('HLEN', KEYS[12]) ~= tonumber(ARGV[6])
 end
 local us = clock(0)
 
--- A small hash is searched from its start: what is asked for most comes first.
+-- Redis searches a small hash from its start, so frequent fields come first.
 redis.call('HSET', KEYS[8], 'epoch', ARGV[1], 'closed', '0', 'clock', num(us),
   'paused', ARGV[9], 'fixed', table.concat({unpack(ARGV, 11, 16)}, ' '),
   'free', num(tonumber(ARGV[10]) - tonumber(ARGV[6])), 'reserved', ARGV[6], 'server', ARGV[4],
@@ -41,7 +41,7 @@ redis.call('ZADD', KEYS[11], '+inf', '')
 redis.call('HSET', KEYS[12], '', '')
 redis.call('HSET', KEYS[13], '', '')
 redis.call('XGROUP', 'CREATE', KEYS[14], ARGV[8], '0', 'MKSTREAM')
--- Renaming would delete what was there too, and have everybody wait for it.
+-- Renaming onto a large key would delete it while the server blocks.
 redis.call('UNLINK', unpack(KEYS, 1, 7))
 local left = math.max(tonumber(ARGV[12]) - us / 1000, 0) + tonumber(ARGV[5])
 for i = 1, 7 do

@@ -1,6 +1,6 @@
--- Says how many units are paid.
+-- Sets the number of paid units.
 --
--- ARGV: 4 units: fewer than it was told before change nothing
+-- ARGV: 4 units; fewer than before change nothing
 
 local s, why = here(load('paid', 'server'))
 if not s then return {'stale', why} end

@@ -9,7 +9,7 @@ local s, why = load('paused', 'fixed', 'free', 'reserved', 'server')
 if not s then return {'stale', why} end
 local name, ticket, key, id = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
--- What the user has got with this ticket, or with this key.
+-- An earlier reservation with this ticket or this key.
 local ticketed, keyed = 't ' .. name .. ' ' .. ticket, nil
 if key ~= '' then keyed = 'k ' .. name .. ' ' .. key end
 local got = keyed and redis.call('HMGET', DONE, ticketed, keyed) or {redis.call('HGET', DONE, ticketed)}
@@ -27,7 +27,7 @@ elseif over(s, u) then refused = 'turn_passed'
 elseif #held >= s.per_user or tonumber(u.got) >= tonumber(ARGV[8]) then refused = 'per_user'
 elseif s.free <= 0 then refused = 'all_taken' end
 if refused then return {'ok', s.clock, refused, '0', '', ''} end
--- A unit is given on the server alone on which the sale was opened.
+-- Only the server on which the sale was opened reserves units.
 s, why = here(s)
 if not s then return {'stale', why} end
 

@@ -1,4 +1,4 @@
--- Gives the unit of a reservation back, once.
+-- Returns the unit of a reservation, once.
 --
 -- ARGV: 4 user, 5 the reservation's ID
 -- Returns: {'ok', now, 1 if this call did or 0}.

@@ -1,4 +1,4 @@
--- Says how many units there are in all.
+-- Sets the number of units.
 --
 -- ARGV: 4 units
 -- Returns: {'ok', now, how many there were}: if those are more, nothing changed.
