@@ -27,25 +27,25 @@ type fault struct {
 	name       string
 	directives []string
 	scheme     string // redis if empty
-	// start prepares functions that break and repair a server behind a gate.
-	start func(t *testing.T, s *redistest.Server, g *gate) (breaks, repairs func())
+	// start prepares functions that break and repair a server behind a faultProxy.
+	start func(t *testing.T, s *redistest.Server, g *faultProxy) (breaks, repairs func())
 }
 
 // faults lists all faults. A real Redis causes those that it can be made to cause.
 var faults = []fault{
-	{name: "refused", start: gateFault(gateRefuse)},
-	{name: "black hole", start: gateFault(gateMute)},
-	{name: "slow", start: gateFault(gateSlow)},
-	{name: "reset", start: gateFault(gateReset)},
-	{name: "half-open", start: gateFault(gateDead)},
-	{name: "LOADING", start: gateFault(gateMode{reply: "-LOADING Redis is loading the dataset in memory\r\n"})},
-	{name: "garbage", start: gateFault(gateMode{reply: "HTTP/1.1 400 Bad Request\r\n\r\n"})},
-	{name: "READONLY", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "refused", start: proxyFault(proxyRefuse)},
+	{name: "black hole", start: proxyFault(proxyMute)},
+	{name: "slow", start: proxyFault(proxySlow)},
+	{name: "reset", start: proxyFault(proxyReset)},
+	{name: "half-open", start: proxyFault(proxyDead)},
+	{name: "LOADING", start: proxyFault(proxyMode{reply: "-LOADING Redis is loading the dataset in memory\r\n"})},
+	{name: "garbage", start: proxyFault(proxyMode{reply: "HTTP/1.1 400 Bad Request\r\n\r\n"})},
+	{name: "READONLY", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		primary := redistest.Start(t)
 		host, port, _ := strings.Cut(primary.Addr, ":")
 		return func() { s.Do(t, "REPLICAOF", host, port) }, func() { s.Do(t, "REPLICAOF", "NO", "ONE") }
 	}},
-	{name: "CLUSTERDOWN", directives: []string{"cluster-enabled yes", "cluster-node-timeout 500"}, scheme: "redis+cluster", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "CLUSTERDOWN", directives: []string{"cluster-enabled yes", "cluster-node-timeout 500"}, scheme: "redis+cluster", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		slots := make([]any, 16384)
 		for i := range slots {
 			slots[i] = i
@@ -62,7 +62,7 @@ var faults = []fault{
 		serve()
 		return func() { s.Do(t, append([]any{"CLUSTER", "DELSLOTS"}, slots...)...) }, serve
 	}},
-	{name: "MISCONF", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "MISCONF", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		dir := fmt.Sprint(s.Do(t, "CONFIG", "GET", "dir").([]any)[1])
 		return func() {
 			// Redis cannot write its snapshot where a directory is.
@@ -79,10 +79,10 @@ var faults = []fault{
 			})
 		}, func() { s.Do(t, "CONFIG", "SET", "save", "") }
 	}},
-	{name: "OOM", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "OOM", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		return func() { s.Do(t, "CONFIG", "SET", "maxmemory", 1) }, func() { s.Do(t, "CONFIG", "SET", "maxmemory", 0) }
 	}},
-	{name: "BUSY", directives: []string{"lua-time-limit 1"}, start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "BUSY", directives: []string{"lua-time-limit 1"}, start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		done := make(chan struct{})
 		return func() {
 			go func() {
@@ -105,7 +105,7 @@ var faults = []fault{
 			})
 		}, func() { s.Do(t, "SCRIPT", "KILL"); <-done }
 	}},
-	{name: "NOAUTH", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "NOAUTH", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		return func() {
 				s.Do(t, "CONFIG", "SET", "requirepass", "secret")
 				c, err := redistest.Dial(s.Addr)
@@ -129,15 +129,15 @@ var faults = []fault{
 				}
 			}
 	}},
-	{name: "WRONGTYPE", start: func(t *testing.T, s *redistest.Server, _ *gate) (func(), func()) {
+	{name: "WRONGTYPE", start: func(t *testing.T, s *redistest.Server, _ *faultProxy) (func(), func()) {
 		key := "weir:1:{hot}:" + strings.ReplaceAll(deadLimit.String(), " ", "+")
 		return func() { s.Do(t, "DEL", key); s.Do(t, "RPUSH", key, "x") }, func() { s.Do(t, "DEL", key) }
 	}},
 }
 
-func gateFault(mode gateMode) func(*testing.T, *redistest.Server, *gate) (func(), func()) {
-	return func(t *testing.T, _ *redistest.Server, g *gate) (func(), func()) {
-		return func() { g.set(t, mode) }, func() { g.set(t, gatePass) }
+func proxyFault(mode proxyMode) func(*testing.T, *redistest.Server, *faultProxy) (func(), func()) {
+	return func(t *testing.T, _ *redistest.Server, g *faultProxy) (func(), func()) {
+		return func() { g.set(t, mode) }, func() { g.set(t, proxyPass) }
 	}
 }
 
@@ -298,7 +298,7 @@ func TestDeadStoreMatrix(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			s := redistest.Start(t, f.directives...)
-			g := startGate(t, s.Addr)
+			g := startFaultProxy(t, s.Addr)
 			if f.scheme != "" {
 				s.Do(t, "CONFIG", "SET", "cluster-announce-port", g.addr[strings.LastIndex(g.addr, ":")+1:])
 			}
@@ -388,14 +388,14 @@ func sampleGoroutines(f func()) (most int) {
 // After it has lost its connections, it is used again.
 func TestFailoverOfAFarStore(t *testing.T) {
 	s := redistest.Start(t)
-	g := startGate(t, s.Addr)
+	g := startFaultProxy(t, s.Addr)
 	cells := newCells(t, "redis://"+g.addr)
 	for _, c := range cells {
 		redistest.Await(t, "the store decides", func() error { return decides(c, "warm", deadLimit) })
 	}
-	g.set(t, gateRefuse)
+	g.set(t, proxyRefuse)
 	hammer(t, cells)
-	g.set(t, gateFar)
+	g.set(t, proxyFar)
 	repaired := time.Now()
 	for _, c := range cells {
 		redistest.Await(t, "the store decides again", func() error { return decides(c, "warm", deadLimit) })

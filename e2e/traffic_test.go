@@ -67,17 +67,17 @@ func traffic(t *testing.T, store string, gateways int) {
 		}
 	}
 	results, inFlight := make([]wrkResult, gateways), int64(gateways*wrkConnections)
-	var crowd, beside sync.WaitGroup
+	var load, witnesses sync.WaitGroup
 	var saw witness
 	over := make(chan struct{})
 	began := time.Now()
 	for i, url := range urls {
-		crowd.Go(func() { results[i] = wrk(t, url+"/", duration) })
+		load.Go(func() { results[i] = wrk(t, url+"/", duration) })
 	}
-	beside.Go(func() { saw.watch(t, urls[0]+"/", over) })
-	crowd.Wait()
+	witnesses.Go(func() { saw.watch(t, urls[0]+"/", over) })
+	load.Wait()
 	close(over)
-	beside.Wait()
+	witnesses.Wait()
 	if t.Failed() {
 		return
 	}

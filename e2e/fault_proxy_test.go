@@ -11,54 +11,54 @@ import (
 	"time"
 )
 
-// A gate is a proxy in front of a Redis that injects faults. It passes on one command at a
+// A faultProxy is a proxy in front of a Redis that injects faults. It passes on one command at a
 // time, and one reply.
-type gate struct {
+type faultProxy struct {
 	addr string
 	real string
 
 	mu       sync.Mutex
-	mode     gateMode
+	mode     proxyMode
 	changed  chan struct{} // closed when the mode changes
 	listener net.Listener  // nil while it refuses
-	conns    map[*gated]bool
+	conns    map[*proxyConn]bool
 	dials    int
 	wg       sync.WaitGroup
 }
 
-// A gateMode selects the fault.
-type gateMode struct {
+// A proxyMode selects the fault.
+type proxyMode struct {
 	name  string
 	reply string // in place of the server's, except during the handshake
 }
 
 var (
-	gatePass   = gateMode{name: "pass"}
-	gateRefuse = gateMode{name: "refuse"} // connections are closed, and none accepted
-	gateMute   = gateMode{name: "mute"}   // connections are accepted, and no reply is sent
-	gateSlow   = gateMode{name: "slow"}   // every reply takes gateDelay
-	gateFar    = gateMode{name: "far"}    // every reply takes farDelay
-	gateReset  = gateMode{name: "reset"}  // a reply is cut off
-	gateDead   = gateMode{name: "dead"}   // open connections never receive another reply; new ones are refused
+	proxyPass   = proxyMode{name: "pass"}
+	proxyRefuse = proxyMode{name: "refuse"} // connections are closed, and none accepted
+	proxyMute   = proxyMode{name: "mute"}   // connections are accepted, and no reply is sent
+	proxySlow   = proxyMode{name: "slow"}   // every reply takes slowDelay
+	proxyFar    = proxyMode{name: "far"}    // every reply takes farDelay
+	proxyReset  = proxyMode{name: "reset"}  // a reply is cut off
+	proxyDead   = proxyMode{name: "dead"}   // open connections never receive another reply; new ones are refused
 )
 
 // A decision takes 50 ms at most: a reply that is slow comes too late, and one from
 // afar in time, but not if it has to be connected to first.
 const (
-	gateDelay = 200 * time.Millisecond
+	slowDelay = 200 * time.Millisecond
 	farDelay  = 35 * time.Millisecond
 )
 
-// A gated is one client connection.
-type gated struct {
+// A proxyConn is one client connection.
+type proxyConn struct {
 	net.Conn
 	server net.Conn
-	dead   bool // guarded by the gate's mu
+	dead   bool // guarded by the proxy's mu
 }
 
-func startGate(t testing.TB, server string) *gate {
+func startFaultProxy(t testing.TB, server string) *faultProxy {
 	t.Helper()
-	g := &gate{real: server, mode: gatePass, changed: make(chan struct{}), conns: map[*gated]bool{}}
+	g := &faultProxy{real: server, mode: proxyPass, changed: make(chan struct{}), conns: map[*proxyConn]bool{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func startGate(t testing.TB, server string) *gate {
 	g.addr = l.Addr().String()
 	g.serve(l)
 	t.Cleanup(func() {
-		g.set(t, gateRefuse)
+		g.set(t, proxyRefuse)
 		g.mu.Lock()
 		g.closeAll(true)
 		g.mu.Unlock()
@@ -75,7 +75,7 @@ func startGate(t testing.TB, server string) *gate {
 	return g
 }
 
-func (g *gate) serve(l net.Listener) {
+func (g *faultProxy) serve(l net.Listener) {
 	g.listener = l
 	g.wg.Go(func() {
 		for {
@@ -89,14 +89,14 @@ func (g *gate) serve(l net.Listener) {
 }
 
 // set changes the mode, also for open connections.
-func (g *gate) set(t testing.TB, mode gateMode) {
+func (g *faultProxy) set(t testing.TB, mode proxyMode) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mode = mode
 	close(g.changed)
 	g.changed = make(chan struct{})
-	refuses := mode == gateRefuse || mode == gateDead
+	refuses := mode == proxyRefuse || mode == proxyDead
 	switch {
 	case refuses && g.listener != nil:
 		g.listener.Close()
@@ -109,18 +109,18 @@ func (g *gate) set(t testing.TB, mode gateMode) {
 		}
 		g.serve(l)
 	}
-	if mode == gateDead {
+	if mode == proxyDead {
 		for c := range g.conns {
 			c.dead = true
 		}
 	}
-	if mode == gateRefuse {
+	if mode == proxyRefuse {
 		g.closeAll(false)
 	}
 }
 
 // closeAll closes connections, including the dead ones if dead is set. It requires mu.
-func (g *gate) closeAll(dead bool) {
+func (g *faultProxy) closeAll(dead bool) {
 	for c := range g.conns {
 		if !c.dead || dead {
 			c.Close()
@@ -130,7 +130,7 @@ func (g *gate) closeAll(dead bool) {
 }
 
 // dialled returns the number of connections since its last call.
-func (g *gate) dialled() int {
+func (g *faultProxy) dialled() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := g.dials
@@ -138,19 +138,19 @@ func (g *gate) dialled() int {
 	return n
 }
 
-func (g *gate) client(c net.Conn) {
+func (g *faultProxy) client(c net.Conn) {
 	defer c.Close()
 	server, err := net.Dial("tcp", g.real)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	this := &gated{Conn: c, server: server}
+	this := &proxyConn{Conn: c, server: server}
 	g.mu.Lock()
 	g.conns[this] = true
 	g.dials++
 	if g.listener == nil {
-		c.Close() // accepted while the gate closed
+		c.Close() // accepted while the proxy closed
 	}
 	g.mu.Unlock()
 	defer func() {
@@ -183,11 +183,11 @@ func (g *gate) client(c net.Conn) {
 			return
 		}
 		switch mode {
-		case gateSlow:
-			<-time.After(gateDelay)
-		case gateFar:
+		case proxySlow:
+			<-time.After(slowDelay)
+		case proxyFar:
 			<-time.After(farDelay)
-		case gateReset:
+		case proxyReset:
 			c.Write(reply[:len(reply)/2])
 			c.(*net.TCPConn).SetLinger(0)
 			return
@@ -200,7 +200,7 @@ func (g *gate) client(c net.Conn) {
 
 // hold waits while the mode is mute and returns the mode after that. It reports false for a
 // dead connection.
-func (g *gate) hold(c *gated) (gateMode, bool) {
+func (g *faultProxy) hold(c *proxyConn) (proxyMode, bool) {
 	for {
 		g.mu.Lock()
 		mode, changed, dead := g.mode, g.changed, c.dead
@@ -208,7 +208,7 @@ func (g *gate) hold(c *gated) (gateMode, bool) {
 		if dead {
 			return mode, false
 		}
-		if mode != gateMute {
+		if mode != proxyMute {
 			return mode, true
 		}
 		<-changed
@@ -222,7 +222,7 @@ func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
 		return nil, "", err
 	}
 	if n, err := fmt.Sscanf(string(raw[:min(len(raw), 64)]), "*%d\r\n$%d\r\n%s\r\n", new(int), new(int), &name); n != 3 {
-		return nil, "", fmt.Errorf("gate: command %.40q: %w", raw, err)
+		return nil, "", fmt.Errorf("fault proxy: command %.40q: %w", raw, err)
 	}
 	return raw, name, nil
 }
@@ -231,7 +231,7 @@ func readCommand(r *bufio.Reader) (raw []byte, name string, err error) {
 func readReply(r *bufio.Reader, raw []byte) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 3 {
-		return nil, fmt.Errorf("gate: line %.40q: %w", line, err)
+		return nil, fmt.Errorf("fault proxy: line %.40q: %w", line, err)
 	}
 	raw = append(raw, line...)
 	n, _ := strconv.Atoi(string(line[1 : len(line)-2]))
