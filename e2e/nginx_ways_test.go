@@ -290,7 +290,6 @@ func TestNginxDecides(t *testing.T) {
 		t.Errorf("a file:\n%s\nwant no limit", answer)
 	}
 	wantAnswer(t, "the metrics", curl(t, "http://"+tell+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
-	wantAnswer(t, "an explanation", curl(t, "http://"+tell+"/explain?method=POST&path=/login&ip=203.0.113.7"), "HTTP/1.1 200 OK\n", "login", "203.0.113.7")
 
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "5000/24h", "100/24h")), 0o600); err != nil {
 		t.Fatal(err)

@@ -294,7 +294,7 @@ func TestPublished(t *testing.T) {
 		awaitText(t, n.api+"/readyz", "last reload failed")
 		awaitText(t, n.api+"/readyz", "1 from version 1 in the store")
 	}
-	if out, err := weir(text.Replace(second), "apply", "-", "--after", "1"); err == nil || !strings.Contains(out, "2 is the current one") {
+	if out, err := weir(text.Replace(second), "apply", "-", "--after", "1"); err == nil || !strings.Contains(out, "the current version is 2") {
 		t.Errorf("apply --after 1 = %v: %s, want a refusal that names the current version", err, out)
 	}
 	mustSay("published version 3", "", "rollback", "1")

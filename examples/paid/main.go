@@ -25,6 +25,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/contrib/rueidis"
 	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/transport"
 )
@@ -102,6 +103,8 @@ func newClient(store weir.Store, limits []weir.Limit) (*http.Client, error) {
 		Prefix:  "paid",
 		Key:     func(*http.Request) string { return "quotes" },
 		MaxWait: 2 * time.Second,
+
+		OnStoreError: policy.Closed, // without a decision, a call could exceed the budget
 	})
 	return &http.Client{Transport: t}, err
 }
