@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
+	"github.com/floodweir/weir/e2e/programtest"
 )
 
 // A shopProcess is a shop in a process of its own, which a test can kill.
@@ -34,7 +35,7 @@ func startChild(t *testing.T, o child.Order) (*shopProcess, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &shopProcess{cmd: exec.Command(buildChild(t), string(order)), Ended: make(chan struct{})}
+	c := &shopProcess{cmd: exec.Command(programtest.Build(t, "./e2e/flashsale/child/program", "-tags=crashpoints"), string(order)), Ended: make(chan struct{})}
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {

@@ -26,13 +26,13 @@ var root = sync.OnceValues(func() (string, error) {
 
 var start, _ = os.Getwd()
 
-// Build builds a main package of the tree, such as "./cmd/weir", and returns the binary's
-// path. The binaries lie in .bin/test of the tree, where the next test package finds them:
-// go build then only compares build IDs. An environment variable holds the path for later
-// calls and for the processes that the test starts.
-func Build(t testing.TB, pkg string) string {
+// Build builds a main package of the tree, such as "./cmd/weir", with flags of go build, and
+// returns the binary's path. The binaries lie in .bin/test of the tree, where the next test
+// package finds them: go build then only compares build IDs. An environment variable holds the
+// path for later calls and for the processes that the test starts.
+func Build(t testing.TB, pkg string, flags ...string) string {
 	t.Helper()
-	binary, err := build(pkg)
+	binary, err := build(pkg, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +45,8 @@ func Weir(t testing.TB) string {
 	return Build(t, "./cmd/weir")
 }
 
-func build(pkg string) (string, error) {
-	name := strings.NewReplacer("./", "", "/", "-").Replace(pkg)
+func build(pkg string, flags ...string) (string, error) {
+	name := strings.NewReplacer("./", "", "/", "-", "=", "-").Replace(strings.Join(append([]string{pkg}, flags...), ""))
 	variable := "WEIR_TEST_PROGRAM_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	if binary := os.Getenv(variable); binary != "" {
 		return binary, nil
@@ -65,7 +65,7 @@ func build(pkg string) (string, error) {
 	}
 	defer unlock()
 	binary := filepath.Join(dir, name)
-	cmd := exec.Command("go", "build", "-o", binary, pkg)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", binary}, flags...), pkg)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
