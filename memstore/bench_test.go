@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// baseline is what anybody would write first: a map and a mutex per shard, and
-// one instant per key, counted in nanoseconds.
+// A baseline is a simple limiter for comparison: a map and a mutex per shard, and one
+// instant per key, in nanoseconds.
 type baseline struct {
 	seed   maphash.Seed
 	start  time.Time
@@ -53,10 +53,10 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// BenchmarkTake decides one token of one hot key, of 100,000 keys drawn evenly,
-// of a million keys of which few are drawn often (Zipf, s = 1.1), and of 100,000
-// keys that are all denied; of 100,000 keys that are as never used again whenever
-// they come; then under other limits.
+// BenchmarkTake decides one token, first under a token bucket and then under other
+// limits. Its keys are one hot key, 100,000 keys drawn evenly, and a million keys of
+// which few are drawn often (Zipf, s = 1.1). Then 100,000 keys are all denied, and
+// 100,000 keys are as if never used each time.
 func BenchmarkTake(b *testing.B) {
 	million := keysOf(1_000_000)
 	const allowed, denied = "1000000000/10000h", "1/24h"
@@ -132,7 +132,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkNewKey is what a key costs that the store has not seen.
+// BenchmarkNewKey measures the decision for a key without a state.
 func BenchmarkNewKey(b *testing.B) {
 	keys := keysOf(1 << 20)
 	limit := weir.MustLimit("1/24h")

@@ -17,10 +17,9 @@ import (
 
 var bothPaths = []string{"1/h", "1/h fixed_window"}
 
-// TestFloodForgetsNoDebtor checks that a million new keys against a full store: no debtor
-// is forgotten, memory stays where it was, and every one of them gets the same clear
-// error.
-func TestFloodForgetsNoDebtor(t *testing.T) {
+// TestFloodKeepsKeysWithDebt checks that a million new keys against a full store evict
+// no key with debt and use no memory. Each of them gets the same error.
+func TestFloodKeepsKeysWithDebt(t *testing.T) {
 	const most = 10_000
 	flood := 1_000_000
 	if racing {
@@ -31,7 +30,7 @@ func TestFloodForgetsNoDebtor(t *testing.T) {
 		now := clockAt(begin)
 		s := newStore(t, memstore.Config{MaxKeys: most, Clock: now.Load})
 		for i := range most {
-			take(t, s, "debtor "+strconv.Itoa(i), limit, 1)
+			take(t, s, "active "+strconv.Itoa(i), limit, 1)
 		}
 		before := heap()
 		for i := range flood {
@@ -44,8 +43,8 @@ func TestFloodForgetsNoDebtor(t *testing.T) {
 			t.Errorf("%s: the flood left %d bytes behind, want at most %d", limit, grown, 1<<20)
 		}
 		for i := range most {
-			if take(t, s, "debtor "+strconv.Itoa(i), limit, 1).OK {
-				t.Fatalf("%s: debtor %d was forgotten", limit, i)
+			if take(t, s, "active "+strconv.Itoa(i), limit, 1).OK {
+				t.Fatalf("%s: key %d with debt was evicted", limit, i)
 			}
 		}
 		if st := s.Stats(); st.Keys != most || st.Used != most || st.Refused != int64(flood) {
@@ -54,8 +53,8 @@ func TestFloodForgetsNoDebtor(t *testing.T) {
 	}
 }
 
-// TestFloodOfShortLives checks that keys that come and go for ever need no more room than
-// those that owe at one time.
+// TestFloodOfShortLives checks that keys that expire need no more room than those in use
+// at one time.
 func TestFloodOfShortLives(t *testing.T) {
 	flood := 1_000_000
 	if racing {
@@ -98,13 +97,13 @@ func TestFullStoreMakesRoom(t *testing.T) {
 	}
 }
 
-// TestFullStoreAnswersQuestions checks that what needs no room is decided in a full store
-// too.
+// TestFullStoreAnswersQuestions checks that a full store decides requests that need no
+// room.
 func TestFullStoreAnswersQuestions(t *testing.T) {
 	for _, text := range bothPaths {
 		limit := weir.MustLimit(text)
 		s := newStore(t, memstore.Config{MaxKeys: 1, Clock: clockAt(begin).Load})
-		take(t, s, "debtor", limit, 1)
+		take(t, s, "active", limit, 1)
 		for _, r := range []weir.Request{
 			{Verb: weir.Peek, N: 1}, {Verb: weir.Take, N: 0}, {Verb: weir.Return, N: 1}, {Verb: weir.Reset},
 		} {
@@ -116,15 +115,15 @@ func TestFullStoreAnswersQuestions(t *testing.T) {
 		if d := do(t, s, weir.Request{Verb: weir.Take, N: 2, Key: "new", Limit: limit}); d.OK || d.RetryAfter != weir.Never {
 			t.Errorf("%s: Take above the capacity = %+v, want Never", limit, d)
 		}
-		do(t, s, weir.Request{Verb: weir.Reset, Key: "debtor", Limit: limit})
+		do(t, s, weir.Request{Verb: weir.Reset, Key: "active", Limit: limit})
 		if !take(t, s, "new", limit, 1).OK {
 			t.Errorf("%s: after Reset there is no room", limit)
 		}
 	}
 }
 
-// TestShare checks that with Share, keys for which there is no room share one state for
-// each limit, and those that are known keep their own.
+// TestShare checks that with Share new keys without room use one overflow bucket per
+// limit, and keys with a state keep it.
 func TestShare(t *testing.T) {
 	for _, text := range []string{"3/h", "3/h fixed_window", "3/h sliding_log"} {
 		limit, other := weir.MustLimit(text), weir.MustLimit("3/24h")
@@ -133,35 +132,35 @@ func TestShare(t *testing.T) {
 		take(t, s, "known", limit, 1)
 		take(t, s, "known too", limit, 1)
 		for i, want := range []bool{true, true, true, false, false} {
-			if d := take(t, s, "stranger "+strconv.Itoa(i), limit, 1); d.OK != want {
-				t.Errorf("%s: stranger %d: OK %t, want %t", limit, i, d.OK, want)
+			if d := take(t, s, "new "+strconv.Itoa(i), limit, 1); d.OK != want {
+				t.Errorf("%s: new key %d: OK %t, want %t", limit, i, d.OK, want)
 			}
 		}
-		if d := do(t, s, weir.Request{Verb: weir.Peek, Key: "stranger", Limit: limit, N: 1}); d.OK {
-			t.Errorf("%s: Peek of a stranger = OK, want what Take says", limit)
+		if d := do(t, s, weir.Request{Verb: weir.Peek, Key: "new", Limit: limit, N: 1}); d.OK {
+			t.Errorf("%s: Peek of a new key = OK, want the result of Take", limit)
 		}
-		if !take(t, s, "stranger", other, 3).OK {
+		if !take(t, s, "new", other, 3).OK {
 			t.Errorf("%s: another limit shares its state", limit)
 		}
 		if d := take(t, s, "known", limit, 2); !d.OK {
 			t.Errorf("%s: the known key has no state of its own: %+v", limit, d)
 		}
-		_, err := s.Do(context.Background(), weir.Request{Verb: weir.Reserve, Key: "stranger", Limit: other, N: 1, ID: "i", TTL: time.Hour})
+		_, err := s.Do(context.Background(), weir.Request{Verb: weir.Reserve, Key: "new", Limit: other, N: 1, ID: "i", TTL: time.Hour})
 		if !errors.Is(err, weir.ErrFull) {
-			t.Errorf("%s: Reserve of a stranger = %v, want ErrFull", limit, err)
+			t.Errorf("%s: Reserve of a new key = %v, want ErrFull", limit, err)
 		}
 		if st := s.Stats(); st.Keys != 4 || st.Shared != 7 || st.Refused != 1 {
 			t.Errorf("%s: %+v, want 4 keys, 7 requests that shared, 1 refused", limit, st)
 		}
 		now.Add(2 * hour)
-		if d := take(t, s, "stranger", limit, 1); !d.OK || d.Remaining != 2 {
+		if d := take(t, s, "new", limit, 1); !d.OK || d.Remaining != 2 {
 			t.Errorf("%s: when there is room again: %+v, want a state of its own", limit, d)
 		}
 	}
 }
 
-// TestShareIsBounded checks that however many limits strangers come with, the states that
-// they share are bounded too.
+// TestShareIsBounded checks that the number of overflow buckets is bounded, whatever the
+// number of limits.
 func TestShareIsBounded(t *testing.T) {
 	s := newStore(t, memstore.Config{MaxKeys: 1, Full: memstore.Share, Clock: clockAt(begin).Load})
 	take(t, s, "known", weir.MustLimit("1/24h"), 1)
@@ -169,7 +168,7 @@ func TestShareIsBounded(t *testing.T) {
 	n := 0
 	for ; err == nil && n < 5000; n++ {
 		l := weir.MustLimit(strconv.Itoa(n+1) + "/24h")
-		_, err = s.Do(context.Background(), weir.Request{Key: "stranger", Limit: l, N: 1})
+		_, err = s.Do(context.Background(), weir.Request{Key: "new", Limit: l, N: 1})
 	}
 	if !errors.Is(err, weir.ErrFull) || s.Stats().Used > 1+1024 {
 		t.Errorf("after %d limits: %v and %+v, want ErrFull within 1024 shared states", n, err, s.Stats())

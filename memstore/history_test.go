@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// A plan is how a history is made.
+// A plan describes how a history is made.
 type plan struct {
 	name    string
 	limits  [2]string

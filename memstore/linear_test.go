@@ -11,8 +11,8 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// A history is what several goroutines asked of two keys at the same time, and
-// what they were told.
+// A history holds the concurrent requests of several goroutines about two keys, and
+// their results.
 type history struct {
 	limits [2]weir.Limit // of the keys
 	ops    []op
@@ -30,7 +30,7 @@ type op struct {
 	from, to     int64 // the clock before and after
 }
 
-// A world is what a store has to know of two keys, as a value.
+// A world is the state of two keys in a store, as a value.
 type world struct {
 	state [2][2]int64
 	hold  [2]held
@@ -42,10 +42,10 @@ type held struct {
 	settled                 bool
 }
 
-// linear looks for an order of the calls in which each is answered as the rules
-// of package algo do one after the other, and in which no call comes before one
-// that had ended when it began: Wing and Gong's search, with Lowe's memory of
-// where it has been.
+// linear looks for an order of the calls in which each has the result of the rules of
+// package algo, applied one after the other. In that order no call precedes one that
+// ended before it began. This is the search of Wing and Gong, with Lowe's memory of
+// visited states.
 func (h *history) linear() bool {
 	return h.search(0, world{}, map[visit]bool{})
 }
@@ -87,13 +87,13 @@ func (h *history) search(done uint16, w world, seen map[visit]bool) bool {
 	return false
 }
 
-// next reports whether o can be answered in the world as it was, and makes it
-// the world after that. A call that read the clock late may find that a
-// reservation was given back that runs out after the instant at which the call
-// decides: others, who read the clock later, came first.
+// next reports whether o can have its result in the world as it was, and makes it the
+// world after that. If a call read its clock early, calls with later instants may come
+// first. So it may find that a reservation has expired whose TTL ends after its own
+// instant.
 func (h *history) next(w *world, o *op, late bool) bool {
 	if errors.Is(o.err, weir.ErrFull) {
-		return true // nothing happened, and whether there was room is another question
+		return true // nothing happened; the cap has its own tests
 	}
 	now := o.from
 	if o.err == nil {

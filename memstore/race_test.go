@@ -85,8 +85,8 @@ func TestMovingLosesNothing(t *testing.T) {
 }
 
 // TestTogetherIsSeenTogether checks that two keys that are always charged together are
-// seen together: whoever looks at both finds them equal, and whoever looks at one after
-// the other never finds the second one behind. Meanwhile tables grow.
+// observed together, while tables grow. A batch finds them equal, and of two requests in
+// a row the second one never finds its key behind.
 func TestTogetherIsSeenTogether(t *testing.T) {
 	const rounds = 2000
 	for _, texts := range [][2]string{
@@ -175,8 +175,8 @@ func TestBatchesMeetSingles(t *testing.T) {
 	}
 }
 
-// TestReservationsRunOutUnderLoad checks that reservations that run out while many come
-// are given back once each, and nobody is denied who comes after that.
+// TestReservationsRunOutUnderLoad checks that reservations that expire under load go
+// back once each, and that later requests are then admitted.
 func TestReservationsRunOutUnderLoad(t *testing.T) {
 	for _, text := range []string{"100/1000h", "100/1000h fixed_window"} {
 		limit := weir.MustLimit(text)

@@ -64,9 +64,9 @@ func (k *loneKey) forget(t *testing.T) {
 	}
 }
 
-// TestOvertakenByDrop checks that who read the clock, and was overtaken by others who
-// found the key as never used and dropped it, is not decided at the instant that he read:
-// it would be refilled for a time that has been counted already.
+// TestOvertakenByDrop checks a decision that read the clock before another one dropped
+// the key as if never used. It does not use its earlier instant: the key would be
+// refilled twice for the same time.
 func TestOvertakenByDrop(t *testing.T) {
 	k := newLoneKey(t, "")
 	k.do(t, weir.Take, 0)
@@ -97,8 +97,8 @@ func TestHoldOutlivesState(t *testing.T) {
 	}
 }
 
-// TestSweeperOvertaken checks that a sweeper that finds a key as never used, and is
-// overtaken by someone who takes of it, does not drop it: the charge would be lost.
+// TestSweeperOvertaken checks that a sweeper does not drop a key that is charged after
+// the sweeper found it as if never used. The charge would be lost.
 func TestSweeperOvertaken(t *testing.T) {
 	k := newLoneKey(t, "")
 	k.do(t, weir.Take, 0)
@@ -155,8 +155,8 @@ func TestPinned(t *testing.T) {
 	pinned("after that", false)
 }
 
-// TestOvertakenByClose checks that who was let in before Close, and is overtaken by it, is
-// not told of a charge that the snapshot doesn't know.
+// TestOvertakenByClose checks that a request that began before Close, and ends after it,
+// returns no charge that the snapshot lacks.
 func TestOvertakenByClose(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		k := newLoneKey(t, filepath.Join(t.TempDir(), "weir.snapshot"))

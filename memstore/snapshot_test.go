@@ -155,12 +155,12 @@ func TestReservationsSurviveRestart(t *testing.T) {
 		}
 	}
 	if n := s.Stats().Reservations; n != 0 {
-		t.Errorf("%d reservations are remembered, want none", n)
+		t.Errorf("%d reservations are left, want none", n)
 	}
 }
 
-// TestSnapshotOfLaterClock checks that a clock that starts again before the snapshot keeps
-// nobody out longer than what was owed.
+// TestSnapshotOfLaterClock checks that no key is denied longer than its debt lasts if
+// the clock restarts before the snapshot.
 func TestSnapshotOfLaterClock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)
@@ -236,8 +236,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotAboveCap checks that a snapshot with more debtors than there is room for is
-// refused: none of them may be forgotten.
+// TestSnapshotAboveCap checks that a snapshot with more keys with debt than MaxKeys is
+// refused, because none of them may be evicted.
 func TestSnapshotAboveCap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.snapshot")
 	now := clockAt(begin)

@@ -72,10 +72,10 @@ func TestSlabs(t *testing.T) {
 	}
 	for size := range w.slabs {
 		if w.slabs[size] != nil {
-			t.Errorf("chunks of size %d are kept for nobody", size)
+			t.Errorf("chunks of size %d are kept without records", size)
 		}
 	}
 	if len(w.limits.list) != 0 {
-		t.Errorf("%d limits are kept for nobody", len(w.limits.list))
+		t.Errorf("%d limits are kept without records", len(w.limits.list))
 	}
 }

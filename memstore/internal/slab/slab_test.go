@@ -50,7 +50,7 @@ func TestRecords(t *testing.T) {
 	}
 	for size := range s {
 		if s[size] != nil {
-			t.Errorf("chunks of size %d are kept for nobody", size)
+			t.Errorf("chunks of size %d are kept without records", size)
 		}
 	}
 }

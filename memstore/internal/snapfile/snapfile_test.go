@@ -51,10 +51,10 @@ func TestFile(t *testing.T) {
 		if u := r.Word(); u != 0 || !errors.Is(r.Err, snapfile.ErrDamaged) {
 			t.Errorf("behind the end: %d, %v, want ErrDamaged", u, r.Err)
 		}
-		for i := range min(len(file), 100) { // no bit may be another
+		for i := range min(len(file), 100) { // every changed bit is an error
 			file[i] ^= 4
 			if _, err := snapfile.NewReader(file); err == nil {
-				t.Errorf("byte %d was changed, and nobody noticed", i)
+				t.Errorf("byte %d was changed, and the reader accepted it", i)
 			}
 			file[i] ^= 4
 		}
