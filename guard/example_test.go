@@ -57,8 +57,8 @@ func ExampleFunc() {
 	// bestsellers of poetry <nil>
 }
 
-// What the store cannot decide, a chain of functions may: each answers, passes on with
-// guard.Next, or fails.
+// ExampleFunc_onError handles errors of the store: each handler returns a result, guard.Next,
+// or another error.
 func ExampleFunc_onError() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
 	limit := r.MustGuard(guard.Resource{Name: "price"})
@@ -175,7 +175,7 @@ func ExampleNewRegistry() {
 	// Output: guard: functions: mode: invalid: want enforce, shadow or off, got "on"
 }
 
-// Whoever operates the program says otherwise, while it runs.
+// ExampleRegistry_Configure changes a limit while the program runs.
 func ExampleRegistry_Configure() {
 	r := still()
 	limit := r.MustGuard(guard.Resource{Name: "getId", Limits: []weir.Limit{weir.MustLimit("1/m")}})
@@ -249,7 +249,7 @@ func ExampleGuard_EnterN() {
 	// Output: rate limit exceeded: upload: retry after 6m0s
 }
 
-// A function that panics has failed, and holds nothing any more.
+// ExampleEntry_Done counts a panic as a failure, and gives back what the call held.
 func ExampleEntry_Done() {
 	r := still()
 	limit := r.MustGuard(guard.Resource{Name: "f", Limits: []weir.Limit{weir.MustLimit("1 concurrency")}})
@@ -312,8 +312,7 @@ func ExampleKeyPart() {
 	// Output: cel:argument
 }
 
-// A guard that is Answered says when the store makes no decision, though its rule lets
-// the call through.
+// ExampleFailsOpen handles a *StoreError although the rule admits the call.
 func ExampleFailsOpen() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
 	limit := r.MustGuard(guard.Resource{Name: "price", HandlesStoreError: true})

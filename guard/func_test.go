@@ -25,7 +25,7 @@ func one(t testing.TB, err error, mode policy.FailMode) (*guard.Guard, *guard.Re
 	return r.MustGuard(guard.Resource{Name: "f"}), r
 }
 
-// TestDenied: a fallback goes before a value, and a value before the error.
+// TestDenied checks that a fallback goes before a value, and a value before the error.
 func TestDenied(t *testing.T) {
 	value := "value"
 	fallback := func(_ context.Context, a string, denied error) (string, error) {
@@ -62,7 +62,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestOnError: links answer, pass on or fail, in their order; then the rule has its say.
+// TestOnError checks that error handlers run in order, before the rule decides.
 func TestOnError(t *testing.T) {
 	type link = func(context.Context, string, error) (string, error)
 	next := func(_ context.Context, _ string, err error) (string, error) {
@@ -107,7 +107,8 @@ func TestOnError(t *testing.T) {
 	}
 }
 
-// TestOutcome: a call ends with what the function returned, or as failed if it did not.
+// TestOutcome checks that a call ends with what the function returned, or as failed if it did
+// not.
 func TestOutcome(t *testing.T) {
 	r := registry(t, guard.Config{})
 	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency")})
@@ -148,7 +149,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestShapes: every shape of function is limited alike.
+// TestShapes checks that functions of every shape are limited alike.
 func TestShapes(t *testing.T) {
 	type shape struct {
 		name string
@@ -220,7 +221,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestPlainOptions: what cannot say that a call was refused is not made.
+// TestPlainOptions checks the options that Plain refuses.
 func TestPlainOptions(t *testing.T) {
 	g, _ := one(t, nil, policy.Open)
 	f := func(int) int { return 1 }
@@ -255,7 +256,7 @@ func TestPlainOptions(t *testing.T) {
 	guard.MustPlain(g, f, guard.PlainOptions[int, int]{})
 }
 
-// TestNothingToLimit: without a guard or a function every call is an error.
+// TestNothingToLimit checks that every call fails without a guard or a function.
 func TestNothingToLimit(t *testing.T) {
 	g, _ := one(t, nil, policy.Open)
 	bg := context.Background()
@@ -274,7 +275,7 @@ func TestNothingToLimit(t *testing.T) {
 	}
 }
 
-// TestFuncWaits: a wrapped function waits instead, as long as its point says.
+// TestFuncWaits checks that a wrapped function waits as long as its resource says.
 func TestFuncWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1/s"), Wait: time.Second})

@@ -19,8 +19,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestEnter: a guard admits what its limit says, for each key by itself, and says when
-// to come again.
+// TestEnter checks that a guard admits what its limit says, for each key, and returns the
+// retry delay.
 func TestEnter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "getId", Limits: limits("2/10s")})
@@ -43,8 +43,7 @@ func TestEnter(t *testing.T) {
 	})
 }
 
-// TestNilContext: a function may be called with a context of nil if it never looks at it. A limit on it
-// leaves that so.
+// TestNilContext checks that a limited function can be called with a nil context.
 func TestNilContext(t *testing.T) {
 	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "getId", Limits: limits("1/10s")})
 	var none context.Context
@@ -58,7 +57,8 @@ func TestNilContext(t *testing.T) {
 	}
 }
 
-// TestDefaultLimit: a point without limits has 100 in 60 seconds from its first call.
+// TestDefaultLimit checks that a resource without limits has 100 in 60 seconds from its first
+// call.
 func TestDefaultLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f"})
@@ -77,7 +77,7 @@ func TestDefaultLimit(t *testing.T) {
 	})
 }
 
-// TestEnterN: a call costs what it says, of every limit, times the cost of its rule.
+// TestEnterN checks that a call costs n times the cost of its rule, of every limit.
 func TestEnterN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
@@ -115,7 +115,7 @@ func TestEnterN(t *testing.T) {
 	})
 }
 
-// TestNames: guards of one name share buckets, also with a resource; others do not.
+// TestNames checks that guards of one name share buckets, also with a resource; others do not.
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
@@ -137,8 +137,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// TestWait: a point's wait holds calls back in their order, up to a maximum; one of its
-// rule goes before it.
+// TestWait checks that the wait of a resource holds calls back in order, and that the wait of
+// a rule replaces it.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
@@ -182,8 +182,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestQueue: a leaky bucket as a queue holds calls back, and a caller that goes gives its
-// place back.
+// TestQueue checks that a leaky bucket with a queue delays calls, and that a canceled call
+// gives its place back.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1/s leaky_bucket burst 2 queue")})
@@ -202,8 +202,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestStoreErrors: what a rule says, a guard does, and who answers for the store is asked
-// before.
+// TestStoreErrors checks on_store_error of rules, and that error handlers run first.
 func TestStoreErrors(t *testing.T) {
 	for _, tc := range []struct {
 		mode     policy.FailMode
@@ -243,7 +242,7 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestGoesOn: a call that nobody answered for goes on as one that was let through.
+// TestGoesOn checks that a call whose error was not handled goes on as an admitted call.
 func TestGoesOn(t *testing.T) {
 	r := registry(t, guard.Config{Store: &broken{down: errDown}})
 	g := r.MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
@@ -271,7 +270,7 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestStuck: a caller that does not wait for the store any longer is not let through.
+// TestStuck checks that a call whose context ends before the store responds is not admitted.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
@@ -284,7 +283,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// TestMessages: what errors say, to the letter.
+// TestMessages checks the texts of errors.
 func TestMessages(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
@@ -308,7 +307,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestObserve: what became of a call is told with its name, once for each rule.
+// TestObserve checks that Observe gets each decision with its name, once for each rule.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
@@ -334,7 +333,7 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestCrowd: of many at once as many pass as the limit says.
+// TestCrowd checks that concurrent calls get exactly the limit.
 func TestCrowd(t *testing.T) {
 	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("100/h", "1000/24h")})
 	var n atomic.Int64
@@ -354,8 +353,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: what a store has reserved whose answer was lost goes back, whoever
-// answers for it.
+// TestLostAnswer checks that a reservation whose response was lost is given back.
 func TestLostAnswer(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -374,7 +372,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestAnsweredTakesNothing: a call that somebody may answer takes nothing in shadow.
+// TestAnsweredTakesNothing checks that a call whose store error is handled takes nothing in
+// shadow mode.
 func TestAnsweredTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []enforce.Outcome
@@ -399,7 +398,7 @@ func TestAnsweredTakesNothing(t *testing.T) {
 	})
 }
 
-// TestOwnMemory: the registry's own memory stays the same one.
+// TestOwnMemory checks that a registry keeps its own memory store.
 func TestOwnMemory(t *testing.T) {
 	r := registry(t, guard.Config{})
 	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("2/h")})

@@ -39,7 +39,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// FuzzKey: what the parts were can be read from a key of more than one.
+// FuzzKey checks that what the parts were can be read from a key of more than one.
 func FuzzKey(f *testing.F) {
 	f.Add("a", "b", "c")
 	f.Add(",", `\`, "")
@@ -92,7 +92,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// FuzzName: every name has the form that rules have, and different functions have
+// FuzzName checks that every name has the form that rules have, and different functions have
 // different names.
 func FuzzName(f *testing.F) {
 	f.Add("example.com/shop", "*Service", "GetID")

@@ -73,8 +73,8 @@ func warded(t *testing.T, limit string, ws ...*ward) (*guard.Guard, *guard.Regis
 	return r.MustGuard(guard.Resource{Name: "f", Limits: limits(limit)}), r
 }
 
-// TestWards: wards are asked in their order, after the limits, and left in the opposite
-// one, once, with what the call returned.
+// TestWards checks that protections are entered in order, after the limits, and exited in
+// reverse order with the result of the call.
 func TestWards(t *testing.T) {
 	var log []string
 	a, b := &ward{name: "bulkhead", log: &log}, &ward{name: "breaker", log: &log}
@@ -103,8 +103,7 @@ func TestWards(t *testing.T) {
 	}
 }
 
-// TestWardRefuses: what the limits took goes back, slots too, and so does the place with
-// a ward that had let the call through.
+// TestWardRefuses checks that limits and other protections get back what a refused call took.
 func TestWardRefuses(t *testing.T) {
 	for _, limit := range []string{"1/h", "1/h fixed_window", "1/h sliding_log", "1 concurrency"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,7 +134,7 @@ func TestWardRefuses(t *testing.T) {
 	}
 }
 
-// TestWardPanics: a ward that panics keeps nothing.
+// TestWardPanics checks that a protection that panics holds nothing.
 func TestWardPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{name: "breaker", panics: true}
@@ -152,8 +151,7 @@ func TestWardPanics(t *testing.T) {
 	})
 }
 
-// TestWardPanicsAtTheEnd: the others are told all the same, of a call that was made and
-// of one that was called off.
+// TestWardPanicsAtTheEnd checks that the other protections are exited if one panics.
 func TestWardPanicsAtTheEnd(t *testing.T) {
 	first, second, last := &ward{name: "bulkhead"}, &ward{name: "adaptive", exitPanics: true}, &ward{name: "breaker"}
 	g, _ := warded(t, "9/h", first, second, last)
@@ -174,7 +172,8 @@ func TestWardPanicsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWardAndContext: a caller that goes while a ward holds it back is not denied.
+// TestWardAndContext checks that a call whose context ends while a protection holds it back is
+// not a denial.
 func TestWardAndContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	w := &ward{name: "bulkhead", refuse: errDown, hook: func() { cancel(errDown) }}
@@ -195,7 +194,7 @@ func TestWardAndContext(t *testing.T) {
 	}
 }
 
-// TestWardModes: a rule in shadow or off does not ask its wards.
+// TestWardModes checks that a rule in shadow mode or off has no protections.
 func TestWardModes(t *testing.T) {
 	for _, tc := range []struct {
 		whole, own policy.Mode
@@ -218,8 +217,8 @@ func TestWardModes(t *testing.T) {
 	}
 }
 
-// TestWardsAreKept: wards live on as long as what they were made of does not change, and
-// those of the system are one for all.
+// TestWardsAreKept checks that protections are kept while their settings do not change, and
+// that those of the system are shared.
 func TestWardsAreKept(t *testing.T) {
 	made := map[string]int{}
 	system := &ward{name: "breaker"}
@@ -254,7 +253,8 @@ func TestWardsAreKept(t *testing.T) {
 	}
 }
 
-// TestWardsWhenStoreIsDown: a call that nobody answered for still asks the wards.
+// TestWardsWhenStoreIsDown checks that protections decide about a call whose store error was
+// not handled.
 func TestWardsWhenStoreIsDown(t *testing.T) {
 	w := &ward{name: "breaker", refuse: errors.New("open")}
 	r := registry(t, guard.Config{

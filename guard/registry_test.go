@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestBadPoints: each is one error that names what is wrong and where.
+// TestBadPoints checks that an error names the resource and the invalid field.
 func TestBadPoints(t *testing.T) {
 	at := guard.Resource{Name: "f", Function: "shop.Get", File: "shop.go", Line: 7}
 	for _, tc := range []struct {
@@ -57,7 +57,7 @@ func TestBadPoints(t *testing.T) {
 	}
 }
 
-// TestBadConfigs: each is one error that names what is wrong, and changes nothing.
+// TestBadConfigs checks that an error names the invalid field, and that nothing changes.
 func TestBadConfigs(t *testing.T) {
 	good := policy.Config{Name: "f", Limits: limits("5/h")}
 	bad := func(change func(*policy.Config)) *guard.Functions {
@@ -108,7 +108,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// TestBadResources: a name that no rule can have is an error, and is not remembered.
+// TestBadResources checks that an invalid name is an error, and is not kept.
 func TestBadResources(t *testing.T) {
 	r := registry(t, guard.Config{})
 	for _, name := range []string{"", "a b", "seckill:101", "…", "system", strings.Repeat("a", 65), ".a"} {
@@ -126,7 +126,7 @@ func TestBadResources(t *testing.T) {
 	}
 }
 
-// TestManyResources: names are remembered up to a bound; those with a rule always are.
+// TestManyResources checks that a bounded number of names is kept, and all with a rule.
 func TestManyResources(t *testing.T) {
 	r := registry(t, guard.Config{})
 	enter := func(name string) error {
@@ -161,7 +161,7 @@ func TestManyResources(t *testing.T) {
 	}
 }
 
-// TestLive: what stands where, and how it does.
+// TestLive checks the list of guards and resources.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{Functions: functions(
@@ -210,7 +210,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestEmptyLive: a registry of nothing lists nothing, as a list.
+// TestEmptyLive checks that an empty registry responds with an empty list.
 func TestEmptyLive(t *testing.T) {
 	w := httptest.NewRecorder()
 	registry(t, guard.Config{}).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -219,7 +219,7 @@ func TestEmptyLive(t *testing.T) {
 	}
 }
 
-// TestWhere: a guard by hand stands where it is made.
+// TestWhere checks the position of a guard that the program makes itself.
 func TestWhere(t *testing.T) {
 	r := registry(t, guard.Config{})
 	r.MustGuard(guard.Resource{Name: "a"})
@@ -233,7 +233,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestDefault: the registry of the process is one.
+// TestDefault checks that there is one default registry.
 func TestDefault(t *testing.T) {
 	if one, other := guard.Default(), guard.Default(); one != other {
 		t.Error("two registries of the process")
@@ -251,7 +251,7 @@ func TestDefault(t *testing.T) {
 	t.Error("it does not list what Enter was asked for")
 }
 
-// TestNilEntry: an entry of a call that was refused exits as well.
+// TestNilEntry checks that the methods of a nil entry do nothing.
 func TestNilEntry(t *testing.T) {
 	var e *guard.Entry
 	e.Exit(nil)

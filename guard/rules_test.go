@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestRules: a rule replaces a guard's limits while the program runs, and a key keeps
-// what it owes.
+// TestRules checks that a rule replaces a guard's limits while the program runs, and a key
+// keeps what it owes.
 func TestRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
@@ -47,8 +47,8 @@ func TestRules(t *testing.T) {
 	})
 }
 
-// TestRuleGoesAndComes: what a resource owes under a rule is known when the rule comes
-// back with other limits, and so is what all owe under that of the system.
+// TestRuleGoesAndComes checks that debt under a rule is kept while the rule is removed, also
+// that of the system rule.
 func TestRuleGoesAndComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, guard.Config{})
@@ -87,7 +87,7 @@ func TestRuleGoesAndComes(t *testing.T) {
 	})
 }
 
-// TestLocalGoes: rules that are gone want no Local any more.
+// TestLocalGoes checks that removed rules do not require Options.Local.
 func TestLocalGoes(t *testing.T) {
 	local := func(name string) *guard.Rule {
 		r := rule(t, policy.Config{Name: name, Limits: limits("5/h"), OnStoreError: policy.Local})
@@ -107,7 +107,7 @@ func TestLocalGoes(t *testing.T) {
 	}
 }
 
-// TestModes: shadow and off, as a whole and one by one.
+// TestModes checks the modes shadow and off, of one rule and of all.
 func TestModes(t *testing.T) {
 	for _, tc := range []struct {
 		whole, own policy.Mode // own is of the rule of f
@@ -141,7 +141,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPercent: a rule that is enforced for some keys can be put in shadow as a whole.
+// TestPercent checks that a rule that is enforced for a percentage of keys can be put in
+// shadow mode as a whole.
 func TestPercent(t *testing.T) {
 	r := registry(t, guard.Config{})
 	g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h")})
@@ -161,7 +162,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestOverrides: a hot parameter has limits of its own, and so have all that fit.
+// TestOverrides checks that single keys, and keys that match a pattern, have their own limits.
 func TestOverrides(t *testing.T) {
 	g := registry(t, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("2/h"), Overrides: []policy.Override{
 		{Key: []string{"hot"}, Limits: limits("1/h")},
@@ -176,8 +177,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestSystem: the rule of the system is asked about every call, beside its own, and a call
-// takes from both or from none.
+// TestSystem checks that the system rule applies to every call, together with the rule of its
+// name.
 func TestSystem(t *testing.T) {
 	system := rule(t, policy.Config{Name: "system", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("5/h")})
 	r := registry(t, guard.Config{Functions: &guard.Functions{System: &system}})
@@ -201,7 +202,7 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// TestCounts: failures or successes count by what a call returned.
+// TestCounts checks that failures or successes are counted by the result of a call.
 func TestCounts(t *testing.T) {
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -257,7 +258,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestUnheard: a caller that goes away is charged, whatever is counted.
+// TestUnheard checks that a call whose context was canceled is charged.
 func TestUnheard(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountFailures, policy.CountSuccesses} {
 		synctest.Test(t, func(t *testing.T) {
@@ -279,7 +280,7 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// TestSlots: a slot is held while the call runs, however long, and comes free once.
+// TestSlots checks that a slot is held while the call runs, however long, and comes free once.
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency lease 30s")})
@@ -317,7 +318,7 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// TestReload: calls and changes of configuration side by side.
+// TestReload checks concurrent calls and changes of the configuration.
 func TestReload(t *testing.T) {
 	r := registry(t, guard.Config{})
 	store := memory(t)
@@ -359,8 +360,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestGuardAfterChanges: a guard that is made late knows what its name owes under limits
-// that changed before, as the guards of its store do.
+// TestGuardAfterChanges checks that a guard that is made after changes of its limits knows the
+// debt of its keys.
 func TestGuardAfterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestWaitersAfterChange: calls that wait when the limit changes go by the new one, and
-// get no allowance of their own.
+// TestWaitersAfterChange checks that waiting calls are decided by the new limits, without an
+// allowance of their own.
 func TestWaitersAfterChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := func(limit string) guard.Config {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// attributes describe a request to the policies. What is dear to find is found
-// once, and only if a policy asks.
+// attributes is a request for policies. Values that are expensive to parse are parsed once, when
+// a policy needs them.
 type attributes struct {
 	w       http.ResponseWriter // that the handler of Wrap got
 	r       *http.Request
@@ -28,8 +28,8 @@ func (a *attributes) Header(name string) []string { return a.r.Header[name] }
 
 func (a *attributes) Query(name string) []string {
 	if a.query == nil {
-		// No target has a fragment, but nginx ends a query there: to what stands behind
-		// one, k=1#2 and k=1#3 are the same value.
+		// A target has no fragment, but nginx ends the query at '#'. A server behind it
+		// sees the same value for k=1#2 and k=1#3, so both must be one key.
 		raw, _, _ := strings.Cut(a.r.URL.RawQuery, "#")
 		a.query, _ = url.ParseQuery(raw)
 	}

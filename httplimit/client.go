@@ -9,26 +9,25 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A ClientAddress finds the address of a client. Its zero value trusts nobody: the
-// client is the peer of the connection, whatever the headers say.
+// A ClientAddress finds the address of a client. Its zero value trusts no proxy: the client is
+// the peer of the connection.
 //
-// Proxies append to a header the address from which a request came to them. So the
-// list is read from its right end for as long as who wrote an entry is trusted, and
-// the first address that is not is the client. What stands to the left of it was
-// written by the client or by somebody unknown, and is never read. An entry that is
-// no address ends the search too: the client is then the proxy that wrote it.
+// Each proxy appends the address of its peer to a header. The list is read from the right as
+// long as the proxy that wrote an entry is trusted. The first address that is not trusted is the
+// client. Entries to the left of it can be forged and are not read. An entry that is not an
+// address ends the search: the client is then the proxy that wrote it.
 type ClientAddress struct {
-	// Trusted are the proxies whose header is believed. Do not list networks from
-	// which clients come directly.
+	// Trusted are the proxies whose header is used. Do not list networks from which
+	// clients connect directly.
 	Trusted []netip.Prefix
 
-	// TrustUnix trusts a peer that has no address: one on a Unix socket. Without it
-	// all such peers share the bucket of those without an address.
+	// TrustUnix trusts peers on Unix sockets, which have no address. Without it they share
+	// one bucket.
 	TrustUnix bool
 
-	// Header is the one header in which the trusted proxies say for whom they ask:
-	// "X-Forwarded-For", which is the default, or "Forwarded" (RFC 7239). The other
-	// one is not read, since a proxy passes on what it does not know.
+	// Header is the header that the trusted proxies set: "X-Forwarded-For", the default, or
+	// "Forwarded" (RFC 7239). The other one is not read, because a proxy passes on headers
+	// that it does not know.
 	Header string
 }
 
@@ -37,12 +36,12 @@ const (
 	forwarded    = "Forwarded"
 )
 
-// check reports the first thing that is wrong with c.
+// check returns an error about the first invalid field.
 func (c *ClientAddress) check() error {
 	for i, p := range c.Trusted {
 		switch {
 		case !p.IsValid():
-			return fmt.Errorf("httplimit: client: trusted[%d]: %w: want a prefix such as 10.0.0.0/8, got the zero Prefix", i, weir.ErrInvalid)
+			return fmt.Errorf("httplimit: client: trusted[%d]: %w: got the zero Prefix, want a prefix such as 10.0.0.0/8", i, weir.ErrInvalid)
 		case p.Addr().Is4In6():
 			return fmt.Errorf("httplimit: client: trusted[%d]: %s: %w: want the prefix as IPv4: mapped addresses are compared as such", i, p, weir.ErrInvalid)
 		}
@@ -53,9 +52,9 @@ func (c *ClientAddress) check() error {
 	return nil
 }
 
-// Addr is the address of the client of r, without zone, and IPv4 where an IPv6
-// address maps one. It is the zero Addr if the peer has none and is not trusted, or
-// says nothing of its client.
+// Addr returns the address of the client of r, without zone. An IPv4-mapped IPv6 address is
+// returned as IPv4. It returns the zero Addr if the peer has no address and is not trusted, or
+// does not report its client.
 func (c *ClientAddress) Addr(r *http.Request) netip.Addr {
 	addr := parsePeer(r.RemoteAddr)
 	if !c.trusts(addr) {
@@ -96,7 +95,7 @@ func (c *ClientAddress) trusts(a netip.Addr) bool {
 	return false
 }
 
-// cutLast cuts the last element off a list; more says that something is left.
+// cutLast cuts off the last element of a list; more reports whether elements are left.
 func cutLast(list string) (last, rest string, more bool) {
 	i := strings.LastIndexByte(list, ',')
 	if i < 0 {
@@ -107,8 +106,8 @@ func cutLast(list string) (last, rest string, more bool) {
 
 func trim(s string) string { return strings.Trim(s, " \t") }
 
-// parsePeer reads the RemoteAddr of a request. It is the zero Addr for the peer on a
-// Unix socket, which has no address.
+// parsePeer parses the RemoteAddr of a request. It returns the zero Addr for a peer on a Unix
+// socket.
 func parsePeer(s string) netip.Addr {
 	if ap, err := netip.ParseAddrPort(s); err == nil {
 		return plain(ap.Addr())
@@ -117,7 +116,7 @@ func parsePeer(s string) netip.Addr {
 	return plain(a)
 }
 
-// parseHop reads an entry of X-Forwarded-For: an address, with a port or without.
+// parseHop parses an entry of X-Forwarded-For: an address with or without a port.
 func parseHop(s string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return plain(a), true
@@ -133,13 +132,12 @@ func parseHop(s string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// plain is an address in its one spelling.
+// plain returns an address in canonical form.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// parseForwarded reads an element of Forwarded: pairs such as for=192.0.2.1 and
-// for="[2001:db8::1]:80", apart by semicolons. It has to be whole: of a quoted
-// string with commas in it, which a proxy may have from a client, every piece has an
-// odd quote and is refused.
+// parseForwarded parses an element of Forwarded: pairs such as for=192.0.2.1 and
+// for="[2001:db8::1]:80", separated by semicolons. A piece of a quoted string that contains
+// commas, which a client may have sent, has an odd number of quotes and is refused.
 func parseForwarded(s string) (a netip.Addr, ok bool) {
 	for more := true; more; {
 		var pair string
@@ -153,7 +151,7 @@ func parseForwarded(s string) (a netip.Addr, ok bool) {
 			continue
 		}
 		if ok {
-			return netip.Addr{}, false // two of them
+			return netip.Addr{}, false // a duplicate
 		}
 		if a, ok = parseHop(value); !ok {
 			return netip.Addr{}, false
@@ -162,7 +160,7 @@ func parseForwarded(s string) (a netip.Addr, ok bool) {
 	return a, ok
 }
 
-// unquote is a value without its quotes, and whether it has both or none of them.
+// unquote removes the quotes of a value, and reports whether it has both or none.
 func unquote(s string) (string, bool) {
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
 		s = s[1 : len(s)-1]

@@ -16,8 +16,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCountAll: who does not slow down stays out, and Retry-After is when who does is
-// admitted again.
+// TestCountAll checks that denied requests count, and that Retry-After is when a client that
+// waits is admitted.
 func TestCountAll(t *testing.T) {
 	store, advance := clocked(t)
 	h := wrap(t, store, set(t,
@@ -47,8 +47,7 @@ func TestCountAll(t *testing.T) {
 	}
 }
 
-// TestCountAllOfAnotherDenial: a request counts whoever denied it, and its policy's
-// slots are not taken by it.
+// TestCountAllOfAnotherDenial checks that a request counts whichever policy denied it.
 func TestCountAllOfAnotherDenial(t *testing.T) {
 	store := memory(t)
 	h := wrap(t, store, set(t,
@@ -63,9 +62,9 @@ func TestCountAllOfAnotherDenial(t *testing.T) {
 	}
 }
 
-// TestCountAllOfAGoneClient: cutting the connection after the denial is no way around
-// it.
-func TestCountAllOfAGoneClient(t *testing.T) {
+// TestCountAllOfACanceledRequest checks that disconnecting after a denial does not avoid the
+// charge.
+func TestCountAllOfACanceledRequest(t *testing.T) {
 	store := memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	h := wrap(t, heeding(store), set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
@@ -134,7 +133,7 @@ func status(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCountByStatus is what each answer costs.
+// TestCountByStatus checks what each outcome costs when failures or successes count.
 func TestCountByStatus(t *testing.T) {
 	own := [][2]int{{401, 401}, {403, 403}}
 	for _, tc := range []struct {
@@ -163,9 +162,8 @@ func TestCountByStatus(t *testing.T) {
 	}
 }
 
-// TestGuessing: as many failures as the limit says, and then nobody is served; who
-// succeeds is not counted. While a request is served its failure is reserved, and the
-// fields tell of that.
+// TestGuessing checks that as many failures as the limit are admitted. Successes do not count;
+// a failure is reserved while a request runs.
 func TestGuessing(t *testing.T) {
 	store := memory(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("3/h"), Count: policy.CountFailures}), httplimit.Config{}, status)
@@ -189,8 +187,8 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// TestCountOfAPanic: a handler that panics has failed, even after it said otherwise.
-// One that stops because its client has gone has answered what it answered.
+// TestCountOfAPanic checks that a handler that panics has failed, unless its client had
+// disconnected after the response began.
 func TestCountOfAPanic(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -236,7 +234,7 @@ func TestCountOfAPanic(t *testing.T) {
 	}
 }
 
-// TestNoResponse: where responses say nothing, what is admitted counts.
+// TestNoResponse checks that admitted requests count if there are no responses.
 func TestNoResponse(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountAdmitted, policy.CountFailures, policy.CountSuccesses} {
 		memory := memory(t)
@@ -254,7 +252,7 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// TestShadowCounts: a policy in shadow counts as it would if it were enforced.
+// TestShadowCounts checks that a policy in shadow counts as it would if it were enforced.
 func TestShadowCounts(t *testing.T) {
 	store := memory(t)
 	c := httplimit.Config{}
@@ -279,8 +277,8 @@ func TestShadowCounts(t *testing.T) {
 	}
 }
 
-// TestUnsettled: a cost that cannot be charged is told, once for each policy, and the
-// answer is not changed by it.
+// TestUnsettled checks that a cost that cannot be charged is reported once for each policy,
+// and does not change the response.
 func TestUnsettled(t *testing.T) {
 	store := memory(t)
 	failing := fakeStore{

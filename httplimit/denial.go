@@ -18,12 +18,12 @@ const (
 	reducedCapacity = `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
 		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}` + "\n"
 
-	// retryUndecided is when to come back after the store made no decision.
+	// retryUndecided is the retry delay after the store made no decision.
 	retryUndecided = time.Second
 )
 
-// Items appends to items what was decided about a request under the enforced policies of
-// its gate, and says who decided if it was not the store.
+// Items appends the decisions of the enforced policies about a request to items. It also returns
+// the degraded mode, if the store made no decision.
 func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 	switch p.Outcome() {
 	case enforce.FailedOpen:
@@ -32,17 +32,17 @@ func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 		return items, policy.Closed
 	}
 	var degraded weir.FailMode
-	asks := p.Charges()
-	for i := range asks {
-		ds := p.Decisions(&asks[i])
+	charges := p.Charges()
+	for i := range charges {
+		ds := p.Decisions(&charges[i])
 		for j, d := range ds {
 			if d.Degraded != "" && degraded != policy.Local {
 				degraded = d.Degraded
 			}
 			if d.Limit.IsZero() {
-				continue // let through undecided
+				continue // admitted without a decision
 			}
-			name := asks[i].Policy.Name()
+			name := charges[i].Policy.Name()
 			if len(ds) > 1 {
 				name += "/" + strconv.Itoa(j+1)
 			}
@@ -52,34 +52,33 @@ func Items(items []Item, p *enforce.Admission) ([]Item, weir.FailMode) {
 	return items, degraded
 }
 
-// describe sets the fields about what was decided, and fills in.items.
-func (m *Middleware) describe(w http.ResponseWriter, in *inquiry) {
+// describe sets the fields of the decisions, and in.items.
+func (m *Middleware) describe(w http.ResponseWriter, in *request) {
 	var degraded weir.FailMode
-	in.items, degraded = Items(in.items[:0], &in.pass)
+	in.items, degraded = Items(in.items[:0], &in.admission)
 	in.text = m.c.Fields.set(w.Header(), in.items, in.text)
 	m.c.Fields.SetDegraded(w.Header(), degraded)
 }
 
-// deny answers a request that was denied, as the policy says that holds it back
-// longest. A redirect has no Retry-After, which would be the time until the client
-// may follow it.
-func (m *Middleware) deny(w http.ResponseWriter, in *inquiry) {
-	h, c := w.Header(), in.pass.DeniedBy().Config().OnDenied
+// deny responds to a denied request as the policy with the longest delay says. A redirect has no
+// Retry-After, because clients would wait before they follow it.
+func (m *Middleware) deny(w http.ResponseWriter, in *request) {
+	h, c := w.Header(), in.admission.DeniedBy().Config().OnDenied
 	for name, value := range c.Headers {
 		h.Set(name, value)
 	}
 	switch {
 	case c.Redirect != "":
 		h.Set("Location", c.Redirect)
-		m.answer(w, c.Status, "", nil, weir.Never)
+		m.respond(w, c.Status, "", nil, weir.Never)
 	case c.IsProblem():
-		m.answer(w, c.Status, problemType, problem(c.Status, in.items), in.pass.Decision().RetryAfter)
+		m.respond(w, c.Status, problemType, problem(c.Status, in.items), in.admission.Decision().RetryAfter)
 	default:
-		m.answer(w, c.Status, c.ContentType, []byte(c.Body), in.pass.Decision().RetryAfter)
+		m.respond(w, c.Status, c.ContentType, []byte(c.Body), in.admission.Decision().RetryAfter)
 	}
 }
 
-// problem is the body of a denial: see RFC 9457 and the RateLimit draft.
+// problem returns the body of a denial: see RFC 9457 and the RateLimit draft.
 func problem(status int, items []Item) []byte {
 	b := make([]byte, 0, 256+64*len(items))
 	b = append(b, quotaExceeded...)
@@ -92,17 +91,17 @@ func problem(status int, items []Item) []byte {
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}
-		b = appendName(b, it.Name) // printable ASCII, so the same in JSON
+		b = appendName(b, it.Name) // printable ASCII, which needs no escapes in JSON
 	}
 	return append(b, "]}\n"...)
 }
 
-// refuse answers a request that was not decided, or whose client has gone.
+// refuse responds to a request without a decision, or whose client disconnected.
 func (m *Middleware) refuse(w http.ResponseWriter) {
-	m.answer(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), retryUndecided)
+	m.respond(w, http.StatusServiceUnavailable, problemType, []byte(reducedCapacity), retryUndecided)
 }
 
-func (m *Middleware) answer(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
+func (m *Middleware) respond(w http.ResponseWriter, status int, contentType string, body []byte, retry time.Duration) {
 	h := w.Header()
 	if contentType != "" {
 		h.Set("Content-Type", contentType)
@@ -116,10 +115,10 @@ func (m *Middleware) answer(w http.ResponseWriter, status int, contentType strin
 		h.Set("Retry-After", strconv.FormatInt(m.retrySeconds(retry), 10))
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away needs no answer
+	_, _ = w.Write(body) // an error means that the client disconnected
 }
 
-// retrySeconds is a Retry-After: whole seconds, rounded up after the jitter, and at
+// retrySeconds returns a Retry-After: whole seconds, rounded up after adding the jitter, and at
 // least one.
 func (m *Middleware) retrySeconds(d time.Duration) int64 {
 	if m.c.RetryJitter > 0 && d < weir.Never-m.c.RetryJitter {

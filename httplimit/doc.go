@@ -4,86 +4,80 @@
 //	…
 //	http.ListenAndServe("127.0.0.1:8000", m.Wrap(handler))
 //
-// A request asks all policies that it falls under, and the store decides them
-// together: it takes from all of their limits, or it is denied and takes from none.
-// A denial is answered as the policy says, by default with status 429, Retry-After,
-// and a problem that names the violated policies. Every answer tells what is left;
-// see [Fields].
+// For one limit, [Limit] is shorter.
 //
-// What is decided is said in package gate; this one knows HTTP: the attributes of a
-// request, the address of its client, the fields and denials that it is answered with,
-// and what a response tells of its cost.
+// All policies that match a request are charged together, or none: one denial denies the request.
+// The policy sets the response to a denial; by default it has status 429, Retry-After, and a
+// problem that names the violated policies. Every response reports the remaining quota; see
+// [Fields].
 //
-// A policy with several limits names them NAME/1, NAME/2 and so on in response
-// fields and problems, in the order of the policy; with a single limit it is NAME.
+// Package enforce makes the decisions. This package adds HTTP: the attributes of a request, the
+// address of its client, the response, and the cost that a response contains.
+//
+// A policy with several limits names them NAME/1, NAME/2 and so on in fields and problems, in the
+// order of the policy. A single limit is NAME.
 //
 // # Waiting
 //
-// A policy with a wait holds a denied request back, and asks again when the store says
-// that it can be admitted. Requests that wait for one key in a Middleware are served
-// in the order in which they came: only the first of them asks, and one that comes
-// while others wait queues behind them. What can no longer be admitted in time is
-// denied then. Who goes away while waiting takes nothing, but that a client of HTTP/1
-// went is only seen when its body has been read. Config.MaxWaiters bounds how
-// many wait; since one client can fill that room, bound how many requests a client has
-// at once too, by a concurrency limit in front.
+// A policy with a wait holds a denied request back, and asks again when the store says that it can
+// be admitted. Requests of one key wait in the order in which they arrived: only the first asks.
+// A request that cannot be admitted in time is denied at once. A client that disconnects takes
+// nothing; over HTTP/1, the server notices that only after it has read the body. Options.MaxWaiters
+// bounds the waiting requests. One client can fill that queue, so add a concurrency limit per
+// client in front.
 //
 // # Counting by the response
 //
-// A policy that counts failures or successes, or finds the cost in the response,
-// reserves what is known before: that is what the response fields tell of, and as
-// many requests as the limit has tokens can be under way at once. The reservation is
-// settled when the handler returns, before the server ends the response. What does not
-// count goes back; what counts costs what the response tells, in debt if need be, or
-// else what was reserved. A client that goes away, or breaks its own body off, is charged
-// all the same: an error that is answered after that counts, whatever is counted. A
-// handler that panics has answered 500, unless its client had gone away before. A
-// connection that was taken over has answered 101.
+// A policy that counts failures or successes, or finds the cost in the response, reserves the
+// known cost before the handler runs. The response fields report that, and at most as many
+// requests as the limit has tokens run at a time. The reservation is settled when the handler
+// returns, before the server ends the response. If the response does not count, the tokens are
+// returned. If it counts, it costs the number in the response, as debt if necessary, or else what
+// was reserved. A client that disconnects, or breaks off its body, is charged: an error after that
+// counts for every policy. A handler that panics has answered 500, unless its client had
+// disconnected. A hijacked connection has answered 101.
 //
-// A number in a header, or in a trailer, is digits alone, in its last line; one in a
-// JSON body is a whole number without sign, fraction and exponent, and the last one
-// where an object has a member twice. Of an event stream the last data line that tells
-// counts. What stands in arrays is not looked at. A response does not tell if its number
-// is above 2^40, if its JSON is broken, if it is longer than 1 MiB (of a stream: a line
-// of it) without its arrays and what is beyond 8 KiB of a text, or if it is encoded: to
-// be able to read it, the middleware asks the handler for no encoding and for no part of
-// it. A client that goes away before the end may miss what would have told: it costs
-// what was reserved.
+// A number in a header or trailer is digits alone, in its last line. A number in a JSON body is a
+// whole number without sign, fraction and exponent; of a duplicate member the last one counts. In
+// an event stream the last data line with a number counts. Members inside arrays are not found.
 //
-// Requests that were let through undecided are not charged afterwards.
+// A response has no number if it is above 2^40, if the JSON is malformed, or if the body is
+// encoded. The same holds for a body, or a line of a stream, of more than 1 MiB without its arrays
+// and without the text of strings beyond 8 KiB. The middleware asks the handler for no encoding and
+// no range, so that it can read the body. If a client disconnects before the number is written, the
+// request costs what was reserved.
 //
-// # Doors without a response
+// Requests that were admitted without a decision are not charged later.
 //
-// A door that only answers whether a request may pass, such as forward-auth, wraps a
-// handler that answers 200 and gives it a request made of what was asked about. Set
-// Config.NoResponse: such a response says nothing. A slot of a concurrency limit is then
-// free again at once.
+// # Interfaces without a response
+//
+// Forward-auth only answers whether a request may pass: it wraps a handler that answers 200, and
+// passes it a request that describes the original one. Set Config.NoResponse, because such a
+// response says nothing. A slot of a concurrency limit is then free again at once.
 //
 // # Guarantees
 //
-// The client's address is that of the connection unless a trusted proxy says
-// otherwise; see [ClientAddress]. Nothing that a client sent is ever sent back, and
-// keys are not sent at all. What the handler gets is said at [Middleware.Wrap].
+// The client's address is that of the connection unless a trusted proxy reports another one; see
+// [ClientAddress]. Responses contain nothing that a client sent, and no keys. [Middleware.Wrap]
+// says what the handler gets.
 //
-// A slot of a concurrency limit is held while the handler runs, kept alive as long
-// as that takes, and given back when it returns or panics. What the store may have
-// granted without an answer in time is given back at the end of the request too.
+// A slot of a concurrency limit is renewed while the handler runs, and returned when it returns or
+// panics. Grants of the store that arrive too late are returned at the end of the request.
 //
 // # Errors
 //
-// When the store makes no decision, the policies say what becomes of the request. If
-// one that it falls under is closed, it is refused with status 503 and Retry-After.
-// Otherwise those that are local are decided by Config.Local, together, and a denial is
-// one as ever; if Local makes no decision either, the request is refused. The others let
-// it through. The field [DegradedField] tells which. A client that goes away before it
-// is answered is not served: cutting a connection is no way past a store that is slow.
-// Where something is to be reserved, the store has another second to answer then, so
-// that it holds nothing that nobody gives back. Of a client that goes away while a limit
-// holds it back, what was reserved goes back, and what was taken stays taken: it would
-// otherwise ask for nothing.
+// If the store makes no decision, the policies decide. If one that matches is closed, the request
+// is refused with status 503 and Retry-After. Otherwise Options.Local decides for those that are
+// local, together. If Local makes no decision either, the request is refused. The other policies
+// admit it. The field [DegradedField] reports the mode.
+//
+// A request whose client disconnects before the decision is not served. If it was to be reserved,
+// the store has another second to respond, so that no reservation is left behind. While a limit
+// holds a request back, a disconnect returns reservations but no tokens that were taken: clients
+// could otherwise ask for free.
 //
 // # Concurrency
 //
-// A Middleware is safe for concurrent use. To change policies, make a new one, give it the
-// next request, and let the old one yield to it; what has passed the old one ends there.
+// A Middleware is safe for concurrent use. To change policies, make a new Middleware, route new
+// requests to it, and call Replace on the old one.
 package httplimit

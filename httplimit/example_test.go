@@ -59,7 +59,8 @@ func ExampleParseFields() {
 	// [Ratelimit-Limit Ratelimit-Remaining Ratelimit-Reset Ratelimit-Policy]
 }
 
-// Three wrong passwords an hour; who knows it signs in as often as they like.
+// ExampleMiddleware_Wrap limits wrong passwords to three per hour. Correct ones are not
+// limited.
 func ExampleMiddleware_Wrap() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

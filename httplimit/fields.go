@@ -8,22 +8,19 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Fields are the forms in which a response tells how much is left, as a set of
-// bits.
+// Fields are the forms of response fields that report the remaining quota, as a set of bits.
 //
-// Two numbers need a word. The quota of a limit is its capacity, and its window the
-// time in which that much comes: "10/s burst 20" is 20 in 2 seconds, so that what is
-// left is never above the quota and their quotient is the rate. A window that is not
-// a whole number of seconds, or differs from month to month, is not said. The reset
-// is in seconds from now, rounded up: of a limit that denies, until it would admit
-// the same request; of any other, until it is as if never used.
+// The quota of a limit is its capacity. Its window is the time in which that much is refilled:
+// "10/s burst 20" is 20 in 2 seconds. So the remaining quota never exceeds the quota, and their
+// quotient is the rate. A window that is not a whole number of seconds, or differs from month to
+// month, is not sent. The reset is in seconds from now, rounded up. For a limit that denies, it is
+// the time until the same request is admitted; otherwise until the limit is full.
 type Fields uint8
 
 // The forms.
 const (
-	// Legacy is X-RateLimit-Limit, -Remaining and -Reset, of the limit that counts:
-	// the one that denies longest, or else has the smallest share left. Reset is in
-	// seconds from now.
+	// Legacy is X-RateLimit-Limit, -Remaining and -Reset of one limit: the one that denies
+	// longest, or else has the smallest share left. Reset is in seconds from now.
 	Legacy Fields = 1 << iota
 	// Draft03 is RateLimit-Limit with its policies, -Remaining and -Reset, as in
 	// draft-ietf-httpapi-ratelimit-headers-00 to -03.
@@ -33,15 +30,16 @@ const (
 	// Draft07 is RateLimit as a dictionary and RateLimit-Policy, as in -07.
 	Draft07
 	// Draft08 is RateLimit and RateLimit-Policy as lists of named items, as in -08 to
-	// -11. RateLimit-Policy names every limit that the request fell under. RateLimit
-	// says what is left of each or, in a denial, of those that denied alone, since
-	// Retry-After should not be earlier than any reset. Partition keys are not sent.
+	// -11. RateLimit-Policy names every limit that applies to the request. RateLimit
+	// reports the remaining quota of each or, in a denial, only of those that denied,
+	// because Retry-After should not be earlier than any reset. Partition keys are not
+	// sent.
 	Draft08
-	// NoFields is none. Retry-After is sent all the same.
+	// NoFields disables all fields but Retry-After.
 	NoFields
 )
 
-// DefaultFields are the current draft and X-RateLimit-*.
+// DefaultFields is the current draft with X-RateLimit-*.
 const DefaultFields = Draft08 | Legacy
 
 // The response fields. They are canonical, so that Header.Get finds them.
@@ -62,8 +60,8 @@ var fieldNames = map[string]Fields{
 	"draft-08": Draft08, "draft-09": Draft08, "draft-10": Draft08, "draft-11": Draft08,
 }
 
-// ParseFields reads forms by name: off, legacy (or x-ratelimit), draft-03, draft-06,
-// draft-07, draft-08 (or -09, -10, -11). No name is DefaultFields. An error wraps
+// ParseFields parses names of forms: off, legacy (or x-ratelimit), draft-03, draft-06, draft-07,
+// draft-08 (or -09, -10, -11). Without names it returns DefaultFields. An error wraps
 // weir.ErrInvalid.
 func ParseFields(names ...string) (Fields, error) {
 	var f Fields
@@ -80,7 +78,7 @@ func ParseFields(names ...string) (Fields, error) {
 	return f, f.check()
 }
 
-// check refuses forms that contradict each other.
+// check returns an error about forms that contradict each other.
 func (f Fields) check() error {
 	drafts := 0
 	for _, draft := range []Fields{Draft03, Draft06, Draft07, Draft08} {
@@ -94,12 +92,12 @@ func (f Fields) check() error {
 	case f&NoFields != 0 && f != NoFields:
 		return fmt.Errorf("httplimit: fields %s: %w: want off alone", f, weir.ErrInvalid)
 	case drafts > 1:
-		return fmt.Errorf("httplimit: fields %s: %w: want at most one draft: they give the same names different meanings", f, weir.ErrInvalid)
+		return fmt.Errorf("httplimit: fields %s: %w: want at most one draft, because they use the same names differently", f, weir.ErrInvalid)
 	}
 	return nil
 }
 
-// String is the forms by name, as in "legacy draft-08".
+// String returns the names of the forms, as in "legacy draft-08".
 func (f Fields) String() string {
 	var names []string
 	for i, name := range []string{"legacy", "draft-03", "draft-06", "draft-07", "draft-08", "off"} {
@@ -110,8 +108,8 @@ func (f Fields) String() string {
 	return strings.Join(names, " ")
 }
 
-// Names are the response fields that f sets, in canonical form. A proxy removes
-// them from what its upstream answers, or a response would say two things.
+// Names returns the response fields that f sets, in canonical form. A proxy removes them from
+// responses of its upstream, which could contradict its own.
 func (f Fields) Names() []string {
 	if f == 0 {
 		f = DefaultFields
@@ -134,25 +132,24 @@ func (f Fields) Names() []string {
 	return names
 }
 
-// An Item is what the fields say of one limit.
+// An Item is a decision of one limit for the fields.
 type Item struct {
 	// Name is printable ASCII without '"' and '\'.
 	Name     string
 	Decision weir.Decision
 }
 
-// Set sets the fields about limits that were decided together. Without items it
-// sets none.
+// Set sets the fields of limits that were decided together. Without items it sets none.
 func (f Fields) Set(h http.Header, items ...Item) { f.set(h, items, nil) }
 
-// SetDegraded sets DegradedField if it was not the store that decided.
+// SetDegraded sets DegradedField if the store made no decision.
 func (f Fields) SetDegraded(h http.Header, d weir.FailMode) {
 	if d != "" && f != NoFields {
 		h.Set(DegradedField, string(d))
 	}
 }
 
-// set is Set with a buffer to work in, which it returns.
+// set implements Set. It returns buf, which it may have grown.
 func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 	if f == 0 {
 		f = DefaultFields
@@ -189,7 +186,7 @@ func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 	return w.text
 }
 
-// counting is the decision that counts: as weir.Combine, of items.
+// counting returns the decision that counts, as weir.Combine does.
 func counting(items []Item) weir.Decision {
 	var counts weir.Decision
 	for i, it := range items {

@@ -106,8 +106,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// FuzzFields: whatever the numbers, each field is well-formed, has integers alone
-// and echoes nothing but the name (S15).
+// FuzzFields checks that each field is well formed and contains integers only, for any
+// numbers.
 func FuzzFields(f *testing.F) {
 	f.Add("p", int64(10), int64(20), int64(7), int64(0), int64(1e9), true)
 	f.Add("a\"\\\r\n", int64(1), int64(1), int64(-5), int64(math.MaxInt64), int64(math.MaxInt64), false)
@@ -200,8 +200,7 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-// TestFieldsTogether: every set of forms that is allowed is sent, and says what each of
-// its forms says alone.
+// TestFieldsTogether checks that a set of forms sends the fields of each form.
 func TestFieldsTogether(t *testing.T) {
 	items := []httplimit.Item{{Name: "burst", Decision: decision("10/s burst 20", true, 7, 0, 1300*time.Millisecond)}}
 	for _, draft := range []httplimit.Fields{httplimit.Draft03, httplimit.Draft06, httplimit.Draft07, httplimit.Draft08} {

@@ -166,8 +166,8 @@ func serving(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config, 
 	return m.Wrap(h)
 }
 
-// observed makes c note its events, as policy, outcome and how it was degraded. It
-// returns what tells those since it told last.
+// observed makes c record its events as policy, outcome and degraded mode. The returned function
+// returns and clears the record.
 func observed(c *httplimit.Config) (events func() []string) {
 	var mu sync.Mutex
 	var noted []string
@@ -189,13 +189,13 @@ func observed(c *httplimit.Config) (events func() []string) {
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
-		told := noted
+		events := noted
 		noted = nil
-		return told
+		return events
 	}
 }
 
-// charged is how many tokens the key of get's peer has taken of a limit of policy.
+// charged returns the tokens that the peer of get has taken of a limit of policy.
 func charged(t testing.TB, store weir.Store, policy, limit string) int64 {
 	t.Helper()
 	l := weir.MustLimit(limit)

@@ -64,7 +64,7 @@ func TestLocal(t *testing.T) {
 				t.Errorf("%s, step %d: %d %q %q, want %d %q %q", tc.name, step, w.Code, w.Header().Get(httplimit.DegradedField), told, want.status, want.degraded, want.events)
 			}
 			if got := w.Header().Get("RateLimit-Policy"); strings.Contains(got, "p0") == (tc.modes[0] == policy.Open || want.status == 503) && len(tc.modes) > 1 {
-				t.Errorf("%s, step %d: RateLimit-Policy %s tells of what nobody decided, or not of what was", tc.name, step, got)
+				t.Errorf("%s, step %d: RateLimit-Policy %s reports the wrong policies", tc.name, step, got)
 			}
 			if retry := w.Header().Get("Retry-After"); want.status == 429 && retry != "3600" {
 				t.Errorf("%s, step %d: Retry-After %q, want 3600", tc.name, step, retry)
@@ -76,7 +76,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalDecidesNothing: what Local cannot decide is refused.
+// TestLocalDecidesNothing checks that a request is refused if Local makes no decision.
 func TestLocalDecidesNothing(t *testing.T) {
 	var events []enforce.Event
 	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local}), httplimit.Config{
@@ -88,7 +88,7 @@ func TestLocalDecidesNothing(t *testing.T) {
 	}
 }
 
-// TestLocalHoldsSlots: what Local reserved goes back to Local.
+// TestLocalHoldsSlots checks that what Local reserved goes back to Local.
 func TestLocalHoldsSlots(t *testing.T) {
 	local := memory(t)
 	failed := 0

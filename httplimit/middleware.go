@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A Config tunes a Middleware. Its zero value trusts no proxy and sends the current
-// draft's fields and X-RateLimit-*.
+// A Config configures a Middleware. Its zero value trusts no proxy and sends the fields of the
+// current draft and X-RateLimit-*.
 type Config struct {
 	// Client says how the client's address is found.
 	Client ClientAddress
@@ -22,9 +22,8 @@ type Config struct {
 	// Fields are the response fields to send; DefaultFields if zero.
 	Fields Fields
 
-	// RetryJitter is the most that is added to Retry-After, at random, so that
-	// clients do not all return at once; none if zero, at most an hour. It is never
-	// negative: nobody is told a time at which they would be denied again.
+	// RetryJitter is the maximum random time that is added to Retry-After, so that clients
+	// do not all return at once; none if zero, at most an hour.
 	RetryJitter time.Duration
 
 	enforce.Options
@@ -34,21 +33,21 @@ type Config struct {
 	// then counts what is admitted.
 	NoResponse bool
 
-	// Observe, if not nil, is told what became of a request, once for each policy
-	// that it fell under; see [enforce.Unsettled] for the exception. It is called before the
-	// handler and has to be quick.
+	// Observe, if not nil, is called with the decision about a request, once for each policy
+	// that applies; see [enforce.Unsettled] for the exception. It is called before the
+	// handler, and must return quickly.
 	Observe func(*http.Request, enforce.Event)
 }
 
-// DegradedField is the response field that says how a request was decided without
-// its store: "open", "closed" or "local".
+// DegradedField is the response field that reports how a request was decided without the store:
+// "open", "closed" or "local".
 const DegradedField = "Weir-Degraded"
 
-// A Middleware limits requests. It is safe for concurrent use, and changes by Yield alone.
+// A Middleware limits requests. It is safe for concurrent use.
 type Middleware struct {
-	gate *enforce.Enforcer
-	c    Config
-	pool sync.Pool // of *inquiry
+	enforcer *enforce.Enforcer
+	c        Config
+	pool     sync.Pool // of *request
 }
 
 // Check returns an error, which wraps weir.ErrInvalid, if Client, Fields or RetryJitter is
@@ -61,8 +60,7 @@ func (c *Config) Check() error {
 	return errors.Join(err, c.Fields.check(), c.Client.check())
 }
 
-// New makes a middleware that asks store about the policies of set. An error wraps
-// weir.ErrInvalid.
+// New returns a middleware for the policies of set. An error wraps weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -78,25 +76,24 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	m := &Middleware{gate: g, c: c}
-	m.pool.New = func() any { return new(inquiry) }
+	m := &Middleware{enforcer: g, c: c}
+	m.pool.New = func() any { return new(request) }
 	return m, nil
 }
 
-// Yield makes next, which has not yielded, the successor of m: requests that wait in m
-// are decided by the policies of next when their time comes, and get no allowance beside
-// those that came to next. What has passed ends in m. It does nothing if next is nil.
+// Replace makes next the successor of m. Requests that wait in m are decided by the policies of
+// next when their wait ends, without an allowance of their own. Admitted requests end in m. A
+// Middleware that was replaced cannot be a successor. Replace does nothing if next is nil.
 func (m *Middleware) Replace(next *Middleware) {
 	if next != nil {
-		m.gate.Replace(next.gate)
+		m.enforcer.Replace(next.enforcer)
 	}
 }
 
-// Wrap is next behind the limits. The ResponseWriter reaches next as it is, with
-// everything that it can do, unless a policy of the request counts by the status or
-// the body of the response. It is then wrapped: it flushes, hijacks and reads from a
-// source as before, and http.ResponseController reaches the rest. For the body, next
-// gets a copy of the request that accepts no encoding.
+// Wrap returns a handler that calls next for admitted requests. Next gets the ResponseWriter
+// itself, unless a policy of the request counts by the status or the body of the response. It is
+// then wrapped: Flush, Hijack and ReadFrom work as before, and http.ResponseController reaches the
+// rest. If a policy reads the body, next gets a copy of the request that accepts no encoding.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch admitted, in := m.admit(w, r); {
@@ -108,56 +105,56 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// An inquiry is the questions of one request and their answers. It is used again.
-type inquiry struct {
+// A request is the state of one request in a Middleware. It is reused.
+type request struct {
 	attributes attributes
-	pass       enforce.Admission
+	admission  enforce.Admission
 	items      []Item
 	text       []byte
 }
 
-// admit decides about r. If it does not admit r it has answered. If r holds something,
-// that is in held, and settled by the caller.
-func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *inquiry) {
-	in := m.pool.Get().(*inquiry)
+// admit decides about r. If it does not admit r, it has responded. If r holds a reservation, the
+// caller settles held.
+func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *request) {
+	in := m.pool.Get().(*request)
 	decided := false
 	defer func() {
 		if !decided {
-			in.pass.Cancel() // a ResponseWriter that panics keeps nothing
+			in.admission.Cancel() // a ResponseWriter that panics holds nothing
 		}
 		if held == nil {
 			m.recycle(in)
 		}
 	}()
 	in.attributes = attributes{w: w, r: r, client: &m.c.Client}
-	outcome := m.gate.Enter(r.Context(), &in.attributes, &in.pass)
+	outcome := m.enforcer.Enter(r.Context(), &in.attributes, &in.admission)
 	m.describe(w, in)
 	switch {
 	case outcome == enforce.Denied:
 		m.deny(w, in)
 	case outcome == enforce.FailedClosed:
 		m.refuse(w)
-	case in.pass.NeedsExit():
+	case in.admission.NeedsExit():
 		held = in
 	}
 	decided = true
 	return outcome.Passes(), held
 }
 
-// recycle lets go of what in knows of its request, which is over for the gate.
-func (m *Middleware) recycle(in *inquiry) {
-	in.pass.Exit(enforce.Result{})
+// recycle clears in, whose request has ended.
+func (m *Middleware) recycle(in *request) {
+	in.admission.Exit(enforce.Result{})
 	in.attributes = attributes{}
 	m.pool.Put(in)
 }
 
-// serve lets r through to next, and settles what it holds by the response.
-func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, in *inquiry) {
+// serve calls next, and settles what r holds by the response.
+func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, in *request) {
 	res, panicked := &response{ResponseWriter: w}, true
 	defer func() {
-		in.pass.Exit(res.result(panicked, r.Context().Err() != nil))
+		in.admission.Exit(res.result(panicked, r.Context().Err() != nil))
 		m.recycle(in)
 	}()
-	next.ServeHTTP(res.watch(r, &in.pass))
+	next.ServeHTTP(res.wrap(r, &in.admission))
 	panicked = false
 }

@@ -97,7 +97,7 @@ func TestDenialIsAProblem(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing: a request that one policy denies takes nothing from another.
+// TestAllOrNothing checks that a request that one policy denies takes nothing from another.
 func TestAllOrNothing(t *testing.T) {
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "narrow", Match: policy.Match{Paths: []string{"/n"}}, Limits: limits("1/h")},
@@ -132,8 +132,7 @@ func TestAnswerOfThePolicy(t *testing.T) {
 	}
 }
 
-// TestRedirect: the client is sent elsewhere at once. In a redirect Retry-After would be
-// how long to wait before following it.
+// TestRedirect checks that a redirect has no Retry-After, which would delay it.
 func TestRedirect(t *testing.T) {
 	for status, want := range map[int]int{0: 303, 307: 307} {
 		h := wrap(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits("1/h"), OnDenied: policy.OnDenied{
@@ -155,7 +154,7 @@ func TestRedirect(t *testing.T) {
 }
 
 func TestNoPolicyNoField(t *testing.T) {
-	store := failing(errors.New("nobody should ask"))
+	store := failing(errors.New("no request expected"))
 	h := wrap(t, store, set(t,
 		policy.Config{Name: "other", Match: policy.Match{Paths: []string{"/other"}}, Limits: limits("1/h")},
 		policy.Config{Name: "off", Mode: policy.Off, Limits: limits("1/h")},
@@ -191,7 +190,7 @@ func TestStoreErrors(t *testing.T) {
 			t.Errorf("%s: %d, %s %q, want %d, %q", tc.name, w.Code, httplimit.DegradedField, w.Header().Get(httplimit.DegradedField), tc.status, tc.degraded)
 		}
 		if w.Header().Get("RateLimit") != "" || w.Header().Get("X-RateLimit-Remaining") != "" {
-			t.Errorf("%s: fields tell what is left, though nobody knows: %v", tc.name, w.Header())
+			t.Errorf("%s: fields without a decision: %v", tc.name, w.Header())
 		}
 		if tc.status == 503 && (w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "temporary-reduced-capacity") || !json.Valid(w.Body.Bytes())) {
 			t.Errorf("%s: Retry-After %q, body %s, want 1 and a problem", tc.name, w.Header().Get("Retry-After"), w.Body)
@@ -207,9 +206,9 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestGoneClientIsNotServed: who cuts the connection while a slow store is asked is
-// not let through by an open policy.
-func TestGoneClientIsNotServed(t *testing.T) {
+// TestCanceledRequestIsNotServed checks that a client that disconnects while a slow store is asked
+// is not served.
+func TestCanceledRequestIsNotServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	store := fakeStore{do: func(ctx context.Context, _ weir.Request) (weir.Decision, error) {
 		cancel()
@@ -259,7 +258,7 @@ func TestShadow(t *testing.T) {
 			t.Errorf("step %d: %d and %q, want %d and %q", step, w.Code, events, want.status, want.events)
 		}
 		if got := w.Header().Get("RateLimit-Policy"); strings.Contains(got, "shadow") {
-			t.Errorf("step %d: RateLimit-Policy %s tells of a shadow policy", step, got)
+			t.Errorf("step %d: RateLimit-Policy %s reports a shadow policy", step, got)
 		}
 	}
 }
@@ -273,7 +272,7 @@ func TestShadowStoreErrorLetsThrough(t *testing.T) {
 	}
 }
 
-func TestObserveTellsWhoHeld(t *testing.T) {
+func TestObserveHeld(t *testing.T) {
 	var events []string
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "a", Limits: limits("9/h")}, policy.Config{Name: "b", Limits: limits("1/h")},
@@ -303,9 +302,9 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestNoDelayOfTheLast: a request that is let through undecided is not held back for as
-// long as the one before.
-func TestNoDelayOfTheLast(t *testing.T) {
+// TestDelayIsReset checks that an undecided request is not delayed by the delay of the
+// request before.
+func TestDelayIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
 		delaying := answering(weir.Decision{OK: true, Delay: time.Minute})

@@ -12,21 +12,21 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A response is the answer of a handler: its status, and what it tells of its cost.
+// A response wraps the ResponseWriter of a handler to learn its status and its cost.
 type response struct {
 	http.ResponseWriter
 	ctx      context.Context // of the request
-	sent     *sent           // nil if nobody asks for it
+	sent     *requestBody    // nil if no policy needs it
 	status   int             // 0 before it is known
-	unheard  bool            // the client broke off before it was answered
-	encoding string          // of the answer, before there is one
+	canceled bool            // the client disconnected before the response began
+	encoding string          // set before the handler ran
 	members  []member        // that may be in the body
-	body     *body           // nil if nobody reads it
+	body     *body           // nil if no policy reads it
 }
 
-// watch is what a handler gets, so that w knows afterwards what p is settled by. If that
-// is no more than a header, it gets what the server gave.
-func (w *response) watch(r *http.Request, p *enforce.Admission) (http.ResponseWriter, *http.Request) {
+// wrap returns what the handler gets, so that w can settle p afterwards. If that needs only a
+// header, the handler gets the server's own.
+func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWriter, *http.Request) {
 	status := false
 	for one := range p.Settles() {
 		c := one.Config()
@@ -41,11 +41,11 @@ func (w *response) watch(r *http.Request, p *enforce.Admission) (http.ResponseWr
 	w.ctx = r.Context()
 	r = r.WithContext(w.ctx) // a copy
 	if status && r.Body != nil && r.Body != http.NoBody {
-		w.sent = &sent{ReadCloser: r.Body}
+		w.sent = &requestBody{ReadCloser: r.Body}
 		r.Body = w.sent
 	}
 	if len(w.members) > 0 {
-		// A client does not choose that the answer cannot be read.
+		// The client must not make the response unreadable.
 		r.Header = r.Header.Clone()
 		r.Header.Set("Accept-Encoding", "identity")
 		r.Header.Del("Range")
@@ -55,23 +55,23 @@ func (w *response) watch(r *http.Request, p *enforce.Admission) (http.ResponseWr
 	return w, r
 }
 
-// begin notes the status of the answer, of which the first counts.
+// begin records the status of the response; the first final one counts.
 func (w *response) begin(status int) {
 	if w.status != 0 || status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
 	w.status = status
-	// An error that a client did not wait for says more about the client than about
-	// what it asked for, which may have been done.
-	w.unheard = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
+	// An error after the client disconnected may be due to the disconnect: the work may
+	// have been done.
+	w.canceled = status >= http.StatusBadRequest && (w.ctx.Err() != nil || w.sent.broken())
 	if len(w.members) > 0 {
-		w.body = newBody(w.asHere(), w.members)
+		w.body = newBody(w.innerHeader(), w.members)
 	}
 }
 
-// asHere is the header of the answer as it is here: an encoding that was set before the
-// handler had the request is that of a middleware outside, which encodes what passes here.
-func (w *response) asHere() http.Header {
+// innerHeader returns the header without an encoding that was set before the handler ran. That is
+// the encoding of a middleware in front, which encodes after this one.
+func (w *response) innerHeader() http.Header {
 	h := w.Header()
 	if w.encoding == "" || h.Get("Content-Encoding") != w.encoding {
 		return h
@@ -81,15 +81,15 @@ func (w *response) asHere() http.Header {
 	return h
 }
 
-// result is what became of the request.
+// result returns the outcome of the request.
 func (w *response) result(panicked, gone bool) enforce.Result {
-	status, unheard := w.end(panicked, gone)
-	return enforce.Result{Status: status, ClientGone: unheard, CostFromResponse: w.tells}
+	status, canceled := w.end(panicked, gone)
+	return enforce.Result{Status: status, ClientGone: canceled, CostFromResponse: w.cost}
 }
 
-// end is the status that counts, and whether none does. A handler that panicked has
-// failed, unless its client had gone away while it answered.
-func (w *response) end(panicked, gone bool) (status int, unheard bool) {
+// end returns the status that counts, and whether the client disconnected first. A handler that
+// panicked has failed, unless its client disconnected during the response.
+func (w *response) end(panicked, gone bool) (status int, canceled bool) {
 	if w.body != nil {
 		w.body.end()
 	}
@@ -99,17 +99,17 @@ func (w *response) end(panicked, gone bool) (status int, unheard bool) {
 	case w.status == 0:
 		return http.StatusOK, false
 	}
-	return w.status, w.unheard
+	return w.status, w.canceled
 }
 
-// tells is the number that s finds in the answer.
-func (w *response) tells(s policy.Settle) (n int64, ok bool) {
+// cost returns the number that s finds in the response.
+func (w *response) cost(s policy.Settle) (n int64, ok bool) {
 	if s.Header != "" {
-		return headerTells(w.Header(), s.Header)
+		return headerCost(w.Header(), s.Header)
 	}
 	for _, m := range w.members {
 		if m.path == s.JSON {
-			return m.n, m.told
+			return m.n, m.found
 		}
 	}
 	return 0, false
@@ -121,7 +121,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements [http.ResponseWriter]. What a client did not wait for is read too.
+// Write implements [http.ResponseWriter]. The body is parsed also if the client disconnected.
 func (w *response) Write(b []byte) (int, error) {
 	w.begin(http.StatusOK)
 	if w.body != nil {
@@ -130,7 +130,7 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// ReadFrom implements [io.ReaderFrom], by that of the server if nobody reads the body.
+// ReadFrom implements [io.ReaderFrom]. It uses that of the server if no policy reads the body.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	w.begin(http.StatusOK)
 	if to, ok := w.ResponseWriter.(io.ReaderFrom); ok && w.body == nil {
@@ -142,7 +142,7 @@ func (w *response) ReadFrom(src io.Reader) (int64, error) {
 // Flush implements [http.Flusher].
 func (w *response) Flush() { _ = w.FlushError() }
 
-// FlushError is Flush for an http.ResponseController.
+// FlushError implements Flush for an http.ResponseController.
 func (w *response) FlushError() error {
 	w.begin(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
@@ -157,17 +157,17 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// Unwrap is the server's writer, for an http.ResponseController.
+// Unwrap returns the server's writer to an http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A sent body is that of a request. It knows whether the client broke it off.
-type sent struct {
+// A requestBody records whether the client broke off the body of its request.
+type requestBody struct {
 	io.ReadCloser
 	failed, closed atomic.Bool
 }
 
 // Read implements [io.Reader].
-func (s *sent) Read(p []byte) (int, error) {
+func (s *requestBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil && err != io.EOF && !s.closed.Load() {
 		s.failed.Store(true)
@@ -175,10 +175,10 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer]. What cannot be read after it is not the client's fault.
-func (s *sent) Close() error {
+// Close implements [io.Closer]. Errors of reads after it are not the client's.
+func (s *requestBody) Close() error {
 	s.closed.Store(true)
 	return s.ReadCloser.Close()
 }
 
-func (s *sent) broken() bool { return s != nil && s.failed.Load() }
+func (s *requestBody) broken() bool { return s != nil && s.failed.Load() }

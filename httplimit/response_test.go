@@ -74,9 +74,9 @@ var (
 	byHeader = policy.Config{Settle: policy.Settle{Header: "X-Cost"}}
 )
 
-// TestWatchedFlush: what is flushed arrives before the handler ends, over HTTP/1.1 and
-// HTTP/2, by either way to flush.
-func TestWatchedFlush(t *testing.T) {
+// TestWrappedFlush checks that what is flushed arrives before the handler ends, over HTTP/1.1
+// and HTTP/2, by either way to flush.
+func TestWrappedFlush(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, controlled := range []bool{false, true} {
 			first := make(chan struct{})
@@ -109,8 +109,8 @@ func TestWatchedFlush(t *testing.T) {
 	}
 }
 
-// TestWatchedHijack: a connection that is taken over is a success.
-func TestWatchedHijack(t *testing.T) {
+// TestWrappedHijack checks that a hijacked connection is a success.
+func TestWrappedHijack(t *testing.T) {
 	for count, want := range map[policy.Count]int64{policy.CountFailures: 0, policy.CountSuccesses: 1} {
 		srv, cost := listening(t, false, policy.Config{Count: count, Failures: [][2]int{{200, 599}}}, func(w http.ResponseWriter, _ *http.Request) {
 			conn, rw, err := w.(http.Hijacker).Hijack()
@@ -146,9 +146,8 @@ func TestWatchedHijack(t *testing.T) {
 	read(t, srv, "GET")
 }
 
-// TestWatchedDeadline: deadlines and whatever else a ResponseController can do reach
-// the server's writer.
-func TestWatchedDeadline(t *testing.T) {
+// TestWrappedDeadline checks that a ResponseController reaches the server's writer.
+func TestWrappedDeadline(t *testing.T) {
 	srv, _ := listening(t, false, byStatus, func(w http.ResponseWriter, _ *http.Request) {
 		c := http.NewResponseController(w)
 		for name, err := range map[string]error{
@@ -175,8 +174,8 @@ func (w *noted) ReadFrom(r io.Reader) (int64, error) {
 	return w.Body.ReadFrom(r)
 }
 
-// TestWatchedReadFrom: a body that nobody reads is copied by the server's own means.
-func TestWatchedReadFrom(t *testing.T) {
+// TestWrappedReadFrom checks that the server copies a body that no policy reads.
+func TestWrappedReadFrom(t *testing.T) {
 	for _, tc := range []struct {
 		c     policy.Config
 		kind  string
@@ -205,8 +204,9 @@ func TestWatchedReadFrom(t *testing.T) {
 	}
 }
 
-// TestWatchedOverTheWire: an answer is the same whether it is watched or not.
-func TestWatchedOverTheWire(t *testing.T) {
+// TestWrappedOverTheWire checks that a response is the same with and without a policy that
+// counts by it.
+func TestWrappedOverTheWire(t *testing.T) {
 	file := bytes.Repeat([]byte("0123456789"), 10_000)
 	for _, http2 := range []bool{false, true} {
 		for name, c := range map[string]policy.Config{"not": {}, "by header": byHeader, "by status": byStatus, "by JSON": byJSON} {
@@ -224,7 +224,7 @@ func TestWatchedOverTheWire(t *testing.T) {
 	}
 }
 
-// TestSettleByTrailer: announced or not, over HTTP/1.1 and HTTP/2.
+// TestSettleByTrailer checks trailers, announced and not, over HTTP/1.1 and HTTP/2.
 func TestSettleByTrailer(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for name, want := range map[string]int64{"X-Cost": 8, http.TrailerPrefix + "X-Cost": 8} {
@@ -245,8 +245,7 @@ func TestSettleByTrailer(t *testing.T) {
 // quiet is a log of servers whose handlers misbehave on purpose.
 var quiet = log.New(io.Discard, "", 0)
 
-// TestFirstStatusCounts: of several the first, but for those that only inform; 0 is a
-// flush.
+// TestFirstStatusCounts checks that the first final status counts.
 func TestFirstStatusCounts(t *testing.T) {
 	for _, tc := range []struct {
 		codes []int
@@ -270,9 +269,9 @@ func TestFirstStatusCounts(t *testing.T) {
 	}
 }
 
-// TestGoneClientIsSettled: a client that does not wait for the end pays what the answer
-// tells, over HTTP/1.1 and HTTP/2.
-func TestGoneClientIsSettled(t *testing.T) {
+// TestCanceledRequestIsSettled checks that a client that disconnects before the end is charged by
+// the response, over HTTP/1.1 and HTTP/2.
+func TestCanceledRequestIsSettled(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		c := policy.Config{Count: policy.CountSuccesses, Settle: policy.Settle{JSON: "n"}}
 		srv, cost := listening(t, http2, c, func(w http.ResponseWriter, r *http.Request) {
@@ -301,8 +300,7 @@ func TestGoneClientIsSettled(t *testing.T) {
 	}
 }
 
-// TestPanicOverTheWire: the panic of a handler that is watched ends the connection as
-// ever, and counts as a failure.
+// TestPanicOverTheWire checks that a panic ends the connection, and counts as a failure.
 func TestPanicOverTheWire(t *testing.T) {
 	srv, cost := listening(t, false, byStatus, func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) })
 	r, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL, nil)
@@ -317,9 +315,9 @@ func TestPanicOverTheWire(t *testing.T) {
 	}
 }
 
-// TestUnwatchedWriter: a policy that is settled by a header alone, or holds a slot,
+// TestUnwrappedWriter checks that a policy that is settled by a header alone, or holds a slot,
 // needs no look at the response.
-func TestUnwatchedWriter(t *testing.T) {
+func TestUnwrappedWriter(t *testing.T) {
 	for name, c := range map[string]policy.Config{
 		"header": {Name: "p", Limits: limits("9/h"), Settle: policy.Settle{Header: "X-Cost"}},
 		"slot":   {Name: "p", Limits: limits("9 concurrency")},

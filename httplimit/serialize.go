@@ -9,14 +9,13 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// This file alone knows the wire forms. The lists of drafts 07 and 08 are
-// structured fields (RFC 9651), whose integers have at most 15 digits; the largest
-// quota, 2^40, has 13.
+// This file contains the wire forms. The lists of drafts 07 and 08 are structured fields
+// (RFC 9651), whose integers have at most 15 digits; the largest quota, 2^40, has 13.
 
-// maxFields is the most fields that are sent: those of Legacy and Draft06.
+// maxFields is the largest number of fields: those of Legacy and Draft06.
 const maxFields = 7
 
-// A writer sets fields and makes one string of all of them, to allocate once.
+// A writer sets fields with one allocation for all values.
 type writer struct {
 	h     http.Header
 	text  []byte
@@ -25,8 +24,7 @@ type writer struct {
 	n     int
 }
 
-// field ends a field whose value was appended to w.text, as which text is passed
-// back. A value that is empty sets no field.
+// field ends a field; text is w.text with the value appended. An empty value sets no field.
 func (w *writer) field(name string, text []byte) {
 	w.text = text
 	if w.n > 0 && len(text) == w.ends[w.n-1] || len(text) == 0 {
@@ -47,7 +45,7 @@ func (w *writer) flush() {
 	}
 }
 
-// appendUint appends n, which is never negative on the wire.
+// appendUint appends n, or 0 if it is negative.
 func appendUint(b []byte, n int64) []byte { return strconv.AppendInt(b, max(0, n), 10) }
 
 // appendPolicies appends RateLimit-Policy of draft 08: "name";q=20;w=2, …
@@ -70,8 +68,8 @@ func appendPolicies(b []byte, items []Item) []byte {
 	return b
 }
 
-// appendLimits appends RateLimit of draft 08: "name";r=7;t=2, … In a denial, items
-// that would have admitted are left out.
+// appendLimits appends RateLimit of draft 08: "name";r=7;t=2, … In a denial, items that admit are
+// left out.
 func appendLimits(b []byte, items []Item, denied bool) []byte {
 	first := true
 	for _, it := range items {
@@ -91,8 +89,8 @@ func appendLimits(b []byte, items []Item, denied bool) []byte {
 	return b
 }
 
-// appendWindows appends the policies of drafts 00 to 07: 20;w=2, … A window is
-// required there, so limits without one are left out. With more, it goes on a list.
+// appendWindows appends the policies of drafts 00 to 07: 20;w=2, … They require a window, so limits
+// without one are left out. If more is set, it continues a list.
 func appendWindows(b []byte, items []Item, more bool) []byte {
 	for _, it := range items {
 		w := Window(it.Decision.Limit)
@@ -120,8 +118,7 @@ func appendDictionary(b []byte, limit, remaining, reset int64) []byte {
 	return appendUint(b, reset)
 }
 
-// appendName appends a string of RFC 9651. A byte that such a string cannot hold
-// becomes a question mark.
+// appendName appends a string of RFC 9651. Bytes that such a string cannot contain become '?'.
 func appendName(b []byte, name string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(name); i++ {
@@ -134,7 +131,7 @@ func appendName(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// resetSeconds is the reset of a decision: see Fields.
+// resetSeconds returns the reset of a decision: see Fields.
 func resetSeconds(d weir.Decision) int64 {
 	if d.OK || d.RetryAfter == weir.Never {
 		return ceilSeconds(d.ResetAfter)
@@ -150,8 +147,8 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
-// Window is the window that the fields say of a limit: the number of whole seconds in
-// which its capacity comes, or 0 if there is no such number.
+// Window returns the window of a limit in the fields: the whole seconds in which its capacity is
+// refilled, or 0 if that is not a whole number.
 func Window(l weir.Limit) int64 {
 	if w, ok := l.Config().(weir.FixedWindow); ok && w.Zone == time.UTC {
 		switch w.Calendar {

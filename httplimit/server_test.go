@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestHandlerGetsTheWriterItself: nothing stands between the handler and the server.
+// TestHandlerGetsTheWriterItself checks that the handler gets the server's writer.
 func TestHandlerGetsTheWriterItself(t *testing.T) {
 	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("100/s")}), httplimit.Config{})
 	if err != nil {
@@ -146,7 +146,7 @@ func must(t *testing.T, target string) *url.URL {
 	return u
 }
 
-// TestKeysOfARequest is how each part of a key is read off an HTTP request.
+// TestKeysOfARequest checks the keys of a request.
 func TestKeysOfARequest(t *testing.T) {
 	store, keys := recording()
 	h := wrap(t, store, set(t, policy.Config{

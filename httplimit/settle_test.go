@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	budget    = "1099511627776/8760h fixed_window" // enough for whatever is told, and not refilled
+	budget    = "1099511627776/8760h fixed_window" // enough for every cost, and not refilled
 	unsettled = 3                                  // the cost that is known before
 )
 
-// spent is what an answer of handler costs.
+// spent returns the cost of a request with that response.
 func spent(t testing.TB, settle policy.Settle, handler http.HandlerFunc) int64 {
 	t.Helper()
 	store := memory(t)
@@ -103,7 +103,7 @@ func TestSettleByJSON(t *testing.T) {
 		{"a long text", "application/json", `{"data":"` + strings.Repeat("x", 1<<22) + `","usage":{"total_tokens":42}}`, 42},
 		{"long names", "application/json", `{"` + strings.Repeat("x", 1<<22) + `":1,"usage":{"` + strings.Repeat("y", 1<<21) + `":2,"total_tokens":42}}`, 42},
 		{"a long list", "application/json", `{"data":[` + strings.Repeat(`{"usage":"]"},`, 1<<18) + `[]],"usage":{"total_tokens":42}}`, 42},
-		{"a list of what tells", "application/json", `{"x":["]",{"usage":{"total_tokens":1}},"\""],"usage":{"total_tokens":42}}`, 42},
+		{"numbers in a list", "application/json", `{"x":["]",{"usage":{"total_tokens":1}},"\""],"usage":{"total_tokens":42}}`, 42},
 		{"a list alone", "application/json", `[{"usage":{"total_tokens":42}}]`, unsettled},
 		{"a list that does not end", "application/json", `{"x":[[1],"usage":{"total_tokens":42}}`, unsettled},
 		{"a list that does not begin", "application/json", `{"x":1],"usage":{"total_tokens":42}}`, unsettled},
@@ -140,7 +140,7 @@ func TestSettleByStream(t *testing.T) {
 		name, body string
 		want       int64
 	}{
-		{"the last that tells", "data: {\"n\":1}\n\ndata: {\"n\":2}\n\ndata: {\"n\":null}\n\ndata: {}\n\ndata: [DONE]\n\n", 2},
+		{"the last number", "data: {\"n\":1}\n\ndata: {\"n\":2}\n\ndata: {\"n\":null}\n\ndata: {}\n\ndata: [DONE]\n\n", 2},
 		{"no space, and other ends", "data:{\"n\":1}\r\n\r\ndata:{\"n\":5}\r\rid: 1\n", 5},
 		{"no end", "data: {\"n\":1}\n\ndata: {\"n\":6}", 6},
 		{"other fields", ": {\"n\":1}\nevent: {\"n\":2}\nid: {\"n\":3}\ndatum: {\"n\":4}\n data: {\"n\":5}\nDATA: {\"n\":6}\n\n", unsettled},
@@ -166,9 +166,9 @@ func TestSettleByStream(t *testing.T) {
 	}
 }
 
-// TestEncodedAnswer: an encoded answer does not tell, and the handler is asked for one
-// that is not encoded, whatever the client accepts. The client's request stays as it is.
-func TestEncodedAnswer(t *testing.T) {
+// TestEncodedResponse checks that an encoded response has no readable cost, and that the handler
+// is asked not to encode. The client's request stays unchanged.
+func TestEncodedResponse(t *testing.T) {
 	for encoding, want := range map[string]int64{"": 42, "identity": 42, "gzip": unsettled, "br": unsettled} {
 		got := spent(t, policy.Settle{JSON: "n"}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -208,8 +208,7 @@ func TestEncodedAnswer(t *testing.T) {
 	}
 }
 
-// TestSettleWhatCounts: an answer that does not count costs nothing, whatever it tells,
-// and one that counts what it tells.
+// TestSettleWhatCounts checks that only a response that counts is charged its cost.
 func TestSettleWhatCounts(t *testing.T) {
 	for path, want := range map[string]int64{"/200": 50, "/404": 0} {
 		store := memory(t)
@@ -232,7 +231,8 @@ func TestSettleWhatCounts(t *testing.T) {
 	}
 }
 
-// TestDebt: what costs more than is left is paid before the next is admitted.
+// TestDebt checks that a cost above the remaining tokens is paid before the next request is
+// admitted.
 func TestDebt(t *testing.T) {
 	store, advance := clocked(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("10/s"), Settle: policy.Settle{Header: "X-Cost"}}), httplimit.Config{},
@@ -248,8 +248,8 @@ func TestDebt(t *testing.T) {
 	}
 }
 
-// TestLongRequest: one that takes longer than its reservation lasts is charged at its
-// end, and one that does not count is not.
+// TestLongRequest checks that a request that outlasts its reservation is charged at its end,
+// if it counts.
 func TestLongRequest(t *testing.T) {
 	for path, want := range map[string]int64{"/200": 7, "/500": 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -276,8 +276,7 @@ func TestLongRequest(t *testing.T) {
 	}
 }
 
-// TestAtOnce: requests that are answered at once, each settled by its own answer: what
-// one holds is not mixed up with what another asks meanwhile.
+// TestAtOnce checks that concurrent requests are settled each by its own response.
 func TestAtOnce(t *testing.T) {
 	store := memory(t)
 	var h http.Handler

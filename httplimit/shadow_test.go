@@ -14,8 +14,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCandidate: it is asked whatever was decided, under its own name and keys; other
-// shadow policies only about what goes through.
+// TestCandidate checks that a candidate decides about every request under its own name and
+// keys; other shadow policies only about admitted ones.
 func TestCandidate(t *testing.T) {
 	c := httplimit.Config{}
 	events := observed(&c)
@@ -38,7 +38,8 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestCandidateOfWhatFails: it is asked too when the request could not be decided.
+// TestCandidateOfWhatFails checks that a candidate decides about requests that the store made
+// no decision about.
 func TestCandidateOfWhatFails(t *testing.T) {
 	for mode, want := range map[policy.FailMode]int{policy.Open: 200, policy.Closed: 503} {
 		store, down := memory(t), true
@@ -58,9 +59,9 @@ func TestCandidateOfWhatFails(t *testing.T) {
 	}
 }
 
-// TestCandidateWithoutAnAnswer: of a request that the limits in force deny there will be
-// no response, so a candidate that counts by it counts the request.
-func TestCandidateWithoutAnAnswer(t *testing.T) {
+// TestCandidateWithoutAResponse checks that a candidate that counts by the response counts a
+// denied request, which has none.
+func TestCandidateWithoutAResponse(t *testing.T) {
 	store := memory(t)
 	p := policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("9/h"), Count: policy.CountFailures}
 	h := serving(t, store, set(t, p), httplimit.Config{}, status)
@@ -76,8 +77,8 @@ func TestCandidateWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestCandidateSlots: a candidate holds a slot as long as the handler runs, and none of
-// a request that is denied.
+// TestCandidateSlots checks that a candidate holds a slot while the handler runs, and none for
+// a denied request.
 func TestCandidateSlots(t *testing.T) {
 	store := memory(t)
 	p := policy.Config{Name: "p", Limits: limits("1 concurrency"), Candidate: limits("2 concurrency")}
@@ -114,8 +115,8 @@ type costly struct {
 func (c costly) Eval(policy.Attributes) (int64, error) { return c.n, c.err }
 func (c costly) String() string                        { return "costly" }
 
-// TestEventTellsTheCost: as it was measured, and why it could not be.
-func TestEventTellsTheCost(t *testing.T) {
+// TestEventCost checks the cost in an event, and the fault if it cannot be computed.
+func TestEventCost(t *testing.T) {
 	fault := errors.New("no such header")
 	var events []enforce.Event
 	h := wrap(t, memory(t), set(t,
@@ -137,7 +138,7 @@ func TestEventTellsTheCost(t *testing.T) {
 	}
 }
 
-// TestCostOfNothing: nothing cannot be reserved, and is charged what the answer tells.
+// TestCostOfNothing checks that a cost of 0 is not reserved, and is charged by the response.
 func TestCostOfNothing(t *testing.T) {
 	store, settled := memory(t), 0
 	counted := fakeStore{doAll: store.DoAll, do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {

@@ -51,9 +51,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestWaitIsThatOfThePolicyThatDenies: what cannot be admitted in the time that the
-// denying policy gives is denied at once.
-func TestWaitIsThatOfThePolicyThatDenies(t *testing.T) {
+// TestWaitOfTheDenyingPolicy checks that the wait of the denying policy applies.
+func TestWaitOfTheDenyingPolicy(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		short, long time.Duration
@@ -77,9 +76,8 @@ func TestWaitIsThatOfThePolicyThatDenies(t *testing.T) {
 	}
 }
 
-// TestWaitIsFair: 64 requests of one key are served in the order in which they came,
-// each at the first instant at which it can be, and one at a time asks the store.
-// Requests of other keys do not wait for them.
+// TestWaitIsFair checks that 64 requests of one key are served in order, each at the first
+// possible time, and that one at a time asks the store.
 func TestWaitIsFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -114,7 +112,7 @@ func TestWaitIsFair(t *testing.T) {
 			})
 			<-time.After(10 * time.Microsecond)
 		}
-		<-time.After(time.Second + 50*time.Millisecond) // nobody else asks now
+		<-time.After(time.Second + 50*time.Millisecond) // no other request asks now
 		other := time.Now()
 		if w := get(h, "/", "203.0.113.8:1"); w.Code != 200 || time.Since(other) > time.Millisecond {
 			t.Errorf("a request of another key = %d after %v, want 200 at once", w.Code, time.Since(other))
@@ -129,8 +127,8 @@ func TestWaitIsFair(t *testing.T) {
 	})
 }
 
-// TestWaitingIsBounded: with the room full, a request is denied at once, and takes
-// nothing from those before it.
+// TestWaitingIsBounded checks that a request is denied at once if MaxWaiters wait, and takes
+// nothing.
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -158,8 +156,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	})
 }
 
-// TestWaitAtOnce: however many come at once, for several keys, and go away meanwhile,
-// every one of them ends, and the room is empty after that.
+// TestWaitAtOnce checks concurrent requests for several keys, of which some are canceled.
 func TestWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -193,9 +190,8 @@ func TestWaitAtOnce(t *testing.T) {
 	})
 }
 
-// TestNotYourTurnIsADenial: a request whose time runs out in the queue, behind one for
-// which the store is slow, is denied whatever is left.
-func TestNotYourTurnIsADenial(t *testing.T) {
+// TestDeniedInTheQueue checks that a request whose time ends in the queue is denied.
+func TestDeniedInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := 0
 		store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -228,8 +224,8 @@ func TestNotYourTurnIsADenial(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithTheClient: who goes away while waiting is not served, takes nothing,
-// and makes room for those behind.
+// TestWaitEndsWithTheClient checks that a request that is canceled while it waits takes
+// nothing, and leaves its queue.
 func TestWaitEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -267,8 +263,8 @@ func TestWaitEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// TestWaitForAnotherKey: a request that waited for one key may have to wait for another
-// one, and does not keep the place that it has left.
+// TestWaitForAnotherKey checks that a request that waited for one key can wait for another,
+// and leaves the first queue.
 func TestWaitForAnotherKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -306,8 +302,8 @@ func TestWaitForAnotherKey(t *testing.T) {
 	})
 }
 
-// TestWaitMeetsAnOutage: a store that fails while a request waits is a store that fails.
-func TestWaitMeetsAnOutage(t *testing.T) {
+// TestStoreErrorWhileWaiting checks OnStoreError if the store fails while a request waits.
+func TestStoreErrorWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -324,8 +320,7 @@ func TestWaitMeetsAnOutage(t *testing.T) {
 	})
 }
 
-// TestWaitWithoutATime: a denial that does not say when to come back is no reason to
-// ask again and again.
+// TestWaitWithoutATime checks that a denial without a retry delay is not retried.
 func TestWaitWithoutATime(t *testing.T) {
 	for _, retry := range []time.Duration{0, weir.Never} {
 		synctest.Test(t, func(t *testing.T) {

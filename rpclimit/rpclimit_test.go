@@ -53,8 +53,8 @@ func ExamplePacer() {
 	// false
 }
 
-// TestPacer: a call is repeated when the server said, for as long as Retries and MaxWait
-// allow, and others of its kind wait as long.
+// TestPacer checks that a call is repeated after the delay that the server asked for, within
+// Retries and MaxWait, and that later calls wait as long.
 func TestPacer(t *testing.T) {
 	for _, c := range []struct {
 		pacing rpclimit.PacerConfig
@@ -94,7 +94,7 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// TestRefuse: how calls end, and what their callers are told.
+// TestRefuse checks the codes, texts and fields of calls that end.
 func TestRefuse(t *testing.T) {
 	memory, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestTell: nobody waits by itself for more than a minute, nor for what will never be.
+// TestTell checks that no client retries by itself after more than a minute, or never.
 func TestTell(t *testing.T) {
 	for retry, want := range map[time.Duration]string{
 		0:                    "map[Grpc-Retry-Pushback-Ms:[1] Retry-After:[1]]",
@@ -167,7 +167,7 @@ func ExampleCode_HTTPStatus() {
 	// 200 499 500 400 504 404 409 403 429 400 409 400 501 500 503 500 401 500
 }
 
-// TestPacerBudget: what becomes of a call about which the limiter is asked.
+// TestPacerBudget checks the calls of a client with a Limiter.
 func TestPacerBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, err := memstore.New(memstore.Config{})
@@ -208,7 +208,7 @@ func TestPacerBudget(t *testing.T) {
 	})
 }
 
-// TestPacerForgets: of servers that deny whatever they are asked so many are remembered.
+// TestPacerForgets checks that the pauses of a bounded number of servers are kept.
 func TestPacerForgets(t *testing.T) {
 	p, err := rpclimit.NewPacer(rpclimit.PacerConfig{MaxWait: weir.NoWait}, dialect())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// At most three calls in a window of 24 hours, whatever the program does.
+// Example sends at most three calls in any 24 hours.
 func Example() {
 	paid := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("the API charges for", r.URL.Path)
@@ -53,7 +53,7 @@ func Example() {
 	// not sent: the next in 24h0m0s
 }
 
-// A server that says when to come again is left alone until then.
+// ExampleConfig_retries retries after the delay that a server asks for.
 func ExampleConfig_retries() {
 	calls := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func ExampleConfig_retries() {
 	// Output: 200 after 2 calls
 }
 
-// What an answer says about when to come again.
+// ExampleRetryAfter parses the delay that a response asks for.
 func ExampleRetryAfter() {
 	for _, h := range []http.Header{
 		{"Ratelimit": {`"burst";r=0;t=2, "day";r=0;t=3600`}},
@@ -95,7 +95,7 @@ func ExampleRetryAfter() {
 	// 0s false
 }
 
-// A host is the budget unless the configuration says otherwise.
+// ExampleHost shows the default key of a request.
 func ExampleHost() {
 	r, err := http.NewRequest("GET", "https://API.Example.com:443/v1/quote", nil)
 	if err != nil {

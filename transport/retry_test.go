@@ -14,7 +14,8 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// Requests that may be repeated are, when the server said, and are charged each time.
+// TestRetries checks that repeatable requests are repeated after the delay that the server
+// asked for, and are charged each time.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -88,7 +89,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// Each attempt sends the whole body.
+// TestRetriedBody checks that each attempt sends the whole body.
 func TestRetriedBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
@@ -107,7 +108,7 @@ func TestRetriedBody(t *testing.T) {
 	})
 }
 
-// What a retry was charged that could not be made goes back.
+// TestRetryUnmade checks that the charge of a retry that could not be sent is returned.
 func TestRetryUnmade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -126,7 +127,8 @@ func TestRetryUnmade(t *testing.T) {
 	})
 }
 
-// A context that ends during the pause ends the request, and closes the answer.
+// TestRetryEnds checks that a context that ends during the pause ends the request, and closes
+// the answer.
 func TestRetryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -146,7 +148,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A Base that gives what an http.Transport never does breaks nothing.
+// TestPoorBase checks a Base that breaks the contract of http.RoundTripper.
 func TestPoorBase(t *testing.T) {
 	s := &server{answer: func(int, *http.Request) (*http.Response, error) { return nil, nil }}
 	rt := open(t, transport.Config{Base: s})

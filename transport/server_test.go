@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// The server's word holds back its key, and no other, until the time it said.
+// TestObeys checks that a server's response pauses later requests of its key.
 func TestObeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -57,7 +57,7 @@ func TestObeys(t *testing.T) {
 	})
 }
 
-// A server may hold a key back for MaxPause, and only so many keys are remembered.
+// TestHoldIsBounded checks MaxPause and MaxPausedKeys.
 func TestHoldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -84,7 +84,8 @@ func TestHoldIsBounded(t *testing.T) {
 	})
 }
 
-// A later answer does not shorten a pause, and a denied request takes nothing.
+// TestHoldTakesNothing checks that a later response does not shorten a pause, and that a
+// paused request takes no tokens.
 func TestHoldTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -214,7 +215,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Without a Date, dates are compared with this machine's clock.
+// TestToldWithoutDate checks that a Unix time is compared with the local clock if the response
+// has no Date.
 func TestToldWithoutDate(t *testing.T) {
 	s := &server{}
 	until := time.Now().Add(time.Hour)
@@ -229,7 +231,7 @@ func TestToldWithoutDate(t *testing.T) {
 	}
 }
 
-// What package httplimit sends is understood in every form.
+// TestEveryForm checks that a Transport obeys every form that httplimit sends.
 func TestEveryForm(t *testing.T) {
 	for _, form := range []string{"legacy", "draft-03", "draft-06", "draft-07", "draft-08"} {
 		fields, err := httplimit.ParseFields(form)
@@ -273,7 +275,7 @@ func TestEveryForm(t *testing.T) {
 	}
 }
 
-// Whatever a server says, it is understood or ignored, and a pause is never negative.
+// FuzzTold checks that a pause is never negative, for any header.
 func FuzzTold(f *testing.F) {
 	f.Add(429, "5", `"a";r=0;t=5, "b";r=1;pk=:YQ==:`, `"a";q=5;w=60`, "0", "1700000000")
 	f.Add(200, "Wed, 21 Oct 2015 07:28:00 GMT", `limit=10, remaining=0, reset=5`, "10;w=60", "", "1.5")

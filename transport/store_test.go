@@ -20,7 +20,7 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// TestStoreError checks both values of OnStoreError, and that the zero value is Open.
+// TestStoreError checks OnStoreError.
 func TestStoreError(t *testing.T) {
 	broken := &fakeStore{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 		return false, weir.ErrUnavailable
@@ -44,7 +44,8 @@ func TestStoreError(t *testing.T) {
 	}
 }
 
-// A context that ends while the store is asked is no store error.
+// TestStoreErrorOfContext checks that a context that ends while the store is asked is no store
+// error.
 func TestStoreErrorOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &server{}
@@ -58,8 +59,8 @@ func TestStoreErrorOfContext(t *testing.T) {
 	}
 }
 
-// What no connection could be made for is given back if that is asked for, and nothing
-// else is.
+// TestReturnUnsent checks that the charge of a request without a connection is returned, if
+// ReturnUnsent is set.
 func TestReturnUnsent(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +94,7 @@ func TestReturnUnsent(t *testing.T) {
 	}
 }
 
-// Tokens go back to the instant at which they were taken.
+// TestReturnedAt checks that tokens go back to the instant at which they were taken.
 func TestReturnedAt(t *testing.T) {
 	store := memory(t)
 	var taken, returned time.Time
@@ -115,8 +116,8 @@ func TestReturnedAt(t *testing.T) {
 	}
 }
 
-// A request that HTTP/2 repeats, since the server did not process it, is charged once,
-// and its connection is that of others too.
+// TestRepeatedByHTTP2 checks that a request that HTTP/2 repeats, since the server did not
+// process it, is charged once, and its connection is that of others too.
 func TestRepeatedByHTTP2(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.EnableHTTP2 = true
@@ -158,8 +159,7 @@ func TestRepeatedByHTTP2(t *testing.T) {
 	}
 }
 
-// What an http.Transport sends again by itself, since a connection that it had kept
-// broke before the answer, is charged again; if it may not be sent, it is not.
+// TestRepeatedByTheBase checks that a request that an http.Transport repeats is charged again.
 func TestRepeatedByTheBase(t *testing.T) {
 	for _, c := range []struct {
 		limit string
@@ -219,7 +219,7 @@ func TestRepeatedByTheBase(t *testing.T) {
 	}
 }
 
-// Redirects and HTTP/2 are charged as they go.
+// TestClient checks that redirects and HTTP/2 are charged as they go.
 func TestClient(t *testing.T) {
 	var seen atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/transport"
 )
 
-// What limits admit is sent; what they do not is denied without asking the server.
+// TestDenied checks that limits deny requests without sending them.
 func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -61,7 +61,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// Requests wait for MaxWait and no longer, in their order.
+// TestWait checks that requests wait in order, for at most MaxWait.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -94,7 +94,7 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// Who comes later does not overtake, even if less would do for it.
+// TestNoOvertaking checks that a cheap request does not overtake an expensive one.
 func TestNoOvertaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -118,8 +118,8 @@ func TestNoOvertaking(t *testing.T) {
 	})
 }
 
-// Unlimited waits until the context ends; a deadline that the wait
-// would miss denies at once; the end of a context ends a wait with its cause.
+// TestContext checks that Unlimited waits until the context ends, and that its deadline denies
+// at once.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -153,7 +153,8 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// A MaxWait of 0 is the default, NoWait denies at once, and Unlimited waits for any time.
+// TestMaxWait checks that a MaxWait of 0 is the default, NoWait denies at once, and Unlimited
+// waits for any time.
 func TestMaxWait(t *testing.T) {
 	for _, c := range []struct {
 		maxWait time.Duration
@@ -177,7 +178,7 @@ func TestMaxWait(t *testing.T) {
 	}
 }
 
-// No more than MaxWaiters wait.
+// TestMaxWaiters checks that at most MaxWaiters requests wait.
 func TestMaxWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -202,8 +203,7 @@ func TestMaxWaiters(t *testing.T) {
 	})
 }
 
-// A queue's delay is waited for before the request is sent, and given back if that is
-// too long.
+// TestDelay checks that the delay of a leaky bucket with a queue is held back.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -235,7 +235,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// Who goes away during a delay gives its place in the queue back.
+// TestDelayEnds checks that a request that is canceled during its delay returns its tokens.
 func TestDelayEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -255,7 +255,7 @@ func TestDelayEnds(t *testing.T) {
 	})
 }
 
-// Keys have budgets of their own, and costs are charged.
+// TestKeyAndCost checks that keys have budgets of their own, and costs are charged.
 func TestKeyAndCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -294,7 +294,7 @@ func TestKeyAndCost(t *testing.T) {
 	})
 }
 
-// Transports that share a store share the budget, unless their prefixes differ.
+// TestShared checks that Transports of one store share a budget.
 func TestShared(t *testing.T) {
 	store, s := memory(t), &server{}
 	var wg sync.WaitGroup
@@ -318,7 +318,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// The request is as it was, and the answer's is the one that was sent.
+// TestUnchanged checks that the request is not changed.
 func TestUnchanged(t *testing.T) {
 	s := &server{}
 	rt := open(t, transport.Config{Base: s, Limits: limits("10/s")})
@@ -358,7 +358,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// A request that cannot be judged is not sent, and its body is closed.
+// TestBadRequest checks that a request that cannot be judged is not sent, and its body is
+// closed.
 func TestBadRequest(t *testing.T) {
 	s := &server{}
 	key, cost := "k", int64(1)

@@ -82,7 +82,7 @@ func (a *answers) call(ctx context.Context, c *weirconnect.Client, procedure str
 	return err
 }
 
-// TestPace: calls go out as the limiter says, those of clients that share a store
+// TestPace checks that calls go out as the limiter says, those of clients that share a store
 // together; one that would wait for too long ends at once.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestObey: calls of the same kind wait until the server may be asked again.
+// TestObey checks that calls of the same kind wait until the server may be asked again.
 func TestObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type user struct{}
@@ -146,7 +146,7 @@ func TestObey(t *testing.T) {
 	})
 }
 
-// TestRetries: a denied call is repeated as often as asked, when the server says.
+// TestRetries checks that a denied call is repeated as often as asked, when the server says.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory(t)
@@ -175,7 +175,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestClientStoreError: what happens when the budget cannot be asked about.
+// TestClientStoreError checks OnStoreError of a client.
 func TestClientStoreError(t *testing.T) {
 	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, weir.ErrUnavailable
@@ -189,7 +189,7 @@ func TestClientStoreError(t *testing.T) {
 	}
 }
 
-// TestClientLongKey: a key that no store takes is no way past the limit.
+// TestClientLongKey checks that a key that no store accepts does not avoid the limit.
 func TestClientLongKey(t *testing.T) {
 	var server answers
 	pace := client(t, weirconnect.ClientConfig{
@@ -202,8 +202,8 @@ func TestClientLongKey(t *testing.T) {
 	}
 }
 
-// TestClientAndServer: both over the wire, in every protocol; calls and streams that a
-// server denied once are not sent again before its time.
+// TestClientAndServer checks a client and a server over the wire: a call or stream that a
+// server denied is not sent again too early.
 func TestClientAndServer(t *testing.T) {
 	for protocol, opts := range protocols() {
 		var asked events
@@ -236,7 +236,7 @@ func TestClientAndServer(t *testing.T) {
 	}
 }
 
-// TestClientInServer: what paces clients paces no handler.
+// TestClientInServer checks that a client interceptor does nothing in a handler.
 func TestClientInServer(t *testing.T) {
 	pace := client(t, weirconnect.ClientConfig{Limiter: limiter(t, still(t), "1/h"), MaxWait: weir.NoWait, Key: func(context.Context, string, string) string { return "all" }})
 	c := serve(t, echo{}, []connect.Interceptor{pace})
@@ -250,7 +250,7 @@ func TestClientInServer(t *testing.T) {
 	}
 }
 
-// TestSharedBudget: clients at once send what the limit says.
+// TestSharedBudget checks that concurrent clients send exactly what the limit admits.
 func TestSharedBudget(t *testing.T) {
 	var got atomic.Int32
 	c := serve(t, echo{say: func(_ context.Context, r *connect.Request[text]) (*response, error) {

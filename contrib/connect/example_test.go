@@ -34,7 +34,7 @@ func greet(url string, opts ...connect.ClientOption) (string, error) {
 	return resp.Msg.Value, nil
 }
 
-// A server whose clients may call a service twice an hour each.
+// ExampleNew shows a server whose clients may call a service twice an hour each.
 func ExampleNew() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -78,8 +78,8 @@ func ExampleNew() {
 	//  true 30m0s
 }
 
-// A client that sends two calls a day, and waits for up to five seconds where a server
-// asks it to. Others that share the store share the two.
+// ExampleNewClient shows a client that sends two calls a day, and waits for up to five seconds
+// where a server asks it to. Others that share the store share the two.
 func ExampleNewClient() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

@@ -81,7 +81,7 @@ func TestUnary(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP: who speaks HTTP alone is answered as by other limits.
+// TestPlainHTTP checks that a client without RPC gets the response of other limits.
 func TestPlainHTTP(t *testing.T) {
 	c := serve(t, echo{}, behind(server(t, still(t), set(t, policy.Config{Limits: limits("1/h")}), weirconnect.Config{})))
 	for i, want := range []int{200, 429} {
@@ -157,7 +157,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestStoreError: what a policy says is done, for calls of both kinds.
+// TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
 	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("secret address: %w", weir.ErrUnavailable)
@@ -195,7 +195,7 @@ func TestStoreError(t *testing.T) {
 	}
 }
 
-// TestClientAddress: only a trusted proxy says who the client is.
+// TestClientAddress checks that only a trusted proxy can set the client address.
 func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	for _, w := range []struct {
@@ -217,7 +217,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestKeys: what of a call names a bucket.
+// TestKeys checks which parts of a call name a bucket.
 func TestKeys(t *testing.T) {
 	for protocol, opts := range protocols() {
 		store := still(t)
@@ -240,7 +240,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestExactly: a hundred at once are admitted as often as the limit says.
+// TestExactly checks that a hundred concurrent calls get exactly the limit.
 func TestExactly(t *testing.T) {
 	c := serve(t, echo{}, behind(server(t, still(t), set(t, policy.Config{Limits: limits("37/h")}), weirconnect.Config{})))
 	var admitted, denied atomic.Int32
@@ -269,7 +269,8 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// TestMessages: so many messages, whatever the number of streams; a unary call has none.
+// TestMessages checks that messages of all streams share the limit, and that a unary call has
+// none.
 func TestMessages(t *testing.T) {
 	for protocol, opts := range protocols() {
 		c := serve(t, echo{}, behind(server(t, still(t), set(t), weirconnect.Config{Messages: set(t, policy.Config{Name: "messages", Limits: limits("5/h")})})), opts...)
@@ -300,8 +301,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesWait: a message that is held back is not lost; after one that is denied
-// for good no more come.
+// TestMessagesWait checks that messages that wait are not lost, and keep their order.
 func TestMessagesWait(t *testing.T) {
 	messages := set(t, policy.Config{Limits: limits("50/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}})
 	c := serve(t, echo{}, behind(server(t, memory(t), set(t), weirconnect.Config{Messages: messages})))

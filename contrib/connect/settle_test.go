@@ -57,7 +57,7 @@ func (a after) WrapStreamingClient(next connect.StreamingClientFunc) connect.Str
 	return next
 }
 
-// TestCount: what counts is charged, and nothing else, for calls of both kinds.
+// TestCount checks that only outcomes that count are charged, for unary and streaming calls.
 func TestCount(t *testing.T) {
 	for _, w := range []struct {
 		count  policy.Count
@@ -100,7 +100,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestPanic: after a panic nothing stays taken, and the call has failed.
+// TestPanic checks that a panic is a failure, and that nothing stays reserved.
 func TestPanic(t *testing.T) {
 	store, ended := still(t), make(after, 1)
 	s := set(t,
@@ -128,8 +128,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestSlot: a stream keeps its slot until its handler returns, and no longer: also one
-// whose client goes away.
+// TestSlot checks that a stream holds its slot until its handler returns, also if the client
+// disconnects.
 func TestSlot(t *testing.T) {
 	for protocol, opts := range protocols() {
 		ended := make(after, 1)
@@ -164,8 +164,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// TestCost: the cost is what a trailer says, or else a header, or the metadata of an
-// error.
+// TestCost checks the cost in a trailer, a header or the metadata of an error.
 func TestCost(t *testing.T) {
 	for _, w := range []struct {
 		name            string
@@ -222,7 +221,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestUnheard: who hangs up is charged, or hanging up would be free.
+// TestUnheard checks that a client that disconnects is charged.
 func TestUnheard(t *testing.T) {
 	store, ended, running := still(t), make(after, 1), make(chan struct{})
 	limit := server(t, store, set(t, policy.Config{Key: all(), Limits: limits("100/h"), Count: policy.CountFailures}), weirconnect.Config{})

@@ -80,7 +80,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What stands outside sees the error, and echo's own writer and request again.
+// TestOutside checks that middleware in front gets the error, and echo's own writer and
+// request.
 func TestOutside(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
@@ -135,7 +136,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// An error of a request under no policy that counts is left to echo.
+// TestErrorIsLeftAlone checks that echo handles the error of a request if no policy counts.
 func TestErrorIsLeftAlone(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m")})
@@ -156,7 +157,7 @@ func TestErrorIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A server that answers HEAD by GET has a writer of its own for it.
+// TestHead checks a server that answers HEAD by GET with its own writer.
 func TestHead(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, failures("2/m"))

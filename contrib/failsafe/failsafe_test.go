@@ -68,8 +68,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestBreakerTries: it opens, refuses until it has cooled down, lets as many try as it
-// was told, and closes if they succeed.
+// TestBreakerTries checks that a breaker opens, refuses until it has cooled down, admits its
+// trials, and closes if they succeed.
 func TestBreakerTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Slow: time.Second, Cooldown: 10 * time.Second, Trials: 2}})
@@ -103,8 +103,8 @@ func TestBreakerTries(t *testing.T) {
 	})
 }
 
-// TestBreakerTurns: what began before the breaker opened is no trial, whatever becomes of
-// it, and what is no trial gives no place of one back.
+// TestBreakerTurns checks that calls that began before the breaker opened are no trials,
+// whatever their result.
 func TestBreakerTurns(t *testing.T) {
 	for _, late := range []error{nil, errDown, context.Canceled} {
 		synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestBreakerTurns(t *testing.T) {
 	}
 }
 
-// TestBreakerCalledOff: a trial that was not made has neither failed nor succeeded, and
-// leaves its place to the next call.
+// TestBreakerCalledOff checks that a canceled trial neither fails nor succeeds, and that the
+// next call can take its place.
 func TestBreakerCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second, Trials: 2}})
@@ -173,8 +173,8 @@ func TestBreakerCalledOff(t *testing.T) {
 	})
 }
 
-// TestBreakerOfTheSystem: a call that a ward of its own rule refuses does not open the
-// breaker of the system again.
+// TestBreakerOfTheSystem checks that a call that a protection of its own rule refuses does not
+// open the breaker of the system.
 func TestBreakerOfTheSystem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, err := guard.NewRegistry(guard.Config{Protections: failsafe.New, Functions: &guard.Functions{
@@ -247,8 +247,8 @@ func TestBulkhead(t *testing.T) {
 	})
 }
 
-// TestAdaptiveWaits: beside a bulkhead with a line, who finds no place below the adaptive
-// bound waits for one, and is refused after the line's time; who goes away does not wait.
+// TestAdaptiveWaits checks that a call above the adaptive limit waits in the queue of the
+// bulkhead, and is refused when its time is over or its context ends.
 func TestAdaptiveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wards, err := failsafe.New("f", guard.Settings{

@@ -78,7 +78,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What stands outside sees the request as it was, and an error only if nothing counts.
+// TestOutside checks that middleware in front gets the original request, and an error only if
+// no policy counts.
 func TestOutside(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{},
@@ -107,7 +108,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// A handler that replaces the whole header, as a proxy does, does not lose the fields.
+// TestFieldsStay checks that a handler that replaces the whole header, as a proxy does, keeps
+// the fields.
 func TestFieldsStay(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m")})
@@ -124,7 +126,7 @@ func TestFieldsStay(t *testing.T) {
 	}
 }
 
-// Who writes a path in another case is under the policies of the route.
+// TestCase checks that the policies of a route apply to a path in another case.
 func TestCase(t *testing.T) {
 	for _, tc := range []struct {
 		sensitive bool
@@ -146,7 +148,7 @@ func TestCase(t *testing.T) {
 	}
 }
 
-// What net/http cannot read does not pass by the limits.
+// TestBadTarget checks that a target that net/http cannot parse does not avoid the limits.
 func TestBadTarget(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m")})

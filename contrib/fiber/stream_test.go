@@ -42,7 +42,8 @@ func stream(more <-chan struct{}) fiber.Handler {
 	}
 }
 
-// A client that goes away in the middle of a stream gives its slot back.
+// TestStreamIsBrokenOff checks that a client that disconnects during a stream returns its
+// slot.
 func TestStreamIsBrokenOff(t *testing.T) {
 	store, _ := limittest.Store(t)
 	more := make(chan struct{})
@@ -89,7 +90,8 @@ func waitFor(t *testing.T, so func() bool) {
 	}
 }
 
-// The file of a handler is sent whole, counted or not.
+// TestFile checks that a file is sent whole, with and without a policy that counts by the
+// response.
 func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file.json")
 	text := `{"usage":{"total":4},"text":"` + strings.Repeat("x", 300<<10) + `"}`
@@ -115,7 +117,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// An error after a stream was set closes the stream, and nothing stays taken.
+// TestStreamIsReplaced checks that an error after a stream was set closes the stream and
+// returns its slot.
 func TestStreamIsReplaced(t *testing.T) {
 	store, _ := limittest.Store(t)
 	url := served(t, limittest.Middleware(t, store, httplimit.Config{}, slots()), func(app *fiber.App) {
@@ -133,7 +136,7 @@ func TestStreamIsReplaced(t *testing.T) {
 	}
 }
 
-// A context that a middleware sets ends what waits.
+// TestContext checks that the context that a middleware sets ends a wait.
 func TestContext(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("2/m"), OnDenied: policy.OnDenied{Wait: time.Minute}})
@@ -153,7 +156,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// What the middleware was configured with may panic as a handler may.
+// TestObservePanics checks that a panic of Observe is handled as that of a handler.
 func TestObservePanics(t *testing.T) {
 	store, _ := limittest.Store(t)
 	c := httplimit.Config{Observe: func(*http.Request, enforce.Event) { panic("no") }}
@@ -169,7 +172,8 @@ func TestObservePanics(t *testing.T) {
 	}
 }
 
-// A handler that takes too long is answered for, and its slot is given back.
+// TestTimeout checks that a handler that takes too long is answered by the timeout, and
+// returns its slot.
 func TestTimeout(t *testing.T) {
 	for _, settle := range []policy.Settle{{}, {JSON: "usage.total"}} {
 		store, _ := limittest.Store(t)
@@ -199,8 +203,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A response that is thrown away, since the request ran out of time when its handlers had
-// returned, keeps no slot, though nobody closes its body.
+// TestStreamThrownAway checks that a response that a timeout discards after its handlers
+// returned holds no slot, although its body is not closed.
 func TestStreamThrownAway(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "slots", Limits: limittest.Limits("1 concurrency lease 30s")})

@@ -40,7 +40,7 @@ func raw(t *testing.T, url, target string) (status int, left string) {
 	return res.StatusCode, res.Header.Get("X-Ratelimit-Remaining")
 }
 
-// TestTargets: however a client writes a target, what reaches the handler has been
+// TestTargets checks however a client writes a target, what reaches the handler has been
 // limited, by the path and the query that fiber goes by.
 func TestTargets(t *testing.T) {
 	store, _ := limittest.Store(t)
@@ -87,8 +87,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestUnreadBody: what a denied request has in its body is no request, also where bodies
-// are streamed.
+// TestUnreadBody checks that the body of a denied request is not read as the next request,
+// also with streamed bodies.
 func TestUnreadBody(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("1/m")})

@@ -56,7 +56,7 @@ func Example() {
 	// 429 "\"api\";r=0;t=60" "60"
 }
 
-// Two wrong passwords a minute on one route, and a limit of its own for a group.
+// ExampleMiddleware limits wrong passwords on one route, and a group by another limit.
 func ExampleMiddleware() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

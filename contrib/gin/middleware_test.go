@@ -62,7 +62,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What stands outside sees gin's own writer and request again.
+// TestOutside checks that middleware in front gets gin's own writer and request.
 func TestOutside(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("10/m"), Settle: policy.Settle{JSON: "usage.total"}})
@@ -107,7 +107,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// A denial ends the chain, wherever it stands.
+// TestDenialAborts checks that a denial ends the chain, wherever it stands.
 func TestDenialAborts(t *testing.T) {
 	store, _ := limittest.Store(t)
 	m := limittest.Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: limittest.Limits("1/m")})

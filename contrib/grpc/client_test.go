@@ -79,7 +79,8 @@ func (a *answers) invoke(context.Context, string, any, any, *grpc.ClientConn, ..
 	return err
 }
 
-// TestPace: calls go out as the limiter says, those of clients that share a store together.
+// TestPace checks that calls go out as the limiter says, those of clients that share a store
+// together.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, cc := bubble(t)
@@ -100,7 +101,7 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestPaceGivesUp: a call that would wait for too long ends at once, unsent.
+// TestPaceGivesUp checks that a call that would wait for too long ends at once, unsent.
 func TestPaceGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, cc := bubble(t)
@@ -132,7 +133,7 @@ func TestPaceGivesUp(t *testing.T) {
 	})
 }
 
-// TestObey: calls of the same kind wait until the server may be asked again.
+// TestObey checks that calls of the same kind wait until the server may be asked again.
 func TestObey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cc := bubble(t)
@@ -178,7 +179,7 @@ func TestObey(t *testing.T) {
 	})
 }
 
-// TestRetries: a denied call is repeated as often as asked, when the server says.
+// TestRetries checks that a denied call is repeated as often as asked, when the server says.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, cc := bubble(t)
@@ -207,7 +208,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// TestHoldsAreBounded: a server that denies whatever it is asked does not fill the memory.
+// TestHoldsAreBounded checks that a server that denies every call does not fill the memory.
 func TestHoldsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cc := bubble(t)
@@ -233,7 +234,7 @@ func TestHoldsAreBounded(t *testing.T) {
 	})
 }
 
-// TestClientStoreError: what happens when the budget cannot be asked about.
+// TestClientStoreError checks OnStoreError of a client.
 func TestClientStoreError(t *testing.T) {
 	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, weir.ErrUnavailable
@@ -248,7 +249,7 @@ func TestClientStoreError(t *testing.T) {
 	}
 }
 
-// TestClientLongKey: a key that no store takes is no way past the limit.
+// TestClientLongKey checks that a key that no store accepts does not avoid the limit.
 func TestClientLongKey(t *testing.T) {
 	cc := dial(t, "passthrough:///api.example.com")
 	var server answers
@@ -262,8 +263,8 @@ func TestClientLongKey(t *testing.T) {
 	}
 }
 
-// TestClientAndServer: both over the wire; calls and streams that a server denied once
-// are not sent again before its time.
+// TestClientAndServer checks a client and a server over the wire: a call or stream that a
+// server denied is not sent again too early.
 func TestClientAndServer(t *testing.T) {
 	var asked events
 	limit := server(t, still(t), set(t, policy.Config{Limits: limits("1/h")}), weirgrpc.Config{Observe: asked.observe})
@@ -291,7 +292,7 @@ func TestClientAndServer(t *testing.T) {
 	}
 }
 
-// TestSharedBudget: clients at once, in two connections, send what the limit says.
+// TestSharedBudget checks that concurrent clients send exactly what the limit admits.
 func TestSharedBudget(t *testing.T) {
 	var got atomic.Int32
 	cc := serveBehind(t, echo{say: func(_ context.Context, in *text) (*text, error) {

@@ -48,7 +48,7 @@ func newLimits(store weir.Store) (*weirgrpc.Server, error) {
 	return weirgrpc.New(store, set, weirgrpc.Config{})
 }
 
-// A server whose clients may call a service twice an hour each.
+// ExampleNew shows a server whose clients may call a service twice an hour each.
 func ExampleNew() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -88,8 +88,8 @@ func ExampleNew() {
 	// ResourceExhausted true 30m0s
 }
 
-// A client that sends two calls a day, and waits for up to five seconds where a server
-// asks it to. Others that share the store share the two.
+// ExampleNewClient shows a client that sends two calls a day, and waits for up to five seconds
+// where a server asks it to. Others that share the store share the two.
 func ExampleNewClient() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {
@@ -145,8 +145,8 @@ func ExampleHTTPStatus() {
 	// Output: 200 400 429
 }
 
-// Fifty messages a second on all streams of a client together, each held back until its
-// turn for up to a second.
+// ExampleConfig_messages shows fifty messages a second on all streams of a client together,
+// each held back until its turn for up to a second.
 func ExampleConfig_messages() {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 )
 
-// FuzzRetryAfter: whatever a server says, a time to wait is in the future.
+// FuzzRetryAfter checks that a retry delay is positive, for any error.
 func FuzzRetryAfter(f *testing.F) {
 	for _, d := range []time.Duration{0, -1, 1, time.Minute, 1<<63 - 1} {
 		b, err := proto.Marshal(status.Convert(denial(codes.ResourceExhausted, d)).Proto())

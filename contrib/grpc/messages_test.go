@@ -29,7 +29,8 @@ func prefixes(texts ...string) []netip.Prefix {
 	return ps
 }
 
-// TestMessages: so many messages, whatever the number of streams; a unary call has none.
+// TestMessages checks that messages of all streams share the limit, and that a unary call has
+// none.
 func TestMessages(t *testing.T) {
 	var asked events
 	c := weirgrpc.Config{Messages: set(t, policy.Config{Name: "messages", Limits: limits("5/h")}), Observe: asked.observe}
@@ -62,7 +63,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessagesWait: a message that is held back is not lost, and the order is kept.
+// TestMessagesWait checks that messages that wait are not lost, and keep their order.
 func TestMessagesWait(t *testing.T) {
 	messages := set(t, policy.Config{Limits: limits("50/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}})
 	cc := serve(t, server(t, memory(t), set(t), weirgrpc.Config{Messages: messages}), echo{})
@@ -84,8 +85,8 @@ func TestMessagesWait(t *testing.T) {
 	}
 }
 
-// TestMessageDeniedForGood: a handler that reads on after a denial gets nothing more,
-// also once the limit would admit it: a message in between is gone.
+// TestMessageDeniedForGood checks that a handler that reads on after a denial gets no more
+// messages, also after the limit would admit them.
 func TestMessageDeniedForGood(t *testing.T) {
 	ended := make(chan error, 1)
 	store, advance := clocked(t)

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestPage: what the page shows is in the examples, which compile and run; those of
-// Connect are in that module.
+// TestPage checks that the code of the page is that of the examples, which compile and run.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/grpc.md")
 	if err != nil {

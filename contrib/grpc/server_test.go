@@ -107,7 +107,7 @@ func TestStream(t *testing.T) {
 	wantDenied(t, err, cs.Trailer(), "calls/2")
 }
 
-// TestRetryPolicy: gRPC's own retries come back when they are told to.
+// TestRetryPolicy checks that gRPC clients with a retry policy obey the pushback.
 func TestRetryPolicy(t *testing.T) {
 	var asked events
 	const again = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.001s","maxBackoff":"0.001s","backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`
@@ -145,7 +145,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestGone: a call whose context ends while it waits ends as that says.
+// TestGone checks the code of a call whose context ends while it waits.
 func TestGone(t *testing.T) {
 	store := memory(t)
 	p := policy.Config{Name: "slow", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("2/m burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}}
@@ -188,7 +188,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestStoreError: what a policy says is done, for calls of both kinds.
+// TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
 	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("secret address: %w", weir.ErrUnavailable)
@@ -223,7 +223,7 @@ func TestStoreError(t *testing.T) {
 	}
 }
 
-// TestClientAddress: only a trusted proxy says who the client is.
+// TestClientAddress checks that only a trusted proxy can set the client address.
 func TestClientAddress(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -247,7 +247,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestKeys: what of a call names a bucket.
+// TestKeys checks which parts of a call name a bucket.
 func TestKeys(t *testing.T) {
 	store := still(t)
 	s := set(t, policy.Config{Name: "k", Limits: limits("100/h"), Match: policy.Match{Paths: []string{"/test.Echo/{method}"}, Hosts: []string{"api.example.com"}}, Key: []policy.KeyPart{
@@ -265,7 +265,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestExactly: a hundred at once are admitted as often as the limit says.
+// TestExactly checks that a hundred concurrent calls get exactly the limit.
 func TestExactly(t *testing.T) {
 	limit := server(t, still(t), set(t, policy.Config{Limits: limits("37/h")}), weirgrpc.Config{})
 	cc := serve(t, limit, echo{})
@@ -298,7 +298,8 @@ type measure int64
 func (m measure) Eval(policy.Attributes) (int64, error) { return int64(m), nil }
 func (m measure) String() string                        { return "measure" }
 
-// TestNever: what no waiting helps has no RetryInfo, and clients are told not to retry.
+// TestNever checks that a denial that waiting does not end has no RetryInfo, and stops
+// retries.
 func TestNever(t *testing.T) {
 	limit := server(t, still(t), set(t, policy.Config{Limits: limits("5/s"), CostOf: measure(6)}), weirgrpc.Config{Fields: httplimit.NoFields, RetryJitter: time.Second})
 	cc := serve(t, limit, echo{})
@@ -315,7 +316,7 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestRetryJitter: nobody is told a time at which they would be denied again.
+// TestRetryJitter checks that jitter only lengthens the retry delay.
 func TestRetryJitter(t *testing.T) {
 	limit := server(t, still(t), set(t, policy.Config{Limits: limits("1/h"), Cost: 1}), weirgrpc.Config{RetryJitter: time.Minute})
 	cc := serve(t, limit, echo{})
@@ -328,7 +329,7 @@ func TestRetryJitter(t *testing.T) {
 	}
 }
 
-// TestBeforeInterceptors: what the package says that it does not see.
+// TestBeforeInterceptors checks the calls that gRPC answers before any interceptor.
 func TestBeforeInterceptors(t *testing.T) {
 	var seen events
 	cc := serve(t, server(t, still(t), set(t, policy.Config{Limits: limits("1/h")}), weirgrpc.Config{Observe: seen.observe}), echo{})

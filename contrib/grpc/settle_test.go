@@ -35,7 +35,7 @@ const everybody = "p1|3:all"
 
 func all() []policy.KeyPart { return []policy.KeyPart{{Source: policy.Constant, Name: "all"}} }
 
-// TestCount: what counts is charged, and nothing else, for calls of both kinds.
+// TestCount checks that only outcomes that count are charged, for unary and streaming calls.
 func TestCount(t *testing.T) {
 	for _, c := range []struct {
 		count  policy.Count
@@ -96,7 +96,7 @@ func recovered(err *error, ended chan<- error) {
 	ended <- *err
 }
 
-// TestPanic: after a panic nothing stays taken, and the call has failed.
+// TestPanic checks that a panic is a failure, and that nothing stays reserved.
 func TestPanic(t *testing.T) {
 	store := still(t)
 	ended := make(chan error, 1)
@@ -124,8 +124,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestSlot: a stream keeps its slot until its handler returns, and no longer: also one
-// whose client goes away.
+// TestSlot checks that a stream holds its slot until its handler returns, also if the client
+// disconnects.
 func TestSlot(t *testing.T) {
 	ended := make(chan error, 1)
 	limit := server(t, memory(t), set(t, policy.Config{Key: all(), Limits: limits("1 concurrency")}), weirgrpc.Config{})
@@ -165,7 +165,7 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// TestCost: the cost is what a trailer says, or else a header, wherever it is set.
+// TestCost checks the cost in a trailer, a header or the metadata of an error.
 func TestCost(t *testing.T) {
 	md := func(v ...string) metadata.MD { return metadata.MD{"x-cost": v} }
 	for _, c := range []struct {
@@ -221,7 +221,7 @@ func trailerOf(s grpc.ServerStream) func(metadata.MD) error {
 	}
 }
 
-// TestUnheard: who hangs up is charged, or hanging up would be free.
+// TestUnheard checks that a client that disconnects is charged.
 func TestUnheard(t *testing.T) {
 	store := still(t)
 	ended := make(chan error, 1)

@@ -75,7 +75,7 @@ func TestRouterNeedsItsFile(t *testing.T) {
 	}
 }
 
-// The program says where it listens, and serves there until it is stopped.
+// TestRun checks that the program says where it listens, and serves there until it is stopped.
 func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()

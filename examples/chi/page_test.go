@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestPage looks for every piece of Go and YAML of docs/frameworks.md in the programs and
-// examples that it is about.
+// TestPage checks that the code of the page is that of the examples, which compile and run.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/frameworks.md")
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// Five go at once and one every tenth of a second after them: of twenty messages, fourteen
-// before the first second is over.
+// TestRun checks that five messages go at once and one every tenth of a second after them.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -77,7 +76,7 @@ func TestPaceEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A message that did not get its turn in time is nacked, and comes again.
+// TestNack checks that a message that waits too long is nacked, and redelivered.
 func TestNack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, had := paced(t, "1/s burst 1", weir.Config{})

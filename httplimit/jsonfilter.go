@@ -1,22 +1,21 @@
 package httplimit
 
-// maxString is the most that is kept of a string, in bytes. The names of members that
-// tell a cost are shorter, however they are escaped.
+// maxString bounds the bytes that are kept of a string. Member names in paths are shorter, also
+// with escapes.
 const maxString = 8 << 10
 
-// A skim leaves out of a JSON text, which comes in pieces, what tells no cost: all that
-// is in arrays, and the rest of a long string. An answer is long for one of the two, a
-// picture or a list, and what it costs stands after it.
-type skim struct {
-	arrays int // that are open
+// A jsonFilter removes from a JSON text what contains no cost: the elements of arrays, and the ends
+// of long strings. Long responses are long because of these, and the cost often follows them.
+type jsonFilter struct {
+	arrays int // nesting depth
 	quoted bool
 	length int  // of the string, in bytes
-	escape int  // of it still to come; 5 before it is known how long it is
+	escape int  // bytes of an escape to come; 5 after the backslash
 	cut    bool // the rest of the string is left out
 }
 
-// append appends to dst what it keeps of text.
-func (s *skim) append(dst, text []byte) []byte {
+// append appends the kept bytes of text, the next piece, to dst.
+func (s *jsonFilter) append(dst, text []byte) []byte {
 	for _, c := range text {
 		keep := s.arrays == 0
 		switch {
@@ -37,9 +36,9 @@ func (s *skim) append(dst, text []byte) []byte {
 	return dst
 }
 
-// inString goes on by one byte of a string, and reports whether it is kept. An escape
-// is kept or left out whole.
-func (s *skim) inString(c byte) bool {
+// inString processes one byte of a string, and reports whether to keep it. An escape is kept or
+// removed as a whole.
+func (s *jsonFilter) inString(c byte) bool {
 	s.length++
 	switch {
 	case s.escape == 5 && c == 'u':

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzSkim: what is left of a JSON text is one, of the same members but for what is in
-// arrays and at the end of long strings, however the text comes in pieces.
-func FuzzSkim(f *testing.F) {
+// FuzzJSONFilter checks that the filtered text is JSON with the same members, without arrays and the
+// ends of long strings, for any division into pieces.
+func FuzzJSONFilter(f *testing.F) {
 	for _, text := range []string{
 		`{"a":[1,"]",{"b":[]}],"c":"\"[","d":{"e":[[]]}}`, `"` + strings.Repeat(`\u00e9\\é`, 900) + `"`, `[[`, `"\`, `{"a":]}`, `"\u"`,
 	} {
@@ -16,7 +16,7 @@ func FuzzSkim(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, piece int) {
 		piece = max(1, min(piece, 1<<10))
-		var s, whole skim
+		var s, whole jsonFilter
 		var got []byte
 		for rest := text; rest != ""; {
 			n := min(piece, len(rest))
@@ -36,7 +36,7 @@ func FuzzSkim(f *testing.F) {
 	})
 }
 
-// same checks that left is what a skim leaves of a value.
+// same checks that left is what a jsonFilter leaves of a value.
 func same(t *testing.T, want, left any) {
 	t.Helper()
 	switch w := want.(type) {

@@ -14,10 +14,9 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCountOfAGoneClient: who goes away, or breaks its body off, does not choose that
-// what it asked for is not counted. An answer from before that counts as it is, and so
-// does one that tells of no error.
-func TestCountOfAGoneClient(t *testing.T) {
+// TestCountOfACanceledRequest checks that a client that disconnects, or breaks off its body, does
+// not avoid the charge.
+func TestCountOfACanceledRequest(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		leave string // before or after the answer; or its body breaks off, or is closed
@@ -85,9 +84,9 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
 
-// TestSettleByAPart: a client that asks for a part of an answer gets the whole, or it
-// would hide what that costs.
-func TestSettleByAPart(t *testing.T) {
+// TestSettleByRange checks that a client that requests a range gets the whole response, which
+// contains the cost.
+func TestSettleByRange(t *testing.T) {
 	store := memory(t)
 	text := `{"text":"` + strings.Repeat("x", 100) + `","usage":{"total_tokens":42}}`
 	p := policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "usage.total_tokens"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// slow is a handler behind two slots that runs until it is told to end.
+// slow is a handler behind two slots that runs until the test ends it.
 func slow(t *testing.T, store weir.Store, mode policy.Mode, limit ...string) (start func() (status func() int, end func())) {
 	t.Helper()
 	m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits(limit...)}), httplimit.Config{})
@@ -44,8 +44,7 @@ func bubbled(t *testing.T) *memstore.Store {
 
 func after(d time.Duration) { <-time.After(d); synctest.Wait() }
 
-// TestSlotsLastAsLongAsTheHandler: a slot of a lease of a minute is held for hours
-// while the handler runs, and free the moment it returns.
+// TestSlotsLastAsLongAsTheHandler checks that a slot is renewed while its handler runs.
 func TestSlotsLastAsLongAsTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -79,7 +78,7 @@ func TestSlotsLastAsLongAsTheHandler(t *testing.T) {
 	})
 }
 
-// TestSlotsAreGivenBackOnPanic: a handler that panics holds nothing.
+// TestSlotsAreGivenBackOnPanic checks that a handler that panics holds nothing.
 func TestSlotsAreGivenBackOnPanic(t *testing.T) {
 	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("1 concurrency")}), httplimit.Config{})
 	if err != nil {
@@ -98,8 +97,8 @@ func TestSlotsAreGivenBackOnPanic(t *testing.T) {
 	}
 }
 
-// TestObserveThatPanicsHoldsNothing: the slot is free although the handler was never
-// reached.
+// TestObserveThatPanicsHoldsNothing checks that the slot is free although the handler was
+// never reached.
 func TestObserveThatPanicsHoldsNothing(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
 		store, first := memory(t), true
@@ -126,8 +125,7 @@ func TestObserveThatPanicsHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestSlotsHeal: when the process of a holder is gone, its slot is free after the
-// lease. Its renewals stop with it, here by a store that it can no longer reach.
+// TestSlotsHeal checks that the slot of a process that died is free after its lease.
 func TestSlotsHeal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -157,7 +155,7 @@ func TestSlotsHeal(t *testing.T) {
 	})
 }
 
-// TestDeniedTakesNoSlot: a request that a rate denies holds no slot.
+// TestDeniedTakesNoSlot checks that a request that a rate denies holds no slot.
 func TestDeniedTakesNoSlot(t *testing.T) {
 	h := wrap(t, memory(t), set(t,
 		policy.Config{Name: "slots", Limits: limits("1 concurrency")},
@@ -195,8 +193,8 @@ func TestShadowSlots(t *testing.T) {
 	})
 }
 
-// TestShorterSlots: a slot that is taken after another of a longer lease is renewed in
-// time.
+// TestShorterSlots checks that a slot that is taken after another of a longer lease is renewed
+// in time.
 func TestShorterSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
@@ -218,16 +216,16 @@ func TestShorterSlots(t *testing.T) {
 	})
 }
 
-// TestGoneInTheDelay: who goes away before the handler is reached pays for no answer,
-// and holds no slot.
-func TestGoneInTheDelay(t *testing.T) {
+// TestCanceledInTheDelay checks that a client that disconnects before the handler runs is not
+// charged by the response, and holds no slot.
+func TestCanceledInTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
 		h := serving(t, heeding(store), set(t,
 			policy.Config{Name: "queue", Limits: limits("1/m leaky_bucket burst 5 queue")},
 			policy.Config{Name: "slots", Limits: limits("9 concurrency lease 1h")},
-			policy.Config{Name: "told", Limits: limits(budget), Settle: policy.Settle{Header: "X-Cost"}},
+			policy.Config{Name: "settled", Limits: limits(budget), Settle: policy.Settle{Header: "X-Cost"}},
 		), httplimit.Config{}, func(http.ResponseWriter, *http.Request) {})
 		get(h, "/", peer)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -236,14 +234,14 @@ func TestGoneInTheDelay(t *testing.T) {
 		r.RemoteAddr = peer
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if slots, told := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "told", budget); w.Code != 503 || slots != 0 || told != 1 {
-			t.Errorf("%d, %d slots, %d told, want 503, 0 and the 1 of the request before", w.Code, slots, told)
+		if slots, settled := charged(t, store, "slots", "9 concurrency lease 1h"), charged(t, store, "settled", budget); w.Code != 503 || slots != 0 || settled != 1 {
+			t.Errorf("%d, %d slots, %d settled, want 503, 0 and the 1 of the request before", w.Code, slots, settled)
 		}
 	})
 }
 
-// TestEndWithinARenewal: a handler that returns while its slot is being renewed does not
-// wait for that, and leaves no slot behind.
+// TestEndWithinARenewal checks that a handler that returns during a renewal does not wait for
+// it, and leaves no slot behind.
 func TestEndWithinARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)

@@ -11,9 +11,8 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// TestYield: requests that wait when the policies change go by the new ones, beside those
-// that came later, and what they are told is told of the new ones.
-func TestYield(t *testing.T) {
+// TestReplace checks that waiting requests are decided by the new policies after Replace.
+func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()

@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// maxTold is the largest cost that a response can tell, as large as a limit.
-	maxTold = 1 << 40
-	// maxBody is the most that is kept of a body in JSON, or of a line of a stream, to
-	// find a number in it.
+	// maxCost is the largest cost in a response, as large as a limit.
+	maxCost = 1 << 40
+	// maxBody bounds the bytes that are kept of a JSON body, or of a line of a stream.
 	maxBody = 1 << 20
 )
 
-// whole reads a number of tokens: digits alone.
-func whole(text string) (n int64, ok bool) {
+// parseCost parses a number of tokens: digits alone.
+func parseCost(text string) (n int64, ok bool) {
 	u, err := strconv.ParseUint(text, 10, 64)
-	return int64(min(u, maxTold)), err == nil && u <= maxTold
+	return int64(min(u, maxCost)), err == nil && u <= maxCost
 }
 
-// headerTells reads a number in the last line of a header or trailer of an answer.
-func headerTells(h http.Header, name string) (n int64, ok bool) {
+// headerCost parses the number in the last line of a header or trailer.
+func headerCost(h http.Header, name string) (n int64, ok bool) {
 	lines := h[http.TrailerPrefix+http.CanonicalHeaderKey(name)]
 	if len(lines) == 0 {
 		lines = h.Values(name)
@@ -32,18 +31,17 @@ func headerTells(h http.Header, name string) (n int64, ok bool) {
 	if len(lines) == 0 {
 		return 0, false
 	}
-	return whole(trim(lines[len(lines)-1]))
+	return parseCost(trim(lines[len(lines)-1]))
 }
 
-// A member is a number in a JSON text, named by members joined by dots.
+// A member is a number in a JSON text; its path is member names joined by dots.
 type member struct {
-	path string
-	n    int64
-	told bool
+	path  string
+	n     int64
+	found bool
 }
 
-// read looks for m in text. It has to be whole and alone; where an object has a member
-// twice the last one counts.
+// read finds m in text, which is one JSON value. The last of several members of one name counts.
 func (m *member) read(text []byte) {
 	for name := range strings.SplitSeq(m.path, ".") {
 		var object map[string]json.RawMessage
@@ -52,22 +50,22 @@ func (m *member) read(text []byte) {
 		}
 		text = object[name]
 	}
-	if n, ok := whole(string(text)); ok {
-		m.n, m.told = n, true
+	if n, ok := parseCost(string(text)); ok {
+		m.n, m.found = n, true
 	}
 }
 
-// A body is read as it passes: JSON, or a stream of events of which each data line is
-// a JSON text and the last one that tells counts. No more than maxBody of it is kept.
+// A body parses a response while it is written: JSON, or a stream of events in which each data
+// line is a JSON text and the last number counts. It keeps at most maxBody bytes.
 type body struct {
 	members []member
 	stream  bool
-	text    []byte // what skim keeps of the whole body, or of the line that has begun
+	text    []byte // what filter keeps of the body, or of the current line
 	long    bool   // text was longer than maxBody, and is empty
-	skim    skim
+	filter  jsonFilter
 }
 
-// newBody is nil for an answer that cannot be read.
+// newBody returns nil for a response that cannot be parsed.
 func newBody(h http.Header, members []member) *body {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	encoding := h.Get("Content-Encoding")
@@ -96,12 +94,12 @@ func (b *body) keep(p []byte) {
 	if b.long {
 		return
 	}
-	if b.text = b.skim.append(b.text, p); len(b.text) > maxBody {
+	if b.text = b.filter.append(b.text, p); len(b.text) > maxBody {
 		b.text, b.long = nil, true
 	}
 }
 
-// end reads the text, which is whole.
+// end parses the complete text.
 func (b *body) end() {
 	text, ok := b.text, !b.long
 	if b.stream {
@@ -112,5 +110,5 @@ func (b *body) end() {
 			b.members[i].read(text)
 		}
 	}
-	b.text, b.long, b.skim = b.text[:0], false, skim{}
+	b.text, b.long, b.filter = b.text[:0], false, jsonFilter{}
 }

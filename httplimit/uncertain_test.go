@@ -23,8 +23,8 @@ func reserving() []policy.Config {
 	}
 }
 
-// TestLateGrantsGoBack: what a store granted without an answer in time is given back
-// when the request ends.
+// TestLateGrantsGoBack checks that a reservation without a response in time is given back at
+// the end of the request.
 func TestLateGrantsGoBack(t *testing.T) {
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed} {
 		for _, p := range reserving() {
@@ -53,10 +53,9 @@ func TestLateGrantsGoBack(t *testing.T) {
 	}
 }
 
-// TestGoneWhileReserving: who goes away while the store is asked is not served and
-// holds nothing, even if the store grants it later. A store that never answers is given
-// up.
-func TestGoneWhileReserving(t *testing.T) {
+// TestCanceledWhileReserving checks that a client that disconnects during a reservation is not
+// served and holds nothing, even if the store grants it later.
+func TestCanceledWhileReserving(t *testing.T) {
 	for _, takes := range []time.Duration{10 * time.Millisecond, time.Hour} {
 		for _, p := range reserving() {
 			synctest.Test(t, func(t *testing.T) {
