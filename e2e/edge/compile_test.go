@@ -198,7 +198,7 @@ func TestCompilePublished(t *testing.T) {
 	)
 	run(0, "", good, "apply", "-")
 	has(1, `"limit":"1/s burst 1"`, "")
-	run(0, `weir: warning: an nginx that follows keeps what it has: edge: policy "p": on_store_error: local: `, local, "apply", "-")
+	run(0, `weir: warning: nginx keeps its current policies: edge: policy "p": on_store_error: local: `, local, "apply", "-")
 	has(2, `"error":"edge: policy \"p\": on_store_error: local: `, "")
 	run(0, "", local, "apply", "-", "--local", "closed")
 	has(3, `"on_store_error":"closed"`, "")
