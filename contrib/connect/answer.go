@@ -15,23 +15,23 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// describe sets the fields about what was decided.
+// describe sets the response fields of decisions.
 func (s *Server) describe(h http.Header, items []httplimit.Item, degraded weir.FailMode) {
 	s.c.Fields.Set(h, items...)
 	s.c.Fields.SetDegraded(h, degraded)
 }
 
-// refusal is how a call ends that p did not let pass.
+// refusal returns the error of a call that p did not admit.
 func (s *Server) refusal(ctx context.Context, p *enforce.Admission, protocol string) error {
 	items, degraded := httplimit.Items(nil, p)
 	end := rpclimit.Refuse(ctx, p, s.c.RetryJitter)
 	err := errorOf(end, items...)
 	s.describe(err.Meta(), items, degraded)
-	end.SetHeader(err.Meta(), protocol != connect.ProtocolConnect) // which has no retries of its own
+	end.SetHeader(err.Meta(), protocol != connect.ProtocolConnect) // the Connect protocol has no retries
 	return err
 }
 
-// errorOf is e, with those of items that denied the call.
+// errorOf returns e as a Connect error, with the items that denied the call.
 func errorOf(e rpclimit.End, items ...httplimit.Item) *connect.Error {
 	err := connect.NewError(connect.Code(e.Code), e.Err)
 	add := func(m proto.Message) {

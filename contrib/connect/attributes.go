@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// attributes describe a call to the policies.
+// attributes implements policy.Attributes for a call.
 type attributes struct {
 	ctx       context.Context
 	method    string

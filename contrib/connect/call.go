@@ -13,14 +13,14 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// A call is one call at a Server. It is used again.
+// A call is one call at a Server. It is reused.
 type call struct {
 	attributes attributes
 	pass       enforce.Admission
 }
 
-// enter decides about the call that a describes. If it may not pass, err is how it ends.
-// Otherwise the caller ends the call.
+// enter decides the call that a describes. If it is denied, err is its result. Otherwise
+// the caller calls run or done.
 func (s *Server) enter(ctx context.Context, a attributes) (c *call, err error) {
 	c = s.pool.Get().(*call)
 	c.attributes = a
@@ -32,23 +32,23 @@ func (s *Server) enter(ctx context.Context, a attributes) (c *call, err error) {
 	return c, nil
 }
 
-// done is the end of a call that holds nothing any more.
+// done releases a call that holds nothing.
 func (s *Server) done(c *call) {
-	c.pass.Exit(enforce.Result{}) // it forgets the call, too
+	c.pass.Exit(enforce.Result{}) // clears its references too
 	c.attributes = attributes{}
 	s.pool.Put(c)
 }
 
-// run calls f, which is the handler, and settles what the call holds by its end. In
-// what tells returns, a cost is looked for.
-func (s *Server) run(ctx context.Context, c *call, tells func(error) []http.Header, f func() error) (err error) {
+// run calls the handler f and settles the admission of the call by its result. It reads a
+// cost from the headers that costs returns.
+func (s *Server) run(ctx context.Context, c *call, costs func(error) []http.Header, f func() error) (err error) {
 	panicked := true
 	defer func() {
 		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
 		if !panicked {
 			r.Status = HTTPStatus(codeOf(err))
-			told := tells(err)
-			r.CostFromResponse = func(s policy.Settle) (int64, bool) { return cost(told, s.Header) }
+			found := costs(err)
+			r.CostFromResponse = func(s policy.Settle) (int64, bool) { return cost(found, s.Header) }
 		}
 		c.pass.Exit(r)
 		if !panicked {
@@ -60,7 +60,7 @@ func (s *Server) run(ctx context.Context, c *call, tells func(error) []http.Head
 	return err
 }
 
-// codeOf is the code of how a call ended; 0 if it ended well.
+// codeOf returns the code of a call's error, 0 for success.
 func codeOf(err error) connect.Code {
 	var e *connect.Error
 	switch {
@@ -76,7 +76,7 @@ func codeOf(err error) connect.Code {
 	return connect.CodeUnknown
 }
 
-// cost is the number in the last line of a header, in the first of hs that has it.
+// cost returns the number in the last line of a header, from the first of hs that has it.
 func cost(hs []http.Header, name string) (int64, bool) {
 	for _, h := range hs {
 		if lines := h.Values(name); len(lines) > 0 {
@@ -100,7 +100,7 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		items, degraded := httplimit.Items(nil, &c.pass)
 		if c.pass.NeedsExit() {
-			err = s.run(ctx, c, func(err error) []http.Header { return unaryTells(resp, err) }, func() (err error) {
+			err = s.run(ctx, c, func(err error) []http.Header { return unaryCosts(resp, err) }, func() (err error) {
 				resp, err = next(ctx, req)
 				return err
 			})
@@ -115,8 +115,8 @@ func (s *Server) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// unaryTells is where the outcome of a unary call tells its cost.
-func unaryTells(resp connect.AnyResponse, err error) []http.Header {
+// unaryCosts returns the headers of a unary call that may contain its cost.
+func unaryCosts(resp connect.AnyResponse, err error) []http.Header {
 	var e *connect.Error
 	switch {
 	case errors.As(err, &e):
@@ -146,14 +146,14 @@ func (s *Server) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 			s.done(c)
 			return next(ctx, inner)
 		}
-		tells := func(err error) []http.Header {
+		costs := func(err error) []http.Header {
 			hs := []http.Header{conn.ResponseTrailer(), conn.ResponseHeader()}
 			if e := (*connect.Error)(nil); errors.As(err, &e) {
 				hs = append(hs, e.Meta())
 			}
 			return hs
 		}
-		return s.run(ctx, c, tells, func() error { return next(ctx, inner) })
+		return s.run(ctx, c, costs, func() error { return next(ctx, inner) })
 	}
 }
 
@@ -162,18 +162,18 @@ func (s *Server) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 	return next
 }
 
-// A stream is what a handler has of a streaming call whose messages are limited. Like any
-// other, it is read by one goroutine at a time.
+// A stream wraps a streaming call whose messages are limited. One goroutine at a time
+// reads it.
 type stream struct {
 	connect.StreamingHandlerConn
 	ctx    context.Context
 	server *Server
 	pass   enforce.Admission
-	denied error // what Receive returns from now on
+	denied error // the result of Receive from now on
 }
 
-// Receive returns a message that was admitted. The message is there before it is asked
-// for, so that the end of a stream costs nothing.
+// Receive returns an admitted message. It reads the message before it takes tokens, so
+// the end of a stream costs nothing.
 func (s *stream) Receive(m any) error {
 	if s.denied != nil {
 		return s.denied

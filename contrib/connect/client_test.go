@@ -42,7 +42,7 @@ func limiter(t testing.TB, store weir.Store, limit string) *weir.Limiter {
 	return l
 }
 
-// denial is what a server answers that says to come back after d.
+// denial returns the error of a server with a RetryInfo.
 func denial(code connect.Code, d time.Duration) error {
 	e := connect.NewError(code, errors.New("slow down"))
 	if detail, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)}); err == nil {

@@ -151,7 +151,7 @@ func (c *conn) one(ctx context.Context) error {
 	return err
 }
 
-// details are what an error says beside its code.
+// details returns what an error says beside its code.
 func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure, meta http.Header) {
 	var e *connect.Error
 	if !errors.As(err, &e) {
@@ -169,7 +169,7 @@ func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFai
 	return retry, quota, e.Meta()
 }
 
-// code is that of an error; 0 if there is none.
+// code returns that of an error; 0 if there is none.
 func code(err error) connect.Code {
 	if err == nil {
 		return 0
@@ -181,7 +181,7 @@ func all() []policy.KeyPart { return []policy.KeyPart{{Source: policy.Constant, 
 
 const everybody = "p1|3:all"
 
-// protocols are those that a client may speak.
+// protocols returns the client options of each protocol.
 func protocols() map[string][]connect.ClientOption {
 	return map[string][]connect.ClientOption{
 		connect.ProtocolConnect: nil, "get": {connect.WithHTTPGet()},
@@ -276,7 +276,7 @@ func server(t testing.TB, store weir.Store, s *policy.Set, c weirconnect.Config)
 	return limits
 }
 
-// left is how much a key has left of a limit.
+// left returns how much a key has left of a limit.
 func left(t testing.TB, store weir.Store, key, limit string) int64 {
 	t.Helper()
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: weir.MustLimit(limit), N: 1})
@@ -286,7 +286,7 @@ func left(t testing.TB, store weir.Store, key, limit string) int64 {
 	return d.Remaining
 }
 
-// events are what a Server observed.
+// events record what a Server observed.
 type events struct {
 	mu    sync.Mutex
 	noted []string

@@ -6,9 +6,9 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// HTTPStatus is the HTTP status that a code amounts to, as google.rpc.Code has it and
-// gateways between RPC and HTTP answer it; of no code it is 200. It differs in places
-// from what the Connect protocol sends. A code that nobody knows is 500.
+// HTTPStatus returns the HTTP status of a code, as google.rpc.Code defines it. Code 0 is
+// 200, an unknown code is 500. The Connect protocol itself sends other statuses for some
+// codes.
 func HTTPStatus(c connect.Code) int {
 	return rpclimit.Code(c).HTTPStatus()
 }

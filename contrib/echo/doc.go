@@ -6,25 +6,22 @@
 //	e := echo.New()
 //	e.Use(weirecho.Middleware(m))
 //
-// Everything that package httplimit says holds here: what a request falls under, the
-// response fields, the answer to a denial, waiting, shadow, slots of concurrency limits
-// and counting by the response. A group or a route may have a middleware of its own.
+// Package httplimit describes policies, response fields, denials, waiting, shadow mode,
+// slots and counting by the response. A group or a route may have its own middleware.
 //
-// # The client's address
+// # Client address
 //
-// It is found as httplimit.Config.Client says. The IPExtractor of echo is not asked, and
-// RealIP is not used.
+// httplimit.Config.Client defines it. IPExtractor and RealIP of echo are not used.
 //
 // # Errors
 //
-// An error that a handler returns becomes a response in the HTTPErrorHandler, when all
-// middlewares have returned. If a policy of the request counts by the response, the
-// middleware calls the handler of errors itself, as echo's request logger does with
-// HandleError, and returns the error. So middlewares that stand outside, which is before,
-// get the error as ever, but the response has been sent: what answers for errors instead
-// of the HTTPErrorHandler stands inside. A handler of errors of one's own has to leave a
-// response alone that is committed, as echo asks of it in any case.
+// An error of a handler becomes a response in the HTTPErrorHandler, after all middlewares
+// have returned. If a policy counts by the response, the middleware calls the
+// HTTPErrorHandler itself and returns the error, as echo's request logger does with
+// HandleError. Outer middlewares get the error, but the response is sent. So add a
+// middleware that writes responses for errors after this one. A custom HTTPErrorHandler
+// must ignore a committed response, as echo requires.
 //
-// Of Recover the middleware may stand on either side: a handler that panics has answered
-// 500, or what the HTTPErrorHandler makes of it if Recover stands inside.
+// Recover works on either side: a handler that panics counts as 500, or as the response of
+// the HTTPErrorHandler if Recover is inside.
 package weirecho

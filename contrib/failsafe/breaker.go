@@ -16,11 +16,11 @@ import (
 type breaker struct {
 	slow time.Duration
 
-	mu      sync.Mutex // guards what follows: all that changes circuit
+	mu      sync.Mutex // guards the fields below and every change of circuit
 	circuit circuitbreaker.CircuitBreaker[any]
-	state   circuitbreaker.State // as it was when last looked at
-	turn    int                  // how often that has changed
-	spare   int                  // trials that were called off, which circuit takes for running
+	state   circuitbreaker.State // when last read
+	period  int                  // number of changes of state
+	spare   int                  // canceled trials, which circuit counts as running
 }
 
 func newBreaker(b *guard.Breaker) *breaker {
@@ -50,18 +50,18 @@ func (b *breaker) Enter(context.Context, string) (func(error), error) {
 		return nil, &Refused{ErrOpen, b.circuit.RemainingDelay()}
 	}
 	b.look()
-	start, turn := time.Now(), b.turn
-	return func(err error) { b.exit(err, time.Since(start), turn) }, nil
+	start, period := time.Now(), b.period
+	return func(err error) { b.exit(err, time.Since(start), period) }, nil
 }
 
-// exit tells what became of a call that entered in a turn, which says nothing about
-// another: those that began before the breaker opened are not its trials.
-func (b *breaker) exit(err error, took time.Duration, turn int) {
+// exit records the result of a call that entered in a period. A call that began before the
+// breaker opened is not a trial, so results of earlier periods are ignored.
+func (b *breaker) exit(err error, took time.Duration, period int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	trial := b.state == circuitbreaker.HalfOpenState
 	switch {
-	case turn != b.turn:
+	case period != b.period:
 	case errors.Is(err, guard.ErrCanceled):
 		if trial {
 			b.spare++
@@ -75,9 +75,9 @@ func (b *breaker) exit(err error, took time.Duration, turn int) {
 	b.look()
 }
 
-// look begins a new turn if the state has changed. It requires mu.
+// look begins a new period if the state has changed. It requires mu.
 func (b *breaker) look() {
 	if state := b.circuit.State(); state != b.state {
-		b.state, b.turn, b.spare = state, b.turn+1, 0
+		b.state, b.period, b.spare = state, b.period+1, 0
 	}
 }

@@ -1,12 +1,12 @@
-// Package failsafe puts circuit breakers, adaptive concurrency and bulkheads of
-// failsafe-go beside the limits of package guard, as a policy file asks for them.
+// Package failsafe adds circuit breakers, adaptive concurrency and bulkheads of
+// failsafe-go to the limits of package guard.
 //
 //	err := guard.Default().Configure(guard.Config{
-//		Functions: file.Functions, // from weirfile
-//		Ward:      failsafe.New,
+//		Functions:   file.Functions, // from weirfile
+//		Protections: failsafe.New,
 //	})
 //
-// A rule in the file says what there is:
+// A rule in the file configures them:
 //
 //	functions:
 //	  rules:
@@ -17,24 +17,23 @@
 //
 // # Order
 //
-// A bulkhead is asked first, then what is adaptive, and a breaker last, so that a trial
-// of a breaker is never refused by another. Whoever is asked after one that refused is
-// not asked. The limits of the rule are asked before all of them, and get back what they
-// gave to a call that is refused.
+// A call enters the bulkhead first, then the adaptive limit, and the breaker last, so that
+// another protection never refuses a trial of the breaker. The limits of the rule come
+// before all of them, and get their tokens back if a protection refuses the call.
 //
-// Beside a bulkhead with Wait, what is adaptive makes a call wait as well, for that time at
-// most; by itself it refuses at once.
+// Beside a bulkhead with Wait, the adaptive limit waits as well, for at most that time.
+// Without one it refuses at once.
 //
 // # What counts
 //
-// For a breaker a call has failed if it returned an error, or took as long as
-// Breaker.Slow; but one whose caller went away (context.Canceled) counts in a trial
-// alone, as failed. A call that began before the breaker opened or closed says nothing
-// after it, and a trial that another ward refuses is left to the next call. For an adaptive bound only calls that succeeded say how long calls
-// take.
+// For a breaker, a call has failed if it returned an error or took Breaker.Slow or longer.
+// A canceled call (context.Canceled) counts only in a trial, as failed. Calls that began
+// before the breaker opened or closed do not count afterwards. A trial that another
+// protection refuses passes to the next call. An adaptive limit measures successful calls
+// only.
 //
-// State is that of the process. Where processes are to share a bound, use a limit of the
-// algorithm concurrency.
+// State belongs to the process. To share a bound between processes, use a concurrency
+// limit.
 package failsafe
 
 import (
@@ -59,15 +58,15 @@ var (
 	ErrFull      = errors.New("bulkhead full")
 )
 
-// Refused says that a call was refused by something other than a limit. It wraps Reason.
+// Refused reports that a protection refused a call. It wraps Reason.
 type Refused struct {
 	Reason error
 
-	// RetryAfter is when a breaker lets a call try again; 0 if that is not known.
+	// RetryAfter is the time until a breaker lets a call through; 0 if unknown.
 	RetryAfter time.Duration
 }
 
-// Error is the reason, and when to try again if that is known.
+// Error returns the reason, and the retry time if it is known.
 func (r *Refused) Error() string {
 	if r.RetryAfter <= 0 {
 		return "failsafe: " + r.Reason.Error()
@@ -75,18 +74,18 @@ func (r *Refused) Error() string {
 	return fmt.Sprintf("failsafe: %v: retry after %v", r.Reason, r.RetryAfter.Round(time.Millisecond))
 }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (r *Refused) Unwrap() error { return r.Reason }
 
-// New makes the wards that settings ask for: it is a guard.Config.Ward. An error wraps
+// New returns the protections of settings, for guard.Config. An error wraps
 // weir.ErrInvalid.
 func New(name string, s guard.Settings) ([]guard.Protection, error) {
 	if err := errors.Join(checkBulkhead(s.Bulkhead), checkAdaptive(s.Adaptive), checkBreaker(s.Breaker)); err != nil {
 		return nil, fmt.Errorf("failsafe: %s: %w", name, err)
 	}
-	var wards []guard.Protection
+	var all []guard.Protection
 	if b := s.Bulkhead; b != nil {
-		wards = append(wards, newPlaces(b))
+		all = append(all, newSlots(b))
 	}
 	if a := s.Adaptive; a != nil {
 		l := adaptivelimiter.NewBuilder[any]().WithLimits(uint(a.Min), uint(a.Max), uint(a.Initial)).Build()
@@ -94,12 +93,12 @@ func New(name string, s guard.Settings) ([]guard.Protection, error) {
 		if s.Bulkhead != nil {
 			wait = s.Bulkhead.Wait
 		}
-		wards = append(wards, &adaptive{l, wait})
+		all = append(all, &adaptive{l, wait})
 	}
 	if b := s.Breaker; b != nil {
-		wards = append(wards, newBreaker(b))
+		all = append(all, newBreaker(b))
 	}
-	return wards, nil
+	return all, nil
 }
 
 func invalid(field string, got, want any) error {
@@ -145,8 +144,8 @@ func checkBulkhead(b *guard.Bulkhead) error {
 	return nil
 }
 
-// adaptive bounds calls by how long they take. Those that a bulkhead let in wait as its line
-// does: refused at once, they would empty that line into refusals.
+// adaptive bounds running calls by their latency. Behind a bulkhead with a queue it waits
+// too: refusing at once would drain that queue into refusals.
 type adaptive struct {
 	limiter adaptivelimiter.AdaptiveLimiter[any]
 	wait    time.Duration
@@ -179,8 +178,8 @@ func (a *adaptive) Enter(ctx context.Context, _ string) (func(error), error) {
 	}, nil
 }
 
-// places is a bulkhead with a bounded queue before it.
-type places struct {
+// slots is a bulkhead with a bounded queue in front.
+type slots struct {
 	bulkhead      bulkhead.Bulkhead[any]
 	max           int
 	mostWaiting   int64
@@ -188,19 +187,19 @@ type places struct {
 	inside, queue atomic.Int64
 }
 
-func newPlaces(b *guard.Bulkhead) *places {
-	return &places{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiters, b.Max)), wait: b.Wait}
+func newSlots(b *guard.Bulkhead) *slots {
+	return &slots{bulkhead: bulkhead.New[any](uint(b.Max)), max: b.Max, mostWaiting: int64(cmp.Or(b.MaxWaiters, b.Max)), wait: b.Wait}
 }
 
-func (p *places) Name() string { return "bulkhead" }
+func (p *slots) Name() string { return "bulkhead" }
 
-func (p *places) State() string {
+func (p *slots) State() string {
 	return fmt.Sprintf("%d of %d, %d waiting", p.inside.Load(), p.max, p.queue.Load())
 }
 
-func (p *places) Enter(ctx context.Context, _ string) (func(error), error) {
+func (p *slots) Enter(ctx context.Context, _ string) (func(error), error) {
 	if !p.bulkhead.TryAcquirePermit() {
-		if err := p.line(ctx); err != nil {
+		if err := p.waitSlot(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -211,8 +210,8 @@ func (p *places) Enter(ctx context.Context, _ string) (func(error), error) {
 	}, nil
 }
 
-// line waits for a place.
-func (p *places) line(ctx context.Context) error {
+// waitSlot waits for a slot.
+func (p *slots) waitSlot(ctx context.Context) error {
 	full := &Refused{Reason: ErrFull}
 	if p.wait <= 0 {
 		return full

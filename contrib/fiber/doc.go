@@ -6,48 +6,44 @@
 //	app := fiber.New()
 //	app.Use(weirfiber.Middleware(m))
 //
-// Everything that package httplimit says holds here, but for what is said below: what a
-// request falls under, the response fields, the answer to a denial, waiting, shadow,
-// slots of concurrency limits and counting by the response. A group or a route may have a
-// middleware of its own.
+// Package httplimit describes policies, response fields, denials, waiting, shadow mode,
+// slots and counting by the response. This page lists the differences. A group or a route
+// may have its own middleware.
 //
-// Fiber is not of net/http, so each request is described to httplimit anew: its header is
-// copied, its body is not. A goroutine holds what the request holds until it is answered.
+// Fiber does not use net/http, so the header of each request is copied for httplimit, and
+// its body is not. A goroutine holds the admission until the response is complete.
 //
-// # The client's address
+// # Client address
 //
-// It is found as httplimit.Config.Client says, from the peer of the connection. The
-// TrustProxy of fiber is not asked, and its IP is not used.
+// httplimit.Config.Client defines it, from the peer of the connection. TrustProxy and IP of
+// fiber are not used.
 //
-// # The path
+// # Path
 //
-// Policies compare paths without case, as fiber does. They see the path that fiber looks
-// for a route by: without a fragment, and as middlewares outside have rewritten it. A
-// request whose target net/http would not accept is answered with status 400.
+// Policies compare paths case-insensitively, as fiber does. They use the path by which
+// fiber finds a route: without a fragment, and as outer middlewares have rewritten it. A
+// request with a target that net/http rejects gets status 400.
 //
 // # Responses
 //
-// A body that is streamed counts as it passes, and a slot is held until it has been
-// sent. Any other response counts as it is when the middleware returns.
+// A streamed body counts while it is sent, and holds its slot until the end. Any other
+// response counts when the middleware returns.
 //
-// An error that a handler returns becomes a response in the app's ErrorHandler, when all
-// middlewares have returned. If a policy of the request counts by the response, the
-// middleware calls the ErrorHandler itself, as fiber's logger does, and returns nil:
-// middlewares that stand outside, which is before, see the response and not the error.
-// A handler that panics has answered 500, wherever it is recovered outside.
+// An error of a handler becomes a response in the app's ErrorHandler, after all middlewares
+// have returned. If a policy counts by the response, the middleware calls the ErrorHandler
+// itself and returns nil, as fiber's logger does. Outer middlewares then see the response
+// and not the error. A handler that panics counts as 500.
 //
-// Response fields that are gone after the handler, as when it gave the whole response of
-// another server, are set again.
+// Response fields that a handler removes, for example by returning the response of another
+// server, are set again.
 //
-// With fiber's StreamRequestBody, the connection of a request that is denied is closed
-// after the answer: fasthttp would take what is left of its body for the next request,
-// as it does after every handler that does not read a body to its end.
+// With StreamRequestBody, the connection of a denied request is closed after the response.
+// fasthttp would read the rest of the body as the next request.
 //
-// # What fasthttp does not tell
+// # Limits of fasthttp
 //
-// That a client goes away is not noticed: a request that waits for its turn keeps it, and
-// takes its tokens; it can be ended by a context that a middleware outside sets by
-// SetContext. A client that breaks off its own body is charged as the answer says. A
-// connection that is taken over, as for a WebSocket, has answered 101 and holds no slot
-// from then on.
+// fasthttp does not report disconnected clients. A waiting request keeps its place and takes
+// its tokens, unless an outer middleware sets a context that ends with SetContext. A client
+// that aborts its own body is charged by the response. A hijacked connection, such as a
+// WebSocket, counts as 101 and holds no slot.
 package weirfiber

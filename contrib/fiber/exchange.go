@@ -8,28 +8,27 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// An exchange is one request at a Middleware, for which it is an [http.ResponseWriter].
-// The Middleware has a goroutine of its own, since what it holds may last longer than the
-// handlers of fiber: a body that is streamed is sent after they have returned. The two
-// take turns: one waits while the other works.
+// An exchange is one request at a Middleware, and its [http.ResponseWriter]. The
+// Middleware runs on its own goroutine, because a streamed body is sent after the handlers
+// of fiber have returned. Only one of the two goroutines runs at a time.
 type exchange struct {
 	c        fiber.Ctx          // for key functions, until the request is admitted
 	response *fasthttp.Response // nil while a stream has it
 	ended    sync.Once
-	admitted chan struct{} // closed when the request is
-	done     chan struct{} // closed when it is answered
-	over     chan struct{} // closed when the Middleware has settled it
-	fault    any           // what the Middleware panicked with
+	admitted chan struct{} // closed when the request is admitted
+	done     chan struct{} // closed when the response is complete
+	over     chan struct{} // closed when the Middleware has settled the request
+	fault    any           // a panic of the Middleware
 
-	// What the Middleware wrote. Once the request is admitted, header is that of the
-	// response, read when it is asked for.
+	// The response of the Middleware. Once the request is admitted, header is that of
+	// fiber's response, read on first use.
 	header http.Header
 	status int
 	text   []byte
-	fields http.Header // that were set before the request was admitted
+	fields http.Header // set before the request was admitted
 
-	w http.ResponseWriter // what a handler of net/http would get
-	r *http.Request       // and its request
+	w http.ResponseWriter // the arguments of a net/http handler
+	r *http.Request
 }
 
 func newExchange(c fiber.Ctx, response *fasthttp.Response) *exchange {
@@ -39,7 +38,7 @@ func newExchange(c fiber.Ctx, response *fasthttp.Response) *exchange {
 	}
 }
 
-// serve is the goroutine of the Middleware.
+// serve runs the Middleware.
 func (x *exchange) serve(h http.Handler, r *http.Request) {
 	defer func() {
 		x.fault = recover()
@@ -48,7 +47,7 @@ func (x *exchange) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(x, r)
 }
 
-// admit is what is behind the Middleware: the handlers of fiber, on another goroutine.
+// admit lets the handlers of fiber run on their goroutine, and waits for them.
 func admit(w http.ResponseWriter, r *http.Request) {
 	x := of(w)
 	x.w, x.r, x.c = w, r, nil
@@ -57,7 +56,7 @@ func admit(w http.ResponseWriter, r *http.Request) {
 	<-x.done
 }
 
-// of is the exchange that w is, or was made of.
+// of returns the exchange that w is or wraps.
 func of(w http.ResponseWriter) *exchange {
 	for {
 		if x, ok := w.(*exchange); ok {
@@ -87,7 +86,7 @@ func (x *exchange) Header() http.Header {
 // WriteHeader implements [http.ResponseWriter].
 func (x *exchange) WriteHeader(status int) { x.status = status }
 
-// Write implements [http.ResponseWriter]. What fiber answers is only told.
+// Write implements [http.ResponseWriter]. It does not write the body of fiber, which only counts.
 func (x *exchange) Write(b []byte) (int, error) {
 	if x.fields == nil {
 		x.text = append(x.text, b...)
@@ -95,7 +94,7 @@ func (x *exchange) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// answer is what the Middleware answered to a request that it did not admit.
+// answer writes the response of the Middleware to a request that it did not admit.
 func (x *exchange) answer() {
 	x.panic()
 	x.response.SetStatusCode(x.status)
@@ -103,11 +102,11 @@ func (x *exchange) answer() {
 	set(&x.response.Header, x.header)
 }
 
-// setFields sets the fields of a request that was admitted.
+// setFields sets the fields of an admitted request.
 func (x *exchange) setFields() { set(&x.response.Header, x.fields) }
 
-// keepFields sets those again that are lost: a handler that gives a response of another
-// server, as a proxy does, replaces the whole header.
+// keepFields sets lost fields again: a handler that returns the response of another server,
+// as a proxy does, replaces the whole header.
 func (x *exchange) keepFields() {
 	for name, values := range x.fields {
 		if len(x.response.Header.Peek(name)) == 0 {
@@ -129,33 +128,32 @@ func setAll(h *fasthttp.ResponseHeader, name string, values []string) {
 	}
 }
 
-// tell says the status of the answer.
-func (x *exchange) tell(status int) {
+// setStatus records the status of the response.
+func (x *exchange) setStatus(status int) {
 	if x.counts() {
 		x.w.WriteHeader(status)
 	}
 }
 
-// body says a part of the body.
+// body records a part of the body.
 func (x *exchange) body(b []byte) {
 	if x.counts() && len(b) > 0 {
 		_, _ = x.w.Write(b)
 	}
 }
 
-// end lets the Middleware settle the request, and waits for it.
+// end makes the Middleware settle the request, and waits for it.
 func (x *exchange) end(status int) {
-	x.tell(status) // if it was not told before
+	x.setStatus(status) // unless it is recorded already
 	x.leave()
 	<-x.over
 	x.panic()
 }
 
-// leave lets the Middleware settle the request, and does not wait.
+// leave makes the Middleware settle the request without waiting.
 func (x *exchange) leave() { x.ended.Do(func() { close(x.done) }) }
 
-// panic passes on what the Middleware panicked with, which is from a function that it
-// was configured with.
+// panic repeats a panic of the Middleware, which comes from a configured function.
 func (x *exchange) panic() {
 	if x.fault != nil {
 		panic(x.fault)

@@ -33,17 +33,17 @@ func Middleware(m *httplimit.Middleware) fiber.Handler {
 	}
 }
 
-// leaveBody closes the connection after the answer to a request whose body comes as a
-// stream that nobody reads: fasthttp would take what is left of it for the next request.
+// leaveBody closes the connection after the response if the streamed body of the request
+// was not read. fasthttp would read the rest of it as the next request.
 func leaveBody(c fiber.Ctx) {
 	if c.Request().IsBodyStream() {
 		c.Response().SetConnectionClose()
 	}
 }
 
-// next runs the rest of the chain for a request that was admitted.
+// next runs the rest of the chain for an admitted request.
 func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
-	status := http.StatusInternalServerError // of a handler that panics
+	status := http.StatusInternalServerError // if a handler panics
 	ends := true
 	defer func() {
 		if ends {
@@ -61,14 +61,14 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 	}
 	err = c.Next()
 	if late := timedOut(c); late != nil {
-		x.response = late // a handler may still be writing to the other one
+		x.response = late // a handler may still write to the other response
 		status = late.StatusCode()
-		x.tell(status)
+		x.setStatus(status)
 		x.body(late.Body())
 		return err
 	}
 	if err != nil && x.counts() {
-		// So that what it answers is counted.
+		// The response of the ErrorHandler counts.
 		if err = c.App().ErrorHandler(c, err); err != nil {
 			err = c.SendStatus(http.StatusInternalServerError)
 		}
@@ -80,13 +80,13 @@ func next(c fiber.Ctx, x *exchange, r *http.Request) (err error) {
 		ends = false
 		return err
 	}
-	x.tell(status)
+	x.setStatus(status)
 	x.body(c.Response().Body())
 	return err
 }
 
-// timedOut is the response to a request whose handler took too long, if it did. What is
-// left of the request is the handler's then.
+// timedOut returns the response to a request whose handler timed out, or nil. The handler
+// may still use the rest of the request.
 func timedOut(c fiber.Ctx) *fasthttp.Response { return c.RequestCtx().LastTimeoutErrorResponse() }
 
 // Limit returns a handler that limits the requests of each key: see [httplimit.Limit].

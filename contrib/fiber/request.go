@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// request is the request of c for net/http, without its body, which nobody reads here.
-// It has copies of what it needs: fasthttp uses its memory again.
+// request returns the request of c for net/http, without its body. It copies what it needs,
+// because fasthttp reuses its memory.
 func request(c fiber.Ctx) (*http.Request, error) {
 	ctx := c.RequestCtx()
 	target, _, _ := strings.Cut(string(ctx.RequestURI()), "#")
@@ -19,8 +19,8 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The path and the query are those that fiber goes by: without a fragment, which
-	// fasthttp takes off a target, and as a middleware outside has rewritten them.
+	// Path and query are those that fiber uses: without the fragment, which fasthttp
+	// removes, and as outer middlewares have rewritten them.
 	u.RawPath, u.RawQuery = string(ctx.URI().PathOriginal()), string(ctx.URI().QueryString())
 	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func request(c fiber.Ctx) (*http.Request, error) {
 	return r.WithContext(c.Context()), nil
 }
 
-// replace makes h, which is that of from, that of to.
+// replace makes the header of from that of to.
 func replace(h *fasthttp.RequestHeader, from, to http.Header) {
 	for name := range from {
 		if len(to[name]) == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 // A stream is the body of a response that is sent after the handlers have returned. It
-// tells the exchange what passes, and ends it.
+// reports the sent bytes to the exchange, and ends it.
 type stream struct {
 	x      *exchange
 	status int
@@ -20,22 +20,22 @@ type stream struct {
 
 // follow puts a stream around the body of the response.
 func (x *exchange) follow(status int) {
-	x.tell(status)
+	x.setStatus(status)
 	resp, from := x.response, new(fasthttp.Response)
-	// A response gives its stream away only with all that it is: to set another one
+	// The stream of a response moves only with the whole response: setting another one
 	// closes the first.
 	move(from, resp)
 	move(&resp.Header, &from.Header)
 	resp.ImmediateHeaderFlush, resp.SkipBody, resp.StreamBody = from.ImmediateHeaderFlush, from.SkipBody, from.StreamBody
 	s := &stream{x: x, status: status, resp: resp, from: from}
 	resp.SetBodyStream(s, resp.Header.ContentLength())
-	// A request that runs out of time as its handlers return has its response thrown
-	// away, and nobody closes the stream. So x may not reach it.
+	// If a request times out as its handlers return, its response is dropped without
+	// closing the stream. So the stream must not reference x.
 	x.response = nil
 	runtime.AddCleanup(s, (*exchange).leave, x)
 }
 
-// move makes to what from was, and from the zero value.
+// move moves the response of from to to.
 func move[T any](to, from *T) {
 	var zero T
 	*to, *from = *from, zero
@@ -48,7 +48,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo implements [io.WriterTo], by that of the body if nobody counts it.
+// WriteTo implements [io.WriterTo], by that of the body if it is not counted.
 func (s *stream) WriteTo(w io.Writer) (int64, error) {
 	if to, ok := s.from.BodyStream().(io.WriterTo); ok && !s.x.counts() {
 		return to.WriteTo(w)

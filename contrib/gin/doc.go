@@ -6,21 +6,18 @@
 //	r := gin.New()
 //	r.Use(weirgin.Middleware(m))
 //
-// Everything that package httplimit says holds here: what a request falls under, the
-// response fields, the answer to a denial, waiting, shadow, slots of concurrency limits
-// and counting by the response. A group or a route may have a middleware of its own.
+// Package httplimit describes policies, response fields, denials, waiting, shadow mode,
+// slots and counting by the response. A group or a route may have its own middleware.
 //
-// # The client's address
+// # Client address
 //
-// It is found as httplimit.Config.Client says. Trusted proxies of gin are not asked, and
-// gin's ClientIP is not used.
+// httplimit.Config.Client defines it. Trusted proxies and ClientIP of gin are not used.
 //
-// # Where it stands
+// # Order
 //
-// What counts by the response counts what has been answered when the middleware returns.
-// So it stands outside, which is before, a middleware that answers for the errors of a
-// gin.Context. Of Recovery it may stand on either side: a handler that panics has
-// answered 500.
+// A policy that counts by the response uses the status at the time when the middleware
+// returns. So add the middleware before one that writes responses for the errors of a
+// gin.Context. Recovery works on either side: a handler that panics counts as 500.
 //
-// A request that is denied is answered, and the chain is aborted.
+// A denied request gets its response, and the chain is aborted.
 package weirgin

@@ -8,15 +8,15 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A writer tells counted what gin sends. In gin a status may change until it is sent, so
-// counted gets it then, and what it passes on goes to the embedded writer of gin.
+// A writer reports to counted what gin sends. In gin a status may change until it is sent,
+// so counted receives it then. Counted writes to the embedded writer of gin.
 type writer struct {
 	gin.ResponseWriter
 	counted http.ResponseWriter
 	begun   bool
 }
 
-// begin tells the status, which is final.
+// begin reports the final status.
 func (w *writer) begin() {
 	if w.begun {
 		return
@@ -51,5 +51,5 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.counted).Hijack()
 }
 
-// Unwrap is what an [http.ResponseController] goes on with.
+// Unwrap returns the writer for an [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.counted }

@@ -18,7 +18,7 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// describe is the fields about what was decided.
+// describe returns the response fields of decisions.
 func (s *Server) describe(items []httplimit.Item, degraded weir.FailMode) http.Header {
 	h := http.Header{}
 	s.c.Fields.Set(h, items...)
@@ -26,7 +26,7 @@ func (s *Server) describe(items []httplimit.Item, degraded weir.FailMode) http.H
 	return h
 }
 
-// metadataOf is h as metadata; nil if there is nothing in it.
+// metadataOf returns h as metadata, nil if it is empty.
 func metadataOf(h http.Header) metadata.MD {
 	if len(h) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func metadataOf(h http.Header) metadata.MD {
 	return md
 }
 
-// refusal is how a call ends that p did not let pass, and its trailers.
+// refusal returns the trailers and the error of a call that p did not admit.
 func (s *Server) refusal(ctx context.Context, p *enforce.Admission) (metadata.MD, error) {
 	items, degraded := httplimit.Items(nil, p)
 	h, end := s.describe(items, degraded), rpclimit.Refuse(ctx, p, s.c.RetryJitter)
@@ -46,7 +46,7 @@ func (s *Server) refusal(ctx context.Context, p *enforce.Admission) (metadata.MD
 	return metadataOf(h), errorOf(end, items...)
 }
 
-// errorOf is e, with those of items that denied the call.
+// errorOf returns e as a status error, with the items that denied the call.
 func errorOf(e rpclimit.End, items ...httplimit.Item) error {
 	st := status.New(codes.Code(e.Code), e.Err.Error())
 	var details []protoadapt.MessageV1

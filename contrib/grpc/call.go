@@ -11,51 +11,51 @@ import (
 	"github.com/floodweir/weir/httplimit"
 )
 
-// A call is one call at a Server. It is used again.
+// A call is one call at a Server. It is reused.
 type call struct {
 	attributes attributes
 	pass       enforce.Admission
 }
 
-// A caller is where metadata for the caller goes.
+// A caller receives metadata for the client.
 type caller interface {
 	SetHeader(metadata.MD) error
 	SetTrailer(metadata.MD)
 }
 
-// begin decides about a call. It returns nil and how the call ends, or a call to end.
+// begin decides a call. It returns the call if it is admitted, otherwise its error.
 func (s *Server) begin(ctx context.Context, method string, to caller) (*call, error) {
 	c := s.pool.Get().(*call)
 	c.attributes = attributes{ctx: ctx, method: method, client: &s.c.Client}
 	if s.calls.Enter(ctx, &c.attributes, &c.pass).Passes() {
 		if md := metadataOf(s.describe(httplimit.Items(nil, &c.pass))); md != nil {
-			_ = to.SetHeader(md) // whoever sent the headers before wanted them as they were
+			_ = to.SetHeader(md) // fails if the headers were sent already
 		}
 		return c, nil
 	}
 	md, err := s.refusal(ctx, &c.pass)
-	to.SetTrailer(md) // without headers, or no retry policy of a client would be asked
+	to.SetTrailer(md) // without headers, so that clients apply their retry policy
 	s.done(c)
 	return nil, err
 }
 
-// done is the end of a call that holds nothing any more.
+// done releases a call that holds nothing.
 func (s *Server) done(c *call) {
-	c.pass.Exit(enforce.Result{}) // it forgets the call, too
+	c.pass.Exit(enforce.Result{}) // clears its references too
 	c.attributes = attributes{}
 	s.pool.Put(c)
 }
 
-// run calls f, which is the handler, and settles what the call holds by its end.
-func (s *Server) run(ctx context.Context, c *call, told *told, f func() error) (err error) {
+// run calls the handler f and settles the admission of the call by its result.
+func (s *Server) run(ctx context.Context, c *call, costs *costs, f func() error) (err error) {
 	panicked := true
 	defer func() {
 		r := enforce.Result{Status: http.StatusInternalServerError, ClientGone: ctx.Err() != nil}
 		if !panicked {
 			r.Status = HTTPStatus(codeOf(err))
 		}
-		if told != nil {
-			r.CostFromResponse = told.tells
+		if costs != nil {
+			r.CostFromResponse = costs.cost
 		}
 		c.pass.Exit(r)
 		if !panicked {
@@ -77,15 +77,15 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.done(c)
 		return handler(ctx, req)
 	}
-	inner, told := s.watch(ctx)
-	err = s.run(ctx, c, told, func() (err error) {
+	inner, costs := s.watch(ctx)
+	err = s.run(ctx, c, costs, func() (err error) {
 		resp, err = handler(inner, req)
 		return err
 	})
 	return resp, err
 }
 
-// unary is the caller of a unary call.
+// unary implements caller for a unary call.
 type unary struct{ ctx context.Context }
 
 func (u unary) SetHeader(md metadata.MD) error { return grpc.SetHeader(u.ctx, md) }
@@ -98,19 +98,19 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
-	var told *told
+	var found *costs
 	wrapped := &stream{ServerStream: ss, ctx: ctx, server: s, method: info.FullMethod, limited: s.messages != nil && info.IsClientStream}
 	holds := c.pass.NeedsExit()
 	if holds {
-		wrapped.ctx, told = s.watch(ctx)
-		wrapped.told = told
+		wrapped.ctx, found = s.watch(ctx)
+		wrapped.costs = found
 	}
-	if wrapped.limited || told != nil {
+	if wrapped.limited || found != nil {
 		ss = wrapped
 	}
 	if !holds {
 		s.done(c)
 		return handler(srv, ss)
 	}
-	return s.run(ctx, c, told, func() error { return handler(srv, ss) })
+	return s.run(ctx, c, found, func() error { return handler(srv, ss) })
 }

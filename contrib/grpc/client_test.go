@@ -53,7 +53,7 @@ func bubble(t *testing.T) (weir.Store, *grpc.ClientConn) {
 	return store, dial(t, "passthrough:///api.example.com")
 }
 
-// denial is what a server answers that says to come back after d.
+// denial returns the error of a server with a RetryInfo.
 func denial(code codes.Code, d time.Duration) error {
 	st, err := status.New(code, "slow down").WithDetails(&errdetails.QuotaFailure{}, &errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
 	if err != nil {

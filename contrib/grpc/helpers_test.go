@@ -136,7 +136,7 @@ func exchange(cs grpc.ClientStream) error {
 	return cs.RecvMsg(new(text))
 }
 
-// details are what an error says beside its code.
+// details returns what an error says beside its code.
 func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFailure) {
 	for _, d := range status.Convert(err).Details() {
 		switch d := d.(type) {
@@ -236,7 +236,7 @@ func server(t testing.TB, store weir.Store, s *policy.Set, c weirgrpc.Config) *w
 	return limits
 }
 
-// left is how much a key has left of a limit.
+// left returns how much a key has left of a limit.
 func left(t testing.TB, store weir.Store, key, limit string) int64 {
 	t.Helper()
 	d, err := store.Do(t.Context(), weir.Request{Verb: weir.Peek, Key: key, Limit: weir.MustLimit(limit), N: 1})
@@ -246,7 +246,7 @@ func left(t testing.TB, store weir.Store, key, limit string) int64 {
 	return d.Remaining
 }
 
-// events are what a Server observed.
+// events record what a Server observed.
 type events struct {
 	mu    sync.Mutex
 	noted []string

@@ -18,7 +18,7 @@ import (
 // Config configures a Server.
 type Config = rpclimit.ServerConfig
 
-// A Server limits calls where they come in.
+// A Server limits incoming calls.
 type Server struct {
 	c        Config
 	calls    *enforce.Enforcer
@@ -27,7 +27,7 @@ type Server struct {
 	pool     sync.Pool         // of *call
 }
 
-// New makes a Server that asks store about the policies of set. An error wraps
+// New returns a Server that applies the policies of set with store. An error wraps
 // weir.ErrInvalid.
 func New(store weir.Store, set *policy.Set, c Config) (*Server, error) {
 	calls, messages, err := rpclimit.NewEnforcers(store, set, c)

@@ -9,38 +9,37 @@ import (
 	"github.com/floodweir/weir/enforce"
 )
 
-// A stream is what a handler has of a streaming call. Like any other, it is read by one
-// goroutine at a time.
+// A stream wraps the stream of a streaming call. One goroutine at a time reads it.
 type stream struct {
 	grpc.ServerStream
 	ctx     context.Context
 	server  *Server
 	method  string
-	told    *told // nil if nobody looks for a cost
-	limited bool  // messages are
+	costs   *costs // nil if no policy reads a cost
+	limited bool   // messages are limited
 	pass    enforce.Admission
-	denied  error // what RecvMsg returns from now on
+	denied  error // the result of RecvMsg from now on
 }
 
 func (s *stream) Context() context.Context { return s.ctx }
 
 func (s *stream) SetHeader(md metadata.MD) error {
-	s.told.header(md)
+	s.costs.header(md)
 	return s.ServerStream.SetHeader(md)
 }
 
 func (s *stream) SendHeader(md metadata.MD) error {
-	s.told.header(md)
+	s.costs.header(md)
 	return s.ServerStream.SendHeader(md)
 }
 
 func (s *stream) SetTrailer(md metadata.MD) {
-	s.told.trailer(md)
+	s.costs.trailer(md)
 	s.ServerStream.SetTrailer(md)
 }
 
-// RecvMsg returns a message that was admitted. The message is there before it is asked
-// for, so that the end of a stream costs nothing.
+// RecvMsg returns an admitted message. It reads the message before it takes tokens, so the
+// end of a stream costs nothing.
 func (s *stream) RecvMsg(m any) error {
 	if s.denied != nil {
 		return s.denied

@@ -13,40 +13,41 @@ import (
 	"github.com/floodweir/weir/rpclimit"
 )
 
-// told is the metadata of a call in which policies look for its cost. Its methods work
-// on a nil told too, which keeps nothing.
-type told struct {
-	names []string // to keep, in lower case
+// costs records the metadata in which policies look for the cost of a call. A nil costs
+// records nothing.
+type costs struct {
+	names []string // to record, in lower case
 
 	mu       sync.Mutex
 	headers  map[string]string // guarded by mu
 	trailers map[string]string // guarded by mu
 }
 
-// watch is a context whose metadata is noted; told is nil if no policy looks for any.
-func (s *Server) watch(ctx context.Context) (context.Context, *told) {
+// watch returns a context whose metadata is recorded, or ctx and nil if no policy reads a
+// cost.
+func (s *Server) watch(ctx context.Context) (context.Context, *costs) {
 	ts := grpc.ServerTransportStreamFromContext(ctx)
 	if len(s.costs) == 0 || ts == nil {
 		return ctx, nil
 	}
-	t := &told{names: s.costs, headers: map[string]string{}, trailers: map[string]string{}}
+	t := &costs{names: s.costs, headers: map[string]string{}, trailers: map[string]string{}}
 	return grpc.NewContextWithServerTransportStream(ctx, &watched{ts, t}), t
 }
 
-func (t *told) header(md metadata.MD) {
+func (t *costs) header(md metadata.MD) {
 	if t != nil {
-		t.note(t.headers, md)
+		t.record(t.headers, md)
 	}
 }
 
-func (t *told) trailer(md metadata.MD) {
+func (t *costs) trailer(md metadata.MD) {
 	if t != nil {
-		t.note(t.trailers, md)
+		t.record(t.trailers, md)
 	}
 }
 
-// note keeps the last value of every name.
-func (t *told) note(in map[string]string, md metadata.MD) {
+// record keeps the last value of every name.
+func (t *costs) record(in map[string]string, md metadata.MD) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, values := range md {
@@ -56,8 +57,8 @@ func (t *told) note(in map[string]string, md metadata.MD) {
 	}
 }
 
-// tells is the cost in the trailer of a name, or else in the header.
-func (t *told) tells(s policy.Settle) (int64, bool) {
+// cost returns the cost in a trailer, or else in a header.
+func (t *costs) cost(s policy.Settle) (int64, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name := strings.ToLower(s.Header)
@@ -68,23 +69,23 @@ func (t *told) tells(s policy.Settle) (int64, bool) {
 	return rpclimit.Cost(text)
 }
 
-// watched notes the metadata that a handler sets through its context.
+// watched records the metadata that a handler sets through its context.
 type watched struct {
 	grpc.ServerTransportStream
-	told *told
+	costs *costs
 }
 
 func (w *watched) SetHeader(md metadata.MD) error {
-	w.told.header(md)
+	w.costs.header(md)
 	return w.ServerTransportStream.SetHeader(md)
 }
 
 func (w *watched) SendHeader(md metadata.MD) error {
-	w.told.header(md)
+	w.costs.header(md)
 	return w.ServerTransportStream.SendHeader(md)
 }
 
 func (w *watched) SetTrailer(md metadata.MD) error {
-	w.told.trailer(md)
+	w.costs.trailer(md)
 	return w.ServerTransportStream.SetTrailer(md)
 }
