@@ -26,14 +26,14 @@ import (
 
 //go:generate go run github.com/floodweir/weir/cmd/weir generate
 
-// getID is what is limited. Its numbers are those of the rule getId in weir.yaml.
+// getID is limited by the rule getId in weir.yaml.
 //
 //weir:limit name=getId key=user degrade=tooOften onerror=fromCache,reserved
 func getID(ctx context.Context, user string) (string, error) {
 	return "id of " + user, nil
 }
 
-// tooOften answers a call that is denied.
+// tooOften handles a denied call.
 func tooOften(_ context.Context, user string, denied error) (string, error) {
 	var d *guard.Denied
 	if !errors.As(denied, &d) {
@@ -42,8 +42,8 @@ func tooOften(_ context.Context, user string, denied error) (string, error) {
 	return fmt.Sprintf("not now, %s: %d left of %v", user, d.Decision.Remaining, d.Decision.Limit), nil
 }
 
-// fromCache is the first to be asked when nobody can say whether a call is allowed. It
-// knows some users, and passes on for all others.
+// fromCache handles store errors first. It returns cached IDs, and passes calls for other
+// users to the next handler.
 func fromCache(_ context.Context, user string, err error) (string, error) {
 	if id, ok := map[string]string{"alice": "remembered id of alice"}[user]; ok {
 		return id, nil
@@ -51,7 +51,7 @@ func fromCache(_ context.Context, user string, err error) (string, error) {
 	return "", guard.Next
 }
 
-// reserved is the second, and has an answer for everybody.
+// reserved handles the remaining store errors.
 func reserved(_ context.Context, user string, err error) (string, error) {
 	return "reserved id for " + user, nil
 }

@@ -23,7 +23,7 @@ function M.close(red)
     red:set_keepalive(10000, 100)
 end
 
--- What the client is told who may not pass. The status is 200: that is one of the faults.
+-- The response to a denied request. Its status is 200, which is one of the errors.
 function M.refuse(message)
     ngx.say('{"resp_code":-1,"resp_msg":"' .. message .. '"}')
 end

@@ -1,5 +1,5 @@
 -- 10 requests of an address in 10 s, a repair of the first try: look first, and count
--- afterwards. Whoever looks between another's look and count sees the old number.
+-- afterwards. A request between the read and the count of another one reads the old number.
 
 local connect = require("connect")
 

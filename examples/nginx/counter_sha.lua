@@ -1,5 +1,5 @@
 -- 10 requests of an address in 10 s, as a script in Redis: counter.redis.lua, which
--- somebody has loaded there with redis-cli and whose name was copied here.
+-- was loaded with redis-cli, and whose SHA was copied here.
 
 local connect = require("connect")
 

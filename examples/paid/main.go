@@ -93,8 +93,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// newClient is what one replica calls with. All of them have the same key, so that the
-// budget is one.
+// newClient returns the client of a replica. All replicas use the same key, so they share one
+// budget.
 func newClient(store weir.Store, limits []weir.Limit) (*http.Client, error) {
 	t, err := transport.New(transport.Config{
 		Base:    http.DefaultTransport.(*http.Transport).Clone(),
@@ -109,7 +109,7 @@ func newClient(store weir.Store, limits []weir.Limit) (*http.Client, error) {
 	return &http.Client{Transport: t}, err
 }
 
-// A tally is what became of calls.
+// A tally counts the results of calls.
 type tally struct{ sent, denied, undecided, failed atomic.Int64 }
 
 func (t *tally) String() string {
@@ -134,7 +134,7 @@ func replica(ctx context.Context, client *http.Client, api string, n int, t *tal
 		default:
 			t.failed.Add(1)
 		}
-		if n == 0 { // nobody waits for this one; come again a little later
+		if n == 0 { // a call without a bound: retry a little later
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
