@@ -25,7 +25,7 @@ import (
 
 func behind(s *weirconnect.Server) []connect.Interceptor { return []connect.Interceptor{s} }
 
-// wantDenied checks what a client hears of a denial that lasts for half an hour.
+// wantDenied checks the error of a denial that lasts for half an hour.
 func wantDenied(t *testing.T, protocol string, err error) {
 	t.Helper()
 	retry, quota, meta := details(err)

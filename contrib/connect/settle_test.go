@@ -28,7 +28,7 @@ func TestHTTPStatus(t *testing.T) {
 	}
 }
 
-// after tells when the limits behind it have settled a call, and makes an error of a
+// after reports that the limits behind it have settled a call, and makes an error of a
 // panic.
 type after chan error
 
@@ -221,8 +221,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestUnheard checks that a client that disconnects is charged.
-func TestUnheard(t *testing.T) {
+// TestClientGone checks that a client that disconnects is charged.
+func TestClientGone(t *testing.T) {
 	store, ended, running := still(t), make(after, 1), make(chan struct{})
 	limit := server(t, store, set(t, policy.Config{Key: all(), Limits: limits("100/h"), Count: policy.CountFailures}), weirconnect.Config{})
 	c := serve(t, echo{say: func(ctx context.Context, r *connect.Request[text]) (*response, error) {

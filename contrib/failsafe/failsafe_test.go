@@ -15,16 +15,16 @@ import (
 
 var errDown = errors.New("down")
 
-func ward(t *testing.T, s guard.Settings) guard.Protection {
+func protection(t *testing.T, s guard.Settings) guard.Protection {
 	t.Helper()
-	wards, err := failsafe.New("f", s)
+	all, err := failsafe.New("f", s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(wards) != 1 {
-		t.Fatalf("%d wards, want 1", len(wards))
+	if len(all) != 1 {
+		t.Fatalf("%d protections, want 1", len(all))
 	}
-	return wards[0]
+	return all[0]
 }
 
 // call is one call that takes a while and returns err.
@@ -54,7 +54,7 @@ func TestBreaker(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := ward(t, guard.Settings{Breaker: &tc.b})
+				w := protection(t, guard.Settings{Breaker: &tc.b})
 				for i, err := range tc.calls {
 					if refused := call(w, time.Millisecond, err); refused != nil {
 						t.Fatalf("call %d refused: %v", i, refused)
@@ -72,7 +72,7 @@ func TestBreaker(t *testing.T) {
 // trials, and closes if they succeed.
 func TestBreakerTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Slow: time.Second, Cooldown: 10 * time.Second, Trials: 2}})
+		w := protection(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Slow: time.Second, Cooldown: 10 * time.Second, Trials: 2}})
 		if err := call(w, time.Second, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestBreakerTries(t *testing.T) {
 func TestBreakerTurns(t *testing.T) {
 	for _, late := range []error{nil, errDown, context.Canceled} {
 		synctest.Test(t, func(t *testing.T) {
-			w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second}})
+			w := protection(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second}})
 			enter := func() func(error) {
 				t.Helper()
 				exit, err := w.Enter(context.Background(), "")
@@ -140,7 +140,7 @@ func TestBreakerTurns(t *testing.T) {
 // next call can take its place.
 func TestBreakerCalledOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second, Trials: 2}})
+		w := protection(t, guard.Settings{Breaker: &guard.Breaker{Failures: 1, Cooldown: time.Second, Trials: 2}})
 		if err := call(w, 0, errDown); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestBreakerOfTheSystem(t *testing.T) {
 
 func TestBulkhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 1, Wait: time.Second}})
+		w := protection(t, guard.Settings{Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 1, Wait: time.Second}})
 		var wg sync.WaitGroup
 		start := time.Now()
 		took := make([]time.Duration, 4)
@@ -251,14 +251,14 @@ func TestBulkhead(t *testing.T) {
 // bulkhead, and is refused when its time is over or its context ends.
 func TestAdaptiveWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wards, err := failsafe.New("f", guard.Settings{
+		all, err := failsafe.New("f", guard.Settings{
 			Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1},
 			Bulkhead: &guard.Bulkhead{Max: 2, MaxWaiters: 5, Wait: time.Second},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := wards[1]
+		w := all[1]
 		first, err := w.Enter(context.Background(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -279,7 +279,7 @@ func TestAdaptiveWaits(t *testing.T) {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := w.Enter(gone, ""); !errors.Is(err, context.Canceled) {
-			t.Errorf("a call that went away = %v, want context.Canceled", err)
+			t.Errorf("a canceled call = %v, want context.Canceled", err)
 		}
 		second(nil)
 		if got, want := w.State(), "0 of 1"; got != want {
@@ -290,7 +290,7 @@ func TestAdaptiveWaits(t *testing.T) {
 
 func TestAdaptive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := ward(t, guard.Settings{Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 3}})
+		w := protection(t, guard.Settings{Adaptive: &guard.Adaptive{Min: 1, Max: 10, Initial: 3}})
 		var exits []func(error)
 		for i := range 3 {
 			exit, err := w.Enter(context.Background(), "")
@@ -315,21 +315,21 @@ func TestAdaptive(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	wards, err := failsafe.New("f", guard.Settings{
+	all, err := failsafe.New("f", guard.Settings{
 		Breaker: &guard.Breaker{Failures: 1}, Adaptive: &guard.Adaptive{Min: 1, Max: 1, Initial: 1}, Bulkhead: &guard.Bulkhead{Max: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := ""
-	for _, w := range wards {
+	for _, w := range all {
 		names += w.Name() + " "
 	}
 	if want := "bulkhead adaptive breaker "; names != want {
-		t.Errorf("wards = %s, want %s", names, want)
+		t.Errorf("all = %s, want %s", names, want)
 	}
-	if wards, err := failsafe.New("f", guard.Settings{}); len(wards) != 0 || err != nil {
-		t.Errorf("New of nothing = %v, %v", wards, err)
+	if all, err := failsafe.New("f", guard.Settings{}); len(all) != 0 || err != nil {
+		t.Errorf("New of nothing = %v, %v", all, err)
 	}
 }
 

@@ -33,7 +33,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// wantDenied checks what a client hears of a denial that lasts for half an hour.
+// wantDenied checks the error of a denial that lasts for half an hour.
 func wantDenied(t *testing.T, err error, trailer metadata.MD, by string) {
 	t.Helper()
 	retry, quota := details(err)

@@ -221,8 +221,8 @@ func trailerOf(s grpc.ServerStream) func(metadata.MD) error {
 	}
 }
 
-// TestUnheard checks that a client that disconnects is charged.
-func TestUnheard(t *testing.T) {
+// TestClientGone checks that a client that disconnects is charged.
+func TestClientGone(t *testing.T) {
 	store := still(t)
 	ended := make(chan error, 1)
 	running := make(chan struct{})
