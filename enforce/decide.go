@@ -13,6 +13,9 @@ import (
 // enforce decides the enforced policies together. It returns the delay of an admitted
 // request in a queue.
 func (g *Enforcer) enforce(p *Admission) (delay time.Duration) {
+	if p.enforced == 0 {
+		return 0
+	}
 	charges := p.Charges()
 	g.prepare(p, charges, true)
 	switch {

@@ -153,7 +153,15 @@ func (g *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission)
 			p.release() // Observe has panicked
 		}
 	}()
-	g.enter(p)
+	g.match(p)
+	delay := g.enforce(p)
+	for p.outcome == replaced {
+		g = g.current()
+		p.move(g)
+		g.match(p)
+		delay = g.enforce(p)
+	}
+	g.finish(p, delay)
 	if p.outcome.Passes() {
 		p.open.Store(true)
 	} else {
@@ -163,8 +171,8 @@ func (g *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission)
 	return p.outcome
 }
 
-// enter decides the request of p and sets its outcome.
-func (g *Enforcer) enter(p *Admission) {
+// match finds the charges of the request of p.
+func (g *Enforcer) match(p *Admission) {
 	p.requests = g.set.Match(&p.q, p.a)
 	if n := len(p.q.Requests); cap(p.ds) < n {
 		p.ds = make([]weir.Decision, n)
@@ -175,15 +183,11 @@ func (g *Enforcer) enter(p *Admission) {
 	for p.enforced < len(p.q.Charges) && !p.shadow(&p.q.Charges[p.enforced]) {
 		p.enforced++
 	}
-	var delay time.Duration
-	if p.enforced > 0 {
-		delay = g.enforce(p)
-	}
-	if p.outcome == replaced {
-		p.move(g.current())
-		p.enforcer.enter(p)
-		return
-	}
+}
+
+// finish decides the policies in shadow mode, waits for the delay of a queue, and drops
+// reservations that are not needed.
+func (g *Enforcer) finish(p *Admission, delay time.Duration) {
 	admitted, shadows := p.outcome.Passes(), p.q.Charges[p.enforced:]
 	for i := range shadows {
 		if admitted || shadows[i].Always {
