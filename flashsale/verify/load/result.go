@@ -1,6 +1,10 @@
 package load
 
-import "time"
+import (
+	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/load/measure"
+)
 
 // A Result holds the measurements of a Run.
 type Result struct {
@@ -28,9 +32,9 @@ type Result struct {
 	Refused   int64            `json:"refused"` // status 4xx or 5xx
 	Errors    map[string]int64 `json:"errors,omitempty"`
 
-	Latency Quantiles            `json:"latency"` // from sending to the response
-	Due     Quantiles            `json:"due"`     // from the time the user was due to the response
-	Calls   map[string]Quantiles `json:"calls"`   // Latency by the kind of call
+	Latency measure.Quantiles            `json:"latency"` // from sending to the response
+	Due     measure.Quantiles            `json:"due"`     // from the time the user was due to the response
+	Calls   map[string]measure.Quantiles `json:"calls"`   // Latency by the kind of call
 
 	Status  map[int]int64    `json:"status"`
 	Reasons map[string]int64 `json:"reasons,omitempty"`
@@ -58,36 +62,10 @@ type Result struct {
 	// Faults counts incorrect responses by kind.
 	Faults map[string]int64 `json:"faults,omitempty"`
 
-	Sent     float64          `json:"sent_bytes"`     // average per request
-	Received float64          `json:"received_bytes"` // average per response
-	Machine  Machine          `json:"machine"`
-	CPU      time.Duration    `json:"cpu_ns"` // of this process
-	Share    float64          `json:"share"`  // of all CPUs, by this process
-	Servers  map[string]Usage `json:"servers,omitempty"`
-}
-
-// Quantiles holds the quantiles of a distribution of times.
-type Quantiles struct {
-	Count int64         `json:"count"`
-	P50   time.Duration `json:"p50_ns"`
-	P90   time.Duration `json:"p90_ns"`
-	P99   time.Duration `json:"p99_ns"`
-	Max   time.Duration `json:"max_ns"`
-}
-
-// A Machine describes the machine of a run.
-type Machine struct {
-	Processors int    `json:"processors"`
-	Model      string `json:"model,omitempty"`
-	Memory     int64  `json:"memory_bytes,omitempty"`
-	System     string `json:"system"`
-	Go         string `json:"go"`
-}
-
-// Usage holds the resources that a process used during a run.
-type Usage struct {
-	CPU   time.Duration `json:"cpu_ns"`    // including child processes
-	Share float64       `json:"share"`     // of all CPUs
-	RSS   int64         `json:"rss_bytes"` // the maximum, without child processes
-	Grew  int64         `json:"grew_bytes"`
+	Sent     float64                  `json:"sent_bytes"`     // average per request
+	Received float64                  `json:"received_bytes"` // average per response
+	Machine  measure.Machine          `json:"machine"`
+	CPU      time.Duration            `json:"cpu_ns"` // of this process
+	Share    float64                  `json:"share"`  // of all CPUs, by this process
+	Servers  map[string]measure.Usage `json:"servers,omitempty"`
 }

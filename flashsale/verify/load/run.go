@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/flashsale/verify/auditor"
+	"github.com/floodweir/weir/flashsale/verify/load/measure"
 )
 
 // clients is a run in progress.
@@ -28,8 +29,8 @@ type clients struct {
 	firstGrant, lastGrant, lastPlaced, firstSoldOut atomic.Int64
 	grants, orders                                  atomic.Int64
 
-	all, due histogram
-	calls    [calls]histogram
+	all, due measure.Histogram
+	calls    [calls]measure.Histogram
 }
 
 // Run runs the load. The Result next to an error covers the run up to the error.
@@ -55,11 +56,11 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	r.began = time.Now()
 	run, stop := context.WithDeadline(ctx, r.began.Add(c.Duration))
 	defer stop()
-	use := startMeter(c.Processes)
+	use := measure.Start(c.Processes)
 	r.runWorkers(run, workers)
 	bound := run.Err() != nil || r.left.Load() < 0
 	took := time.Since(r.began)
-	usage := use.stop(took)
+	usage := use.Stop(took)
 	return r.result(workers, took, bound, usage), r.finish(ctx, workers)
 }
 
@@ -209,16 +210,16 @@ func withTwins(ws []*worker) []*worker {
 }
 
 // result adds up the counters of all workers.
-func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage measured) Result {
+func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage measure.Resources) Result {
 	res := Result{
 		Profile: r.Profile, Mode: r.Mode, Work: r.Work, Sale: r.Sale, Users: r.Users, Connections: r.Connections,
 		Began: r.began, Over: r.Over, Took: took, Bound: bound, Requests: r.requests.Load(),
 		Busy: time.Duration(r.busy.Load()), InBusy: r.inBusy.Load(),
-		Latency: r.all.quantiles(), Due: r.due.quantiles(), Calls: map[string]Quantiles{},
+		Latency: r.all.Quantiles(), Due: r.due.Quantiles(), Calls: map[string]measure.Quantiles{},
 		Status: map[int]int64{}, Reasons: map[string]int64{}, Layers: map[string]int64{},
 		Errors: map[string]int64{}, Faults: map[string]int64{},
 		Reserved: time.Duration(r.lastGrant.Load()), FirstSoldOut: time.Duration(r.firstSoldOut.Load()),
-		Machine: machine(), CPU: usage.own, Share: usage.share, Servers: usage.servers,
+		Machine: measure.ThisMachine(), CPU: usage.Own, Share: usage.Share, Servers: usage.Servers,
 	}
 	if res.Busy == 0 || r.Profile == SoldOut {
 		res.Busy, res.InBusy = took, res.Requests
@@ -231,7 +232,7 @@ func (r *clients) result(ws []*worker, took time.Duration, bound bool, usage mea
 		}
 	}
 	for c := range calls {
-		if q := r.calls[c].quantiles(); q.Count > 0 {
+		if q := r.calls[c].Quantiles(); q.Count > 0 {
 			res.Calls[c.String()] = q
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/floodweir/weir/flashsale/verify/load/measure"
 )
 
 // Text returns the result as a table.
@@ -35,7 +37,7 @@ func (r *Result) Text() string {
 	row("took", "%s, %s", short(r.Took), end)
 	row("requests", "%d, %.0f/s during the %s until every user had a response", r.Requests, r.PerSecond, short(r.Busy))
 	row("refused", "%d, %.0f/s", r.Refused, float64(r.Refused)/max(r.Took, time.Microsecond).Seconds())
-	quantiles := func(name string, q Quantiles) {
+	quantiles := func(name string, q measure.Quantiles) {
 		if q.Count > 0 {
 			row(name, "p50 %s, p90 %s, p99 %s, max %s of %d", short(q.P50), short(q.P90), short(q.P99), short(q.Max), q.Count)
 		}

@@ -113,10 +113,10 @@ func (w *worker) ask(ctx context.Context, u *user, c call, token, key []byte, du
 	}
 	r := w.clients
 	r.requests.Add(1)
-	r.all.add(at.Sub(sent))
-	r.calls[c].add(at.Sub(sent))
+	r.all.Add(at.Sub(sent))
+	r.calls[c].Add(at.Sub(sent))
 	if due >= 0 {
-		r.due.add(at.Sub(r.began) - due)
+		r.due.Add(at.Sub(r.began) - due)
 	}
 	if !u.answered {
 		u.answered = true

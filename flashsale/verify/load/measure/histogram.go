@@ -1,4 +1,4 @@
-package load
+package measure
 
 import (
 	"math/bits"
@@ -10,9 +10,9 @@ import (
 // value, so a quantile is at most 1.6 % too high.
 const fine = 6
 
-// A histogram counts times in buckets of microseconds whose width grows with the value. It is
+// A Histogram counts times in buckets of microseconds whose width grows with the value. It is
 // safe for concurrent use.
-type histogram struct {
+type Histogram struct {
 	buckets [(40 - fine + 1) << fine]atomic.Int64
 	max     atomic.Int64
 }
@@ -35,7 +35,8 @@ func ceilOf(bucket int) int64 {
 	return (int64(bucket&(1<<fine-1)+1<<fine)+1)<<shift - 1
 }
 
-func (h *histogram) add(d time.Duration) {
+// Add counts a time.
+func (h *Histogram) Add(d time.Duration) {
 	n := (int64(d) + 999) / 1000
 	h.buckets[bucketOf(n)].Add(1)
 	for {
@@ -46,8 +47,8 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// quantiles returns the quantiles of all added values, rounded up.
-func (h *histogram) quantiles() Quantiles {
+// Quantiles returns the quantiles of all added values, rounded up.
+func (h *Histogram) Quantiles() Quantiles {
 	q := Quantiles{Max: time.Duration(h.max.Load()) * time.Microsecond}
 	for i := range h.buckets {
 		q.Count += h.buckets[i].Load()
@@ -71,4 +72,13 @@ func (h *histogram) quantiles() Quantiles {
 		seen += n
 	}
 	return q
+}
+
+// Quantiles holds the quantiles of a distribution of times.
+type Quantiles struct {
+	Count int64         `json:"count"`
+	P50   time.Duration `json:"p50_ns"`
+	P90   time.Duration `json:"p90_ns"`
+	P99   time.Duration `json:"p99_ns"`
+	Max   time.Duration `json:"max_ns"`
 }

@@ -1,4 +1,5 @@
-package load
+// Package measure measures latencies and the resources of processes.
+package measure
 
 import (
 	"bytes"
@@ -11,15 +12,15 @@ import (
 	"time"
 )
 
-// measured holds the resources that the processes used.
-type measured struct {
-	own     time.Duration
-	share   float64
-	servers map[string]Usage
+// Resources holds the resources that processes used.
+type Resources struct {
+	Own     time.Duration    // CPU time of this process
+	Share   float64          // of all CPUs, by this process
+	Servers map[string]Usage // by name
 }
 
-// A meter measures processes.
-type meter struct {
+// A Meter measures processes.
+type Meter struct {
 	own     time.Duration
 	pids    map[string]int
 	before  map[string]Usage
@@ -28,9 +29,9 @@ type meter struct {
 	ended   sync.WaitGroup
 }
 
-// startMeter starts to measure; stop ends it.
-func startMeter(pids map[string]int) *meter {
-	m := &meter{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
+// Start starts to measure processes, by name.
+func Start(pids map[string]int) *Meter {
+	m := &Meter{own: ownCPU(), pids: pids, before: map[string]Usage{}, highest: map[string]int64{}, done: make(chan struct{})}
 	for name, pid := range pids {
 		m.before[name] = Usage{CPU: cpuOf(pid), RSS: rssOf(pid)}
 	}
@@ -51,16 +52,17 @@ func startMeter(pids map[string]int) *meter {
 	return m
 }
 
-func (m *meter) stop(took time.Duration) measured {
+// Stop ends the measurement, which took this long.
+func (m *Meter) Stop(took time.Duration) Resources {
 	close(m.done)
 	m.ended.Wait()
 	all := float64(max(took, time.Microsecond)) * float64(runtime.NumCPU())
-	u := measured{own: ownCPU() - m.own, servers: map[string]Usage{}}
-	u.share = float64(u.own) / all
+	u := Resources{Own: ownCPU() - m.own, Servers: map[string]Usage{}}
+	u.Share = float64(u.Own) / all
 	for name, pid := range m.pids {
 		was := m.before[name]
 		used := max(0, cpuOf(pid)-was.CPU)
-		u.servers[name] = Usage{CPU: used, Share: float64(used) / all, RSS: m.highest[name], Grew: m.highest[name] - was.RSS}
+		u.Servers[name] = Usage{CPU: used, Share: float64(used) / all, RSS: m.highest[name], Grew: m.highest[name] - was.RSS}
 	}
 	return u
 }
@@ -109,8 +111,8 @@ func rssOf(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// machine describes this machine.
-func machine() Machine {
+// ThisMachine describes this machine.
+func ThisMachine() Machine {
 	m := Machine{Processors: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	cpu, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(cpu)) {
@@ -127,4 +129,21 @@ func machine() Machine {
 		}
 	}
 	return m
+}
+
+// A Machine describes the machine of a run.
+type Machine struct {
+	Processors int    `json:"processors"`
+	Model      string `json:"model,omitempty"`
+	Memory     int64  `json:"memory_bytes,omitempty"`
+	System     string `json:"system"`
+	Go         string `json:"go"`
+}
+
+// Usage holds the resources that a process used during a run.
+type Usage struct {
+	CPU   time.Duration `json:"cpu_ns"`    // including child processes
+	Share float64       `json:"share"`     // of all CPUs
+	RSS   int64         `json:"rss_bytes"` // the maximum, without child processes
+	Grew  int64         `json:"grew_bytes"`
 }
