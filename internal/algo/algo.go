@@ -10,19 +10,18 @@ const (
 	// both Go's int64 and Lua's doubles hold exactly.
 	MaxInstant = 1<<53 - 1
 
-	// MaxSpan is the longest span that a rule deals in, in µs: one hundred years
-	// of 365.25 days. A period, the time from empty to full, and a debt are
-	// never longer.
+	// MaxSpan is the longest span of a rule, in µs: one hundred years of 365.25 days. A
+	// period, the time from empty to full, and a debt are never longer.
 	MaxSpan = 36525 * 24 * 3600 * 1_000_000
 
 	// MaxCount is the largest number of tokens that a rule counts.
 	MaxCount = 1 << 40
 
-	// Never is the Retry of a request that no waiting can make fit.
+	// Never is the Retry of a request that no wait helps.
 	Never = math.MaxInt64
 )
 
-// An Op says what is asked of a state.
+// An Op names an operation on a state.
 type Op uint8
 
 const (
@@ -30,7 +29,7 @@ const (
 	Take Op = iota
 	// TakeUpTo consumes as many of n tokens as fit. It is denied when none does.
 	TakeUpTo
-	// Peek consumes nothing and says what Take would have said.
+	// Peek consumes nothing and returns the result of Take.
 	Peek
 	// Charge consumes n tokens whether they fit or not; what does not fit becomes
 	// debt. It is always OK.
@@ -39,17 +38,17 @@ const (
 	Return
 )
 
-// An Ask is one question put to a state.
+// An Ask is one request to a state.
 type Ask struct {
 	Op  Op
 	Now int64 // the instant of the decision, µs
 	N   int64 // tokens, not negative
 
-	// At is the instant of the charge that a Return gives back, so that a window
-	// that has passed is not credited. Zero means the newest charges. It goes as far
-	// as a rule tells charges apart: a log gives back what was charged at At, a
-	// sliding window what was charged in At's segment, a fixed window what was in
-	// the current one if At is in it. Buckets tell none apart and ignore it.
+	// At is the instant of the charge that a Return gives back, so that a window that
+	// has passed is not credited. Zero means the newest charges. A log gives back what
+	// was charged at At, and a sliding window what was charged in At's segment. A fixed
+	// window gives back tokens if At is in the current window. Buckets do not
+	// distinguish charges and ignore it.
 	At int64
 
 	// ID and TTL name and time a slot of a Concurrency rule: the slot ID is taken
@@ -59,7 +58,7 @@ type Ask struct {
 	TTL int64
 }
 
-// A Result answers an Ask.
+// A Result is the result of an Ask.
 type Result struct {
 	OK      bool
 	Granted int64 // tokens consumed; 0 for Peek; of Return 0, but for Concurrency the slots freed
@@ -72,55 +71,53 @@ type Result struct {
 // A Rule is one limit's arithmetic. Rules are immutable, and safe for use by
 // several goroutines at once; a state is not.
 type Rule interface {
-	// Name is the name of the algorithm: that of its file, of its twin in Lua, and
-	// of the algorithm in a policy file.
+	// Name returns the name of the algorithm: that of its file, of its Lua twin, and of
+	// the algorithm in a policy file.
 	Name() string
 
-	// Params are the numbers that a twin in another language needs to decide as Do
-	// does; each rule documents their order. now is roughly the instant of the
-	// decision: a calendar's rule lists the windows around it.
+	// Params returns the numbers with which a twin in another language decides as Do
+	// does; each rule documents their order. now is roughly the instant of the decision:
+	// the rule of a calendar lists the windows around it.
 	Params(now int64) []int64
 
-	// Words is the number of words that a state starts with. Rules with a
-	// Variable state grow it from there.
+	// Words returns the number of words of a new state. Rules with a Variable state grow
+	// it.
 	Words() int
 
 	// Variable reports whether the length of a state changes as it is used.
 	Variable() bool
 
-	// Capacity is the most tokens that a single Take can get: a larger one is
-	// denied for ever.
+	// Capacity returns the most tokens of a single Take. A larger one is always denied.
 	Capacity() int64
 
-	// Horizon is the longest time, in µs, that a state without debt takes to be as
-	// if never used.
+	// Horizon returns the longest time, in µs, after which a state without debt is as if
+	// never used.
 	Horizon() int64
 
-	// Do decides a and returns the state after it. It may write into s and return
-	// it, as append does. When the result is not OK the words of s are unchanged,
-	// with one exception: [Primed] remembers its first sight of a key even then, and
-	// a store keeps that. A state that is empty, shorter than Words or all zeros is
-	// one never used.
+	// Do decides a and returns the state after it. It may write into s and return it, as
+	// append does. If the result is not OK the words of s are unchanged, with one
+	// exception: [Primed] records the first use of a key even then, and a store keeps
+	// that. A state that is empty, shorter than Words or all zeros was never used.
 	Do(s []int64, a Ask) ([]int64, Result)
 
-	// Until is the instant from which s is as if never used; 0 if it is so already.
+	// Until returns the instant from which s is as if never used; 0 if it is so already.
 	Until(s []int64) int64
 
-	// Shift moves every instant in s back by d µs: the state of a clock that was
-	// found to run d ahead. No instant becomes less than 1.
+	// Shift moves every instant in s back by d µs, for the state of a clock that was d
+	// ahead. No instant becomes less than 1.
 	Shift(s []int64, d int64)
 }
 
-// Errors of the constructors. They are wrapped with the value at fault and with
-// what would be accepted.
+// Errors of the constructors. They are wrapped with the invalid value and the accepted
+// ones.
 var (
-	// ErrRange is a parameter outside of its range.
+	// ErrRange reports a parameter outside of its range.
 	ErrRange = errors.New("out of range")
-	// ErrInexact is a limit that cannot be kept exactly in both Go and Lua.
+	// ErrInexact reports a limit that cannot be kept exactly in both Go and Lua.
 	ErrInexact = errors.New("cannot be kept exactly")
 )
 
-// gcd is the greatest common divisor of two positive numbers.
+// gcd returns the greatest common divisor of two positive numbers.
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

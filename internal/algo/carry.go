@@ -2,8 +2,8 @@ package algo
 
 import "math/bits"
 
-// A CarryMode says what becomes of a key's tokens when its limit changes. Its
-// values are those of weir.Carry.
+// A CarryMode selects how many tokens a key has after its limit changed. Its values are
+// those of weir.Carry.
 type CarryMode uint8
 
 const (
@@ -11,13 +11,13 @@ const (
 	CarryProportional CarryMode = iota
 	// CarryAsIs keeps the number of tokens left, up to the new capacity.
 	CarryAsIs
-	// CarryAdditive adds to the tokens left what the capacity grew by.
+	// CarryAdditive adds the growth of the capacity to the tokens left.
 	CarryAdditive
 	// CarryReset starts afresh.
 	CarryReset
 )
 
-// Carry is the state under the rule to, at now, of a key whose state under the
+// Carry returns the state under the rule to, at now, of a key whose state under the
 // rule from is fs. It writes into ts, whose content does not matter, and returns
 // it; fs keeps its words.
 //
@@ -49,7 +49,7 @@ func Carry(mode CarryMode, from Rule, fs []int64, to Rule, ts []int64, now int64
 	return ts
 }
 
-// carried is how many of b tokens of a capacity are left under another.
+// carried returns how many of b tokens of a capacity are left under another.
 func carried(mode CarryMode, b, from, to int64) int64 {
 	switch mode {
 	case CarryProportional:
@@ -62,7 +62,7 @@ func carried(mode CarryMode, b, from, to int64) int64 {
 	return to
 }
 
-// scale is ⌊b·n/d⌋, also of a negative b, saturated at ±2·MaxCount.
+// scale returns ⌊b·n/d⌋, also for a negative b, saturated at ±2·MaxCount.
 func scale(b, n, d int64) int64 {
 	const most = 2 * MaxCount
 	if b >= 0 {

@@ -62,9 +62,8 @@ func TestCarryOfNothing(t *testing.T) {
 	}
 }
 
-// TestCarryBetweenRules checks that from any rule to any other, what is left is what the
-// mode says: no more than that, and less only where a rule's tokens do not come one by
-// one.
+// TestCarryBetweenRules checks every pair of rules: the new balance is that of the mode.
+// It is never more, and less only if the tokens of the rule do not come one by one.
 func TestCarryBetweenRules(t *testing.T) {
 	all := rules()
 	for i, f := range all {

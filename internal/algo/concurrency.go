@@ -1,20 +1,19 @@
 package algo
 
-// A Concurrency admits at most count slots in use at once. A slot that nobody
-// returns or renews is free again after its lease.
+// A Concurrency admits at most count slots in use at once. A slot that is neither
+// returned nor renewed is free again after its lease.
 //
 // The idea: a slot is a lease. It ends by itself, so the slot of a holder that
 // died heals, and a holder that lives keeps it by taking it again under the same
-// ID. Every slot in use is remembered with its expiry and with the tokens that it
-// stands for; a Take of n is one slot of n.
+// ID. Every slot in use is stored with its expiry and its number of tokens; a Take of n is one slot of n.
 //
 //	live     ⇔  expiry > now
 //	used     =  tokens of the live slots
 //	admit n  ⇔  a live slot has the ID, or used + n ≤ count
 //	then        its expiry ← now + TTL, or a new slot (now + TTL, ID, n)
 //
-// Invariant: at any instant at most count tokens are held by live slots, but for
-// what Charge forced in.
+// Invariant: at any instant live slots hold at most count tokens, except for the
+// tokens of a Charge.
 //
 // Renewing is OK even when all slots are in use. It sets the expiry to now + TTL,
 // be it later or earlier than before, and grants the tokens first granted, not
@@ -133,7 +132,7 @@ func (c *Concurrency) Do(words []int64, a Ask) ([]int64, Result) {
 	return live, r
 }
 
-// ttl is how long a slot is asked for.
+// ttl returns the lease that a requests for its slot.
 func (c *Concurrency) ttl(a Ask) int64 {
 	if a.TTL <= 0 {
 		return c.lease

@@ -15,7 +15,7 @@ func freed(now int64, id uint64) algo.Ask {
 }
 
 func TestConcurrencyAnonymous(t *testing.T) {
-	tell(t, must(algo.NewConcurrency(4, 100)), []step{
+	replay(t, must(algo.NewConcurrency(4, 100)), []step{
 		{take(1000, 1), "ok 1, 3 left, reset 100"},
 		{take(1000, 1), "ok 1, 2 left, reset 100"},
 		{take(1030, 1), "ok 1, 1 left, reset 100"},
@@ -42,7 +42,7 @@ func TestConcurrencyAnonymous(t *testing.T) {
 }
 
 func TestConcurrencyNamed(t *testing.T) {
-	tell(t, must(algo.NewConcurrency(3, 100)), []step{
+	replay(t, must(algo.NewConcurrency(3, 100)), []step{
 		{slot(1000, 7, 2, 50), "ok 2, 1 left, reset 50"},
 		{slot(1000, 8, 1, 0), "ok 1, 0 left, reset 100"},
 		{slot(1010, 9, 1, 50), "denied, 0 left, retry 40, reset 90"},
@@ -58,7 +58,7 @@ func TestConcurrencyNamed(t *testing.T) {
 		{freed(1040, 8), "ok 1, 1 left, reset 40"},
 		{freed(1040, 8), "ok 0, 1 left, reset 40"},
 		{freed(1079, 5), "ok 0, 1 left, reset 1"},
-		// A slot that nobody renewed is free, and its ID is new.
+		// A slot that was not renewed is free, and its ID is new.
 		{freed(1080, 7), "ok 0, 3 left"},
 		{slot(1080, 7, 1, 10), "ok 1, 2 left, reset 10"},
 		// A charge takes an anonymous slot.

@@ -89,7 +89,7 @@ func (e *emission) divide(us, rem int64) (n int64, exact bool) {
 	return int64(d), r == 0
 }
 
-// add and sub are arithmetic on times.
+// add adds two times, and sub subtracts them.
 func (e *emission) add(us, rem, us2, rem2 int64) (int64, int64) {
 	us, rem = us+us2, rem+rem2
 	if rem >= e.k {

@@ -6,8 +6,8 @@ import "fmt"
 // ends.
 //
 // The idea: count the tokens taken, and forget the count when the window ends.
-// The state is the end of the window and the tokens taken in it. What is taken
-// by Charge above the count is a debt inside the window only: it ends with it.
+// The state is the end of the window and the tokens taken in it. A Charge above
+// the count is a debt that ends with the window.
 //
 //	live     ⇔  end > now
 //	used     =  the tokens taken, if live; else 0
@@ -15,9 +15,9 @@ import "fmt"
 //	then        used ← used + n, and if not live
 //	            end  ← now + period, or (⌊now/period⌋ + 1)·period with epoch
 //
-// Invariant: in each window at most count tokens are admitted, and so in any
-// span of one period at most 2·count: count at the end of a window and count at
-// the beginning of the next.
+// Invariant: in each window at most count tokens are admitted. So in any span of one
+// period at most 2·count are: count at the end of a window, and count at the start of
+// the next.
 //
 // Source: the rate limiter pattern of the documentation of Redis INCR (a counter
 // with EXPIRE, anchored at the first request) and envoyproxy/ratelimit,
@@ -82,8 +82,8 @@ func (w *FixedWindow) Horizon() int64 {
 }
 
 // Params are the count, the period, and 1 if windows begin at multiples of the
-// period since the epoch, else 0. Of a calendar they are the count, 0, and the
-// bounds of four windows in order: the one before now's, now's, and the two
+// period since the epoch, else 0. For a calendar they are the count, 0, and
+// the bounds of four windows in order: the one before now's, now's, and the two
 // after it. A twin whose clock is not within these bounds must fail.
 func (w *FixedWindow) Params(now int64) []int64 {
 	if w.calendar == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestFixedWindowFromFirstRequest(t *testing.T) {
-	tell(t, must(algo.NewFixedWindow(3, 100, false)), []step{
+	replay(t, must(algo.NewFixedWindow(3, 100, false)), []step{
 		{take(1000, 2), "ok 2, 1 left, reset 100"},
 		{take(1050, 2), "denied, 1 left, retry 50, reset 50"},
 		{take(1099, 1), "ok 1, 0 left, reset 1"},
@@ -36,7 +36,7 @@ func TestFixedWindowFromFirstRequest(t *testing.T) {
 }
 
 func TestFixedWindowFromEpoch(t *testing.T) {
-	tell(t, must(algo.NewFixedWindow(3, 100, true)), []step{
+	replay(t, must(algo.NewFixedWindow(3, 100, true)), []step{
 		{take(1070, 3), "ok 3, 0 left, reset 30"},
 		{take(1099, 1), "denied, 0 left, retry 1, reset 1"},
 		{take(1100, 2), "ok 2, 1 left, reset 100"},
@@ -51,7 +51,7 @@ func TestFixedWindowFromEpoch(t *testing.T) {
 func TestCalendarWindow(t *testing.T) {
 	// Windows: [1080, 1120) [1120, 1190) [1190, 1215) [1215, 1255) …
 	w := must(algo.NewCalendarWindow(2, uneven{}))
-	tell(t, w, []step{
+	replay(t, w, []step{
 		{take(1100, 2), "ok 2, 0 left, reset 20"},
 		{take(1119, 1), "denied, 0 left, retry 1, reset 1"},
 		{take(1120, 1), "ok 1, 1 left, reset 70"},
@@ -87,11 +87,11 @@ func TestFixedWindowParams(t *testing.T) {
 // TestFixedWindowReachesItsBound checks that the bound of 2·count in one period is
 // reached: it is no smaller.
 func TestFixedWindowReachesItsBound(t *testing.T) {
-	tell(t, must(algo.NewFixedWindow(3, 100, true)), []step{
+	replay(t, must(algo.NewFixedWindow(3, 100, true)), []step{
 		{take(1099, 3), "ok 3, 0 left, reset 1"},
 		{take(1100, 3), "ok 3, 0 left, reset 100"},
 	})
-	tell(t, must(algo.NewFixedWindow(3, 100, false)), []step{
+	replay(t, must(algo.NewFixedWindow(3, 100, false)), []step{
 		{take(1000, 1), "ok 1, 2 left, reset 100"},
 		{giveBack(1000, 0), "ok 0, 2 left, reset 100"},
 		{take(1099, 2), "ok 2, 0 left, reset 1"},

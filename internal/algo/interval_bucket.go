@@ -6,8 +6,8 @@ import "fmt"
 // together at the end of every period.
 //
 // The idea: remember when the current period began and how many tokens are
-// missing from a full bucket. Whole periods that have passed since bring their
-// tokens when somebody asks.
+// missing from a full bucket. Whole periods that have passed since add their
+// tokens at the next request.
 //
 //	j        = ⌊(now − start) / period⌋, 0 if negative
 //	missing  = max(0, missing − j·count)
@@ -27,8 +27,8 @@ import "fmt"
 // Refill.intervallyAligned.
 //
 // Deviation: a bucket that is full again is as if never used, so its next period
-// begins with its next request; Bucket4j goes on counting periods from the making
-// of the bucket. A state that was shifted keeps its own phase until it is full.
+// begins with its next request. Bucket4j counts periods from the creation of the
+// bucket. A state that was shifted keeps its own phase until it is full.
 type IntervalBucket struct {
 	count, period, burst int64
 	epoch                bool
@@ -140,7 +140,7 @@ func (b *IntervalBucket) refill(start, missing, now int64) (int64, int64) {
 	return now, 0
 }
 
-// wait is how long until n fit.
+// wait returns the time until n fit.
 func (b *IntervalBucket) wait(start, missing, n, now int64) int64 {
 	switch {
 	case n == 0 || n <= b.burst-missing:

@@ -8,7 +8,7 @@ import (
 
 func TestIntervalBucketFromTheFirstRequest(t *testing.T) {
 	// 4 every 10 s, burst 10.
-	tell(t, must(algo.NewIntervalBucket(4, 10*second, 10, false)), []step{
+	replay(t, must(algo.NewIntervalBucket(4, 10*second, 10, false)), []step{
 		{peek(start, 11), "denied, 10 left, never"},
 		{take(start+3*second, 7), "ok 7, 3 left, reset 20000000"},
 		{take(start+13*second-1, 4), "denied, 3 left, retry 1, reset 10000001"},
@@ -28,7 +28,7 @@ func TestIntervalBucketFromTheFirstRequest(t *testing.T) {
 }
 
 func TestIntervalBucketFromTheEpoch(t *testing.T) {
-	tell(t, must(algo.NewIntervalBucket(5, 10*second, 5, true)), []step{
+	replay(t, must(algo.NewIntervalBucket(5, 10*second, 5, true)), []step{
 		{take(start+7*second, 5), "ok 5, 0 left, reset 3000000"},
 		{take(start+10*second-1, 1), "denied, 0 left, retry 1, reset 1"},
 		{take(start+10*second, 1), "ok 1, 4 left, reset 10000000"},
@@ -38,18 +38,18 @@ func TestIntervalBucketFromTheEpoch(t *testing.T) {
 
 func TestIntervalBucketAtTheExtremes(t *testing.T) {
 	const huge = 1<<63 - 1
-	tell(t, must(algo.NewIntervalBucket(1, algo.MaxSpan, 1, false)), []step{
+	replay(t, must(algo.NewIntervalBucket(1, algo.MaxSpan, 1, false)), []step{
 		{take(start, 1), "ok 1, 0 left, reset 3155760000000000"},
 		{charge(start, huge), "ok 9223372036854775807, 0 left, reset 3155760000000000"},
 		{take(start, huge), "denied, 0 left, never, reset 3155760000000000"},
 		{giveBack(start, huge), "ok 0, 1 left"},
 	})
-	tell(t, must(algo.NewIntervalBucket(algo.MaxCount, 1, algo.MaxCount, true)), []step{
+	replay(t, must(algo.NewIntervalBucket(algo.MaxCount, 1, algo.MaxCount, true)), []step{
 		{take(start, algo.MaxCount), "ok 1099511627776, 0 left, reset 1"},
 		{charge(start, huge), "ok 9223372036854775807, -1099511627776 left, reset 2"},
 		{charge(start, huge), "ok 9223372036854775807, -1099511627776 left, reset 2"},
 	})
-	tell(t, must(algo.NewIntervalBucket(1, 1, algo.MaxCount, false)), []step{
+	replay(t, must(algo.NewIntervalBucket(1, 1, algo.MaxCount, false)), []step{
 		{take(start, algo.MaxCount), "ok 1099511627776, 0 left, reset 1099511627776"},
 		{take(start+5, 6), "denied, 5 left, retry 1, reset 1099511627771"},
 	})

@@ -26,17 +26,16 @@ func (q Queueing) check(burst int64) error {
 // The idea: a leaky bucket as a meter is a token bucket seen from below: what has
 // not drained is what has not been refilled. So it is the same instant, the time
 // when the bucket will be empty, with room for burst + 1. As a queue it admits
-// the same requests and says how long each has to be held back, so that they
-// leave evenly.
+// the same requests and returns a delay for each, so that they leave evenly.
 //
 //	T        = period/count
 //	admit n  ⇔  owed + n·T ≤ (burst + 1)·T      owed = max(TAT − now, 0)
 //	then        TAT ← now + owed + n·T
 //	delay    = max(0, ⌈TAT − now − (1 + free)·T⌉)
 //
-// Invariant: as a queue without free ones, requests of one token that are held
-// back as told leave at least T apart, up to the rounding to 1 µs; as a meter, at
-// most burst + 1 + d/T are admitted in any span of d µs.
+// Invariant: with a queue and free = 0, requests of one token leave at least T apart
+// after their delays, up to the rounding to 1 µs. As a meter, at most burst + 1 + d/T
+// are admitted in any span of d µs.
 //
 // Source: the leaky bucket of ITU-T I.371 (2004) annex A; the words burst and
 // delay, and their effect, are those of nginx's limit_req, whose own arithmetic is
@@ -74,8 +73,8 @@ func NewLeakyBucket(count, period, burst int64, q Queueing) (*LeakyBucket, error
 // Name implements [Rule].
 func (b *LeakyBucket) Name() string { return "leaky_bucket" }
 
-// Params are those of [TokenBucket.Params], with burst + 1 for its burst, then
-// 1 for a queue or 0, and (1 + free)·T as µs and units.
+// Params returns the Params of [TokenBucket], with burst + 1 for its burst, then 1 for a
+// queue or 0, and (1 + free)·T as µs and units.
 func (b *LeakyBucket) Params(now int64) []int64 {
 	return append(b.TokenBucket.Params(now), flag(b.q.Queue), b.graceUs, b.graceRem)
 }
@@ -107,7 +106,7 @@ func (b *LeakyBucket) Step(us, rem int64, a Ask) (int64, int64, Result) {
 	return newUs, newRem, r
 }
 
-// delay is how long to hold a request back after which d, dr is owed.
+// delay returns the delay of a request after which d, dr is owed.
 func (b *LeakyBucket) delay(d, dr int64) int64 {
 	return max(0, ceilMicros(b.e.sub(d, dr, b.graceUs, b.graceRem)))
 }

@@ -9,14 +9,14 @@ import (
 
 func TestLeakyBucketAsMeter(t *testing.T) {
 	// 10 per second: T = 100,000 µs; one in service and 2 more.
-	tell(t, must(algo.NewLeakyBucket(10, second, 2, algo.Queueing{})), []step{
+	replay(t, must(algo.NewLeakyBucket(10, second, 2, algo.Queueing{})), []step{
 		{peek(start, 0), "ok 0, 3 left"},
 		{take(start, 4), "denied, 3 left, never"},
 		{take(start, 3), "ok 3, 0 left, reset 300000"},
 		{take(start+99_999, 1), "denied, 0 left, retry 1, reset 200001"},
 		{take(start+100_000, 1), "ok 1, 0 left, reset 300000"},
 	})
-	tell(t, must(algo.NewLeakyBucket(10, second, 0, algo.Queueing{})), []step{
+	replay(t, must(algo.NewLeakyBucket(10, second, 0, algo.Queueing{})), []step{
 		{take(start, 1), "ok 1, 0 left, reset 100000"},
 		{take(start+50_000, 1), "denied, 0 left, retry 50000, reset 50000"},
 		{take(start+100_000, 1), "ok 1, 0 left, reset 100000"},
@@ -24,7 +24,7 @@ func TestLeakyBucketAsMeter(t *testing.T) {
 }
 
 func TestLeakyBucketAsQueue(t *testing.T) {
-	tell(t, must(algo.NewLeakyBucket(10, second, 3, algo.Queueing{Queue: true})), []step{
+	replay(t, must(algo.NewLeakyBucket(10, second, 3, algo.Queueing{Queue: true})), []step{
 		{take(start, 1), "ok 1, 3 left, reset 100000"},
 		{peek(start, 1), "ok 0, 3 left, reset 100000, delay 100000"},
 		{take(start, 1), "ok 1, 2 left, reset 200000, delay 100000"},
@@ -35,15 +35,15 @@ func TestLeakyBucketAsQueue(t *testing.T) {
 		{peek(start+250_000, 0), "ok 0, 0 left, reset 350000"},
 	})
 	// T = 333,333 1/3 µs: delays are rounded up.
-	tell(t, must(algo.NewLeakyBucket(3, second, 3, algo.Queueing{Queue: true, Free: 1})), []step{
+	replay(t, must(algo.NewLeakyBucket(3, second, 3, algo.Queueing{Queue: true, Free: 1})), []step{
 		{take(start, 2), "ok 2, 2 left, reset 666667"},
 		{take(start, 1), "ok 1, 1 left, reset 1000000, delay 333334"},
 		{take(start, 1), "ok 1, 0 left, reset 1333334, delay 666667"},
 	})
 }
 
-// TestLeakyBucketLeavesEvenly checks that requests held back as told leave at least T
-// apart.
+// TestLeakyBucketLeavesEvenly checks that requests leave at least T apart after their
+// delays.
 func TestLeakyBucketLeavesEvenly(t *testing.T) {
 	const count = 7
 	b := must(algo.NewLeakyBucket(count, second, 5, algo.Queueing{Queue: true}))

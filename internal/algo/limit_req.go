@@ -45,9 +45,9 @@ const (
 )
 
 // NewLimitReq makes the rule of count per period µs with room for burst beyond
-// the one in service. A rate below one thousandth of a request per second, or
-// a rate or burst too large for exact products, is refused with an error that
-// wraps ErrRange or ErrInexact and names what would be accepted.
+// the one in service. It refuses a rate below one thousandth of a request per
+// second, and a rate or burst too large for exact products. The error wraps ErrRange
+// or ErrInexact, and names the accepted values.
 func NewLimitReq(count, period, burst int64, q Queueing) (*LimitReq, error) {
 	if _, err := newEmission(count, period); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (b *LimitReq) Do(s []int64, a Ask) ([]int64, Result) {
 	return s, r
 }
 
-// wait is how long until n fit: the first µs of the first ms that has drained
+// wait returns the time until n fit: the first µs of the first ms that has drained
 // enough of the state s, whose backlog has drained to backlog by now.
 func (b *LimitReq) wait(s []int64, backlog, n, now int64) int64 {
 	switch {

@@ -11,7 +11,7 @@ func TestLimitReq(t *testing.T) {
 	const ms = 1000
 	queue := algo.Queueing{Queue: true}
 	t.Run("10r/s burst=2", func(t *testing.T) {
-		tell(t, must(algo.NewLimitReq(10, second, 2, queue)), []step{
+		replay(t, must(algo.NewLimitReq(10, second, 2, queue)), []step{
 			{peek(start, 1), "ok 0, 3 left"},
 			{take(start, 1), "ok 1, 2 left, reset 100000"},
 			{take(start+999, 1), "ok 1, 1 left, reset 199001, delay 100000"},
@@ -29,7 +29,7 @@ func TestLimitReq(t *testing.T) {
 	})
 	t.Run("1r/m", func(t *testing.T) {
 		// 0.016 r/s: 62.5 s for one.
-		tell(t, must(algo.NewLimitReq(1, 60*second, 0, algo.Queueing{})), []step{
+		replay(t, must(algo.NewLimitReq(1, 60*second, 0, algo.Queueing{})), []step{
 			{take(start, 1), "ok 1, 0 left, reset 62500000"},
 			{take(start+60*second, 1), "denied, 0 left, retry 2500000, reset 2500000"},
 			{take(start+62_499_999, 1), "denied, 0 left, retry 1, reset 1"},
@@ -37,7 +37,7 @@ func TestLimitReq(t *testing.T) {
 		})
 	})
 	t.Run("delay=1", func(t *testing.T) {
-		tell(t, must(algo.NewLimitReq(2, second, 3, algo.Queueing{Queue: true, Free: 1})), []step{
+		replay(t, must(algo.NewLimitReq(2, second, 3, algo.Queueing{Queue: true, Free: 1})), []step{
 			{take(start, 1), "ok 1, 3 left, reset 500000"},
 			{take(start, 1), "ok 1, 2 left, reset 1000000"},
 			{take(start, 1), "ok 1, 1 left, reset 1500000, delay 500000"},
@@ -45,7 +45,7 @@ func TestLimitReq(t *testing.T) {
 		})
 	})
 	t.Run("a clock that goes back", func(t *testing.T) {
-		tell(t, must(algo.NewLimitReq(10, second, 1, algo.Queueing{})), []step{
+		replay(t, must(algo.NewLimitReq(10, second, 1, algo.Queueing{})), []step{
 			{take(start, 2), "ok 2, 0 left, reset 200000"},
 			{take(start-60*second, 1), "denied, 0 left, retry 60100000, reset 60200000"},
 			{take(start-60*second-ms, 1), "denied, 0 left, retry 60101000, reset 60201000"},
@@ -127,14 +127,14 @@ func TestLimitReqAtTheExtremes(t *testing.T) {
 	const huge = 1<<63 - 1
 	// The largest rate and burst: nothing wraps.
 	b := must(algo.NewLimitReq(1<<40, second, 7_907_000_000, algo.Queueing{Queue: true}))
-	tell(t, b, []step{
+	replay(t, b, []step{
 		{take(start, 7_907_000_001), "ok 7907000001, 0 left, reset 8000, delay 7000"},
 		{charge(start, huge), "ok 9223372036854775807, -687626 left, reset 8000"},
 		{take(start, huge), "denied, -687626 left, never, reset 8000"},
 		{giveBack(start, huge), "ok 0, 7907000001 left"},
 	})
 	// The slowest: one thousandth per second, and a debt of a hundred years.
-	tell(t, must(algo.NewLimitReq(1, 1000*second, 1, algo.Queueing{})), []step{
+	replay(t, must(algo.NewLimitReq(1, 1000*second, 1, algo.Queueing{})), []step{
 		{take(start, 2), "ok 2, 0 left, reset 2000000000"},
 		{charge(start, huge), "ok 9223372036854775807, -3155758 left, reset 3155760000000000"},
 	})

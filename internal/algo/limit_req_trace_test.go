@@ -11,10 +11,10 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// TestLimitReqTraces checks that what a real nginx did at recorded instants, this rule
-// does. Each file in testdata/limit_req says a rate, burst and delay as nginx does, and
-// then of each request its instant, whether it PASSED, was DELAYED or REJECTED, and its
-// delay; instants and delays in ms. The comparison with nginx in package e2e writes them.
+// TestLimitReqTraces checks that the rule decides as a real nginx did at recorded
+// instants. Each file in testdata/limit_req has a rate, burst and delay in nginx's
+// terms. For each request it has the instant, PASSED, DELAYED or REJECTED, and the
+// delay, with times in ms. The comparison with nginx in package e2e writes the files.
 func TestLimitReqTraces(t *testing.T) {
 	files, err := filepath.Glob("testdata/limit_req/*.txt")
 	if err != nil || len(files) < 10 {

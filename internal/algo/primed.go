@@ -5,10 +5,10 @@ import "fmt"
 // A Primed is another rule whose keys do not begin full: a key's first request
 // finds initial tokens.
 //
-// The idea: at the first sight of a key, charge the inner rule what is missing
-// from initial, and remember until when the key counts as seen. That is as long
-// as the inner state says something, and then for as long again as the inner rule
-// takes from empty to full, so that a full bucket is not taken for a new key.
+// The idea: at the first use of a key, charge the inner rule the difference between
+// capacity and initial, and store until when the key counts as seen. That is until the
+// inner state is as if never used, plus the time that the inner rule takes from empty
+// to full. So a full bucket is not mistaken for a new key.
 //
 //	new      ⇔  seen ≤ now
 //	if new:     inner ← never used, charged capacity − initial at now
@@ -19,11 +19,11 @@ import "fmt"
 // Source: initial tokens as in Bucket4j's withInitialTokens and as in Guava's
 // SmoothBursty, which starts with none stored; the instant is ours.
 //
-// Deviation: the first sight of a key is kept even if its request is denied, the
-// one exception to the rule that a denial changes nothing: with initial 0 the
-// first request is always denied, and were it forgotten, so would be every
-// other. A Take of 0 tokens keeps the first sight and no more; a Peek keeps
-// nothing. A key that was full and idle for a horizon is new again.
+// Deviation: the first use of a key is kept even if its request is denied, the one
+// exception to the rule that a denial changes nothing. With initial 0 the first request
+// is always denied; without the exception every later one would be denied too. A Take
+// of 0 tokens keeps only the first use; a Peek keeps nothing. A key that was full and
+// idle for a horizon is new again.
 type Primed struct {
 	inner   Rule
 	initial int64

@@ -10,7 +10,7 @@ import (
 func TestPrimed(t *testing.T) {
 	// 1 per second, burst 5, of which a new key finds 2: full after 3 s, and new
 	// again 5 s after that.
-	tell(t, primed(must(algo.NewTokenBucket(1, second, 5)), 2), []step{
+	replay(t, primed(must(algo.NewTokenBucket(1, second, 5)), 2), []step{
 		{peek(start, 2), "ok 0, 2 left"},
 		{peek(start+9*second, 2), "ok 0, 2 left"},
 		{take(start+9*second, 1), "ok 1, 1 left, reset 9000000"},
@@ -27,17 +27,17 @@ func TestPrimed(t *testing.T) {
 // denied: initial 0 does not deny for ever.
 func TestPrimedKeepsTheFirstSight(t *testing.T) {
 	b := must(algo.NewTokenBucket(1, second, 5))
-	tell(t, primed(b, 0), []step{
+	replay(t, primed(b, 0), []step{
 		{take(start, 1), "denied, 0 left, retry 1000000, reset 10000000"},
 		{take(start+second-1, 1), "denied, 0 left, retry 1, reset 9000001"},
 		{take(start+second, 1), "ok 1, 0 left, reset 10000000"},
 	})
-	tell(t, primed(b, 0), []step{
+	replay(t, primed(b, 0), []step{
 		{takeUpTo(start, 3), "denied, 0 left, retry 1000000, reset 10000000"},
 		{takeUpTo(start+2*second, 3), "ok 2, 0 left, reset 10000000"},
 	})
 	// A Take of nothing keeps it too, and a Peek does not.
-	tell(t, primed(b, 0), []step{
+	replay(t, primed(b, 0), []step{
 		{peek(start, 1), "denied, 0 left, retry 1000000"},
 		{take(start+second, 0), "ok 0, 0 left, reset 10000000"},
 		{take(start+2*second, 1), "ok 1, 0 left, reset 10000000"},

@@ -24,7 +24,7 @@ type namedRule struct {
 	lacks map[string]string
 }
 
-// rules are those of all files of this package.
+// rules returns the rules of all files of this package.
 func rules() []namedRule { return slices.Concat(windowRules, bucketRules) }
 
 // must is the rule of a constructor that is known to accept its arguments.

@@ -4,10 +4,10 @@ import "fmt"
 
 // A SlidingLog admits at most count tokens in any span of one period, exactly.
 //
-// The idea: remember every admission and count those of the last period. The log
-// is kept in order of time with running totals, so that what is still within the
-// period, and when enough of it will have left, are found by bisection. Tokens
-// taken at one instant are one entry.
+// The idea: store every admission and count those of the last period. The log is in
+// order of time with running totals. Bisection finds the entries within the period, and
+// the instant at which enough of them have left it. Tokens taken at one instant are one
+// entry.
 //
 //	used     =  tokens of the entries with now − period < instant
 //	admit n  ⇔  used + n ≤ count
@@ -18,12 +18,11 @@ import "fmt"
 // the count is a debt that shrinks as entries leave the period.
 //
 // Source: the sorted-set limiter for Redis (ZREMRANGEBYSCORE, ZCARD, ZADD). We
-// deviate from it in that a denied request is not counted and leaves the log as
-// it was, that two admissions at one instant are two, and that the log is
-// bounded: a count above 10,000 is refused, and when charges have made it 10,000
-// entries long, a further one moves the newest entry to its own instant, which
-// counts that entry for longer, never for less. If now lies before the newest
-// entry, it is taken to be that entry's instant.
+// deviate from it in three ways. A denied request is not counted and does not change
+// the log. Two admissions at one instant count as two. The log is bounded: a count
+// above 10,000 is refused. At 10,000 entries a further Charge moves the newest entry to
+// its own instant, which counts that entry for longer, never for less. If now
+// is before the newest entry, the instant of that entry is used.
 type SlidingLog struct{ count, period int64 }
 
 // NewSlidingLog makes the rule of count tokens in any span of period µs. The count

@@ -7,7 +7,7 @@ import (
 )
 
 func TestSlidingLog(t *testing.T) {
-	tell(t, must(algo.NewSlidingLog(5, 100)), []step{
+	replay(t, must(algo.NewSlidingLog(5, 100)), []step{
 		{take(1000, 2), "ok 2, 3 left, reset 100"},
 		{take(1000, 1), "ok 1, 2 left, reset 100"},
 		{take(1040, 1), "ok 1, 1 left, reset 100"},
@@ -37,7 +37,7 @@ func TestSlidingLog(t *testing.T) {
 }
 
 func TestSlidingLogReturn(t *testing.T) {
-	tell(t, must(algo.NewSlidingLog(9, 100)), []step{
+	replay(t, must(algo.NewSlidingLog(9, 100)), []step{
 		{take(1000, 2), "ok 2, 7 left, reset 100"},
 		{take(1010, 3), "ok 3, 4 left, reset 100"},
 		{take(1020, 4), "ok 4, 0 left, reset 100"},
@@ -62,7 +62,7 @@ func TestSlidingLogReturn(t *testing.T) {
 // TestSlidingLogBehind checks that what was admitted at an instant behind the newest
 // counts from the newest.
 func TestSlidingLogBehind(t *testing.T) {
-	tell(t, must(algo.NewSlidingLog(3, 100)), []step{
+	replay(t, must(algo.NewSlidingLog(3, 100)), []step{
 		{take(1000, 1), "ok 1, 2 left, reset 100"},
 		{take(950, 1), "ok 1, 1 left, reset 150"},
 		{take(1000, 1), "ok 1, 0 left, reset 100"},

@@ -7,9 +7,9 @@ import "fmt"
 // epoch.
 //
 // The idea: keep one count per segment, and add up those of the current segment
-// and of the segments − 1 before it. Then what was taken falls out a segment at
-// a time. A weighted window also counts the segment just before those, for the
-// share of it that is still within the period, and so slides smoothly; with
+// and of the segments − 1 before it. Then tokens leave the window a segment at
+// a time. A weighted window also counts the segment just before those, weighted with
+// the part of it that is still within the period. So it slides smoothly. With
 // segments = 1 it is the estimate from two buckets.
 //
 //	L        =  period/segments, cur = ⌊now/L⌋
@@ -23,10 +23,10 @@ import "fmt"
 // span of one period at most count and what a single segment admitted: 2·count
 // at worst, and less than 2·count if weighted. The worst is count at the very
 // end of a segment and count again a period less L later (weighted: a period
-// less 1 µs later, less 2/L of it). Without weights nothing is denied that an
-// exact log with the same past would admit; with weights a request may be, if
-// what the oldest segment counted came early in it; if it came evenly, the
-// estimate is at most one token too high.
+// less 1 µs later, less 2/L of it). Without weights it admits everything that an
+// exact log with the same past admits. With weights it may deny such a request if the
+// tokens of the oldest segment came early in it. If they came evenly, the estimate is
+// at most one token too high.
 //
 // Source: alibaba/Sentinel, LeapArray.java (not weighted); Cloudflare, "How we
 // built rate limiting capable of scaling to millions of domains" (2017), for

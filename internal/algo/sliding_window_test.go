@@ -9,7 +9,7 @@ import (
 
 func TestSlidingWindow(t *testing.T) {
 	// Four segments of 25.
-	tell(t, must(algo.NewSlidingWindow(10, 100, 4, false)), []step{
+	replay(t, must(algo.NewSlidingWindow(10, 100, 4, false)), []step{
 		{take(1010, 3), "ok 3, 7 left, reset 90"},
 		{take(1024, 1), "ok 1, 6 left, reset 76"},
 		{take(1030, 2), "ok 2, 4 left, reset 95"},
@@ -37,7 +37,7 @@ func TestSlidingWindow(t *testing.T) {
 }
 
 func TestSlidingWindowReturn(t *testing.T) {
-	tell(t, must(algo.NewSlidingWindow(10, 100, 4, false)), []step{
+	replay(t, must(algo.NewSlidingWindow(10, 100, 4, false)), []step{
 		{take(1000, 2), "ok 2, 8 left, reset 100"},
 		{take(1025, 3), "ok 3, 5 left, reset 100"},
 		{take(1050, 4), "ok 4, 1 left, reset 100"},
@@ -58,7 +58,7 @@ func TestSlidingWindowReturn(t *testing.T) {
 
 func TestSlidingWindowWeighted(t *testing.T) {
 	// Two buckets: of the one before, the share that is within the last 100.
-	tell(t, must(algo.NewSlidingWindow(10, 100, 1, true)), []step{
+	replay(t, must(algo.NewSlidingWindow(10, 100, 1, true)), []step{
 		{take(1099, 10), "ok 10, 0 left, reset 101"},
 		{take(1100, 1), "denied, 0 left, retry 10, reset 100"},
 		{take(1109, 1), "denied, 0 left, retry 1, reset 91"},
@@ -73,7 +73,7 @@ func TestSlidingWindowWeighted(t *testing.T) {
 		{peek(1050, 1), "denied, -1 left, retry 70, reset 250"},
 	})
 	// Segments of 25; the fifth counts by its share.
-	tell(t, must(algo.NewSlidingWindow(10, 100, 4, true)), []step{
+	replay(t, must(algo.NewSlidingWindow(10, 100, 4, true)), []step{
 		{take(1000, 6), "ok 6, 4 left, reset 125"},
 		{take(1030, 4), "ok 4, 0 left, reset 120"},
 		{take(1099, 1), "denied, 0 left, retry 6, reset 51"},
@@ -110,12 +110,12 @@ func TestSlidingWindowParams(t *testing.T) {
 // TestSlidingWindowReachesItsBound checks that the bounds in one period are reached: they
 // are no smaller.
 func TestSlidingWindowReachesItsBound(t *testing.T) {
-	tell(t, must(algo.NewSlidingWindow(8, 100, 4, false)), []step{
+	replay(t, must(algo.NewSlidingWindow(8, 100, 4, false)), []step{
 		{take(1024, 8), "ok 8, 0 left, reset 76"},
 		{take(1099, 1), "denied, 0 left, retry 1, reset 1"},
 		{take(1100, 8), "ok 8, 0 left, reset 100"}, // 16 in 76
 	})
-	tell(t, must(algo.NewSlidingWindow(8, 100, 4, true)), []step{
+	replay(t, must(algo.NewSlidingWindow(8, 100, 4, true)), []step{
 		{take(1024, 8), "ok 8, 0 left, reset 101"},
 		{takeUpTo(1123, 8), "ok 7, 0 left, reset 102"}, // 15 in 100
 	})

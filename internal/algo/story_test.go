@@ -28,14 +28,14 @@ func story(r algo.Result) string {
 	return text
 }
 
-// A step is one ask of a story and the result wanted, as story tells it.
+// A step is one Ask of a story and the wanted result, in the format of story.
 type step struct {
 	ask  algo.Ask
 	want string
 }
 
-// tell puts the asks of a story to one state, in order.
-func tell(t *testing.T, rule algo.Rule, steps []step) {
+// replay applies the asks of a story to one state, in order.
+func replay(t *testing.T, rule algo.Rule, steps []step) {
 	t.Helper()
 	var s []int64
 	for i, p := range steps {

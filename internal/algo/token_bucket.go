@@ -76,8 +76,9 @@ func (b *TokenBucket) Capacity() int64 { return b.burst }
 // Horizon implements [Rule].
 func (b *TokenBucket) Horizon() int64 { return ceilMicros(b.spanUs, b.spanRem) }
 
-// Params are k, T as µs and as units of 1/k µs beyond them, the burst, its cost
-// as µs and units, and the most tokens that one Charge or Return counts.
+// Params returns k, T as µs and as units of 1/k µs beyond them, and the burst. Then come
+// the cost of the burst as µs and units, and the most tokens that one Charge or Return
+// counts.
 func (b *TokenBucket) Params(int64) []int64 {
 	return []int64{b.e.k, b.e.us, b.e.rem, b.burst, b.spanUs, b.spanRem, b.e.most}
 }
@@ -147,8 +148,8 @@ func (b *TokenBucket) Step(us, rem int64, a Ask) (newUs, newRem int64, r Result)
 	return a.Now + d, dr, r
 }
 
-// take is what is owed after n more tokens, and how long to wait until they fit.
-// No tokens always fit.
+// take returns the debt after n more tokens, and the time until they fit. No tokens
+// always fit.
 func (b *TokenBucket) take(d, dr, n int64) (newD, newDr, wait int64) {
 	switch {
 	case n == 0:
@@ -164,8 +165,8 @@ func (b *TokenBucket) take(d, dr, n int64) (newD, newDr, wait int64) {
 	return d, dr, wait
 }
 
-// charge is what is owed after n more tokens: at most MaxSpan or, where a clock
-// that went back left more than that, as much as before.
+// charge returns the debt after n more tokens. It is at most MaxSpan or, after a clock
+// that went back left more than that, the debt before.
 func (b *TokenBucket) charge(d, dr, n int64) (int64, int64) {
 	c, cr := b.e.cost(n)
 	switch nd, ndr := b.e.add(d, dr, c, cr); {

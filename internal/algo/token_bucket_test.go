@@ -15,7 +15,7 @@ const start = 1_000 * second
 
 func TestTokenBucket(t *testing.T) {
 	// 2 per second, burst 3: T = 500,000 µs.
-	tell(t, must(algo.NewTokenBucket(2, second, 3)), []step{
+	replay(t, must(algo.NewTokenBucket(2, second, 3)), []step{
 		{peek(start, 0), "ok 0, 3 left"},
 		{peek(start, 3), "ok 0, 3 left"},
 		{take(start, 4), "denied, 3 left, never"},
@@ -39,7 +39,7 @@ func TestTokenBucket(t *testing.T) {
 
 func TestTokenBucketKeepsRemainders(t *testing.T) {
 	// 3 per second: T = 333,333 1/3 µs.
-	tell(t, must(algo.NewTokenBucket(3, second, 1)), []step{
+	replay(t, must(algo.NewTokenBucket(3, second, 1)), []step{
 		{take(start, 1), "ok 1, 0 left, reset 333334"},
 		{take(start+333_333, 1), "denied, 0 left, retry 1, reset 1"},
 		{take(start+333_334, 1), "ok 1, 0 left, reset 333334"},
@@ -62,7 +62,7 @@ func TestTokenBucketKeepsRemainders(t *testing.T) {
 func TestTokenBucketAtTheExtremes(t *testing.T) {
 	const huge = math.MaxInt64
 	t.Run("1 per 100 years", func(t *testing.T) {
-		tell(t, must(algo.NewTokenBucket(1, algo.MaxSpan, 1)), []step{
+		replay(t, must(algo.NewTokenBucket(1, algo.MaxSpan, 1)), []step{
 			{take(start, 1), "ok 1, 0 left, reset 3155760000000000"},
 			{take(start+1, 1), "denied, 0 left, retry 3155759999999999, reset 3155759999999999"},
 			{charge(start+1, huge), "ok 9223372036854775807, 0 left, reset 3155760000000000"},
@@ -73,7 +73,7 @@ func TestTokenBucketAtTheExtremes(t *testing.T) {
 	})
 	t.Run("10 million per second", func(t *testing.T) {
 		b := must(algo.NewTokenBucket(10_000_000, second, algo.MaxCount))
-		tell(t, b, []step{
+		replay(t, b, []step{
 			{take(start, algo.MaxCount), "ok 1099511627776, 0 left, reset 109951162778"},
 			{take(start, 1), "denied, 0 left, retry 1, reset 109951162778"},
 			{take(start+1, 11), "denied, 10 left, retry 1, reset 109951162777"},
@@ -85,7 +85,7 @@ func TestTokenBucketAtTheExtremes(t *testing.T) {
 	})
 	t.Run("9,999,991 per second", func(t *testing.T) {
 		// k = 9,999,991 and q = 1,000,000: 10^10 tokens take 1000.0009000008… s.
-		tell(t, must(algo.NewTokenBucket(9_999_991, second, 20_000_000_000)), []step{
+		replay(t, must(algo.NewTokenBucket(9_999_991, second, 20_000_000_000)), []step{
 			{take(start, 10_000_000_000), "ok 10000000000, 10000000000 left, reset 1000000901"},
 			{take(start, 10_000_000_000), "ok 10000000000, 0 left, reset 2000001801"},
 			{charge(start, 10_000_000_000), "ok 10000000000, -10000000000 left, reset 3000002701"},
@@ -93,7 +93,7 @@ func TestTokenBucketAtTheExtremes(t *testing.T) {
 		})
 	})
 	t.Run("7 per hour", func(t *testing.T) {
-		tell(t, must(algo.NewTokenBucket(7, hour, 7)), []step{
+		replay(t, must(algo.NewTokenBucket(7, hour, 7)), []step{
 			{take(start, 7), "ok 7, 0 left, reset 3600000000"},
 			{take(start+514_285_714, 1), "denied, 0 left, retry 1, reset 3085714286"},
 			{take(start+514_285_715, 1), "ok 1, 0 left, reset 3600000000"},

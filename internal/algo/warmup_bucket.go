@@ -8,13 +8,13 @@ import (
 // A WarmupBucket admits count per period, but only a third of that when it is
 // cold: it warms up as it is used and cools down as it idles.
 //
-// The idea: idle time is stored as permits, as in any bucket, but a stored permit
-// costs more than a fresh one, up to three times as much, because a system that
-// has idled has caches to fill. A request is admitted as soon as the ones before
-// it are paid, and what it costs is paid by the next.
+// The idea: idle time is stored as permits, as in any bucket. A stored permit costs up
+// to three times as much as a fresh one, because an idle system has caches to fill. A
+// request is admitted as soon as the ones before it are paid, and the next request
+// pays for it.
 //
-// Stored permits are measured by the time s that stored them, from 0 (warm) to
-// W (cold); the upper half of it is where a permit costs more than T = period/count.
+// Stored permits are measured by the time s that stored them, from 0 (warm) to W
+// (cold). In the upper half of it a permit costs more than T = period/count.
 //
 //	idle     s ← min(W, s + now − next), next ← now     if next < now
 //	admit n  ⇔  next ≤ now and n ≤ burst
@@ -22,9 +22,9 @@ import (
 //	            next ← next + n·T + ((2s−W)₊² − (2(s−y)−W)₊²) / 2W
 //	            s ← s − y                                x₊ = max(0, x)
 //
-// Invariant: with demand that never ceases, a cold bucket gives as many permits
-// in the time W as it later gives in W/2, after that one every T, and never more
-// than burst + d/T in any span of d µs.
+// Invariant: under constant demand, a cold bucket gives as many permits in the time W
+// as it later gives in W/2, and then one every T. It never gives more than burst + d/T
+// in any span of d µs.
 //
 // Source: Guava's RateLimiter.create(rate, warmup), class SmoothWarmingUp, with
 // its cold factor of 3; [golang.org/x/time/rate] has nothing like it.
@@ -32,8 +32,8 @@ import (
 // Deviation: integers, in units of 1/k µs with k = count/gcd(count, period); the
 // quadratic term is rounded up to a whole unit. The state keeps m = W − s, so
 // that a key never used is cold. There is a burst: Guava admits any n at once. A
-// Return stores permits again, as if the last ones had not been taken, and so
-// cools the bucket; from a bucket with nothing stored they come back at T each.
+// Return stores permits again, as if the last ones had not been taken, which cools the
+// bucket. If nothing is stored they come back at T each.
 type WarmupBucket struct {
 	e                 emission
 	burst             int64
@@ -84,9 +84,9 @@ func NewWarmupBucket(count, period, warmup, burst int64) (*WarmupBucket, error) 
 // Name implements [Rule].
 func (b *WarmupBucket) Name() string { return "warmup_bucket" }
 
-// Params are k, T as µs and as units of 1/k µs beyond them, the burst, the most
-// tokens that one Charge or Return counts, the warm-up in µs, and what a Take of
-// the burst costs a cold bucket, as µs and units.
+// Params returns k, T as µs and as units of 1/k µs beyond them, the burst, and the most
+// tokens that one Charge or Return counts. Then come the warm-up in µs, and the cost of
+// a Take of the burst from a cold bucket, as µs and units.
 func (b *WarmupBucket) Params(int64) []int64 {
 	return []int64{b.e.k, b.e.us, b.e.rem, b.burst, b.e.most, b.warmup, b.worstUs, b.worstRem}
 }
@@ -161,7 +161,7 @@ func (b *WarmupBucket) idle(s []int64, now int64) (d, dr, m int64) {
 	return 0, 0, max(0, m-us*b.e.k-rem)
 }
 
-// wait is how long until n fit.
+// wait returns the time until n fit.
 func (b *WarmupBucket) wait(d, dr, n int64) int64 {
 	switch {
 	case n == 0:
@@ -205,8 +205,8 @@ func (b *WarmupBucket) stored(n, most int64) int64 {
 	return n * b.e.q
 }
 
-// extra is what y of the time s that is stored costs beyond y: the quadratic
-// term, rounded up.
+// extra returns the additional cost of y of the stored time s: the quadratic term,
+// rounded up.
 func (b *WarmupBucket) extra(s, y int64) (us, rem int64) {
 	above := max(0, 2*s-b.w)
 	below := max(0, 2*(s-y)-b.w)

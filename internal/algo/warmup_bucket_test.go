@@ -14,7 +14,7 @@ func TestWarmupBucket(t *testing.T) {
 	// 10 per second, T = 100,000 µs, warm after 2 s. Cold, s = 2 s: the first permit
 	// costs T + ((2s−W)² − (2(s−T)−W)²)/2W = 100,000 + (2² − 1.8²)/4 s = 290,000 µs.
 	b := must(algo.NewWarmupBucket(10, second, 2*second, 20))
-	tell(t, b, []step{
+	replay(t, b, []step{
 		{peek(start, 0), "ok 0, 20 left"},
 		{take(start, 21), "denied, 20 left, never"},
 		{take(start, 1), "ok 1, 0 left, reset 390000"},
@@ -32,7 +32,7 @@ func TestWarmupBucket(t *testing.T) {
 		// Idle for 1.5 s: s = 1.5 s, and one costs 100,000 + (1² − 0.8²)/4 s.
 		{take(start+5_600_000, 1), "ok 1, 0 left, reset 790000"},
 	})
-	tell(t, b, []step{
+	replay(t, b, []step{
 		// A Return undoes the Take: the last 3 of 10 were the warmest.
 		{take(start, 7), "ok 7, 0 left, reset 2310000"},
 		{giveBack(start, 7), "ok 0, 20 left"},
@@ -46,8 +46,9 @@ func TestWarmupBucket(t *testing.T) {
 	})
 }
 
-// TestWarmupBucketWarmsUp checks that with demand that never ceases the time W gives the
-// colder half of what is stored, W/2 the other half, and from then on one comes every T.
+// TestWarmupBucketWarmsUp checks a cold bucket under constant demand. The time W gives
+// the colder half of the stored permits, W/2 gives the other half, and then one comes
+// every T.
 func TestWarmupBucketWarmsUp(t *testing.T) {
 	const warmup = 10 * second
 	b := must(algo.NewWarmupBucket(100, second, warmup, 1))

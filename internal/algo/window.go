@@ -11,8 +11,8 @@ const (
 	maxEntries = 10_000
 )
 
-// admit is how many tokens a consumes when balance are left, and whether it is
-// OK. Nothing asked is always OK, and so is Return, which consumes nothing.
+// admit returns how many tokens a consumes if balance are left, and whether it is OK. A
+// request for none is always OK, and so is Return, which consumes nothing.
 func admit(a Ask, balance int64) (n int64, ok bool) {
 	switch a.Op {
 	case Take:
@@ -48,8 +48,7 @@ func saturated(used, n, most int64) int64 {
 	return used + n
 }
 
-// checkCount and checkPeriod are the errors of the parameters that every rule of
-// this package has.
+// checkCount checks the count, which every rule of this package has.
 func checkCount(count, most int64) error {
 	if count < 1 || count > most {
 		return fmt.Errorf("count %d: %w: want 1 to %d", count, ErrRange, most)
