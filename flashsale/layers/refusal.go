@@ -22,6 +22,9 @@ type Refusal struct {
 	// that is not accepted.
 	Detail, Field string
 
+	// Errors lists every field that is not accepted, if several fields are validated at once.
+	Errors []FieldError
+
 	// Challenge is the challenge of a required proof of work of Bits bits; empty for none.
 	Challenge string
 	Bits      int
@@ -30,6 +33,9 @@ type Refusal struct {
 	// Reason, and never for any other.
 	RetryAfter time.Duration
 }
+
+// FieldError describes one field that is not accepted.
+type FieldError struct{ Field, Detail string }
 
 // word holds the defaults of a reason.
 type word struct {
@@ -151,6 +157,18 @@ func (f Refusal) body(b []byte, m word, wait time.Duration) []byte {
 	if f.Field != "" {
 		b = append(b, `,"field":`...)
 		b = AppendText(b, f.Field)
+	}
+	for i, e := range f.Errors {
+		if i == 0 {
+			b = append(b, `,"errors":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = AppendText(append(b, `{"field":`...), e.Field)
+		b = AppendText(append(b, `,"detail":`...), e.Detail)
+		if b = append(b, '}'); i == len(f.Errors)-1 {
+			b = append(b, ']')
+		}
 	}
 	if f.Challenge != "" {
 		b = append(b, `,"challenge":`...)

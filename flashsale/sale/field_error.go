@@ -23,6 +23,23 @@ func (e *FieldError) Detail() string {
 // Is reports whether target is ErrInvalid.
 func (e *FieldError) Is(target error) bool { return target == ErrInvalid }
 
+// FieldErrors returns every FieldError that err wraps, in order.
+func FieldErrors(err error) []*FieldError {
+	switch e := err.(type) {
+	case *FieldError:
+		return []*FieldError{e}
+	case interface{ Unwrap() error }:
+		return FieldErrors(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var all []*FieldError
+		for _, one := range e.Unwrap() {
+			all = append(all, FieldErrors(one)...)
+		}
+		return all
+	}
+	return nil
+}
+
 // fieldErrors is the error of Validate. errors.As finds its first FieldError.
 type fieldErrors []error
 

@@ -18,7 +18,7 @@ func Failure(err error) (f layers.Refusal, known bool) {
 	case errors.Is(err, sale.ErrNotFound):
 		return layers.Refusal{Reason: layers.NotFound}, true
 	case errors.Is(err, sale.ErrInvalid):
-		return layers.Refusal{Reason: layers.Invalid, Detail: detailOf(err, sale.ErrInvalid), Field: fieldOf(err)}, true
+		return invalid(err), true
 	case errors.Is(err, sale.ErrConflict):
 		return layers.Refusal{Reason: layers.Conflict, Detail: detailOf(err, sale.ErrConflict)}, true
 	case errors.Is(err, sale.ErrUnavailable), errors.Is(err, sale.ErrStale),
@@ -38,16 +38,20 @@ func detailOf(err, kind error) string {
 	return short(text, 400)
 }
 
-// fieldOf returns the JSON name of the first field that err reports, or an empty string.
-func fieldOf(err error) string {
-	e, ok := errors.AsType[*sale.FieldError](err)
-	switch {
-	case !ok:
-		return ""
-	case e.Field == "lobby", e.Field == "pay_within", e.Field == "token_for":
-		return e.Field + "_ms"
+// invalid returns the refusal for an error that wraps sale.ErrInvalid.
+func invalid(err error) layers.Refusal {
+	f := layers.Refusal{Reason: layers.Invalid, Detail: detailOf(err, sale.ErrInvalid)}
+	for _, e := range sale.FieldErrors(err) {
+		name := e.Field
+		if name == "lobby" || name == "pay_within" || name == "token_for" {
+			name += "_ms"
+		}
+		f.Errors = append(f.Errors, layers.FieldError{Field: name, Detail: "got " + e.Value + ", want " + e.Want})
 	}
-	return e.Field
+	if len(f.Errors) > 0 {
+		f.Field = f.Errors[0].Field
+	}
+	return f
 }
 
 // short is s, or as much of it as n bytes hold of whole characters.

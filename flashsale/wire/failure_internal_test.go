@@ -2,10 +2,12 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
@@ -30,7 +32,12 @@ func TestFailure(t *testing.T) {
 			t.Errorf("Failure(%v) = %q of field %q, %v, want %q of %q", c.err, f.Detail, f.Field, known, c.detail, c.field)
 		}
 	}
-	f, _ := Failure(fmt.Errorf("%w: %s", sale.ErrInvalid, strings.Repeat("茶", 300)))
+	f, _ := Failure(fmt.Errorf("shop: draft: %w", sale.Draft{SKU: "a", Title: "A", Stock: 1}.WithDefaults().Validate()))
+	want := []layers.FieldError{{Field: "starts_at", Detail: "got none, want a time"}, {Field: "ends_at", Detail: "got none, want a time"}}
+	if !slices.Equal(f.Errors, want) {
+		t.Errorf("Errors = %v, want %v", f.Errors, want)
+	}
+	f, _ = Failure(fmt.Errorf("%w: %s", sale.ErrInvalid, strings.Repeat("茶", 300)))
 	if len(f.Detail) > 400 || !utf8.ValidString(f.Detail) {
 		t.Errorf("detail has %d bytes, valid: %v", len(f.Detail), utf8.ValidString(f.Detail))
 	}

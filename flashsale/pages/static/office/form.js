@@ -58,19 +58,10 @@ export function fresh(now) {
   };
 }
 
-// named finds the field that a refusal is about: it says so, or its text does.
-export function named(answer) {
-  if (answer.body.field in FIELDS) return answer.body.field;
-  const plain = (s) => s.toLowerCase().replaceAll("_", "");
-  const said = answer.detail.split(/[^A-Za-z_]+/).map(plain);
-  const names = Object.keys(FIELDS).map((name) => [name, said.findIndex((w) => w === plain(name) || w === plain(name.replace(/_(at|ms)$/, "")))]);
-  return names.filter(([, i]) => i >= 0).sort((a, b) => a[1] - b[1])[0]?.[0];
-}
-
-// faults are the parts of a refusal by the fields that they are about.
+// faults returns [field, text] for every field of the form that the server did not accept.
 export function faults(answer) {
-  const begins = [...answer.detail.matchAll(/(?:^|; )([a-z_]+) = /g)].map((m) => ({ at: m.index, name: [m[1], `${m[1]}_ms`].find((n) => n in FIELDS) })).filter((b) => b.name);
-  return begins.map((b, i) => [b.name, answer.detail.slice(b.at, begins[i + 1]?.at).replace(/^; /, "").replace(/^[a-z_]+ = /, "")]);
+  const errors = answer.body.errors ?? (answer.body.field ? [{ field: answer.body.field, detail: answer.detail }] : []);
+  return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, e.detail]);
 }
 
 // form is the form of a draft. send is [method, path, what else the body has], and done is
@@ -109,9 +100,7 @@ export function form(draft, send, label, done) {
       button.removeAttribute("aria-disabled");
       if (answer.ok) return done(answer.body);
       const parts = answer.status === 400 ? faults(answer) : [];
-      const name = named(answer);
-      if (parts.length > 0) for (const [field, said] of parts.reverse()) fault(field, said); // the first one last: it gets the focus
-      else if (answer.status === 400 && name) fault(name, answer.detail);
+      if (parts.length > 0) for (const [field, text] of parts.reverse()) fault(field, text); // the first field is last and gets the focus
       else put(note, answer.status === 409 ? t("draft.conflict", { why: answer.detail }) : answer.status === 400 ? answer.detail : why(answer));
     },
   }, h("div", { class: "fields" }, parts), h("div", { class: "row" }, button), note);
