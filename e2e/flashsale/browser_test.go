@@ -309,8 +309,8 @@ func TestBrowserStops(t *testing.T) {
 
 	s.press("pause", true)
 	s.office.WaitText("#state", "Paused")
-	erin.WaitText(`[data-banner="paused"]`, "The sale is paused")
-	s.wantSame(erin, `[data-banner="paused"]`, "The sale is paused")
+	erin.WaitText(`[data-banner="paused"]`, "The sale is paused and will continue soon.")
+	s.wantSame(erin, `[data-banner="paused"]`, "The sale is paused and will continue soon.")
 	s.picture(erin, "20-paused-375")
 	s.picture(s.office, "21-office-paused")
 	s.press("resume", true)

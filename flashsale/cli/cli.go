@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// environment is what commands read and write besides their flags.
+// environment holds the standard streams and the environment of a command.
 type environment struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer

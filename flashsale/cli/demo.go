@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What the demonstration sells, and when.
+// The sale of the demo.
 const (
 	demoMerchant = "demo"
 	demoTitle    = "Mechanical keyboard, walnut 胡桃木机械键盘"
@@ -25,10 +25,10 @@ func (w *environment) demo() *cobra.Command {
 	var in, pay time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Open a working sale, without any server",
-		Long: "Open a working sale that begins in a moment, without any server, and print the two\n" +
-			"addresses to open. Everything is kept in a directory that is gone at the end, or in\n" +
-			"the one that --data names.",
+		Short: "Start a sale, without any server",
+		Long: "Start a sale that opens in seconds, without any server, and print the two\n" +
+			"addresses to open. Data is in a temporary directory, which is removed at the end, or in\n" +
+			"the directory of --data.",
 		Args: command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in < 0 || in > 24*time.Hour {
@@ -67,15 +67,15 @@ Open the first in two browsers, and the second beside them. Ctrl-C ends it.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Data, "data", "", "the `DIRECTORY` to keep everything in (a temporary one if not said)")
-	f.StringVar(&c.Shop, "shop", run.DefaultShop, "where buyers are listened to, `HOST:PORT`")
-	f.StringVar(&c.Office, "office", run.DefaultOffice, "where merchants are listened to, `HOST:PORT`")
+	f.StringVar(&c.Data, "data", "", "the `DIRECTORY` for all data (temporary by default)")
+	f.StringVar(&c.Shop, "shop", run.DefaultShop, "the address for buyers, `HOST:PORT`")
+	f.StringVar(&c.Office, "office", run.DefaultOffice, "the address for merchants, `HOST:PORT`")
 	f.DurationVar(&in, "in", 15*time.Second, "when the sale opens")
 	f.DurationVar(&pay, "pay-within", 2*time.Minute, "how long a buyer has to pay")
 	return cmd
 }
 
-// open makes the merchant and the sale of the demonstration.
+// open creates the merchant and the sale of the demo.
 func (w *environment) open(cmd *cobra.Command, s *run.System, password string, in, pay time.Duration) (sale.Sale, error) {
 	ctx := cmd.Context()
 	if err := s.AddMerchant(ctx, demoMerchant, password); err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A frontKind is a kind of front.
+// frontKind is a kind of front.
 type frontKind struct {
 	name  string
-	files func(front.Config) (nginx, weir string, err error) // no nginx if it needs none
-	takes []string                                           // flags that not every kind has
+	files func(front.Config) (nginx, weir string, err error) // nginx is empty if the kind needs none
+	takes []string                                           // flags that only some kinds accept
 }
 
 var frontKinds = []frontKind{
@@ -38,17 +38,17 @@ func (w *environment) front() *cobra.Command {
 	var f front.Config
 	cmd := &cobra.Command{
 		Use:   "front (gateway | asking | lua) DIRECTORY",
-		Short: "Write the files of what can stand before the shop",
-		Long: "Write the files of what can stand before the shop, and keeps its limits there:\n\n" +
+		Short: "Write the configuration of a proxy before the shop",
+		Long: "Write the configuration of a proxy that applies the shop's limits in front of it:\n\n" +
 			"  gateway  Weir's gateway: weir.yaml, for `weir serve weir.yaml`\n" +
-			"  asking   nginx.conf, with limit_req, and weir.yaml of the Weir that it asks\n" +
+			"  asking   nginx.conf, with limit_req, and weir.yaml of the Weir that it calls\n" +
 			"  lua      nginx.conf and weir.yaml, for `weir edge nginx weir.yaml` and a Redis\n\n" +
-			"The sales without a line that the ledger has are admitted to in front. Serve the shop\n" +
+			"The proxy also admits to the Direct sales in the ledger. Serve the shop\n" +
 			"behind it with --front and --trusted-proxies.",
 		Args: command.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[1] == "" {
-				return command.Usagef("DIRECTORY is empty: want where the files are written")
+				return command.Usagef("DIRECTORY: got none, want the directory for the files")
 			}
 			kind, err := kindOf(cmd, args[0])
 			if err != nil {
@@ -87,20 +87,20 @@ func (w *environment) front() *cobra.Command {
 	}
 	command.LedgerFlags(cmd, w.getenv, &c)
 	flags := cmd.Flags()
-	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "where buyers come, `HOST:PORT`")
-	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "where the shop listens, `HOST:PORT`")
-	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "where the Weir of asking listens, `HOST:PORT`")
-	flags.StringVar(&f.Admin, "admin", "", "where the Weir of gateway and asking shows its metrics, `HOST:PORT` (nowhere if not said)")
-	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis with the counts (memory if not said)")
+	flags.StringVar(&f.Listen, "listen", "127.0.0.1:8000", "the address for buyers, `HOST:PORT`")
+	flags.StringVar(&f.Shop, "shop", run.DefaultShop, "the address of the shop, `HOST:PORT`")
+	flags.StringVar(&f.Weir, "weir", "127.0.0.1:8080", "the address of the Weir for asking, `HOST:PORT`")
+	flags.StringVar(&f.Admin, "admin", "", "the address of the metrics, for gateway and asking, `HOST:PORT` (disabled by default)")
+	flags.StringVar(&f.Store, "store", "", "the `URL` of the Redis for the limits (memory by default)")
 	flags.StringSliceVar(&f.Trusted, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front of this one")
-	flags.StringVar(&f.Address, "address", "", "the `LIMIT` of an address: 20/s burst 40 if not said, off for none")
-	flags.StringVar(&f.Pages, "pages", "", "the `LIMIT` of an address for what is not below /api/: 100/s burst 400 if not said, off for none")
-	flags.StringVar(&f.User, "user", "", "the `LIMIT` of a user: 2/s burst 5 if not said, off for none")
-	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse all that would change something")
+	flags.StringVar(&f.Address, "address", "", "the `LIMIT` per address: 20/s burst 40 by default, off for none")
+	flags.StringVar(&f.Pages, "pages", "", "the `LIMIT` per address outside /api/: 100/s burst 400 by default, off for none")
+	flags.StringVar(&f.User, "user", "", "the `LIMIT` per user: 2/s burst 5 by default, off for none")
+	flags.BoolVar(&f.Killed, "killed", false, "the kill switch: refuse every change")
 	return cmd
 }
 
-// kindOf is the kind of front that is named, if it has what the flags are about.
+// kindOf returns the kind of front with this name, and checks the flags.
 func kindOf(cmd *cobra.Command, name string) (frontKind, error) {
 	i := slices.IndexFunc(frontKinds, func(k frontKind) bool { return k.name == name })
 	if i < 0 {
@@ -122,8 +122,8 @@ func kindOf(cmd *cobra.Command, name string) (frontKind, error) {
 	return frontKinds[i], nil
 }
 
-// writeFront writes a file of a front. The URL of a store may hold a password: then it is for
-// its owner alone, also if it was there.
+// writeFront writes a file of a front. The URL of a store may contain a password; then only the
+// owner can read the file, also if it existed before.
 func writeFront(path, text string, secret bool) error {
 	mode := os.FileMode(0o644)
 	if secret {
@@ -146,7 +146,7 @@ func kept(c *run.Config) error {
 	return nil
 }
 
-// direct are the sales of the ledger that have no line.
+// direct returns the Direct sales of the ledger.
 func direct(ctx context.Context, c run.Config) ([]front.Sale, error) {
 	l, err := run.OpenLedger(ctx, c)
 	if err != nil {

@@ -15,8 +15,8 @@ func (w *environment) merchant() *cobra.Command {
 	var c run.Config
 	cmd := &cobra.Command{
 		Use:   "merchant NAME (--data DIRECTORY | --database URL)",
-		Short: "Add a merchant, or give one another password",
-		Long: "Add a merchant, or give one another password, which is read from the first line of\n" +
+		Short: "Add a merchant, or replace the password of one",
+		Long: "Add a merchant, or replace the password of one. The password is the first line of\n" +
 			"the standard input:\n\n" +
 			"  openssl rand -base64 18 | tee password | flashsale merchant alice --data data",
 		Args: command.Args(cobra.ExactArgs(1)),
@@ -43,7 +43,7 @@ func (w *environment) migrate() *cobra.Command {
 	var c run.Config
 	cmd := &cobra.Command{
 		Use:   "migrate (--data DIRECTORY | --database URL)",
-		Short: "Bring the schema of the ledger up to date, as serve does",
+		Short: "Migrate the schema of the ledger, as serve does",
 		Args:  command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := command.CheckStores(cmd, &c); err != nil {

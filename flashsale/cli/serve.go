@@ -16,7 +16,7 @@ func (w *environment) serve() *cobra.Command {
 		Use:   "serve (--data DIRECTORY | --database URL --redis URL --secret FILE)",
 		Short: "Serve the shop and the office",
 		Long: "Serve the shop, for buyers, and the office, for merchants.\n\n" +
-			"With --data one process keeps everything in a file. With --database and --redis any\n" +
+			"With --data one process stores everything in a file. With --database and --redis any\n" +
 			"number of processes serve the same sales; they share a secret.",
 		Args: command.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,16 +34,16 @@ func (w *environment) serve() *cobra.Command {
 	}
 	command.StoreFlags(cmd, w.getenv, &c)
 	f := cmd.Flags()
-	f.StringVar(&c.Secret, "secret", "", "the `FILE` with the secret, at least 32 bytes (with --data: DIRECTORY/secret, made if missing)")
-	f.StringVar(&c.OldSecret, "old-secret", "", "the `FILE` with the secret before, whose signatures still count")
-	f.StringVar(&c.Shop, "shop", run.DefaultShop, "where buyers are listened to, `HOST:PORT`")
-	f.StringVar(&c.Office, "office", run.DefaultOffice, "where merchants are listened to, `HOST:PORT`; beyond loopback FLASHSALE_METRICS_TOKEN has to be set")
-	f.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front, whose word about the client's address counts")
-	f.StringVar(&c.Layers, "layers", "", "the policy `FILE` of the limits per address and user, read again when it changes (embedded if not said)")
-	f.BoolVar(&c.Front, "front", false, "these limits are kept in front of the shop, and not here")
-	f.IntVar(&c.Workers, "workers", 2, "how many goroutines write orders")
-	f.StringVar(&c.Name, "name", "", "the `NAME` of this process among those of the sale: 1 to 56 letters, digits, . _ - (made up if not said)")
-	f.DurationVar(&c.Drain, "drain", run.DefaultDrain, "how long a stop waits for requests")
+	f.StringVar(&c.Secret, "secret", "", "the `FILE` with the secret, at least 32 bytes (with --data: DIRECTORY/secret, created if missing)")
+	f.StringVar(&c.OldSecret, "old-secret", "", "the `FILE` with the previous secret, whose signatures are still accepted")
+	f.StringVar(&c.Shop, "shop", run.DefaultShop, "the address for buyers, `HOST:PORT`")
+	f.StringVar(&c.Office, "office", run.DefaultOffice, "the address for merchants, `HOST:PORT`; other than loopback requires FLASHSALE_METRICS_TOKEN")
+	f.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil, "`ADDRESSES` or prefixes of proxies in front, whose X-Forwarded-For is trusted")
+	f.StringVar(&c.Layers, "layers", "", "the policy `FILE` of the limits per address and user, reloaded when it changes (built in by default)")
+	f.BoolVar(&c.Front, "front", false, "disable these limits, because a proxy in front applies them")
+	f.IntVar(&c.Workers, "workers", 2, "the number of order writers")
+	f.StringVar(&c.Name, "name", "", "the `NAME` of this process among those of the sale: 1 to 56 letters, digits, . _ - (random by default)")
+	f.DurationVar(&c.Drain, "drain", run.DefaultDrain, "how long a stop waits for requests in progress")
 	return cmd
 }
 

@@ -21,8 +21,7 @@ func (w *environment) version() *cobra.Command {
 	}
 }
 
-// version is the version that the module was installed at, or the revision that it was built
-// from.
+// version returns the version of the installed module, or the revision of the build.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

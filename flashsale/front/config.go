@@ -13,66 +13,65 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// A Config says what stands before what.
+// Config configures a front: a proxy before the shop.
 type Config struct {
-	// Listen is where buyers come, Shop where the shop listens: HOST:PORT. Required.
+	// Listen is the address for buyers, Shop the address of the shop: HOST:PORT. Required.
 	Listen, Shop string
 
-	// Weir is where `weir serve` listens for the questions of nginx: HOST:PORT. Required
-	// for Asking.
+	// Weir is the address of the `weir serve` that nginx calls: HOST:PORT. Required for
+	// AuthRequest.
 	Weir string
 
-	// Admin is where the gateway, or the Weir that nginx asks, shows its metrics: HOST:PORT;
-	// shut if empty. Lua has no such place, and takes none.
+	// Admin is the address of the metrics of the gateway, or of the Weir that nginx calls:
+	// HOST:PORT; disabled if empty. Lua does not accept it.
 	Admin string
 
-	// Store is where the counts are: memory if empty, or the URL of a Redis. Required for
-	// Lua.
+	// Store is where the state of limits is: in memory if empty, or the URL of a Redis.
+	// Required for Lua.
 	Store string
 
 	// Trusted are the addresses and networks of proxies in front of this one, whose
-	// X-Forwarded-For is believed.
+	// X-Forwarded-For is trusted.
 	Trusted []string
 
-	// Sales that are admitted to in front; the others pass.
+	// Sales are the sales that the front admits to; requests for others pass.
 	Sales []Sale
 
-	// Killed is the kill switch: all that would change something in any sale is refused as
-	// after its end.
+	// Killed is the kill switch: every change in any sale is refused as after its end.
 	Killed bool
 
-	// Address and User are the limits per address and per user, and Pages is that of an
-	// address for all that is not below /api/, since a browser asks for a page and a dozen
-	// files at once: 20/s burst 40, 2/s burst 5 and 100/s burst 400 if empty, as the shop
-	// has them; COUNT/s burst COUNT or COUNT/m burst COUNT otherwise. "off" leaves one out,
-	// and Address "off" leaves out Pages, too, unless it says something.
+	// Address and User are the limits per address and per user. Pages is the limit of an
+	// address outside /api/, because a browser loads a page and a dozen files at once. If empty
+	// they are those of the shop: 20/s burst 40, 2/s burst 5 and 100/s burst 400. Otherwise
+	// they are COUNT/s burst COUNT or COUNT/m burst COUNT. "off" disables one; Address "off"
+	// also disables an empty Pages.
 	Address, User, Pages string
 }
 
-// A Sale is admitted to in front of the shop: for sales without a line.
+// Sale is a Direct sale to which the front admits.
 type Sale struct {
 	ID string
 
-	// Tokens is how many tickets the shop may give out at once: k × stock. Period is for how
-	// long one is good: the front lets no more through in any such time (a tenth of it is as
-	// fine as it counts), and one that nobody uses comes free after it. Both required.
+	// Tokens is the number of tickets that may be outstanding: k × stock. Period is the
+	// lifetime of a ticket. The front admits at most Tokens requests in any Period (measured in
+	// tenths of it), and an unused ticket comes free after it. Both are required.
 	Tokens int64
 	Period time.Duration
 
-	// StartsAt is when the sale begins. An nginx that asks needs it, or who is early uses up
-	// what there is: it does not see that the shop refuses them.
+	// StartsAt is the start of the sale. AuthRequest needs it: nginx does not see that the shop
+	// refuses early requests, which would otherwise use up tickets.
 	StartsAt time.Time
 
-	// Check demands that orders show the shape of an admission token in Flashsale-Token.
+	// Check requires that orders have the form of an admission token in Flashsale-Token.
 	Check bool
 
 	// Killed is the kill switch of this sale.
 	Killed bool
 }
 
-// Of is how the tickets of a sale are admitted to in front of it. A ticket that nobody uses
-// is good for as long as its token: who takes all there are without buying holds up the
-// others for that long, and not until units that nobody has would have to be paid.
+// NewSale returns the front's settings for a sale. The period of a ticket is the lifetime of
+// its token: a client that takes tickets without buying blocks others for that time only, not
+// for the time to pay.
 func NewSale(s *sale.Sale) Sale {
 	return Sale{ID: s.ID, Tokens: int64(s.Headroom) * s.Stock, Period: s.TokenFor, StartsAt: s.StartsAt, Check: true}
 }
@@ -82,7 +81,7 @@ var (
 	limitForm = regexp.MustCompile(`^[1-9][0-9]{0,6}/[sm] burst [1-9][0-9]{0,6}$`)
 )
 
-// check fills in what is not said, and returns every fault.
+// check sets defaults and returns every error.
 func (c *Config) check(asks, lua bool) error {
 	var faults []error
 	bad := func(field, value, want string) {
@@ -112,7 +111,7 @@ func (c *Config) check(asks, lua bool) error {
 		c.Store = "memory"
 	}
 	if u, err := url.Parse(c.Store); c.Store != "memory" && (err != nil || u.Host == "") || lua && c.Store == "memory" {
-		faults = append(faults, errors.New("store: want the URL of a Redis"+map[bool]string{true: "", false: ", or memory"}[lua])) // it may hold a password
+		faults = append(faults, errors.New("store: want the URL of a Redis"+map[bool]string{true: "", false: ", or memory"}[lua])) // the URL may contain a password
 	}
 	for _, t := range c.Trusted {
 		if _, err := netip.ParsePrefix(t); err != nil {

@@ -1,9 +1,8 @@
-// Package front is what can stand before the shop: Weir's gateway, nginx that asks Weir, or
-// nginx that decides itself in Lua. It writes their configurations, with the right
-// addresses, from the same few words.
+// Package front writes configurations of proxies before the shop: Weir's gateway, nginx that
+// calls Weir, or nginx that decides itself in Lua.
 //
-//	c := front.Config{Listen: "127.0.0.1:8000", Shop: "127.0.0.1:8088", Sales: []front.Sale{front.Of(&s)}}
+//	c := front.Config{Listen: "127.0.0.1:8000", Shop: "127.0.0.1:8088", Sales: []front.Sale{front.NewSale(&s)}}
 //	text, err := c.Gateway() // for `weir serve`
 //
-// README.md says what each of them can see, what it cannot, and what is left to the shop.
+// README.md compares what each of them can decide and what is left to the shop.
 package front

@@ -15,14 +15,14 @@ import (
 //go:embed files
 var files embed.FS
 
-// A view is what the files are made of.
+// view is the input of the templates.
 type view struct {
 	Config
-	Asks         bool // nginx asks: no answer is seen, limit_req has IPv4
+	Asks         bool // nginx with auth_request: it sees no response, and limit_req handles IPv4
 	OnStoreError string
 }
 
-// Gateway is a file for `weir serve`: the requests themselves go through it.
+// Gateway returns a file for `weir serve`, which forwards the requests.
 func (c Config) Gateway() (string, error) {
 	if err := c.check(false, false); err != nil {
 		return "", err
@@ -30,8 +30,9 @@ func (c Config) Gateway() (string, error) {
 	return render("gateway.weir.yaml", view{Config: c, OnStoreError: "local"})
 }
 
-// Asking is a configuration for the http block of nginx, which has limit_req for addresses
-// and asks about the rest, and the file for the `weir serve` that it asks.
+// AuthRequest returns a configuration for the http block of nginx, and the file for the `weir
+// serve` that it calls. nginx limits addresses with limit_req and calls Weir for the other
+// limits.
 func (c Config) AuthRequest() (nginx, weir string, err error) {
 	if err := c.check(true, false); err != nil {
 		return "", "", err
@@ -44,13 +45,14 @@ func (c Config) AuthRequest() (nginx, weir string, err error) {
 	return nginx, weir, err
 }
 
-// Lua is a configuration for the http block of an nginx that decides itself, beside what
-// `weir edge nginx` makes of the file that is returned with it.
+// Lua returns a configuration for the http block of an nginx that decides itself, and the file
+// for `weir edge nginx`.
 func (c Config) Lua() (nginx, weir string, err error) {
 	if err := c.check(false, true); err != nil {
 		return "", "", err
 	}
-	// The workers of nginx have no memory to count in. The shop's own limits stand behind.
+	// The workers of nginx cannot count in memory. If Redis fails, the shop's own limits
+	// remain.
 	v := view{Config: c, OnStoreError: "open"}
 	if nginx, err = render("lua.nginx.conf", v); err != nil {
 		return "", "", err
@@ -74,13 +76,13 @@ func render(name string, v view) (string, error) {
 	return b.String(), nil
 }
 
-// list is a list of YAML. Texts in JSON are texts in YAML.
+// list returns a list in YAML. JSON strings are YAML strings.
 func list(texts []string) (string, error) {
 	b, err := json.Marshal(texts)
 	return string(b), err
 }
 
-// problem is the body that the shop has for a refusal.
+// problem returns the body of the shop for a refusal.
 func problem(status int, layer, reason, detail string, retry int) string {
 	b := fmt.Sprintf(`{"type":"about:blank","title":%q,"status":%d,"detail":%q`, http.StatusText(status), status, detail)
 	if layer != "" {
@@ -93,44 +95,46 @@ func problem(status int, layer, reason, detail string, retry int) string {
 	return b + "}\n"
 }
 
-// quota is the body that Weir has for a policy that denies.
+// quota returns the body of Weir for a denial by a policy.
 func quota(policy string) string {
 	return fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":[%q]}`, policy) + "\n"
 }
 
-// denied is what a policy answers.
+// denied returns the response of a policy.
 func denied(status int, layer, body string) (string, error) {
 	b, err := json.Marshal(body)
 	return fmt.Sprintf(`{ status: %d, content_type: application/problem+json, headers: { Flashsale-Layer: %s }, body: %s }`, status, layer, b), err
 }
 
-// conf is a text between single quotes of nginx.
+// conf quotes a text for single quotes in nginx.
 func conf(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `'`, `\'`, "$", "").Replace(text)
 }
 
-// rateOf is a limit's rate as limit_req says it.
+// rateOf returns the rate of a limit in the format of limit_req.
 func rateOf(limit string) string {
 	rate, _, _ := strings.Cut(limit, " ")
 	count, period, _ := strings.Cut(rate, "/")
 	return count + "r/" + period
 }
 
-// burstOf is one less than a limit's burst, since limit_req counts those above the first.
+// burstOf returns one less than the burst of a limit, because limit_req counts the requests
+// above the first.
 func burstOf(limit string) int {
 	_, burst, _ := strings.Cut(limit, " burst ")
 	n, _ := strconv.Atoi(burst)
 	return max(0, n-1)
 }
 
-// TokenBegins is how every admission token of the sale begins: its version and the sale's
-// ID, as far as these fill whole letters.
+// TokenPrefix returns the beginning of every admission token of the sale: the version and the
+// sale's ID, as far as they fill whole characters.
 func (s Sale) TokenPrefix() string {
 	head := append([]byte{1, byte(len(s.ID))}, s.ID...)
 	return base64.RawURLEncoding.EncodeToString(head[:len(head)/3*3])
 }
 
-// Since is a regular expression for the seconds of $msec from the start of the sale on.
+// ElapsedPattern returns a regular expression for values of $msec from the start of the sale
+// on.
 func (s Sale) ElapsedPattern() string {
 	at := strconv.FormatInt(max(1_000_000_000, s.StartsAt.Add(time.Second-1).Unix()), 10)
 	choices := []string{at + `\.`, `\d{` + strconv.Itoa(len(at)+1) + `,}\.`}
@@ -142,5 +146,5 @@ func (s Sale) ElapsedPattern() string {
 	return "(?:" + strings.Join(choices, "|") + ")"
 }
 
-// Timed reports whether it is known when the sale begins.
+// HasStart reports whether the start of the sale is known.
 func (s Sale) HasStart() bool { return !s.StartsAt.IsZero() }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// languages returns what the pages are written in.
+// languages returns the languages of the pages.
 func languages() []string { return []string{"en", "zh"} }
 
 // cookie is the name of the cookie that remembers the language.
 const cookie = "fs_lang"
 
-// language returns the language of an answer: what the query says, which is remembered, or
-// what is remembered, or what the browser asks for.
+// language returns the language of a response: that of the query, which is remembered, or the
+// remembered one, or the one that the browser prefers.
 func (s *site) language(w http.ResponseWriter, r *http.Request) string {
 	switch lang := r.URL.Query().Get("lang"); lang {
 	case "en", "zh":
@@ -29,8 +29,8 @@ func (s *site) language(w http.ResponseWriter, r *http.Request) string {
 	return s.fallback
 }
 
-// accepted returns which of our languages an Accept-Language field prefers, the first of
-// equals, or nothing. It reads 16 ranges at most.
+// accepted returns the language that an Accept-Language header prefers, the first of equals, or
+// an empty string. It reads at most 16 ranges.
 func accepted(field string) (lang string) {
 	best := 0.0
 	for i, part := range strings.SplitN(field, ",", 17) {

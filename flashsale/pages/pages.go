@@ -2,26 +2,25 @@ package pages
 
 import "net/http"
 
-// Policy is the Content-Security-Policy under which the pages work: nothing from elsewhere,
-// and neither scripts nor styles in the text of a page. The pages send it with themselves.
+// Policy is the Content-Security-Policy of the pages: nothing from other hosts, and no inline
+// scripts or styles. The pages send it themselves.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Config of the pages. The zero value works.
+// Config configures the pages. The zero value works.
 type Config struct {
-	// Lang is the language for who asks for none that there is: "en" or "zh"; en if empty.
+	// Lang is the language for browsers that prefer none of ours: "en" or "zh"; en if empty.
 	Lang string
 }
 
-// NewShop returns the pages of buyers: /, /sales/{sale}, /orders, and their files below
-// /static/. It answers 404 to every other path. It panics if c.Lang is neither en nor zh.
+// NewShop returns the pages for buyers: /, /sales/{sale}, /orders, and their files below
+// /static/. Every other path is 404. It panics if c.Lang is neither en nor zh.
 func NewShop(c Config) http.Handler {
 	return newSite(c, "shop")
 }
 
-// NewOffice returns the pages of merchants: /, /sales/new, /sales/{sale}, and their
-// files below /static/. It answers 404 to every other path. It panics if c.Lang is neither
-// en nor zh.
+// NewOffice returns the pages for merchants: /, /sales/new, /sales/{sale}, and their files
+// below /static/. Every other path is 404. It panics if c.Lang is neither en nor zh.
 func NewOffice(c Config) http.Handler {
 	return newSite(c, "office")
 }

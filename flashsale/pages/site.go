@@ -20,13 +20,13 @@ import (
 //go:embed static html text
 var embedded embed.FS
 
-// A page is one address of a site: its path as a pattern of http.ServeMux, the script that
-// makes it live, and the key of its title.
+// page is one address of a site: its pattern for http.ServeMux, its script and the key of its
+// title.
 type page struct {
 	pattern, script, title string
 }
 
-// The pages of each site. Their order is that of the links in its head.
+// pagesOf returns the pages of a site, in the order of the links in its header.
 func pagesOf(site string) []page {
 	if site == "shop" {
 		return []page{
@@ -42,7 +42,7 @@ func pagesOf(site string) []page {
 	}
 }
 
-// A file is a page in one language, or a script, a style or a picture.
+// file is a page in one language, a script, a style or a picture.
 type file struct {
 	kind, etag string
 	body       []byte
@@ -80,8 +80,8 @@ func words(lang string) map[string]string {
 	return words
 }
 
-// static returns the files of a site, and the hash that stands in their addresses. Scripts
-// import each other by their bare names, so one hash for all of them keeps them together.
+// static returns the files of a site, and the hash in their addresses. Scripts import each
+// other by their bare names, so all files share one hash.
 func static(site string) (files map[string]file, hash string) {
 	files = map[string]file{}
 	for _, dir := range []string{"static/common", "static/" + site} {
@@ -111,10 +111,10 @@ func static(site string) (files map[string]file, hash string) {
 	return files, hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// A site is the pages of one listener.
+// site serves the pages of one listener.
 type site struct {
 	mux      *http.ServeMux
-	fallback string // the language for who asks for none
+	fallback string // the default language
 }
 
 func newSite(c Config, name string) http.Handler {
@@ -151,7 +151,7 @@ func newSite(c Config, name string) http.Handler {
 // ServeHTTP serves the page or the file of a path.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// page renders p in every language, once, and returns what serves it.
+// page renders p in every language and returns its handler.
 func (s *site) page(base *template.Template, name, hash string, p page, scripts []string, status int) http.HandlerFunc {
 	made := map[string]file{}
 	for _, lang := range languages() {
@@ -192,13 +192,13 @@ func (s *site) page(base *template.Template, name, hash string, p page, scripts 
 			h.Set("X-Content-Type-Options", "nosniff")
 			w.WriteHeader(status)
 			if r.Method != http.MethodHead {
-				_, _ = w.Write(f.body) // who is gone needs no page
+				_, _ = w.Write(f.body) // the client may have disconnected
 			}
 		}
 	}
 }
 
-// isSale reports whether id can be that of a sale.
+// isSale reports whether id can be the ID of a sale.
 func isSale(id string) bool {
 	return len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") == "" && id != ""
 }

@@ -13,21 +13,20 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// The addresses that are listened at if nothing else is said.
+// The default addresses of the listeners.
 const (
 	DefaultShop   = "127.0.0.1:8088"
 	DefaultOffice = "127.0.0.1:8089"
 )
 
-// maxName is how long a process's name is at most: its order writers add a number to it.
+// maxName bounds the name of a process. Its order writers append a number.
 const maxName = 56
 
-// A Config says what a flash sale runs on. Data alone is the embedded mode, in which one
-// process keeps everything in a file; Database and Redis together are the mode for several
-// processes.
+// Config configures a flash sale. With Data alone, the embedded mode, one process stores
+// everything in a file. Database and Redis together are for several processes.
 type Config struct {
-	// Data is the directory of the embedded mode: flashsale.db and the secret. It is made if
-	// it is not there.
+	// Data is the directory of the embedded mode, with flashsale.db and the secret. It is
+	// created if it is missing.
 	Data string
 
 	// Database is the ledger: postgres://…
@@ -36,50 +35,50 @@ type Config struct {
 	// Redis is the inventory: redis://, rediss://, redis+sentinel:// or redis+cluster://
 	Redis string
 
-	// Secret is the file with the secret that sessions, tickets, tokens and receipts are
-	// signed with, of at least 32 bytes; Data's own if empty, which is made if it is not
-	// there. OldSecret is the one before, whose signatures still count.
+	// Secret is the file with the secret, of at least 32 bytes, that signs sessions, tickets,
+	// tokens and receipts. If empty, it is the secret in Data, which is created if it is
+	// missing. OldSecret is the previous one, whose signatures are still accepted.
 	Secret    string
 	OldSecret string
 
-	// Shop and Office are where buyers and merchants are listened to; DefaultShop and
-	// DefaultOffice if empty. Port 0 is any.
+	// Shop and Office are the addresses of the listeners for buyers and merchants; DefaultShop
+	// and DefaultOffice if empty. Port 0 is any port.
 	Shop, Office string
 
-	// MetricsToken is what /metrics asks for as a bearer token. Without one, Office has to
-	// be a loopback address.
+	// MetricsToken is the bearer token that /metrics requires. Without one, Office must be a
+	// loopback address.
 	MetricsToken string
 
-	// TrustedProxies are the addresses or prefixes of proxies in front, whose word about
-	// the client's address counts.
+	// TrustedProxies are the addresses or prefixes of proxies in front whose X-Forwarded-For is
+	// trusted.
 	TrustedProxies []string
 
-	// Layers is the policy file of the limits per address and per user; the embedded one if
-	// empty. It is read again when it changes.
+	// Layers is the policy file of the limits per address and per user; the built-in one if
+	// empty. It is reloaded when it changes.
 	Layers string
 
-	// Front says that these limits are kept in front of the shop, and not here.
+	// Front disables these limits, because a proxy in front applies them.
 	Front bool
 
-	// Name tells this process from others of the same sale: 1 to 56 letters, digits, . _ -.
-	// One is made up if it is empty.
+	// Name identifies this process among those of the same sale: 1 to 56 letters, digits, . _
+	// -. If empty, it is random.
 	Name string
 
-	// Workers is how many goroutines write orders; 2 if zero.
+	// Workers is the number of order writers; 2 if zero.
 	Workers int
 
-	// Drain is how long a stop waits for requests; 5 s if zero.
+	// Drain is how long Stop waits for requests in progress; 5 s if zero.
 	Drain time.Duration
 
-	Log   *slog.Logger     `json:"-"` // nothing is logged if nil
-	Clock func() time.Time `json:"-"` // of the engine and the shop; the machine's if nil. For tests
+	Log   *slog.Logger     `json:"-"` // discards if nil
+	Clock func() time.Time `json:"-"` // of the inventory and the shop; time.Now if nil. For tests
 	Crash crashpoint.Hook  `json:"-"` // for tests
 }
 
 // Embedded reports whether c is the embedded mode.
 func (c *Config) Embedded() bool { return c.Database == "" && c.Redis == "" }
 
-// check returns every fault of c.
+// check returns every error of c.
 func (c *Config) check() error {
 	var faults []error
 	bad := func(field, value, want string) {
@@ -95,7 +94,7 @@ func (c *Config) check() error {
 	}
 	if c.Redis != "" {
 		if _, err := redisstore.ParseURL(c.Redis); err != nil {
-			faults = append(faults, fmt.Errorf("redis: %w", err)) // the URL may hold a password
+			faults = append(faults, fmt.Errorf("redis: %w", err)) // the URL may contain a password
 		}
 	}
 	if c.Secret == "" && c.Data == "" {
@@ -123,7 +122,7 @@ func (c *Config) check() error {
 	return errors.Join(faults...)
 }
 
-// prefix reads an address or a prefix of addresses.
+// prefix parses an address or a prefix of addresses.
 func prefix(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return netip.PrefixFrom(a, a.BitLen()), nil

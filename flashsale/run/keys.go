@@ -2,7 +2,7 @@ package run
 
 import "github.com/floodweir/weir/flashsale/pass"
 
-// Keys are the keys of the secret in a file, for who signs sessions in place of a browser.
+// Keys returns the keys of the secret in a file, for programs that sign sessions themselves.
 func Keys(path string) (*pass.Keys, error) {
 	secret, err := readSecret("secret", path)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package run
 
-// lock is not known here: that one process alone serves from a directory is for who starts it.
+// lock does nothing on this system. The operator must start one process per directory.
 func lock(string) (free func() error, err error) { return func() error { return nil }, nil }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// lock keeps other processes from serving from a directory: two engines would take its sales
-// from each other again and again. It comes free by itself with the process.
+// lock prevents that two processes serve from one directory, because their inventories would
+// take its sales from each other. The lock ends with the process.
 func lock(dir string) (free func() error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

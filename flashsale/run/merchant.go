@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// dsn is the name of the ledger's database.
+// dsn returns the data source name of the ledger.
 func (c *Config) dsn() (string, error) {
 	switch {
 	case c.Database != "":
@@ -25,8 +25,7 @@ func (c *Config) dsn() (string, error) {
 	return "", errors.New("run: neither data nor database: want where the ledger is")
 }
 
-// OpenLedger opens the ledger of c alone, beside a System that may be running, and brings
-// its schema up to date.
+// OpenLedger opens the ledger of c, also while a System is running, and migrates its schema.
 func OpenLedger(ctx context.Context, c Config) (sale.Ledger, error) {
 	dsn, err := c.dsn()
 	if err != nil {
@@ -40,8 +39,8 @@ func OpenLedger(ctx context.Context, c Config) (sale.Ledger, error) {
 	return ledger.Open(ctx, dsn, ledger.Config{})
 }
 
-// AddMerchant adds a merchant to the ledger of c, or gives one another password. Nothing is
-// made for a name or a password that cannot be.
+// AddMerchant adds a merchant to the ledger of c, or replaces the password of one. It creates
+// nothing if the name or the password is not valid.
 func AddMerchant(ctx context.Context, c Config, name, password string) error {
 	hash, err := hashOf(name, password)
 	if err != nil {
@@ -54,7 +53,7 @@ func AddMerchant(ctx context.Context, c Config, name, password string) error {
 	return errors.Join(l.AddMerchant(ctx, name, hash), l.Close())
 }
 
-// hashOf is the hash of a merchant's password.
+// hashOf returns the hash of a merchant's password.
 func hashOf(name, password string) (string, error) {
 	if name == "" || len(name) > 128 || !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return "", fmt.Errorf("merchant %.140q: want a name of 1 to 128 bytes of text without control characters", name)

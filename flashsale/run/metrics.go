@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A collector tells Prometheus what a shop counts, in a fixed number of series.
+// collector exports the counters of a shop to Prometheus, in a fixed number of series.
 type collector struct {
 	shop    *shop.Shop
 	metrics []metric
@@ -18,7 +18,7 @@ type metric struct {
 	value func(*shop.Stats) float64
 }
 
-// metricsOf is a collector of what a shop counts.
+// metricsOf returns a collector of a shop's counters.
 func metricsOf(s *shop.Shop) *collector {
 	c := &collector{shop: s}
 	add := func(kind prometheus.ValueType, name, help, label, of string, value func(*shop.Stats) float64) {
@@ -35,18 +35,18 @@ func metricsOf(s *shop.Shop) *collector {
 		add(prometheus.GaugeValue, name, help, "", "", value)
 	}
 
-	const tickets = "Tickets that were asked for, asked about, and admitted by this process."
+	const tickets = "Requests to join, requests for a ticket's status, and admitted tickets, in this process."
 	count("tickets_total", tickets, "what", "joined", func(s *shop.Stats) int64 { return s.Joins })
 	count("tickets_total", tickets, "what", "asked", func(s *shop.Stats) int64 { return s.StatusRequests })
 	count("tickets_total", tickets, "what", "admitted", func(s *shop.Stats) int64 { return s.Admitted })
 
-	const buys = "What came of the calls that buy."
+	const buys = "Purchase requests by result."
 	count("buys_total", buys, "result", "granted", func(s *shop.Stats) int64 { return s.Granted })
 	count("buys_total", buys, "result", "again", func(s *shop.Stats) int64 { return s.Repeated })
 	count("buys_total", buys, "result", "refused", func(s *shop.Stats) int64 { return s.BuysRefused })
 	count("buys_total", buys, "result", "error", func(s *shop.Stats) int64 { return s.BuyErrors })
 
-	const orders = "What this process has made of reservations and orders."
+	const orders = "Orders that this process created or changed, by state. buried counts dead letters."
 	count("orders_total", orders, "state", "pending_pay", func(s *shop.Stats) int64 { return s.OrdersCreated })
 	count("orders_total", orders, "state", "rejected", func(s *shop.Stats) int64 { return s.Rejected })
 	count("orders_total", orders, "state", "buried", func(s *shop.Stats) int64 { return s.DeadLetters })
@@ -55,22 +55,22 @@ func metricsOf(s *shop.Shop) *collector {
 	count("orders_total", orders, "state", "lost", func(s *shop.Stats) int64 { return s.Lost })
 	count("orders_total", orders, "state", "paid", func(s *shop.Stats) int64 { return s.Paid })
 	count("orders_total", orders, "state", "refund_due", func(s *shop.Stats) int64 { return s.RefundDue })
-	count("returned_total", "Units given back to the inventory by this process.", "", "", func(s *shop.Stats) int64 { return s.Returned })
-	count("recoveries_total", "Sales whose inventory this process has built again.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
+	count("returned_total", "Units that this process returned to the inventory.", "", "", func(s *shop.Stats) int64 { return s.Returned })
+	count("recoveries_total", "Inventories that this process rebuilt.", "", "", func(s *shop.Stats) int64 { return s.Recoveries })
 
-	count("unseen_total", "Buyers of whom it is not noted from where they bought.", "", "", func(s *shop.Stats) int64 { return s.DroppedNetworks })
+	count("unseen_total", "Records of a buyer's network that were dropped.", "", "", func(s *shop.Stats) int64 { return s.DroppedNetworks })
 
-	const away = "Questions of its own that were not answered."
-	count("unanswered_total", away, "by", "inventory", func(s *shop.Stats) int64 { return s.InventoryErrors })
-	count("unanswered_total", away, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerErrors })
-	count("unanswered_total", away, "by", "limits", func(s *shop.Stats) int64 { return s.LimitErrors })
+	const failed = "Failed calls of the background work, by store."
+	count("unanswered_total", failed, "by", "inventory", func(s *shop.Stats) int64 { return s.InventoryErrors })
+	count("unanswered_total", failed, "by", "ledger", func(s *shop.Stats) int64 { return s.LedgerErrors })
+	count("unanswered_total", failed, "by", "limits", func(s *shop.Stats) int64 { return s.LimitErrors })
 
 	gauge("sales", "Sales that buyers see.", func(s *shop.Stats) float64 { return float64(s.Sales) })
-	gauge("waiting", "Tickets in line, of all sales.", func(s *shop.Stats) float64 { return float64(s.Waiting) })
-	gauge("tokens", "Admission tokens that are out, of all sales.", func(s *shop.Stats) float64 { return float64(s.Outstanding) })
-	gauge("free", "Units that are free, of all sales.", func(s *shop.Stats) float64 { return float64(s.Free) })
-	gauge("backlog", "Reservations that are not orders yet, of all sales.", func(s *shop.Stats) float64 { return float64(s.Backlog) })
-	gauge("drain", "Orders per second that the order writers of this process have shown.", func(s *shop.Stats) float64 { return s.Drain })
+	gauge("waiting", "Waiting tickets of all sales.", func(s *shop.Stats) float64 { return float64(s.Waiting) })
+	gauge("tokens", "Outstanding admission tokens of all sales.", func(s *shop.Stats) float64 { return float64(s.Outstanding) })
+	gauge("free", "Free units of all sales.", func(s *shop.Stats) float64 { return float64(s.Free) })
+	gauge("backlog", "Unacknowledged stream entries of all sales.", func(s *shop.Stats) float64 { return float64(s.Backlog) })
+	gauge("drain", "Measured write rate of the order writers, in orders per second.", func(s *shop.Stats) float64 { return s.Drain })
 	return c
 }
 

@@ -13,15 +13,15 @@ import (
 	"github.com/floodweir/weir/memstore"
 )
 
-// What is given to a flash sale: files that were read, and words that were understood.
+// given holds the files and values that Config refers to.
 type given struct {
-	secret, old []byte // no secret if it is the directory's own
-	layers      []byte // nil for the embedded ones
+	secret, old []byte // empty if it is the directory's own
+	layers      []byte // nil for the built-in file
 	trusted     []netip.Prefix
 }
 
-// prepare reads and tries all that can be wrong before anything is made. Its error says
-// everything that is.
+// prepare reads and validates all settings before anything is created. Its error lists every
+// problem.
 func (c *Config) prepare() (g given, err error) {
 	var faults [4]error
 	if c.OldSecret != "" {
@@ -33,7 +33,7 @@ func (c *Config) prepare() (g given, err error) {
 	for _, text := range c.TrustedProxies {
 		p, err := prefix(text)
 		if err != nil {
-			return g, err // it was checked
+			return g, err // check has validated it
 		}
 		g.trusted = append(g.trusted, p)
 	}
@@ -44,7 +44,7 @@ func (c *Config) prepare() (g given, err error) {
 	return g, errors.Join(faults[:]...)
 }
 
-// readLayers reads a policy file, and tries it where it limits nothing.
+// readLayers reads and validates a policy file.
 func readLayers(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func readLayers(path string) ([]byte, error) {
 	return text, err
 }
 
-// free tries the two addresses: nobody else listens there.
+// free checks that the two addresses are free.
 func (c *Config) free() error {
 	var faults []error
 	for _, l := range []struct{ what, addr string }{{"shop", c.Shop}, {"office", c.Office}} {
@@ -79,7 +79,7 @@ func (c *Config) free() error {
 	if faults == nil || !c.Embedded() {
 		return errors.Join(faults...)
 	}
-	// Who listens there is mostly another process of the same directory.
+	// Usually another process of the same directory listens there.
 	if _, err := os.Stat(filepath.Join(c.Data, "lock")); err == nil {
 		unlock, err := lock(c.Data)
 		if err != nil {

@@ -34,13 +34,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DefaultDrain is how long a stop waits for requests.
+// DefaultDrain is the default of Config.Drain.
 const DefaultDrain = 5 * time.Second
 
-// storeDeadline is how long a limit's store may take to decide.
+// storeDeadline is the timeout of the store of limits.
 const storeDeadline = 200 * time.Millisecond
 
-// A System is a running flash sale.
+// System is a running flash sale.
 type System struct {
 	ShopURL, OfficeURL string
 
@@ -51,13 +51,13 @@ type System struct {
 	log    *slog.Logger
 	drain  time.Duration
 	failed chan error
-	undo   []func() error // what stops the parts, in the order in which they were started
+	undo   []func() error // stop functions of the parts, in the order of starting
 	once   sync.Once
-	err    error // of the stop
+	err    error // of Stop
 }
 
-// Start starts a flash sale. Its parts are started in order, and stopped in reverse if one
-// of them fails, or by Stop.
+// Start starts a flash sale. It starts the parts in order. If one fails, it stops the others in
+// reverse order, as Stop does.
 func Start(ctx context.Context, c Config) (*System, error) {
 	c = c.withDefaults()
 	if err := c.check(); err != nil {
@@ -85,7 +85,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// stores are the parts that keep something.
+// stores holds the parts with state.
 type stores struct {
 	ledger sale.Ledger
 	gate   sale.Inventory
@@ -141,7 +141,7 @@ func (s *System) start(ctx context.Context, c Config) error {
 	return s.listen(c, st, keys, lay, desk, registry)
 }
 
-// embedded makes the stores of one process.
+// embedded opens the stores of one process.
 func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 	if err := c.makeData(); err != nil {
 		return stores{}, err
@@ -173,7 +173,7 @@ func (s *System) embedded(ctx context.Context, c Config) (stores, error) {
 	return stores{ledger: l, gate: g, limits: m}, nil
 }
 
-// shared makes the stores of several processes.
+// shared opens the stores of several processes.
 func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 	l, err := ledger.Open(ctx, c.Database, ledger.Config{Crash: c.Crash})
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 func DialRedis(url string) (rueidis.Client, error) {
 	addr, err := redisstore.ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err) // the URL may hold a password
+		return nil, fmt.Errorf("redis: %w", err) // the URL may contain a password
 	}
 	client, err := rueidis.NewClient(weirrueidis.Options(addr))
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *System) layers(ctx context.Context, c Config, g given, store weir.Store
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		l.Watch(ctx, c.Layers, nil) // it logs what is wrong with the file
+		l.Watch(ctx, c.Layers, nil) // it logs errors of the file
 	}()
 	s.undo = append(s.undo, func() error { end(); <-followed; return nil })
 	return l, nil
@@ -255,7 +255,7 @@ func (s *System) listen(c Config, st stores, keys *pass.Keys, lay *layers.Layers
 	return err
 }
 
-// serve listens at addr and returns the URL of it.
+// serve listens at addr and returns its URL.
 func (s *System) serve(what, addr string, h http.Handler) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -279,10 +279,10 @@ func (s *System) serve(what, addr string, h http.Handler) (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// Failed receives the error of a listener that ended by itself.
+// Failed receives the error of a listener that ended.
 func (s *System) Failed() <-chan error { return s.failed }
 
-// AddMerchant adds a merchant, or gives one another password.
+// AddMerchant adds a merchant, or replaces the password of one.
 func (s *System) AddMerchant(ctx context.Context, name, password string) error {
 	hash, err := hashOf(name, password)
 	if err != nil {
@@ -291,8 +291,7 @@ func (s *System) AddMerchant(ctx context.Context, name, password string) error {
 	return s.ledger.AddMerchant(ctx, name, hash)
 }
 
-// Stop stops the parts in the reverse of their order, the listeners first. It may be called
-// again.
+// Stop stops the parts in reverse order, the listeners first. It may be called again.
 func (s *System) Stop() error {
 	s.once.Do(func() {
 		for i := len(s.undo) - 1; i >= 0; i-- {

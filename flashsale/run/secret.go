@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// minSecret is how many bytes a secret has at least.
+// minSecret is the minimum length of a secret, in bytes.
 const minSecret = 32
 
-// makeData makes the directory if it is not there.
+// makeData creates the directory if it is missing.
 func (c *Config) makeData() error {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return fmt.Errorf("data: %w", err)
@@ -22,7 +22,7 @@ func (c *Config) makeData() error {
 	return nil
 }
 
-// ownSecret is the secret of the directory. Both are made if they are not there.
+// ownSecret returns the secret of the directory. It creates both if they are missing.
 func (c *Config) ownSecret() ([]byte, error) {
 	if err := c.makeData(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (c *Config) ownSecret() ([]byte, error) {
 	return secret, err
 }
 
-// readSecret reads a file of hexadecimal digits, or of any bytes, that a field names.
+// readSecret reads a secret from a file of hexadecimal digits or of any bytes.
 func readSecret(field, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func readSecret(field, path string) ([]byte, error) {
 	return secret, nil
 }
 
-// makeSecret makes a secret that no other process of this directory has made meanwhile.
+// makeSecret creates a secret, unless another process has created one meanwhile.
 func makeSecret(path string) ([]byte, error) {
 	secret := make([]byte, minSecret)
 	rand.Read(secret)
