@@ -19,7 +19,7 @@ func faulty(v Value, name, format string, args ...any) error {
 	return &Error{v.At, fmt.Sprintf("%s %q: %s", name, v.Text, fmt.Sprintf(format, args...))}
 }
 
-// check reads what needs no types.
+// check reads everything that needs no types.
 func (d *Directive) check() (err error) {
 	if d.Name.Set && !isName(d.Name.Text) {
 		return faulty(d.Name, "name", "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first")
@@ -78,7 +78,7 @@ func isPath(s string) bool {
 	return true
 }
 
-// list divides a value at its commas.
+// list splits a value at its commas.
 func list(v Value, name string, ok func(string) bool, want string) (parts []Value, err error) {
 	at := v.At
 	for text := range strings.SplitSeq(v.Text, ",") {
@@ -127,7 +127,7 @@ func (d *Directive) limits() ([]weir.Limit, error) {
 	return limits, nil
 }
 
-// byDefault is the limit of a directive that has none.
+// byDefault returns the limit of a directive without one.
 func byDefault() weir.Limit { return weir.MustLimit("100/60s fixed_window") }
 
 // counted returns the limit of a count and a period.
@@ -181,7 +181,7 @@ func config(algorithm string, count int64, period time.Duration) weir.LimitConfi
 	return nil
 }
 
-// seconds reads a whole number of seconds, or a duration.
+// seconds reads an integer number of seconds, or a duration.
 func seconds(text string) (time.Duration, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -193,7 +193,8 @@ func seconds(text string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// reason is an error about a limit without what the fault says already.
+// reason returns the text of an error about a limit, without what the fault already
+// says.
 func reason(err error) string {
 	text := err.Error()
 	if _, after, ok := strings.Cut(text, weir.ErrInvalid.Error()+": "); ok {

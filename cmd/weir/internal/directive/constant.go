@@ -6,7 +6,7 @@ import (
 	"go/types"
 )
 
-// constantFits reports whether the value of an untyped constant can be of a type.
+// constantFits reports whether a type can hold the value of an untyped constant.
 func constantFits(v constant.Value, t types.Type) bool {
 	b, ok := t.Underlying().(*types.Basic)
 	if !ok {
@@ -29,8 +29,8 @@ func constantFits(v constant.Value, t types.Type) bool {
 	return false
 }
 
-// inRange reports whether an integer fits its type. The sizes are those of 64 bits: a
-// compiler for less says the rest.
+// inRange reports whether an integer fits its type. It uses the sizes of 64-bit
+// machines; the compiler checks others.
 func inRange(v constant.Value, b *types.Basic) bool {
 	bits := 8 * int(types.SizesFor("gc", "amd64").Sizeof(b))
 	if b.Info()&types.IsUnsigned != 0 {

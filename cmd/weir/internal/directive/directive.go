@@ -12,15 +12,14 @@ import (
 // Prefix begins the comment that is a directive.
 const Prefix = "//weir:limit"
 
-// A Value is what one field of a directive says. Its zero value is a field that is absent.
+// A Value is the value of one field of a directive. Its zero value is an absent field.
 type Value struct {
 	Text string
 	At   int // the byte in the text of the directive where the value begins
 	Set  bool
 }
 
-// A Directive is one //weir:limit line. What can be known without types is checked: Parse
-// returns no Directive otherwise.
+// A Directive is one //weir:limit line. Parse checks everything that needs no types.
 type Directive struct {
 	Name, Limit, Period, Algorithm Value
 	Key, Cost                      Value
@@ -34,18 +33,18 @@ type Directive struct {
 	Notes   []Error       // forms that are read but should be replaced
 }
 
-// An Error is what is wrong with a directive.
+// An Error describes a fault of a directive.
 type Error struct {
 	At      int // the byte in the text of the directive
 	Message string
 }
 
-// Error has the column, counted from 1 in the text of the directive.
+// Error returns the message with the column in the text of the directive, from 1.
 func (e *Error) Error() string {
 	return fmt.Sprintf("directive: column %d: %s", e.At+1, e.Message)
 }
 
-// field is where d keeps the field of that name; nil if there is none.
+// field returns the field of that name, or nil.
 func (d *Directive) field(name string) *Value {
 	switch name {
 	case "name":
@@ -79,8 +78,8 @@ const oldPeriod = "interval"
 
 const fields = "name, key, limit, period, algorithm, cost, wait, message, fallback, degrade or onerror"
 
-// Parse reads the text that follows //weir:limit: fields as in limit=10, separated by
-// spaces, with values in double quotes where they have spaces. An error is an *Error.
+// Parse reads the text after //weir:limit: fields such as limit=10, separated by
+// spaces. A value with spaces is in double quotes. An error is an *Error.
 func Parse(text string) (*Directive, error) {
 	d := &Directive{}
 	for at := 0; ; {
@@ -112,7 +111,7 @@ func Parse(text string) (*Directive, error) {
 	return d, nil
 }
 
-// scan reads the field that begins at a byte of text, and says where it ends.
+// scan reads the field at a byte of text and returns where it ends.
 func scan(text string, at int) (name string, v Value, next int, err error) {
 	word := text[at:]
 	if i := strings.IndexAny(word, " \t\r"); i >= 0 {

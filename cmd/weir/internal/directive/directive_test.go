@@ -74,7 +74,7 @@ func TestParseNotes(t *testing.T) {
 	}
 }
 
-// said is what a directive has, in one line.
+// said formats a directive on one line.
 func said(d *directive.Directive) string {
 	var b strings.Builder
 	say := func(name string, v directive.Value) {

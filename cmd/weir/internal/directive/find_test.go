@@ -77,7 +77,7 @@ func find(t *testing.T, fset *token.FileSet, std types.Importer, sources []txtar
 	return b.String()
 }
 
-// details are what a site has that others may not have.
+// details formats a site on one line.
 func details(s *directive.Site) string {
 	var b strings.Builder
 	say := func(ok bool, format string, args ...any) {

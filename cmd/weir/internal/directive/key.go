@@ -29,7 +29,7 @@ func (f *finder) key(s *Site) {
 		case s.Func.Signature().Variadic() && param == s.Func.Signature().Params().Len()-1:
 			f.faultf(s.at(v), "key %q: is a list: want one value", v.Text)
 		case t == types.Typ[types.Invalid]:
-			f.faultf(s.at(v), "key %q: is of a type that is not known", v.Text)
+			f.faultf(s.at(v), "key %q: has an unknown type", v.Text)
 		case !identifies(t):
 			f.faultf(s.at(v), "key %q: is of type %s: want a string, an integer, a bool, or a type with a method String() string", v.Text, f.typeName(t))
 		default:
@@ -59,7 +59,7 @@ func (f *finder) cost(s *Site) {
 	}
 }
 
-// param is the index of the parameter of that name; -1 if there is none.
+// param returns the index of a parameter, -1 if there is none of this name.
 func (s *Site) param(name string) int {
 	params := s.Func.Signature().Params()
 	for i := range params.Len() {
@@ -70,7 +70,7 @@ func (s *Site) param(name string) int {
 	return -1
 }
 
-// params says which parameters there are.
+// params lists the parameters in words.
 func (s *Site) params() string {
 	var names []string
 	for p := range s.Func.Signature().Params().Variables() {
@@ -89,7 +89,7 @@ func (s *Site) params() string {
 	return fmt.Sprintf("%s or %s", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
 
-// fieldOf is the type of a field.
+// fieldOf returns the type of a field.
 func (f *finder) fieldOf(t types.Type, name string) (types.Type, bool) {
 	obj, _, _ := types.LookupFieldOrMethod(t, true, f.pkg, name)
 	if v, ok := obj.(*types.Var); ok {
@@ -145,8 +145,8 @@ func stringer(t types.Type) bool {
 	return sig.Params().Len() == 0 && sig.Results().Len() == 1 && types.Identical(sig.Results().At(0).Type(), types.Typ[types.String])
 }
 
-// contextOf finds the context of a call: a parameter, or what has a method that returns
-// one.
+// contextOf finds the context of a call: a parameter, or one with a method that returns
+// it.
 func contextOf(sig *types.Signature) Context {
 	for i := range sig.Params().Len() {
 		if isContext(sig.Params().At(i).Type()) {
@@ -169,7 +169,7 @@ func isContext(t types.Type) bool {
 	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == "context" && n.Obj().Name() == "Context"
 }
 
-// typeName is a type as it is written in this package.
+// typeName returns a type as this package writes it.
 func (f *finder) typeName(t types.Type) string {
 	return types.TypeString(t, f.qualifier)
 }

@@ -5,14 +5,14 @@ import (
 	"go/types"
 )
 
-// links resolves what answers instead of the function.
+// links resolves the functions and values that replace the result.
 func (f *finder) links(s *Site) {
 	d := s.Directive
 	if d.Fallback.Set {
 		s.Fallback = f.link(s, d.Fallback, "fallback", plain)
 	}
 	if d.Degrade.Set {
-		s.Degrade = f.link(s, d.Degrade, "degrade", told)
+		s.Degrade = f.link(s, d.Degrade, "degrade", withError)
 	}
 	if !s.Failing() {
 		if !d.Fallback.Set && !d.Degrade.Set {
@@ -33,16 +33,16 @@ func (f *finder) links(s *Site) {
 	}
 }
 
-// A manner is what a field asks of what it names.
+// A manner is the kind of function or value that a field accepts.
 type manner int
 
 const (
-	plain   manner = iota // the parameters or none; or a value
-	told                  // the parameters and an error
-	chained               // as told
+	plain     manner = iota // the parameters or none; or a value
+	withError               // the parameters and an error
+	chained                 // as withError
 )
 
-// link resolves a name to what fits; nil with a fault if nothing does.
+// link resolves a name, or reports a fault and returns nil.
 func (f *finder) link(s *Site, v Value, field string, m manner) *Link {
 	obj, method := f.lookup(s, v.Text)
 	if obj == nil {
@@ -75,7 +75,7 @@ func (f *finder) link(s *Site, v Value, field string, m manner) *Link {
 	return nil
 }
 
-// lookup finds a method of the receiver, or else what the package declares.
+// lookup finds a method of the receiver, or else a declaration of the package.
 func (f *finder) lookup(s *Site, name string) (obj types.Object, method bool) {
 	if s.Recv != nil {
 		t := s.Recv.Type()
@@ -91,7 +91,7 @@ func (f *finder) lookup(s *Site, name string) (obj types.Object, method bool) {
 
 func first3(obj types.Object, _ []int, _ bool) types.Object { return obj }
 
-// single is the one result beside the error; nil if there is not exactly one.
+// single returns the one result beside the error; nil if there is not exactly one.
 func (s *Site) single() types.Type {
 	r := s.Func.Signature().Results()
 	n := r.Len()
@@ -104,7 +104,7 @@ func (s *Site) single() types.Type {
 	return r.At(0).Type()
 }
 
-// isValue reports whether a variable or constant is an answer itself.
+// isValue reports whether a variable or constant is a result itself.
 func (f *finder) isValue(obj types.Object, result types.Type) bool {
 	switch obj := obj.(type) {
 	case *types.Var:
@@ -118,7 +118,8 @@ func (f *finder) isValue(obj types.Object, result types.Type) bool {
 	return false
 }
 
-// fits reports whether a function of type sig can answer, and notes in l how.
+// fits reports whether a function of type sig can replace the result, and sets how in
+// l.
 func (f *finder) fits(s *Site, sig *types.Signature, m manner, l *Link) bool {
 	own := s.Func.Signature()
 	if sig.TypeParams().Len() > 0 {
@@ -157,7 +158,7 @@ func (f *finder) fits(s *Site, sig *types.Signature, m manner, l *Link) bool {
 	return !sig.Variadic() || own.Variadic()
 }
 
-// assignable reports whether every result of one function can be returned by another.
+// assignable reports whether one function can return every result of another.
 func assignable(from, to *types.Tuple) bool {
 	if from.Len() != to.Len() {
 		return false
@@ -170,7 +171,7 @@ func assignable(from, to *types.Tuple) bool {
 	return true
 }
 
-// wanted says what a field may name.
+// wanted describes what a field may name.
 func (f *finder) wanted(s *Site, m manner) string {
 	sig := s.Func.Signature()
 	var params []*types.Var
@@ -194,8 +195,8 @@ func (f *finder) wanted(s *Site, m manner) string {
 	return want
 }
 
-// instance is a generic function for the type parameters of another; nil if they do not
-// fit.
+// instance returns a generic function for the type parameters of another; nil if they
+// do not fit.
 func instance(sig, own *types.Signature) *types.Signature {
 	params := own.TypeParams()
 	if own.Recv() != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Comments are the comments of a file that begin as a directive does, good or not.
+// Comments returns the comments of a file that begin like a directive, valid or not.
 func Comments(file *ast.File) (found []*ast.Comment) {
 	for _, g := range file.Comments {
 		for _, c := range g.List {
@@ -20,9 +20,9 @@ func Comments(file *ast.File) (found []*ast.Comment) {
 	return found
 }
 
-// almost reports whether a comment looks like a directive that was meant: one after a
-// space or in /* */, with other letters, or another word behind //weir:. Prose that begins
-// with the word is none, and neither is what weaving leaves.
+// almost reports whether a comment was probably meant as a directive: after a space, in
+// /* */, in another case, or with another word after //weir:. Prose that begins with
+// the word, and marks of weaving, are not.
 func almost(text string) bool {
 	rest, ok := cutFold(strings.TrimLeft(text[2:], " \t"), "weir:")
 	if !ok || strings.HasPrefix(text, woven) {
@@ -41,7 +41,7 @@ func almost(text string) bool {
 // woven stands in woven copies where a directive was: see package weave.
 const woven = "//weir:woven"
 
-// cutFold is strings.CutPrefix for letters of either case.
+// cutFold is strings.CutPrefix without case.
 func cutFold(s, prefix string) (after string, found bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
@@ -49,13 +49,13 @@ func cutFold(s, prefix string) (after string, found bool) {
 	return s[len(prefix):], true
 }
 
-// Mentioned reports whether a source file may have a directive, or what was meant to be
-// one. It is for whoever would not read files for nothing.
+// Mentioned reports whether a source file may contain a directive or a misspelled one.
+// Callers use it to skip files.
 func Mentioned(source []byte) bool {
 	return bytes.Contains(source, []byte("weir:")) || bytes.Contains(bytes.ToLower(source), []byte("weir:"))
 }
 
-// file finds the directives of a file and what they stand on.
+// file finds the directives of a file and their functions.
 func (f *finder) file(file *ast.File) {
 	used := map[*ast.Comment]bool{}
 	for _, decl := range file.Decls {
@@ -90,7 +90,7 @@ func first(text string) string {
 	return words[0]
 }
 
-// where says what a misplaced comment stands on.
+// where describes the position of a misplaced comment.
 func where(file *ast.File, c *ast.Comment) string {
 	for _, decl := range file.Decls {
 		doc := docOf(decl)
@@ -108,7 +108,7 @@ func where(file *ast.File, c *ast.Comment) string {
 	return "on nothing"
 }
 
-// declared says what a declaration is.
+// declared describes a declaration.
 func declared(decl *ast.GenDecl) string {
 	switch decl.Tok {
 	case token.IMPORT:
@@ -137,7 +137,7 @@ func docOf(decl ast.Decl) *ast.CommentGroup {
 	return nil
 }
 
-// directive reads that of a doc comment; nil if there is none, or none that is good.
+// directive reads the directive of a doc comment; nil if there is no valid one.
 func (f *finder) directive(doc *ast.CommentGroup, used map[*ast.Comment]bool) (*Directive, token.Pos) {
 	var found *Directive
 	var pos token.Pos
@@ -200,7 +200,7 @@ func (f *finder) function(decl *ast.FuncDecl, used map[*ast.Comment]bool) {
 	f.site(s)
 }
 
-// decl looks at the interfaces of a declaration.
+// decl reads the interfaces of a declaration.
 func (f *finder) decl(decl *ast.GenDecl, used map[*ast.Comment]bool) {
 	if decl.Tok != token.TYPE {
 		return
@@ -220,7 +220,7 @@ func (f *finder) decl(decl *ast.GenDecl, used map[*ast.Comment]bool) {
 	}
 }
 
-// iface finds the methods of an interface that a directive limits: of its own, or d.
+// iface finds the methods of an interface that a directive limits: their own, or d.
 func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, pos token.Pos, used map[*ast.Comment]bool) {
 	type own struct {
 		d   *Directive

@@ -12,9 +12,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A Site is a function, a method or a method of an interface that a directive limits. A
-// directive on an interface is a Site for each of its methods, but those with a directive
-// of their own.
+// A Site is a function, a method or a method of an interface with a limit. A directive
+// on an interface has a Site for each of its methods without a directive of its own.
 type Site struct {
 	Directive *Directive
 	Pos       token.Pos // of the directive
@@ -43,13 +42,13 @@ type KeyExpr struct {
 	Type  types.Type
 }
 
-// A Context says where the context of a call is to be had.
+// A Context describes how to get the context of a call.
 type Context struct {
 	Param  int  // the index of the parameter; -1 if there is none
 	Method bool // that its method Context returns it, as that of *http.Request does
 }
 
-// A Link is what answers instead of a function.
+// A Link is a function or value that replaces the result of a call.
 type Link struct {
 	Object   types.Object // a function, a variable or a constant
 	Method   bool         // of Recv
@@ -60,13 +59,14 @@ type Link struct {
 	Generic  bool         // it has the type parameters of the function
 }
 
-// A Fault is a directive that cannot be followed, and why.
+// A Fault is an invalid directive, with the reason.
 type Fault struct {
 	Pos     token.Pos
 	Message string
 }
 
-// Function names the function for people: "example.com/shop.(*Service).GetID".
+// Function returns the name of the function for people:
+// "example.com/shop.(*Service).GetID".
 func (s *Site) Function() string {
 	if s.Recv == nil {
 		return s.Func.Pkg().Path() + "." + s.Func.Name()
@@ -78,7 +78,7 @@ func (s *Site) Function() string {
 	return path + "." + s.Recv.Name() + "." + s.Func.Name()
 }
 
-// what is the function in a fault.
+// what describes the function in a fault.
 func (s *Site) what() string {
 	if s.Recv == nil {
 		return "function " + s.Func.Name()
@@ -103,7 +103,7 @@ func failing(sig *types.Signature) bool {
 	return r.Len() > 0 && types.Identical(r.At(r.Len()-1).Type(), types.Universe.Lookup("error").Type())
 }
 
-// finder finds the sites of one package.
+// A finder finds the sites of one package.
 type finder struct {
 	fset   *token.FileSet
 	pkg    *types.Package
@@ -113,9 +113,8 @@ type finder struct {
 	faults []Fault
 }
 
-// Find finds the directives of a package. It needs the types of what is declared on the
-// top level, not those of what is in functions. Sites and faults are in the order of
-// files.
+// Find finds the directives of a package. It needs the types of top-level declarations,
+// but not those within functions. Sites and faults are in the order of files.
 func Find(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) (sites []*Site, faults []Fault) {
 	f := &finder{fset: fset, pkg: pkg, info: info, linked: map[string]bool{}}
 	for _, file := range files {
@@ -130,8 +129,8 @@ func Find(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *type
 	return f.sites, f.faults
 }
 
-// before compares places by file, and not as token.Pos does, which depends on which file
-// was read first.
+// before compares positions by file. token.Pos depends on the order in which files were
+// read.
 func before(fset *token.FileSet, a, b token.Pos) int {
 	x, y := fset.PositionFor(a, false), fset.PositionFor(b, false)
 	return cmp.Or(cmp.Compare(x.Filename, y.Filename), cmp.Compare(x.Offset, y.Offset))
@@ -141,8 +140,8 @@ func (f *finder) faultf(pos token.Pos, format string, args ...any) {
 	f.faults = append(f.faults, Fault{pos, fmt.Sprintf(format, args...)})
 }
 
-// Clashes are the sites that have the name of an earlier one, and other limits or another
-// wait.
+// Clashes returns a fault for each site with the name of an earlier one but other
+// limits or another wait.
 func Clashes(fset *token.FileSet, sites []*Site) (faults []Fault) {
 	first := map[string]*Site{}
 	for _, s := range sites {
@@ -175,7 +174,7 @@ func text(s *Site) string {
 	return limits
 }
 
-// at is where a value stands; the directive if it is absent.
+// at returns the position of a value, or of the directive if it is absent.
 func (s *Site) at(v Value) token.Pos { return place(s.Pos, v) }
 
 func place(directive token.Pos, v Value) token.Pos {
@@ -185,7 +184,7 @@ func place(directive token.Pos, v Value) token.Pos {
 	return directive + token.Pos(len(Prefix)+v.At)
 }
 
-// site checks a directive against a function.
+// site checks a directive against its function.
 func (f *finder) site(s *Site) {
 	d, sig := s.Directive, s.Func.Signature()
 	s.Name, s.Limits, s.Cost, s.CostOf = d.Name.Text, d.Limits, 1, -1
@@ -205,7 +204,7 @@ func (f *finder) site(s *Site) {
 	}
 }
 
-// limitable reports functions that nothing can stand in for.
+// limitable reports functions that cannot be wrapped.
 func (f *finder) limitable(s *Site) {
 	name, function := s.Func.Name(), s.Recv == nil
 	switch {
@@ -224,8 +223,8 @@ func (f *finder) limitable(s *Site) {
 	}
 }
 
-// recovers reports whether a function calls recover for whoever defers it. That works only
-// in the deferred function itself.
+// recovers reports whether a function calls recover. recover works only in the deferred
+// function itself, so a wrapper would break it.
 func recovers(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -241,7 +240,7 @@ func recovers(body *ast.BlockStmt) (found bool) {
 	return found
 }
 
-// linknames notes what the linker is told.
+// linknames records the functions with a linker directive.
 func (f *finder) linknames(file *ast.File) {
 	for _, g := range file.Comments {
 		for _, c := range g.List {

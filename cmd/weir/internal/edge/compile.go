@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// Options configure Compile.
+// Options configures Compile.
 type Options struct {
 	// Only lists the names of the policies to compile; all if empty.
 	Only []string
@@ -57,7 +57,7 @@ func (c *compiler) only(set *policy.Set, names []string) {
 	zones := map[string]string{}
 	for _, name := range names {
 		p := set.Policy(name)
-		if p == nil || !slices.Contains(set.Policies(), p) { // a candidate goes with its policy
+		if p == nil || !slices.Contains(set.Policies(), p) { // a candidate belongs to its policy
 			c.Add("only", fault.Quote(name), "want the name of a policy of the file")
 			continue
 		}

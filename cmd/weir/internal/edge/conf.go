@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Conf is a configuration of nginx, to be included in its http block. An error is
-// Errors: all faults of the policies and of in at once.
+// Conf returns a configuration for the http block of nginx. An error is Errors: all
+// faults of the policies and of in at once.
 func Conf(set *policy.Set, o Options, in Input) (string, error) {
 	f := &fault.Collector{File: "edge", Max: maxErrors}
 	if in.Lua == "" {
@@ -40,8 +40,8 @@ func Conf(set *policy.Set, o Options, in Input) (string, error) {
 	return conf(plan, &s, &in, ca), nil
 }
 
-// leastDict is the size of the shared dictionary in MB. It keeps counters, and a few
-// plans if they are up to an eighth of it.
+// leastDict is the minimum size of the shared dictionary in MB. It holds the counters
+// and the published plan.
 const leastDict = 10
 
 func conf(plan *Plan, s *Settings, in *Input, ca string) string {
@@ -61,7 +61,7 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	if len(in.Client.Trusted) > 0 || in.Client.TrustUnix {
 		b.WriteString("real_ip_header X-Forwarded-For;\nreal_ip_recursive on;\n")
 	}
-	// lua_package_path may stand there once, and may be another's.
+	// lua_package_path is allowed once, and the user may have set it.
 	fmt.Fprintf(&b, "\ninit_by_lua_block {\n  package.path = \"%s/?.lua;\" .. package.path\n", strings.TrimRight(in.Lua, "/"))
 	first(&b, "  ", in.Init)
 	b.WriteString("  require(\"weir\").init(table.concat{\n")
@@ -70,46 +70,46 @@ func conf(plan *Plan, s *Settings, in *Input, ca string) string {
 	chunks(&b, text)
 	b.WriteString("  })\n}\ninit_worker_by_lua_block {\n")
 	first(&b, "  ", in.InitWorker)
-	b.WriteString("  require(\"weir\").start()\n}\n\n# These do nothing for requests that access was not called for.\n" +
+	b.WriteString("  require(\"weir\").start()\n}\n\n# These do nothing for requests that access did not decide.\n" +
 		"header_filter_by_lua_block { require(\"weir\").header_filter() }\nlog_by_lua_block { require(\"weir\").log() }\n")
 	return b.String()
 }
 
-// first runs a file of somebody else's Lua, if there is one.
+// first runs a file of the user's Lua, if there is one.
 func first(b *strings.Builder, indent, file string) {
 	if file != "" {
 		fmt.Fprintf(b, "%sdofile(\"%s\")\n", indent, file)
 	}
 }
 
-// head says what the file is, and what is left to do.
+// head writes a comment with the origin of the file and the next steps.
 func head(b *strings.Builder, s *Settings, in *Input) {
 	say := func(format string, args ...any) {
 		b.WriteString(strings.TrimRight("# "+fmt.Sprintf(format, args...), " ") + "\n")
 	}
-	say("Weir in nginx, made of %s by `weir edge nginx`. Make it anew rather than edit it.", comment(in.File))
+	say("Weir in nginx, generated from %s by `weir edge nginx`. Do not edit: generate it again.", comment(in.File))
 	if s.Follow {
-		say("These policies hold until others are published in the store (weir apply).")
+		say("These policies apply until `weir apply` publishes others in the store.")
 	}
 	say("")
 	if s.Redis.Password != "" || s.Redis.SentinelPassword != "" {
-		say("There is a password in it: let nobody but root read it (chmod 600).")
+		say("This file contains a password: only root should read it (chmod 600).")
 	}
 	say("Next: write the Lua with `weir edge lua %s`, include this file in the http block", comment(in.Lua))
-	say("of nginx, and in each server or location that is to be limited say")
+	say("of nginx, and add to each server or location that is to be limited")
 	say("")
 	say(`    access_by_lua_block { require("weir").access() }`)
 	say("")
-	say("A server or location with a header_filter_by_lua or log_by_lua of its own has it")
-	say("instead of the one at the end: let it call Weir's too.")
+	say("A server or location with its own header_filter_by_lua or log_by_lua does not use the")
+	say("blocks at the end: call Weir's functions there too.")
 	if names := s.Redis.names(); len(names) > 0 {
 		say("")
-		say("nginx looks up %s itself, by the name server that the directive", comment(strings.Join(names, " and ")))
-		say("resolver of the http block names: it needs one.")
+		say("nginx resolves %s itself: the http block needs the directive", comment(strings.Join(names, " and ")))
+		say("resolver.")
 	}
 }
 
-// comment is text that stays in its comment.
+// comment returns text that cannot end its comment.
 func comment(s string) string {
 	if q := strconv.Quote(s); len(q) != len(s)+2 {
 		return q
@@ -117,11 +117,11 @@ func comment(s string) string {
 	return s
 }
 
-// A token of nginx may have 4096 bytes, and a text in Lua is one.
+// chunk is the maximum length of a Lua string: a token of nginx has at most 4096 bytes.
 const chunk = 900
 
-// chunks writes text as elements of a table in Lua, all of whose bytes are printable
-// ASCII. What has a name begins a line, for those who read it or compare two.
+// chunks writes text as elements of a Lua table, in printable ASCII. Each named object
+// begins a line, so that versions can be compared.
 func chunks(b *strings.Builder, text string) {
 	n := 0
 	end := func() {

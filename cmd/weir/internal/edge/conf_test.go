@@ -77,18 +77,18 @@ func TestConf(t *testing.T) {
 	golden(t, "conf.txt", []byte(frame))
 }
 
-// TestConfStores: what of the URL of a store reaches nginx.
+// TestConfStores checks the parts of a store's URL that reach nginx.
 func TestConfStores(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, authority(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for store, want := range map[string]struct{ redis, has, not string }{
-		"redis://127.0.0.1":                  {`{"hosts":["127.0.0.1:6379"]}`, "made of weir.yaml by", "#"},
-		"redis://LocalHost:7/1":              {`{"hosts":["127.0.0.1:7"],"db":1}`, "", "looks up"},
-		"redis://[::1]":                      {`{"hosts":["[::1]:6379"]}`, "", "looks up"},
+		"redis://127.0.0.1":                  {`{"hosts":["127.0.0.1:6379"]}`, "generated from weir.yaml by", "#"},
+		"redis://LocalHost:7/1":              {`{"hosts":["127.0.0.1:7"],"db":1}`, "", "resolves"},
+		"redis://[::1]":                      {`{"hosts":["[::1]:6379"]}`, "", "resolves"},
 		"redis://:pw@redis.internal":         {`{"hosts":["redis.internal:6379"],"password":"pw"}`, "chmod 600", "lua_ssl"},
-		"redis://redis.internal":             {`{"hosts":["redis.internal:6379"]}`, "# nginx looks up redis.internal itself", "chmod"},
+		"redis://redis.internal":             {`{"hosts":["redis.internal:6379"]}`, "# nginx resolves redis.internal itself", "chmod"},
 		"rediss://10.0.0.1":                  {`{"hosts":["10.0.0.1:6379"],"tls":true,"verify":true}`, `lua_ssl_trusted_certificate "/etc/ssl/certs/ca-certificates.crt";`, "real_ip"},
 		"rediss://10.0.0.1?ca=" + ca:         {`{"hosts":["10.0.0.1:6379"],"tls":true,"verify":true}`, `lua_ssl_trusted_certificate "` + ca + `";`, "real_ip"},
 		"rediss://10.0.0.1?skip_verify=true": {`{"hosts":["10.0.0.1:6379"],"tls":true}`, "", "lua_ssl"},
@@ -128,8 +128,8 @@ var hostile = []string{
 	"'..os.exit()..'", "\x00", "\x1b[31m", "\x7f", "é", "漢字", "\U0001F600", "\u2028", `\065`, "</script>", "%s%d", "\t", " ", "' }) }", "\\'))} http {",
 }
 
-// TestConfHostile: whatever stands in the file reaches nginx as it is, and nothing of
-// it but printable ASCII, in lines that its lexer takes.
+// TestConfHostile checks that any text of a file reaches nginx unchanged, in printable
+// ASCII and in lines that nginx accepts.
 func TestConfHostile(t *testing.T) {
 	texts := append([]string{strings.Join(hostile, ""), strings.Repeat(strings.Join(hostile, ""), 40)}, hostile...)
 	for _, text := range texts {

@@ -1,3 +1,3 @@
-// Package edge compiles policies for edge/nginx, which decides about requests in nginx
-// by the same rules, keys and script as Weir.
+// Package edge compiles policies for edge/nginx, which decides requests in nginx with
+// the same keys and script.
 package edge

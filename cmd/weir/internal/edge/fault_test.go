@@ -127,7 +127,7 @@ func TestCompileMany(t *testing.T) {
 	}
 }
 
-// TestCompileBytes: what is no text cannot be in a plan.
+// TestCompileBytes checks that a text that is not UTF-8 is refused.
 func TestCompileBytes(t *testing.T) {
 	limits := []weir.Limit{weir.MustLimit("5/s")}
 	p, err := policy.New(policy.Config{
@@ -157,10 +157,10 @@ func good() edge.Input {
 
 func TestConfFaults(t *testing.T) {
 	for want, change := range map[string]func(in *edge.Input){
-		"edge: store: memory: nginx shares the limits with Weir in a Redis: want its URL":       func(in *edge.Input) { in.Store = "memory" },
-		"edge: store: nginx shares the limits":                                                  func(in *edge.Input) { in.Store = "" },
-		"edge: store: redis+cluster: nginx asks one server: want redis:// or redis+sentinel://": func(in *edge.Input) { in.Store = "redis+cluster://a,b" },
-		"edge: store: want one that begins with redis://":                                       func(in *edge.Input) { in.Store = "nonsense" },
+		"edge: store: memory: nginx keeps state in Redis: want a URL":                                     func(in *edge.Input) { in.Store = "memory" },
+		"edge: store: nginx keeps state in Redis":                                                         func(in *edge.Input) { in.Store = "" },
+		"edge: store: redis+cluster: nginx does not support clusters: want redis:// or redis+sentinel://": func(in *edge.Input) { in.Store = "redis+cluster://a,b" },
+		"edge: store: want one that begins with redis://":                                                 func(in *edge.Input) { in.Store = "nonsense" },
 		"want both or none": func(in *edge.Input) { in.Store = "rediss://h?cert=x" },
 		"edge: failover.deadline: 500µs: want at least 1ms":           func(in *edge.Input) { in.Deadline = 500 * time.Microsecond },
 		"edge: lua: \"relative\": want the absolute path":             func(in *edge.Input) { in.Lua = "relative" },

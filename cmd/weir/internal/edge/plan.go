@@ -106,8 +106,8 @@ type Fit struct {
 	Text    []string `json:"text,omitempty"`    // with a gap between two elements; one element matches exactly
 }
 
-// Settings hold the rest of the configuration of edge/nginx, in JSON beside the Plan.
-// They are part of the nginx configuration, so a published plan does not change them.
+// Settings is the rest of the configuration of edge/nginx, in JSON beside the Plan. It
+// is part of the nginx configuration, so a published plan does not change it.
 type Settings struct {
 	Format   int      `json:"format"`
 	Redis    Redis    `json:"redis"`

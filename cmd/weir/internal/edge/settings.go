@@ -13,42 +13,41 @@ import (
 	"github.com/floodweir/weir/redisstore"
 )
 
-// Input is what the configuration of nginx is made of, beside the policies.
+// Input configures nginx beside the policies.
 type Input struct {
-	// Store is the URL of a Redis, alone or with sentinels.
+	// Store is the URL of a Redis, with or without sentinels.
 	Store string
 
-	// Deadline is how long a question may take.
+	// Deadline limits the time of a call to Redis.
 	Deadline time.Duration
 
-	// Fields are the response fields; those that are usual if zero.
+	// Fields selects the response fields; httplimit.DefaultFields if zero.
 	Fields httplimit.Fields
 
-	// Jitter is the most that is added to Retry-After.
+	// Jitter is the maximum added to Retry-After.
 	Jitter time.Duration
 
-	// Follow takes published policies in place of those of the file.
+	// Follow uses published policies in place of those of the file.
 	Follow bool
 
-	// Client says which proxies are trusted to tell whose a request is.
+	// Client configures which proxies are trusted for the client's address.
 	Client httplimit.ClientAddress
 
-	// File is what the policies were read from, and Lua the directory of the Lua.
+	// File is the source of the policies, and Lua the directory of the Lua files.
 	File, Lua string
 
-	// Init and InitWorker are files of Lua that is not Weir's, to be run before it in
-	// init_by_lua and init_worker_by_lua, which may stand there once; none if empty.
+	// Init and InitWorker are Lua files of the user, which run before Weir's Lua in
+	// init_by_lua and init_worker_by_lua. nginx accepts one of each. Empty for none.
 	Init, InitWorker string
 }
 
-// DefaultLua is the Lua of an Input that names none.
+// DefaultLua is the default of Input.Lua.
 const DefaultLua = "/etc/nginx/weir"
 
-// authorities is where Debian has the certificates of those that all trust.
+// authorities is Debian's file of trusted certificate authorities.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-// settings are the Settings of in, and the file of certificates that the store's is
-// checked with; "" for none.
+// settings returns the Settings of in and the CA file for the store, "" for none.
 func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 	fields := in.Fields
 	if fields == 0 {
@@ -67,7 +66,7 @@ func (in *Input) settings(f *fault.Collector) (s Settings, ca string) {
 
 func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
 	if in.Store == "" || in.Store == "memory" {
-		f.Add("store", in.Store, "nginx shares the limits with Weir in a Redis: want its URL, as --store, WEIR_STORE or store in the file")
+		f.Add("store", in.Store, "nginx keeps state in Redis: want a URL in --store, WEIR_STORE or store in the file")
 		return r, ""
 	}
 	a, err := redisstore.ParseURL(in.Store)
@@ -76,7 +75,7 @@ func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
 		return r, ""
 	}
 	if a.Topology == redisstore.Cluster {
-		f.Add("store", "redis+cluster", "nginx asks one server: want redis:// or redis+sentinel://, or put the policies behind /v1/auth, see docs/nginx.md")
+		f.Add("store", "redis+cluster", "nginx does not support clusters: want redis:// or redis+sentinel://, or put the policies behind /v1/auth, see docs/nginx.md")
 		return r, ""
 	}
 	r = Redis{
@@ -85,7 +84,7 @@ func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
 	}
 	for _, h := range a.Hosts {
 		if host, port, err := net.SplitHostPort(h); err == nil && strings.EqualFold(host, "localhost") {
-			h = net.JoinHostPort("127.0.0.1", port) // which nginx would ask a name server about
+			h = net.JoinHostPort("127.0.0.1", port) // nginx would query a name server for localhost
 		}
 		r.Hosts = append(r.Hosts, h)
 	}
@@ -94,20 +93,20 @@ func (in *Input) redis(f *fault.Collector) (r Redis, ca string) {
 	}
 	r.TLS, r.Verify, r.ServerName = true, !a.TLS.InsecureSkipVerify, a.TLS.ServerName
 	if len(a.TLS.Certificates) > 0 {
-		f.Add("store", "cert", "nginx signs in with a password alone: want a URL without cert and key")
+		f.Add("store", "cert", "nginx authenticates only by password: want a URL without cert and key")
 	}
 	_, query, _ := strings.Cut(in.Store, "?")
 	params, _ := url.ParseQuery(query) // ParseURL has read it
 	ca = authorities
 	if own := params["ca"]; len(own) > 0 {
 		if ca, err = filepath.Abs(own[len(own)-1]); err != nil || !plain(ca) {
-			f.Add("store", fault.Quote(ca), "want a ca whose path nginx can be told: without quotes, backslashes, dollars and control characters")
+			f.Add("store", fault.Quote(ca), "want a path without quotes, backslashes, dollars and control characters")
 		}
 	}
 	return r, ca
 }
 
-// names are the hosts that nginx has to look up.
+// names returns the hosts that nginx must resolve.
 func (r *Redis) names() (names []string) {
 	for _, h := range r.Hosts {
 		host, _, _ := net.SplitHostPort(h)
@@ -118,7 +117,7 @@ func (r *Redis) names() (names []string) {
 	return names
 }
 
-// plain reports whether a path can stand in quotes in a configuration of nginx.
+// plain reports whether a path can be quoted in an nginx configuration.
 func plain(path string) bool {
 	return !strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`"\$'`, r) })
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// An Answer is what would become of a request. Texts of clients in it, such as those
-// in Key, are as they came.
+// An Answer describes how a request would be decided. Texts of clients, such as those
+// in Key, are unchanged.
 type Answer struct {
 	// Request is the request as it was read.
 	Request Request `json:"request"`
 
-	// Verdict is what would become of the request.
+	// Verdict is the outcome of the request.
 	Verdict Verdict `json:"verdict"`
 
-	// Denial is who denies; nil if the Verdict is not Denied.
+	// Denial describes the denial; nil if the Verdict is not Denied.
 	Denial *Denial `json:"denial,omitempty"`
 
-	// Delay is how long an admitted request would be held back.
+	// Delay is the time that an admitted request would wait.
 	Delay Seconds `json:"delay,omitempty"`
 
-	// At is the instant of the explanation, by the store's clock; zero if the store was
-	// not asked.
+	// At is the time of the explanation by the store's clock; zero if the store was not
+	// called.
 	At time.Time `json:"at,omitzero"`
 
-	// Policies are all policies, in their order; a candidate comes after its policy.
+	// Policies lists all policies in their order. A candidate follows its policy.
 	Policies []Policy `json:"policies"`
 }
 
@@ -38,7 +38,7 @@ type Request struct {
 	ClientIP string `json:"client_ip,omitempty"`
 }
 
-// A Verdict is what would become of a request.
+// A Verdict is the outcome of a request.
 type Verdict string
 
 // The verdicts.
@@ -54,52 +54,53 @@ const (
 	Undecided Verdict = "undecided"
 )
 
-// A Denial is who denies a request, and how.
+// A Denial describes which policy denies a request, and how.
 type Denial struct {
 	Policy string `json:"policy"`
 	Limit  string `json:"limit"`
 	Status int    `json:"status"`
 
-	// RetryAfter is when it would pass; absent if Never.
+	// RetryAfter is the time until it would pass; absent if Never.
 	RetryAfter *Seconds `json:"retry_after,omitempty"`
 	Never      bool     `json:"never,omitempty"`
 
-	// Wait is how long the request would first be held back for its turn, at most.
+	// Wait is the maximum time that the request would wait first.
 	Wait Seconds `json:"wait,omitempty"`
 }
 
-// A Policy is what one policy makes of a request.
+// A Policy describes the result of one policy for a request.
 type Policy struct {
 	Name string `json:"policy"`
 
-	// Matched reports whether the policy is about the request; if not, Why is the field
-	// that did not fit, such as "match.methods", or "mode" for one that is off.
+	// Matched reports whether the policy matches the request. If not, Why is the field
+	// that does not match, such as "match.methods", or "mode" for a policy that is off.
 	Matched bool   `json:"matched"`
 	Why     string `json:"why,omitempty"`
 
-	// Mode is how the policy is applied, and Enforced whether it is for this key.
+	// Mode is the policy's mode, and Enforced reports whether it is enforced for this
+	// key.
 	Mode      string `json:"mode"`
 	Percent   int    `json:"percent,omitempty"` // if not all keys
 	Enforced  bool   `json:"enforced"`
 	Candidate bool   `json:"candidate,omitempty"`
 
-	// Count is which requests count, if not those that are admitted.
+	// Count is the requests that count, if not the admitted ones.
 	Count string `json:"count,omitempty"`
 
 	Key  string `json:"key,omitempty"`
 	Cost int64  `json:"cost,omitempty"`
 
-	// OnStoreError is what becomes of the request without the store.
+	// OnStoreError is the decision without the store.
 	OnStoreError string `json:"on_store_error,omitempty"`
 
-	// Problem is why an expression of the policy could not be evaluated, or why the
-	// store did not decide.
+	// Problem is the reason why an expression of the policy could not be evaluated, or
+	// why the store did not decide.
 	Problem string `json:"problem,omitempty"`
 
 	Limits []Limit `json:"limits,omitempty"`
 }
 
-// A Limit is what one limit would say.
+// A Limit describes the result of one limit.
 type Limit struct {
 	Limit     string `json:"limit"`
 	OK        bool   `json:"ok"`
@@ -111,14 +112,13 @@ type Limit struct {
 	ResetAfter Seconds  `json:"reset_after"`
 	Delay      Seconds  `json:"delay,omitempty"`
 
-	// Decides is true of the one limit that the verdict comes from.
+	// Decides is set for the one limit that the verdict comes from.
 	Decides bool `json:"decides,omitempty"`
 
-	// From are limits that used to govern the key, newest first: what it owes under one
-	// of them counts.
+	// From lists former limits of the key, newest first, whose state is carried over.
 	From []string `json:"from,omitempty"`
 
-	// Degraded says how it was decided without the store.
+	// Degraded describes a decision made without the store.
 	Degraded string `json:"degraded,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// look is what is said of a decision.
+// look describes a decision.
 func look(r weir.Request, d weir.Decision) Limit {
 	l := Limit{
 		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining,

@@ -1,24 +1,23 @@
-// Package explain says what would become of a request, and why: which policies it
-// falls under, or why not, whose bucket it draws from, which limit decides, and when it
-// would pass. It takes nothing.
+// Package explain describes how a request would be decided and why: which policies
+// match, the key of each, which limit decides, and when the request would pass. It
+// consumes nothing.
 //
 //	a, err := explain.Explain(ctx, store, set, explain.Question{URL: "/api/users", ClientIP: "203.0.113.7"})
 //	…
 //	a.WriteText(os.Stdout)
 //
-// New makes a handler that answers the same over HTTP: to POST with a [Question] in
-// JSON, and to GET with the parameters method, url, host, path, client_ip and, any
-// number of times, header=NAME:VALUE.
+// New returns a handler with the same answers over HTTP. It accepts POST with a
+// [Question] in JSON, and GET with the parameters method, url, host, path, client_ip
+// and any number of header=NAME:VALUE.
 //
 // # Guarantees
 //
-// What is asked is what a gateway would ask of the same request, read as a server
-// reads it, except that every limit is only looked at. Limits that decide together are
-// looked at in one instant. What is carried over from limits that changed is counted
-// and not moved.
+// The request is read and matched as the gateway does, but every limit is only peeked
+// at. Limits that decide together are peeked at together, at one instant. State of
+// former limits is counted but not moved.
 //
 // # Errors
 //
-// An error of Explain that wraps weir.ErrInvalid names what in the question is wrong. A
-// store that could not decide is no error: the answer says so beside the policies.
+// An error of Explain that wraps weir.ErrInvalid names the invalid field of the
+// question. A store that could not decide is not an error: the answer describes it.
 package explain

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// Explain says what would become of a request, and takes nothing.
+// Explain returns how a request would be decided. It consumes nothing.
 func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question) (*Answer, error) {
 	r, err := q.request()
 	if err != nil {
@@ -39,7 +39,7 @@ func Explain(ctx context.Context, store weir.Store, set *policy.Set, q Question)
 	return a, nil
 }
 
-// An explanation is an Answer in the making.
+// An explanation builds an Answer.
 type explanation struct {
 	*Answer
 	ctx   context.Context
@@ -48,7 +48,7 @@ type explanation struct {
 	ds    []weir.Decision
 }
 
-// decide looks at requests in one instant.
+// decide peeks at requests at one instant.
 func (e *explanation) decide(from, to int) error {
 	_, err := e.store.DoAll(e.ctx, e.rs[from:to], e.ds[from:to])
 	if err == nil && to > from && e.At.IsZero() {
@@ -57,8 +57,8 @@ func (e *explanation) decide(from, to int) error {
 	return err
 }
 
-// about is what one policy makes of the request. Failed is why nothing was decided
-// about what is enforced.
+// about adds the result of one policy. failed is the reason why enforced policies were
+// not decided.
 func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy {
 	c := f.Policy.Config()
 	p := Policy{Name: f.Policy.Name(), Matched: f.Missed == "", Why: f.Missed, Mode: string(c.Mode)}
@@ -93,7 +93,7 @@ func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy 
 	return p
 }
 
-// judge fills in the verdict of the policies that are enforced.
+// judge sets the verdict of the enforced policies.
 func (e *explanation) judge(findings []policy.Charge, enforced int, failed error) {
 	if failed != nil {
 		e.Verdict = Undecided
@@ -119,7 +119,7 @@ func (e *explanation) judge(findings []policy.Charge, enforced int, failed error
 	}
 }
 
-// deny fills in who denies.
+// deny sets the Denial.
 func (e *explanation) deny(f policy.Charge, d weir.Decision) {
 	on := f.Policy.Config().OnDenied
 	e.Verdict, e.Delay = Denied, 0

@@ -158,7 +158,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is said to pass at an instant passes then, and not before.
+// TestWhen checks that a retry passes at the time of the explanation and not before.
 func TestWhen(t *testing.T) {
 	store, now := frozen(t)
 	set := every(t)
@@ -183,7 +183,7 @@ func TestWhen(t *testing.T) {
 	}
 }
 
-// Of two policies that deny by equal limits, the one that denies longer is named.
+// TestWho checks which of several denying policies decides.
 func TestWho(t *testing.T) {
 	store, _ := frozen(t)
 	all := []policy.KeyPart{{Source: policy.Constant, Name: "all"}}
@@ -199,7 +199,7 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// What a key owes under a limit that was changed counts.
+// TestFollowing checks that state of former limits is counted and not moved.
 func TestFollowing(t *testing.T) {
 	store, _ := frozen(t)
 	config := policy.Config{Name: "p", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("10/h")}
@@ -220,7 +220,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// Without the store the policies are still told, and what they say about it.
+// TestStoreGone checks the explanation without the store.
 func TestStoreGone(t *testing.T) {
 	a, err := explain.Explain(t.Context(), gone{}, every(t), explain.Question{URL: "/api/x", ClientIP: "192.0.2.1"})
 	if err != nil || a.Verdict != explain.Undecided {
@@ -247,7 +247,7 @@ func (gone) DoAll(context.Context, []weir.Request, []weir.Decision) (bool, error
 	return false, weir.ErrUnavailable
 }
 
-// TestHandler: POST and GET ask the same.
+// TestHandler checks POST and GET requests and their errors.
 func TestHandler(t *testing.T) {
 	store, _ := frozen(t)
 	set := every(t)
@@ -374,7 +374,7 @@ func ExampleExplain() {
 	// Output: admitted api|11:203.0.113.7 20
 }
 
-// TestZone: of the policies of a zone that fit, one is asked, and the others say so.
+// TestZone checks that only the first matching policy of a zone is charged.
 func TestZone(t *testing.T) {
 	ip := []policy.KeyPart{{Source: policy.ClientIP}}
 	set := setOf(t,

@@ -14,10 +14,10 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// MaxBody is the largest question in bytes.
+// MaxBody is the maximum size of a question in bytes.
 const MaxBody = 64 << 10
 
-// New makes a handler that explains requests under the policies that current returns.
+// New returns a handler that explains requests under the policies that current returns.
 // It is safe for concurrent use if store and current are.
 func New(store weir.Store, current func() *policy.Set) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func parse(data []byte) (q Question, err error) {
 	return q, nil
 }
 
-// fromQuery reads a question from the parameters of a URL.
+// fromQuery reads a question from URL parameters.
 func fromQuery(raw string) (q Question, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

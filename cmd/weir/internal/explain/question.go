@@ -18,23 +18,23 @@ type Question struct {
 	// Method is GET if empty.
 	Method string `json:"method,omitempty"`
 
-	// URL is a path with its query, or a whole URL. It stands for Host and Path.
+	// URL is a path with its query, or a whole URL. It replaces Host and Path.
 	URL string `json:"url,omitempty"`
 
-	// Host is the host that the request is for; localhost if neither it nor URL says.
+	// Host is the host of the request; localhost if neither Host nor URL has one.
 	Host string `json:"host,omitempty"`
 
 	// Path is the path with its query; that of URL if empty.
 	Path string `json:"path,omitempty"`
 
-	// Headers are the header fields of the request.
+	// Headers holds the header fields of the request.
 	Headers map[string]Values `json:"headers,omitempty"`
 
-	// ClientIP is the client's address; one that has none if empty.
+	// ClientIP is the client's address; empty for a client without one.
 	ClientIP string `json:"client_ip,omitempty"`
 }
 
-// Values are the lines of a header field. In JSON one line may stand alone.
+// Values holds the lines of a header field. In JSON a single line may be a string.
 type Values []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -52,20 +52,20 @@ func (v *Values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// An Error is what is wrong with a Question. It wraps weir.ErrInvalid.
+// An Error describes an invalid field of a Question. It wraps weir.ErrInvalid.
 type Error struct {
 	Field, Value, Want string
 }
 
-// Error is the fault in one sentence.
+// Error returns the fault in one sentence.
 func (e *Error) Error() string {
 	return fmt.Sprintf("explain: %s: got %s, want %s", e.Field, e.Value, e.Want)
 }
 
-// Unwrap is weir.ErrInvalid.
+// Unwrap returns weir.ErrInvalid.
 func (e *Error) Unwrap() error { return weir.ErrInvalid }
 
-// shorten is a value as it is sent back.
+// shorten returns a value shortened for an error.
 func shorten(s string) string {
 	const most = 80
 	switch {
@@ -145,7 +145,7 @@ func (q *Question) request() (*request, error) {
 	return a, nil
 }
 
-// read reads a request of two lines.
+// read parses a request of two lines.
 func read(method, uri, host string) (*http.Request, error) {
 	if !isPlain(method) || !isPlain(uri) {
 		return nil, fmt.Errorf("explain: %w: a space or control character", weir.ErrInvalid)
@@ -157,7 +157,7 @@ func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// headers are header fields in canonical form.
+// headers returns header fields with canonical names.
 func headers(named map[string]Values) (http.Header, error) {
 	h := http.Header{}
 	for name, values := range named {

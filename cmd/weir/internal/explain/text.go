@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// WriteText writes a for a person.
+// WriteText writes a as text for people.
 func (a *Answer) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s%s", a.Request.Method, printable(a.Request.Host), printable(a.Request.Path))
@@ -68,7 +68,7 @@ func (p *Policy) write(b *strings.Builder) {
 	}
 }
 
-// how is how a policy is applied.
+// how describes the mode of a policy.
 func (p *Policy) how() string {
 	switch {
 	case p.Candidate:
@@ -111,7 +111,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 	b.WriteByte('\n')
 }
 
-// String is s in words, such as "1.5 s".
+// String returns s in words, such as "1.5 s".
 func (s Seconds) String() string {
 	d := time.Duration(s)
 	if d >= time.Minute {
@@ -120,7 +120,7 @@ func (s Seconds) String() string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
-// printable is a client's text on a terminal.
+// printable makes a client's text safe for a terminal.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)

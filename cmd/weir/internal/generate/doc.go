@@ -1,6 +1,6 @@
-// Package generate writes the Go code that the //weir:limit directives of a package stand
-// for into one file of it, NAME_weir.go: limited functions beside the original ones, types
-// with limited methods, and decorators of interfaces.
+// Package generate writes the Go code for the //weir:limit directives of a package into
+// one file, NAME_weir.go. It contains limited functions, types with limited methods,
+// and decorators of interfaces.
 //
 //	r, err := generate.Generate(ctx, generate.Config{Patterns: []string{"./..."}})
 //	if err == nil && len(r.Faults) == 0 {
@@ -9,11 +9,12 @@
 //
 // # Guarantees
 //
-// The same source gives the same file. What is written compiles: it is checked with the
-// package first. A file that somebody else wrote is never written over, nor removed.
+// The same source produces the same file. The generated code compiles: it is checked
+// with the package first. A file that was not generated is neither overwritten nor
+// removed.
 //
 // # Errors
 //
-// What is wrong with the source is a fault with its place. An error means that the source
-// could not be read.
+// A fault of the source is in Result.Faults, with its position. An error means that the
+// source could not be read.
 package generate

@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/generate"
 )
 
-// A directory without a module has nothing to generate for.
+// ExampleGenerate reads a directory without directives.
 func ExampleGenerate() {
 	_, err := generate.Generate(context.Background(), generate.Config{Dir: "/", Env: env()})
 	fmt.Println(err)

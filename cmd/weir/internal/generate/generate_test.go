@@ -24,7 +24,7 @@ require github.com/floodweir/weir v0.0.0
 
 replace github.com/floodweir/weir => `
 
-// env is that of a go command that knows nothing but the module and Weir.
+// env returns the environment of the go command.
 func env() []string {
 	return append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=mod")
 }

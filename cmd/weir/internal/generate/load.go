@@ -15,7 +15,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
 )
 
-// A generator reads packages of one load.
+// A generator reads the packages of one load.
 type generator struct {
 	dir    string
 	fset   *token.FileSet
@@ -25,7 +25,7 @@ type generator struct {
 	files  []File
 }
 
-// load loads the packages, and package guard for what the code will import.
+// load loads the packages, and package guard, which the generated code imports.
 func (g *generator) load(ctx context.Context, c Config) ([]*packages.Package, error) {
 	patterns := c.Patterns
 	if len(patterns) == 0 {
@@ -68,7 +68,7 @@ func (g *generator) load(ctx context.Context, c Config) ([]*packages.Package, er
 	return roots, nil
 }
 
-// cleaned is an error of the go command without what the driver puts around it.
+// cleaned returns an error of the go command without the text that the driver adds.
 func cleaned(err error) string {
 	text := err.Error()
 	if _, stderr, ok := strings.Cut(text, "stderr:"); ok {
@@ -81,8 +81,8 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// outside reports directives in files that are not part of what is generated for: tests,
-// and what build constraints leave out. A limit that is silently not there is the worst.
+// outside reports directives in files that are not generated for: tests, and files that
+// build constraints exclude. Otherwise such a limit would be missing silently.
 func (g *generator) outside(p *packages.Package) {
 	tests, _ := filepath.Glob(filepath.Join(escape(dirOf(p)), "*_test.go"))
 	for _, name := range slices.Concat(tests, p.IgnoredFiles) {
@@ -104,18 +104,18 @@ func (g *generator) outside(p *packages.Package) {
 	}
 }
 
-// escape makes a directory a pattern of itself.
+// escape returns a pattern that matches only a directory.
 func escape(dir string) string {
 	return strings.NewReplacer(`[`, `\[`, `*`, `\*`, `?`, `\?`).Replace(dir)
 }
 
-// fault notes what is wrong at a place.
+// fault records a fault at a position.
 func (g *generator) fault(pos token.Pos, format string, args ...any) {
 	at := g.fset.PositionFor(pos, false)
 	g.faults = append(g.faults, fmt.Sprintf("%s:%d:%d: %s", g.rel(at.Filename), at.Line, at.Column, fmt.Sprintf(format, args...)))
 }
 
-// said is an error of the go command as a fault.
+// said returns an error of the go command as a fault.
 func (g *generator) said(e packages.Error) string {
 	if file, rest, ok := strings.Cut(e.Pos, ":"); ok && file != "" {
 		return g.rel(file) + ":" + rest + ": " + oneLine(e.Msg)
@@ -123,7 +123,7 @@ func (g *generator) said(e packages.Error) string {
 	return oneLine(e.Msg)
 }
 
-// rel is a path as people in the directory would write it.
+// rel returns a path relative to the directory.
 func (g *generator) rel(name string) string {
 	if r, err := filepath.Rel(g.dir, name); err == nil && !strings.HasPrefix(r, "..") && filepath.IsAbs(name) {
 		return r

@@ -20,7 +20,7 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// A source is the file of one package while it is written.
+// A source is the file of one package under construction.
 type source struct {
 	g      *generator
 	p      *packages.Package
@@ -33,7 +33,7 @@ type source struct {
 	b    strings.Builder
 }
 
-// write is the text of the file.
+// write returns the text of the file.
 func (s *source) write(sites []*directive.Site) string {
 	s.out, s.used = wrapper.NewFile(s.p.Types), map[string]token.Position{}
 	for i, site := range sites {
@@ -71,8 +71,8 @@ func of(sites []*directive.Site, recv *types.TypeName) (some []*directive.Site) 
 	return some
 }
 
-// limited is the name of what stands for a name, with something before it: exported if
-// that is.
+// limited returns the name of a wrapper: the name with a prefix, exported if the name
+// is.
 func limited(before, name string) string {
 	r, n := utf8.DecodeRuneInString(name)
 	words := before + string(unicode.ToUpper(r)) + name[n:]
@@ -83,7 +83,7 @@ func limited(before, name string) string {
 	return string(unicode.ToUpper(r)) + words[n:]
 }
 
-// claim takes a name of the package, or reports who has it.
+// claim reserves a name of the package, or reports its use.
 func (s *source) claim(site *directive.Site, name string) string {
 	at, taken := s.taken(name)
 	if taken {
@@ -93,7 +93,7 @@ func (s *source) claim(site *directive.Site, name string) string {
 	return name
 }
 
-// taken reports where a name is declared already.
+// taken reports where a name is already declared.
 func (s *source) taken(name string) (token.Position, bool) {
 	if at, ok := s.used[name]; ok {
 		return at, true
@@ -107,7 +107,7 @@ func (s *source) taken(name string) (token.Position, bool) {
 	return at, !old
 }
 
-// wrapper is what all wrappers of a site have.
+// wrapper returns the fields that all wrappers of a site share.
 func (s *source) wrapper(site *directive.Site) wrapper.Wrapper {
 	return wrapper.Wrapper{
 		Site: site, Var: s.claim(site, wrapper.VarName(site)), BuiltBy: guard.Generated,
@@ -116,7 +116,7 @@ func (s *source) wrapper(site *directive.Site) wrapper.Wrapper {
 	}
 }
 
-// function writes a limited function beside the original.
+// function writes a limited function.
 func (s *source) function(site *directive.Site) {
 	w := s.wrapper(site)
 	w.Target = site.Func.Name()
@@ -125,7 +125,7 @@ func (s *source) function(site *directive.Site) {
 	s.b.WriteString(s.out.Guard(w) + "\n" + s.out.Func(w) + "\n")
 }
 
-// decorator writes a type whose methods are limited and that has all others.
+// decorator writes a type whose methods are limited and that embeds the others.
 func (s *source) decorator(sites []*directive.Site) {
 	recv := sites[0].Recv
 	n := recv.Name()
@@ -194,7 +194,7 @@ func methods(sites []*directive.Site) string {
 	return strings.Join(names, ", ")
 }
 
-// about is the comment of a limited function.
+// about returns the comment of a limited function.
 func about(name, original string, s *directive.Site) string {
 	var limits []string
 	for _, l := range s.Limits {
@@ -206,15 +206,15 @@ func about(name, original string, s *directive.Site) string {
 	}
 	text += "."
 	if l := s.Fallback; l != nil {
-		text += " A call that is denied gets " + l.Object.Name() + "."
+		text += " A denied call returns the result of " + l.Object.Name() + "."
 	}
 	if l := s.Degrade; l != nil {
-		text += " A call that is denied gets " + l.Object.Name() + "."
+		text += " A denied call returns the result of " + l.Object.Name() + "."
 	}
 	return wrapped(text)
 }
 
-// wrapped breaks a text into lines as long as comments are.
+// wrapped wraps a text to the width of comments.
 func wrapped(text string) string {
 	var b strings.Builder
 	n := 0
@@ -238,7 +238,7 @@ func comment(text string) string {
 	return "// " + strings.ReplaceAll(wrapped(text), "\n", "\n// ") + "\n"
 }
 
-// check compiles the package with its new file.
+// check compiles the package with its generated file.
 func (s *source) check(text string) {
 	file, err := parser.ParseFile(s.g.fset, s.target, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -258,10 +258,10 @@ func (s *source) check(text string) {
 	if m := s.p.Module; m != nil && m.GoVersion != "" {
 		conf.GoVersion = "go" + m.GoVersion
 	}
-	_, _ = conf.Check(s.p.PkgPath, s.g.fset, append(s.files[:len(s.files):len(s.files)], file), nil) // told to Error
+	_, _ = conf.Check(s.p.PkgPath, s.g.fset, append(s.files[:len(s.files):len(s.files)], file), nil) // conf.Error receives the errors
 }
 
-// An importer gives a package what it and its generated file import.
+// An importer provides the imports of a package and of its generated file.
 type importer struct {
 	g *generator
 	p *packages.Package

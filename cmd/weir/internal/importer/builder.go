@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/weirfile"
 )
 
-// A place is where something stands in the input.
+// A place is a position in the input.
 type place struct {
 	file string
 	line int
@@ -20,7 +20,7 @@ type place struct {
 
 func (p place) String() string { return at(p.file, p.line) }
 
-// A draft is a policy that is being made. Empty fields are left out.
+// A draft is a policy under construction. Empty fields are omitted.
 type draft struct {
 	at   place
 	from string // what it is made of, for the comment above it
@@ -45,15 +45,16 @@ type override struct {
 	limit string
 }
 
-// A note says what differs, above a field.
+// A note is a comment above a field.
 type note struct{ field, text string }
 
-// differs notes what a field does not mean to the letter: "" is the policy itself.
+// differs adds a note about a difference from the input. An empty field stands for the
+// policy itself.
 func (d *draft) differs(field, format string, args ...any) {
 	d.notes = append(d.notes, note{field, "differs: " + fmt.Sprintf(format, args...)})
 }
 
-// A builder makes the file.
+// A builder writes the policy file.
 type builder struct {
 	head     []string // comments at the top
 	policies []string
@@ -63,12 +64,12 @@ type builder struct {
 
 func newBuilder(head ...string) *builder { return &builder{head: head, names: map[string]bool{}} }
 
-// list notes what cannot be expressed.
+// list records what cannot be expressed.
 func (b *builder) list(p place, what, why string, args ...any) {
 	b.listed = append(b.listed, Item{File: p.file, Line: p.line, What: printable(what), Why: printable(fmt.Sprintf(why, args...))})
 }
 
-// add keeps a policy if the file may have it, and lists it otherwise.
+// add keeps a policy if it is valid, and lists it otherwise.
 func (b *builder) add(d draft) {
 	if !d.valid() {
 		b.list(d.at, d.from, "it has bytes that are no text in UTF-8")
@@ -92,7 +93,7 @@ func (b *builder) add(d draft) {
 	b.list(d.at, d.from, "no policy can say this: %s", why)
 }
 
-// valid reports whether all that d says is text.
+// valid reports whether all texts of d are valid UTF-8.
 func (d *draft) valid() bool {
 	texts := slices.Concat(d.hosts, d.paths, d.methods, d.where, d.key, d.limits)
 	for _, h := range d.headers {
@@ -130,7 +131,7 @@ func unique(names map[string]bool, wish string) string {
 	return name
 }
 
-// result is the whole file.
+// result returns the whole file.
 func (b *builder) result() *Result {
 	var s strings.Builder
 	for _, c := range b.head {
@@ -151,7 +152,7 @@ func (b *builder) result() *Result {
 	return &Result{Text: s.String(), Policies: len(b.policies), Listed: b.listed}
 }
 
-// text is the policy as it stands in the file.
+// text returns the policy in YAML.
 func (d *draft) text() string {
 	var s strings.Builder
 	comment(&s, "  ", d.at.String()+": "+d.from)
@@ -222,7 +223,7 @@ func (d *draft) say(s *strings.Builder, indent, field string) {
 	}
 }
 
-// comment writes text as comments of a sensible width.
+// comment writes text as comments, wrapped.
 func comment(s *strings.Builder, indent, text string) {
 	const width = 100
 	text = printable(text)
@@ -244,7 +245,7 @@ func comment(s *strings.Builder, indent, text string) {
 	s.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// list is a list of texts in YAML.
+// list returns texts as a YAML list.
 func list(values []string) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
@@ -253,7 +254,7 @@ func list(values []string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// quoted is a text in YAML: as it is if it means itself, or in quotes.
+// quoted returns a text in YAML, in quotes if it needs them.
 func quoted(s string) string {
 	switch {
 	case plain(s):
@@ -266,7 +267,7 @@ func quoted(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// plain reports whether a text means itself in YAML without quotes.
+// plain reports whether a text needs no quotes in YAML.
 func plain(s string) bool {
 	for i, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -281,7 +282,7 @@ func plain(s string) bool {
 	return true
 }
 
-// printable is text that keeps to one line.
+// printable makes text fit one line.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
@@ -293,7 +294,7 @@ func printable(s string) string {
 
 // The parts of expressions.
 
-// cel is a text in an expression. What is no text stays what it is, for valid to see.
+// cel returns a text as a CEL string. Invalid UTF-8 is unchanged, for valid to find.
 func cel(s string) string {
 	if !utf8.ValidString(s) {
 		return `"` + s + `"`
@@ -301,13 +302,14 @@ func cel(s string) string {
 	return strconv.Quote(s)
 }
 
-// all is the conditions joined by "and".
+// all joins conditions by "and".
 func all(conditions []string) string { return join(conditions, " && ", " || ") }
 
-// either is the conditions joined by "or".
+// either joins conditions by "or".
 func either(conditions []string) string { return join(conditions, " || ", " && ") }
 
-// join puts what has the other operator, outside of its own parentheses, into some.
+// join joins conditions by an operator, with parentheses around those that contain the
+// other operator.
 func join(conditions []string, with, other string) string {
 	if len(conditions) == 1 {
 		return conditions[0]
@@ -321,7 +323,7 @@ func join(conditions []string, with, other string) string {
 	return strings.Join(parts, with)
 }
 
-// not is that none of the conditions holds.
+// not returns the condition that none of the conditions is true.
 func not(conditions []string) string {
 	if len(conditions) == 1 {
 		c := conditions[0]
@@ -332,8 +334,8 @@ func not(conditions []string) string {
 	return "!(" + either(conditions) + ")"
 }
 
-// outside reports whether an operator stands in an expression outside of all
-// parentheses and quotes.
+// outside reports whether an operator occurs in an expression outside of parentheses
+// and quotes.
 func outside(text, operator string) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -354,7 +356,7 @@ func outside(text, operator string) bool {
 	return false
 }
 
-// short is a text cut to a length that fits a comment.
+// short shortens a text to fit a comment.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -1,4 +1,4 @@
-// Package importer turns the limits of other programs into a policy file: those of an
+// Package importer converts the limits of other programs to a policy file: those of an
 // nginx.conf, of the configuration of envoyproxy/ratelimit, and Sentinel's flow rules.
 //
 //	r, err := importer.Nginx("/etc/nginx/nginx.conf", importer.Files{})
@@ -10,12 +10,12 @@
 //
 // # Guarantees
 //
-// The file is one that package weirfile accepts: each policy is read back before it is
-// kept. The same input makes the same text.
+// Package weirfile accepts the file: each policy is parsed before it is kept. The same
+// input produces the same text.
 //
-// Where a policy does not mean to the letter what it was made of, a comment that begins
-// with "differs:" says so beside it. What cannot be expressed is in Result.Listed and at
-// the end of the file, never dropped.
+// Where a policy differs from its input, a comment that begins with "differs:"
+// describes how. Everything that cannot be expressed is in Result.Listed and at the end
+// of the file.
 //
 // # Errors
 //

@@ -13,16 +13,16 @@ import (
 )
 
 // Envoy imports the configuration of envoyproxy/ratelimit: files, or directories of
-// them. An error is one of package ratelimit.
+// them. It returns the errors of package ratelimit.
 func Envoy(paths ...string) (*Result, error) {
 	e := &envoy{builder: newBuilder(
-		"Made of "+strings.Join(paths, ", ")+" by `weir import envoy`, for those who want policies without Envoy. "+
-			"With Envoy, `weir serve` takes the configuration as it is: grpc.config.",
+		"Generated from "+strings.Join(paths, ", ")+" by `weir import envoy`, for use without Envoy. "+
+			"With Envoy, `weir serve` reads the configuration itself: grpc.config.",
 		"",
-		"differs: what the entries of a descriptor are made of stands in Envoy's configuration, and not in this one. "+
-			"remote_address, path, method and host are taken for what they say; any other entry for the header of its name, with - for _. "+
-			"Look at each, and let nobody but what is in front set such a header.",
-		"differs: a policy is about every request that has these values, whether or not Envoy's route would have sent such a descriptor.",
+		"differs: Envoy's configuration, which is not imported, defines the entries of a descriptor. "+
+			"remote_address, path, method and host have their usual meaning; any other entry stands for the header of its name, with - for _. "+
+			"Check each, and let only a trusted proxy set such a header.",
+		"differs: a policy matches every request with these values, even if Envoy's route would not send such a descriptor.",
 	)}
 	for _, path := range paths {
 		c, err := ratelimit.Load(path)
@@ -38,7 +38,7 @@ func Envoy(paths ...string) (*Result, error) {
 	return e.result(), nil
 }
 
-// An envoy is the import of such a configuration.
+// An envoy imports such a configuration.
 type envoy struct {
 	*builder
 	domain *ratelimit.Domain
@@ -47,7 +47,7 @@ type envoy struct {
 
 func (e *envoy) place(d *ratelimit.Descriptor) place { return place{e.domain.File, e.lines[d]} }
 
-// A way is what the descriptors down to a level say.
+// A way is the conditions and key of the descriptors down to a level.
 type way struct {
 	name  string // of the policy
 	where []string
@@ -55,7 +55,7 @@ type way struct {
 	lost  string // why it cannot be said; "" if it can
 }
 
-// level makes policies of the descriptors that stand side by side.
+// level creates policies for the descriptors of one level.
 func (e *envoy) level(ds []*ratelimit.Descriptor, above way) {
 	var taken []*ratelimit.Descriptor // as overrides of another
 	for _, d := range ds {
@@ -72,15 +72,17 @@ func (e *envoy) level(ds []*ratelimit.Descriptor, above way) {
 	}
 }
 
-// plainLimit reports whether a descriptor has a limit that may be, or have, an override.
+// plainLimit reports whether a descriptor has a limit that may be, or have, an
+// override.
 func plainLimit(d *ratelimit.Descriptor) bool {
 	l := d.Limit
 	return l != nil && !l.Unlimited && !l.Blocks() && !l.Quota && len(l.Replaces) == 0 && !d.ShareThreshold && !strings.Contains(d.Key, "*")
 }
 
-// overrides are the descriptors beside d, which names no value, that only have another
-// limit for some values: those of one value first. There are none if a value with a '*'
-// is not among them, for what is left out of a policy is left out of its overrides too.
+// overrides returns the descriptors beside d, which has no value, that only change the
+// limit for some values: those of one value first. It returns none if a value with a
+// '*' is not among them, since a value that the policy excludes is excluded from its
+// overrides too.
 func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit.Descriptor {
 	a := attributeOf(d.Key)
 	if d.Value != "" || !plainLimit(d) || a.key == "" {
@@ -104,8 +106,9 @@ func overrides(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) []*ratelimit
 	return append(exact, wild...)
 }
 
-// stronger are the descriptors beside d that are looked at before it: a value comes
-// before one with a '*', that before none, and those with a '*' in the order of the file.
+// stronger returns the descriptors beside d that are matched before it. A value comes
+// before one with a '*', and that before none. Those with a '*' are in the order of the
+// file.
 func stronger(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratelimit.Descriptor) {
 	if d.Value != "" && !strings.Contains(d.Value, "*") {
 		return nil
@@ -125,8 +128,8 @@ func stronger(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor) (all []*ratel
 	return all
 }
 
-// step is the way from above to d, which stands among ds. What is stronger than d is
-// left out of it, but for some.
+// step returns the way from above to d, one of ds. Its conditions exclude the stronger
+// descriptors, except those in but.
 func step(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above way, but []*ratelimit.Descriptor) way {
 	name := d.Key
 	if d.Value != "" {
@@ -178,7 +181,7 @@ func step(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, above way, but []
 	return way{above.name + "-" + name, slices.Concat(above.where, where), slices.Concat(above.key, key), lost}
 }
 
-// limit makes a policy of a limit, or lists it.
+// limit creates the policy of a limit, or lists it.
 func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w way, overrides []*ratelimit.Descriptor) {
 	l := d.Limit
 	what := fmt.Sprintf("%s: %s", w.name, describe(l))
@@ -206,13 +209,13 @@ func (e *envoy) limit(ds []*ratelimit.Descriptor, d *ratelimit.Descriptor, w way
 		p.mode = "shadow"
 	}
 	if strings.EqualFold(d.Key, "masked_remote_address") && d.Value == "" {
-		p.differs("key", "how many bits an address keeps stands in Envoy's configuration: here an IPv4 address has all, and an IPv6 address 64.")
+		p.differs("key", "Envoy's configuration defines the number of bits of an address: here an IPv4 address has all, and an IPv6 address 64.")
 	}
 	if d.Metadata != nil {
-		p.differs("", "metadata is left out: it was for Envoy.")
+		p.differs("", "metadata is omitted: it is for Envoy.")
 	}
 	if l.Count == ratelimit.CountAll {
-		p.differs("limits", "count: all is left out: hits that are denied do not count.")
+		p.differs("limits", "count: all is omitted: denied hits do not count.")
 	}
 	for _, o := range overrides {
 		values := slices.Repeat([]string{"*"}, len(w.key))
@@ -240,7 +243,7 @@ func describe(l *ratelimit.Limit) string {
 	return l.Limit.String()
 }
 
-// An attribute is what an entry of a descriptor is taken for.
+// An attribute is the part of a request that stands for an entry of a descriptor.
 type attribute struct {
 	text   string // in an expression
 	key    string // as a part of a key; "" if it is none
@@ -258,8 +261,8 @@ func (a *attribute) fold(value string) string {
 	return value
 }
 
-// is says that an attribute has a value, which may have a '*'; "" for one that it
-// cannot have.
+// is returns the condition that an attribute has a value, which may contain a '*'; ""
+// if it never has.
 func (a *attribute) is(value string) string {
 	switch {
 	case a.equals != nil:
@@ -307,15 +310,15 @@ func attributeOf(key string) attribute {
 
 var token = regexp.MustCompile("^[a-z0-9!#$%&'*+.^_`|~-]+$")
 
-// glob is a value with '*' as a regular expression.
+// glob returns a value with '*' as a regular expression.
 func glob(value string) string {
 	return "^" + strings.ReplaceAll(regexp.QuoteMeta(value), `\*`, ".*") + "$"
 }
 
 var keyLine = regexp.MustCompile(`^[^#]*?(?:^|[\s{,-])["']?key["']?[ \t]*:[ \t]*(?:"([^"]*)"|'([^']*)'|([^"'\s,}#]+))`)
 
-// linesOf finds the lines of descriptors: the file has a key for each, in their order.
-// If it seems to have others, the lines are not known.
+// linesOf finds the lines of descriptors: the file has one key for each, in their
+// order. If the numbers differ, the lines are unknown.
 func linesOf(d *ratelimit.Domain) map[*ratelimit.Descriptor]int {
 	data, err := os.ReadFile(d.File)
 	if err != nil {

@@ -25,7 +25,7 @@ func add(f *testing.F, patterns ...string) {
 	}
 }
 
-// FuzzNginx: any text is refused, or makes a file that is accepted.
+// FuzzNginx checks that any text is refused or imported as a valid policy file.
 func FuzzNginx(f *testing.F) {
 	add(f, "testdata/nginx/shop/*.conf", "testdata/nginx/shop/*/*")
 	f.Add([]byte("http {\n" + zones + "limit_req zone=a; limit_conn c 5; server { server_name ~x .y z.*; location ~* \"x{1}\" { limit_req zone=b burst=3 delay=2; } } server { } }"))

@@ -55,7 +55,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// files are those of a map, in one directory.
+// files returns the Files of a map from name to content.
 func files(texts map[string]string) importer.Files {
 	return importer.Files{
 		Read: func(name string) ([]byte, error) {
@@ -80,7 +80,7 @@ func files(texts map[string]string) importer.Files {
 	}
 }
 
-// A request is what a policy looks at.
+// A request is the input of policies.
 type request struct {
 	method, host, path string
 	headers            map[string]string // by canonical name

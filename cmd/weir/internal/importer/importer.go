@@ -6,17 +6,17 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A Result is what an import came to.
+// A Result is the outcome of an import.
 type Result struct {
 	// Text is the policy file.
 	Text string
-	// Policies is how many policies it has.
+	// Policies is the number of policies in it.
 	Policies int
-	// Listed is what could not be expressed, in the order of the input.
+	// Listed holds what could not be expressed, in the order of the input.
 	Listed []Item
 }
 
-// An Item is something that could not be expressed.
+// An Item is a part of the input that could not be expressed.
 type Item struct {
 	File string
 	Line int    // from 1; 0 if it is not known
@@ -24,20 +24,20 @@ type Item struct {
 	Why  string
 }
 
-// String is "file:line: what: why".
+// String returns "file:line: what: why".
 func (i Item) String() string { return at(i.File, i.Line) + ": " + i.What + ": " + i.Why }
 
-// An Error is input that cannot be imported. It wraps weir.ErrInvalid.
+// An Error describes input that cannot be imported. It wraps weir.ErrInvalid.
 type Error struct {
 	File string
 	Line int // from 1; 0 for the file as a whole
 	Want string
 }
 
-// Error is "file:line: what is wrong".
+// Error returns "file:line: what is wrong".
 func (e *Error) Error() string { return at(e.File, e.Line) + ": " + e.Want }
 
-// Unwrap is weir.ErrInvalid.
+// Unwrap returns weir.ErrInvalid.
 func (e *Error) Unwrap() error { return weir.ErrInvalid }
 
 func at(file string, line int) string {

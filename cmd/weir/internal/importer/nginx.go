@@ -10,22 +10,22 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// Files is how files are read. The zero value reads those of this machine.
+// Files sets how files are read. The zero value reads those of this machine.
 type Files = nginxconf.Files
 
-// Nginx imports the limit_req and limit_conn of an nginx.conf. Includes are followed
-// from the directory of the file, as nginx does. A file without an http block is taken
-// for what stands in one.
+// Nginx imports the limit_req and limit_conn of an nginx.conf. It follows includes from
+// the directory of the file, as nginx does. A file without an http block is read as the
+// content of one.
 func Nginx(name string, files Files) (*Result, error) {
 	n := &nginx{
 		builder: newBuilder(
-			"Made of "+filepath.Base(name)+" by `weir import nginx`. Read what differs, then say where requests go "+
+			"Generated from "+filepath.Base(name)+" by `weir import nginx`. Read the differences, then set where requests go "+
 				"(gateway.routes), and try it in front of what nginx is in front of.",
 			"",
 			"differs: paths and hosts are compared without case, and a path with and without a slash at its end is one.",
-			"differs: zones have no size: the memory of all limits is bounded together, and a key that owes is not forgotten.",
+			"differs: zones have no size: the memory of all limits is bounded together, and a key with debt is not evicted.",
 		),
-		groups: map[string]*group{}, zones: map[string]*shared{}, told: map[string]bool{},
+		groups: map[string]*group{}, zones: map[string]*shared{}, remarks: map[string]bool{},
 	}
 	root, err := nginxconf.Read(name, files, func(d *nginxconf.Directive, err error) {
 		n.list(of(d), d.String(), "cannot be read, and what it says is not here: %v", err)
@@ -44,7 +44,7 @@ func Nginx(name string, files Files) (*Result, error) {
 	return n.result(), nil
 }
 
-// of is where a directive stands; nowhere if there is none.
+// of returns the position of a directive; none if it is nil.
 func of(d *nginxconf.Directive) place {
 	if d == nil {
 		return place{}
@@ -52,17 +52,17 @@ func of(d *nginxconf.Directive) place {
 	return place{d.File, d.Line}
 }
 
-// An nginx is the import of one nginx.conf.
+// An nginx imports one nginx.conf.
 type nginx struct {
 	*builder
-	http   *nginxconf.HTTP
-	groups map[string]*group
-	order  []*group
-	zones  map[string]*shared // by the name of the zone and that of the server
-	told   map[string]bool    // what is said once
+	http    *nginxconf.HTTP
+	groups  map[string]*group
+	order   []*group
+	zones   map[string]*shared // by the name of the zone and that of the server
+	remarks map[string]bool    // those at the top of the file
 }
 
-// A group is the places that have one limit in common, which is one policy.
+// A group is the scopes that share one limit, which becomes one policy.
 type group struct {
 	use     nginxconf.Use
 	setting nginxconf.Setting
@@ -70,21 +70,22 @@ type group struct {
 	scopes  map[*nginxconf.Scope]bool
 }
 
-// A shared is a zone, or what one server has of it, if that is part of the key.
+// A shared is a zone, or the part of one that belongs to a server if its name is in the
+// key.
 type shared struct {
 	name   string // in the file
 	groups int
 }
 
-// tell puts a comment at the top of the file, once.
-func (n *nginx) tell(text string) {
-	if !n.told[text] {
-		n.told[text] = true
+// remark adds a comment at the top of the file, once.
+func (n *nginx) remark(text string) {
+	if !n.remarks[text] {
+		n.remarks[text] = true
 		n.head = append(n.head, text)
 	}
 }
 
-// write makes a policy of each group of places.
+// write creates a policy for each group.
 func (n *nginx) write() {
 	for _, s := range n.http.Servers {
 		for _, o := range s.Scopes {
@@ -135,7 +136,7 @@ func (n *nginx) group(s *nginxconf.Server, o *nginxconf.Scope, u nginxconf.Use) 
 	g.scopes[o] = true
 }
 
-// policy makes a policy of a group.
+// policy creates the policy of a group.
 func (n *nginx) policy(g *group) {
 	u := g.use
 	d := draft{at: of(u.Directive), from: fmt.Sprintf("%s; of %s: %s", u.Directive, of(u.Zone.Directive), u.Zone.Directive), name: u.Zone.Name}
@@ -151,7 +152,7 @@ func (n *nginx) policy(g *group) {
 		return
 	}
 	if slices.Contains(d.key, "client.ip/128") {
-		n.tell("client.ip/128 counts every IPv6 address by itself, as nginx does. A client has a whole network of them: client.ip, without /128, counts that as one.")
+		n.remark("client.ip/128 counts every IPv6 address by itself, as nginx does. A client has a whole network of them: client.ip, without /128, counts that as one.")
 	}
 	if u.Zone.Conn {
 		slots(&d, u, g.setting)
@@ -165,17 +166,17 @@ func (n *nginx) policy(g *group) {
 	n.add(d)
 }
 
-// slots says a use of limit_conn.
+// slots sets the limit of a limit_conn.
 func slots(d *draft, u nginxconf.Use, set nginxconf.Setting) {
 	d.limits = []string{fmt.Sprintf("%d concurrency", u.N)}
-	d.differs("limits", "a slot is held while a request runs, also on a connection that carries several; one that nobody renews is free after a minute.")
+	d.differs("limits", "a slot is held per request, also on a connection with several; a slot that is not renewed is free after a minute.")
 	d.status = set.ConnStatus
 	if set.ConnDry {
 		d.mode = "shadow"
 	}
 }
 
-// requests says a use of limit_req, of a zone with a name if policies share it.
+// requests sets the limit of a limit_req. The zone has a name if policies share it.
 func requests(d *draft, g *group, zone string) {
 	u := g.use
 	say := func(ok bool, field, format string, args ...any) {

@@ -9,8 +9,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// hostCondition is a name in an expression, and as an element of match.hosts if it can
-// be one. Both are empty for a name that no host has.
+// hostCondition returns the condition for a server name, and its form in match.hosts if
+// it has one. Both are empty for a name that matches no host.
 func hostCondition(name string) (text, plain string, ok bool) {
 	bare := strings.TrimPrefix(strings.TrimPrefix(name, "*"), ".")
 	switch {
@@ -32,13 +32,13 @@ func hostCondition(name string) (text, plain string, ok bool) {
 	return "request.host == " + cel(name), name, true
 }
 
-// hosts is which hosts a server is for.
+// hosts returns the condition for the hosts of a server.
 func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
 	if s.Directive == nil || len(n.http.Servers) == 1 {
 		return cond{always: true}
 	}
 	if len(n.http.Servers) > 1 {
-		n.tell("differs: addresses and ports that servers listen on are not looked at: limits are for the names of a server.")
+		n.remark("differs: addresses and ports that servers listen on are not looked at: limits are for the names of a server.")
 	}
 	if n.http.IsFirst(s) {
 		return n.otherHosts(s, d)
@@ -74,7 +74,7 @@ func (n *nginx) hosts(s *nginxconf.Server, d *draft) cond {
 	return c
 }
 
-// otherHosts is all hosts but those that other servers name.
+// otherHosts returns the condition for all hosts that other servers do not name.
 func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
 	var but []string
 	for _, o := range n.http.Servers {
@@ -94,7 +94,8 @@ func (n *nginx) otherHosts(s *nginxconf.Server, d *draft) cond {
 	return cond{text: not(but)}
 }
 
-// taken are the hosts of a name with a gap that are another server's.
+// taken returns conditions for the hosts that match a name with a gap but belong to
+// another server.
 func (n *nginx) taken(s *nginxconf.Server, name string) (conditions []string) {
 	for _, host := range n.http.Taken(s, name) {
 		if text, _, _ := hostCondition(host); text != "" {

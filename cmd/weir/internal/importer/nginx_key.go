@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// A keyMaker makes the key of a policy.
+// A keyMaker builds the key of a policy.
 type keyMaker struct {
 	*draft
 	server  string   // what $server_name is
@@ -18,8 +18,8 @@ type keyMaker struct {
 	always  bool     // it is never empty
 }
 
-// key says the key of a zone, or why it cannot be said. It is the same in all policies
-// of a zone that is shared.
+// key sets the key of a zone, or returns why it cannot be expressed. All policies of a
+// shared zone have the same key.
 func key(d *draft, z *nginxconf.Zone, serverName string, shared bool) (why string) {
 	k := &keyMaker{draft: d, server: serverName, shared: shared}
 	names, literal := z.Variables()
@@ -51,7 +51,7 @@ func (k *keyMaker) part(p string) {
 	}
 }
 
-// variable adds what a variable of nginx stands for, or says why it cannot.
+// variable adds the part for a variable of nginx, or returns why there is none.
 func (k *keyMaker) variable(name string) (why string) {
 	source, of, _ := strings.Cut(name, "_")
 	switch {
@@ -98,7 +98,7 @@ func (k *keyMaker) host() {
 	k.notes = append(k.notes, note{"key", "a client may send any host, and each is a bucket: name yours in match.hosts."})
 }
 
-// optional adds a part that a request may have no value for.
+// optional adds a part that may have no value.
 func (k *keyMaker) optional(part, from, name string) {
 	k.part(part)
 	k.present = append(k.present, fmt.Sprintf("request.%s[%s] != \"\"", from, cel(name)))

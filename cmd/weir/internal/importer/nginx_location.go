@@ -6,7 +6,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// condition is a location in an expression; "" is all paths.
+// condition returns the expression for a location; "" for all paths.
 func condition(l *nginxconf.Location) string {
 	var own string
 	isPrefix := l.Kind == nginxconf.Prefix || l.Kind == nginxconf.Firm
@@ -42,7 +42,7 @@ func condition(l *nginxconf.Location) string {
 	return all(parts)
 }
 
-// pathPattern is a location as a pattern of match.paths, if it is one.
+// pathPattern returns a location as a pattern of match.paths, if it has one.
 func pathPattern(l *nginxconf.Location) (string, bool) {
 	if strings.ContainsAny(l.Pattern, "%;?#\\*{}") || !strings.HasPrefix(l.Pattern, "/") || narrowed(l) {
 		return "", false
@@ -60,8 +60,8 @@ func pathPattern(l *nginxconf.Location) (string, bool) {
 	return "", false
 }
 
-// narrowed reports whether the paths of a location are not its own pattern's alone, but
-// those of what it stands in as well. A prefix in a prefix begins with it anyhow.
+// narrowed reports whether a location has further conditions from the locations around
+// it. A prefix in a prefix has none.
 func narrowed(l *nginxconf.Location) bool {
 	return l.Around != nil && l.Around.Kind != nginxconf.Rest && (l.Kind == nginxconf.Expr || l.Around.Kind == nginxconf.Expr)
 }

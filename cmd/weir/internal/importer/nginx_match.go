@@ -6,10 +6,10 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// A part is which requests to one server a group is about.
+// A part is the requests of a group to one server.
 type part struct{ host, path cond }
 
-// parts are the servers with the limit of a group.
+// parts returns the servers with the limit of a group.
 func (n *nginx) parts(d *draft, g *group) (parts []part) {
 	for _, s := range n.http.Servers {
 		if !slices.ContainsFunc(s.Scopes, func(o *nginxconf.Scope) bool { return g.scopes[o] }) {
@@ -23,7 +23,7 @@ func (n *nginx) parts(d *draft, g *group) (parts []part) {
 	return parts
 }
 
-// where says which requests a group is about, and reports whether there are any.
+// where sets the conditions of a group. It reports whether any request matches.
 func (n *nginx) where(d *draft, g *group) bool {
 	parts := n.parts(d, g)
 	if len(parts) == 0 {

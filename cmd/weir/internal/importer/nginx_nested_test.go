@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestNginxNested: of locations in locations, a request falls under the limits of the
-// one that nginx takes. The rates are those by which nginx 1.22 told the locations apart.
+// TestNginxNested checks locations within locations against a model.
 func TestNginxNested(t *testing.T) {
 	result, err := nginx(`
 limit_req_zone $binary_remote_addr zone=z1:1m rate=1r/s; limit_req_zone $binary_remote_addr zone=z2:1m rate=2r/s;

@@ -7,8 +7,8 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// others looks at all that does not become a policy: what limits, or says who is
-// limited, in another way, and limits that no request comes to.
+// others lists everything that does not become a policy: other kinds of limits and
+// client addresses, and limits that no request reaches.
 func (n *nginx) others(root []*nginxconf.Directive) {
 	for _, d := range root {
 		if (d.Name == "stream" || d.Name == "mail") && d.IsBlock() {
@@ -48,8 +48,7 @@ func (n *nginx) foreign(d *nginxconf.Directive) {
 	}
 }
 
-// block looks at what stands in a block, beside what policies are made of, and not in
-// the blocks within it.
+// block lists the other directives of a block, without the blocks within it.
 func (n *nginx) block(block []*nginxconf.Directive) {
 	for _, d := range block {
 		switch d.Name {
@@ -60,18 +59,18 @@ func (n *nginx) block(block []*nginxconf.Directive) {
 	}
 }
 
-// other looks at what limits, or says who is limited, in another way.
+// other lists a directive that limits, or identifies clients, in another way.
 func (n *nginx) other(d *nginxconf.Directive) {
 	switch d.Name {
 	case "limit_req_zone", "limit_conn_zone", "limit_except":
 	case "limit_req_log_level", "limit_conn_log_level":
-		n.tell("differs: " + d.Name + " is left out: Weir logs denials at its own level, and counts them in its metrics.")
+		n.remark("differs: " + d.Name + " is omitted: Weir logs denials at its own level, and counts them in its metrics.")
 	case "limit_rate", "limit_rate_after":
 		n.list(of(d), d.String(), "Weir limits requests, not bandwidth")
 	case "set_real_ip_from":
-		n.list(of(d), d.String(), "say it as gateway.trusted_proxies, or everybody behind that proxy is one client")
+		n.list(of(d), d.String(), "set gateway.trusted_proxies, or all clients behind that proxy count as one")
 	case "real_ip_header", "real_ip_recursive":
-		n.list(of(d), d.String(), "say it as gateway.client_header, with gateway.trusted_proxies")
+		n.list(of(d), d.String(), "set gateway.client_header and gateway.trusted_proxies")
 	case "if":
 		for _, c := range d.Block {
 			if c.Name == "limit_req" || c.Name == "limit_conn" {
@@ -87,16 +86,16 @@ func (n *nginx) other(d *nginxconf.Directive) {
 	}
 }
 
-// answered tells of limits that nginx never gets to.
+// answered remarks on limits that nginx never evaluates.
 func (n *nginx) answered(block []*nginxconf.Directive) {
 	for _, d := range block {
 		if d.Name == "limit_req" || d.Name == "limit_conn" {
-			n.tell(fmt.Sprintf("%s: %s: nginx answers with return before it limits, so this limits nothing there, and nothing was made of it.", of(d), d))
+			n.remark(fmt.Sprintf("%s: %s: nginx evaluates return before limits, so this limits nothing there and was not imported.", of(d), d))
 		}
 	}
 }
 
-// named lists the limits of a location with a name.
+// named lists the limits of a named location.
 func (n *nginx) named(o *nginxconf.Scope) {
 	for _, c := range o.Directive.Block {
 		if c.Name == "limit_req" || c.Name == "limit_conn" {

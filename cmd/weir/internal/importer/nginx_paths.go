@@ -6,26 +6,26 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// A cond is which paths, or hosts, a policy is about.
+// A cond is the condition of a policy on paths or hosts.
 type cond struct {
 	always, never bool
 	plain         []string // as a list of patterns, if it can be one
 	text          string   // as an expression
 }
 
-// A term is the paths of one scope that has a limit.
+// A term is the paths of one scope with a limit.
 type term struct {
 	*nginxconf.Scope
 	but []*nginxconf.Scope // stronger ones without the limit
 }
 
-// covers reports whether all paths of o are paths of t, and have the limit.
+// covers reports whether all paths of o are paths of t with the limit.
 func (t term) covers(o term) bool {
 	return o.Within(t.Location) && !slices.ContainsFunc(t.but, func(b *nginxconf.Scope) bool { return !b.Disjoint(o.Location) })
 }
 
-// terms are the scopes of a server that have the limit of a group, without those that
-// others cover, and those that no policy can say.
+// terms returns the scopes of a server with the limit of a group, without those that
+// others cover and those that cannot be expressed.
 func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 	var terms, kept []term
 	for _, o := range s.Scopes {
@@ -56,7 +56,7 @@ func (n *nginx) terms(s *nginxconf.Server, g *group) []term {
 	return kept
 }
 
-// unknown reports whether o is a regular expression that no policy can say.
+// unknown reports whether o is a regular expression that cannot be expressed.
 func unknown(o *nginxconf.Scope) bool { return o.Kind == nginxconf.Expr && o.Re == nil }
 
 // exclusions are the conditions of stronger scopes, or all if nothing is left of t.
@@ -79,7 +79,7 @@ func (t term) exclusions(d *draft) (but []string, all bool) {
 	return but, all
 }
 
-// paths is which paths of a server have the limit of a group.
+// paths returns the condition for the paths of a server with the limit of a group.
 func (n *nginx) paths(s *nginxconf.Server, g *group, d *draft) cond {
 	c := cond{never: true, plain: []string{}}
 	var texts []string

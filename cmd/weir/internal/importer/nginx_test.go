@@ -23,7 +23,7 @@ limit_req_zone $http_x_key$arg_k zone=b:1m rate=6r/m;
 limit_conn_zone $binary_remote_addr zone=c:1m;
 `
 
-// TestNginxLimits: what limit_req and limit_conn become.
+// TestNginxLimits checks the policies of single limits.
 func TestNginxLimits(t *testing.T) {
 	for _, test := range []struct{ conf, want string }{
 		{"limit_req zone=a;", `nginx: { rate: 10r/s }`},
@@ -69,8 +69,8 @@ func TestNginxLimits(t *testing.T) {
 	}
 }
 
-// TestNginxZones: the places that name a zone have one state, unless its key tells them
-// apart.
+// TestNginxZones checks that the scopes of a zone share one state, unless its key
+// distinguishes them.
 func TestNginxZones(t *testing.T) {
 	r, err := nginx(`http {
 		limit_req_zone $binary_remote_addr "zone=per ip:1m" rate=10r/s;
@@ -117,14 +117,14 @@ func TestNginxZones(t *testing.T) {
 	}
 }
 
-// TestNginxListed: what cannot be expressed is said, with its line.
+// TestNginxListed checks that everything that cannot be expressed is listed.
 func TestNginxListed(t *testing.T) {
 	for _, test := range []struct{ conf, want string }{
 		{"limit_req_zone $request_uri zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $request_uri (nginx.conf:2): what a client can spell"},
 		{"limit_req_zone $thing zone=d:1m rate=1r/s;\nlimit_req zone=d;", "nginx.conf:3: limit_req zone=d: the key of its zone is $thing (nginx.conf:2): Weir does not know $thing"},
 		{"limit_rate 10k;", "nginx.conf:2: limit_rate 10k: Weir limits requests, not bandwidth"},
 		{"limit_req_whitelist 10.0.0.0/8;", "nginx.conf:2: limit_req_whitelist 10.0.0.0/8: not a directive of nginx itself"},
-		{"set_real_ip_from 10.0.0.0/8;", "nginx.conf:2: set_real_ip_from 10.0.0.0/8: say it as gateway.trusted_proxies"},
+		{"set_real_ip_from 10.0.0.0/8;", "nginx.conf:2: set_real_ip_from 10.0.0.0/8: set gateway.trusted_proxies"},
 		{"include nowhere.conf;", "nginx.conf:2: include nowhere.conf: cannot be read, and what it says is not here: open nowhere.conf: no such file"},
 		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location @back {\nlimit_req zone=d; } }", "nginx.conf:4: limit_req zone=d: location @back is reached from within nginx"},
 		{"limit_req_zone $remote_addr zone=d:1m rate=1r/s;\nserver { location ~ (?=x) {\nlimit_req zone=d; } }", "nginx.conf:3: limit_req zone=d: location ~ (?=x) is a regular expression that RE2 does not know"},
@@ -151,7 +151,7 @@ func TestNginxListed(t *testing.T) {
 	}
 }
 
-// TestNginxBroken: what nginx refuses is an error with its place.
+// TestNginxBroken checks the errors of files that nginx refuses.
 func TestNginxBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"http {":           `nginx.conf:1: unexpected end of file, want "}"`,
@@ -170,13 +170,13 @@ func TestNginxBroken(t *testing.T) {
 	}
 }
 
-// A place of the model is one location, and the zone of its limit, if it has one.
+// A place is one location of the model.
 type place struct {
 	modifier, pattern, zone string
 }
 
-// takes is the location that nginx takes for a path: an exact one; else the longest
-// prefix, if it says so or no regular expression fits; else the first that does.
+// takes returns the location that nginx takes for a path: an exact one, else the
+// longest prefix. A regular expression that matches overrides a prefix without ^~.
 func takes(places []place, path string) *place {
 	var longest *place
 	for i := range places {
@@ -199,8 +199,8 @@ func takes(places []place, path string) *place {
 	return longest
 }
 
-// TestNginxLocations: a request falls under the limits of the location that nginx takes
-// for it, and under no others.
+// TestNginxLocations checks that a request falls under the limit of the location that
+// nginx takes.
 func TestNginxLocations(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	patterns := map[string][]string{
@@ -271,7 +271,7 @@ func TestNginxLocations(t *testing.T) {
 	}
 }
 
-// TestNginxReturn: nginx answers with return before it limits.
+// TestNginxReturn checks that return takes effect before limits.
 func TestNginxReturn(t *testing.T) {
 	r, err := nginx("http {\n" + zones + `limit_req zone=a;
 		server { server_name a; return 301 https://b; }
@@ -288,7 +288,7 @@ func TestNginxReturn(t *testing.T) {
 			t.Errorf("%s%s falls under %s, want %s", test.host, test.path, got, test.want)
 		}
 	}
-	if !strings.Contains(r.Text, "answers with return before it limits") {
+	if !strings.Contains(r.Text, "nginx evaluates return before limits") {
 		t.Errorf("the file does not say it:\n%s", r.Text)
 	}
 }

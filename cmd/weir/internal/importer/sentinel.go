@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// Sentinel imports an array of flow rules, and of rules for hot parameters, as
-// Sentinel's dashboard and data sources have them in JSON.
+// Sentinel imports an array of flow rules, and of rules for hot parameters, in the JSON
+// of Sentinel's dashboard and data sources.
 func Sentinel(name string, data []byte) (*Result, error) {
 	s := &sentinel{file: name, builder: newBuilder(
-		"Made of "+filepath.Base(name)+" by `weir import sentinel`. Read what differs, then say where requests go "+
+		"Generated from "+filepath.Base(name)+" by `weir import sentinel`. Read the differences, then set where requests go "+
 			"(gateway.routes), or ask by the name of a policy at the HTTP API.",
 		"",
 		"differs: Sentinel counts in each process. Weir does so with store: memory; with a Redis, all processes share one count.",
@@ -33,7 +33,7 @@ func Sentinel(name string, data []byte) (*Result, error) {
 	return s.result(), nil
 }
 
-// A sentinel is the import of one file of rules.
+// A sentinel imports one file of rules.
 type sentinel struct {
 	*builder
 	file string
@@ -58,7 +58,7 @@ var (
 	paramFields = []string{"resource", "limitApp", "grade", "count", "paramIdx", "controlBehavior", "maxQueueingTimeMs", "burstCount", "durationInSec", "paramFlowItemList", "clusterMode", "clusterConfig", "regex"}
 )
 
-// rule makes a policy of a rule, or lists it.
+// rule creates the policy of a rule, or lists it.
 func (s *sentinel) rule(r *rule) {
 	for _, o := range otherRules {
 		if r.has(o.fields...) {
@@ -76,6 +76,7 @@ func (s *sentinel) rule(r *rule) {
 		}
 	}
 	d := draft{at: r.place, from: r.String()}
+	// resource sets the condition for the requests of a resource.
 	resource := r.text("resource", "")
 	why := s.flow(r, &d, resource)
 	if r.faults != nil {
@@ -89,7 +90,7 @@ func (s *sentinel) rule(r *rule) {
 	s.add(d)
 }
 
-// flow says a rule as a policy, or why it cannot be said.
+// flow sets a policy by a rule, or returns why it cannot be expressed.
 func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 	count := r.count()
 	strategy, grade := r.number("strategy", 0), r.number("grade", 1)
@@ -102,7 +103,7 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 	case strategy == 1:
 		return fmt.Sprintf("it limits when %s is busy (strategy 1), and a policy looks at its own requests alone", short(r.text("refResource", "another resource")))
 	case strategy == 2:
-		return fmt.Sprintf("it limits calls by way of %s (strategy 2), which a request does not tell", short(r.text("refResource", "another resource")))
+		return fmt.Sprintf("it limits calls by way of %s (strategy 2), which is not part of a request", short(r.text("refResource", "another resource")))
 	case strategy != 0:
 		return "want a strategy of 0, 1 or 2"
 	case app == "other":
@@ -141,11 +142,11 @@ func (s *sentinel) resource(d *draft, resource string) {
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%;?#\\") {
 		d.methods = nil
 		d.headers = append(d.headers, [2]string{"X-Resource", resource})
-		d.differs("match", `the resource is a name in a program, which no request tells; here the header X-Resource does. A program asks for {"policy": NAME} at the HTTP API instead.`)
+		d.differs("match", `the resource is a name in a program, not part of a request; here the header X-Resource has it. A program asks for {"policy": NAME} at the HTTP API instead.`)
 		return
 	}
 	if method := d.methods; method != nil && method[0] == "GET" {
-		d.differs("match", "GET stands for HEAD too.")
+		d.differs("match", "GET matches HEAD too.")
 	}
 	if rest, ok := strings.CutSuffix(path, "/**"); ok {
 		path = rest + "/*"
@@ -164,7 +165,7 @@ func (s *sentinel) resource(d *draft, resource string) {
 	d.paths = []string{path}
 }
 
-// cluster says what cluster mode means here.
+// cluster adds notes about cluster mode.
 func (s *sentinel) cluster(r *rule, d *draft) {
 	if !r.flag("clusterMode") {
 		return
@@ -182,7 +183,7 @@ func (s *sentinel) cluster(r *rule, d *draft) {
 	d.differs("limits", "the count is that of the whole cluster (thresholdType 1): it needs a store that all processes share. There is no token server; on_store_error says what happens when the store is away.")
 }
 
-// whole is a count rounded down to a whole number, with a note if that matters.
+// whole returns a count rounded down to an integer, with a note if that matters.
 func whole(d *draft, count *big.Rat) (int64, string) {
 	n := new(big.Int).Quo(count.Num(), count.Denom())
 	if n.Sign() == 0 {
@@ -203,12 +204,12 @@ func threads(d *draft, count *big.Rat) string {
 	n, why := whole(d, count)
 	if why == "" {
 		d.limits = []string{fmt.Sprintf("%d concurrency", n)}
-		d.differs("limits", "what is counted is requests at a time, not threads. One that nobody renews is free after a minute.")
+		d.differs("limits", "this counts concurrent requests, not threads. A slot that is not renewed is free after a minute.")
 	}
 	return why
 }
 
-// qps says a limit of requests per second.
+// qps sets a limit of requests per second.
 func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	const coldFactor = 3
 	queue, warmup := r.number("maxQueueingTimeMs", 500), r.number("warmUpPeriodSec", 10)
@@ -250,7 +251,7 @@ func (s *sentinel) qps(r *rule, d *draft, count *big.Rat) string {
 	return "want a controlBehavior of 0, 1, 2 or 3"
 }
 
-// pace says a queue of at most so many ms.
+// pace sets a queue of at most a number of ms.
 func pace(d *draft, rate *big.Rat, queue int64) string {
 	// Of count = num/denom per second: num in denom seconds.
 	if !rate.Num().IsInt64() || !rate.Denom().IsInt64() || rate.Denom().Int64() > 1_000_000_000 {
@@ -274,7 +275,7 @@ func perSeconds(n int64) string {
 	return fmt.Sprintf("%ds", n)
 }
 
-// param says a limit for each value of a parameter.
+// param sets a limit for each value of a parameter.
 func (s *sentinel) param(r *rule, d *draft, count *big.Rat, grade int64) string {
 	index, burst, seconds := r.number("paramIdx", 0), r.number("burstCount", 0), r.number("durationInSec", 1)
 	queue, behavior := r.number("maxQueueingTimeMs", 0), r.number("controlBehavior", 0)

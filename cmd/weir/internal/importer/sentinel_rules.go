@@ -70,7 +70,7 @@ func (s *sentinel) rules(data []byte) ([]rule, error) {
 	return rules, nil
 }
 
-// fault notes a field that is not what it should be.
+// fault records an invalid field.
 func (r *rule) fault(name, want string) {
 	r.faults = append(r.faults, fmt.Sprintf("%s is %s, want %s", name, short(string(r.fields[name])), want))
 }
@@ -102,7 +102,7 @@ func (r *rule) flag(name string) (b bool) {
 	return b
 }
 
-// count is the rule's count, which may have a fraction.
+// count returns the rule's count, which may have a fraction.
 func (r *rule) count() *big.Rat {
 	var n json.Number
 	text := strings.TrimSpace(string(r.fields["count"]))
@@ -117,7 +117,7 @@ func (r *rule) count() *big.Rat {
 	return new(big.Rat)
 }
 
-// String is the rule in few words.
+// String returns a short form of the rule.
 func (r *rule) String() string {
 	var parts []string
 	for _, name := range []string{"resource", "limitApp", "grade", "count", "strategy", "controlBehavior", "paramIdx"} {

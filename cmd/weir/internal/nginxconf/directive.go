@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Directive is one line of an nginx.conf, or one block.
+// A Directive is one line or block of an nginx.conf.
 type Directive struct {
 	File  string
 	Line  int // from 1, of its name
@@ -17,21 +17,20 @@ type Directive struct {
 // IsBlock reports whether the directive is a block.
 func (d *Directive) IsBlock() bool { return d.Block != nil }
 
-// String is the directive as it stands in the file, without its block, and cut if it is
-// long.
+// String returns the directive as written, without its block, shortened if it is long.
 func (d *Directive) String() string {
 	return short(strings.Join(append([]string{d.Name}, d.Args...), " "))
 }
 
-// place is "file:line".
+// place returns "file:line".
 func (d *Directive) place() string { return fmt.Sprintf("%s:%d", d.File, d.Line) }
 
-// errorf is what is wrong with the arguments of a directive.
+// errorf returns an error about the arguments of a directive.
 func (d *Directive) errorf(format string, args ...any) error {
 	return &Error{d.File, d.Line, fmt.Sprintf("%s: %s", d, fmt.Sprintf(format, args...))}
 }
 
-// Find is the directives of a name in a block.
+// Find returns the directives of a name in a block.
 func Find(block []*Directive, name string) (all []*Directive) {
 	for _, d := range block {
 		if d.Name == name {
@@ -41,14 +40,14 @@ func Find(block []*Directive, name string) (all []*Directive) {
 	return all
 }
 
-// An Error is a text that nginx would refuse, or that is larger than is read.
+// An Error describes a text that nginx would refuse, or that exceeds a bound.
 type Error struct {
 	File string
 	Line int // from 1; 0 for the file as a whole
 	Want string
 }
 
-// Error is "nginxconf: file:line: what is wrong".
+// Error returns "nginxconf: file:line: what is wrong".
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("nginxconf: %s: %s", e.File, e.Want)
@@ -56,7 +55,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("nginxconf: %s:%d: %s", e.File, e.Line, e.Want)
 }
 
-// short is a text cut to a length that fits a line.
+// short returns a text shortened to fit a line.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {

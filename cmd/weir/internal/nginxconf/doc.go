@@ -1,4 +1,5 @@
-// Package nginxconf reads an nginx.conf and says which limits it puts on which requests.
+// Package nginxconf reads an nginx.conf and returns which limits apply to which
+// requests.
 //
 //	root, err := nginxconf.Read("/etc/nginx/nginx.conf", nginxconf.Files{}, absent)
 //	…
@@ -10,21 +11,21 @@
 //		}
 //	}
 //
-// [Read] knows words, blocks and includes, and no directive but include. [Limits] knows
-// limit_req and limit_conn, what is inherited from a block to those within it, and
+// [Read] parses words, blocks and includes; include is the only directive that it
+// interprets. [Limits] interprets limit_req and limit_conn, their inheritance, and
 // which server and location take a request.
 //
 // # Guarantees
 //
-// The directives of a file and of what it includes come in the order in which nginx
-// reads them, each with the place it stands at. What is read is bounded: files, their
-// size, and how deep blocks and includes stand within each other.
+// Directives are in the order in which nginx reads them, each with its file and line.
+// The number and size of files and the nesting of blocks and includes are bounded.
 //
-// Paths and hosts are compared without case, of ~ too, as on a file system that knows
-// none. What variables mean, and map, geo and if, is not looked at.
+// Paths and hosts are compared without case, also for ~, as on a file system without
+// case. Variables, map, geo and if are not evaluated.
 //
 // # Errors
 //
-// What nginx would refuse is an [Error] with file and line. A first file that cannot be
-// read is the error of reading it; an include that cannot be read is for the caller.
+// A file that nginx would refuse is an [Error] with file and line. If the first file
+// cannot be read, Read returns that error. An include that cannot be read is reported
+// to the caller.
 package nginxconf

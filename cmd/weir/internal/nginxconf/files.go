@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Files is how files are read. The zero value reads those of this machine.
+// Files sets how files are read. The zero value reads those of this machine.
 type Files struct {
 	// Read returns the content of a file.
 	Read func(name string) ([]byte, error)
-	// Glob returns the files that fit a pattern, in order.
+	// Glob returns the files that match a pattern, in order.
 	Glob func(pattern string) ([]string, error)
 }
 
@@ -41,9 +41,9 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Read reads a file and what it includes, from its directory, as nginx does. Includes
-// stand as what they include. absent is told of each file that cannot be read, with the
-// include that names it; what it would have said is missing. absent may be nil.
+// Read reads a file and its includes, relative to its directory, as nginx does. The
+// directives of an include replace it. absent, if not nil, is called for each file that
+// cannot be read, with the include that names it.
 func Read(name string, files Files, absent func(include *Directive, err error)) ([]*Directive, error) {
 	if files.Read == nil {
 		files.Read = readFile
@@ -58,7 +58,7 @@ func Read(name string, files Files, absent func(include *Directive, err error)) 
 	return r.file(name, 0)
 }
 
-// A reader reads a file and what it includes.
+// A reader reads a file and its includes.
 type reader struct {
 	files  Files
 	dir    string // which includes are relative to: that of the first file

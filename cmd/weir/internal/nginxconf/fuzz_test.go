@@ -26,8 +26,9 @@ func written(block []*nginxconf.Directive) string {
 	return s.String()
 }
 
-// FuzzRead: any text is refused, or means directives that mean the same when they are
-// written; and those are refused, or say limits.
+// FuzzRead checks that any text is refused, or is read as directives that have the same
+// meaning when they are written and read again. Limits refuses those or reads their
+// limits.
 func FuzzRead(f *testing.F) {
 	for _, pattern := range []string{"shop/*.conf", "shop/*/*"} {
 		names, err := filepath.Glob("../importer/testdata/nginx/" + pattern)

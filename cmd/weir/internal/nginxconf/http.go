@@ -2,18 +2,18 @@ package nginxconf
 
 import "slices"
 
-// An HTTP is what an nginx.conf says of HTTP and its limits.
+// An HTTP holds the servers and limits of an nginx.conf.
 type HTTP struct {
-	// Block is what stands in the http blocks.
+	// Block is the content of the http blocks.
 	Block []*Directive
-	// Servers are in the order of the file. There is at least one: without a server
-	// block it is one without a directive.
+	// Servers are in the order of the file. Without a server block there is one without
+	// a directive.
 	Servers []*Server
 
 	zones map[string]*Zone
 }
 
-// A Scope is a server, or a location within one, with the limits in force in it.
+// A Scope is a server, or a location in one, with its limits.
 type Scope struct {
 	*Location            // the zero Location is the server itself
 	Directive *Directive // nil if there is no server block
@@ -23,8 +23,8 @@ type Scope struct {
 	Unmatched bool // no request gets here by its path
 }
 
-// Limits reads the limits of a file. One without an http block is taken for what stands
-// in one.
+// Limits returns the limits of a file. A file without an http block is read as the
+// content of one.
 func Limits(root []*Directive) (*HTTP, error) {
 	h := &HTTP{Block: root, zones: map[string]*Zone{}}
 	if blocks := Find(root, "http"); len(blocks) > 0 {
@@ -60,8 +60,8 @@ func Limits(root []*Directive) (*HTTP, error) {
 	return h, nil
 }
 
-// level reads what a block says of limits into s. What it does not say is as in the
-// block around it.
+// level reads the limits of a block into s. It inherits those that the block does not
+// set.
 func (h *HTTP) level(block []*Directive, s, around *Scope) error {
 	s.Setting = around.Setting
 	var req, conn []Use
@@ -97,7 +97,7 @@ func (h *HTTP) level(block []*Directive, s, around *Scope) error {
 	return nil
 }
 
-// server reads a server block and the locations in it.
+// server reads a server block with its locations.
 func (h *HTTP) server(d *Directive, around *Scope) (*Server, error) {
 	s := newServer(d)
 	top := &Scope{Location: &Location{}, Directive: d}

@@ -49,7 +49,7 @@ func (l *lexer) word() (word string, kind rune, err error) {
 	return "", endOfFile, nil
 }
 
-// bare reads a word without quotes. A quote within it is itself, as in nginx.
+// bare reads a word without quotes. As in nginx, a quote within it has no meaning.
 func (l *lexer) bare() string {
 	var b strings.Builder
 	for l.at < len(l.text) {
@@ -104,8 +104,8 @@ func (l *lexer) quote(with byte) (string, error) {
 	return "", l.errorf(line, "the quotes do not end")
 }
 
-// escaped is what a backslash and a character stand for: nginx keeps the backslash but
-// before quotes, itself and t, r, n.
+// escaped returns the meaning of a backslash and a character. nginx removes the
+// backslash only before quotes, itself and t, r, n.
 func escaped(c byte) string {
 	switch c {
 	case '"', '\'', '\\':

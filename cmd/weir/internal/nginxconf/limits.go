@@ -9,7 +9,7 @@ import (
 
 // This file reads the arguments of directives, and refuses what nginx refuses.
 
-// A Zone is where nginx counts.
+// A Zone is the shared memory in which nginx counts.
 type Zone struct {
 	Directive *Directive // limit_req_zone or limit_conn_zone
 	Name      string
@@ -22,8 +22,8 @@ type Zone struct {
 
 var variable = regexp.MustCompile(`\$(?:\{([a-zA-Z0-9_]+)\}|([a-zA-Z0-9_]+))`)
 
-// Variables are the names of the variables in the key, in lower case and in order, and
-// what stands beside them.
+// Variables returns the names of the variables in the key, in lower case and in order,
+// and the text beside them.
 func (z *Zone) Variables() (names []string, literal string) {
 	for _, m := range variable.FindAllStringSubmatch(z.Key, -1) {
 		names = append(names, strings.ToLower(m[1]+m[2]))
@@ -31,7 +31,7 @@ func (z *Zone) Variables() (names []string, literal string) {
 	return names, variable.ReplaceAllString(z.Key, "")
 }
 
-// A Use is a limit_req or limit_conn that is in force.
+// A Use is a limit_req or limit_conn that applies.
 type Use struct {
 	Directive *Directive
 	Zone      *Zone
@@ -40,7 +40,8 @@ type Use struct {
 	Delay     int64 // -1: nodelay
 }
 
-// A Setting is what a level says of its limits beside them, each inherited alone.
+// A Setting holds the other settings of limits at a level, each of which is inherited
+// on its own.
 type Setting struct {
 	Status, ConnStatus int
 	Dry, ConnDry       bool
@@ -106,7 +107,7 @@ func isSize(s string) bool {
 	return err == nil && n > 0
 }
 
-// use reads limit_req and limit_conn, and adds it to those of its level.
+// use reads limit_req and limit_conn and appends it to the others of its level.
 func (h *HTTP) use(d *Directive, before []Use) ([]Use, error) {
 	u := Use{Directive: d}
 	conn := d.Name == "limit_conn"

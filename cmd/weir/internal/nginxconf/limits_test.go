@@ -22,7 +22,7 @@ limit_req_zone $http_x_key$arg_k zone=b:1m rate=6r/m sync;
 limit_conn_zone $binary_remote_addr zone=c:1m;
 `
 
-// TestLimitsBroken: what nginx refuses is an error with its place.
+// TestLimitsBroken checks the errors of directives that nginx refuses.
 func TestLimitsBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"http { limit_req_zone $a; }":                                         "nginx.conf:1: limit_req_zone $a: want a key, and zone=NAME:SIZE",
@@ -91,8 +91,7 @@ func inForce(h *nginxconf.HTTP) string {
 	return strings.Join(all, "; ")
 }
 
-// TestLimitsInherited: a level has the limits of the one around it, of each kind, until
-// it has some of its own, and each setting alone.
+// TestLimitsInherited checks that a level inherits limits unless it has its own.
 func TestLimitsInherited(t *testing.T) {
 	for _, test := range []struct{ conf, want string }{
 		{"", ":"},
@@ -121,7 +120,7 @@ func TestLimitsInherited(t *testing.T) {
 	}
 }
 
-// TestZones: what a zone says.
+// TestZones checks how zones are read.
 func TestZones(t *testing.T) {
 	h, err := limits(zones + "limit_req zone=a; limit_req zone=b; limit_conn c 5;" +
 		"limit_req_zone \"x:${HOST}-$arg_k.$\" zone=d:1m rate=1r/s; server { limit_req zone=d; } server { }")
@@ -142,7 +141,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestServers: which hosts are whose.
+// TestServers checks which hosts a server receives.
 func TestServers(t *testing.T) {
 	const names = "server { server_name *.x.example w.* ~^W .y.example; } server { server_name a.X.example y.example wa ~. *.a.x.example; }"
 	for _, test := range []struct{ conf, first, taken string }{

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Kind is how a location says its paths.
+// A Kind is the type of match of a location.
 type Kind int
 
 // The kinds of a location. The zero kind is a server itself: what no location takes.
@@ -18,15 +18,16 @@ const (
 	Named       // location @x
 )
 
-// A Location is which paths a location block is about.
+// A Location describes the paths of a location block.
 type Location struct {
 	Kind    Kind
 	Pattern string
 	Around  *Location      // that it stands in; nil of a server
 	Re      *regexp.Regexp // of an Expr, without case; nil if RE2 does not know it
 
-	// Less is what nginx takes instead of the prefix that an Expr stands in, whether the
-	// Expr fits or not: longer prefixes, and exact ones, beside that.
+	// Less lists the locations that nginx takes instead of the prefix around an Expr,
+	// whether or not the Expr matches: longer prefixes and exact ones beside that
+	// prefix.
 	Less []*Location
 
 	order int // among those of its server
@@ -67,13 +68,13 @@ func newLocation(d *Directive, around *Location) (*Location, error) {
 	return l, nil
 }
 
-// String is the location as it stands in the file.
+// String returns the location as written.
 func (l *Location) String() string {
 	modifier := map[Kind]string{Exact: "= ", Firm: "^~ ", Expr: "~ "}[l.Kind]
 	return short("location " + modifier + l.Pattern)
 }
 
-// Folded is the pattern as a path is compared: in lower case.
+// Folded returns the pattern in lower case, as paths are compared.
 func (l *Location) Folded() string { return lower(l.Pattern) }
 
 // Within reports whether all paths of l are paths of p, a prefix or a server.
@@ -90,7 +91,7 @@ func (l *Location) Within(p *Location) bool {
 	return false
 }
 
-// Disjoint reports whether it is certain that no path fits both.
+// Disjoint reports whether it is certain that no path matches both.
 func (l *Location) Disjoint(o *Location) bool {
 	if l.Kind == Expr || o.Kind == Expr {
 		if l.Kind == Expr {
@@ -106,12 +107,12 @@ func (l *Location) Disjoint(o *Location) bool {
 	return l.Folded() != o.Folded() && !l.Within(o) && !o.Within(l)
 }
 
-// Overrules reports whether nginx takes l, and not o, for a path that fits both, and
-// there may be such a path. Both are of one server. So a request takes the location
-// that its path fits and that no other one it fits overrules.
+// Overrules reports whether nginx takes l, and not o, for a path that matches both, if
+// there may be one. Both belong to one server. So a request takes the matching location
+// that no other matching location overrules.
 //
-// nginx decides at each level of the file among the locations there, so those two decide
-// in which l and o stand, at the innermost level that both are in.
+// nginx decides at each level of the file among the locations there. So the decision is
+// between the two that contain l and o at the innermost common level.
 func (l *Location) Overrules(o *Location) bool {
 	outside, inside := part(l, o)
 	switch {
@@ -135,7 +136,7 @@ func (l *Location) Overrules(o *Location) bool {
 	return inside.Within(outside) && len(inside.Pattern) > len(outside.Pattern)
 }
 
-// lessen finds what Less is of the locations of a server.
+// lessen sets Less of the locations of a server.
 func lessen(scopes []*Scope) {
 	for _, o := range scopes {
 		if o.Kind != Expr {
@@ -151,8 +152,8 @@ func lessen(scopes []*Scope) {
 	}
 }
 
-// part gives the locations of one level in which o and l stand, or which they are; nil
-// for what is around the other one.
+// part returns the locations of one level that contain o and l, or are them; nil for
+// one that contains the other.
 func part(l, o *Location) (outside, inside *Location) {
 	ls, os := l.chain(), o.chain()
 	for len(ls) > 0 && len(os) > 0 && ls[0] == os[0] {
@@ -167,7 +168,7 @@ func part(l, o *Location) (outside, inside *Location) {
 	return outside, inside
 }
 
-// chain is the server, what l stands in, and l.
+// chain returns the server, the locations around l, and l.
 func (l *Location) chain() []*Location {
 	if l.Around == nil {
 		return []*Location{l}
@@ -175,8 +176,9 @@ func (l *Location) chain() []*Location {
 	return append(l.Around.chain(), l)
 }
 
-// settled reports whether nginx looks no further outside of a prefix once it came to l
-// in it: l, or what l stands in there, is exact or a regular expression.
+// settled reports whether nginx stops searching outside of a prefix when it reaches l
+// in it. That is the case if l, or a location around it there, is exact or a regular
+// expression.
 func (l *Location) settled(prefix *Location) bool {
 	for ; l != prefix; l = l.Around {
 		if l.Kind == Exact || l.Kind == Expr {

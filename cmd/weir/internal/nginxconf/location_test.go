@@ -10,11 +10,11 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// A place of the model is one location.
+// A place is one location of the model.
 type place struct{ modifier, pattern string }
 
-// takes is the location that nginx takes for a path: an exact one; else the longest
-// prefix, if it says so or no regular expression fits; else the first that does.
+// takes returns the location that nginx takes for a path: an exact one, else the
+// longest prefix. A regular expression that matches overrides a prefix without ^~.
 func takes(places []place, path string) (taken place) {
 	for _, p := range places {
 		switch {
@@ -48,8 +48,8 @@ func fits(l *nginxconf.Location, path string) bool {
 	return strings.HasPrefix(path, l.Pattern)
 }
 
-// TestOverrules: a request takes the location that its path fits and that no other one
-// it fits overrules. Within and Disjoint are right of each pair of locations.
+// TestOverrules checks that a path takes the matching location that no other one
+// overrules, as nginx does.
 func TestOverrules(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	patterns := map[string][]string{
@@ -108,7 +108,7 @@ func TestOverrules(t *testing.T) {
 	}
 }
 
-// TestLocations: what a location is, and what is within each other.
+// TestLocations checks how locations are read.
 func TestLocations(t *testing.T) {
 	h, err := limits(`server {
 		location /A { location ~ \.X$ { } location =/a/b { } }

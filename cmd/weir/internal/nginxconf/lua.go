@@ -2,7 +2,7 @@ package nginxconf
 
 import "strings"
 
-// lua skips a block of Lua, whose braces may stand in strings and comments.
+// lua skips a block of Lua. Strings and comments in it may contain braces.
 func (l *lexer) lua() error {
 	begun := l.line
 	skip := func(n int) {

@@ -41,7 +41,7 @@ func (p *parser) block(level int) ([]*Directive, error) {
 	}
 }
 
-// arguments reads what follows a name.
+// arguments reads the rest of a directive after its name.
 func (p *parser) arguments(d *Directive, level int) error {
 	for {
 		word, kind, err := p.word()

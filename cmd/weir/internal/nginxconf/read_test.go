@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/nginxconf"
 )
 
-// files are those of a map, in one directory.
+// files returns the Files of a map from name to content, in one directory.
 func files(texts map[string]string) nginxconf.Files {
 	return nginxconf.Files{
 		Read: func(name string) ([]byte, error) {
@@ -56,7 +56,7 @@ func shown(block []*nginxconf.Directive) string {
 	return strings.Join(all, "; ")
 }
 
-// TestReadWords: what words are.
+// TestReadWords checks how words are read.
 func TestReadWords(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", ""},
@@ -77,7 +77,7 @@ func TestReadWords(t *testing.T) {
 	}
 }
 
-// TestReadBroken: what nginx refuses is an error with its place.
+// TestReadBroken checks that a file that nginx refuses is an error with file and line.
 func TestReadBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"http {":                        `nginx.conf:1: unexpected end of file, want "}"`,
@@ -103,7 +103,7 @@ func TestReadBroken(t *testing.T) {
 	}
 }
 
-// TestReadIncludes: includes stand as what they include, and are bounded.
+// TestReadIncludes checks that includes are replaced by their directives, and bounded.
 func TestReadIncludes(t *testing.T) {
 	in := files(map[string]string{
 		"/etc/nginx.conf":  "a;\ninclude sub/*.conf;\ninclude gone;\ninclude /etc/none-*;\nb { include sub/x; }",
@@ -136,7 +136,7 @@ func TestReadIncludes(t *testing.T) {
 	}
 }
 
-// TestReadBounds: many files, and many bytes, are refused.
+// TestReadBounds checks the bounds on files and bytes.
 func TestReadBounds(t *testing.T) {
 	many := files(nil)
 	many.Read = func(name string) ([]byte, error) {

@@ -12,7 +12,7 @@ type Server struct {
 	Directive *Directive // nil if there is none
 	Names     []string   // in lower case, as they stand there
 	Answers   bool       // all requests by return, before there are limits
-	// Scopes are the server itself, and its locations, each before those within it. A
+	// Scopes lists the server itself and its locations, each before those within it. A
 	// server that answers has none.
 	Scopes []*Scope
 
@@ -39,7 +39,7 @@ func newServer(d *Directive) *Server {
 	return s
 }
 
-// Name is what nginx has in $server_name.
+// Name returns the value of $server_name.
 func (s *Server) Name() string {
 	if len(s.Names) == 0 {
 		return ""
@@ -47,8 +47,7 @@ func (s *Server) Name() string {
 	return s.Names[0]
 }
 
-// IsFirst reports whether nginx takes s for hosts that no server names, at one of its
-// addresses.
+// IsFirst reports whether s is the default server of one of its addresses.
 func (h *HTTP) IsFirst(s *Server) bool {
 	if s.first {
 		return true
@@ -71,8 +70,8 @@ func (h *HTTP) IsFirst(s *Server) bool {
 	return false
 }
 
-// Taken is the hosts that fit a name of s with a gap (*.x, x.*, .x, ~x) and that nginx
-// gives to another server nevertheless, as it names them whole.
+// Taken returns the hosts that match a name of s with a gap (*.x, x.*, .x, ~x) but
+// belong to another server, which names them exactly.
 func (h *HTTP) Taken(s *Server, name string) (hosts []string) {
 	if !strings.Contains(name, "*") && !strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "~") {
 		return nil
@@ -88,7 +87,7 @@ func (h *HTTP) Taken(s *Server, name string) (hosts []string) {
 	return hosts
 }
 
-// fits reports whether a host is one of a server name with a gap.
+// fits reports whether a host matches a server name with a gap.
 func fits(name, host string) bool {
 	switch {
 	case strings.HasPrefix(name, "~"):
@@ -102,7 +101,7 @@ func fits(name, host string) bool {
 	return strings.HasPrefix(host, strings.TrimSuffix(name, "*"))
 }
 
-// lower is a text in lower case. What is no text stays what it is.
+// lower returns a text in lower case. An invalid text is unchanged.
 func lower(s string) string {
 	if !utf8.ValidString(s) {
 		return s

@@ -45,7 +45,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// checkErrors is what holds of the errors of any file.
+// checkErrors checks the properties of the errors of every file.
 func checkErrors(t *testing.T, name string, err error) {
 	t.Helper()
 	var errs ratelimit.Errors
@@ -63,7 +63,7 @@ func checkErrors(t *testing.T, name string, err error) {
 	}
 }
 
-// Files of a directory are told apart, and all their faults are told.
+// TestBadDirectory checks that the faults of all files are reported in their order.
 func TestBadDirectory(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", "domain: one\n")
@@ -83,7 +83,7 @@ func TestBadDirectory(t *testing.T) {
 	}
 }
 
-// A large file, and many, are refused.
+// TestBounds checks the bounds on files and nesting.
 func TestBounds(t *testing.T) {
 	if _, err := ratelimit.Parse("large", make([]byte, ratelimit.MaxSize+1)); !errors.Is(err, weir.ErrInvalid) {
 		t.Errorf("Parse of a large file = %v", err)

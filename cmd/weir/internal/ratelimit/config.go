@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// A Config is the domains of one file or directory. The nil Config has none.
+// A Config holds the domains of one file or directory. The nil Config has none.
 type Config struct {
 	domains map[string]*Domain
 	order   []*Domain
@@ -15,7 +15,8 @@ type Config struct {
 	sum     [sha256.Size]byte // of what the files say
 }
 
-// Equal reports whether two configurations are made of the same text in the same order.
+// Equal reports whether two configurations were read from the same text in the same
+// order.
 func (c *Config) Equal(o *Config) bool {
 	if c == nil || o == nil {
 		return c == o
@@ -23,7 +24,7 @@ func (c *Config) Equal(o *Config) bool {
 	return c.sum == o.sum
 }
 
-// Domain is the domain of the given name, or nil.
+// Domain returns the domain of a name, or nil.
 func (c *Config) Domain(name string) *Domain {
 	if c == nil {
 		return nil
@@ -31,7 +32,7 @@ func (c *Config) Domain(name string) *Domain {
 	return c.domains[name]
 }
 
-// Domains are the domains in the order of the files. The caller does not change the
+// Domains returns the domains in the order of the files. The caller must not change the
 // slice.
 func (c *Config) Domains() []*Domain {
 	if c == nil {
@@ -40,7 +41,7 @@ func (c *Config) Domains() []*Domain {
 	return c.order
 }
 
-// Files are the names of the files that were read.
+// Files returns the names of the files that were read.
 func (c *Config) Files() []string {
 	if c == nil {
 		return nil
@@ -48,41 +49,41 @@ func (c *Config) Files() []string {
 	return c.files
 }
 
-// A Domain is a container of limits.
+// A Domain contains limits.
 type Domain struct {
-	// Name is what requests call it; not empty.
+	// Name is the name in requests; not empty.
 	Name string
 
-	// File is where it stands; the first file, if it was merged of several.
+	// File is the file of the domain; the first one, if it was merged from several.
 	File string
 
-	// Descriptors are the descriptors of the first level, in the order of the file.
+	// Descriptors lists the descriptors of the first level, in the order of the file.
 	Descriptors []*Descriptor
 
 	level level
 	depth int // levels below
 }
 
-// A Descriptor is one entry of the configuration, with what stands below it.
+// A Descriptor is one entry of the configuration, with the descriptors below it.
 type Descriptor struct {
-	// Key is not empty. Value is "" for any value, and may have '*' for any text.
+	// Key is not empty. Value is "" for any value, and may contain '*' for any text.
 	Key, Value string
 
 	// Limit is the limit of this descriptor; nil if it has none.
 	Limit *Limit
 
-	// Descriptors are those of the next level, in the order of the file.
+	// Descriptors lists those of the next level, in the order of the file.
 	Descriptors []*Descriptor
 
-	// DetailedMetric puts the values of all entries into the label of a Match,
-	// ValueToMetric that of this one.
+	// DetailedMetric adds the values of all entries to the label of a Match,
+	// ValueToMetric the value of this one.
 	DetailedMetric, ValueToMetric bool
 
-	// ShareThreshold makes all values that match Value one, which has a '*'.
+	// ShareThreshold gives all values that match Value, which has a '*', one state.
 	ShareThreshold bool
 
-	// Metadata goes with every answer that the limit admitted: values are nil, bool,
-	// float64, string, []any and map[string]any. It is not changed.
+	// Metadata is returned with every request that the limit admitted. Values are nil,
+	// bool, float64, string, []any and map[string]any. It must not be changed.
 	Metadata map[string]any
 
 	level level
@@ -90,16 +91,16 @@ type Descriptor struct {
 	place place
 }
 
-// A place is where something stands in a file.
+// A place is a position in a file.
 type place struct {
 	file         string
 	line, column int
 }
 
-// A Limit is what a descriptor says of how much may go through.
+// A Limit is the rate_limit of a descriptor.
 type Limit struct {
 	// Limit is the rule. It is the zero Limit if Unlimited, or if RequestsPerUnit is 0,
-	// which lets nothing through.
+	// which admits nothing.
 	Limit weir.Limit
 
 	// RequestsPerUnit is the number of hits per Window.
@@ -108,36 +109,36 @@ type Limit struct {
 	// Window is the period: that of the unit, or another. Zero if Unlimited.
 	Window time.Duration
 
-	// Name is what Replaces of other limits call it; "" if it has no name.
+	// Name is the name in Replaces of other limits; "" if none.
 	Name string
 
-	// Replaces are names of limits that are not judged in a request that meets this one.
+	// Replaces lists names of limits that are ignored for a request with this limit.
 	Replaces []string
 
-	// Unlimited admits everything.
+	// Unlimited admits every request.
 	Unlimited bool
 
-	// Shadow decides and counts, and lets through. Quota denies only where every limit of
-	// a request that is a Quota denies.
+	// Shadow decides and counts but admits. Quota denies only if every Quota limit of
+	// the request denies.
 	Shadow, Quota bool
 
-	// Count says whether hits that are denied count.
+	// Count selects whether denied hits count.
 	Count Count
 }
 
-// Blocks reports whether l lets nothing through.
+// Blocks reports whether l admits nothing.
 func (l *Limit) Blocks() bool { return !l.Unlimited && l.RequestsPerUnit == 0 }
 
-// A Count says which hits a limit counts.
+// A Count selects the hits that a limit counts.
 type Count string
 
 const (
-	// CountAuto is CountAdmitted, until the limit is asked with a hits_addend of 0. Who
-	// asks first and charges afterwards means every hit: of one that does not fit, what is
-	// left is counted.
+	// CountAuto is CountAdmitted until the limit receives a hits_addend of 0. A client
+	// that asks first and charges afterwards means every hit, so the part of a denied
+	// hit that fits is then counted.
 	CountAuto Count = ""
-	// CountAll counts hits whether they fit or not.
+	// CountAll counts admitted and denied hits.
 	CountAll Count = "all"
-	// CountAdmitted counts what was admitted alone.
+	// CountAdmitted counts only admitted hits.
 	CountAdmitted Count = "admitted"
 )

@@ -19,8 +19,8 @@ var descriptorFields = []string{
 	"detailed_metric", "value_to_metric", "share_threshold", "metadata",
 }
 
-// A decoder reads the configuration from a document, and goes on after a fault to find
-// the next.
+// A decoder reads the configuration from a document. After a fault it continues, to
+// find the next.
 type decoder struct{ *strict.Document }
 
 // fields reads the known fields of a map, or any if none are given.
@@ -87,7 +87,7 @@ func (d decoder) descriptors(n strict.Node, field, parent string, at *level, dep
 	return all
 }
 
-// descriptor reads n. It is nil without a key.
+// descriptor reads n. It returns nil without a key.
 func (d decoder) descriptor(n strict.Node, field, parent string, depth int, deepest *int) *Descriptor {
 	m := d.fields(n, field, descriptorFields...)
 	if n.Kind() != strict.Map {
@@ -137,7 +137,7 @@ func (d decoder) descriptor(n strict.Node, field, parent string, depth int, deep
 	return one
 }
 
-// metadata is n as JSON has it.
+// metadata returns n as JSON values.
 func (d decoder) metadata(n strict.Node, field string, depth int) any {
 	if d.Spent() {
 		return nil
@@ -175,7 +175,7 @@ func (d decoder) metadata(n strict.Node, field string, depth int) any {
 	return n.Text()
 }
 
-// text is the text of a value of any type, as it is written.
+// text returns the text of a scalar.
 func (d decoder) text(n strict.Node, field string) (string, bool) {
 	if !n.Scalar() {
 		d.Fail(n, field, n.String(), "want a text")
@@ -184,7 +184,7 @@ func (d decoder) text(n strict.Node, field string) (string, bool) {
 	return n.Text(), true
 }
 
-// truth is n as YAML 1.1 reads it, and whether it is a truth value at all.
+// truth returns n as YAML 1.1 reads it, and whether it is a boolean.
 func truth(n strict.Node) (v, ok bool) {
 	if n.InQuotes() {
 		return false, false
@@ -198,7 +198,7 @@ func truth(n strict.Node) (v, ok bool) {
 	return false, false
 }
 
-// boolean is the value of a field, false if it is not there.
+// boolean returns the value of a field, false if it is absent.
 func (d decoder) boolean(m strict.Fields, field, name string) bool {
 	n := m.Values[name]
 	if !n.There() {
@@ -211,7 +211,7 @@ func (d decoder) boolean(m strict.Fields, field, name string) bool {
 	return v
 }
 
-// count is a number of hits.
+// count returns a number of hits.
 func (d decoder) count(n strict.Node, field string, least, most uint64) (uint64, bool) {
 	v, err := strconv.ParseUint(strings.ReplaceAll(n.Text(), "_", ""), 0, 64)
 	if n.Kind() != strict.Integer || err != nil || v < least || v > most {

@@ -1,38 +1,37 @@
-// Package ratelimit reads the configuration of envoyproxy/ratelimit as it stands, and
-// finds the limit of a descriptor in it.
+// Package ratelimit reads the configuration of envoyproxy/ratelimit and finds the limit
+// of a descriptor in it.
 //
 //	c, err := ratelimit.Load("/etc/ratelimit/config")
 //	…
 //	m, ok := c.Domain("messaging").Match([]ratelimit.Entry{{"to_number", "2061111111"}})
-//	// m.Limit is the rule, m.Key whose state it is about
+//	// m.Limit is the rule, m.Key the key of its state
 //
-// A descriptor is a list of entries, which are matched one by one: at each level the
-// value that stands in the file comes first, then the values with a '*' in the order
-// of the file, then the key without a value. A limit counts only at the level of the
-// last entry.
+// A descriptor is a list of entries, which are matched one by one. At each level an
+// equal value is tried first, then values with a '*' in the order of the file, then the
+// key without a value. A limit applies only at the level of the last entry.
 //
 // Beside the fields of envoyproxy/ratelimit, rate_limit has these of Weir:
 //
 //	algorithm: token_bucket   # or leaky_bucket, fixed_window (the default), sliding_window, sliding_log
-//	window: 30s               # in the place of unit: any time
+//	window: 30s               # instead of unit: any duration
 //	burst: 100                # of the two buckets
-//	count: all                # also hits that are denied; or admitted: those alone
+//	count: all                # also denied hits; or admitted: only those
 //
 // # Units
 //
-// A month is 30 days and a year 365, as there. A fixed window begins at whole
-// multiples of its length since the Unix epoch.
+// A month is 30 days and a year 365, as in envoyproxy/ratelimit. A fixed window begins
+// at a multiple of its length since the Unix epoch.
 //
 // # Guarantees
 //
-// Different descriptors never share a key, whatever is in their entries: every part of
-// a key carries its length, and a key that would be long is a SHA-256.
+// Different descriptors never share a key, whatever their entries contain: every part
+// of a key has its length, and a long key is replaced by its SHA-256.
 //
 // # Errors
 //
 // A file with faults is refused as a whole. An error is [Errors], which wrap
-// weir.ErrInvalid: every fault of every file, each with file, line and column, the
-// field, what stands there and what was expected.
+// weir.ErrInvalid. It lists every fault of every file, each with file, line, column,
+// field, value and the accepted values.
 //
 // # Concurrency
 //

@@ -2,10 +2,10 @@ package ratelimit
 
 import "github.com/floodweir/weir/weirfile/strict"
 
-// An Error is one fault of a file, with its line, column, field and value and what was
-// expected. It wraps weir.ErrInvalid.
+// An Error describes one fault of a file, with its line, column, field, value and the
+// accepted values. It wraps weir.ErrInvalid.
 type Error = strict.Error
 
-// Errors are the faults of all files, in their order: the first 200, and how many more
-// there are.
+// Errors lists the faults of all files, in their order. Its Cut returns the first 200
+// and the number of the others.
 type Errors = strict.Errors

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/weirfile/strict"
 )
 
-// units are the units by name, with their lengths.
+// units maps the units to their lengths.
 var units = map[string]time.Duration{
 	"second": time.Second, "minute": time.Minute, "hour": time.Hour,
 	"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 30 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
@@ -21,13 +21,13 @@ var algorithms = []string{
 	"token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log",
 }
 
-// FixedWindow is the limit of so many hits per window, with windows that begin at whole
-// multiples of their length since the Unix epoch.
+// FixedWindow returns a limit of hits per window. Windows begin at multiples of their
+// length since the Unix epoch.
 func FixedWindow(count int64, window time.Duration) (weir.Limit, error) {
 	return weir.NewLimit(weir.FixedWindow{Count: count, Period: window, Epoch: true})
 }
 
-// rateLimit reads a rate_limit. It is nil if it has faults.
+// rateLimit reads a rate_limit. It returns nil if it has faults.
 func (d decoder) rateLimit(n strict.Node, field string) *Limit {
 	before := len(d.Faults())
 	m := d.fields(n, field, "requests_per_unit", "unit", "unlimited", "name", "replaces", "algorithm", "window", "burst", "count")
@@ -137,7 +137,7 @@ func (d decoder) rule(m strict.Fields, field string, l *Limit) (c weir.LimitConf
 	return c, algorithm
 }
 
-// build makes the limit of c.
+// build creates the limit of c.
 func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConfig, algorithm string) {
 	var err error
 	if l.Limit, err = weir.NewLimit(c); err == nil {
@@ -151,7 +151,7 @@ func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConf
 	d.Fail(n, field+".requests_per_unit", n.String(), "want a limit that %s can keep: %s", algorithm, why)
 }
 
-// replaces reads the names of limits that l stands in for.
+// replaces reads the names of limits that l replaces.
 func (d decoder) replaces(m strict.Fields, field string, l *Limit) {
 	n := m.Values["replaces"]
 	if !n.There() {
@@ -182,7 +182,7 @@ func (d decoder) replaces(m strict.Fields, field string, l *Limit) {
 	}
 }
 
-// word is one of words, or "".
+// word returns one of words, or "".
 func (d decoder) word(n strict.Node, field string, words ...string) string {
 	if !slices.Contains(words, n.Text()) {
 		d.Fail(n, field, n.String(), "want %s", strict.OneOf(words))

@@ -23,15 +23,15 @@ const (
 	maxAll = 16 * MaxSize
 )
 
-// Load reads a file, or the files of a directory that end in .yaml or .yml, and of the
-// directories below it. Names that begin with a dot are not read, and links are followed
-// to files alone, so that a mounted ConfigMap is read once. A domain stands in one file.
+// Load reads a file, or the files of a directory and its subdirectories that end in
+// .yaml or .yml. Names that begin with a dot are skipped, and links are followed only
+// to files, so that a mounted ConfigMap is read once. Each domain is in one file.
 //
-// It fails with Errors, or with an error of package os if something cannot be read.
+// It returns Errors, or an error of package os if something cannot be read.
 func Load(path string) (*Config, error) { return load(path, false) }
 
-// LoadMerged is Load where one domain may stand in several files, which are read in the
-// order of their names and taken as one.
+// LoadMerged is Load for domains in several files, which are merged in the order of
+// their names.
 func LoadMerged(path string) (*Config, error) { return load(path, true) }
 
 func load(path string, merge bool) (*Config, error) {
@@ -64,7 +64,7 @@ func load(path string, merge bool) (*Config, error) {
 	return c, nil
 }
 
-// Parse reads the one file data, which was found under name.
+// Parse reads data, the content of the file name.
 func Parse(name string, data []byte) (*Config, error) {
 	c := &Config{domains: map[string]*Domain{}}
 	if errs := c.read(name, data, false); len(errs) > 0 {
@@ -87,7 +87,7 @@ func (c *Config) read(name string, data []byte, merge bool) Errors {
 	return d.Errors()
 }
 
-// filesOf is the files of a directory, in the order of their names.
+// filesOf returns the files of a directory, in the order of their names.
 func filesOf(dir string) ([]string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {

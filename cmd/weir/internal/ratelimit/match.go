@@ -5,15 +5,15 @@ import "strings"
 // An Entry is one entry of a descriptor in a request.
 type Entry struct{ Key, Value string }
 
-// A Match is what a domain has for a descriptor.
+// A Match is the limit of a domain for a descriptor.
 type Match struct {
 	// Limit is the limit.
 	Limit *Limit
 
-	// Descriptor is where it stands.
+	// Descriptor is the descriptor of the limit.
 	Descriptor *Descriptor
 
-	// Key says whose state the limit is about; "" if the limit has no state.
+	// Key identifies the state of the limit; "" if the limit has no state.
 	Key string
 
 	// Path names the descriptors on the way, as in "message_type_marketing.to_number":
@@ -126,8 +126,8 @@ func (s *step) shared() string {
 	return s.d.Value
 }
 
-// Match is what d has for a descriptor. It is false if there is no limit for it, or
-// only one for fewer or more entries. A nil Domain has none.
+// Match returns the limit of a descriptor. It returns false if there is none, or only
+// one for fewer or more entries. A nil Domain has none.
 func (d *Domain) Match(entries []Entry) (Match, bool) {
 	if d == nil || len(entries) == 0 || len(entries) > d.depth {
 		return Match{}, false

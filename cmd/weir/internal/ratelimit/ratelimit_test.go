@@ -66,7 +66,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Files that YAML 1.1 reads are read alike: merges, truth values, numbers as text.
+// TestYAML11 checks that files are read as YAML 1.1 where envoyproxy/ratelimit does so.
 func TestYAML11(t *testing.T) {
 	c := load(t, "testdata/good/merge.yaml")
 	ds := c.Domain("merged").Descriptors
@@ -91,7 +91,7 @@ func TestYAML11(t *testing.T) {
 	}
 }
 
-// Whatever stands in a descriptor, no other has its key.
+// TestKeys checks that different descriptors have different keys.
 func TestKeys(t *testing.T) {
 	c, err := ratelimit.Parse("f", []byte(`
 domain: d
@@ -134,7 +134,7 @@ descriptors:
 	}
 }
 
-// Labels have values where they are asked for, and are never long.
+// TestLabels checks the labels of matches.
 func TestLabels(t *testing.T) {
 	c, err := ratelimit.Parse("f", []byte(`
 domain: d
@@ -166,8 +166,7 @@ descriptors:
 	}
 }
 
-// A directory is read as it is mounted: files below directories and behind links, in
-// the order of their names, and nothing whose name begins with a dot.
+// TestLoadDirectory checks which files of a directory are read.
 func TestLoadDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"..data", "sub", ".git"} {
@@ -229,7 +228,7 @@ func TestEqual(t *testing.T) {
 	}
 	a, again, b := parse("domain: a"), parse("domain: a"), parse("domain: b")
 	if !a.Equal(again) || a.Equal(b) || a.Equal(nil) || !(*ratelimit.Config)(nil).Equal(nil) {
-		t.Error("Equal does not tell texts apart")
+		t.Error("Equal does not distinguish texts")
 	}
 }
 

@@ -1,11 +1,11 @@
-// Package vetcheck finds //weir:limit directives that limit nothing in the build that is
-// checked: those that cannot be followed, those that were neither woven nor generated,
-// and those whose generated code is about an older directive.
+// Package vetcheck finds //weir:limit directives without effect in the build that is
+// checked. A directive is invalid, or neither woven nor generated, or its generated
+// code is outdated. It also prints notes about old forms.
 //
 //	go vet -vettool=$(command -v weir) ./...
 //
-// The go command calls a checker once for every package, in a way of its own ([Asked]);
-// a package without directives costs it a look at the text of its files.
+// The go command runs a checker once for every package ([Asked]). For a package without
+// directives only the text of its files is read.
 //
 // # Concurrency
 //

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/go/analysis/unitchecker"
 )
 
-// Asked reports whether a program with these arguments is called as a checker by go vet: it
-// gives flags, some with their value as an argument of its own, and no command.
+// Asked reports whether go vet runs this program as a checker. Then the arguments are
+// flags, some with their value as the next argument, and no command.
 func Asked(args []string) bool {
 	if len(args) == 0 || len(args) > 1 && !strings.HasPrefix(args[0], "-") {
 		return false
@@ -21,7 +21,7 @@ func Asked(args []string) bool {
 	return last == "-V=full" || last == "-flags" || strings.HasSuffix(last, ".cfg") && last[0] != '-'
 }
 
-// Main answers go vet with the arguments that it gave, and returns the exit code.
+// Main handles a call of go vet and returns the exit code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	last := args[len(args)-1]
 	if !strings.HasSuffix(last, ".cfg") {
@@ -64,14 +64,14 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// A finding is in the form of go vet -json.
+// A finding has the form of go vet -json.
 type finding struct {
 	Posn    string `json:"posn"`
 	Message string `json:"message"`
 	note    bool   // it does not fail the check
 }
 
-// answer writes what the go command keeps, so that it does not ask again.
+// answer writes the result that the go command caches.
 func (u *unit) answer(found []finding, asJSON bool, stdout io.Writer) error {
 	var text []byte
 	if asJSON && len(found) > 0 {

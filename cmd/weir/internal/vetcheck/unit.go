@@ -17,12 +17,12 @@ import (
 )
 
 // A unit is one package as the go command describes it. Package unitchecker would read
-// the types of what it imports from earlier answers, which so have to be given for every
-// package of the build, the standard library's too. Here they are read from what the go
-// command has compiled, and a package without directives is not looked at.
+// the types of imports from earlier results, for every package of the build, also the
+// standard library. Here they come from compiled packages, and packages without
+// directives are skipped.
 type unit struct{ unitchecker.Config }
 
-// check finds what is wrong with the directives of the unit.
+// check finds faults in the directives of the unit.
 func (u *unit) check() ([]finding, error) {
 	if u.VetxOnly {
 		return nil, nil
@@ -60,7 +60,7 @@ func (u *unit) check() ([]finding, error) {
 	return found, nil
 }
 
-// importer reads types from what the go command has compiled.
+// importer reads types from compiled packages.
 func (u *unit) importer(fset *token.FileSet) types.Importer {
 	gc := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
 		file, ok := u.PackageFile[path]
@@ -72,8 +72,8 @@ func (u *unit) importer(fset *token.FileSet) types.Importer {
 	return mapped{u.ImportMap, gc}
 }
 
-// mapped imports what an import path stands for in the unit: that of a vendored package,
-// or of one that was compiled for a test.
+// mapped resolves the import paths of the unit: vendored packages, and those compiled
+// for a test.
 type mapped struct {
 	paths map[string]string
 	next  types.Importer

@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
 )
 
-// mark stands in woven files where a directive was: see package weave.
+// mark replaces a directive in woven files: see package weave.
 const mark = "//weir:woven"
 
 const name = "weirlimit"
@@ -19,7 +19,7 @@ const name = "weirlimit"
 // note is the category of a diagnostic that does not fail the check.
 const note = "note"
 
-// Analyzer is the check for whoever runs analyzers.
+// Analyzer returns the check for programs that run analyzers.
 func Analyzer() *analysis.Analyzer {
 	return &analysis.Analyzer{
 		Name: name,
@@ -35,7 +35,7 @@ func Analyzer() *analysis.Analyzer {
 	}
 }
 
-// examine finds directives of a package that limit nothing.
+// examine finds directives of a package without effect.
 func examine(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *types.Info) (found []analysis.Diagnostic) {
 	report := func(pos token.Pos, message string) {
 		found = append(found, analysis.Diagnostic{Pos: pos, Message: message})
@@ -63,8 +63,8 @@ func examine(fset *token.FileSet, files []*ast.File, pkg *types.Package, info *t
 	return found
 }
 
-// marks are the marks of weaving in a file that is not woven: whoever writes one there
-// would hide a directive from everybody.
+// marks returns the marks of weaving in a file that is not woven, which would hide a
+// directive.
 func marks(fset *token.FileSet, f *ast.File) (found []*ast.Comment) {
 	for _, g := range f.Comments {
 		for _, c := range g.List {

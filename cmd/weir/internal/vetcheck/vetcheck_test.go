@@ -35,8 +35,8 @@ func TestAnalyzer(t *testing.T) {
 	}
 }
 
-// A unit of which nothing can be read, or that does not compile, is an error; one without
-// directives is not even compiled.
+// TestUnits checks that a unit that cannot be read or compiled is an error, and that
+// one without directives is not compiled.
 func TestUnits(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -53,7 +53,7 @@ func TestUnits(t *testing.T) {
 	file("broken.go", "package p\nvar x int = nothing //weir:")
 	file("syntax.go", "package p //weir:\nfunc")
 	file("on.go", "package p\n\n//weir:limit\nvar x int\n")
-	file("old.go", "package p\n\n//weir:limit limit=10 interval=10\nfunc F() {}\n")
+	file("old.go", "package p\n\n//weir:limit limit=10 interval=10\nfunc F() error { return nil }\n")
 	check(t, filepath.Join(dir, "none.cfg"), "", 1, "", "no such file")
 	check(t, file("bad.cfg", "{"), "", 1, "", "unexpected end of JSON input")
 	check(t, unit(filepath.Join(dir, "plain.go")), "", 0, "", "")

@@ -19,14 +19,15 @@ const (
 	trimEvery  = 24 * time.Hour
 )
 
-// A cache is a directory of files that are named after what is in them, or after what it
-// was made of.
+// A cache is a directory of files, named after the hash of their content or of their
+// inputs.
 type cache struct {
 	dir  string
 	temp bool // that it is removed at the end
 }
 
-// openCache opens the cache in dir; in a temporary directory if there is no place for it.
+// openCache opens the cache in dir, or in a temporary directory if it cannot be
+// created.
 func openCache(dir string) (*cache, error) {
 	if dir == "" {
 		base, err := os.UserCacheDir()
@@ -56,12 +57,12 @@ func (c *cache) close() {
 	}
 }
 
-// keep puts data into the file that is named after it, and returns its path.
+// keep stores data in a file named after its hash, and returns the path.
 func (c *cache) keep(data []byte, ext string) (string, error) {
 	return c.keepAs(digest(data)+ext, data)
 }
 
-// digest is what a file is called after.
+// digest returns the hash that names a file.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
@@ -91,7 +92,7 @@ func (c *cache) keepAs(name string, data []byte) (string, error) {
 	return path, nil
 }
 
-// touch notes that a file is used, and reports whether it is there.
+// touch marks a file as used. It reports whether the file exists.
 func (c *cache) touch(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -103,8 +104,8 @@ func (c *cache) touch(path string) bool {
 	return true
 }
 
-// recall reads what was remembered under a name, and whether all its files are there and
-// whole: a machine that went down may have left them empty.
+// recall reads the result stored under a name. It reports whether all of its files
+// exist and are complete: a crash may leave empty files.
 func (c *cache) recall(name string) (woven, bool) {
 	path := filepath.Join(c.dir, name+".woven")
 	data, err := os.ReadFile(path)
@@ -122,7 +123,7 @@ func (c *cache) recall(name string) (woven, bool) {
 	return w, true
 }
 
-// remember keeps what weaving came to.
+// remember stores the result of weaving.
 func (c *cache) remember(name string, w woven) error {
 	data, err := json.Marshal(w)
 	if err == nil {
@@ -131,7 +132,7 @@ func (c *cache) remember(name string, w woven) error {
 	return err
 }
 
-// trim removes what was not used for long, unless somebody did so today.
+// trim removes unused files, at most once a day.
 func (c *cache) trim(now time.Time) {
 	mark := filepath.Join(c.dir, "trimmed")
 	if info, err := os.Stat(mark); err == nil && now.Sub(info.ModTime()) < trimEvery {

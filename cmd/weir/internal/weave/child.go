@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// child runs a command as if this process were it, and returns how it ended.
+// child runs a command in place of this process, and returns its exit code.
 func (c *Config) child(ctx context.Context, dir string, stdout, stderr io.Writer, args ...string) (int, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
@@ -19,7 +19,7 @@ func (c *Config) child(ctx context.Context, dir string, stdout, stderr io.Writer
 	if err := cmd.Start(); err != nil {
 		return 1, fmt.Errorf("weave: %w", err)
 	}
-	// A terminal interrupts the child by itself, and whoever ends this process means it.
+	// A terminal interrupts the child itself. A signal to this process is meant for the child.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A command is a command line of the go command, taken apart.
+// A command is a parsed command line of the go command.
 type command struct {
 	verb     string
 	dir      string   // of -C
@@ -14,12 +14,12 @@ type command struct {
 	rest     []string // behind the packages
 }
 
-// verbs are the commands of go that compile packages or tell what compiling them would
-// take, and so can be given an overlay.
+// verbs lists the go commands that compile packages, or print how, and accept an
+// overlay.
 var verbs = map[string]bool{"build": true, "install": true, "run": true, "test": true, "vet": true, "list": true}
 
-// valued are the flags that take their value from the next argument unless it is behind
-// an equals sign. All other flags are booleans, or unknown.
+// valued lists the flags that take the next argument as their value. All other flags
+// are booleans, or unknown.
 var valued = words(`C o p asmflags buildmode compiler covermode coverpkg gccgoflags gcflags
 	installsuffix ldflags mod modfile overlay pgo pkgdir tags toolexec exec vettool
 	bench benchtime blockprofile blockprofilerate count coverprofile cpu cpuprofile fuzz
@@ -28,12 +28,12 @@ var valued = words(`C o p asmflags buildmode compiler covermode coverpkg gccgofl
 	f reuse c printf.funcs printfuncs unusedfuncs unusedresult.funcs
 	unusedresult.stringmethods unusedstringmethods`)
 
-// loading are the flags that decide which files a build has and what their imports are,
-// or that spare compiling those twice.
+// loading lists the flags that select the files of a build and their imports, or avoid
+// compiling those twice.
 var loading = words(`asan asmflags buildmode buildvcs compiler gccgoflags gcflags installsuffix
 	linkshared mod modcacherw modfile msan overlay p pgo pkgdir race tags trimpath`)
 
-// vetting are the other flags that mean the same to every checker of go vet.
+// vetting lists the other flags that every checker of go vet accepts.
 var vetting = words(`a json ldflags n toolexec v work x`)
 
 func words(list string) map[string]bool {
@@ -44,7 +44,7 @@ func words(list string) map[string]bool {
 	return set
 }
 
-// parse takes a command line of the go command apart.
+// parse parses a command line of the go command.
 func parse(args []string) (command, error) {
 	c := command{}
 	var err error
@@ -79,7 +79,7 @@ func parse(args []string) (command, error) {
 	return c, nil
 }
 
-// chdir reads -C, which go wants to be first.
+// chdir reads -C, which must be the first flag.
 func (c *command) chdir(args []string) ([]string, error) {
 	if len(args) == 0 || !isFlag(args[0]) || name(args[0]) != "C" {
 		return args, nil
@@ -96,7 +96,7 @@ func (c *command) chdir(args []string) ([]string, error) {
 	return args, nil
 }
 
-// width is how many arguments the flag at the beginning of args takes.
+// width returns the number of arguments of the first flag.
 func (c *command) width(args []string) int {
 	n := name(args[0])
 	value := valued[n] && !(n == "c" && c.verb == "test") && !(n == "list" && c.verb == "list")
@@ -110,14 +110,14 @@ func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg != "-
 
 func isFile(arg string) bool { return strings.HasSuffix(arg, ".go") }
 
-// name is that of a flag, without dashes, value and the prefix of test flags.
+// name returns the name of a flag, without dashes, value and the prefix of test flags.
 func name(arg string) string {
 	n, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 	return strings.TrimPrefix(n, "test.")
 }
 
-// all are the flags, whole: those behind the packages too, which go test allows, but not
-// what belongs to the program or the test.
+// all returns all flags, also those after the packages, which go test allows, but not
+// the arguments of the program or the test.
 func (c *command) all() (flags [][]string) {
 	for _, list := range [][]string{c.flags, c.rest} {
 		for len(list) > 0 && isFlag(list[0]) && name(list[0]) != "args" {
@@ -132,7 +132,7 @@ func (c *command) all() (flags [][]string) {
 	return flags
 }
 
-// only are the flags of the given names, in one list.
+// only returns the flags with the given names.
 func (c *command) only(names ...map[string]bool) (flags []string) {
 	for _, f := range c.all() {
 		for _, set := range names {
@@ -144,7 +144,7 @@ func (c *command) only(names ...map[string]bool) (flags []string) {
 	return flags
 }
 
-// value is that of the last flag of a name.
+// value returns the value of the last flag of a name.
 func (c *command) value(flag string) (v string, ok bool) {
 	for _, f := range c.all() {
 		if name(f[0]) != flag {
@@ -162,7 +162,7 @@ func (c *command) value(flag string) (v string, ok bool) {
 	return v, ok
 }
 
-// without are flags, and what is behind them, but those of one name.
+// without returns flags and the arguments after them, without those of one name.
 func (c *command) without(list []string, flag string) (out []string) {
 	for len(list) > 0 && isFlag(list[0]) && name(list[0]) != "args" {
 		n := c.width(list)
@@ -199,7 +199,7 @@ func isCover(flag string) bool {
 	return false
 }
 
-// split divides GOFLAGS, or a command such as that of -toolexec, at its spaces. A word
+// split splits GOFLAGS, or a command such as that of -toolexec, at its spaces. A word
 // may be in single or double quotes.
 func split(list string) (all []string, err error) {
 	for list = strings.TrimSpace(list); list != ""; list = strings.TrimSpace(list) {

@@ -13,11 +13,11 @@ import (
 // runs its tools through (-toolexec) puts that right: it gives the tool that instruments
 // files the woven ones, and what is not the user's is not instrumented.
 
-// toolVerb is the command of weir go that is given to -toolexec.
+// toolVerb is the command of weir go for -toolexec.
 const toolVerb = "toolexec"
 
-// toolexec is the value of -toolexec: this program, with the overlay, and then whatever
-// the user wants tools to be run through.
+// toolexec returns the value of -toolexec: this program with the overlay, and then the
+// value of the user.
 func toolexec(self, overlay, users string) string {
 	quoted := func(s string) string {
 		switch {
@@ -31,8 +31,8 @@ func toolexec(self, overlay, users string) string {
 	return strings.TrimSpace(quoted(self) + " go " + toolVerb + " " + quoted(overlay) + " " + users)
 }
 
-// tool is the command line of a tool of go as it has to be, given the overlay file and
-// what the go command wanted to run.
+// tool returns the command line to run for a tool of go, given the overlay file and the
+// original command line.
 func tool(args []string) ([]string, error) {
 	if len(args) < 2 {
 		return nil, fmt.Errorf("weave: %s: want an overlay and a command after it", toolVerb)

@@ -1,27 +1,27 @@
 // Package weave runs the go command so that functions with a //weir:limit directive are
-// limited for everybody who calls them, and no file of theirs is touched.
+// limited for all callers. Their files stay unchanged.
 //
 //	code, err := weave.Run(ctx, weave.Config{Stdout: os.Stdout, Stderr: os.Stderr},
 //		[]string{"build", "./..."})
 //
-// The go command takes an overlay: files that it reads instead of those on disk. Here it
-// reads a copy of x.go in which the function has another name, and one more file with a
-// function that has its name, asks its guard and calls it. Comments of the compiler
-// (//line) keep the positions of the user's file in whatever names one.
+// The go command accepts an overlay: files to read instead of those on disk. The
+// overlay has a copy of x.go in which the function has another name. A further file has
+// a function with the original name, which calls its guard and then the function. Line
+// directives (//line) keep the positions of the user's file.
 //
-// What is woven are the packages of the main modules (all modules of a workspace) that
-// the command reaches. A function that weir generate has limited already is left alone.
+// The packages of the main modules (all modules of a workspace) that the command
+// compiles are woven. Functions that weir generate has limited stay as they are.
 //
-// # What is kept
+// # Cache
 //
-// Woven files are kept in a directory by what is in them, so that the go command finds
-// them unchanged and builds nothing again, and so is the outcome of weaving packages that
-// did not change since. What was not used for some days is removed.
+// Woven files are named after the hash of their content, so the go command finds them
+// unchanged and does not rebuild. The result of weaving unchanged packages is kept too.
+// Files that are not used for some days are removed.
 //
 // # Errors
 //
-// A directive that cannot be followed is an error before the go command runs. If a
-// package does not compile, the go command runs and says so itself.
+// An invalid directive is an error before the go command runs. If a package does not
+// compile, the go command runs and reports that.
 //
 // # Concurrency
 //

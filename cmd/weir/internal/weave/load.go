@@ -35,7 +35,7 @@ type loader struct {
 	self    string
 }
 
-// goEnv are the settings of the go command that matter, as it has them.
+// goEnv returns the relevant settings of the go command.
 func goEnv(ctx context.Context, dir string) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "env", "-json", "GOVERSION", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GOEXPERIMENT", "GOWORK", "GOMOD")
 	cmd.Dir = dir
@@ -73,15 +73,15 @@ func (l *loader) tests() bool {
 	return l.command.verb == "test" || l.command.verb == "vet" || l.command.verb == "list" && ok && v != "false"
 }
 
-// A reach is what a command reaches that may have directives.
+// A reach is the packages of a command that may have directives.
 type reach struct {
 	packages []string // those with directives
 	files    []string // the package that is given as files, if it has directives
 	key      string   // of all that weaving them depends on
 }
 
-// reach lists the packages that the command reaches and looks for directives in those of
-// the main modules.
+// reach lists the packages of the command and finds those of the main modules that have
+// directives.
 func (l *loader) reach() (reach, error) {
 	patterns := l.command.packages
 	if len(patterns) == 0 {
@@ -130,7 +130,7 @@ func (l *loader) reach() (reach, error) {
 	return r, nil
 }
 
-// base is the import path of a package, or of the one that it tests.
+// base returns the import path of a package, or of the package that it tests.
 func base(p *packages.Package) string {
 	if p.ForTest != "" && p.PkgPath == p.ForTest+"_test" {
 		return p.ForTest
@@ -138,7 +138,7 @@ func base(p *packages.Package) string {
 	return p.PkgPath
 }
 
-// main reports whether a package is of a main module.
+// main reports whether a package belongs to a main module.
 func main(p *packages.Package) bool {
 	return p.PkgPath == adhoc || p.Module != nil && p.Module.Main
 }
@@ -152,8 +152,8 @@ func changing(p *packages.Package) bool {
 	return p.PkgPath == adhoc || m != nil && (m.Main || m.Version == "")
 }
 
-// key is a hash of all that weaving the packages depends on: the files that they import,
-// directly or not, and whatever may read them otherwise another time.
+// key returns a hash of everything that weaving the packages depends on: the files that
+// they import, directly or not, and the settings that select them.
 func (l *loader) key(hits []*packages.Package, sources map[string][]byte) string {
 	h := sha256.New()
 	say := func(words ...string) {
@@ -215,7 +215,7 @@ func (l *loader) typed(r reach) (all []*packages.Package, err error) {
 	return all, nil
 }
 
-// requires returns what is wrong if a package cannot import package guard.
+// requires returns an error if a package cannot import package guard.
 func (l *loader) requires(p *packages.Package) error {
 	dir := l.dir
 	if len(p.GoFiles) > 0 {

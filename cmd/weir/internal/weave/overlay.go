@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// An overlay is a file for the flag -overlay of the go command: what is read instead of a
-// file, "" if it is to be gone. Paths are absolute.
+// An overlay is the content of a file for the go command's flag -overlay: a replacement
+// for each file, "" to remove it. Paths are absolute.
 type overlay struct {
 	Replace map[string]string
 
-	// Added are the files of ours that stand for none of the user's. The go command does
-	// not know this field.
+	// Added lists the new files, which replace none of the user's. The go command
+	// ignores this field.
 	Added []string `json:",omitempty"`
 }
 
-// readOverlay reads an overlay of the user's; paths in it are relative to dir.
+// readOverlay reads an overlay of the user. Paths in it are relative to dir.
 func readOverlay(file, dir string) (overlay, error) {
 	o := overlay{Replace: map[string]string{}}
 	if file == "" {
@@ -41,7 +41,7 @@ func readOverlay(file, dir string) (overlay, error) {
 	return o, nil
 }
 
-// contents are those of the files that are replaced.
+// contents returns the contents of the replaced files.
 func (o overlay) contents() (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for path, by := range o.Replace {
@@ -57,7 +57,7 @@ func (o overlay) contents() (map[string][]byte, error) {
 	return all, nil
 }
 
-// read is a file as the go command reads it.
+// read returns a file as the go command reads it.
 func (o overlay) read(path string) ([]byte, error) {
 	if by, ok := o.Replace[path]; ok {
 		if by == "" {
@@ -68,7 +68,7 @@ func (o overlay) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// with is o and more, which is read instead.
+// with returns o with the replacements of more, which take precedence.
 func (o overlay) with(more map[string]string, added []string) overlay {
 	sum := overlay{Replace: map[string]string{}, Added: added}
 	for path, by := range o.Replace {

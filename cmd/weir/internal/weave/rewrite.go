@@ -12,22 +12,22 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
 )
 
-// Mark stands in a woven copy where a directive was. It is as long as directive.Prefix,
-// so that columns stay.
+// Mark replaces a directive in a woven copy. It has the length of directive.Prefix, to
+// keep columns.
 const Mark = "//weir:woven"
 
-// A function is one of a package, by the name of its receiver's type, if it has one, and
-// its own.
+// A function is identified by its name and the name of its receiver's type, if it has
+// one.
 type function struct{ recv, name string }
 
-// An edit replaces the bytes from one to the other.
+// An edit replaces a range of bytes.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// rewrite is the copy of a file in which functions have other names. All positions in it
-// are those of the file at path. It also says where the declarations stand.
+// rewrite returns the copy of a file in which functions have other names, and the
+// positions of their declarations. Positions in the copy are those of the file at path.
 func rewrite(path string, src []byte, names map[function]string) (out []byte, at map[function]token.Position, err error) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	fset := token.NewFileSet()
@@ -78,7 +78,7 @@ func rewrite(path string, src []byte, names map[function]string) (out []byte, at
 	return b.Bytes(), at, nil
 }
 
-// receiver is the name of the type that a function is a method of; "" if of none.
+// receiver returns the name of the receiver's type; "" for a function.
 func receiver(decl *ast.FuncDecl) string {
 	if decl.Recv == nil || len(decl.Recv.List) == 0 {
 		return ""
@@ -102,9 +102,9 @@ func receiver(decl *ast.FuncDecl) string {
 	}
 }
 
-// placed is code of which every line stands at one place of the user's: what is in a
-// stack trace is then the declaration that it stands for. Code with lines inside a
-// literal has the place at its beginning.
+// placed returns code whose lines all have one position in the user's file, so that a
+// stack trace shows the declaration. In code with a multi-line literal only its
+// beginning has that position.
 func placed(code string, at token.Position) string {
 	line := fmt.Sprintf("//line %s:%d:%d\n", at.Filename, at.Line, max(at.Column, 1))
 	if strings.Contains(code, "`") {

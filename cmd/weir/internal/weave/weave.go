@@ -1,3 +1,5 @@
+// weave creates the overlay, or reads it from the cache. trouble is about packages that
+// the go command will refuse too, with more detail.
 package weave
 
 import (
@@ -12,25 +14,25 @@ import (
 	"strings"
 )
 
-// A Config says where weaving happens. Its zero value is the directory of this process,
-// and no input and output.
+// A Config sets where weaving happens. Its zero value uses the directory of this
+// process, and no input and output.
 type Config struct {
 	Dir            string // where the go command runs; that of this process if empty
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Cache is the directory of woven files; weir/weave in that of the user for caches
-	// if empty. If there can be none, they are in a temporary one.
+	// Cache is the directory of woven files; weir/weave in the user's cache directory
+	// if empty, or a temporary one if that cannot be created.
 	Cache string
 
-	// Self is the path of the program that go is to call for its tools and as checker of
-	// go vet: this one, if empty.
+	// Self is the path of the program that go runs for its tools and as checker of go
+	// vet; this one if empty.
 	Self string
 }
 
-// Run runs the go command with args, woven if it compiles packages, and returns its exit
-// code. An error says what is wrong with a directive, or why nothing could be woven; the
-// go command has not run then.
+// Run runs the go command with args, woven if it compiles packages, and returns its
+// exit code. An error describes an invalid directive, or why weaving failed. Then the
+// go command has not run.
 func Run(ctx context.Context, c Config, args []string) (int, error) {
 	var err error
 	if c.Dir == "" {
@@ -69,7 +71,7 @@ func Run(ctx context.Context, c Config, args []string) (int, error) {
 	return c.woven(ctx, cmd, dir, store)
 }
 
-// self is how this program was called.
+// self returns the path of this program.
 func self() (string, error) {
 	if path, err := exec.LookPath(os.Args[0]); err == nil {
 		if path, err = filepath.Abs(path); err == nil {
@@ -83,7 +85,7 @@ func self() (string, error) {
 	return path, nil
 }
 
-// compiles reports whether the command is one of packages of a main module.
+// compiles reports whether the command compiles packages of a main module.
 func (c *command) compiles() bool {
 	if !verbs[c.verb] {
 		return false
@@ -99,7 +101,7 @@ func (c *command) compiles() bool {
 	return true
 }
 
-// line is the command line of the go command, with flags before all others.
+// line returns the command line of the go command, with the given flags first.
 func (c *command) line(flags []string, added ...string) []string {
 	if c.verb == "" {
 		return nil
@@ -185,7 +187,7 @@ func (l *loader) weave(store *cache) (w woven, trouble, err error) {
 	return v.woven, nil, err
 }
 
-// Faults are what is wrong with directives: file:line:column and what was expected.
+// Faults lists invalid directives: file:line:column and the accepted values.
 type Faults []string
 
 func (f Faults) Error() string { return strings.Join(f, "\n") }
@@ -197,8 +199,8 @@ func faulty(faults []fault) (all Faults) {
 	return all
 }
 
-// overlaid runs the command with an overlay. With the same overlay, check is the command
-// that finds directives without a limit.
+// overlaid runs the command with an overlay. With the same overlay, check is the
+// command that finds directives without a limit.
 func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven, l *loader, store *cache, goflags []string) (code int, check []string, err error) {
 	file, err := store.keep(l.overlay.with(w.Replace, w.Added).json(), ".json")
 	if err != nil {
@@ -235,8 +237,8 @@ func (c *Config) overlaid(ctx context.Context, cmd *command, dir string, w woven
 	return code, check, err
 }
 
-// unwoven runs a command some of whose packages do not compile, so that go says why. What
-// it would build for all that has lost its limits, so it is not run if it could be.
+// unwoven runs a command with packages that do not compile, so that go reports why. It
+// does not run a command that could succeed, since its result would have no limits.
 func (c *Config) unwoven(ctx context.Context, cmd *command, dir string, trouble error, w woven, l *loader, store *cache, goflags []string) (int, error) {
 	if cmd.verb == "run" || cmd.verb == "install" || cmd.verb == "build" {
 		flags := cmd.without(cmd.without(cmd.flags, "o"), "exec")
@@ -254,7 +256,7 @@ func (c *Config) unwoven(ctx context.Context, cmd *command, dir string, trouble 
 	return code, err
 }
 
-// last is the value of the last flag of a name in GOFLAGS.
+// last returns the value of the last flag of a name in GOFLAGS.
 func last(goflags []string, flag string) string {
 	for _, f := range slices.Backward(goflags) {
 		if name(f) == flag {

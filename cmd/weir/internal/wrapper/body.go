@@ -10,7 +10,7 @@ import (
 	"github.com/floodweir/weir/cmd/weir/internal/directive"
 )
 
-// A body is the text of one function while it is written.
+// A body is the text of one function under construction.
 type body struct {
 	f       *File
 	w       Wrapper
@@ -24,7 +24,7 @@ type body struct {
 	b          strings.Builder
 }
 
-// Func is the declaration of the function.
+// Func returns the declaration of the function.
 func (f *File) Func(w Wrapper) string {
 	b := &body{f: f, w: w, s: w.Site, sig: w.Site.Func.Signature(), taken: map[string]bool{}}
 	b.name()
@@ -35,7 +35,7 @@ func (f *File) Func(w Wrapper) string {
 	return gofmt(b.b.String())
 }
 
-// gofmt is text as gofmt has it.
+// gofmt returns text in the format of gofmt.
 func gofmt(text string) string {
 	out, err := format.Source([]byte(text))
 	if err != nil {
@@ -48,8 +48,8 @@ func (b *body) linef(format string, args ...any) {
 	fmt.Fprintf(&b.b, format+"\n", args...)
 }
 
-// name finds names for all that has one in the function. Those of the original stay, unless
-// they hide what the text uses.
+// name chooses the names in the function. Those of the original stay, unless they hide
+// what the text uses.
 func (b *body) name() {
 	for _, n := range []string{b.w.Var, b.w.Recv.Name, root(b.w.Target), root(b.w.Owner), "nil", "int64"} {
 		b.taken[n] = true
@@ -139,7 +139,7 @@ func root(expr string) string {
 	return name
 }
 
-// links are all that may answer.
+// links returns all functions and values that may replace the result.
 func (b *body) links() (all []directive.Link) {
 	for _, l := range []*directive.Link{b.s.Fallback, b.s.Degrade} {
 		if l != nil {
@@ -182,7 +182,7 @@ func (b *body) head() {
 	b.linef("func %s%s%s(%s) %s {", recv, b.w.Name, generic, params, out)
 }
 
-// grouped joins names and types; of neighbours with one type the last alone says it.
+// grouped joins names and types, with one type for neighbours of the same type.
 func grouped(names, kinds []string) string {
 	all := slices.Clone(names)
 	for i, t := range kinds {
@@ -193,7 +193,7 @@ func grouped(names, kinds []string) string {
 	return strings.Join(all, ", ")
 }
 
-// context is the expression for the context of the call.
+// context returns the expression for the context of the call.
 func (b *body) context() string {
 	switch c := b.s.Context; {
 	case c.Param < 0:
@@ -205,7 +205,7 @@ func (b *body) context() string {
 	}
 }
 
-// ask writes the question.
+// ask writes the call of the guard.
 func (b *body) ask() {
 	key := `""`
 	if len(b.s.Key) > 0 {
@@ -228,7 +228,7 @@ func (b *body) ask() {
 	b.linef("%s, %s := %s.%s", b.entry, b.err, b.w.Var, question)
 }
 
-// answer writes what happens to a call that does not go through.
+// answer writes the handling of a call that does not pass.
 func (b *body) answer() {
 	if len(b.s.OnError) > 0 {
 		b.chain()
@@ -258,7 +258,7 @@ func (b *body) back(expr string) {
 	}
 }
 
-// chain writes who answers when the store makes no decision.
+// chain writes the error chain for a call that the store did not decide.
 func (b *body) chain() {
 	invent := func(name string) string { return unique(name, func(n string) bool { return b.taken[n] }) }
 	undecided := invent("undecided")
@@ -275,7 +275,7 @@ func (b *body) chain() {
 	answers = append(answers, b.err) // the inner hides the outer
 	all := strings.Join(answers, ", ")
 	b.linef("var %s *%s.StoreError", undecided, b.guard())
-	alive := "" // when the context has ended, nobody is left to be answered
+	alive := "" // after the end of the context the caller needs no other result
 	if b.s.Context.Param >= 0 {
 		alive = " && " + b.context() + ".Err() == nil"
 	}
@@ -287,7 +287,7 @@ func (b *body) chain() {
 	b.linef("%s, %s = %s.Enter(%s)\n}", b.entry, b.err, undecided, b.context())
 }
 
-// reply is the expression of what a link answers.
+// reply returns the expression for the result of a link.
 func (b *body) reply(l directive.Link, err string) string {
 	name := l.Object.Name()
 	if l.Method {
@@ -315,7 +315,7 @@ func (b *body) reply(l directive.Link, err string) string {
 	return name + "(" + strings.Join(args, ", ") + ")"
 }
 
-// typeArgs are the type parameters of the function, or of its receiver.
+// typeArgs returns the type parameters of the function, or of its receiver.
 func (b *body) typeArgs() string {
 	if b.s.Recv != nil {
 		return TypeArgs(b.sig.RecvTypeParams())

@@ -14,16 +14,16 @@ const (
 	guardPath = "github.com/floodweir/weir/guard"
 )
 
-// A File is a source file of one package that code is written for: it knows the imports
-// that the code needs.
+// A File is the source file that code is written for. It records the imports that the
+// code needs.
 type File struct {
 	pkg   *types.Package
 	names map[string]string // of imports, by path
 	taken map[string]bool   // names that imports have
 }
 
-// NewFile is a file of a package that imports nothing yet. No import of it will have the
-// name of a type parameter of the package, which would hide it.
+// NewFile returns a file of a package, without imports. Imports avoid the names of the
+// package's type parameters, which would hide them.
 func NewFile(pkg *types.Package) *File {
 	f := &File{pkg: pkg, names: map[string]string{}, taken: map[string]bool{}}
 	take := func(params *types.TypeParamList) {
@@ -47,8 +47,8 @@ func NewFile(pkg *types.Package) *File {
 	return f
 }
 
-// Import is the name of a package in the file, which imports it from now on. It is name
-// unless the file or the package has another use for that.
+// Import adds an import and returns its name in the file: name, unless the file or the
+// package uses that otherwise.
 func (f *File) Import(path, name string) string {
 	if n, ok := f.names[path]; ok {
 		return n
@@ -58,7 +58,7 @@ func (f *File) Import(path, name string) string {
 	return n
 }
 
-// Type is a type as the file writes it.
+// Type returns a type as the file writes it.
 func (f *File) Type(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p.Path() == f.pkg.Path() {
@@ -68,8 +68,8 @@ func (f *File) Type(t types.Type) string {
 	})
 }
 
-// Imports are the import declarations of the file: those that the code written so far
-// needs, the standard library's first.
+// Imports returns the import declarations that the code needs so far, the standard
+// library's first.
 func (f *File) Imports() string {
 	var std, others []string
 	for p, name := range f.names {
@@ -104,7 +104,7 @@ func (f *File) Imports() string {
 	return b.String()
 }
 
-// unique is name, or name with a number that makes it free.
+// unique returns name, with a number if it is in use.
 func unique(name string, taken func(string) bool) string {
 	n := name
 	for i := 2; taken(n); i++ {

@@ -14,38 +14,37 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// A Wrapper is a function that stands for another.
+// A Wrapper describes a function that replaces another.
 type Wrapper struct {
 	Site *directive.Site
 
 	// Var is the variable of the guard: see VarName.
 	Var string
 
-	// BuiltBy, File and Line are those of the guard's Resource. A Line of 0 is left out.
+	// BuiltBy, File and Line are those of the guard's Resource. A Line of 0 is omitted.
 	BuiltBy guard.BuiltBy
 	File    string
 	Line    int
 
-	// Name is what the function is called, and Doc its comment: lines without "//".
+	// Name is the name of the function, and Doc its comment: lines without "//".
 	Name, Doc string
 
-	// Recv is its receiver: its name, and its type with type parameters. Zero for a
-	// function.
+	// Recv is its receiver: name, and type with type parameters. Zero for a function.
 	Recv Receiver
 
-	// Owner is what methods of the original receiver are called on, such as "s" or
-	// "l.Service", by a Link that is one.
+	// Owner is the value on which a Link calls methods of the original receiver, such
+	// as "s" or "l.Service".
 	Owner string
 
-	// Target is what is called when the call may go through, without type arguments:
+	// Target is the function to call if the call passes, without type arguments:
 	// "GetID", "l.Service.GetID".
 	Target string
 }
 
-// A Receiver is that of a method.
+// A Receiver is the receiver of a method.
 type Receiver struct{ Name, Type string }
 
-// VarName is the name of the variable that holds the guard of a site, such as
+// VarName returns the name of the variable that holds the guard of a site, such as
 // limitServiceGetID.
 func VarName(s *directive.Site) string {
 	if s.Recv != nil {
@@ -54,7 +53,8 @@ func VarName(s *directive.Site) string {
 	return "limit" + upper(s.Func.Name())
 }
 
-// GuardName is the name of the guard of a site: that of the directive, or guard.Name.
+// GuardName returns the name of the guard of a site: that of the directive, or
+// guard.Name.
 func GuardName(s *directive.Site) string {
 	if s.Name != "" {
 		return s.Name
@@ -70,8 +70,8 @@ func upper(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// Check reports the sites whose guards the program could not make when it starts. It is for
-// sites that are good otherwise.
+// Check reports the sites whose guards the program could not create at start. It
+// requires sites without other faults.
 func Check(sites []*directive.Site) (faults []directive.Fault) {
 	r, err := guard.NewRegistry(guard.Config{})
 	for _, s := range sites {
@@ -86,7 +86,7 @@ func Check(sites []*directive.Site) (faults []directive.Fault) {
 	return faults
 }
 
-// Guard is the declaration of the variable that holds the guard.
+// Guard returns the declaration of the variable that holds the guard.
 func (f *File) Guard(w Wrapper) string {
 	g := f.Import(guardPath, "guard")
 	s := w.Site
@@ -127,7 +127,7 @@ func (f *File) Guard(w Wrapper) string {
 	return gofmt(b.String())
 }
 
-// duration is d as a person writes it.
+// duration returns d as Go source in a readable form.
 func (f *File) duration(d time.Duration) string {
 	t := f.Import("time", "time")
 	for _, u := range []struct {
@@ -144,7 +144,8 @@ func (f *File) duration(d time.Duration) string {
 	return fmt.Sprintf("%d * %s.Nanosecond", d, t)
 }
 
-// TypeParams are the type parameters of a declaration, "[K comparable, V any]", or "".
+// TypeParams returns the type parameters of a declaration, "[K comparable, V any]", or
+// "".
 func (f *File) TypeParams(params *types.TypeParamList) string {
 	var all []string
 	for p := range params.TypeParams() {
@@ -153,7 +154,7 @@ func (f *File) TypeParams(params *types.TypeParamList) string {
 	return brackets(all)
 }
 
-// TypeArgs are the names of type parameters where they are used, "[K, V]", or "".
+// TypeArgs returns the names of type parameters at their use, "[K, V]", or "".
 func TypeArgs(params *types.TypeParamList) string {
 	var all []string
 	for p := range params.TypeParams() {

@@ -15,7 +15,7 @@ import (
 	"github.com/floodweir/weir/guard"
 )
 
-// sites are those of a package of one file.
+// sites returns the sites of a source.
 func sites(source string) (*types.Package, []*directive.Site, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "shop.go", source, parser.ParseComments)
