@@ -66,7 +66,7 @@ type Rule struct {
 // systemName is the name of Functions.System.
 const systemName = "system"
 
-// Settings configure the protections of a rule besides limits. A nil field means none.
+// Settings holds the configuration of the protections of a rule besides limits. A nil field means none.
 type Settings struct {
 	Breaker  *Breaker
 	Adaptive *Adaptive

@@ -71,8 +71,8 @@ func (d *Denied) Unwrap() []error {
 
 // StoreError reports that the store made no decision, or that the context of the call ended
 // first. It wraps Err. If Resource.HandlesStoreError is set, the guard returns it also for calls
-// that the rule admits, so that error handlers run first: FailsOpen is then true, and the call
-// may go on with Enter if no handler handles the error.
+// that the rule admits, so that error handlers run first. FailsOpen is then true, and Enter admits
+// the call if no handler handles the error.
 type StoreError struct {
 	Name      string
 	FailsOpen bool

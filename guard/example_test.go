@@ -329,7 +329,7 @@ func ExampleStoreError_Enter() {
 	limit := r.MustGuard(guard.Resource{Name: "price", HandlesStoreError: true})
 	entry, err := limit.Enter(context.Background(), "")
 	var undecided *guard.StoreError
-	if errors.As(err, &undecided) { // and nobody has another answer
+	if errors.As(err, &undecided) { // and there is no other result
 		entry, err = undecided.Enter(context.Background())
 	}
 	if err != nil {

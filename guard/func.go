@@ -8,7 +8,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Options configure a wrapped function with an argument of type A and a result of type R. With
+// Options holds the configuration of a wrapped function with an argument of type A and a result of type R. With
 // the zero value, calls that are not admitted return errors.
 type Options[A, R any] struct {
 	// Key returns the key of a call; one key for all if nil.

@@ -19,7 +19,7 @@ type Guard struct {
 	count    counters
 }
 
-// counters count the calls of a guard.
+// counters is the number of calls of a guard, by outcome.
 type counters struct {
 	passed, denied, undecided, failed, running, busy atomic.Int64
 }

@@ -38,7 +38,7 @@ func TestEnter(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		if got := passed(t, g, "a", 2); got != 1 {
-			t.Errorf("after the time that was told %d pass, want 1", got)
+			t.Errorf("after the retry delay %d pass, want 1", got)
 		}
 	})
 }
@@ -242,8 +242,8 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestGoesOn checks that a call whose error was not handled goes on as an admitted call.
-func TestGoesOn(t *testing.T) {
+// TestStoreErrorEnter checks that a call whose error was not handled goes on as an admitted call.
+func TestStoreErrorEnter(t *testing.T) {
 	r := registry(t, guard.Config{Store: &broken{down: errDown}})
 	g := r.MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
 	_, err := g.Enter(context.Background(), "")
@@ -270,8 +270,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestStuck checks that a call whose context ends before the store responds is not admitted.
-func TestStuck(t *testing.T) {
+// TestContextEndsFirst checks that a call whose context ends before the store responds is not admitted.
+func TestContextEndsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := registry(t, guard.Config{Store: stuck{}}).MustGuard(guard.Resource{Name: "f", HandlesStoreError: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -310,12 +310,12 @@ func TestMessages(t *testing.T) {
 // TestObserve checks that Observe gets each decision with its name, once for each rule.
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		var events []string
 		system := rule(t, policy.Config{Name: "system", Limits: limits("9/h")})
 		r := registry(t, guard.Config{
 			Functions: &guard.Functions{System: &system},
 			Observe: func(_ context.Context, name string, e enforce.Event) {
-				told = append(told, fmt.Sprint(name, " ", e.Policy.Name(), " ", e.Outcome, " ", e.Cost, " ", e.Key))
+				events = append(events, fmt.Sprint(name, " ", e.Policy.Name(), " ", e.Outcome, " ", e.Cost, " ", e.Key))
 			},
 		})
 		passed(t, r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h")}), "k", 2)
@@ -327,14 +327,14 @@ func TestObserve(t *testing.T) {
 			"f system held 1 system|6:system", "f f denied 1 f|1:k",
 			"r system admitted 1 system|6:system",
 		}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if !slices.Equal(events, want) {
+			t.Errorf("events %q, want %q", events, want)
 		}
 	})
 }
 
-// TestCrowd checks that concurrent calls get exactly the limit.
-func TestCrowd(t *testing.T) {
+// TestConcurrentCalls checks that concurrent calls get exactly the limit.
+func TestConcurrentCalls(t *testing.T) {
 	g := registry(t, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("100/h", "1000/24h")})
 	var n atomic.Int64
 	var wg sync.WaitGroup
@@ -353,8 +353,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestLostAnswer checks that a reservation whose response was lost is given back.
-func TestLostAnswer(t *testing.T) {
+// TestLostResponse checks that a reservation whose response was lost is given back.
+func TestLostResponse(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &lossy{Store: memory(t)}
@@ -372,17 +372,17 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestAnsweredTakesNothing checks that a call whose store error is handled takes nothing in
+// TestHandledErrorTakesNothing checks that a call whose store error is handled takes nothing in
 // shadow mode.
-func TestAnsweredTakesNothing(t *testing.T) {
+func TestHandledErrorTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []enforce.Outcome
+		var events []enforce.Outcome
 		r := registry(t, guard.Config{
 			Store:     &partly{Store: memory(t), down: "f|"},
 			Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h"), Candidate: limits("1/h")})),
 			Observe: func(_ context.Context, _ string, e enforce.Event) {
 				if e.Shadow {
-					told = append(told, e.Outcome)
+					events = append(events, e.Outcome)
 				}
 			},
 		})
@@ -392,8 +392,8 @@ func TestAnsweredTakesNothing(t *testing.T) {
 				t.Fatalf("Enter = %v, want undecided", err)
 			}
 		}
-		if want := []enforce.Outcome{enforce.Admitted, enforce.Admitted, enforce.Admitted}; !slices.Equal(told, want) {
-			t.Errorf("the candidate told %v, want %v", told, want)
+		if want := []enforce.Outcome{enforce.Admitted, enforce.Admitted, enforce.Admitted}; !slices.Equal(events, want) {
+			t.Errorf("events of the candidate %v, want %v", events, want)
 		}
 	})
 }

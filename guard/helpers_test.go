@@ -51,7 +51,7 @@ func configure(t testing.TB, r *guard.Registry, c guard.Config) {
 	}
 }
 
-// passed is how many of n calls go through, all of which exit at once.
+// passed returns the number of n calls that are admitted. Each exits at once.
 func passed(t testing.TB, g *guard.Guard, key string, n int) (passed int) {
 	t.Helper()
 	for range n {
@@ -123,7 +123,7 @@ func memory(t testing.TB) *memstore.Store {
 	return s
 }
 
-// stuck is a store that answers nobody.
+// stuck is a store that does not respond.
 type stuck struct{}
 
 func (stuck) Do(ctx context.Context, _ weir.Request) (weir.Decision, error) {

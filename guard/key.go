@@ -62,7 +62,7 @@ func escape(b *strings.Builder, s string) {
 const maxName = 64
 
 // Name returns the default name of the guard of a function: the import path, the receiver's type
-// and the function, joined by dots, in the form of policy.Config.Name:
+// and the function, joined by dots, in the form of policy.Config.Name. Example:
 // Name("example.com/shop", "*Service", "GetID") is "example.com.shop.Service.GetID". Slashes of
 // the path become dots; the star, parentheses and type parameters of a receiver are dropped.
 // Letters that names do not have become '_'. A name that is too long is cut at its beginning.

@@ -7,7 +7,7 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// PlainOptions configure a wrapped function that returns no error. Fallback or Value is required,
+// PlainOptions holds the configuration of a wrapped function that returns no error. Fallback or Value is required,
 // because the function cannot report a denial otherwise.
 type PlainOptions[A, R any] struct {
 	// Key returns the key of a call; one key for all if nil.

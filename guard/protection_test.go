@@ -12,8 +12,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// ward is a Ward that notes what happens to it.
-type ward struct {
+// fakeProtection records its calls.
+type fakeProtection struct {
 	name       string
 	refuse     error
 	panics     bool
@@ -24,12 +24,12 @@ type ward struct {
 	log        *[]string
 }
 
-func (w *ward) Name() string  { return w.name }
-func (w *ward) State() string { return fmt.Sprint(w.entered, " entered") }
+func (w *fakeProtection) Name() string  { return w.name }
+func (w *fakeProtection) State() string { return fmt.Sprint(w.entered, " entered") }
 
-func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
+func (w *fakeProtection) Enter(_ context.Context, key string) (func(error), error) {
 	if w.panics {
-		panic("ward")
+		panic("protection")
 	}
 	if w.hook != nil {
 		w.hook()
@@ -44,7 +44,7 @@ func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
 	return func(err error) {
 		w.exits = append(w.exits, err)
 		if w.exitPanics {
-			panic("ward")
+			panic("protection")
 		}
 		if w.log != nil {
 			*w.log = append(*w.log, w.name+" out")
@@ -52,11 +52,11 @@ func (w *ward) Enter(_ context.Context, key string) (func(error), error) {
 	}, nil
 }
 
-// wards is a Config.Ward that gives what is in it by the name of the rule.
-type wards map[string][]*ward
+// protectionsByRule maps the names of rules to their protections.
+type protectionsByRule map[string][]*fakeProtection
 
-func (ws wards) make(name string, _ guard.Settings) (made []guard.Protection, _ error) {
-	for _, w := range ws[name] {
+func (ps protectionsByRule) make(name string, _ guard.Settings) (made []guard.Protection, _ error) {
+	for _, w := range ps[name] {
 		made = append(made, w)
 	}
 	return made, nil
@@ -64,21 +64,21 @@ func (ws wards) make(name string, _ guard.Settings) (made []guard.Protection, _ 
 
 var breaker = guard.Settings{Breaker: &guard.Breaker{Failures: 3}}
 
-// warded is a guard f with a limit and wards, and its registry.
-func warded(t *testing.T, limit string, ws ...*ward) (*guard.Guard, *guard.Registry) {
+// protected returns a guard f with a limit and protections, and its registry.
+func protected(t *testing.T, limit string, ps ...*fakeProtection) (*guard.Guard, *guard.Registry) {
 	r := registry(t, guard.Config{
-		Protections: wards{"f": ws}.make,
+		Protections: protectionsByRule{"f": ps}.make,
 		Functions:   functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
 	return r.MustGuard(guard.Resource{Name: "f", Limits: limits(limit)}), r
 }
 
-// TestWards checks that protections are entered in order, after the limits, and exited in
+// TestProtections checks that protections are entered in order, after the limits, and exited in
 // reverse order with the result of the call.
-func TestWards(t *testing.T) {
+func TestProtections(t *testing.T) {
 	var log []string
-	a, b := &ward{name: "bulkhead", log: &log}, &ward{name: "breaker", log: &log}
-	g, r := warded(t, "2/h", a, b)
+	a, b := &fakeProtection{name: "bulkhead", log: &log}, &fakeProtection{name: "breaker", log: &log}
+	g, r := protected(t, "2/h", a, b)
 	for i, err := range []error{nil, errDown} {
 		e, denied := g.Enter(context.Background(), "k")
 		if denied != nil {
@@ -92,10 +92,10 @@ func TestWards(t *testing.T) {
 	}
 	once := []string{"bulkhead in k", "breaker in k", "breaker out", "bulkhead out"}
 	if !slices.Equal(log, append(slices.Clone(once), once...)) {
-		t.Errorf("wards saw %q", log)
+		t.Errorf("protections recorded %q", log)
 	}
 	if !slices.Equal(b.exits, []error{nil, errDown}) {
-		t.Errorf("the breaker was told %v, want nothing of what the limit denied", b.exits)
+		t.Errorf("exits of the breaker %v, want none for denied calls", b.exits)
 	}
 	s := r.Live()[0]
 	if s.Protections["breaker"] != "2 entered" || s.Denied != 1 || s.Rule || len(s.Limits) != 1 {
@@ -103,17 +103,17 @@ func TestWards(t *testing.T) {
 	}
 }
 
-// TestWardRefuses checks that limits and other protections get back what a refused call took.
-func TestWardRefuses(t *testing.T) {
+// TestProtectionRefuses checks that limits and other protections get back what a refused call took.
+func TestProtectionRefuses(t *testing.T) {
 	for _, limit := range []string{"1/h", "1/h fixed_window", "1/h sliding_log", "1 concurrency"} {
 		synctest.Test(t, func(t *testing.T) {
-			first, second := &ward{name: "bulkhead"}, &ward{name: "breaker", refuse: errDown}
-			g, r := warded(t, limit, first, second)
+			first, second := &fakeProtection{name: "bulkhead"}, &fakeProtection{name: "breaker", refuse: errDown}
+			g, r := protected(t, limit, first, second)
 			for range 3 {
 				e, err := g.Enter(context.Background(), "")
 				var d *guard.Denied
 				if e != nil || !errors.As(err, &d) || !errors.Is(err, errDown) || !errors.Is(err, guard.ErrDenied) || !d.Decision.Limit.IsZero() {
-					t.Fatalf("%s: Enter = %v, %v, want what the ward said", limit, e, err)
+					t.Fatalf("%s: Enter = %v, %v, want the error of the protection", limit, e, err)
 				}
 				if got, want := err.Error(), "call refused: f: breaker: store down"; got != want {
 					t.Errorf("Error() = %q, want %q", got, want)
@@ -121,7 +121,7 @@ func TestWardRefuses(t *testing.T) {
 			}
 			if first.entered != 3 || len(first.exits) != 3 || !errors.Is(first.exits[0], guard.ErrCanceled) ||
 				!errors.Is(first.exits[0], guard.ErrDenied) || !errors.Is(first.exits[0], context.Canceled) {
-				t.Errorf("the bulkhead was entered %d times and told %v", first.entered, first.exits)
+				t.Errorf("the bulkhead was entered %d times and exited with %v", first.entered, first.exits)
 			}
 			second.refuse = nil
 			if got := passed(t, g, "", 1); got != 1 {
@@ -134,11 +134,11 @@ func TestWardRefuses(t *testing.T) {
 	}
 }
 
-// TestWardPanics checks that a protection that panics holds nothing.
-func TestWardPanics(t *testing.T) {
+// TestProtectionPanics checks that a protection that panics holds nothing.
+func TestProtectionPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &ward{name: "breaker", panics: true}
-		g, _ := warded(t, "1 concurrency", w)
+		w := &fakeProtection{name: "breaker", panics: true}
+		g, _ := protected(t, "1 concurrency", w)
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = g.Enter(context.Background(), "")
@@ -151,10 +151,10 @@ func TestWardPanics(t *testing.T) {
 	})
 }
 
-// TestWardPanicsAtTheEnd checks that the other protections are exited if one panics.
-func TestWardPanicsAtTheEnd(t *testing.T) {
-	first, second, last := &ward{name: "bulkhead"}, &ward{name: "adaptive", exitPanics: true}, &ward{name: "breaker"}
-	g, _ := warded(t, "9/h", first, second, last)
+// TestProtectionPanicsInExit checks that the other protections are exited if one panics.
+func TestProtectionPanicsInExit(t *testing.T) {
+	first, second, last := &fakeProtection{name: "bulkhead"}, &fakeProtection{name: "adaptive", exitPanics: true}, &fakeProtection{name: "breaker"}
+	g, _ := protected(t, "9/h", first, second, last)
 	call := func() {
 		defer func() {
 			if recover() == nil {
@@ -168,16 +168,16 @@ func TestWardPanicsAtTheEnd(t *testing.T) {
 	last.refuse = errDown
 	call()
 	if len(first.exits) != 2 || first.exits[0] != errDown || first.exits[1] != guard.ErrCanceled {
-		t.Errorf("the first was told %v, want what the call returned, and that it was called off", first.exits)
+		t.Errorf("exits of the first %v, want the error of the call and ErrCanceled", first.exits)
 	}
 }
 
-// TestWardAndContext checks that a call whose context ends while a protection holds it back is
+// TestProtectionAndContext checks that a call whose context ends while a protection holds it back is
 // not a denial.
-func TestWardAndContext(t *testing.T) {
+func TestProtectionAndContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	w := &ward{name: "bulkhead", refuse: errDown, hook: func() { cancel(errDown) }}
-	g, r := warded(t, "1/h", w)
+	w := &fakeProtection{name: "bulkhead", refuse: errDown, hook: func() { cancel(errDown) }}
+	g, r := protected(t, "1/h", w)
 	_, err := g.Enter(ctx, "")
 	if errors.Is(err, guard.ErrDenied) || !errors.Is(err, errDown) || guard.FailsOpen(err) {
 		t.Errorf("Enter = %v, want the cause of the end of the context", err)
@@ -194,8 +194,8 @@ func TestWardAndContext(t *testing.T) {
 	}
 }
 
-// TestWardModes checks that a rule in shadow mode or off has no protections.
-func TestWardModes(t *testing.T) {
+// TestProtectionModes checks that a rule in shadow mode or off has no protections.
+func TestProtectionModes(t *testing.T) {
 	for _, tc := range []struct {
 		whole, own policy.Mode
 		refused    bool
@@ -203,7 +203,7 @@ func TestWardModes(t *testing.T) {
 		one := rule(t, policy.Config{Name: "f", Limits: limits("10/h"), Mode: tc.own})
 		one.Settings = breaker
 		c := guard.Config{
-			Protections: wards{"f": {{name: "breaker", refuse: errDown}}}.make,
+			Protections: protectionsByRule{"f": {{name: "breaker", refuse: errDown}}}.make,
 			Functions:   &guard.Functions{Mode: tc.whole, Rules: []guard.Rule{one}},
 		}
 		r := registry(t, c)
@@ -217,11 +217,11 @@ func TestWardModes(t *testing.T) {
 	}
 }
 
-// TestWardsAreKept checks that protections are kept while their settings do not change, and
+// TestProtectionsAreKept checks that protections are kept while their settings do not change, and
 // that those of the system are shared.
-func TestWardsAreKept(t *testing.T) {
+func TestProtectionsAreKept(t *testing.T) {
 	made := map[string]int{}
-	system := &ward{name: "breaker"}
+	system := &fakeProtection{name: "breaker"}
 	c := func(failures int, limit string) guard.Config {
 		f := rule(t, policy.Config{Name: "f", Limits: limits(limit)})
 		f.Settings = guard.Settings{Breaker: &guard.Breaker{Failures: failures}}
@@ -232,7 +232,7 @@ func TestWardsAreKept(t *testing.T) {
 				if s.Adaptive != nil {
 					return []guard.Protection{system}, nil
 				}
-				return []guard.Protection{&ward{name: "breaker"}}, nil
+				return []guard.Protection{&fakeProtection{name: "breaker"}}, nil
 			},
 		}
 	}
@@ -253,12 +253,12 @@ func TestWardsAreKept(t *testing.T) {
 	}
 }
 
-// TestWardsWhenStoreIsDown checks that protections decide about a call whose store error was
+// TestProtectionsWithoutStore checks that protections decide about a call whose store error was
 // not handled.
-func TestWardsWhenStoreIsDown(t *testing.T) {
-	w := &ward{name: "breaker", refuse: errors.New("open")}
+func TestProtectionsWithoutStore(t *testing.T) {
+	w := &fakeProtection{name: "breaker", refuse: errors.New("open")}
 	r := registry(t, guard.Config{
-		Store: &broken{down: errDown}, Protections: wards{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
+		Store: &broken{down: errDown}, Protections: protectionsByRule{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
 	g := r.MustGuard(guard.Resource{Name: "f"})
 	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.Options[int, int]{

@@ -18,8 +18,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestBadPoints checks that an error names the resource and the invalid field.
-func TestBadPoints(t *testing.T) {
+// TestBadGuards checks that an error names the resource and the invalid field.
+func TestBadGuards(t *testing.T) {
 	at := guard.Resource{Name: "f", Function: "shop.Get", File: "shop.go", Line: 7}
 	for _, tc := range []struct {
 		change func(p *guard.Resource)

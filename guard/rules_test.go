@@ -82,7 +82,7 @@ func TestRuleGoesAndComes(t *testing.T) {
 		calls("b", 50)
 		more := rule(t, policy.Config{Name: "system", Limits: limits("40/h")})
 		with(&more)
-		calls("c", 0) // nobody asked about c before
+		calls("c", 0) // the first calls of c
 		calls("b", 0)
 	})
 }
@@ -112,7 +112,7 @@ func TestModes(t *testing.T) {
 	for _, tc := range []struct {
 		whole, own policy.Mode // own is of the rule of f
 		f, g       int         // of 5 calls
-		told       policy.Mode // of f
+		events     policy.Mode // of f
 		asked      bool        // f
 	}{
 		{"", policy.Enforce, 1, 2, policy.Enforce, true},
@@ -134,7 +134,7 @@ func TestModes(t *testing.T) {
 			if a, b := passed(t, f, "", 5), passed(t, g, "", 5); a != tc.f || b != tc.g {
 				t.Errorf("%d of f and %d of g pass, want %d and %d", a, b, tc.f, tc.g)
 			}
-			if s := r.Live()[0]; s.Mode != tc.told || !s.Rule || asked["f"] != tc.asked {
+			if s := r.Live()[0]; s.Mode != tc.events || !s.Rule || asked["f"] != tc.asked {
 				t.Errorf("mode %s, by a rule: %v, asked: %v", s.Mode, s.Rule, asked["f"])
 			}
 		})
@@ -258,8 +258,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestUnheard checks that a call whose context was canceled is charged.
-func TestUnheard(t *testing.T) {
+// TestCanceledIsCharged checks that a call whose context was canceled is charged.
+func TestCanceledIsCharged(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountFailures, policy.CountSuccesses} {
 		synctest.Test(t, func(t *testing.T) {
 			g := registry(t, guard.Config{Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("2/h"), Count: count}))}).
@@ -274,7 +274,7 @@ func TestUnheard(t *testing.T) {
 				}
 			}
 			if got != 2 {
-				t.Errorf("%s: %d of 5 pass whose callers go away, want 2", count, got)
+				t.Errorf("%s: %d of 5 canceled calls pass, want 2", count, got)
 			}
 		})
 	}

@@ -142,8 +142,8 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// TestTell checks that no client retries by itself after more than a minute, or never.
-func TestTell(t *testing.T) {
+// TestSetHeader checks that no client retries by itself after more than a minute, or never.
+func TestSetHeader(t *testing.T) {
 	for retry, want := range map[time.Duration]string{
 		0:                    "map[Grpc-Retry-Pushback-Ms:[1] Retry-After:[1]]",
 		time.Millisecond + 1: "map[Grpc-Retry-Pushback-Ms:[2] Retry-After:[1]]",

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A charge is what a request took of every limit.
+// A charge records the tokens that a request took of every limit.
 type charge struct {
 	key string
 	n   int64     // 0 if nothing was taken

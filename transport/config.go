@@ -69,8 +69,8 @@ type Config struct {
 	// Beyond it the oldest record is dropped.
 	MaxPausedKeys int
 
-	// Retries is how many more times a request is sent after a response of status 429 or
-	// 503 with a time to retry, up to 10; none by default. The retry is sent after that
+	// Retries is the number of times that a request is repeated after a response of status
+	// 429 or 503 with a time to retry, up to 10; none by default. The retry is sent after that
 	// time, if that is within MaxWait and MaxPause, and is charged again. Only these
 	// requests are repeated: GET, HEAD, OPTIONS, PUT, DELETE, and those with an
 	// Idempotency-Key; with a body only if there is a GetBody. If a retry may not be
@@ -114,7 +114,7 @@ type Event struct {
 	// Server reports that the request was denied because the server asked for a pause.
 	Server bool
 
-	// Waited is how long the request was held back.
+	// Waited is the time that the request was held back.
 	Waited time.Duration
 
 	// Err is the store's error, or the cause of the end of the request's context.

@@ -15,8 +15,8 @@
 //
 // # Guarantees
 //
-// A request is sent only after every limit has been charged for it, all or none. What is
-// transmitted again is charged again: redirects, retries, and requests that an http.Transport
+// A request is sent only after every limit has been charged for it, all or none. Each
+// transmission is charged: redirects, retries, and requests that an http.Transport
 // repeats because a kept connection broke before the response. So a server that is called only
 // through transports of one budget never receives more requests than its limits admit, for any
 // number of processes and crashes. A request that was charged when its process ended is lost

@@ -26,7 +26,7 @@ type Denied struct {
 	// Key is the request's key. Quote it in logs.
 	Key string
 
-	// Decision is that of the limit with the longest RetryAfter. If too many requests
+	// Decision is the decision of the limit with the longest RetryAfter. If too many requests
 	// wait, RetryAfter is 0; if the server asked for a pause, Limit is zero.
 	Decision weir.Decision
 

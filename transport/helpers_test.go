@@ -18,7 +18,7 @@ import (
 type server struct {
 	mu     sync.Mutex
 	calls  int
-	open   int // bodies that nobody closed
+	open   int // bodies that are not closed
 	answer func(call int, r *http.Request) (*http.Response, error)
 }
 
@@ -63,7 +63,7 @@ func (s *server) seen() int {
 	return s.calls
 }
 
-// A body tells when it is closed for the first time.
+// A body calls closed when it is closed for the first time.
 type body struct {
 	io.Reader
 	closed func()

@@ -75,7 +75,7 @@ func TestHoldIsBounded(t *testing.T) {
 			t.Errorf("held for %v, want %v", denial(t, err).Decision.RetryAfter, transport.DefaultMaxPause)
 		}
 		if _, err := get(t, rt, host(0)); err != nil {
-			t.Errorf("the one told first is still remembered: %v", err)
+			t.Errorf("the oldest pause is still recorded: %v", err)
 		}
 		time.Sleep(transport.DefaultMaxPause)
 		if _, err := get(t, rt, host(2)); err != nil {
@@ -136,7 +136,7 @@ func TestIgnoreServer(t *testing.T) {
 	}
 }
 
-func TestTold(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	date := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) string { return strconv.FormatInt(date.Add(d).Unix(), 10) }
 	const silent = -1
@@ -210,14 +210,14 @@ func TestTold(t *testing.T) {
 			got = silent
 		}
 		if got != c.want {
-			t.Errorf("Told(%d %v) = %v, want %v", c.status, c.fields, got, c.want)
+			t.Errorf("RetryAfter(%d %v) = %v, want %v", c.status, c.fields, got, c.want)
 		}
 	}
 }
 
-// TestToldWithoutDate checks that a Unix time is compared with the local clock if the response
+// TestRetryAfterWithoutDate checks that a Unix time is compared with the local clock if the response
 // has no Date.
-func TestToldWithoutDate(t *testing.T) {
+func TestRetryAfterWithoutDate(t *testing.T) {
 	s := &server{}
 	until := time.Now().Add(time.Hour)
 	for _, fields := range [][]string{
@@ -226,7 +226,7 @@ func TestToldWithoutDate(t *testing.T) {
 	} {
 		got, ok := transport.RetryAfter(s.response(nil, 429, fields...))
 		if !ok || got > time.Hour || got < time.Hour-time.Minute {
-			t.Errorf("Told(%v) = %v, %v, want about an hour", fields, got, ok)
+			t.Errorf("RetryAfter(%v) = %v, %v, want about an hour", fields, got, ok)
 		}
 	}
 }
@@ -275,8 +275,8 @@ func TestEveryForm(t *testing.T) {
 	}
 }
 
-// FuzzTold checks that a pause is never negative, for any header.
-func FuzzTold(f *testing.F) {
+// FuzzRetryAfter checks that a pause is never negative, for any header.
+func FuzzRetryAfter(f *testing.F) {
 	f.Add(429, "5", `"a";r=0;t=5, "b";r=1;pk=:YQ==:`, `"a";q=5;w=60`, "0", "1700000000")
 	f.Add(200, "Wed, 21 Oct 2015 07:28:00 GMT", `limit=10, remaining=0, reset=5`, "10;w=60", "", "1.5")
 	f.Add(503, "-1", `"a\"";r=0.5;t=@3;x=?1;*k=tok/en:*, (a)`, ``, "9e9", "99999999999999999999")
@@ -288,7 +288,7 @@ func FuzzTold(f *testing.F) {
 		}
 		d, ok := transport.RetryAfter(&http.Response{StatusCode: status, Header: h})
 		if d < 0 || !ok && d != 0 {
-			t.Errorf("Told = %v, %v", d, ok)
+			t.Errorf("RetryAfter = %v, %v", d, ok)
 		}
 	})
 }

@@ -27,19 +27,19 @@ func TestStoreError(t *testing.T) {
 	}}
 	for mode, sent := range map[policy.FailMode]int{"": 1, policy.Closed: 0, policy.Open: 1} {
 		s := &server{}
-		var told transport.Event
+		var events transport.Event
 		rt := open(t, transport.Config{Base: s, Store: broken, Limits: limits("1/s", "9/24h"), OnStoreError: mode, MaxWait: time.Hour,
-			Observe: func(_ *http.Request, e transport.Event) { told = e }})
+			Observe: func(_ *http.Request, e transport.Event) { events = e }})
 		_, err := get(t, rt, api)
-		if s.seen() != sent || !errors.Is(told.Err, weir.ErrUnavailable) {
-			t.Errorf("%q: %d sent, told %+v", mode, s.seen(), told)
+		if s.seen() != sent || !errors.Is(events.Err, weir.ErrUnavailable) {
+			t.Errorf("%q: %d sent, event %+v", mode, s.seen(), events)
 		}
 		if mode != policy.Closed {
-			if err != nil || told.Outcome != enforce.FailedOpen {
-				t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
+			if err != nil || events.Outcome != enforce.FailedOpen {
+				t.Errorf("%q: %v, event %s", mode, err, events.Outcome)
 			}
-		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || told.Outcome != enforce.FailedClosed {
-			t.Errorf("%q: %v, told %s", mode, err, told.Outcome)
+		} else if !errors.Is(err, transport.ErrUndecided) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, transport.ErrDenied) || events.Outcome != enforce.FailedClosed {
+			t.Errorf("%q: %v, event %s", mode, err, events.Outcome)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestReturnUnsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // nobody listens there now
+	l.Close() // so that no server listens there
 	reset := roundTripper(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}
 	})
@@ -82,7 +82,7 @@ func TestReturnUnsent(t *testing.T) {
 		store := memory(t)
 		rt := open(t, transport.Config{Base: c.base, Store: store, Limits: limits("10/24h", "100/48h"), ReturnUnsent: c.unsent})
 		if _, err := get(t, rt, "http://"+l.Addr().String()); err == nil {
-			t.Fatal("sent to nobody")
+			t.Fatal("sent without a server")
 		}
 		lim, err := weir.New(store, weir.MustLimit("10/24h"), weir.Config{Prefix: transport.DefaultPrefix})
 		if err != nil {

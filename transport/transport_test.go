@@ -145,7 +145,7 @@ func TestContext(t *testing.T) {
 			t.Errorf("of a context that has ended: %v", err)
 		}
 		if _, err := get(t, rt, api); err != nil || time.Since(start) != time.Minute {
-			t.Errorf("error = %v after %v: the one that went away took a token", err, time.Since(start))
+			t.Errorf("error = %v after %v: the canceled request took a token", err, time.Since(start))
 		}
 		if s.seen() != 2 {
 			t.Errorf("the server saw %d requests", s.seen())
@@ -250,7 +250,7 @@ func TestDelayEnds(t *testing.T) {
 			t.Errorf("error = %v", err)
 		}
 		if _, err := get(t, rt, api); err != nil || time.Since(start) != time.Second {
-			t.Errorf("%v after %v, want the place of the one that went away", err, time.Since(start))
+			t.Errorf("%v after %v, want the place of the canceled request", err, time.Since(start))
 		}
 	})
 }
@@ -259,12 +259,12 @@ func TestDelayEnds(t *testing.T) {
 func TestKeyAndCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		var told []transport.Event
+		var events []transport.Event
 		rt := open(t, transport.Config{
 			Base: s, Limits: limits("10/m burst 10"),
 			Key:     func(r *http.Request) string { return r.Header.Get("Account") },
 			Cost:    func(r *http.Request) int64 { return int64(len(r.URL.Query().Get("cost"))) },
-			Observe: func(_ *http.Request, e transport.Event) { told = append(told, e) },
+			Observe: func(_ *http.Request, e transport.Event) { events = append(events, e) },
 		})
 		send := func(account, cost string) error {
 			r := request(t, "GET", api+"?cost="+cost, "")
@@ -285,8 +285,8 @@ func TestKeyAndCost(t *testing.T) {
 		if d := denial(t, send("a", "xxxxxxxxxxx")); d.Decision.RetryAfter != weir.Never || !strings.Contains(d.Error(), "cost above capacity") {
 			t.Errorf("above the capacity: %v", d)
 		}
-		if len(told) != 7 || told[1].Outcome != enforce.Denied || told[1].Key != "a" || told[1].Cost != 6 || told[3].Outcome != enforce.Admitted || told[3].Decision.Remaining != 0 {
-			t.Errorf("told %+v", told)
+		if len(events) != 7 || events[1].Outcome != enforce.Denied || events[1].Key != "a" || events[1].Cost != 6 || events[3].Outcome != enforce.Admitted || events[3].Decision.Remaining != 0 {
+			t.Errorf("events %+v", events)
 		}
 		if err := send("", "x"); !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("an empty key: %v", err)

@@ -1,5 +1,5 @@
-// Command consumer paces the consumption of messages: two consumers of two topics send
-// mails through one provider that takes ten a second, and no more.
+// Command consumer limits the consumption of messages: the consumers of two topics send mails
+// through one provider that accepts ten per second.
 //
 //	$ go run .
 //	second 1: 14 sent
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// run publishes and consumes all messages, and says how many were sent in which second.
+// run publishes and consumes all messages, and prints the number sent in each second.
 func run(ctx context.Context, out io.Writer) error {
 	store, err := memstore.New(memstore.Config{})
 	if err != nil {

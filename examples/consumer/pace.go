@@ -8,9 +8,8 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Pace makes handlers wait for their turn under limiter, all that have key together. A
-// message whose context ends first is not handled: its error makes the router nack it,
-// so that it is delivered again. The limiter has taken nothing for it then.
+// Pace makes handlers wait for a token of key. A message whose context ends first is not handled
+// and takes no token: its error makes the router nack it, so that it is delivered again.
 func Pace(limiter *weir.Limiter, key string) message.HandlerMiddleware {
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(msg *message.Message) ([]*message.Message, error) {
@@ -18,7 +17,7 @@ func Pace(limiter *weir.Limiter, key string) message.HandlerMiddleware {
 			if err != nil {
 				return nil, fmt.Errorf("wait for %s: %w", key, err)
 			}
-			if !d.OK { // more wait than may
+			if !d.OK { // too many messages wait
 				return nil, fmt.Errorf("wait for %s: denied, retry after %v", key, d.RetryAfter)
 			}
 			return next(msg)

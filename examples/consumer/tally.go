@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A tally counts what happens in each second from its beginning.
+// A tally counts events per second since it was made.
 type tally struct {
 	began time.Time
 

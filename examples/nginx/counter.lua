@@ -1,6 +1,6 @@
--- 10 requests of an address in 10 s, as a first try: INCR and, for a key that is new,
--- EXPIRE. INCR makes the key that it does not find and answers 1, never nil, so the part
--- for a key that is new is never reached, and the key never ends.
+-- 10 requests per address in 10 s, first version: INCR and, for a new key, EXPIRE. INCR creates a
+-- missing key and returns 1, never nil. So the branch for a new key never runs, and the key never
+-- expires.
 
 local connect = require("connect")
 

@@ -1,11 +1,10 @@
-// Command seckill asks a flash sale's limit, 2 per second for "seckill:101", as two
-// workers do that come every 200 ms, 20 times each. Beside it, it asks a token bucket as it
-// is often written for Redis, at the same instants.
+// Command seckill compares a limit of 2 per second for "seckill:101" with a token bucket script that
+// is common for Redis. Two workers ask both every 200 ms, 20 times each, at the same instants.
 //
 //	go run ./examples/seckill -fast
 //	go run ./examples/seckill -redis 127.0.0.1:6379
 //
-// The first is over at once, on a clock of its own; the second takes four seconds.
+// With -fast it ends at once, on a simulated clock; with Redis it takes four seconds.
 package main
 
 import (
@@ -41,12 +40,12 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("seckill", flag.ContinueOnError)
 	addr := flags.String("redis", "", "host:port of Redis; in memory if empty")
-	fast := flags.Bool("fast", false, "do not wait: in memory, on a clock of its own")
+	fast := flags.Bool("fast", false, "do not wait: in memory, on a simulated clock")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *fast && *addr != "" {
-		return errors.New("-fast: want it without -redis, whose clock is its own")
+		return errors.New("-fast: got -redis too, whose clock is not simulated")
 	}
 	limit := weir.MustLimit("2/s")
 	s := &sale{script: script{maxPermits: limit.Capacity(), rate: limit.Count()}}
@@ -58,7 +57,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if s.limiter, err = weir.New(store, limit, weir.Config{}); err != nil {
 		return err
 	}
-	if *addr != "" { // what an earlier run took
+	if *addr != "" { // tokens of an earlier run
 		if _, err := s.limiter.Reset(ctx, key); err != nil {
 			return err
 		}
@@ -96,7 +95,7 @@ func open(addr string, fast bool, s *sale) (weir.Store, func(), error) {
 	return store, func() { store.Close(); conn.Close() }, nil
 }
 
-// A sale counts what is admitted in each second.
+// A sale counts the admitted requests of each second.
 type sale struct {
 	limiter *weir.Limiter
 	now     int64 // µs: the clock of a fast one
@@ -107,7 +106,7 @@ type sale struct {
 	seconds     [turns * int(pause) / int(time.Second)]struct{ asked, script, weir int }
 }
 
-// hold has the workers come.
+// hold runs the workers.
 func (s *sale) hold(ctx context.Context, fast bool) error {
 	if fast {
 		for turn := range turns {
