@@ -10,7 +10,7 @@ import (
 // TestFollow follows pages with and without errors.
 func TestFollow(t *testing.T) {
 	for name, c := range map[string]struct{ page, want string }{
-		"truth":                    {"Text\n```sh\ntrue\n# comment\nmkdir a && cd a\n```\n```console\n$ basename \"$PWD\"\na\n$ printf 'x 1 y\\nb\\nc\\n'\nx … y\n…\nc\n$ true\n```\n```text\nshown\n```\n", ""},
+		"no error":                 {"Text\n```sh\ntrue\n# comment\nmkdir a && cd a\n```\n```console\n$ basename \"$PWD\"\na\n$ printf 'x 1 y\\nb\\nc\\n'\nx … y\n…\nc\n$ true\n```\n```text\nshown\n```\n", ""},
 		"the directory before":     {"```sh\nmkdir a && cd a\ntouch \"$OLDPWD/b\"\n```\n```console\n$ ls ..\na\nb\n```\n", ""},
 		"long command":             {"```console\n$ echo one \\\n  two\none two\n$ echo 'a\nb'\na\nb\n```\n", ""},
 		"a command fails":          {"```sh\ntrue\nfalse\n```\n", "line 3: false: exit status 1"},
@@ -20,14 +20,14 @@ func TestFollow(t *testing.T) {
 		"more output":              {"```console\n$ echo a; echo b\na\n```\n", "the page says"},
 		"less output":              {"```console\n$ echo a\na\nb\n```\n", "the page says"},
 		"no output":                {"```console\n$ true\na\n```\n", "the page says"},
-		"silence promised":         {"```console\n$ echo a\n```\n", "the page says"},
+		"no output promised":       {"```console\n$ echo a\n```\n", "the page says"},
 		"output first":             {"```console\na\n$ true\n```\n", "line 2: output before the first command"},
 		"other kind":               {"```bash\nfalse\n```\n", "line 1: a block of \"bash\""},
 		"no kind":                  {"```\nfalse\n```\n", "a block of \"\""},
-		"endless block":            {"```sh\ntrue\n", "line 1: the block does not end"},
+		"block without end":        {"```sh\ntrue\n", "line 1: the block does not end"},
 		"a server that ends":       {"```sh\nserver --fails\n```\n", "server --fails: ended before it was ready: exit status 3"},
 		"a server already there":   {"```sh\ntouch ready\nserver\n```\n", "its port is already in use"},
-		"a server, then a lie":     {"```sh\nserver\ntest -e ready\nfalse\n```\n", "line 4: false"},
+		"a server, then a failure": {"```sh\nserver\ntest -e ready\nfalse\n```\n", "line 4: false"},
 		"a replaced command fails": {"```sh\ndownload\n```\n", "line 2: download: exit status 4"},
 	} {
 		t.Run(name, func(t *testing.T) {

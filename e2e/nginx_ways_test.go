@@ -179,8 +179,8 @@ func TestNginxBeforeGateway(t *testing.T) {
 	wantAnswer(t, "the second, with a query", curl(t, "--interface", "127.0.0.7", front+"/a%2fb?x=%zz"), "HTTP/1.1 200 OK\n", `;r=1;t=`)
 	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.8, ", `;r=2;t=1200`)
 	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "upstream for 127.0.0.7, 127.0.0.1 of", `;r=0;t=`)
-	for _, lie := range spoofed {
-		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 Too Many Requests\n",
+	for _, header := range spoofed {
+		wantAnswer(t, fmt.Sprint(header), curl(t, append([]string{"--interface", "127.0.0.7"}, append(header, front)...)...), "HTTP/1.1 429 Too Many Requests\n",
 			"Retry-After: 1", `RateLimit: "per-client";r=0;t=1`, `RateLimit-Policy: "per-client";q=3;w=3600`)
 	}
 	wantAnswer(t, "a denial's body", curl(t, "--interface", "127.0.0.7", front), "HTTP/1.1 429 ", "Content-Type: application/problem+json", `"violated-policies":["per-client"]`)
@@ -209,8 +209,8 @@ func TestNginxBehindGateway(t *testing.T) {
 	wantAnswer(t, "the first", curl(t, "--interface", "127.0.0.7", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `RateLimit: "per-client";r=2;t=1200`)
 	wantAnswer(t, "the second", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 6.6.6.6", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=1;t=`)
 	wantAnswer(t, "the third", curl(t, "--interface", "127.0.0.7", "-H", "X-Forwarded-For: 127.0.0.1, 127.0.0.1", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.7\n", `;r=0;t=`)
-	for _, lie := range spoofed {
-		wantAnswer(t, fmt.Sprint(lie), curl(t, append([]string{"--interface", "127.0.0.7"}, append(lie, front)...)...), "HTTP/1.1 429 ", "Retry-After: 1")
+	for _, header := range spoofed {
+		wantAnswer(t, fmt.Sprint(header), curl(t, append([]string{"--interface", "127.0.0.7"}, append(header, front)...)...), "HTTP/1.1 429 ", "Retry-After: 1")
 	}
 	wantAnswer(t, "another client", curl(t, "--interface", "127.0.0.8", front), "HTTP/1.1 200 OK\n", "nginx saw 127.0.0.8\n")
 	wantStream(t, front, more)
@@ -272,8 +272,8 @@ func TestNginxDecides(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(static, "a.txt"), []byte("a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	listen, tell := freeAddress(t), freeAddress(t)
-	servers := strings.NewReplacer("listen 80;", "listen "+listen+";", "127.0.0.1:9113", tell, "http://127.0.0.1:3000", logins.URL, "root /var/www;", "root "+dir+";").
+	listen, metrics := freeAddress(t), freeAddress(t)
+	servers := strings.NewReplacer("listen 80;", "listen "+listen+";", "127.0.0.1:9113", metrics, "http://127.0.0.1:3000", logins.URL, "root /var/www;", "root "+dir+";").
 		Replace(nginxPage(t, "nginx", `access_by_lua_block { require("weir")`))
 	server := nginxtest.Start(t, nginxtest.Config{Workers: 2, HTTP: generated + servers + "server { listen ADDR; location / { return 204; } }"})
 	front := "http://" + listen
@@ -289,7 +289,7 @@ func TestNginxDecides(t *testing.T) {
 	if answer := curl(t, front+"/static/a.txt"); !strings.HasSuffix(answer, "a file") || strings.Contains(strings.ToLower(answer), "ratelimit") {
 		t.Errorf("a file:\n%s\nwant no limit", answer)
 	}
-	wantAnswer(t, "the metrics", curl(t, "http://"+tell+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
+	wantAnswer(t, "the metrics", curl(t, "http://"+metrics+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
 
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "5000/24h", "100/24h")), 0o600); err != nil {
 		t.Fatal(err)
