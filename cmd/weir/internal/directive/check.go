@@ -25,7 +25,7 @@ func (d *Directive) check() (err error) {
 		return faulty(d.Name, "name", "want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first")
 	}
 	if d.Name.Text == "system" {
-		return faulty(d.Name, "name", "want another, as this is that of the rule for the whole program")
+		return faulty(d.Name, "name", "want another name: this one is reserved for the rule of the whole program")
 	}
 	if d.Limits, err = d.limits(); err != nil {
 		return err

@@ -117,7 +117,7 @@ func TestParseErrors(t *testing.T) {
 		{` message="a"b`, "column 13: message: want a space after the value"},
 		{` limit=1"0"`, `column 9: limit: want quotes around the whole value, as in limit="10/s burst 20"`},
 		{" name=a/b", `column 7: name "a/b": want 1 to 64 letters a to z, digits, '.', '_' and '-', with a letter or digit first`},
-		{" name=system", `column 7: name "system": want another, as this is that of the rule for the whole program`},
+		{" name=system", `column 7: name "system": want another name: this one is reserved for the rule of the whole program`},
 		{" limit=10/x", `column 8: limit "10/x": want a number, or limits such as "10/s burst 20": period: want a duration such as 1m30s, or s, minute, day, month and the like, got "x"`},
 		{` limit="10/s, ten"`, `column 15: limit "ten": want a number, or limits such as "10/s burst 20": count: want a whole number, got "ten"`},
 		{` limit="10/s, 10/1s"`, `column 15: limit "10/1s": is given twice: want it once`},

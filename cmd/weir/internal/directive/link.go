@@ -16,7 +16,7 @@ func (f *finder) links(s *Site) {
 	}
 	if !s.Failing() {
 		if !d.Fallback.Set && !d.Degrade.Set {
-			f.faultf(s.Pos, "%s: has no error as its last result, by which to say that a call was denied: want one, or a fallback or degrade", s.what())
+			f.faultf(s.Pos, "%s: has no error as its last result to report a denied call: want one, or a fallback or degrade", s.what())
 		}
 		if d.OnError.Set {
 			f.faultf(s.at(d.OnError), "onerror %q: want a function whose last result is error; %s has none", d.OnError.Text, s.Func.Name())

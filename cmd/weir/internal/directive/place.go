@@ -181,7 +181,7 @@ func (f *finder) function(decl *ast.FuncDecl, used map[*ast.Comment]bool) {
 			f.faultf(pos, "function init: want a function that is called by others; Go calls init itself")
 			return
 		}
-		f.faultf(pos, "function %s: want a function whose types are known", decl.Name.Name)
+		f.faultf(pos, "function %s: want a function with known types", decl.Name.Name)
 		return
 	}
 	s := &Site{Directive: d, Pos: pos, Func: fn, Decl: decl}
@@ -192,7 +192,7 @@ func (f *finder) function(decl *ast.FuncDecl, used map[*ast.Comment]bool) {
 		}
 		n, ok := t.(*types.Named)
 		if !ok {
-			f.faultf(pos, "method %s: want a method whose receiver is known", fn.Name())
+			f.faultf(pos, "method %s: want a method with a known receiver type", fn.Name())
 			return
 		}
 		s.Recv = n.Obj()
@@ -245,7 +245,7 @@ func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, 
 	}
 	obj, _ := f.info.Defs[spec.Name].(*types.TypeName)
 	if obj == nil || obj.Parent() != f.pkg.Scope() {
-		f.faultf(at, "interface %s: want one whose methods are known", spec.Name.Name)
+		f.faultf(at, "interface %s: want one with known methods", spec.Name.Name)
 		return
 	}
 	set, ok := obj.Type().Underlying().(*types.Interface)
@@ -254,7 +254,7 @@ func (f *finder) iface(spec *ast.TypeSpec, it *ast.InterfaceType, d *Directive, 
 		f.faultf(at, "interface %s: want a type, not an alias of one", obj.Name())
 		return
 	case !ok || !set.IsMethodSet():
-		f.faultf(at, "interface %s: want one of methods alone; nothing can stand in for a constraint", obj.Name())
+		f.faultf(at, "interface %s: want one with only methods; a constraint cannot be wrapped", obj.Name())
 		return
 	case set.NumMethods() == 0:
 		f.faultf(at, "interface %s: want one with methods", obj.Name())

@@ -153,7 +153,7 @@ func Clashes(fset *token.FileSet, sites []*Site) (faults []Fault) {
 		case text(s) != text(o):
 			at := fset.Position(o.Pos)
 			faults = append(faults, Fault{s.at(s.Directive.Name), fmt.Sprintf(
-				"name %q: has the limit %s at %s:%d and %s here; want the same, as guards of one name share their buckets, or another name",
+				"name %q: has the limit %s at %s:%d and %s here; want equal limits, since guards of one name share their buckets, or another name",
 				s.Name, text(o), base(at.Filename), at.Line, text(s))})
 		}
 	}
@@ -215,11 +215,11 @@ func (f *finder) limitable(s *Site) {
 	case s.Decl != nil && s.Decl.Body == nil:
 		f.faultf(s.Pos, "%s: want one with a body", s.what())
 	case f.linked[name] && function:
-		f.faultf(s.Pos, "function %s: want a function without //go:linkname or //export, by which others would call it past the limit", name)
+		f.faultf(s.Pos, "function %s: want a function without //go:linkname or //export, whose callers would bypass the limit", name)
 	case s.Decl != nil && recovers(s.Decl.Body):
-		f.faultf(s.Pos, "%s: want one that does not call recover itself; it would recover nothing, as what is limited is not what is deferred", s.what())
+		f.faultf(s.Pos, "%s: want one that does not call recover, which has no effect in a wrapped function", s.what())
 	case strings.Contains(types.TypeString(s.Func.Signature(), nil), "_Ctype_"):
-		f.faultf(s.Pos, "%s: want one whose types are not those of cgo", s.what())
+		f.faultf(s.Pos, "%s: want one without cgo types", s.what())
 	}
 }
 

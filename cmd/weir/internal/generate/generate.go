@@ -150,7 +150,7 @@ func (g *generator) pkg(p *packages.Package) []*directive.Site {
 	}
 	if _, ok := mine[target]; !ok {
 		if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-			g.fault(sites[0].Pos, "%s is in the way: it does not begin with %q, so it is not written over", g.rel(target), Header)
+			g.fault(sites[0].Pos, "%s exists and was not generated: it does not begin with %q, so it is not overwritten", g.rel(target), Header)
 			return sites
 		}
 	}

@@ -20,7 +20,7 @@ type generator struct {
 	dir    string
 	fset   *token.FileSet
 	known  map[string]*packages.Package // every package that was loaded
-	guard  error                        // why package guard is not to be had
+	guard  error                        // why package guard cannot be imported
 	faults []string
 	files  []File
 }

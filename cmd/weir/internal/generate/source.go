@@ -87,7 +87,7 @@ func limited(before, name string) string {
 func (s *source) claim(site *directive.Site, name string) string {
 	at, taken := s.taken(name)
 	if taken {
-		s.g.fault(site.Pos, "%s: the generated code needs this name for %s; it is taken at %s:%d: want one of them to have another", name, site.Func.Name(), filepath.Base(at.Filename), at.Line)
+		s.g.fault(site.Pos, "%s: the generated code needs this name for %s, which is declared at %s:%d: rename one of them", name, site.Func.Name(), filepath.Base(at.Filename), at.Line)
 	}
 	s.used[name] = s.g.fset.PositionFor(site.Pos, false)
 	return name
@@ -279,7 +279,7 @@ func (i importer) Import(path string) (*types.Package, error) {
 		return nil, errors.New(oneLine(p.Errors[0].Msg))
 	}
 	if p == nil || p.Types == nil {
-		return nil, fmt.Errorf("package %s is not to be had", path)
+		return nil, fmt.Errorf("package %s cannot be imported", path)
 	}
 	return p.Types, nil
 }

@@ -14,7 +14,7 @@ import (
 // batch is the op of DoAll, after the ops that are verbs.
 const batch = int(weir.Cancel) + 1
 
-// A timed value is a store that reports each call of next: its op, when it began and its
+// timed wraps a store and reports each call of next: its op, when it began and its
 // error.
 type timed struct {
 	next weir.Store
