@@ -15,7 +15,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A request is attributes of a call that allocate nothing.
+// A request has the attributes of a call without allocations.
 type request struct {
 	call
 	method string
@@ -33,8 +33,8 @@ func (r *request) Header(name string) []string {
 	return nil
 }
 
-// fakeStore is a weir.Store made of a function, which it asks one by one. before and
-// after are called around every question.
+// A fakeStore is a weir.Store that decides one request after the other, with before and
+// after around each.
 type fakeStore struct {
 	weir.Store
 	before func(context.Context, *weir.Request) error
@@ -73,12 +73,12 @@ func (s fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decis
 	return ok, err
 }
 
-// failing is a store that answers everything with err.
+// failing returns a store that fails every request with err.
 func failing(err error) weir.Store {
 	return fakeStore{before: func(context.Context, *weir.Request) error { return err }}
 }
 
-// memory is a memory store that ends with the test.
+// memory returns a memory store that is closed with the test.
 func memory(t testing.TB) *memstore.Store {
 	t.Helper()
 	s, err := memstore.New(memstore.Config{})
@@ -89,7 +89,7 @@ func memory(t testing.TB) *memstore.Store {
 	return s
 }
 
-// bubble is a test in virtual time, with a memory store in it.
+// bubble runs a test in virtual time with a memory store.
 func bubble(t *testing.T, f func(t *testing.T, store *memstore.Store)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,13 +102,13 @@ func bubble(t *testing.T, f func(t *testing.T, store *memstore.Store)) {
 	})
 }
 
-// after lets d pass.
+// after waits for d.
 func after(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// about is a policy about the user of a call.
+// about returns a policy for the user of a call.
 func about(name string, limit ...string) policy.Config {
 	c := policy.Config{Name: name, Key: []policy.KeyPart{{Source: policy.Header, Name: "User"}}}
 	for _, l := range limit {
@@ -117,7 +117,7 @@ func about(name string, limit ...string) policy.Config {
 	return c
 }
 
-// set is policies together.
+// set returns a set of policies.
 func set(t testing.TB, cs ...policy.Config) *policy.Set {
 	t.Helper()
 	var ps []*policy.Policy
@@ -145,7 +145,7 @@ func open(t testing.TB, store weir.Store, c enforce.Config, cs ...policy.Config)
 	return g
 }
 
-// enter is a call of ada's.
+// enter sends a request of ada.
 func enter(t testing.TB, g *enforce.Enforcer, p *enforce.Admission) enforce.Outcome {
 	t.Helper()
 	return g.Enter(t.Context(), by("ada", ""), p)
@@ -191,7 +191,7 @@ func observed(c *enforce.Config) (events func() []string) {
 	}
 }
 
-// same reports a difference between texts.
+// same reports a difference of texts.
 func same(t testing.TB, what string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
