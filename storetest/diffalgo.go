@@ -34,7 +34,7 @@ func DiffAlgo(tb testing.TB, c DiffConfig) {
 				tb.Errorf("seed %d, decision %d, %s: %s\n%s", c.Seed, compared, l, diff, strings.Join(d.history, "\n"))
 				return
 			}
-			s.heard(l.Spec().Decision(r, a.Now))
+			s.observe(l.Spec().Decision(r, a.Now))
 			compared++
 		}
 	}

@@ -10,23 +10,23 @@ import (
 	"github.com/floodweir/weir/storetest/internal/story"
 )
 
-// A DiffConfig says what a differential run asks. Its zero value works.
+// A DiffConfig configures a differential run. Its zero value works.
 type DiffConfig struct {
-	// Seed is what everything random follows from; 1 if zero.
+	// Seed is the seed of the random generator; 1 if zero.
 	Seed uint64
 
-	// Decisions is how many requests are asked; 100,000 if zero.
+	// Decisions is the number of requests; 100,000 if zero.
 	Decisions int
 
-	// Backward lets the clock go back as well. The store is then expected to decide
-	// at the largest instant that it has seen, as the Model does.
+	// Backward lets the clock go back as well. The store is then expected to decide at
+	// the largest instant that it has read, as the Model does.
 	Backward bool
 
-	// Limits says which limits to ask about; nil for all.
+	// Limits reports whether a limit is used; nil for all.
 	Limits func(weir.LimitConfig) bool
 
-	// Spaced is a part of every key that keeps the keys of two runs apart which
-	// share a store; empty by default.
+	// Spaced is a part of every key, which separates the keys of two runs that share a
+	// store; empty by default.
 	Spaced string
 }
 
@@ -39,15 +39,17 @@ func (c *DiffConfig) fill() {
 	}
 }
 
-// sceneSteps is how many steps are asked about the same few keys.
+// sceneSteps is the number of steps that use the same few keys.
 const sceneSteps = 60
 
-// Differential asks a store and a Model the same random questions in lock step:
-// limits of all algorithms at everyday and extreme rates, all verbs, batches,
-// reservations, carries, and steps of time to the microsecond at which an answer
-// changes and to the one before. It fails the test at the first answer that
-// differs, with the seed, the shortest history that it finds to lead there, in
-// the form of a story, and both answers; and logs how many decisions it compared.
+// Differential sends the same random requests to a store and a Model in lock step. They
+// have limits of all algorithms at everyday and extreme rates, all verbs, batches,
+// reservations and carry-overs. Time advances to the microsecond at which a decision
+// changes, and to the one before.
+//
+// It fails the test at the first decision that differs. It prints the seed, both
+// decisions, and the shortest history that it finds, as a story. It logs the number of
+// compared decisions.
 func Differential(tb testing.TB, open Open, c DiffConfig) {
 	tb.Helper()
 	c.fill()
@@ -74,7 +76,7 @@ func Differential(tb testing.TB, open Open, c DiffConfig) {
 				return
 			}
 			for j := range p.ds {
-				s.heard(p.ds[j])
+				s.observe(p.ds[j])
 			}
 		}
 		now = max(s.now, p.model.Latest())

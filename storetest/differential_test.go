@@ -14,7 +14,7 @@ var (
 	decisions = flag.Int("decisions", usual(), "that the differential runs compare")
 )
 
-// usual is how long the runs are: a few seconds, or the full length if WEIR_LONG
+// usual returns the length of the runs: a few seconds, or the full length if WEIR_LONG
 // is set.
 func usual() int {
 	if os.Getenv("WEIR_LONG") != "" {

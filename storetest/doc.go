@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite that every [weir.Store] runs.
+// Package storetest tests that a [weir.Store] keeps its rules.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(tb testing.TB) storetest.Harness {
@@ -11,20 +11,20 @@
 //		})
 //	}
 //
-// [Run] tells the store the stories in trace/*.txt, checks the numbered rules of
-// the doc comment of weir.Store under the same numbers, feeds it bad input, and
-// asks it from many goroutines at once. [Differential] asks it and a [Model], a
-// store that is slow and plainly right, the same random questions in lock step.
-// [DiffAlgo] does so with the rules of package algo, without a store around them.
+// [Run] replays the stories in trace/*.txt and checks the numbered rules of the doc
+// comment of weir.Store, under the same numbers. It also sends invalid input, and
+// requests from many goroutines at once. [Differential] compares the store with a
+// [Model], a slow and simple store, on the same random requests. [DiffAlgo] does so
+// with the rules of package internal/algo, without a store.
 //
 // # Time
 //
-// The suite never sleeps: it sets the store's clock, in µs since the epoch. A
-// store whose clock is elsewhere needs a way for tests to say the time.
+// The suite never sleeps: it sets the store's clock, in µs since the epoch. A store
+// whose clock is in another process needs a way for tests to set it.
 //
 // # Writing a story
 //
-// Package internal/story describes the format. A story's answers are written by
-// hand, or by the Model with "go test ./storetest -update" and then read: what
-// the Model says is a proposal, the diff is what is reviewed.
+// Package internal/story describes the format. Write the expected decisions of a story
+// by hand, or let the Model write them with "go test ./storetest -update". Then review
+// the diff.
 package storetest

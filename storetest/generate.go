@@ -12,8 +12,7 @@ import (
 	"github.com/floodweir/weir/storetest/internal/story"
 )
 
-// A generator makes up limits, requests and steps of time. Everything follows
-// from its seed.
+// A generator makes random limits, requests and steps of time from a seed.
 type generator struct {
 	*rand.Rand
 	keep func(weir.LimitConfig) bool // which limits; nil for all
@@ -121,7 +120,7 @@ func (g *generator) bucket(count int64, period time.Duration) weir.TokenBucket {
 	return c
 }
 
-// A scene is some keys under some limits, and what was answered about them.
+// A scene is some keys under some limits, and the decisions about them.
 type scene struct {
 	*generator
 	limits  []weir.Limit
@@ -267,8 +266,8 @@ func (s *scene) cost(capacity int64) int64 {
 	return 1
 }
 
-// heard takes note of an answer, for the steps after it.
-func (s *scene) heard(d weir.Decision) {
+// observe records a decision for the next steps.
+func (s *scene) observe(d weir.Decision) {
 	switch {
 	case d.RetryAfter > 0 && d.RetryAfter != weir.Never:
 		s.wait = d.RetryAfter.Microseconds()

@@ -13,7 +13,7 @@ import (
 
 // A Harness is a store under test.
 type Harness struct {
-	// Store is empty: no key in it was ever used.
+	// Store is the store, without a key that was used.
 	Store weir.Store
 	// SetNow sets the store's clock, in µs since the epoch, for every decision that
 	// begins after it returns.
@@ -21,15 +21,15 @@ type Harness struct {
 	// Close ends the store; nil if there is nothing to do.
 	Close func()
 
-	// Monotonic says that nobody can set the store's clock back, since it goes on
-	// by a monotonic clock of the process. Any other store is set back for good in
-	// the middle of a test, and has to go on from there: a denied key that asks on
-	// gets through before its limit would have filled twice.
+	// Monotonic reports that the store's clock cannot be set back, because it is a
+	// monotonic clock of the process. Tests set the clock of any other store back, and
+	// the store has to continue from there. Then a denied key that retries is admitted
+	// before its limit would have filled twice.
 	Monotonic bool
 }
 
-// An Open makes a store of its own for each test that asks for one. It ends the
-// test by tb.Fatal if it cannot.
+// An Open makes a new store for each test that calls it. It ends the test by tb.Fatal if
+// it cannot.
 type Open func(tb testing.TB) Harness
 
 // open opens a harness and closes it when the test ends.
@@ -43,13 +43,12 @@ func (o Open) open(tb testing.TB) Harness {
 	return h
 }
 
-// origin is when tests begin: 2026-01-01T00:00:00Z.
+// origin is the instant at which tests begin: 2026-01-01T00:00:00Z.
 const origin = 1_767_225_600_000_000
 
 const second = 1_000_000 // µs
 
-// A Model is a store that decides slowly and plainly; see package
-// internal/model.
+// A Model is a slow and simple store; see package internal/model.
 type Model = model.Model
 
 // NewModel makes a Model whose clock shows now, in µs since the epoch.

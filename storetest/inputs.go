@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/internal/bounds"
 )
 
-// inputChecks feed a store what an outsider may choose.
+// inputChecks send values that a client may choose.
 var inputChecks = []check{
 	{"input/strange keys are distinct", strangeKeys},
 	{"input/names do not run together", noCollisions},
@@ -113,7 +113,7 @@ func noCollisions(tb testing.TB, open Open) {
 func hugeCosts(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	for _, l := range limits(everyday) {
-		full, fresh := l.Capacity(), found(l)
+		full, fresh := l.Capacity(), available(l)
 		for _, n := range []int64{full + 1, 1 << 40, 1<<53 + 1, 1 << 62, math.MaxInt64} {
 			for _, v := range []weir.Verb{weir.Take, weir.Peek} {
 				if d := a.do(ask(v, "never", l, n)); d.OK || d.RetryAfter != weir.Never || d.Remaining != fresh {
@@ -136,13 +136,13 @@ func hugeCosts(tb testing.TB, open Open) {
 		}
 		a.do(ask(weir.Reset, "debt", l, 0))
 		if d := a.do(take("debt", l, 1)); d.OK != (fresh > 0) {
-			tb.Errorf("take(1) of %s after reset = %+v, want what a new key gets", l, d)
+			tb.Errorf("take(1) of %s after reset = %+v, want the result of a new key", l, d)
 		}
 	}
 }
 
-// found is what a key that was never used finds.
-func found(l weir.Limit) int64 {
+// available returns the tokens of a key that was never used.
+func available(l weir.Limit) int64 {
 	if b, ok := l.Config().(weir.TokenBucket); ok && b.Initial != nil {
 		initial := b.Initial
 		return *initial
@@ -150,7 +150,8 @@ func found(l weir.Limit) int64 {
 	return l.Capacity()
 }
 
-// nothingAsked: a cost of 0 is a question, to which even a debtor gets yes.
+// nothingAsked checks that a cost of 0 is OK and changes nothing, even for a key with
+// debt.
 func nothingAsked(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	for _, l := range limits(everyday) {

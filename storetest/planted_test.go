@@ -235,7 +235,7 @@ var planted = map[string]func(b *broken){
 		last := int64(0)
 		b.setNow = func(us int64) {
 			if us < last {
-				*b.Model = *NewModel(us) // nobody asks while the clock is set
+				*b.Model = *NewModel(us) // no request is in flight while the clock is set
 			}
 			last = us
 			b.Model.SetNow(us)
@@ -278,7 +278,7 @@ var planted = map[string]func(b *broken){
 			return true, nil
 		}
 	},
-	"the five hundredth key drives a debtor out": func(b *broken) {
+	"the five hundredth key evicts a key with debt": func(b *broken) {
 		var mu sync.Mutex
 		var seen []weir.Request
 		b.ask = func(r *weir.Request) {
@@ -368,7 +368,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			}
 			diff := failuresOf(func(tb testing.TB) { Differential(tb, open, DiffConfig{Decisions: 5_000}) })
 			if len(found) == 0 && len(diff) == 0 {
-				t.Fatalf("nobody noticed")
+				t.Fatalf("no check failed")
 			}
 			t.Logf("Differential: %v; %d checks: %s", len(diff) > 0, len(found), strings.Join(found, ", "))
 		})

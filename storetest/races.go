@@ -124,8 +124,8 @@ func halfCharged(tb testing.TB, open Open) {
 	}
 }
 
-// oneReservation: everybody reserves and settles the same ids; each is charged
-// once, at what the first settlement said.
+// oneReservation checks that many goroutines that reserve and settle the same ids charge
+// each once, at the first settlement.
 func oneReservation(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const capacity = 1000
@@ -157,7 +157,7 @@ func oneReservation(tb testing.TB, open Open) {
 	}
 }
 
-// sums: every verb at once; what is left is what was not taken.
+// sums checks with every verb at once that the tokens left are those not taken.
 func sums(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const capacity = askers * rounds * 10

@@ -54,8 +54,8 @@ func oneRate(tb testing.TB, open Open) {
 	}
 }
 
-// apart asks about one key under limits of one rate of which one at most is shared: what
-// one of them lets in, and what becomes of it, is nothing to the others.
+// apart checks limits of one rate, of which at most one is shared, on one key. A
+// decision of one limit does not affect the others.
 func apart(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	for _, words := range []string{"", " nginx"} {
@@ -85,8 +85,9 @@ func apart(tb testing.TB, open Open) {
 	}
 }
 
-// oneBucket: many ask for one bucket under limits of one rate, one by one and together.
-// The larger burst fills it up to its own, however many the smaller one let in before.
+// oneBucket checks concurrent requests to one shared bucket under limits of one rate,
+// one by one and together. The larger burst fills the bucket up to its own size, however
+// many the smaller one admitted before.
 func oneBucket(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	for _, words := range []string{" shared", " nginx shared"} {

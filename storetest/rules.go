@@ -16,12 +16,12 @@ const hour = time.Hour
 
 // ruleChecks check the numbered rules of the doc comment of weir.Store.
 var ruleChecks = []check{
-	{"rule 1: a decision is what the rule says", rule1},
+	{"rule 1: a decision is the result of the rule", rule1},
 	{"rule 1: leaky buckets of one rate that are shared have one state", oneRate},
 	{"rule 1: leaky buckets of one rate have no other state in common", apart},
 	{"rule 2: a denial changes nothing", rule2},
 	{"rule 3: a batch is all or nothing", rule3},
-	{"rule 4: debtors are not forgotten", rule4},
+	{"rule 4: keys with debt are not evicted", rule4},
 	{"rule 5: going back creates no tokens", rule5},
 	{"rule 6: reservations are idempotent and come back", rule6},
 	{"rule 6: many reservations end each at its time", manyReservations},
@@ -29,8 +29,8 @@ var ruleChecks = []check{
 	// Rule 8 is checked by raceChecks.
 }
 
-// rule1 puts the same questions to the store and to the limit's rule in package
-// algo, each with a state of its own.
+// rule1 sends the same requests to the store and to the rule of the limit in package
+// algo, each with its own state.
 func rule1(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	now := int64(origin)

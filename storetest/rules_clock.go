@@ -32,9 +32,9 @@ func rule5(tb testing.TB, open Open) {
 	heals(tb, open)
 }
 
-// jitters takes all that it gets from a bucket while the clock goes on, but
-// shows up to a second less at every other look: what comes is what the rate
-// brings in the time that passed, no more, and no less but for that second.
+// jitters takes all tokens of a bucket while the clock advances, but shows up to a
+// second less at every other reading. The tokens are those of the elapsed time: no more,
+// and no fewer except for that second.
 func jitters(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	const rate, burst, steps, step = 3, 5, 600, 37_000
@@ -54,9 +54,9 @@ func jitters(tb testing.TB, open Open) {
 	}
 }
 
-// heals sets the clock back for good, in the middle of asking. Whoever asks on
-// gets through before its limit would have filled twice; once is what it should
-// take, but a state may have to be moved by whole segments.
+// heals sets the clock back during a test. A key that retries is admitted before its
+// limit would have filled twice. Once should be enough, but a state may have to be moved
+// by whole segments.
 func heals(tb testing.TB, open Open) {
 	a := open.asker(tb)
 	if a.Monotonic {

@@ -14,8 +14,8 @@ var background = context.Background()
 // shrinkTries bounds how many shorter histories are tried.
 const shrinkTries = 500
 
-// shrink looks for the shortest part of a history that makes a new store and a
-// new Model differ, and tells it as a story with the Model's answers.
+// shrink returns the shortest part of a history that it finds for which a new store and
+// a new Model differ, as a story with the Model's answers.
 func shrink(tb testing.TB, open Open, steps []story.Step, diff string) string {
 	tries := 0
 	// differs plays a history and cuts it off at the first difference.
@@ -37,7 +37,7 @@ func shrink(tb testing.TB, open Open, steps []story.Step, diff string) string {
 	}
 	best, found := differs(copySteps(steps))
 	if best == nil {
-		return fmt.Sprintf("A new store does not differ after the same history:\n%s", story.Tell(steps))
+		return fmt.Sprintf("A new store does not differ after the same history:\n%s", story.Format(steps))
 	}
 	for size := len(best) / 2; size >= 1; size /= 2 {
 		for i := 0; i+size <= len(best)-1; {
@@ -60,7 +60,7 @@ func shrink(tb testing.TB, open Open, steps []story.Step, diff string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("The shortest history found, with the Model's answers:\n%s\n%s", story.Tell(best), found)
+	return fmt.Sprintf("The shortest history found, with the Model's answers:\n%s\n%s", story.Format(best), found)
 }
 
 // copySteps is a copy whose requests may be removed.

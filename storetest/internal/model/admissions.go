@@ -4,8 +4,7 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// admissions are what a window remembers here: every charge with its instant,
-// oldest first.
+// admissions are the charges in a window with their instants, oldest first.
 type admissions []admission
 
 type admission struct{ at, n int64 }
@@ -32,12 +31,12 @@ func (l admissions) giveBack(n, from, to int64) {
 	}
 }
 
-// most is where the tokens that a window counts saturate: a debt of MaxCount
-// under the largest limit.
+// most is the number of tokens at which the count of a window saturates: a debt of
+// MaxCount under the largest limit.
 const most = 2 * algo.MaxCount
 
-// fits is how many tokens of a are granted when left are there, and whether that
-// is OK. Nothing asked is always OK.
+// fits returns how many tokens of a are granted if left are available, and whether that
+// is OK. A request for none is always OK.
 func fits(a algo.Ask, left int64) (n int64, ok bool) {
 	switch a.Op {
 	case algo.Take, algo.Peek:
@@ -57,7 +56,7 @@ func fits(a algo.Ask, left int64) (n int64, ok bool) {
 	return 0, true
 }
 
-// missing is how many tokens a denied a lacks the room for.
+// missing returns the number of tokens whose lack denied a.
 func missing(a algo.Ask) int64 {
 	if a.Op == algo.TakeUpTo {
 		return 1

@@ -7,10 +7,10 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// carry moves what a key owes under a former limit over to e, if e is as never
-// used. It returns what undoes that.
+// carry carries the state under a former limit over to e, if e is as if never used. It
+// returns a function that undoes that.
 func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
-	if e.state.Until() > now || len(e.holds) > 0 {
+	if e.state.Until() > now || len(e.reservations) > 0 {
 		return func() {}
 	}
 	for _, limit := range r.From {
@@ -37,8 +37,8 @@ func (m *Model) carry(e *entry, r weir.Request, now int64) (undo func()) {
 	return func() {}
 }
 
-// carried is how many tokens are left under the new capacity when b of the old
-// one were.
+// carried returns how many tokens are left under the new capacity, if b of the old one
+// were left.
 func carried(c weir.Carry, b, before, after int64) int64 {
 	switch c {
 	case weir.CarryAsIs:

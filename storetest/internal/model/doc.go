@@ -1,14 +1,13 @@
-// Package model is a Store that is slow and plainly right: every other store is
-// compared with it.
+// Package model is a slow and simple weir.Store, with which every other store is
+// compared.
 //
-// It is written from the documentation of limits, not from package algo, of
-// which it uses only the types Ask and Result. Where a rule of algo is clever,
-// its twin here is naive: a bucket holds an exact number of tokens instead of an
-// arrival time, a window holds a list of every admission instead of counters, a
-// calendar is found by stepping hours. Batches are all or nothing because
-// everything is copied before and put back after.
+// It is written from the documentation of limits, not from package algo, of which it
+// uses only the types Ask and Result. It prefers the simplest representation. A bucket
+// holds an exact number of tokens instead of an arrival time. A window holds a list of
+// all admissions instead of counters. A calendar is found in steps of hours. A batch is
+// all or nothing because everything is copied before it and restored after it.
 //
 // # Concurrency
 //
-// One lock stands around everything.
+// One mutex guards everything.
 package model

@@ -8,7 +8,7 @@ import (
 )
 
 // leaky is a leaky bucket: a bucket that holds one request in service and burst
-// more. What is missing from its level is what has yet to drain.
+// more. The missing part of its level has yet to drain.
 type leaky struct {
 	*bucket
 	queue bool

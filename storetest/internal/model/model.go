@@ -24,11 +24,11 @@ type Model struct {
 // A name names a state. Limits share one if they are leaky buckets of one rate.
 type name struct{ key, state string }
 
-// An entry is what is known about one name.
+// An entry is the state of one name.
 type entry struct {
-	limit weir.Limit
-	state State
-	holds map[string]hold
+	limit        weir.Limit
+	state        State
+	reservations map[string]reservation
 }
 
 // New makes a Model whose clock shows now, in µs.
@@ -59,7 +59,7 @@ func (m *Model) Do(_ context.Context, r weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, err
 	}
 	now := m.clock()
-	m.precede(r, now)
+	m.applyCarryOver(r, now)
 	return m.decide(r, now)
 }
 
@@ -74,7 +74,7 @@ func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 	now, all := m.clock(), true
 	untouched := m.copy()
 	for _, r := range rs {
-		m.precede(r, now)
+		m.applyCarryOver(r, now)
 	}
 	uncharged := m.copy()
 	for i, r := range rs {
@@ -92,15 +92,15 @@ func (m *Model) DoAll(_ context.Context, rs []weir.Request, ds []weir.Decision) 
 	return all, nil
 }
 
-// precede does what comes before a decision, and stays even if that is a denial:
-// the key's state under a former limit is carried over, and a key with initial
-// tokens has been seen.
-func (m *Model) precede(r weir.Request, now int64) {
+// applyCarryOver makes the changes that precede a decision and stay even if it is a
+// denial. The state under a former limit is carried over, and a key with initial tokens
+// is no longer new.
+func (m *Model) applyCarryOver(r weir.Request, now int64) {
 	if r.Verb == weir.Commit || r.Verb == weir.Cancel {
 		return
 	}
 	e := m.entry(r.Key, r.Limit, now)
-	if !asksOnly(r) {
+	if !readOnly(r) {
 		m.carry(e, r, now)
 	}
 	if p, ok := e.state.(*primed); ok && r.Verb != weir.Peek && p.Until() <= now {
@@ -114,22 +114,21 @@ func (m *Model) clock() int64 {
 	return m.latest
 }
 
-// copy is a deep copy of everything that is known.
+// copy returns a deep copy of all entries.
 func (m *Model) copy() map[name]*entry {
 	all := make(map[name]*entry, len(m.keys))
 	for k, e := range m.keys {
-		all[k] = &entry{e.limit, e.state.Clone(), maps.Clone(e.holds)}
+		all[k] = &entry{e.limit, e.state.Clone(), maps.Clone(e.reservations)}
 	}
 	return all
 }
 
-// entry is what is known of key under limit, with the reservations whose time
-// has run out given back.
+// entry returns the entry of key under limit, after its expired reservations.
 func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
 	n := name{key, limit.Spec().State}
 	e := m.keys[n]
 	if e == nil {
-		e = &entry{limit: limit, state: NewState(limit), holds: map[string]hold{}}
+		e = &entry{limit: limit, state: NewState(limit), reservations: map[string]reservation{}}
 		m.keys[n] = e
 	}
 	e.expire(now)
@@ -143,7 +142,7 @@ func (m *Model) entry(key string, limit weir.Limit, now int64) *entry {
 func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 	e := m.entry(r.Key, r.Limit, now)
 	undo := func() {}
-	if asksOnly(r) {
+	if readOnly(r) {
 		undo = m.carry(e, r, now)
 	}
 	res, err := e.answer(r, now)
@@ -151,8 +150,8 @@ func (m *Model) decide(r weir.Request, now int64) (weir.Decision, error) {
 	return decision(r.Limit, res, now), err
 }
 
-// asksOnly reports whether a request can change nothing.
-func asksOnly(r weir.Request) bool {
+// readOnly reports whether a request can change nothing.
+func readOnly(r weir.Request) bool {
 	return r.Verb == weir.Peek || r.N == 0 && (r.Verb == weir.Take || r.Verb == weir.TakeUpTo)
 }
 
@@ -171,7 +170,7 @@ func (e *entry) answer(r weir.Request, now int64) (algo.Result, error) {
 		}
 		return e.settle(r.ID, n, now)
 	case weir.Reset:
-		e.state, e.holds = NewState(e.limit), map[string]hold{}
+		e.state, e.reservations = NewState(e.limit), map[string]reservation{}
 		ask.Op, ask.N = algo.Peek, 0
 	case weir.Take:
 		ask.Op = algo.Take

@@ -83,7 +83,7 @@ func (m *Model) do(t *testing.T, r weir.Request) {
 	}
 }
 
-// dump is what is known, as text.
+// dump returns all entries as text.
 func dump(m *Model) map[name]string {
 	all := map[name]string{}
 	for k, e := range m.keys {
@@ -94,7 +94,7 @@ func dump(m *Model) map[name]string {
 		case *leaky:
 			state = fmt.Sprintf("%+v", *s.bucket)
 		}
-		all[k] = fmt.Sprint(state, e.state.Until(), e.holds)
+		all[k] = fmt.Sprint(state, e.state.Until(), e.reservations)
 	}
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// nginx is limit_req as its documentation and source describe it: a backlog in
-// thousandths of a request, drained at each admission by whole thousandths for
-// the whole milliseconds since the one before.
+// nginx is limit_req as its documentation and source describe it. It has a backlog in
+// thousandths of a request. At each admission it drains by whole thousandths for the
+// whole milliseconds since the last one.
 type nginx struct {
 	rate              int64 // thousandths per second
 	burst, free, most int64
@@ -26,11 +26,11 @@ func newNginx(c weir.LeakyBucket) State {
 	return &nginx{rate: rate, burst: c.Burst, free: c.QueueFree, queue: c.Queue, most: most}
 }
 
-// drains is after how many ms n thousandths have drained: the first whole ms for
+// drains returns after how many ms n thousandths have drained: the first whole ms for
 // which the whole thousandths are enough.
 func (x *nginx) drains(n int64) int64 { return ceilDiv(mul(n, 1000), big.NewInt(x.rate)) }
 
-// backlogAt is what is left of the backlog after the ms since the last admission.
+// backlogAt returns the backlog after the ms since the last admission.
 func (x *nginx) backlogAt(ms int64) int64 {
 	passed := ms - x.last
 	switch {
@@ -86,13 +86,13 @@ func (x *nginx) Do(a algo.Ask) algo.Result {
 	return r
 }
 
-// wait is how long until n fit: the first µs of the first ms that has drained
+// wait returns the time until n fit: the first µs of the first ms that has drained
 // enough.
 func (x *nginx) wait(n, now int64) int64 {
 	return (x.last+x.drains(x.backlog+n*1000-(x.burst+1)*1000))*1000 - now
 }
 
-// delay is how long to hold back what made the backlog what it is.
+// delay returns the delay of the request after which the backlog is as given.
 func (x *nginx) delay(backlog int64) int64 {
 	excess := backlog - 1000 - x.free*1000
 	if !x.queue || excess <= 0 {

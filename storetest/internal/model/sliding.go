@@ -33,7 +33,7 @@ func (s *sliding) segment(i int64) int64 {
 	return s.log.sum(i*s.length, (i+1)*s.length)
 }
 
-// kept is how many segments count, the weighted one included.
+// kept returns the number of segments that count, the weighted one included.
 func (s *sliding) kept() int64 {
 	if s.weighted {
 		return s.segments + 1
@@ -41,7 +41,7 @@ func (s *sliding) kept() int64 {
 	return s.segments
 }
 
-// usedAt is what counts at now, if nothing more comes.
+// usedAt returns the tokens that count at now, if no more are taken.
 func (s *sliding) usedAt(now int64) int64 {
 	cur := now / s.length
 	used := s.log.sum((cur-s.segments+1)*s.length, (cur+1)*s.length)

@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// slots is a concurrency limit: a list of everybody who is inside, each with the
-// instant at which it is taken for dead.
+// slots is a concurrency limit: a list of the slots in use, each with the end of its
+// lease.
 type slots struct {
 	count, lease int64
 	inside       []slot // the soonest to end first, of one end in the order of coming
@@ -27,7 +27,7 @@ func newSlots(c weir.Concurrency) State {
 	return &slots{count: c.Count, lease: c.Lease.Microseconds()}
 }
 
-// alive forgets the slots whose end has come, and says how many are left.
+// alive removes the slots whose lease has ended, and returns how many are left.
 func (s *slots) alive(now int64) (n int64) {
 	s.inside = slices.DeleteFunc(s.inside, func(x slot) bool { return x.end <= now || x.n == 0 })
 	for _, x := range s.inside {
@@ -66,7 +66,7 @@ func (s *slots) Do(a algo.Ask) algo.Result {
 	return s.ask(id, life, a)
 }
 
-// ask is Do for somebody with a name and a life.
+// ask is Do for a slot with an id and a lease.
 func (s *slots) ask(id string, life int64, a algo.Ask) algo.Result {
 	used := s.alive(a.Now)
 	n, ok := fits(a, s.count-used)
@@ -133,7 +133,7 @@ func (s *slots) release(id string, now int64) (algo.Result, error) {
 	return s.granted(0, now), nil
 }
 
-// granted is how things stand, with n granted.
+// granted returns the current result, with n granted.
 func (s *slots) granted(n, now int64) algo.Result {
 	r := s.Do(algo.Ask{Op: algo.Peek, Now: now})
 	r.Granted = n

@@ -7,9 +7,9 @@ import (
 	"github.com/floodweir/weir/internal/algo"
 )
 
-// warmup is the bucket that starts cold. All its times are in units of 1/k µs,
-// with k = count/gcd(count, period), of which a token takes a whole number; the
-// dearness of a stored permit is rounded up to a whole unit.
+// warmup is the bucket that starts cold. All its times are in units of 1/k µs, with k =
+// count/gcd(count, period), so that a token takes a whole number of them. The additional
+// cost of a stored permit is rounded up to a whole unit.
 type warmup struct {
 	burst, most        int64
 	k, token, w, worst *big.Int // units in a µs; T; W; what the burst costs when cold
@@ -61,8 +61,8 @@ func (b *warmup) extra(s, y *big.Int) *big.Int {
 	return q
 }
 
-// at is what is to be paid at now (the time until the next free instant), and
-// what is stored.
+// at returns the debt at now, which is the time until the next free instant, and the
+// stored time.
 func (b *warmup) at(now int64) (debt, stored *big.Int) {
 	if !b.used {
 		return new(big.Int), new(big.Int).Set(b.w)

@@ -71,10 +71,9 @@ func (w *window) Clone() State {
 	return &c
 }
 
-// calendar is the windows of a unit of the calendar in a zone. A window is the
-// longest span around an instant in which the clocks of the zone show one and the
-// same day, week, month or year: found by going on in steps of a day while they
-// do, and halving the last step.
+// calendar returns the windows of a unit of the calendar in a zone. A window is the
+// longest span around an instant in which the clocks of the zone show the same day,
+// week, month or year. It is found in steps of a day, the last of which is halved.
 func calendar(unit string, zone *time.Location) func(int64) (int64, int64) {
 	var start, end int64 // the last window found, for speed
 	return func(now int64) (int64, int64) {
@@ -112,7 +111,7 @@ func edge(now, direction int64, same func(int64) bool) int64 {
 	return out
 }
 
-// shown is what a calendar in zone shows at an instant, down to the unit.
+// shown returns the date that a calendar in zone shows at an instant, down to the unit.
 func shown(unit string, zone *time.Location, us int64) [3]int {
 	t := time.UnixMicro(us).In(zone)
 	y, m, d := t.Date()

@@ -1,5 +1,5 @@
-// Package story reads and writes traces: short texts that say what is asked of a
-// store, when, and what it answers.
+// Package story reads and writes traces: short texts of requests to a store, their
+// instants, and the expected decisions.
 //
 //	# 3 per second, 3 at once
 //	limit a: 3/s
@@ -9,13 +9,13 @@
 //
 // # Lines
 //
-// A # starts a comment line. "start" and an RFC 3339 instant say when the story
-// begins; 2026-01-01T00:00:00Z if no such line comes first. "limit NAME: TEXT"
+// A # starts a comment line. "start" and an RFC 3339 instant set the begin of
+// the story; without it that is 2026-01-01T00:00:00Z. "limit NAME: TEXT"
 // names a limit in the grammar of weir.ParseLimit.
 //
-// Every other line is an instant, a request, an arrow and the answer. An instant
-// is "at" and a span since the start or an RFC 3339 instant, or a span since the
-// line before with its sign, as in +0, +1.5s or -5ms.
+// Every other line is an instant, a request, an arrow and the decision. An instant is
+// "at" and a span since the start, or "at" and an RFC 3339 instant. Or it is a span
+// since the line before with its sign, as in +0, +1.5s or -5ms.
 //
 // # Requests
 //
@@ -35,9 +35,9 @@
 //
 // # Answers
 //
-// An answer is ok or denied and then remaining N, retry SPAN, reset SPAN, delay
-// SPAN and granted N, each left out where it is 0; granted is left out where it
-// is what was asked for. Or it is "error" and what the error wraps: invalid,
+// An answer is ok or denied and then remaining N, retry SPAN, reset SPAN, delay SPAN
+// and granted N. Each is left out if it is 0, and granted also if it is the number
+// requested. Or the answer is "error" and the error that it wraps: invalid,
 // no-reservation, full, unavailable or closed. Spans are Go durations, in which a
 // number of days may come first, as in 30d12h; never is Never.
 package story

@@ -34,15 +34,15 @@ type Ask struct {
 	Want    Answer
 }
 
-// An Answer is what a store says, without what it does not decide.
+// An Answer is the part of a decision that a store decides.
 type Answer struct {
 	OK                  bool
 	Granted, Remaining  int64
 	Retry, Reset, Delay time.Duration
-	Err                 string // the class of an error; the rest means nothing then
+	Err                 string // the class of an error; the other fields are then undefined
 }
 
-// classes are the errors that a story tells apart.
+// classes are the errors that a story distinguishes.
 var classes = []struct {
 	name string
 	err  error
@@ -67,7 +67,7 @@ func Class(err error) string {
 	return "other"
 }
 
-// AnswerOf is what a store said.
+// AnswerOf returns the answer of a store.
 func AnswerOf(d weir.Decision, err error) Answer {
 	if err != nil {
 		return Answer{Err: Class(err)}
@@ -78,8 +78,8 @@ func AnswerOf(d weir.Decision, err error) Answer {
 	}
 }
 
-// Do puts the step to a store and returns its answer to the whole, and its
-// answers to each request. Of a batch that got an error, the latter are nil.
+// Do sends the step to a store. It returns the answer to the whole step, and the answers
+// to each request; nil for a batch that got an error.
 func (s *Step) Do(store weir.Store) (Answer, []Answer) {
 	ctx := context.Background()
 	if !s.Batch {

@@ -96,8 +96,8 @@ func cutArrow(line string) (head, tail string, ok bool) {
 	return strings.TrimRightFunc(line, unicode.IsSpace), "", false
 }
 
-// Tell writes steps as the text of a story whose answers are those wanted.
-func Tell(steps []Step) string {
+// Format writes steps as the text of a story with the wanted answers.
+func Format(steps []Step) string {
 	var b strings.Builder
 	if len(steps) == 0 {
 		return ""
