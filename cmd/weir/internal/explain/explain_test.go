@@ -384,8 +384,8 @@ func TestZone(t *testing.T) {
 	store, _ := frozen(t)
 	for path, want := range map[string]string{
 		"/api/files/x": "  files: enforced, key perip~zone|11:203.0.113.7, cost 1\n    10/s leaky_bucket burst 5 nginx shared: 6 of 6 left, admits <- decides\n" +
-			"  api: not asked: a policy of its zone is, and a request counts once in a zone\n",
-		"/api/x": "  files: not about it: match.paths does not fit\n  api: enforced, key perip~zone|11:203.0.113.7, cost 1\n",
+			"  api: not decided: a request counts once in a zone, by the first matching policy\n",
+		"/api/x": "  files: does not match: match.paths\n  api: enforced, key perip~zone|11:203.0.113.7, cost 1\n",
 	} {
 		a, err := explain.Explain(t.Context(), store, set, explain.Question{Path: path, ClientIP: "203.0.113.7"})
 		if err != nil {

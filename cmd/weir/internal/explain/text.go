@@ -29,15 +29,15 @@ func (a *Answer) verdict() string {
 	case a.Verdict == Unlimited:
 		return "no policy limits it"
 	case a.Verdict == Undecided:
-		return "undecided, the store did not answer"
+		return "undecided, the store is unavailable"
 	case d == nil && a.Delay > 0:
 		return "admitted after " + a.Delay.String()
 	case d == nil:
 		return "admitted"
 	case d.Never:
-		return fmt.Sprintf("denied by %s with status %d, and no waiting helps", d.Policy, d.Status)
+		return fmt.Sprintf("denied by %s with status %d, would never pass", d.Policy, d.Status)
 	case d.Wait > 0:
-		return fmt.Sprintf("held back by %s for %s", d.Policy, d.RetryAfter)
+		return fmt.Sprintf("delayed by %s for %s", d.Policy, d.RetryAfter)
 	default:
 		return fmt.Sprintf("denied by %s with status %d, would pass in %s", d.Policy, d.Status, d.RetryAfter)
 	}
@@ -45,12 +45,12 @@ func (a *Answer) verdict() string {
 
 func (p *Policy) write(b *strings.Builder) {
 	if !p.Matched {
-		why := "not about it: " + p.Why + " does not fit"
+		why := "does not match: " + p.Why
 		switch p.Why {
 		case "mode":
 			why = "off"
 		case "nginx.zone":
-			why = "not asked: a policy of its zone is, and a request counts once in a zone"
+			why = "not decided: a request counts once in a zone, by the first matching policy"
 		}
 		fmt.Fprintf(b, "  %s: %s\n", p.Name, why)
 		return
@@ -85,13 +85,13 @@ func (p *Policy) how() string {
 
 func (l *Limit) write(b *strings.Builder, problem string) {
 	if l.RetryAfter == nil && !l.Never {
-		fmt.Fprintf(b, "    %s: not asked\n", l.Limit)
+		fmt.Fprintf(b, "    %s: not decided\n", l.Limit)
 		return
 	}
 	fmt.Fprintf(b, "    %s: %d of %d left", l.Limit, l.Remaining, l.Capacity)
 	switch {
 	case l.Never:
-		b.WriteString(", denies: never that much at once")
+		b.WriteString(", denies: cost above the capacity")
 	case !l.OK:
 		fmt.Fprintf(b, ", denies: in %s", l.RetryAfter)
 	case l.Delay > 0:
@@ -103,7 +103,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 		fmt.Fprintf(b, " (decided without the store: %s)", l.Degraded)
 	}
 	if len(l.From) > 0 {
-		fmt.Fprintf(b, " (follows %s)", strings.Join(l.From, ", "))
+		fmt.Fprintf(b, " (carries over from %s)", strings.Join(l.From, ", "))
 	}
 	if l.Decides {
 		b.WriteString(" <- decides")
@@ -115,7 +115,7 @@ func (l *Limit) write(b *strings.Builder, problem string) {
 func (s Seconds) String() string {
 	d := time.Duration(s)
 	if d >= time.Minute {
-		return (d + time.Second - 1).Truncate(time.Second).String() // rounded up, as all that is waited for
+		return (d + time.Second - 1).Truncate(time.Second).String() // rounded up, as all waits
 	}
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
