@@ -177,7 +177,7 @@ func validateReservation(r sale.Reservation) error {
 	return nil
 }
 
-// capacity is what is left of a sale, whose row is locked.
+// capacity holds the units and slots that are left of a sale, whose row is locked.
 type capacity struct {
 	free, price, epoch int64
 	perUser            int

@@ -25,7 +25,8 @@ type shard struct {
 	end      bool
 }
 
-// journalBatch is what is appended to the journal together, with the commands that wait for it.
+// journalBatch holds reservations that are appended to the journal together, and the commands
+// that wait for it.
 type journalBatch struct {
 	n            int64 // ascending in the order of appending
 	state        *state

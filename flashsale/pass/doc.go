@@ -1,7 +1,7 @@
-// Package pass signs what a buyer carries: the session, the place in the line, the
-// admission token, the receipt; and what others are told to prove by: the callback of a
-// payment provider, the CSRF value of an office's session, and the password that it is
-// bound to. It also sets the work that a ticket may cost ([Keys.Work]).
+// Package pass signs the texts that a buyer holds: the session, the ticket, the admission token
+// and the receipt. It also signs the callbacks of a payment provider, the CSRF value of a
+// merchant's session and its binding to the password. It sets the challenges of proofs of work
+// ([Keys.Work]).
 //
 //	keys, err := pass.NewKeys(secret) // 32 bytes
 //	…
@@ -13,15 +13,15 @@
 //
 //	version 1 | fields | HMAC-SHA-256 over version and fields
 //
-// where a field is a byte of length and so many bytes, or 8 bytes of an integer, the most
-// significant first. Every kind has a key of its own, so that no kind passes for another.
-// There is one spelling of what is signed: any other is refused.
+// where a field is a length byte and that many bytes, or an integer of 8 bytes in big-endian
+// order. Every kind has its own key, so a string of one kind is not valid as another. Every
+// signed string has one spelling; any other is refused.
 //
 // # Errors
 //
-// What is not accepted is [ErrBad], and [ErrExpired] if only its time is over.
+// An invalid string is [ErrBad]. A valid one that has expired is [ErrExpired].
 //
 // # Concurrency
 //
-// Keys are safe for concurrent use.
+// Keys is safe for concurrent use.
 package pass

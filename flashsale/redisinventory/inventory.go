@@ -26,8 +26,8 @@ type Config struct {
 	// at least 10 ms.
 	Redeliver time.Duration
 
-	// Watch is the period at which the identity of the server is checked, for each sale with a
-	// call in the last ten minutes: 1 s if 0, at least 10 ms.
+	// Watch is the period of the checks of the server's identity: 1 s if 0, at least 10 ms.
+	// Sales with a call in the last ten minutes are checked.
 	Watch time.Duration
 
 	// MaxTickets bounds the memory of a sale in one epoch: the users with a ticket or a unit,

@@ -20,7 +20,7 @@ type known struct {
 	asked time.Time // time of the last call, by the wall clock
 }
 
-// kept is how long a sale is checked after the last call about it.
+// kept bounds the checks of a sale after the last call about it.
 const kept = 10 * time.Minute
 
 // recall returns the keys of a sale and its latest known time, or ErrStale if this process

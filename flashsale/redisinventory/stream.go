@@ -17,8 +17,8 @@ import (
 // worker of an earlier epoch gets no entries of the next.
 func group(epoch int64) string { return "clerks:" + itoa(epoch) }
 
-// look is how long a read blocks at the server before it checks for idle entries of other
-// workers and for a closed state.
+// look bounds how long a read blocks at the server. After it the read checks for idle entries
+// of other workers and for a closed state.
 const look = 250 * time.Millisecond
 
 // Next implements sale.Inventory. It also reads a stream whose other keys are missing.

@@ -67,7 +67,7 @@ type Config struct {
 	// Workers is the number of order writers; 2 if zero.
 	Workers int
 
-	// Drain is how long Stop waits for requests in progress; 5 s if zero.
+	// Drain bounds how long Stop waits for requests in progress; 5 s if zero.
 	Drain time.Duration
 
 	Log   *slog.Logger     `json:"-"` // discards if nil

@@ -197,7 +197,6 @@ func (s *System) shared(ctx context.Context, c Config) (stores, error) {
 	return stores{l, g, r, client}, nil
 }
 
-// dial connects to the Redis at url.
 // DialRedis connects to the Redis at url.
 func DialRedis(url string) (rueidis.Client, error) {
 	addr, err := redisstore.ParseURL(url)

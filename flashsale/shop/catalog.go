@@ -13,8 +13,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// maxEnded is how many of the latest sales catalog checks for entries that are left in the
-// stream of a sale that has ended.
+// maxEnded bounds how many of the latest sales are checked for entries left in the stream of an
+// ended sale.
 const maxEnded = 100
 
 // catalog holds the sales that buyers see, and follows the ledger.

@@ -45,7 +45,7 @@ type usedTokens struct {
 // maxAcknowledged bounds liveSale.acknowledged.
 const maxAcknowledged = 100_000
 
-// snapshot is what a Shop answers from. It is immutable.
+// snapshot holds the data from which a Shop answers. It is immutable.
 type snapshot struct {
 	sale    sale.Sale
 	counts  sale.Counts

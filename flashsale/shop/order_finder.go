@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// settleWithin is how long a reservation may be in neither the inventory nor the ledger
-// before it is lost.
+// settleWithin bounds how long a reservation may be in neither the inventory nor the ledger.
+// After that it is lost.
 const settleWithin = 10 * time.Second
 
 // orderFinder finds the outcome of reservations.

@@ -9,14 +9,14 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// steadyWithin is how long Reconcile waits for a busy sale.
+// steadyWithin bounds how long Reconcile waits for a busy sale.
 const steadyWithin = 5 * time.Second
 
-// Reconcile implements sale.MerchantService. It first completes what is in progress: it
-// returns the units of expired and cancelled orders, and sets the stock and the pause of the
-// inventory to those of the ledger. If both sides still differ while the stream is empty, it
-// rebuilds the inventory from the ledger. While new reservations keep coming, it fails with
-// ErrConflict: pause the sale first.
+// Reconcile implements sale.MerchantService. It first returns the units of expired and
+// cancelled orders. Then it sets the stock and the pause of the inventory to those of the
+// ledger. If both sides still differ while the stream is empty, it rebuilds the inventory from
+// the ledger. While new reservations keep coming, it fails with ErrConflict: pause the sale
+// first.
 func (m *merchants) Reconcile(ctx context.Context, merchant, id string) (sale.ReconcileResult, error) {
 	var r sale.ReconcileResult
 	if _, err := m.Sale(ctx, merchant, id); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// drainEpochs is how many earlier epochs a recovery drains, because earlier recoveries may
-// have been interrupted.
+// drainEpochs bounds how many earlier epochs a recovery drains. More than one can have entries,
+// because recoveries may have been interrupted.
 const drainEpochs = 8
 
 // recovery rebuilds the inventory's state of one sale from the ledger, at the next epoch.

@@ -10,23 +10,23 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// The bounds of the mock payment provider.
+// Limits of the mock payment provider.
 const (
-	maxCharges = 10_000 // not called back yet
-	maxOfUser  = 20     // of them of one user
-	maxCalls   = 32     // callbacks at a time
-	callTries  = 10     // of one callback, if the shop cannot be asked
+	maxCharges = 10_000 // pending callbacks
+	maxOfUser  = 20     // pending callbacks of one user
+	maxCalls   = 32     // callbacks in progress
+	callTries  = 10     // attempts of one callback while the shop is unavailable
 	callFor    = 5 * time.Second
 	callAgain  = 500 * time.Millisecond
 )
 
-// A charge is what the provider is to call back about.
+// charge is a payment with a pending callback.
 type charge struct {
 	user, receipt, payment string
 	amount                 int64
 }
 
-// A provider is a mock payment provider: it takes every payment, after a while.
+// provider is a mock payment provider. It accepts every payment after a delay.
 type provider struct {
 	desk  sale.BuyerService
 	log   *slog.Logger
@@ -37,7 +37,7 @@ type provider struct {
 	mu     sync.Mutex
 	closed bool
 	all    int
-	of     map[string]int // by user
+	of     map[string]int // pending callbacks by user
 	under  sync.WaitGroup
 }
 
@@ -46,7 +46,7 @@ func newProvider(desk sale.BuyerService, log *slog.Logger) *provider {
 	return &provider{desk: desk, log: log, ctx: ctx, stop: stop, slots: make(chan struct{}, maxCalls), of: map[string]int{}}
 }
 
-// later calls back after a while. It reports false if too many wait for that.
+// later calls back after a delay. It returns false if too many callbacks are pending.
 func (p *provider) later(c charge, after time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *provider) done(c charge) {
 	p.under.Done()
 }
 
-// call calls back, and again for a while if the shop cannot be asked or does not know the
+// call calls back. It retries for a while if the shop is unavailable or has not written the
 // order yet.
 func (p *provider) call(c charge) {
 	for try := 1; ; try++ {

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// route is how the requests of one pattern are handled.
+// route holds the handler of one pattern and its conditions.
 type route struct {
 	handle func(*call, http.ResponseWriter)
 	valid  func(id string) bool // whether {id} can exist; nil if the pattern has none
@@ -40,8 +40,8 @@ func routes() map[string]route {
 	}
 }
 
-// newMux returns a mux in which serve handles every request of a route, and every request
-// that no route matches: 405 for another method of a path, pages outside /api/, 404 within.
+// newMux returns a mux in which serve handles every request. A request that no route matches is
+// 405 for another method of a path, 404 below /api/, and a page elsewhere.
 func newMux(serve func(route) http.HandlerFunc, pages http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := map[string][]string{} // by path

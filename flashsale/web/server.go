@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Server is an HTTP server for the shop or the office, with bounds on what a client can make
-// it wait for: 5 s for the head of a request, 10 s for all of it, 15 s for the answer,
-// 60 s between requests, and 16 KiB of head.
+// Server returns an HTTP server for the shop or the office with these limits: 5 s for the
+// request header, 10 s for the whole request, 15 s for the response, 60 s between requests, and
+// 16 KiB of header.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

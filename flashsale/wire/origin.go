@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxCookies is how many cookies are read. Browsers keep about 200 of a site. A proxy in front
-// that limits by session may not read any if there are thousands.
+// maxCookies bounds how many cookies are read. Browsers keep about 200 of a site. A proxy in
+// front that limits by session may not read any if there are thousands.
 const maxCookies = 400
 
 // Cookie returns the value of a cookie. It returns an empty string if there is none, if there
-// are several with different values, or if there are more than maxCookies: a proxy in front
-// could read another one.
+// are several with different values, or if there are more than maxCookies. In these cases a
+// proxy in front could read another value.
 func Cookie(h http.Header, name string) string {
 	found, seen, n := "", false, 0
 	for _, line := range h["Cookie"] {

@@ -50,7 +50,7 @@ local rank, ahead = tonumber(ARGV[6]), nil
 if u.place ~= '-' then rank = 0 end
 if rank == 0 and s.shuffled and s.now < s.starts then rank = tonumber(ARGV[7]) end
 if rank == 0 then
-  -- Above every rank that was given: it is nobody's, and all who wait are before it.
+  -- Above every assigned rank: it is free, and all waiting users are before it.
   rank, ahead = math.max(s.us, s.top + 1), waiting
   if rank <= s.top then rank = nil end
 else

@@ -1,5 +1,5 @@
 -- +goose Up
--- What it means is in SCHEMA.md. Times are milliseconds since 1970, durations milliseconds.
+-- SCHEMA.md describes the tables. Times are milliseconds since 1970, durations milliseconds.
 
 CREATE TABLE sales (
     id            text   PRIMARY KEY,
@@ -35,7 +35,7 @@ CREATE INDEX sales_merchant ON sales (merchant, created, id);
 CREATE INDEX sales_seen ON sales (created, id) WHERE state <> 'draft';
 CREATE INDEX sales_live ON sales (id) WHERE state IN ('exposed', 'paused');
 
--- What became of every reservation that the ledger was told of.
+-- Every reservation in the ledger, with its outcome.
 CREATE TABLE orders (
     reservation text   PRIMARY KEY,
     sale        text   NOT NULL REFERENCES sales (id),

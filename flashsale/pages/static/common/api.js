@@ -1,10 +1,10 @@
-// Every question to the server goes through call.
+// All requests to the server use call.
 
 const TIMEOUT = 15_000;
 
-// call asks the server and always returns an answer: {ok, status, body, reason, detail,
-// retry}. retry is after how many milliseconds to ask again, or null if that is of no use.
-// Of a server that cannot be reached status is 0.
+// call sends a request and always returns {ok, status, body, reason, detail, retry}. retry is
+// the time in milliseconds until a retry, or null if a retry does not help. Status is 0 if the
+// server is unreachable.
 export async function call(method, path, body, headers = {}) {
   const init = { method, headers: { Accept: "application/json", ...headers }, signal: AbortSignal.timeout(TIMEOUT) };
   if (method !== "GET") {
@@ -24,7 +24,7 @@ export async function call(method, path, body, headers = {}) {
     }
     data = null;
   }
-  // A 2xx without JSON is not from this server, so it says nothing.
+  // A 2xx response without JSON is not from this server.
   if (response.ok && data !== null && typeof data === "object") {
     return { ok: true, status: response.status, body: data, headers: response.headers, retry: null };
   }
@@ -46,13 +46,12 @@ function retryOf(response, problem) {
   return [0, 200, 425, 429, 500, 502, 503, 504].includes(response.ok ? 0 : response.status) ? 1000 : null;
 }
 
-// random makes a name that nobody has used: 128 bits in hex.
+// random returns a unique name: 128 random bits in hex.
 export function random() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 }
 
-// Storage that is full or forbidden forgets: what is kept here makes a reload smoother, and
-// is never needed.
+// Storage may be full or disabled. Its data only makes a reload smoother.
 const store = (which) => ({
   get(key) {
     try { return JSON.parse(window[which].getItem(key)); } catch { return null; }

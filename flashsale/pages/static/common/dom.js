@@ -1,9 +1,9 @@
-// Elements are made of strings by text nodes alone, so nothing that a merchant or a server
-// says can become markup.
+// Elements contain strings as text nodes only, so text of a merchant or a server cannot become
+// markup.
 
-// h makes an element. Of props, class, functions (onclick…) and booleans do what they say;
-// the rest are attributes, and undefined ones are left out. Children are nodes, strings, or
-// lists of them; nothing (null, false) is skipped.
+// h creates an element. In props, class, functions (onclick…) and booleans set properties;
+// other values set attributes, and undefined ones are ignored. Children are nodes, strings or
+// lists of them; null and false are ignored.
 export function h(tag, props = {}, ...children) {
   const el = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -17,15 +17,15 @@ export function h(tag, props = {}, ...children) {
 
 export const main = document.getElementById("main");
 
-// say tells those who do not see the page what has changed.
+// say announces a change to screen readers.
 export function say(text) {
   const el = document.getElementById("say");
   if (el.textContent !== text) el.textContent = text;
 }
 
-// A Slot is a place in the page that is built anew only if what it shows is another thing
-// (its key), so that buttons keep their focus and clicks are not lost. What ticks meanwhile
-// is written by the functions that live() was given.
+// A Slot is a part of the page that is rebuilt only if its key changes, so that buttons keep
+// their focus and clicks are not lost. The functions passed to live() update it between
+// rebuilds.
 export class Slot {
   #key;
   #live = [];
@@ -50,12 +50,12 @@ export class Slot {
   }
 }
 
-// put writes text if it is another one: a reader would say the same text again.
+// put sets a text if it differs, because a screen reader would repeat the same text.
 export function put(el, text) {
   if (el.textContent !== text) el.textContent = text;
 }
 
-// field makes a label with its input, a hint and a place for what is wrong with it.
+// field creates a label with its input, a hint and an element for the error.
 export function field(label, input, hint = "") {
   const id = input.id || (input.id = `f-${input.name}`);
   const note = h("span", { class: "hint", id: `${id}-hint` }, hint);
@@ -64,7 +64,7 @@ export function field(label, input, hint = "") {
   return h("div", { class: "field" }, h("label", { for: id }, label), input, note, fault);
 }
 
-// blame shows what is wrong with an input, or takes it back.
+// blame shows an error at an input, or removes it.
 export function blame(input, text) {
   document.getElementById(`${input.id}-fault`).textContent = text;
   if (text) input.setAttribute("aria-invalid", "true");

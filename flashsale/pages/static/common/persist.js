@@ -2,22 +2,22 @@ import { h } from "./dom.js";
 import { jitter, pause, seen } from "./time.js";
 import { about, has, t } from "./text.js";
 
-// What may be asked again as it is: nobody decided, or it was too early or too much. A sale
-// that starts in hours is not waited for here.
+// The reasons after which the same request may be repeated: it was not decided, too early or
+// too much. A sale that starts in hours is not waited for here.
 const again = (a) => a.retry !== null && (a.status === 0 || a.status === 429 || a.status >= 500 || (a.status === 425 && a.retry < 60_000));
 
-// persist asks until it is decided, waits as long as the server says in between (and longer
-// each time), tells how long, and gives up when going says so or after 30 times.
-export async function persist(ask, tell, going = () => true) {
+// persist repeats a request until it is decided. It waits as long as the server requests, and
+// longer each time, and shows the wait. It stops when going returns false or after 30 attempts.
+export async function persist(ask, report, going = () => true) {
   for (let i = 0; ; i++) {
     const answer = await ask();
     if (answer.ok || !again(answer) || i === 30 || !going()) {
-      tell("");
+      report("");
       return answer;
     }
     const end = performance.now() + jitter(Math.max(answer.retry, Math.min(8000, 200 * 2 ** i)));
     for (let left = end - performance.now(); left > 0; left = end - performance.now()) {
-      tell(t("again.in", { why: why(answer), time: about(left) }));
+      report(t("again.in", { why: why(answer), time: about(left) }));
       await pause(Math.min(left, 500));
       if (!going()) break;
     }
@@ -25,15 +25,15 @@ export async function persist(ask, tell, going = () => true) {
   }
 }
 
-// why says in the reader's language why something was refused.
+// why returns the reason of a refusal in the language of the page.
 export function why(answer) {
   if (has(`why.${answer.reason}`)) return t(`why.${answer.reason}`);
   if (answer.status === 0) return t("why.unreachable");
-  if (answer.status === 429) return t("why.too_many"); // of a limit before the shop
+  if (answer.status === 429) return t("why.too_many"); // a limit in front of the shop
   return answer.detail || t("why.other", { status: answer.status });
 }
 
-// sure asks before something that cannot be taken back.
+// sure asks for confirmation of a change that cannot be undone.
 export function sure(question, yes, keep = t("sure.keep")) {
   return new Promise((done) => {
     const box = h("dialog", { class: "sure", "aria-labelledby": "sure-title", onclose: () => { done(box.returnValue === "yes"); box.remove(); } },

@@ -1,4 +1,4 @@
-// The texts of the page, in its language.
+// The texts of the page in its language.
 const lang = document.documentElement.dataset.lang;
 const { default: words } = await import(`./text-${lang}.js`);
 
@@ -14,20 +14,20 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
 }
 
-// has reports whether there is a text.
+// has reports whether a text exists.
 export const has = (key) => key in words;
 
-// money writes an amount in the smallest unit of a currency.
+// money formats an amount in the smallest unit of a currency.
 export function money(amount, currency) {
   try {
     const format = new Intl.NumberFormat(locale, { style: "currency", currency, currencyDisplay: "narrowSymbol" });
     return format.format(amount / 10 ** digits(currency));
   } catch {
-    return `${amount} ${currency}`; // a currency that the browser does not know
+    return `${amount} ${currency}`; // the browser does not know the currency
   }
 }
 
-// digits tells how many digits of a currency are behind the point.
+// digits returns the number of decimal digits of a currency.
 export function digits(currency) {
   try {
     return new Intl.NumberFormat(locale, { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
@@ -43,10 +43,10 @@ const dated = new Intl.DateTimeFormat(locale, {
   month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
 
-// moment writes a time of the server in the zone of the browser.
+// moment formats a time of the server in the time zone of the browser.
 export const moment = (text) => dated.format(new Date(text));
 
-// clockwise writes a time that is left as a clock does, rounded up: 1 d 02:03:04 or 03:04.
+// clockwise formats a remaining time like a clock, rounded up: 1 d 02:03:04 or 03:04.
 export function clockwise(ms) {
   let s = Math.max(0, Math.ceil(ms / 1000));
   const two = (n) => String(n).padStart(2, "0");
@@ -58,7 +58,7 @@ export function clockwise(ms) {
   return hours > 0 ? `${two(hours)}:${rest}` : rest;
 }
 
-// about writes a duration roughly.
+// about formats an approximate duration.
 export function about(ms) {
   const s = Math.ceil(ms / 1000);
   if (s < 1) return t("time.moment");

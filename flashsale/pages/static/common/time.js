@@ -1,16 +1,16 @@
 import { call } from "./api.js";
 
-// The server's clock, as this page knows it: the browser's monotonic clock, which nobody
-// sets, and how far the server's is from it.
+// The server's clock as the page knows it: the monotonic clock of the browser, which cannot be
+// set, and its offset to the server.
 let offset = null;
-let error = Infinity; // half of the round trip of the sample that offset is of
+let error = Infinity; // half of the round trip of the sample for offset
 let taken = 0;
 
-// now is the time of the server in milliseconds. Before the first sync it is unknown.
+// now returns the time of the server in milliseconds. It is unknown before the first sync.
 export const now = () => (offset === null ? NaN : offset + performance.now());
 
-// sync asks the server for its time and takes half of the way there and back off. A sample
-// that came slower than what is known is worse, unless that is old: clocks drift.
+// sync reads the server's time and subtracts half of the round trip. A slower sample is
+// ignored, unless the last one is old: clocks drift.
 export async function sync() {
   const sent = performance.now();
   const answer = await call("GET", "/api/time");
@@ -24,8 +24,8 @@ export async function sync() {
   return answer.ok;
 }
 
-// keep syncs now, every 30 s while the page is seen, and when it is seen again: a device
-// that slept may have stopped its clock.
+// keep syncs now, every 30 s while the page is visible, and when it becomes visible: the clock
+// of a sleeping device may stop.
 export async function keep() {
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
@@ -36,18 +36,18 @@ export async function keep() {
   await insist();
 }
 
-// insist syncs until it is answered: a page whose clock is wrong says wrong things.
+// insist repeats sync until it succeeds, because a page with a wrong clock shows wrong times.
 async function insist() {
   for (let i = 1; !(await sync()); i++) await pause(jitter(Math.min(8000, 700 * i)));
 }
 
-// pause waits for ms.
+// pause waits for ms milliseconds.
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// jitter adds up to a quarter: pages that were told the same time do not come together.
+// jitter adds up to a quarter, so that pages with the same start do not send requests together.
 export const jitter = (ms) => ms * (1 + Math.random() / 4);
 
-// seen waits until the page is seen.
+// seen waits until the page is visible.
 export function seen() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((done) => document.addEventListener("visibilitychange", function shown() {
@@ -57,8 +57,8 @@ export function seen() {
   }));
 }
 
-// A Poll asks again and again: after what ask returns, in milliseconds, and some jitter. It
-// stops while the page is hidden, and asks at once when it is seen again.
+// A Poll repeats a request after the time in milliseconds that ask returns, plus jitter. It
+// stops while the page is hidden, and continues at once when it is visible.
 export class Poll {
   #ask;
   #timer = 0;
@@ -73,14 +73,14 @@ export class Poll {
     addEventListener("pageshow", (e) => e.persisted && this.now());
   }
 
-  // in asks after ms, and not before.
+  // in polls after ms, and not before.
   in(ms) {
     if (this.#busy) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.now(), jitter(Math.max(100, ms)));
   }
 
-  // now asks at once, or once more if it is asking.
+  // now polls at once, or once more if a request is in progress.
   async now() {
     if (this.#busy) {
       this.#again = true;

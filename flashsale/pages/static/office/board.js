@@ -21,7 +21,7 @@ const checks = h("div", { id: "checks", "aria-live": "polite" });
 const log = h("section", { class: "card", id: "log" });
 const poll = new Poll(refresh);
 
-// What can be done in each state, in the order in which it is shown; sure asks first.
+// The actions in each state, in order; sure asks for confirmation.
 const DO = {
   check: { in: ["draft", "exposed", "paused"] },
   warm: { in: ["draft", "exposed", "paused"] },
@@ -58,7 +58,7 @@ function showFaults(faults) {
 }
 
 async function reload() {
-  const answer = await persist(() => call("GET", path), (text) => text && put(note, text)); // what was done stays said
+  const answer = await persist(() => call("GET", path), (text) => text && put(note, text)); // the result stays visible
   if (answer.status === 404) {
     main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
     return false;
@@ -105,7 +105,7 @@ async function saved(s) {
   await showLog();
 }
 
-// One click of "add" is one key, also if it has to be asked again.
+// One click of "add" has one key, also if the request is repeated.
 function stock() {
   const units = h("input", { name: "units", type: "number", min: "1", step: "1", inputmode: "numeric", value: "10" });
   let key = random();
@@ -151,7 +151,7 @@ async function showLog() {
     answer.body.log.map((l) => [moment(l.at), l.actor, l.what])));
 }
 
-// The orders are asked for when they are looked at, a hundred at a time.
+// The orders are loaded when they are opened, a hundred at a time.
 const rows = h("div", {});
 const more = h("button", { type: "button", class: "quiet", id: "more-orders", hidden: true, onclick: () => showOrders(more.dataset.after) }, t("office.more"));
 const orders = h("details", { class: "card", id: "orders", ontoggle: () => orders.open && showOrders("") }, h("summary", {}, t("orders.title")), rows, more);
@@ -167,7 +167,7 @@ async function showOrders(after) {
   more.dataset.after = answer.body.orders.at(-1)?.reservation ?? "";
 }
 
-// Where several buyers share an address, asked for when it is looked at.
+// Shared networks are loaded when they are opened.
 const shared = h("div", {});
 const networks = h("details", { class: "card", id: "networks", ontoggle: () => networks.open && showNetworks() },
   h("summary", {}, t("networks.title")), h("p", { class: "hint" }, t("networks.hint")), shared);

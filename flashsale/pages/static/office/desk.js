@@ -3,15 +3,15 @@ import { field, h, main, put } from "./dom.js";
 import { persist, why } from "./persist.js";
 import { t } from "./text.js";
 
-// What the merchant's pages share: who is logged in, and the token that every change needs.
+// Shared by the pages for merchants: the login, and the token that every change needs.
 let me = null;
 
-// change asks for a change, and again while nothing is decided.
-export function change(method, path, body, tell = () => {}, headers = {}) {
-  return persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), tell);
+// change requests a change, and repeats it until it is decided.
+export function change(method, path, body, report = () => {}, headers = {}) {
+  return persist(() => call(method, path, body, { "Flashsale-CSRF": me?.csrf ?? "", ...headers }), report);
 }
 
-// enter returns who is logged in, after asking for a name and a password if nobody is.
+// enter returns the merchant. Without a session it asks for a name and a password first.
 export async function enter() {
   const answer = await persist(() => call("GET", "/api/me"), (text) => text && put(main, text));
   if (answer.ok) me = answer.body;
@@ -50,14 +50,14 @@ function login() {
   });
 }
 
-// local writes a time as an input of kind datetime-local has it, and utc reads it.
+// local formats a time for an input of type datetime-local, and utc parses it.
 export function localTime(text) {
   const d = new Date(text);
   return new Date(d - d.getTimezoneOffset() * 60_000).toISOString().slice(0, -1).replace(/\.000$/, "");
 }
 export const utc = (value) => (value === "" || Number.isNaN(Date.parse(value)) ? "" : new Date(value).toISOString());
 
-// table makes a table that scrolls by itself where it is too wide.
+// table creates a table that scrolls where it is too wide.
 export function table(caption, heads, rows, props = {}) {
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", props, h("caption", {}, caption),

@@ -11,8 +11,8 @@ const ROWS = [
   ["lag", (b) => b.lag_ms, about], ["workers", (b) => b.workers],
 ];
 
-// figures writes the board into el: the numbers in place, so that who reads one does not lose
-// it, and the refusals of each layer as a table.
+// figures updates the dashboard in el in place, so that a reader keeps the position, with the
+// refusals of each layer as a table.
 export function figures(el, board, trouble = "") {
   if (el.childElementCount === 0) {
     el.append(h("h2", { id: "board-title" }, t("board.title")), h("p", { class: "note", role: "status" }),

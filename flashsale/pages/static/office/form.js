@@ -5,7 +5,7 @@ import { digits, t } from "./text.js";
 
 const MINUTE = 60_000;
 
-// The fields of a draft in their order: how each is shown, and read back.
+// The fields of a draft in order: how each is shown and parsed.
 const text = (props) => ({ make: (name) => h("input", { name, ...props }), show: String, read: (v) => v.trim() });
 const whole = (props, unit = 1) => ({
   make: (name) => h("input", { name, type: "number", inputmode: "decimal", step: "any", ...props }),
@@ -34,8 +34,8 @@ export const FIELDS = {
   work: whole({ min: "0", max: "24" }),
 };
 
-// decimal writes an amount of the smallest unit as people do, and cents reads it, both
-// without a float: 0.29 × 100 is not 29 there.
+// decimal formats an amount in the smallest unit as a decimal number, and cents parses it.
+// Neither uses floats: 0.29 × 100 is not 29 there.
 export function decimal(amount, currency) {
   const n = digits(currency);
   const s = String(amount).padStart(n + 1, "0");
@@ -48,7 +48,7 @@ export function cents(value, currency) {
   return Number(m[1] + (m[2] ?? "").padEnd(n, "0"));
 }
 
-// fresh is the draft that the form of a new sale begins with.
+// fresh returns the initial draft of a new sale.
 export function fresh(now) {
   const starts = Math.ceil((now + 10 * MINUTE) / MINUTE) * MINUTE;
   return {
@@ -64,8 +64,8 @@ export function faults(answer) {
   return errors.filter((e) => e.field in FIELDS).map((e) => [e.field, e.detail]);
 }
 
-// form is the form of a draft. send is [method, path, what else the body has], and done is
-// called with the sale that the server made of it.
+// form returns the form of a draft. send is [method, path, other fields of the body]. done is
+// called with the sale that the server returns.
 export function form(draft, send, label, done) {
   const inputs = {};
   const note = h("p", { class: "note", role: "alert" });

@@ -2,9 +2,9 @@ import { local } from "./api.js";
 import { blame, field, h } from "./dom.js";
 import { t } from "./text.js";
 
-const KEY = "fs.contact"; // what was said last in this browser
+const KEY = "fs.contact"; // the last contact in this browser
 
-// A Contact asks who is to get what an order buys.
+// A Contact is the form for the recipient of an order.
 export class Contact {
   #inputs;
 
@@ -19,7 +19,7 @@ export class Contact {
     this.el = h("div", { class: "fields contact" }, Object.entries(this.#inputs).map(([name, el]) => field(t(`receipt.${name}`), el, t(`receipt.${name}.hint`))));
   }
 
-  // read returns {name, phone} and remembers it, or says what is missing and returns null.
+  // read returns {name, phone} and stores it, or shows what is missing and returns null.
   read() {
     const said = { name: this.#inputs.name.value.trim(), phone: this.#inputs.phone.value.trim() };
     const digits = said.phone.replace(/[^0-9]/g, "").length;
@@ -32,7 +32,7 @@ export class Contact {
     return said;
   }
 
-  // blame says that a field is not accepted; it reports whether there is one of this name.
+  // blame shows that a field is not accepted. It reports whether the field exists.
   blame(name) {
     const input = this.#inputs[name];
     if (!input) return false;

@@ -1,14 +1,14 @@
-// A worker: it finds a nonce with which the SHA-256 of challenge:nonce begins with so many zero
-// bits. It is told {challenge, bits}, and tells {tried} now and then and {tried, nonce} at its
-// end. A hash of the browser is asked for by a promise, which takes longer than the hash:
-// these are made here, of one block each, and of that only what changes.
+// A worker that finds a nonce for which the SHA-256 of challenge:nonce begins with the given
+// number of zero bits. It receives {challenge, bits}. It posts {tried} repeatedly and {tried,
+// nonce} at the end. The hash function of the browser returns a promise, which takes longer
+// than a hash, so this file has its own for one block. It recomputes only what changes.
 "use strict";
 
 const K = new Int32Array(64);
 const START = new Int32Array(8);
 
-// The first 32 bits of the fractions of roots of the first primes (FIPS 180-4): the exact ones, as
-// a double has 53.
+// The first 32 bits of the fractions of roots of the first primes (FIPS 180-4). They are exact,
+// because a double has 53 bits.
 for (let n = 2, i = 0; i < 64; n++) {
   let prime = true;
   for (let d = 2; d * d <= n; d++) if (n % d === 0) prime = false;
@@ -20,13 +20,13 @@ for (let n = 2, i = 0; i < 64; n++) {
 
 const HEX = Array.from("0123456789abcdef", (c) => c.charCodeAt(0));
 
-// four spells 16 bits as the word of four hexadecimal digits.
+// four returns 16 bits as a word of four hexadecimal digits.
 const four = (n) => (HEX[n >>> 12] << 24) | (HEX[(n >>> 8) & 15] << 16) | (HEX[(n >>> 4) & 15] << 8) | HEX[n & 15];
 
 const W = new Int32Array(64);
 const S = new Int32Array(8);
 
-// rounds does the rounds from one to another on S.
+// rounds applies rounds of SHA-256 to S.
 function rounds(from, to) {
   let a = S[0], b = S[1], c = S[2], d = S[3], e = S[4], f = S[5], g = S[6], h = S[7];
   for (let i = from; i < to; i++) {
@@ -52,14 +52,14 @@ function schedule() {
   }
 }
 
-// search calls tell every 2^15 hashes, and returns the nonce: eight hexadecimal digits, behind as
-// many zeros as let them begin at a word.
-function search(challenge, bits, tell) {
+// search calls report every 2^15 hashes and returns the nonce: eight hexadecimal digits after
+// as many zeros as align them to a word.
+function search(challenge, bits, report) {
   let head = `${challenge}:`;
   const pad = "0".repeat((4 - (head.length % 4)) % 4);
   head += pad;
   if (head.length > 44) throw new Error(`a challenge of ${challenge.length} characters`);
-  const at = head.length / 4; // the word at which the digits begin
+  const at = head.length / 4; // the word where the digits begin
   W.fill(0);
   for (let i = 0; i < head.length; i++) W[i >> 2] |= head.charCodeAt(i) << (24 - 8 * (i & 3));
   W[at + 2] = 1 << 31;
@@ -74,10 +74,10 @@ function search(challenge, bits, tell) {
     S.set(state);
     rounds(at, 64);
     if (bits === 0 || (S[0] + START[0]) >>> (32 - bits) === 0) {
-      tell(n + 1, pad + n.toString(16).padStart(8, "0"));
+      report(n + 1, pad + n.toString(16).padStart(8, "0"));
       return;
     }
-    if ((n & 0x7fff) === 0x7fff) tell(n + 1);
+    if ((n & 0x7fff) === 0x7fff) report(n + 1);
   }
   throw new Error("no nonce");
 }

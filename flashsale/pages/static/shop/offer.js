@@ -1,7 +1,7 @@
 import { h, put } from "./dom.js";
 import { money, moment, number, t } from "./text.js";
 
-// An Offer shows what is sold, for how much, and when.
+// An Offer shows the product, the price and the times.
 export class Offer {
   #pill = h("span", { class: "pill", id: "phase" });
   #title = h("h1", { id: "title" });
@@ -41,7 +41,7 @@ export class Offer {
   }
 }
 
-// phaseOf is the phase that the buyer's own stage agrees with: what the server said may be a
+// phaseOf returns the phase that matches the buyer's stage. The server's response may be a
 // moment older than the clock.
 export function phaseOf(view, stage) {
   if (stage === "ended") return "ended";

@@ -10,7 +10,7 @@ const list = h("div", { class: "stack" });
 const none = h("p", { class: "card" }, t("orders.none"));
 const cards = new Map();
 
-// refresh asks what became of the orders: soon again while one of them is open.
+// refresh reloads the orders, more often while one of them is pending.
 async function refresh() {
   const answer = await call("GET", "/api/orders");
   if (answer.status === 401) {

@@ -5,13 +5,13 @@ import { persist, sure, why } from "./persist.js";
 import { clockwise, moment, money, t } from "./text.js";
 import { now } from "./time.js";
 
-// held are the states in which a unit is kept for the buyer.
+// held lists the states in which a unit is kept for the buyer.
 export const held = (r) => r.state === "reserved" || r.state === "pending_pay" || r.state === "paid";
 
-const LONGEST = 600_000; // what a payment of the mock provider may take
+const LONGEST = 600_000; // the longest delay of the mock provider
 
-// A Receipt shows one reservation and what its buyer can do about it. changed is called with
-// the receipt after each change.
+// A Receipt shows a reservation and its actions. changed is called with the receipt after each
+// change.
 export class Receipt {
   #r;
   #slot;
@@ -20,9 +20,9 @@ export class Receipt {
   #doing = "";
   #note = "";
   #leave = false; // the buyer lets it expire
-  #who; // the contact that the server has
+  #who; // the contact in the server's response
   #contact; // its form
-  #late = false; // a payment is on its way that comes too late
+  #late = false; // a payment that will be too late is in progress
 
   constructor(r, changed, named = false) {
     this.#slot = new Slot({ class: "card receipt", "data-receipt": r.receipt });
@@ -36,12 +36,12 @@ export class Receipt {
 
   update(r) {
     this.#r = r;
-    this.#who = r.contact ?? this.#who; // a turn tells of none
+    this.#who = r.contact ?? this.#who; // a status has no contact
     this.el.dataset.state = r.state;
     this.draw();
   }
 
-  // due tells whether the server should be asked what became of it.
+  // due reports whether to reload the order.
   due() {
     const late = Date.parse(this.#r.pay_by) + 300 < now();
     return this.#r.state === "reserved" || ((this.#r.state === "pending_pay" || (this.#late && this.#r.refunds === 0)) && late);
@@ -110,8 +110,8 @@ export class Receipt {
     return answer;
   }
 
-  // One payment has one ID, however often it is sent: the provider takes it once. Before it,
-  // the shop is told who is to get what is paid.
+  // A payment keeps its ID when it is sent again, so the provider charges it once. The
+  // contact is sent first.
   async #pay() {
     const who = this.#contact.read();
     if (!who) return;

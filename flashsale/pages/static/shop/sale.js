@@ -10,17 +10,17 @@ import { Work } from "./work.js";
 
 const id = location.pathname.split("/").at(-1);
 const path = `/api/sales/${id}`;
-const placeKey = `fs.place.${id}`; // the place in the line, as the server signed it
-const lastKey = `fs.last.${id}`; // the last receipt: also one that no list has, being lost
-const buyKey = `fs.buy.${id}`; // {token, key} of a purchase whose answer is not final
+const placeKey = `fs.place.${id}`; // the signed ticket
+const lastKey = `fs.last.${id}`; // the last receipt; lost ones are in no list
+const buyKey = `fs.buy.${id}`; // of a purchase without a final response
 
 let view = null;
 let turn = null;
 const receipts = new Map();
-let doing = ""; // join or buy, while it is asked
-let note = ""; // what the last answer said
-let trouble = ""; // why the state shown may be old
-let hasty = 0; // how often in a row it was too soon
+let doing = ""; // join or buy, while in progress
+let note = ""; // the text of the last response
+let trouble = ""; // why the page may be out of date
+let hasty = 0; // consecutive requests that were too early
 let stage = "";
 
 const banner = h("div", { "aria-live": "polite" });
@@ -30,10 +30,10 @@ const action = new Slot({ class: "card action", id: "action" });
 const poll = new Poll(refresh);
 const work = new Work(id);
 
-// signedIn gets a session: a guest's, if there is none.
+// signedIn gets a session, as a guest if there is none.
 const signedIn = () => persist(() => call("POST", "/api/session"), (text) => { trouble = text; draw(); });
 
-// take makes a turn, or a view alone, what is shown.
+// take shows a status, or a view alone.
 function take(body) {
   if (body.view) {
     turn = body;
@@ -42,7 +42,7 @@ function take(body) {
     if (body.state === "spent" || body.state === "passed") session.set(buyKey, null);
     for (const r of body.held ?? []) remember(r);
     for (const [name, r] of receipts) {
-      // Held before and not now: it expired, was cancelled, or the line forgot it.
+      // Held before and not now: it expired, was cancelled or was lost.
       if (held(r) && !(body.held ?? []).some((other) => other.receipt === name)) look(name);
     }
   } else {
@@ -51,8 +51,8 @@ function take(body) {
   return (body.poll_after_ms ?? view.poll_after_ms) || 1000;
 }
 
-// remember keeps what the server told of a reservation. One that is an order is never merely
-// reserved again: a turn does not know what became of it, and an answer may be an old one.
+// remember stores a reservation from a response. An order never becomes merely reserved again,
+// because a status does not have the state of orders and a response may be old.
 function remember(r) {
   const known = receipts.get(r.receipt);
   if (known && known.state !== "reserved" && r.state === "reserved") return;
@@ -63,7 +63,7 @@ function remember(r) {
 
 const looking = new Set();
 
-// look asks what became of a reservation.
+// look reloads the order of a reservation.
 async function look(name) {
   if (looking.has(name)) return;
   looking.add(name);
@@ -80,7 +80,7 @@ async function look(name) {
   draw();
 }
 
-// refresh asks where the buyer stands, and returns when to ask again.
+// refresh reloads the status and returns when to poll again.
 async function refresh() {
   const place = local.get(placeKey);
   let answer = await call("GET", `${path}/ticket`, undefined, place ? { "Flashsale-Place": place } : {});
@@ -88,7 +88,7 @@ async function refresh() {
     await signedIn();
     answer = await call("GET", `${path}/ticket`);
   }
-  // Refused because of the sale, and not of a hurry: the sale itself says why.
+  // Refused because of the sale and not of the rate: the sale has the reason.
   if (!answer.ok && ([400, 403, 409, 410, 425].includes(answer.status) || answer.reason === "paused")) answer = await call("GET", path);
   if (answer.status === 404) {
     gone();
@@ -97,7 +97,7 @@ async function refresh() {
   if (!answer.ok) {
     const wait = Math.max(1000, answer.retry ?? 5000);
     hasty = answer.status === 429 ? hasty + 1 : 2;
-    // A question that came too soon is no news to the buyer, unless that goes on.
+    // A request that was too early is shown only if it happens repeatedly.
     trouble = view && hasty < 2 ? "" : view ? t("trouble", { why: why(answer), time: about(wait) }) : t("again.in", { why: why(answer), time: about(wait) });
     draw();
     return wait;
@@ -113,7 +113,7 @@ function gone() {
   main.replaceChildren(h("h1", {}, t("missing.title")), h("p", {}, t("missing.sale")), h("p", {}, h("a", { class: "button", href: "/" }, t("missing.home"))));
 }
 
-// worked is the work that a ticket costs, or undefined.
+// worked returns the proof of work for a ticket, or undefined.
 const worked = async () => (view.work > 0 && (await work.nonce())) || undefined;
 
 async function join() {
@@ -121,13 +121,13 @@ async function join() {
   note = "";
   draw();
   const place = local.get(placeKey) ?? undefined;
-  const ask = (body) => persist(() => call("POST", `${path}/ticket`, body), tell);
+  const ask = (body) => persist(() => call("POST", `${path}/ticket`, body), showNote);
   let answer = await ask({ place, work: await worked() });
   if (answer.status === 401) {
     await signedIn();
     answer = await ask({ work: await worked() });
   }
-  // Another secret of the shop, or another session, and so another challenge.
+  // The secret of the shop or the session has changed, and so has the challenge.
   for (let i = 0; i < 2 && answer.reason === "work_due"; i++) {
     const nonce = await work.again(answer.body);
     if (nonce === "") break;
@@ -140,8 +140,8 @@ async function join() {
   if (!answer.ok) poll.now();
 }
 
-// buy sends one purchase under one key until its answer is final: a page that is reloaded
-// meanwhile goes on with the same key.
+// buy sends one purchase with one key until the response is final. A reloaded page continues
+// with the same key.
 async function buy() {
   const { token, until } = turn;
   const kept = session.get(buyKey);
@@ -150,13 +150,13 @@ async function buy() {
   doing = "buy";
   note = "";
   draw();
-  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key, "Flashsale-Token": token }), tell, () => now() < Date.parse(until));
+  const answer = await persist(() => call("POST", `${path}/orders`, { token }, { "Idempotency-Key": key, "Flashsale-Token": token }), showNote, () => now() < Date.parse(until));
   doing = "";
   if (answer.ok) {
     session.set(buyKey, null);
     remember(answer.body);
     if (turn) turn = { ...turn, state: "spent", token: undefined };
-    poll.in(1500); // what became of the reservation is asked for sooner, by its receipt
+    poll.in(1500); // the order is reloaded sooner, by its receipt
   } else {
     note = why(answer);
     poll.now();
@@ -164,12 +164,12 @@ async function buy() {
   draw();
 }
 
-function tell(text) {
+function showNote(text) {
   note = text;
   draw();
 }
 
-// draw shows what is known. It is cheap: what has not changed stays.
+// draw updates the page. It changes only what differs.
 function draw() {
   if (!view) {
     if (trouble) main.replaceChildren(h("p", { class: "banner warn", role: "status" }, trouble));
@@ -205,7 +205,7 @@ function drawBanner() {
 
 const cards = new Map();
 
-// What the buyer holds, and of what is over the newest alone if nothing newer is held.
+// The units that the buyer holds. A finished order is shown only if it is the newest.
 function drawReceipts() {
   const all = [...receipts.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at));
   const shown = all.filter((r, i) => held(r) || i === 0);
@@ -287,8 +287,8 @@ function line(live) {
   ];
 }
 
-// The clock moves the page: at the start the button comes alive without a question, so that
-// not everybody asks in the same instant.
+// The clock updates the page. At the start the button becomes active without a request, so that
+// browsers do not all send one at the same time.
 setInterval(() => {
   if (document.hidden || !view) return;
   draw();
@@ -300,7 +300,7 @@ setInterval(() => {
 
 const slow = new Map();
 
-// lookSlowly looks again and again, after longer and longer times.
+// lookSlowly reloads repeatedly, with growing pauses.
 function lookSlowly(name) {
   const s = slow.get(name) ?? { next: 0, wait: 300 };
   if (performance.now() < s.next) return;

@@ -1,7 +1,6 @@
 import { held } from "./receipt.js";
 
-// stageOf says what a buyer can do now. It depends on nothing but what the server said and
-// the server's time.
+// stageOf returns what a buyer can do now. It depends only on the server's responses and time.
 export function stageOf(view, turn, receipts, now) {
   const starts = Date.parse(view.starts_at);
   const opens = view.queue === "shuffled" ? starts - view.lobby_ms : starts;

@@ -3,12 +3,12 @@ import { h, put } from "./dom.js";
 import { persist } from "./persist.js";
 import { t } from "./text.js";
 
-// A Work does what a ticket of a sale costs, beside the page and once: it is the same for
-// this buyer and this sale however often a ticket is asked for.
+// A Work does the proof of work for a ticket in a worker, once: it is the same for this buyer
+// and this sale in every request.
 export class Work {
   #path;
   #key;
-  #found = null; // a promise of the nonce, while it is looked for and then
+  #found = null; // a promise of the nonce, once the search has begun
   #state = ""; // doing, done or failed
   #text = h("p", { class: "hint", "aria-live": "polite", id: "work" });
   #bar = h("progress", { max: "1", "aria-label": t("work.progress") });
@@ -20,14 +20,14 @@ export class Work {
     this.#show("");
   }
 
-  // nonce returns what a ticket is to be asked for with, or "" if there is none. The first call
-  // begins to look for it.
+  // nonce returns the nonce for a ticket request, or "" if none is required. The first
+  // call starts the search.
   nonce() {
     this.#found ??= this.#look();
     return this.#found;
   }
 
-  // again looks for another: that one was refused, with {challenge, bits}.
+  // again searches for another nonce after a refusal with {challenge, bits}.
   again(wanted) {
     local.set(this.#key, null);
     this.#found = this.#look(wanted);
@@ -38,7 +38,7 @@ export class Work {
     if (!wanted) {
       const answer = await persist(() => call("GET", this.#path), () => {});
       if (!answer.ok) {
-        this.#found = null; // the next call asks again
+        this.#found = null; // the next call tries again
         return "";
       }
       wanted = answer.body;
@@ -72,14 +72,14 @@ export class Work {
   }
 }
 
-// solve lets a worker find the nonce. How many hashes that takes nobody knows: tell is told how
-// likely it was to be found by now.
-function solve(challenge, bits, tell) {
+// solve finds the nonce in a worker. The number of hashes is random: progress receives the
+// probability that the nonce would have been found by now.
+function solve(challenge, bits, progress) {
   return new Promise((done, fail) => {
     const worker = new Worker(new URL("./hash.js", import.meta.url));
     worker.onmessage = ({ data: { tried, nonce } }) => {
       if (nonce === undefined) {
-        tell(1 - Math.exp(-tried / 2 ** bits));
+        progress(1 - Math.exp(-tried / 2 ** bits));
         return;
       }
       worker.terminate();
