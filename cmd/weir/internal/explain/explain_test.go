@@ -232,7 +232,7 @@ func TestStoreGone(t *testing.T) {
 	}
 	var b strings.Builder
 	a.WriteText(&b)
-	if !strings.Contains(b.String(), "not asked") {
+	if !strings.Contains(b.String(), "not decided") {
 		t.Errorf("the text is\n%s", &b)
 	}
 }
