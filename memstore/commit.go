@@ -29,13 +29,18 @@ func (t *txn) commit() (lacking int64) {
 		}
 	}
 	for i := range t.cells {
-		if c := &t.cells[i]; !c.known && c.changed && t.live(c) {
-			t.insert(c)
+		c := &t.cells[i]
+		switch {
+		case c.known || !c.changed || !c.live(t.now):
+		case c.step != nil:
+			t.s.addNarrow(c.sh, c.entry, c.hash, packed(c.words[0], c.words[1], t.now))
+		default:
+			t.s.addWide(c.sh, c.entry, c.hash, c.sh.wide.keep(c.limit, c.words))
 		}
 	}
 	for i := range t.cells {
 		if c := &t.cells[i]; c.returned {
-			t.s.wakeSweeper()
+			t.s.sweeper.wake()
 		}
 	}
 	return 0
@@ -60,10 +65,10 @@ func (t *txn) need() (keys, shared int64) {
 		}
 		n := int64(0)
 		if c.known {
-			n -= t.weightBefore(c)
+			n -= c.weightBefore()
 		}
-		if t.kept(c) {
-			n += t.weightAfter(c)
+		if c.kept(t.now) {
+			n += c.weightAfter()
 		}
 		if c.shared {
 			shared += n
@@ -92,10 +97,10 @@ func (t *txn) hasUnknown() bool {
 
 // kept reports whether the store has a state for c after the commit. A state that is as
 // if never used stays until its room is needed, unless it was deleted.
-func (t *txn) kept(c *cell) bool { return t.live(c) || c.known && !c.forgot }
+func (c *cell) kept(now int64) bool { return c.live(now) || c.known && !c.forgot }
 
 // weightBefore returns how many keys c counts as before the commit.
-func (t *txn) weightBefore(c *cell) int64 {
+func (c *cell) weightBefore() int64 {
 	if c.step != nil {
 		return 1
 	}
@@ -103,7 +108,7 @@ func (t *txn) weightBefore(c *cell) int64 {
 }
 
 // weightAfter returns how many keys c counts as after the commit.
-func (t *txn) weightAfter(c *cell) int64 {
+func (c *cell) weightAfter() int64 {
 	switch {
 	case c.step != nil:
 		return 1
@@ -115,7 +120,7 @@ func (t *txn) weightAfter(c *cell) int64 {
 
 // write writes a state back that the store had.
 func (t *txn) write(c *cell) {
-	kept := t.kept(c)
+	kept := c.kept(t.now)
 	switch {
 	case c.changed && !kept:
 		if c.step == nil {
@@ -130,15 +135,6 @@ func (t *txn) write(c *cell) {
 	case c.changed:
 		c.entry.Word.Store(uint64(c.sh.wide.put(slab.Ref(c.was), c.words)))
 	}
-}
-
-// insert adds a state that the store did not have.
-func (t *txn) insert(c *cell) {
-	if c.step != nil {
-		t.s.addNarrow(c.sh, c.entry, c.hash, packed(c.words[0], c.words[1], t.now))
-		return
-	}
-	t.s.addWide(c.sh, c.entry, c.hash, c.sh.wide.keep(c.limit, c.words))
 }
 
 // applyReservation makes a pending write to a reservation.

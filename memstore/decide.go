@@ -26,7 +26,7 @@ func (t *txn) applyCarryOver(i int) {
 		t.shared++
 		c = t.cell(t.hashes[i]).under(r.Limit)
 	}
-	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !t.live(c) {
+	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !c.live(t.now) {
 		t.do(c, &algo.Ask{Op: algo.Take})
 	}
 }
@@ -57,7 +57,7 @@ func (t *txn) rollBack() (some bool) {
 
 // isUnknown reports whether the store has no state for the key of r, whose cell is c.
 func (t *txn) isUnknown(c *cell, r *weir.Request) bool {
-	return !c.known && !t.live(c) && !t.reserved(c) && t.former(c, r) == nil
+	return !c.known && !c.live(t.now) && !t.reserved(c) && t.former(c, r) == nil
 }
 
 // decide answers request i on the copies of t.
@@ -167,7 +167,7 @@ func (t *txn) settle(c *cell, r *weir.Request, actual int64) error {
 	switch {
 	case h.Settled:
 		actual = h.Actual
-	case actual < h.N && t.live(c): // a state as if never used has them already
+	case actual < h.N && c.live(t.now): // a state as if never used has them already
 		a = algo.Ask{Op: algo.Return, N: h.N - actual, At: h.At}
 	case actual > h.N:
 		a = algo.Ask{Op: algo.Charge, N: actual - h.N}
@@ -188,7 +188,7 @@ func errNoReservation(r *weir.Request) error {
 // former returns the state of the key under its newest former limit that has one, if it
 // has none under its limit.
 func (t *txn) former(c *cell, r *weir.Request) *cell {
-	if len(r.From) == 0 || t.live(c) || t.reserved(c) {
+	if len(r.From) == 0 || c.live(t.now) || t.reserved(c) {
 		return nil
 	}
 	key := t.s.hash.sum(r.Key)
@@ -196,7 +196,7 @@ func (t *txn) former(c *cell, r *weir.Request) *cell {
 		if limit.IsZero() {
 			continue
 		}
-		if from := t.cell(stateHash(key, limit)); from != c && t.live(from) {
+		if from := t.cell(stateHash(key, limit)); from != c && from.live(t.now) {
 			return from.under(limit)
 		}
 	}

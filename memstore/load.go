@@ -14,7 +14,7 @@ import (
 )
 
 // load reads a snapshot into s, which is new. After an error s must not be used.
-func (s *Store) load(file []byte) error {
+func load(s *Store, file []byte) error {
 	r, err := snapfile.NewReader(file)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (s *Store) expire(sh *shard, now int64) {
 		if !h.Void {
 			s.expireOne(sh, &h)
 		}
-		s.wakeSweeper()
+		s.sweeper.wake()
 		sh.wide.limits.release(h.Limit)
 		dropped++
 	}
@@ -111,7 +111,7 @@ func (s *Store) putWide(sh *shard, e *table.Entry, words []int64) {
 // with the word dropped. It requires mu, and that no txn works on an entry.
 func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
 	s.keys.Add(1)
-	defer s.wakeSweeper()
+	defer s.sweeper.wake()
 	word |= sh.pinFor(hash)
 	if e != nil {
 		e.Word.Store(word)
@@ -133,7 +133,7 @@ func (s *Store) addNarrow(sh *shard, e *table.Entry, hash, word uint64) {
 // addWide adds a wide state of a hash, as addNarrow does.
 func (s *Store) addWide(sh *shard, e *table.Entry, hash uint64, r slab.Ref) {
 	s.keys.Add(1)
-	defer s.wakeSweeper()
+	defer s.sweeper.wake()
 	if e != nil {
 		e.Word.Store(uint64(r))
 		return

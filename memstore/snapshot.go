@@ -61,7 +61,7 @@ func (s *Store) resume() error {
 	case err != nil:
 		return fmt.Errorf("memstore: snapshot: %w", err)
 	default:
-		if err := s.load(file); err != nil {
+		if err := load(s, file); err != nil {
 			return fmt.Errorf("memstore: snapshot %s: %w: %w", s.config.Snapshot, weir.ErrInvalid, err)
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Store) write(w *snapfile.Writer, seal bool) {
 	e.Word(s.hash.key.K1)
 	e.Int(s.clock.now())
 	for i := range s.shards {
-		s.writeShard(&e, &s.shards[i], seal)
+		e.shard(s, &s.shards[i], seal)
 		e.Flush()
 	}
 	e.Byte(sectionEnd)
@@ -132,8 +132,8 @@ func (e *encoder) limit(l weir.Limit) {
 	e.Text(text)
 }
 
-// writeShard writes the states of a shard that are not as if never used.
-func (s *Store) writeShard(e *encoder, sh *shard, seal bool) {
+// shard writes the states of a shard that are not as if never used.
+func (e *encoder) shard(s *Store, sh *shard, seal bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := s.beginAt(sh, s.clock.now())

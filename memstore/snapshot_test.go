@@ -75,7 +75,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	closeStore(t, s)
 	s = kept(t, path, now)
-	if n := s.Len(); n != 2*len(limits) {
+	if n := s.Stats().Keys; n != 2*len(limits) {
 		t.Errorf("after the restart %d keys are known, want %d", n, 2*len(limits))
 	}
 	for _, l := range limits {
@@ -89,7 +89,7 @@ func TestSnapshot(t *testing.T) {
 
 	now.Add(25 * hour)
 	s = kept(t, path, now)
-	if n := s.Len(); n != 0 {
+	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("a day later %d keys are known, want none", n)
 	}
 }

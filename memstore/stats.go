@@ -34,6 +34,3 @@ func (s *Store) Stats() Stats {
 		SnapshotErr:  s.saver.err,
 	}
 }
-
-// Len returns the number of keys with a state; see Stats.
-func (s *Store) Len() int { return int(s.keys.Load()) }

@@ -84,7 +84,7 @@ func (s *Store) narrow(b stepper, r *weir.Request, hash uint64, now int64, d *we
 			continue
 		}
 		if r.Verb == weir.Return {
-			s.wakeSweeper()
+			s.sweeper.wake()
 		}
 		r.Limit.Spec().Fill(d, &res, now)
 		return true
@@ -121,7 +121,7 @@ func (s *Store) locked(b stepper, r *weir.Request, hash uint64, now int64, d *we
 			s.addNarrow(sh, e, hash, pack(us, rem))
 		}
 		if r.Verb == weir.Return {
-			s.wakeSweeper()
+			s.sweeper.wake()
 		}
 		r.Limit.Spec().Fill(d, &res, a.Now)
 		return true
@@ -155,7 +155,7 @@ func (s *Store) wide(rule algo.Rule, r *weir.Request, hash uint64, now int64, d 
 		s.putWide(sh, e, words)
 	}
 	if a.Op == algo.Return {
-		s.wakeSweeper()
+		s.sweeper.wake()
 	}
 	r.Limit.Spec().Fill(d, &res, a.Now)
 	return true

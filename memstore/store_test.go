@@ -119,7 +119,7 @@ func TestBadBatch(t *testing.T) {
 	if ok, err := s.DoAll(context.Background(), nil, nil); !ok || err != nil {
 		t.Errorf("an empty batch: %t, %v, want OK", ok, err)
 	}
-	if n := s.Len(); n != 0 {
+	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are known, want none", n)
 	}
 	ds := make([]weir.Decision, bounds.MaxBatch)

@@ -164,9 +164,9 @@ func (s *Store) forget(sh *shard, e *table.Entry) {
 	e.Word.Store(dropped)
 }
 
-// wakeSweeper ends the idle time of the sweeper.
-func (s *Store) wakeSweeper() {
-	if w := &s.sweeper; !w.woken.Load() {
+// wake ends the idle time of the sweeper.
+func (w *sweeper) wake() {
+	if !w.woken.Load() {
 		w.woken.Store(true)
 	}
 }

@@ -242,7 +242,7 @@ func (t *txn) alloc(n, most int) []int64 {
 }
 
 // live reports whether the state of c differs from one that was never used.
-func (t *txn) live(c *cell) bool { return c.rule.Until(c.words) > t.now }
+func (c *cell) live(now int64) bool { return c.rule.Until(c.words) > now }
 
 // under makes l the limit of c: one of several limits that have one state.
 func (c *cell) under(l weir.Limit) *cell {
