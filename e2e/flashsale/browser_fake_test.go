@@ -24,7 +24,7 @@ type scriptedShop struct {
 	mu      sync.Mutex
 	ahead   time.Duration // how far its clock is ahead of the machine's
 	view    map[string]any
-	turn    map[string]any
+	status  map[string]any
 	orders  []map[string]any
 	refuse  map[string][]refusal // by method and path; each is used once
 	asked   []string             // method and path of every call below /api/
@@ -47,7 +47,7 @@ func newScriptedShop(t *testing.T) *scriptedShop {
 		"phase": "open", "starts_at": at(start.Add(-time.Minute)), "ends_at": at(start.Add(time.Hour)), "lobby_ms": 0, "queue": "fifo",
 		"per_user": 1, "pay_within_ms": 900_000, "waiting": 12, "poll_after_ms": 200,
 	}
-	s.turn = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
+	s.status = map[string]any{"state": "none", "ahead": 0, "eta_ms": 0, "poll_after_ms": 200, "place": ""}
 	mux := http.NewServeMux()
 	mux.Handle("/", pages.NewShop(pages.Config{}))
 	mux.HandleFunc("/api/", s.serve)
@@ -71,12 +71,12 @@ func (s *scriptedShop) set(change func(s *scriptedShop)) {
 
 // wait sets the queue status to waiting.
 func (s *scriptedShop) wait(ahead int, eta time.Duration) {
-	s.turn["state"], s.turn["ahead"], s.turn["eta_ms"], s.turn["place"] = "waiting", ahead, eta.Milliseconds(), "place-1"
+	s.status["state"], s.status["ahead"], s.status["eta_ms"], s.status["place"] = "waiting", ahead, eta.Milliseconds(), "place-1"
 }
 
 // admit sets the queue status to admitted.
 func (s *scriptedShop) admit(token string, for_ time.Duration) {
-	s.turn["state"], s.turn["ahead"], s.turn["token"], s.turn["until"] = "admitted", 0, token, at(s.now().Add(for_))
+	s.status["state"], s.status["ahead"], s.status["token"], s.status["until"] = "admitted", 0, token, at(s.now().Add(for_))
 }
 
 // order adds an order in a state.
@@ -123,8 +123,8 @@ func (s *scriptedShop) serve(w http.ResponseWriter, r *http.Request) {
 		s.wait(40, 95*time.Second)
 		s.json(w, 201, s.whole())
 	case call == "POST /api/sales/one/orders":
-		s.turn["state"] = "spent"
-		delete(s.turn, "token")
+		s.status["state"] = "spent"
+		delete(s.status, "token")
 		s.json(w, 202, s.order(fmt.Sprintf("receipt-%d", len(s.orders)+1), "reserved", 15*time.Minute))
 		if s.onOrder != nil {
 			s.onOrder(s)
@@ -154,7 +154,7 @@ func (s *scriptedShop) act(w http.ResponseWriter, o map[string]any, action strin
 
 // whole returns the queue status with the view and the reservations.
 func (s *scriptedShop) whole() map[string]any {
-	turn := maps.Clone(s.turn)
+	status := maps.Clone(s.status)
 	held := []any{}
 	for _, o := range s.orders {
 		if o["state"] == "reserved" || o["state"] == "pending_pay" || o["state"] == "paid" {
@@ -165,8 +165,8 @@ func (s *scriptedShop) whole() map[string]any {
 			held = append(held, o)
 		}
 	}
-	turn["held"], turn["view"] = held, s.view
-	return turn
+	status["held"], status["view"] = held, s.view
+	return status
 }
 
 func (s *scriptedShop) json(w http.ResponseWriter, status int, v any) {

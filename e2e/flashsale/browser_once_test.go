@@ -177,7 +177,7 @@ func TestBrowserOldAnswers(t *testing.T) {
 	s := newScriptedShop(t)
 	s.set(func(s *scriptedShop) {
 		s.order("r1", "pending_pay", 15*time.Minute)
-		s.turn["state"], s.behind = "spent", true
+		s.status["state"], s.behind = "spent", true
 	})
 	p.Open(s.URL + "/sales/one")
 	p.WaitText(".receipt h2", "It is yours if you pay in time")

@@ -86,7 +86,7 @@ func TestLoadEmbedded(t *testing.T) {
 func TestLoadReal(t *testing.T) {
 	parallelUnlessMeasured(t)
 	pg := pgtest.Start(t)
-	runLoadCases(t, "real", "Redis gate and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
+	runLoadCases(t, "real", "Redis inventory and limits, orders durable in PostgreSQL (fsync on)", func(t *testing.T) (run.Config, auditor.Config, map[string]int) {
 		redis := redistest.Start(t)
 		dsn := pg.DSN(pg.NewDB(t))
 		secret := t.TempDir() + "/secret"

@@ -178,12 +178,12 @@ func TestRedisClusterFailover(t *testing.T) {
 	g := redisInventory(t, redisClient(t, "redis+cluster://"+c.Addrs()), redisFaultConfig)
 	var tally redisTally
 	pairs := [2][3]*redistest.Server{c.Replicas, c.Primaries}
-	turn := map[int]int{}
+	promotions := map[int]int{}
 	for round := range count(2, 50) {
 		id := "s" + strconv.Itoa(round)
 		_, owner := redisSlot(t, c, id)
-		next := pairs[turn[owner]%2][owner]
-		turn[owner]++
+		next := pairs[promotions[owner]%2][owner]
+		promotions[owner]++
 		redistest.Await(t, "the replica follows", func() error {
 			info := fmt.Sprint(next.Do(t, "INFO", "replication"))
 			if !strings.Contains(info, "role:slave") || !strings.Contains(info, "master_link_status:up") {

@@ -90,10 +90,10 @@ func (l *redisLedger) opening(epoch int64) sale.InitialState {
 
 // A redisShop sells on an Inventory: buyers, an admitter, order writers and recovery.
 type redisShop struct {
-	t      *testing.T
-	gate   *redisinventory.Inventory
-	ledger *redisLedger
-	id     string
+	t         *testing.T
+	inventory *redisinventory.Inventory
+	ledger    *redisLedger
+	id        string
 
 	ids        atomic.Int64
 	recoveries atomic.Int64
@@ -130,7 +130,7 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 	}
 	for next := epoch + 1; ctx.Err() == nil; {
 		s.drainEpoch(ctx, next-1)
-		err := s.gate.Open(ctx, s.ledger.opening(next))
+		err := s.inventory.Open(ctx, s.ledger.opening(next))
 		switch {
 		case err == nil:
 			s.ledger.reopened(next)
@@ -149,7 +149,7 @@ func (s *redisShop) recover(ctx context.Context, epoch int64) {
 
 // drainEpoch closes an epoch and drains its stream.
 func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
-	for ctx.Err() == nil && s.gate.Close(ctx, s.id, epoch) != nil {
+	for ctx.Err() == nil && s.inventory.Close(ctx, s.id, epoch) != nil {
 		until(ctx, time.Now().Add(10*time.Millisecond))
 	}
 	for ctx.Err() == nil && !s.writeOrders(ctx, epoch, "recovery", 0) {
@@ -162,7 +162,7 @@ func (s *redisShop) drainEpoch(ctx context.Context, epoch int64) {
 func (s *redisShop) backlog(n int64) {
 	s.writers.Lock()
 	redistest.Await(s.t, "reservations are in the stream", func() error {
-		c, err := s.gate.Counts(context.Background(), s.id, s.ledger.epoch())
+		c, err := s.inventory.Counts(context.Background(), s.id, s.ledger.epoch())
 		if err == nil && c.Backlog < n {
 			err = fmt.Errorf("%d in the stream, want %d", c.Backlog, n)
 		}
@@ -172,7 +172,7 @@ func (s *redisShop) backlog(n int64) {
 
 // writeOrders creates orders of the entries in the stream, and reports whether it is drained.
 func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string, wait time.Duration) (end bool) {
-	es, err := s.gate.Next(ctx, s.id, epoch, worker, 200, wait)
+	es, err := s.inventory.Next(ctx, s.id, epoch, worker, 200, wait)
 	if s.isStale(err) {
 		return true
 	}
@@ -183,13 +183,13 @@ func (s *redisShop) writeOrders(ctx context.Context, epoch int64, worker string,
 			continue
 		}
 		if !s.ledger.place(e.Reservation) {
-			_, err := s.gate.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID)
+			_, err := s.inventory.Return(ctx, s.id, epoch, e.Reservation.User, e.Reservation.ID)
 			s.isStale(err)
 		}
 		ids = append(ids, e.ID)
 	}
 	if len(ids) > 0 {
-		s.isStale(s.gate.Ack(ctx, s.id, epoch, ids...))
+		s.isStale(s.inventory.Ack(ctx, s.id, epoch, ids...))
 	}
 	return false
 }
@@ -214,7 +214,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			}
 			mine = ""
 		}
-		st, err := s.gate.Join(ctx, sale.JoinRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
+		st, err := s.inventory.Join(ctx, sale.JoinRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: ticket})
 		if s.isStale(err) {
 			s.recover(ctx, epoch)
 			continue
@@ -228,7 +228,7 @@ func (s *redisShop) buyer(ctx context.Context, n int) {
 			ticket = redisID("ticket", int(s.ids.Add(1)))
 		}
 		if err == nil && st.State == sale.Admitted {
-			out, err := s.gate.Reserve(ctx, sale.ReserveRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
+			out, err := s.inventory.Reserve(ctx, sale.ReserveRequest{Sale: s.id, Epoch: epoch, User: user, Ticket: st.Ticket, Reservation: redisID("unit", int(s.ids.Add(1)))})
 			if s.isStale(err) {
 				s.recover(ctx, epoch)
 				continue
@@ -260,7 +260,7 @@ func (s *redisShop) ack(id string, epoch int64) {
 func redisSell(t *testing.T, g *redisinventory.Inventory, id string, epoch, stock int64, fault func(*redisShop)) (lost int, reopened time.Duration, s *redisShop) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	s = &redisShop{t: t, gate: g, ledger: newRedisLedger(id, epoch, stock), id: id}
+	s = &redisShop{t: t, inventory: g, ledger: newRedisLedger(id, epoch, stock), id: id}
 	if err := g.Open(ctx, s.ledger.opening(epoch)); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func (s *redisShop) drained(ctx context.Context) bool {
 		s.recover(ctx, epoch)
 		return false
 	}
-	c, err := s.gate.Counts(ctx, s.id, epoch)
+	c, err := s.inventory.Counts(ctx, s.id, epoch)
 	if s.isStale(err) {
 		s.recover(ctx, epoch)
 	}

@@ -26,7 +26,7 @@ return -1`
 func TestMethodAsKey(t *testing.T) {
 	t.Parallel()
 	client := redisClient(t, "redis+cluster://"+redistest.StartCluster(t).Addrs())
-	gate := redisInventory(t, client, redisinventory.Config{})
+	inventory := redisInventory(t, client, redisinventory.Config{})
 	broken := 0
 	for i := range 8 {
 		id := fmt.Sprint("sale", i)
@@ -38,10 +38,10 @@ func TestMethodAsKey(t *testing.T) {
 		if err != nil || n != 1 {
 			broken++
 		}
-		if err := gate.Open(ctx, redisOpening(id, 1, 10)); err != nil {
+		if err := inventory.Open(ctx, redisOpening(id, 1, 10)); err != nil {
 			t.Errorf("Open of %s: %v", id, err)
 		}
-		if _, err := gate.Join(ctx, sale.JoinRequest{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
+		if _, err := inventory.Join(ctx, sale.JoinRequest{Sale: id, Epoch: 1, User: "ann", Ticket: "ticket-of-ann-0001"}); err != nil {
 			t.Errorf("Join of %s: %v", id, err)
 		}
 	}
@@ -60,12 +60,12 @@ func TestZeroIsTrue(t *testing.T) {
 	if got := s.Do(t, "EVAL", mutant, 1, "bought", "ann"); got != "per_user" {
 		t.Errorf("the first buyer = %q, want refused", got)
 	}
-	gate := redisInventory(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
-	if err := gate.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
+	inventory := redisInventory(t, redisClient(t, "redis://"+s.Addr), redisinventory.Config{})
+	if err := inventory.Open(t.Context(), redisOpening("lua", 1, 10)); err != nil {
 		t.Fatal(err)
 	}
-	a := redisAdmitted(t, gate, "lua", 1)
-	if o, err := gate.Reserve(t.Context(), a); err != nil || o.Reason != sale.OK {
+	a := redisAdmitted(t, inventory, "lua", 1)
+	if o, err := inventory.Reserve(t.Context(), a); err != nil || o.Reason != sale.OK {
 		t.Errorf("the first buyer with the inventory: %+v, %v", o, err)
 	}
 }

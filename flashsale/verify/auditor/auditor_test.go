@@ -92,8 +92,8 @@ func TestDetects(t *testing.T) {
 			w.facts.Settled = false
 			w.exec(`UPDATE orders SET state = 'pending_pay' WHERE reservation = 'r2'`)
 		}, auditor.TicketsEnd, "pending 30s after their payment deadline"},
-		{"a buyer without a final response", func(w *fixture) { w.of("u5", auditor.Turn).Status, w.of("u5", auditor.Turn).Reason = 429, "too_many" }, auditor.TicketsEnd, "the last response to u5"},
-		{"a turn without an end", func(w *fixture) { w.of("u1", auditor.Turn).Until = w.at(-60000) }, auditor.TicketsEnd, "received admitted until"},
+		{"a buyer without a final response", func(w *fixture) { w.of("u5", auditor.Poll).Status, w.of("u5", auditor.Poll).Reason = 429, "too_many" }, auditor.TicketsEnd, "the last response to u5"},
+		{"a turn without an end", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(-60000) }, auditor.TicketsEnd, "received admitted until"},
 		{"a wait without an end", func(w *fixture) { o := w.of("u5", auditor.Join); o.Sent, o.At = w.at(3700000), w.at(3700001) }, auditor.TicketsEnd, "the sale ended"},
 
 		{"paid and expired", sql(`UPDATE orders SET state = 'expired', payment = NULL WHERE reservation = 'r1'`), auditor.PayOrTimeout, "has 1 accepted payments"},
@@ -114,26 +114,26 @@ func TestDetects(t *testing.T) {
 		{"a forged token that buys", func(w *fixture) { o := w.of("u6", auditor.Buy); o.Status, o.Receipt = 202, "r1" }, auditor.Tokens, "was forged, it returned 202"},
 		{"a token of another user", func(w *fixture) { w.of("u3", auditor.Buy).Token = "t4" }, auditor.Tokens, "issued to u4"},
 		{"a token that was never issued", func(w *fixture) { w.of("u3", auditor.Buy).Token = "t99" }, auditor.Tokens, "never issued"},
-		{"a token for two users", func(w *fixture) { w.of("u3", auditor.Turn).Token = "t1" }, auditor.Tokens, "one token was issued to"},
+		{"a token for two users", func(w *fixture) { w.of("u3", auditor.Poll).Token = "t1" }, auditor.Tokens, "one token was issued to"},
 		{"a token that buys twice", func(w *fixture) {
 			o := *w.of("u1", auditor.Buy)
 			o.Receipt, o.Key = "r3", "other"
 			w.observe(o)
 		}, auditor.Tokens, "one token bought r1 and later r3"},
 		{"a replay with another receipt", func(w *fixture) { w.facts.Observations[len(w.facts.Observations)-2].Receipt = "r3" }, auditor.Tokens, "repeated a token"},
-		{"an expired token", func(w *fixture) { w.of("u1", auditor.Turn).Until = w.at(1001) }, auditor.Tokens, "with a token that expired at"},
+		{"an expired token", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(1001) }, auditor.Tokens, "with a token that expired at"},
 
 		{"a key with two bodies", func(w *fixture) { w.facts.Observations[len(w.facts.Observations)-2].Body = "b9" }, auditor.Idempotency, `with key "k1"`},
 		{"a key with two orders", sql(`UPDATE orders SET key = 'k1', usr = 'u1'`), auditor.Idempotency, "for one key"},
 
-		{"a queue out of order", func(w *fixture) { w.of("u1", auditor.Turn).Until = w.at(200000) }, auditor.FairQueue, "3 users who joined after u1 were admitted before it"},
-		{"waiting after all units are paid", func(w *fixture) { o := w.of("u5", auditor.Turn); o.Status, o.State, o.Reason = 200, "waiting", "" }, auditor.FairQueue, "received waiting for a call"},
-		{"sold out too early", func(w *fixture) { o := w.of("u5", auditor.Turn); o.Sent, o.At = w.at(50), w.at(60) }, auditor.FairQueue, "received sold_out at"},
+		{"a queue out of order", func(w *fixture) { w.of("u1", auditor.Poll).Until = w.at(200000) }, auditor.FairQueue, "3 users who joined after u1 were admitted before it"},
+		{"waiting after all units are paid", func(w *fixture) { o := w.of("u5", auditor.Poll); o.Status, o.State, o.Reason = 200, "waiting", "" }, auditor.FairQueue, "received waiting for a call"},
+		{"sold out too early", func(w *fixture) { o := w.of("u5", auditor.Poll); o.Sent, o.At = w.at(50), w.at(60) }, auditor.FairQueue, "received sold_out at"},
 
 		{"too many tokens in a sample", func(w *fixture) { w.inventory.Outstanding = 10 }, auditor.Bounded, "10 admission tokens are outstanding"},
 		{"too many tokens at once", func(w *fixture) {
 			for i := range 10 {
-				w.observe(auditor.Observation{Sent: w.at(6000), At: w.at(6001), User: fmt.Sprint("v", i), Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
+				w.observe(auditor.Observation{Sent: w.at(6000), At: w.at(6001), User: fmt.Sprint("v", i), Sale: "s1", Action: auditor.Poll, Status: 200, State: "admitted",
 					Token: fmt.Sprint("many", i), Until: w.at(36000)})
 			}
 		}, auditor.Bounded, "at most 3 × 3"},
@@ -148,7 +148,7 @@ func TestDetects(t *testing.T) {
 		{"an inventory with another stock", func(w *fixture) { w.inventory.Stock = 5 }, auditor.InventoryMatchesLedger, "5 units"},
 		{"a second reconciliation with changes", func(w *fixture) { w.changes = []int{4, 1} }, auditor.InventoryMatchesLedger, "second reconciliation changed 1 rows"},
 
-		{"a refusal without a layer", func(w *fixture) { w.of("u5", auditor.Turn).Layer = "" }, auditor.LayersAddUp, "names no layer"},
+		{"a refusal without a layer", func(w *fixture) { w.of("u5", auditor.Poll).Layer = "" }, auditor.LayersAddUp, "names no layer"},
 		{"a refusal that was not counted", func(w *fixture) { w.facts.Layers["L0"] = 1 }, auditor.LayersAddUp, "counted 1 refusals, buyers received 2"},
 		{"a refusal that no buyer received", func(w *fixture) { w.facts.Layers["L4"] = 3 }, auditor.LayersAddUp, "layer L4 counted 3 refusals"},
 		{"a success with a layer", func(w *fixture) { w.of("u3", auditor.Buy).Layer = "L3" }, auditor.LayersAddUp, "returned 202, although L3 refused it"},
@@ -290,7 +290,7 @@ func TestSlowLedger(t *testing.T) {
 		w := newFixture(t)
 		last := w.of("u4", auditor.Pay)
 		last.At = w.at(c.answered)
-		o := w.of("u5", auditor.Turn)
+		o := w.of("u5", auditor.Poll)
 		o.Sent, o.At, o.Status, o.State, o.Reason = w.at(c.asked), w.at(c.asked+5), 200, "waiting", ""
 		f := w.audit().Findings[auditor.FairQueue]
 		if f.Violations != c.want {

@@ -41,19 +41,19 @@ func (s *scenario) buyer(n int) *buyer {
 	return b
 }
 
-func (b *buyer) recordStatus(action auditor.Action, trick auditor.Misuse, sent time.Time, t sale.QueueStatus, err error) {
+func (b *buyer) recordStatus(action auditor.Action, misuse auditor.Misuse, sent time.Time, t sale.QueueStatus, err error) {
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: action, Status: status(t.Reason, err), Layer: string(t.Layer),
-		Reason: string(t.Reason), State: string(t.State), Ticket: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Misuse: trick}
+		Reason: string(t.Reason), State: string(t.State), Ticket: t.Ticket, Ahead: t.Ahead, Poll: t.Poll.Milliseconds(), Until: t.Until, Misuse: misuse}
 	if t.Token != "" {
 		o.Token = t.Token // not a digest, so that another buyer can use it
 	}
 	b.record(o)
 }
 
-func (b *buyer) join(ctx context.Context, trick auditor.Misuse) sale.QueueStatus {
+func (b *buyer) join(ctx context.Context, misuse auditor.Misuse) sale.QueueStatus {
 	sent := time.Now()
 	t, err := b.service.Join(ctx, b.as, b.sale.ID, "")
-	b.recordStatus(auditor.Join, trick, sent, t, err)
+	b.recordStatus(auditor.Join, misuse, sent, t, err)
 	return t
 }
 
@@ -62,7 +62,7 @@ func (b *buyer) awaitToken(ctx context.Context) (sale.QueueStatus, bool) {
 	for end := time.Now().Add(buyerTimeout); time.Now().Before(end); {
 		sent := time.Now()
 		t, err := b.service.Status(ctx, b.as, b.sale.ID, "")
-		b.recordStatus(auditor.Turn, auditor.Valid, sent, t, err)
+		b.recordStatus(auditor.Poll, auditor.Valid, sent, t, err)
 		switch {
 		case t.Token != "":
 			return t, true
@@ -81,11 +81,11 @@ func (b *buyer) leave() {
 	b.record(auditor.Observation{Sent: time.Now(), At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Leave})
 }
 
-func (b *buyer) buy(ctx context.Context, token, key string, trick auditor.Misuse) sale.BuyResult {
+func (b *buyer) buy(ctx context.Context, token, key string, misuse auditor.Misuse) sale.BuyResult {
 	sent := time.Now()
 	got, err := b.service.Buy(ctx, b.as, b.sale.ID, token, key)
 	o := auditor.Observation{Sent: sent, At: time.Now(), User: b.user, Sale: b.sale.ID, Action: auditor.Buy, Status: status(got.Reason, err), Layer: string(got.Layer),
-		Reason: string(got.Reason), Token: token, Key: key, Misuse: trick, Receipt: got.Receipt.Receipt}
+		Reason: string(got.Reason), Token: token, Key: key, Misuse: misuse, Receipt: got.Receipt.Receipt}
 	if o.Status == 200 {
 		o.Status, o.State, o.Granted, o.Body = 202, string(got.Receipt.State), got.Receipt.At, receiptBody(got.Receipt)
 	}

@@ -147,11 +147,11 @@ func follows(before, after string) bool {
 // one agrees with the ledger. Responses of Buy are excluded: a repeated Buy returns its first
 // response.
 func (c *checker) orderStates() {
-	type told struct {
+	type seenState struct {
 		state string
 		at    time.Time
 	}
-	last := map[string]told{}
+	last := map[string]seenState{}
 	for _, o := range c.seen {
 		if o.Receipt == "" || o.State == "" || !ok(o.Status) || o.Action != Look && o.Action != Pay && o.Action != Cancel {
 			continue
@@ -162,7 +162,7 @@ func (c *checker) orderStates() {
 			continue
 		}
 		c.records.check(OneOrder, follows(before.state, o.State), "sale %s: user %s received state %[4]s for %[3]s, and later %[5]s", o.Sale, o.User, id, before.state, o.State)
-		last[id] = told{o.State, o.At}
+		last[id] = seenState{o.State, o.At}
 	}
 	for id, t := range last {
 		if row, known := c.rows.byID[id]; known {
@@ -231,7 +231,7 @@ func (c *checker) workers() {
 
 // layers checks that each refusal names its layer, and that the servers counted the same number.
 func (c *checker) layers() {
-	told := map[string]int64{}
+	refusals := map[string]int64{}
 	var lost int64
 	for _, o := range c.seen {
 		n := max(1, o.Issued)
@@ -246,21 +246,21 @@ func (c *checker) layers() {
 		case uncertain(o.Status) && o.Layer == "":
 			lost += n
 		case o.Layer != "":
-			told[o.Layer] += n
-			c.records.check(LayersAddUp, !ok(o.Status) || o.Action == Join || o.Action == Turn, "sale %s: %s returned %d, although %s refused it", o.Sale, o.Action, o.Status, o.Layer)
+			refusals[o.Layer] += n
+			c.records.check(LayersAddUp, !ok(o.Status) || o.Action == Join || o.Action == Poll, "sale %s: %s returned %d, although %s refused it", o.Sale, o.Action, o.Status, o.Layer)
 		}
 	}
 	if c.facts.Layers == nil || !c.facts.Complete {
 		return
 	}
 	for layer := range c.facts.Layers {
-		told[layer] += 0
+		refusals[layer] += 0
 	}
-	for _, layer := range slices.Sorted(maps.Keys(told)) {
+	for _, layer := range slices.Sorted(maps.Keys(refusals)) {
 		n := c.facts.Layers[layer]
 		// The servers alone count a refusal whose response was lost.
-		c.records.check(LayersAddUp, n >= told[layer] && n <= told[layer]+lost, "layer %s counted %d refusals, buyers received %d (%d calls have no response)",
-			layer, n, told[layer], lost)
+		c.records.check(LayersAddUp, n >= refusals[layer] && n <= refusals[layer]+lost, "layer %s counted %d refusals, buyers received %d (%d calls have no response)",
+			layer, n, refusals[layer], lost)
 	}
 }
 

@@ -63,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 	w.buyer(4, 80000, "paid", "s1")
 	w.observe(
 		auditor.Observation{Sent: w.at(5), At: w.at(9), User: "u5", Sale: "s1", Action: auditor.Join, Status: 201, State: "waiting", Rank: 5, Poll: 1000},
-		auditor.Observation{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: auditor.Turn, Status: 410, Layer: "L0", Reason: "sold_out"},
+		auditor.Observation{Sent: w.at(90000), At: w.at(90005), User: "u5", Sale: "s1", Action: auditor.Poll, Status: 410, Layer: "L0", Reason: "sold_out"},
 		auditor.Observation{Sent: w.at(90010), At: w.at(90015), User: "u6", Sale: "s1", Action: auditor.Buy, Status: 403, Reason: "bad_token", Token: "t-forged", Misuse: auditor.Forged},
 		auditor.Observation{Sent: w.at(-100), At: w.at(-90), User: "u6", Sale: "s1", Action: auditor.Join, Status: 425, Layer: "L0", Reason: "not_started", Misuse: auditor.Early},
 		auditor.Observation{Sent: w.at(4000), At: w.at(4010), User: "u1", Sale: "s1", Action: auditor.Buy, Status: 202, State: "reserved", Token: "t1",
@@ -130,7 +130,7 @@ func (w *fixture) buyer(n int, ms int64, state, sale string) {
 	token := fmt.Sprintf("t%d", n)
 	w.observe(
 		auditor.Observation{Sent: w.at(joined), At: w.at(joined).Add(100 * time.Microsecond), User: user, Sale: sale, Action: auditor.Join, Status: 201, State: "waiting", Rank: int64(n), Poll: 500},
-		auditor.Observation{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: auditor.Turn, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
+		auditor.Observation{Sent: w.at(ms), At: w.at(ms + 5), User: user, Sale: sale, Action: auditor.Poll, Status: 200, State: "admitted", Token: token, Until: w.at(ms + 29000)},
 		auditor.Observation{Sent: w.at(ms + 8), At: w.at(ms + 15), User: user, Sale: sale, Action: auditor.Buy, Status: 202, State: "reserved", Token: token,
 			Key: fmt.Sprintf("k%d", n), Receipt: id, Granted: w.at(granted), Body: fmt.Sprintf("b%d", n)},
 		auditor.Observation{Sent: w.at(ms + 100), At: w.at(ms + 105), User: user, Sale: sale, Action: auditor.Look, Status: 200, State: "pending_pay", Receipt: id},
@@ -145,7 +145,7 @@ func (w *fixture) buyer(n int, ms int64, state, sale string) {
 func (w *fixture) tokens(ms int64, n int, epoch int64) {
 	for i := range n {
 		name := fmt.Sprintf("epoch%d-%d", epoch, i)
-		w.observe(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Turn, Status: 200, State: "admitted",
+		w.observe(auditor.Observation{Sent: w.at(ms), At: w.at(ms + 1), User: name, Sale: "s1", Action: auditor.Poll, Status: 200, State: "admitted",
 			Token: name, Until: w.at(ms + 30000), Epoch: epoch})
 	}
 }

@@ -154,14 +154,14 @@ func (a *Auditor) checkInventory(s *saleRow, g InventoryState, live []string) {
 }
 
 // firstDifference returns an element that only one of two sorted lists has.
-func firstDifference(gate, ledger []string) string {
-	for _, id := range gate {
+func firstDifference(inventory, ledger []string) string {
+	for _, id := range inventory {
 		if _, ok := slices.BinarySearch(ledger, id); !ok {
 			return id + " is only in the inventory"
 		}
 	}
 	for _, id := range ledger {
-		if _, ok := slices.BinarySearch(gate, id); !ok {
+		if _, ok := slices.BinarySearch(inventory, id); !ok {
 			return id + " is only in the ledger"
 		}
 	}

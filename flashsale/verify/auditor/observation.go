@@ -30,7 +30,7 @@ type Observation struct {
 	Rank   int64     `json:"rank,omitempty"`   // of the ticket, if known
 	Ahead  int64     `json:"ahead,omitempty"`
 	Poll   int64     `json:"poll_ms,omitempty"` // delay before the next poll in milliseconds
-	Token  string    `json:"token,omitempty"`   // Digest of the token that was issued (Join, Turn) or used (Buy)
+	Token  string    `json:"token,omitempty"`   // Digest of the token that was issued (Join, Poll) or used (Buy)
 	Until  time.Time `json:"until,omitzero"`    // expiry of the issued token
 	Epoch  int64     `json:"epoch,omitempty"`   // of the issued token, by EpochOf; 0 if unknown
 
@@ -50,7 +50,7 @@ type Action string
 
 const (
 	Join   Action = "join"   // request a ticket
-	Turn   Action = "turn"   // request the queue status
+	Poll   Action = "poll"   // request the queue status
 	Buy    Action = "buy"    // reserve a unit with a token
 	Look   Action = "look"   // request the state of an order
 	Cancel Action = "cancel" // cancel an order
@@ -161,9 +161,9 @@ func parse(line []byte) (Observation, error) {
 		return o, errors.New("more than one object")
 	}
 	switch o.Action {
-	case Join, Turn, Buy, Look, Cancel, Pay, Browse, Board, Leave:
+	case Join, Poll, Buy, Look, Cancel, Pay, Browse, Board, Leave:
 	default:
-		return o, fmt.Errorf("action %q: want join, turn, buy, look, cancel, pay, browse, board or leave", o.Action)
+		return o, fmt.Errorf("action %q: want join, poll, buy, look, cancel, pay, browse, board or leave", o.Action)
 	}
 	switch o.Misuse {
 	case Valid, Forged, Stolen, Replayed, Early, Late:

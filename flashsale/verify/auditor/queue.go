@@ -19,7 +19,7 @@ type waiter struct {
 func (c *checker) waiters(sale string) []waiter {
 	ways := map[string]*waiter{}
 	for _, o := range c.seen {
-		if o.Sale != sale || o.User == "" || o.Misuse != Valid || !ok(o.Status) || o.Action != Join && o.Action != Turn {
+		if o.Sale != sale || o.User == "" || o.Misuse != Valid || !ok(o.Status) || o.Action != Join && o.Action != Poll {
 			continue
 		}
 		w := ways[o.User]
@@ -30,7 +30,7 @@ func (c *checker) waiters(sale string) []waiter {
 		case w == nil:
 			continue
 		case o.Action == Join && w.until.IsZero() && o.State == "passed":
-			// An unobserved turn has expired: its end is unknown, and the next ticket is another
+			// An unobserved admission has expired: its end is unknown, and the next ticket is another
 			// one.
 			delete(ways, o.User)
 			continue
@@ -220,7 +220,7 @@ func (c *checker) soldOut(s *saleRow) {
 			c.records.check(FairQueue, paid >= s.stock && !o.At.Before(time.UnixMilli(last)), "sale %s: %s received sold_out at %s, with %d of %d units paid",
 				s.id, o.User, clock(o.At), paid, s.stock)
 		}
-		if paid < s.stock || !ok(o.Status) || o.State != "waiting" || o.Action != Turn && o.Action != Join {
+		if paid < s.stock || !ok(o.Status) || o.State != "waiting" || o.Action != Poll && o.Action != Join {
 			continue
 		}
 		// A user polls at most one interval later; the response must say "sold out" by then.

@@ -14,7 +14,7 @@ func (c *checker) usedTokens() {
 	}
 	given := map[string]issue{}
 	for _, o := range c.seen {
-		if (o.Action == Join || o.Action == Turn) && o.Token != "" && ok(o.Status) {
+		if (o.Action == Join || o.Action == Poll) && o.Token != "" && ok(o.Status) {
 			w := saleUser{o.Sale, o.User}
 			g, again := given[o.Token]
 			c.records.check(Tokens, !again || g.saleUser == w, "sale %s: one token was issued to %s and to %s", o.Sale, g.user, o.User)
@@ -120,7 +120,7 @@ func (c *checker) issuedTokens() map[string]map[string]*issuedToken {
 		s := c.rows.sale(o.Sale)
 		switch {
 		case s == nil || o.Token == "" || !ok(o.Status):
-		case (o.Action == Join || o.Action == Turn) && !o.Until.IsZero():
+		case (o.Action == Join || o.Action == Poll) && !o.Until.IsZero():
 			if tokens[o.Sale] == nil {
 				tokens[o.Sale] = map[string]*issuedToken{}
 			}
@@ -143,7 +143,7 @@ func (c *checker) ticketEnds() {
 			continue
 		}
 		switch o.Action {
-		case Join, Turn, Leave:
+		case Join, Poll, Leave:
 		case Buy:
 			if !ok(o.Status) && !final(o.Reason) {
 				continue

@@ -17,7 +17,7 @@ type call uint8
 const (
 	session call = iota
 	join
-	turn
+	pollQueue
 	buy
 	look
 	pay
@@ -26,7 +26,7 @@ const (
 )
 
 func (c call) String() string {
-	return [calls]string{"session", "join", "turn", "buy", "look", "pay", "cancel"}[c]
+	return [calls]string{"session", "join", "poll", "buy", "look", "pay", "cancel"}[c]
 }
 
 // A wire is a connection that carries one request at a time. An error closes it, and the next
@@ -115,7 +115,7 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 	switch c {
 	case session:
 		b = append(b, "POST /api/session"...)
-	case join, turn:
+	case join, pollQueue:
 		b = append(append(append(b, method(c == join)...), "/api/sales/"...), sale...)
 		b = append(b, "/ticket"...)
 	case buy:
@@ -141,10 +141,10 @@ func (w *worker) render(b []byte, c call, u *user, token, key []byte) []byte {
 		// False identity headers, which the server must not trust.
 		b = append(b, "\r\nX-User-Id: admin\r\nX-User-Role: admin"...)
 	}
-	if c == turn && len(u.place) > 0 {
+	if c == pollQueue && len(u.place) > 0 {
 		b = append(append(b, "\r\nFlashsale-Place: "...), u.place...)
 	}
-	if c == turn || c == look {
+	if c == pollQueue || c == look {
 		return append(b, "\r\n\r\n"...)
 	}
 	b = append(b, "\r\nFlashsale-Request: 1\r\nContent-Type: application/json\r\nContent-Length: "...)

@@ -74,7 +74,7 @@ func TestAllocations(t *testing.T) {
 	var a response
 	var h measure.Histogram
 	n := testing.AllocsPerRun(100, func() {
-		w.out = w.render(w.out[:0], turn, u, nil, nil)
+		w.out = w.render(w.out[:0], pollQueue, u, nil, nil)
 		a.read(body)
 		h.Add(time.Millisecond)
 	})

@@ -128,7 +128,7 @@ func TestWaiting(t *testing.T) {
 	shop := newFakeShop(10)
 	r := run(t, load.Config{URL: shop.start(t).URL, Sale: "s1", Profile: load.Waiting, Users: 100, Connections: 8, Session: cookie,
 		Duration: 500 * time.Millisecond, MaxPoll: 50 * time.Millisecond})
-	if !r.Bound || r.Bought != 0 || r.Active != 100 || r.Calls["buy"].Count != 0 || r.Calls["turn"].Count < 200 {
+	if !r.Bound || r.Bought != 0 || r.Active != 100 || r.Calls["buy"].Count != 0 || r.Calls["poll"].Count < 200 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -42,7 +42,7 @@ func (w *worker) record(u *user, c call, sent, at time.Time, status int, token, 
 	}
 	o.User = w.userName(u)
 	switch c {
-	case join, turn:
+	case join, pollQueue:
 		if status == 0 || status >= 400 {
 			break
 		}

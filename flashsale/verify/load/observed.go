@@ -20,7 +20,7 @@ func (w *worker) observed(u *user, c call) (after time.Duration, again bool) {
 	case session:
 		w.startSession(u)
 		return 0, true
-	case join, turn:
+	case join, pollQueue:
 		return w.queueStatus(u)
 	case buy:
 		if len(w.a.receipt) == 0 {
@@ -81,11 +81,11 @@ func (w *worker) queueStatus(u *user) (time.Duration, bool) {
 	}
 	switch string(w.a.state) {
 	case "waiting":
-		u.next = turn
+		u.next = pollQueue
 		return poll, true
 	case "admitted":
 		if w.clients.Profile == Waiting {
-			u.next = turn
+			u.next = pollQueue
 			return max(poll, soon), true
 		}
 		if len(w.a.token) == 0 {
@@ -215,7 +215,7 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 			if w.clients.Patience > 0 && u.refused >= w.clients.Patience {
 				return w.end(u, gaveUp)
 			}
-			u.next = turn
+			u.next = pollQueue
 			if c == join {
 				u.next = join
 			}
@@ -224,7 +224,7 @@ func (w *worker) refused(u *user, c call, status int) (time.Duration, bool) {
 			return w.end(u, soldOut)
 		}
 	case 404:
-		if c == turn { // its ticket has expired
+		if c == pollQueue { // its ticket has expired
 			u.next = join
 			return retry, true
 		}

@@ -107,7 +107,7 @@ func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch path := strings.TrimPrefix(r.URL.Path, "/api"); {
 	case path == "/sales/s1/ticket":
-		s.turn(w, r, c.Value)
+		s.queueStatus(w, r, c.Value)
 	case path == "/sales/s1/orders":
 		s.order(w, r, c.Value)
 	case strings.HasSuffix(path, "/pay") || strings.HasSuffix(path, "/cancel"):
@@ -131,7 +131,7 @@ func (s *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *fakeShop) turn(w http.ResponseWriter, r *http.Request, user string) {
+func (s *fakeShop) queueStatus(w http.ResponseWriter, r *http.Request, user string) {
 	if r.Method == "POST" {
 		s.joins.Add(1)
 	}
