@@ -48,7 +48,7 @@ func TestMisuse(t *testing.T) {
 		{"serve --data DIR --office 0.0.0.0:0", 1, `office "0.0.0.0:0": want a loopback address, or a token for /metrics`},
 		{"serve --data DIR --workers 65", 1, `workers "65": want 1 to 64`},
 		{"serve --data DIR --secret FILE", 1, "5 bytes: want at least 32"},
-		{"serve --data DIR --trusted-proxies nobody", 1, `trusted-proxies "nobody": want an address or a prefix`},
+		{"serve --data DIR --trusted-proxies unknown", 1, `trusted-proxies "unknown": want an address or a prefix`},
 		{"serve --data DIR --layers FILE", 1, "layers"},
 		{"demo --in 25h", 2, "--in 25h0m0s: want 0s to 24h"},
 		{"merchant", 2, "accepts 1 arg(s), received 0"},
@@ -62,7 +62,7 @@ func TestMisuse(t *testing.T) {
 		{"front lua DIR --store redis://h --weir 127.0.0.1:9090", 2, `--weir "127.0.0.1:9090": lua does not take it: want it with asking alone`},
 		{"front gateway DIR --weir 127.0.0.1:9090", 2, `--weir "127.0.0.1:9090": gateway does not take it`},
 		{"front asking DIR --admin nowhere", 1, `front: admin "nowhere": want ADDRESS:PORT`},
-		{"front gateway DIR --trusted-proxies nobody", 1, `front: trusted-proxies "nobody": want an address`},
+		{"front gateway DIR --trusted-proxies unknown", 1, `front: trusted-proxies "unknown": want an address`},
 		{"front lua DIR", 1, "store: want the URL of a Redis"},
 		{"front gateway DIR --listen nowhere", 1, `listen "nowhere"`},
 		{"front gateway DIR --data /nonexistent", 1, `--data "/nonexistent": want a directory with a sale`},
@@ -76,7 +76,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestEnvironment: what a flag says counts before the environment.
+// TestEnvironment checks that what a flag says counts before the environment.
 func TestEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWriteFront: a file that may hold a password is for its owner alone.
+// TestWriteFront checks that a file that may hold a password is for its owner alone.
 func TestWriteFront(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return // which has no such modes

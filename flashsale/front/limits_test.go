@@ -52,8 +52,8 @@ func through(h http.Handler, n int, method, path string) (came int) {
 	return came
 }
 
-// TestTicketsComeBack: who takes every ticket of a small sale and buys nothing keeps the
-// others out for as long as a token is good, and not for as long as one may take to pay.
+// TestTicketsComeBack takes every ticket of a small sale and buys nothing: others are blocked
+// for the lifetime of a token, not for the time to pay.
 func TestTicketsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sale.Sale{ID: "s1", Draft: sale.Draft{Stock: 5, Headroom: 2, Queue: sale.Direct, TokenFor: 30 * time.Second, PayWithin: 15 * time.Minute}}
@@ -75,7 +75,7 @@ func TestTicketsComeBack(t *testing.T) {
 	})
 }
 
-// TestPagesHaveRoom: an address has as much room for pages as the shop's own limits give it,
+// TestPagesHaveRoom checks that an address has as much room for pages as the shop's own limits give it,
 // and uses none of it for calls.
 func TestPagesHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestFollow(t *testing.T) {
 	admits(3, "192.0.2.1:1")
 	write("policies: [")
 	if err := <-told; err == nil {
-		t.Error("a broken file is not told")
+		t.Error("an invalid file is not reported")
 	}
 	admits(3, "192.0.2.2:1")
 	write(strings.Replace(string(layers.Default()), "20/s burst 40", "1/h burst 7", 1))

@@ -132,7 +132,7 @@ func TestLimitsOfTheDefaultFile(t *testing.T) {
 	}
 }
 
-func TestAProxyIsBelieved(t *testing.T) {
+func TestForwardedProto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := made(t, layers.Config{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 		admitted, by := passes(l, 100, func(i int) *http.Request {
@@ -146,11 +146,11 @@ func TestAProxyIsBelieved(t *testing.T) {
 		r := from("GET", "/api/time", "10.1.2.3:1", "")
 		r.Header.Set("X-Forwarded-Proto", "https")
 		if !l.TLS(r) {
-			t.Error("a trusted proxy that says https is not believed")
+			t.Error("https of a trusted proxy is not accepted")
 		}
 		r.RemoteAddr = "192.0.2.1:1"
 		if l.TLS(r) {
-			t.Error("anybody who says https is believed")
+			t.Error("https of an untrusted client is accepted")
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestOneOrderAtATime(t *testing.T) {
 	}
 }
 
-// TestALongOrder: one that takes longer than the lease of its slot keeps it.
+// TestALongOrder checks that one that takes longer than the lease of its slot keeps it.
 func TestALongOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := made(t, layers.Config{})
@@ -252,7 +252,7 @@ func TestACrowdIsBounded(t *testing.T) {
 		if n := refused.Load(); n != 88 {
 			t.Errorf("%d refused at once, want 88: 4 run and 8 wait", n)
 		}
-		time.Sleep(time.Second) // the bubble's clock: whoever waits gives up
+		time.Sleep(time.Second) // in the bubble: waiting requests give up
 		if n := refused.Load(); n != 96 {
 			t.Errorf("%d refused after the wait, want 96", n)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// gathered is a gather whose calls wait until they are let go on, and what it was asked.
+// gathered is a coalescer whose batches wait for a signal, with the requests that they had.
 type gathered struct {
 	coalescer[string, string]
 	calls []string
@@ -82,8 +82,8 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// TestGatherGivenUp: who gives up waits no longer, whether it was asked for already or not,
-// and keeps nobody from an answer.
+// TestGatherGivenUp checks that a canceled caller returns at once, whether its request is in a
+// batch or not, and that the other callers get their results.
 func TestGatherGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGathered(1, 9)
@@ -123,8 +123,8 @@ func TestGatherGivenUp(t *testing.T) {
 	})
 }
 
-// TestGatherGivenUpAtOnce: who gives up when the next call begins may be asked for all the
-// same; the others are answered.
+// TestGatherGivenUpAtOnce checks that a request which is withdrawn when the next batch starts
+// may still be executed.
 func TestGatherGivenUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 200 {
@@ -146,7 +146,8 @@ func TestGatherGivenUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestGatherEnds: a call that ends its goroutine leaves those it asked for an error, and room.
+// TestGatherEnds checks that a batch which ends its goroutine returns an error to its callers,
+// and that the next batch runs.
 func TestGatherEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGathered(1, 9)

@@ -83,7 +83,7 @@ func TestJournal(t *testing.T) {
 	pending(t, again, "other", 1, rs[0])
 }
 
-// TestJournalDamaged finds entries that someone else has changed.
+// TestJournalDamaged reads entries that another program has changed.
 func TestJournalDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j.db")
 	j := journal(t, openAt(t, "sqlite:"+path, ledger.Config{}))

@@ -165,7 +165,7 @@ func stocked(t testing.TB, l *ledger.Ledger, units int64, placed int) (sale.Sale
 	return s, rs
 }
 
-// TestFileMode: what buyers and merchants have told is for the owner of the file alone.
+// TestFileMode checks that only the owner can read the files of a database.
 func TestFileMode(t *testing.T) {
 	dir := t.TempDir()
 	l, err := ledger.Open(t.Context(), "sqlite:"+filepath.Join(dir, "m.db"), ledger.Config{})

@@ -22,8 +22,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The goroutine of a sale ends with Drop, and with the last entry of a stream that an
-// earlier process left; a bubble does not end while one of its goroutines does not.
+// TestGoroutinesEnd checks that the goroutine of a sale ends with Delete, and with the last
+// entry of a stream that an earlier process left. A synctest bubble fails while a goroutine
+// runs.
 func TestGoroutinesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := meminventory.NewMemoryJournal()
@@ -68,8 +69,8 @@ func TestGoroutinesEnd(t *testing.T) {
 	})
 }
 
-// A sale has room for as many users and as many reservations as are allowed. A user who
-// comes again and again takes the room of nobody.
+// TestMaxTickets checks the limits on users and reservations of a sale. A user who joins again
+// takes no further space.
 func TestMaxTickets(t *testing.T) {
 	clock := inventorytest.NewClock()
 	e, err := meminventory.New(meminventory.Config{MaxTickets: 3, Clock: clock.Now})
@@ -161,7 +162,7 @@ func TestCallersGiveUp(t *testing.T) {
 
 const crowd = 100_000
 
-// fill lets a crowd into the line of a sale.
+// fill adds many users to the queue of a sale.
 func fill(t testing.TB, e *meminventory.Inventory) {
 	t.Helper()
 	now := time.Now()
@@ -180,7 +181,7 @@ func fill(t testing.TB, e *meminventory.Inventory) {
 
 func name(i int) string { return fmt.Sprintf("user-%027d", i) }
 
-// heap is how much memory is in use.
+// heap returns the memory in use.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -188,8 +189,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// What users can make a sale keep ends: three hundred who buy and cancel for ever have thirty
-// thousand reservations and no more, and who joins for ever and never buys has a ticket.
+// TestMemoryOfChurn checks that the memory of a sale is bounded. Three hundred users who buy
+// and cancel make thirty thousand reservations at most, and a user who joins again and again
+// has one ticket.
 func TestMemoryOfChurn(t *testing.T) {
 	const churners, most = 300, 30 << 20
 	clock := inventorytest.NewClock()

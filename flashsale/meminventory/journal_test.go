@@ -163,7 +163,7 @@ func TestRestart(t *testing.T) {
 		}
 		left := b.users(1, "bob")
 		b.is("Drop of entries", b.Delete(t.Context(), "s", 1), sale.ErrConflict)
-		b.users(1) // somebody is busy with it
+		b.users(1) // a worker has the entry
 		b.is("Open while an entry is not done", b.Open(t.Context(), b.opening(2, bob)), sale.ErrConflict)
 		time.Sleep(11 * time.Second)
 		if again := b.users(1, "bob"); again[0] != left[0] {
@@ -184,7 +184,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// When nobody knows whether a reservation is on the disk, its epoch ends, and the disk says.
+// TestJournalFails checks that an epoch ends when it is unknown whether a reservation is on
+// disk, and that the disk decides.
 func TestJournalFails(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprintf("written %v", written), func(t *testing.T) {
@@ -236,8 +237,8 @@ func TestJournalFails(t *testing.T) {
 	}
 }
 
-// While the disk is busy others are answered, but nobody hears of a reservation before it
-// is there; and who reserves meanwhile shares the next sync.
+// TestGroupCommit checks that other calls return while the disk is busy, that no reservation is
+// visible before it is on disk, and that concurrent reservations share a sync.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
@@ -298,7 +299,7 @@ func TestGroupCommit(t *testing.T) {
 		if es, err := s.Next(t.Context(), "s", 1, "w", 9, 0); len(es) > 0 || err != nil {
 			t.Fatalf("Next before the disk = %v, %v", es, err)
 		}
-		if _, err := s.Status(t.Context(), "s", 1, "somebody"); err != nil {
+		if _, err := s.Status(t.Context(), "s", 1, "other"); err != nil {
 			t.Fatalf("Look of another user while the disk is busy = %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -325,8 +326,8 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// What is on its way when an epoch is closed or the Inventory stops arrives; what is behind it
-// never happened.
+// TestEndsWhileTheDiskIsBusy checks that a reservation which is being appended completes when
+// its epoch is closed or the Inventory stops. Later ones are not made.
 func TestEndsWhileTheDiskIsBusy(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stop %v", stop), func(t *testing.T) {

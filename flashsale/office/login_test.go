@@ -70,10 +70,10 @@ func TestLogin(t *testing.T) {
 }
 
 // TestGuessing tries many passwords: a few of a name at an address, and a few more of an
-// address. Who guesses keeps nobody else out.
+// address. Other addresses are not blocked.
 func TestGuessing(t *testing.T) {
 	// Whether the name is there makes no difference.
-	for i, name := range []string{"ann", "nobody"} {
+	for i, name := range []string{"ann", "unknown"} {
 		o := openOffice(t, nil)
 		tried := map[string]int{}
 		for range 12 {
@@ -87,12 +87,12 @@ func TestGuessing(t *testing.T) {
 			t.Errorf("guesses of the name %s: %v", name, tried)
 		}
 		if w := o.login("192.0.2.1:1", "ann", password); w.Code != 200 {
-			t.Errorf("ann, while somebody guesses the name %s elsewhere: %d %s", name, w.Code, w.Body)
+			t.Errorf("ann, while another address guesses the name %s elsewhere: %d %s", name, w.Code, w.Body)
 		}
 	}
 }
 
-// TestChangedPassword: who changes the password ends the sessions of before, on every device.
+// TestChangedPassword checks that who changes the password ends the sessions of before, on every device.
 func TestChangedPassword(t *testing.T) {
 	o := openOffice(t, nil)
 	me := func(c *http.Cookie) int {
@@ -130,7 +130,7 @@ func TestChangedPassword(t *testing.T) {
 	}
 }
 
-// TestLongName: the longest name that the ledger takes can sign in.
+// TestLongName checks that the longest name that the ledger takes can sign in.
 func TestLongName(t *testing.T) {
 	o := openOffice(t, nil)
 	name := strings.Repeat("茶", 42) + "ab"
@@ -159,7 +159,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// TestLoginsAtOnce: merchants who sign in at the same time wait for each other's hashes for a
+// TestLoginsAtOnce checks that merchants who sign in at the same time wait for each other's hashes for a
 // moment, and none is sent away.
 func TestLoginsAtOnce(t *testing.T) {
 	o := openOffice(t, nil)

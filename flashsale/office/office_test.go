@@ -162,7 +162,7 @@ func openOffice(t *testing.T, change func(c *office.Config)) *premises {
 	return o
 }
 
-// session is what ann's browser has after a login, until an instant.
+// session returns the cookie of ann after a login, valid until a time.
 func (o *premises) session(until time.Time) string {
 	signed := o.keys.Office(pass.Session{User: "ann", Expires: until})
 	return signed + "." + o.keys.Password(signed, o.hashes["ann"])
@@ -256,7 +256,7 @@ func TestOfficeIsForMerchants(t *testing.T) {
 		"one that is bound to no password": func(r *http.Request) {
 			r.Header.Set("Cookie", "fs_office="+o.keys.Office(pass.Session{User: "ann", Expires: webtest.Start().Add(time.Hour)}))
 		},
-		"one of nobody": func(r *http.Request) {
+		"one without a merchant": func(r *http.Request) {
 			signed := o.keys.Office(pass.Session{User: "bob", Expires: webtest.Start().Add(time.Hour)})
 			r.Header.Set("Cookie", "fs_office="+signed+"."+o.keys.Password(signed, ""))
 		},
@@ -376,7 +376,7 @@ func TestMetricsAndReadiness(t *testing.T) {
 		t.Errorf("not ready: %d %s", w.Code, w.Body)
 	}
 	if ready = nil; o.ask("GET", "/readyz", "").Code != 200 {
-		t.Error("ready, and not told")
+		t.Error("ready, and not reported")
 	}
 }
 

@@ -59,7 +59,7 @@ func TestTextsAreUsed(t *testing.T) {
 	texts := words("en")
 	for key := range texts {
 		if !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(key) }) {
-			t.Errorf("nobody says %s", key)
+			t.Errorf("no script uses %s", key)
 		}
 	}
 	for _, m := range regexp.MustCompile(`\bt\("([^"]+)"|index \.T "([^"]+)"`).FindAllStringSubmatch(source, -1) {
@@ -118,8 +118,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Texts have a contrast of 4.5:1 at least with what they stand on, and edges of inputs and
-// the ring of the focus 3:1 (WCAG 2.2, 1.4.3 and 1.4.11), in both schemes.
+// TestContrast checks both color schemes by WCAG 2.2. Texts have a contrast of at least 4.5:1
+// (1.4.3). Edges of inputs and the focus ring have 3:1 (1.4.11).
 func TestContrast(t *testing.T) {
 	css, err := embedded.ReadFile("static/common/style.css")
 	if err != nil {

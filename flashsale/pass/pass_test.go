@@ -55,7 +55,7 @@ func kinds() []kind {
 	}
 }
 
-// TestKinds: what is signed opens as what it was, and as no other kind.
+// TestKinds checks that what is signed opens as what it was, and as no other kind.
 func TestKinds(t *testing.T) {
 	k := keys(t, secret)
 	for _, a := range kinds() {
@@ -75,7 +75,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestOneSpelling: of a signed string no other spelling is accepted, nor any change of it.
+// TestOneSpelling checks that of a signed string no other spelling is accepted, nor any change of it.
 func TestOneSpelling(t *testing.T) {
 	k := keys(t, secret)
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -102,7 +102,7 @@ func TestOneSpelling(t *testing.T) {
 	}
 }
 
-// TestRotation: after a change of secrets the signatures of the older one are accepted, and
+// TestRotation checks that after a change of secrets the signatures of the older one are accepted, and
 // new ones are made with the new one alone.
 func TestRotation(t *testing.T) {
 	newer := []byte(strings.Repeat("n", 40))
@@ -139,7 +139,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("at its end: %v", err)
 	}
 	if _, err := k.OpenSession(k.Session(pass.Session{Expires: at}), at.Add(-time.Hour)); !errors.Is(err, pass.ErrBad) {
-		t.Errorf("of nobody: %v", err)
+		t.Errorf("without a user: %v", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func exactly(challenge string, bits int) string {
 	}
 }
 
-// TestWorkIsOnesOwn: work counts for its user and its sale alone, to the bit.
+// TestWorkIsOnesOwn checks that work counts for its user and its sale alone, to the bit.
 func TestWorkIsOnesOwn(t *testing.T) {
 	k := keys(t, secret)
 	challenge := k.Work("a1", "u1")
@@ -56,7 +56,7 @@ func TestWorkIsOnesOwn(t *testing.T) {
 	}
 }
 
-// TestWorkHostile: what is no nonce is no work, and nothing of it breaks.
+// TestWorkHostile checks that what is no nonce is no work, and nothing of it breaks.
 func TestWorkHostile(t *testing.T) {
 	k := keys(t, secret)
 	for _, nonce := range []string{"", " ", "a b", "a:b", "a\x00", "a\n", "é", "\xff", "+", "/", "=", strings.Repeat("a", 17), strings.Repeat("a", 1<<20)} {
@@ -78,7 +78,7 @@ func TestWorkHostile(t *testing.T) {
 	}
 }
 
-// TestWorkAcrossSecrets: work on the older challenge counts while the older secret does.
+// TestWorkAcrossSecrets checks that work on the older challenge counts while the older secret does.
 func TestWorkAcrossSecrets(t *testing.T) {
 	older := []byte(strings.Repeat("o", 32))
 	before := keys(t, older)

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 )
 
-// TestOneServes: a directory is served by one process at a time; beside it a merchant can be
+// TestOneServes checks that a directory is served by one process at a time; beside it a merchant can be
 // added.
 func TestOneServes(t *testing.T) {
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/flashsale/run"
 )
 
-// TestFaultsMakeNothing: what is wrong is told by the name of what said it, before a
-// directory is made.
+// TestFaultsMakeNothing checks that every error names its setting, and that no directory is
+// created.
 func TestFaultsMakeNothing(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -37,7 +37,7 @@ func TestFaultsMakeNothing(t *testing.T) {
 		{func(c *run.Config) { c.Shop = taken }, "run: shop " + taken + ": listen tcp"},
 		{func(c *run.Config) { c.Shop, c.Office = "127.0.0.1:1x", taken }, "run: shop 127.0.0.1:1x: listen tcp"},
 		{func(c *run.Config) { c.Office = taken }, "run: office " + taken + ": listen tcp"},
-		{func(c *run.Config) { c.TrustedProxies = []string{"nobody"} }, `run: trusted-proxies "nobody": want an address`},
+		{func(c *run.Config) { c.TrustedProxies = []string{"unknown"} }, `run: trusted-proxies "unknown": want an address`},
 		{func(c *run.Config) { c.Name = strings.Repeat("a", 57) }, `": want 1 to 56 letters, digits, . _ -`},
 		{func(c *run.Config) { c.Name = "a b" }, `run: name "a b": want 1 to 56 letters, digits, . _ -`},
 	} {
@@ -56,7 +56,7 @@ func TestFaultsMakeNothing(t *testing.T) {
 	}
 }
 
-// TestMerchantFaultsMakeNothing: who mistypes a password has no directory to throw away.
+// TestMerchantFaultsMakeNothing checks that who mistypes a password has no directory to throw away.
 func TestMerchantFaultsMakeNothing(t *testing.T) {
 	for _, c := range []struct{ name, password, want string }{
 		{"alice", "short", `merchant "alice": office: password: 5 bytes: want 8 to 256`},
@@ -76,7 +76,7 @@ func TestMerchantFaultsMakeNothing(t *testing.T) {
 	}
 }
 
-// TestNames: the longest name is one, and a secret that is elsewhere needs none in the directory.
+// TestNames checks that the longest name is one, and a secret that is elsewhere needs none in the directory.
 func TestNames(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "elsewhere")

@@ -10,8 +10,8 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestOneOrderForOneWish: a double click, five tabs and retries, with and without a key,
-// make one order; its answer is the same each time, also when the sale is over.
+// TestOneOrderForOneWish checks that a double click, five tabs and retries make one order. The
+// result is the same each time, also after the sale has ended.
 func TestOneOrderForOneWish(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(10))
@@ -19,7 +19,7 @@ func TestOneOrderForOneWish(t *testing.T) {
 		turn := w.admitted(w, "alice", s.ID)
 		var mu sync.Mutex
 		receipts, fresh := map[string]int{}, 0
-		crowd(5, func(tab string) {
+		concurrently(5, func(tab string) {
 			for _, key := range []string{"", "click", tab} {
 				b, err := w.Buy(w.ctx, "alice", s.ID, turn.Token, key)
 				if err != nil || b.Reason != sale.OK {
@@ -65,7 +65,7 @@ func TestOneOrderForOneWish(t *testing.T) {
 	})
 }
 
-// TestPerUser: who may have two units gets two, by two tickets, and no third.
+// TestPerUser checks that who may have two units gets two, by two tickets, and no third.
 func TestPerUser(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(10)
@@ -87,7 +87,8 @@ func TestPerUser(t *testing.T) {
 		if r, err := w.Cancel(w.ctx, "alice", first.Receipt.Receipt); err != nil || r.State != sale.Cancelled {
 			t.Errorf("cancel: %+v, %v", r, err)
 		}
-		// A ticket tells what it got, also when that was given back and the sale is on hold.
+		// A ticket returns its purchase also after its unit was returned, while the sale is
+		// paused.
 		turn := w.admitted(w, "bob", s.ID)
 		won, err := w.Buy(w.ctx, "bob", s.ID, turn.Token, "")
 		if err != nil || won.Reason != sale.OK {
@@ -114,7 +115,7 @@ func TestPerUser(t *testing.T) {
 	})
 }
 
-// TestBadTokens: what is forged, another's, of another sale, or late gets nothing.
+// TestBadTokens checks that what is forged, another's, of another sale, or late gets nothing.
 func TestBadTokens(t *testing.T) {
 	inShop(t, func(w *world) {
 		s, other := w.exposed(draft(5)), w.exposed(draft(5))
@@ -171,8 +172,8 @@ func TestBadTokens(t *testing.T) {
 	})
 }
 
-// TestNothingEarly: nobody buys before the start, whatever is asked and however the shop's
-// clock steps.
+// TestNothingEarly checks that no user can buy before the start, whatever the request and the
+// steps of the clock.
 func TestNothingEarly(t *testing.T) {
 	for _, step := range []time.Duration{0, -time.Minute, time.Hour} {
 		inShop(t, func(w *world) {

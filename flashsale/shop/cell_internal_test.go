@@ -2,7 +2,7 @@ package shop
 
 import "testing"
 
-// TestCell: nothing that a buyer wrote is a formula in the merchant's spreadsheet.
+// TestCell checks that nothing that a buyer wrote is a formula in the merchant's spreadsheet.
 func TestCell(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                  "",

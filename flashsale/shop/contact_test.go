@@ -10,8 +10,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestContact: the buyer says who is to get it, and the buyer and the merchant see it, and
-// nobody else.
+// TestContact checks that only the buyer and the merchant can read the contact of an order.
 func TestContact(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(2))
@@ -83,7 +82,7 @@ func TestContact(t *testing.T) {
 	})
 }
 
-// TestTicketsOfAClosedSale: who has a ticket keeps it while the sale is paused, and who holds
+// TestTicketsOfAClosedSale checks that who has a ticket keeps it while the sale is paused, and who holds
 // a unit sees it whatever the sale does.
 func TestTicketsOfAClosedSale(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -110,7 +109,7 @@ func TestTicketsOfAClosedSale(t *testing.T) {
 		}
 		say("waiter", sale.Waiting, sale.OK, sale.PhasePaused, 0)
 		say("holder", sale.Spent, sale.OK, sale.PhasePaused, 1)
-		say("nobody", sale.NoTicket, sale.IsPaused, sale.PhasePaused, 0)
+		say("other", sale.NoTicket, sale.IsPaused, sale.PhasePaused, 0)
 		if got, err := w.Join(w.ctx, "late", s.ID, ""); err != nil || got.Reason != sale.IsPaused {
 			t.Errorf("who joins while it is paused: %+v, %v", got, err)
 		}
@@ -137,8 +136,8 @@ func TestTicketsOfAClosedSale(t *testing.T) {
 	})
 }
 
-// TestPollsFitTheLimitOfAUser: who asks as often as told is never above two a second, but for
-// the burst at the beginning.
+// TestPollsFitTheLimitOfAUser checks that a client which polls as requested sends at most two
+// requests per second after the initial burst.
 func TestPollsFitTheLimitOfAUser(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(1))

@@ -16,8 +16,8 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// TestDiesAnywhere: a shop that dies at any point of a buyer's way, once or again and again,
-// with its engine or without, leaves nothing that the next one does not bring to its end.
+// TestDiesAnywhere kills a shop at every crash point of a purchase, once or repeatedly, with
+// its inventory or without. The next process completes what it left.
 func TestDiesAnywhere(t *testing.T) {
 	for _, point := range []string{crashpoint.ReserveAsked, crashpoint.ReserveGranted, crashpoint.WriterTook, crashpoint.WriterPlaced, crashpoint.WriterDone,
 		crashpoint.ReturnAsked, crashpoint.ReturnGiven, crashpoint.ReturnMarked, crashpoint.AdmitTaken, crashpoint.AdmitDone,
@@ -52,7 +52,7 @@ func TestDiesAnywhere(t *testing.T) {
 					if life == 0 {
 						w.opens(s)
 					}
-					crowd(10, func(user string) {
+					concurrently(10, func(user string) {
 						user = name + user
 						turn, err := w.Join(w.ctx, user, s.ID, "")
 						for range 20 {
@@ -74,7 +74,7 @@ func TestDiesAnywhere(t *testing.T) {
 							}
 						}
 					})
-					crowd(1, func(string) { w.AddStock(w.ctx, "m", s.ID, "more-"+name, 1) })
+					concurrently(1, func(string) { w.AddStock(w.ctx, "m", s.ID, "more-"+name, 1) })
 					after(8 * time.Second)
 				}
 				defer func() { w.Shop.Stop() }()
@@ -101,7 +101,7 @@ func TestDiesAnywhere(t *testing.T) {
 				// And every unit can be bought.
 				stock := int(w.agrees(s.ID).Sale.Stock)
 				got := 0
-				crowd(stock, func(user string) {
+				concurrently(stock, func(user string) {
 					if b := w.buys(w, "last-"+user, s.ID); b.Reason == sale.OK {
 						mu.Lock()
 						got++
@@ -116,7 +116,7 @@ func TestDiesAnywhere(t *testing.T) {
 	}
 }
 
-// A lateLedger tells of a sale that is being recovered only when it is no more.
+// A lateLedger returns a sale that is being recovered only after the recovery.
 type lateLedger struct {
 	sale.Ledger
 	asked func()
@@ -131,8 +131,8 @@ func (l lateLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	return row, err
 }
 
-// TestRecoveredMeanwhile: a shop that is about to go on with a recovery does not begin
-// another when the one that began it has come to its end, before it opened the Inventory or after.
+// TestRecoveredMeanwhile checks that a process does not start another recovery when the one
+// that it was about to continue has completed.
 func TestRecoveredMeanwhile(t *testing.T) {
 	for _, point := range []string{crashpoint.RecoverDrained, crashpoint.RecoverOpened} {
 		t.Run(point, func(t *testing.T) {

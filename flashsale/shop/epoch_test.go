@@ -7,9 +7,9 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestOldTokens: a token of an epoch that is over buys nothing; but who has used it is told
-// again what it got, though that is over too and the Inventory that was built again knows nothing
-// of it. Who had not used it stands where it stood, by its place.
+// TestOldTokens checks that a token of an earlier epoch buys nothing. A user who has used it
+// gets the earlier result again, although the rebuilt inventory does not know it. A user who
+// has not used it keeps the queue position of the ticket.
 func TestOldTokens(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.forgetful()
@@ -50,7 +50,7 @@ func TestOldTokens(t *testing.T) {
 	})
 }
 
-// TestUsedPlaces: a place comes back to who waited, after a recovery, and not to who has
+// TestUsedPlaces checks that a place comes back to who waited, after a recovery, and not to who has
 // bought with it: also if that order is over.
 func TestUsedPlaces(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -14,7 +14,7 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// A bent Ledger does some things otherwise, where it is told how.
+// A bent Ledger replaces some methods.
 type bent struct {
 	sale.Ledger
 	recovered func(func() (sale.Sale, error)) (sale.Sale, error)
@@ -48,7 +48,7 @@ func (b *bent) LiveSales(ctx context.Context) ([]sale.Sale, error) {
 	return b.Ledger.LiveSales(ctx)
 }
 
-// TestLostAgainWhileRecovering: an Inventory that loses its state after it was built again and
+// TestLostAgainWhileRecovering checks that an Inventory that loses its state after it was built again and
 // before the Ledger knows of it is built at one more epoch.
 func TestLostAgainWhileRecovering(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -86,7 +86,7 @@ func TestLostAgainWhileRecovering(t *testing.T) {
 	})
 }
 
-// mute is an Inventory whose first epoch's stream nobody can read.
+// mute is an Inventory whose first stream cannot be read.
 type mute struct{ sale.Inventory }
 
 func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, max int, wait time.Duration) ([]sale.Entry, error) {
@@ -97,8 +97,8 @@ func (g mute) Next(ctx context.Context, id string, epoch int64, worker string, m
 	return nil, fmt.Errorf("%w", sale.ErrStale)
 }
 
-// TestLostAgainAfterRecovery: an Inventory that forgets again, just when what it had lost before is
-// written off, is built again, and what was acknowledged is told lost.
+// TestLostAgainAfterRecovery loses the inventory again when the ledger records the recovery.
+// The inventory is rebuilt, and acknowledged reservations are lost.
 func TestLostAgainAfterRecovery(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.forgetful()
@@ -114,7 +114,7 @@ func TestLostAgainAfterRecovery(t *testing.T) {
 		defer func() { w.Shop.Stop() }()
 		s := w.exposed(draft(30))
 		w.opens(s)
-		crowd(20, func(user string) {
+		concurrently(20, func(user string) {
 			if got := w.buys(w, user, s.ID); got.Reason != sale.OK {
 				t.Errorf("%s: %+v", user, got)
 			}
@@ -131,8 +131,8 @@ func TestLostAgainAfterRecovery(t *testing.T) {
 	})
 }
 
-// TestTokensOfAnEpochThatIsOver: tokens that were out when the Inventory was lost are worth
-// nothing, and keep nobody waiting after that.
+// TestTokensOfAnEpochThatIsOver checks that tokens of a lost inventory cannot buy, and that
+// they do not delay other users.
 func TestTokensOfAnEpochThatIsOver(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(2)
@@ -161,7 +161,7 @@ func TestTokensOfAnEpochThatIsOver(t *testing.T) {
 	})
 }
 
-// forgetful are limits that do what they are asked and do not say so, while they are told.
+// forgetful is a store that executes requests and returns an error while it is switched on.
 type forgetful struct {
 	weir.Store
 	on atomic.Bool
@@ -175,7 +175,7 @@ func (f *forgetful) Do(ctx context.Context, r weir.Request) (weir.Decision, erro
 	return d, err
 }
 
-// TestSlotsAreReturnedOnce: a slot whose return got no answer is not returned again: it
+// TestSlotsAreReturnedOnce checks that a slot whose return got no answer is not returned again: it
 // would be that of another's token.
 func TestSlotsAreReturnedOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -218,8 +218,7 @@ func TestSlotsAreReturnedOnce(t *testing.T) {
 	})
 }
 
-// TestNoDriftBeforeALook: while the Ledger does not tell what it has, Inventory and Ledger are
-// not said to disagree.
+// TestNoDriftBeforeALook checks that no difference is reported while the ledger is unavailable.
 func TestNoDriftBeforeALook(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var blind atomic.Bool
@@ -263,7 +262,7 @@ func (g *hanging) Return(ctx context.Context, id string, epoch int64, user, r st
 	return g.Inventory.Return(ctx, id, epoch, user, r)
 }
 
-// TestOneSaleHoldsUpNoOther: an Inventory that does not take back the units of one sale holds up
+// TestOneSaleHoldsUpNoOther checks that an Inventory that does not take back the units of one sale holds up
 // neither the end of other sales' orders nor their units.
 func TestOneSaleHoldsUpNoOther(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -276,7 +275,7 @@ func TestOneSaleHoldsUpNoOther(t *testing.T) {
 		one, other := w.exposed(d), w.exposed(d)
 		g.id.Store(one.ID)
 		w.opens(one)
-		crowd(30, func(user string) {
+		concurrently(30, func(user string) {
 			if got := w.buys(w, user, one.ID); got.Reason != sale.OK {
 				t.Errorf("%s: %+v", user, got)
 			}
@@ -293,8 +292,8 @@ func TestOneSaleHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestLedgerAtFault: a Ledger that fails in a way that says nothing of what it was given
-// loses nobody's reservation, however long that takes.
+// TestLedgerAtFault checks that no reservation is lost while the ledger fails for reasons of
+// its own.
 func TestLedgerAtFault(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var broken atomic.Bool
@@ -311,7 +310,7 @@ func TestLedgerAtFault(t *testing.T) {
 		s := w.exposed(d)
 		w.opens(s)
 		broken.Store(true)
-		crowd(5, func(user string) {
+		concurrently(5, func(user string) {
 			if got := w.buys(w, user, s.ID); got.Reason != sale.OK {
 				t.Errorf("%s: %+v", user, got)
 			}
@@ -328,7 +327,7 @@ func TestLedgerAtFault(t *testing.T) {
 	})
 }
 
-// TestKeyAfterRecovery: a key that has got a unit gets no other, also when its order is over
+// TestKeyAfterRecovery checks that a key that has got a unit gets no other, also when its order is over
 // and the Inventory was built again since.
 func TestKeyAfterRecovery(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -363,7 +362,7 @@ func TestKeyAfterRecovery(t *testing.T) {
 	})
 }
 
-// deaf is an Inventory that counts for nobody after a while: as one whose shop's keeper waits.
+// deaf is an Inventory whose Counts blocks after a while.
 type deaf struct {
 	sale.Inventory
 	asked atomic.Int64
@@ -377,7 +376,7 @@ func (g *deaf) Counts(ctx context.Context, id string, epoch int64) (sale.Counts,
 	return g.Inventory.Counts(ctx, id, epoch)
 }
 
-// TestDirectWhileTheKeeperWaits: who joins a sale without a line gets a token that is valid
+// TestDirectWhileTheKeeperWaits checks that who joins a sale without a line gets a token that is valid
 // for as long as it should be, however old the last count is.
 func TestDirectWhileTheKeeperWaits(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -127,9 +127,9 @@ func (l frozenLedger) MarkReturned(ctx context.Context, ids ...string) error {
 	return thaw1(l.freezer, func() error { return l.Ledger.MarkReturned(ctx, ids...) })
 }
 
-// TestFrozenShops: two shops, each of which stops now and then for up to 30 s wherever it
-// is, over an Inventory whose state is over again and again but that forgets no stream: what was
-// acknowledged is an order, none is lost or refused, no unit is sold twice or missing.
+// TestFrozenShops runs two shops that freeze now and then, on an inventory that loses its state
+// but no stream. Every acknowledged reservation becomes an order, and no unit is sold twice or
+// missing.
 func TestFrozenShops(t *testing.T) {
 	rounds := uint64(2)
 	if os.Getenv("FLASHSALE_LONG") == "1" {

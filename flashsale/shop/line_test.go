@@ -46,7 +46,7 @@ func (g late) Counts(ctx context.Context, id string, epoch int64) (sale.Counts, 
 	return c, err
 }
 
-// TestTokensOut: however many shops admit, from counts however old, at most headroom ×
+// TestTokensOut checks that however many shops admit, from counts however old, at most headroom ×
 // stock tokens are out; also while units are added.
 func TestTokensOut(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -67,7 +67,7 @@ func TestTokensOut(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		crowd(2000, func(user string) {
+		concurrently(2000, func(user string) {
 			if _, err := w.Join(w.ctx, user, s.ID, ""); err != nil {
 				t.Error(err)
 			}
@@ -100,8 +100,8 @@ func pollers() int {
 	return 1500
 }
 
-// TestFirstComeFirstServed: among those who poll as they are told, nobody is admitted before
-// another who came more than one batch earlier; and everybody who waits knows within a poll
+// TestFirstComeFirstServed checks the order of admission: no user who polls as requested is
+// admitted before one who joined more than a batch earlier. Waiting users learn within a poll
 // and a second that all is sold.
 func TestFirstComeFirstServed(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -163,7 +163,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		if paid != int(d.Stock) {
 			t.Errorf("%d paid of %d", paid, d.Stock)
 		}
-		// Nobody's token ends before that of one who came earlier.
+		// No token ends before that of a user who joined earlier.
 		last, inversions := time.Time{}, 0
 		for i := range n {
 			if until, ok := got[i]; ok {
@@ -177,13 +177,13 @@ func TestFirstComeFirstServed(t *testing.T) {
 			t.Errorf("%d inversions beyond a batch", inversions)
 		}
 		if slowest > time.Second {
-			t.Errorf("somebody learned %v after the poll that all is sold, want 1s", slowest)
+			t.Errorf("a waiting user learned %v after the poll that all is sold, want 1s", slowest)
 		}
 		t.Logf("%d pollers, %d admitted, sold out known within a poll and %v", n, len(got), slowest)
 	})
 }
 
-// TestLots: in a shuffled lobby the place does not depend on when one came.
+// TestLots checks that in a shuffled lobby the place does not depend on when one came.
 func TestLots(t *testing.T) {
 	inShop(t, func(w *world) {
 		n := 2 * pollers()
@@ -215,8 +215,8 @@ func TestLots(t *testing.T) {
 	})
 }
 
-// TestDirect: without a line, who comes when all tokens are out is refused and told when to
-// come again; tokens that are used or pass make room.
+// TestDirect checks that without a queue users are refused while all tokens are in use, with a
+// time to retry. Used and expired tokens make space.
 func TestDirect(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(2)
@@ -254,8 +254,8 @@ func TestDirect(t *testing.T) {
 	})
 }
 
-// TestTwoShops: two shops over one Inventory and Ledger are one shop to buyers: who joins here
-// may buy and pay there, and as many buy as there are units.
+// TestTwoShops checks two shops on one inventory and ledger. A user can join in one and buy and
+// pay in the other, and as many users buy as there are units.
 func TestTwoShops(t *testing.T) {
 	inShop(t, func(w *world) {
 		other := w.started("b")
@@ -268,7 +268,7 @@ func TestTwoShops(t *testing.T) {
 		desks := []*shop.Shop{w.Shop, other}
 		var mu sync.Mutex
 		n := 0
-		crowd(400, func(user string) {
+		concurrently(400, func(user string) {
 			here, there := desks[int(user[len(user)-1])%2], desks[1-int(user[len(user)-1])%2]
 			turn := w.admitted(here, user, s.ID)
 			if turn.Token == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// TestMerchants: what a merchant can do, in which order, and that it is nobody else's.
+// TestMerchants checks what a merchant can do in which state, and that other merchants cannot.
 func TestMerchants(t *testing.T) {
 	inShop(t, func(w *world) {
 		bad := draft(0)
@@ -135,8 +135,8 @@ func (gone) Counts(context.Context, string, int64) (sale.Counts, error) {
 	return sale.Counts{}, sale.ErrUnavailable
 }
 
-// TestEndsByItself: a sale ends at its time, who waits is told, and what was bought can be
-// paid for.
+// TestEndsByItself checks that a sale ends at its time, that waiting users are informed, and
+// that pending orders can still be paid.
 func TestEndsByItself(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(1)
@@ -160,7 +160,7 @@ func TestEndsByItself(t *testing.T) {
 	})
 }
 
-// TestReportCells: no cell of a report is a formula to a spreadsheet, and every line can be
+// TestReportCells checks that no cell of a report is a formula to a spreadsheet, and every line can be
 // read again.
 func TestReportCells(t *testing.T) {
 	inShop(t, func(w *world) {

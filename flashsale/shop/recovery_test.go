@@ -83,9 +83,9 @@ func (w *world) forgets(g *switched) {
 	}
 }
 
-// TestGateForgets: an Inventory whose data is gone is built again from the Ledger; who has an
-// order keeps it, who waited gets the same place, what was acknowledged and is no order is
-// lost and told; and nothing is sold twice.
+// TestGateForgets rebuilds an inventory from the ledger after it has lost its data. Orders are
+// kept, waiting users keep their positions, acknowledged reservations without an order are
+// lost, and no unit is sold twice.
 func TestGateForgets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.forgetful()
@@ -126,12 +126,12 @@ func TestGateForgets(t *testing.T) {
 			return err == nil && v.Sale.Epoch == 2 && v.Phase != sale.PhasePaused
 		})
 		t.Logf("reopened after %v", time.Since(began))
-		after(12 * time.Second) // the clerk that held it has tried again
+		after(12 * time.Second) // the order writer that had it has tried again
 		r, err := w.Order(w.ctx, "lost", lost.Receipt.Receipt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Its clerk had the entry in hand: it is an order, unless it was found lost before.
+		// Its order writer had the entry: it is an order, unless it was marked as lost before.
 		if r.State != sale.Lost && r.State != sale.PendingPay {
 			t.Errorf("reservation that the inventory forgot is %s", r.State)
 		}
@@ -153,16 +153,16 @@ func TestGateForgets(t *testing.T) {
 	})
 }
 
-// TestLostIsTold: what only a forgotten Inventory had is answered as lost once it cannot become
-// an order any more, and is counted.
-func TestLostIsTold(t *testing.T) {
+// TestLostIsReported checks that a reservation which only a lost inventory had is returned as lost
+// and counted, once it cannot become an order.
+func TestLostIsReported(t *testing.T) {
 	inWorld(t, func(w *world) {
 		g := w.forgetful()
 		w.Shop = w.started("a")
 		defer func() { w.Shop.Stop() }()
 		s := w.exposed(draft(3))
 		w.opens(s)
-		w.Shop.Stop() // nobody writes orders
+		w.Shop.Stop() // no process writes orders
 		turn, err := g.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "lost", Ticket: "0123456789abcdef"})
 		if err != nil || turn.State != sale.Waiting {
 			t.Fatal(turn, err)
@@ -195,7 +195,7 @@ func TestLostIsTold(t *testing.T) {
 		}
 		lines = slices.DeleteFunc(lines, func(l sale.AuditEntry) bool { return l.Actor != "payments" })
 		if tally := w.agrees(s.ID); tally.RefundDue != 2 || len(lines) != 2 || w.Stats().RefundDue != 2 {
-			t.Errorf("two payments, told of several times: %d refunds due, %d counted, lines %v; want 2 each", tally.RefundDue, w.Stats().RefundDue, lines)
+			t.Errorf("two payments, reported several times: %d refunds due, %d counted, lines %v; want 2 each", tally.RefundDue, w.Stats().RefundDue, lines)
 		}
 		if tally := w.agrees(s.ID); tally.Lost != 1 {
 			t.Errorf("tally %+v", tally)
@@ -203,7 +203,7 @@ func TestLostIsTold(t *testing.T) {
 	})
 }
 
-// TestDrift: an Inventory that has lost a hold without knowing it, as after a failover that lost
+// TestDrift checks that an Inventory that has lost a hold without knowing it, as after a failover that lost
 // the last write, is noticed and built again.
 func TestDrift(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -227,7 +227,7 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-// TestReconcile: it mends a difference at once, and finds none the second time.
+// TestReconcile repairs a difference at once, and finds none the second time.
 func TestReconcile(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(5))
@@ -246,13 +246,13 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-// TestOldStreams: what stands in the stream of an epoch that a process left behind, when it
+// TestOldStreams checks that what stands in the stream of an epoch that a process left behind, when it
 // died in the middle of a recovery, becomes an order.
 func TestOldStreams(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(3))
 		w.opens(s)
-		w.Shop.Stop() // nobody writes orders
+		w.Shop.Stop() // no process writes orders
 		if _, err := w.engine.Join(w.ctx, sale.JoinRequest{Sale: s.ID, Epoch: 1, User: "alice", Ticket: "0123456789abcdef"}); err != nil {
 			t.Fatal(err)
 		}

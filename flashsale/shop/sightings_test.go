@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestSightings: from where users bought is written soon, or when the shop stops, and one
+// TestSightings checks that from where users bought is written soon, or when the shop stops, and one
 // merchant does not see another's.
 func TestSightings(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -34,7 +34,7 @@ func TestSightings(t *testing.T) {
 		if got := networks(); !slices.Equal(got, []sale.SharedNetwork{want}) {
 			t.Errorf("a second later: %v, want %v", got, want)
 		}
-		if _, err := w.SharedNetworks(w.ctx, "somebody", s.ID); err == nil {
+		if _, err := w.SharedNetworks(w.ctx, "other", s.ID); err == nil {
 			t.Error("another merchant sees them")
 		}
 		for range 20_000 { // faster than it is written

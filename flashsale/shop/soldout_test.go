@@ -8,8 +8,9 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// TestSoldOutWhileTheLedgerIsSlow: who took the last payment tells all shops by the Inventory,
-// though none of them can read the Ledger; and units that are added then are for sale at all.
+// TestSoldOutWhileTheLedgerIsSlow checks that the process which takes the last payment reports
+// it to all others through the inventory while the ledger is slow. Units that are added later
+// are for sale.
 func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		slow := &freezer{}
@@ -35,7 +36,7 @@ func TestSoldOutWhileTheLedgerIsSlow(t *testing.T) {
 		}
 		told := time.Now()
 		for name, desk := range map[string]sale.BuyerService{"a": w.Shop, "b": other} {
-			w.until("shop "+name+" tells that all is sold", 300*time.Millisecond, func() bool {
+			w.until("shop "+name+" reports that all is sold", 300*time.Millisecond, func() bool {
 				turn, err := desk.Status(w.ctx, "eve", s.ID, "")
 				return err == nil && turn.Reason == sale.IsSoldOut
 			})

@@ -9,7 +9,7 @@ import (
 	"github.com/floodweir/weir/flashsale/sale"
 )
 
-// TestStory: a sale is created, exposed, waited for, bought, paid; one order expires and
+// TestStory checks that a sale is created, exposed, waited for, bought, paid; one order expires and
 // another buys its unit; it is sold out; it ends.
 func TestStory(t *testing.T) {
 	inShop(t, func(w *world) {
@@ -86,7 +86,8 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// TestReturnsAreBought: when nobody of a first wave pays, a second buys exactly all.
+// TestReturnsAreBought checks that a second group of users buys all units that a first group
+// does not pay.
 func TestReturnsAreBought(t *testing.T) {
 	inShop(t, func(w *world) {
 		d := draft(30)
@@ -95,7 +96,7 @@ func TestReturnsAreBought(t *testing.T) {
 		w.opens(s)
 		won := func(prefix string, pay bool) (n int) {
 			var mu sync.Mutex
-			crowd(60, func(user string) {
+			concurrently(60, func(user string) {
 				user = prefix + user
 				b := w.buys(w, user, s.ID)
 				if b.Reason != sale.OK {
@@ -123,14 +124,14 @@ func TestReturnsAreBought(t *testing.T) {
 	})
 }
 
-// TestCrowd: of many at once, as many buy as there are units.
-func TestCrowd(t *testing.T) {
+// TestConcurrentUsers checks that of many concurrent users as many buy as there are units.
+func TestConcurrentUsers(t *testing.T) {
 	inShop(t, func(w *world) {
 		s := w.exposed(draft(100))
 		w.opens(s)
 		var mu sync.Mutex
 		reasons := map[sale.Reason]int{}
-		crowd(1000, func(user string) {
+		concurrently(1000, func(user string) {
 			b := w.buys(w, user, s.ID)
 			mu.Lock()
 			reasons[b.Reason]++

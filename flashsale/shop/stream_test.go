@@ -63,7 +63,7 @@ func (b *babbler) Ack(ctx context.Context, id string, epoch int64, ids ...string
 	return b.Inventory.Ack(ctx, id, epoch, ids...)
 }
 
-// TestDuplicatesAndPoison: entries that come three times and in any order make one order
+// TestDuplicatesAndPoison checks that entries that come three times and in any order make one order
 // each; what can be no order is buried, and holds nothing else up.
 func TestDuplicatesAndPoison(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -81,7 +81,7 @@ func TestDuplicatesAndPoison(t *testing.T) {
 		}
 		b.mu.Unlock()
 		w.opens(s)
-		crowd(200, func(user string) {
+		concurrently(200, func(user string) {
 			if got := w.buys(w, user, s.ID); got.Reason != sale.OK {
 				t.Errorf("%s: %+v", user, got)
 				return
@@ -98,7 +98,7 @@ func TestDuplicatesAndPoison(t *testing.T) {
 	})
 }
 
-// A moody Ledger is away, or slow, when it is told to be.
+// A moody Ledger is unavailable or slow on request.
 type moody struct {
 	sale.Ledger
 	away atomic.Bool
@@ -154,7 +154,7 @@ func (m *moody) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	return m.Ledger.Sale(ctx, id)
 }
 
-// TestLedgerAway: while the Ledger is away or slow one can reserve, and payments say that
+// TestLedgerAway checks that while the Ledger is away or slow one can reserve, and payments say that
 // they cannot be taken; when it is back every reservation becomes an order.
 func TestLedgerAway(t *testing.T) {
 	for _, mood := range []string{"away", "slow"} {
@@ -175,7 +175,7 @@ func TestLedgerAway(t *testing.T) {
 				var mu sync.Mutex
 				var receipts []string
 				began := time.Now()
-				crowd(50, func(user string) {
+				concurrently(50, func(user string) {
 					if b := w.buys(w, user, s.ID); b.Reason == sale.OK {
 						mu.Lock()
 						receipts = append(receipts, b.Receipt.Receipt)

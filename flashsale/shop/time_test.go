@@ -8,8 +8,8 @@ import (
 	"github.com/floodweir/weir/flashsale/shop"
 )
 
-// TestClockAhead: of two shops of one Inventory, one's clock is ten minutes ahead. Both tell the
-// time of the Inventory, which is the one that opens the sale.
+// TestClockAhead runs two shops on one inventory, one with a clock ten minutes ahead. Both
+// return the time of the inventory, which opens the sale.
 func TestClockAhead(t *testing.T) {
 	inShop(t, func(w *world) {
 		ahead := w.started("ahead", func(c *shop.Config) {
@@ -35,7 +35,7 @@ func TestClockAhead(t *testing.T) {
 		if early := time.Until(d.StartsAt); early > 0 || !right() {
 			t.Errorf("open %v before the start; the time is %v off", early, time.Until(ahead.Now()))
 		}
-		// When all is over and the Inventory has let go of it, in every answer that tells of it.
+		// After the sale has finished, in every response about it.
 		if _, err := w.End(w.ctx, "m", s.ID, true); err != nil {
 			t.Fatal(err)
 		}

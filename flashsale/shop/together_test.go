@@ -23,7 +23,7 @@ func (g slowGate) Return(ctx context.Context, id string, epoch int64, user, r st
 	return g.Inventory.Return(ctx, id, epoch, user, r)
 }
 
-// TestReconcileWhileUnitsReturn: a unit that is on its way back is no difference.
+// TestReconcileWhileUnitsReturn checks that a unit that is on its way back is no difference.
 func TestReconcileWhileUnitsReturn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.Shop = w.started("a", func(c *shop.Config) { c.Inventory = slowGate{w.gate} })
@@ -51,7 +51,7 @@ func TestReconcileWhileUnitsReturn(t *testing.T) {
 	})
 }
 
-// TestExposedSlowly: another shop that knows of a sale before the Inventory does has patience.
+// TestExposedSlowly checks that another shop that knows of a sale before the Inventory does has patience.
 func TestExposedSlowly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.Shop = w.started("a", func(c *shop.Config) { c.Inventory = slowGate{w.gate} })

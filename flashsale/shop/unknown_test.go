@@ -23,7 +23,7 @@ func (l *askedLedger) Sale(ctx context.Context, id string) (sale.Sale, error) {
 	return l.Ledger.Sale(ctx, id)
 }
 
-// TestUnknownSales: who asks for names that are none cannot keep the ledger busy, and takes
+// TestUnknownSales checks that who asks for names that are none cannot keep the ledger busy, and takes
 // nothing from those who ask for a sale that there is.
 func TestUnknownSales(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -203,8 +203,8 @@ func (w *world) pays(user, receipt string) {
 	}
 }
 
-// agrees checks what has to hold at rest: the Ledger's own sums, and that the Inventory has the
-// same.
+// agrees checks the invariants once no call is in progress: the sums of the ledger, and the
+// equal state of the inventory.
 func (w *world) agrees(id string) sale.OrderTotals {
 	w.Helper()
 	t, err := w.ledger.Totals(w.ctx, id)
@@ -220,8 +220,8 @@ func (w *world) agrees(id string) sale.OrderTotals {
 	return t
 }
 
-// crowd runs f for users of their own, at once.
-func crowd(n int, f func(user string)) {
+// concurrently runs f for many users at once.
+func concurrently(n int, f func(user string)) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() { f(fmt.Sprintf("user-%05d", i)) })

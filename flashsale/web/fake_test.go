@@ -85,7 +85,7 @@ type shop struct {
 	now    time.Time
 }
 
-// wide is a policy file that is in nobody's way.
+// wide is a policy file with very high limits.
 func wide() []byte {
 	return []byte(strings.NewReplacer("20/s burst 40", "1000000/s", "2/s burst 5", "1000000/s").Replace(string(layers.Default())))
 }
@@ -115,7 +115,7 @@ func open(t testing.TB, d *desk, c layers.Config) *shop {
 	return s
 }
 
-// ask sends a request of a user, or of nobody.
+// ask sends a request, without a session if user is empty.
 func (s *shop) ask(method, path, user, body string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, s.request(method, path, user, body))

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Server returns an HTTP server for the shop or the office with these limits: 5 s for the
-// request header, 10 s for the whole request, 15 s for the response, 60 s between requests, and
-// 16 KiB of header.
+// Server returns an HTTP server for the shop or the office. Its timeouts are 5 s for the
+// request header, 10 s for the whole request, 15 s for the response and 60 s between requests.
+// A header has at most 16 KiB.
 func Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,

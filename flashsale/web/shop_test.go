@@ -23,7 +23,7 @@ import (
 	"github.com/floodweir/weir/flashsale/web"
 )
 
-// TestEarly is what the phase alone decides: nothing behind it is asked.
+// TestEarly checks what the phase alone decides, without a call to the service.
 func TestEarly(t *testing.T) {
 	never := &desk{
 		join: func(string, string, string) (sale.QueueStatus, error) { panic("the desk was asked for a turn") },
@@ -66,14 +66,14 @@ func TestEarly(t *testing.T) {
 					}
 				}()
 				r := s.request(method, path, user, body)
-				for _, off := range []time.Duration{-time.Hour, time.Hour} { // a client's clock is nobody's business
+				for _, off := range []time.Duration{-time.Hour, time.Hour} { // the clock of a client has no effect
 					r.Header.Add("Date", s.now.Add(off).Format(http.TimeFormat))
 				}
 				w := httptest.NewRecorder()
 				s.ServeHTTP(w, r)
 				return webtest.Summary(w)
 			}
-			// Who asks may have a ticket, or hold a unit; nobody has.
+			// Users with a session may have a ticket or a unit; here they have none.
 			own := c.turn
 			if !strings.HasPrefix(c.turn, "425") {
 				own = ""
@@ -227,7 +227,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 		if strings.Contains(w.Body.String(), "secret") {
-			t.Errorf("an answer tells what is nobody's business: %s", w.Body)
+			t.Errorf("a response contains an internal error: %s", w.Body)
 		}
 		if w.Code == 503 && w.Header().Get("Retry-After") == "" {
 			t.Error("503 without Retry-After")
@@ -257,7 +257,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 	}
 }
 
-// TestTheAccountOfAShop sends what a crowd would, and compares.
+// TestTheAccountOfAShop sends many requests and compares the counters.
 func TestTheAccountOfAShop(t *testing.T) {
 	d := selling()
 	var turn atomic.Int64
@@ -322,7 +322,7 @@ func TestTheAccountOfAShop(t *testing.T) {
 	t.Logf("issued 1600 = %v, difference %d", counted, 1600-admitted-refused)
 }
 
-// TestSlowClients: who does not send the body takes no place among the requests under way.
+// TestSlowClients checks that who does not send the body takes no place among the requests under way.
 func TestSlowClients(t *testing.T) {
 	file := strings.Replace(string(wide()), "bulkhead:", "bulkhead: { max: 1, max_waiting: 1, wait: 1ms } #", 1)
 	s := open(t, selling(), layers.Config{Policies: []byte(file)})
@@ -365,8 +365,8 @@ func TestNewShopWantsItsParts(t *testing.T) {
 	}
 }
 
-// TestNobodyUsesUpAnothersLimit sends the field by which the policies know a user.
-func TestNobodyUsesUpAnothersLimit(t *testing.T) {
+// TestUserHeaderFromClient sends the header by which policies know a user.
+func TestUserHeaderFromClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, selling(), layers.Config{})
 		for i := range 20 {
@@ -381,8 +381,8 @@ func TestNobodyUsesUpAnothersLimit(t *testing.T) {
 	})
 }
 
-// TestWhoseTime: a process whose clock is ahead tells the time that judges, with which the
-// countdown of a page begins.
+// TestWhoseTime checks that a process whose clock is ahead returns the time of the inventory,
+// with which countdowns start.
 func TestWhoseTime(t *testing.T) {
 	s := open(t, &desk{time: webtest.Start().Add(-time.Second)}, layers.Config{})
 	s.now = webtest.Start().Add(time.Hour)

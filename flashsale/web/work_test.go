@@ -42,8 +42,8 @@ func costly(t *testing.T, bits int) (*shop, *int) {
 	return open(t, d, layers.Config{Policies: wide()}), &asked
 }
 
-// TestWork: a ticket costs work of one's own for this sale, to the bit, and a refusal says
-// what is missing and what to work on. Nobody behind is asked before it is done.
+// TestWork checks that a ticket requires the user's own work for this sale, to the bit, and
+// that a refusal has the missing work. The service is not called before.
 func TestWork(t *testing.T) {
 	s, asked := costly(t, 10)
 	place := func(id, user string) string {
@@ -114,8 +114,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestWorkIsTold: what has to be done is told to whoever has a session, before the start too.
-func TestWorkIsTold(t *testing.T) {
+// TestWorkChallenge checks that a user with a session gets the challenge, also before the start.
+func TestWorkChallenge(t *testing.T) {
 	s, _ := costly(t, 10)
 	s.now = s.now.Add(-time.Hour)
 	for _, c := range []struct{ method, path, user, want, body string }{
@@ -137,7 +137,7 @@ func TestWorkIsTold(t *testing.T) {
 	}
 }
 
-// TestNoWork: of a sale whose tickets cost nothing, work is not looked at.
+// TestNoWork checks that of a sale whose tickets cost nothing, work is not looked at.
 func TestNoWork(t *testing.T) {
 	s, asked := costly(t, 0)
 	for _, body := range []string{"", `{"work":"1"}`, `{"work":"a b"}`} {

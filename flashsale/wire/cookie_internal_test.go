@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestCookie: a session is read only where everybody who reads the request sees the same one.
+// TestCookie checks that a session is read only if every reader of the request sees the same
+// one.
 func TestCookie(t *testing.T) {
 	for _, c := range []struct {
 		lines []string
