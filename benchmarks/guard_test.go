@@ -34,7 +34,7 @@ type guardPeer struct {
 
 var guardPeers = []guardPeer{
 	{"weir/Func", func(b *testing.B, denied bool) call {
-		return guard.Func(weirGuard(b, rateLimit(denied)), work, guard.Options[int, int]{})
+		return guard.Func(weirGuard(b, rateLimit(denied)), work, guard.FuncOptions[int, int]{})
 	}},
 	{"weir/Enter-Exit", func(b *testing.B, denied bool) call {
 		g := weirGuard(b, rateLimit(denied))
@@ -87,7 +87,7 @@ var guardPeers = []guardPeer{
 			}
 			b.Cleanup(func() { e.Exit(nil) })
 		}
-		return guard.Func(g, work, guard.Options[int, int]{})
+		return guard.Func(g, work, guard.FuncOptions[int, int]{})
 	}},
 	{"failsafe/ratelimiter", func(_ *testing.B, denied bool) call {
 		l := ratelimiter.NewBursty[int](4_000_000_000, time.Second)

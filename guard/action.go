@@ -2,7 +2,7 @@ package guard
 
 import "context"
 
-// ActionOptions are Options for a function without a result. An error handler in OnError that
+// ActionOptions are FuncOptions for a function without a result. An error handler in OnError that
 // returns nil handles the error: the function is then not called.
 type ActionOptions[A any] struct {
 	Key      func(A) string
@@ -14,7 +14,7 @@ type ActionOptions[A any] struct {
 // Action limits a function without a result, as Func does.
 func Action[A any](g *Guard, f func(context.Context, A) error, o ActionOptions[A]) func(context.Context, A) error {
 	type none = struct{}
-	p := Options[A, none]{Key: o.Key, Cost: o.Cost}
+	p := FuncOptions[A, none]{Key: o.Key, Cost: o.Cost}
 	if o.Fallback != nil {
 		p.Fallback = func(ctx context.Context, a A, err error) (none, error) { return none{}, o.Fallback(ctx, a, err) }
 	}

@@ -62,7 +62,7 @@ func BenchmarkEnter(b *testing.B) {
 	})
 	b.Run("func", func(b *testing.B) {
 		g := registry(b, guard.Config{}).MustGuard(guard.Resource{Name: "f", Limits: limits("1000000/s burst 1000000000")})
-		f := guard.Func(g, func(context.Context, string) (int, error) { return 1, nil }, guard.Options[string, int]{Key: func(s string) string { return s }})
+		f := guard.Func(g, func(context.Context, string) (int, error) { return 1, nil }, guard.FuncOptions[string, int]{Key: func(s string) string { return s }})
 		b.ReportAllocs()
 		for b.Loop() {
 			if n, err := f(context.Background(), "user-4711"); n != 1 || err != nil {

@@ -43,7 +43,7 @@ func Example() {
 func ExampleFunc() {
 	limit := still().MustGuard(guard.Resource{Name: "browse", Limits: []weir.Limit{weir.MustLimit("1/m")}})
 	browse := func(_ context.Context, shelf string) (string, error) { return "all of " + shelf, nil }
-	limited := guard.Func(limit, browse, guard.Options[string, string]{
+	limited := guard.Func(limit, browse, guard.FuncOptions[string, string]{
 		Key: func(shelf string) string { return shelf },
 		Fallback: func(_ context.Context, shelf string, denied error) (string, error) {
 			return "bestsellers of " + shelf, nil
@@ -62,7 +62,7 @@ func ExampleFunc() {
 func ExampleFunc_onError() {
 	r, _ := guard.NewRegistry(guard.Config{Store: &broken{down: weir.ErrUnavailable}})
 	limit := r.MustGuard(guard.Resource{Name: "price"})
-	limited := guard.Func(limit, func(context.Context, string) (int, error) { return 100, nil }, guard.Options[string, int]{
+	limited := guard.Func(limit, func(context.Context, string) (int, error) { return 100, nil }, guard.FuncOptions[string, int]{
 		OnError: []func(context.Context, string, error) (int, error){
 			func(_ context.Context, _ string, err error) (int, error) {
 				fmt.Println("note:", err)

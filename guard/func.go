@@ -8,9 +8,9 @@ import (
 	"github.com/floodweir/weir"
 )
 
-// Options holds the configuration of a wrapped function with an argument of type A and a result of type R. With
-// the zero value, calls that are not admitted return errors.
-type Options[A, R any] struct {
+// FuncOptions holds the configuration of a wrapped function with an argument of type A and a result
+// of type R. With the zero value, calls that are not admitted return errors.
+type FuncOptions[A, R any] struct {
 	// Key returns the key of a call; one key for all if nil.
 	Key func(A) string
 
@@ -31,10 +31,10 @@ type Options[A, R any] struct {
 	OnError []func(ctx context.Context, a A, err error) (R, error)
 }
 
-// Func limits a function. The returned function calls f, or does what Options says; the outcome
+// Func limits a function. The returned function calls f, or does what FuncOptions says; the outcome
 // of a call is what f returns, or that it panicked. If g or f is nil, every call returns an error
 // that wraps weir.ErrInvalid.
-func Func[A, R any](g *Guard, f func(context.Context, A) (R, error), o Options[A, R]) func(context.Context, A) (R, error) {
+func Func[A, R any](g *Guard, f func(context.Context, A) (R, error), o FuncOptions[A, R]) func(context.Context, A) (R, error) {
 	return func(ctx context.Context, a A) (r R, err error) {
 		if f == nil {
 			return r, errNoFunc
@@ -57,7 +57,7 @@ var errNoFunc = fmt.Errorf("guard: %w: want a function to limit, got nil", weir.
 // unfinished ends a call whose function did not return.
 func (e *Entry) unfinished() { e.Exit(errUnfinished) }
 
-func (o *Options[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error) {
+func (o *FuncOptions[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error) {
 	if g == nil {
 		return nil, errNil
 	}
@@ -73,7 +73,7 @@ func (o *Options[A, R]) enter(ctx context.Context, g *Guard, a A) (*Entry, error
 
 // answer returns the result of a call that was not admitted because of err, or the entry of a
 // call that goes on.
-func (o *Options[A, R]) answer(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
+func (o *FuncOptions[A, R]) answer(ctx context.Context, a A, err error) (e *Entry, r R, _ error) {
 	var u *StoreError
 	if errors.As(err, &u) && ctx.Err() == nil {
 		for _, handler := range o.OnError {

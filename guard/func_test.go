@@ -35,12 +35,12 @@ func TestDenied(t *testing.T) {
 		return "fallback of " + a, errDown
 	}
 	for _, tc := range []struct {
-		o    guard.Options[string, string]
+		o    guard.FuncOptions[string, string]
 		want string
 	}{
-		{guard.Options[string, string]{Fallback: fallback, Value: &value}, "fallback of k store down"},
-		{guard.Options[string, string]{Value: &value}, "value <nil>"},
-		{guard.Options[string, string]{}, " rate limit exceeded: f: retry after 1h0m0s"},
+		{guard.FuncOptions[string, string]{Fallback: fallback, Value: &value}, "fallback of k store down"},
+		{guard.FuncOptions[string, string]{Value: &value}, "value <nil>"},
+		{guard.FuncOptions[string, string]{}, " rate limit exceeded: f: retry after 1h0m0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g, r := one(t, nil, policy.Open)
@@ -92,7 +92,7 @@ func TestOnError(t *testing.T) {
 	} {
 		g, _ := one(t, errDown, tc.mode)
 		unused := "value"
-		f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{OnError: tc.links, Value: &unused})
+		f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.FuncOptions[string, string]{OnError: tc.links, Value: &unused})
 		s, err := f(context.Background(), "k")
 		if got := fmt.Sprint(s, " ", err); got != tc.want {
 			t.Errorf("%s, %d links: %s, want %s", tc.mode, len(tc.links), got, tc.want)
@@ -101,7 +101,7 @@ func TestOnError(t *testing.T) {
 	g, _ := one(t, errDown, policy.Open)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{OnError: []link{unasked}})
+	f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.FuncOptions[string, string]{OnError: []link{unasked}})
 	if s, err := f(ctx, "k"); s != "" || !errors.Is(err, context.Canceled) {
 		t.Errorf("of a caller that is gone: %q, %v", s, err)
 	}
@@ -122,7 +122,7 @@ func TestOutcome(t *testing.T) {
 			runtime.Goexit()
 		}
 		return 7, nil
-	}, guard.Options[string, int]{})
+	}, guard.FuncOptions[string, int]{})
 	for _, how := range []string{"returns", "fails", "panics", "exits"} {
 		done := make(chan string)
 		go func() {
@@ -166,7 +166,7 @@ func TestShapes(t *testing.T) {
 	kept := func(s string) error { return fmt.Errorf("%s: %w", s, guard.ErrDenied) }
 	shapes := []shape{
 		{"Func", func(g *guard.Guard) func(string) error {
-			f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.Options[string, string]{
+			f := guard.Func(g, func(context.Context, string) (string, error) { return "called", nil }, guard.FuncOptions[string, string]{
 				Key: func(a string) string { return a }, Cost: func(string) int64 { return 2 },
 				Fallback: func(_ context.Context, _ string, err error) (string, error) { return "", kept("fallback") },
 				OnError:  []func(context.Context, string, error) (string, error){func(context.Context, string, error) (string, error) { return "", errors.New("link") }},
@@ -261,10 +261,10 @@ func TestNothingToLimit(t *testing.T) {
 	g, _ := one(t, nil, policy.Open)
 	bg := context.Background()
 	f := func(context.Context, int) (int, error) { return 1, nil }
-	_, noGuard := guard.Func(nil, f, guard.Options[int, int]{})(bg, 1)
-	_, noFunc := guard.Func(g, nil, guard.Options[int, int]{})(bg, 1)
+	_, noGuard := guard.Func(nil, f, guard.FuncOptions[int, int]{})(bg, 1)
+	_, noFunc := guard.Func(g, nil, guard.FuncOptions[int, int]{})(bg, 1)
 	noAction := guard.Action[int](g, nil, guard.ActionOptions[int]{})(bg, 1)
-	_, negative := guard.Func(g, f, guard.Options[int, int]{Cost: func(int) int64 { return -1 }})(bg, 1)
+	_, negative := guard.Func(g, f, guard.FuncOptions[int, int]{Cost: func(int) int64 { return -1 }})(bg, 1)
 	for i, err := range []error{noGuard, noFunc, noAction, negative} {
 		if !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("%d: %v, want an error that wraps ErrInvalid", i, err)

@@ -23,7 +23,7 @@ type PlainOptions[A, R any] struct {
 	// Value is the result of a call that was not admitted, if there is no Fallback.
 	Value *R
 
-	// OnError are error handlers as those of Options. Their errors are passed to Fallback.
+	// OnError are error handlers as those of FuncOptions. Their errors are passed to Fallback.
 	OnError []func(a A, err error) (R, error)
 }
 
@@ -39,7 +39,7 @@ func Plain[A, R any](g *Guard, f func(A) R, o PlainOptions[A, R]) (func(A) R, er
 	case o.Fallback == nil && o.Value == nil:
 		return nil, fmt.Errorf("guard: %s: %w: got neither Fallback nor Value, want one, because the function returns no error", g.resource.Name, weir.ErrInvalid)
 	}
-	p := Options[A, R]{Key: o.Key, Cost: o.Cost}
+	p := FuncOptions[A, R]{Key: o.Key, Cost: o.Cost}
 	for _, handler := range o.OnError {
 		p.OnError = append(p.OnError, func(_ context.Context, a A, err error) (R, error) { return handler(a, err) })
 	}

@@ -261,7 +261,7 @@ func TestProtectionsWithoutStore(t *testing.T) {
 		Store: &broken{down: errDown}, Protections: protectionsByRule{"f": {w}}.make, Functions: functions(guard.Rule{Name: "f", Settings: breaker}),
 	})
 	g := r.MustGuard(guard.Resource{Name: "f"})
-	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.Options[int, int]{
+	f := guard.Func(g, func(context.Context, int) (int, error) { return 1, nil }, guard.FuncOptions[int, int]{
 		OnError: []func(context.Context, int, error) (int, error){func(context.Context, int, error) (int, error) { return 0, guard.Next }},
 		Value:   new(int),
 	})

@@ -38,7 +38,7 @@ func TestSuite(t *testing.T) {
 		},
 		Serve: func(t testing.TB, app limittest.App) string {
 			mux := http.NewServeMux()
-			for _, r := range app.Routes {
+			for _, r := range app.Endpoints {
 				var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = r.Handle().Write(w) })
 				if r.Limit != nil {
 					h = r.Limit.Wrap(h)

@@ -40,7 +40,7 @@ func (d *decoder) note(p place, text string) {
 // A mapping holds the values of a map by key.
 type mapping struct {
 	place
-	strict.Fields
+	strict.Mapping
 }
 
 // at returns the place of a field of the map.

@@ -32,7 +32,7 @@ func TestAdapter(t *testing.T) {
 				e.Use(middleware.Recover())
 			}
 			e.Use(weirecho.Middleware(app.Limit))
-			for _, r := range app.Routes {
+			for _, r := range app.Endpoints {
 				g := e.Group(r.Path)
 				if r.Limit != nil {
 					g.Use(weirecho.Middleware(r.Limit))

@@ -30,7 +30,7 @@ func TestAdapter(t *testing.T) {
 				a.Use(recover.New())
 			}
 			a.Use(weirfiber.Middleware(app.Limit))
-			for _, r := range app.Routes {
+			for _, r := range app.Endpoints {
 				if r.Limit != nil {
 					a.Use(r.Path, weirfiber.Middleware(r.Limit))
 				}

@@ -27,7 +27,7 @@ func TestAdapter(t *testing.T) {
 				e.Use(gin.RecoveryWithWriter(io.Discard))
 			}
 			e.Use(weirgin.Middleware(app.Limit))
-			for _, r := range app.Routes {
+			for _, r := range app.Endpoints {
 				g := e.Group(r.Path)
 				if r.Limit != nil {
 					g.Use(weirgin.Middleware(r.Limit))

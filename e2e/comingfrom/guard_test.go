@@ -60,7 +60,7 @@ func Example_hystrix() {
 	run := func(ctx context.Context, id string) (string, error) {
 		return "", errors.New("users: no answer")
 	}
-	getUser := guard.Func(guard.Default().MustGuard(guard.Resource{Name: "getUser"}), run, guard.Options[string, string]{
+	getUser := guard.Func(guard.Default().MustGuard(guard.Resource{Name: "getUser"}), run, guard.FuncOptions[string, string]{
 		Fallback: func(ctx context.Context, id string, denied error) (string, error) { // getFallback()
 			return "unknown", nil
 		},

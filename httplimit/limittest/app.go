@@ -29,15 +29,15 @@ type Adapter struct {
 
 // An App describes a server.
 type App struct {
-	Recover bool                  // a middleware in front of Limit answers 500 for a panic
-	Limit   *httplimit.Middleware // in front of all routes, and of paths without one
-	Routes  []Route
+	Recover   bool                  // a middleware in front of Limit answers 500 for a panic
+	Limit     *httplimit.Middleware // in front of all routes, and of paths without one
+	Endpoints []Endpoint
 }
 
-// A Route is one route of an App. Its path has no pattern.
-type Route struct {
+// An Endpoint is one route of an App. Its path has no pattern.
+type Endpoint struct {
 	Method, Path string
-	Limit        *httplimit.Middleware // of this route or its group; nil if there is none
+	Limit        *httplimit.Middleware // of this endpoint or its group; nil if there is none
 	Handle       func() Response       // it may panic
 }
 
@@ -104,7 +104,7 @@ func (f flushConn) Write(b []byte) (int, error) {
 // serveHTTP serves app by net/http, with which adapters are compared.
 func serveHTTP(t testing.TB, app App) (url string) {
 	mux := http.NewServeMux()
-	for _, r := range app.Routes {
+	for _, r := range app.Endpoints {
 		mux.HandleFunc(r.Method+" "+r.Path, func(w http.ResponseWriter, _ *http.Request) { _ = r.Handle().Write(w) })
 	}
 	server := httptest.NewServer(app.Limit.Wrap(mux))

@@ -62,15 +62,15 @@ func Middleware(t testing.TB, store weir.Store, c httplimit.Config, policies ...
 	return m
 }
 
-// A Reply holds a response and its whole body.
-type Reply struct {
+// A ClientResponse holds a received response with its body.
+type ClientResponse struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
 // Do sends a request with header lines such as "X-Key: a". It does not follow redirects.
-func Do(t testing.TB, method, url string, lines ...string) Reply {
+func Do(t testing.TB, method, url string, lines ...string) ClientResponse {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
@@ -90,7 +90,7 @@ func Do(t testing.TB, method, url string, lines ...string) Reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Reply{res.StatusCode, res.Header, string(body)}
+	return ClientResponse{res.StatusCode, res.Header, string(body)}
 }
 
 // Remaining sends a GET request, and returns X-RateLimit-Remaining of the response.

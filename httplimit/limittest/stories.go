@@ -115,14 +115,14 @@ var stories = []struct {
 func event(total string) string { return "data: {\"usage\":{\"total\":" + total + "}}\n\n" }
 
 // routes returns the routes that the stories use.
-func routes() []Route {
-	of := func(path string, r Response) Route {
-		return Route{Method: "GET", Path: path, Handle: func() Response { return r }}
+func routes() []Endpoint {
+	of := func(path string, r Response) Endpoint {
+		return Endpoint{Method: "GET", Path: path, Handle: func() Response { return r }}
 	}
 	text := of("/text", Response{Header: map[string]string{"Content-Type": "text/plain; charset=utf-8"}, Body: "hello"})
 	head := text
 	head.Method = "HEAD"
-	return []Route{
+	return []Endpoint{
 		text, head,
 		of("/users/1", Response{}), of("/users/2", Response{}),
 		of("/status/401", Response{Status: 401}), of("/status/404", Response{Status: 404}),
@@ -144,7 +144,7 @@ func testStories(t *testing.T, a Adapter) {
 			var advance [2]func(time.Duration)
 			for i, serve := range []func(testing.TB, App) string{a.Serve, serveHTTP} {
 				store, adv := Store(t)
-				urls[i] = serve(t, App{Limit: Middleware(t, store, story.config, story.policies...), Routes: routes()})
+				urls[i] = serve(t, App{Limit: Middleware(t, store, story.config, story.policies...), Endpoints: routes()})
 				advance[i] = adv
 			}
 			for i, s := range story.steps {

@@ -46,7 +46,7 @@ func testStoreError(t *testing.T, a Adapter) {
 	}
 	for mode, want := range map[policy.FailMode]int{policy.Open: 200, policy.Closed: 503} {
 		m := Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: Limits("1/m"), OnStoreError: mode})
-		r := Do(t, "GET", a.Serve(t, App{Limit: m, Routes: routes()})+"/text")
+		r := Do(t, "GET", a.Serve(t, App{Limit: m, Endpoints: routes()})+"/text")
 		if r.Status != want || r.Header.Get(httplimit.DegradedField) != string(mode) {
 			t.Errorf("%s: %d %q, want %d", mode, r.Status, r.Header.Get(httplimit.DegradedField), want)
 		}
@@ -58,7 +58,7 @@ func testLimit(t *testing.T, a Adapter) {
 	ours, advance := Store(t)
 	theirs, follow := Store(t)
 	url := a.ServeLimit(t, ours, "1/s burst 2")
-	full := serveHTTP(t, App{Routes: routes(), Limit: Middleware(t, theirs, httplimit.Config{}, policy.Config{
+	full := serveHTTP(t, App{Endpoints: routes(), Limit: Middleware(t, theirs, httplimit.Config{}, policy.Config{
 		Name: "limit", Limits: Limits("1/s burst 2"), Key: []policy.KeyPart{{Source: policy.Header, Name: "X-User"}},
 	})})
 	compare := func(step int, user string) {
@@ -96,7 +96,7 @@ func testDenial(t *testing.T, a Adapter) {
 	store, _ := Store(t)
 	m := Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: Limits("1/m")})
 	var reached atomic.Int64
-	url := a.Serve(t, App{Limit: m, Routes: []Route{{Method: "GET", Path: "/text", Handle: func() Response {
+	url := a.Serve(t, App{Limit: m, Endpoints: []Endpoint{{Method: "GET", Path: "/text", Handle: func() Response {
 		reached.Add(1)
 		return Response{Body: "x"}
 	}}}})
@@ -115,7 +115,7 @@ func testRoutes(t *testing.T, a Adapter) {
 		return Middleware(t, store, httplimit.Config{}, policy.Config{Name: name, Limits: Limits(limit), Count: policy.CountFailures})
 	}
 	fail := func() Response { return Response{Status: 500} }
-	url := a.Serve(t, App{Limit: failures("all", "5/m"), Routes: []Route{
+	url := a.Serve(t, App{Limit: failures("all", "5/m"), Endpoints: []Endpoint{
 		{Method: "GET", Path: "/a", Limit: failures("a", "1/m"), Handle: fail},
 		{Method: "GET", Path: "/b", Limit: failures("b", "2/m"), Handle: fail},
 		{Method: "GET", Path: "/c", Handle: fail},
@@ -146,7 +146,7 @@ func testStream(t *testing.T, a Adapter) {
 			store, _ := Store(t)
 			m := Middleware(t, store, httplimit.Config{}, slots, policy.Config{Name: "tokens", Limits: Limits("20/m"), Settle: c.settle})
 			more := make(chan struct{})
-			url := a.Serve(t, App{Limit: m, Routes: append(routes(), Route{Method: "GET", Path: "/stream", Handle: func() Response {
+			url := a.Serve(t, App{Limit: m, Endpoints: append(routes(), Endpoint{Method: "GET", Path: "/stream", Handle: func() Response {
 				return Response{
 					Header: map[string]string{"Content-Type": "text/event-stream"},
 					Events: []string{event("1"), event("6")}, Flushed: func() { <-more },
@@ -184,7 +184,7 @@ func testHijack(t *testing.T, a Adapter) {
 	m := Middleware(t, store, httplimit.Config{},
 		policy.Config{Name: "slots", Limits: Limits("1 concurrency lease 30s")},
 		policy.Config{Name: "p", Limits: Limits("2/m"), Count: policy.CountFailures})
-	url := a.Serve(t, App{Limit: m, Routes: append(routes(), Route{Method: "GET", Path: "/socket", Handle: func() Response {
+	url := a.Serve(t, App{Limit: m, Endpoints: append(routes(), Endpoint{Method: "GET", Path: "/socket", Handle: func() Response {
 		return Response{
 			Status: 101, Header: map[string]string{"Connection": "Upgrade", "Upgrade": "echo"},
 			Hijack: func(rw io.ReadWriter) {
@@ -234,7 +234,7 @@ func testHijack(t *testing.T, a Adapter) {
 func testPanic(t *testing.T, a Adapter) {
 	store, _ := Store(t)
 	m := Middleware(t, store, httplimit.Config{}, policy.Config{Name: "slots", Limits: Limits("1 concurrency lease 30s")})
-	url := a.Serve(t, App{Recover: true, Limit: m, Routes: []Route{{Method: "GET", Path: "/text", Handle: func() Response { panic("no") }}}})
+	url := a.Serve(t, App{Recover: true, Limit: m, Endpoints: []Endpoint{{Method: "GET", Path: "/text", Handle: func() Response { panic("no") }}}})
 	for i := range 3 {
 		if r := Do(t, "GET", url+"/text"); r.Status != 500 {
 			t.Fatalf("request %d: status %d, want 500", i, r.Status)
@@ -250,7 +250,7 @@ func testWait(t *testing.T, a Adapter) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	m := Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: Limits("100/s burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}})
-	url := a.Serve(t, App{Limit: m, Routes: routes()})
+	url := a.Serve(t, App{Limit: m, Endpoints: routes()})
 	began := time.Now()
 	for range 5 {
 		if r := Do(t, "GET", url+"/text"); r.Status != 200 {
@@ -266,7 +266,7 @@ func testWait(t *testing.T, a Adapter) {
 func testConcurrent(t *testing.T, a Adapter) {
 	store, _ := Store(t)
 	m := Middleware(t, store, httplimit.Config{}, policy.Config{Name: "p", Limits: Limits("40/m")}, policy.Config{Name: "tokens", Limits: Limits("1000/m"), Settle: policy.Settle{JSON: "usage.total"}})
-	url := a.Serve(t, App{Limit: m, Routes: routes()})
+	url := a.Serve(t, App{Limit: m, Endpoints: routes()})
 	var admitted, denied atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Fields holds the content of a map, by name.
-type Fields struct {
+// Mapping holds the content of a map, by name.
+type Mapping struct {
 	// Values holds the values of the known fields.
 	Values map[string]Node
 	// Names holds the positions of all names, unknown ones too.
@@ -19,8 +19,8 @@ type Fields struct {
 
 // Map reads n, a map with the known fields, or with any if none are known. It reports
 // faults and returns ok false if n is not a map or has names that cannot be read.
-func (d *Document) Map(n Node, field string, known []string) (m Fields, ok bool) {
-	m = Fields{Values: map[string]Node{}, Names: map[string]Node{}}
+func (d *Document) Map(n Node, field string, known []string) (m Mapping, ok bool) {
+	m = Mapping{Values: map[string]Node{}, Names: map[string]Node{}}
 	if n.Kind() != Map {
 		want := "want a map"
 		if len(known) > 0 {
@@ -79,7 +79,7 @@ func (d *Document) unknown(at Node, field, name string, known []string) {
 }
 
 // merge adds to m the fields of from, a map or a list of maps, that m does not have.
-func (d *Document) merge(from Node, field string, known []string, m *Fields, own map[string]bool) {
+func (d *Document) merge(from Node, field string, known []string, m *Mapping, own map[string]bool) {
 	if d.Spent() {
 		return
 	}

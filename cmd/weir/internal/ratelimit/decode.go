@@ -24,7 +24,7 @@ var descriptorFields = []string{
 type decoder struct{ *strict.Document }
 
 // fields reads the known fields of a map, or any if none are given.
-func (d decoder) fields(n strict.Node, field string, known ...string) strict.Fields {
+func (d decoder) fields(n strict.Node, field string, known ...string) strict.Mapping {
 	m, _ := d.Map(n, field, known)
 	return m
 }
@@ -199,7 +199,7 @@ func truth(n strict.Node) (v, ok bool) {
 }
 
 // boolean returns the value of a field, false if it is absent.
-func (d decoder) boolean(m strict.Fields, field, name string) bool {
+func (d decoder) boolean(m strict.Mapping, field, name string) bool {
 	n := m.Values[name]
 	if !n.There() {
 		return false

@@ -72,7 +72,7 @@ func (d decoder) rateLimit(n strict.Node, field string) *Limit {
 }
 
 // window reads unit or window.
-func (d decoder) window(n strict.Node, m strict.Fields, field string, l *Limit) {
+func (d decoder) window(n strict.Node, m strict.Mapping, field string, l *Limit) {
 	unit, window := m.Values["unit"], m.Values["window"]
 	const want = "want second, minute, hour, day, week, month or year"
 	switch {
@@ -106,7 +106,7 @@ func (d decoder) period(n strict.Node, field string) time.Duration {
 }
 
 // rule reads algorithm and burst.
-func (d decoder) rule(m strict.Fields, field string, l *Limit) (c weir.LimitConfig, algorithm string) {
+func (d decoder) rule(m strict.Mapping, field string, l *Limit) (c weir.LimitConfig, algorithm string) {
 	algorithm = "fixed_window"
 	if v := m.Values["algorithm"]; v.There() {
 		if a := d.word(v, field+".algorithm", algorithms...); a != "" {
@@ -138,7 +138,7 @@ func (d decoder) rule(m strict.Fields, field string, l *Limit) (c weir.LimitConf
 }
 
 // build creates the limit of c.
-func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConfig, algorithm string) {
+func (d decoder) build(m strict.Mapping, field string, l *Limit, c weir.LimitConfig, algorithm string) {
 	var err error
 	if l.Limit, err = weir.NewLimit(c); err == nil {
 		return
@@ -152,7 +152,7 @@ func (d decoder) build(m strict.Fields, field string, l *Limit, c weir.LimitConf
 }
 
 // replaces reads the names of limits that l replaces.
-func (d decoder) replaces(m strict.Fields, field string, l *Limit) {
+func (d decoder) replaces(m strict.Mapping, field string, l *Limit) {
 	n := m.Values["replaces"]
 	if !n.There() {
 		return
