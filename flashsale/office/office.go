@@ -142,7 +142,7 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case pattern != "":
 		o.mux.ServeHTTP(w, r)
 	case strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics" || r.URL.Path == "/healthz" || r.URL.Path == "/readyz":
-		o.unknown(w, r, h)
+		unknown(w, r, h)
 	case o.c.Pages != nil:
 		o.c.Pages.ServeHTTP(w, r)
 	default:
@@ -152,7 +152,7 @@ func (o *Office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // unknown handles a request that no pattern matches. h is the response of the mux, which knows
 // the allowed methods.
-func (o *Office) unknown(w http.ResponseWriter, r *http.Request, h http.Handler) {
+func unknown(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	asked := &verdict{header: http.Header{}}
 	h.ServeHTTP(asked, r)
 	if asked.status == http.StatusMethodNotAllowed {
