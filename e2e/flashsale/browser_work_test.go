@@ -71,7 +71,7 @@ func TestBrowserDuringProofOfWork(t *testing.T) {
 	p := s.b.Page(t, "still", browsertest.Device{Width: 375, Height: 740})
 	p.Open(url)
 	stage(p, "open")
-	p.WaitText("#work", "Your browser is working for your ticket")
+	p.WaitText("#work", "Your browser is doing a computation for your ticket")
 	p.Await(`document.querySelector(".work progress").value > 0`)
 	p.Click("#join")
 	p.Await(`document.querySelector("#join").getAttribute("aria-disabled") === "true"`)
