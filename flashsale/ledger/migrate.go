@@ -18,7 +18,7 @@ const oldTable = "migrations"
 //
 // Several processes may migrate one database at once. Goose has no lock for SQLite, so a
 // process can fail because another one has just applied the same migration. Then the version
-// has risen, and migrate tries again.
+// has risen, and migrate tries again. See initVersions.
 func (l *Ledger) migrate(ctx context.Context, only bool) error {
 	store, err := database.NewStore(l.d.goose, goose.DefaultTablename)
 	if err != nil {
@@ -43,8 +43,8 @@ func (l *Ledger) migrate(ctx context.Context, only bool) error {
 			case only:
 				return nil
 			}
-			if at.table == oldTable {
-				err = l.adoptVersions(ctx, store)
+			if at.table != goose.DefaultTablename {
+				err = l.initVersions(ctx, store)
 			} else {
 				_, err = provider.Up(ctx)
 			}
@@ -86,28 +86,36 @@ func (l *Ledger) version(ctx context.Context, store database.Store) (schemaVersi
 	return schemaVersion{}, nil
 }
 
-// adoptVersions copies the versions of oldTable to goose's table and drops oldTable. It does
-// nothing if another process has done so.
-func (l *Ledger) adoptVersions(ctx context.Context, store database.Store) error {
+// initVersions creates goose's version table with a unique index, so that of two processes that
+// apply the same migration one is rolled back. It moves the versions of oldTable, if there is
+// one.
+func (l *Ledger) initVersions(ctx context.Context, store database.Store) error {
 	return l.change(ctx, func(x *tx) error {
-		exists, err := l.hasTable(ctx, x.q, oldTable)
-		if err != nil || !exists {
-			return err
-		}
-		versions, err := list(x, func(scan func(...any) error) (v int64, err error) { return v, scan(&v) },
-			"SELECT version FROM "+oldTable+" ORDER BY version")
+		versions := []int64{0} // goose begins its table with version 0
+		old, err := l.hasTable(ctx, x.q, oldTable)
 		if err != nil {
 			return err
+		}
+		if old {
+			applied, err := list(x, func(scan func(...any) error) (v int64, err error) { return v, scan(&v) },
+				"SELECT version FROM "+oldTable+" ORDER BY version")
+			if err != nil {
+				return err
+			}
+			versions = append(versions, applied...)
+			if _, err := x.exec("DROP TABLE " + oldTable); err != nil {
+				return err
+			}
 		}
 		if err := store.CreateVersionTable(ctx, x.q); err != nil {
 			return err
 		}
-		for _, v := range append([]int64{0}, versions...) { // goose begins its table with version 0
+		for _, v := range versions {
 			if err := store.Insert(ctx, x.q, database.InsertRequest{Version: v}); err != nil {
 				return err
 			}
 		}
-		_, err = x.exec("DROP TABLE " + oldTable)
+		_, err = x.exec("CREATE UNIQUE INDEX goose_db_version_once ON goose_db_version (version_id)")
 		return err
 	})
 }
