@@ -365,7 +365,7 @@ func (in *inspector) sleeps(f *ast.File) {
 	})
 }
 
-// localName is what f calls a package that it imports; "" if it does not.
+// localName returns the name of an imported package in f, or "".
 func localName(f *ast.File, imported string) string {
 	for _, s := range f.Imports {
 		if s.Path.Value == strconv.Quote(imported) {
