@@ -26,22 +26,6 @@ func slots() policy.Config {
 	return policy.Config{Name: "slots", Match: policy.Match{Paths: []string{"/stream"}}, Limits: limittest.Limits("1 concurrency lease 30s")}
 }
 
-// stream is a handler that flushes an event, waits for more, and sends another.
-func stream(more <-chan struct{}) fiber.Handler {
-	return func(c fiber.Ctx) error {
-		c.Set("Content-Type", "text/event-stream")
-		return c.SendStreamWriter(func(w *bufio.Writer) {
-			for _, total := range []string{"1", "6"} {
-				_, _ = w.WriteString("data: {\"usage\":{\"total\":" + total + "}}\n\n")
-				if w.Flush() != nil {
-					return
-				}
-				<-more
-			}
-		})
-	}
-}
-
 // TestStreamIsBrokenOff checks that a client that disconnects during a stream returns its
 // slot.
 func TestStreamIsBrokenOff(t *testing.T) {

@@ -43,25 +43,25 @@ func FieldErrors(err error) []*FieldError {
 // fieldErrors is the error of Validate. errors.As finds its first FieldError.
 type fieldErrors []error
 
-func (es *fieldErrors) check(ok bool, field, value, want string) {
+func (f *fieldErrors) check(ok bool, field, value, want string) {
 	if !ok {
-		*es = append(*es, &FieldError{field, value, want})
+		*f = append(*f, &FieldError{field, value, want})
 	}
 }
 
-func (es fieldErrors) err() error {
-	if len(es) == 0 {
+func (f fieldErrors) err() error {
+	if len(f) == 0 {
 		return nil
 	}
-	return es
+	return f
 }
 
-func (es fieldErrors) Error() string {
-	details := make([]string, len(es))
-	for i, e := range es {
+func (f fieldErrors) Error() string {
+	details := make([]string, len(f))
+	for i, e := range f {
 		details[i] = e.(*FieldError).Detail()
 	}
 	return ErrInvalid.Error() + ": " + strings.Join(details, "; ")
 }
 
-func (es fieldErrors) Unwrap() []error { return es }
+func (f fieldErrors) Unwrap() []error { return f }

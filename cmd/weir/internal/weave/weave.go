@@ -1,5 +1,3 @@
-// weave creates the overlay, or reads it from the cache. trouble is about packages that
-// the go command will refuse too, with more detail.
 package weave
 
 import (
@@ -156,6 +154,8 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 
 // weave makes the overlay, or remembers it. Trouble is about packages that the go command
 // will not like either, and says more of.
+// weave creates the overlay, or reads it from the cache. trouble reports packages that the
+// go command will reject too, with more detail.
 func (l *loader) weave(store *cache) (w woven, trouble, err error) {
 	r, err := l.reach()
 	if err != nil {
