@@ -152,8 +152,6 @@ func (c *Config) woven(ctx context.Context, cmd command, dir string, store *cach
 	return max(code, also), err
 }
 
-// weave makes the overlay, or remembers it. Trouble is about packages that the go command
-// will not like either, and says more of.
 // weave creates the overlay, or reads it from the cache. trouble reports packages that the
 // go command will reject too, with more detail.
 func (l *loader) weave(store *cache) (w woven, trouble, err error) {
