@@ -18,8 +18,8 @@ var limitTestLimit = guard.Default().MustGuard(guard.Resource{
 })
 
 // limitedTestLimit is testLimit under the limit
-// github.com.floodweir.weir.examples.counter.testLimit: 10/10s fixed_window. A call that
-// is denied gets busy.
+// github.com.floodweir.weir.examples.counter.testLimit: 10/10s fixed_window. A denied
+// call returns the result of busy.
 func limitedTestLimit(w http.ResponseWriter, r *http.Request) {
 	entry, err := limitTestLimit.Enter(r.Context(), "")
 	if err != nil {

@@ -17,8 +17,8 @@ var limitGetID = guard.Default().MustGuard(guard.Resource{
 	BuiltBy:           guard.Generated,
 })
 
-// limitedGetID is getID under the limit getId: 100/m fixed_window for each user. A call
-// that is denied gets tooOften.
+// limitedGetID is getID under the limit getId: 100/m fixed_window for each user. A
+// denied call returns the result of tooOften.
 func limitedGetID(ctx context.Context, user string) (result string, err error) {
 	entry, err := limitGetID.Enter(ctx, guard.Key(user))
 	var undecided *guard.StoreError
