@@ -3,6 +3,8 @@ package weir_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,14 +72,15 @@ func TestWaitShort(t *testing.T) {
 // measures them: while it stands still a wait goes on, whatever the time of the machine.
 func TestWaitUsesTheClockOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var now int64 = 1_767_225_600_000_000
+		var now atomic.Int64
+		now.Store(1_767_225_600_000_000)
 		advance := func(d time.Duration) {
 			time.Sleep(5 * time.Second) // by the clock of the machine
-			now += d.Microseconds()
+			now.Add(d.Microseconds())
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 		}
-		store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
+		store, err := memstore.New(memstore.Config{Clock: now.Load})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +88,8 @@ func TestWaitUsesTheClockOfTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var done []string
+		var mu sync.Mutex
+		var done []string // guarded by mu
 		wait := func(name string, maxWait time.Duration) {
 			go func() {
 				d, err := l.WaitN(t.Context(), "k", 1, maxWait)
@@ -95,12 +99,16 @@ func TestWaitUsesTheClockOfTheStore(t *testing.T) {
 				if !d.OK {
 					name += " denied"
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				done = append(done, name)
 			}()
 			synctest.Wait()
 		}
 		check := func(want ...string) {
 			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
 			if len(done) != len(want) || len(want) > 0 && done[len(done)-1] != want[len(want)-1] {
 				t.Fatalf("done = %q, want %q", done, want)
 			}
