@@ -215,6 +215,6 @@ func TestCompilePublished(t *testing.T) {
 	run(0, "", "", "rollback", "2", "--local", "open")
 	has(7, `"on_store_error":"open"`, "")
 	redis.Do(t, "HSET", "weir:1:policies", "v:7", `{"text":"policies: nonsense"}`)
-	run(0, "nginx that follows keeps what it has: version 7:1:", "", "rollback", "7")
+	run(0, "nginx keeps its current policies: version 7:1:", "", "rollback", "7")
 	has(8, `"error":"version 7:1:`, "")
 }
