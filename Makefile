@@ -42,8 +42,7 @@ test: need .bin/tally ## everything that CI does: check, all tests with real ser
 	@start=$$SECONDS; bad=; make --no-print-directory check || bad=1; echo "check: $$((SECONDS - start)) s"; \
 	.bin/tally unit -vet=off -tags=crashpoints -timeout=10m -- $(plain) \
 		then race -vet=off -race -timeout=10m -- $(racy) \
-		then e2e -vet=off -count=1 -timeout=20m -- ./e2e \
-		then servers -vet=off -count=1 -timeout=10m -- $$(go list ./e2e/... | grep -v -e '/e2e$$' -e '/e2e/flashsale$$') \
+		then e2e -vet=off -count=1 -p=2 -timeout=20m -- $$(go list ./e2e/... | grep -v -e '/e2e/flashsale') \
 		then flashsale -vet=off -count=1 -timeout=10m -- ./e2e/flashsale \
 		then redis-race -vet=off -race -count=1 -timeout=15m -run=TestRedis -- ./e2e || bad=1; \
 	echo "make test: $$((SECONDS - start)) s"; \

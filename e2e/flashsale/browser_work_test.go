@@ -102,7 +102,7 @@ func TestBrowserWithoutProofOfWork(t *testing.T) {
 	p.Open(s.URL + "/sales/one") // it has no challenge
 	stage(p, "open")
 	p.Click("#join")
-	p.WaitText("#note", "has not done the work")
+	p.WaitText("#note", "has not finished the computation")
 	p.Click("#join")
 	stage(p, "line")
 }
