@@ -141,8 +141,8 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// look describes a decision.
-func look(r weir.Request, d weir.Decision) Limit {
+// limitOf returns the limit of a decision with its figures.
+func limitOf(r weir.Request, d weir.Decision) Limit {
 	l := Limit{
 		Limit: r.Limit.String(), OK: d.OK, Capacity: r.Limit.Capacity(), Remaining: d.Remaining,
 		ResetAfter: Seconds(d.ResetAfter), Delay: Seconds(d.Delay), Degraded: string(d.Degraded),

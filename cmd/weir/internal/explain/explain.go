@@ -82,7 +82,7 @@ func (e *explanation) about(f policy.Charge, enforced int, failed error) Policy 
 			p.Limits = append(p.Limits, Limit{Limit: e.rs[i].Limit.String(), Capacity: e.rs[i].Limit.Capacity()})
 			continue
 		}
-		p.Limits = append(p.Limits, look(e.rs[i], e.ds[i]))
+		p.Limits = append(p.Limits, limitOf(e.rs[i], e.ds[i]))
 	}
 	switch {
 	case f.Err != nil:

@@ -31,7 +31,7 @@ func (n *nginx) where(d *draft, g *group) bool {
 	}
 	first := parts[0].path
 	if slices.ContainsFunc(parts, func(p part) bool { return p.path.always != first.always || p.path.text != first.text }) {
-		d.each(parts)
+		d.hostsAndPaths(parts)
 		return true
 	}
 	if first.plain != nil {
@@ -43,8 +43,8 @@ func (n *nginx) where(d *draft, g *group) bool {
 	return true
 }
 
-// each says hosts and paths of parts that differ in their paths.
-func (d *draft) each(parts []part) {
+// hostsAndPaths adds one condition for parts with different hosts and paths: any pair of them.
+func (d *draft) hostsAndPaths(parts []part) {
 	var texts []string
 	for _, p := range parts {
 		var both []string
@@ -61,7 +61,7 @@ func (d *draft) each(parts []part) {
 	d.where = append(d.where, either(texts))
 }
 
-// anyHost says the hosts of parts: as a list if all of them can be in one.
+// anyHost adds the hosts of parts, as a list if possible.
 func (d *draft) anyHost(parts []part) {
 	if slices.ContainsFunc(parts, func(p part) bool { return p.host.always }) {
 		return

@@ -133,7 +133,7 @@ func (s *sentinel) flow(r *rule, d *draft, resource string) (why string) {
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
-// resource says which requests are of a resource.
+// resource sets the requests that a resource matches.
 func (s *sentinel) resource(d *draft, resource string) {
 	path := resource
 	if method, rest, ok := strings.Cut(resource, ":"); ok && slices.Contains(methods, method) && strings.HasPrefix(rest, "/") {
