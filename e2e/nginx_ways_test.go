@@ -289,7 +289,13 @@ func TestNginxDecides(t *testing.T) {
 	if answer := curl(t, front+"/static/a.txt"); !strings.HasSuffix(answer, "a file") || strings.Contains(strings.ToLower(answer), "ratelimit") {
 		t.Errorf("a file:\n%s\nwant no limit", answer)
 	}
-	wantAnswer(t, "the metrics", curl(t, "http://"+metrics+"/metrics"), "HTTP/1.1 200 OK\n", "\nweir_decisions_total{", `policy="login"`)
+	redistest.Await(t, "the counts of all workers", func() error { // each worker flushes its counts once a second
+		if answer := curl(t, "http://"+metrics+"/metrics"); !strings.HasPrefix(answer, "HTTP/1.1 200 OK\n") ||
+			!strings.Contains(answer, "\nweir_decisions_total{") || !strings.Contains(answer, `policy="login"`) {
+			return errors.New(answer)
+		}
+		return nil
+	})
 
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "5000/24h", "100/24h")), 0o600); err != nil {
 		t.Fatal(err)
