@@ -96,12 +96,20 @@ func (m *Middleware) Replace(next *Middleware) {
 // rest. If a policy reads the body, next gets a copy of the request that accepts no encoding.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch admitted, in := m.admit(w, r); {
-		case in != nil:
-			m.serve(next, w, r, in)
-		case admitted:
-			next.ServeHTTP(w, r)
+		admitted, held := m.admit(w, r)
+		if held == nil {
+			if admitted {
+				next.ServeHTTP(w, r)
+			}
+			return
 		}
+		res, panicked := &response{ResponseWriter: w}, true
+		defer func() {
+			held.admission.Exit(res.result(panicked, r.Context().Err() != nil))
+			m.recycle(held)
+		}()
+		next.ServeHTTP(res.wrap(r, &held.admission))
+		panicked = false
 	})
 }
 
@@ -114,7 +122,7 @@ type request struct {
 }
 
 // admit decides about r. If it does not admit r, it has responded. If r holds a reservation, the
-// caller settles held.
+// caller settles held by the response.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *request) {
 	in := m.pool.Get().(*request)
 	decided := false
@@ -146,15 +154,4 @@ func (m *Middleware) recycle(in *request) {
 	in.admission.Exit(enforce.Result{})
 	in.attributes = attributes{}
 	m.pool.Put(in)
-}
-
-// serve calls next, and settles what r holds by the response.
-func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request, in *request) {
-	res, panicked := &response{ResponseWriter: w}, true
-	defer func() {
-		in.admission.Exit(res.result(panicked, r.Context().Err() != nil))
-		m.recycle(in)
-	}()
-	next.ServeHTTP(res.wrap(r, &in.admission))
-	panicked = false
 }

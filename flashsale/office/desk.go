@@ -113,7 +113,7 @@ func (o *Office) board(v *visit) {
 
 func (o *Office) orders(v *visit) {
 	after := v.r.URL.Query().Get("after")
-	if len(after) > wire.MaxKey || !wire.IsBase64(after) {
+	if len(after) > sale.MaxKey || !wire.IsBase64(after) {
 		(&wire.RequestError{Field: "after", Detail: fmt.Sprintf("after: got %.70q, want a reservation", after)}).Refuse(v.w)
 		return
 	}

@@ -168,8 +168,6 @@ func (g *Inventory) watched() map[string]int64 {
 
 // compare checks the server of a sale. It does not count as a call about the sale.
 func (g *Inventory) compare(ctx context.Context, id string, epoch int64) {
-	ctx, cancel := context.WithTimeout(ctx, g.cfg.Deadline)
-	defer cancel()
 	words, err := g.call(ctx, &g.scripts.count, g.parts(id), []string{itoa(epoch), g.clock(), "0"})
 	switch {
 	case errors.Is(err, errDamaged):

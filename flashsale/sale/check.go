@@ -2,6 +2,7 @@ package sale
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -36,7 +37,7 @@ func (a ReserveRequest) Validate() error {
 		return invalid("ReserveRequest.User", a.User, "1 to 128 bytes of UTF-8")
 	case !IsID(a.Ticket):
 		return invalid("ReserveRequest.Ticket", a.Ticket, "16 to 64 letters, digits, -")
-	case !isKey(a.Key):
+	case !isStoredKey(a.Key):
 		return invalid("ReserveRequest.Key", a.Key, "at most 64 bytes of UTF-8")
 	case !IsID(a.Reservation):
 		return invalid("ReserveRequest.Reservation", a.Reservation, "16 to 64 letters, digits, -")
@@ -77,7 +78,7 @@ func (o *InitialState) Validate() error {
 		for _, r := range rs {
 			at := slot{r.User, r.Slot}
 			switch {
-			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || !isKey(r.Key) || r.Sale != s.ID:
+			case !isUser(r.User) || !IsID(r.ID) || !IsID(r.Ticket) || !isStoredKey(r.Key) || r.Sale != s.ID:
 				return invalid("InitialState.Reserved", r.ID, "reservations of this sale, each with ID, user and ticket")
 			case ids[r.ID]:
 				return invalid("InitialState.Reserved", r.ID, "each reservation once")
@@ -116,13 +117,23 @@ func IsWorkerName(s string) bool {
 	return true
 }
 
+// MaxKey is the maximum length of an Idempotency-Key.
+const MaxKey = 64
+
+// IsKey reports whether s is empty or an Idempotency-Key: up to MaxKey printable ASCII
+// characters.
+func IsKey(s string) bool {
+	return len(s) <= MaxKey && strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+}
+
 func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 func isUser(s string) bool { return s != "" && len(s) <= 128 && utf8.ValidString(s) }
 
-func isKey(s string) bool { return len(s) <= 64 && utf8.ValidString(s) }
+// isStoredKey reports whether an inventory can store a key.
+func isStoredKey(s string) bool { return len(s) <= MaxKey && utf8.ValidString(s) }
 
 func invalid(field string, value any, want string) error {
 	return fmt.Errorf("sale: %s: got %#v, want %s: %w", field, value, want, ErrInvalid)

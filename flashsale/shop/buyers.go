@@ -125,24 +125,10 @@ func (b *buyers) Status(ctx context.Context, user, id, ticket string) (sale.Queu
 
 // Buy implements sale.BuyerService. A genuine token is checked with the inventory even when
 // nothing can be bought any more, because it may have bought a unit before.
-func (b *buyers) Buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
+func (b *buyers) Buy(ctx context.Context, user, id, token, key string) (r sale.BuyResult, err error) {
 	b.stats.buys.Add(1)
-	r, err := b.buy(ctx, user, id, token, key)
-	switch {
-	case err != nil:
-		b.stats.buyErrors.Add(1)
-	case r.Reason != sale.OK:
-		b.stats.buysRefused.Add(1)
-	case r.Repeated:
-		b.stats.buysRepeated.Add(1)
-	default:
-		b.stats.buysGranted.Add(1)
-	}
-	return r, err
-}
-
-func (b *buyers) buy(ctx context.Context, user, id, token, key string) (sale.BuyResult, error) {
-	if !isKey(key) {
+	defer func() { b.stats.bought(r, err).Add(1) }()
+	if !sale.IsKey(key) {
 		return sale.BuyResult{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want at most 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	v, err := b.visit(ctx, user, id)

@@ -89,16 +89,3 @@ func newID() string {
 	}
 	return id.String()
 }
-
-// isKey reports whether key is empty or an Idempotency-Key.
-func isKey(key string) bool {
-	if len(key) > 64 {
-		return false
-	}
-	for i := range len(key) {
-		if key[i] < 0x20 || key[i] > 0x7e {
-			return false
-		}
-	}
-	return true
-}

@@ -261,7 +261,7 @@ func (m *merchants) setState(ctx context.Context, merchant, id string, to sale.S
 
 // AddStock implements sale.MerchantService.
 func (m *merchants) AddStock(ctx context.Context, merchant, id, key string, units int64) (sale.Sale, error) {
-	if key == "" || !isKey(key) {
+	if key == "" || !sale.IsKey(key) {
 		return sale.Sale{}, fmt.Errorf("shop: %w: Idempotency-Key: got %d bytes, want 1 to 64 printable characters", sale.ErrInvalid, len(key))
 	}
 	if _, err := m.Sale(ctx, merchant, id); err != nil {

@@ -25,6 +25,19 @@ type counters struct {
 	refusals                                                [len(layers)][len(reasons)]atomic.Int64
 }
 
+// bought returns the counter of the calls of Buy with a result like r and err.
+func (c *counters) bought(r sale.BuyResult, err error) *atomic.Int64 {
+	switch {
+	case err != nil:
+		return &c.buyErrors
+	case r.Reason != sale.OK:
+		return &c.buysRefused
+	case r.Repeated:
+		return &c.buysRepeated
+	}
+	return &c.buysGranted
+}
+
 // created returns the counter of orders that were created in a state.
 func (c *counters) created(s sale.OrderState) *atomic.Int64 {
 	switch s {

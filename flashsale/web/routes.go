@@ -9,8 +9,9 @@ import (
 	"github.com/floodweir/weir/flashsale/wire"
 )
 
-// route holds the handler of one pattern and its conditions.
+// route is the handler of one pattern and its conditions.
 type route struct {
+	shop   *Shop
 	handle func(*call, http.ResponseWriter)
 	valid  func(id string) bool // whether {id} can exist; nil if the pattern has none
 	user   bool                 // requires a session and, for a change, a request from our pages
@@ -40,14 +41,14 @@ func routes() map[string]route {
 	}
 }
 
-// newMux returns a mux in which serve handles every request. A request that no route matches is
+// newMux returns a mux of the handlers of routes. A request that no pattern of routes matches is
 // 405 for another method of a path, 404 below /api/, and a page elsewhere.
-func newMux(serve func(route) http.HandlerFunc, pages http.Handler) *http.ServeMux {
+func newMux(handler func(route) http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := map[string][]string{} // by path
 	valid := map[string]func(string) bool{}
 	for pattern, rt := range routes() {
-		mux.HandleFunc(pattern, serve(rt))
+		mux.Handle(pattern, handler(rt))
 		method, path, _ := strings.Cut(pattern, " ")
 		methods[path], valid[path] = append(methods[path], method), rt.valid
 		if method == http.MethodGet {
@@ -57,12 +58,12 @@ func newMux(serve func(route) http.HandlerFunc, pages http.Handler) *http.ServeM
 	for path, ms := range methods {
 		slices.Sort(ms)
 		allow := strings.Join(ms, ", ")
-		mux.HandleFunc(path, serve(route{valid: valid[path], handle: func(_ *call, w http.ResponseWriter) { wire.NotAllowed(w, allow) }}))
+		mux.Handle(path, handler(route{valid: valid[path], handle: func(_ *call, w http.ResponseWriter) { wire.NotAllowed(w, allow) }}))
 	}
-	notFound := serve(route{handle: (*call).notFound})
-	mux.HandleFunc("/api", notFound)
-	mux.HandleFunc("/api/", notFound)
-	mux.HandleFunc("/", serve(route{handle: func(c *call, w http.ResponseWriter) { pages.ServeHTTP(w, c.r) }}))
+	notFound := handler(route{handle: (*call).notFound})
+	mux.Handle("/api", notFound)
+	mux.Handle("/api/", notFound)
+	mux.Handle("/", handler(route{handle: func(c *call, w http.ResponseWriter) { c.config.Pages.ServeHTTP(w, c.r) }}))
 	return mux
 }
 

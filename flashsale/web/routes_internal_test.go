@@ -16,9 +16,9 @@ func FuzzRoutes(f *testing.F) {
 		f.Add(s)
 	}
 	var routed route
-	mux := newMux(func(rt route) http.HandlerFunc {
-		return func(http.ResponseWriter, *http.Request) { routed = rt }
-	}, http.NotFoundHandler())
+	mux := newMux(func(rt route) http.Handler {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { routed = rt })
+	})
 	f.Fuzz(func(t *testing.T, path string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil || !wire.IsCanonicalPath(u) {

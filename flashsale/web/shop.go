@@ -40,8 +40,8 @@ type Shop struct {
 	mux      *http.ServeMux
 	provider *provider
 	bodies   wire.Bodies
-	buffers  sync.Pool // of *[]byte
-	lost     http.HandlerFunc
+	buffers  sync.Pool    // of *[]byte
+	lost     http.Handler // of a path that cannot exist
 }
 
 // NewShop returns a Shop. Close stops its mock payment provider.
@@ -62,8 +62,9 @@ func NewShop(c ShopConfig) (*Shop, error) {
 	}
 	s := &Shop{config: c, provider: newProvider(c.Service, c.Log)}
 	s.buffers.New = func() any { return new(make([]byte, 0, 2048)) }
-	s.mux = newMux(s.serve, c.Pages)
-	s.lost = s.serve(route{handle: (*call).notFound})
+	handler := func(rt route) http.Handler { rt.shop = s; return &rt }
+	s.mux = newMux(handler)
+	s.lost = handler(route{handle: (*call).notFound})
 	return s, nil
 }
 
@@ -79,7 +80,7 @@ func (s *Shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(r.Header, layers.UserHeader)
 	wire.SetSecurityHeaders(w.Header())
 	if !wire.IsCanonicalPath(r.URL) {
-		s.lost(w, r)
+		s.lost.ServeHTTP(w, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -99,38 +100,37 @@ type call struct {
 	fault  *wire.RequestError // of the body
 }
 
-// serve returns the handler of a route: L0, the session, the body, the layers and then the
-// route's own handler.
-func (s *Shop) serve(rt route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		c := call{shop: s, config: &s.config, route: &rt, r: r, id: r.PathValue("id"), now: s.config.Clock()}
-		if rt.valid != nil && !rt.valid(c.id) {
-			s.lost(w, r)
+// ServeHTTP implements http.Handler: L0, the session, the body, the layers and then the route's
+// own handler.
+func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := rt.shop
+	c := call{shop: s, config: &s.config, route: rt, r: r, id: r.PathValue("id"), now: s.config.Clock()}
+	if rt.valid != nil && !rt.valid(c.id) {
+		s.lost.ServeHTTP(w, r)
+		return
+	}
+	if rt.early != nil {
+		if refusal, refused := rt.early(&c); refused {
+			s.config.Layers.Refuse(w, refusal)
 			return
 		}
-		if rt.early != nil {
-			if refusal, refused := rt.early(&c); refused {
-				s.config.Layers.Refuse(w, refusal)
-				return
-			}
-		}
-		if c.user == "" {
-			c.identify()
-		}
-		// A slow client sends its body before it counts as a request in progress.
-		if !isRead(r.Method) {
-			var buffer *[wire.MaxBody + 1]byte
-			c.body, buffer, c.fault = s.bodies.Read(r)
-			defer s.bodies.Release(buffer)
-		}
-		if rt.late != nil {
-			if refusal, refused := rt.late(&c); refused {
-				s.config.Layers.Refuse(w, refusal)
-				return
-			}
-		}
-		s.config.Layers.Serve(w, r, c.handle)
 	}
+	if c.user == "" {
+		c.identify()
+	}
+	// A slow client sends its body before it counts as a request in progress.
+	if !isRead(r.Method) {
+		var buffer *[wire.MaxBody + 1]byte
+		c.body, buffer, c.fault = s.bodies.Read(r)
+		defer s.bodies.Release(buffer)
+	}
+	if rt.late != nil {
+		if refusal, refused := rt.late(&c); refused {
+			s.config.Layers.Refuse(w, refusal)
+			return
+		}
+	}
+	s.config.Layers.Serve(w, r, c.handle)
 }
 
 // isRead reports whether a method changes nothing.

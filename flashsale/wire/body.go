@@ -8,13 +8,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/floodweir/weir/flashsale/sale"
 )
 
 // Limits of what is read, in bytes.
 const (
 	MaxBody   = 16 << 10
 	MaxSigned = 1024 // of a signed text; see pass.MaxText
-	MaxKey    = 64   // of an Idempotency-Key
 )
 
 // Bodies reads request bodies into reused buffers. The zero value works.
@@ -92,12 +93,8 @@ func IdempotencyKey(h http.Header) (string, *RequestError) {
 	if f != nil {
 		return "", f
 	}
-	ok := len(key) <= MaxKey && (key != "" || len(h["Idempotency-Key"]) == 0)
-	for i := range len(key) {
-		ok = ok && key[i] >= ' ' && key[i] <= '~'
-	}
-	if !ok {
-		return "", &RequestError{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: got %.70q, want 1 to %d printable characters", key, MaxKey)}
+	if !sale.IsKey(key) || key == "" && len(h["Idempotency-Key"]) > 0 {
+		return "", &RequestError{Field: "Idempotency-Key", Detail: fmt.Sprintf("Idempotency-Key: got %.70q, want 1 to %d printable characters", key, sale.MaxKey)}
 	}
 	return key, nil
 }
