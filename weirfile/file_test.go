@@ -282,6 +282,17 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s: notes %s, want %s", limit, got, want)
 		}
 	}
+	const old = "functions: { rules: [{ name: a, bulkhead: { max: 1, max_waiting: 7, wait: 1s } }] }"
+	f := parse(t, old)
+	if got, want := fmt.Sprint(f.Notes), "[f.yaml:1:66: note: functions.rules[0].bulkhead.max_waiting: max_waiting is the old form of this field: use max_waiters]"; got != want {
+		t.Errorf("notes %s, want %s", got, want)
+	}
+	if got := f.Functions.Rules[0].Settings.Bulkhead.MaxWaiters; got != 7 {
+		t.Errorf("max_waiting: 7 is %d waiters", got)
+	}
+	if _, err := weirfile.Parse("weir.yaml", []byte(strings.Replace(old, "max: 1,", "max: 1, max_waiters: 7,", 1))); err == nil || !strings.Contains(err.Error(), "want max_waiters or max_waiting, not both") {
+		t.Errorf("both forms: %v", err)
+	}
 	for limit, want := range map[string]string{
 		"{ rate: 5/m, refill: interval, interval: true }":         "interval: true: want refill or interval, not both",
 		"{ rate: 5/m, algorithm: sliding_log, refill: interval }": `limits[0].refill: "interval": sliding_log has none`,

@@ -136,9 +136,18 @@ func (d *decoder) bulkhead(p place) *guard.Bulkhead {
 	}
 	m := d.mapping(p)
 	b := &guard.Bulkhead{Max: d.calls(m.at("max"), 0), Wait: d.duration(m.at("wait"))}
-	b.MaxWaiters = d.calls(m.at("max_waiting"), b.Max)
-	if m.at("max_waiting").there() && b.Wait == 0 {
-		d.failIn(m.at("max_waiting"), m.Values["max_waiting"].String(), "want wait too: without it no call waits")
+	waiters := m.at("max_waiters")
+	if old := m.at("max_waiting"); old.there() {
+		d.note(old, "max_waiting is the old form of this field: use max_waiters")
+		if waiters.there() {
+			d.failIn(old, old.node.String(), "want max_waiters or max_waiting, not both")
+		} else {
+			waiters = old
+		}
+	}
+	b.MaxWaiters = d.calls(waiters, b.Max)
+	if waiters.there() && b.Wait == 0 {
+		d.failIn(waiters, waiters.node.String(), "want wait too: without it no call waits")
 	}
 	return b
 }

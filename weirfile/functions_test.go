@@ -26,7 +26,7 @@ functions:
       count: successes
       overrides: [{ key: vip-*, limits: 100/s }, { key: "", limits: 1/s }]
     - { name: a, breaker: { failures: 5 }, bulkhead: { max: 10, wait: 1s } }
-    - { name: b, limits: 5 concurrency, breaker: { rate: 50, slow: 2s, trials: 3, cooldown: 1m }, adaptive: { min: 30 }, bulkhead: { max: 3, max_waiting: 7, wait: 5s } }
+    - { name: b, limits: 5 concurrency, breaker: { rate: 50, slow: 2s, trials: 3, cooldown: 1m }, adaptive: { min: 30 }, bulkhead: { max: 3, max_waiters: 7, wait: 5s } }
     - { name: c, breaker: { failures: 5, of: 10 }, adaptive: { max: 10 } }
     - { name: d, breaker: { rate: 1, of: 5, period: 1m } }
 `).Functions

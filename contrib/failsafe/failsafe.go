@@ -139,7 +139,7 @@ func checkBulkhead(b *guard.Bulkhead) error {
 	case b.Max < 1:
 		return invalid("bulkhead.max", b.Max, "at least 1")
 	case b.MaxWaiters < 0 || b.Wait < 0:
-		return invalid("bulkhead", fmt.Sprintf("max_waiting %d, wait %v", b.MaxWaiters, b.Wait), "no negative number")
+		return invalid("bulkhead", fmt.Sprintf("max_waiters %d, wait %v", b.MaxWaiters, b.Wait), "no negative number")
 	}
 	return nil
 }

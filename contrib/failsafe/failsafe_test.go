@@ -345,7 +345,7 @@ func TestInvalid(t *testing.T) {
 		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 0, initial 0, max 0": {Adaptive: &guard.Adaptive{}},
 		"failsafe: f: adaptive: invalid: want at least 1, in that order of size, got min 2, initial 1, max 3": {Adaptive: &guard.Adaptive{Min: 2, Initial: 1, Max: 3}},
 		"failsafe: f: bulkhead.max: invalid: want at least 1, got 0":                                          {Bulkhead: &guard.Bulkhead{}},
-		"failsafe: f: bulkhead: invalid: want no negative number, got max_waiting 0, wait -1ns":               {Bulkhead: &guard.Bulkhead{Max: 1, Wait: -1}},
+		"failsafe: f: bulkhead: invalid: want no negative number, got max_waiters 0, wait -1ns":               {Bulkhead: &guard.Bulkhead{Max: 1, Wait: -1}},
 	} {
 		if _, err := failsafe.New("f", s); err == nil || err.Error() != want || !errors.Is(err, weir.ErrInvalid) {
 			t.Errorf("New = %v, want %s", err, want)

@@ -33,7 +33,7 @@ func TestLayersUnderLoad(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	file := string(layers.Default())
-	const bound = "bulkhead: { max: 64, max_waiting: 4096, wait: 1s }\n      adaptive: { min: 32, max: 64, initial: 64 }"
+	const bound = "bulkhead: { max: 64, max_waiters: 4096, wait: 1s }\n      adaptive: { min: 32, max: 64, initial: 64 }"
 	if !strings.Contains(file, bound) {
 		t.Fatal("the default file has another bulkhead")
 	}
@@ -46,7 +46,7 @@ func TestLayersUnderLoad(t *testing.T) {
 		// The local fallback applies the limit once more if Redis was slow for a moment.
 		{"local", file, 2 * (40 + 20*int(lasting/time.Second+2)), true},
 		{"open", open, 600, false},
-		{"open without a bulkhead", strings.Replace(open, bound, "bulkhead: { max: 100000, max_waiting: 1, wait: 1ms }", 1), -1, false},
+		{"open without a bulkhead", strings.Replace(open, bound, "bulkhead: { max: 100000, max_waiters: 1, wait: 1ms }", 1), -1, false},
 	} {
 		if !c.always && !long() {
 			continue // on a busy machine Redis may be slow for a second

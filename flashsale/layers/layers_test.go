@@ -222,7 +222,7 @@ func tight(bulkhead string) []byte {
 
 func TestACrowdIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := made(t, layers.Config{Policies: tight("{ max: 4, max_waiting: 8, wait: 100ms }")})
+		l := made(t, layers.Config{Policies: tight("{ max: 4, max_waiters: 8, wait: 100ms }")})
 		leave := make(chan struct{})
 		var under, most, served, refused atomic.Int64
 		var done sync.WaitGroup
@@ -309,7 +309,7 @@ func TestClosedIsARefusalOfALayer(t *testing.T) {
 // TestTheAccount sends a mixed load and compares what the client saw with what is counted.
 func TestTheAccount(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	l := made(t, layers.Config{Registry: reg, Policies: tight("{ max: 8, max_waiting: 4, wait: 1ms }")})
+	l := made(t, layers.Config{Registry: reg, Policies: tight("{ max: 8, max_waiters: 4, wait: 1ms }")})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/early" {
 			l.Refuse(w, layers.Refusal{Reason: sale.IsSoldOut})

@@ -322,9 +322,9 @@ func TestTheAccountOfAShop(t *testing.T) {
 	t.Logf("issued 1600 = %v, difference %d", counted, 1600-admitted-refused)
 }
 
-// TestSlowClients checks that who does not send the body takes no place among the requests under way.
+// TestSlowClients checks that a client that does not send its body takes no slot of the bulkhead.
 func TestSlowClients(t *testing.T) {
-	file := strings.Replace(string(wide()), "bulkhead:", "bulkhead: { max: 1, max_waiting: 1, wait: 1ms } #", 1)
+	file := strings.Replace(string(wide()), "bulkhead:", "bulkhead: { max: 1, max_waiters: 1, wait: 1ms } #", 1)
 	s := open(t, selling(), layers.Config{Policies: []byte(file)})
 	server := httptest.NewServer(s)
 	defer server.Close()

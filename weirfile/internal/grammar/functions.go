@@ -69,7 +69,8 @@ var adaptive = &Shape{Kind: Map, Def: "adaptive", Fields: []Field{
 var bulkhead = &Shape{Kind: Map, Def: "bulkhead", Fields: []Field{
 	{Name: "max", Doc: "the number of concurrent calls", Required: true, Examples: []any{10},
 		Shape: &Shape{Kind: Integer, Least: 1, Most: 1_000_000, Want: "want a number of concurrent calls from 1 to 1000000"}},
-	{Name: "max_waiting", Doc: "the number of calls that may wait; equal to max if omitted", Examples: []any{20}, Shape: calls},
+	{Name: "max_waiters", Doc: "the number of calls that may wait; equal to max if omitted", Examples: []any{20}, Shape: calls},
+	{Name: "max_waiting", Doc: "the old form of max_waiters", Deprecated: true, Shape: calls},
 	{Name: "wait", Doc: "the maximum time that they wait; none if omitted", Examples: []any{"100ms"}, Shape: &Shape{Kind: Duration, Longest: time.Minute}},
 }}
 
