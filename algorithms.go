@@ -46,8 +46,8 @@ type TokenBucket struct {
 	Epoch    bool
 
 	// Initial is the number of tokens at the first request of a key, from 0 to Burst;
-	// nil for a full bucket. A key is new again once it was idle for as long as an
-	// empty bucket takes to fill.
+	// nil for a full bucket. A key is new again once its bucket was full for a day or,
+	// if that is longer, for as long as an empty bucket takes to fill.
 	Initial *int64
 
 	// Warmup makes a bucket start at a third of its rate and reach the full rate

@@ -12,7 +12,7 @@ import "context"
 //  2. A denied request changes nothing that a later request could observe. Two
 //     changes precede every decision except a Peek and stay. The state under a former
 //     limit (Request.From) is carried over, and a key under a limit with initial
-//     tokens is no longer new.
+//     tokens is no longer new. A request of 0 tokens is a Peek.
 //  3. DoAll decides all requests at one instant and charges all or none. It decides
 //     them in order, each after the charges of those before it. If one is denied or
 //     fails, none is charged.

@@ -26,8 +26,8 @@ func (t *txn) applyCarryOver(i int) {
 		t.shared++
 		c = t.cell(t.hashes[i]).under(r.Limit)
 	}
-	if _, primed := c.rule.(*algo.Primed); primed && r.Verb != weir.Peek && !c.live(t.now) {
-		t.do(c, &algo.Ask{Op: algo.Take})
+	if p, ok := c.rule.(*algo.Primed); ok && r.N > 0 && r.Verb != weir.Peek && !c.live(t.now) {
+		c.words, c.changed = p.First(c.words, t.now), true
 	}
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
 	"github.com/floodweir/weir/internal/outline"
 )
 
@@ -12,7 +13,7 @@ func Outline(l weir.Limit, now int64) outline.Rule {
 	rule := l.Spec().Rule
 	return outline.Rule{
 		Algorithm: ruleName(rule),
-		Params:    append(append([]int64(nil), rule.Params(now)...), rule.Horizon()),
+		Params:    append(append([]int64(nil), rule.Params(now)...), algo.Refill(rule)),
 		Suffix:    encode(l.Spec().State, false),
 	}
 }

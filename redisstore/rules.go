@@ -14,7 +14,7 @@ import (
 // A known has what the script needs for a limit.
 type known struct {
 	name   string // of the algorithm, for the script
-	packed string // params and horizon; not valid for a calendar
+	packed string // params and refill time; not valid for a calendar
 	text   string // weir.Limit.State, encoded for names
 	rule   algo.Rule
 	slots  bool // a concurrency limit: its state contains the reservations
@@ -87,5 +87,5 @@ func (k *known) pack(now int64) string {
 	for _, p := range params {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p))
 	}
-	return string(binary.LittleEndian.AppendUint64(b, uint64(k.rule.Horizon())))
+	return string(binary.LittleEndian.AppendUint64(b, uint64(algo.Refill(k.rule))))
 }

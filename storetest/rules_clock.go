@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/internal/algo"
 )
 
 // rule5 lets the clock jitter, by no more than a limit takes to fill: going back
@@ -14,7 +15,7 @@ func rule5(tb testing.TB, open Open) {
 	for _, back := range []int64{1, 1000, second, 90 * second} {
 		a := open.asker(tb)
 		for _, l := range limits(everyday) {
-			key, back := fmt.Sprint(l, back), min(back, l.Spec().Rule.Horizon())
+			key, back := fmt.Sprint(l, back), min(back, algo.Refill(l.Spec().Rule))
 			a.SetNow(origin)
 			for a.do(take(key, l, 1)).OK {
 			}
@@ -64,7 +65,7 @@ func heals(tb testing.TB, open Open) {
 	}
 	now := origin + 1000*hour.Microseconds()
 	for _, l := range limits(everyday) {
-		fill := l.Spec().Rule.Horizon()
+		fill := algo.Refill(l.Spec().Rule)
 		for i, back := range []int64{fill, 10*fill + 1} {
 			key := fmt.Sprint("k", i)
 			a.SetNow(now)

@@ -46,7 +46,7 @@ func BenchmarkScript(b *testing.B) {
 		b.Fatal(err)
 	}
 	take := func(r algo.Rule) []any {
-		return []any{pack(0, 0, 0, 1, 2, 0, 1, 0), ruleName(r), pack(append(r.Params(0), r.Horizon())...)}
+		return []any{pack(0, 0, 0, 1, 2, 0, 1, 0), ruleName(r), pack(append(r.Params(0), algo.Refill(r))...)}
 	}
 	for _, c := range []struct {
 		name, script string

@@ -63,7 +63,7 @@ func TestTwinCarry(t *testing.T) {
 			}
 			return unpack(reply)
 		}
-		params := func(r algo.Rule, now int64) string { return pack(append(r.Params(now), r.Horizon())...) }
+		params := func(r algo.Rule, now int64) string { return pack(append(r.Params(now), algo.Refill(r))...) }
 		// Charge the old limit, a little or into debt.
 		n := 1 + rnd.Int64N(2*from.Capacity())
 		do("EVALSHA", sha, 1, "old", pack(now, slack, 0, 1, 2, int64(algo.Charge), n, 0), ruleName(from), params(from, now))

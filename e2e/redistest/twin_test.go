@@ -121,7 +121,7 @@ func (w *twin) next() step {
 	words, last := slices.Clone(w.words), w.last
 	now := w.now
 	if back := last - now; back > 0 {
-		if back <= w.rule.Horizon() {
+		if back <= algo.Refill(w.rule) {
 			now = last
 		} else {
 			w.rule.Shift(words, back)
@@ -135,7 +135,7 @@ func (w *twin) next() step {
 	a.Now = now
 	w.past[w.rng.IntN(len(w.past))] = now
 	// A limit with initial tokens records the first use of a key, whatever the decision.
-	primed := w.rule.Name() == "primed" && a.Op != algo.Peek
+	primed := w.rule.Name() == "primed" && a.Op != algo.Peek && a.N > 0
 	first := w.rule.Until(words) <= now
 	before := slices.Clone(words)
 	words, r := w.rule.Do(words, a)
@@ -224,7 +224,7 @@ func (w *twin) send(s step) {
 	if s.ask.ID != 0 {
 		verb = map[algo.Op]int64{algo.Take: 6, algo.Return: 8}[s.ask.Op]
 	}
-	args := []any{"EVALSHA", w.sha, 1, w.key, nil, ruleName(w.rule), pack(append(w.rule.Params(s.clock), w.rule.Horizon())...)}
+	args := []any{"EVALSHA", w.sha, 1, w.key, nil, ruleName(w.rule), pack(append(w.rule.Params(s.clock), algo.Refill(w.rule))...)}
 	if s.ask.At != 0 || s.ask.ID != 0 || w.rng.IntN(2) == 0 { // both paths of the script
 		more = 4
 		rest, err := json.Marshal([]any{0, s.ask.At, s.ask.TTL, s.ask.ID, 0, 0, 0})

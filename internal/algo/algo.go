@@ -108,6 +108,15 @@ type Rule interface {
 	Shift(s []int64, d int64)
 }
 
+// Refill returns the longest time, in µs, that an empty state without debt takes to fill. It is
+// the horizon of a rule, without the idle period of a [Primed].
+func Refill(r Rule) int64 {
+	if outer, ok := r.(interface{ Inner() Rule }); ok {
+		return Refill(outer.Inner())
+	}
+	return r.Horizon()
+}
+
 // Errors of the constructors. They are wrapped with the invalid value and the accepted
 // ones.
 var (

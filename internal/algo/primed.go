@@ -7,12 +7,13 @@ import "fmt"
 //
 // The idea: at the first use of a key, charge the inner rule the difference between
 // capacity and initial, and store until when the key counts as seen. That is until the
-// inner state is as if never used, plus the time that the inner rule takes from empty
-// to full. So a full bucket is not mistaken for a new key.
+// inner state is as if never used, plus an idle period. So a key that is used slowly is not
+// new each time, and gets its initial tokens once per idle period.
 //
 //	new      ⇔  seen ≤ now
 //	if new:     inner ← never used, charged capacity − initial at now
-//	after every change: seen ← max(now, inner's until) + inner's horizon
+//	idle     =  1 day, or the inner horizon if that is longer
+//	after every change: seen ← max(now, inner's until) + idle
 //
 // Invariant: whatever is admitted, the inner rule would have admitted too.
 //
@@ -21,14 +22,17 @@ import "fmt"
 //
 // Deviation: the first use of a key is kept even if its request is denied, the one
 // exception to the rule that a denial changes nothing. With initial 0 the first request
-// is always denied; without the exception every later one would be denied too. A Take
-// of 0 tokens keeps only the first use; a Peek keeps nothing. A key that was full and
-// idle for a horizon is new again.
+// is always denied; without the exception every later one would be denied too. A request
+// of 0 tokens is a Peek, and a Peek keeps nothing. A key that was full for an idle period
+// is new again, and has only its initial tokens.
 type Primed struct {
 	inner   Rule
 	initial int64
-	horizon int64
+	idle    int64
 }
+
+// leastIdle is the shortest idle period, in µs: a key that is used once a day stays known.
+const leastIdle = 24 * 3600 * 1_000_000
 
 // The state of a Primed: until when the key counts as seen, then the inner words.
 const (
@@ -42,7 +46,7 @@ func NewPrimed(inner Rule, initial int64) (*Primed, error) {
 	if initial < 0 || initial > inner.Capacity() {
 		return nil, fmt.Errorf("initial %d: %w: want 0 to the capacity, %d", initial, ErrRange, inner.Capacity())
 	}
-	return &Primed{inner: inner, initial: initial, horizon: inner.Horizon()}, nil
+	return &Primed{inner: inner, initial: initial, idle: max(leastIdle, inner.Horizon())}, nil
 }
 
 // Inner is the rule that p primes.
@@ -51,10 +55,9 @@ func (p *Primed) Inner() Rule { return p.inner }
 // Name implements [Rule].
 func (p *Primed) Name() string { return "primed" }
 
-// Params are capacity − initial, the inner rule's horizon in µs, and the inner
-// rule's Params.
+// Params are capacity − initial, the idle period in µs, and the inner rule's Params.
 func (p *Primed) Params(now int64) []int64 {
-	return append([]int64{p.inner.Capacity() - p.initial, p.horizon}, p.inner.Params(now)...)
+	return append([]int64{p.inner.Capacity() - p.initial, p.idle}, p.inner.Params(now)...)
 }
 
 // Words implements [Rule].
@@ -67,12 +70,13 @@ func (p *Primed) Variable() bool { return p.inner.Variable() }
 func (p *Primed) Capacity() int64 { return p.inner.Capacity() }
 
 // Horizon implements [Rule].
-func (p *Primed) Horizon() int64 { return min(2*p.horizon, MaxInstant) }
+func (p *Primed) Horizon() int64 { return p.inner.Horizon() + p.idle }
 
 // Do implements [Rule].
 func (p *Primed) Do(s []int64, a Ask) ([]int64, Result) {
 	s = grown(s, p.Words())
-	if a.Op == Peek {
+	if a.Op == Peek || a.N == 0 {
+		a.Op = Peek
 		return p.peek(s, a)
 	}
 	fresh := s[primedSeen] <= a.Now
@@ -110,9 +114,18 @@ func (p *Primed) first(s []int64, now int64) []int64 {
 	return s
 }
 
+// First makes s the state of a key whose first use is at now, and returns it.
+func (p *Primed) First(s []int64, now int64) []int64 {
+	s = grown(zero(s), p.Words())
+	inner := p.first(s[primedInner:], now)
+	s = append(s[:primedInner], inner...)
+	s[primedSeen] = p.seen(inner, now)
+	return s
+}
+
 // seen is until when a key counts as seen that has the given inner state at now.
 func (p *Primed) seen(inner []int64, now int64) int64 {
-	return max(now, p.inner.Until(inner)) + p.horizon
+	return max(now, p.inner.Until(inner)) + p.idle
 }
 
 // Until implements [Rule].

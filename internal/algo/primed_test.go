@@ -8,19 +8,37 @@ import (
 )
 
 func TestPrimed(t *testing.T) {
-	// 1 per second, burst 5, of which a new key finds 2: full after 3 s, and new
-	// again 5 s after that.
+	// 1 per second, burst 5, of which a new key finds 2. It is full after 3 s, and new again
+	// a day after that.
 	replay(t, primed(must(algo.NewTokenBucket(1, second, 5)), 2), []step{
 		{peek(start, 2), "ok 0, 2 left"},
 		{peek(start+9*second, 2), "ok 0, 2 left"},
-		{take(start+9*second, 1), "ok 1, 1 left, reset 9000000"},
-		{take(start+9*second, 2), "denied, 1 left, retry 1000000, reset 9000000"},
-		{take(start+14*second, 1), "ok 1, 4 left, reset 6000000"},
-		{peek(start+20*second-1, 0), "ok 0, 5 left, reset 1"},
-		{peek(start+20*second, 0), "ok 0, 2 left"},
-		{charge(start+20*second, 4), "ok 4, -2 left, reset 12000000"},
-		{giveBack(start+20*second, 40), "ok 0, 5 left, reset 5000000"},
+		{take(start+9*second, 1), "ok 1, 1 left, reset 86404000000"},
+		{take(start+9*second, 2), "denied, 1 left, retry 1000000, reset 86404000000"},
+		{take(start+14*second, 1), "ok 1, 4 left, reset 86401000000"},
+		{peek(start+15*second+day-1, 0), "ok 0, 5 left, reset 1"},
+		{peek(start+15*second+day, 0), "ok 0, 2 left"},
+		{charge(start+15*second+day, 4), "ok 4, -2 left, reset 86407000000"},
+		{giveBack(start+15*second+day, 40), "ok 0, 5 left, reset 86400000000"},
 	})
+}
+
+// TestPrimedSlowUse checks that a key under a limit without initial tokens is denied once per
+// idle period, however slowly it is used.
+func TestPrimedSlowUse(t *testing.T) {
+	for _, every := range []int64{second, 60 * second, 3600 * second, day} {
+		rule := primed(must(algo.NewTokenBucket(1, second, 5)), 0)
+		var s []int64
+		for i := range int64(100) {
+			var r algo.Result
+			if s, r = rule.Do(s, take(start+i*every, 1)); r.OK != (i > 0) {
+				t.Fatalf("1/s burst 5 initial 0, asked every %d s: request %d = %s", every/second, i, story(r))
+			}
+		}
+		if _, r := rule.Do(s, take(start+99*every+2*day, 1)); r.OK {
+			t.Errorf("after an idle period = %s, want a denial", story(r))
+		}
+	}
 }
 
 // TestPrimedKeepsTheFirstSight checks that the first sight is kept though its request is
@@ -28,19 +46,23 @@ func TestPrimed(t *testing.T) {
 func TestPrimedKeepsTheFirstSight(t *testing.T) {
 	b := must(algo.NewTokenBucket(1, second, 5))
 	replay(t, primed(b, 0), []step{
-		{take(start, 1), "denied, 0 left, retry 1000000, reset 10000000"},
-		{take(start+second-1, 1), "denied, 0 left, retry 1, reset 9000001"},
-		{take(start+second, 1), "ok 1, 0 left, reset 10000000"},
+		{take(start, 1), "denied, 0 left, retry 1000000, reset 86405000000"},
+		{take(start+second-1, 1), "denied, 0 left, retry 1, reset 86404000001"},
+		{take(start+second, 1), "ok 1, 0 left, reset 86405000000"},
 	})
 	replay(t, primed(b, 0), []step{
-		{takeUpTo(start, 3), "denied, 0 left, retry 1000000, reset 10000000"},
-		{takeUpTo(start+2*second, 3), "ok 2, 0 left, reset 10000000"},
+		{takeUpTo(start, 3), "denied, 0 left, retry 1000000, reset 86405000000"},
+		{takeUpTo(start+2*second, 3), "ok 2, 0 left, reset 86405000000"},
 	})
-	// A Take of nothing keeps it too, and a Peek does not.
+	// A Peek does not keep it, nor does a request for nothing.
 	replay(t, primed(b, 0), []step{
 		{peek(start, 1), "denied, 0 left, retry 1000000"},
-		{take(start+second, 0), "ok 0, 0 left, reset 10000000"},
-		{take(start+2*second, 1), "ok 1, 0 left, reset 10000000"},
+		{peek(start+second, 0), "ok 0, 0 left"},
+		{take(start+second, 0), "ok 0, 0 left"},
+		{takeUpTo(start+second, 0), "ok 0, 0 left"},
+		{charge(start+second, 0), "ok 0, 0 left"},
+		{giveBack(start+second, 0), "ok 0, 0 left"},
+		{take(start+2*second, 1), "denied, 0 left, retry 1000000, reset 86405000000"},
 	})
 	// Afterwards a denial changes nothing.
 	rule := primed(b, 1)

@@ -69,7 +69,7 @@ type Rule struct {
 	// primed/token_bucket.
 	Algorithm string
 
-	// Params are the limit's numbers and, last, its horizon. For a calendar they contain
+	// Params are the limit's numbers and, last, its refill time. For a calendar they contain
 	// the bounds of windows around the given instant.
 	Params []int64
 

@@ -34,14 +34,14 @@ end
 local before, expired
 
 -- guard handles a clock that is behind the last write of a state. If it is behind by no
--- more than the horizon, the state stays at its instant. If it is behind by more, the
+-- more than its refill time, the state stays at its instant. If it is behind by more, the
 -- state moves back with the clock, and is written: otherwise every call would move it
 -- again, and it would never refill. guard then returns the tokens of reservations that
 -- expired, and writes that too: otherwise every denied call would repeat the work.
-local function guard(st, horizon, reservations)
+local function guard(st, refill, reservations)
   local back = math.max(0, st.last - clock)
   if back > 0 then
-    if back <= horizon then
+    if back <= refill then
       st.now, back = st.last, 0
     else
       st.twin.shift(st.s, st.p, back)
@@ -67,7 +67,7 @@ local function rule_at(i)
     local packed = ARGV[i + 1]
     local p = { unpack('<' .. string.rep('i8', #packed / 8), packed) }
     local c = #p
-    r = { p = p, twin = file(ARGV[i]), horizon = p[c - 1] }
+    r = { p = p, twin = file(ARGV[i]), refill = p[c - 1] }
     p[c], p[c - 1] = nil, nil
     cache[i] = r
   end
@@ -111,7 +111,7 @@ local function open(key, rule, reservations)
     st.due, st.far = due, far
     file('reservations').use(st, reservations)
   end
-  if clock < last or due then guard(st, r.horizon, reservations) end
+  if clock < last or due then guard(st, r.refill, reservations) end
   states[key] = st
   return st
 end
@@ -120,6 +120,7 @@ end
 -- the request is denied.
 local function prepare(key, rule, verb, n, more)
   local primes = rule_at(rule).twin.primes
+  primes = primes and n > 0
   if verb == PEEK or verb >= COMMIT or not primes and more == 0 then return end
   local x = more ~= 0 and rest(more) or nil
   if not primes and not x[8] then return end
@@ -129,8 +130,9 @@ local function prepare(key, rule, verb, n, more)
   if primes then
     local _, _, _, _, reset = st.twin.decide(st.s, st.p, PEEK, st.now, 0, 0, 0, 0)
     if reset == 0 then
-      _, _, _, _, reset = st.twin.decide(st.s, st.p, TAKE, st.now, 0, 0, 0, 0)
-      st.dirty, st.reset = true, reset
+      st.s = {}
+      st.twin.carried(st.s, st.p, st.now, st.p[1])
+      st.dirty, st.reset = true, st.s[1] - st.now
     end
   end
 end

@@ -9,7 +9,7 @@
 --           then five for each request:
 --             key      index in KEYS of its state
 --             rule     index in ARGV of its rule: the name; the params and, last,
---                      the horizon follow in ARGV[rule + 1], packed likewise
+--                      the refill time follow in ARGV[rule + 1], packed likewise
 --             verb, n  weir.Verb and tokens
 --             more     index in ARGV of the rest (see reservations.lua), or 0
 -- returns   for each request "!" and its error, or seven numbers, packed likewise:

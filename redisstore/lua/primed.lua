@@ -1,11 +1,10 @@
 -- Twin of internal/algo/primed.go, where the idea and the formula are.
 --
 -- State: s[1] µs until which the key counts as used, then the inner words.
--- Params: capacity - initial, the inner horizon in µs, then the inner params.
+-- Params: capacity - initial, the idle period in µs, then the inner params.
 --
--- The first use of a key is stored even if the request is denied. Every request that is OK
--- extends s[1], even if it takes 0 tokens. In both cases decide changes s and returns true
--- as its seventh value.
+-- The first use of a key is stored even if the request is denied: decide then changes s and
+-- returns true as its seventh value. A request of 0 tokens is a Peek.
 
 -- tail returns a list without its first n values.
 local function tail(list, n)
@@ -29,6 +28,7 @@ return function(inner)
   end
 
   local function decide(s, p, op, now, n, at, id, ttl)
+    if n == 0 then op = PEEK end
     local q, t = tail(p, 2), nil
     local fresh = (s[1] or 0) <= now
     if fresh then

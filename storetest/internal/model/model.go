@@ -103,8 +103,8 @@ func (m *Model) applyCarryOver(r weir.Request, now int64) {
 	if !readOnly(r) {
 		m.carry(e, r, now)
 	}
-	if p, ok := e.state.(*primed); ok && r.Verb != weir.Peek && p.Until() <= now {
-		p.Do(algo.Ask{Op: algo.Take, Now: now})
+	if p, ok := e.state.(*primed); ok && r.N > 0 && r.Verb != weir.Peek && p.Until() <= now {
+		p.first(now)
 	}
 }
 

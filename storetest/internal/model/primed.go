@@ -30,7 +30,7 @@ func (p *primed) Do(a algo.Ask) algo.Result {
 		inner.Do(algo.Ask{Op: algo.Charge, Now: a.Now, N: p.missing})
 	}
 	r := inner.Do(a)
-	if a.Op == algo.Peek {
+	if a.Op == algo.Peek || a.N == 0 {
 		r.Reset = max(0, p.seen-a.Now)
 		return r
 	}
@@ -42,10 +42,13 @@ func (p *primed) Do(a algo.Ask) algo.Result {
 	return r
 }
 
-// see keeps the key from being new for as long as its bucket says something, and
-// then for as long as it takes to fill.
+// first records the first use of a key at now.
+func (p *primed) first(now int64) { p.carried(now, p.missing) }
+
+// see keeps the key from being new until its bucket is full, and then for a day, or longer
+// if an empty bucket takes longer to fill.
 func (p *primed) see(now int64) {
-	p.seen = max(now, p.inner.Until()) + p.inner.Horizon()
+	p.seen = max(now, p.inner.Until()) + max(day, p.inner.Horizon())
 }
 
 // carried makes the key one that is not new and owes so many tokens.

@@ -21,7 +21,7 @@ type Rule struct {
 	Limit     string  `json:"limit"`            // weir.Limit.String
 	Suffix    string  `json:"suffix"`           // the end of a state's name: PREFIX{KEY}:SUFFIX; rules may share a state
 	Algorithm string  `json:"algorithm"`        // the script's name for it: token_bucket, primed/token_bucket
-	Params    []int64 `json:"params"`           // the rule's parameters and, last, its horizon
+	Params    []int64 `json:"params"`           // the rule's parameters and, last, its refill time
 	Capacity  int64   `json:"capacity"`         // weir.Limit.Capacity: the quota in response fields
 	Window    int64   `json:"window,omitempty"` // in response fields, in seconds; 0 is omitted there
 	Lease     int64   `json:"lease,omitempty"`  // of a concurrency limit, in µs: the TTL of a slot; 0 for other limits
