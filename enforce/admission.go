@@ -19,7 +19,7 @@ type Admission struct {
 	a        policy.Attributes
 
 	q        policy.Matches
-	enforced int // number of q.Charges
+	enforced int // number of q.Charges that are enforced
 	requests int // number of q.Requests that are enforced
 	ds       []weir.Decision
 	locals   []int // indexes of q.Requests that Config.Local decided
@@ -32,30 +32,30 @@ type Admission struct {
 }
 
 // begin prepares p for a request.
-func (p *Admission) begin(ctx context.Context, g *Enforcer, a policy.Attributes) {
+func (p *Admission) begin(ctx context.Context, e *Enforcer, a policy.Attributes) {
 	p.release()
-	p.ctx, p.enforcer, p.a = ctx, g, a
+	p.ctx, p.enforcer, p.a = ctx, e, a
 	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
 	p.outcome, p.err, p.since = Admitted, nil, time.Time{}
 }
 
-// move makes p, which is not admitted, a request of g. It keeps the uncertain reservations.
-func (p *Admission) move(g *Enforcer) {
-	p.enforcer = g
+// move makes p, which is not admitted, a request of e. It keeps the uncertain reservations.
+func (p *Admission) move(e *Enforcer) {
+	p.enforcer = e
 	p.enforced, p.requests, p.locals = 0, 0, p.locals[:0]
 	p.outcome, p.err = Admitted, nil
 	if p.reserved != nil {
-		p.reserved.enforcer = g
+		p.reserved.enforcer = e
 	}
 }
 
 // release cancels the reservations of p and drops its request. The decisions stay.
 func (p *Admission) release() {
-	h := p.reserved
+	reserved := p.reserved
 	p.open.Store(false)
 	p.reserved, p.ctx, p.a = nil, nil, nil
-	if h != nil {
-		h.cancel()
+	if reserved != nil {
+		reserved.cancel()
 	}
 }
 
@@ -69,9 +69,11 @@ func (p *Admission) Err() error { return p.err }
 // Charges returns the charges of the enforced policies.
 func (p *Admission) Charges() []policy.Charge { return p.q.Charges[:p.enforced] }
 
-// Decisions returns the decisions of one of Charges, one for each limit. A decision without
+// Decisions returns the decisions of a charge of Charges, one for each limit. A decision without
 // a Limit was not made: the request was admitted or refused by OnStoreError.
-func (p *Admission) Decisions(a *policy.Charge) []weir.Decision { return p.ds[a.From:a.To] }
+func (p *Admission) Decisions(charge *policy.Charge) []weir.Decision {
+	return p.ds[charge.From:charge.To]
+}
 
 // Decision returns the decision that counts. For a denied request it has the longest
 // RetryAfter; otherwise it has the smallest remaining part. It has no Limit if no decision
@@ -127,14 +129,14 @@ func (p *Admission) NeedsExit() bool { return p.reserved != nil }
 
 // Exit returns the slots and settles the reservations of the request. Only the first call
 // has an effect. After it p does not reference its context and attributes.
-func (p *Admission) Exit(r Result) {
+func (p *Admission) Exit(result Result) {
 	if !p.open.CompareAndSwap(true, false) {
 		return
 	}
-	h := p.reserved
+	reserved := p.reserved
 	p.reserved, p.ctx, p.a = nil, nil, nil
-	if h != nil {
-		h.exit(&r)
+	if reserved != nil {
+		reserved.exit(&result)
 	}
 }
 
@@ -169,8 +171,8 @@ func (p *Admission) of(charges []policy.Charge) ([]weir.Request, []weir.Decision
 	return p.q.Requests[from:to], p.ds[from:to]
 }
 
-// shadow reports whether a is not enforced for this request.
-func (p *Admission) shadow(a *policy.Charge) bool { return a.From >= p.requests }
+// shadow reports whether charge is not enforced for this request.
+func (p *Admission) shadow(charge *policy.Charge) bool { return charge.From >= p.requests }
 
 // Combine returns the decision that counts, as weir.Decision.Combine does; the zero
 // Decision if there is none.

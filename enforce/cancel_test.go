@@ -48,11 +48,11 @@ func holdings(t *testing.T, store weir.Store) map[string]int64 {
 // TestDelay checks that Enter returns after the delay of a queue.
 func TestDelay(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
-		g := open(t, store, enforce.Config{}, everyKind()...)
+		e := open(t, store, enforce.Config{}, everyKind()...)
 		for step := range 3 {
 			var p enforce.Admission
 			start := time.Now()
-			if got := enter(t, g, &p); got != enforce.Admitted || step > 0 && time.Since(start) != time.Second {
+			if got := enter(t, e, &p); got != enforce.Admitted || step > 0 && time.Since(start) != time.Second {
 				t.Errorf("step %d: %s after %v, want admitted after 1s", step, got, time.Since(start))
 			}
 			p.Exit(enforce.Result{Status: 200})
@@ -65,16 +65,16 @@ func TestDelay(t *testing.T) {
 func TestCancelDuringDelay(t *testing.T) {
 	for _, charge := range []bool{false, true} {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
-			g := open(t, store, enforce.Config{KeepOnCancel: charge}, everyKind()...)
+			e := open(t, store, enforce.Config{KeepOnCancel: charge}, everyKind()...)
 			var first, second enforce.Admission
-			enter(t, g, &first)
+			enter(t, e, &first)
 			first.Cancel()
-			enter(t, g, &first)
+			enter(t, e, &first)
 			before := holdings(t, store)
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			start := time.Now()
-			got := g.Enter(ctx, by("ada", ""), &second)
+			got := e.Enter(ctx, by("ada", ""), &second)
 			if got != enforce.FailedClosed || !errors.Is(second.Err(), context.DeadlineExceeded) || time.Since(start) != 300*time.Millisecond {
 				t.Errorf("charge %t: %s, %v, after %v, want failed_closed when it left", charge, got, second.Err(), time.Since(start))
 			}
@@ -103,7 +103,7 @@ func TestCancelDuringDelay(t *testing.T) {
 			}
 			first.Exit(enforce.Result{})
 			start = time.Now()
-			enter(t, g, &first)
+			enter(t, e, &first)
 			if got, want := time.Since(start), time.Duration(1+more)*time.Second-300*time.Millisecond; got != want {
 				t.Errorf("charge %t: the next one waits %v, want %v", charge, got, want)
 			}
@@ -118,16 +118,16 @@ func TestCanceledBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var c enforce.Config
 		events := observed(&c)
-		g := open(t, store, c, everyKind()...)
+		e := open(t, store, c, everyKind()...)
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		p.Exit(enforce.Result{})
 		events()
 		before := holdings(t, store)
 		why := errors.New("went home")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
-		if got := g.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), why) || p.NeedsExit() {
+		if got := e.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), why) || p.NeedsExit() {
 			t.Errorf("%s, %v, want failed_closed, and why", got, p.Err())
 		}
 		if got := holdings(t, store); !maps.Equal(got, before) {
@@ -145,9 +145,9 @@ func TestCanceledBeforePlainLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, charge := range []bool{false, true} {
-		g := open(t, store, enforce.Config{KeepOnCancel: charge}, about("p", "9/24h"))
+		e := open(t, store, enforce.Config{KeepOnCancel: charge}, about("p", "9/24h"))
 		var p enforce.Admission
-		if got := g.Enter(ctx, by("ada", ""), &p); got.Passes() != charge {
+		if got := e.Enter(ctx, by("ada", ""), &p); got.Passes() != charge {
 			t.Errorf("charge %t: %s, want admitted only with KeepOnCancel", charge, got)
 		}
 		if got := taken(t, store, "p", "9/24h"); (got != 0) != charge {
@@ -161,14 +161,14 @@ func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		full := about("full", "1/24h")
 		full.Mode, full.Count = policy.Shadow, policy.CountAll
-		g := open(t, store, enforce.Config{}, append(everyKind(), full)...)
+		e := open(t, store, enforce.Config{}, append(everyKind(), full)...)
 		_, _ = store.Do(t.Context(), weir.Request{Verb: weir.Charge, Key: "full|3:ada", Limit: full.Limits[0], N: 1})
 		for step, end := range []func(*enforce.Admission){
 			func(p *enforce.Admission) { p.Cancel(); p.Cancel() },
 			func(p *enforce.Admission) { p.Cancel(); p.Exit(enforce.Result{Status: 500}) },
 		} {
 			var p enforce.Admission
-			enter(t, g, &p)
+			enter(t, e, &p)
 			if got := holdings(t, store); len(got) != 9 {
 				t.Errorf("step %d: taken %v, want some of each", step, got)
 			}
@@ -182,7 +182,7 @@ func TestCancel(t *testing.T) {
 			}
 		}
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		p.Exit(enforce.Result{Status: 500})
 		p.Cancel()
 		if got := holdings(t, store); got["plain"] != 2 || got["counted"] != 1 {
@@ -194,10 +194,10 @@ func TestCancel(t *testing.T) {
 // TestCancelOfDenied checks that a denied request has nothing to return.
 func TestCancelOfDenied(t *testing.T) {
 	store := memory(t)
-	g := open(t, store, enforce.Config{}, about("a", "9/24h"), about("b", "1/24h"))
+	e := open(t, store, enforce.Config{}, about("a", "9/24h"), about("b", "1/24h"))
 	var first, second enforce.Admission
-	enter(t, g, &first)
-	if got := enter(t, g, &second); got != enforce.Denied {
+	enter(t, e, &first)
+	if got := enter(t, e, &second); got != enforce.Denied {
 		t.Fatalf("%s, want denied", got)
 	}
 	second.Cancel()
@@ -213,10 +213,10 @@ func TestCancelOfADeniedShadow(t *testing.T) {
 	store := memory(t)
 	shadow := about("p", "9/24h", "1/h")
 	shadow.Mode = policy.Shadow
-	g := open(t, store, enforce.Config{}, shadow)
+	e := open(t, store, enforce.Config{}, shadow)
 	var p enforce.Admission
 	for range 2 {
-		enter(t, g, &p)
+		enter(t, e, &p)
 	}
 	p.Cancel()
 	if got := taken(t, store, "p", "9/24h"); got != 1 {
@@ -229,10 +229,10 @@ func TestCancelOfLocal(t *testing.T) {
 	local := memory(t)
 	p := about("p", "1/24h")
 	p.OnStoreError = policy.Local
-	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, p, about("open", "1/24h"))
+	e := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, p, about("open", "1/24h"))
 	for step := range 3 {
 		var p enforce.Admission
-		if got := enter(t, g, &p); got != enforce.Admitted || taken(t, local, "p", "1/24h") != 1 {
+		if got := enter(t, e, &p); got != enforce.Admitted || taken(t, local, "p", "1/24h") != 1 {
 			t.Errorf("step %d: %s, want admitted by Local", step, got)
 		}
 		p.Cancel()
@@ -257,11 +257,11 @@ func TestCancelAfterLocal(t *testing.T) {
 		}}
 		c := waiting("p", time.Minute, "1/s burst 1")
 		c.OnStoreError = policy.Local
-		g := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, c)
+		e := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, c)
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		time.AfterFunc(500*time.Millisecond, func() { up.Store(true) })
-		if got := enter(t, g, &p); got != enforce.Admitted || p.Err() != nil || taken(t, store, "p", "1/s burst 1") != 1 {
+		if got := enter(t, e, &p); got != enforce.Admitted || p.Err() != nil || taken(t, store, "p", "1/s burst 1") != 1 {
 			t.Errorf("%s, %v, want admitted by the store after a wait", got, p.Err())
 		}
 		p.Cancel()
@@ -294,12 +294,12 @@ func TestCanceledWhileReserving(t *testing.T) {
 			}}
 			counted := about("counted", "9/24h")
 			counted.Count = policy.CountFailures
-			g := open(t, late, enforce.Config{}, about("slot", "9 concurrency lease 1h"), counted, about("plain", "9/24h"))
+			e := open(t, late, enforce.Config{}, about("slot", "9 concurrency lease 1h"), counted, about("plain", "9/24h"))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			var p enforce.Admission
 			start := time.Now()
-			if got := g.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), context.DeadlineExceeded) || p.NeedsExit() {
+			if got := e.Enter(ctx, by("ada", ""), &p); got != enforce.FailedClosed || !errors.Is(p.Err(), context.DeadlineExceeded) || p.NeedsExit() {
 				t.Errorf("%s, %v, want failed_closed as its context ended", got, p.Err())
 			}
 			if got := time.Since(start); got > 1100*time.Millisecond {

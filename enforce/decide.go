@@ -12,29 +12,29 @@ import (
 
 // enforce decides the enforced policies together. It returns the delay of an admitted
 // request in a queue.
-func (g *Enforcer) enforce(p *Admission) (delay time.Duration) {
+func (e *Enforcer) enforce(p *Admission) (delay time.Duration) {
 	if p.enforced == 0 {
 		return 0
 	}
 	charges := p.Charges()
-	g.prepare(p, charges, true)
+	e.prepare(p, charges, true)
 	switch {
-	case !g.c.KeepOnCancel && p.ctx.Err() != nil:
+	case !e.c.KeepOnCancel && p.ctx.Err() != nil:
 		p.outcome, p.err = FailedClosed, context.Cause(p.ctx)
-	case g.next.Load() != nil:
+	case e.next.Load() != nil:
 		p.outcome = replaced
-	case g.waits:
-		p.outcome, p.err = g.decideInOrder(p, charges)
+	case e.waits:
+		p.outcome, p.err = e.decideInOrder(p, charges)
 	default:
-		p.outcome, p.err = g.decide(p, charges)
+		p.outcome, p.err = e.decide(p, charges)
 	}
 	if p.outcome == replaced {
 		return 0
 	}
-	g.observe(p, charges, p.outcome, p.err)
+	e.observe(p, charges, p.outcome, p.err)
 	switch {
-	case p.outcome == Denied && g.counts:
-		g.countDenied(p, charges, p.err != nil)
+	case p.outcome == Denied && e.counts:
+		e.countDenied(p, charges, p.err != nil)
 	case p.outcome == Admitted:
 		for i := range p.ds[:p.requests] {
 			delay = max(delay, p.ds[i].Delay)
@@ -44,22 +44,22 @@ func (g *Enforcer) enforce(p *Admission) (delay time.Duration) {
 }
 
 // try decides one policy in shadow mode, which is the only one of charges.
-func (g *Enforcer) try(p *Admission, charges []policy.Charge, admitted bool) {
-	g.prepare(p, charges, admitted)
-	outcome, err := g.decide(p, charges)
+func (e *Enforcer) try(p *Admission, charges []policy.Charge, admitted bool) {
+	e.prepare(p, charges, admitted)
+	outcome, err := e.decide(p, charges)
 	if outcome == FailedClosed {
 		outcome = FailedOpen
 	}
-	g.observe(p, charges, outcome, err)
-	if outcome == Denied && g.counts {
-		g.countDenied(p, charges, err != nil)
+	e.observe(p, charges, outcome, err)
+	if outcome == Denied && e.counts {
+		e.countDenied(p, charges, err != nil)
 	}
 }
 
 // decide asks the store for charges together, and applies OnStoreError if it makes no
 // decision; err is then the reason. If the outcome is Admitted or Denied, the decisions are
 // in p.ds.
-func (g *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcome, err error) {
+func (e *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcome, err error) {
 	rs, ds := p.of(charges)
 	if len(p.locals) > 0 { // from before a wait
 		p.locals = slices.DeleteFunc(p.locals, func(i int) bool { return i >= charges[0].From && i < charges[len(charges)-1].To })
@@ -69,21 +69,21 @@ func (g *Enforcer) decide(p *Admission, charges []policy.Charge) (outcome Outcom
 	if reserves {
 		ctx, stop = withGrace(ctx)
 	}
-	ok, err := false, g.setLimits(p, charges)
+	ok, err := false, e.setLimits(p, charges)
 	if err == nil {
-		ok, err = do(ctx, g.store, rs, ds)
+		ok, err = do(ctx, e.store, rs, ds)
 	}
 	stop()
 	switch {
 	case err != nil:
-		p.recordUncertain(g.store, charges)
-		return g.undecided(p, charges, err)
+		p.recordUncertain(e.store, charges)
+		return e.undecided(p, charges, err)
 	case !ok:
 		return Denied, nil
 	}
-	p.record(g.store, charges)
+	p.record(e.store, charges)
 	if reserves && p.ctx.Err() != nil { // return its reservations at once
-		g.undo(p, charges)
+		e.undo(p, charges)
 		return FailedClosed, context.Cause(p.ctx)
 	}
 	return Admitted, nil
@@ -121,7 +121,7 @@ func do(ctx context.Context, store weir.Store, rs []weir.Request, ds []weir.Deci
 
 // undecided applies the OnStoreError of charges after the store made no decision. If Local
 // decides, charges that are open get a decision without a limit.
-func (g *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (Outcome, error) {
+func (e *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (Outcome, error) {
 	_, ds := p.of(charges)
 	clear(ds)
 	if p.ctx.Err() != nil {
@@ -129,29 +129,29 @@ func (g *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (
 	}
 	var local []policy.Charge
 	var rs []weir.Request
-	for _, a := range charges {
-		switch a.Policy.Config().OnStoreError {
+	for _, charge := range charges {
+		switch charge.Policy.Config().OnStoreError {
 		case policy.Closed:
 			return FailedClosed, err
 		case policy.Local:
-			local, rs = append(local, a), append(rs, p.q.Requests[a.From:a.To]...)
+			local, rs = append(local, charge), append(rs, p.q.Requests[charge.From:charge.To]...)
 		}
 	}
 	if len(rs) == 0 {
 		return FailedOpen, err
 	}
 	decided := make([]weir.Decision, len(rs))
-	ok, localErr := do(p.ctx, g.c.Local, rs, decided)
+	ok, localErr := do(p.ctx, e.c.Local, rs, decided)
 	if localErr != nil {
 		return FailedClosed, errors.Join(err, localErr)
 	}
 	for i := range ds {
 		ds[i] = weir.Decision{OK: true, Degraded: policy.Open}
 	}
-	for _, a := range local {
-		n := copy(p.ds[a.From:a.To], decided)
+	for _, charge := range local {
+		n := copy(p.ds[charge.From:charge.To], decided)
 		decided = decided[n:]
-		for i := a.From; i < a.To; i++ {
+		for i := charge.From; i < charge.To; i++ {
 			p.ds[i].Degraded = policy.Local
 			p.locals = append(p.locals, i)
 		}
@@ -159,33 +159,33 @@ func (g *Enforcer) undecided(p *Admission, charges []policy.Charge, err error) (
 	if !ok {
 		return Denied, err
 	}
-	p.record(g.c.Local, local)
+	p.record(e.c.Local, local)
 	return Admitted, err
 }
 
 // observe reports the outcome of charges that were decided together.
-func (g *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcome, err error) {
-	if g.c.Observe == nil {
+func (e *Enforcer) observe(p *Admission, charges []policy.Charge, outcome Outcome, err error) {
+	if e.c.Observe == nil {
 		return
 	}
-	for _, a := range charges {
-		e := Event{Policy: a.Policy, Outcome: outcome, Shadow: p.shadow(&a), Key: a.Key, Cost: a.Cost, Err: err, Fault: a.Err}
+	for _, charge := range charges {
+		event := Event{Policy: charge.Policy, Outcome: outcome, Shadow: p.shadow(&charge), Key: charge.Key, Cost: charge.Cost, Err: err, Fault: charge.Err}
 		if outcome == Admitted || outcome == Denied {
-			d := Combine(p.ds[a.From:a.To])
+			d := Combine(p.ds[charge.From:charge.To])
 			undecided := d.OK && d.Limit.IsZero()
 			switch {
 			case !d.OK:
-				e.Outcome = Denied
+				event.Outcome = Denied
 			case outcome == Denied:
-				e.Outcome = Held
+				event.Outcome = Held
 			case undecided:
-				e.Outcome = FailedOpen
+				event.Outcome = FailedOpen
 			}
 			if !undecided {
-				e.Decision = d
+				event.Decision = d
 			}
 		}
-		g.c.Observe(p.ctx, p.a, e)
+		e.c.Observe(p.ctx, p.a, event)
 	}
 }
 

@@ -62,9 +62,9 @@ type Config struct {
 	KeepOnCancel bool
 
 	// Observe, if not nil, is called with the outcome of a request for each of its policies,
-	// before Enter returns; see [Unsettled] for the exception. It must be quick and must
-	// not keep a.
-	Observe func(ctx context.Context, a policy.Attributes, e Event)
+	// before Enter returns. Exit can call it too, with [Unsettled]. It must be quick and
+	// must not keep a.
+	Observe func(ctx context.Context, a policy.Attributes, event Event)
 }
 
 // The default values of fields of Options.
@@ -79,9 +79,9 @@ type Enforcer struct {
 	set      *policy.Set
 	c        Config
 	queue    waitqueue.Queue
-	waits    bool // a policy holds denied requests back
+	waits    bool // a policy has an OnDenied.Wait
 	settles  bool // a policy counts by the result
-	counts   bool // a policy counts what is denied
+	counts   bool // a policy counts denied requests
 	next     atomic.Pointer[Enforcer]
 	limiters map[string]keyLimiter // by policy; nil without a LimitFunc
 }
@@ -100,41 +100,41 @@ func New(store weir.Store, set *policy.Set, c Config) (*Enforcer, error) {
 	}
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, DefaultMaxWaiters)
 	c.SettleTTL = cmp.Or(c.SettleTTL, DefaultSettleTTL)
-	g := &Enforcer{store: store, set: set, c: c}
-	g.queue.Max, g.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
+	e := &Enforcer{store: store, set: set, c: c}
+	e.queue.Max, e.queue.Clock = c.MaxWaiters, waitqueue.ClockOf(store)
 	for _, p := range set.Policies() {
 		pc := p.Config()
 		if pc.OnStoreError == policy.Local && c.Local == nil {
 			return nil, fmt.Errorf("enforce: Local: %w: got nil, want a store, since policy %s has on_store_error local", weir.ErrInvalid, p.Name())
 		}
-		g.waits = g.waits || pc.OnDenied.Wait > 0
-		g.counts = g.counts || pc.Count == policy.CountAll
-		g.settles = g.settles || !c.NoResponse && byResult(&pc)
+		e.waits = e.waits || pc.OnDenied.Wait > 0
+		e.counts = e.counts || pc.Count == policy.CountAll
+		e.settles = e.settles || !c.NoResponse && byResult(&pc)
 	}
 	if c.LimitFunc != nil {
 		var err error
-		if g.limiters, err = keyLimiters(store, set, c.LimitFunc); err != nil {
+		if e.limiters, err = keyLimiters(store, set, c.LimitFunc); err != nil {
 			return nil, err
 		}
 	}
-	return g, nil
+	return e, nil
 }
 
-// Replace makes next, which is not replaced itself, the successor of g. Next decides the
-// requests that wait in g when it is their turn, with the time that they have waited, and
-// all later requests to g. Admissions of g stay with g.
-func (g *Enforcer) Replace(next *Enforcer) {
-	if next != nil && next != g {
-		g.next.Store(next)
+// Replace makes next, which is not replaced itself, the successor of e. Next decides all
+// later requests to e, and those that wait in e when it is their turn, with the time that
+// they have waited. Admissions of e stay with e.
+func (e *Enforcer) Replace(next *Enforcer) {
+	if next != nil && next != e {
+		e.next.Store(next)
 	}
 }
 
-// current returns the last successor of g, or g.
-func (g *Enforcer) current() *Enforcer {
-	for next := g; next != nil; next = g.next.Load() {
-		g = next
+// current returns the last successor of e, or e.
+func (e *Enforcer) current() *Enforcer {
+	for next := e; next != nil; next = e.next.Load() {
+		e = next
 	}
-	return g
+	return e
 }
 
 // Enter decides the request with attributes a, and waits as the policies require. It
@@ -145,23 +145,23 @@ func (g *Enforcer) current() *Enforcer {
 // set. A request that does not pass has no reservations.
 //
 // p.Charges, p.Decisions and their elements are valid until p is used again.
-func (g *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission) Outcome {
-	p.begin(ctx, g, a)
+func (e *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission) Outcome {
+	p.begin(ctx, e, a)
 	entered := false
 	defer func() {
 		if !entered {
 			p.release() // Observe has panicked
 		}
 	}()
-	g.match(p)
-	delay := g.enforce(p)
+	e.match(p)
+	delay := e.enforce(p)
 	for p.outcome == replaced {
-		g = g.current()
-		p.move(g)
-		g.match(p)
-		delay = g.enforce(p)
+		e = e.current()
+		p.move(e)
+		e.match(p)
+		delay = e.enforce(p)
 	}
-	g.finish(p, delay)
+	e.finish(p, delay)
 	if p.outcome.Passes() {
 		p.open.Store(true)
 	} else {
@@ -172,8 +172,8 @@ func (g *Enforcer) Enter(ctx context.Context, a policy.Attributes, p *Admission)
 }
 
 // match finds the charges of the request of p.
-func (g *Enforcer) match(p *Admission) {
-	p.requests = g.set.Match(&p.q, p.a)
+func (e *Enforcer) match(p *Admission) {
+	p.requests = e.set.Match(&p.q, p.a)
 	if n := len(p.q.Requests); cap(p.ds) < n {
 		p.ds = make([]weir.Decision, n)
 	} else {
@@ -187,23 +187,23 @@ func (g *Enforcer) match(p *Admission) {
 
 // finish decides the policies in shadow mode, waits for the delay of a queue, and drops
 // reservations that are not needed.
-func (g *Enforcer) finish(p *Admission, delay time.Duration) {
+func (e *Enforcer) finish(p *Admission, delay time.Duration) {
 	admitted, shadows := p.outcome.Passes(), p.q.Charges[p.enforced:]
 	for i := range shadows {
 		if admitted || shadows[i].Always {
-			g.try(p, shadows[i:i+1], admitted)
+			e.try(p, shadows[i:i+1], admitted)
 		}
 	}
 	if admitted && delay > 0 {
-		if err := g.queue.Sleep(p.ctx, delay); err != nil {
+		if err := e.queue.Sleep(p.ctx, delay); err != nil {
 			p.outcome, p.err = FailedClosed, err
 		}
 	}
 	switch {
 	case p.outcome == FailedClosed && p.ctx.Err() != nil:
-		g.undo(p, p.q.Charges)
+		e.undo(p, p.q.Charges)
 	case p.reserved == nil:
-	case g.c.NoResponse && admitted:
+	case e.c.NoResponse && admitted:
 		p.reserved.cancel()
 		p.reserved = nil
 	case p.reserved.empty():

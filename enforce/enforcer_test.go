@@ -44,7 +44,7 @@ func TestNewRefuses(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	var c enforce.Config
 	events := observed(&c)
-	g := open(t, memory(t), c, about("a", "3/h"), about("b", "2/h", "9/h"))
+	e := open(t, memory(t), c, about("a", "3/h"), about("b", "2/h", "9/h"))
 	var p enforce.Admission
 	for step, want := range []struct {
 		outcome   enforce.Outcome
@@ -56,7 +56,7 @@ func TestOutcomes(t *testing.T) {
 		{enforce.Denied, 0, []string{"ada a held", "ada b denied"}},
 		{enforce.Denied, 0, []string{"ada a held", "ada b denied"}},
 	} {
-		got := enter(t, g, &p)
+		got := enter(t, e, &p)
 		d, by := p.Decision(), p.DeniedBy()
 		if got != want.outcome || p.Outcome() != got || p.Err() != nil || d.OK != got.Passes() || d.Remaining != want.remaining || p.NeedsExit() {
 			t.Errorf("step %d: %s, %v, %+v, want %s with %d left", step, got, p.Err(), d, want.outcome, want.remaining)
@@ -76,7 +76,7 @@ func TestOutcomes(t *testing.T) {
 		same(t, "events", events(), want.events...)
 		p.Exit(enforce.Result{})
 	}
-	if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted {
+	if got := e.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted {
 		t.Errorf("another key = %s, want admitted", got)
 	}
 }
@@ -87,9 +87,9 @@ func TestNoPolicy(t *testing.T) {
 	elsewhere.Match.Methods = []string{"POST"}
 	off := about("off", "1/s")
 	off.Mode = policy.Off
-	for _, g := range []*enforce.Enforcer{open(t, failing(errors.New("asked")), enforce.Config{}), open(t, failing(errors.New("asked")), enforce.Config{}, elsewhere, off)} {
+	for _, e := range []*enforce.Enforcer{open(t, failing(errors.New("asked")), enforce.Config{}), open(t, failing(errors.New("asked")), enforce.Config{}, elsewhere, off)} {
 		var p enforce.Admission
-		got := enter(t, g, &p)
+		got := enter(t, e, &p)
 		if got != enforce.Admitted || len(p.Charges()) != 0 || p.DeniedBy() != nil || p.NeedsExit() || !p.Decision().Limit.IsZero() || p.Err() != nil {
 			t.Errorf("no policy: %s, asks %v, decision %+v, %v, want admitted without any", got, p.Charges(), p.Decision(), p.Err())
 		}
@@ -119,7 +119,7 @@ func TestReuse(t *testing.T) {
 	slot.Match.Methods, tokens.Match.Methods = []string{"SLOT"}, []string{"TOKENS"}
 	tokens.Count = policy.CountFailures
 	store := memory(t)
-	g := open(t, store, enforce.Config{}, slot, tokens)
+	e := open(t, store, enforce.Config{}, slot, tokens)
 	var p enforce.Admission
 	for step, want := range []struct {
 		method  string
@@ -136,7 +136,7 @@ func TestReuse(t *testing.T) {
 		{"TOKENS", 500, enforce.Denied, 1, false},
 		{"", 200, enforce.Admitted, 0, false},
 	} {
-		got := g.Enter(t.Context(), by("ada", want.method), &p)
+		got := e.Enter(t.Context(), by("ada", want.method), &p)
 		if got != want.outcome || len(p.Charges()) != want.asks || p.NeedsExit() != want.holds || (p.DeniedBy() != nil) != (got == enforce.Denied) {
 			t.Errorf("step %d: %s, %d asks, holds %t, denied by %v, want %+v", step, got, len(p.Charges()), p.NeedsExit(), p.DeniedBy(), want)
 		}
@@ -150,10 +150,10 @@ func TestReuse(t *testing.T) {
 // TestReuseWithoutExit checks that an Admission that is used again before Exit returns its
 // reservations.
 func TestReuseWithoutExit(t *testing.T) {
-	g := open(t, memory(t), enforce.Config{}, about("p", "1 concurrency"))
+	e := open(t, memory(t), enforce.Config{}, about("p", "1 concurrency"))
 	var p enforce.Admission
 	for step := range 3 {
-		if got := enter(t, g, &p); got != enforce.Admitted {
+		if got := enter(t, e, &p); got != enforce.Admitted {
 			t.Errorf("step %d: %s, want admitted", step, got)
 		}
 	}
@@ -161,11 +161,11 @@ func TestReuseWithoutExit(t *testing.T) {
 
 // TestAllocations checks that a reused Admission allocates only the key of a policy.
 func TestAllocations(t *testing.T) {
-	g := open(t, memory(t), enforce.Config{}, about("p", "1000000/s"))
+	e := open(t, memory(t), enforce.Config{}, about("p", "1000000/s"))
 	var p enforce.Admission
 	ctx, a := context.Background(), by("ada", "")
 	if got := testing.AllocsPerRun(1000, func() {
-		g.Enter(ctx, a, &p)
+		e.Enter(ctx, a, &p)
 		_ = p.Decision()
 		p.Exit(enforce.Result{})
 	}); got > 1 {
@@ -174,13 +174,13 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkEnter(b *testing.B) {
-	g := open(b, memory(b), enforce.Config{}, about("p", "1000000/s burst 1000000000"))
+	e := open(b, memory(b), enforce.Config{}, about("p", "1000000/s burst 1000000000"))
 	ctx, a := context.Background(), by("ada", "")
 	b.Run("serial", func(b *testing.B) {
 		b.ReportAllocs()
 		var p enforce.Admission
 		for b.Loop() {
-			g.Enter(ctx, a, &p)
+			e.Enter(ctx, a, &p)
 			p.Exit(enforce.Result{})
 		}
 	})
@@ -189,7 +189,7 @@ func BenchmarkEnter(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			var p enforce.Admission
 			for pb.Next() {
-				g.Enter(ctx, a, &p)
+				e.Enter(ctx, a, &p)
 				p.Exit(enforce.Result{})
 			}
 		})
@@ -202,24 +202,24 @@ func TestObserveThatPanics(t *testing.T) {
 		first := true
 		c := about("p", "1 concurrency")
 		c.Mode = mode
-		g := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) {
+		e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
 			if first {
 				first = false
 				panic("observe")
 			}
-			if e.Outcome != enforce.Admitted {
-				t.Errorf("%s: after the panic a request is %s, want admitted", mode, e.Outcome)
+			if event.Outcome != enforce.Admitted {
+				t.Errorf("%s: after the panic a request is %s, want admitted", mode, event.Outcome)
 			}
 		}}, c)
 		var p enforce.Admission
 		func() {
 			defer func() { _ = recover() }()
-			enter(t, g, &p)
+			enter(t, e, &p)
 		}()
 		if p.NeedsExit() {
 			t.Errorf("%s: holds after the panic", mode)
 		}
-		enter(t, g, &p)
+		enter(t, e, &p)
 		p.Exit(enforce.Result{})
 	}
 }
@@ -230,9 +230,9 @@ func TestFaultAndCost(t *testing.T) {
 	c := about("p", "9/h")
 	c.Cost, c.CostOf = 3, failingMeasure{fault}
 	var events []enforce.Event
-	g := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) { events = append(events, e) }}, c)
+	e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) { events = append(events, event) }}, c)
 	var p enforce.Admission
-	enter(t, g, &p)
+	enter(t, e, &p)
 	if len(events) != 1 || events[0].Cost != 3 || events[0].Key != "p|3:ada" || !errors.Is(events[0].Fault, fault) || events[0].Decision.Remaining != 6 {
 		t.Errorf("events %+v, want one at the cost of 3 with its fault", events)
 	}

@@ -46,14 +46,14 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	g, err := enforce.New(store, set, enforce.Config{})
+	e, err := enforce.New(store, set, enforce.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	var pass enforce.Admission
 	for range 3 {
-		if !g.Enter(context.Background(), call{user: "ada"}, &pass).Passes() {
+		if !e.Enter(context.Background(), call{user: "ada"}, &pass).Passes() {
 			fmt.Println(pass.Outcome(), "by", pass.DeniedBy().Name())
 			continue
 		}

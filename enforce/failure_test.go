@@ -44,11 +44,11 @@ func TestStoreErrors(t *testing.T) {
 	} {
 		c := enforce.Config{Options: enforce.Options{Local: tc.local}}
 		events := observed(&c)
-		g := open(t, failing(down), c, tc.policies...)
+		e := open(t, failing(down), c, tc.policies...)
 		var p enforce.Admission
 		for step, want := range tc.want {
 			events()
-			if got := enter(t, g, &p); got != want || !errors.Is(p.Err(), down) || p.NeedsExit() {
+			if got := enter(t, e, &p); got != want || !errors.Is(p.Err(), down) || p.NeedsExit() {
 				t.Errorf("%s, step %d: %s, %v, want %s and why", tc.name, step, got, p.Err(), want)
 			}
 		}
@@ -88,11 +88,11 @@ func TestErrorThenDecision(t *testing.T) {
 		}
 		return nil
 	}}
-	g := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, failMode("p", policy.Local, "9/h"))
+	e := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, failMode("p", policy.Local, "9/h"))
 	var p enforce.Admission
 	for step := range 4 {
 		down = step%2 == 0
-		enter(t, g, &p)
+		enter(t, e, &p)
 		if got := p.Decision().Degraded == policy.Local; got != down || (p.Err() != nil) != down {
 			t.Errorf("step %d: local %t, %v, want %t", step, got, p.Err(), down)
 		}
@@ -107,10 +107,10 @@ func TestLocalReservations(t *testing.T) {
 	local := memory(t)
 	counted := failMode("counted", policy.Local, "9/24h")
 	counted.Count = policy.CountFailures
-	g := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
+	e := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
 	for step, status := range []int{200, 500, 200} {
 		var p enforce.Admission
-		if got := enter(t, g, &p); got != enforce.Admitted || !p.NeedsExit() {
+		if got := enter(t, e, &p); got != enforce.Admitted || !p.NeedsExit() {
 			t.Errorf("step %d: %s, holds %t, want admitted with a slot", step, got, p.NeedsExit())
 		}
 		p.Exit(enforce.Result{Status: status})
@@ -133,9 +133,9 @@ func TestLateGrants(t *testing.T) {
 		}}
 		counted := failMode("counted", mode, "9/24h")
 		counted.Count = policy.CountFailures
-		g := open(t, noReply, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))
+		e := open(t, noReply, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))
 		var p enforce.Admission
-		got := enter(t, g, &p)
+		got := enter(t, e, &p)
 		if p.NeedsExit() != got.Passes() || got.Passes() != (mode == policy.Open) {
 			t.Errorf("%s: %s, holds %t, want to hold what may have been granted while it runs", mode, got, p.NeedsExit())
 		}

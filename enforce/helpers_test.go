@@ -138,17 +138,17 @@ func set(t testing.TB, cs ...policy.Config) *policy.Set {
 // open returns an Enforcer.
 func open(t testing.TB, store weir.Store, c enforce.Config, cs ...policy.Config) *enforce.Enforcer {
 	t.Helper()
-	g, err := enforce.New(store, set(t, cs...), c)
+	e, err := enforce.New(store, set(t, cs...), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g
+	return e
 }
 
 // enter sends a request of ada.
-func enter(t testing.TB, g *enforce.Enforcer, p *enforce.Admission) enforce.Outcome {
+func enter(t testing.TB, e *enforce.Enforcer, p *enforce.Admission) enforce.Outcome {
 	t.Helper()
-	return g.Enter(t.Context(), by("ada", ""), p)
+	return e.Enter(t.Context(), by("ada", ""), p)
 }
 
 // taken returns the tokens that are taken of a limit.
@@ -167,17 +167,17 @@ func taken(t testing.TB, store weir.Store, policy, limit string) int64 {
 func observed(c *enforce.Config) (events func() []string) {
 	var mu sync.Mutex
 	var noted []string
-	c.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) {
+	c.Observe = func(_ context.Context, a policy.Attributes, event enforce.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		text := fmt.Sprint(a.(*request).user, " ", e.Policy.Name(), " ", e.Outcome)
-		if e.Shadow {
+		text := fmt.Sprint(a.(*request).user, " ", event.Policy.Name(), " ", event.Outcome)
+		if event.Shadow {
 			text += " shadow"
 		}
-		if e.Decision.Degraded != "" {
-			text += fmt.Sprint(" ", e.Decision.Degraded)
+		if event.Decision.Degraded != "" {
+			text += fmt.Sprint(" ", event.Decision.Degraded)
 		}
-		if e.Err != nil {
+		if event.Err != nil {
 			text += " error"
 		}
 		noted = append(noted, text)

@@ -17,7 +17,7 @@ type keyLimiter struct {
 
 // keyLimiters returns a keyLimiter for each policy of set, by name.
 func keyLimiters(store weir.Store, set *policy.Set, limit weir.LimitFunc) (map[string]keyLimiter, error) {
-	// A Limiter has no empty keys, so that of a Limiter begins with a letter.
+	// A Limiter rejects an empty key, so setLimits adds a letter before each key.
 	stripped := func(ctx context.Context, key string) (weir.Limit, error) { return limit(ctx, key[1:]) }
 	all := map[string]keyLimiter{}
 	for _, p := range set.Policies() {
@@ -35,12 +35,12 @@ func keyLimiters(store weir.Store, set *policy.Set, limit weir.LimitFunc) (map[s
 }
 
 // setLimits replaces the limits of the requests of charges, if there is a LimitFunc.
-func (g *Enforcer) setLimits(p *Admission, charges []policy.Charge) error {
-	if g.limiters == nil {
+func (e *Enforcer) setLimits(p *Admission, charges []policy.Charge) error {
+	if e.limiters == nil {
 		return nil
 	}
 	for _, c := range charges {
-		l := g.limiters[c.Policy.Name()]
+		l := e.limiters[c.Policy.Name()]
 		key, err := l.part.Of.Eval(p.a)
 		if err != nil {
 			key = ""

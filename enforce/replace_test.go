@@ -30,11 +30,11 @@ func successor(t *testing.T, store *memstore.Store, c enforce.Config, old *polic
 		t.Fatal(err)
 	}
 	set = set.WithPrevious(old)
-	g, err := enforce.New(store, set, c)
+	e, err := enforce.New(store, set, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g, set
+	return e, set
 }
 
 // TestReplace checks that waiting requests are decided by the new limits, and that a key

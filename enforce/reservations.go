@@ -12,9 +12,9 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// reservations has the reservations of a request until its end: tokens of policies that
-// count by the result, and slots of concurrency limits. Tokens are settled, slots are
-// renewed and then returned. If the process ends, both expire.
+// reservations has the reservations of a request: tokens of policies that count by the
+// result, and slots of concurrency limits. Slots are renewed while the request runs. At its
+// end, tokens are settled and slots returned. If the process ends, both expire.
 type reservations struct {
 	enforcer  *Enforcer
 	ctx       context.Context // of the request
@@ -30,7 +30,8 @@ type reservations struct {
 	done  bool
 }
 
-// A reservation has one request to reserve, or a request of 0 tokens that is charged later.
+// A reservation is a reservation in the store or, with a request of 0 tokens, a cost that is
+// charged at the end.
 type reservation struct {
 	store   weir.Store
 	request weir.Request
@@ -50,15 +51,15 @@ func isSlot(r *weir.Request) bool { return r.Limit.IsConcurrency() }
 // prepare turns requests of charges into reservations: those for slots, and those whose
 // cost is known at the end. A request that is not admitted has no result, so its charges
 // stay as they are.
-func (g *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool) {
+func (e *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool) {
 	for i := range charges {
 		settled := false
-		if g.settles && admitted {
+		if e.settles && admitted {
 			c := charges[i].Policy.Config()
 			settled = byResult(&c)
 		}
 		for j := charges[i].From; j < charges[i].To; j++ {
-			rq, ttl := &p.q.Requests[j], g.c.SettleTTL
+			rq, ttl := &p.q.Requests[j], e.c.SettleTTL
 			if isSlot(rq) {
 				ttl = min(rq.Limit.Period(), bounds.MaxTTL)
 				if rq.N == 0 {
@@ -68,7 +69,7 @@ func (g *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 				continue
 			}
 			if p.reserved == nil {
-				p.reserved = &reservations{enforcer: g, ctx: p.ctx, a: p.a, id: rand.Text()}
+				p.reserved = &reservations{enforcer: e, ctx: p.ctx, a: p.a, id: rand.Text()}
 			}
 			rq.ID, rq.TTL = p.reserved.id, ttl
 			if rq.N > 0 {
@@ -80,34 +81,34 @@ func (g *Enforcer) prepare(p *Admission, charges []policy.Charge, admitted bool)
 
 // record adds the reservations that store made for charges.
 func (p *Admission) record(store weir.Store, charges []policy.Charge) {
-	h := p.reserved
-	if h == nil {
+	reserved := p.reserved
+	if reserved == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, a := range charges {
-		for _, rq := range p.q.Requests[a.From:a.To] {
+	reserved.mu.Lock()
+	defer reserved.mu.Unlock()
+	for _, charge := range charges {
+		for _, rq := range p.q.Requests[charge.From:charge.To] {
 			if rq.ID == "" {
 				continue
 			}
-			one := reservation{store: store, request: rq, policy: a.Policy, key: a.Key, shadow: p.shadow(&a)}
+			one := reservation{store: store, request: rq, policy: charge.Policy, key: charge.Key, shadow: p.shadow(&charge)}
 			if !isSlot(&rq) {
-				h.tokens = append(h.tokens, one)
+				reserved.tokens = append(reserved.tokens, one)
 				continue
 			}
-			h.slots = append(h.slots, one)
-			if every := max(rq.TTL/3, time.Millisecond); h.every == 0 || every < h.every {
-				h.every = every
+			reserved.slots = append(reserved.slots, one)
+			if every := max(rq.TTL/3, time.Millisecond); reserved.every == 0 || every < reserved.every {
+				reserved.every = every
 			}
 		}
 	}
 	switch {
-	case len(h.slots) == 0:
-	case h.timer == nil:
-		h.timer = time.AfterFunc(h.every, h.renew)
-	case h.timer.Stop(): // otherwise renew runs and resets the timer
-		h.timer.Reset(h.every)
+	case len(reserved.slots) == 0:
+	case reserved.timer == nil:
+		reserved.timer = time.AfterFunc(reserved.every, reserved.renew)
+	case reserved.timer.Stop(): // otherwise renew runs and resets the timer
+		reserved.timer.Reset(reserved.every)
 	}
 }
 
@@ -124,14 +125,14 @@ func (p *Admission) recordUncertain(store weir.Store, charges []policy.Charge) {
 
 // cancelUncertain cancels the uncertain reservations. After an error the rest expire at
 // their TTL.
-func (h *reservations) cancelUncertain() {
-	if len(h.uncertain) == 0 {
+func (r *reservations) cancelUncertain() {
+	if len(r.uncertain) == 0 {
 		return
 	}
-	ctx, stop := settleContext(h.ctx)
+	ctx, stop := settleContext(r.ctx)
 	defer stop()
-	for i := range h.uncertain {
-		if err := h.uncertain[i].ask(ctx, weir.Cancel, 0); err != nil && !errors.Is(err, weir.ErrNoReservation) {
+	for i := range r.uncertain {
+		if err := r.uncertain[i].send(ctx, weir.Cancel, 0); err != nil && !errors.Is(err, weir.ErrNoReservation) {
 			return
 		}
 	}
@@ -139,108 +140,109 @@ func (h *reservations) cancelUncertain() {
 
 // renew extends every slot by its TTL. A renewal that fails is repeated at the next
 // interval.
-func (h *reservations) renew() {
-	h.mu.Lock()
-	slots := h.slots
-	h.mu.Unlock()
+func (r *reservations) renew() {
+	r.mu.Lock()
+	slots := r.slots
+	r.mu.Unlock()
 	for i := range slots {
-		h.ask(&slots[i], weir.Reserve)
+		r.send(&slots[i], weir.Reserve)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.done {
-		h.free() // release was called meanwhile
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		r.free() // release was called meanwhile
 		return
 	}
-	h.timer.Reset(h.every)
+	r.timer.Reset(r.every)
 }
 
 // release returns every slot.
-func (h *reservations) release() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.done = true
-	if h.timer == nil || h.timer.Stop() {
-		h.free()
+func (r *reservations) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = true
+	if r.timer == nil || r.timer.Stop() {
+		r.free()
 	}
 }
 
 // free returns every slot. It requires mu.
-func (h *reservations) free() {
-	for i := range h.slots {
-		h.ask(&h.slots[i], weir.Cancel)
+func (r *reservations) free() {
+	for i := range r.slots {
+		r.send(&r.slots[i], weir.Cancel)
 	}
-	h.slots = nil
+	r.slots = nil
 }
 
-// ask sends verb for a slot. Errors are ignored: a slot that is not returned expires.
-func (h *reservations) ask(slot *reservation, verb weir.Verb) {
-	ctx, stop := settleContext(h.ctx)
+// send sends verb for a slot. Errors are ignored: a slot that is not returned expires.
+func (r *reservations) send(slot *reservation, verb weir.Verb) {
+	ctx, stop := settleContext(r.ctx)
 	defer stop()
-	_ = slot.ask(ctx, verb, slot.request.N)
+	_ = slot.send(ctx, verb, slot.request.N)
 }
 
-func (h *reservation) ask(ctx context.Context, verb weir.Verb, n int64) error {
-	r := h.request
-	r.Verb, r.N = verb, n
-	_, err := h.store.Do(ctx, r)
+// send asks the store for verb with n tokens.
+func (r *reservation) send(ctx context.Context, verb weir.Verb, n int64) error {
+	request := r.request
+	request.Verb, request.N = verb, n
+	_, err := r.store.Do(ctx, request)
 	return err
 }
 
-// settle charges n tokens for h, even if the reservation has expired.
-func (h *reservation) settle(ctx context.Context, n int64) error {
-	if h.request.Verb == weir.Reserve {
-		if err := h.ask(ctx, weir.Commit, n); !errors.Is(err, weir.ErrNoReservation) {
+// settle charges n tokens for r, even if the reservation has expired.
+func (r *reservation) settle(ctx context.Context, n int64) error {
+	if r.request.Verb == weir.Reserve {
+		if err := r.send(ctx, weir.Commit, n); !errors.Is(err, weir.ErrNoReservation) {
 			return err
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	return h.ask(ctx, weir.Charge, n)
+	return r.send(ctx, weir.Charge, n)
 }
 
 // cancel returns all reservations.
-func (h *reservations) cancel() {
-	h.release()
-	ctx, stop := settleContext(h.ctx)
+func (r *reservations) cancel() {
+	r.release()
+	ctx, stop := settleContext(r.ctx)
 	defer stop()
-	for i := range h.tokens {
-		_ = h.tokens[i].settle(ctx, 0) // it expires otherwise
+	for i := range r.tokens {
+		_ = r.tokens[i].settle(ctx, 0) // it expires otherwise
 	}
-	h.cancelUncertain()
+	r.cancelUncertain()
 }
 
 // empty reports whether there are no reservations.
-func (h *reservations) empty() bool { return len(h.tokens)+len(h.slots)+len(h.uncertain) == 0 }
+func (r *reservations) empty() bool { return len(r.tokens)+len(r.slots)+len(r.uncertain) == 0 }
 
-// exit returns the slots and charges the tokens by r.
-func (h *reservations) exit(r *Result) {
-	h.release()
-	failed := h.settle(r)
-	h.cancelUncertain()
-	if h.enforcer.c.Observe == nil {
+// exit returns the slots and settles the tokens by result.
+func (r *reservations) exit(result *Result) {
+	r.release()
+	failed := r.settle(result)
+	r.cancelUncertain()
+	if r.enforcer.c.Observe == nil {
 		return
 	}
-	for _, e := range failed {
-		h.enforcer.c.Observe(h.ctx, h.a, e)
+	for _, event := range failed {
+		r.enforcer.c.Observe(r.ctx, r.a, event)
 	}
 }
 
-// settle charges every token reservation by r, and returns an Event for each policy that
+// settle settles every reservation of tokens by result, and returns an Event for each policy that
 // could not be settled.
-func (h *reservations) settle(r *Result) (failed []Event) {
-	if len(h.tokens) == 0 {
+func (r *reservations) settle(result *Result) (failed []Event) {
+	if len(r.tokens) == 0 {
 		return nil
 	}
-	ctx, stop := settleContext(h.ctx)
+	ctx, stop := settleContext(r.ctx)
 	defer stop()
-	for i := range h.tokens {
-		t := &h.tokens[i]
+	for i := range r.tokens {
+		t := &r.tokens[i]
 		c, cost := t.policy.Config(), t.request.N
-		if !r.ClientGone && !counts(&c, r.Status) {
+		if !result.ClientGone && !counts(&c, result.Status) {
 			cost = 0
-		} else if n, ok := r.cost(c.Settle); ok {
+		} else if n, ok := result.cost(c.Settle); ok {
 			cost = n
 		}
 		err := t.settle(ctx, cost)
@@ -255,11 +257,11 @@ func (h *reservations) settle(r *Result) (failed []Event) {
 const maxCost = 1 << 40
 
 // cost returns the cost that s selects.
-func (r *Result) cost(s policy.Settle) (n int64, ok bool) {
-	if r.CostFromResponse == nil || s == (policy.Settle{}) {
+func (result *Result) cost(s policy.Settle) (n int64, ok bool) {
+	if result.CostFromResponse == nil || s == (policy.Settle{}) {
 		return 0, false
 	}
-	n, ok = r.CostFromResponse(s)
+	n, ok = result.CostFromResponse(s)
 	return n, ok && n >= 0 && n <= maxCost
 }
 

@@ -17,17 +17,17 @@ func settleContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // countDenied charges a denied request to the policies that count all requests, and updates
 // RetryAfter in their decisions. Config.Local charges what it denied.
-func (g *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool) {
+func (e *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool) {
 	var counting []policy.Charge
 	var rs []weir.Request
 	var at []int // indexes of rs in p.q.Requests
-	for _, a := range charges {
-		c := a.Policy.Config()
+	for _, charge := range charges {
+		c := charge.Policy.Config()
 		if c.Count != policy.CountAll || local && c.OnStoreError != policy.Local {
 			continue
 		}
-		counting = append(counting, a)
-		for i := a.From; i < a.To; i++ {
+		counting = append(counting, charge)
+		for i := charge.From; i < charge.To; i++ {
 			rs, at = append(rs, p.q.Requests[i]), append(at, i)
 			rs[len(rs)-1].Verb = weir.Charge
 		}
@@ -35,15 +35,15 @@ func (g *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 	if len(rs) == 0 {
 		return
 	}
-	store := g.store
+	store := e.store
 	if local {
-		store = g.c.Local
+		store = e.c.Local
 	}
 	ctx, stop := settleContext(p.ctx)
 	defer stop()
 	ds := make([]weir.Decision, len(rs))
 	if _, err := do(ctx, store, rs, ds); err != nil {
-		g.observe(p, counting, Unsettled, err)
+		e.observe(p, counting, Unsettled, err)
 		return
 	}
 	for i := range rs {
@@ -62,10 +62,11 @@ func (g *Enforcer) countDenied(p *Admission, charges []policy.Charge, local bool
 	}
 }
 
-// undo handles the end of the context of a request with the given charges.
-func (g *Enforcer) undo(p *Admission, charges []policy.Charge) {
-	if !g.c.KeepOnCancel {
-		g.giveBack(p, charges)
+// undo clears the decisions on a request whose context has ended. It returns the charges,
+// unless Config.KeepOnCancel is set.
+func (e *Enforcer) undo(p *Admission, charges []policy.Charge) {
+	if !e.c.KeepOnCancel {
+		e.giveBack(p, charges)
 	}
 	_, ds := p.of(charges)
 	clear(ds)
@@ -73,7 +74,7 @@ func (g *Enforcer) undo(p *Admission, charges []policy.Charge) {
 
 // giveBack returns tokens that charges took. Reservations are in p.reserved. Errors are
 // ignored: no caller waits for them.
-func (g *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
+func (e *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
 	ctx, stop := settleContext(p.ctx)
 	defer stop()
 	for i := range charges {
@@ -91,9 +92,9 @@ func (g *Enforcer) giveBack(p *Admission, charges []policy.Charge) {
 			if r.N == 0 {
 				continue
 			}
-			store := g.store
+			store := e.store
 			if slices.Contains(p.locals, j) {
-				store = g.c.Local
+				store = e.c.Local
 			}
 			r.Verb = weir.Return
 			_, _ = store.Do(ctx, r)

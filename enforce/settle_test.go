@@ -51,13 +51,13 @@ func TestCount(t *testing.T) {
 			store := memory(t)
 			c := about("p", "9/24h")
 			c.Count, c.Settle, c.Cost, c.Mode = tc.count, tc.settle, tc.cost, mode
-			g := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, e enforce.Event) {
-				if e.Outcome != enforce.Admitted {
-					t.Errorf("%s, %s: %s, %v, want admitted alone", tc.name, mode, e.Outcome, e.Err)
+			e := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
+				if event.Outcome != enforce.Admitted {
+					t.Errorf("%s, %s: %s, %v, want admitted alone", tc.name, mode, event.Outcome, event.Err)
 				}
 			}}, c)
 			var p enforce.Admission
-			enter(t, g, &p)
+			enter(t, e, &p)
 			if got := taken(t, store, "p", "9/24h"); got != 3 {
 				t.Errorf("%s, %s: %d are taken while it runs, want 3", tc.name, mode, got)
 			}
@@ -76,7 +76,7 @@ func TestCountAll(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		c := about("p", "1/s burst 2")
 		c.Count = policy.CountAll
-		g := open(t, store, enforce.Config{}, c, about("other", "9/s"))
+		e := open(t, store, enforce.Config{}, c, about("other", "9/s"))
 		var p enforce.Admission
 		for step, want := range []struct {
 			outcome enforce.Outcome
@@ -84,7 +84,7 @@ func TestCountAll(t *testing.T) {
 		}{
 			{enforce.Admitted, 0}, {enforce.Admitted, 0}, {enforce.Denied, 2 * time.Second}, {enforce.Denied, 3 * time.Second},
 		} {
-			if got := enter(t, g, &p); got != want.outcome || p.Decision().RetryAfter != want.retry {
+			if got := enter(t, e, &p); got != want.outcome || p.Decision().RetryAfter != want.retry {
 				t.Errorf("step %d: %s, retry after %v, want %+v", step, got, p.Decision().RetryAfter, want)
 			}
 		}
@@ -101,9 +101,9 @@ func TestSettles(t *testing.T) {
 	failures.Count = policy.CountFailures
 	byCost.Settle = policy.Settle{JSON: "usage.tokens"}
 	shadow.Mode, shadow.Count = policy.Shadow, policy.CountSuccesses
-	g := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), byCost, shadow)
+	e := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), byCost, shadow)
 	var p enforce.Admission
-	enter(t, g, &p)
+	enter(t, e, &p)
 	var names []string
 	for one := range p.Settles() {
 		names = append(names, one.Name())
@@ -126,9 +126,9 @@ func TestLongRequest(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		c := about("p", "9/24h")
 		c.Count = policy.CountFailures
-		g := open(t, store, enforce.Config{Options: enforce.Options{SettleTTL: time.Minute}}, c)
+		e := open(t, store, enforce.Config{Options: enforce.Options{SettleTTL: time.Minute}}, c)
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		after(2 * time.Minute)
 		if got := taken(t, store, "p", "9/24h"); got != 0 {
 			t.Errorf("%d are taken after the life of the reservation, want 0", got)
@@ -159,16 +159,16 @@ func TestUnsettled(t *testing.T) {
 	events := observed(&gc)
 	var cost int64
 	observe := gc.Observe
-	gc.Observe = func(ctx context.Context, a policy.Attributes, e enforce.Event) {
-		if e.Outcome == enforce.Unsettled {
-			cost = e.Cost
+	gc.Observe = func(ctx context.Context, a policy.Attributes, event enforce.Event) {
+		if event.Outcome == enforce.Unsettled {
+			cost = event.Cost
 		}
-		observe(ctx, a, e)
+		observe(ctx, a, event)
 	}
-	g := open(t, flaky, gc, c)
+	e := open(t, flaky, gc, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	var p enforce.Admission
-	g.Enter(ctx, by("ada", ""), &p)
+	e.Enter(ctx, by("ada", ""), &p)
 	cancel()
 	down = true
 	p.Exit(enforce.Result{CostFromResponse: func(policy.Settle) (int64, bool) { return 5, true }})
@@ -184,9 +184,9 @@ func TestUnsettled(t *testing.T) {
 		}
 		return nil
 	}}
-	g = open(t, charges, gc, all)
-	enter(t, g, &p)
-	enter(t, g, &p)
+	e = open(t, charges, gc, all)
+	enter(t, e, &p)
+	enter(t, e, &p)
 	same(t, "events", events(), "ada all admitted", "ada all denied", "ada all unsettled error")
 }
 
@@ -194,9 +194,9 @@ func TestUnsettled(t *testing.T) {
 // returned at once.
 func TestNoResponse(t *testing.T) {
 	store := memory(t)
-	g := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
+	e := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
 	var p enforce.Admission
-	if got := enter(t, g, &p); got != enforce.Admitted || p.NeedsExit() {
+	if got := enter(t, e, &p); got != enforce.Admitted || p.NeedsExit() {
 		t.Errorf("%s, holds %t, want admitted and nothing held", got, p.NeedsExit())
 	}
 	p.Exit(enforce.Result{Status: 200})
@@ -206,8 +206,8 @@ func TestNoResponse(t *testing.T) {
 	if got := holdings(t, store); got["counted"] != 1 || got["later"] != 1 {
 		t.Errorf("taken %v, want what counts by the result counted", got)
 	}
-	g = open(t, store, enforce.Config{NoResponse: true}, everyKind()[:1]...)
-	enter(t, g, &p)
+	e = open(t, store, enforce.Config{NoResponse: true}, everyKind()[:1]...)
+	enter(t, e, &p)
 	p.Cancel()
 	if got := holdings(t, store)["plain"]; got != 2 {
 		t.Errorf("plain took %d, want the 2 of the first alone", got)
@@ -219,10 +219,10 @@ func TestExitOnce(t *testing.T) {
 	store := memory(t)
 	c := about("p", "9/24h")
 	c.Count = policy.CountFailures
-	g := open(t, store, enforce.Config{}, c, about("slot", "1 concurrency lease 1h"))
+	e := open(t, store, enforce.Config{}, c, about("slot", "1 concurrency lease 1h"))
 	for range 20 {
 		var p enforce.Admission
-		if got := enter(t, g, &p); got != enforce.Admitted {
+		if got := enter(t, e, &p); got != enforce.Admitted {
 			t.Fatalf("%s, want admitted: the slot is free", got)
 		}
 		var all sync.WaitGroup

@@ -21,7 +21,7 @@ func TestShadow(t *testing.T) {
 	shadow.Mode = policy.Shadow
 	var c enforce.Config
 	events := observed(&c)
-	g := open(t, store, c, shadow, enforced)
+	e := open(t, store, c, shadow, enforced)
 	var p enforce.Admission
 	for step, want := range []struct {
 		outcome enforce.Outcome
@@ -32,7 +32,7 @@ func TestShadow(t *testing.T) {
 		{enforce.Denied, []string{"ada enforced denied", "ada enforced~candidate admitted shadow"}},
 		{enforce.Denied, []string{"ada enforced denied", "ada enforced~candidate denied shadow"}},
 	} {
-		got := enter(t, g, &p)
+		got := enter(t, e, &p)
 		if asks := p.Charges(); got != want.outcome || len(asks) != 1 || asks[0].Policy.Name() != "enforced" || p.Decision().Limit.Capacity() != 2 {
 			t.Errorf("step %d: %s by %+v, want %s by what is enforced alone", step, got, asks, want.outcome)
 		}
@@ -49,10 +49,10 @@ func TestCandidateOfADenied(t *testing.T) {
 	store := memory(t)
 	c := about("p", "1/24h")
 	c.Count, c.Candidate = policy.CountFailures, []weir.Limit{weir.MustLimit("9/24h")}
-	g := open(t, store, enforce.Config{}, c)
+	e := open(t, store, enforce.Config{}, c)
 	var first, second enforce.Admission
-	enter(t, g, &first)
-	if got := enter(t, g, &second); got != enforce.Denied {
+	enter(t, e, &first)
+	if got := enter(t, e, &second); got != enforce.Denied {
 		t.Errorf("%s, want denied", got)
 	}
 	first.Exit(enforce.Result{Status: 200})
@@ -65,10 +65,10 @@ func TestCandidateOfADenied(t *testing.T) {
 func TestShadowAlone(t *testing.T) {
 	shadow := about("p", "1/24h")
 	shadow.Mode = policy.Shadow
-	g := open(t, memory(t), enforce.Config{}, shadow)
+	e := open(t, memory(t), enforce.Config{}, shadow)
 	var p enforce.Admission
 	for step := range 3 {
-		if got := enter(t, g, &p); got != enforce.Admitted || len(p.Charges()) != 0 || !p.Decision().Limit.IsZero() {
+		if got := enter(t, e, &p); got != enforce.Admitted || len(p.Charges()) != 0 || !p.Decision().Limit.IsZero() {
 			t.Errorf("step %d: %s by %v, want admitted by none", step, got, p.Charges())
 		}
 	}
@@ -79,19 +79,19 @@ func TestPercent(t *testing.T) {
 	some := about("p", "1/24h")
 	some.Percent = 30
 	shadows := map[string]bool{}
-	g := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, a policy.Attributes, e enforce.Event) {
+	e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, a policy.Attributes, event enforce.Event) {
 		user := a.(*request).user
-		if was, ok := shadows[user]; ok && was != e.Shadow {
+		if was, ok := shadows[user]; ok && was != event.Shadow {
 			t.Errorf("%s changes sides", user)
 		}
-		shadows[user] = e.Shadow
+		shadows[user] = event.Shadow
 	}}, some)
 	denied := 0
 	var p enforce.Admission
 	for i := range 200 {
 		user := fmt.Sprint("user ", i)
 		for range 2 {
-			if got := g.Enter(t.Context(), by(user, ""), &p); got == enforce.Denied {
+			if got := e.Enter(t.Context(), by(user, ""), &p); got == enforce.Denied {
 				denied++
 			}
 		}
@@ -106,11 +106,11 @@ func TestShadowDoesNotWait(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		shadow, queue := waiting("p", time.Minute, "1/s"), about("queue", "1/s leaky_bucket burst 9 queue")
 		shadow.Mode, queue.Mode = policy.Shadow, policy.Shadow
-		g := open(t, store, enforce.Config{}, shadow, queue)
+		e := open(t, store, enforce.Config{}, shadow, queue)
 		start := time.Now()
 		for range 3 {
 			var p enforce.Admission
-			enter(t, g, &p)
+			enter(t, e, &p)
 		}
 		if got := time.Since(start); got != 0 {
 			t.Errorf("three requests wait %v, want no wait", got)

@@ -16,18 +16,18 @@ import (
 // its end.
 func TestSlots(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
-		g := open(t, store, enforce.Config{}, about("p", "2 concurrency lease 1m", "1000/s"))
+		e := open(t, store, enforce.Config{}, about("p", "2 concurrency lease 1m", "1000/s"))
 		var a, b, c enforce.Admission
-		enter(t, g, &a)
-		enter(t, g, &b)
+		enter(t, e, &a)
+		enter(t, e, &b)
 		for step := range 5 {
-			if got := enter(t, g, &c); got != enforce.Denied || c.NeedsExit() {
+			if got := enter(t, e, &c); got != enforce.Denied || c.NeedsExit() {
 				t.Errorf("step %d: a third is %s, want denied", step, got)
 			}
 			after(time.Hour)
 		}
 		a.Exit(enforce.Result{})
-		if got := enter(t, g, &c); got != enforce.Admitted || !c.NeedsExit() {
+		if got := enter(t, e, &c); got != enforce.Admitted || !c.NeedsExit() {
 			t.Errorf("after one has exited a third is %s, want admitted", got)
 		}
 		b.Exit(enforce.Result{})
@@ -49,9 +49,9 @@ func TestSlotsExpire(t *testing.T) {
 			}
 			return nil
 		}}
-		g := open(t, dying, enforce.Config{}, about("p", "1 concurrency lease 1m"))
+		e := open(t, dying, enforce.Config{}, about("p", "1 concurrency lease 1m"))
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		after(10 * time.Minute)
 		dead.Store(true)
 		after(61 * time.Second)
@@ -74,16 +74,16 @@ func TestSlotWhileRenewed(t *testing.T) {
 			}
 			return nil
 		}}
-		g := open(t, slow, enforce.Config{}, about("p", "1 concurrency lease 1m"))
+		e := open(t, slow, enforce.Config{}, about("p", "1 concurrency lease 1m"))
 		var p enforce.Admission
-		enter(t, g, &p)
+		enter(t, e, &p)
 		after(20*time.Second + 100*time.Millisecond) // it is being renewed
 		p.Exit(enforce.Result{})
 		after(time.Second)
 		if got := taken(t, store, "p", "1 concurrency lease 1m"); got != 0 {
 			t.Errorf("%d slots are held after the exit, want 0", got)
 		}
-		enter(t, g, &p)
+		enter(t, e, &p)
 		after(time.Hour)
 		if got := taken(t, store, "p", "1 concurrency lease 1m"); got != 1 {
 			t.Errorf("%d slots are held by the next, want 1", got)
@@ -97,10 +97,10 @@ func TestSlotWhileRenewed(t *testing.T) {
 func TestNoReservation(t *testing.T) {
 	shadow := about("p", "1 concurrency lease 1m")
 	shadow.Mode = policy.Shadow
-	g := open(t, memory(t), enforce.Config{}, shadow)
+	e := open(t, memory(t), enforce.Config{}, shadow)
 	var first, second enforce.Admission
-	enter(t, g, &first)
-	if got := enter(t, g, &second); got != enforce.Admitted || second.NeedsExit() || !first.NeedsExit() {
+	enter(t, e, &first)
+	if got := enter(t, e, &second); got != enforce.Admitted || second.NeedsExit() || !first.NeedsExit() {
 		t.Errorf("%s, holds %t, want admitted without the slot that another has", got, second.NeedsExit())
 	}
 	first.Exit(enforce.Result{})
@@ -113,13 +113,13 @@ func TestSlotOfShadows(t *testing.T) {
 		shadow, tried := about("shadow", "9 concurrency lease 1m"), about("tried", "1/24h")
 		shadow.Mode = policy.Shadow
 		tried.Candidate = []weir.Limit{weir.MustLimit("9 concurrency lease 1m")}
-		g := open(t, store, enforce.Config{}, shadow, tried)
+		e := open(t, store, enforce.Config{}, shadow, tried)
 		var first, second enforce.Admission
-		if got := enter(t, g, &first); got != enforce.Admitted || !first.NeedsExit() {
+		if got := enter(t, e, &first); got != enforce.Admitted || !first.NeedsExit() {
 			t.Errorf("%s, holds %t, want admitted with what it tries out", got, first.NeedsExit())
 		}
 		after(time.Hour)
-		if got := enter(t, g, &second); got != enforce.Denied || second.NeedsExit() {
+		if got := enter(t, e, &second); got != enforce.Denied || second.NeedsExit() {
 			t.Errorf("%s, holds %t, want denied without a slot", got, second.NeedsExit())
 		}
 		for _, name := range []string{"shadow", "tried~candidate"} {

@@ -13,26 +13,26 @@ const replaced Outcome = ""
 
 // decideInOrder is decide for requests that may wait. The first request that waits for a key
 // asks the store, and the others queue behind it. A request that is then denied for another
-// key queues for that key, at the end. The store is not asked once g is replaced.
-func (g *Enforcer) decideInOrder(p *Admission, charges []policy.Charge) (Outcome, error) {
+// key queues for that key, at the end. The store is not asked once e is replaced.
+func (e *Enforcer) decideInOrder(p *Admission, charges []policy.Charge) (Outcome, error) {
 	if p.since.IsZero() {
-		p.since = g.queue.Now()
+		p.since = e.queue.Now()
 	}
 	var outcome Outcome
 	var storeErr error
-	by := g.queuedCharge(charges)
-	asked, err := g.queue.Retry(p.ctx, p.step(by), func() (waitqueue.Step, error) {
-		if g.next.Load() != nil {
+	by := e.queuedCharge(charges)
+	decided, err := e.queue.Retry(p.ctx, p.step(by), func() (waitqueue.Step, error) {
+		if e.next.Load() != nil {
 			outcome = replaced
 			return waitqueue.Step{Done: true}, nil
 		}
-		if outcome, storeErr = g.decide(p, charges); outcome != Denied {
+		if outcome, storeErr = e.decide(p, charges); outcome != Denied {
 			return waitqueue.Step{Done: true}, nil
 		}
 		var retry time.Duration
 		by, retry = p.denier()
 		step := p.step(by)
-		left := step.Until.Sub(g.queue.Now())
+		left := step.Until.Sub(e.queue.Now())
 		step.Done = left <= 0 || retry > left || retry <= 0 // 0: the time is unknown
 		step.After = retry
 		return step, nil
@@ -40,14 +40,14 @@ func (g *Enforcer) decideInOrder(p *Admission, charges []policy.Charge) (Outcome
 	switch {
 	case err != nil:
 		return FailedClosed, err
-	case !asked:
-		return g.denyQueued(p, charges, by)
+	case !decided:
+		return e.denyQueued(p, charges, by)
 	}
 	return outcome, storeErr
 }
 
-// step returns how p waits for the charge that denied it, or that others wait for; by
-// may be nil.
+// step returns the wait of p for the key of by, the charge that denied p or that has
+// waiters. It is the zero Step if by is nil.
 func (p *Admission) step(by *policy.Charge) waitqueue.Step {
 	if by == nil {
 		return waitqueue.Step{}
@@ -55,14 +55,14 @@ func (p *Admission) step(by *policy.Charge) waitqueue.Step {
 	return waitqueue.Step{Queue: by.Key, Until: p.since.Add(by.Policy.Config().OnDenied.Wait)}
 }
 
-// denyQueued decides a request that was not first in the queue in time: by denies it,
-// although tokens may remain, because they are for requests before it.
-func (g *Enforcer) denyQueued(p *Admission, charges []policy.Charge, by *policy.Charge) (Outcome, error) {
+// denyQueued denies a request that was not first in the queue in time. Tokens may remain,
+// but they are for the requests before it, so by denies it even if Peek admits it.
+func (e *Enforcer) denyQueued(p *Admission, charges []policy.Charge, by *policy.Charge) (Outcome, error) {
 	rs, _ := p.of(charges)
 	for i := range rs {
 		rs[i].Verb, rs[i].ID = weir.Peek, ""
 	}
-	outcome, err := g.decide(p, charges)
+	outcome, err := e.decide(p, charges)
 	if outcome == Admitted {
 		outcome = Denied
 		for i := range p.ds[by.From:by.To] {
@@ -73,9 +73,9 @@ func (g *Enforcer) denyQueued(p *Admission, charges []policy.Charge, by *policy.
 }
 
 // queuedCharge returns the first of charges whose key has waiters, or nil.
-func (g *Enforcer) queuedCharge(charges []policy.Charge) *policy.Charge {
+func (e *Enforcer) queuedCharge(charges []policy.Charge) *policy.Charge {
 	for i := range charges {
-		if g.queue.HasWaiters(charges[i].Key) {
+		if e.queue.HasWaiters(charges[i].Key) {
 			return &charges[i]
 		}
 	}

@@ -31,7 +31,7 @@ func TestWait(t *testing.T) {
 		events := observed(&c)
 		daily := about("daily", "2/24h")
 		daily.Match.Methods = []string{"DAILY"}
-		g := open(t, store, c, waiting("slow", 3*time.Second, "1/s"), daily)
+		e := open(t, store, c, waiting("slow", 3*time.Second, "1/s"), daily)
 		var p enforce.Admission
 		for step, want := range []struct {
 			method  string
@@ -46,7 +46,7 @@ func TestWait(t *testing.T) {
 			{"", enforce.Admitted, time.Second, 0, []string{"ada slow admitted"}},
 		} {
 			start := time.Now()
-			got := g.Enter(t.Context(), by("ada", want.method), &p)
+			got := e.Enter(t.Context(), by("ada", want.method), &p)
 			if passed := time.Since(start); got != want.outcome || passed != want.after || p.Decision().RetryAfter != want.retry {
 				t.Errorf("step %d: %s after %v, retry after %v, want %s after %v, %v", step, got, passed, p.Decision().RetryAfter, want.outcome, want.after, want.retry)
 			}
@@ -70,7 +70,7 @@ func TestWaitIsFair(t *testing.T) {
 			},
 			after: func(weir.Request, weir.Decision) error { asking.Add(-1); return nil },
 		}
-		g := open(t, one, enforce.Config{}, waiting("p", time.Minute, "10/s burst 1"))
+		e := open(t, one, enforce.Config{}, waiting("p", time.Minute, "10/s burst 1"))
 		const n = 32
 		var mu sync.Mutex
 		var order []int
@@ -79,7 +79,7 @@ func TestWaitIsFair(t *testing.T) {
 		for i := range n {
 			all.Go(func() {
 				var p enforce.Admission
-				if got := enter(t, g, &p); got != enforce.Admitted {
+				if got := enter(t, e, &p); got != enforce.Admitted {
 					t.Errorf("request %d: %s, want admitted", i, got)
 				}
 				mu.Lock()
@@ -94,7 +94,7 @@ func TestWaitIsFair(t *testing.T) {
 		<-time.After(time.Second + 50*time.Millisecond) // no other request asks now
 		other := time.Now()
 		var p enforce.Admission
-		if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted || time.Since(other) > time.Millisecond {
+		if got := e.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted || time.Since(other) > time.Millisecond {
 			t.Errorf("a request of another key: %s after %v, want admitted at once", got, time.Since(other))
 		}
 		all.Wait()
@@ -108,22 +108,22 @@ func TestWaitIsFair(t *testing.T) {
 // tokens.
 func TestWaitIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
-		g := open(t, store, enforce.Config{Options: enforce.Options{MaxWaiters: 2}}, waiting("p", time.Minute, "1/s burst 1"))
+		e := open(t, store, enforce.Config{Options: enforce.Options{MaxWaiters: 2}}, waiting("p", time.Minute, "1/s burst 1"))
 		var p enforce.Admission
 		for _, user := range []string{"ada", "bob"} {
-			g.Enter(t.Context(), by(user, ""), &p)
+			e.Enter(t.Context(), by(user, ""), &p)
 		}
 		var outcomes [2]enforce.Outcome
 		for i := range outcomes {
 			go func() {
 				var p enforce.Admission
-				outcomes[i] = enter(t, g, &p)
+				outcomes[i] = enter(t, e, &p)
 			}()
 			synctest.Wait()
 		}
 		start := time.Now()
 		for _, user := range []string{"ada", "bob"} { // of the same queue, and of another
-			got := g.Enter(t.Context(), by(user, ""), &p)
+			got := e.Enter(t.Context(), by(user, ""), &p)
 			if got != enforce.Denied || time.Since(start) != 0 || p.Decision().OK || p.DeniedBy() == nil {
 				t.Errorf("with the room full %s is %s after %v, want denied at once", user, got, time.Since(start))
 			}
@@ -132,7 +132,7 @@ func TestWaitIsBounded(t *testing.T) {
 		if outcomes != [2]enforce.Outcome{enforce.Admitted, enforce.Admitted} {
 			t.Errorf("those in the room are %v, want admitted", outcomes)
 		}
-		if got := g.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted {
+		if got := e.Enter(t.Context(), by("bob", ""), &p); got != enforce.Admitted {
 			t.Errorf("with the room empty bob is %s, want admitted", got)
 		}
 	})
@@ -149,14 +149,14 @@ func TestTimeoutInQueue(t *testing.T) {
 			}
 			return nil
 		}}
-		g := open(t, slow, enforce.Config{}, waiting("p", 2*time.Second, "1/s burst 1"))
+		e := open(t, slow, enforce.Config{}, waiting("p", 2*time.Second, "1/s burst 1"))
 		var first, second enforce.Admission
-		enter(t, g, &first)
-		go enter(t, g, &first)
+		enter(t, e, &first)
+		go enter(t, e, &first)
 		after(500 * time.Millisecond)
 		hangs.Store(true)
 		start := time.Now()
-		if got := enter(t, g, &second); got != enforce.Denied || time.Since(start) != 2*time.Second || second.Decision().OK {
+		if got := enter(t, e, &second); got != enforce.Denied || time.Since(start) != 2*time.Second || second.Decision().OK {
 			t.Errorf("%s after %v by %+v, want denied after 2s", got, time.Since(start), second.Decision())
 		}
 		if got := taken(t, store, "p", "1/s burst 1"); got != 0 {
@@ -176,9 +176,9 @@ func TestCancelInQueue(t *testing.T) {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
 			c := enforce.Config{KeepOnCancel: charge}
 			events := observed(&c)
-			g := open(t, store, c, waiting("p", time.Minute, "1/s burst 1"))
+			e := open(t, store, c, waiting("p", time.Minute, "1/s burst 1"))
 			var p enforce.Admission
-			enter(t, g, &p)
+			enter(t, e, &p)
 			why := errors.New("went home")
 			ctx, leave := context.WithCancelCause(t.Context())
 			type result struct {
@@ -195,7 +195,7 @@ func TestCancelInQueue(t *testing.T) {
 					if i == 2 {
 						ctx = t.Context()
 					}
-					outcome := g.Enter(ctx, by("ada", ""), &p)
+					outcome := e.Enter(ctx, by("ada", ""), &p)
 					results[i] = result{outcome, p.Err(), time.Since(start)}
 					if p.NeedsExit() || p.DeniedBy() != nil || !outcome.Passes() && p.Decision() != (weir.Decision{}) {
 						t.Errorf("%d: holds %t, denied by %v, decided %+v, want nothing", i, p.NeedsExit(), p.DeniedBy(), p.Decision())
