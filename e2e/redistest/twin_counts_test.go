@@ -50,8 +50,9 @@ func TestTwinSlidingWindow(t *testing.T) {
 		"10 per s weighted in 10":    must(algo.NewSlidingWindow(10, 1_000_000, 10, true)),
 		"1000 per min weighted in 1": must(algo.NewSlidingWindow(1000, 60_000_000, 1, true)),
 		"largest":                    must(algo.NewSlidingWindow(algo.MaxCount, decade, 100, false)),
-		"largest weighted":           must(algo.NewSlidingWindow(algo.MaxInstant/3_600_000_000, 86_400_000_000, 24, true)),
-		"longest weighted":           must(algo.NewSlidingWindow(algo.MaxInstant/decade, decade, 1, true)),
+		"largest weighted":           must(algo.NewSlidingWindow(algo.MaxCount, 86_400_000_000, 24, true)),
+		"longest weighted":           must(algo.NewSlidingWindow(algo.MaxCount, decade, 1, true)),
+		"small weighted, long":       must(algo.NewSlidingWindow(7, decade, 1, true)),
 	})
 }
 

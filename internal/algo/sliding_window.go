@@ -1,6 +1,9 @@
 package algo
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // A SlidingWindow admits at most count tokens in about the last period, counted in
 // segments of it that begin at whole multiples of their length since the Unix
@@ -39,13 +42,11 @@ type SlidingWindow struct {
 	length   int64 // of a segment, µs
 	segments int   // that count in full
 	ring     int   // segments of the state: one more if weighted
-	most     int64 // where the count of one segment saturates
 }
 
 // NewSlidingWindow makes the rule of about count tokens in the last period µs, in 1
 // to 100 segments that divide the period into whole µs. An error wraps ErrRange
-// or, of a weighted window, ErrInexact, and names the parameter, its value and
-// what would be accepted.
+// and names the parameter, its value and what would be accepted.
 func NewSlidingWindow(count, period int64, segments int, weighted bool) (*SlidingWindow, error) {
 	if err := checkCount(count, MaxCount); err != nil {
 		return nil, err
@@ -59,16 +60,12 @@ func NewSlidingWindow(count, period int64, segments int, weighted bool) (*Slidin
 	if period%int64(segments) != 0 {
 		return nil, fmt.Errorf("segments %d: %w: want a number that divides the period of %d µs into whole µs", segments, ErrRange, period)
 	}
-	w := &SlidingWindow{count: count, length: period / int64(segments), segments: segments, ring: segments, most: maxUsed}
+	w := &SlidingWindow{count: count, length: period / int64(segments), segments: segments, ring: segments}
 	if weighted {
 		if err := checkPeriod("period and a segment", period+w.length); err != nil {
 			return nil, err
 		}
 		w.ring++
-		w.most = min(w.most, MaxInstant/w.length)
-		if count > w.most {
-			return nil, fmt.Errorf("count %d: %w, weighted in segments of %d µs: the largest count that can is %d", count, ErrInexact, w.length, w.most)
-		}
 	}
 	return w, nil
 }
@@ -92,7 +89,7 @@ func (w *SlidingWindow) Horizon() int64  { return int64(w.ring) * w.length }
 // full, the segments kept (one more if weighted), and where the count of one
 // segment saturates.
 func (w *SlidingWindow) Params(int64) []int64 {
-	return []int64{w.count, w.length, int64(w.segments), int64(w.ring), w.most}
+	return []int64{w.count, w.length, int64(w.segments), int64(w.ring), maxUsed}
 }
 
 // A segmentView is a state as seen from an instant, without changing it.
@@ -127,8 +124,11 @@ func (w *SlidingWindow) balance(v *segmentView) int64 {
 		left -= v.ago(i)
 	}
 	if w.ring > w.segments {
-		share := v.ago(w.segments) * (w.length - v.elapsed)
-		left -= (share + w.length - 1) / w.length
+		hi, lo := bits.Mul64(uint64(v.ago(w.segments)), uint64(w.length-v.elapsed))
+		share, rest := bits.Div64(hi, lo, uint64(w.length))
+		if left -= int64(share); rest > 0 {
+			left--
+		}
 	}
 	return left
 }
@@ -145,7 +145,7 @@ func (w *SlidingWindow) fits(v *segmentView, n int64) int64 {
 		if room >= 0 {
 			share := w.length // of the weighted segment that there is room for, µs
 			if old := v.ago(w.segments - k); w.ring > w.segments && old > room {
-				share = room * w.length / old
+				share = mulDiv(room, w.length, old, w.length)
 			}
 			return (v.current+int64(k)+1)*w.length - share
 		}
@@ -172,7 +172,7 @@ func (w *SlidingWindow) Do(s []int64, a Ask) ([]int64, Result) {
 	case n > 0:
 		w.advance(s, &v)
 		used := s[segmentCounts]
-		s[segmentCounts] = saturated(used, n, w.most)
+		s[segmentCounts] = saturated(used, n, maxUsed)
 		balance -= s[segmentCounts] - used
 	}
 	r.Balance = balance

@@ -97,13 +97,21 @@ func TestSlidingWindowParams(t *testing.T) {
 			t.Errorf("Params, weighted %t = %v, want %v", weighted, got, want)
 		}
 	}
-	// A count of a segment is kept where times its length it is exact.
-	w := must(algo.NewSlidingWindow(3, 3_600_000_000, 1, true))
-	if got, want := w.Params(1000)[4], int64(algo.MaxInstant/3_600_000_000); got != want {
-		t.Errorf("most = %d, want %d", got, want)
-	}
-	if _, r := w.Do(nil, charge(1000, algo.Never)); r.Balance != 3-algo.MaxInstant/3_600_000_000 {
-		t.Errorf("balance %d", r.Balance)
+}
+
+// TestSlidingWindowKeepsDebt checks that a debt is kept whole in weighted windows of any
+// length.
+func TestSlidingWindowKeepsDebt(t *testing.T) {
+	for _, length := range []int64{100, hour, 30 * day, 50 * 365 * day} {
+		w := must(algo.NewSlidingWindow(3, length, 1, true))
+		s, r := w.Do(nil, charge(length, algo.MaxCount))
+		if r.Balance != 3-algo.MaxCount {
+			t.Errorf("3 per %d µs: balance %d after a charge of %d, want %d", length, r.Balance, int64(algo.MaxCount), 3-int64(algo.MaxCount))
+		}
+		// Half of the next segment later, half of the tokens count.
+		if _, r = w.Do(s, peek(2*length+length/2, 1)); r.Balance != 3-algo.MaxCount/2 {
+			t.Errorf("3 per %d µs: balance %d later, want %d", length, r.Balance, 3-int64(algo.MaxCount/2))
+		}
 	}
 }
 

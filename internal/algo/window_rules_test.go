@@ -18,7 +18,7 @@ var windowRules = []namedRule{
 	{name: "sliding/weighted/4", rule: must(algo.NewSlidingWindow(100, 1000, 4, true)), grain: 250, span: 750, most: 100},
 	{name: "sliding/weighted/4/period", rule: must(algo.NewSlidingWindow(100, 1000, 4, true)), grain: 250, span: 1000, most: 199},
 	{name: "sliding/weighted/fine", rule: must(algo.NewSlidingWindow(50, 10, 10, true)), grain: 1, span: 10, most: 99},
-	{name: "sliding/weighted/largest", rule: must(algo.NewSlidingWindow(algo.MaxInstant/3_600_000_000, 86_400_000_000, 24, true)), grain: 3_600_000_000, span: 82_800_000_000, most: algo.MaxInstant / 3_600_000_000},
+	{name: "sliding/weighted/largest", rule: must(algo.NewSlidingWindow(algo.MaxCount, 86_400_000_000, 24, true)), grain: 3_600_000_000, span: 82_800_000_000, most: algo.MaxCount},
 
 	{name: "log", rule: must(algo.NewSlidingLog(6, 50)), grain: 1, span: 50, most: 6},
 	{name: "log/1", rule: must(algo.NewSlidingLog(1, 1000)), grain: 1, span: 1000, most: 1},

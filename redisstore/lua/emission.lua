@@ -84,10 +84,31 @@ local function tokens(k, tu, tr, us, rem)
   return n
 end
 
+-- scale returns the whole part and the rest of a·b/c, for b <= c. It multiplies products
+-- beyond 2^53 one bit of a at a time.
+local function scale(a, b, c)
+  local n = a * b
+  if n <= MAX_INSTANT then
+    local whole = floor(n / c)
+    return whole, n - whole * c
+  end
+  local whole, rest, bit = 0, 0, 4503599627370496
+  while bit >= 1 do
+    whole, rest = whole * 2, rest * 2
+    if rest >= c then whole, rest = whole + 1, rest - c end
+    if a >= bit then
+      a, rest = a - bit, rest + b
+      if rest >= c then whole, rest = whole + 1, rest - c end
+    end
+    bit = bit / 2
+  end
+  return whole, rest
+end
+
 -- ceil rounds a pair up to whole µs.
 local function ceil(us, rem)
   if rem > 0 then return us + 1 end
   return us
 end
 
-return { add = add, sub = sub, cost = cost, product = product, divide = divide, tokens = tokens, ceil = ceil }
+return { add = add, sub = sub, cost = cost, product = product, scale = scale, divide = divide, tokens = tokens, ceil = ceil }

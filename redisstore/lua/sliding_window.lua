@@ -4,8 +4,6 @@
 -- of the newest segment and of those before it, newest first.
 -- Params: count, length of a segment µs, segments that count in full, segments
 -- kept (one more if weighted), where the count of one segment saturates.
---
--- A count times the length is below 2^53 where there are weights.
 
 local floor = math.floor
 
@@ -20,7 +18,7 @@ local function fits(s, p, current, back, n)
     if room >= 0 then
       local share, i = length, segments - k
       local old = weighted and i >= back and s[i + 2 - back] or 0
-      if old > room then share = floor(room * length / old) end
+      if old > room then share = use('emission').scale(length, room, old) end
       return (current + k + 1) * length - share
     end
     local i = segments - 1 - k
@@ -69,7 +67,13 @@ local function decide(s, p, op, now, n, at)
   if old > 0 then
     local elapsed = now - current * length
     if elapsed < 0 then elapsed = 0 end
-    left = left + floor(-(old * (length - elapsed)) / length)
+    local share = old * (length - elapsed)
+    if share <= MAX_INSTANT then
+      left = left + floor(-share / length)
+    else
+      local whole, rest = use('emission').scale(old, length - elapsed, length)
+      left = left - whole - (rest > 0 and 1 or 0)
+    end
   end
   local ok, granted, retry = true, 0, 0
   if op == TAKE then

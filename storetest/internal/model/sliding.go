@@ -14,17 +14,13 @@ import (
 type sliding struct {
 	count, length, segments int64
 	weighted                bool
-	most                    int64 // of one segment
 
 	log admissions
 }
 
 func newSliding(c weir.SlidingWindow) State {
-	s := &sliding{count: c.Count, segments: int64(c.Segments), weighted: c.Weighted, most: most}
+	s := &sliding{count: c.Count, segments: int64(c.Segments), weighted: c.Weighted}
 	s.length = c.Period.Microseconds() / s.segments
-	if s.weighted {
-		s.most = min(most, algo.MaxInstant/s.length) // its product with a share stays exact
-	}
 	return s
 }
 
@@ -71,7 +67,7 @@ func (s *sliding) Do(a algo.Ask) algo.Result {
 		}
 		s.log.giveBack(a.N, from, to)
 	case n > 0:
-		if n = min(n, s.most-s.segment(a.Now/s.length)); n > 0 {
+		if n = min(n, most-s.segment(a.Now/s.length)); n > 0 {
 			s.log = append(s.log, admission{a.Now, n})
 		}
 	}
