@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -226,7 +227,7 @@ type weirServer struct{ gateway, api string }
 
 func startWeir(b *testing.B, p *processes, binary, file, store string) weirServer {
 	b.Helper()
-	s := weirServer{freeAddress(b), freeAddress(b)}
+	s := weirServer{porttest.Address(b), porttest.Address(b)}
 	cmd := exec.Command(binary, "serve", file, "--store", store, "--listen-gateway", s.gateway, "--listen-http", s.api,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off")
 	log := &strings.Builder{}
@@ -246,16 +247,6 @@ func startWeir(b *testing.B, p *processes, binary, file, store string) weirServe
 	p.pids[weirGroup] = append(p.pids[weirGroup], cmd.Process.Pid)
 	await(b, "http://"+s.api+"/readyz", http.StatusOK)
 	return s
-}
-
-func freeAddress(b *testing.B) string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // await polls a URL until it responds with a status.

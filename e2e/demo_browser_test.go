@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/e2e/browsertest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
@@ -17,7 +18,7 @@ func TestDemoInABrowser(t *testing.T) {
 	binary := programtest.Weir(t)
 	browser := browsertest.Start(t)
 	for _, test := range []struct{ n, width int }{{0, 1280}, {1, 1280}, {20, 375}} {
-		gateway, api := freeAddress(t), freeAddress(t)
+		gateway, api := porttest.Address(t), porttest.Address(t)
 		startProcess(t, binary, "serve", "--listen-gateway", gateway, "--listen-http", api)
 		awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 		p := browser.Page(t, fmt.Sprint(test.n, " requests"), browsertest.Device{Width: test.width})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -31,7 +32,7 @@ func startEnvoy(t *testing.T, binary, store, dir string, more ...string) (grpc, 
 	if err := os.WriteFile(file, []byte("store: memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	grpc, api = freeAddress(t), freeAddress(t)
+	grpc, api = porttest.Address(t), porttest.Address(t)
 	args := []string{
 		"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-grpc", grpc,
 		"--deadline", "10s", "--grpc-config", dir,

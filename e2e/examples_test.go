@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -183,7 +184,7 @@ func TestExampleErrorchain(t *testing.T) {
 func TestExampleErrorchainRefuses(t *testing.T) {
 	t.Parallel()
 	binary := programtest.Build(t, "./examples/errorchain")
-	closed := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	closed := porttest.Address(t)
 	for _, c := range []struct {
 		args []string
 		want string

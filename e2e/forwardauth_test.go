@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // authPage returns the configurations on the page about forward auth.
@@ -58,7 +58,7 @@ func startAuthNginx(t *testing.T, weir, upstream string) string {
 	if len(page) != 1 {
 		t.Fatalf("the page has %d configurations of nginx, want 1", len(page))
 	}
-	listen := freeAddress(t)
+	listen := porttest.Address(t)
 	text := strings.NewReplacer("127.0.0.1:8080", weir, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(page[0])
 	startNginx(t, strings.NewReplacer("PAGE", text, "READY", "PORT").Replace(authConf), "/")
 	return "http://" + listen
@@ -73,7 +73,7 @@ func startAuth(t *testing.T, upstream, policies string, args ...string) (api, ga
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	api, gateway = freeAddress(t), freeAddress(t)
+	api, gateway = porttest.Address(t), porttest.Address(t)
 	args = append([]string{"serve", file, "--listen-http", api, "--listen-gateway", gateway,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)
 	startProcess(t, programtest.Weir(t), args...)
@@ -167,7 +167,7 @@ func TestAuthStoreGone(t *testing.T) {
 policies:
   - { name: shut, match: /shut, key: [client.ip], limits: [1000/h], on_store_error: closed }
   - { name: ajar, match: /ajar, key: [client.ip], limits: [1000/h] }
-`, "--store", fmt.Sprintf("redis://127.0.0.1:%d", redistest.FreePort(t)))
+`, "--store", fmt.Sprintf("redis://127.0.0.1:%d", porttest.Free(t)))
 	front := startAuthNginx(t, api, upstream)
 	wantAnswer(t, "a closed policy", curl(t, front+"/shut"), "HTTP/1.1 503 ", "Retry-After: 1")
 	wantAnswer(t, "an open policy", curl(t, front+"/ajar"), "HTTP/1.1 200 OK\n", "upstream GET /ajar")
@@ -197,11 +197,11 @@ func TestAuthCaddy(t *testing.T) {
 	for i, page := range pages {
 		upstream := echo(t)
 		api, gateway := startAuth(t, upstream, twoPolicies)
-		dir, listen := t.TempDir(), freeAddress(t)
+		dir, listen := t.TempDir(), porttest.Address(t)
 		text := strings.NewReplacer("http://shop.example", "http://"+listen, "127.0.0.1:8080", api,
 			"127.0.0.1:3000", strings.TrimPrefix(upstream, "http://")).Replace(page)
 		file := filepath.Join(dir, "Caddyfile")
-		if err := os.WriteFile(file, []byte("{\n\tadmin off\n\tauto_https off\n\tstorage file_system "+dir+"\n}\n"+text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("{\n\tadmin off\n\tdefault_bind 127.0.0.1\n\tauto_https off\n\tstorage file_system "+dir+"\n}\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		startProcess(t, caddy, "run", "--config", file, "--adapter", "caddyfile")

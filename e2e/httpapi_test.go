@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -20,7 +21,7 @@ import (
 // startAPI runs weir with only its HTTP listener and returns its URL.
 func startAPI(t *testing.T, args ...string) string {
 	t.Helper()
-	api := freeAddress(t)
+	api := porttest.Address(t)
 	args = append(append([]string{"serve"}, args...), "--listen-http", api, "--listen-gateway", "off",
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off")
 	startProcess(t, programtest.Weir(t), args...)

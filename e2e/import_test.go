@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // shop is the sample nginx.conf of the importer's tests.
@@ -66,8 +66,8 @@ var limitReq = regexp.MustCompile(`(?m)^\s*limit_req\s+zone=(\w+)[^;]*;`)
 // beside every limit_req and is inherited like it.
 func TestImportAgreesWithNginx(t *testing.T) {
 	t.Parallel()
-	port := strconv.Itoa(redistest.FreePort(t))
-	other := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(porttest.Free(t))
+	other := strconv.Itoa(porttest.Free(t))
 	dir := copyShop(t, func(text string) string {
 		text = strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", "127.0.0.1:"+other, "6r/m", "6000r/m").Replace(text) // or requests are delayed
 		return limitReq.ReplaceAllString(text, "$0 add_header X-Limit $1 always;")
@@ -85,7 +85,7 @@ func TestImportAgreesWithNginx(t *testing.T) {
 	if out, err := exec.Command(binary, "check", made).CombinedOutput(); err != nil {
 		t.Fatalf("weir check: %v\n%s", err, out)
 	}
-	api, admin := freeAddress(t), freeAddress(t)
+	api, admin := porttest.Address(t), porttest.Address(t)
 	startProcess(t, binary, "serve", made, "--listen-gateway", "off", "--listen-http", api, "--listen-admin", admin)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	asked := 0

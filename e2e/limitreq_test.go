@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -330,7 +331,7 @@ func reqFile(t *testing.T, conf, upstream string) reqGateway {
 // serve runs the gateway and returns its URL and the file of its log.
 func (g reqGateway) serve(t *testing.T, store string) (url, log string) {
 	t.Helper()
-	gateway, api := freeAddress(t), freeAddress(t)
+	gateway, api := porttest.Address(t), porttest.Address(t)
 	log = filepath.Join(t.TempDir(), "log")
 	startProcess(t, "/bin/sh", "-c", `exec "$0" "$@" 2>`+log, g.binary, "serve", g.file, "--store", store, "--deadline", "5s",
 		"--listen-gateway", gateway, "--listen-http", api, "--log", "json", "--log-decisions", "1", "--log-denials", "1")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -51,7 +52,7 @@ func startGatewayOfPage(t *testing.T, of, upstream string) string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gateway, api := freeAddress(t), freeAddress(t)
+	gateway, api := porttest.Address(t), porttest.Address(t)
 	startProcess(t, programtest.Weir(t), "serve", file, "--listen-gateway", gateway, "--listen-http", api)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	return gateway
@@ -169,7 +170,7 @@ var spoofed = [][]string{
 func TestNginxBeforeGateway(t *testing.T) {
 	more := make(chan struct{})
 	gateway := startGatewayOfPage(t, "# behind.yaml", waysUpstream(t, more))
-	listen := freeAddress(t)
+	listen := porttest.Address(t)
 	conf := strings.NewReplacer("127.0.0.1:8000", gateway, "listen 80;", "listen "+listen+";").Replace(nginxPage(t, "nginx", "server 127.0.0.1:8000;"))
 	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
 	front := "http://" + listen
@@ -197,7 +198,7 @@ func TestNginxBeforeGateway(t *testing.T) {
 func TestNginxBehindGateway(t *testing.T) {
 	more := make(chan struct{})
 	upstream := waysUpstream(t, more)
-	listen := freeAddress(t)
+	listen := porttest.Address(t)
 	conf := strings.NewReplacer("listen 127.0.0.1:3000;", "listen "+listen+";", "root /var/www/html;", `return 200 "nginx saw $remote_addr\n";`).
 		Replace(nginxPage(t, "nginx", "set_real_ip_from 127.0.0.1;\n  real_ip_header"))
 	pass := `location /s { proxy_pass ` + upstream + `; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $http_connection; }`
@@ -232,7 +233,7 @@ func TestNginxAuthRequestStreams(t *testing.T) {
 // it is configured so, as the page says.
 func TestNginxWithoutWeir(t *testing.T) {
 	upstream := echo(t)
-	closed := freeAddress(t)
+	closed := porttest.Address(t)
 	wantAnswer(t, "as it is", curl(t, startAuthNginx(t, closed, upstream)+"/free"), "HTTP/1.1 500 ")
 
 	open := strings.Split(nginxPage(t, "nginx", "location @unasked"), "\n\n")
@@ -240,7 +241,7 @@ func TestNginxWithoutWeir(t *testing.T) {
 		t.Fatalf("the page shows %q", open)
 	}
 	conf := authPage(t, "auth_request /weir;")[0]
-	listen := freeAddress(t)
+	listen := porttest.Address(t)
 	conf = strings.NewReplacer("internal;\n", "internal;\n"+strings.TrimPrefix(open[0], "# in location = /weir\n")+"\n", "location @limited", open[1]+"\n  location @limited",
 		"127.0.0.1:8080", closed, "listen 80;", "listen "+listen+";", "http://127.0.0.1:3000", upstream).Replace(conf)
 	nginxtest.Start(t, nginxtest.Config{Main: " ", HTTP: conf + "\nserver { listen ADDR; }"})
@@ -272,7 +273,7 @@ func TestNginxDecides(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(static, "a.txt"), []byte("a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	listen, metrics := freeAddress(t), freeAddress(t)
+	listen, metrics := porttest.Address(t), porttest.Address(t)
 	servers := strings.NewReplacer("listen 80;", "listen "+listen+";", "127.0.0.1:9113", metrics, "http://127.0.0.1:3000", logins.URL, "root /var/www;", "root "+dir+";").
 		Replace(nginxPage(t, "nginx", `access_by_lua_block { require("weir")`))
 	server := nginxtest.Start(t, nginxtest.Config{Workers: 2, HTTP: generated + servers + "server { listen ADDR; location / { return 204; } }"})

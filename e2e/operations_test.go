@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
@@ -64,7 +65,7 @@ func operate(t *testing.T, binary string, env []string, flags ...string) *operat
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(operated, "UPSTREAM", upstream.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gateway, api, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	gateway, api, admin := porttest.Address(t), porttest.Address(t), porttest.Address(t)
 	o := &operation{gateway: "http://" + gateway, api: "http://" + api, admin: "http://" + admin, log: new(output)}
 	cmd := exec.Command(binary, append([]string{"serve", file, "--listen-gateway", gateway, "--listen-http", api, "--listen-admin", admin,
 		"--listen-grpc", "off", "--listen-resp", "off"}, flags...)...)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -90,7 +91,7 @@ type durableRedis struct {
 }
 
 func startDurableRedis(t *testing.T) *durableRedis {
-	r := &durableRedis{addr: "127.0.0.1:" + strconv.Itoa(redistest.FreePort(t)), dir: t.TempDir()}
+	r := &durableRedis{addr: porttest.Address(t), dir: t.TempDir()}
 	r.start(t)
 	t.Cleanup(r.kill)
 	return r

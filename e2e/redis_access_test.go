@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/redisstore"
 	"github.com/floodweir/weir/storetest"
@@ -123,7 +124,7 @@ func TestRedisSentinel(t *testing.T) {
 func TestRedisTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)
-	tlsPort := redistest.FreePort(t)
+	tlsPort := porttest.Free(t)
 	redistest.Start(t, fmt.Sprintf("tls-port %d\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients optional", tlsPort, cert, key, cert))
 	host := fmt.Sprint("127.0.0.1:", tlsPort)
 	for client := range redisConns {

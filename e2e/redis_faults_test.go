@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/redisstore"
 )
@@ -157,7 +158,7 @@ func TestRedisGone(t *testing.T) {
 		})
 	})
 	t.Run("never there", func(t *testing.T) {
-		url := fmt.Sprint("redis://127.0.0.1:", redistest.FreePort(t))
+		url := fmt.Sprint("redis://127.0.0.1:", porttest.Free(t))
 		if conn, err := redisConns["rueidis"](url); !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("rueidis.Open = %v, %v, want an error that wraps ErrUnavailable", conn, err)
 		}

@@ -6,15 +6,15 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // TestRedisRestarts starts weir before Redis, then stops and starts Redis again. Weir
 // keeps running, and without Redis every request is decided by its policy's on_store_error.
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
-	port := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(porttest.Free(t))
 	upstream := startNginx(t, nginxConf, "/warm")
 	gateway, api := launchGateway(t, programtest.Weir(t), upstream.url, "redis://127.0.0.1:"+port, "1/h burst 1")
 	for range 2 {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -35,7 +36,7 @@ func serve(t *testing.T, binary, text string, args ...string) *serving {
 	t.Helper()
 	s := &serving{file: filepath.Join(t.TempDir(), "weir.yaml")}
 	s.write(t, text)
-	gateway, api, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	gateway, api, admin := porttest.Address(t), porttest.Address(t), porttest.Address(t)
 	s.gateway, s.api, s.admin = "http://"+gateway, "http://"+api, "http://"+admin
 	cmd := exec.Command(binary, append([]string{"serve", s.file, "--listen-gateway", gateway, "--listen-http", api,
 		"--listen-admin", admin, "--listen-grpc", "off", "--listen-resp", "off", "--deadline", "5s"}, args...)...)
@@ -64,32 +65,6 @@ func (s *serving) write(t *testing.T, text string) {
 	}
 	if err := os.Rename(s.file+".new", s.file); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// awaitText polls a URL until its body contains a text.
-func awaitText(t *testing.T, url, text string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	var last string
-	for !strings.Contains(last, text) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if res, err := http.DefaultClient.Do(r); err == nil {
-			body, _ := io.ReadAll(res.Body)
-			res.Body.Close()
-			last = string(body)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s = %q, want %q", url, last, text)
-		}
 	}
 }
 

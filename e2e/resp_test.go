@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -31,7 +32,7 @@ func startRESP(t *testing.T, store string, more ...string) string {
 	if err := os.WriteFile(file, []byte("store: memory\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, api := freeAddress(t), freeAddress(t)
+	addr, api := porttest.Address(t), porttest.Address(t)
 	args := []string{"serve", file, "--store", store, "--listen-gateway", "off", "--listen-http", api, "--listen-resp", addr, "--deadline", "5s"}
 	startProcess(t, programtest.Weir(t), append(args, more...)...)
 	awaitStatus(t, "http://"+api+"/readyz", 200)

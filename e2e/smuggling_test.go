@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 )
 
@@ -180,7 +181,7 @@ func TestTrafficSpelling(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(spellingFile, "UPSTREAM", upstream)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listen, api := freeAddress(t), freeAddress(t)
+	listen, api := porttest.Address(t), porttest.Address(t)
 	startProcess(t, programtest.Weir(t), "serve", file, "--listen-gateway", listen, "--listen-http", api)
 	awaitStatus(t, "http://"+api+"/readyz", http.StatusOK)
 	ask := func(gateway, path string) string {

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
-	"github.com/floodweir/weir/e2e/redistest"
 )
 
 // The limit, shared by all clients.
@@ -172,38 +172,91 @@ func startProcess(t *testing.T, path string, args ...string) {
 	})
 }
 
+// poller sends each request on a new connection, and waits for a response for a limited time:
+// one attempt that hangs must not use all of the time of awaitResponse.
+var poller = &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
 // awaitStatus polls a URL until it responds with a status.
 func awaitStatus(t *testing.T, url string, want int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-	defer cancel()
+	awaitResponse(t, url, fmt.Sprint("status ", want), func(status int, _ string) bool { return status == want })
+}
+
+// awaitText polls a URL until its body contains a text.
+func awaitText(t *testing.T, url, text string) {
+	t.Helper()
+	awaitResponse(t, url, text, func(_ int, body string) bool { return strings.Contains(body, text) })
+}
+
+// awaitResponse polls a URL until a response is accepted.
+func awaitResponse(t *testing.T, url, want string, accepted func(status int, body string) bool) {
+	t.Helper()
+	began := time.Now()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		status, _ := tryGet(ctx, url)
-		if status == want {
+	for n := 1; ; n++ {
+		asked := time.Now()
+		status, body, err := get(t.Context(), poller, url)
+		if err == nil && accepted(status, body) {
 			return
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s = %d, want %d", url, status, want)
+		if took := time.Since(asked); took > time.Second {
+			t.Logf("attempt %d for %s took %v: %d, %v", n, url, took, status, err)
 		}
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("%s: no %s in 30s and %d attempts; the last = %d, %.500q, %v", url, want, n, status, body, err)
+		}
+		<-tick.C
 	}
 }
 
-func tryGet(ctx context.Context, url string) (int, error) {
+// TestAwaitStatus checks that awaitStatus finds a server whose port had another listener
+// before, which accepted a request and never responds.
+func TestAwaitStatus(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", porttest.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	responds := make(chan struct{})
+	go func() {
+		defer close(responds)
+		c, err := l.Accept()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { c.Close() })
+		l.Close()
+		if l, err = net.Listen("tcp", l.Addr().String()); err != nil {
+			t.Error(err)
+			return
+		}
+		s := &http.Server{Handler: http.NotFoundHandler()}
+		t.Cleanup(func() { s.Close() })
+		go s.Serve(l)
+	}()
+	awaitStatus(t, "http://"+l.Addr().String(), http.StatusNotFound)
+	<-responds
+}
+
+func get(ctx context.Context, c *http.Client, url string) (status int, body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := c.Do(r)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	defer res.Body.Close()
-	_, err = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, err
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
+}
+
+func tryGet(ctx context.Context, url string) (int, error) {
+	status, _, err := get(ctx, http.DefaultClient, url)
+	return status, err
 }
 
 func mustGet(t *testing.T, url string) {
@@ -246,7 +299,7 @@ func startNginx(t *testing.T, conf, ready string) *nginx {
 	if err != nil {
 		t.Fatalf("this test needs a real nginx: install it (Debian: apt-get install nginx-light): %v", err)
 	}
-	dir, port := t.TempDir(), strconv.Itoa(redistest.FreePort(t))
+	dir, port := t.TempDir(), strconv.Itoa(porttest.Free(t))
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer("DIR", dir, "PORT", port).Replace(conf)), 0o600); err != nil {
 		t.Fatal(err)
@@ -318,19 +371,9 @@ func launchGateway(t *testing.T, binary, upstream, store, limit string) (gateway
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	gateway, api := freeAddress(t), freeAddress(t)
+	gateway, api := porttest.Address(t), porttest.Address(t)
 	startProcess(t, binary, "serve", file, "--store", store, "--listen-gateway", gateway, "--listen-http", api, "--deadline", "5s")
 	return "http://" + gateway, "http://" + api
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 const wrkConnections = 4

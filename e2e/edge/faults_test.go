@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -27,7 +28,7 @@ type durable struct {
 }
 
 func startDurable(t *testing.T) *durable {
-	r := &durable{addr: fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), dir: t.TempDir()}
+	r := &durable{addr: porttest.Address(t), dir: t.TempDir()}
 	r.start(t)
 	t.Cleanup(r.kill)
 	return r

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/programtest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
@@ -62,7 +63,7 @@ func upstreamOf(t *testing.T, h http.Handler) string {
 func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api string) {
 	t.Helper()
 	for gateway == api {
-		gateway, api = localAddress(t), localAddress(t)
+		gateway, api = porttest.Address(t), porttest.Address(t)
 	}
 	cmd := exec.Command(weir, append([]string{"serve", file, "--listen-gateway", gateway, "--listen-http", api,
 		"--listen-grpc", "off", "--listen-resp", "off", "--listen-admin", "off"}, args...)...)
@@ -87,13 +88,6 @@ func serveWeir(t *testing.T, weir, file string, args ...string) (gateway, api st
 		return r.err
 	})
 	return "http://" + gateway, "http://" + api
-}
-
-// localAddress returns an unused address that the kernel does not use for outgoing
-// connections.
-func localAddress(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 }
 
 // An asker sends a request of one client to one interface.

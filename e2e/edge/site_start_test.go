@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 )
 
@@ -64,7 +65,7 @@ func testSiteDown(t *testing.T, weir string) {
 	d.metric(t, `weir_decisions_total{interface="nginx",policy="open",outcome="failed_open"}`, 12)
 	d.metric(t, `weir_degraded_decisions_total{policy="closed",mode="closed"}`, 12)
 
-	gone := startSiteAt(t, weir, d.redis, fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), siteBoth, "")
+	gone := startSiteAt(t, weir, d.redis, porttest.Address(t), siteBoth, "")
 	gone.failed(t)
 	for line := range strings.Lines(logErrors(gone.Log())) {
 		if !strings.Contains(line, "weir: no decision: redis: ") && !strings.Contains(line, "weir: circuit breaker open for 1s") {

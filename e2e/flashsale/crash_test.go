@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/flashsale/child"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -143,7 +144,7 @@ func newCrash(t *testing.T, c run.Config, p crashPoint, visit int64) *crash {
 // ownAddress returns a loopback address of its own. No other server takes it between the death
 // of a process and the start of the next.
 func ownAddress(t *testing.T) string {
-	return fmt.Sprintf("127.%d.%d.%d:%d", 1+mathrand.IntN(254), mathrand.IntN(256), 1+mathrand.IntN(254), redistest.FreePort(t))
+	return fmt.Sprintf("127.%d.%d.%d:%d", 1+mathrand.IntN(254), mathrand.IntN(256), 1+mathrand.IntN(254), porttest.Free(t))
 }
 
 func (k *crash) run() {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/e2e/nginxtest"
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/front"
 )
@@ -46,10 +47,10 @@ func startFront(t testing.TB, weir, kind, shop string, c front.Config) *runningF
 	f := &runningFront{Kind: kind, t: t, weir: weir, dir: t.TempDir(), config: c, PIDs: map[string]int{}}
 	f.config.Shop = shop
 	f.config.Listen = "127.0.0.1:1" // nginxtest sets the address
-	f.config.Weir = freeAddress(t)
+	f.config.Weir = porttest.Address(t)
 	switch kind {
 	case "gateway":
-		f.config.Listen = freeAddress(t)
+		f.config.Listen = porttest.Address(t)
 		f.URL = "http://" + f.config.Listen
 	case "lua":
 		redis := redistest.Start(t)

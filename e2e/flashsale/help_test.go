@@ -2,14 +2,12 @@ package flashsale_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/layers"
 	"github.com/floodweir/weir/flashsale/run"
 	"github.com/floodweir/weir/flashsale/sale"
@@ -50,12 +48,6 @@ func expose(t *testing.T, m sale.MerchantService, merchant string, d sale.Draft)
 		t.Fatal(err)
 	}
 	return s
-}
-
-// freeAddress returns an address without a listener.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	return fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 }
 
 // lenientLayers returns the default policy file with high limits.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/floodweir/weir/e2e/porttest"
 	"github.com/floodweir/weir/e2e/redistest"
 	"github.com/floodweir/weir/flashsale/redisinventory"
 )
@@ -29,7 +30,7 @@ type redisProcess struct {
 
 func startRedisProcess(t *testing.T, fsync string) *redisProcess {
 	dir := t.TempDir()
-	p := &redisProcess{t: t, port: strconv.Itoa(redistest.FreePort(t)), conf: filepath.Join(dir, "redis.conf")}
+	p := &redisProcess{t: t, port: strconv.Itoa(porttest.Free(t)), conf: filepath.Join(dir, "redis.conf")}
 	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nlogfile %s/log\n", p.port, dir, dir)
 	if fsync != "" {
 		text += "appendonly yes\nappendfsync " + fsync + "\n"

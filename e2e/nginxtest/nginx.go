@@ -12,12 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/porttest"
 )
 
 // A Config describes a server. HTTP is the content of its http block. In it, DIR is the
@@ -71,9 +72,7 @@ func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{Dir: t.TempDir(), done: make(chan struct{})}
 	for len(s.addrs) < 9 {
-		if addr := freeAddr(t); !slices.Contains(s.addrs, addr) {
-			s.addrs = append(s.addrs, addr)
-		}
+		s.addrs = append(s.addrs, porttest.Address(t))
 	}
 	s.Addr = s.addrs[0]
 	s.conf = filepath.Join(s.Dir, "nginx.conf")
@@ -178,10 +177,10 @@ func (s *Server) await(t testing.TB) {
 	})
 }
 
-// until waits for up to ten seconds until ok holds.
+// until waits for up to 30 seconds until ok holds.
 func (s *Server) until(t testing.TB, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -191,30 +190,9 @@ func (s *Server) until(t testing.TB, ok func() bool) {
 		case <-s.done:
 			t.Fatalf("nginx ended; its log:\n%s", s.Log())
 		case <-deadline.C:
-			t.Fatalf("nginx is not ready after 10s; its log:\n%s", s.Log())
+			t.Fatalf("nginx is not ready after 30s; its log:\n%s", s.Log())
 		}
 	}
-}
-
-// freeAddr returns an unused address of the loopback interface, outside of the ephemeral
-// ports.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		// The kernel uses ports from 32768 up for outgoing connections.
-		addr := "127.0.0.1:" + strconv.Itoa(12000+l.Addr().(*net.TCPAddr).Port%20000)
-		if l, err = net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("nginxtest: no free port")
-	return ""
 }
 
 // Edge returns the directory of the Lua files, found from the test's directory up.

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/floodweir/weir/e2e/porttest"
 )
 
 // A Server is a PostgreSQL server. Its methods are for one goroutine at a time.
@@ -57,7 +59,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err := reachable(dir); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(freePort(t)), dir: dir, bin: bin, settings: settings}
+	s := &Server{Addr: porttest.Address(t), dir: dir, bin: bin, settings: settings}
 	initdb := s.command("initdb", "--pgdata="+s.data(), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("pgtest: initdb: %v\n%s", err, out)
@@ -265,17 +267,6 @@ func binaries() (string, error) {
 func isFile(name string) bool {
 	i, err := os.Stat(name)
 	return err == nil && !i.IsDir()
-}
-
-// freePort returns an unused port.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // reachable gives a directory to the server's user.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/porttest"
 )
 
 // ClusterServers is a running Redis Cluster of three primaries, each with a replica.
@@ -25,7 +27,7 @@ func StartCluster(t testing.TB, directives ...string) *ClusterServers {
 	directives = append([]string{"cluster-enabled yes", "cluster-node-timeout 600", "cluster-replica-no-failover yes", "repl-diskless-sync-delay 0"}, directives...)
 	for _, list := range [][]*Server{c.Primaries[:], c.Replicas[:]} {
 		for i := range list {
-			s, err := start(t, FreePort(t), directives)
+			s, err := start(t, porttest.Free(t), directives)
 			if err != nil {
 				t.Fatal(err)
 			}

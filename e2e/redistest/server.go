@@ -4,7 +4,6 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/floodweir/weir/e2e/porttest"
 )
 
 // A Server is a running redis-server.
@@ -28,7 +29,7 @@ type Server struct {
 // as "maxmemory 3mb". It stops with the test, which fails if redis-server is not installed.
 func Start(t testing.TB, directives ...string) *Server {
 	t.Helper()
-	s, err := start(t, FreePort(t), directives)
+	s, err := start(t, porttest.Free(t), directives)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func Start(t testing.TB, directives ...string) *Server {
 // StartSentinel runs a sentinel that monitors a primary under a name.
 func StartSentinel(t testing.TB, name string, primary *Server) *Server {
 	t.Helper()
-	s, err := start(t, FreePort(t), []string{fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.port)}, "--sentinel")
+	s, err := start(t, porttest.Free(t), []string{fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 1", name, primary.port)}, "--sentinel")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func start(t testing.TB, port int, directives []string, args ...string) (*Server
 
 // await polls until the server responds.
 func (s *Server) await() error {
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -115,35 +116,4 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 		t.Fatalf("%v = %v", args, err)
 	}
 	return v
-}
-
-// FreePort returns an unused port of the loopback interface, low enough that a cluster's bus
-// port, 10,000 above it, exists too.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		// The kernel assigns ephemeral ports from 32768 up; the bus ports of the lower
-		// half of these are below that.
-		port = 12000 + port%20000
-		if free(port) && free(port+10000) {
-			return port
-		}
-	}
-	t.Fatal("redistest: no free port")
-	return 0
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
 }

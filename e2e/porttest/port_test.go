@@ -1,0 +1,64 @@
+package porttest
+
+import (
+	"net"
+	"testing"
+)
+
+// TestOwners checks that two owners, as in two processes, never get the same port, and that no
+// port is assigned twice before all others.
+func TestOwners(t *testing.T) {
+	var owners [2]owner
+	seen := map[int]bool{}
+	for range 100 {
+		for i := range owners {
+			port, err := owners[i].next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[port] || port < lowest || port >= 32768-busOffset {
+				t.Fatalf("port %d: want a new one from %d to %d", port, lowest, 32768-busOffset-1)
+			}
+			seen[port] = true
+		}
+	}
+	for i := range owners {
+		owners[i].first.Close()
+	}
+}
+
+// TestFreeSkipsListeners checks that a port in use is not assigned, nor one whose bus port is.
+func TestFreeSkipsListeners(t *testing.T) {
+	var o owner
+	port, err := o.next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.first.Close()
+	for _, taken := range []int{port + 1, port + 2 + busOffset} {
+		l, err := net.Listen("tcp", address(taken))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+	}
+	if next, err := o.next(); err != nil || next != port+3 {
+		t.Errorf("next = %d, %v, want %d", next, err, port+3)
+	}
+}
+
+// TestAllOwned checks the error when other processes own all blocks.
+func TestAllOwned(t *testing.T) {
+	owners := make([]owner, blocks+1)
+	failed := false
+	for i := range owners {
+		if _, err := owners[i].next(); err != nil {
+			failed = true
+			break
+		}
+		defer owners[i].first.Close()
+	}
+	if !failed {
+		t.Errorf("%d owners of %d blocks", blocks+1, blocks)
+	}
+}
