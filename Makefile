@@ -6,6 +6,9 @@ SHELL       := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS   += --no-builtin-rules --no-print-directory
 export PATH := $(PATH):/usr/local/go/bin:/usr/sbin
+# One compilation serves every checkout of the tree, and the clones that the tests of the pages
+# make.
+export GOFLAGS += -trimpath -buildvcs=false
 
 FUZZTIME  ?= 5s
 BENCH     ?= .

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -23,6 +22,8 @@ var instead = map[string]string{
 	"git clone https://github.com/floodweir/weir": "git clone -q \"$TREE\" weir && \"$OVERLAY\" \"$TREE\" weir",
 	// make test runs this test, so only its commands are printed.
 	"make test": "make -n test",
+	// With -trimpath, go vet prints the paths of the directory in which it ran first.
+	`go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`: `GOFLAGS= go vet -vettool=$(command -v weir) ./... || echo "exit code $?"`,
 }
 
 // servers are the commands that run until they are stopped.
@@ -58,12 +59,10 @@ func TestDocs(t *testing.T) {
 	var own sync.Mutex // held by a page that has no network namespace
 	var wg sync.WaitGroup
 	for range 2 {
-		// All clones use the same directory, one after the other: what was
-		// compiled for one is cached for the next.
-		dir := t.TempDir()
+		w := &pageWorker{env: env, parent: t.TempDir(), own: &own}
 		wg.Go(func() {
 			for page := range pages {
-				t.Run(filepath.Base(page), func(t *testing.T) { readPage(t, env, page, dir, &own) })
+				t.Run(filepath.Base(page), func(t *testing.T) { w.read(t, page) })
 			}
 		})
 	}
@@ -76,37 +75,58 @@ func TestDocs(t *testing.T) {
 	wg.Wait()
 }
 
-// readPage follows a page in parent, which is empty before and after.
-func readPage(t *testing.T, env []string, page, parent string, own sync.Locker) {
-	dir := os.Getenv(pageVariable)
-	if dir == "" {
-		if dir = parent; page != "../README.md" {
-			dir = clone(t, env, parent)
-		}
-		defer func() {
-			left, err := filepath.Glob(filepath.Join(parent, "*"))
-			for _, l := range left {
-				err = errors.Join(err, os.RemoveAll(l))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	if alone(t, pageVariable+"="+dir) {
-		return
-	}
-	own.Lock()
-	defer own.Unlock()
+// A pageWorker follows pages one after the other.
+type pageWorker struct {
+	env    []string
+	parent string
+	clone  string // in parent; "" before the first page that needs one
+	own    sync.Locker
+}
+
+// read follows a page.
+func (w *pageWorker) read(t *testing.T, page string) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{dir: dir, env: env, instead: instead, servers: servers}
+	dir := os.Getenv(pageVariable)
+	switch {
+	case dir != "" || !hasCommands(string(text)):
+	case page == "../README.md":
+		dir = t.TempDir()
+	default:
+		dir = w.fresh(t)
+	}
+	if dir != "" && alone(t, pageVariable+"="+dir) {
+		return
+	}
+	w.own.Lock()
+	defer w.own.Unlock()
+	term := &terminal{dir: dir, env: w.env, instead: instead, servers: servers}
 	defer term.stop("")
 	for _, err := range follow(term, string(text)) {
 		t.Errorf("%s: %v", page, err)
 	}
+}
+
+// fresh returns a clone without the changes of earlier pages.
+func (w *pageWorker) fresh(t *testing.T) string {
+	t.Helper()
+	if w.clone == "" {
+		w.clone = clone(t, w.env, w.parent)
+		return w.clone
+	}
+	term := &terminal{dir: w.parent, env: w.env}
+	if err := term.run(step{command: "find . -mindepth 1 -maxdepth 1 ! -name weir -exec rm -rf {} + && git -C weir clean -ffdxq && git -C weir reset -q --hard"}); err != nil {
+		t.Fatal(err)
+	}
+	return w.clone
+}
+
+// hasCommands reports whether a page has a block that follow runs.
+func hasCommands(page string) bool {
+	all, err := blocks(page)
+	return err != nil || slices.ContainsFunc(all, func(b block) bool { return !slices.Contains(shown, b.kind) })
 }
 
 // tools returns an environment with a weir program of this tree.
@@ -126,12 +146,17 @@ func tools(t *testing.T) []string {
 	return []string{"TREE=" + tree, "OVERLAY=" + filepath.Join(bin, "overlay"), "PATH=" + bin + ":" + os.Getenv("PATH")}
 }
 
-// clone makes a fresh clone of this tree in a directory.
+// clone makes a clone of this tree in a directory, and commits what is not committed there.
 func clone(t *testing.T, env []string, dir string) string {
 	t.Helper()
 	term := &terminal{dir: dir, env: env}
-	if err := term.run(step{command: instead["git clone https://github.com/floodweir/weir"]}); err != nil {
-		t.Fatal(err)
+	for _, command := range []string{
+		instead["git clone https://github.com/floodweir/weir"],
+		"git -C weir add -A && git -C weir -c user.name=test -c user.email=test@example.com commit -q --allow-empty -m test",
+	} {
+		if err := term.run(step{command: command}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return filepath.Join(dir, "weir")
 }
@@ -150,6 +175,9 @@ func follow(term *terminal, page string) (wrong []error) {
 	return wrong
 }
 
+// shown are the kinds of blocks that are not run.
+var shown = []string{"text", "mermaid", "json", "nginx"}
+
 // do runs one block.
 func (t *terminal) do(b block) error {
 	switch b.kind {
@@ -165,8 +193,9 @@ func (t *terminal) do(b block) error {
 		return t.program(b)
 	case "yaml":
 		return t.policies(b)
-	case "text", "mermaid", "json", "nginx":
-		return nil // not run
+	}
+	if slices.Contains(shown, b.kind) {
+		return nil
 	}
 	return fmt.Errorf("line %d: a block of %q: want sh, console, go, yaml, text, mermaid, json or nginx", b.line, b.kind)
 }
@@ -187,7 +216,7 @@ func (t *terminal) policies(b block) error {
 }
 
 // around is the code that a fragment assumes.
-const around = `package main
+const around = `package block
 import (
 %s)
 var ctx context.Context
@@ -196,12 +225,12 @@ var lim *weir.Limiter
 var set *policy.Set
 var handler http.Handler
 var _ = context.Background
-func main() {
+func _() {
 %s
 }
 `
 
-// program compiles a Go block, as it is or within a main function, and runs it if it is a
+// program compiles a Go block, as it is or within a function, and runs it if it is a
 // program that ends. A fragment copied from a Go file of the tree is compiled with that file.
 func (t *terminal) program(b block) error {
 	tree := t.dir
@@ -233,7 +262,10 @@ func (t *terminal) program(b block) error {
 		return err
 	}
 	verb := "run"
-	if !whole || strings.Contains(text, "ListenAndServe") {
+	switch {
+	case !whole:
+		verb = "build" // without linking
+	case strings.Contains(text, "ListenAndServe"):
 		verb = "build -o /dev/null"
 	}
 	in := *t

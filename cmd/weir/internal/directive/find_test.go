@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -28,6 +30,13 @@ func TestFind(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	fset := token.NewFileSet()
+	if build.Default.GOROOT == "" { // built with -trimpath
+		goroot, err := exec.Command("go", "env", "GOROOT").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.Default.GOROOT = strings.TrimSpace(string(goroot))
+	}
 	std := importer.ForCompiler(fset, "source", nil)
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {

@@ -3,10 +3,12 @@ package wrapper_test
 import (
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -23,6 +25,13 @@ func sites(source string) (*types.Package, []*directive.Site, error) {
 		return nil, nil, err
 	}
 	info := &types.Info{Defs: map[*ast.Ident]types.Object{}}
+	if build.Default.GOROOT == "" { // built with -trimpath
+		goroot, err := exec.Command("go", "env", "GOROOT").Output()
+		if err != nil {
+			return nil, nil, err
+		}
+		build.Default.GOROOT = strings.TrimSpace(string(goroot))
+	}
 	conf := types.Config{Importer: importer.ForCompiler(fset, "source", nil)}
 	pkg, err := conf.Check("example.com/shop", fset, []*ast.File{f}, info)
 	if err != nil {
