@@ -53,6 +53,7 @@ var layout = map[string]row{
 	"internal/waitqueue": {layer: 0}, // FIFO queues of waiters, and the loop of a wait
 	"internal/bounds":    {layer: 0}, // the sizes of requests
 	"internal/backoff":   {layer: 2}, // the pacer that clients share
+	"internal/fakestore": {layer: 3}, // stores for tests
 
 	"": {layer: 1}, // package weir
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -141,7 +142,7 @@ func TestCanceledBefore(t *testing.T) {
 
 // TestCanceledBeforePlainLimit checks that the store is not asked.
 func TestCanceledBeforePlainLimit(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, charge := range []bool{false, true} {
@@ -193,7 +194,7 @@ func TestCancel(t *testing.T) {
 
 // TestCancelOfDenied checks that a denied request has nothing to return.
 func TestCancelOfDenied(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	e := open(t, store, enforce.Config{}, about("a", "9/24h"), about("b", "1/24h"))
 	var first, second enforce.Admission
 	enter(t, e, &first)
@@ -210,7 +211,7 @@ func TestCancelOfDenied(t *testing.T) {
 // TestCancelOfADeniedShadow checks that limits of a shadow policy that denied are not
 // returned: they were not charged.
 func TestCancelOfADeniedShadow(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	shadow := about("p", "9/24h", "1/h")
 	shadow.Mode = policy.Shadow
 	e := open(t, store, enforce.Config{}, shadow)
@@ -226,10 +227,10 @@ func TestCancelOfADeniedShadow(t *testing.T) {
 
 // TestCancelOfLocal checks that charges of Local are returned to Local.
 func TestCancelOfLocal(t *testing.T) {
-	local := memory(t)
+	local := fakestore.Memory(t)
 	p := about("p", "1/24h")
 	p.OnStoreError = policy.Local
-	e := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, p, about("open", "1/24h"))
+	e := open(t, fakestore.Failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, p, about("open", "1/24h"))
 	for step := range 3 {
 		var p enforce.Admission
 		if got := enter(t, e, &p); got != enforce.Admitted || taken(t, local, "p", "1/24h") != 1 {
@@ -249,12 +250,12 @@ func TestCancelAfterLocal(t *testing.T) {
 		}
 		defer local.Close()
 		var up atomic.Bool
-		flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+		flaky := fakestore.Around(store, func(context.Context, *weir.Request) error {
 			if !up.Load() {
 				return weir.ErrUnavailable
 			}
 			return nil
-		}}
+		}, nil)
 		c := waiting("p", time.Minute, "1/s burst 1")
 		c.OnStoreError = policy.Local
 		e := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, c)
@@ -276,7 +277,7 @@ func TestCancelAfterLocal(t *testing.T) {
 func TestCanceledWhileReserving(t *testing.T) {
 	for _, takes := range []time.Duration{10 * time.Millisecond, time.Hour} {
 		bubble(t, func(t *testing.T, store *memstore.Store) {
-			late := fakeStore{Store: store, before: func(ctx context.Context, r *weir.Request) error {
+			late := fakestore.Around(store, func(ctx context.Context, r *weir.Request) error {
 				if r.Verb != weir.Reserve {
 					return nil
 				}
@@ -291,7 +292,7 @@ func TestCanceledWhileReserving(t *testing.T) {
 					}()
 					return weir.ErrUnavailable
 				}
-			}}
+			}, nil)
 			counted := about("counted", "9/24h")
 			counted.Count = policy.CountFailures
 			e := open(t, late, enforce.Config{}, about("slot", "9 concurrency lease 1h"), counted, about("plain", "9/24h"))

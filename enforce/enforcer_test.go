@@ -10,13 +10,14 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
 // TestNewRefuses checks that errors of New have the field, its value and the accepted
 // values.
 func TestNewRefuses(t *testing.T) {
-	store, none := memory(t), set(t)
+	store, none := fakestore.Memory(t), set(t)
 	local := about("p", "1/s")
 	local.OnStoreError = policy.Local
 	for _, tc := range []struct {
@@ -44,7 +45,7 @@ func TestNewRefuses(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	var c enforce.Config
 	events := observed(&c)
-	e := open(t, memory(t), c, about("a", "3/h"), about("b", "2/h", "9/h"))
+	e := open(t, fakestore.Memory(t), c, about("a", "3/h"), about("b", "2/h", "9/h"))
 	var p enforce.Admission
 	for step, want := range []struct {
 		outcome   enforce.Outcome
@@ -87,7 +88,7 @@ func TestNoPolicy(t *testing.T) {
 	elsewhere.Match.Methods = []string{"POST"}
 	off := about("off", "1/s")
 	off.Mode = policy.Off
-	for _, e := range []*enforce.Enforcer{open(t, failing(errors.New("asked")), enforce.Config{}), open(t, failing(errors.New("asked")), enforce.Config{}, elsewhere, off)} {
+	for _, e := range []*enforce.Enforcer{open(t, fakestore.Failing(errors.New("asked")), enforce.Config{}), open(t, fakestore.Failing(errors.New("asked")), enforce.Config{}, elsewhere, off)} {
 		var p enforce.Admission
 		got := enter(t, e, &p)
 		if got != enforce.Admitted || len(p.Charges()) != 0 || p.DeniedBy() != nil || p.NeedsExit() || !p.Decision().Limit.IsZero() || p.Err() != nil {
@@ -118,7 +119,7 @@ func TestReuse(t *testing.T) {
 	slot, tokens := about("slot", "1 concurrency"), about("tokens", "1/h")
 	slot.Match.Methods, tokens.Match.Methods = []string{"SLOT"}, []string{"TOKENS"}
 	tokens.Count = policy.CountFailures
-	store := memory(t)
+	store := fakestore.Memory(t)
 	e := open(t, store, enforce.Config{}, slot, tokens)
 	var p enforce.Admission
 	for step, want := range []struct {
@@ -150,7 +151,7 @@ func TestReuse(t *testing.T) {
 // TestReuseWithoutExit checks that an Admission that is used again before Exit returns its
 // reservations.
 func TestReuseWithoutExit(t *testing.T) {
-	e := open(t, memory(t), enforce.Config{}, about("p", "1 concurrency"))
+	e := open(t, fakestore.Memory(t), enforce.Config{}, about("p", "1 concurrency"))
 	var p enforce.Admission
 	for step := range 3 {
 		if got := enter(t, e, &p); got != enforce.Admitted {
@@ -161,7 +162,7 @@ func TestReuseWithoutExit(t *testing.T) {
 
 // TestAllocations checks that a reused Admission allocates only the key of a policy.
 func TestAllocations(t *testing.T) {
-	e := open(t, memory(t), enforce.Config{}, about("p", "1000000/s"))
+	e := open(t, fakestore.Memory(t), enforce.Config{}, about("p", "1000000/s"))
 	var p enforce.Admission
 	ctx, a := context.Background(), by("ada", "")
 	if got := testing.AllocsPerRun(1000, func() {
@@ -174,7 +175,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkEnter(b *testing.B) {
-	e := open(b, memory(b), enforce.Config{}, about("p", "1000000/s burst 1000000000"))
+	e := open(b, fakestore.Memory(b), enforce.Config{}, about("p", "1000000/s burst 1000000000"))
 	ctx, a := context.Background(), by("ada", "")
 	b.Run("serial", func(b *testing.B) {
 		b.ReportAllocs()
@@ -202,7 +203,7 @@ func TestObserveThatPanics(t *testing.T) {
 		first := true
 		c := about("p", "1 concurrency")
 		c.Mode = mode
-		e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
+		e := open(t, fakestore.Memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
 			if first {
 				first = false
 				panic("observe")
@@ -230,7 +231,7 @@ func TestFaultAndCost(t *testing.T) {
 	c := about("p", "9/h")
 	c.Cost, c.CostOf = 3, failingMeasure{fault}
 	var events []enforce.Event
-	e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) { events = append(events, event) }}, c)
+	e := open(t, fakestore.Memory(t), enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) { events = append(events, event) }}, c)
 	var p enforce.Admission
 	enter(t, e, &p)
 	if len(events) != 1 || events[0].Cost != 3 || events[0].Key != "p|3:ada" || !errors.Is(events[0].Fault, fault) || events[0].Decision.Remaining != 6 {

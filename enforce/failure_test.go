@@ -7,6 +7,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -32,19 +33,19 @@ func TestStoreErrors(t *testing.T) {
 	}{
 		{"open", []policy.Config{opened}, nil, []enforce.Outcome{enforce.FailedOpen, enforce.FailedOpen}, []string{"ada open failed_open error"}, "", ""},
 		{"closed", []policy.Config{closed}, nil, []enforce.Outcome{enforce.FailedClosed}, []string{"ada closed failed_closed error"}, "", ""},
-		{"closed beats all", []policy.Config{opened, local, closed}, memory(t), []enforce.Outcome{enforce.FailedClosed},
+		{"closed beats all", []policy.Config{opened, local, closed}, fakestore.Memory(t), []enforce.Outcome{enforce.FailedClosed},
 			[]string{"ada open failed_closed error", "ada local failed_closed error", "ada closed failed_closed error"}, "", ""},
-		{"local", []policy.Config{local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied}, []string{"ada local denied local error"}, policy.Local, "local"},
-		{"local decides for itself alone", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted},
+		{"local", []policy.Config{local}, fakestore.Memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied}, []string{"ada local denied local error"}, policy.Local, "local"},
+		{"local decides for itself alone", []policy.Config{opened, local}, fakestore.Memory(t), []enforce.Outcome{enforce.Admitted},
 			[]string{"ada open failed_open error", "ada local admitted local error"}, policy.Local, ""},
-		{"local denies", []policy.Config{opened, local}, memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied},
+		{"local denies", []policy.Config{opened, local}, fakestore.Memory(t), []enforce.Outcome{enforce.Admitted, enforce.Denied},
 			[]string{"ada open held error", "ada local denied local error"}, policy.Local, "local"},
-		{"local fails too", []policy.Config{opened, local}, failing(alsoDown), []enforce.Outcome{enforce.FailedClosed},
+		{"local fails too", []policy.Config{opened, local}, fakestore.Failing(alsoDown), []enforce.Outcome{enforce.FailedClosed},
 			[]string{"ada open failed_closed error", "ada local failed_closed error"}, "", ""},
 	} {
 		c := enforce.Config{Options: enforce.Options{Local: tc.local}}
 		events := observed(&c)
-		e := open(t, failing(down), c, tc.policies...)
+		e := open(t, fakestore.Failing(down), c, tc.policies...)
 		var p enforce.Admission
 		for step, want := range tc.want {
 			events()
@@ -73,7 +74,7 @@ func TestStoreErrorsOfShadows(t *testing.T) {
 	var c enforce.Config
 	events := observed(&c)
 	var p enforce.Admission
-	if got := enter(t, open(t, failing(weir.ErrUnavailable), c, shadow), &p); got != enforce.Admitted || p.Err() != nil {
+	if got := enter(t, open(t, fakestore.Failing(weir.ErrUnavailable), c, shadow), &p); got != enforce.Admitted || p.Err() != nil {
 		t.Errorf("%s, %v, want admitted: nothing that counts failed", got, p.Err())
 	}
 	same(t, "events", events(), "ada p failed_open shadow error")
@@ -81,13 +82,13 @@ func TestStoreErrorsOfShadows(t *testing.T) {
 
 // TestErrorThenDecision checks that Local decides only while the store does not.
 func TestErrorThenDecision(t *testing.T) {
-	local, store, down := memory(t), memory(t), true
-	flaky := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+	local, store, down := fakestore.Memory(t), fakestore.Memory(t), true
+	flaky := fakestore.Around(store, func(context.Context, *weir.Request) error {
 		if down {
 			return weir.ErrUnavailable
 		}
 		return nil
-	}}
+	}, nil)
 	e := open(t, flaky, enforce.Config{Options: enforce.Options{Local: local}}, failMode("p", policy.Local, "9/h"))
 	var p enforce.Admission
 	for step := range 4 {
@@ -104,10 +105,10 @@ func TestErrorThenDecision(t *testing.T) {
 
 // TestLocalReservations checks that reservations of Local are settled with Local.
 func TestLocalReservations(t *testing.T) {
-	local := memory(t)
+	local := fakestore.Memory(t)
 	counted := failMode("counted", policy.Local, "9/24h")
 	counted.Count = policy.CountFailures
-	e := open(t, failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
+	e := open(t, fakestore.Failing(weir.ErrUnavailable), enforce.Config{Options: enforce.Options{Local: local}}, counted, failMode("slot", policy.Local, "1 concurrency lease 1h"))
 	for step, status := range []int{200, 500, 200} {
 		var p enforce.Admission
 		if got := enter(t, e, &p); got != enforce.Admitted || !p.NeedsExit() {
@@ -124,13 +125,13 @@ func TestLocalReservations(t *testing.T) {
 // request.
 func TestLateGrants(t *testing.T) {
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed} {
-		memory := memory(t)
-		noReply := fakeStore{Store: memory, after: func(r weir.Request, _ weir.Decision) error {
+		memory := fakestore.Memory(t)
+		noReply := fakestore.Around(memory, nil, func(r weir.Request, _ weir.Decision) error {
 			if r.Verb == weir.Reserve {
 				return weir.ErrUnavailable
 			}
 			return nil
-		}}
+		})
 		counted := failMode("counted", mode, "9/24h")
 		counted.Count = policy.CountFailures
 		e := open(t, noReply, enforce.Config{}, counted, failMode("slot", mode, "9 concurrency lease 1h"))

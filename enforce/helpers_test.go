@@ -33,62 +33,6 @@ func (r *request) Header(name string) []string {
 	return nil
 }
 
-// A fakeStore is a weir.Store that decides one request after the other, with before and
-// after around each.
-type fakeStore struct {
-	weir.Store
-	before func(context.Context, *weir.Request) error
-	after  func(weir.Request, weir.Decision) error
-}
-
-func (s fakeStore) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	if s.before != nil {
-		if err := s.before(ctx, &r); err != nil {
-			return weir.Decision{}, err
-		}
-	}
-	d, err := s.Store.Do(ctx, r)
-	if err == nil && s.after != nil {
-		err = s.after(r, d)
-	}
-	return d, err
-}
-
-func (s fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	if s.before != nil {
-		for i := range rs {
-			if err := s.before(ctx, &rs[i]); err != nil {
-				return false, err
-			}
-		}
-	}
-	ok, err := s.Store.DoAll(ctx, rs, ds)
-	if s.after != nil {
-		for i := range rs {
-			if err := s.after(rs[i], ds[i]); err != nil {
-				return false, err
-			}
-		}
-	}
-	return ok, err
-}
-
-// failing returns a store that fails every request with err.
-func failing(err error) weir.Store {
-	return fakeStore{before: func(context.Context, *weir.Request) error { return err }}
-}
-
-// memory returns a memory store that is closed with the test.
-func memory(t testing.TB) *memstore.Store {
-	t.Helper()
-	s, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // bubble runs a test in virtual time with a memory store.
 func bubble(t *testing.T, f func(t *testing.T, store *memstore.Store)) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -48,7 +49,7 @@ func TestCount(t *testing.T) {
 		{"admitted", policy.CountAdmitted, policy.Settle{}, 3, enforce.Result{Status: 500, CostFromResponse: costs(5, true)}, 3},
 	} {
 		for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
-			store := memory(t)
+			store := fakestore.Memory(t)
 			c := about("p", "9/24h")
 			c.Count, c.Settle, c.Cost, c.Mode = tc.count, tc.settle, tc.cost, mode
 			e := open(t, store, enforce.Config{Observe: func(_ context.Context, _ policy.Attributes, event enforce.Event) {
@@ -101,7 +102,7 @@ func TestSettles(t *testing.T) {
 	failures.Count = policy.CountFailures
 	byCost.Settle = policy.Settle{JSON: "usage.tokens"}
 	shadow.Mode, shadow.Count = policy.Shadow, policy.CountSuccesses
-	e := open(t, memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), byCost, shadow)
+	e := open(t, fakestore.Memory(t), enforce.Config{}, about("plain", "9/h"), failures, about("slot", "9 concurrency"), byCost, shadow)
 	var p enforce.Admission
 	enter(t, e, &p)
 	var names []string
@@ -143,7 +144,7 @@ func TestLongRequest(t *testing.T) {
 // TestUnsettled checks the event of a cost that could not be charged.
 func TestUnsettled(t *testing.T) {
 	down := false
-	flaky := fakeStore{Store: memory(t), before: func(ctx context.Context, r *weir.Request) error {
+	flaky := fakestore.Around(fakestore.Memory(t), func(ctx context.Context, r *weir.Request) error {
 		if _, bounded := ctx.Deadline(); r.Verb == weir.Commit && (!bounded || ctx.Err() != nil) {
 			t.Error("a settlement wants a context that ends, and has not ended")
 		}
@@ -151,7 +152,7 @@ func TestUnsettled(t *testing.T) {
 			return weir.ErrUnavailable
 		}
 		return nil
-	}}
+	}, nil)
 	c, all := about("p", "9/h", "99/24h"), about("all", "1/h")
 	c.Settle = policy.Settle{Header: "Cost"}
 	all.Count = policy.CountAll
@@ -178,12 +179,12 @@ func TestUnsettled(t *testing.T) {
 	}
 
 	down = false
-	charges := fakeStore{Store: memory(t), before: func(_ context.Context, r *weir.Request) error {
+	charges := fakestore.Around(fakestore.Memory(t), func(_ context.Context, r *weir.Request) error {
 		if r.Verb == weir.Charge {
 			return errors.New("down")
 		}
 		return nil
-	}}
+	}, nil)
 	e = open(t, charges, gc, all)
 	enter(t, e, &p)
 	enter(t, e, &p)
@@ -193,7 +194,7 @@ func TestUnsettled(t *testing.T) {
 // TestNoResponse checks that without results admitted requests count, and slots are
 // returned at once.
 func TestNoResponse(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	e := open(t, store, enforce.Config{NoResponse: true}, everyKind()...)
 	var p enforce.Admission
 	if got := enter(t, e, &p); got != enforce.Admitted || p.NeedsExit() {
@@ -216,7 +217,7 @@ func TestNoResponse(t *testing.T) {
 
 // TestExitOnce checks that only one of concurrent calls of Exit and Cancel has an effect.
 func TestExitOnce(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	c := about("p", "9/24h")
 	c.Count = policy.CountFailures
 	e := open(t, store, enforce.Config{}, c, about("slot", "1 concurrency lease 1h"))

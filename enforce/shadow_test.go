@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -15,7 +16,7 @@ import (
 // TestShadow checks that a policy in shadow mode is asked separately, denies no request,
 // and takes nothing from the others.
 func TestShadow(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	enforced, shadow := about("enforced", "2/24h"), about("shadow", "1/24h")
 	enforced.Candidate = []weir.Limit{weir.MustLimit("3/24h")}
 	shadow.Mode = policy.Shadow
@@ -46,7 +47,7 @@ func TestShadow(t *testing.T) {
 // TestCandidateOfADenied checks that a denied request, which has no result, is counted by
 // its candidate as it is.
 func TestCandidateOfADenied(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	c := about("p", "1/24h")
 	c.Count, c.Candidate = policy.CountFailures, []weir.Limit{weir.MustLimit("9/24h")}
 	e := open(t, store, enforce.Config{}, c)
@@ -65,7 +66,7 @@ func TestCandidateOfADenied(t *testing.T) {
 func TestShadowAlone(t *testing.T) {
 	shadow := about("p", "1/24h")
 	shadow.Mode = policy.Shadow
-	e := open(t, memory(t), enforce.Config{}, shadow)
+	e := open(t, fakestore.Memory(t), enforce.Config{}, shadow)
 	var p enforce.Admission
 	for step := range 3 {
 		if got := enter(t, e, &p); got != enforce.Admitted || len(p.Charges()) != 0 || !p.Decision().Limit.IsZero() {
@@ -79,7 +80,7 @@ func TestPercent(t *testing.T) {
 	some := about("p", "1/24h")
 	some.Percent = 30
 	shadows := map[string]bool{}
-	e := open(t, memory(t), enforce.Config{Observe: func(_ context.Context, a policy.Attributes, event enforce.Event) {
+	e := open(t, fakestore.Memory(t), enforce.Config{Observe: func(_ context.Context, a policy.Attributes, event enforce.Event) {
 		user := a.(*request).user
 		if was, ok := shadows[user]; ok && was != event.Shadow {
 			t.Errorf("%s changes sides", user)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -43,12 +44,12 @@ func TestSlots(t *testing.T) {
 func TestSlotsExpire(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var dead atomic.Bool
-		dying := fakeStore{Store: store, before: func(context.Context, *weir.Request) error {
+		dying := fakestore.Around(store, func(context.Context, *weir.Request) error {
 			if dead.Load() {
 				return weir.ErrUnavailable
 			}
 			return nil
-		}}
+		}, nil)
 		e := open(t, dying, enforce.Config{}, about("p", "1 concurrency lease 1m"))
 		var p enforce.Admission
 		enter(t, e, &p)
@@ -66,14 +67,14 @@ func TestSlotsExpire(t *testing.T) {
 func TestSlotWhileRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		renewals := 0
-		slow := fakeStore{Store: store, before: func(_ context.Context, r *weir.Request) error {
+		slow := fakestore.Around(store, func(_ context.Context, r *weir.Request) error {
 			if r.Verb == weir.Reserve {
 				if renewals++; renewals > 1 {
 					<-time.After(500 * time.Millisecond)
 				}
 			}
 			return nil
-		}}
+		}, nil)
 		e := open(t, slow, enforce.Config{}, about("p", "1 concurrency lease 1m"))
 		var p enforce.Admission
 		enter(t, e, &p)
@@ -97,7 +98,7 @@ func TestSlotWhileRenewed(t *testing.T) {
 func TestNoReservation(t *testing.T) {
 	shadow := about("p", "1 concurrency lease 1m")
 	shadow.Mode = policy.Shadow
-	e := open(t, memory(t), enforce.Config{}, shadow)
+	e := open(t, fakestore.Memory(t), enforce.Config{}, shadow)
 	var first, second enforce.Admission
 	enter(t, e, &first)
 	if got := enter(t, e, &second); got != enforce.Admitted || second.NeedsExit() || !first.NeedsExit() {

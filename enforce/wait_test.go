@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -60,16 +61,13 @@ func TestWait(t *testing.T) {
 func TestWaitIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var asking atomic.Int64
-		one := fakeStore{Store: store,
-			before: func(context.Context, *weir.Request) error {
-				if asking.Add(1) > 1 {
-					t.Error("two requests of a key ask at once")
-				}
-				<-time.After(time.Microsecond)
-				return nil
-			},
-			after: func(weir.Request, weir.Decision) error { asking.Add(-1); return nil },
-		}
+		one := fakestore.Around(store, func(context.Context, *weir.Request) error {
+			if asking.Add(1) > 1 {
+				t.Error("two requests of a key ask at once")
+			}
+			<-time.After(time.Microsecond)
+			return nil
+		}, func(weir.Request, weir.Decision) error { asking.Add(-1); return nil })
 		e := open(t, one, enforce.Config{}, waiting("p", time.Minute, "10/s burst 1"))
 		const n = 32
 		var mu sync.Mutex
@@ -143,12 +141,12 @@ func TestWaitIsBounded(t *testing.T) {
 func TestTimeoutInQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, store *memstore.Store) {
 		var hangs atomic.Bool
-		slow := fakeStore{Store: store, before: func(_ context.Context, r *weir.Request) error {
+		slow := fakestore.Around(store, func(_ context.Context, r *weir.Request) error {
 			if r.Verb == weir.Take && hangs.Load() {
 				<-time.After(10 * time.Second)
 			}
 			return nil
-		}}
+		}, nil)
 		e := open(t, slow, enforce.Config{}, waiting("p", 2*time.Second, "1/s burst 1"))
 		var first, second enforce.Admission
 		enter(t, e, &first)

@@ -16,6 +16,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -218,7 +219,7 @@ func TestStoreErrors(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.mode, tc.answered), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				local := memory(t)
+				local := fakestore.Memory(t)
 				r := registry(t, guard.Config{Store: &broken{down: errDown}, Options: enforce.Options{Local: local}, Functions: functions(
 					rule(t, policy.Config{Name: "f", Limits: limits("1/h"), OnStoreError: tc.mode}))})
 				g := r.MustGuard(guard.Resource{Name: "f", Limits: limits("1/h"), HandlesStoreError: tc.answered})
@@ -357,7 +358,7 @@ func TestConcurrentCalls(t *testing.T) {
 func TestLostResponse(t *testing.T) {
 	for _, answered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &lossy{Store: memory(t)}
+			s := &lossy{Store: fakestore.Memory(t)}
 			g := registry(t, guard.Config{Store: s}).MustGuard(guard.Resource{Name: "f", Limits: limits("1 concurrency"), HandlesStoreError: answered})
 			s.loses = true
 			e, err := g.Enter(context.Background(), "")
@@ -378,7 +379,7 @@ func TestHandledErrorTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []enforce.Outcome
 		r := registry(t, guard.Config{
-			Store:     &partly{Store: memory(t), down: "f|"},
+			Store:     &partly{Store: fakestore.Memory(t), down: "f|"},
 			Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits("9/h"), Candidate: limits("1/h")})),
 			Observe: func(_ context.Context, _ string, e enforce.Event) {
 				if e.Shadow {
@@ -405,7 +406,7 @@ func TestOwnMemory(t *testing.T) {
 	if got := passed(t, g, "k", 1); got != 1 {
 		t.Fatal("denied at once")
 	}
-	configure(t, r, guard.Config{Store: memory(t)})
+	configure(t, r, guard.Config{Store: fakestore.Memory(t)})
 	if got := passed(t, g, "k", 9); got != 2 {
 		t.Errorf("%d pass in another store, want 2", got)
 	}

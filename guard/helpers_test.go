@@ -8,7 +8,6 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/guard"
-	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -112,15 +111,6 @@ func (p *partly) Do(ctx context.Context, r weir.Request) (weir.Decision, error) 
 		return weir.Decision{}, errDown
 	}
 	return p.Store.Do(ctx, r)
-}
-
-func memory(t testing.TB) *memstore.Store {
-	t.Helper()
-	s, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // stuck is a store that does not respond.

@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/guard"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -93,7 +94,7 @@ func TestLocalGoes(t *testing.T) {
 		r := rule(t, policy.Config{Name: name, Limits: limits("5/h"), OnStoreError: policy.Local})
 		return &r
 	}
-	r := registry(t, guard.Config{Options: enforce.Options{Local: memory(t)}, Functions: &guard.Functions{System: local("system"), Rules: []guard.Rule{*local("f")}}})
+	r := registry(t, guard.Config{Options: enforce.Options{Local: fakestore.Memory(t)}, Functions: &guard.Functions{System: local("system"), Rules: []guard.Rule{*local("f")}}})
 	for _, name := range []string{"f", "g"} {
 		if _, err := r.Enter(context.Background(), name, ""); err != nil {
 			t.Fatal(err)
@@ -321,7 +322,7 @@ func TestSlots(t *testing.T) {
 // TestReload checks concurrent calls and changes of the configuration.
 func TestReload(t *testing.T) {
 	r := registry(t, guard.Config{})
-	store := memory(t)
+	store := fakestore.Memory(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -364,7 +365,7 @@ func TestReload(t *testing.T) {
 // debt of its keys.
 func TestGuardAfterChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		config := func(text string) guard.Config {
 			return guard.Config{Store: store, Functions: functions(rule(t, policy.Config{Name: "f", Limits: limits(text)}))}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -20,7 +21,7 @@ func (d discard) WriteHeader(int)             {}
 // TestAllocations is the budget of a request: the key, the text of all fields, and
 // the slice of their values.
 func TestAllocations(t *testing.T) {
-	h := wrapNothing(t, memory(t), set(t, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/*"}}, Limits: limits("1000000/s")}))
+	h := wrapNothing(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/*"}}, Limits: limits("1000000/s")}))
 	r := httptest.NewRequest("GET", "/api/users/7", nil)
 	w := discard{http.Header{}}
 	if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got > 3 && !racing {
@@ -39,7 +40,7 @@ func wrapNothing(t testing.TB, store weir.Store, s *policy.Set) http.Handler {
 
 func BenchmarkMiddleware(b *testing.B) {
 	for _, bc := range []struct{ name, limit string }{{"admitted", "1000000/s burst 1000000000"}, {"denied", "1/24h"}} {
-		h := wrapNothing(b, memory(b), set(b, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/*"}}, Limits: limits(bc.limit)}))
+		h := wrapNothing(b, fakestore.Memory(b), set(b, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/*"}}, Limits: limits(bc.limit)}))
 		b.Run(bc.name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "/api/users/7", nil)
 			w := discard{http.Header{}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -41,13 +42,13 @@ func TestCountOfACanceledRequest(t *testing.T) {
 		{"whole", "", 401, policy.CountSuccesses, 0},
 		{"whole", "", 502, policy.CountFailures, 0},
 	} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		p := policy.Config{Name: "p", Limits: limits("9/h"), Count: tc.count}
 		if tc.count == policy.CountFailures {
 			p.Failures = [][2]int{{401, 401}}
 		}
-		h := serving(t, heeding(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		h := serving(t, canceling(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {
 			switch tc.leave {
 			case "before":
 				cancel()
@@ -87,7 +88,7 @@ func (brokenBody) Read([]byte) (int, error) { return 0, errors.New("connection r
 // TestSettleByRange checks that a client that requests a range gets the whole response, which
 // contains the cost.
 func TestSettleByRange(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	text := `{"text":"` + strings.Repeat("x", 100) + `","usage":{"total_tokens":42}}`
 	p := policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "usage.total_tokens"}}
 	h := serving(t, store, set(t, p), httplimit.Config{}, func(w http.ResponseWriter, r *http.Request) {

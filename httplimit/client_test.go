@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -148,7 +149,7 @@ func TestTrustedErrors(t *testing.T) {
 		"zero prefix":   {Trusted: []netip.Prefix{{}}},
 		"mapped prefix": {Trusted: prefixes("::ffff:10.0.0.0/104")},
 	} {
-		if _, err := httplimit.New(memory(t), set(t), httplimit.Config{Client: c}); err == nil || !strings.Contains(err.Error(), "trusted[0]") {
+		if _, err := httplimit.New(fakestore.Memory(t), set(t), httplimit.Config{Client: c}); err == nil || !strings.Contains(err.Error(), "trusted[0]") {
 			t.Errorf("%s: New = %v, want an error that names trusted[0]", name, err)
 		}
 	}

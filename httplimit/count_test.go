@@ -13,13 +13,14 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
 // TestCountAll checks that denied requests count, and that Retry-After is when a client that
 // waits is admitted.
 func TestCountAll(t *testing.T) {
-	store, advance := clocked(t)
+	store, advance := fakestore.Clocked(t)
 	h := wrap(t, store, set(t,
 		policy.Config{Name: "all", Limits: limits("1/s burst 2", "100/h"), Count: policy.CountAll},
 		policy.Config{Name: "admitted", Limits: limits("100/h")},
@@ -49,7 +50,7 @@ func TestCountAll(t *testing.T) {
 
 // TestCountAllOfAnotherDenial checks that a request counts whichever policy denied it.
 func TestCountAllOfAnotherDenial(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	h := wrap(t, store, set(t,
 		policy.Config{Name: "narrow", Limits: limits("1/h")},
 		policy.Config{Name: "all", Limits: limits("9/h"), Count: policy.CountAll},
@@ -65,9 +66,9 @@ func TestCountAllOfAnotherDenial(t *testing.T) {
 // TestCountAllOfACanceledRequest checks that disconnecting after a denial does not avoid the
 // charge.
 func TestCountAllOfACanceledRequest(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	h := wrap(t, heeding(store), set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
+	h := wrap(t, canceling(store), set(t, policy.Config{Name: "p", Limits: limits("9/h"), Cost: 5, Count: policy.CountAll}), httplimit.Config{
 		Observe: func(_ *http.Request, e enforce.Event) {
 			if e.Outcome == enforce.Denied {
 				cancel()
@@ -85,9 +86,9 @@ func TestCountAllOfACanceledRequest(t *testing.T) {
 
 func TestCountAllFails(t *testing.T) {
 	for _, verb := range []weir.Verb{weir.Charge, weir.Peek} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		var ctxErr error
-		failing := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		failing := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			if r.Verb == verb {
 				ctxErr = ctx.Err()
 				return weir.Decision{}, weir.ErrUnavailable
@@ -110,8 +111,8 @@ func TestCountAllFails(t *testing.T) {
 }
 
 func TestCountAllLocal(t *testing.T) {
-	local := memory(t)
-	h := wrap(t, failing(weir.ErrUnavailable), set(t,
+	local := fakestore.Memory(t)
+	h := wrap(t, fakestore.Failing(weir.ErrUnavailable), set(t,
 		policy.Config{Name: "p", Limits: limits("1/h", "3/h"), Count: policy.CountAll, OnStoreError: policy.Local},
 		policy.Config{Name: "open", Limits: limits("1/h"), Count: policy.CountAll},
 	), httplimit.Config{Options: enforce.Options{Local: local}})
@@ -150,7 +151,7 @@ func TestCountByStatus(t *testing.T) {
 		{policy.CountSuccesses, own, map[string]int64{"/200": 2, "/400": 2, "/401": 0, "/402": 2, "/403": 0, "/500": 2}},
 	} {
 		for path, want := range tc.costs {
-			store := memory(t)
+			store := fakestore.Memory(t)
 			p := policy.Config{Name: "p", Limits: limits("9/h", "99/24h"), Cost: 2, Count: tc.count, Failures: tc.failures}
 			get(serving(t, store, set(t, p), httplimit.Config{}, status), path, peer)
 			for _, limit := range []string{"9/h", "99/24h"} {
@@ -165,7 +166,7 @@ func TestCountByStatus(t *testing.T) {
 // TestGuessing checks that as many failures as the limit are admitted. Successes do not count;
 // a failure is reserved while a request runs.
 func TestGuessing(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("3/h"), Count: policy.CountFailures}), httplimit.Config{}, status)
 	for step, tc := range []struct {
 		path   string
@@ -205,10 +206,10 @@ func TestCountOfAPanic(t *testing.T) {
 		{"of a client that went before an answer", 0, true, policy.CountFailures, 1},
 		{"that does not matter", 0, false, policy.CountAdmitted, 1},
 	} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		p := policy.Config{Name: "p", Limits: limits("9/h"), Count: tc.count, Settle: policy.Settle{Header: "X-Cost"}}
-		h := serving(t, heeding(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		h := serving(t, canceling(store), set(t, p), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			if tc.wrote != 0 {
 				w.WriteHeader(tc.wrote)
 			}
@@ -237,9 +238,9 @@ func TestCountOfAPanic(t *testing.T) {
 // TestNoResponse checks that admitted requests count if there are no responses.
 func TestNoResponse(t *testing.T) {
 	for _, count := range []policy.Count{policy.CountAdmitted, policy.CountFailures, policy.CountSuccesses} {
-		memory := memory(t)
+		memory := fakestore.Memory(t)
 		verbs := map[weir.Verb]int{}
-		store := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		store := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			verbs[r.Verb]++
 			return memory.Do(ctx, r)
 		}}
@@ -254,7 +255,7 @@ func TestNoResponse(t *testing.T) {
 
 // TestShadowCounts checks that a policy in shadow counts as it would if it were enforced.
 func TestShadowCounts(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	c := httplimit.Config{}
 	events := observed(&c)
 	h := serving(t, store, set(t,
@@ -280,12 +281,10 @@ func TestShadowCounts(t *testing.T) {
 // TestUnsettled checks that a cost that cannot be charged is reported once for each policy,
 // and does not change the response.
 func TestUnsettled(t *testing.T) {
-	store := memory(t)
-	failing := fakeStore{
-		do: func(context.Context, weir.Request) (weir.Decision, error) {
-			return weir.Decision{}, weir.ErrUnavailable
-		},
-		doAll: store.DoAll,
+	store := fakestore.Memory(t)
+	failing := fakestore.Store{
+		One: fakestore.Failing(weir.ErrUnavailable).Do,
+		All: store.DoAll,
 	}
 	var events []enforce.Event
 	h := serving(t, failing, set(t,

@@ -7,94 +7,17 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
-	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
-// fakeStore is a weir.Store made of functions.
-type fakeStore struct {
-	do    func(context.Context, weir.Request) (weir.Decision, error)
-	doAll func(context.Context, []weir.Request, []weir.Decision) (bool, error)
-}
-
-func (s fakeStore) Do(ctx context.Context, r weir.Request) (weir.Decision, error) {
-	return s.do(ctx, r)
-}
-
-func (s fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	return s.doAll(ctx, rs, ds)
-}
-
-// failing is a store that answers everything with err.
-func failing(err error) fakeStore {
-	return fakeStore{
-		do:    func(context.Context, weir.Request) (weir.Decision, error) { return weir.Decision{}, err },
-		doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) { return false, err },
-	}
-}
-
-// answering is a store that gives every request the decision d, under its limit.
-func answering(d weir.Decision) fakeStore {
-	one := func(r weir.Request) weir.Decision {
-		d := d
-		d.Limit = r.Limit
-		return d
-	}
-	return fakeStore{
-		do: func(_ context.Context, r weir.Request) (weir.Decision, error) { return one(r), nil },
-		doAll: func(_ context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-			for i, r := range rs {
-				ds[i] = one(r)
-			}
-			return d.OK, nil
-		},
-	}
-}
-
-// heeding is s as a store that asks nothing for a context that has ended.
-func heeding(s weir.Store) fakeStore {
-	return fakeStore{
-		do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
-			if err := ctx.Err(); err != nil {
-				return weir.Decision{}, err
-			}
-			return s.Do(ctx, r)
-		},
-		doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-			return s.DoAll(ctx, rs, ds)
-		},
-	}
-}
-
-// memory is a memory store that ends with the test.
-func memory(t testing.TB) weir.Store {
-	t.Helper()
-	s, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-// clocked is a memory store whose clock the test sets.
-func clocked(t testing.TB) (s weir.Store, advance func(time.Duration)) {
-	t.Helper()
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
-	store, err := memstore.New(memstore.Config{Clock: func() int64 { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store, func(d time.Duration) { now += d.Microseconds() }
+// canceling returns a store that fails requests whose context has ended.
+func canceling(store weir.Store) weir.Store {
+	return fakestore.Around(store, func(ctx context.Context, _ *weir.Request) error { return ctx.Err() }, nil)
 }
 
 // set is policies that, unless they say otherwise, are about the client's address.
@@ -150,7 +73,7 @@ func get(h http.Handler, target, addr string) *httptest.ResponseRecorder {
 // recording is a store that admits everything and notes the keys.
 func recording() (weir.Store, map[string]bool) {
 	keys := map[string]bool{}
-	return fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+	return fakestore.Store{One: func(_ context.Context, r weir.Request) (weir.Decision, error) {
 		keys[r.Key] = true
 		return weir.Decision{OK: true, Limit: r.Limit}, nil
 	}}, keys

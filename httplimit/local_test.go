@@ -12,11 +12,12 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
 func TestLocal(t *testing.T) {
-	failing := failing(fmt.Errorf("fake: %w", weir.ErrUnavailable))
+	failing := fakestore.Failing(fmt.Errorf("fake: %w", weir.ErrUnavailable))
 	type answer struct {
 		status   int
 		degraded string
@@ -54,7 +55,7 @@ func TestLocal(t *testing.T) {
 			}
 			cs = append(cs, policy.Config{Name: fmt.Sprint("p", i), Limits: limits(limit), OnStoreError: mode})
 		}
-		c := httplimit.Config{Options: enforce.Options{Local: memory(t)}}
+		c := httplimit.Config{Options: enforce.Options{Local: fakestore.Memory(t)}}
 		events := observed(&c)
 		h := wrap(t, failing, set(t, cs...), c)
 		for step, want := range tc.answers {
@@ -79,8 +80,8 @@ func TestLocal(t *testing.T) {
 // TestLocalDecidesNothing checks that a request is refused if Local makes no decision.
 func TestLocalDecidesNothing(t *testing.T) {
 	var events []enforce.Event
-	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local}), httplimit.Config{
-		Options: enforce.Options{Local: failing(weir.ErrFull)}, Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) },
+	h := wrap(t, fakestore.Failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Limits: limits("1/s"), OnStoreError: policy.Local}), httplimit.Config{
+		Options: enforce.Options{Local: fakestore.Failing(weir.ErrFull)}, Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) },
 	})
 	if w := get(h, "/", peer); w.Code != 503 || len(events) != 1 || events[0].Outcome != enforce.FailedClosed ||
 		!errors.Is(events[0].Err, weir.ErrFull) || !errors.Is(events[0].Err, weir.ErrUnavailable) {
@@ -90,9 +91,9 @@ func TestLocalDecidesNothing(t *testing.T) {
 
 // TestLocalHoldsSlots checks that what Local reserved goes back to Local.
 func TestLocalHoldsSlots(t *testing.T) {
-	local := memory(t)
+	local := fakestore.Memory(t)
 	failed := 0
-	store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+	store := fakestore.Store{One: func(_ context.Context, r weir.Request) (weir.Decision, error) {
 		if r.Verb == weir.Reserve {
 			failed++
 		}
@@ -118,9 +119,9 @@ func TestLocalHoldsSlots(t *testing.T) {
 }
 
 func TestShadowLocal(t *testing.T) {
-	c := httplimit.Config{Options: enforce.Options{Local: memory(t)}}
+	c := httplimit.Config{Options: enforce.Options{Local: fakestore.Memory(t)}}
 	events := observed(&c)
-	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Mode: policy.Shadow, Limits: limits("1/h"), OnStoreError: policy.Local}), c)
+	h := wrap(t, fakestore.Failing(weir.ErrUnavailable), set(t, policy.Config{Name: "p", Mode: policy.Shadow, Limits: limits("1/h"), OnStoreError: policy.Local}), c)
 	for range 2 {
 		if w := get(h, "/", peer); w.Code != 200 || w.Header().Get(httplimit.DegradedField) != "" {
 			t.Errorf("%d %q, want 200 without a word of the shadow", w.Code, w.Header().Get(httplimit.DegradedField))

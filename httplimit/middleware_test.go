@@ -18,13 +18,14 @@ import (
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
 const peer = "203.0.113.7:4711"
 
 func TestAdmitsAndDenies(t *testing.T) {
-	store, advance := clocked(t)
+	store, advance := fakestore.Clocked(t)
 	h := wrap(t, store, set(t, policy.Config{Name: "api", Limits: limits("1/s burst 2")}), httplimit.Config{})
 	for step, tc := range []struct {
 		wait   time.Duration
@@ -54,7 +55,7 @@ func TestAdmitsAndDenies(t *testing.T) {
 }
 
 func TestDenialIsAProblem(t *testing.T) {
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "api", Limits: limits("100/s", "1/h")},
 		policy.Config{Name: "daily", Limits: limits("1/24h")},
 		policy.Config{Name: "wide", Limits: limits("1000/s")},
@@ -99,7 +100,7 @@ func TestDenialIsAProblem(t *testing.T) {
 
 // TestAllOrNothing checks that a request that one policy denies takes nothing from another.
 func TestAllOrNothing(t *testing.T) {
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "narrow", Match: policy.Match{Paths: []string{"/n"}}, Limits: limits("1/h")},
 		policy.Config{Name: "wide", Limits: limits("3/h")},
 	), httplimit.Config{})
@@ -114,7 +115,7 @@ func TestAllOrNothing(t *testing.T) {
 }
 
 func TestAnswerOfThePolicy(t *testing.T) {
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "short", Limits: limits("1/m"), OnDenied: policy.OnDenied{Status: 503, Body: "short"}},
 		policy.Config{Name: "long", Limits: limits("1/h"), OnDenied: policy.OnDenied{
 			Status: 302, Body: "<p>slow down", ContentType: "text/html", Headers: map[string]string{"location": "/wait", "Cache-Control": "max-age=1"},
@@ -135,7 +136,7 @@ func TestAnswerOfThePolicy(t *testing.T) {
 // TestRedirect checks that a redirect has no Retry-After, which would delay it.
 func TestRedirect(t *testing.T) {
 	for status, want := range map[int]int{0: 303, 307: 307} {
-		h := wrap(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits("1/h"), OnDenied: policy.OnDenied{
+		h := wrap(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("1/h"), OnDenied: policy.OnDenied{
 			Status: status, Redirect: "/wait?for=it", Headers: map[string]string{"X-Why": "busy"},
 		}}), httplimit.Config{})
 		get(h, "/", peer)
@@ -154,7 +155,7 @@ func TestRedirect(t *testing.T) {
 }
 
 func TestNoPolicyNoField(t *testing.T) {
-	store := failing(errors.New("no request expected"))
+	store := fakestore.Failing(errors.New("no request expected"))
 	h := wrap(t, store, set(t,
 		policy.Config{Name: "other", Match: policy.Match{Paths: []string{"/other"}}, Limits: limits("1/h")},
 		policy.Config{Name: "off", Mode: policy.Off, Limits: limits("1/h")},
@@ -184,7 +185,7 @@ func TestStoreErrors(t *testing.T) {
 			cs = append(cs, policy.Config{Name: fmt.Sprint("p", i), Limits: limits("1/s"), OnStoreError: m})
 		}
 		var events []enforce.Event
-		h := wrap(t, failing(down), set(t, cs...), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
+		h := wrap(t, fakestore.Failing(down), set(t, cs...), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
 		w := get(h, "/", peer)
 		if w.Code != tc.status || w.Header().Get(httplimit.DegradedField) != tc.degraded {
 			t.Errorf("%s: %d, %s %q, want %d, %q", tc.name, w.Code, httplimit.DegradedField, w.Header().Get(httplimit.DegradedField), tc.status, tc.degraded)
@@ -210,7 +211,7 @@ func TestStoreErrors(t *testing.T) {
 // is not served.
 func TestCanceledRequestIsNotServed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	store := fakeStore{do: func(ctx context.Context, _ weir.Request) (weir.Decision, error) {
+	store := fakestore.Store{One: func(ctx context.Context, _ weir.Request) (weir.Decision, error) {
 		cancel()
 		return weir.Decision{}, context.Cause(ctx)
 	}}
@@ -228,7 +229,7 @@ func TestCanceledRequestIsNotServed(t *testing.T) {
 }
 
 func TestDegradedDecision(t *testing.T) {
-	store := answering(weir.Decision{OK: true, Degraded: policy.Local})
+	store := fakestore.Answering(weir.Decision{OK: true, Degraded: policy.Local})
 	w := get(wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{}), "/", peer)
 	if got := w.Header().Get(httplimit.DegradedField); w.Code != 200 || got != "local" {
 		t.Errorf("%d, %s = %q, want 200, local", w.Code, httplimit.DegradedField, got)
@@ -237,7 +238,7 @@ func TestDegradedDecision(t *testing.T) {
 
 func TestShadow(t *testing.T) {
 	var events []string
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "shadow", Mode: policy.Shadow, Limits: limits("1/h", "100/h")},
 		policy.Config{Name: "real", Limits: limits("3/h")},
 	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
@@ -265,7 +266,7 @@ func TestShadow(t *testing.T) {
 
 func TestShadowStoreErrorLetsThrough(t *testing.T) {
 	var events []enforce.Event
-	h := wrap(t, failing(weir.ErrUnavailable), set(t, policy.Config{Name: "s", Mode: policy.Shadow, OnStoreError: policy.Closed, Limits: limits("1/h")}),
+	h := wrap(t, fakestore.Failing(weir.ErrUnavailable), set(t, policy.Config{Name: "s", Mode: policy.Shadow, OnStoreError: policy.Closed, Limits: limits("1/h")}),
 		httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) { events = append(events, e) }})
 	if w := get(h, "/", peer); w.Code != 200 || len(events) != 1 || events[0].Outcome != enforce.FailedOpen {
 		t.Errorf("%d and %v, want 200 and one failed_open", w.Code, events)
@@ -274,7 +275,7 @@ func TestShadowStoreErrorLetsThrough(t *testing.T) {
 
 func TestObserveHeld(t *testing.T) {
 	var events []string
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "a", Limits: limits("9/h")}, policy.Config{Name: "b", Limits: limits("1/h")},
 	), httplimit.Config{Observe: func(_ *http.Request, e enforce.Event) {
 		events = append(events, fmt.Sprintf("%s %s %s", e.Policy.Name(), e.Outcome, e.Key))
@@ -291,7 +292,7 @@ func TestObserveHeld(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := wrap(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits("10/s leaky_bucket burst 5 queue")}), httplimit.Config{})
+		h := wrap(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("10/s leaky_bucket burst 5 queue")}), httplimit.Config{})
 		for step, want := range []time.Duration{0, 100 * time.Millisecond, 100 * time.Millisecond} {
 			start := time.Now()
 			w := get(h, "/", peer)
@@ -307,8 +308,8 @@ func TestDelay(t *testing.T) {
 func TestDelayIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		delaying := answering(weir.Decision{OK: true, Delay: time.Minute})
-		store := fakeStore{doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+		delaying := fakestore.Answering(weir.Decision{OK: true, Delay: time.Minute})
+		store := fakestore.Store{All: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 			if err != nil {
 				return false, err
 			}
@@ -327,7 +328,7 @@ func TestDelayIsReset(t *testing.T) {
 
 func TestDelayEndsWithTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := answering(weir.Decision{OK: true, Delay: time.Hour})
+		store := fakestore.Answering(weir.Decision{OK: true, Delay: time.Hour})
 		m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +358,7 @@ func TestRetryAfter(t *testing.T) {
 		{10 * time.Second, 5 * time.Second, 10, 15},
 		{weir.Never - 1, time.Hour, 9223372037, 9223372037},
 	} {
-		h := wrap(t, answering(weir.Decision{RetryAfter: tc.retry}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{RetryJitter: tc.jitter})
+		h := wrap(t, fakestore.Answering(weir.Decision{RetryAfter: tc.retry}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{RetryJitter: tc.jitter})
 		seen := map[string]bool{}
 		for range 200 {
 			text := get(h, "/", peer).Header().Get("Retry-After")
@@ -371,14 +372,14 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("Retry-After with jitter %v takes only %d values", tc.jitter, len(seen))
 		}
 	}
-	h := wrap(t, answering(weir.Decision{RetryAfter: weir.Never}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{RetryJitter: time.Second})
+	h := wrap(t, fakestore.Answering(weir.Decision{RetryAfter: weir.Never}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{RetryJitter: time.Second})
 	if w := get(h, "/", peer); w.Code != 429 || w.Header().Values("Retry-After") != nil {
 		t.Errorf("a denial for ever = %d with Retry-After %q, want 429 without", w.Code, w.Header().Values("Retry-After"))
 	}
 }
 
 func TestNewErrors(t *testing.T) {
-	store, policies := memory(t), set(t)
+	store, policies := fakestore.Memory(t), set(t)
 	for name, call := range map[string]func() error{
 		"no store":        func() error { _, err := httplimit.New(nil, policies, httplimit.Config{}); return err },
 		"no set":          func() error { _, err := httplimit.New(store, nil, httplimit.Config{}); return err },

@@ -17,6 +17,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -24,7 +25,7 @@ import (
 // charged once all that have begun are settled.
 func listening(t *testing.T, http2 bool, c policy.Config, h http.HandlerFunc) (*httptest.Server, func() int64) {
 	t.Helper()
-	store := memory(t)
+	store := fakestore.Memory(t)
 	c.Name, c.Key, c.Limits = "p", []policy.KeyPart{{Source: policy.Constant, Name: "k"}}, limits(budget)
 	limited := serving(t, store, set(t, c), httplimit.Config{}, h)
 	var begun sync.WaitGroup
@@ -186,7 +187,7 @@ func TestWrappedReadFrom(t *testing.T) {
 		{byJSON, "text/plain", 1, 1},
 		{byJSON, "application/json", 0, 6},
 	} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		tc.c.Name, tc.c.Limits = "p", limits(budget)
 		h := serving(t, store, set(t, tc.c), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", tc.kind)
@@ -324,7 +325,7 @@ func TestUnwrappedWriter(t *testing.T) {
 		"all":    {Name: "p", Limits: limits("9/h"), Count: policy.CountAll},
 	} {
 		var got http.ResponseWriter
-		h := serving(t, memory(t), set(t, c), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) { got = w })
+		h := serving(t, fakestore.Memory(t), set(t, c), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) { got = w })
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if got != w {

@@ -13,12 +13,13 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
 // TestHandlerGetsTheWriterItself checks that the handler gets the server's writer.
 func TestHandlerGetsTheWriterItself(t *testing.T) {
-	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("100/s")}), httplimit.Config{})
+	m, err := httplimit.New(fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("100/s")}), httplimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestHandlerGetsTheWriterItself(t *testing.T) {
 }
 
 func TestRealServer(t *testing.T) {
-	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("100/s")}), httplimit.Config{})
+	m, err := httplimit.New(fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("100/s")}), httplimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestRealServer(t *testing.T) {
 }
 
 func TestDenialOfHEADHasNoBody(t *testing.T) {
-	m, err := httplimit.New(answering(weir.Decision{RetryAfter: time.Second}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{})
+	m, err := httplimit.New(fakestore.Answering(weir.Decision{RetryAfter: time.Second}), set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestNothingIsEchoed(t *testing.T) {
 		Key: []policy.KeyPart{{Source: policy.Header, Name: "X-User"}, {Source: policy.Query, Name: "q"}, {Source: policy.Cookie, Name: "c"}, {Source: policy.Method}},
 	}
 	answers := map[string]bool{}
-	for _, store := range []weir.Store{answering(weir.Decision{RetryAfter: time.Second}), answering(weir.Decision{OK: true}), failing(weir.ErrUnavailable)} {
+	for _, store := range []weir.Store{fakestore.Answering(weir.Decision{RetryAfter: time.Second}), fakestore.Answering(weir.Decision{OK: true}), fakestore.Failing(weir.ErrUnavailable)} {
 		p.OnStoreError = policy.Closed
 		h := wrap(t, store, set(t, p), httplimit.Config{})
 		clear(answers)

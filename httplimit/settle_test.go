@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -23,7 +24,7 @@ const (
 // spent returns the cost of a request with that response.
 func spent(t testing.TB, settle policy.Settle, handler http.HandlerFunc) int64 {
 	t.Helper()
-	store := memory(t)
+	store := fakestore.Memory(t)
 	p := policy.Config{Name: "p", Limits: limits(budget), Cost: unsettled, Settle: settle}
 	if w := get(serving(t, store, set(t, p), httplimit.Config{}, handler), "/", peer); w.Code != 200 {
 		t.Fatalf("status %d, want 200", w.Code)
@@ -182,7 +183,7 @@ func TestEncodedResponse(t *testing.T) {
 		}
 	}
 	// What encodes outside has said so before, as gzip of gin does: what passes is plain.
-	store := memory(t)
+	store := fakestore.Memory(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"n":42}`))
@@ -197,7 +198,7 @@ func TestEncodedResponse(t *testing.T) {
 	}
 	for settle, want := range map[policy.Settle]string{{JSON: "n"}: "identity", {Header: "X-Cost"}: "gzip"} {
 		accepts := ""
-		h := serving(t, memory(t), set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: settle}), httplimit.Config{},
+		h := serving(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: settle}), httplimit.Config{},
 			func(_ http.ResponseWriter, r *http.Request) { accepts = r.Header.Get("Accept-Encoding") })
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -211,7 +212,7 @@ func TestEncodedResponse(t *testing.T) {
 // TestSettleWhatCounts checks that only a response that counts is charged its cost.
 func TestSettleWhatCounts(t *testing.T) {
 	for path, want := range map[string]int64{"/200": 50, "/404": 0} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		h := serving(t, store, set(t,
 			policy.Config{Name: "p", Limits: limits("100/h", budget), Count: policy.CountSuccesses, Settle: policy.Settle{Header: "X-Cost"}},
 			policy.Config{Name: "q", Limits: limits(budget), Settle: policy.Settle{JSON: "a.n"}},
@@ -234,7 +235,7 @@ func TestSettleWhatCounts(t *testing.T) {
 // TestDebt checks that a cost above the remaining tokens is paid before the next request is
 // admitted.
 func TestDebt(t *testing.T) {
-	store, advance := clocked(t)
+	store, advance := fakestore.Clocked(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("10/s"), Settle: policy.Settle{Header: "X-Cost"}}), httplimit.Config{},
 		func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Cost", "25") })
 	for step, tc := range []struct {
@@ -278,7 +279,7 @@ func TestLongRequest(t *testing.T) {
 
 // TestAtOnce checks that concurrent requests are settled each by its own response.
 func TestAtOnce(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	var h http.Handler
 	h = serving(t, store, set(t, policy.Config{Name: "p", Limits: limits("1000000/8760h", budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{},
 		func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestCandidate(t *testing.T) {
 	c := httplimit.Config{}
 	events := observed(&c)
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("2/h")},
 		policy.Config{Name: "s", Mode: policy.Shadow, Limits: limits("1/h")},
 	), c)
@@ -42,8 +43,8 @@ func TestCandidate(t *testing.T) {
 // no decision about.
 func TestCandidateOfWhatFails(t *testing.T) {
 	for mode, want := range map[policy.FailMode]int{policy.Open: 200, policy.Closed: 503} {
-		store, down := memory(t), true
-		failing := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		store, down := fakestore.Memory(t), true
+		failing := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			if down = !down; !down {
 				return weir.Decision{}, weir.ErrUnavailable
 			}
@@ -62,7 +63,7 @@ func TestCandidateOfWhatFails(t *testing.T) {
 // TestCandidateWithoutAResponse checks that a candidate that counts by the response counts a
 // denied request, which has none.
 func TestCandidateWithoutAResponse(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	p := policy.Config{Name: "p", Limits: limits("1/h"), Candidate: limits("9/h"), Count: policy.CountFailures}
 	h := serving(t, store, set(t, p), httplimit.Config{}, status)
 	for step, want := range []struct {
@@ -80,7 +81,7 @@ func TestCandidateWithoutAResponse(t *testing.T) {
 // TestCandidateSlots checks that a candidate holds a slot while the handler runs, and none for
 // a denied request.
 func TestCandidateSlots(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	p := policy.Config{Name: "p", Limits: limits("1 concurrency"), Candidate: limits("2 concurrency")}
 	var h http.Handler
 	depth := 0
@@ -119,7 +120,7 @@ func (c costly) String() string                        { return "costly" }
 func TestEventCost(t *testing.T) {
 	fault := errors.New("no such header")
 	var events []enforce.Event
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "measured", Limits: limits("10/h"), CostOf: costly{n: 4}},
 		policy.Config{Name: "not", Limits: limits("10/h"), Cost: 2, CostOf: costly{err: fault}},
 		policy.Config{Name: "nothing", Limits: limits("10/h"), CostOf: costly{}},
@@ -140,8 +141,8 @@ func TestEventCost(t *testing.T) {
 
 // TestCostOfNothing checks that a cost of 0 is not reserved, and is charged by the response.
 func TestCostOfNothing(t *testing.T) {
-	store, settled := memory(t), 0
-	counted := fakeStore{doAll: store.DoAll, do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+	store, settled := fakestore.Memory(t), 0
+	counted := fakestore.Store{All: store.DoAll, One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 		settled++
 		return store.Do(ctx, r)
 	}}

@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -80,7 +81,7 @@ func TestSlotsLastAsLongAsTheHandler(t *testing.T) {
 
 // TestSlotsAreGivenBackOnPanic checks that a handler that panics holds nothing.
 func TestSlotsAreGivenBackOnPanic(t *testing.T) {
-	m, err := httplimit.New(memory(t), set(t, policy.Config{Name: "p", Limits: limits("1 concurrency")}), httplimit.Config{})
+	m, err := httplimit.New(fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("1 concurrency")}), httplimit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestSlotsAreGivenBackOnPanic(t *testing.T) {
 // never reached.
 func TestObserveThatPanicsHoldsNothing(t *testing.T) {
 	for _, mode := range []policy.Mode{policy.Enforce, policy.Shadow} {
-		store, first := memory(t), true
+		store, first := fakestore.Memory(t), true
 		m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits("1 concurrency")}), httplimit.Config{
 			Observe: func(_ *http.Request, e enforce.Event) {
 				if first {
@@ -132,7 +133,7 @@ func TestSlotsHeal(t *testing.T) {
 		defer store.Close()
 		var reached atomic.Bool
 		reached.Store(true)
-		cut := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		cut := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			if !reached.Load() {
 				return weir.Decision{}, weir.ErrUnavailable
 			}
@@ -157,7 +158,7 @@ func TestSlotsHeal(t *testing.T) {
 
 // TestDeniedTakesNoSlot checks that a request that a rate denies holds no slot.
 func TestDeniedTakesNoSlot(t *testing.T) {
-	h := wrap(t, memory(t), set(t,
+	h := wrap(t, fakestore.Memory(t), set(t,
 		policy.Config{Name: "slots", Limits: limits("1 concurrency")},
 		policy.Config{Name: "rate", Match: policy.Match{Paths: []string{"/rated"}}, Limits: limits("1/h")},
 	), httplimit.Config{})
@@ -222,7 +223,7 @@ func TestCanceledInTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
-		h := serving(t, heeding(store), set(t,
+		h := serving(t, canceling(store), set(t,
 			policy.Config{Name: "queue", Limits: limits("1/m leaky_bucket burst 5 queue")},
 			policy.Config{Name: "slots", Limits: limits("9 concurrency lease 1h")},
 			policy.Config{Name: "settled", Limits: limits(budget), Settle: policy.Settle{Header: "X-Cost"}},
@@ -247,7 +248,7 @@ func TestEndWithinARenewal(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
 		reserves := 0
-		slow := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		slow := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			if r.Verb == weir.Reserve {
 				if reserves++; reserves > 1 {
 					<-time.After(500 * time.Millisecond)

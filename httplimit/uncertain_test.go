@@ -12,6 +12,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -29,9 +30,9 @@ func TestLateGrantsGoBack(t *testing.T) {
 	for _, mode := range []policy.FailMode{policy.Open, policy.Closed} {
 		for _, p := range reserving() {
 			p.OnStoreError = mode
-			memory := memory(t)
+			memory := fakestore.Memory(t)
 			granted := 0
-			store := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+			store := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 				d, err := memory.Do(ctx, r)
 				if r.Verb == weir.Reserve && err == nil && d.OK {
 					granted++
@@ -61,7 +62,7 @@ func TestCanceledWhileReserving(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory := bubbled(t)
 				defer memory.Close()
-				store := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+				store := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 					if r.Verb == weir.Reserve {
 						granted := time.After(takes)
 						select {

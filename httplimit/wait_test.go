@@ -15,6 +15,7 @@ import (
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -83,7 +84,7 @@ func TestWaitIsFair(t *testing.T) {
 		store := bubbled(t)
 		defer store.Close()
 		var asked, asking atomic.Int64
-		counting := fakeStore{do: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
+		counting := fakestore.Store{One: func(ctx context.Context, r weir.Request) (weir.Decision, error) {
 			asked.Add(1)
 			if asking.Add(1) > 1 {
 				t.Error("two requests of a key ask at once")
@@ -194,7 +195,7 @@ func TestWaitAtOnce(t *testing.T) {
 func TestDeniedInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		takes := 0
-		store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+		store := fakestore.Store{One: func(_ context.Context, r weir.Request) (weir.Decision, error) {
 			d := weir.Decision{OK: true, Limit: r.Limit}
 			if r.Verb == weir.Take {
 				switch takes++; takes {
@@ -306,7 +307,7 @@ func TestWaitForAnotherKey(t *testing.T) {
 func TestStoreErrorWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		store := fakeStore{do: func(_ context.Context, r weir.Request) (weir.Decision, error) {
+		store := fakestore.Store{One: func(_ context.Context, r weir.Request) (weir.Decision, error) {
 			if asked++; asked > 1 {
 				return weir.Decision{}, weir.ErrUnavailable
 			}
@@ -324,7 +325,7 @@ func TestStoreErrorWhileWaiting(t *testing.T) {
 func TestWaitWithoutATime(t *testing.T) {
 	for _, retry := range []time.Duration{0, weir.Never} {
 		synctest.Test(t, func(t *testing.T) {
-			h := wrap(t, answering(weir.Decision{RetryAfter: retry}), set(t, waiting("p", time.Minute, "1/s")), httplimit.Config{})
+			h := wrap(t, fakestore.Answering(weir.Decision{RetryAfter: retry}), set(t, waiting("p", time.Minute, "1/s")), httplimit.Config{})
 			start := time.Now()
 			if w := get(h, "/", peer); w.Code != 429 || time.Since(start) != 0 {
 				t.Errorf("retry after %v: %d after %v, want 429 at once", retry, w.Code, time.Since(start))

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/floodweir/weir"
-	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/transport"
 )
 
@@ -76,17 +76,6 @@ func (b *body) Close() error {
 	}
 	return nil
 }
-
-func memory(t testing.TB) weir.Store {
-	t.Helper()
-	store, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
 func limits(texts ...string) []weir.Limit {
 	var ls []weir.Limit
 	for _, s := range texts {
@@ -102,7 +91,7 @@ func open(t testing.TB, c transport.Config) *transport.Transport {
 		c.MaxWait = weir.NoWait
 	}
 	if c.Store == nil && len(c.Limits) > 0 {
-		c.Store = memory(t)
+		c.Store = fakestore.Memory(t)
 	}
 	rt, err := transport.New(c)
 	if err != nil {
@@ -152,14 +141,4 @@ func denial(t testing.TB, err error) *transport.Denied {
 		t.Fatalf("error = %v, want a *transport.Denied", err)
 	}
 	return d
-}
-
-// A fakeStore decides by a function.
-type fakeStore struct {
-	weir.Store
-	doAll func(context.Context, []weir.Request, []weir.Decision) (bool, error)
-}
-
-func (s *fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
-	return s.doAll(ctx, rs, ds)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/transport"
 )
@@ -246,7 +247,7 @@ func TestEveryForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := httplimit.New(memory(t), set, httplimit.Config{Fields: fields})
+		m, err := httplimit.New(fakestore.Memory(t), set, httplimit.Config{Fields: fields})
 		if err != nil {
 			t.Fatal(err)
 		}

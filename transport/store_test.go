@@ -16,13 +16,14 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/transport"
 )
 
 // TestStoreError checks OnStoreError.
 func TestStoreError(t *testing.T) {
-	broken := &fakeStore{doAll: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
+	broken := fakestore.Store{All: func(context.Context, []weir.Request, []weir.Decision) (bool, error) {
 		return false, weir.ErrUnavailable
 	}}
 	for mode, sent := range map[policy.FailMode]int{"": 1, policy.Closed: 0, policy.Open: 1} {
@@ -49,7 +50,7 @@ func TestStoreError(t *testing.T) {
 func TestStoreErrorOfContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &server{}
-	store := &fakeStore{doAll: func(ctx context.Context, _ []weir.Request, _ []weir.Decision) (bool, error) {
+	store := fakestore.Store{All: func(ctx context.Context, _ []weir.Request, _ []weir.Decision) (bool, error) {
 		cancel()
 		return false, context.Cause(ctx)
 	}}
@@ -79,7 +80,7 @@ func TestReturnUnsent(t *testing.T) {
 	}{
 		{"given back", dial, true, 10}, {"kept", dial, false, 9}, {"may have been sent", reset, true, 9},
 	} {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		rt := open(t, transport.Config{Base: c.base, Store: store, Limits: limits("10/24h", "100/48h"), ReturnUnsent: c.unsent})
 		if _, err := get(t, rt, "http://"+l.Addr().String()); err == nil {
 			t.Fatal("sent without a server")
@@ -96,9 +97,9 @@ func TestReturnUnsent(t *testing.T) {
 
 // TestReturnedAt checks that tokens go back to the instant at which they were taken.
 func TestReturnedAt(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	var taken, returned time.Time
-	watched := &fakeStore{doAll: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
+	watched := fakestore.Store{All: func(ctx context.Context, rs []weir.Request, ds []weir.Decision) (bool, error) {
 		ok, err := store.DoAll(ctx, rs, ds)
 		if rs[0].Verb == weir.Return {
 			returned = rs[0].At

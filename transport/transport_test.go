@@ -14,6 +14,7 @@ import (
 
 	"github.com/floodweir/weir"
 	"github.com/floodweir/weir/enforce"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 	"github.com/floodweir/weir/transport"
 )
@@ -123,7 +124,7 @@ func TestNoOvertaking(t *testing.T) {
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		store := memory(t)
+		store := fakestore.Memory(t)
 		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("1/m"), MaxWait: weir.Unlimited})
 		if _, err := get(t, rt, api); err != nil {
 			t.Fatal(err)
@@ -164,7 +165,7 @@ func TestMaxWait(t *testing.T) {
 		{0, "1/m", true}, {0, "1/61s", false}, {weir.NoWait, "1/s", false}, {weir.Unlimited, "1/24h", true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			rt, err := transport.New(transport.Config{Base: &server{}, Store: memory(t), Limits: limits(c.limit), MaxWait: c.maxWait})
+			rt, err := transport.New(transport.Config{Base: &server{}, Store: fakestore.Memory(t), Limits: limits(c.limit), MaxWait: c.maxWait})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,7 +297,7 @@ func TestKeyAndCost(t *testing.T) {
 
 // TestShared checks that Transports of one store share a budget.
 func TestShared(t *testing.T) {
-	store, s := memory(t), &server{}
+	store, s := fakestore.Memory(t), &server{}
 	var wg sync.WaitGroup
 	for range 8 {
 		rt := open(t, transport.Config{Base: s, Store: store, Limits: limits("20/24h", "1000/s")})
@@ -396,7 +397,7 @@ func TestBadRequest(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	for _, c := range []struct {
 		config transport.Config
 		want   string

@@ -21,6 +21,7 @@ import (
 	"github.com/floodweir/weir"
 	weirconnect "github.com/floodweir/weir/contrib/connect"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -86,7 +87,7 @@ func (a *answers) call(ctx context.Context, c *weirconnect.Client, procedure str
 // together; one that would wait for too long ends at once.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		a, b := client(t, weirconnect.ClientConfig{Limiter: limiter(t, store, "1/s")}), client(t, weirconnect.ClientConfig{Limiter: limiter(t, store, "1/s")})
 		server := answers{start: time.Now()}
 		for i := range 6 {
@@ -149,7 +150,7 @@ func TestObey(t *testing.T) {
 // TestRetries checks that a denied call is repeated as often as asked, when the server says.
 func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory(t)
+		store := fakestore.Memory(t)
 		exhausted := connect.CodeResourceExhausted
 		for _, w := range []struct {
 			with []error
@@ -177,9 +178,9 @@ func TestRetries(t *testing.T) {
 
 // TestClientStoreError checks OnStoreError of a client.
 func TestClientStoreError(t *testing.T) {
-	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
+	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, weir.ErrUnavailable
-	})
+	}}
 	for mode, want := range map[policy.FailMode]connect.Code{"": 0, policy.Open: 0, policy.Closed: connect.CodeUnavailable} {
 		var server answers
 		err := server.call(t.Context(), client(t, weirconnect.ClientConfig{Limiter: limiter(t, broken, "1/s"), OnStoreError: mode}), sayProcedure)
@@ -193,7 +194,7 @@ func TestClientStoreError(t *testing.T) {
 func TestClientLongKey(t *testing.T) {
 	var server answers
 	pace := client(t, weirconnect.ClientConfig{
-		Limiter: limiter(t, memory(t), "1/h"),
+		Limiter: limiter(t, fakestore.Memory(t), "1/h"),
 		Key:     func(context.Context, string, string) string { return strings.Repeat("k", bounds.MaxKey) },
 	})
 	err := server.call(t.Context(), pace, sayProcedure)

@@ -20,6 +20,7 @@ import (
 	weirconnect "github.com/floodweir/weir/contrib/connect"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -122,7 +123,7 @@ func TestStream(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	p := policy.Config{Limits: limits("20/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}
-	c := serve(t, echo{}, behind(server(t, memory(t), set(t, p), weirconnect.Config{})))
+	c := serve(t, echo{}, behind(server(t, fakestore.Memory(t), set(t, p), weirconnect.Config{})))
 	for i := range 3 {
 		if _, err := c.say(t.Context()); err != nil {
 			t.Errorf("call %d: %v", i+1, err)
@@ -132,7 +133,7 @@ func TestWait(t *testing.T) {
 		}
 	}
 	slow := policy.Config{Limits: limits("1/m"), OnDenied: policy.OnDenied{Wait: time.Minute}}
-	c = serve(t, echo{}, behind(server(t, memory(t), set(t, slow), weirconnect.Config{})))
+	c = serve(t, echo{}, behind(server(t, fakestore.Memory(t), set(t, slow), weirconnect.Config{})))
 	if _, err := c.say(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +160,9 @@ func TestShadow(t *testing.T) {
 
 // TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
-	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
+	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("secret address: %w", weir.ErrUnavailable)
-	})
+	}}
 	for _, w := range []struct {
 		mode     policy.FailMode
 		codes    []connect.Code
@@ -304,7 +305,7 @@ func TestMessages(t *testing.T) {
 // TestMessagesWait checks that messages that wait are not lost, and keep their order.
 func TestMessagesWait(t *testing.T) {
 	messages := set(t, policy.Config{Limits: limits("50/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}})
-	c := serve(t, echo{}, behind(server(t, memory(t), set(t), weirconnect.Config{Messages: messages})))
+	c := serve(t, echo{}, behind(server(t, fakestore.Memory(t), set(t), weirconnect.Config{Messages: messages})))
 	s := c.chat(t.Context())
 	for i := range 5 {
 		if err := s.Send(wrapperspb.String(fmt.Sprint(i))); err != nil {
@@ -320,7 +321,7 @@ func TestMessagesWait(t *testing.T) {
 	_ = s.CloseResponse()
 
 	ended := make(chan error, 1)
-	store, advance := clocked(t)
+	store, advance := fakestore.Clocked(t)
 	e := echo{chat: func(_ context.Context, s *stream) (err error) {
 		for range 2 {
 			_, _ = s.Receive()

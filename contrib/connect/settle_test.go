@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	weirconnect "github.com/floodweir/weir/contrib/connect"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -133,7 +134,7 @@ func TestPanic(t *testing.T) {
 func TestSlot(t *testing.T) {
 	for protocol, opts := range protocols() {
 		ended := make(after, 1)
-		limit := server(t, memory(t), set(t, policy.Config{Key: all(), Limits: limits("1 concurrency")}), weirconnect.Config{})
+		limit := server(t, fakestore.Memory(t), set(t, policy.Config{Key: all(), Limits: limits("1 concurrency")}), weirconnect.Config{})
 		c := serve(t, echo{}, []connect.Interceptor{ended, limit}, opts...)
 		other := dial(t, c.url)
 		for i := range 2 {

@@ -20,6 +20,7 @@ import (
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 	"github.com/floodweir/weir/internal/bounds"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/memstore"
 	"github.com/floodweir/weir/policy"
 )
@@ -236,9 +237,9 @@ func TestHoldsAreBounded(t *testing.T) {
 
 // TestClientStoreError checks OnStoreError of a client.
 func TestClientStoreError(t *testing.T) {
-	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
+	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, weir.ErrUnavailable
-	})
+	}}
 	cc := dial(t, "passthrough:///api.example.com")
 	for mode, want := range map[policy.FailMode]codes.Code{"": codes.OK, policy.Open: codes.OK, policy.Closed: codes.Unavailable} {
 		var server answers
@@ -254,7 +255,7 @@ func TestClientLongKey(t *testing.T) {
 	cc := dial(t, "passthrough:///api.example.com")
 	var server answers
 	pace := client(t, weirgrpc.ClientConfig{
-		Limiter: limiter(t, memory(t), "1/h"),
+		Limiter: limiter(t, fakestore.Memory(t), "1/h"),
 		Key:     func(context.Context, string, string) string { return strings.Repeat("k", bounds.MaxKey) },
 	})
 	err := pace.Unary(t.Context(), sayMethod, nil, nil, cc, server.invoke)

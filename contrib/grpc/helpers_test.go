@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -18,7 +16,7 @@ import (
 	"github.com/floodweir/weir"
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 	"github.com/floodweir/weir/enforce"
-	"github.com/floodweir/weir/memstore"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -149,50 +147,10 @@ func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFai
 	return retry, quota
 }
 
-// memory is a memory store that ends with the test.
-func memory(t testing.TB) weir.Store {
-	t.Helper()
-	s, err := memstore.New(memstore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // still is a memory store whose clock stands.
 func still(t testing.TB) weir.Store {
-	s, _ := clocked(t)
+	s, _ := fakestore.Clocked(t)
 	return s
-}
-
-// clocked is a memory store whose clock the test sets.
-func clocked(t testing.TB) (s weir.Store, advance func(time.Duration)) {
-	t.Helper()
-	var now atomic.Int64
-	now.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
-	store, err := memstore.New(memstore.Config{Clock: now.Load})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store, func(d time.Duration) { now.Add(d.Microseconds()) }
-}
-
-// fakeStore is a weir.Store made of a function.
-type fakeStore func(context.Context, weir.Request) (weir.Decision, error)
-
-func (f fakeStore) Do(ctx context.Context, r weir.Request) (weir.Decision, error) { return f(ctx, r) }
-
-func (f fakeStore) DoAll(ctx context.Context, rs []weir.Request, ds []weir.Decision) (ok bool, err error) {
-	ok = true
-	for i, r := range rs {
-		if ds[i], err = f(ctx, r); err != nil {
-			return false, err
-		}
-		ok = ok && ds[i].OK
-	}
-	return ok, nil
 }
 
 // set is policies that, unless they say otherwise, are about the client's address.

@@ -18,6 +18,7 @@ import (
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -66,7 +67,7 @@ func TestMessages(t *testing.T) {
 // TestMessagesWait checks that messages that wait are not lost, and keep their order.
 func TestMessagesWait(t *testing.T) {
 	messages := set(t, policy.Config{Limits: limits("50/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}})
-	cc := serve(t, server(t, memory(t), set(t), weirgrpc.Config{Messages: messages}), echo{})
+	cc := serve(t, server(t, fakestore.Memory(t), set(t), weirgrpc.Config{Messages: messages}), echo{})
 	cs := chat(t.Context(), t, cc)
 	for i := range 5 {
 		if err := cs.SendMsg(wrapperspb.Int64(int64(i + 1))); err != nil {
@@ -89,7 +90,7 @@ func TestMessagesWait(t *testing.T) {
 // messages, also after the limit would admit them.
 func TestMessageDeniedForGood(t *testing.T) {
 	ended := make(chan error, 1)
-	store, advance := clocked(t)
+	store, advance := fakestore.Clocked(t)
 	messages := set(t, policy.Config{Limits: limits("1/h")})
 	cc := serveBehind(t, echo{chat: func(s grpc.ServerStream) error {
 		_, _ = s.RecvMsg(new(text)), s.RecvMsg(new(text))

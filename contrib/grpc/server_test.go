@@ -23,6 +23,7 @@ import (
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
 	"github.com/floodweir/weir/enforce"
 	"github.com/floodweir/weir/httplimit"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -112,7 +113,7 @@ func TestRetryPolicy(t *testing.T) {
 	var asked events
 	const again = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":3,"initialBackoff":"0.001s","maxBackoff":"0.001s","backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`
 	s := set(t, policy.Config{Name: "calls", Limits: limits("10/s burst 1")}, policy.Config{Name: "day", Limits: limits("2/24h")})
-	cc := serve(t, server(t, memory(t), s, weirgrpc.Config{Observe: asked.observe}), echo{}, grpc.WithDefaultServiceConfig(again))
+	cc := serve(t, server(t, fakestore.Memory(t), s, weirgrpc.Config{Observe: asked.observe}), echo{}, grpc.WithDefaultServiceConfig(again))
 	for i := range 2 {
 		if err := say(t.Context(), cc); err != nil {
 			t.Fatalf("call %d: %v", i+1, err)
@@ -134,7 +135,7 @@ func TestRetryPolicy(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	p := policy.Config{Limits: limits("20/s burst 1"), OnDenied: policy.OnDenied{Wait: 10 * time.Second}}
-	cc := serve(t, server(t, memory(t), set(t, p), weirgrpc.Config{}), echo{})
+	cc := serve(t, server(t, fakestore.Memory(t), set(t, p), weirgrpc.Config{}), echo{})
 	for i := range 3 {
 		if err := say(t.Context(), cc); err != nil {
 			t.Errorf("call %d: %v", i+1, err)
@@ -147,7 +148,7 @@ func TestWait(t *testing.T) {
 
 // TestGone checks the code of a call whose context ends while it waits.
 func TestGone(t *testing.T) {
-	store := memory(t)
+	store := fakestore.Memory(t)
 	p := policy.Config{Name: "slow", Key: []policy.KeyPart{{Source: policy.Constant, Name: "all"}}, Limits: limits("2/m burst 1"), OnDenied: policy.OnDenied{Wait: time.Minute}}
 	handled := make(chan error, 2)
 	limit := server(t, store, set(t, p), weirgrpc.Config{})
@@ -190,9 +191,9 @@ func TestShadow(t *testing.T) {
 
 // TestStoreError checks OnStoreError of policies, for unary and streaming calls.
 func TestStoreError(t *testing.T) {
-	broken := fakeStore(func(context.Context, weir.Request) (weir.Decision, error) {
+	broken := fakestore.Store{One: func(context.Context, weir.Request) (weir.Decision, error) {
 		return weir.Decision{}, fmt.Errorf("secret address: %w", weir.ErrUnavailable)
-	})
+	}}
 	for _, c := range []struct {
 		mode     policy.FailMode
 		codes    []codes.Code

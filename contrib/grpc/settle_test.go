@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	weirgrpc "github.com/floodweir/weir/contrib/grpc"
+	"github.com/floodweir/weir/internal/fakestore"
 	"github.com/floodweir/weir/policy"
 )
 
@@ -128,7 +129,7 @@ func TestPanic(t *testing.T) {
 // disconnects.
 func TestSlot(t *testing.T) {
 	ended := make(chan error, 1)
-	limit := server(t, memory(t), set(t, policy.Config{Key: all(), Limits: limits("1 concurrency")}), weirgrpc.Config{})
+	limit := server(t, fakestore.Memory(t), set(t, policy.Config{Key: all(), Limits: limits("1 concurrency")}), weirgrpc.Config{})
 	cc := serveBehind(t, echo{}, after(limit, ended))
 	other := dial(t, cc.Target())
 	for i := range 3 {
