@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// everyKind is policies that take in every way there is: for good, of a queue, under
-// reservation, as a slot, and in shadow.
+// everyKind returns policies that take tokens in every way: at once, in a queue, by a
+// reservation, as a slot, and in shadow mode.
 func everyKind() []policy.Config {
 	queue, counted, all, shadow, later := about("queue", "1/s leaky_bucket burst 9 queue"), about("counted", "9/24h"),
 		about("all", "9/24h"), about("shadow", "9/24h"), about("later", "9/24h")

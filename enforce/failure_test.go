@@ -11,7 +11,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// failMode is a policy with an OnStoreError.
+// failMode returns a policy with an OnStoreError.
 func failMode(name string, mode policy.FailMode, limit ...string) policy.Config {
 	c := about(name, limit...)
 	c.OnStoreError = mode

@@ -135,7 +135,7 @@ func observed(c *enforce.Config) (events func() []string) {
 	}
 }
 
-// same reports a difference of texts.
+// same checks a list of texts.
 func same(t testing.TB, what string, got []string, want ...string) {
 	t.Helper()
 	if !slices.Equal(got, want) {

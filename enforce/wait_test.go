@@ -17,7 +17,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// waiting is a policy that holds requests back for at most d.
+// waiting returns a policy that holds requests back for at most d.
 func waiting(name string, d time.Duration, limit ...string) policy.Config {
 	c := about(name, limit...)
 	c.OnDenied.Wait = d

@@ -18,7 +18,7 @@ func (d discard) Header() http.Header         { return d.h }
 func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
-// TestAllocations is the budget of a request: the key, the text of all fields, and
+// TestAllocations checks that a request allocates only its key, the text of all fields, and
 // the slice of their values.
 func TestAllocations(t *testing.T) {
 	h := wrapNothing(t, fakestore.Memory(t), set(t, policy.Config{Name: "p", Match: policy.Match{Paths: []string{"/api/*"}}, Limits: limits("1000000/s")}))

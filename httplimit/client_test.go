@@ -108,8 +108,8 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestForgedAddressesShareOneBucket (S1): the header of a client that no proxy is
-// trusted to write makes no bucket.
+// TestForgedAddressesShareOneBucket checks that a forwarding header from a client makes no
+// bucket if no proxy is trusted.
 func TestForgedAddressesShareOneBucket(t *testing.T) {
 	store, keys := recording()
 	h := wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{})
@@ -124,8 +124,8 @@ func TestForgedAddressesShareOneBucket(t *testing.T) {
 	}
 }
 
-// TestSpellingsOfAnAddress (S4): one IPv4 client has one bucket in every spelling,
-// and two have two.
+// TestSpellingsOfAnAddress checks that an IPv4 client has one bucket in every spelling of its
+// address, and that two clients have two.
 func TestSpellingsOfAnAddress(t *testing.T) {
 	store, keys := recording()
 	h := wrap(t, store, set(t, policy.Config{Name: "p", Limits: limits("1/s")}), httplimit.Config{Client: xff})

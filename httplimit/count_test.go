@@ -17,8 +17,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCountAll checks that denied requests count, and that Retry-After is when a client that
-// waits is admitted.
+// TestCountAll checks that denied requests count, and that a client that waits for Retry-After
+// is admitted.
 func TestCountAll(t *testing.T) {
 	store, advance := fakestore.Clocked(t)
 	h := wrap(t, store, set(t,
@@ -48,7 +48,7 @@ func TestCountAll(t *testing.T) {
 	}
 }
 
-// TestCountAllOfAnotherDenial checks that a request counts whichever policy denied it.
+// TestCountAllOfAnotherDenial checks that a request counts, whichever policy denied it.
 func TestCountAllOfAnotherDenial(t *testing.T) {
 	store := fakestore.Memory(t)
 	h := wrap(t, store, set(t,

@@ -60,7 +60,7 @@ func (m *Middleware) describe(w http.ResponseWriter, in *request) {
 	m.c.Fields.SetDegraded(w.Header(), degraded)
 }
 
-// deny responds to a denied request as the policy with the longest delay says. A redirect has no
+// deny responds to a denied request as the policy with the longest RetryAfter says. A redirect has no
 // Retry-After, because clients would wait before they follow it.
 func (m *Middleware) deny(w http.ResponseWriter, in *request) {
 	h, c := w.Header(), in.admission.DeniedBy().Config().OnDenied

@@ -19,10 +19,10 @@
 //
 // # Waiting
 //
-// A policy with a wait holds a denied request back, and asks again when the store says that it can
-// be admitted. Requests of one key wait in the order in which they arrived: only the first asks.
+// A policy with a wait holds a denied request back, and asks again when the store can admit
+// it. Requests of one key wait in the order in which they arrived: only the first asks.
 // A request that cannot be admitted in time is denied at once. A client that disconnects takes
-// nothing; over HTTP/1, the server notices that only after it has read the body. Options.MaxWaiters
+// nothing; over HTTP/1, the server detects that only after it has read the body. Options.MaxWaiters
 // bounds the waiting requests. One client can fill that queue, so add a concurrency limit per
 // client in front.
 //
@@ -53,16 +53,17 @@
 //
 // Forward-auth only answers whether a request may pass: it wraps a handler that answers 200, and
 // passes it a request that describes the original one. Set Config.NoResponse, because such a
-// response says nothing. A slot of a concurrency limit is then free again at once.
+// response has no result. A slot of a concurrency limit is then returned at once.
 //
 // # Guarantees
 //
 // The client's address is that of the connection unless a trusted proxy reports another one; see
 // [ClientAddress]. Responses contain nothing that a client sent, and no keys. [Middleware.Wrap]
-// says what the handler gets.
+// describes what the handler receives.
 //
 // A slot of a concurrency limit is renewed while the handler runs, and returned when it returns or
-// panics. Grants of the store that arrive too late are returned at the end of the request.
+// panics. A reservation that the store made after its deadline is canceled at the end of the
+// request.
 //
 // # Errors
 //
@@ -71,10 +72,10 @@
 // local, together. If Local makes no decision either, the request is refused. The other policies
 // admit it. The field [DegradedField] reports the mode.
 //
-// A request whose client disconnects before the decision is not served. If it was to be reserved,
-// the store has another second to respond, so that no reservation is left behind. While a limit
-// holds a request back, a disconnect returns reservations but no tokens that were taken: clients
-// could otherwise ask for free.
+// A request whose client disconnects before the decision, or during the delay of a queue, is not
+// served. Its reservations are returned, but not its tokens, so that disconnecting early does not
+// avoid the charge. If it reserves something, the store has another second to respond, so that no
+// reservation is left behind.
 //
 // # Concurrency
 //

@@ -186,7 +186,7 @@ func (f Fields) set(h http.Header, items []Item, buf []byte) []byte {
 	return w.text
 }
 
-// counting returns the decision that counts, as weir.Combine does.
+// counting returns the decision that counts, as weir.Decision.Combine does.
 func counting(items []Item) weir.Decision {
 	var counts weir.Decision
 	for i, it := range items {

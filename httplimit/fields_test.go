@@ -72,7 +72,7 @@ func TestFieldsByDraft(t *testing.T) {
 	}
 }
 
-// TestWindow is which limits say a window, and what it is.
+// TestWindow checks which limits have a window in the fields, and its length.
 func TestWindow(t *testing.T) {
 	for limit, want := range map[string]string{
 		"10/s":                            `"p";q=10;w=1`,

@@ -20,7 +20,7 @@ func canceling(store weir.Store) weir.Store {
 	return fakestore.Around(store, func(ctx context.Context, _ *weir.Request) error { return ctx.Err() }, nil)
 }
 
-// set is policies that, unless they say otherwise, are about the client's address.
+// set returns a set of policies, whose default key is the client's address.
 func set(t testing.TB, cs ...policy.Config) *policy.Set {
 	t.Helper()
 	var ps []*policy.Policy
@@ -51,7 +51,7 @@ func limits(texts ...string) []weir.Limit {
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
 
-// wrap is hello behind the policies of s.
+// wrap returns hello behind the policies of s.
 func wrap(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config) http.Handler {
 	t.Helper()
 	m, err := httplimit.New(store, s, c)
@@ -61,7 +61,7 @@ func wrap(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config) htt
 	return m.Wrap(hello)
 }
 
-// get asks h for target as the peer at addr.
+// get sends a GET of target from the peer at addr to h.
 func get(h http.Handler, target, addr string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.RemoteAddr = addr
@@ -70,7 +70,7 @@ func get(h http.Handler, target, addr string) *httptest.ResponseRecorder {
 	return w
 }
 
-// recording is a store that admits everything and notes the keys.
+// recording returns a store that admits every request, and the keys that it received.
 func recording() (weir.Store, map[string]bool) {
 	keys := map[string]bool{}
 	return fakestore.Store{One: func(_ context.Context, r weir.Request) (weir.Decision, error) {
@@ -79,7 +79,7 @@ func recording() (weir.Store, map[string]bool) {
 	}}, keys
 }
 
-// serving is h behind the policies of s.
+// serving returns h behind the policies of s.
 func serving(t testing.TB, store weir.Store, s *policy.Set, c httplimit.Config, h http.HandlerFunc) http.Handler {
 	t.Helper()
 	m, err := httplimit.New(store, s, c)

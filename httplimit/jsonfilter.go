@@ -15,19 +15,19 @@ type jsonFilter struct {
 }
 
 // append appends the kept bytes of text, the next piece, to dst.
-func (s *jsonFilter) append(dst, text []byte) []byte {
+func (f *jsonFilter) append(dst, text []byte) []byte {
 	for _, c := range text {
-		keep := s.arrays == 0
+		keep := f.arrays == 0
 		switch {
-		case s.quoted:
-			keep = s.inString(c) && keep
+		case f.quoted:
+			keep = f.inString(c) && keep
 		case c == '"':
-			s.quoted, s.length, s.cut = true, 0, false
+			f.quoted, f.length, f.cut = true, 0, false
 		case c == '[':
-			s.arrays++
-		case c == ']' && s.arrays > 0:
-			s.arrays--
-			keep = s.arrays == 0
+			f.arrays++
+		case c == ']' && f.arrays > 0:
+			f.arrays--
+			keep = f.arrays == 0
 		}
 		if keep {
 			dst = append(dst, c)
@@ -38,23 +38,23 @@ func (s *jsonFilter) append(dst, text []byte) []byte {
 
 // inString processes one byte of a string, and reports whether to keep it. An escape is kept or
 // removed as a whole.
-func (s *jsonFilter) inString(c byte) bool {
-	s.length++
+func (f *jsonFilter) inString(c byte) bool {
+	f.length++
 	switch {
-	case s.escape == 5 && c == 'u':
-		s.escape = 4
-	case s.escape == 5:
-		s.escape = 0
-	case s.escape > 0:
-		s.escape--
+	case f.escape == 5 && c == 'u':
+		f.escape = 4
+	case f.escape == 5:
+		f.escape = 0
+	case f.escape > 0:
+		f.escape--
 	case c == '"':
-		s.quoted = false
+		f.quoted = false
 		return true
 	default:
-		s.cut = s.cut || s.length > maxString
+		f.cut = f.cut || f.length > maxString
 		if c == '\\' {
-			s.escape = 5
+			f.escape = 5
 		}
 	}
-	return !s.cut
+	return !f.cut
 }

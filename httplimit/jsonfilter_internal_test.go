@@ -36,7 +36,7 @@ func FuzzJSONFilter(f *testing.F) {
 	})
 }
 
-// same checks that left is what a jsonFilter leaves of a value.
+// same reports whether left is the value without arrays and the ends of long strings.
 func same(t *testing.T, want, left any) {
 	t.Helper()
 	switch w := want.(type) {

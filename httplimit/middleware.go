@@ -16,7 +16,7 @@ import (
 // A Config configures a Middleware. Its zero value trusts no proxy and sends the fields of the
 // current draft and X-RateLimit-*.
 type Config struct {
-	// Client says how the client's address is found.
+	// Client finds the address of the client.
 	Client ClientAddress
 
 	// Fields are the response fields to send; DefaultFields if zero.
@@ -28,14 +28,14 @@ type Config struct {
 
 	enforce.Options
 
-	// NoResponse means that responses say nothing about requests, as in forward-auth,
-	// which only answers whether a request may pass. A policy that counts by the response
-	// then counts what is admitted.
+	// NoResponse declares that responses contain no result, as in forward-auth, which only
+	// answers whether a request may pass. A policy that counts by the response then counts
+	// admitted requests.
 	NoResponse bool
 
 	// Observe, if not nil, is called with the decision about a request, once for each policy
-	// that applies; see [enforce.Unsettled] for the exception. It is called before the
-	// handler, and must return quickly.
+	// that applies; It is called before the handler, and with [enforce.Unsettled]
+	// after it too. It must return quickly.
 	Observe func(*http.Request, enforce.Event)
 }
 
@@ -68,15 +68,15 @@ func New(store weir.Store, set *policy.Set, c Config) (*Middleware, error) {
 	if c.Fields == 0 {
 		c.Fields = DefaultFields
 	}
-	gc := enforce.Config{Options: c.Options, NoResponse: c.NoResponse, KeepOnCancel: true}
+	config := enforce.Config{Options: c.Options, NoResponse: c.NoResponse, KeepOnCancel: true}
 	if observe := c.Observe; observe != nil {
-		gc.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
+		config.Observe = func(_ context.Context, a policy.Attributes, e enforce.Event) { observe(a.(*attributes).r, e) }
 	}
-	g, err := enforce.New(store, set, gc)
+	enforcer, err := enforce.New(store, set, config)
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	m := &Middleware{enforcer: g, c: c}
+	m := &Middleware{enforcer: enforcer, c: c}
 	m.pool.New = func() any { return new(request) }
 	return m, nil
 }
@@ -121,14 +121,14 @@ type request struct {
 	text       []byte
 }
 
-// admit decides about r. If it does not admit r, it has responded. If r holds a reservation, the
-// caller settles held by the response.
+// admit decides r, and responds if r is not admitted. If held is not nil, r has a reservation,
+// which the caller settles by the response.
 func (m *Middleware) admit(w http.ResponseWriter, r *http.Request) (admitted bool, held *request) {
 	in := m.pool.Get().(*request)
 	decided := false
 	defer func() {
 		if !decided {
-			in.admission.Cancel() // a ResponseWriter that panics holds nothing
+			in.admission.Cancel() // the ResponseWriter has panicked
 		}
 		if held == nil {
 			m.recycle(in)

@@ -2,6 +2,6 @@
 
 package httplimit_test
 
-// racing: under the race detector a sync.Pool forgets at random, and allocations are
-// not counted.
+// racing is set under the race detector: a sync.Pool then drops values at random, and
+// allocations are not counted.
 const racing = true

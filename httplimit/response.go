@@ -12,7 +12,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// A response wraps the ResponseWriter of a handler to learn its status and its cost.
+// A response wraps the ResponseWriter of a handler to record its status and its cost.
 type response struct {
 	http.ResponseWriter
 	ctx      context.Context // of the request
@@ -20,12 +20,12 @@ type response struct {
 	status   int             // 0 before it is known
 	canceled bool            // the client disconnected before the response began
 	encoding string          // set before the handler ran
-	members  []member        // that may be in the body
+	members  []member        // to find in the body
 	body     *body           // nil if no policy reads it
 }
 
-// wrap returns what the handler gets, so that w can settle p afterwards. If that needs only a
-// header, the handler gets the server's own.
+// wrap returns the writer and the request for the handler: the originals, unless a policy of p
+// needs the status or the body of the response.
 func (w *response) wrap(r *http.Request, p *enforce.Admission) (http.ResponseWriter, *http.Request) {
 	status := false
 	for one := range p.Settles() {
@@ -167,18 +167,18 @@ type requestBody struct {
 }
 
 // Read implements [io.Reader].
-func (s *requestBody) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !s.closed.Load() {
-		s.failed.Store(true)
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !b.closed.Load() {
+		b.failed.Store(true)
 	}
 	return n, err
 }
 
 // Close implements [io.Closer]. Errors of reads after it are not the client's.
-func (s *requestBody) Close() error {
-	s.closed.Store(true)
-	return s.ReadCloser.Close()
+func (b *requestBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
 }
 
-func (s *requestBody) broken() bool { return s != nil && s.failed.Load() }
+func (b *requestBody) broken() bool { return b != nil && b.failed.Load() }

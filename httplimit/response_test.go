@@ -21,8 +21,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// listening is a real server of h behind the policy c, and what its requests have been
-// charged once all that have begun are settled.
+// listening returns the URL of a real server of h behind the policy c, and a function that waits
+// until all requests are settled and returns their charges.
 func listening(t *testing.T, http2 bool, c policy.Config, h http.HandlerFunc) (*httptest.Server, func() int64) {
 	t.Helper()
 	store := fakestore.Memory(t)
@@ -164,7 +164,7 @@ func TestWrappedDeadline(t *testing.T) {
 	read(t, srv, "GET")
 }
 
-// noted is a writer that is an io.ReaderFrom and notes its use.
+// noted is a writer that is an io.ReaderFrom and records its use.
 type noted struct {
 	*httptest.ResponseRecorder
 	reads int
@@ -243,7 +243,7 @@ func TestSettleByTrailer(t *testing.T) {
 	}
 }
 
-// quiet is a log of servers whose handlers misbehave on purpose.
+// quiet discards the log of servers whose handlers fail on purpose.
 var quiet = log.New(io.Discard, "", 0)
 
 // TestFirstStatusCounts checks that the first final status counts.
@@ -317,7 +317,7 @@ func TestPanicOverTheWire(t *testing.T) {
 }
 
 // TestUnwrappedWriter checks that a policy that is settled by a header alone, or holds a slot,
-// needs no look at the response.
+// does not wrap the response.
 func TestUnwrappedWriter(t *testing.T) {
 	for name, c := range map[string]policy.Config{
 		"header": {Name: "p", Limits: limits("9/h"), Settle: policy.Settle{Header: "X-Cost"}},

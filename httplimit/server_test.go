@@ -106,8 +106,8 @@ func TestDenialOfHEADHasNoBody(t *testing.T) {
 	}
 }
 
-// TestNothingIsEchoed (S6, S15): nothing that a client sends comes back in an
-// answer, and two clients that are denied alike get the same answer.
+// TestNothingIsEchoed checks that a response contains nothing that a client sent, and that two
+// clients that are denied for the same reason get the same response.
 func TestNothingIsEchoed(t *testing.T) {
 	p := policy.Config{
 		Name: "p", Limits: limits("1/h"),

@@ -21,7 +21,7 @@ const (
 	unsettled = 3                                  // the cost that is known before
 )
 
-// spent returns the cost of a request with that response.
+// spent returns the cost of a request with a given response.
 func spent(t testing.TB, settle policy.Settle, handler http.HandlerFunc) int64 {
 	t.Helper()
 	store := fakestore.Memory(t)
@@ -182,7 +182,8 @@ func TestEncodedResponse(t *testing.T) {
 			t.Errorf("an answer encoded as %q costs %d, want %d", encoding, got, want)
 		}
 	}
-	// What encodes outside has said so before, as gzip of gin does: what passes is plain.
+	// A middleware in front that encodes sets the field before, as gzip of gin does; the
+	// handler's own response is not encoded.
 	store := fakestore.Memory(t)
 	h := serving(t, store, set(t, policy.Config{Name: "p", Limits: limits(budget), Settle: policy.Settle{JSON: "n"}}), httplimit.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -15,8 +15,8 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// TestCandidate checks that a candidate decides about every request under its own name and
-// keys; other shadow policies only about admitted ones.
+// TestCandidate checks that a candidate decides every request under its own name and keys, and
+// that other shadow policies decide only admitted ones.
 func TestCandidate(t *testing.T) {
 	c := httplimit.Config{}
 	events := observed(&c)
@@ -39,8 +39,8 @@ func TestCandidate(t *testing.T) {
 	}
 }
 
-// TestCandidateOfWhatFails checks that a candidate decides about requests that the store made
-// no decision about.
+// TestCandidateOfWhatFails checks that a candidate decides requests for which the store made no
+// decision.
 func TestCandidateOfWhatFails(t *testing.T) {
 	for mode, want := range map[policy.FailMode]int{policy.Open: 200, policy.Closed: 503} {
 		store, down := fakestore.Memory(t), true
@@ -107,7 +107,7 @@ func TestCandidateSlots(t *testing.T) {
 	}
 }
 
-// costly is a measure that answers the same of every request.
+// costly is an expression with the same result for every request.
 type costly struct {
 	n   int64
 	err error

@@ -17,7 +17,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// slow is a handler behind two slots that runs until the test ends it.
+// slow is a handler, behind a limit of two slots, that runs until the test ends it.
 func slow(t *testing.T, store weir.Store, mode policy.Mode, limit ...string) (start func() (status func() int, end func())) {
 	t.Helper()
 	m, err := httplimit.New(store, set(t, policy.Config{Name: "p", Mode: mode, Limits: limits(limit...)}), httplimit.Config{})
@@ -79,7 +79,7 @@ func TestSlotsLastAsLongAsTheHandler(t *testing.T) {
 	})
 }
 
-// TestSlotsAreGivenBackOnPanic checks that a handler that panics holds nothing.
+// TestSlotsAreGivenBackOnPanic checks that a panic of the handler returns its slot.
 func TestSlotsAreGivenBackOnPanic(t *testing.T) {
 	m, err := httplimit.New(fakestore.Memory(t), set(t, policy.Config{Name: "p", Limits: limits("1 concurrency")}), httplimit.Config{})
 	if err != nil {

@@ -56,7 +56,7 @@ func parseDictionary(field string) (map[string]sfItem, error) {
 	return m, nil
 }
 
-// comma consumes what separates two members; there is none at the end.
+// comma consumes the separator of two members; there is none at the end.
 func (p *sfParser) comma() (bool, error) {
 	p.s = strings.TrimLeft(p.s, " \t")
 	if p.s == "" {

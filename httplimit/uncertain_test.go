@@ -16,7 +16,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// reserving are policies whose requests hold something until they are answered.
+// reserving are policies whose requests have a reservation until their response.
 func reserving() []policy.Config {
 	return []policy.Config{
 		{Name: "slots", Limits: limits("2 concurrency lease 1h")},

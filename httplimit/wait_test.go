@@ -19,7 +19,7 @@ import (
 	"github.com/floodweir/weir/policy"
 )
 
-// waiting is a policy that holds requests back for at most d.
+// waiting returns a policy that holds requests back for at most d.
 func waiting(name string, d time.Duration, limit ...string) policy.Config {
 	return policy.Config{Name: name, Limits: limits(limit...), OnDenied: policy.OnDenied{Wait: d}}
 }
@@ -181,7 +181,7 @@ func TestWaitAtOnce(t *testing.T) {
 				}
 			}
 			all.Wait()
-			// Of each of 4 keys 1 at once and 8 in the 4 seconds, if that many wait.
+			// Each of 4 keys admits 1 at once and 8 in the 4 seconds, if so many wait.
 			ok, denied, gone := codes[200].Load(), codes[429].Load(), codes[503].Load()
 			if ok+denied+gone != 64 || ok < 20 || ok > 36 || denied < 20 {
 				t.Errorf("round %d: %d served, %d denied, %d gone, want 64 in all, 20 to 36 served", round, ok, denied, gone)

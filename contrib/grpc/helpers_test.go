@@ -147,13 +147,13 @@ func details(err error) (retry *errdetails.RetryInfo, quota *errdetails.QuotaFai
 	return retry, quota
 }
 
-// still is a memory store whose clock stands.
+// still returns a memory store whose clock does not advance.
 func still(t testing.TB) weir.Store {
 	s, _ := fakestore.Clocked(t)
 	return s
 }
 
-// set is policies that, unless they say otherwise, are about the client's address.
+// set returns a set of policies, whose default key is the client's address.
 func set(t testing.TB, cs ...policy.Config) *policy.Set {
 	t.Helper()
 	var ps []*policy.Policy
